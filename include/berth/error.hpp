@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Failures as values and as exceptions. Operating failures throw a subclass of Error; where callers
+// probe, a `try_` twin returns Result<T> and never throws. Messages are one line: what was asked,
+// what is wrong with it, what is accepted or what to do.
+#pragma once
+
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "berth/export.hpp"
+
+namespace berth {
+
+enum class Errc {
+  invalid_argument,  ///< the caller named something that does not exist or is not accepted
+  out_of_memory,     ///< every rung of the out-of-memory ladder was tried
+  not_supported,     ///< this device or driver cannot do it
+  driver,            ///< a driver call failed; driver_code() says how
+};
+
+/// Base of everything that berth throws. Catch a subclass to tell causes apart, or this for all.
+class BERTH_API Error : public std::runtime_error {
+ public:
+  Error(Errc code, const std::string& message, int driver_code = 0)
+      : std::runtime_error(message), code_(code), driver_code_(driver_code) {}
+
+  [[nodiscard]] Errc code() const noexcept { return code_; }
+  /// The CUresult behind this failure; 0 (CUDA_SUCCESS) where no driver call failed.
+  [[nodiscard]] int driver_code() const noexcept { return driver_code_; }
+
+  /// Throws *this as the subclass that code() names, so that a Result rethrows what was caught.
+  [[noreturn]] void raise() const;
+
+ private:
+  Errc code_;
+  int driver_code_;
+};
+
+class BERTH_API InvalidArgument : public Error {
+ public:
+  explicit InvalidArgument(const std::string& message) : Error(Errc::invalid_argument, message) {}
+};
+
+/// The message carries every number that explains it: asked, limit, live, cached, pending, free.
+class BERTH_API OutOfMemory : public Error {
+ public:
+  explicit OutOfMemory(const std::string& message, int driver_code = 0)
+      : Error(Errc::out_of_memory, message, driver_code) {}
+};
+
+class BERTH_API NotSupported : public Error {
+ public:
+  explicit NotSupported(const std::string& message, int driver_code = 0)
+      : Error(Errc::not_supported, message, driver_code) {}
+};
+
+/// The message names the driver function, and the driver's own name and text for its code.
+class BERTH_API DriverError : public Error {
+ public:
+  DriverError(const std::string& message, int driver_code)
+      : Error(Errc::driver, message, driver_code) {}
+};
+
+/// A T, or the Error that stood in its way.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit by design
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: likewise
+
+  [[nodiscard]] bool ok() const noexcept { return state_.index() == 0; }
+  explicit operator bool() const noexcept { return ok(); }
+
+  /// The value; throws the error where there is none.
+  T& value() & {
+    if (!ok()) error().raise();
+    return *std::get_if<0>(&state_);
+  }
+  T&& value() && { return std::move(this->value()); }
+  /// The error. Only where !ok().
+  [[nodiscard]] const Error& error() const { return std::get<1>(state_); }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+}  // namespace berth

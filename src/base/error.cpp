@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "berth/error.hpp"
+
+namespace berth {
+
+void Error::raise() const {
+  switch (code_) {
+    case Errc::invalid_argument: throw InvalidArgument(what());
+    case Errc::out_of_memory: throw OutOfMemory(what(), driver_code_);
+    case Errc::not_supported: throw NotSupported(what(), driver_code_);
+    case Errc::driver: throw DriverError(what(), driver_code_);
+  }
+  throw *this;
+}
+
+}  // namespace berth

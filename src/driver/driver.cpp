@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/driver.hpp"
+
+#include <fmt/format.h>
+
+namespace berth {
+namespace {
+
+constexpr bool required = true;
+constexpr bool optional = false;
+
+}  // namespace
+
+const char* Driver::load_table() {
+  const char* missing = nullptr;
+#define BERTH_LOAD(member, symbol, version, need)                                       \
+  table_.member = reinterpret_cast<decltype(table_.member)>(source_.resolve(#symbol, version)); \
+  present_[std::size_t(DriverCall::member)] = table_.member != nullptr;                 \
+  if (need && table_.member == nullptr && missing == nullptr) missing = #symbol;
+  BERTH_DRIVER_FUNCTIONS(BERTH_LOAD)
+#undef BERTH_LOAD
+  return missing;
+}
+
+Driver::Driver(DriverSource source, ReportSink sink)
+    : source_(std::move(source)), sink_(std::move(sink)) {
+  if (!source_.resolve) {
+    problem_ = source_.problem.empty() ? "no driver" : source_.problem;
+    return;
+  }
+  if (const char* missing = load_table()) {
+    problem_ = fmt::format("driver \"{}\" lacks {}, which berth needs", source_.name, missing);
+  } else if (const CUresult result = try_init(0); result != CUDA_SUCCESS) {
+    problem_ = fmt::format("cuInit failed: {}", describe(result));
+  } else {
+    try_driver_get_version(&version_);
+    return;
+  }
+  table_ = {};
+  present_ = {};
+}
+
+std::array<std::uint64_t, kDriverCallCount> Driver::calls() const {
+  std::array<std::uint64_t, kDriverCallCount> counts{};
+  for (std::size_t call = 0; call < kDriverCallCount; ++call) {
+    counts[call] = calls_[call].load(std::memory_order_relaxed);
+  }
+  return counts;
+}
+
+void Driver::report(Severity severity, const std::string& message) const noexcept {
+  if (!sink_) return;
+  try {
+    sink_({severity, message});
+  } catch (...) {  // NOLINT(bugprone-empty-catch): the sink's own failure has nowhere to go
+  }
+}
+
+std::string Driver::describe(CUresult result) const {
+  const char* name = nullptr;
+  const char* text = nullptr;
+  if (table_.get_error_name != nullptr) table_.get_error_name(result, &name);
+  if (table_.get_error_string != nullptr) table_.get_error_string(result, &text);
+  return fmt::format("{} ({}): {}", name != nullptr ? name : "unknown CUresult",
+                     static_cast<int>(result), text != nullptr ? text : "no description");
+}
+
+void Driver::raise(DriverCall call, CUresult result) const {
+  throw DriverError(
+      fmt::format("{} failed: {}", kDriverCallNames[std::size_t(call)], describe(result)), result);
+}
+
+void Driver::report_failure(DriverCall call, CUresult result) const noexcept {
+  if (result == CUDA_SUCCESS || result == CUDA_ERROR_DEINITIALIZED) return;
+  try {
+    report(Severity::error, fmt::format("{} failed in a destructor: {}",
+                                        kDriverCallNames[std::size_t(call)], describe(result)));
+  } catch (...) {  // NOLINT(bugprone-empty-catch): no memory left to say so
+  }
+}
+
+}  // namespace berth

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one seam to CUDA: one driver's entry points, with a counter on each and errors that carry the
+// driver's own names. No policy. Immutable after construction but for the counters, so safe from
+// any thread.
+//
+// For each function of the list there are three ways to call it, here for cuMemAlloc:
+//   try_mem_alloc(...)         returns the CUresult
+//   mem_alloc(...)             throws DriverError, InvalidArgument never
+//   mem_alloc_or_report(...)   for destructors: a failure goes to the report sink
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "berth/error.hpp"
+#include "berth/report.hpp"
+#include "driver/driver_source.hpp"
+#include "driver/driver_table.hpp"
+
+namespace berth {
+
+class Driver {
+ public:
+  /// Takes the entry points from `source` and calls cuInit. Never throws for a missing or failing
+  /// driver: usable() is false then and problem() says why.
+  Driver(DriverSource source, ReportSink sink);
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+
+  [[nodiscard]] const std::string& name() const { return source_.name; }
+  /// Whether the driver is there, complete and initialised. Otherwise every call returns
+  /// CUDA_ERROR_NOT_INITIALIZED without leaving berth.
+  [[nodiscard]] bool usable() const { return problem_.empty(); }
+  /// One line; empty where usable().
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+  /// As cuDriverGetVersion counts: 12020 is CUDA 12.2. 0 where not usable().
+  [[nodiscard]] int version() const { return version_; }
+  /// Whether the driver has a function that the list calls optional.
+  [[nodiscard]] bool has(DriverCall call) const { return present_[std::size_t(call)]; }
+
+  /// Calls made so far, indexed by DriverCall.
+  [[nodiscard]] std::array<std::uint64_t, kDriverCallCount> calls() const;
+
+  /// Hands a warning or an error to the report sink; never throws.
+  void report(Severity severity, const std::string& message) const noexcept;
+
+  /// "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory".
+  [[nodiscard]] std::string describe(CUresult result) const;
+  /// Throws DriverError with the function's name and describe(result).
+  [[noreturn]] void raise(DriverCall call, CUresult result) const;
+
+#define BERTH_METHODS(member, symbol, version, need)                                      \
+  template <class... Args>                                                                \
+  CUresult try_##member(Args... args) const noexcept {                                    \
+    return invoke(table_.member, DriverCall::member, args...);                            \
+  }                                                                                       \
+  template <class... Args>                                                                \
+  void member(Args... args) const {                                                       \
+    const CUresult result = try_##member(args...);                                        \
+    if (result != CUDA_SUCCESS) raise(DriverCall::member, result);                        \
+  }                                                                                       \
+  template <class... Args>                                                                \
+  void member##_or_report(Args... args) const noexcept {                                  \
+    report_failure(DriverCall::member, try_##member(args...));                            \
+  }
+  BERTH_DRIVER_FUNCTIONS(BERTH_METHODS)
+#undef BERTH_METHODS
+
+ private:
+  template <class Function, class... Args>
+  CUresult invoke(Function function, DriverCall call, Args... args) const noexcept {
+    if (function == nullptr) return usable() ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_NOT_INITIALIZED;
+    calls_[std::size_t(call)].fetch_add(1, std::memory_order_relaxed);
+    return function(args...);
+  }
+
+  /// Fills table_; the name of the first required function that is missing, or null.
+  const char* load_table();
+  /// The exit rule, in one place: once the process is exiting the driver may be gone before berth's
+  /// owners are, and says CUDA_ERROR_DEINITIALIZED. What they own is gone with it, so that answer is
+  /// no failure. Everything else is reported.
+  void report_failure(DriverCall call, CUresult result) const noexcept;
+
+  DriverSource source_;
+  ReportSink sink_;
+  DriverTable table_;
+  std::array<bool, kDriverCallCount> present_{};
+  std::string problem_;
+  int version_ = 0;
+  mutable std::array<std::atomic<std::uint64_t>, kDriverCallCount> calls_{};
+};
+
+}  // namespace berth

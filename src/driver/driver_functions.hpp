@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every function of the CUDA driver that berth uses, in one list:
+//
+//   X(member, symbol, version, need)
+//
+// member    its name on berth::Driver and in the statistics
+// symbol    NVIDIA's name without a version suffix; cuda.h maps it to the ABI below by macro
+// version   the CUDA version that brought this ABI, as cuGetProcAddress wants it
+// need      required: the driver is refused without it. optional: Driver::has() answers.
+#pragma once
+
+#include <cuda.h>
+
+// clang-format off
+#define BERTH_DRIVER_FUNCTIONS(X) \
+  X(init,                           cuInit,                        2000,  required) \
+  X(driver_get_version,             cuDriverGetVersion,            2020,  required) \
+  X(get_error_name,                 cuGetErrorName,                6000,  required) \
+  X(get_error_string,               cuGetErrorString,              6000,  required) \
+  X(device_get_count,               cuDeviceGetCount,              2000,  required) \
+  X(device_get,                     cuDeviceGet,                   2000,  required) \
+  X(device_get_name,                cuDeviceGetName,               2000,  required) \
+  X(device_get_uuid,                cuDeviceGetUuid,               11040, required) \
+  X(device_get_pci_bus_id,          cuDeviceGetPCIBusId,           4010,  required) \
+  X(device_total_mem,               cuDeviceTotalMem,              3020,  required) \
+  X(device_get_attribute,           cuDeviceGetAttribute,          2000,  required) \
+  X(device_can_access_peer,         cuDeviceCanAccessPeer,         4000,  required) \
+  X(primary_ctx_retain,             cuDevicePrimaryCtxRetain,      7000,  required) \
+  X(primary_ctx_release,            cuDevicePrimaryCtxRelease,     11000, required) \
+  X(primary_ctx_get_state,          cuDevicePrimaryCtxGetState,    7000,  required) \
+  X(ctx_push_current,               cuCtxPushCurrent,              4000,  required) \
+  X(ctx_pop_current,                cuCtxPopCurrent,               4000,  required) \
+  X(ctx_get_current,                cuCtxGetCurrent,               4000,  required) \
+  X(ctx_set_current,                cuCtxSetCurrent,               4000,  required) \
+  X(ctx_get_device,                 cuCtxGetDevice,                2000,  required) \
+  X(ctx_synchronize,                cuCtxSynchronize,              2000,  required) \
+  X(ctx_get_stream_priority_range,  cuCtxGetStreamPriorityRange,   5050,  required) \
+  X(ctx_enable_peer_access,         cuCtxEnablePeerAccess,         4000,  required) \
+  X(mem_get_info,                   cuMemGetInfo,                  3020,  required) \
+  X(mem_alloc,                      cuMemAlloc,                    3020,  required) \
+  X(mem_free,                       cuMemFree,                     3020,  required) \
+  X(mem_host_alloc,                 cuMemHostAlloc,                2020,  required) \
+  X(mem_free_host,                  cuMemFreeHost,                 2000,  required) \
+  X(mem_host_register,              cuMemHostRegister,             6050,  required) \
+  X(mem_host_unregister,            cuMemHostUnregister,           4000,  required) \
+  X(pointer_get_attribute,          cuPointerGetAttribute,         4000,  required) \
+  X(mem_get_allocation_granularity, cuMemGetAllocationGranularity, 10020, optional) \
+  X(mem_address_reserve,            cuMemAddressReserve,           10020, optional) \
+  X(mem_address_free,               cuMemAddressFree,              10020, optional) \
+  X(mem_create,                     cuMemCreate,                   10020, optional) \
+  X(mem_release,                    cuMemRelease,                  10020, optional) \
+  X(mem_map,                        cuMemMap,                      10020, optional) \
+  X(mem_unmap,                      cuMemUnmap,                    10020, optional) \
+  X(mem_set_access,                 cuMemSetAccess,                10020, optional) \
+  X(stream_create_with_priority,    cuStreamCreateWithPriority,    5050,  required) \
+  X(stream_destroy,                 cuStreamDestroy,               4000,  required) \
+  X(stream_query,                   cuStreamQuery,                 2000,  required) \
+  X(stream_synchronize,             cuStreamSynchronize,           2000,  required) \
+  X(stream_wait_event,              cuStreamWaitEvent,             3020,  required) \
+  X(launch_host_func,               cuLaunchHostFunc,              10000, required) \
+  X(event_create,                   cuEventCreate,                 2000,  required) \
+  X(event_destroy,                  cuEventDestroy,                4000,  required) \
+  X(event_record,                   cuEventRecord,                 2000,  required) \
+  X(event_query,                    cuEventQuery,                  2000,  required) \
+  X(event_synchronize,              cuEventSynchronize,            2000,  required) \
+  X(event_elapsed_time,             cuEventElapsedTime,            2000,  required) \
+  X(memcpy_async,                   cuMemcpyAsync,                 4000,  required) \
+  X(memcpy_peer_async,              cuMemcpyPeerAsync,             4000,  required) \
+  X(memset_d8_async,                cuMemsetD8Async,               3020,  required)
+// clang-format on

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "driver/driver_source.hpp"
+
+using namespace berth;
+
+TEST_CASE("a library that is not there gives a source that names it") {
+  const DriverSource source = open_driver_library("cuda", "libno-such-driver.so.1");
+  CHECK_FALSE(source.resolve);
+  CHECK(source.problem.find("libno-such-driver.so.1") != std::string::npos);
+}
+
+TEST_CASE("a library that is no CUDA driver is refused by what it lacks") {
+  const DriverSource source = open_driver_library("libz.so.1", "libz.so.1");
+  CHECK_FALSE(source.resolve);
+  CHECK(source.problem.find("cuGetProcAddress") != std::string::npos);
+}
