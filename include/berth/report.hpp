@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The report sink: the library never prints, and a destructor never throws. What would be lost in
-// between (a failed cuMemFree in a destructor, a malformed entry in CUDA_VISIBLE_DEVICES) goes here.
+// between (a failed cuMemFree in a destructor, a malformed entry in CUDA_VISIBLE_DEVICES) goes
+// here.
 #pragma once
 
 #include <functional>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "berth/bytes.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <cctype>
 #include <cmath>
+
+#include <fmt/format.h>
 
 #include "berth/error.hpp"
 

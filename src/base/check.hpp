@@ -11,8 +11,9 @@ namespace berth {
 }  // namespace berth
 
 /// Always on: cheap conditions that guard memory safety.
-#define BERTH_CHECK(condition) \
-  (__builtin_expect(!(condition), 0) ? ::berth::check_failed(#condition, __FILE__, __LINE__) : void())
+#define BERTH_CHECK(condition)                                                               \
+  (__builtin_expect(!(condition), 0) ? ::berth::check_failed(#condition, __FILE__, __LINE__) \
+                                     : void())
 
 /// On unless built with -Db_ndebug=true: conditions that a hot path cannot afford.
 #ifdef NDEBUG

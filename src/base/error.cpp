@@ -5,10 +5,14 @@ namespace berth {
 
 void Error::raise() const {
   switch (code_) {
-    case Errc::invalid_argument: throw InvalidArgument(what());
-    case Errc::out_of_memory: throw OutOfMemory(what(), driver_code_);
-    case Errc::not_supported: throw NotSupported(what(), driver_code_);
-    case Errc::driver: throw DriverError(what(), driver_code_);
+    case Errc::invalid_argument:
+      throw InvalidArgument(what());
+    case Errc::out_of_memory:
+      throw OutOfMemory(what(), driver_code_);
+    case Errc::not_supported:
+      throw NotSupported(what(), driver_code_);
+    case Errc::driver:
+      throw DriverError(what(), driver_code_);
   }
   throw *this;
 }

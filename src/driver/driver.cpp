@@ -13,9 +13,9 @@ constexpr bool optional = false;
 
 const char* Driver::load_table() {
   const char* missing = nullptr;
-#define BERTH_LOAD(member, symbol, version, need)                                       \
+#define BERTH_LOAD(member, symbol, version, need)                                               \
   table_.member = reinterpret_cast<decltype(table_.member)>(source_.resolve(#symbol, version)); \
-  present_[std::size_t(DriverCall::member)] = table_.member != nullptr;                 \
+  present_[std::size_t(DriverCall::member)] = table_.member != nullptr;                         \
   if (need && table_.member == nullptr && missing == nullptr) missing = #symbol;
   BERTH_DRIVER_FUNCTIONS(BERTH_LOAD)
 #undef BERTH_LOAD

@@ -17,6 +17,7 @@
 
 #include "berth/error.hpp"
 #include "berth/report.hpp"
+
 #include "driver/driver_source.hpp"
 #include "driver/driver_table.hpp"
 
@@ -52,19 +53,19 @@ class Driver {
   /// Throws DriverError with the function's name and describe(result).
   [[noreturn]] void raise(DriverCall call, CUresult result) const;
 
-#define BERTH_METHODS(member, symbol, version, need)                                      \
-  template <class... Args>                                                                \
-  CUresult try_##member(Args... args) const noexcept {                                    \
-    return invoke(table_.member, DriverCall::member, args...);                            \
-  }                                                                                       \
-  template <class... Args>                                                                \
-  void member(Args... args) const {                                                       \
-    const CUresult result = try_##member(args...);                                        \
-    if (result != CUDA_SUCCESS) raise(DriverCall::member, result);                        \
-  }                                                                                       \
-  template <class... Args>                                                                \
-  void member##_or_report(Args... args) const noexcept {                                  \
-    report_failure(DriverCall::member, try_##member(args...));                            \
+#define BERTH_METHODS(member, symbol, version, need)               \
+  template <class... Args>                                         \
+  CUresult try_##member(Args... args) const noexcept {             \
+    return invoke(table_.member, DriverCall::member, args...);     \
+  }                                                                \
+  template <class... Args>                                         \
+  void member(Args... args) const {                                \
+    const CUresult result = try_##member(args...);                 \
+    if (result != CUDA_SUCCESS) raise(DriverCall::member, result); \
+  }                                                                \
+  template <class... Args>                                         \
+  void member##_or_report(Args... args) const noexcept {           \
+    report_failure(DriverCall::member, try_##member(args...));     \
   }
   BERTH_DRIVER_FUNCTIONS(BERTH_METHODS)
 #undef BERTH_METHODS
@@ -72,7 +73,8 @@ class Driver {
  private:
   template <class Function, class... Args>
   CUresult invoke(Function function, DriverCall call, Args... args) const noexcept {
-    if (function == nullptr) return usable() ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_NOT_INITIALIZED;
+    if (function == nullptr)
+      return usable() ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_NOT_INITIALIZED;
     calls_[std::size_t(call)].fetch_add(1, std::memory_order_relaxed);
     return function(args...);
   }
@@ -80,8 +82,8 @@ class Driver {
   /// Fills table_; the name of the first required function that is missing, or null.
   const char* load_table();
   /// The exit rule, in one place: once the process is exiting the driver may be gone before berth's
-  /// owners are, and says CUDA_ERROR_DEINITIALIZED. What they own is gone with it, so that answer is
-  /// no failure. Everything else is reported.
+  /// owners are, and says CUDA_ERROR_DEINITIALIZED. What they own is gone with it, so that answer
+  /// is no failure. Everything else is reported.
   void report_failure(DriverCall call, CUresult result) const noexcept;
 
   DriverSource source_;

@@ -2,6 +2,7 @@
 // Loading by dlopen and cuGetProcAddress.
 // Source: CUDA Driver API, "Driver Entry Point Access".
 #include <dlfcn.h>
+
 #include <fmt/format.h>
 
 #include "driver/driver_functions.hpp"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "berth/bytes.hpp"
 
-#include <doctest/doctest.h>
-
 #include <string>
+
+#include <doctest/doctest.h>
 
 #include "berth/error.hpp"
 
@@ -32,8 +32,8 @@ TEST_CASE("byte counts parse with any known unit") {
 
 TEST_CASE("what is no byte count is refused by an error that quotes it") {
   for (const std::string text :
-       {"", " ", "-1", "+1", "abc", "1x", "1KiBs", "1ib", "1bb", "1..2", ".", "18446744073709551616",
-        "16777216TiB", "1 2", "1GiB ", "nan", "1e3"}) {
+       {"", " ", "-1", "+1", "abc", "1x", "1KiBs", "1ib", "1bb", "1..2", ".",
+        "18446744073709551616", "16777216TiB", "1 2", "1GiB ", "nan", "1e3"}) {
     CAPTURE(text);
     try {
       parse_bytes(text);

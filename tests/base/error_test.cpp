@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "berth/error.hpp"
 
-#include <doctest/doctest.h>
-
 #include <memory>
 #include <string>
+
+#include <doctest/doctest.h>
 
 using namespace berth;
 

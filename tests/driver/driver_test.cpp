@@ -2,21 +2,29 @@
 // The driver seam over hand-made sources: no simulator, no hardware.
 #include "driver/driver.hpp"
 
-#include <doctest/doctest.h>
-
 #include <cstring>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include <doctest/doctest.h>
+
 using namespace berth;
 
 namespace {
 
-CUresult succeed() { return CUDA_SUCCESS; }
-CUresult fail_init(unsigned) { return CUDA_ERROR_NO_DEVICE; }
-CUresult fail_free(CUdeviceptr) { return CUDA_ERROR_INVALID_VALUE; }
-CUresult gone_free(CUdeviceptr) { return CUDA_ERROR_DEINITIALIZED; }
+CUresult succeed() {
+  return CUDA_SUCCESS;
+}
+CUresult fail_init(unsigned) {
+  return CUDA_ERROR_NO_DEVICE;
+}
+CUresult fail_free(CUdeviceptr) {
+  return CUDA_ERROR_INVALID_VALUE;
+}
+CUresult gone_free(CUdeviceptr) {
+  return CUDA_ERROR_DEINITIALIZED;
+}
 CUresult name_error(CUresult, const char** name) {
   *name = "CUDA_ERROR_EXAMPLE";
   return CUDA_SUCCESS;
@@ -29,8 +37,7 @@ CUresult say_version(int* version) {
 /// A driver whose functions all succeed without doing anything, but for those replaced by name.
 DriverSource source_with(std::vector<std::pair<std::string, void*>> replaced) {
   return {.name = "hand-made",
-          .resolve =
-              [replaced](const char* symbol, int) -> void* {
+          .resolve = [replaced](const char* symbol, int) -> void* {
             for (const auto& [name, function] : replaced) {
               if (name == symbol) return function;
             }
@@ -79,8 +86,7 @@ TEST_CASE("a driver without an optional function is usable and answers not suppo
   CHECK_FALSE(driver.has(DriverCall::mem_map));
   CHECK(driver.has(DriverCall::mem_unmap));
   CHECK(driver.try_mem_map(CUdeviceptr{0}, std::size_t{0}, std::size_t{0},
-                           CUmemGenericAllocationHandle{0},
-                           0ull) == CUDA_ERROR_NOT_SUPPORTED);
+                           CUmemGenericAllocationHandle{0}, 0ull) == CUDA_ERROR_NOT_SUPPORTED);
 }
 
 TEST_CASE("a failing cuInit leaves no usable driver and names the code") {

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the device allocator and the pinned allocator have in common, and the owner of one block.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include "berth/export.hpp"
+#include "berth/memory_snapshot.hpp"
+#include "berth/stream.hpp"
+
+namespace berth {
+
+/// Threads  Every function is safe from any thread, except from inside a CUDA host callback.
+class BERTH_API Allocator {
+ public:
+  virtual ~Allocator() = default;
+
+  /// Frees a block that this allocator gave out. null is no operation. Stream-ordered: work
+  /// submitted before still has the block; it is reused without waiting on the stream that it was
+  /// allocated on, and on any other, including those of record_stream(), only behind their work.
+  /// Blocking  Never waits for the GPU. No driver call but one event record for each recorded
+  /// stream. Errors    InvalidArgument: a pointer that this allocator did not give out, one inside
+  /// a block, or
+  ///           one freed before. Nothing is changed.
+  virtual void deallocate(void* data) = 0;
+
+  /// Declares that work submitted to `stream` uses the block at `data`: after deallocate(), the
+  /// block is not reused before the work that `stream` holds at that time is done. The block's own
+  /// stream needs no record; recording twice is recording once. Errors  InvalidArgument: not a live
+  /// block of this allocator, or (device memory) a stream of
+  ///         another device.
+  virtual void record_stream(void* data, StreamRef stream) = 0;
+
+  /// Gives cached memory back to the driver until at most `bytes_to_keep` are reserved, as far as
+  /// blocks in use allow; 0 gives back all that can be. Returns the bytes given back.
+  /// Blocking  Waits for the work of streams whose cached memory it returns. Other threads' cache
+  /// hits
+  ///           go on meanwhile.
+  virtual std::size_t trim(std::size_t bytes_to_keep = 0) = 0;
+
+  /// To be called before a stream that berth does not own is destroyed, if blocks were allocated or
+  /// recorded on it: memory cached for it becomes available to other streams behind its work.
+  /// Stream and StreamPool do it by themselves. Live blocks of the stream stay valid, and are
+  /// waited for by the same rule when they are freed.
+  virtual void retire_stream(StreamRef stream) noexcept = 0;
+
+  [[nodiscard]] virtual MemoryCounters counters() const = 0;
+  /// Sets every gauge's peak to its current value.
+  virtual void reset_peaks() = 0;
+  /// Copies the state of every block. Blocks the allocator meanwhile.
+  [[nodiscard]] virtual MemorySnapshot snapshot() const = 0;
+
+  /// Checks every invariant (blocks tile their segments, bytes add up through every counter, no
+  /// free neighbours left apart without a reason, each free block in exactly one index) and stops
+  /// the process at the first that is broken. For tests and debugging: walks every block.
+  virtual void validate() const = 0;
+};
+
+/// Owns one block and frees it on destruction. Moves. Empty (null, 0 bytes) where nothing is owned,
+/// which is also what allocating 0 bytes gives. Must not outlive its allocator.
+/// Threads  Like a pointer: one thread at a time; may be destroyed on another thread.
+class [[nodiscard]] Allocation {
+ public:
+  Allocation() noexcept = default;
+  Allocation(Allocator& allocator, void* data, std::size_t bytes) noexcept
+      : allocator_(&allocator), data_(data), bytes_(bytes) {}
+  ~Allocation() { reset(); }
+  Allocation(Allocation&& other) noexcept
+      : allocator_(other.allocator_),
+        data_(std::exchange(other.data_, nullptr)),
+        bytes_(std::exchange(other.bytes_, 0)) {}
+  Allocation& operator=(Allocation&& other) noexcept {
+    if (this != &other) {
+      reset();
+      allocator_ = other.allocator_;
+      data_ = std::exchange(other.data_, nullptr);
+      bytes_ = std::exchange(other.bytes_, 0);
+    }
+    return *this;
+  }
+
+  [[nodiscard]] void* data() const noexcept { return data_; }
+  /// As requested, before rounding.
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  explicit operator bool() const noexcept { return data_ != nullptr; }
+
+  /// Allocator::record_stream for this block; no operation on an empty Allocation.
+  void record_stream(StreamRef stream) const {
+    if (data_ != nullptr) allocator_->record_stream(data_, stream);
+  }
+
+  /// The block, which the caller frees from now on with Allocator::deallocate().
+  [[nodiscard]] void* release() noexcept {
+    bytes_ = 0;
+    return std::exchange(data_, nullptr);
+  }
+  /// Frees the block now. Only memory corruption can make this fail, so it ends the process then.
+  void reset() noexcept {
+    if (data_ != nullptr) allocator_->deallocate(release());
+  }
+
+ private:
+  Allocator* allocator_ = nullptr;
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace berth

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stream on which a thread currently works, one for each device: what a framework's operators
+// use when they are not told a stream.
+#pragma once
+
+#include <optional>
+
+#include "berth/export.hpp"
+#include "berth/stream.hpp"
+
+namespace berth {
+
+/// The calling thread's current stream on `device`'s context; its legacy default stream unless a
+/// StreamGuard says otherwise. No driver call.
+[[nodiscard]] BERTH_API StreamRef current_stream(DeviceContext& context);
+
+/// Makes a stream, and its device, current on the calling thread; restores both on destruction.
+/// Threads  Belongs to the thread that made it; guards nest like scopes.
+class BERTH_API StreamGuard {
+ public:
+  explicit StreamGuard(StreamRef stream);
+  ~StreamGuard();
+  StreamGuard(const StreamGuard&) = delete;
+  StreamGuard& operator=(const StreamGuard&) = delete;
+
+ private:
+  StreamRef stream_;
+  std::optional<StreamRef> previous_;
+};
+
+}  // namespace berth

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The caching allocator of one device.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "berth/allocator.hpp"
+#include "berth/error.hpp"
+#include "berth/event_pool.hpp"
+#include "berth/export.hpp"
+#include "berth/stream.hpp"
+
+namespace berth {
+
+/// Blocks are multiples of this many bytes and aligned to it, as cuMemAlloc's widest users expect.
+inline constexpr std::size_t kBlockBytes = 512;
+
+struct DeviceAllocatorOptions {
+  /// Bytes that may be reserved from the driver at most; nullopt: what the device has. Cached
+  /// memory is released before a request is refused for this.
+  std::optional<std::size_t> reserved_bytes_max = std::nullopt;
+
+  /// Whether memory is mapped granule by granule into one address range, which grows and shrinks
+  /// without fragmenting. false, or a device that cannot: segments from cuMemAlloc.
+  bool virtual_memory = true;
+
+  /// Physical memory is obtained in multiples of this; 0: the device's minimum, usually 2 MiB.
+  /// Otherwise a multiple of that minimum.
+  std::size_t granule_bytes = 0;
+
+  /// Without virtual memory: requests below half of this share segments of this size, others get
+  /// one of their own. At least 2 MiB.
+  std::size_t segment_bytes = std::size_t{20} << 20;
+
+  /// Called when memory is short and berth has nothing left to give back, with the bytes that are
+  /// missing: frees what it can (a framework's own caches) and returns whether it freed anything.
+  /// May call this allocator. Called without a lock, on the thread that needs memory.
+  std::function<bool(std::size_t bytes_needed)> on_pressure = nullptr;
+};
+
+class BERTH_API DeviceAllocator final : public Allocator {
+ public:
+  /// `events` serves the events that order streams; both must outlive the allocator.
+  /// Errors  InvalidArgument: an option out of range.
+  DeviceAllocator(DeviceContext& context, EventPool& events, DeviceAllocatorOptions options);
+  /// Gives everything back to the driver, after the device's work is done. Live blocks are reported
+  /// to the report sink; their memory is given back too.
+  ~DeviceAllocator() override;
+
+  /// Device memory that is ordered on `stream`.
+  ///
+  /// Units     `bytes` as needed; 0 gives an empty Allocation. Rounded up to kBlockBytes.
+  /// Stream    Work submitted to `stream` from now on may use the memory. Its content is undefined.
+  /// Blocking  A block cached for the stream: no driver call. Otherwise the out-of-memory ladder
+  ///           (docs/architecture.md), whose last rung waits for the GPU; no rung holds a lock that
+  ///           a cache hit needs during a driver call.
+  /// Errors    InvalidArgument: a stream of another device. OutOfMemory: with every number that
+  ///           explains it. DriverError: the driver failed otherwise. The allocator is as before
+  ///           then, but for cached memory given back.
+  [[nodiscard]] Allocation allocate(std::size_t bytes, StreamRef stream) {
+    return {*this, allocate_raw(bytes, stream), bytes};
+  }
+  /// The same for callers that probe; never throws.
+  Result<Allocation> try_allocate(std::size_t bytes, StreamRef stream) noexcept;
+  /// The same without an owner: free with deallocate(). null for 0 bytes.
+  [[nodiscard]] void* allocate_raw(std::size_t bytes, StreamRef stream);
+
+  void deallocate(void* data) override;
+  void record_stream(void* data, StreamRef stream) override;
+  std::size_t trim(std::size_t bytes_to_keep = 0) override;
+  void retire_stream(StreamRef stream) noexcept override;
+
+  /// Changes DeviceAllocatorOptions::reserved_bytes_max. Memory already reserved beyond it stays
+  /// until it is trimmed.
+  void set_reserved_bytes_max(std::optional<std::size_t> bytes);
+
+  /// Whether `data` points into memory of this allocator, live or not. No driver call.
+  [[nodiscard]] bool owns(const void* data) const noexcept;
+
+  [[nodiscard]] MemoryCounters counters() const override;
+  void reset_peaks() override;
+  [[nodiscard]] MemorySnapshot snapshot() const override;
+  void validate() const override;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace berth

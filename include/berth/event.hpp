@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Events: points in a stream's work that hosts and other streams can wait for.
+#pragma once
+
+#include "berth/device.hpp"
+#include "berth/export.hpp"
+
+struct CUevent_st;
+
+namespace berth {
+
+class DeviceContext;
+class StreamRef;
+
+/// Refers to a CUDA event; owns nothing. Valid as long as the event is.
+/// Threads  Safe from any thread, as the driver's events are.
+class BERTH_API EventRef {
+ public:
+  EventRef(DeviceContext& context, CUevent_st* native) noexcept
+      : context_(&context), native_(native) {}
+
+  [[nodiscard]] Device device() const noexcept;
+  [[nodiscard]] CUevent_st* native() const noexcept { return native_; }
+  [[nodiscard]] DeviceContext& context() const noexcept { return *context_; }
+
+  /// Marks the end of the work submitted to `stream` so far. Recording again moves the mark; waits
+  /// made before keep the old one.
+  /// Errors  InvalidArgument: a stream of another device.
+  void record(StreamRef stream) const;
+  /// Whether all marked work is done; true for an event that was never recorded. Never waits.
+  [[nodiscard]] bool is_done() const;
+  /// Blocks the calling thread until the marked work is done.
+  void sync() const;
+
+  friend bool operator==(const EventRef& a, const EventRef& b) noexcept {
+    return a.native_ == b.native_;
+  }
+
+ private:
+  DeviceContext* context_;
+  CUevent_st* native_;
+};
+
+/// Milliseconds between two recorded events made with timing.
+/// Errors  DriverError: an event that was never recorded, is not done, or was made without timing.
+[[nodiscard]] BERTH_API float elapsed_ms(EventRef start, EventRef end);
+
+struct EventOptions {
+  bool timing = false;  ///< events without timing cost less to record and to wait for
+};
+
+/// Owns a CUDA event. Moves; an empty Event (moved from or released) owns nothing.
+class BERTH_API Event {
+ public:
+  Event(DeviceContext& context, EventOptions options);
+  /// Takes ownership of an event that something else made.
+  static Event adopt(EventRef event) noexcept { return Event(event); }
+  ~Event();
+  Event(Event&& other) noexcept : ref_(other.ref_.context(), other.release()) {}
+  Event& operator=(Event&& other) noexcept;
+
+  /// The event, which the caller owns from now on.
+  CUevent_st* release() noexcept;
+  [[nodiscard]] EventRef ref() const noexcept { return ref_; }
+  operator EventRef() const noexcept { return ref_; }  // NOLINT: an owner serves as a reference
+
+ private:
+  explicit Event(EventRef event) noexcept : ref_(event) {}
+  EventRef ref_;
+};
+
+}  // namespace berth

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A pooled thing in use: back to its pool on destruction.
+#pragma once
+
+#include <utility>
+
+namespace berth {
+
+/// Holds one `Pool::Ref` of a pool. Moves; a moved-from lease holds nothing. Must not outlive its
+/// pool, which belongs to the Runtime.
+/// Threads  Like a pointer: one thread at a time. May be released on another thread than it was
+///          acquired on.
+template <class Pool>
+class [[nodiscard]] Lease {
+ public:
+  using Ref = typename Pool::Ref;
+
+  Lease(Pool& pool, Ref ref) noexcept : pool_(&pool), ref_(ref) {}
+  ~Lease() { give_back(); }
+  Lease(Lease&& other) noexcept : pool_(std::exchange(other.pool_, nullptr)), ref_(other.ref_) {}
+  Lease& operator=(Lease&& other) noexcept {
+    if (this != &other) {
+      give_back();
+      pool_ = std::exchange(other.pool_, nullptr);
+      ref_ = other.ref_;
+    }
+    return *this;
+  }
+
+  [[nodiscard]] Ref ref() const noexcept { return ref_; }
+  operator Ref() const noexcept { return ref_; }  // NOLINT: a lease serves as a reference
+  const Ref* operator->() const noexcept { return &ref_; }
+
+ private:
+  void give_back() noexcept {
+    if (pool_ != nullptr) std::exchange(pool_, nullptr)->give_back(ref_);
+  }
+
+  Pool* pool_;
+  Ref ref_;
+};
+
+}  // namespace berth

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one list of allocator statistics. The C and C++ structs, text, JSON and the identities that
+ * must add up all derive from it.
+ *
+ *   gauges   X(name, help)  a level: its current value and its peak since the last reset
+ *   totals   X(name, help)  counts up since the allocator was made
+ */
+#ifndef BERTH_MEMORY_COUNTERS_H
+#define BERTH_MEMORY_COUNTERS_H
+
+/* clang-format off */
+#define BERTH_MEMORY_GAUGES(X) \
+  X(bytes_requested,  "live bytes, as callers asked") \
+  X(bytes_allocated,  "live bytes, after rounding") \
+  X(bytes_active,     "allocated, plus freed but awaiting an event") \
+  X(bytes_reserved,   "obtained from the driver; cached = reserved - active") \
+  X(blocks_allocated, "live allocations") \
+  X(blocks_pending,   "freed blocks that await an event") \
+  X(blocks_free,      "free blocks: the number of holes")
+
+#define BERTH_MEMORY_TOTALS(X) \
+  X(allocations,           "allocations that succeeded") \
+  X(frees,                 "frees") \
+  X(allocations_grown,     "allocations that needed new memory from the driver") \
+  X(frees_deferred,        "frees that had to await an event of another stream") \
+  X(frees_reclaimed,       "deferred frees whose events have passed") \
+  X(idle_stream_takes,     "blocks taken from another stream that had no work pending") \
+  X(stream_waits_inserted, "blocks taken from another stream behind a wait") \
+  X(pending_free_waits,    "times the host waited for a deferred free, the last rung") \
+  X(segments_mapped,       "ranges obtained from the driver") \
+  X(segments_released,     "ranges given back to the driver") \
+  X(page_remaps,           "granules mapped a second time at another address") \
+  X(limit_rejections,      "growths refused by the byte limit before any driver call") \
+  X(out_of_memory,         "requests that failed after every rung")
+/* clang-format on */
+
+#endif

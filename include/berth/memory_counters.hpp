@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an allocator counts, as a struct. The list with the meaning of each is memory_counters.h.
+#pragma once
+
+#include <cstdint>
+
+#include "berth/memory_counters.h"
+
+namespace berth {
+
+struct Gauge {
+  std::uint64_t current = 0;
+  std::uint64_t peak = 0;  ///< peaks of different gauges need not coincide in time
+};
+
+struct MemoryCounters {
+#define BERTH_FIELD(name, help) Gauge name;
+  BERTH_MEMORY_GAUGES(BERTH_FIELD)
+#undef BERTH_FIELD
+#define BERTH_FIELD(name, help) std::uint64_t name = 0;
+  BERTH_MEMORY_TOTALS(BERTH_FIELD)
+#undef BERTH_FIELD
+};
+
+}  // namespace berth

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state of one allocator at one moment, block by block.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "berth/memory_counters.hpp"
+
+struct CUstream_st;
+
+namespace berth {
+
+enum class BlockState : std::uint8_t {
+  allocated,  ///< a caller has it
+  pending,    ///< freed, but another stream's work may still use it
+  free,       ///< ready for the next request
+};
+
+struct BlockInfo {
+  std::uintptr_t address;
+  std::size_t bytes;            ///< after rounding
+  std::size_t bytes_requested;  ///< as asked; 0 where free
+  BlockState state;
+  CUstream_st* stream;  ///< the stream that the block is ordered on; null for the legacy default
+                        ///< stream and for pinned memory, which is ordered on none
+};
+
+/// One contiguous range obtained from the driver, tiled by its blocks in address order.
+struct SegmentInfo {
+  std::uintptr_t address;
+  std::size_t bytes;
+  std::vector<BlockInfo> blocks;
+};
+
+struct MemorySnapshot {
+  std::string allocator;  ///< "cuda:0", or "pinned"
+  MemoryCounters counters;
+  std::vector<SegmentInfo> segments;         ///< in address order
+  std::size_t largest_free_block_bytes = 0;  ///< fragmentation as a number
+};
+
+}  // namespace berth

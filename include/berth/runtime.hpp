@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one object that owns everything: what a framework embeds.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "berth/copier.hpp"
+#include "berth/current_stream.hpp"
+#include "berth/device_allocator.hpp"
+#include "berth/device_registry.hpp"
+#include "berth/event_pool.hpp"
+#include "berth/export.hpp"
+#include "berth/pinned_allocator.hpp"
+#include "berth/report.hpp"
+#include "berth/statistics.hpp"
+#include "berth/stream_pool.hpp"
+
+namespace berth {
+
+struct RuntimeOptions {
+  /// Which driver: `cuda` (libcuda.so.1), `sim` (the simulated driver, configured by BERTH_SIM),
+  /// `auto` (cuda where it has a device, else sim), or the path of a driver library. Empty: the
+  /// environment variable BERTH_DRIVER, and `cuda` where that is unset too. The library never turns
+  /// to the simulator by itself.
+  std::string driver;
+  DeviceAllocatorOptions device_allocator;  ///< of every device
+  PinnedAllocatorOptions pinned_allocator;
+  StreamPoolOptions stream_pool;
+  CopierOptions copier;
+  ReportSink report;  ///< gets warnings, and errors that a destructor had to swallow
+};
+
+/// Devices, streams, memory and copies of one driver.
+///
+/// Without a usable driver a Runtime is made all the same: devices().count() is 0, driver().problem
+/// says why, `cpu` works.
+///
+/// Lifetime  Everything obtained from a Runtime must be gone before it: leases, allocations,
+/// owners.
+///           A Runtime destroyed while the process exits, when the driver may be gone already, is
+///           fine.
+/// Threads   Safe from any thread. Each device's parts are made by their first use.
+class BERTH_API Runtime {
+ public:
+  /// Errors  InvalidArgument: an option or an environment variable that is out of range or
+  /// malformed.
+  explicit Runtime(RuntimeOptions options = {});
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  [[nodiscard]] DriverInfo driver() const;
+  [[nodiscard]] const DeviceRegistry& devices() const noexcept;
+
+  // The parts of one device. Errors  InvalidArgument: no such device, or `cpu`.
+  [[nodiscard]] StreamPool& streams(Device device);
+  [[nodiscard]] EventPool& events(Device device);
+  [[nodiscard]] DeviceAllocator& memory(Device device);
+
+  [[nodiscard]] PinnedAllocator& pinned_memory();
+  [[nodiscard]] Copier& copier();
+
+  /// Refers to a stream that the framework made, on `device`; null is the legacy default stream.
+  [[nodiscard]] StreamRef stream(Device device, CUstream_st* native);
+  /// The legacy default stream of a device, in NVIDIA's words.
+  [[nodiscard]] StreamRef default_stream(Device device) { return stream(device, nullptr); }
+  /// The calling thread's current stream on `device` (StreamGuard).
+  [[nodiscard]] StreamRef current_stream(Device device);
+  /// A stream of one's own, outside the pool.
+  [[nodiscard]] Stream create_stream(Device device, StreamOptions options = {});
+  /// A pooled event that marks the work submitted to `stream` so far.
+  [[nodiscard]] EventLease record(StreamRef stream);
+
+  [[nodiscard]] Statistics statistics() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace berth

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams: queues of work on one device, executed in order.
+#pragma once
+
+#include "berth/device.hpp"
+#include "berth/event.hpp"
+#include "berth/export.hpp"
+
+struct CUstream_st;
+
+namespace berth {
+
+class DeviceContext;
+
+/// Refers to a CUDA stream; owns nothing. Valid as long as the stream is. Two pointers: pass by
+/// value. Runtime::stream() makes one from a framework's own stream. Threads  Safe from any thread,
+/// as the driver's streams are.
+class BERTH_API StreamRef {
+ public:
+  StreamRef(DeviceContext& context, CUstream_st* native) noexcept
+      : context_(&context), native_(native) {}
+
+  [[nodiscard]] Device device() const noexcept;
+  [[nodiscard]] CUstream_st* native() const noexcept { return native_; }
+  [[nodiscard]] DeviceContext& context() const noexcept { return *context_; }
+
+  /// Work submitted to this stream from now on waits for `event`'s mark. The host does not. An
+  /// event of another device is fine; one that was never recorded is no wait at all.
+  void wait(EventRef event) const;
+  /// Whether all work submitted so far is done. Never waits.
+  [[nodiscard]] bool is_done() const;
+  /// Blocks the calling thread until all work submitted so far is done.
+  void sync() const;
+
+  friend bool operator==(const StreamRef& a, const StreamRef& b) noexcept {
+    return a.native_ == b.native_ && a.context_ == b.context_;
+  }
+
+ private:
+  DeviceContext* context_;
+  CUstream_st* native_;
+};
+
+struct StreamOptions {
+  /// Lower runs first. 0 is the default and the lowest; the device's range ends at some negative
+  /// number, to which lower values are clamped. Errors  InvalidArgument: above 0.
+  int priority = 0;
+  /// Whether the legacy default stream waits for this stream and this stream for it. berth's own
+  /// streams never do, unless asked.
+  bool blocks_with_legacy_default = false;
+};
+
+/// Owns a CUDA stream. Moves; an empty Stream (moved from or released) owns nothing. Destroying one
+/// with work pending is fine: the work completes. Allocators are told, so that memory cached for
+/// the stream is neither lost nor confused with a later stream of the same handle.
+class BERTH_API Stream {
+ public:
+  Stream(DeviceContext& context, StreamOptions options);
+  /// Takes ownership of a stream that something else made.
+  static Stream adopt(StreamRef stream) noexcept { return Stream(stream); }
+  ~Stream();
+  Stream(Stream&& other) noexcept : ref_(other.ref_.context(), other.release()) {}
+  Stream& operator=(Stream&& other) noexcept;
+
+  /// The stream, which the caller owns from now on.
+  CUstream_st* release() noexcept;
+  [[nodiscard]] StreamRef ref() const noexcept { return ref_; }
+  operator StreamRef() const noexcept { return ref_; }  // NOLINT: an owner serves as a reference
+
+ private:
+  explicit Stream(StreamRef stream) noexcept : ref_(stream) {}
+  StreamRef ref_;
+};
+
+}  // namespace berth
