@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/device_context.hpp"
+
+#include <algorithm>
+
+namespace berth {
+
+DeviceContext::~DeviceContext() {
+  if (primary_ != nullptr) driver_.primary_ctx_release_or_report(native_);
+}
+
+int DeviceContext::attribute(CUdevice_attribute attribute) const {
+  int value = 0;
+  driver_.device_get_attribute(&value, attribute, native_);
+  return value;
+}
+
+CUcontext DeviceContext::primary() {
+  if (CUcontext retained = primary_.load(std::memory_order_acquire)) return retained;
+  CUcontext retained = nullptr;
+  driver_.primary_ctx_retain(&retained, native_);
+  // Two threads may come here at once. Each has retained; the loser gives its count back.
+  CUcontext expected = nullptr;
+  if (!primary_.compare_exchange_strong(expected, retained)) {
+    driver_.primary_ctx_release_or_report(native_);
+  }
+  return retained;
+}
+
+void DeviceContext::add_observer(StreamObserver& observer) {
+  const MutexLock lock(mutex_);
+  observers_.push_back(&observer);
+}
+
+void DeviceContext::remove_observer(StreamObserver& observer) noexcept {
+  const MutexLock lock(mutex_);
+  observers_.erase(std::remove(observers_.begin(), observers_.end(), &observer), observers_.end());
+}
+
+void DeviceContext::retire_stream(CUstream stream) noexcept {
+  // An observer may call the driver, so it is called on a copy and not under the lock.
+  std::vector<StreamObserver*> observers;
+  {
+    const MutexLock lock(mutex_);
+    observers = observers_;
+  }
+  for (StreamObserver* observer : observers) observer->stream_retiring(stream);
+}
+
+ContextScope::ContextScope(DeviceContext& context) : driver_(context.driver()) {
+  const CUcontext wanted = context.primary();
+  CUcontext current = nullptr;
+  driver_.ctx_get_current(&current);
+  if (current == wanted) return;
+  driver_.ctx_push_current(wanted);
+  pushed_ = true;
+}
+
+ContextScope::~ContextScope() {
+  CUcontext popped = nullptr;
+  if (pushed_) driver_.ctx_pop_current_or_report(&popped);
+}
+
+}  // namespace berth

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// berth's handle on one visible CUDA device: its driver, its ordinals, its primary context, and who
+// wants to know when a stream of it goes away. One per device and Runtime, at a stable address.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <vector>
+
+#include "berth/device.hpp"
+
+#include "base/mutex.hpp"
+#include "driver/driver.hpp"
+
+namespace berth {
+
+/// Is told about streams that are about to be destroyed, while they still can be recorded on.
+class StreamObserver {
+ public:
+  virtual ~StreamObserver() = default;
+  /// Called without a lock of berth.
+  virtual void stream_retiring(CUstream stream) noexcept = 0;
+};
+
+/// Threads  Safe from any thread.
+class DeviceContext {
+ public:
+  DeviceContext(const Driver& driver, Device device, CUdevice native)
+      : driver_(driver), device_(device), native_(native) {}
+  ~DeviceContext();
+  DeviceContext(const DeviceContext&) = delete;
+  DeviceContext& operator=(const DeviceContext&) = delete;
+
+  [[nodiscard]] const Driver& driver() const noexcept { return driver_; }
+  /// The logical device, `cuda:N`.
+  [[nodiscard]] Device device() const noexcept { return device_; }
+  /// The driver's own handle, which cuDeviceGet gave.
+  [[nodiscard]] CUdevice native() const noexcept { return native_; }
+  [[nodiscard]] int attribute(CUdevice_attribute attribute) const;
+
+  /// The primary context, retained by the first call and released with this object.
+  CUcontext primary();
+
+  /// An observer is removed before it is destroyed, and not while a stream of the device goes away.
+  void add_observer(StreamObserver& observer);
+  void remove_observer(StreamObserver& observer) noexcept;
+  /// Tells every observer.
+  void retire_stream(CUstream stream) noexcept;
+
+ private:
+  const Driver& driver_;
+  const Device device_;
+  const CUdevice native_;
+  std::atomic<CUcontext> primary_ = nullptr;
+  Mutex mutex_;
+  std::vector<StreamObserver*> observers_ BERTH_GUARDED_BY(mutex_);
+};
+
+/// Makes a device's primary context current on this thread for a scope, where it is not already.
+/// For driver calls that act on the current context.
+class ContextScope {
+ public:
+  explicit ContextScope(DeviceContext& context);
+  ~ContextScope();
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+
+ private:
+  const Driver& driver_;
+  bool pushed_ = false;
+};
+
+}  // namespace berth
