@@ -12,6 +12,7 @@
 
 namespace berth {
 
+class CachingAllocator;
 class DeviceRegistry;
 
 struct PinnedAllocatorOptions {
@@ -56,7 +57,9 @@ class BERTH_API PinnedAllocator final : public Allocator {
 
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  CachingAllocator& require_device() const;
+
+  std::unique_ptr<Impl> impl_;  ///< null where there are no CUDA devices
 };
 
 }  // namespace berth

@@ -44,7 +44,7 @@ void DeviceContext::retire_stream(CUstream stream) noexcept {
     const MutexLock lock(mutex_);
     observers = observers_;
   }
-  for (StreamObserver* observer : observers) observer->stream_retiring(stream);
+  for (StreamObserver* observer : observers) observer->stream_retiring(*this, stream);
 }
 
 ContextScope::ContextScope(DeviceContext& context) : driver_(context.driver()) {

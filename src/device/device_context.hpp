@@ -15,12 +15,14 @@
 
 namespace berth {
 
+class DeviceContext;
+
 /// Is told about streams that are about to be destroyed, while they still can be recorded on.
 class StreamObserver {
  public:
   virtual ~StreamObserver() = default;
   /// Called without a lock of berth.
-  virtual void stream_retiring(CUstream stream) noexcept = 0;
+  virtual void stream_retiring(DeviceContext& context, CUstream stream) noexcept = 0;
 };
 
 /// Threads  Safe from any thread.

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/arena.hpp"
+
+#include <utility>
+
+#include "base/arithmetic.hpp"
+#include "base/check.hpp"
+
+namespace berth {
+namespace {
+
+CUmemAllocationProp physical_properties(const DeviceContext& context) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = context.native();
+  return properties;
+}
+
+}  // namespace
+
+bool supports_virtual_memory(const DeviceContext& context) {
+  const Driver& driver = context.driver();
+  for (const DriverCall call :
+       {DriverCall::mem_get_allocation_granularity, DriverCall::mem_address_reserve,
+        DriverCall::mem_address_free, DriverCall::mem_create, DriverCall::mem_release,
+        DriverCall::mem_map, DriverCall::mem_unmap, DriverCall::mem_set_access}) {
+    if (!driver.has(call)) return false;
+  }
+  return context.attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 0;
+}
+
+std::size_t minimum_granule_bytes(const DeviceContext& context) {
+  const CUmemAllocationProp properties = physical_properties(context);
+  std::size_t bytes = 0;
+  context.driver().mem_get_allocation_granularity(&bytes, &properties,
+                                                  CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  return bytes;
+}
+
+Arena::Arena(DeviceContext& context, std::size_t bytes, std::size_t granule_bytes)
+    : context_(context), bytes_(bytes), granule_bytes_(granule_bytes) {
+  BERTH_CHECK(bytes % granule_bytes == 0);
+  handles_.resize(bytes / granule_bytes, 0);
+  const ContextScope scope(context);
+  CUdeviceptr address = 0;
+  context.driver().mem_address_reserve(&address, bytes, granule_bytes, CUdeviceptr{0}, 0ull);
+  address_ = static_cast<std::uintptr_t>(address);
+}
+
+Arena::~Arena() {
+  unmap_all();
+  context_.driver().mem_address_free_or_report(CUdeviceptr{address_}, bytes_);
+}
+
+CUresult Arena::map_granule(std::size_t granule) {
+  const Driver& driver = context_.driver();
+  const CUmemAllocationProp properties = physical_properties(context_);
+  CUmemGenericAllocationHandle handle = 0;
+  CUresult result = driver.try_mem_create(&handle, granule_bytes_, &properties, 0ull);
+  if (result != CUDA_SUCCESS) return result;
+  const CUdeviceptr address = address_ + granule * granule_bytes_;
+  result = driver.try_mem_map(address, granule_bytes_, std::size_t{0}, handle, 0ull);
+  if (result != CUDA_SUCCESS) {
+    driver.mem_release_or_report(handle);
+    return result;
+  }
+  handles_[granule] = handle;
+  return CUDA_SUCCESS;
+}
+
+void Arena::unmap_granule(std::size_t granule) noexcept {
+  const Driver& driver = context_.driver();
+  driver.mem_unmap_or_report(CUdeviceptr{address_ + granule * granule_bytes_}, granule_bytes_);
+  driver.mem_release_or_report(std::exchange(handles_[granule], 0));
+}
+
+CUresult Arena::map(std::uintptr_t address, std::size_t bytes) {
+  BERTH_CHECK(contains(address) && is_aligned(address - address_, granule_bytes_));
+  BERTH_CHECK(bytes > 0 && bytes % granule_bytes_ == 0);
+  const ContextScope scope(context_);
+  const std::size_t first = granule_at(address);
+  const std::size_t end = first + bytes / granule_bytes_;
+  std::size_t mapped = first;
+  CUresult result = CUDA_SUCCESS;
+  for (; mapped < end && result == CUDA_SUCCESS; ++mapped) {
+    BERTH_CHECK(handles_[mapped] == 0);
+    result = map_granule(mapped);
+  }
+  if (result == CUDA_SUCCESS) {
+    CUmemAccessDesc access{};
+    access.location = physical_properties(context_).location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    result =
+        context_.driver().try_mem_set_access(CUdeviceptr{address}, bytes, &access, std::size_t{1});
+  }
+  if (result != CUDA_SUCCESS) {
+    for (std::size_t granule = first; granule < mapped; ++granule) {
+      if (handles_[granule] != 0) unmap_granule(granule);
+    }
+  }
+  return result;
+}
+
+void Arena::unmap(std::uintptr_t address, std::size_t bytes) noexcept {
+  BERTH_CHECK(contains(address) && is_aligned(address - address_, granule_bytes_));
+  BERTH_CHECK(bytes % granule_bytes_ == 0);
+  const std::size_t first = granule_at(address);
+  for (std::size_t granule = first; granule < first + bytes / granule_bytes_; ++granule) {
+    BERTH_CHECK(handles_[granule] != 0);
+    unmap_granule(granule);
+  }
+}
+
+void Arena::unmap_all() noexcept {
+  for (std::size_t granule = 0; granule < handles_.size(); ++granule) {
+    if (handles_[granule] != 0) unmap_granule(granule);
+  }
+}
+
+}  // namespace berth

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// One large range of device address space, into which physical memory is mapped granule by granule.
+// Holds: each granule has at most one physical handle, and has access exactly while it has one.
+// Source: CUDA Driver API, "Virtual Memory Management".
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "device/device_context.hpp"
+
+namespace berth {
+
+/// Whether the device and the driver can map memory at all.
+bool supports_virtual_memory(const DeviceContext& context);
+/// The least granule that the device accepts.
+std::size_t minimum_granule_bytes(const DeviceContext& context);
+
+/// Threads  One call at a time; different granules are independent.
+class Arena {
+ public:
+  /// Reserves address space; `bytes` and `granule_bytes` are multiples of the device's minimum
+  /// granule. Errors  DriverError.
+  Arena(DeviceContext& context, std::size_t bytes, std::size_t granule_bytes);
+  /// Unmaps what is left.
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  [[nodiscard]] std::uintptr_t address() const { return address_; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] std::size_t granule_bytes() const { return granule_bytes_; }
+  [[nodiscard]] bool contains(std::uintptr_t address) const {
+    return address - address_ < bytes_;  // wraps around below the arena, and is large then
+  }
+
+  /// Backs a range of unmapped granules with new physical memory, readable and writable by the
+  /// device. On failure nothing is mapped, and nothing is lost.
+  CUresult map(std::uintptr_t address, std::size_t bytes);
+  /// Unmaps a range of mapped granules and gives their memory back. The device must be done with
+  /// it.
+  void unmap(std::uintptr_t address, std::size_t bytes) noexcept;
+  void unmap_all() noexcept;
+
+ private:
+  /// Maps one granule; on failure it holds nothing.
+  CUresult map_granule(std::size_t granule);
+  void unmap_granule(std::size_t granule) noexcept;
+  [[nodiscard]] std::size_t granule_at(std::uintptr_t address) const {
+    return (address - address_) / granule_bytes_;
+  }
+
+  DeviceContext& context_;
+  const std::size_t bytes_;
+  const std::size_t granule_bytes_;
+  std::uintptr_t address_ = 0;
+  std::vector<CUmemGenericAllocationHandle> handles_;  ///< by granule; 0 where unmapped
+};
+
+}  // namespace berth

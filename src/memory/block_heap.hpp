@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// The block heap: segments tiled by blocks, best fit with splitting and coalescing. Knows nothing
+// of drivers, events or locks.
+//
+// Holds at every moment, and validate() checks it:
+//   - the blocks of a segment tile it in address order, without gap or overlap
+//   - each free block is in exactly one free index, that of its owner
+//   - no two neighbours are both free with the same owner, nor both unmapped
+//   - each allocated block, and no other, is in the pointer map
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "memory/block.hpp"
+#include "memory/free_index.hpp"
+#include "memory/pointer_map.hpp"
+
+namespace berth {
+
+/// Guarded by the lock of the allocator that it belongs to. A Block* stays valid until the block is
+/// coalesced into a neighbour or its segment is removed; an allocated, pending or held one is
+/// neither.
+class BlockHeap {
+ public:
+  /// Adds a range as one held block, which settle() then puts into circulation.
+  Block& add_segment(std::uintptr_t address, std::size_t bytes);
+  /// Removes the segment of a held block that is the whole of it.
+  void remove_segment(Block& whole);
+
+  /// Allocates: best fit among the free blocks of `owner` and the unowned ones, split where it is
+  /// larger. Null where none fits. `bytes` is a multiple of the heap's rounding, above 0.
+  Block* take(std::size_t bytes, std::size_t bytes_requested, OwnerId owner);
+  /// allocated -> pending. The address leaves the pointer map: freeing it again is an error.
+  void set_pending(Block& block);
+  /// allocated or pending -> free, of `owner`.
+  void release(Block& block, OwnerId owner);
+
+  /// Counts frees. A block with freed_at <= s was freed before serial() said s.
+  [[nodiscard]] std::uint64_t serial() const { return serial_; }
+  /// Gives the free blocks of `from` that were freed up to `serial` to `to`; returns how many.
+  std::size_t transfer(OwnerId from, OwnerId to, std::uint64_t serial);
+
+  /// Takes the part [address, address + bytes) out of a free or unmapped block; what remains of it
+  /// on either side keeps its state. Returns the part, held.
+  Block& hold(Block& block, std::uintptr_t address, std::size_t bytes);
+  /// held -> free (of `owner`) or unmapped, coalesced with its neighbours.
+  void settle(Block& block, Block::State state, OwnerId owner);
+
+  /// The allocated block that starts at `data`; null where there is none.
+  [[nodiscard]] Block* find(const void* data) const;
+  /// Whether memory, in use or not, is at `data`.
+  [[nodiscard]] bool covers(const void* data) const;
+  /// The block of any state that covers `data`; null outside all segments. Walks the segment.
+  [[nodiscard]] const Block* find_covering(const void* data) const;
+
+  /// The first block of each segment, by address.
+  [[nodiscard]] const std::map<std::uintptr_t, Block*>& segments() const { return segments_; }
+  [[nodiscard]] const std::map<std::uintptr_t, Block*>& unmapped() const { return unmapped_; }
+  [[nodiscard]] const FreeIndex& free_blocks(OwnerId owner) const;
+  /// Owners other than kUnowned that have free blocks.
+  [[nodiscard]] std::vector<OwnerId> owners_with_free_blocks() const;
+  [[nodiscard]] std::size_t free_count() const { return free_count_; }
+  [[nodiscard]] std::size_t free_bytes() const { return free_bytes_; }
+  [[nodiscard]] std::size_t largest_free_bytes() const;
+  [[nodiscard]] std::size_t allocated_count() const { return live_.count(); }
+
+  void validate() const;
+
+ private:
+  Block& new_block();
+  void recycle(Block& block);
+  /// Cuts the first `bytes` off; the rest becomes a block of its own behind it, and is returned.
+  /// Both are held.
+  Block& split(Block& block, std::size_t bytes);
+  /// Appends the following neighbour, which is in no index, to `block`.
+  void absorb_next(Block& block);
+  void index(Block& block);
+  void unindex(Block& block);
+  void validate_segment(const Block& first, std::size_t& free_seen, std::size_t& live_seen) const;
+
+  std::deque<Block> storage_;  ///< never shrinks; blocks in use keep their addresses
+  std::vector<Block*> spare_;
+  std::map<std::uintptr_t, Block*> segments_;
+  std::map<std::uintptr_t, Block*> unmapped_;
+  std::unordered_map<OwnerId, FreeIndex> free_;
+  PointerMap live_;
+  std::size_t free_count_ = 0;
+  std::size_t free_bytes_ = 0;
+  std::uint64_t serial_ = 0;
+};
+
+}  // namespace berth

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machine behind the device allocator and the pinned allocator: a block heap, deferred frees
+// and a segment source, put in order by one ladder.
+//
+// Two locks. `mutex_` guards the state and is never held during a driver call or a callback: a
+// cache hit and a free take only this one. `slow_mutex_` lets one thread at a time poll, grow or
+// shrink, which the driver would serialise anyway; it is held during driver calls, and only the
+// slow path wants it. Order: slow_mutex_, then mutex_.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "berth/event_pool.hpp"
+#include "berth/memory_snapshot.hpp"
+#include "berth/stream.hpp"
+
+#include "base/mutex.hpp"
+#include "device/device_context.hpp"
+#include "memory/block_heap.hpp"
+#include "memory/deferred_frees.hpp"
+#include "memory/segment_source.hpp"
+#include "memory/stream_table.hpp"
+
+namespace berth {
+
+/// Threads  Safe from any thread.
+class CachingAllocator final : public StreamObserver {
+ public:
+  struct Options {
+    std::string name;  ///< "cuda:0" or "pinned", in errors and snapshots
+    std::optional<std::size_t> reserved_bytes_max = std::nullopt;
+    std::function<bool(std::size_t bytes_needed)> on_pressure = nullptr;
+    /// The pool that serves a device's events.
+    std::function<EventPool&(DeviceContext&)> events;
+  };
+  /// Makes the source, which may put address space into the heap.
+  using MakeSource = std::function<std::unique_ptr<SegmentSource>(BlockHeap& heap)>;
+
+  CachingAllocator(const Driver& driver, Options options, const MakeSource& make_source);
+  /// Waits for deferred frees, then gives everything back. The devices must be done with live
+  /// blocks.
+  ~CachingAllocator() override;
+
+  /// `stream` is what the block is ordered on; nullopt: nothing. Contract:
+  /// DeviceAllocator::allocate.
+  void* allocate(std::size_t bytes, std::optional<StreamRef> stream);
+  /// Contracts of these: Allocator.
+  void deallocate(void* data);
+  void record_stream(void* data, StreamRef stream);
+  std::size_t trim(std::size_t bytes_to_keep);
+  void retire_stream(StreamRef stream) noexcept;
+  void stream_retiring(DeviceContext& context, CUstream stream) noexcept override;
+
+  void set_reserved_bytes_max(std::optional<std::size_t> bytes);
+  /// The live block that covers `data`; null where there is none.
+  [[nodiscard]] void* find_block(const void* data) const;
+  /// Whether `data` lies in memory of this allocator, in use or not.
+  [[nodiscard]] bool owns(const void* data) const;
+
+  [[nodiscard]] MemoryCounters counters() const;
+  void reset_peaks();
+  [[nodiscard]] MemorySnapshot snapshot() const;
+  void validate() const;
+
+ private:
+  struct Request {
+    std::size_t bytes;  ///< rounded
+    std::size_t bytes_requested;
+    OwnerId owner;
+    std::optional<StreamRef> stream;
+  };
+  enum class Grown { yes, refused_by_limit, refused_by_driver };
+
+  // caching_allocator.cpp: the ladder, rung by rung. Each returns null where its rung does not
+  // serve.
+  void* take_cached(const Request& request) BERTH_EXCLUDES(mutex_);
+  void* reclaim_then_take(const Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  void* take_from_idle_streams(const Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  void* grow_then_take(const Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  void* release_then_grow(const Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  void* take_behind_waits(const Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  void* relieve_pressure_then_retry(const Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  void* wait_for_pending_then_retry(const Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  void* climb_to_growth(const Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  [[noreturn]] void fail(const Request& request) BERTH_EXCLUDES(mutex_);
+
+  // caching_allocator_slow.cpp: what the rungs are made of.
+  void* grow_until_taken(const Request& request) BERTH_REQUIRES(slow_mutex_);
+  Grown grow(const Request& request) BERTH_REQUIRES(slow_mutex_);
+  /// Gives back unowned memory, `bytes` or somewhat more; returns how much.
+  std::size_t give_back(std::size_t bytes) BERTH_REQUIRES(slow_mutex_);
+  /// Releases the deferred frees whose events have passed.
+  void reclaim_deferred() BERTH_REQUIRES(slow_mutex_);
+  void pass(OwnerId stream, const SharedEvent& event) BERTH_EXCLUDES(mutex_);
+  /// Waits for the oldest deferred free; false where there is none.
+  bool wait_for_oldest_deferred() BERTH_REQUIRES(slow_mutex_);
+  /// Opens the free memory of streams without pending work to all: of those that are idle now, or,
+  /// after waiting for them, of all.
+  void disown_idle() BERTH_REQUIRES(slow_mutex_);
+  [[nodiscard]] std::vector<OwnerId> owners_to_settle() const BERTH_REQUIRES(mutex_);
+  void disown_all_after_wait() BERTH_REQUIRES(slow_mutex_);
+  /// Free memory of `owner` that was freed up to `serial` has no pending work.
+  void disown(OwnerId owner, std::uint64_t serial) BERTH_EXCLUDES(mutex_);
+  /// Gives an event to the marks of `stream` that have none. Returns false where the driver
+  /// refuses; the marks then wait for the next try.
+  bool seal(OwnerId stream) noexcept BERTH_EXCLUDES(mutex_);
+  /// An event after all work submitted to `stream` so far. Errors  DriverError.
+  SharedEvent record(StreamRef stream);
+  /// The same, or null where the driver refuses and the stream had to be waited for.
+  SharedEvent record_or_wait(StreamRef stream);
+  [[nodiscard]] StreamTable::Entry entry(OwnerId owner) const BERTH_EXCLUDES(mutex_);
+  /// Owners that a block or a deferred free names.
+  [[nodiscard]] std::set<OwnerId> owners_in_use() const BERTH_REQUIRES(mutex_);
+
+  Request make_request(std::size_t bytes, std::optional<StreamRef> stream) BERTH_EXCLUDES(mutex_);
+  /// The live block at `data`; throws InvalidArgument that says what `data` is instead.
+  Block& require_live(void* data, const char* action) BERTH_REQUIRES(mutex_);
+  void release(Block& block) BERTH_REQUIRES(mutex_);
+  void count_blocks() BERTH_REQUIRES(mutex_);
+
+  const Driver& driver_;
+  const std::string name_;
+  const std::function<bool(std::size_t)> on_pressure_;
+  const std::function<EventPool&(DeviceContext&)> events_;
+
+  mutable Mutex slow_mutex_;
+  mutable Mutex mutex_;
+  BlockHeap heap_ BERTH_GUARDED_BY(mutex_);
+  StreamTable streams_ BERTH_GUARDED_BY(mutex_);
+  DeferredFrees deferred_ BERTH_GUARDED_BY(mutex_);
+  MemoryCounters counters_ BERTH_GUARDED_BY(mutex_);
+  std::optional<std::size_t> reserved_bytes_max_ BERTH_GUARDED_BY(mutex_);
+  /// Its steps say themselves which lock they want. Last, so that it goes before the heap.
+  std::unique_ptr<SegmentSource> source_;
+};
+
+}  // namespace berth

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looking at the allocator's state without changing it.
+#include "base/check.hpp"
+#include "memory/caching_allocator.hpp"
+
+namespace berth {
+namespace {
+
+/// Where memory is mapped: everything but bare address space.
+bool is_mapped(const Block& block) {
+  return block.state != Block::State::unmapped;
+}
+
+BlockState public_state(const Block& block) {
+  switch (block.state) {
+    case Block::State::allocated:
+      return BlockState::allocated;
+    case Block::State::pending:
+      return BlockState::pending;
+    default:
+      break;
+  }
+  BERTH_CHECK(block.state == Block::State::free);  // nothing is held while slow_mutex_ is
+  return BlockState::free;
+}
+
+}  // namespace
+
+void* CachingAllocator::find_block(const void* data) const {
+  const MutexLock lock(mutex_);
+  if (Block* block = heap_.find(data)) return block->data();
+  const Block* covering = heap_.find_covering(data);
+  const bool live = covering != nullptr && covering->state == Block::State::allocated;
+  return live ? covering->data() : nullptr;
+}
+
+bool CachingAllocator::owns(const void* data) const {
+  const MutexLock lock(mutex_);
+  return heap_.find(data) != nullptr || heap_.covers(data);
+}
+
+MemoryCounters CachingAllocator::counters() const {
+  const MutexLock lock(mutex_);
+  return counters_;
+}
+
+void CachingAllocator::reset_peaks() {
+  const MutexLock lock(mutex_);
+#define BERTH_RESET(name, help) counters_.name.peak = counters_.name.current;
+  BERTH_MEMORY_GAUGES(BERTH_RESET)
+#undef BERTH_RESET
+}
+
+std::set<OwnerId> CachingAllocator::owners_in_use() const {
+  std::set<OwnerId> owners;
+  for (const auto& [address, first] : heap_.segments()) {
+    for (const Block* block = first; block != nullptr; block = block->next) {
+      owners.insert(block->owner);
+      owners.insert(block->uses.begin(), block->uses.end());
+    }
+  }
+  for (const OwnerId stream : deferred_.streams()) owners.insert(stream);
+  return owners;
+}
+
+MemorySnapshot CachingAllocator::snapshot() const {
+  const MutexLock slow(slow_mutex_);
+  const MutexLock lock(mutex_);
+  MemorySnapshot snapshot;
+  snapshot.allocator = name_;
+  snapshot.counters = counters_;
+  snapshot.largest_free_block_bytes = heap_.largest_free_bytes();
+  for (const auto& [address, first] : heap_.segments()) {
+    bool extends = false;  // address space without memory parts one segment from the next
+    for (const Block* block = first; block != nullptr; block = block->next) {
+      if (is_mapped(*block)) {
+        if (!extends) snapshot.segments.push_back({block->address, 0, {}});
+        const bool has_stream = block->owner != kUnowned && !streams_.entry(block->owner).retired;
+        CUstream stream = has_stream ? streams_.entry(block->owner).stream.native() : nullptr;
+        snapshot.segments.back().bytes += block->bytes;
+        snapshot.segments.back().blocks.push_back(
+            {block->address, block->bytes, block->bytes_requested, public_state(*block), stream});
+      }
+      extends = is_mapped(*block);
+    }
+  }
+  return snapshot;
+}
+
+void CachingAllocator::validate() const {
+  const MutexLock slow(slow_mutex_);
+  const MutexLock lock(mutex_);
+  heap_.validate();
+  std::uint64_t requested = 0;
+  std::uint64_t allocated = 0;
+  std::uint64_t pending = 0;
+  std::uint64_t pending_count = 0;
+  std::uint64_t marks = 0;
+  std::uint64_t mapped = 0;
+  for (const auto& [address, first] : heap_.segments()) {
+    for (const Block* block = first; block != nullptr; block = block->next) {
+      BERTH_CHECK(block->state != Block::State::held);
+      requested += block->bytes_requested;
+      marks += block->marks_left;
+      if (is_mapped(*block)) mapped += block->bytes;
+      if (block->state == Block::State::allocated) allocated += block->bytes;
+      if (block->state != Block::State::pending) continue;
+      pending += block->bytes;
+      ++pending_count;
+    }
+  }
+  BERTH_CHECK(counters_.bytes_requested.current == requested);
+  BERTH_CHECK(counters_.bytes_allocated.current == allocated);
+  BERTH_CHECK(counters_.bytes_active.current == allocated + pending);
+  BERTH_CHECK(counters_.bytes_reserved.current == mapped);
+  BERTH_CHECK(counters_.bytes_reserved.current == allocated + pending + heap_.free_bytes());
+  BERTH_CHECK(counters_.blocks_allocated.current == heap_.allocated_count());
+  BERTH_CHECK(counters_.blocks_allocated.current == counters_.allocations - counters_.frees);
+  BERTH_CHECK(counters_.blocks_pending.current == pending_count);
+  BERTH_CHECK(counters_.blocks_free.current == heap_.free_count());
+  BERTH_CHECK(deferred_.mark_count() == marks);
+}
+
+}  // namespace berth

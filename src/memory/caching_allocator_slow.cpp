@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the rungs of the ladder are made of: growing, giving back, polling. Everything here calls
+// the driver, and so holds `mutex_` only between calls.
+#include <utility>
+
+#include "berth/error.hpp"
+
+#include "memory/caching_allocator.hpp"
+#include "memory/gauge.hpp"
+
+namespace berth {
+
+void* CachingAllocator::grow_until_taken(const Request& request) {
+  // Another thread's free may have made room meanwhile, and another thread's hit may take what was
+  // grown for us: so take first, and grow until there is something to take.
+  if (void* data = take_cached(request)) return data;
+  while (grow(request) == Grown::yes) {
+    if (void* data = take_cached(request)) {
+      const MutexLock lock(mutex_);
+      ++counters_.allocations_grown;
+      return data;
+    }
+  }
+  return nullptr;
+}
+
+CachingAllocator::Grown CachingAllocator::grow(const Request& request) {
+  std::optional<SegmentSource::Growth> growth;
+  {
+    const MutexLock lock(mutex_);
+    growth = source_->plan_growth(heap_, request.bytes, request.owner);
+    if (!growth) return Grown::refused_by_driver;
+    const std::size_t reserved = counters_.bytes_reserved.current + growth->bytes;
+    if (reserved_bytes_max_ && reserved > *reserved_bytes_max_) {
+      source_->cancel_growth(heap_, *growth);
+      ++counters_.limit_rejections;
+      return Grown::refused_by_limit;
+    }
+  }
+  const CUresult result = source_->obtain(*growth);
+  {
+    const MutexLock lock(mutex_);
+    if (result == CUDA_SUCCESS) {
+      source_->finish_growth(heap_, *growth, request.owner);
+      raise_gauge(counters_.bytes_reserved, growth->bytes);
+      ++counters_.segments_mapped;
+      count_blocks();
+      return Grown::yes;
+    }
+    source_->cancel_growth(heap_, *growth);
+  }
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) return Grown::refused_by_driver;
+  throw DriverError("the driver cannot give memory to " + name_ + ": " + driver_.describe(result),
+                    result);
+}
+
+std::size_t CachingAllocator::give_back(std::size_t bytes) {
+  std::vector<SegmentSource::Range> ranges;
+  {
+    const MutexLock lock(mutex_);
+    ranges = source_->plan_return(heap_, bytes);
+  }
+  std::size_t given_back = 0;
+  for (const SegmentSource::Range& range : ranges) {
+    const std::size_t range_bytes = range.held->bytes;
+    source_->give_back(range);
+    const MutexLock lock(mutex_);
+    source_->finish_return(heap_, range);
+    lower_gauge(counters_.bytes_reserved, range_bytes);
+    ++counters_.segments_released;
+    given_back += range_bytes;
+    count_blocks();
+  }
+  return given_back;
+}
+
+std::size_t CachingAllocator::trim(std::size_t bytes_to_keep) {
+  const MutexLock slow(slow_mutex_);
+  reclaim_deferred();
+  disown_all_after_wait();
+  std::size_t reserved = 0;
+  {
+    const MutexLock lock(mutex_);
+    reserved = counters_.bytes_reserved.current;
+  }
+  return reserved > bytes_to_keep ? give_back(reserved - bytes_to_keep) : 0;
+}
+
+StreamTable::Entry CachingAllocator::entry(OwnerId owner) const {
+  const MutexLock lock(mutex_);
+  return streams_.entry(owner);
+}
+
+SharedEvent CachingAllocator::record(StreamRef stream) {
+  auto event = std::make_shared<EventLease>(events_(stream.context()).acquire());
+  event->ref().record(stream);
+  return event;
+}
+
+bool CachingAllocator::seal(OwnerId stream) noexcept {
+  try {
+    std::uint64_t mark = 0;
+    {
+      const MutexLock lock(mutex_);
+      if (!deferred_.needs_seal(stream)) return true;
+      mark = deferred_.mark();
+    }
+    const StreamTable::Entry used = entry(stream);
+    const SharedEvent event = used.retired ? used.last_work : record(used.stream);
+    const MutexLock lock(mutex_);
+    deferred_.seal(stream, mark, event);
+    return true;
+  } catch (const std::exception& error) {
+    driver_.report(
+        Severity::warning,
+        name_ + ": no event marks a deferred free yet, tried again later: " + error.what());
+    return false;
+  }
+}
+
+void CachingAllocator::pass(OwnerId stream, const SharedEvent& event) {
+  const MutexLock lock(mutex_);
+  for (Block* block : deferred_.pass(stream, event)) {
+    ++counters_.frees_reclaimed;
+    release(*block);
+  }
+  count_blocks();
+}
+
+void CachingAllocator::reclaim_deferred() {
+  std::vector<OwnerId> streams;
+  {
+    const MutexLock lock(mutex_);
+    streams = deferred_.streams();
+  }
+  for (const OwnerId stream : streams) {
+    if (!seal(stream)) continue;
+    for (;;) {
+      SharedEvent event;
+      bool over = false;
+      {
+        const MutexLock lock(mutex_);
+        if (!deferred_.has_marks(stream)) break;
+        event = deferred_.front(stream);
+        over = streams_.is_over(stream);
+      }
+      if (!over && (event == nullptr || !event->ref().is_done())) break;
+      pass(stream, event);
+    }
+  }
+}
+
+bool CachingAllocator::wait_for_oldest_deferred() {
+  std::vector<OwnerId> streams;
+  {
+    const MutexLock lock(mutex_);
+    streams = deferred_.streams();
+  }
+  for (const OwnerId stream : streams) {
+    if (!seal(stream)) continue;
+    SharedEvent event;
+    {
+      const MutexLock lock(mutex_);
+      event = deferred_.front(stream);
+      if (event == nullptr && !streams_.is_over(stream)) continue;
+      ++counters_.pending_free_waits;
+    }
+    if (event != nullptr) event->ref().sync();
+    pass(stream, event);
+    return true;
+  }
+  return false;
+}
+
+void CachingAllocator::disown(OwnerId owner, std::uint64_t serial) {
+  const MutexLock lock(mutex_);
+  counters_.blocks_disowned += heap_.transfer(owner, kUnowned, serial);
+  if (streams_.entry(owner).retired) streams_.set_over(owner);
+  count_blocks();
+}
+
+std::vector<OwnerId> CachingAllocator::owners_to_settle() const {
+  std::vector<OwnerId> owners = heap_.owners_with_free_blocks();
+  const std::vector<OwnerId> ending = streams_.ending();
+  owners.insert(owners.end(), ending.begin(), ending.end());
+  return owners;
+}
+
+void CachingAllocator::disown_idle() {
+  std::vector<OwnerId> owners;
+  std::uint64_t serial = 0;
+  {
+    const MutexLock lock(mutex_);
+    owners = owners_to_settle();
+    serial = heap_.serial();  // before the question, so that the answer covers these frees
+  }
+  for (const OwnerId owner : owners) {
+    const StreamTable::Entry other = entry(owner);
+    const bool idle = other.retired ? other.last_work == nullptr || other.last_work->ref().is_done()
+                                    : other.stream.is_done();
+    if (idle) disown(owner, serial);
+  }
+}
+
+void CachingAllocator::disown_all_after_wait() {
+  std::vector<OwnerId> owners;
+  std::uint64_t serial = 0;
+  {
+    const MutexLock lock(mutex_);
+    owners = owners_to_settle();
+    serial = heap_.serial();
+  }
+  for (const OwnerId owner : owners) {
+    const StreamTable::Entry other = entry(owner);
+    if (!other.retired) other.stream.sync();
+    if (other.retired && other.last_work != nullptr) other.last_work->ref().sync();
+    disown(owner, serial);
+  }
+}
+
+SharedEvent CachingAllocator::record_or_wait(StreamRef stream) {
+  try {
+    return record(stream);
+  } catch (const Error& error) {
+    driver_.report(Severity::warning, name_ + ": waiting for a stream: " + error.what());
+    stream.sync();
+    return nullptr;
+  }
+}
+
+void CachingAllocator::retire_stream(StreamRef stream) noexcept {
+  try {
+    {
+      const MutexLock lock(mutex_);
+      if (!streams_.find(stream)) return;
+    }
+    SharedEvent last_work = record_or_wait(stream);
+    const MutexLock slow(slow_mutex_);
+    const MutexLock lock(mutex_);
+    const std::optional<OwnerId> id = streams_.find(stream);
+    if (!id) return;
+    if (last_work != nullptr) deferred_.seal(*id, deferred_.mark(), last_work);
+    streams_.retire(*id, std::move(last_work));
+    if (streams_.is_over(*id)) heap_.transfer(*id, kUnowned, heap_.serial());
+    streams_.forget_all_but(owners_in_use());
+    count_blocks();
+  } catch (const std::exception& error) {
+    driver_.report(Severity::error, name_ + ": a stream could not be retired: " + error.what());
+  }
+}
+
+void CachingAllocator::stream_retiring(DeviceContext& context, CUstream stream) noexcept {
+  retire_stream(StreamRef(context, stream));
+}
+
+}  // namespace berth

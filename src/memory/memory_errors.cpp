@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/memory_errors.hpp"
+
+#include <fmt/format.h>
+
+#include "berth/bytes.hpp"
+
+namespace berth {
+namespace {
+
+std::string exact(std::size_t bytes) {
+  return fmt::format("{} ({} B)", format_bytes(bytes), bytes);
+}
+
+}  // namespace
+
+std::string describe_out_of_memory(const OutOfMemoryNumbers& numbers) {
+  const MemoryCounters& counters = numbers.counters;
+  const std::uint64_t reserved = counters.bytes_reserved.current;
+  const std::uint64_t active = counters.bytes_active.current;
+  const std::uint64_t allocated = counters.bytes_allocated.current;
+  std::string text = fmt::format(
+      "{} is out of memory: asked for {}; reserved {}, of which {} live, {} freed but still in use "
+      "by streams, {} cached (largest free block {})",
+      numbers.allocator, exact(numbers.bytes_requested), format_bytes(reserved),
+      format_bytes(allocated), format_bytes(active - allocated), format_bytes(reserved - active),
+      format_bytes(numbers.largest_free_block_bytes));
+  if (numbers.reserved_bytes_max) {
+    text += fmt::format("; limit {}", format_bytes(*numbers.reserved_bytes_max));
+  }
+  if (numbers.driver_total_bytes > 0) {
+    text += fmt::format("; the driver has {} of {} free", format_bytes(numbers.driver_free_bytes),
+                        format_bytes(numbers.driver_total_bytes));
+  }
+  return text;
+}
+
+std::string describe_impossible_request(const std::string& allocator, std::size_t bytes,
+                                        std::size_t capacity_bytes) {
+  return fmt::format(
+      "{} is out of memory: asked for {}, accepted: at most {}, which is all there is", allocator,
+      exact(bytes), exact(capacity_bytes));
+}
+
+std::string describe_foreign_pointer(const std::string& allocator, const char* action,
+                                     const void* data, const Block* covering) {
+  std::string what = "it is not memory of this allocator";
+  if (covering != nullptr) {
+    const auto offset = reinterpret_cast<std::uintptr_t>(data) - covering->address;
+    switch (covering->state) {
+      case Block::State::allocated:
+        what = fmt::format("it points {} B into the live block at {}", offset, covering->data());
+        break;
+      case Block::State::pending:
+        what = "it was freed before, and its memory awaits the streams that use it";
+        break;
+      case Block::State::free:
+        what = "it was freed before, or never allocated: its memory is free";
+        break;
+      case Block::State::unmapped:
+      case Block::State::held:
+        what = "no memory is mapped there";
+        break;
+    }
+  }
+  return fmt::format("cannot {} {}: {}; accepted: the address of a live block of {}", action, data,
+                     what, allocator);
+}
+
+}  // namespace berth

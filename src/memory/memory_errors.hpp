@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words of allocation failures: numbers first, so that a reader can tell fragmentation, a limit
+// and true exhaustion apart.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "berth/memory_counters.hpp"
+
+#include "memory/block.hpp"
+
+namespace berth {
+
+struct OutOfMemoryNumbers {
+  std::string allocator;
+  std::size_t bytes_requested;
+  MemoryCounters counters;
+  std::optional<std::size_t> reserved_bytes_max;
+  std::size_t largest_free_block_bytes;
+  std::size_t driver_free_bytes;  ///< 0 with driver_total_bytes where the driver was not asked
+  std::size_t driver_total_bytes;
+};
+
+std::string describe_out_of_memory(const OutOfMemoryNumbers& numbers);
+
+/// A request that could not be served if all memory were free.
+std::string describe_impossible_request(const std::string& allocator, std::size_t bytes,
+                                        std::size_t capacity_bytes);
+
+/// A pointer that is no live block; `covering` is the block that it points into, if any.
+std::string describe_foreign_pointer(const std::string& allocator, const char* action,
+                                     const void* data, const Block* covering);
+
+}  // namespace berth

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "berth/pinned_allocator.hpp"
+
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "berth/bytes.hpp"
+#include "berth/device_registry.hpp"
+
+#include "device/device_context.hpp"
+#include "memory/caching_allocator.hpp"
+#include "memory/try_result.hpp"
+#include "memory/whole_segments.hpp"
+
+namespace berth {
+
+/// Exists where there is a device; which one does not matter, the memory is visible to all.
+class PinnedAllocator::Impl {
+ public:
+  Impl(const DeviceRegistry& registry, const PinnedAllocatorOptions& options)
+      : pools_(make_pools(registry)),
+        allocator_(
+            driver(),
+            {.name = "pinned",
+             .reserved_bytes_max = options.reserved_bytes_max,
+             .events = [this](DeviceContext& context) -> EventPool& { return pool(context); }},
+            [&](BlockHeap&) {
+              return std::make_unique<PinnedSegments>(registry, options.segment_bytes);
+            }) {
+    for (const auto& pool : pools_) pool->context.add_observer(allocator_);
+  }
+
+  ~Impl() {
+    for (const auto& pool : pools_) pool->context.remove_observer(allocator_);
+    const MemoryCounters counters = allocator_.counters();
+    if (counters.blocks_allocated.current == 0) return;
+    driver().report(
+        Severity::warning,
+        fmt::format(
+            "pinned: {} allocations of {} were still live when their allocator was destroyed",
+            counters.blocks_allocated.current, format_bytes(counters.bytes_requested.current)));
+  }
+
+  CachingAllocator& allocator() { return allocator_; }
+
+ private:
+  struct DevicePool {
+    explicit DevicePool(DeviceContext& device) : context(device), events(device) {}
+    DeviceContext& context;
+    EventPool events;
+  };
+
+  static std::vector<std::unique_ptr<DevicePool>> make_pools(const DeviceRegistry& registry) {
+    std::vector<std::unique_ptr<DevicePool>> pools;
+    for (int ordinal = 0; ordinal < registry.count(); ++ordinal) {
+      pools.push_back(std::make_unique<DevicePool>(registry.context(Device::cuda(ordinal))));
+    }
+    return pools;
+  }
+
+  [[nodiscard]] const Driver& driver() const { return pools_.front()->context.driver(); }
+
+  EventPool& pool(const DeviceContext& context) {
+    return pools_[static_cast<std::size_t>(context.device().ordinal())]->events;
+  }
+
+  std::vector<std::unique_ptr<DevicePool>> pools_;  ///< by logical ordinal
+  CachingAllocator allocator_;
+};
+
+PinnedAllocator::PinnedAllocator(const DeviceRegistry& registry, PinnedAllocatorOptions options) {
+  if (options.segment_bytes < 64_KiB) {
+    throw InvalidArgument(
+        fmt::format("PinnedAllocatorOptions::segment_bytes is {}; accepted: 64 KiB or more",
+                    options.segment_bytes));
+  }
+  if (registry.is_available()) impl_ = std::make_unique<Impl>(registry, options);
+}
+
+PinnedAllocator::~PinnedAllocator() = default;
+
+CachingAllocator& PinnedAllocator::require_device() const {
+  if (impl_ == nullptr) {
+    throw NotSupported("memory cannot be pinned without a CUDA device, and there is none");
+  }
+  return impl_->allocator();
+}
+
+void* PinnedAllocator::allocate_raw(std::size_t bytes) {
+  return require_device().allocate(bytes, std::nullopt);
+}
+
+Result<Allocation> PinnedAllocator::try_allocate(std::size_t bytes) noexcept {
+  return try_result<Allocation>([&] { return allocate(bytes); });
+}
+
+void PinnedAllocator::deallocate(void* data) {
+  if (data != nullptr) require_device().deallocate(data);
+}
+
+void PinnedAllocator::record_stream(void* data, StreamRef stream) {
+  require_device().record_stream(data, stream);
+}
+
+std::size_t PinnedAllocator::trim(std::size_t bytes_to_keep) {
+  return impl_ ? impl_->allocator().trim(bytes_to_keep) : 0;
+}
+
+void PinnedAllocator::retire_stream(StreamRef stream) noexcept {
+  if (impl_) impl_->allocator().retire_stream(stream);
+}
+
+void* PinnedAllocator::find_block(const void* data) const noexcept {
+  return impl_ ? impl_->allocator().find_block(data) : nullptr;
+}
+
+MemoryCounters PinnedAllocator::counters() const {
+  return impl_ ? impl_->allocator().counters() : MemoryCounters{};
+}
+
+void PinnedAllocator::reset_peaks() {
+  if (impl_) impl_->allocator().reset_peaks();
+}
+
+MemorySnapshot PinnedAllocator::snapshot() const {
+  if (impl_) return impl_->allocator().snapshot();
+  MemorySnapshot empty;
+  empty.allocator = "pinned";
+  return empty;
+}
+
+void PinnedAllocator::validate() const {
+  if (impl_) impl_->allocator().validate();
+}
+
+}  // namespace berth

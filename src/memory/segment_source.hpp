@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a heap's memory comes from and goes back to. Growing and shrinking are three steps each, so
+// that the driver is called without the heap's lock: choose (under the lock, no driver call), call
+// the driver (no lock), settle the outcome in the heap (under the lock).
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "memory/block_heap.hpp"
+
+namespace berth {
+
+/// One growth or one return is under way at a time: the allocator's slow path sees to it.
+class SegmentSource {
+ public:
+  struct Growth {
+    std::size_t bytes;           ///< to be obtained from the driver
+    Block* held = nullptr;       ///< where they go, in a heap that has address space already
+    std::uintptr_t address = 0;  ///< where obtain() got them, in one that has not
+  };
+  struct Range {
+    Block* held;
+  };
+
+  virtual ~SegmentSource() = default;
+
+  /// Bytes that can exist at most; a larger request cannot be served whatever is given back.
+  [[nodiscard]] virtual std::size_t capacity_bytes() const = 0;
+
+  /// What to obtain so that `owner` can have a block of `bytes`, as little as possible. nullopt
+  /// where there is no address space for it.
+  virtual std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner) = 0;
+  /// The driver's answer. On failure nothing was obtained.
+  virtual CUresult obtain(Growth& growth) = 0;
+  /// Puts what was obtained into the heap as free memory of `owner`.
+  virtual void finish_growth(BlockHeap& heap, const Growth& growth, OwnerId owner) = 0;
+  /// Undoes plan_growth().
+  virtual void cancel_growth(BlockHeap& heap, const Growth& growth) = 0;
+
+  /// Holds unowned free memory of at least `bytes` in all, as far as there is any that can be given
+  /// back, largest first.
+  virtual std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) = 0;
+  /// Gives a range back to the driver. The report sink hears of a failure.
+  virtual void give_back(const Range& range) noexcept = 0;
+  virtual void finish_return(BlockHeap& heap, const Range& range) = 0;
+
+  /// The end: gives all back, live or not. The heap is not used again.
+  virtual void give_back_all(const BlockHeap& heap) noexcept = 0;
+};
+
+}  // namespace berth
