@@ -10,7 +10,6 @@ the trace, and returns what must stay alive until the recording has ended.
 
 from __future__ import annotations
 
-import contextlib
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ import torch
 
 # Called after each iteration; leaves a `snapshot` row in the trace.
 Mark = Callable[[], None]
-
 
 # Attention written out as matrix products and a softmax: the fused kernels of
 # the CPU backend ask for scratch memory per head that no GPU kernel asks for.
@@ -90,18 +88,18 @@ def llama_generate(device: torch.device, mark: Mark) -> object:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
-        vocab_size=32000, hidden_size=1536, intermediate_size=4096,
-        num_hidden_layers=8, num_attention_heads=12, num_key_value_heads=4,
+        vocab_size=32000, hidden_size=2048, intermediate_size=5632,
+        num_hidden_layers=6, num_attention_heads=16, num_key_value_heads=4,
         max_position_embeddings=4096, dtype="bfloat16",
     )  # fmt: skip
     with device:
         model = LlamaForCausalLM._from_config(config, **ATTENTION)
     model.eval()
     chooser = random.Random(7)
-    for _ in range(12):
+    for _ in range(10):
         batch = chooser.choice((1, 1, 2, 4))
         prompt_tokens = int(2 ** chooser.uniform(5, 10.5))
-        new_tokens = chooser.randint(4, 20)
+        new_tokens = chooser.randint(3, 12)
         prompt = torch.randint(3, 32000, (batch, prompt_tokens), device=device)
         model.generate(
             prompt,
@@ -152,7 +150,7 @@ def vit_finetune(device: torch.device, mark: Mark) -> object:
             ViTConfig(num_labels=100), **ATTENTION
         )
     model.train()
-    model.gradient_checkpointing_enable({"use_reentrant": False})
+    model.activation_checkpointing_enable({"use_reentrant": False})
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5, foreach=True)
     for _ in range(3):
         for _ in range(2):
@@ -197,3 +195,44 @@ def detect_train(device: torch.device, mark: Mark) -> object:
         optimizer.step()
         mark()
     return model, optimizer
+
+
+PROGRAMS = {
+    "resnet50-train": Program(
+        "torchvision resnet50, 224x224 images; training batches 16, 16, 16, 16, 11, "
+        "SGD with momentum; validation batches 32, 18 without gradients",
+        "batch",
+        resnet50_train,
+    ),
+    "gpt2-train": Program(
+        "transformers GPT-2 (12 layers, width 768, 124M parameters), batch 2 of 384 "
+        "tokens, dropout, gradient clipping, AdamW; 6 equal training steps",
+        "training step",
+        gpt2_train,
+    ),
+    "llama-generate": Program(
+        "transformers Llama (6 layers, width 2048, 16 heads, 4 key-value heads, "
+        "bfloat16); 10 greedy generations, batch 1 to 4, prompts of 36 to 1322 tokens, "
+        "3 to 12 new tokens, growing key-value cache",
+        "generation",
+        llama_generate,
+    ),
+    "mixtral-train": Program(
+        "transformers Mixtral (4 layers, width 512, 8 experts, 2 per token), batch 4 "
+        "of 256 tokens, AdamW; 5 training steps with data-dependent expert loads",
+        "training step",
+        mixtral_train,
+    ),
+    "vit-finetune": Program(
+        "transformers ViT-Base, 224x224 images, bfloat16 autocast, recomputed "
+        "activations, AdamW; 3 training steps of 2 accumulated batches of 16",
+        "training step",
+        vit_finetune,
+    ),
+    "detect-train": Program(
+        "torchvision Faster R-CNN with resnet50 and FPN, SGD with momentum; 6 training "
+        "steps of 2 images of random size with 1 to 12 boxes each",
+        "training step",
+        detect_train,
+    ),
+}
