@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/driver_choice.hpp"
+
+#include <fmt/format.h>
+
+#include "berth/error.hpp"
+
+#include "base/env.hpp"
+#include "sim/simulator.hpp"
+
+namespace berth {
+namespace {
+
+constexpr const char* kCudaLibrary = "libcuda.so.1";
+constexpr const char* kNvmlLibrary = "libnvidia-ml.so.1";
+
+OpenedDriver open_cuda(const ReportSink& sink) {
+  return {std::make_unique<Driver>(open_driver_library("cuda", kCudaLibrary), sink),
+          std::make_unique<Nvml>(open_nvml_library(kNvmlLibrary))};
+}
+
+OpenedDriver open_simulator(const ReportSink& sink) {
+  const DriverSource source{.name = "sim",
+                            .resolve = [](const char* symbol, int) { return sim::resolve(symbol); },
+                            .problem = {},
+                            .library = {}};
+  OpenedDriver opened{std::make_unique<Driver>(source, sink), nullptr};
+  const std::string problem = sim::configuration_error();
+  if (!opened.driver->usable() && !problem.empty()) throw InvalidArgument(problem);
+  opened.nvml = std::make_unique<Nvml>(source);
+  return opened;
+}
+
+/// A look-alike brings its NVML along, in the same folder.
+OpenedDriver open_path(const std::string& path, const ReportSink& sink) {
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  DriverSource nvml = open_nvml_library(folder + kNvmlLibrary);
+  if (!nvml.resolve) nvml = open_nvml_library(kNvmlLibrary);
+  return {std::make_unique<Driver>(open_driver_library(path, path), sink),
+          std::make_unique<Nvml>(std::move(nvml))};
+}
+
+bool has_device(const Driver& driver) {
+  int count = 0;
+  return driver.usable() && driver.try_device_get_count(&count) == CUDA_SUCCESS && count > 0;
+}
+
+}  // namespace
+
+OpenedDriver open_driver(const std::string& text, const ReportSink& sink) {
+  const std::string choice = !text.empty() ? text : env("BERTH_DRIVER").value_or("");
+  if (choice.empty() || choice == "cuda") return open_cuda(sink);
+  if (choice == "sim") return open_simulator(sink);
+  if (choice == "auto") {
+    OpenedDriver cuda = open_cuda(sink);
+    return has_device(*cuda.driver) ? std::move(cuda) : open_simulator(sink);
+  }
+  if (choice.find('/') != std::string::npos) return open_path(choice, sink);
+  throw InvalidArgument(
+      fmt::format("{} \"{}\" is not a driver; accepted: cuda, sim, auto, or the path of a driver "
+                  "library, with a "
+                  "slash in it",
+                  text.empty() ? "BERTH_DRIVER" : "driver", choice));
+}
+
+}  // namespace berth

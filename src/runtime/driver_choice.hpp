@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which driver a Runtime runs on.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "berth/report.hpp"
+
+#include "driver/driver.hpp"
+#include "driver/nvml.hpp"
+
+namespace berth {
+
+struct OpenedDriver {
+  std::unique_ptr<Driver> driver;
+  std::unique_ptr<Nvml> nvml;
+};
+
+/// `text` as in RuntimeOptions::driver, empty included.
+/// Errors  InvalidArgument: not a driver, or a malformed BERTH_SIM for the simulator.
+OpenedDriver open_driver(const std::string& text, const ReportSink& sink);
+
+}  // namespace berth

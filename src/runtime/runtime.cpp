@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Composition, and nothing else. Members are destroyed from the last to the first: whatever uses a
+// part stands below it.
+#include "berth/runtime.hpp"
+
+#include <vector>
+
+#include "base/mutex.hpp"
+#include "device/device_context.hpp"
+#include "runtime/driver_choice.hpp"
+
+namespace berth {
+namespace {
+
+/// The parts of one device, each made by its first use.
+struct DeviceParts {
+  Mutex mutex;
+  std::unique_ptr<EventPool> events BERTH_GUARDED_BY(mutex);
+  std::unique_ptr<StreamPool> streams BERTH_GUARDED_BY(mutex);
+  std::unique_ptr<DeviceAllocator> memory BERTH_GUARDED_BY(mutex);
+};
+
+}  // namespace
+
+struct Runtime::State {
+  explicit State(RuntimeOptions given)
+      : options(std::move(given)),
+        opened(open_driver(options.driver, options.report)),
+        registry(*opened.driver, *opened.nvml),
+        parts(static_cast<std::size_t>(registry.count())),
+        pinned(registry, options.pinned_allocator),
+        copier(registry, pinned, options.copier) {}
+
+  DeviceParts& parts_of(const DeviceContext& context) {
+    return parts[static_cast<std::size_t>(context.device().ordinal())];
+  }
+
+  EventPool& events(DeviceContext& context, DeviceParts& device) BERTH_REQUIRES(device.mutex) {
+    if (device.events == nullptr) device.events = std::make_unique<EventPool>(context);
+    return *device.events;
+  }
+
+  const RuntimeOptions options;
+  const OpenedDriver opened;
+  const DeviceRegistry registry;
+  std::vector<DeviceParts> parts;  ///< by logical ordinal
+  PinnedAllocator pinned;
+  Copier copier;
+};
+
+Runtime::Runtime(RuntimeOptions options) : state_(std::make_unique<State>(std::move(options))) {}
+
+Runtime::~Runtime() = default;
+
+DriverInfo Runtime::driver() const {
+  const Driver& driver = *state_->opened.driver;
+  return {driver.name(), driver.usable(), driver.problem(), driver.version()};
+}
+
+const DeviceRegistry& Runtime::devices() const noexcept {
+  return state_->registry;
+}
+
+StreamPool& Runtime::streams(Device device) {
+  DeviceContext& context = state_->registry.context(device);
+  DeviceParts& parts = state_->parts_of(context);
+  const MutexLock lock(parts.mutex);
+  if (parts.streams == nullptr) {
+    parts.streams = std::make_unique<StreamPool>(context, state_->options.stream_pool);
+  }
+  return *parts.streams;
+}
+
+EventPool& Runtime::events(Device device) {
+  DeviceContext& context = state_->registry.context(device);
+  DeviceParts& parts = state_->parts_of(context);
+  const MutexLock lock(parts.mutex);
+  return state_->events(context, parts);
+}
+
+DeviceAllocator& Runtime::memory(Device device) {
+  DeviceContext& context = state_->registry.context(device);
+  DeviceParts& parts = state_->parts_of(context);
+  const MutexLock lock(parts.mutex);
+  if (parts.memory == nullptr) {
+    parts.memory = std::make_unique<DeviceAllocator>(context, state_->events(context, parts),
+                                                     state_->options.device_allocator);
+  }
+  return *parts.memory;
+}
+
+PinnedAllocator& Runtime::pinned_memory() {
+  return state_->pinned;
+}
+
+Copier& Runtime::copier() {
+  return state_->copier;
+}
+
+StreamRef Runtime::stream(Device device, CUstream_st* native) {
+  return {state_->registry.context(device), native};
+}
+
+StreamRef Runtime::current_stream(Device device) {
+  return berth::current_stream(state_->registry.context(device));
+}
+
+Stream Runtime::create_stream(Device device, StreamOptions options) {
+  return {state_->registry.context(device), options};
+}
+
+EventLease Runtime::record(StreamRef stream) {
+  EventLease event = events(stream.device()).acquire();
+  event->record(stream);
+  return event;
+}
+
+Statistics Runtime::statistics() const {
+  Statistics statistics;
+  statistics.driver = driver();
+  statistics.devices = state_->registry.physical_devices();
+  for (DeviceParts& parts : state_->parts) {
+    const MutexLock lock(parts.mutex);
+    if (parts.memory != nullptr) statistics.allocators.push_back(parts.memory->snapshot());
+  }
+  statistics.allocators.push_back(state_->pinned.snapshot());
+  const auto calls = state_->opened.driver->calls();
+  for (std::size_t call = 0; call < calls.size(); ++call) {
+    if (calls[call] > 0) statistics.driver_calls.push_back({kDriverCallNames[call], calls[call]});
+  }
+  statistics.copies = state_->copier.counters();
+  return statistics;
+}
+
+}  // namespace berth
