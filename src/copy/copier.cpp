@@ -16,7 +16,6 @@
 #include "copy/memory_kind.hpp"
 #include "copy/staging_ring.hpp"
 #include "device/device_context.hpp"
-#include "stream/stream_scope.hpp"
 
 namespace berth {
 namespace {
@@ -75,6 +74,7 @@ class Copier::Impl {
 
   void copy(std::byte* target, const std::byte* source, std::size_t bytes, StreamRef stream) {
     const Driver& driver = stream.context().driver();
+    const ContextScope scope(stream.context());
     const MemoryKind to = find_memory_kind(registry_, pinned_, driver, target);
     const MemoryKind from = find_memory_kind(registry_, pinned_, driver, source);
     bytes_copied_ += bytes;
@@ -84,7 +84,6 @@ class Copier::Impl {
       return;
     }
     require_stream_of(to, from, stream);
-    const StreamScope scope(stream);
     if (from.type == Type::pageable) return stage_in(target, source, bytes, stream);
     if (to.type == Type::pageable) return stage_out(target, source, bytes, stream);
     copy_direct(target, to, source, from, bytes, stream);
@@ -92,13 +91,13 @@ class Copier::Impl {
 
   void fill(void* target, std::uint8_t value, std::size_t bytes, StreamRef stream) {
     const Driver& driver = stream.context().driver();
+    const ContextScope scope(stream.context());
     const MemoryKind kind = find_memory_kind(registry_, pinned_, driver, target);
     if (kind.device != &stream.context()) {
       throw InvalidArgument(
           fmt::format("cannot fill {} on a stream of {}; accepted: memory of that device", target,
                       stream.device().to_string()));
     }
-    const StreamScope scope(stream);
     driver.memset_d8_async(reinterpret_cast<CUdeviceptr>(target), value, bytes, stream.native());
   }
 

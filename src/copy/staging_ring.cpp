@@ -3,7 +3,6 @@
 
 #include "base/check.hpp"
 #include "device/device_context.hpp"
-#include "stream/stream_scope.hpp"
 
 namespace berth {
 
@@ -78,7 +77,7 @@ void StagingRing::release(Slot& slot, StreamRef stream) noexcept {
     // Without a mark, waiting is what is left to know that the slot is out of use.
     slot.last_use.reset();
     context_.driver().report(Severity::warning, error.what());
-    StreamScope scope(stream);
+    const ContextScope scope(stream.context(), std::nothrow);
     context_.driver().stream_synchronize_or_report(stream.native());
   }
   const MutexLock lock(mutex_);

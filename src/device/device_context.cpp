@@ -48,6 +48,19 @@ void DeviceContext::retire_stream(CUstream stream) noexcept {
 }
 
 ContextScope::ContextScope(DeviceContext& context) : driver_(context.driver()) {
+  enter(context);
+}
+
+ContextScope::ContextScope(DeviceContext& context, std::nothrow_t) noexcept
+    : driver_(context.driver()) {
+  try {
+    enter(context);
+  } catch (const std::exception& error) {
+    driver_.report(Severity::error, error.what());
+  }
+}
+
+void ContextScope::enter(DeviceContext& context) {
   const CUcontext wanted = context.primary();
   CUcontext current = nullptr;
   driver_.ctx_get_current(&current);

@@ -6,6 +6,7 @@
 #include <cuda.h>
 
 #include <atomic>
+#include <new>
 #include <vector>
 
 #include "berth/device.hpp"
@@ -60,15 +61,20 @@ class DeviceContext {
 };
 
 /// Makes a device's primary context current on this thread for a scope, where it is not already.
-/// For driver calls that act on the current context.
+/// Held around every driver call but those on devices and contexts themselves: the driver refuses
+/// most calls on a thread without a current context, whatever their arguments say.
 class ContextScope {
  public:
   explicit ContextScope(DeviceContext& context);
+  /// For destructors: a failure goes to the report sink.
+  ContextScope(DeviceContext& context, std::nothrow_t) noexcept;
   ~ContextScope();
   ContextScope(const ContextScope&) = delete;
   ContextScope& operator=(const ContextScope&) = delete;
 
  private:
+  void enter(DeviceContext& context);
+
   const Driver& driver_;
   bool pushed_ = false;
 };

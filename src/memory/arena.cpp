@@ -50,6 +50,7 @@ Arena::Arena(DeviceContext& context, std::size_t bytes, std::size_t granule_byte
 
 Arena::~Arena() {
   unmap_all();
+  const ContextScope scope(context_, std::nothrow);
   context_.driver().mem_address_free_or_report(CUdeviceptr{address_}, bytes_);
 }
 
@@ -105,6 +106,7 @@ CUresult Arena::map(std::uintptr_t address, std::size_t bytes) {
 void Arena::unmap(std::uintptr_t address, std::size_t bytes) noexcept {
   BERTH_CHECK(contains(address) && is_aligned(address - address_, granule_bytes_));
   BERTH_CHECK(bytes % granule_bytes_ == 0);
+  const ContextScope scope(context_, std::nothrow);
   const std::size_t first = granule_at(address);
   for (std::size_t granule = first; granule < first + bytes / granule_bytes_; ++granule) {
     BERTH_CHECK(handles_[granule] != 0);
@@ -113,6 +115,7 @@ void Arena::unmap(std::uintptr_t address, std::size_t bytes) noexcept {
 }
 
 void Arena::unmap_all() noexcept {
+  const ContextScope scope(context_, std::nothrow);
   for (std::size_t granule = 0; granule < handles_.size(); ++granule) {
     if (handles_[granule] != 0) unmap_granule(granule);
   }

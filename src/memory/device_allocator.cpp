@@ -59,12 +59,8 @@ class DeviceAllocator::Impl {
   ~Impl() {
     context_.remove_observer(allocator_);
     report_live_blocks();
-    try {
-      const ContextScope scope(context_);
-      context_.driver().ctx_synchronize_or_report();
-    } catch (const std::exception& error) {
-      context_.driver().report(Severity::error, error.what());
-    }
+    const ContextScope scope(context_, std::nothrow);
+    context_.driver().ctx_synchronize_or_report();
   }
 
   void require_stream_of_device(StreamRef stream) const {

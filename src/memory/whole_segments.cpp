@@ -56,6 +56,7 @@ CUresult DeviceSegments::obtain(Growth& growth) {
 }
 
 void DeviceSegments::free_segment(std::uintptr_t address) noexcept {
+  const ContextScope scope(context_, std::nothrow);
   context_.driver().mem_free_or_report(CUdeviceptr{address});
 }
 
@@ -74,9 +75,10 @@ CUresult PinnedSegments::obtain(Growth& growth) {
 }
 
 void PinnedSegments::free_segment(std::uintptr_t address) noexcept {
-  // Portable memory belongs to all contexts, so any device's driver handle will do.
-  const Driver& driver = registry_.context(Device::cuda(0)).driver();
-  driver.mem_free_host_or_report(reinterpret_cast<void*>(address));
+  // Portable memory belongs to every context, so any will do that this thread has.
+  DeviceContext& context = registry_.context(Device::cuda());
+  const ContextScope scope(context, std::nothrow);
+  context.driver().mem_free_host_or_report(reinterpret_cast<void*>(address));
 }
 
 }  // namespace berth

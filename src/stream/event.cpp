@@ -9,7 +9,6 @@
 
 #include "device/device_context.hpp"
 #include "stream/poll.hpp"
-#include "stream/stream_scope.hpp"
 
 namespace berth {
 namespace {
@@ -35,20 +34,23 @@ void EventRef::record(StreamRef stream) const {
                     "event's own device",
                     device().to_string(), stream.device().to_string()));
   }
-  const StreamScope scope(stream);
+  const ContextScope scope(*context_);
   context_->driver().event_record(native_, stream.native());
 }
 
 bool EventRef::is_done() const {
+  const ContextScope scope(*context_);
   return is_complete(context_->driver(), DriverCall::event_query,
                      context_->driver().try_event_query(native_));
 }
 
 void EventRef::sync() const {
+  const ContextScope scope(*context_);
   context_->driver().event_synchronize(native_);
 }
 
 float elapsed_ms(EventRef start, EventRef end) {
+  const ContextScope scope(start.context());
   float milliseconds = 0;
   start.context().driver().event_elapsed_time(&milliseconds, start.native(), end.native());
   return milliseconds;
@@ -58,7 +60,10 @@ Event::Event(DeviceContext& context, EventOptions options)
     : ref_(context, create_event(context, options)) {}
 
 Event::~Event() {
-  if (CUevent event = release()) ref_.context().driver().event_destroy_or_report(event);
+  if (CUevent event = release()) {
+    const ContextScope scope(ref_.context(), std::nothrow);
+    ref_.context().driver().event_destroy_or_report(event);
+  }
 }
 
 Event& Event::operator=(Event&& other) noexcept {

@@ -7,7 +7,6 @@
 
 #include "device/device_context.hpp"
 #include "stream/poll.hpp"
-#include "stream/stream_scope.hpp"
 
 namespace berth {
 namespace {
@@ -35,18 +34,18 @@ Device StreamRef::device() const noexcept {
 }
 
 void StreamRef::wait(EventRef event) const {
-  const StreamScope scope(*this);
+  const ContextScope scope(*context_);
   context_->driver().stream_wait_event(native_, event.native(), 0u);
 }
 
 bool StreamRef::is_done() const {
-  const StreamScope scope(*this);
+  const ContextScope scope(*context_);
   return is_complete(context_->driver(), DriverCall::stream_query,
                      context_->driver().try_stream_query(native_));
 }
 
 void StreamRef::sync() const {
-  const StreamScope scope(*this);
+  const ContextScope scope(*context_);
   context_->driver().stream_synchronize(native_);
 }
 
@@ -56,6 +55,7 @@ Stream::Stream(DeviceContext& context, StreamOptions options)
 Stream::~Stream() {
   if (CUstream stream = release()) {
     ref_.context().retire_stream(stream);
+    const ContextScope scope(ref_.context(), std::nothrow);
     ref_.context().driver().stream_destroy_or_report(stream);
   }
 }
