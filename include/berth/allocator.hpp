@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "berth/export.hpp"
+#include "berth/export.h"
 #include "berth/memory_snapshot.hpp"
 #include "berth/stream.hpp"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "berth/export.hpp"
+#include "berth/export.h"
 
 namespace berth {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "berth/export.hpp"
+#include "berth/export.h"
 #include "berth/stream.hpp"
 
 namespace berth {

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "berth/export.hpp"
+#include "berth/export.h"
 #include "berth/stream.hpp"
 
 namespace berth {

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "berth/error.hpp"
-#include "berth/export.hpp"
+#include "berth/export.h"
 
 namespace berth {
 

@@ -10,7 +10,7 @@
 #include "berth/allocator.hpp"
 #include "berth/error.hpp"
 #include "berth/event_pool.hpp"
-#include "berth/export.hpp"
+#include "berth/export.h"
 #include "berth/stream.hpp"
 
 namespace berth {
@@ -35,9 +35,10 @@ struct DeviceAllocatorOptions {
   /// one of their own. At least 2 MiB.
   std::size_t segment_bytes = std::size_t{20} << 20;
 
-  /// Called when memory is short and berth has nothing left to give back, with the bytes that are
-  /// missing: frees what it can (a framework's own caches) and returns whether it freed anything.
-  /// May call this allocator. Called without a lock, on the thread that needs memory.
+  /// Called once for a request, when memory is short and berth has nothing left to give back
+  /// without waiting for the GPU, with the bytes that are missing: frees what it can (a framework's
+  /// own caches) and returns whether it freed anything. May call this allocator. Called without a
+  /// lock, on the thread that needs memory.
   std::function<bool(std::size_t bytes_needed)> on_pressure = nullptr;
 };
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "berth/device.hpp"
-#include "berth/export.hpp"
+#include "berth/export.h"
 
 namespace berth {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <variant>
 
-#include "berth/export.hpp"
+#include "berth/export.h"
 
 namespace berth {
 

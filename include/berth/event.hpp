@@ -3,7 +3,7 @@
 #pragma once
 
 #include "berth/device.hpp"
-#include "berth/export.hpp"
+#include "berth/export.h"
 
 struct CUevent_st;
 

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "berth/event.hpp"
-#include "berth/export.hpp"
+#include "berth/export.h"
 #include "berth/lease.hpp"
 
 namespace berth {

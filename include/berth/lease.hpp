@@ -28,6 +28,11 @@ class [[nodiscard]] Lease {
   }
 
   [[nodiscard]] Ref ref() const noexcept { return ref_; }
+  /// What was held, which the caller gives back from now on with Pool::give_back().
+  [[nodiscard]] Ref release() noexcept {
+    pool_ = nullptr;
+    return ref_;
+  }
   operator Ref() const noexcept { return ref_; }  // NOLINT: a lease serves as a reference
   const Ref* operator->() const noexcept { return &ref_; }
 

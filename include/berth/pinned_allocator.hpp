@@ -8,7 +8,7 @@
 
 #include "berth/allocator.hpp"
 #include "berth/error.hpp"
-#include "berth/export.hpp"
+#include "berth/export.h"
 
 namespace berth {
 

@@ -11,7 +11,7 @@
 #include "berth/device_allocator.hpp"
 #include "berth/device_registry.hpp"
 #include "berth/event_pool.hpp"
-#include "berth/export.hpp"
+#include "berth/export.h"
 #include "berth/pinned_allocator.hpp"
 #include "berth/report.hpp"
 #include "berth/statistics.hpp"

@@ -8,7 +8,7 @@
 
 #include "berth/copier.hpp"
 #include "berth/device_registry.hpp"
-#include "berth/export.hpp"
+#include "berth/export.h"
 #include "berth/memory_snapshot.hpp"
 
 namespace berth {

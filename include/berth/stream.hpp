@@ -4,7 +4,7 @@
 
 #include "berth/device.hpp"
 #include "berth/event.hpp"
-#include "berth/export.hpp"
+#include "berth/export.h"
 
 struct CUstream_st;
 

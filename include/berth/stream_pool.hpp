@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "berth/export.hpp"
+#include "berth/export.h"
 #include "berth/lease.hpp"
 #include "berth/stream.hpp"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "berth/export.hpp"
+#include "berth/export.h"
 
 namespace berth {
 

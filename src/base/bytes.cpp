@@ -9,6 +9,8 @@
 
 #include "berth/error.hpp"
 
+#include "base/quoted.hpp"
+
 namespace berth {
 namespace {
 
@@ -29,9 +31,9 @@ int unit_exponent(std::string_view unit) {
 
 [[noreturn]] void reject(std::string_view text) {
   throw InvalidArgument(fmt::format(
-      "\"{}\" is not a byte count; accepted: a number below 2^64 with an optional unit, such as "
+      "{} is not a byte count; accepted: a number below 2^64 with an optional unit, such as "
       "512, 64KiB, 1.5 GiB",
-      text));
+      quoted(text)));
 }
 
 }  // namespace

@@ -77,13 +77,14 @@ class Copier::Impl {
     const ContextScope scope(stream.context());
     const MemoryKind to = find_memory_kind(registry_, pinned_, driver, target);
     const MemoryKind from = find_memory_kind(registry_, pinned_, driver, source);
-    bytes_copied_ += bytes;
     if (to.is_host() && from.is_host()) {
       ++copies_host_;
+      bytes_copied_ += bytes;
       std::memcpy(target, source, bytes);
       return;
     }
     require_stream_of(to, from, stream);
+    bytes_copied_ += bytes;
     if (from.type == Type::pageable) return stage_in(target, source, bytes, stream);
     if (to.type == Type::pageable) return stage_out(target, source, bytes, stream);
     copy_direct(target, to, source, from, bytes, stream);

@@ -5,14 +5,16 @@
 
 #include <fmt/format.h>
 
+#include "base/quoted.hpp"
+
 namespace berth {
 namespace {
 
 InvalidArgument no_device_text(std::string_view text, std::string_view reason) {
   return InvalidArgument(
-      fmt::format("\"{}\" does not name a device: {}; accepted: cpu, cuda, cuda:N with N from 0 to "
+      fmt::format("{} does not name a device: {}; accepted: cpu, cuda, cuda:N with N from 0 to "
                   "2147483647 without leading zeros",
-                  text, reason));
+                  quoted(text), reason));
 }
 
 }  // namespace

@@ -110,7 +110,10 @@ Device DeviceRegistry::current() const {
   state_->driver.ctx_get_current(&current);
   if (current == nullptr) return Device::cuda(0);
   CUdevice native = 0;
-  state_->driver.ctx_get_device(&native);
+  const CUresult result = state_->driver.try_ctx_get_device(&native);
+  // Another owner may have destroyed the context that this thread left current: as good as none.
+  if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED) return Device::cuda(0);
+  if (result != CUDA_SUCCESS) state_->driver.raise(DriverCall::ctx_get_device, result);
   for (const auto& context : state_->contexts) {
     if (context->native() == native) return context->device();
   }

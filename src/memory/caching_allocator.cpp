@@ -43,7 +43,7 @@ void CachingAllocator::set_reserved_bytes_max(std::optional<std::size_t> bytes) 
 // Every rung searches again, because the rung before it, or another thread, may have made room.
 void* CachingAllocator::allocate(std::size_t bytes, std::optional<StreamRef> stream) {
   if (bytes == 0) return nullptr;
-  const Request request = make_request(bytes, stream);
+  Request request = make_request(bytes, stream);
   if (void* data = take_cached(request)) return data;
   if (void* data = climb_to_growth(request)) return data;
   if (void* data = release_then_grow(request)) return data;
@@ -53,7 +53,7 @@ void* CachingAllocator::allocate(std::size_t bytes, std::optional<StreamRef> str
   fail(request);
 }
 
-void* CachingAllocator::climb_to_growth(const Request& request) {
+void* CachingAllocator::climb_to_growth(Request& request) {
   if (void* data = reclaim_then_take(request)) return data;
   if (void* data = take_from_idle_streams(request)) return data;
   return grow_then_take(request);
@@ -66,6 +66,7 @@ CachingAllocator::Request CachingAllocator::make_request(std::size_t bytes,
       std::min(source_->capacity_bytes(), reserved_bytes_max_.value_or(~std::size_t{0}));
   if (bytes > capacity) {
     ++counters_.out_of_memory;
+    if (bytes <= source_->capacity_bytes()) ++counters_.limit_rejections;
     throw OutOfMemory(describe_impossible_request(name_, bytes, capacity));
   }
   return {align_up(bytes, kBlockBytes), bytes, stream ? streams_.id_of(*stream) : kUnowned, stream};
@@ -123,13 +124,13 @@ void CachingAllocator::record_stream(void* data, StreamRef stream) {
   if (use != block.owner && !known) block.uses.push_back(use);
 }
 
-void* CachingAllocator::reclaim_then_take(const Request& request) {
+void* CachingAllocator::reclaim_then_take(Request& request) {
   const MutexLock slow(slow_mutex_);
   reclaim_deferred();
   return take_cached(request);
 }
 
-void* CachingAllocator::take_from_idle_streams(const Request& request) {
+void* CachingAllocator::take_from_idle_streams(Request& request) {
   const MutexLock slow(slow_mutex_);
   {
     const MutexLock lock(mutex_);
@@ -139,12 +140,12 @@ void* CachingAllocator::take_from_idle_streams(const Request& request) {
   return take_cached(request);
 }
 
-void* CachingAllocator::grow_then_take(const Request& request) {
+void* CachingAllocator::grow_then_take(Request& request) {
   const MutexLock slow(slow_mutex_);
   return grow_until_taken(request);
 }
 
-void* CachingAllocator::release_then_grow(const Request& request) {
+void* CachingAllocator::release_then_grow(Request& request) {
   const MutexLock slow(slow_mutex_);
   disown_idle();
   // First as much as is missing, which leaves the rest cached; where that does not help, all.
@@ -155,7 +156,7 @@ void* CachingAllocator::release_then_grow(const Request& request) {
   return take_cached(request);
 }
 
-void* CachingAllocator::take_behind_waits(const Request& request) {
+void* CachingAllocator::take_behind_waits(Request& request) {
   if (!request.stream) return nullptr;
   const MutexLock slow(slow_mutex_);
   std::vector<OwnerId> owners;
@@ -178,17 +179,17 @@ void* CachingAllocator::take_behind_waits(const Request& request) {
     if (heap_.transfer(owner, request.owner, serial) > 0) ++counters_.stream_waits_inserted;
     count_blocks();
   }
-  return take_cached(request);
+  return grow_until_taken(request);  // what was taken over may lack a few granules
 }
 
-void* CachingAllocator::relieve_pressure_then_retry(const Request& request) {
+void* CachingAllocator::relieve_pressure_then_retry(Request& request) {
   if (!on_pressure_ || !on_pressure_(request.bytes)) return nullptr;
   if (void* data = take_cached(request)) return data;
   if (void* data = climb_to_growth(request)) return data;
   return release_then_grow(request);
 }
 
-void* CachingAllocator::wait_for_pending_then_retry(const Request& request) {
+void* CachingAllocator::wait_for_pending_then_retry(Request& request) {
   for (;;) {
     {
       const MutexLock slow(slow_mutex_);
@@ -219,7 +220,8 @@ void CachingAllocator::fail(const Request& request) {
                                             .reserved_bytes_max = reserved_bytes_max_,
                                             .largest_free_block_bytes = heap_.largest_free_bytes(),
                                             .driver_free_bytes = driver_free,
-                                            .driver_total_bytes = driver_total}));
+                                            .driver_total_bytes = driver_total}),
+                    request.refused_by_driver ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS);
 }
 
 Block& CachingAllocator::require_live(void* data, const char* action) {

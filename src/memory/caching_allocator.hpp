@@ -74,25 +74,26 @@ class CachingAllocator final : public StreamObserver {
     std::size_t bytes_requested;
     OwnerId owner;
     std::optional<StreamRef> stream;
+    bool refused_by_driver = false;  ///< the driver was asked for memory and had none
   };
-  enum class Grown { yes, refused_by_limit, refused_by_driver };
 
   // caching_allocator.cpp: the ladder, rung by rung. Each returns null where its rung does not
   // serve.
   void* take_cached(const Request& request) BERTH_EXCLUDES(mutex_);
-  void* reclaim_then_take(const Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
-  void* take_from_idle_streams(const Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
-  void* grow_then_take(const Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
-  void* release_then_grow(const Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
-  void* take_behind_waits(const Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
-  void* relieve_pressure_then_retry(const Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
-  void* wait_for_pending_then_retry(const Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
-  void* climb_to_growth(const Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  void* reclaim_then_take(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  void* take_from_idle_streams(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  void* grow_then_take(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  void* release_then_grow(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  void* take_behind_waits(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  void* relieve_pressure_then_retry(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  void* wait_for_pending_then_retry(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  void* climb_to_growth(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
   [[noreturn]] void fail(const Request& request) BERTH_EXCLUDES(mutex_);
 
   // caching_allocator_slow.cpp: what the rungs are made of.
-  void* grow_until_taken(const Request& request) BERTH_REQUIRES(slow_mutex_);
-  Grown grow(const Request& request) BERTH_REQUIRES(slow_mutex_);
+  void* grow_until_taken(Request& request) BERTH_REQUIRES(slow_mutex_);
+  /// Obtains memory once; false where the limit or the driver refuses.
+  bool grow(Request& request) BERTH_REQUIRES(slow_mutex_);
   /// Gives back unowned memory, `bytes` or somewhat more; returns how much.
   std::size_t give_back(std::size_t bytes) BERTH_REQUIRES(slow_mutex_);
   /// Releases the deferred frees whose events have passed.

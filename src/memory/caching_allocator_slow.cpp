@@ -10,11 +10,11 @@
 
 namespace berth {
 
-void* CachingAllocator::grow_until_taken(const Request& request) {
+void* CachingAllocator::grow_until_taken(Request& request) {
   // Another thread's free may have made room meanwhile, and another thread's hit may take what was
   // grown for us: so take first, and grow until there is something to take.
   if (void* data = take_cached(request)) return data;
-  while (grow(request) == Grown::yes) {
+  while (grow(request)) {
     if (void* data = take_cached(request)) {
       const MutexLock lock(mutex_);
       ++counters_.allocations_grown;
@@ -24,17 +24,17 @@ void* CachingAllocator::grow_until_taken(const Request& request) {
   return nullptr;
 }
 
-CachingAllocator::Grown CachingAllocator::grow(const Request& request) {
+bool CachingAllocator::grow(Request& request) {
   std::optional<SegmentSource::Growth> growth;
   {
     const MutexLock lock(mutex_);
     growth = source_->plan_growth(heap_, request.bytes, request.owner);
-    if (!growth) return Grown::refused_by_driver;
+    if (!growth) return false;
     const std::size_t reserved = counters_.bytes_reserved.current + growth->bytes;
     if (reserved_bytes_max_ && reserved > *reserved_bytes_max_) {
       source_->cancel_growth(heap_, *growth);
       ++counters_.limit_rejections;
-      return Grown::refused_by_limit;
+      return false;
     }
   }
   const CUresult result = source_->obtain(*growth);
@@ -45,11 +45,14 @@ CachingAllocator::Grown CachingAllocator::grow(const Request& request) {
       raise_gauge(counters_.bytes_reserved, growth->bytes);
       ++counters_.segments_mapped;
       count_blocks();
-      return Grown::yes;
+      return true;
     }
     source_->cancel_growth(heap_, *growth);
   }
-  if (result == CUDA_ERROR_OUT_OF_MEMORY) return Grown::refused_by_driver;
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+    request.refused_by_driver = true;
+    return false;
+  }
   throw DriverError("the driver cannot give memory to " + name_ + ": " + driver_.describe(result),
                     result);
 }

@@ -89,6 +89,7 @@ CachingAllocator& PinnedAllocator::require_device() const {
 }
 
 void* PinnedAllocator::allocate_raw(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
   return require_device().allocate(bytes, std::nullopt);
 }
 

@@ -66,6 +66,7 @@ PinnedSegments::PinnedSegments(const DeviceRegistry& registry, std::size_t segme
 
 CUresult PinnedSegments::obtain(Growth& growth) {
   DeviceContext& context = registry_.context(Device::cuda());
+  if (context_ == nullptr) context_ = &context;
   const ContextScope scope(context);
   void* data = nullptr;
   const CUresult result =
@@ -75,10 +76,8 @@ CUresult PinnedSegments::obtain(Growth& growth) {
 }
 
 void PinnedSegments::free_segment(std::uintptr_t address) noexcept {
-  // Portable memory belongs to every context, so any will do that this thread has.
-  DeviceContext& context = registry_.context(Device::cuda());
-  const ContextScope scope(context, std::nothrow);
-  context.driver().mem_free_host_or_report(reinterpret_cast<void*>(address));
+  const ContextScope scope(*context_, std::nothrow);
+  context_->driver().mem_free_host_or_report(reinterpret_cast<void*>(address));
 }
 
 }  // namespace berth

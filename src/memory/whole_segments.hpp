@@ -64,6 +64,8 @@ class PinnedSegments final : public WholeSegments {
   void free_segment(std::uintptr_t address) noexcept override;
 
   const DeviceRegistry& registry_;
+  /// The device that pinned first. Portable memory belongs to every context: this one frees it.
+  DeviceContext* context_ = nullptr;
 };
 
 }  // namespace berth

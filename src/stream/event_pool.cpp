@@ -16,6 +16,7 @@ struct EventPool::State {
   struct Pooled {
     Event event;
     bool timing;
+    bool leased;
   };
 
   std::vector<CUevent>& idle(bool timing) BERTH_REQUIRES(mutex) {
@@ -40,6 +41,7 @@ Lease<EventPool> EventPool::acquire(EventOptions options) {
     if (!idle.empty()) {
       const EventRef event(state_->context, idle.back());
       idle.pop_back();
+      state_->events.at(event.native()).leased = true;
       return {*this, event};
     }
   }
@@ -47,14 +49,15 @@ Lease<EventPool> EventPool::acquire(EventOptions options) {
   const EventRef event = created.ref();
   const MutexLock lock(state_->mutex);
   state_->idle(options.timing).reserve(state_->events.size() + 1);
-  state_->events.emplace(event.native(), State::Pooled{std::move(created), options.timing});
+  state_->events.emplace(event.native(), State::Pooled{std::move(created), options.timing, true});
   return {*this, event};
 }
 
 void EventPool::give_back(EventRef event) noexcept {
   const MutexLock lock(state_->mutex);
   const auto found = state_->events.find(event.native());
-  BERTH_CHECK(found != state_->events.end());
+  BERTH_CHECK(found != state_->events.end() && found->second.leased);
+  found->second.leased = false;
   state_->idle(found->second.timing).push_back(event.native());
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -34,9 +35,13 @@ struct PriorityPool {
 struct StreamPool::State {
   DeviceContext& context;
   const StreamPoolOptions options;
-  mutable Mutex mutex;
-  std::map<int, PriorityPool> pools BERTH_GUARDED_BY(mutex);
+  mutable Mutex mutex{};
+  std::map<int, PriorityPool> pools BERTH_GUARDED_BY(mutex){};
 
+  std::once_flag priority_known{};
+  int priority_min = 0;  ///< of the device's range; once priority_known
+
+  int clamp_priority(int priority);
   std::optional<StreamRef> take(PriorityPool& pool) BERTH_REQUIRES(mutex);
   StreamRef create(int priority) BERTH_EXCLUDES(mutex);
 };
@@ -56,6 +61,17 @@ std::optional<StreamRef> StreamPool::State::take(PriorityPool& pool) {
       [](const PooledStream& a, const PooledStream& b) { return a.leases < b.leases; });
   ++shared.leases;
   return shared.stream.ref();
+}
+
+/// Priorities below the device's range are the lowest number in it, as the driver would have it.
+int StreamPool::State::clamp_priority(int priority) {
+  if (priority == 0) return 0;
+  std::call_once(priority_known, [this] {
+    const ContextScope scope(context);
+    int least = 0;
+    context.driver().ctx_get_stream_priority_range(&least, &priority_min);
+  });
+  return std::max(priority, priority_min);
 }
 
 /// Adds a leased stream. The driver call is made without the lock; being_created holds its place.
@@ -81,7 +97,7 @@ StreamRef StreamPool::State::create(int priority) {
 }
 
 StreamPool::StreamPool(DeviceContext& context, StreamPoolOptions options)
-    : state_(new State{context, options, {}, {}}) {
+    : state_(new State{context, options}) {
   if (options.streams_max == 0) {
     throw InvalidArgument("StreamPoolOptions::streams_max is 0; accepted: 1 or more");
   }
@@ -89,7 +105,8 @@ StreamPool::StreamPool(DeviceContext& context, StreamPoolOptions options)
 
 StreamPool::~StreamPool() = default;
 
-Lease<StreamPool> StreamPool::acquire(int priority) {
+Lease<StreamPool> StreamPool::acquire(int asked_priority) {
+  const int priority = state_->clamp_priority(asked_priority);
   {
     const MutexLock lock(state_->mutex);
     if (const std::optional<StreamRef> pooled = state_->take(state_->pools[priority])) {

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// berth and the allocators that it is compared with, for benchmarks that run the same on each.
+#pragma once
+
+#include <type_traits>
+
+#include "peers/berth_allocator.hpp"
+#include "peers/driver_allocator.hpp"
+#include "support/benchmarks.hpp"
+
+#ifdef BERTH_BENCH_CUB
+#include "peers/cub_allocator.hpp"
+#endif
+
+namespace berth::bench {
+
+/// Calls `visit(std::type_identity<Allocator>())` for berth and each peer that this build has.
+template <class Visit>
+void for_each_allocator(Visit visit) {
+  visit(std::type_identity<BerthAllocator>());
+  visit(std::type_identity<DriverAllocator>());
+#ifdef BERTH_BENCH_CUB
+  visit(std::type_identity<CubAllocator>());
+  visit(std::type_identity<CubWithoutDriver>());
+#endif
+}
+
+}  // namespace berth::bench

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// berth's device allocator in the form that workloads use, with a cache of its own that starts
+// empty. The other forms are its peers: the same members, other allocators behind them.
+#pragma once
+
+#include <cstddef>
+
+#include "berth/device_allocator.hpp"
+
+#include "support/session.hpp"
+
+namespace berth::bench {
+
+class BerthAllocator {
+ public:
+  static constexpr const char* kName = "berth";
+  static constexpr bool kCallsDriver = true;
+
+  explicit BerthAllocator(Session& session)
+      : memory_(session.context(), session.runtime().events(session.device()), {}) {}
+
+  void* allocate(std::size_t bytes, StreamRef stream) {
+    return memory_.allocate_raw(bytes, stream);
+  }
+  void deallocate(void* data) { memory_.deallocate(data); }
+
+  /// From here on blocks are freed by deallocate_uncached() only.
+  void disable_cache() {}
+  /// Frees a block and gives its memory back to the driver.
+  void deallocate_uncached(void* data) {
+    memory_.deallocate(data);
+    memory_.trim();
+  }
+
+ private:
+  DeviceAllocator memory_;
+};
+
+}  // namespace berth::bench

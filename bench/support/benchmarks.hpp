@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a benchmark is registered and what it reports, which is what report.py joins:
+//
+//   name      figure/peer or figure/peer/row; the rows of one figure differ in size or input
+//   result    items_per_second, where an item is the figure's operation; or `driver_calls`, calls
+//             of the driver per operation
+//   clock     CPU time of the thread on the simulated driver, where nothing ever waits, so that
+//             other load on the machine does not count; wall time on a real driver and wherever
+//             several threads run
+//
+// Nothing here uses benchmark::DoNotOptimize: compiled by GCC, the one of Google Benchmark 1.7 can
+// change the value. What is timed calls into other translation units, which no compiler leaves out.
+#pragma once
+
+#include <cstddef>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include <benchmark/benchmark.h>
+
+#include "support/session.hpp"
+
+namespace berth::bench {
+
+/// Each benchmark binary defines this one: registers its benchmarks.
+void add_benchmarks(Session& session);
+
+/// Says that this run lacks a peer or a figure, and why, in a line that report.py passes on.
+inline void leave_out(const char* what, const char* reason) {
+  std::fprintf(stderr, "left out: %s: %s\n", what, reason);
+}
+
+/// Registers `run(benchmark::State&)`, on `threads` threads at once. What it throws becomes the
+/// benchmark's error.
+template <class Run>
+benchmark::internal::Benchmark* add(const Session& session, const std::string& figure,
+                                    const std::string& peer, const std::string& row, Run run,
+                                    int threads = 1) {
+  const std::string name = figure + "/" + peer + (row.empty() ? "" : "/" + row);
+  auto* registered = benchmark::RegisterBenchmark(
+      name.c_str(), [&session, run = std::move(run)](benchmark::State& state) {
+        try {
+          session.enter_thread();
+          run(state);
+        } catch (const std::exception& error) {
+          state.SkipWithError(error.what());
+        }
+      });
+  if (threads > 1) registered->Threads(threads);
+  if (threads > 1 || !session.simulated()) registered->UseRealTime();
+  return registered;
+}
+
+/// Times `workload.step()`, which is `operations` operations.
+template <class Workload>
+void time_steps(benchmark::State& state, Workload& workload, std::size_t operations = 1) {
+  for (auto _ : state) workload.step();
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(operations));
+}
+
+/// Counts the driver calls of `steps` steps of `operations` operations each. For a benchmark of one
+/// iteration.
+template <class Workload>
+void count_driver_calls(benchmark::State& state, const Session& session, Workload& workload,
+                        std::size_t steps, std::size_t operations = 1) {
+  std::uint64_t calls = 0;
+  for (auto _ : state) {
+    const std::uint64_t before = session.driver_calls();
+    for (std::size_t step = 0; step < steps; ++step) workload.step();
+    calls += session.driver_calls() - before;
+  }
+  state.counters["driver_calls"] =
+      static_cast<double>(calls) / static_cast<double>(steps * operations);
+}
+
+}  // namespace berth::bench

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// A steady load: of a fixed number of live blocks a random one is freed and replaced by one of a
+// random size. Sizes are log-uniform, so that each power of two is as frequent as the next. The
+// sequence is the same for each allocator, on each machine.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "berth/bytes.hpp"
+#include "berth/stream.hpp"
+
+namespace berth::bench {
+
+/// What RandomLiveSet does, drawn beforehand so that the timed loop draws no numbers.
+struct Replacements {
+  struct Step {
+    std::size_t slot;
+    std::size_t bytes;
+  };
+  std::size_t blocks_live;
+  std::vector<Step> steps;  ///< gone through in a circle
+
+  explicit Replacements(std::size_t live) : blocks_live(live), steps(kSteps) {
+    // Not <random>'s distributions: the standard leaves open what they return.
+    std::mt19937_64 random(kSeed);
+    const double doublings =
+        std::log2(static_cast<double>(kBytesMax) / static_cast<double>(kBytesMin));
+    for (Step& step : steps) {
+      const double uniform = std::ldexp(static_cast<double>(random() >> 11), -53);
+      step.slot = static_cast<std::size_t>(random() % live);
+      step.bytes =
+          static_cast<std::size_t>(static_cast<double>(kBytesMin) * std::exp2(uniform * doublings));
+    }
+  }
+
+  static constexpr std::size_t kBytesMin = 512;
+  static constexpr std::size_t kBytesMax = 4_MiB;
+
+ private:
+  static constexpr std::size_t kSteps = 1 << 17;
+  static constexpr std::uint64_t kSeed = 20;
+};
+
+template <class Allocator>
+class RandomLiveSet {
+ public:
+  /// Fills the set and replaces each block twice over, after which caches are as they stay.
+  RandomLiveSet(Allocator& allocator, const Replacements& replacements, StreamRef stream)
+      : RandomLiveSet(stream, allocator, replacements) {  // so that a failure here frees the blocks
+    for (void*& block : blocks_) block = allocator_.allocate(next().bytes, stream_);
+    for (std::size_t warmed = 0; warmed < 2 * blocks_.size(); ++warmed) step();
+  }
+  ~RandomLiveSet() {
+    for (void* block : blocks_) {
+      if (block != nullptr) allocator_.deallocate(block);
+    }
+  }
+  RandomLiveSet(const RandomLiveSet&) = delete;
+  RandomLiveSet& operator=(const RandomLiveSet&) = delete;
+
+  void step() {
+    const auto [slot, bytes] = next();
+    allocator_.deallocate(std::exchange(blocks_[slot], nullptr));
+    blocks_[slot] = allocator_.allocate(bytes, stream_);
+  }
+
+ private:
+  RandomLiveSet(StreamRef stream, Allocator& allocator, const Replacements& replacements)
+      : allocator_(allocator),
+        replacements_(replacements),
+        stream_(stream),
+        blocks_(replacements.blocks_live) {}
+
+  Replacements::Step next() {
+    const Replacements::Step step = replacements_.steps[position_];
+    if (++position_ == replacements_.steps.size()) position_ = 0;
+    return step;
+  }
+
+  Allocator& allocator_;
+  const Replacements& replacements_;
+  StreamRef stream_;
+  std::vector<void*> blocks_;
+  std::size_t position_ = 0;
+};
+
+}  // namespace berth::bench

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "workloads/replay.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+namespace berth::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string name_of(const std::string& path) {
+  const std::string file = fs::path(path).filename().string();
+  return file.substr(0, file.find('.'));
+}
+
+/// Gives out numbers that are not in use, the last that came back first.
+class Slots {
+ public:
+  std::size_t take() {
+    if (free_.empty()) return count_++;
+    const std::size_t slot = free_.back();
+    free_.pop_back();
+    return slot;
+  }
+  void give_back(std::size_t slot) { free_.push_back(slot); }
+  [[nodiscard]] std::size_t count() const { return count_; }
+
+ private:
+  std::vector<std::size_t> free_;
+  std::size_t count_ = 0;
+};
+
+bool allocates(const TraceEvent& event) {
+  return (event.op == TraceOp::init_alloc || event.op == TraceOp::alloc) && event.bytes > 0;
+}
+
+bool frees(const TraceEvent& event) {
+  return event.op == TraceOp::free || event.op == TraceOp::free_requested;
+}
+
+}  // namespace
+
+ReplayPlan::ReplayPlan(const Trace& trace) : name(name_of(trace.name)) {
+  Slots free_slots;
+  std::unordered_map<std::int64_t, Operation> live;
+  std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> stream_numbers;
+  for (const TraceEvent& event : trace.events) {
+    if (allocates(event)) {
+      const std::size_t stream =
+          stream_numbers.try_emplace({event.device, event.stream}, stream_numbers.size())
+              .first->second;
+      const Operation operation{free_slots.take(), static_cast<std::size_t>(event.bytes), stream};
+      live.emplace(event.id, operation);
+      operations.push_back(operation);
+    } else if (const auto block = frees(event) ? live.find(event.id) : live.end();
+               block != live.end()) {
+      operations.push_back({block->second.slot, 0, block->second.stream});
+      free_slots.give_back(block->second.slot);
+      live.erase(block);
+    }
+  }
+  std::vector<std::size_t> left;
+  for (const auto& [id, operation] : live) left.push_back(operation.slot);
+  std::sort(left.begin(), left.end());
+  for (const std::size_t slot : left) operations.push_back({slot, 0, 0});
+  slots = free_slots.count();
+  streams = stream_numbers.size();
+}
+
+std::vector<ReplayPlan> read_replay_plans() {
+  const char* named = std::getenv("BERTH_BENCH_TRACES");
+  const fs::path folder = named != nullptr ? named : "bench/traces";
+  std::vector<ReplayPlan> plans;
+  if (!fs::is_directory(folder)) return plans;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string path = entry.path().string();
+    if (path.ends_with(".csv") || path.ends_with(".csv.gz")) {
+      plans.emplace_back(read_trace(path));
+    }
+  }
+  std::ranges::sort(plans, {}, &ReplayPlan::name);
+  return plans;
+}
+
+}  // namespace berth::bench

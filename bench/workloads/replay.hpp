@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the allocations of a recorded trace again, without the work between them.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "berth/stream.hpp"
+#include "berth/trace.hpp"
+
+namespace berth::bench {
+
+/// A trace in the form that costs least to run: blocks are numbered by slots, which are used again.
+/// Blocks that the trace leaves live are freed at the end, so that it can be run again at once.
+struct ReplayPlan {
+  struct Operation {
+    std::size_t slot;
+    std::size_t bytes;  ///< 0 frees the slot
+    std::size_t stream;
+  };
+  std::string name;  ///< the file's, without folder and endings
+  std::vector<Operation> operations;
+  std::size_t slots = 0;
+  std::size_t streams = 0;
+
+  explicit ReplayPlan(const Trace& trace);
+};
+
+/// The traces of the folder that BERTH_BENCH_TRACES names, bench/traces where it is unset, in the
+/// order of their names. Empty where the folder is missing.
+std::vector<ReplayPlan> read_replay_plans();
+
+/// One step is one pass over the trace. The first pass, which fills the cache, is the constructor.
+template <class Allocator>
+class Replay {
+ public:
+  /// `streams`: at least plan.streams of them.
+  Replay(Allocator& allocator, const ReplayPlan& plan, std::vector<StreamRef> streams)
+      : Replay(std::move(streams), allocator, plan) {  // so that a failure here frees the blocks
+    step();
+  }
+  ~Replay() {
+    for (void* block : blocks_) {
+      if (block != nullptr) allocator_.deallocate(block);
+    }
+  }
+  Replay(const Replay&) = delete;
+  Replay& operator=(const Replay&) = delete;
+
+  void step() {
+    for (const auto& [slot, bytes, stream] : plan_.operations) {
+      if (bytes == 0) {
+        allocator_.deallocate(std::exchange(blocks_[slot], nullptr));
+      } else {
+        blocks_[slot] = allocator_.allocate(bytes, streams_[stream]);
+      }
+    }
+  }
+
+ private:
+  Replay(std::vector<StreamRef> streams, Allocator& allocator, const ReplayPlan& plan)
+      : allocator_(allocator), plan_(plan), streams_(std::move(streams)), blocks_(plan.slots) {}
+
+  Allocator& allocator_;
+  const ReplayPlan& plan_;
+  std::vector<StreamRef> streams_;
+  std::vector<void*> blocks_;
+};
+
+}  // namespace berth::bench

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+// Copies between host and device, and between devices.
+#ifndef BERTH_COPIER_H
+#define BERTH_COPIER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "berth/error.h"
+#include "berth/export.h"
+#include "berth/runtime.h"
+#include "berth/stream.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Copies between memory of any two kinds in the order of `stream`, which must be a stream of the
+/// device of one side. Each range lies in one allocation; the two must not overlap. 0 bytes is no
+/// operation, whatever the pointers.
+///
+/// Source    Device and pinned sources are read when the stream gets there, and stay as they are
+/// until
+///           then. A pageable source has been read when the call returns.
+/// Target    Has the bytes when the stream has passed the copy, and stays valid until then.
+/// Blocking  Pinned and device memory: never. Pageable memory: while every slot of the staging ring
+/// is
+///           in use. Host to host copies are done when the call returns.
+/// Errors    BERTH_INVALID_ARGUMENT: ranges that overlap or wrap around, a stream of a device that
+///           neither side belongs to. BERTH_DRIVER_ERROR: parts of a staged copy may have been
+///           submitted then.
+BERTH_API berth_status berth_copy_async(berth_runtime* runtime, void* target, const void* source,
+                                        size_t bytes, berth_stream stream);
+/// berth_copy_async(), then waits for the stream.
+BERTH_API berth_status berth_copy_sync(berth_runtime* runtime, void* target, const void* source,
+                                       size_t bytes, berth_stream stream);
+/// Sets every byte of device memory in the order of `stream`.
+/// Errors  BERTH_INVALID_ARGUMENT: memory that is not the stream's device's.
+BERTH_API berth_status berth_fill_async(berth_runtime* runtime, void* target, uint8_t value,
+                                        size_t bytes, berth_stream stream);
+
+typedef struct berth_copy_counters {
+  size_t struct_size;
+  uint64_t copies_direct;  ///< one driver call: pinned or device memory on both sides
+  uint64_t copies_staged;  ///< through the staging ring
+  uint64_t copies_host;    ///< host to host
+  uint64_t bytes_copied;   ///< of all of them
+  uint64_t staging_waits;  ///< times a caller waited because every slot was in use
+} berth_copy_counters;
+
+#define BERTH_COPY_COUNTERS_INIT \
+  { sizeof(berth_copy_counters), 0, 0, 0, 0, 0 }
+
+BERTH_API berth_status berth_copy_get_counters(berth_runtime* runtime,
+                                               berth_copy_counters* counters);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

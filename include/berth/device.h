@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+// Devices as a user names them, and which of them there are.
+#ifndef BERTH_DEVICE_H
+#define BERTH_DEVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "berth/error.h"
+#include "berth/export.h"
+#include "berth/runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { BERTH_DEVICE_CPU = 0, BERTH_DEVICE_CUDA = 1 };
+
+/// A value: naming a device neither checks that it exists nor touches a driver. All fields 0 is the
+/// CPU.
+typedef struct berth_device {
+  int kind;     ///< BERTH_DEVICE_CPU or BERTH_DEVICE_CUDA
+  int ordinal;  ///< N of `cuda:N`; -1: the calling thread's current device; 0 for the CPU
+} berth_device;
+
+static inline berth_device berth_device_cpu(void) {
+  const berth_device device = {BERTH_DEVICE_CPU, 0};
+  return device;
+}
+
+/// `ordinal` from 0, or -1 for the calling thread's current device.
+static inline berth_device berth_device_cuda(int ordinal) {
+  const berth_device device = {BERTH_DEVICE_CUDA, ordinal};
+  return device;
+}
+
+/// From "cpu", "cuda" or "cuda:N".
+/// Errors  BERTH_INVALID_ARGUMENT, with the text and what is accepted.
+BERTH_API berth_status berth_device_parse(const char* text, berth_device* device);
+/// The text that berth_device_parse() accepts for it.
+BERTH_API berth_status berth_device_format(berth_device device, char** text);
+
+// Whatever takes a runtime and a device fails with BERTH_INVALID_ARGUMENT where the runtime has no
+// such device. The message says which there are.
+
+/// Visible CUDA devices; 0 where there is no usable driver.
+BERTH_API berth_status berth_device_count(berth_runtime* runtime, int* count);
+/// The same device with its ordinal filled in.
+BERTH_API berth_status berth_device_resolve(berth_runtime* runtime, berth_device device,
+                                            berth_device* resolved);
+
+/// The device of the thread's current CUDA context; cuda:0 where it has none.
+BERTH_API berth_status berth_device_get_current(berth_runtime* runtime, berth_device* device);
+/// Makes the device's primary context current on the calling thread. Not for the CPU.
+BERTH_API berth_status berth_device_set_current(berth_runtime* runtime, berth_device device);
+
+typedef struct berth_device_guard berth_device_guard;
+
+/// Makes a device current on the calling thread until the guard is left. Not for the CPU.
+/// Threads  The guard is left on the thread that entered it; the last one entered is left first.
+BERTH_API berth_status berth_device_guard_enter(berth_runtime* runtime, berth_device device,
+                                                berth_device_guard** guard);
+/// Restores what was current before. Null is no operation.
+BERTH_API void berth_device_guard_leave(berth_device_guard* guard);
+
+typedef struct berth_memory_info {
+  size_t struct_size;
+  uint64_t bytes_free;   ///< as the driver sees it now, other processes' use deducted
+  uint64_t bytes_total;  ///< all memory of the device
+} berth_memory_info;
+
+#define BERTH_MEMORY_INFO_INIT \
+  { sizeof(berth_memory_info), 0, 0 }
+
+/// Of the machine's memory for the CPU.
+BERTH_API berth_status berth_device_get_memory_info(berth_runtime* runtime, berth_device device,
+                                                    berth_memory_info* info);
+
+/// One physical device, whether CUDA_VISIBLE_DEVICES shows it or not.
+typedef struct berth_device_info {
+  size_t struct_size;
+  const char* uuid;        ///< "GPU-" and 8-4-4-4-12 hexadecimal digits
+  const char* pci_bus_id;  ///< domain:bus:device.function, "00000000:1A:00.0"
+  const char* name;        ///< as the driver says it
+  uint64_t memory_bytes;   ///< total memory of the device
+  int physical;            ///< position in PCI order, from 0
+  int logical;             ///< N of `cuda:N`; -1 where the device is hidden
+} berth_device_info;
+
+#define BERTH_DEVICE_INFO_INIT \
+  { sizeof(berth_device_info), NULL, NULL, NULL, 0, 0, 0 }
+
+/// Of a visible CUDA device. Not for the CPU.
+BERTH_API berth_status berth_device_get_info(berth_runtime* runtime, berth_device device,
+                                             berth_device_info* info);
+
+/// Physical devices that are known, visible or hidden.
+BERTH_API berth_status berth_physical_device_count(berth_runtime* runtime, int* count);
+/// `physical` from 0, below the count. Anything else is BERTH_INVALID_ARGUMENT.
+BERTH_API berth_status berth_physical_device_get_info(berth_runtime* runtime, int physical,
+                                                      berth_device_info* info);
+
+/// One line on what is wrong with CUDA_VISIBLE_DEVICES; "" where nothing is.
+BERTH_API berth_status berth_visible_devices_get_problem(berth_runtime* runtime,
+                                                         const char** problem);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

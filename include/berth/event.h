@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+// Events: points in a stream's work that hosts and other streams can wait for.
+#ifndef BERTH_EVENT_H
+#define BERTH_EVENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "berth/device.h"
+#include "berth/error.h"
+#include "berth/export.h"
+#include "berth/runtime.h"
+#include "berth/stream.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Refers to a CUDA event: a value, to be passed as it is. Null `native` is no event, and
+/// BERTH_INVALID_ARGUMENT wherever one is needed. Made by the functions below only.
+typedef struct berth_event {
+  struct berth_device_context* context;
+  struct CUevent_st* native;  ///< for the driver's own calls
+} berth_event;
+
+/// A flag of berth_event_acquire() and berth_event_create(), for berth_event_elapsed_ms(). Events
+/// without it cost less to record and to wait for.
+#define BERTH_EVENT_TIMING UINT32_C(1)
+
+/// A pooled event, which may still carry an old mark: record it before use. `flags`: 0 or
+/// BERTH_EVENT_ bits; an unknown bit is BERTH_INVALID_ARGUMENT.
+BERTH_API berth_status berth_event_acquire(berth_runtime* runtime, berth_device device,
+                                           uint32_t flags, berth_event* event);
+/// A pooled event that marks the work submitted to `stream` so far.
+BERTH_API berth_status berth_event_acquire_recorded(berth_runtime* runtime, berth_stream stream,
+                                                    berth_event* event);
+/// Gives back what either gave. The process is stopped over an event that is not of the pool.
+BERTH_API berth_status berth_event_release(berth_runtime* runtime, berth_event event);
+
+/// An event of one's own, outside the pool. `flags` as above.
+BERTH_API berth_status berth_event_create(berth_runtime* runtime, berth_device device,
+                                          uint32_t flags, berth_event* event);
+/// Destroys an event that the caller owns, whoever made it.
+BERTH_API berth_status berth_event_destroy(berth_event event);
+
+/// Refers to an event that something else made on `device`. `native` may not be null.
+BERTH_API berth_status berth_event_from_native(berth_runtime* runtime, berth_device device,
+                                               struct CUevent_st* native, berth_event* event);
+
+/// Its ordinal is always filled in.
+BERTH_API berth_status berth_event_get_device(berth_event event, berth_device* device);
+/// Marks the end of the work submitted to `stream` so far.
+/// Errors  BERTH_INVALID_ARGUMENT: a stream of another device.
+BERTH_API berth_status berth_event_record(berth_event event, berth_stream stream);
+/// Whether all marked work is done; true for an event that was never recorded. Never waits.
+BERTH_API berth_status berth_event_is_done(berth_event event, bool* is_done);
+/// Blocks the calling thread until the marked work is done.
+BERTH_API berth_status berth_event_sync(berth_event event);
+/// Work submitted to `stream` from now on waits for the event's mark. The host does not.
+BERTH_API berth_status berth_stream_wait(berth_stream stream, berth_event event);
+
+/// Milliseconds between the marks of two events made with BERTH_EVENT_TIMING.
+/// Errors  BERTH_DRIVER_ERROR: an event that was never recorded, is not done, or has no timing.
+BERTH_API berth_status berth_event_elapsed_ms(berth_event start, berth_event end,
+                                              float* elapsed_ms);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

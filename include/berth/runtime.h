@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+// The one object that owns everything: what a framework embeds.
+#ifndef BERTH_RUNTIME_H
+#define BERTH_RUNTIME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "berth/error.h"
+#include "berth/export.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Devices, streams, memory and copies of one driver.
+typedef struct berth_runtime berth_runtime;
+
+typedef enum berth_severity { BERTH_SEVERITY_WARNING = 0, BERTH_SEVERITY_ERROR = 1 } berth_severity;
+
+/// Gets what no call could return: one line, valid until the function returns. Called from
+/// whichever thread met the problem, so from several at once. Must not throw or leave by longjmp().
+typedef void (*berth_report_function)(berth_severity severity, const char* message, void* user);
+
+/// Called when device memory is short and berth has none left to give back, with the bytes that are
+/// missing: frees what it can, and returns whether it freed anything. On the thread that asked for
+/// memory. May call berth, and may fail there. Must not throw or leave by longjmp().
+typedef bool (*berth_pressure_function)(size_t bytes_needed, void* user);
+
+/// A flag of berth_runtime_options: device memory comes in segments from cuMemAlloc, and is not
+/// mapped granule by granule into one address range.
+#define BERTH_RUNTIME_NO_VIRTUAL_MEMORY UINT64_C(1)
+
+/// A field that is 0 or null means its default, which a later release may improve.
+typedef struct berth_runtime_options {
+  size_t struct_size;
+  /// "cuda", "sim", "auto" or the path of a driver library. Null and "": what the environment
+  /// variable BERTH_DRIVER says, and "cuda" where that is unset too. Read during the call only.
+  const char* driver;
+  uint64_t flags;                    ///< BERTH_RUNTIME_ bits; an unknown bit is an error
+  size_t device_reserved_bytes_max;  ///< of each device; default: what it has
+  size_t device_granule_bytes;       ///< default: the device's minimum
+  size_t device_segment_bytes;       ///< without virtual memory
+  size_t pinned_reserved_bytes_max;  ///< default: no limit
+  size_t pinned_segment_bytes;
+  size_t streams_max;  ///< pooled streams of one device and priority
+  size_t staging_slot_bytes;
+  size_t staging_slots;  ///< of each device
+  berth_pressure_function on_pressure;
+  void* on_pressure_user;  ///< handed to on_pressure; may be null
+  berth_report_function report;
+  void* report_user;  ///< handed to report; may be null
+} berth_runtime_options;
+
+#define BERTH_RUNTIME_OPTIONS_INIT \
+  { sizeof(berth_runtime_options), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL }
+
+/// Null `options` means all defaults. Without a usable driver this succeeds all the same: there are
+/// no devices then, and berth_driver_get_info() says why. Errors  BERTH_INVALID_ARGUMENT: an option
+/// or an environment variable that is out of range or
+///         malformed.
+BERTH_API berth_status berth_runtime_create(const berth_runtime_options* options,
+                                            berth_runtime** runtime);
+
+/// Null is no operation. What goes wrong goes to the report function, which is not called
+/// afterwards. Threads  Nothing else may use the runtime meanwhile.
+BERTH_API void berth_runtime_destroy(berth_runtime* runtime);
+
+typedef struct berth_driver_info {
+  size_t struct_size;
+  const char* name;     ///< "cuda", "sim", or the path of a driver library
+  const char* problem;  ///< one line where not usable, otherwise ""
+  int usable;           ///< 1: found, complete and initialised; otherwise 0
+  int version;          ///< 12020 is CUDA 12.2; 0 where not usable
+} berth_driver_info;
+
+#define BERTH_DRIVER_INFO_INIT \
+  { sizeof(berth_driver_info), NULL, NULL, 0, 0 }
+
+BERTH_API berth_status berth_driver_get_info(berth_runtime* runtime, berth_driver_info* info);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+// Streams: queues of work on one device, executed in order.
+#ifndef BERTH_STREAM_H
+#define BERTH_STREAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "berth/device.h"
+#include "berth/error.h"
+#include "berth/export.h"
+#include "berth/runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Refers to a CUDA stream: a value, to be passed as it is. Two are the same stream where both
+/// fields are equal. Both null is no stream, and BERTH_INVALID_ARGUMENT wherever one is needed.
+/// Made by the functions below only, so that `context` is always berth's own.
+typedef struct berth_stream {
+  struct berth_device_context* context;
+  struct CUstream_st* native;  ///< for the driver's own calls; null: the legacy default stream
+} berth_stream;
+
+/// A pooled stream of `priority`: 0 is the default and the lowest, lower numbers run first.
+/// Errors  BERTH_INVALID_ARGUMENT: a priority above 0. BERTH_DRIVER_ERROR: no stream can be
+/// created.
+BERTH_API berth_status berth_stream_acquire(berth_runtime* runtime, berth_device device,
+                                            int priority, berth_stream* stream);
+/// Gives back what berth_stream_acquire() gave. Work may be pending. The process is stopped over a
+/// stream that is not on lease.
+BERTH_API berth_status berth_stream_release(berth_runtime* runtime, berth_stream stream);
+
+/// A flag of berth_stream_create(): the legacy default stream waits for this stream, and this
+/// stream for it.
+#define BERTH_STREAM_BLOCKS_WITH_LEGACY_DEFAULT UINT32_C(1)
+
+/// A stream of one's own, outside the pool. `flags`: 0 or BERTH_STREAM_ bits; an unknown bit is
+/// BERTH_INVALID_ARGUMENT. `priority` as above.
+BERTH_API berth_status berth_stream_create(berth_runtime* runtime, berth_device device,
+                                           int priority, uint32_t flags, berth_stream* stream);
+/// Destroys a stream that the caller owns, whoever made it. Work may be pending, and completes.
+/// Allocators are told: berth_allocator_retire_stream() is not needed.
+/// Errors  BERTH_INVALID_ARGUMENT: the legacy default stream.
+BERTH_API berth_status berth_stream_destroy(berth_stream stream);
+
+/// Refers to a stream that something else made on `device`. Null `native`: the legacy default
+/// stream.
+BERTH_API berth_status berth_stream_from_native(berth_runtime* runtime, berth_device device,
+                                                struct CUstream_st* native, berth_stream* stream);
+
+/// Its ordinal is always filled in.
+BERTH_API berth_status berth_stream_get_device(berth_stream stream, berth_device* device);
+/// Whether all work submitted so far is done. Never waits.
+BERTH_API berth_status berth_stream_is_done(berth_stream stream, bool* is_done);
+/// Blocks the calling thread until all work submitted so far is done.
+BERTH_API berth_status berth_stream_sync(berth_stream stream);
+
+/// The calling thread's current stream on `device`: that of the innermost guard, or the legacy
+/// default stream.
+BERTH_API berth_status berth_stream_get_current(berth_runtime* runtime, berth_device device,
+                                                berth_stream* stream);
+
+typedef struct berth_stream_guard berth_stream_guard;
+
+/// Makes a stream, and its device, current on the calling thread until the guard is left.
+/// Threads  The guard is left on the thread that entered it; the last one entered is left first.
+BERTH_API berth_status berth_stream_guard_enter(berth_stream stream, berth_stream_guard** guard);
+/// Restores both. Null is no operation.
+BERTH_API void berth_stream_guard_leave(berth_stream_guard* guard);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text from outside, made fit for an error message of one line, whatever bytes it holds.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace berth {
+
+/// In quotation marks, cut short, and anything but printable ASCII as \xNN.
+std::string quoted(std::string_view text);
+
+/// As it is, but for what would break the line: control characters as \xNN. For file names, which
+/// keep their own alphabet.
+std::string on_one_line(std::string_view text);
+
+}  // namespace berth

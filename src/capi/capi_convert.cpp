@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capi/capi_convert.hpp"
+
+#include <cstdlib>
+#include <new>
+
+#include <fmt/format.h>
+
+namespace berth::capi {
+
+void refuse_null(const char* parameter) {
+  throw InvalidArgument(fmt::format("\"{}\" is null, which is not accepted", parameter));
+}
+
+Device to_device(berth_device device) {
+  if (device.kind == BERTH_DEVICE_CPU && device.ordinal == 0) return Device::cpu();
+  if (device.kind == BERTH_DEVICE_CUDA && device.ordinal == -1) return Device::cuda();
+  if (device.kind == BERTH_DEVICE_CUDA && device.ordinal >= 0) return Device::cuda(device.ordinal);
+  throw InvalidArgument(
+      fmt::format("\"device\" has kind {} and ordinal {}; accepted: BERTH_DEVICE_CPU ({}) with 0, "
+                  "BERTH_DEVICE_CUDA ({}) with 0 and above, or with -1 for the current device",
+                  device.kind, device.ordinal, int{BERTH_DEVICE_CPU}, int{BERTH_DEVICE_CUDA}));
+}
+
+berth_device from_device(Device device) noexcept {
+  return {device.is_cuda() ? BERTH_DEVICE_CUDA : BERTH_DEVICE_CPU, device.ordinal()};
+}
+
+StreamRef to_stream(berth_stream stream) {
+  if (stream.context == nullptr) {
+    throw InvalidArgument(
+        "\"stream\" has no context; accepted: what a berth_stream_ function gave, such as "
+        "berth_stream_from_native()");
+  }
+  return {*reinterpret_cast<DeviceContext*>(stream.context), stream.native};
+}
+
+berth_stream from_stream(StreamRef stream) noexcept {
+  return {reinterpret_cast<berth_device_context*>(&stream.context()), stream.native()};
+}
+
+EventRef to_event(berth_event event, const char* parameter) {
+  if (event.context == nullptr || event.native == nullptr) {
+    throw InvalidArgument(
+        fmt::format("\"{}\" is no event; accepted: what a berth_event_ function gave, such as "
+                    "berth_event_from_native()",
+                    parameter));
+  }
+  return {*reinterpret_cast<DeviceContext*>(event.context), event.native};
+}
+
+berth_event from_event(EventRef event) noexcept {
+  return {reinterpret_cast<berth_device_context*>(&event.context()), event.native()};
+}
+
+void check_flags(std::uint64_t flags, std::uint64_t known, const char* parameter) {
+  if ((flags & ~known) == 0) return;
+  throw InvalidArgument(fmt::format("\"{}\" has the unknown bits {:#x}; accepted: those of {:#x}",
+                                    parameter, flags & ~known, known));
+}
+
+char* to_owned_text(const std::string& text) {
+  char* const owned = static_cast<char*>(std::malloc(text.size() + 1));
+  if (owned == nullptr) throw std::bad_alloc();
+  std::memcpy(owned, text.c_str(), text.size() + 1);
+  return owned;
+}
+
+void check_struct_size(std::size_t given, std::size_t known, const char* parameter) {
+  constexpr std::size_t step = alignof(std::size_t);
+  if (given >= sizeof(std::size_t) && given <= known && given % step == 0) return;
+  throw InvalidArgument(
+      fmt::format("\"{}\" has struct_size {}; accepted: {} as its _INIT macro sets it, or a "
+                  "smaller multiple of {} from an older header",
+                  parameter, given, known, step));
+}
+
+}  // namespace berth::capi

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between the C ABI's types and berth's own. What comes from outside is checked here and throws
+// InvalidArgument that names the parameter; what goes outside cannot fail.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "berth/berth.h"
+#include "berth/berth.hpp"
+
+/// The handle. The driver's description is kept because C text stays valid as long as the runtime.
+struct berth_runtime {
+  explicit berth_runtime(berth::RuntimeOptions options) : runtime(std::move(options)) {}
+
+  berth::Runtime runtime;
+  berth::DriverInfo driver = runtime.driver();
+};
+
+namespace berth::capi {
+
+[[noreturn]] void refuse_null(const char* parameter);
+
+/// What `pointer` points to, as long as it is not null.
+template <class T>
+T& require(T* pointer, const char* parameter) {
+  if (pointer == nullptr) refuse_null(parameter);
+  return *pointer;
+}
+
+inline Runtime& to_runtime(berth_runtime* runtime) {
+  return require(runtime, "runtime").runtime;
+}
+
+Device to_device(berth_device device);
+berth_device from_device(Device device) noexcept;
+
+StreamRef to_stream(berth_stream stream);
+berth_stream from_stream(StreamRef stream) noexcept;
+
+EventRef to_event(berth_event event, const char* parameter = "event");
+berth_event from_event(EventRef event) noexcept;
+
+/// Refuses bits of `flags` outside of `known`.
+void check_flags(std::uint64_t flags, std::uint64_t known, const char* parameter);
+
+/// The text for a `char**` output, which berth_string_free() frees.
+char* to_owned_text(const std::string& text);
+
+void check_struct_size(std::size_t given, std::size_t known, const char* parameter);
+
+/// The structs that grow at their end. Without padding, because a field that is added later would
+/// otherwise take up bytes that an older program may have left unset.
+template <class T>
+constexpr bool kGrows =
+    std::is_trivially_copyable_v<T> &&
+    sizeof(T) % alignof(std::size_t) == 0 && std::has_unique_object_representations_v<T>;
+
+/// Reads an input struct; the fields that its writer did not know are zero.
+template <class T>
+T read_struct(const T* from, const char* parameter) {
+  static_assert(kGrows<T>);
+  const std::size_t bytes = require(from, parameter).struct_size;
+  check_struct_size(bytes, sizeof(T), parameter);
+  T known{};
+  std::memcpy(&known, from, bytes);
+  return known;
+}
+
+/// Checks an output struct, before anything is done for it.
+template <class T>
+T& require_struct(T* to, const char* parameter) {
+  check_struct_size(require(to, parameter).struct_size, sizeof(T), parameter);
+  return *to;
+}
+
+/// Writes the fields that the reader knows.
+template <class T>
+void write_struct(T value, T& to) noexcept {
+  static_assert(kGrows<T>);
+  value.struct_size = to.struct_size;
+  std::memcpy(&to, &value, to.struct_size);
+}
+
+}  // namespace berth::capi

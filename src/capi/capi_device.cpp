@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "capi/capi_convert.hpp"
+#include "capi/capi_error.hpp"
+
+using namespace berth;
+using namespace berth::capi;
+
+struct berth_device_guard {
+  DeviceGuard guard;
+};
+
+namespace {
+
+const DeviceRegistry& devices_of(berth_runtime* runtime) {
+  return to_runtime(runtime).devices();
+}
+
+void write_info(const DeviceInfo& device, berth_device_info& out) {
+  write_struct({.struct_size = 0,
+                .uuid = device.uuid.c_str(),
+                .pci_bus_id = device.pci_bus_id.c_str(),
+                .name = device.name.c_str(),
+                .memory_bytes = device.memory_bytes,
+                .physical = device.physical,
+                .logical = device.logical.value_or(-1)},
+               out);
+}
+
+}  // namespace
+
+berth_status berth_device_parse(const char* text, berth_device* device) {
+  return guarded([&] {
+    require(text, "text");
+    auto& out = require(device, "device");
+    out = from_device(Device::parse(text));
+  });
+}
+
+berth_status berth_device_format(berth_device device, char** text) {
+  return guarded([&] {
+    auto& out = require(text, "text");
+    out = to_owned_text(to_device(device).to_string());
+  });
+}
+
+berth_status berth_device_count(berth_runtime* runtime, int* count) {
+  return guarded([&] {
+    const DeviceRegistry& devices = devices_of(runtime);
+    auto& out = require(count, "count");
+    out = devices.count();
+  });
+}
+
+berth_status berth_device_resolve(berth_runtime* runtime, berth_device device,
+                                  berth_device* resolved) {
+  return guarded([&] {
+    const DeviceRegistry& devices = devices_of(runtime);
+    auto& out = require(resolved, "resolved");
+    out = from_device(devices.resolve(to_device(device)));
+  });
+}
+
+berth_status berth_device_get_current(berth_runtime* runtime, berth_device* device) {
+  return guarded([&] {
+    const DeviceRegistry& devices = devices_of(runtime);
+    auto& out = require(device, "device");
+    out = from_device(devices.current());
+  });
+}
+
+berth_status berth_device_set_current(berth_runtime* runtime, berth_device device) {
+  return guarded([&] { devices_of(runtime).set_current(to_device(device)); });
+}
+
+berth_status berth_device_get_info(berth_runtime* runtime, berth_device device,
+                                   berth_device_info* info) {
+  return guarded([&] {
+    const DeviceRegistry& devices = devices_of(runtime);
+    auto& out = require_struct(info, "info");
+    const Device resolved = devices.resolve(to_device(device));
+    const auto& known = devices.physical_devices();
+    const auto found = std::find_if(known.begin(), known.end(), [&](const DeviceInfo& candidate) {
+      return resolved.is_cuda() && candidate.logical == resolved.ordinal();
+    });
+    if (found == known.end()) {
+      throw InvalidArgument(
+          fmt::format("{} has no device info; accepted: a CUDA device", resolved.to_string()));
+    }
+    write_info(*found, out);
+  });
+}
+
+berth_status berth_device_get_memory_info(berth_runtime* runtime, berth_device device,
+                                          berth_memory_info* info) {
+  return guarded([&] {
+    const DeviceRegistry& devices = devices_of(runtime);
+    auto& out = require_struct(info, "info");
+    const MemoryInfo memory = devices.memory_info(to_device(device));
+    write_struct(
+        {.struct_size = 0, .bytes_free = memory.bytes_free, .bytes_total = memory.bytes_total},
+        out);
+  });
+}
+
+berth_status berth_physical_device_count(berth_runtime* runtime, int* count) {
+  return guarded([&] {
+    const DeviceRegistry& devices = devices_of(runtime);
+    auto& out = require(count, "count");
+    out = static_cast<int>(devices.physical_devices().size());
+  });
+}
+
+berth_status berth_physical_device_get_info(berth_runtime* runtime, int physical,
+                                            berth_device_info* info) {
+  return guarded([&] {
+    const auto& known = devices_of(runtime).physical_devices();
+    auto& out = require_struct(info, "info");
+    if (physical < 0 || static_cast<std::size_t>(physical) >= known.size()) {
+      throw InvalidArgument(
+          fmt::format("\"physical\" is {}; accepted: from 0, below {}", physical, known.size()));
+    }
+    write_info(known[static_cast<std::size_t>(physical)], out);
+  });
+}
+
+berth_status berth_visible_devices_get_problem(berth_runtime* runtime, const char** problem) {
+  return guarded([&] {
+    const DeviceRegistry& devices = devices_of(runtime);
+    auto& out = require(problem, "problem");
+    out = devices.visibility_problem().c_str();
+  });
+}
+
+berth_status berth_device_guard_enter(berth_runtime* runtime, berth_device device,
+                                      berth_device_guard** guard) {
+  return guarded([&] {
+    const DeviceRegistry& devices = devices_of(runtime);
+    auto& out = require(guard, "guard");
+    out = new berth_device_guard{DeviceGuard(devices, to_device(device))};
+  });
+}
+
+void berth_device_guard_leave(berth_device_guard* guard) {
+  delete guard;
+}

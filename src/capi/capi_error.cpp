@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capi/capi_error.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <string_view>
+
+#include "berth/error.hpp"
+
+namespace berth::capi {
+namespace {
+
+constexpr std::string_view kCut = "...";
+
+/// Of fixed size, so that keeping a failure cannot fail itself, not even for want of memory, and
+/// that it outlives whatever a thread destroys when it ends.
+struct LastFailure {
+  std::array<char, 1024> message{};
+  int driver_code = 0;
+};
+
+thread_local LastFailure last_failure;
+
+berth_status keep(berth_status status, std::string_view message, int driver_code = 0) noexcept {
+  auto& kept = last_failure.message;
+  const bool fits = message.size() < kept.size();
+  std::size_t bytes = fits ? message.size() : kept.size() - 1 - kCut.size();
+  // A cut never splits a character: back to the first byte of the one that it would split.
+  while (!fits && bytes > 0 && (static_cast<unsigned char>(message[bytes]) & 0xC0) == 0x80) --bytes;
+  char* end = std::copy_n(message.data(), bytes, kept.data());
+  if (!fits) end = std::copy(kCut.begin(), kCut.end(), end);
+  *end = '\0';
+  last_failure.driver_code = driver_code;
+  return status;
+}
+
+berth_status status_of(Errc code) noexcept {
+  switch (code) {
+    case Errc::invalid_argument:
+      return BERTH_INVALID_ARGUMENT;
+    case Errc::out_of_memory:
+      return BERTH_OUT_OF_MEMORY;
+    case Errc::not_supported:
+      return BERTH_NOT_SUPPORTED;
+    case Errc::driver:
+      return BERTH_DRIVER_ERROR;
+  }
+  return BERTH_INTERNAL_ERROR;
+}
+
+}  // namespace
+
+berth_status translate_exception() noexcept {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return keep(status_of(error.code()), error.what(), error.driver_code());
+  } catch (const std::bad_alloc&) {
+    return keep(BERTH_OUT_OF_MEMORY, "the process is out of host memory");
+  } catch (const std::exception& error) {
+    return keep(BERTH_INTERNAL_ERROR, error.what());
+  } catch (...) {
+    return keep(BERTH_INTERNAL_ERROR, "something other than a std::exception was thrown");
+  }
+}
+
+}  // namespace berth::capi
+
+const char* berth_status_name(berth_status status) {
+  switch (status) {
+    case BERTH_OK:
+      return "BERTH_OK";
+    case BERTH_INVALID_ARGUMENT:
+      return "BERTH_INVALID_ARGUMENT";
+    case BERTH_OUT_OF_MEMORY:
+      return "BERTH_OUT_OF_MEMORY";
+    case BERTH_NOT_SUPPORTED:
+      return "BERTH_NOT_SUPPORTED";
+    case BERTH_DRIVER_ERROR:
+      return "BERTH_DRIVER_ERROR";
+    case BERTH_INTERNAL_ERROR:
+      return "BERTH_INTERNAL_ERROR";
+    case BERTH_STATUS_INT_MAX_:
+      break;
+  }
+  return "unknown berth_status";
+}
+
+const char* berth_last_error_message() {
+  return berth::capi::last_failure.message.data();
+}
+
+int berth_last_error_driver_code() {
+  return berth::capi::last_failure.driver_code;
+}
+
+int berth_version() {
+  return BERTH_VERSION;
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The border that no exception crosses: every function of the C ABI runs its body in guarded().
+#pragma once
+
+#include "berth/berth.h"
+
+namespace berth::capi {
+
+/// The status of the exception that is being handled; its message and driver code become the
+/// thread's last failure. Only inside a catch block.
+berth_status translate_exception() noexcept;
+
+/// Runs `body` and returns BERTH_OK, or the status of what it threw.
+template <class Body>
+berth_status guarded(const Body& body) noexcept {
+  try {
+    body();
+    return BERTH_OK;
+  } catch (...) {
+    return translate_exception();
+  }
+}
+
+}  // namespace berth::capi

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// A berth_allocator is an Allocator under another name; which of the two kinds it is, the object
+// itself knows.
+#include <typeinfo>
+
+#include "capi/capi_convert.hpp"
+#include "capi/capi_error.hpp"
+
+using namespace berth;
+using namespace berth::capi;
+
+namespace {
+
+berth_allocator* from_allocator(Allocator& allocator) noexcept {
+  return reinterpret_cast<berth_allocator*>(&allocator);
+}
+
+Allocator& to_allocator(berth_allocator* allocator) {
+  return reinterpret_cast<Allocator&>(require(allocator, "allocator"));
+}
+
+/// Both kinds are final, so comparing the type is enough, and cheaper than a dynamic_cast.
+template <class Kind>
+Kind& to_kind(berth_allocator* allocator, const char* refusal) {
+  Allocator& any = to_allocator(allocator);
+  if (typeid(any) != typeid(Kind)) throw InvalidArgument(refusal);
+  return static_cast<Kind&>(any);
+}
+
+DeviceAllocator& to_device_allocator(berth_allocator* allocator) {
+  return to_kind<DeviceAllocator>(
+      allocator,
+      "\"allocator\" is the pinned one; accepted: what berth_allocator_get_device() gave");
+}
+
+PinnedAllocator& to_pinned_allocator(berth_allocator* allocator) {
+  return to_kind<PinnedAllocator>(
+      allocator, "\"allocator\" is a device's; accepted: what berth_allocator_get_pinned() gave");
+}
+
+berth_memory_gauges from_gauges(const MemoryCounters& counters) noexcept {
+  berth_memory_gauges gauges{};
+#define BERTH_COPY(name, help) gauges.name = {counters.name.current, counters.name.peak};
+  BERTH_MEMORY_GAUGES(BERTH_COPY)
+#undef BERTH_COPY
+  return gauges;
+}
+
+berth_memory_totals from_totals(const MemoryCounters& counters) noexcept {
+  berth_memory_totals totals{};
+#define BERTH_COPY(name, help) totals.name = counters.name;
+  BERTH_MEMORY_TOTALS(BERTH_COPY)
+#undef BERTH_COPY
+  return totals;
+}
+
+}  // namespace
+
+berth_status berth_allocator_get_device(berth_runtime* runtime, berth_device device,
+                                        berth_allocator** allocator) {
+  return guarded([&] {
+    Runtime& owner = to_runtime(runtime);
+    auto& out = require(allocator, "allocator");
+    out = from_allocator(owner.memory(to_device(device)));
+  });
+}
+
+berth_status berth_allocator_get_pinned(berth_runtime* runtime, berth_allocator** allocator) {
+  return guarded([&] {
+    Runtime& owner = to_runtime(runtime);
+    auto& out = require(allocator, "allocator");
+    out = from_allocator(owner.pinned_memory());
+  });
+}
+
+berth_status berth_allocator_allocate(berth_allocator* allocator, std::size_t bytes,
+                                      berth_stream stream, void** data) {
+  return guarded([&] {
+    DeviceAllocator& device = to_device_allocator(allocator);
+    auto& out = require(data, "data");
+    out = device.allocate_raw(bytes, to_stream(stream));
+  });
+}
+
+berth_status berth_allocator_allocate_pinned(berth_allocator* allocator, std::size_t bytes,
+                                             void** data) {
+  return guarded([&] {
+    PinnedAllocator& pinned = to_pinned_allocator(allocator);
+    auto& out = require(data, "data");
+    out = pinned.allocate_raw(bytes);
+  });
+}
+
+berth_status berth_allocator_deallocate(berth_allocator* allocator, void* data) {
+  return guarded([&] { to_allocator(allocator).deallocate(data); });
+}
+
+berth_status berth_allocator_record_stream(berth_allocator* allocator, void* data,
+                                           berth_stream stream) {
+  return guarded([&] {
+    Allocator& any = to_allocator(allocator);
+    if (data == nullptr) refuse_null("data");
+    any.record_stream(data, to_stream(stream));
+  });
+}
+
+berth_status berth_allocator_trim(berth_allocator* allocator, std::size_t bytes_to_keep,
+                                  std::size_t* bytes_released) {
+  return guarded([&] {
+    Allocator& any = to_allocator(allocator);
+    auto& out = require(bytes_released, "bytes_released");
+    out = any.trim(bytes_to_keep);
+  });
+}
+
+berth_status berth_allocator_retire_stream(berth_allocator* allocator, berth_stream stream) {
+  return guarded([&] {
+    Allocator& any = to_allocator(allocator);
+    any.retire_stream(to_stream(stream));
+  });
+}
+
+berth_status berth_allocator_set_reserved_bytes_max(berth_allocator* allocator, std::size_t bytes) {
+  return guarded([&] {
+    to_device_allocator(allocator).set_reserved_bytes_max(
+        bytes == BERTH_NO_LIMIT ? std::nullopt : std::optional(bytes));
+  });
+}
+
+berth_status berth_allocator_owns(berth_allocator* allocator, const void* data, bool* owns) {
+  return guarded([&] {
+    const DeviceAllocator& device = to_device_allocator(allocator);
+    auto& out = require(owns, "owns");
+    out = device.owns(data);
+  });
+}
+
+berth_status berth_allocator_find_pinned(berth_allocator* allocator, const void* data,
+                                         void** block) {
+  return guarded([&] {
+    const PinnedAllocator& pinned = to_pinned_allocator(allocator);
+    auto& out = require(block, "block");
+    out = pinned.find_block(data);
+  });
+}
+
+berth_status berth_allocator_get_counters(berth_allocator* allocator, berth_memory_gauges* gauges,
+                                          berth_memory_totals* totals) {
+  return guarded([&] {
+    const Allocator& any = to_allocator(allocator);
+    auto& gauges_out = require_struct(gauges, "gauges");
+    auto& totals_out = require_struct(totals, "totals");
+    const MemoryCounters counters = any.counters();
+    write_struct(from_gauges(counters), gauges_out);
+    write_struct(from_totals(counters), totals_out);
+  });
+}
+
+berth_status berth_allocator_reset_peaks(berth_allocator* allocator) {
+  return guarded([&] { to_allocator(allocator).reset_peaks(); });
+}
+
+berth_status berth_allocator_validate(berth_allocator* allocator) {
+  return guarded([&] { to_allocator(allocator).validate(); });
+}

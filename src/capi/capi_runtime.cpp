@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "capi/capi_convert.hpp"
+#include "capi/capi_error.hpp"
+
+using namespace berth;
+using namespace berth::capi;
+
+namespace {
+
+std::optional<std::size_t> limit_unless_zero(std::size_t bytes) {
+  return bytes == 0 ? std::nullopt : std::optional(bytes);
+}
+
+void set_unless_zero(std::size_t& option, std::size_t value) {
+  if (value != 0) option = value;
+}
+
+ReportSink to_sink(berth_report_function report, void* user) {
+  if (report == nullptr) return nullptr;
+  return [=](const Report& what) {
+    report(what.severity == Severity::error ? BERTH_SEVERITY_ERROR : BERTH_SEVERITY_WARNING,
+           what.message.c_str(), user);
+  };
+}
+
+RuntimeOptions to_options(const berth_runtime_options& from) {
+  check_flags(from.flags, BERTH_RUNTIME_NO_VIRTUAL_MEMORY, "options.flags");
+  RuntimeOptions options;
+  if (from.driver != nullptr) options.driver = from.driver;
+
+  DeviceAllocatorOptions& device = options.device_allocator;
+  device.virtual_memory = (from.flags & BERTH_RUNTIME_NO_VIRTUAL_MEMORY) == 0;
+  device.reserved_bytes_max = limit_unless_zero(from.device_reserved_bytes_max);
+  set_unless_zero(device.granule_bytes, from.device_granule_bytes);
+  set_unless_zero(device.segment_bytes, from.device_segment_bytes);
+  if (from.on_pressure != nullptr) {
+    device.on_pressure = [on_pressure = from.on_pressure, user = from.on_pressure_user](
+                             std::size_t bytes_needed) { return on_pressure(bytes_needed, user); };
+  }
+
+  options.pinned_allocator.reserved_bytes_max = limit_unless_zero(from.pinned_reserved_bytes_max);
+  set_unless_zero(options.pinned_allocator.segment_bytes, from.pinned_segment_bytes);
+  set_unless_zero(options.stream_pool.streams_max, from.streams_max);
+  set_unless_zero(options.copier.staging_slot_bytes, from.staging_slot_bytes);
+  set_unless_zero(options.copier.staging_slots, from.staging_slots);
+  options.report = to_sink(from.report, from.report_user);
+  return options;
+}
+
+}  // namespace
+
+berth_status berth_runtime_create(const berth_runtime_options* options, berth_runtime** runtime) {
+  return guarded([&] {
+    auto& out = require(runtime, "runtime");
+    RuntimeOptions chosen;
+    if (options != nullptr) chosen = to_options(read_struct(options, "options"));
+    out = std::make_unique<berth_runtime>(std::move(chosen)).release();
+  });
+}
+
+void berth_runtime_destroy(berth_runtime* runtime) {
+  delete runtime;
+}
+
+berth_status berth_driver_get_info(berth_runtime* runtime, berth_driver_info* info) {
+  return guarded([&] {
+    const DriverInfo& driver = require(runtime, "runtime").driver;
+    auto& out = require_struct(info, "info");
+    write_struct({.struct_size = 0,
+                  .name = driver.name.c_str(),
+                  .problem = driver.problem.c_str(),
+                  .usable = driver.usable ? 1 : 0,
+                  .version = driver.version},
+                 out);
+  });
+}
+
+void berth_string_free(char* text) {
+  std::free(text);
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/call.hpp"
+
+namespace berth::sim {
+
+Call::Call(Function function, Needs needs) {
+  mutex.lock();
+  refusal_ = enter(function, needs);
+}
+
+CUresult Call::enter(Function function, Needs needs) {
+  ThreadState& thread = this_thread();
+  state_ = installed_state();
+  if (state_ != nullptr) ++state_->calls[static_cast<std::size_t>(function)];
+  if (thread.in_host_function) return CUDA_ERROR_NOT_PERMITTED;
+  if (state_ == nullptr || !state_->initialized) return CUDA_ERROR_NOT_INITIALIZED;
+  state_->scheduler.at_call();
+  if (needs == Needs::driver) return CUDA_SUCCESS;
+
+  thread.enter(state_->id);
+  if (thread.stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  context_ = state_->contexts.find(thread.stack.back());
+  return context_ == nullptr ? CUDA_ERROR_CONTEXT_IS_DESTROYED : context_->sticky;
+}
+
+Stream* Call::find_stream(CUstream stream) {
+  const Handle handle = to_handle(stream);
+  if (handle == 0 || stream == CU_STREAM_LEGACY)
+    return state_->streams.find(context_->legacy_stream);
+  if (stream != CU_STREAM_PER_THREAD) {
+    Stream* found = state_->streams.find(handle);
+    const bool given_out =
+        found != nullptr && !found->destroyed &&
+        (found->kind == StreamKind::blocking || found->kind == StreamKind::non_blocking);
+    return given_out ? found : nullptr;
+  }
+  Handle& own = context_->per_thread_streams[this_thread().id];
+  Stream* existing = state_->streams.find(own);
+  if (existing != nullptr) return existing;
+  Stream& made =
+      state_->streams.create(context_->handle, context_->device, StreamKind::per_thread, 0);
+  own = made.handle;
+  return &made;
+}
+
+CUresult Call::wait(std::span<const Ticket> tickets, Handle context) {
+  state_->scheduler.wait(tickets);
+  const Context* waited_in = state_->contexts.find(context);
+  return waited_in == nullptr ? CUDA_ERROR_CONTEXT_IS_DESTROYED : waited_in->sticky;
+}
+
+}  // namespace berth::sim

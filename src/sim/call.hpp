@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every driver call begins with: the lock, the count, the refusals that are common to all, and
+// the random mode's chance to run something.
+#pragma once
+
+#include <cuda.h>
+
+#include "base/mutex.hpp"
+#include "sim/functions.hpp"
+#include "sim/lock.hpp"
+#include "sim/state.hpp"
+
+namespace berth::sim {
+
+enum class Needs {
+  driver,   ///< that cuInit was called
+  context,  ///< also a current context, which works
+};
+
+class BERTH_SCOPED_CAPABILITY Call {
+ public:
+  Call(Function function, Needs needs) BERTH_ACQUIRE(mutex);
+  ~Call() BERTH_RELEASE() { mutex.unlock(); }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  /// What the call must return at once; CUDA_SUCCESS where it may go on.
+  [[nodiscard]] CUresult refusal() const { return refusal_; }
+  [[nodiscard]] State& state() const { return *state_; }
+  /// The current context; only with Needs::context. Not after a wait: another thread may have ended
+  /// it meanwhile.
+  [[nodiscard]] Context& context() const { return *context_; }
+
+  /// The stream that `stream` means in this thread and context; null where it means none.
+  [[nodiscard]] Stream* find_stream(CUstream stream);
+  /// What is wrong with the context of `stream`; CUDA_SUCCESS where nothing is.
+  [[nodiscard]] CUresult fault_of(const Stream& stream) const {
+    return state_->contexts.find(stream.context)->sticky;
+  }
+  /// Waits for `tickets`, and says what that brought to light in `context`.
+  CUresult wait(std::span<const Ticket> tickets, Handle context) BERTH_REQUIRES(mutex);
+
+ private:
+  CUresult enter(Function function, Needs needs) BERTH_REQUIRES(mutex);
+
+  CUresult refusal_;
+  State* state_ = nullptr;
+  Context* context_ = nullptr;
+};
+
+template <class T>
+Handle to_handle(T* opaque) {
+  return reinterpret_cast<Handle>(opaque);
+}
+
+template <class T>
+T from_handle(Handle handle) {
+  return reinterpret_cast<T>(handle);
+}
+
+}  // namespace berth::sim

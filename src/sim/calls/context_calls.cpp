@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Source: CUDA Driver API, "Primary Context Management", "Context Management".
+#include "sim/call.hpp"
+
+namespace berth::sim {
+namespace {
+
+/// This thread's stack, without contexts of an earlier simulator.
+std::vector<Handle>& stack_of(const State& state) {
+  this_thread().enter(state.id);
+  return this_thread().stack;
+}
+
+}  // namespace
+
+CUresult berth_sim_cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  Call call(Function::k_cuDevicePrimaryCtxRetain, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!call.state().is_ordinal(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *context = from_handle<CUcontext>(retain_primary(call.state(), device).handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuDevicePrimaryCtxRelease(CUdevice device) {
+  Call call(Function::k_cuDevicePrimaryCtxRelease, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  State& state = call.state();
+  if (!state.is_ordinal(device)) return CUDA_ERROR_INVALID_DEVICE;
+  Device& owner = state.device_at(device);
+  // Its work ends before it does. Others may retain or release while this waits.
+  while (owner.retains == 1) {
+    const std::vector<Ticket> pending = state.scheduler.pending_in(owner.primary);
+    if (pending.empty()) break;
+    state.scheduler.wait(pending);
+  }
+  if (owner.retains == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (--owner.retains != 0) return CUDA_SUCCESS;
+  destroy_context(state, *state.contexts.find(owner.primary));
+  owner.primary = 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
+  Call call(Function::k_cuDevicePrimaryCtxGetState, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (flags == nullptr || active == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!call.state().is_ordinal(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *flags = 0;
+  *active = call.state().device_at(device).retains != 0 ? 1 : 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuCtxPushCurrent(CUcontext context) {
+  Call call(Function::k_cuCtxPushCurrent, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (call.state().contexts.find(to_handle(context)) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  stack_of(call.state()).push_back(to_handle(context));
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuCtxPopCurrent(CUcontext* context) {
+  Call call(Function::k_cuCtxPopCurrent, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  std::vector<Handle>& stack = stack_of(call.state());
+  if (stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (context != nullptr) *context = from_handle<CUcontext>(stack.back());
+  stack.pop_back();
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuCtxGetCurrent(CUcontext* context) {
+  Call call(Function::k_cuCtxGetCurrent, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const std::vector<Handle>& stack = stack_of(call.state());
+  *context = stack.empty() ? nullptr : from_handle<CUcontext>(stack.back());
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuCtxSetCurrent(CUcontext context) {
+  Call call(Function::k_cuCtxSetCurrent, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  std::vector<Handle>& stack = stack_of(call.state());
+  const bool known = call.state().contexts.find(to_handle(context)) != nullptr;
+  if (context != nullptr && !known) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!stack.empty()) stack.pop_back();
+  if (context != nullptr) stack.push_back(to_handle(context));
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuCtxGetDevice(CUdevice* device) {
+  Call call(Function::k_cuCtxGetDevice, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *device = call.context().ordinal;
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuCtxSynchronize() {
+  Call call(Function::k_cuCtxSynchronize, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  const Handle context = call.context().handle;
+  return call.wait(call.state().scheduler.pending_in(context), context);
+}
+
+CUresult berth_sim_cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  Call call(Function::k_cuCtxGetStreamPriorityRange, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (least != nullptr) *least = kLeastPriority;
+  if (greatest != nullptr) *greatest = kGreatestPriority;
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
+  Call call(Function::k_cuCtxEnablePeerAccess, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  Context& context = call.context();
+  const Context* other = call.state().contexts.find(to_handle(peer));
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (other == nullptr || other == &context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!call.state().config.peer) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+  const DeviceSet bit = device_bit(other->device);
+  if ((context.peers & bit) != 0) return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+  context.peers |= bit;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace berth::sim

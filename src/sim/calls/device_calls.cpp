@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Source: CUDA Driver API, "Device Management", "Peer Context Memory Access".
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "sim/call.hpp"
+
+namespace berth::sim {
+namespace {
+
+/// As much of `text` as fits into `bytes`, with a final zero.
+void copy_text(char* out, std::size_t bytes, std::string_view text) {
+  const std::size_t length = std::min(text.size(), bytes - 1);
+  std::memcpy(out, text.data(), length);
+  out[length] = '\0';
+}
+
+}  // namespace
+
+CUresult berth_sim_cuDeviceGetCount(int* count) {
+  Call call(Function::k_cuDeviceGetCount, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *count = static_cast<int>(call.state().visible.size());
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuDeviceGet(CUdevice* device, int ordinal) {
+  Call call(Function::k_cuDeviceGet, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!call.state().is_ordinal(ordinal)) return CUDA_ERROR_INVALID_DEVICE;
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuDeviceGetName(char* name, int bytes, CUdevice device) {
+  Call call(Function::k_cuDeviceGetName, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (name == nullptr || bytes <= 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!call.state().is_ordinal(device)) return CUDA_ERROR_INVALID_DEVICE;
+  copy_text(name, static_cast<std::size_t>(bytes), call.state().device_at(device).facts.name);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
+  Call call(Function::k_cuDeviceGetUuid, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (uuid == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!call.state().is_ordinal(device)) return CUDA_ERROR_INVALID_DEVICE;
+  const auto& bytes = call.state().device_at(device).facts.uuid;
+  std::memcpy(uuid->bytes, bytes.data(), bytes.size());
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuDeviceGetPCIBusId(char* text, int bytes, CUdevice device) {
+  Call call(Function::k_cuDeviceGetPCIBusId, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (text == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!call.state().is_ordinal(device)) return CUDA_ERROR_INVALID_DEVICE;
+  const DeviceFacts& facts = call.state().device_at(device).facts;
+  const std::string address =
+      fmt::format("{:04X}:{:02X}:{:02X}.0", facts.pci_domain, facts.pci_bus, facts.pci_device);
+  if (bytes <= static_cast<int>(address.size())) return CUDA_ERROR_INVALID_VALUE;
+  copy_text(text, static_cast<std::size_t>(bytes), address);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuDeviceTotalMem(std::size_t* bytes, CUdevice device) {
+  Call call(Function::k_cuDeviceTotalMem, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!call.state().is_ordinal(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *bytes = call.state().device_at(device).memory->bytes_total();
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
+  Call call(Function::k_cuDeviceGetAttribute, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!call.state().is_ordinal(device)) return CUDA_ERROR_INVALID_DEVICE;
+  const auto known =
+      device_attribute(call.state().config, call.state().device_at(device).facts, attribute);
+  if (!known) return CUDA_ERROR_INVALID_VALUE;
+  *value = *known;
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
+  Call call(Function::k_cuDeviceCanAccessPeer, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (can == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const State& state = call.state();
+  if (!state.is_ordinal(device) || !state.is_ordinal(peer)) return CUDA_ERROR_INVALID_DEVICE;
+  *can = state.config.peer && device != peer ? 1 : 0;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Source: CUDA Driver API, "Event Management".
+#include "sim/call.hpp"
+
+namespace berth::sim {
+
+CUresult berth_sim_cuEventCreate(CUevent* event, unsigned flags) {
+  constexpr unsigned known =
+      CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+  Call call(Function::k_cuEventCreate, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (event == nullptr || (flags & ~known) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if ((flags & CU_EVENT_INTERPROCESS) != 0 && (flags & CU_EVENT_DISABLE_TIMING) == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  *event = from_handle<CUevent>(call.state().events.create(call.context().handle, flags).handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuEventDestroy(CUevent event) {
+  Call call(Function::k_cuEventDestroy, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (call.state().events.find(to_handle(event)) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  call.state().events.erase(to_handle(event));
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuEventRecord(CUevent event, CUstream stream) {
+  Call call(Function::k_cuEventRecord, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  Event* recorded = call.state().events.find(to_handle(event));
+  Stream* found = call.find_stream(stream);
+  if (recorded == nullptr || found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (recorded->context != found->context) return CUDA_ERROR_INVALID_HANDLE;
+  if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
+  recorded->record = Scheduler::next_ticket(*found);
+  call.state().scheduler.submit(*found, RecordWork{recorded->handle});
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuEventQuery(CUevent event) {
+  Call call(Function::k_cuEventQuery, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  const Event* found = call.state().events.find(to_handle(event));
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const CUresult fault = call.state().contexts.find(found->context)->sticky;
+  if (fault != CUDA_SUCCESS) return fault;
+  return call.state().scheduler.done(found->record) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult berth_sim_cuEventSynchronize(CUevent event) {
+  Call call(Function::k_cuEventSynchronize, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  const Event* found = call.state().events.find(to_handle(event));
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const Ticket record = found->record;
+  return call.wait({&record, 1}, found->context);
+}
+
+CUresult berth_sim_cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
+  Call call(Function::k_cuEventElapsedTime, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const Event* from = call.state().events.find(to_handle(start));
+  const Event* to = call.state().events.find(to_handle(end));
+  if (from == nullptr || to == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (from->context != to->context || !from->timed() || !to->timed())
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (!from->recorded() || !to->recorded()) return CUDA_ERROR_INVALID_HANDLE;
+  Scheduler& scheduler = call.state().scheduler;
+  if (!scheduler.done(from->record) || !scheduler.done(to->record)) return CUDA_ERROR_NOT_READY;
+  *milliseconds = static_cast<float>(
+      (static_cast<double>(to->time_ns) - static_cast<double>(from->time_ns)) / 1e6);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace berth::sim

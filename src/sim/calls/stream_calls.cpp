@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Source: CUDA Driver API, "Stream Management", "Stream synchronization behavior".
+#include <algorithm>
+
+#include "sim/call.hpp"
+
+namespace berth::sim {
+
+CUresult berth_sim_cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
+  Call call(Function::k_cuStreamCreateWithPriority, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (stream == nullptr || (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  const StreamKind kind =
+      flags == CU_STREAM_NON_BLOCKING ? StreamKind::non_blocking : StreamKind::blocking;
+  const Stream& made =
+      call.state().streams.create(call.context().handle, call.context().device, kind,
+                                  std::clamp(priority, kGreatestPriority, kLeastPriority));
+  *stream = from_handle<CUstream>(made.handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuStreamDestroy(CUstream stream) {
+  Call call(Function::k_cuStreamDestroy, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  Stream* found = call.find_stream(stream);
+  const bool is_default = found != nullptr && (found->kind == StreamKind::legacy ||
+                                               found->kind == StreamKind::per_thread);
+  if (found == nullptr || is_default) return CUDA_ERROR_INVALID_HANDLE;
+  call.state().scheduler.destroy(*found);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuStreamQuery(CUstream stream) {
+  Call call(Function::k_cuStreamQuery, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  Stream* found = call.find_stream(stream);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
+  return call.state().scheduler.pending_for(*found).empty() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult berth_sim_cuStreamSynchronize(CUstream stream) {
+  Call call(Function::k_cuStreamSynchronize, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  Stream* found = call.find_stream(stream);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  return call.wait(call.state().scheduler.pending_for(*found), found->context);
+}
+
+CUresult berth_sim_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
+  Call call(Function::k_cuStreamWaitEvent, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  Stream* found = call.find_stream(stream);
+  const Event* waited_for = call.state().events.find(to_handle(event));
+  if (found == nullptr || waited_for == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (flags != CU_EVENT_WAIT_DEFAULT) return CUDA_ERROR_INVALID_VALUE;
+  Scheduler& scheduler = call.state().scheduler;
+  // On the legacy stream even a wait for nothing orders the streams around it.
+  if (scheduler.done(waited_for->record) && found->kind != StreamKind::legacy) return CUDA_SUCCESS;
+  scheduler.submit(*found, WaitWork{}, waited_for->record);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
+  Call call(Function::k_cuLaunchHostFunc, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  Stream* found = call.find_stream(stream);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
+  call.state().scheduler.submit(*found, HostFunctionWork{function, data});
+  return CUDA_SUCCESS;
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// Physical memory, addresses, and what maps one to the other. None of these needs a context, and
+// none waits for work: work that still uses what is unmapped faults when it runs. Source: CUDA
+// Driver API, "Virtual Memory Management".
+#include <algorithm>
+#include <bit>
+#include <optional>
+
+#include "berth/bytes.hpp"
+
+#include "base/arithmetic.hpp"
+#include "sim/call.hpp"
+
+namespace berth::sim {
+namespace {
+
+constexpr std::uint64_t kPage = 4_KiB;
+
+CUresult check_properties(const State& state, const CUmemAllocationProp* properties) {
+  if (properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (properties->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!state.is_ordinal(properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
+  // Neither sharing between processes, nor compression, nor sparse arrays: their attributes say so.
+  if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
+  if (properties->allocFlags.compressionType != 0 || properties->allocFlags.usage != 0)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  return CUDA_SUCCESS;
+}
+
+PhysicalBlock* find_created(State& state, CUmemGenericAllocationHandle handle) {
+  PhysicalBlock* block = state.blocks.find(handle);
+  return block != nullptr && block->created ? block : nullptr;
+}
+
+/// Frees what nothing refers to any more.
+void drop_if_unused(State& state, PhysicalBlock& block) {
+  if (block.created || block.mappings != 0) return;
+  state.devices[static_cast<std::size_t>(block.device)].memory->release(block);
+  state.blocks.erase(block.handle);
+}
+
+/// The reservation that holds all of [start, start + bytes), or null.
+Reservation* reservation_of(State& state, std::uint64_t start, std::uint64_t bytes) {
+  Reservation* reservation = state.addresses.find_reservation(start);
+  if (reservation == nullptr) return nullptr;
+  return bytes <= reservation->bytes - (start - reservation->start) ? reservation : nullptr;
+}
+
+/// The mappings that tile [start, start + bytes) inside one reservation; empty where none do.
+std::vector<Range*> whole_mappings(State& state, std::uint64_t start, std::uint64_t bytes) {
+  if (bytes == 0 || reservation_of(state, start, bytes) == nullptr) return {};
+  return state.addresses.tiles(start, bytes);
+}
+
+CUresult check_access(const State& state, const CUmemAccessDesc& description) {
+  const CUmemAccess_flags flags = description.flags;
+  if (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+      flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (description.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+  return state.is_ordinal(description.location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+void set(DeviceSet& devices, DeviceSet bit, bool member) {
+  devices = member ? devices | bit : devices & ~bit;
+}
+
+}  // namespace
+
+CUresult berth_sim_cuMemGetAllocationGranularity(std::size_t* granularity,
+                                                 const CUmemAllocationProp* properties,
+                                                 CUmemAllocationGranularity_flags option) {
+  Call call(Function::k_cuMemGetAllocationGranularity, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (!call.state().config.vmm) return CUDA_ERROR_NOT_SUPPORTED;
+  if (granularity == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM && option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
+    return CUDA_ERROR_INVALID_VALUE;
+  const CUresult accepted = check_properties(call.state(), properties);
+  if (accepted != CUDA_SUCCESS) return accepted;
+  *granularity = call.state().config.granularity;
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuMemAddressReserve(CUdeviceptr* pointer, std::size_t bytes,
+                                       std::size_t alignment, CUdeviceptr hint,
+                                       unsigned long long flags) {
+  Call call(Function::k_cuMemAddressReserve, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  State& state = call.state();
+  if (!state.config.vmm) return CUDA_ERROR_NOT_SUPPORTED;
+  if (pointer == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes == 0 || !is_aligned(bytes, kPage) || !is_aligned(hint, kPage))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (alignment != 0 && !std::has_single_bit(alignment)) return CUDA_ERROR_INVALID_VALUE;
+  const std::uint64_t at_least = std::max<std::uint64_t>(alignment, state.config.granularity);
+  const auto start = state.addresses.arena.reserve(bytes, at_least, hint);
+  if (!start) return CUDA_ERROR_OUT_OF_MEMORY;
+  state.addresses.reserve(*start, bytes);
+  *pointer = *start;
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuMemAddressFree(CUdeviceptr pointer, std::size_t bytes) {
+  Call call(Function::k_cuMemAddressFree, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  AddressSpace& addresses = call.state().addresses;
+  if (!call.state().config.vmm) return CUDA_ERROR_NOT_SUPPORTED;
+  const Reservation* reservation = addresses.find_reservation(pointer);
+  const bool matches = reservation != nullptr && reservation->start == pointer &&
+                       reservation->bytes == bytes && reservation->mappings == 0;
+  if (!matches) return CUDA_ERROR_INVALID_VALUE;
+  addresses.unreserve(pointer);
+  addresses.arena.release(pointer, bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t bytes,
+                               const CUmemAllocationProp* properties, unsigned long long flags) {
+  Call call(Function::k_cuMemCreate, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  State& state = call.state();
+  if (!state.config.vmm) return CUDA_ERROR_NOT_SUPPORTED;
+  if (handle == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult accepted = check_properties(state, properties);
+  if (accepted != CUDA_SUCCESS) return accepted;
+  if (bytes == 0 || !is_aligned(bytes, state.config.granularity)) return CUDA_ERROR_INVALID_VALUE;
+  PhysicalMemory& memory = *state.device_at(properties->location.id).memory;
+  const int slot = state.visible[static_cast<std::size_t>(properties->location.id)];
+  PhysicalBlock& block = state.blocks.create(slot, bytes);
+  if (!memory.allocate(block)) {
+    state.blocks.erase(block.handle);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  block.created = true;
+  *handle = block.handle;
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuMemRelease(CUmemGenericAllocationHandle handle) {
+  Call call(Function::k_cuMemRelease, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (!call.state().config.vmm) return CUDA_ERROR_NOT_SUPPORTED;
+  PhysicalBlock* block = find_created(call.state(), handle);
+  if (block == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  block->created = false;
+  drop_if_unused(call.state(), *block);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuMemMap(CUdeviceptr pointer, std::size_t bytes, std::size_t offset,
+                            CUmemGenericAllocationHandle handle, unsigned long long flags) {
+  Call call(Function::k_cuMemMap, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  State& state = call.state();
+  const std::uint64_t granularity = state.config.granularity;
+  if (!state.config.vmm) return CUDA_ERROR_NOT_SUPPORTED;
+  if (flags != 0 || offset != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes == 0 || !is_aligned(bytes, granularity) || !is_aligned(pointer, granularity))
+    return CUDA_ERROR_INVALID_VALUE;
+  PhysicalBlock* block = find_created(state, handle);
+  if (block == nullptr || bytes > block->bytes) return CUDA_ERROR_INVALID_VALUE;
+  Reservation* reservation = reservation_of(state, pointer, bytes);
+  if (reservation == nullptr || state.addresses.overlaps(pointer, bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  state.addresses.add({.kind = RangeKind::mapping,
+                       .start = pointer,
+                       .bytes = bytes,
+                       .device = block->device,
+                       .block = block});
+  ++block->mappings;
+  ++reservation->mappings;
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuMemUnmap(CUdeviceptr pointer, std::size_t bytes) {
+  Call call(Function::k_cuMemUnmap, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  State& state = call.state();
+  if (!state.config.vmm) return CUDA_ERROR_NOT_SUPPORTED;
+  const std::vector<Range*> mappings = whole_mappings(state, pointer, bytes);
+  if (mappings.empty()) return CUDA_ERROR_INVALID_VALUE;
+  Reservation& reservation = *state.addresses.find_reservation(pointer);
+  for (const Range* mapping : mappings) {
+    PhysicalBlock& block = *mapping->block;
+    state.addresses.remove(mapping->start);
+    --reservation.mappings;
+    --block.mappings;
+    drop_if_unused(state, block);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuMemSetAccess(CUdeviceptr pointer, std::size_t bytes,
+                                  const CUmemAccessDesc* descriptions, std::size_t count) {
+  Call call(Function::k_cuMemSetAccess, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  State& state = call.state();
+  if (!state.config.vmm) return CUDA_ERROR_NOT_SUPPORTED;
+  if (descriptions == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
+  const std::vector<Range*> mappings = whole_mappings(state, pointer, bytes);
+  if (mappings.empty()) return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t i = 0; i < count; ++i) {
+    const CUresult accepted = check_access(state, descriptions[i]);
+    if (accepted != CUDA_SUCCESS) return accepted;
+    const int slot = state.visible[static_cast<std::size_t>(descriptions[i].location.id)];
+    for (const Range* mapping : mappings)
+      if (mapping->device != slot && !state.config.peer) return CUDA_ERROR_INVALID_DEVICE;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const int slot = state.visible[static_cast<std::size_t>(descriptions[i].location.id)];
+    for (Range* mapping : mappings) {
+      set(mapping->readers, device_bit(slot), (descriptions[i].flags & 1) != 0);
+      set(mapping->writers, device_bit(slot),
+          descriptions[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace berth::sim

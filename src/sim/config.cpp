@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/config.hpp"
+
+#include <array>
+#include <bit>
+#include <charconv>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "berth/error.hpp"
+
+namespace berth::sim {
+namespace {
+
+constexpr std::uint64_t kMemoryMax = 16ULL << 40;
+
+/// Thrown by a setter; parse() adds which entry it was.
+struct Rejected {};
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const auto at = text.find(separator);
+    parts.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
+
+template <class T>
+T number(std::string_view text, T smallest, T largest) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) throw Rejected{};
+  if (value < smallest || value > largest) throw Rejected{};
+  return value;
+}
+
+std::uint64_t bytes(std::string_view text, std::uint64_t smallest, std::uint64_t largest) {
+  std::uint64_t value = 0;
+  try {
+    value = parse_bytes(text);
+  } catch (const InvalidArgument&) {
+    throw Rejected{};
+  }
+  if (value < smallest || value > largest) throw Rejected{};
+  return value;
+}
+
+/// The position of `text` in `words`.
+template <std::size_t N>
+std::size_t choice(std::string_view text, const std::array<std::string_view, N>& words) {
+  for (std::size_t i = 0; i < N; ++i)
+    if (words[i] == text) return i;
+  throw Rejected{};
+}
+
+constexpr std::array<std::string_view, 2> kSwitch = {"off", "on"};
+constexpr std::array<std::string_view, 3> kProgress = {"eager", "manual", "random"};
+constexpr std::array<std::string_view, 2> kOrder = {"pci", "reverse"};
+
+struct Key {
+  std::string_view name;
+  std::string_view accepted;
+  void (*set)(Config&, std::string_view);
+  std::string (*get)(const Config&);
+};
+
+constexpr Key kKeys[] = {
+    {"devices", "1 to 64", [](Config& c, std::string_view v) { c.devices = number(v, 1, 64); },
+     [](const Config& c) { return fmt::to_string(c.devices); }},
+    {"memory",
+     "bytes such as 80GiB, from one granule to 16 TiB, for all devices or one a device as in "
+     "80GiB/40GiB",
+     [](Config& c, std::string_view v) {
+       std::vector<std::uint64_t> memory;
+       for (std::string_view part : split(v, '/'))
+         memory.push_back(bytes(trim(part), 1, kMemoryMax));
+       c.memory = std::move(memory);
+     },
+     [](const Config& c) { return fmt::format("{}", fmt::join(c.memory, "/")); }},
+    {"progress", "eager, manual or random",
+     [](Config& c, std::string_view v) {
+       c.progress = static_cast<Progress>(choice(v, kProgress));
+     },
+     [](const Config& c) { return std::string(kProgress[static_cast<std::size_t>(c.progress)]); }},
+    {"seed", "0 to 18446744073709551615",
+     [](Config& c, std::string_view v) { c.seed = number<std::uint64_t>(v, 0, UINT64_MAX); },
+     [](const Config& c) { return fmt::to_string(c.seed); }},
+    {"name", "1 to 64 characters",
+     [](Config& c, std::string_view v) {
+       if (v.empty() || v.size() > 64) throw Rejected{};
+       c.name = v;
+     },
+     [](const Config& c) { return c.name; }},
+    {"granularity", "a power of two from 4KiB to 1GiB",
+     [](Config& c, std::string_view v) {
+       c.granularity = bytes(v, 4_KiB, 1_GiB);
+       if (!std::has_single_bit(c.granularity)) throw Rejected{};
+     },
+     [](const Config& c) { return fmt::to_string(c.granularity); }},
+    {"vmm", "on or off", [](Config& c, std::string_view v) { c.vmm = choice(v, kSwitch) == 1; },
+     [](const Config& c) { return std::string(kSwitch[c.vmm]); }},
+    {"peer", "on or off", [](Config& c, std::string_view v) { c.peer = choice(v, kSwitch) == 1; },
+     [](const Config& c) { return std::string(kSwitch[c.peer]); }},
+    {"driver_version", "11040 to 99990",
+     [](Config& c, std::string_view v) { c.driver_version = number(v, 11040, 99990); },
+     [](const Config& c) { return fmt::to_string(c.driver_version); }},
+    {"host_memory", "bytes such as 64GiB, at most 16 TiB",
+     [](Config& c, std::string_view v) { c.host_memory = bytes(v, 0, kMemoryMax); },
+     [](const Config& c) { return fmt::to_string(c.host_memory); }},
+    {"order", "pci or reverse",
+     [](Config& c, std::string_view v) { c.order = static_cast<DeviceOrder>(choice(v, kOrder)); },
+     [](const Config& c) { return std::string(kOrder[static_cast<std::size_t>(c.order)]); }},
+    {"poison", "on or off",
+     [](Config& c, std::string_view v) { c.poison = choice(v, kSwitch) == 1; },
+     [](const Config& c) { return std::string(kSwitch[c.poison]); }},
+};
+
+const Key* find_key(std::string_view name) {
+  for (const Key& key : kKeys)
+    if (key.name == name) return &key;
+  return nullptr;
+}
+
+/// What only the whole configuration can show.
+void check_memory(const Config& config) {
+  if (config.memory.size() != 1 && config.memory.size() != static_cast<std::size_t>(config.devices))
+    throw InvalidArgument(
+        fmt::format("simulator: memory names {} devices, but devices={}; accepted: one value for "
+                    "all, or one a device",
+                    config.memory.size(), config.devices));
+  for (const std::uint64_t memory : config.memory)
+    if (memory < config.granularity)
+      throw InvalidArgument(fmt::format("simulator: memory={} is less than one granule of {} B",
+                                        memory, config.granularity));
+}
+
+}  // namespace
+
+std::uint64_t Config::memory_of(int physical) const {
+  return memory.size() == 1 ? memory.front() : memory.at(static_cast<std::size_t>(physical));
+}
+
+Config Config::parse(std::string_view text) {
+  Config config;
+  if (trim(text).empty()) return config;
+  std::uint32_t seen = 0;
+  for (const std::string_view entry : split(text, ',')) {
+    const auto equals = entry.find('=');
+    const std::string_view name = trim(entry.substr(0, equals));
+    const Key* key = find_key(name);
+    if (equals == std::string_view::npos || key == nullptr) {
+      std::vector<std::string_view> names;
+      for (const Key& known : kKeys) names.push_back(known.name);
+      throw InvalidArgument(
+          fmt::format("simulator: \"{}\" is not a setting; accepted: key=value with the keys {}",
+                      trim(entry), fmt::join(names, ", ")));
+    }
+    const std::uint32_t bit = 1U << (key - kKeys);
+    if ((seen & bit) != 0)
+      throw InvalidArgument(fmt::format("simulator: {} is set twice; accepted: once", name));
+    seen |= bit;
+    const std::string_view value = trim(entry.substr(equals + 1));
+    try {
+      key->set(config, value);
+    } catch (const Rejected&) {
+      throw InvalidArgument(fmt::format("simulator: {}=\"{}\" is not accepted; accepted: {}", name,
+                                        value, key->accepted));
+    }
+  }
+  check_memory(config);
+  return config;
+}
+
+std::string Config::to_text() const {
+  std::string text;
+  for (const Key& key : kKeys) {
+    if (!text.empty()) text += ',';
+    text += key.name;
+    text += '=';
+    text += key.get(*this);
+  }
+  return text;
+}
+
+}  // namespace berth::sim

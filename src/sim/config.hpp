@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is simulated: one value, from text such as "devices=2,memory=80GiB,progress=random,seed=7".
+// A Config that parse() returned is within the ranges below; the Simulator relies on it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "berth/bytes.hpp"
+
+namespace berth::sim {
+
+/// When pending work runs.
+enum class Progress {
+  eager,   ///< at submission, as soon as its dependencies allow
+  manual,  ///< when a test steps it, or a host call waits for it
+  random,  ///< a seeded choice among what may run, made at every driver call
+};
+
+/// How the devices are numbered where CUDA_DEVICE_ORDER does not say PCI_BUS_ID.
+enum class DeviceOrder {
+  pci,      ///< as NVML numbers them
+  reverse,  ///< the other way round, as if the fastest device sat in the last slot
+};
+
+struct Config {
+  /// Devices; 1 to 64.
+  int devices = 1;
+  /// Bytes of each device, "80GiB" for all or one a device, "80GiB/40GiB"; granularity to 16 TiB.
+  std::vector<std::uint64_t> memory = {80_GiB};
+  /// When work runs.
+  Progress progress = Progress::eager;
+  /// Seed of the random scheduler; any 64-bit number.
+  std::uint64_t seed = 1;
+  /// The devices' name; 1 to 64 characters without comma.
+  std::string name = "Simulated GPU";
+  /// Bytes of one granule of physical memory; a power of two, 4 KiB to 1 GiB.
+  std::uint64_t granularity = 2_MiB;
+  /// Whether virtual memory management is offered; off: its functions say CUDA_ERROR_NOT_SUPPORTED.
+  bool vmm = true;
+  /// Whether devices can access each other's memory.
+  bool peer = true;
+  /// As cuDriverGetVersion says it, 1000 * major + 10 * minor; 11040 to 99990. cuGetProcAddress
+  /// hides what came later.
+  int driver_version = 13000;
+  /// Bytes of host memory that can be pinned; 0 to 16 TiB.
+  std::uint64_t host_memory = 64_GiB;
+  /// The device numbering.
+  DeviceOrder order = DeviceOrder::pci;
+  /// Whether fresh memory starts with a page of 0xA5, so that code that hopes for zeros fails.
+  bool poison = true;
+
+  /// Bytes of the device in slot `physical`.
+  [[nodiscard]] std::uint64_t memory_of(int physical) const;
+
+  /// Keys in any order, each at most once; what is left out keeps its default; empty text is valid.
+  /// Errors  InvalidArgument that names the entry, and what is accepted.
+  static Config parse(std::string_view text);
+  /// Every key; parse() gives the same Config back.
+  [[nodiscard]] std::string to_text() const;
+
+  bool operator==(const Config&) const = default;
+};
+
+}  // namespace berth::sim

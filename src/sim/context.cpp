@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/context.hpp"
+
+#include <atomic>
+
+#include "base/check.hpp"
+#include "sim/host_memory.hpp"
+#include "sim/state.hpp"
+
+namespace berth::sim {
+namespace {
+
+std::uint64_t next_thread_id() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+/// Handles of the objects of `table` that belong to `context`.
+template <class Table>
+std::vector<Handle> owned(Table& table, Handle context) {
+  std::vector<Handle> handles;
+  table.for_each([&](const auto& object) {
+    if (object.context == context) handles.push_back(object.handle);
+  });
+  return handles;
+}
+
+}  // namespace
+
+ThreadState::ThreadState() : id(next_thread_id()) {}
+
+ThreadState::~ThreadState() {
+  MutexLock lock(mutex);
+  State* state = installed_state();
+  if (state == nullptr || state->id != simulator_id) return;
+  state->contexts.for_each([&](Context& context) {
+    const auto own = context.per_thread_streams.find(id);
+    if (own == context.per_thread_streams.end()) return;
+    state->scheduler.destroy(*state->streams.find(own->second));
+    context.per_thread_streams.erase(own);
+  });
+}
+
+void ThreadState::enter(std::uint64_t simulator) {
+  if (simulator_id == simulator) return;
+  simulator_id = simulator;
+  stack.clear();
+}
+
+ThreadState& this_thread() {
+  thread_local ThreadState thread;
+  return thread;
+}
+
+Context& retain_primary(State& state, int ordinal) {
+  Device& device = state.device_at(ordinal);
+  ++device.retains;
+  if (device.primary != 0) return *state.contexts.find(device.primary);
+  const int slot = state.visible[static_cast<std::size_t>(ordinal)];
+  Context& context = state.contexts.create(slot, ordinal);
+  device.primary = context.handle;
+  context.legacy_stream = state.streams.create(context.handle, slot, StreamKind::legacy, 0).handle;
+  return context;
+}
+
+void destroy_context(State& state, Context& context) {
+  const Handle handle = context.handle;
+  for (const Handle event : owned(state.events, handle)) state.events.erase(event);
+  for (const Handle stream : owned(state.streams, handle)) {
+    BERTH_CHECK(state.streams.find(stream)->queue.empty());
+    state.streams.erase(stream);
+  }
+  std::vector<std::uint64_t> starts;
+  state.addresses.for_each_range([&](const Range& range) {
+    if (range.context == handle) starts.push_back(range.start);
+  });
+  for (const std::uint64_t start : starts) {
+    const Range& range = *state.addresses.find_start(start);
+    if (range.is_host())
+      unpin_host_memory(state, range);
+    else
+      state.devices[static_cast<std::size_t>(range.device)].linear.release(state, range);
+  }
+  state.contexts.erase(handle);
+}
+
+}  // namespace berth::sim

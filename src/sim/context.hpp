@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Primary contexts, and each thread's stack of current contexts. A context lives while its device's
+// count is above zero; what belongs to it goes with it. Contexts are guarded by sim::mutex, a
+// thread's stack by being the thread's own.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/address_space.hpp"
+#include "sim/handle_table.hpp"
+
+namespace berth::sim {
+
+struct State;
+
+struct Context {
+  Context(Handle handle_, int device_, int ordinal_)
+      : handle(handle_), device(device_), ordinal(ordinal_) {}
+
+  Handle handle;
+  int device;   ///< slot
+  int ordinal;  ///< as cuDeviceGet counts
+  /// What every further call says, once work of this context has faulted.
+  CUresult sticky = CUDA_SUCCESS;
+  DeviceSet peers = 0;  ///< whose allocations it may reach
+  Handle legacy_stream = 0;
+  std::unordered_map<std::uint64_t, Handle> per_thread_streams;  // by ThreadState::id
+};
+
+using Contexts = HandleTable<Context, HandleKind::context>;
+
+/// What the driver keeps for each thread.
+struct ThreadState {
+  ThreadState();
+  ~ThreadState();  ///< ends the thread's default streams
+  ThreadState(const ThreadState&) = delete;
+  ThreadState& operator=(const ThreadState&) = delete;
+
+  /// Forgets contexts of a simulator that is gone.
+  void enter(std::uint64_t simulator_id);
+
+  std::vector<Handle> stack;
+  std::uint64_t id;
+  std::uint64_t simulator_id = 0;
+  bool in_host_function = false;
+};
+
+ThreadState& this_thread();
+
+/// The device's primary context, made if there is none.
+Context& retain_primary(State& state, int ordinal);
+/// Destroys `context` and all that it owns. Its streams are idle.
+void destroy_context(State& state, Context& context);
+
+}  // namespace berth::sim

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names and short descriptions of the driver's result codes.
+#pragma once
+
+#include <cuda.h>
+
+namespace berth::sim {
+
+struct ErrorName {
+  CUresult code;
+  const char* name;
+  const char* description;
+};
+
+/// Null for a code that is not known.
+const ErrorName* find_error_name(CUresult code);
+
+}  // namespace berth::sim

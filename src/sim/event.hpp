@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// An event: which work it was last recorded behind, and when that was done. Guarded by sim::mutex.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "sim/handle_table.hpp"
+#include "sim/operation.hpp"
+
+namespace berth::sim {
+
+struct Event {
+  Event(Handle handle_, Handle context_, unsigned flags_)
+      : handle(handle_), context(context_), flags(flags_) {}
+
+  [[nodiscard]] bool recorded() const { return record.stream != 0; }
+  [[nodiscard]] bool timed() const { return (flags & CU_EVENT_DISABLE_TIMING) == 0; }
+
+  Handle handle;
+  Handle context;
+  unsigned flags;
+  Ticket record;              ///< of the latest record; none before the first
+  std::uint64_t time_ns = 0;  ///< simulated, once the record is done
+};
+
+using Events = HandleTable<Event, HandleKind::event>;
+
+}  // namespace berth::sim

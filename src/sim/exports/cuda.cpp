@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// libcuda.so.1 as the simulator gives it: NVIDIA's names, and nothing else.
+#include "sim/exports/trampoline.hpp"
+#include "sim/functions.hpp"
+
+// The names behind `names` in the list of functions.
+#define BERTH_SIM_EXPORT_plain(symbol) BERTH_SIM_EXPORT(symbol, "berth_sim_" symbol)
+#define BERTH_SIM_EXPORT_v2(symbol) BERTH_SIM_EXPORT(symbol "_v2", "berth_sim_" symbol)
+#define BERTH_SIM_EXPORT_both(symbol) BERTH_SIM_EXPORT_plain(symbol) BERTH_SIM_EXPORT_v2(symbol)
+
+#define BERTH_SIM_EXPORT_FUNCTION(symbol, names, since) BERTH_SIM_EXPORT_##names(#symbol)
+BERTH_SIM_FUNCTIONS(BERTH_SIM_EXPORT_FUNCTION)
+
+BERTH_SIM_EXPORT("cuGetProcAddress", "berth_sim_cuGetProcAddress")
+BERTH_SIM_EXPORT("cuGetProcAddress_v2", "berth_sim_cuGetProcAddress_v2")

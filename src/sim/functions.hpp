@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every simulated function, in one list:
+//
+//   X(symbol, names, since)
+//
+// symbol    NVIDIA's name without a version suffix; cuda.h maps it to the newest ABI by macro
+// names     what the look-alike library exports. plain: the symbol. v2: the symbol with _v2,
+// because
+//           the plain name is an ABI of CUDA 3.1 and older, which is not simulated. both: the two,
+//           which take the same arguments.
+// since     the CUDA version that brought this ABI
+//
+// Each is defined once as berth_sim_<symbol>. No object here may define a global cu* or nvml* name:
+// a program that embeds berth may link the real libraries.
+#pragma once
+
+#include <cuda.h>
+
+#include "driver/nvml_abi.hpp"
+
+// clang-format off
+#define BERTH_SIM_FUNCTIONS(X) \
+  X(cuInit,                        plain, 2000) \
+  X(cuDriverGetVersion,            plain, 2020) \
+  X(cuGetErrorName,                plain, 6000) \
+  X(cuGetErrorString,              plain, 6000) \
+  X(cuDeviceGetCount,              plain, 2000) \
+  X(cuDeviceGet,                   plain, 2000) \
+  X(cuDeviceGetName,               plain, 2000) \
+  X(cuDeviceGetUuid,               both,  9020) \
+  X(cuDeviceGetPCIBusId,           plain, 4010) \
+  X(cuDeviceTotalMem,              v2,    3020) \
+  X(cuDeviceGetAttribute,          plain, 2000) \
+  X(cuDeviceCanAccessPeer,         plain, 4000) \
+  X(cuDevicePrimaryCtxRetain,      plain, 7000) \
+  X(cuDevicePrimaryCtxRelease,     both,  7000) \
+  X(cuDevicePrimaryCtxGetState,    plain, 7000) \
+  X(cuCtxPushCurrent,              both,  2000) \
+  X(cuCtxPopCurrent,               both,  2000) \
+  X(cuCtxGetCurrent,               plain, 4000) \
+  X(cuCtxSetCurrent,               plain, 4000) \
+  X(cuCtxGetDevice,                plain, 2000) \
+  X(cuCtxSynchronize,              plain, 2000) \
+  X(cuCtxGetStreamPriorityRange,   plain, 5050) \
+  X(cuCtxEnablePeerAccess,         plain, 4000) \
+  X(cuMemGetInfo,                  v2,    3020) \
+  X(cuMemAlloc,                    v2,    3020) \
+  X(cuMemFree,                     v2,    3020) \
+  X(cuMemHostAlloc,                plain, 2020) \
+  X(cuMemFreeHost,                 plain, 2000) \
+  X(cuMemHostRegister,             both,  4000) \
+  X(cuMemHostUnregister,           plain, 4000) \
+  X(cuPointerGetAttribute,         plain, 4000) \
+  X(cuMemGetAllocationGranularity, plain, 10020) \
+  X(cuMemAddressReserve,           plain, 10020) \
+  X(cuMemAddressFree,              plain, 10020) \
+  X(cuMemCreate,                   plain, 10020) \
+  X(cuMemRelease,                  plain, 10020) \
+  X(cuMemMap,                      plain, 10020) \
+  X(cuMemUnmap,                    plain, 10020) \
+  X(cuMemSetAccess,                plain, 10020) \
+  X(cuStreamCreateWithPriority,    plain, 5050) \
+  X(cuStreamDestroy,               both,  2000) \
+  X(cuStreamQuery,                 plain, 2000) \
+  X(cuStreamSynchronize,           plain, 2000) \
+  X(cuStreamWaitEvent,             plain, 3020) \
+  X(cuLaunchHostFunc,              plain, 10000) \
+  X(cuEventCreate,                 plain, 2000) \
+  X(cuEventDestroy,                both,  2000) \
+  X(cuEventRecord,                 plain, 2000) \
+  X(cuEventQuery,                  plain, 2000) \
+  X(cuEventSynchronize,            plain, 2000) \
+  X(cuEventElapsedTime,            both,  2000) \
+  X(cuMemcpyAsync,                 plain, 4000) \
+  X(cuMemcpyPeerAsync,             plain, 4000) \
+  X(cuMemsetD8Async,               plain, 3020)
+// clang-format on
+
+namespace berth::sim {
+
+/// What a call is counted under.
+enum class Function {
+#define BERTH_SIM_ENUMERATOR(symbol, names, since) k_##symbol,
+  BERTH_SIM_FUNCTIONS(BERTH_SIM_ENUMERATOR)
+#undef BERTH_SIM_ENUMERATOR
+      count
+};
+
+extern "C" {
+// A definition with any other parameters conflicts with these, so that the ABI is cuda.h's.
+#define BERTH_SIM_DECLARE(symbol, names, since) decltype(::symbol) berth_sim_##symbol;
+BERTH_SIM_FUNCTIONS(BERTH_SIM_DECLARE)
+#undef BERTH_SIM_DECLARE
+
+#define BERTH_SIM_DECLARE_NVML(member, symbol, type) nvml::type berth_sim_##symbol;
+BERTH_NVML_FUNCTIONS(BERTH_SIM_DECLARE_NVML)
+#undef BERTH_SIM_DECLARE_NVML
+
+// The lookup function itself: the ABI of CUDA 11.3, and that of CUDA 12.
+CUresult berth_sim_cuGetProcAddress(const char* symbol, void** function, int version,
+                                    cuuint64_t flags);
+CUresult berth_sim_cuGetProcAddress_v2(const char* symbol, void** function, int version,
+                                       cuuint64_t flags, CUdriverProcAddressQueryResult* status);
+}
+
+/// Address of the simulated function `symbol`, by its name with or without version suffix (cu* and
+/// nvml*), for callers of the newest ABI; null where it is not simulated.
+/// Threads  any; needs no simulator.
+void* resolve(const char* symbol) noexcept;
+
+/// The name of `function` without version suffix.
+const char* function_name(Function function) noexcept;
+
+}  // namespace berth::sim

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Objects behind opaque handles. A handle is never dereferenced but looked up, and its value is
+// never used again in the life of the process: a stale, foreign or invented handle is found out,
+// always. Objects do not move. Guarded by sim::mutex.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/check.hpp"
+
+namespace berth::sim {
+
+/// A handle's value; 0 is none. Bits 60 to 63 the kind, so that no handle is a valid address; bits
+/// 28 to 59 the generation; bits 4 to 27 the slot.
+using Handle = std::uint64_t;
+
+enum class HandleKind : std::uint64_t { context = 1, stream, event, physical_block };
+
+/// The next generation; one sequence for every table, also of later simulators.
+std::uint64_t next_handle_generation();
+
+/// T has a constructor whose first parameter is its Handle.
+template <class T, HandleKind kind>
+class HandleTable {
+ public:
+  template <class... Arguments>
+  T& create(Arguments&&... arguments) {
+    if (free_.empty()) {
+      BERTH_CHECK(slots_.size() < kSlots);
+      free_.push_back(slots_.size());
+      slots_.emplace_back();
+    }
+    const std::size_t index = free_.back();
+    free_.pop_back();
+    Slot& slot = slots_[index];
+    slot.handle = static_cast<std::uint64_t>(kind) << 60 |
+                  (next_handle_generation() & 0xffffffff) << 28 | index << 4;
+    ++size_;
+    return slot.object.emplace(slot.handle, std::forward<Arguments>(arguments)...);
+  }
+
+  T* find(Handle handle) {
+    const std::size_t index = (handle >> 4) & (kSlots - 1);
+    if (index >= slots_.size()) return nullptr;
+    Slot& slot = slots_[index];
+    return handle != 0 && slot.handle == handle ? &*slot.object : nullptr;
+  }
+
+  void erase(Handle handle) {
+    T* object = find(handle);
+    BERTH_CHECK(object != nullptr);
+    const std::size_t index = (handle >> 4) & (kSlots - 1);
+    slots_[index].object.reset();
+    slots_[index].handle = 0;
+    free_.push_back(index);
+    --size_;
+  }
+
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+  template <class Visit>
+  void for_each(Visit&& visit) {
+    for (Slot& slot : slots_)
+      if (slot.object) visit(*slot.object);
+  }
+
+ private:
+  static constexpr std::size_t kSlots = 1 << 24;
+
+  struct Slot {
+    Handle handle = 0;
+    std::optional<T> object;
+  };
+
+  std::deque<Slot> slots_;
+  std::vector<std::size_t> free_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace berth::sim

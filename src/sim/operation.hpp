@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// One piece of work on a stream, and what it waits for. Guarded by sim::mutex.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "sim/handle_table.hpp"
+
+namespace berth::sim {
+
+/// "All that `stream` was given up to `sequence`." A stream that is gone has done all its work.
+struct Ticket {
+  Handle stream = 0;
+  std::uint64_t sequence = 0;
+};
+
+/// Only orders what follows it.
+struct WaitWork {};
+
+/// Addresses are looked up when the copy runs: device and pinned memory that is gone by then
+/// faults.
+struct CopyWork {
+  std::uint64_t destination;
+  std::uint64_t source;
+  std::size_t bytes;
+  bool destination_pageable = false;
+  bool source_pageable = false;
+  /// The source as it was at the call, where it was pageable and the copy runs later.
+  std::unique_ptr<std::byte[]> staged = nullptr;
+};
+
+struct MemsetWork {
+  std::uint64_t destination;
+  std::size_t bytes;
+  unsigned char value;
+};
+
+struct HostFunctionWork {
+  CUhostFn function;
+  void* data;
+};
+
+/// Notes the time in `event`, unless it was destroyed or recorded again since.
+struct RecordWork {
+  Handle event;
+};
+
+using Work = std::variant<WaitWork, CopyWork, MemsetWork, HostFunctionWork, RecordWork>;
+
+struct Operation {
+  std::uint64_t sequence;         ///< its place in its stream, from 1
+  std::uint64_t number;           ///< its place in all submissions, from 1
+  std::vector<Ticket> waits_for;  ///< besides its predecessor on the stream
+  Work work;
+};
+
+}  // namespace berth::sim

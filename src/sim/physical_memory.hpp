@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bytes of one device: a memfd, mapped as a whole at first use. Sparse: a byte that was never
+// written costs nothing, and what is freed goes back to the system at once. What must hold: blocks
+// never overlap, and bytes_used() is their sum. Guarded by sim::mutex.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "sim/extent_allocator.hpp"
+#include "sim/handle_table.hpp"
+
+namespace berth::sim {
+
+/// What cuMemCreate makes, or what backs a cuMemAlloc: whole granules of one device, contiguous in
+/// its own numbering, wherever they lie in the device.
+struct PhysicalBlock {
+  PhysicalBlock(Handle handle_, int device_, std::uint64_t bytes_)
+      : handle(handle_), device(device_), bytes(bytes_) {}
+
+  struct Piece {
+    std::uint64_t block_offset;
+    std::uint64_t device_offset;
+    std::uint64_t bytes;
+  };
+
+  /// The piece that holds the byte at `offset`, which is below `bytes`.
+  [[nodiscard]] const Piece& piece_at(std::uint64_t offset) const;
+
+  Handle handle;
+  int device;  ///< slot
+  std::uint64_t bytes;
+  std::vector<Piece> pieces;  ///< in order of block_offset
+  bool created = false;       ///< by cuMemCreate, and not yet released
+  bool written = false;       ///< otherwise there is nothing to give back to the system
+  int mappings = 0;
+};
+
+using PhysicalBlocks = HandleTable<PhysicalBlock, HandleKind::physical_block>;
+
+class PhysicalMemory {
+ public:
+  /// Makes nothing yet.
+  PhysicalMemory(std::uint64_t bytes, std::uint64_t granularity, bool poison);
+  ~PhysicalMemory();
+  PhysicalMemory(const PhysicalMemory&) = delete;
+  PhysicalMemory& operator=(const PhysicalMemory&) = delete;
+
+  /// Fills `block.pieces`. `block.bytes` is a multiple of the granularity. False where the device,
+  /// its limit, or the system has no room.
+  bool allocate(PhysicalBlock& block);
+  void release(const PhysicalBlock& block);
+
+  /// Where the simulator reads and writes the byte at `device_offset` of an allocated block.
+  [[nodiscard]] std::byte* data(std::uint64_t device_offset) const { return data_ + device_offset; }
+
+  [[nodiscard]] std::uint64_t bytes_total() const { return bytes_total_; }
+  [[nodiscard]] std::uint64_t bytes_used() const { return bytes_used_; }
+  [[nodiscard]] std::uint64_t bytes_free() const;
+  /// From now on as if others used the rest. What is allocated stays.
+  void set_limit(std::uint64_t bytes) { limit_ = bytes; }
+
+ private:
+  bool open();
+
+  std::uint64_t bytes_total_;
+  std::uint64_t granularity_;
+  bool poison_;
+  std::uint64_t limit_;
+  std::uint64_t bytes_used_ = 0;
+  ExtentAllocator extents_;
+  int file_ = -1;
+  std::byte* data_ = nullptr;
+};
+
+}  // namespace berth::sim

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// From names to simulated functions.
+// Source: CUDA Driver API, "Driver Entry Point Access".
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <unordered_map>
+
+#include "sim/functions.hpp"
+#include "sim/state.hpp"
+
+namespace berth::sim {
+namespace {
+
+struct Entry {
+  void* address = nullptr;
+  int since = 0;
+};
+
+using Table = std::unordered_map<std::string_view, Entry>;
+
+// The names behind `names` in the list of functions.
+void add_plain(Table& table, std::string_view symbol, std::string_view, Entry entry) {
+  table.emplace(symbol, entry);
+}
+void add_both(Table& table, std::string_view symbol, std::string_view versioned, Entry entry) {
+  table.emplace(symbol, entry);
+  table.emplace(versioned, entry);
+}
+void add_v2(Table& table, std::string_view symbol, std::string_view versioned, Entry entry) {
+  add_both(table, symbol, versioned, entry);
+}
+
+const Table& table() {
+  static const Table* const whole = [] {
+    auto* names = new Table;  // never destroyed: calls may come as late as they like
+#define BERTH_SIM_ADD(symbol, names_, since)   \
+  add_##names_(*names, #symbol, #symbol "_v2", \
+               {reinterpret_cast<void*>(&berth_sim_##symbol), since});
+    BERTH_SIM_FUNCTIONS(BERTH_SIM_ADD)
+#undef BERTH_SIM_ADD
+#define BERTH_SIM_ADD_NVML(member, symbol, type) \
+  add_plain(*names, #symbol, "", {reinterpret_cast<void*>(&berth_sim_##symbol), 0});
+    BERTH_NVML_FUNCTIONS(BERTH_SIM_ADD_NVML)
+#undef BERTH_SIM_ADD_NVML
+    add_plain(*names, "cuGetProcAddress", "",
+              {reinterpret_cast<void*>(&berth_sim_cuGetProcAddress), 11030});
+    add_plain(*names, "cuGetProcAddress_v2", "",
+              {reinterpret_cast<void*>(&berth_sim_cuGetProcAddress_v2), 12000});
+    return names;
+  }();
+  return *whole;
+}
+
+Entry find(std::string_view symbol) {
+  const auto found = table().find(symbol);
+  return found == table().end() ? Entry{} : found->second;
+}
+
+/// The entry that a program compiled for CUDA `version` means by the base name `symbol`.
+Entry find_for(std::string_view symbol, int version) {
+  if (symbol == "cuGetProcAddress" && version >= 12000) symbol = "cuGetProcAddress_v2";
+  const bool is_base_name = symbol.starts_with("cu");
+  return is_base_name ? find(symbol) : Entry{};
+}
+
+}  // namespace
+
+void* resolve(const char* symbol) noexcept {
+  return symbol == nullptr ? nullptr : find(symbol).address;
+}
+
+const char* function_name(Function function) noexcept {
+  static constexpr const char* kNames[] = {
+#define BERTH_SIM_NAME(symbol, names, since) #symbol,
+      BERTH_SIM_FUNCTIONS(BERTH_SIM_NAME)
+#undef BERTH_SIM_NAME
+  };
+  return kNames[static_cast<std::size_t>(function)];
+}
+
+CUresult berth_sim_cuGetProcAddress_v2(const char* symbol, void** function, int version,
+                                       cuuint64_t flags, CUdriverProcAddressQueryResult* status) {
+  if (symbol == nullptr || function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) return CUDA_ERROR_INVALID_VALUE;
+  // The functions with a per-thread default stream are not simulated; the legacy ones under their
+  // names would run work on the wrong stream.
+  if (flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) return CUDA_ERROR_NOT_SUPPORTED;
+  const Entry entry = find_for(symbol, version);
+  const bool in_driver = entry.address != nullptr && entry.since <= simulated_driver_version();
+  const bool in_version = in_driver && entry.since <= version;
+  *function = in_version ? entry.address : nullptr;
+  if (status != nullptr)
+    *status = in_version  ? CU_GET_PROC_ADDRESS_SUCCESS
+              : in_driver ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                          : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuGetProcAddress(const char* symbol, void** function, int version,
+                                    cuuint64_t flags) {
+  CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
+  const CUresult result = berth_sim_cuGetProcAddress_v2(symbol, function, version, flags, &status);
+  if (result != CUDA_SUCCESS) return result;
+  return status == CU_GET_PROC_ADDRESS_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+}  // namespace berth::sim

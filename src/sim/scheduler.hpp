@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// When work runs. Every operation waits for its predecessor on its stream and for the tickets that
+// it was submitted with, all of earlier submissions: there is always something that can run, and no
+// cycle. Guarded by sim::mutex; where a function may let go of it, its comment says so, and
+// afterwards no pointer into the state holds.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/mutex.hpp"
+#include "sim/config.hpp"
+#include "sim/host_functions.hpp"
+#include "sim/lock.hpp"
+#include "sim/operation.hpp"
+#include "sim/random.hpp"
+#include "sim/stream.hpp"
+
+namespace berth::sim {
+
+struct State;
+
+class Scheduler {
+ public:
+  Scheduler(State& state, const Config& config);
+
+  /// The ticket that the next submission to `stream` will have.
+  static Ticket next_ticket(const Stream& stream) { return {stream.handle, stream.submitted + 1}; }
+  /// Queues `work` behind its stream, the default-stream rules and `after`; runs it at once where
+  /// the mode and the order allow. May let go of the lock if `work` is a host function.
+  Ticket submit(Stream& stream, Work work, Ticket after = {}) BERTH_REQUIRES(mutex);
+
+  bool done(const Ticket& ticket);
+  /// Whether what is submitted now runs before submit() returns, unless it is a host function.
+  [[nodiscard]] bool runs_at_once() const { return progress_ == Progress::eager && busy_.empty(); }
+  /// Returns once all of `tickets` are done, and runs what that needs. May let go of the lock.
+  void wait(std::span<const Ticket> tickets) BERTH_REQUIRES(mutex);
+
+  /// What must be done before `stream` counts as idle: its own work, and for the legacy stream that
+  /// of the streams it waits for.
+  std::vector<Ticket> pending_for(Stream& stream);
+  /// The unfinished work of `context`; of every context where it is 0.
+  std::vector<Ticket> pending_in(Handle context);
+
+  /// Every driver call passes here: the random mode runs a few operations. May let go of the lock.
+  void at_call() BERTH_REQUIRES(mutex) {
+    if (progress_ == Progress::random && !busy_.empty()) run_some();
+  }
+  /// Runs the next operation of `stream` if it may run. May let go of the lock.
+  bool run_next(Stream& stream) BERTH_REQUIRES(mutex);
+  /// Runs until nothing is pending; how many ran. May let go of the lock.
+  std::size_t run_all() BERTH_REQUIRES(mutex);
+
+  /// Called by the thread of host functions when the one at the head of `stream` has returned.
+  void finish_host_function(Handle stream) BERTH_REQUIRES(mutex);
+  HostFunctions& host_functions() { return host_functions_; }
+
+  /// The stream disappears, once it is idle.
+  void destroy(Stream& stream);
+
+  [[nodiscard]] std::uint64_t now_ns() const { return now_ns_; }
+  [[nodiscard]] std::uint64_t operations_run() const { return operations_run_; }
+  [[nodiscard]] std::uint64_t order_hash() const { return order_hash_; }
+
+ private:
+  bool may_run(Stream& stream);
+  void run_some() BERTH_REQUIRES(mutex);
+  /// Runs the head of `stream`, which may run. A host function is waited for, but not for ever: its
+  /// caller may hold a lock that the function needs. May then let go of the lock.
+  void start(Stream& stream) BERTH_REQUIRES(mutex);
+  void perform(Stream& stream, Operation& operation);
+  void complete_head(Stream& stream);
+  void leave_busy(Stream& stream);
+  /// A stream whose head may run and that `ticket` waits for; null while that is a host function.
+  Stream* needed_by(Ticket ticket);
+  Stream* any_runnable();
+  void add_default_stream_order(Stream& stream, std::vector<Ticket>& waits_for);
+  /// Eager mode: runs whatever may run.
+  void advance() BERTH_REQUIRES(mutex);
+
+  State& state_;
+  const Progress progress_;
+  Random random_;
+  std::vector<Stream*> busy_;  // those with a queue, in no order that matters to eager and manual
+  std::vector<Stream*> runnable_;
+  std::uint64_t submissions_ = 0;
+  std::uint64_t operations_run_ = 0;
+  std::uint64_t order_hash_ = 0xcbf29ce484222325;
+  std::uint64_t now_ns_ = 0;
+  std::condition_variable_any finished_;
+  int waiting_ = 0;
+  HostFunctions host_functions_;
+};
+
+}  // namespace berth::sim

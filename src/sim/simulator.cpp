@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/simulator.hpp"
+
+#include <fmt/format.h>
+
+#include "berth/error.hpp"
+
+#include "base/check.hpp"
+#include "sim/call.hpp"
+#include "sim/perform.hpp"
+#include "sim/state.hpp"
+
+namespace berth::sim {
+namespace {
+
+/// The stream behind a handle, for controls; default streams are those of this thread's context.
+Stream* find_stream(State& state, CUstream stream) BERTH_REQUIRES(mutex) {
+  const bool is_default =
+      stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+  if (!is_default) return state.streams.find(to_handle(stream));
+  ThreadState& thread = this_thread();
+  thread.enter(state.id);
+  Context* context = thread.stack.empty() ? nullptr : state.contexts.find(thread.stack.back());
+  if (context == nullptr) return nullptr;
+  if (stream != CU_STREAM_PER_THREAD) return state.streams.find(context->legacy_stream);
+  const auto own = context->per_thread_streams.find(thread.id);
+  return own == context->per_thread_streams.end() ? nullptr : state.streams.find(own->second);
+}
+
+bool was_created(const Stream& stream) {
+  return !stream.destroyed &&
+         (stream.kind == StreamKind::blocking || stream.kind == StreamKind::non_blocking);
+}
+
+std::size_t& count_of(Live& live, RangeKind kind) {
+  switch (kind) {
+    case RangeKind::allocation:
+      return live.allocations;
+    case RangeKind::mapping:
+      return live.mappings;
+    case RangeKind::host_allocation:
+      return live.host_allocations;
+    case RangeKind::host_registration:
+      break;
+  }
+  return live.host_registrations;
+}
+
+const char* name_of(RangeKind kind) {
+  switch (kind) {
+    case RangeKind::allocation:
+      return "allocation";
+    case RangeKind::mapping:
+      return "mapping";
+    case RangeKind::host_allocation:
+      return "host allocation";
+    case RangeKind::host_registration:
+      break;
+  }
+  return "host registration";
+}
+
+}  // namespace
+
+// Through text and back: what parse() accepts is what a Config may be.
+Simulator::Simulator(const Config& config)
+    : state_(std::make_unique<State>(Config::parse(config.to_text()))) {
+  install(*state_);
+}
+
+Simulator::~Simulator() {
+  uninstall(*state_);
+}
+
+const Config& Simulator::config() const {
+  return state_->config;
+}
+
+std::size_t Simulator::pending_operations(CUstream stream) const {
+  MutexLock lock(mutex);
+  Stream* found = find_stream(*state_, stream);
+  return found == nullptr ? 0 : found->queue.size();
+}
+
+bool Simulator::run_next(CUstream stream) {
+  MutexLock lock(mutex);
+  Stream* found = find_stream(*state_, stream);
+  return found != nullptr && state_->scheduler.run_next(*found);
+}
+
+std::size_t Simulator::run_all() {
+  MutexLock lock(mutex);
+  return state_->scheduler.run_all();
+}
+
+Live Simulator::live() const {
+  MutexLock lock(mutex);
+  Live live;
+  live.contexts = state_->contexts.size();
+  live.events = state_->events.size();
+  state_->streams.for_each([&](const Stream& stream) {
+    live.streams += was_created(stream);
+    live.streams_draining += stream.destroyed;
+  });
+  state_->blocks.for_each(
+      [&](const PhysicalBlock& block) { live.physical_handles += block.created; });
+  state_->addresses.for_each_range([&](const Range& range) { ++count_of(live, range.kind); });
+  state_->addresses.for_each_reservation([&](const Reservation&) { ++live.reservations; });
+  return live;
+}
+
+std::vector<std::string> Simulator::live_list() const {
+  MutexLock lock(mutex);
+  std::vector<std::string> lines;
+  state_->contexts.for_each([&](const Context& context) {
+    lines.push_back(fmt::format("context {:#x} of device {}", context.handle, context.device));
+  });
+  state_->streams.for_each([&](const Stream& stream) {
+    if (was_created(stream)) lines.push_back(fmt::format("stream {:#x}", stream.handle));
+    if (stream.destroyed)
+      lines.push_back(fmt::format("destroyed stream {:#x}, {} operations to run", stream.handle,
+                                  stream.queue.size()));
+  });
+  state_->events.for_each(
+      [&](const Event& event) { lines.push_back(fmt::format("event {:#x}", event.handle)); });
+  state_->addresses.for_each_range([&](const Range& range) {
+    lines.push_back(fmt::format("{} {:#x}, {} B", name_of(range.kind), range.start, range.bytes));
+  });
+  state_->addresses.for_each_reservation([&](const Reservation& reservation) {
+    lines.push_back(
+        fmt::format("address reservation {:#x}, {} B", reservation.start, reservation.bytes));
+  });
+  state_->blocks.for_each([&](const PhysicalBlock& block) {
+    if (block.created)
+      lines.push_back(fmt::format("physical handle {:#x}, {} B", block.handle, block.bytes));
+  });
+  return lines;
+}
+
+std::uint64_t Simulator::device_bytes_used(int device) const {
+  MutexLock lock(mutex);
+  return state_->devices.at(static_cast<std::size_t>(device)).memory->bytes_used();
+}
+
+void Simulator::set_device_memory_limit(int device, std::uint64_t bytes) {
+  MutexLock lock(mutex);
+  state_->devices.at(static_cast<std::size_t>(device)).memory->set_limit(bytes);
+}
+
+std::vector<unsigned char> Simulator::peek(CUdeviceptr address, std::size_t bytes) const {
+  MutexLock lock(mutex);
+  std::vector<unsigned char> content(bytes);
+  if (!read(*state_, address, content.data(), bytes)) content.clear();
+  return content;
+}
+
+std::uint64_t Simulator::calls(std::string_view function) const {
+  MutexLock lock(mutex);
+  for (std::size_t i = 0; i < state_->calls.size(); ++i)
+    if (function == function_name(static_cast<Function>(i))) return state_->calls[i];
+  throw InvalidArgument(fmt::format(
+      "simulator: \"{}\" is no simulated function; accepted: a name such as cuMemAlloc", function));
+}
+
+std::uint64_t Simulator::operations_run() const {
+  MutexLock lock(mutex);
+  return state_->scheduler.operations_run();
+}
+
+std::uint64_t Simulator::order_hash() const {
+  MutexLock lock(mutex);
+  return state_->scheduler.order_hash();
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The simulated CUDA driver, as tests and benchmarks hold it: it runs the driver functions that
+// resolve() gives, over host memory. The controls here are not driver calls: they make no progress
+// of their own, need no context, and are not counted. "Device" is the slot in order of PCI address,
+// which is the ordinal unless CUDA_VISIBLE_DEVICES or `order` say otherwise.
+//
+// Threads  any, except that nobody may be inside a driver call when it is made or destroyed.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/config.hpp"
+#include "sim/functions.hpp"
+
+namespace berth::sim {
+
+struct State;
+
+/// How many of each are alive.
+struct Live {
+  std::size_t contexts = 0;
+  std::size_t streams = 0;           ///< without the default streams
+  std::size_t streams_draining = 0;  ///< destroyed, with work that has not run
+  std::size_t events = 0;
+  std::size_t allocations = 0;         ///< of cuMemAlloc
+  std::size_t host_allocations = 0;    ///< of cuMemHostAlloc
+  std::size_t host_registrations = 0;  ///< of cuMemHostRegister
+  std::size_t reservations = 0;        ///< of cuMemAddressReserve
+  std::size_t mappings = 0;            ///< of cuMemMap
+  std::size_t physical_handles = 0;    ///< of cuMemCreate, not released
+
+  bool operator==(const Live&) const = default;
+};
+
+class Simulator {
+ public:
+  /// Installs itself; cuInit is still the caller's. There is at most one; it replaces one that
+  /// BERTH_SIM made, with all in it. Errors  InvalidArgument where `config` is out of range.
+  explicit Simulator(const Config& config);
+  /// As Config::parse reads it.
+  explicit Simulator(std::string_view config) : Simulator(Config::parse(config)) {}
+  /// Every handle and address of this simulator is invalid from now on. Work that is pending is
+  /// dropped. Blocking  until a host function that runs has returned.
+  ~Simulator();
+  Simulator(const Simulator&) = delete;
+  Simulator& operator=(const Simulator&) = delete;
+
+  [[nodiscard]] const Config& config() const;
+
+  /// Operations of `stream` that have not run. Default streams are those of this thread's context.
+  [[nodiscard]] std::size_t pending_operations(CUstream stream) const;
+  /// Runs the next operation of `stream`; false where there is none, or something else must run
+  /// first.
+  bool run_next(CUstream stream);
+  /// Runs until nothing is pending; how many operations ran.
+  std::size_t run_all();
+
+  [[nodiscard]] Live live() const;
+  /// One line for each thing in live(), with its handle or address and size.
+  [[nodiscard]] std::vector<std::string> live_list() const;
+  /// Physical bytes in use, in whole granules.
+  [[nodiscard]] std::uint64_t device_bytes_used(int device) const;
+  /// From now on the device behaves as if it had only `bytes`, or as much as is in use.
+  void set_device_memory_limit(int device, std::uint64_t bytes);
+
+  /// The bytes behind a device or pinned address now, whether work is pending or not; empty where
+  /// not all of them are there.
+  [[nodiscard]] std::vector<unsigned char> peek(CUdeviceptr address, std::size_t bytes) const;
+
+  /// Calls of a function so far, by its name without version suffix, refused ones included.
+  /// Errors  InvalidArgument for a name that is not simulated.
+  [[nodiscard]] std::uint64_t calls(std::string_view function) const;
+  [[nodiscard]] std::uint64_t operations_run() const;
+  /// A fingerprint of the order in which operations have run. In one thread the same configuration
+  /// and the same calls give the same value.
+  [[nodiscard]] std::uint64_t order_hash() const;
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+/// Why BERTH_SIM was refused, when cuInit last had to read it; empty where it was not.
+std::string configuration_error();
+
+}  // namespace berth::sim

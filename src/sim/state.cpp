@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/state.hpp"
+
+#include <atomic>
+#include <utility>
+
+#include "berth/error.hpp"
+
+#include "base/check.hpp"
+#include "base/env.hpp"
+#include "sim/host_memory.hpp"
+
+namespace berth::sim {
+namespace {
+
+State* current BERTH_GUARDED_BY(mutex) = nullptr;
+/// Never destroyed by itself: calls may come until the process is gone.
+State* from_environment BERTH_GUARDED_BY(mutex) = nullptr;
+
+std::string& configuration_error_text() BERTH_REQUIRES(mutex) {
+  static auto* const text = new std::string;
+  return *text;
+}
+
+std::uint64_t next_id() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+}  // namespace
+
+State::State(Config config_) : config(std::move(config_)), id(next_id()), scheduler(*this, config) {
+  for (int slot = 0; slot < config.devices; ++slot) {
+    const std::uint64_t bytes = config.memory_of(slot);
+    devices.push_back({device_facts(config, slot),
+                       std::make_unique<PhysicalMemory>(bytes, config.granularity, config.poison),
+                       {},
+                       0,
+                       0});
+  }
+}
+
+State::~State() {
+  std::vector<std::uint64_t> pinned;
+  addresses.for_each_range([&](const Range& range) {
+    if (range.is_host()) pinned.push_back(range.start);
+  });
+  for (const std::uint64_t start : pinned) unpin_host_memory(*this, *addresses.find_start(start));
+}
+
+State* installed_state() {
+  return current;
+}
+
+State* installed_or_from_environment() {
+  if (current != nullptr) return current;
+  try {
+    from_environment = new State(Config::parse(env("BERTH_SIM").value_or("")));
+  } catch (const InvalidArgument& refused) {
+    configuration_error_text() = std::string("BERTH_SIM: ") + refused.what();
+    return nullptr;
+  }
+  configuration_error_text().clear();
+  current = from_environment;
+  return current;
+}
+
+void install(State& state) {
+  State* replaced = nullptr;
+  {
+    MutexLock lock(mutex);
+    BERTH_CHECK(current == from_environment);  // one explicit simulator at a time
+    replaced = std::exchange(from_environment, nullptr);
+    current = &state;
+  }
+  if (replaced == nullptr) return;
+  replaced->scheduler.host_functions().stop();
+  delete replaced;
+}
+
+void uninstall(State& state) {
+  {
+    MutexLock lock(mutex);
+    BERTH_CHECK(current == &state);
+    current = nullptr;
+  }
+  state.scheduler.host_functions().stop();
+}
+
+std::string configuration_error() {
+  MutexLock lock(mutex);
+  return configuration_error_text();
+}
+
+int simulated_driver_version() {
+  MutexLock lock(mutex);
+  return current == nullptr ? Config{}.driver_version : current->config.driver_version;
+}
+
+std::uint64_t next_handle_generation() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that the simulated driver knows, and which one is installed. Guarded by sim::mutex.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/mutex.hpp"
+#include "sim/address_space.hpp"
+#include "sim/config.hpp"
+#include "sim/context.hpp"
+#include "sim/device.hpp"
+#include "sim/event.hpp"
+#include "sim/functions.hpp"
+#include "sim/linear_memory.hpp"
+#include "sim/lock.hpp"
+#include "sim/physical_memory.hpp"
+#include "sim/scheduler.hpp"
+#include "sim/stream.hpp"
+
+namespace berth::sim {
+
+/// One physical device; its place in State::devices is its slot, in order of PCI address.
+struct Device {
+  DeviceFacts facts;
+  std::unique_ptr<PhysicalMemory> memory;
+  LinearMemory linear;
+  int retains = 0;     ///< of the primary context
+  Handle primary = 0;  ///< 0 while nobody retains it
+};
+
+struct State {
+  explicit State(Config config_);
+  ~State();  ///< gives every page back
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  [[nodiscard]] Device& device_at(int ordinal) {
+    return devices[static_cast<std::size_t>(visible[static_cast<std::size_t>(ordinal)])];
+  }
+  [[nodiscard]] bool is_ordinal(int ordinal) const {
+    return ordinal >= 0 && static_cast<std::size_t>(ordinal) < visible.size();
+  }
+
+  const Config config;
+  const std::uint64_t id;  ///< one for each simulator in the process
+  std::vector<Device> devices;
+  bool initialized = false;  ///< by cuInit
+  std::vector<int> visible;  ///< slot of each ordinal; fixed by cuInit
+  int nvml_users = 0;
+  std::uint64_t host_bytes_pinned = 0;
+  std::array<std::uint64_t, static_cast<std::size_t>(Function::count)> calls{};
+
+  AddressSpace addresses;
+  PhysicalBlocks blocks;
+  Contexts contexts;
+  Streams streams;
+  Events events;
+  Scheduler scheduler;
+};
+
+/// The installed one, or null.
+State* installed_state() BERTH_REQUIRES(mutex);
+/// The installed one; where there is none, one for the rest of the process, as BERTH_SIM says. Null
+/// where that text is malformed.
+State* installed_or_from_environment() BERTH_REQUIRES(mutex);
+/// Makes `state` the installed one. It replaces one that BERTH_SIM made, and no other.
+void install(State& state) BERTH_EXCLUDES(mutex);
+/// Removes `state`; stops its work. Nobody may be inside a call.
+void uninstall(State& state) BERTH_EXCLUDES(mutex);
+
+/// Why BERTH_SIM was refused; empty where it was not.
+std::string configuration_error() BERTH_EXCLUDES(mutex);
+
+/// As cuDriverGetVersion says it, with or without an installed simulator.
+int simulated_driver_version() BERTH_EXCLUDES(mutex);
+
+}  // namespace berth::sim

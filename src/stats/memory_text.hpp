@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// One allocator's state for a person who wonders where the memory went.
+#pragma once
+
+#include <string>
+
+#include "berth/memory_snapshot.hpp"
+
+namespace berth {
+
+/// Appends lines of at most 80 columns: what is reserved and for what, how it is fragmented, the
+/// gauges, the totals that are not zero.
+void append_memory_text(std::string& text, const MemorySnapshot& snapshot);
+
+}  // namespace berth

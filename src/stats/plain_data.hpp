@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plain values (numbers, texts, lists, dictionaries) as pickle and JSON have them, from files that
+// nobody vouches for.
+//
+// A PlainValue is 16 bytes and copied freely; a container is a number that PlainData resolves, so
+// that values may be shared, and even contain themselves, without costing anything. Walking them
+// is bounded by whoever walks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+namespace berth {
+
+enum class PlainKind : std::uint8_t {
+  none,
+  boolean,
+  integer,
+  wide_integer,  ///< beyond 64 bits with sign; its value is not kept
+  real,
+  text,
+  bytes,
+  list,
+  tuple,
+  dict,
+};
+
+/// "a list", for errors.
+const char* describe(PlainKind kind);
+
+class PlainValue {
+ public:
+  PlainValue() noexcept = default;
+  static PlainValue boolean(bool value) noexcept;
+  static PlainValue integer(std::int64_t value) noexcept;
+  static PlainValue wide_integer() noexcept { return PlainValue(PlainKind::wide_integer); }
+  static PlainValue real(double value) noexcept;
+  /// `text` must stay where it is for as long as the value is used. Below 4 GiB.
+  static PlainValue text(std::string_view text) noexcept;
+  static PlainValue bytes(std::string_view bytes) noexcept;
+
+  [[nodiscard]] PlainKind kind() const noexcept { return kind_; }
+  [[nodiscard]] bool is(PlainKind kind) const noexcept { return kind_ == kind; }
+
+  /// Each only where the kind is that.
+  [[nodiscard]] bool as_boolean() const noexcept;
+  [[nodiscard]] std::int64_t as_integer() const noexcept;
+  [[nodiscard]] double as_real() const noexcept;
+  [[nodiscard]] std::string_view as_text() const noexcept;  ///< bytes too
+
+ private:
+  friend class PlainData;
+  explicit PlainValue(PlainKind kind) noexcept : kind_(kind) {}
+
+  PlainKind kind_ = PlainKind::none;
+  std::uint32_t text_bytes_ = 0;
+  union {
+    std::int64_t integer_ = 0;
+    double real_;
+    const char* text_;
+    std::size_t container_;
+  };
+};
+static_assert(sizeof(PlainValue) == 16);
+
+/// The containers, and the texts that stand nowhere else.
+class PlainData {
+ public:
+  /// An empty one of that kind: list, tuple or dict.
+  PlainValue make(PlainKind kind);
+  /// Puts `items` at the end of a container; those of a dict are keys and values in turn. `items`
+  /// must not be a part of this.
+  void append(PlainValue container, std::span<const PlainValue> items);
+
+  /// Valid until the next append.
+  [[nodiscard]] std::span<const PlainValue> items(PlainValue container) const;
+  /// The value under the text `key`, the latest where there are several; null where there is none.
+  [[nodiscard]] const PlainValue* find(PlainValue dict, std::string_view key) const;
+
+  /// All that was ever appended: what a walk over every container once would see.
+  [[nodiscard]] std::size_t item_count() const { return item_count_; }
+
+  /// What containers and their items take up, without the owned texts.
+  [[nodiscard]] std::size_t memory_bytes() const {
+    return containers_.size() * sizeof(Container) + items_.size() * sizeof(PlainValue);
+  }
+
+  /// A text that stays where it is; equal texts are kept once.
+  PlainValue own_text(std::string_view text);
+
+ private:
+  struct Container {
+    std::size_t begin;
+    std::uint32_t size;
+    std::uint32_t capacity;
+  };
+  struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const noexcept {
+      return std::hash<std::string_view>()(text);
+    }
+  };
+
+  std::vector<Container> containers_;
+  std::vector<PlainValue> items_;  ///< of all containers, each in one piece
+  std::size_t item_count_ = 0;
+  std::unordered_set<std::string, TextHash, std::equal_to<>> texts_;
+};
+
+/// What one file may amount to. A reader refuses more, so that no file, however it was made, costs
+/// more than about 100 bytes of memory for each value.
+struct PlainLimits {
+  std::size_t values = std::size_t{1} << 27;
+  std::size_t depth = 1000;
+};
+
+}  // namespace berth

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Statistics for people, on 80 columns.
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "berth/bytes.hpp"
+#include "berth/statistics.hpp"
+
+#include "stats/memory_text.hpp"
+#include "stats/text_format.hpp"
+
+namespace berth {
+namespace {
+
+constexpr std::size_t kIndent = 2;
+constexpr std::size_t kGap = 2;
+
+void append_driver(std::string& text, const DriverInfo& driver) {
+  std::string words = driver.name;
+  if (driver.name == "sim") words += " (simulated)";
+  words += driver.usable
+               ? fmt::format(", CUDA {}.{}", driver.version / 1000, driver.version % 1000 / 10)
+               : ", not usable: " + driver.problem;
+  append_wrapped(text, "driver   ", words);
+}
+
+void append_devices(std::string& text, const std::vector<DeviceInfo>& devices) {
+  if (devices.empty()) {
+    append_line(text, "devices  none");
+    return;
+  }
+  text += '\n';
+  append_line(text, fmt::format("{:<8}  {:>8}  {:<16}  {}", "device", "memory", "PCI", "name"));
+  for (const DeviceInfo& device : devices) {
+    const std::string label = device.logical ? fmt::format("cuda:{}", *device.logical) : "hidden";
+    append_wrapped(text,
+                   fmt::format("{:<8}  {:>8}  {:<16}  ", label, format_bytes(device.memory_bytes),
+                               device.pci_bus_id),
+                   device.name);
+  }
+}
+
+/// In two columns, down and then right, where they fit.
+void append_driver_calls(std::string& text, const std::vector<DriverCallCount>& calls) {
+  if (calls.empty()) return;
+  std::size_t name_width = 0;
+  std::size_t count_width = 0;
+  for (const DriverCallCount& call : calls) {
+    name_width = std::max(name_width, call.function.size());
+    count_width = std::max(count_width, group_digits(call.calls).size());
+  }
+  const std::size_t cell_width = kIndent + name_width + kGap + count_width;
+  const std::size_t columns = 2 * cell_width <= kTextColumns ? 2 : 1;
+  const std::size_t rows = (calls.size() + columns - 1) / columns;
+  text += "\ndriver calls\n";
+  for (std::size_t row = 0; row < rows; ++row) {
+    std::string line;
+    for (std::size_t i = row; i < calls.size(); i += rows)
+      line += fmt::format("{:{}}{:<{}}{:>{}}", "", kIndent, calls[i].function, name_width + kGap,
+                          group_digits(calls[i].calls), count_width);
+    append_line(text, line);
+  }
+}
+
+void append_copies(std::string& text, const CopyCounters& copies) {
+  if (copies.copies_direct + copies.copies_staged + copies.copies_host == 0) return;
+  append_line(text, "");
+  append_wrapped(text, "copies   ",
+                 fmt::format("{} in {} direct, {} staged, {} on the host",
+                             format_bytes(copies.bytes_copied), group_digits(copies.copies_direct),
+                             group_digits(copies.copies_staged), group_digits(copies.copies_host)));
+  if (copies.staging_waits > 0)
+    append_line(text, fmt::format("         {} times a caller waited for a staging slot",
+                                  group_digits(copies.staging_waits)));
+}
+
+}  // namespace
+
+std::string to_text(const Statistics& statistics) {
+  std::string text;
+  append_driver(text, statistics.driver);
+  append_devices(text, statistics.devices);
+  for (const MemorySnapshot& snapshot : statistics.allocators) {
+    text += '\n';
+    append_memory_text(text, snapshot);
+  }
+  append_driver_calls(text, statistics.driver_calls);
+  append_copies(text, statistics.copies);
+  return text;
+}
+
+}  // namespace berth

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tool/checked_copies.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace berth::tool {
+namespace {
+
+constexpr std::uint8_t kOtherBytes = 0xEE;
+
+/// Bytes that differ for every lane, round and position (splitmix64).
+void fill_pattern(std::span<std::byte> bytes, std::uint64_t seed) {
+  std::uint64_t state = seed * 0x9E3779B97F4A7C15U;
+  for (std::size_t at = 0; at < bytes.size(); at += sizeof(std::uint64_t)) {
+    state += 0x9E3779B97F4A7C15U;
+    std::uint64_t mixed = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9U;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBU;
+    mixed ^= mixed >> 31;
+    std::memcpy(&bytes[at], &mixed, std::min(sizeof mixed, bytes.size() - at));
+  }
+}
+
+/// Host memory of either kind.
+class HostBuffer {
+ public:
+  HostBuffer(PinnedAllocator& pinned, bool is_pinned, std::size_t bytes) {
+    if (is_pinned) {
+      pinned_.emplace(pinned.allocate(bytes));
+      bytes_ = {static_cast<std::byte*>(pinned_->data()), bytes};
+    } else {
+      pageable_.resize(bytes);
+      bytes_ = pageable_;
+    }
+  }
+
+  [[nodiscard]] bool is_pinned() const { return pinned_.has_value(); }
+  [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::optional<Allocation> pinned_;
+  std::vector<std::byte> pageable_;
+  std::span<std::byte> bytes_;
+};
+
+class CopyCheck {
+ public:
+  CopyCheck(Runtime& runtime, const CheckedCopiesOptions& options)
+      : runtime_(runtime), options_(options), devices_(std::size_t(runtime.devices().count())) {
+    for (std::size_t lane = 0; lane < options.lanes; ++lane)
+      streams_.push_back(runtime.streams(device_of(lane)).acquire());
+    result_.streams = streams_.size();
+  }
+
+  void round(std::size_t number) {
+    std::vector<HostBuffer> targets;
+    for (std::size_t lane = 0; lane < options_.lanes; ++lane)
+      targets.emplace_back(runtime_.pinned_memory(), (lane & 2) != 0, options_.bytes);
+    try {
+      for (std::size_t lane = 0; lane < options_.lanes; ++lane)
+        send(lane, number, targets[lane].bytes());
+    } catch (...) {
+      // Copies that were submitted before the failure still write to the targets.
+      sync_streams();
+      throw;
+    }
+    sync_streams();
+    for (std::size_t lane = 0; lane < options_.lanes; ++lane)
+      compare(targets[lane].bytes(), seed(lane, number));
+  }
+
+  [[nodiscard]] const CheckedCopiesResult& result() const { return result_; }
+
+ private:
+  [[nodiscard]] Device device_of(std::size_t lane) const {
+    return Device::cuda(int(lane % devices_));
+  }
+  [[nodiscard]] static std::uint64_t seed(std::size_t lane, std::size_t round) {
+    return round << 32 | lane;
+  }
+  /// The lane whose stream takes over; on the neighbouring device in odd rounds.
+  [[nodiscard]] std::size_t partner(std::size_t lane, std::size_t round) const {
+    return (lane + (round % 2 == 1 ? 1 : devices_)) % options_.lanes;
+  }
+
+  void sync_streams() const {
+    for (const StreamLease& stream : streams_) stream->sync();
+  }
+
+  void send(std::size_t lane, std::size_t round, std::span<std::byte> target) {
+    const StreamRef first = streams_[lane];
+    const StreamRef second = streams_[partner(lane, round)];
+    Allocation near = upload(first, (lane & 1) != 0, seed(lane, round));
+    second.wait(runtime_.record(first));
+    const Allocation far = runtime_.memory(second.device()).allocate(options_.bytes, second);
+    copy(far.data(), near.data(), second);
+    release_after(near, first, second);
+    reuse(first);
+    copy(target.data(), far.data(), second);
+    note_pending();
+  }
+
+  /// Starts a copy to the device, and destroys its source as early as may be.
+  Allocation upload(StreamRef stream, bool from_pinned, std::uint64_t pattern) {
+    const HostBuffer source(runtime_.pinned_memory(), from_pinned, options_.bytes);
+    fill_pattern(source.bytes(), pattern);
+    Allocation block = runtime_.memory(stream.device()).allocate(options_.bytes, stream);
+    copy(block.data(), source.bytes().data(), stream);
+    if (!source.is_pinned()) std::memset(source.bytes().data(), kOtherBytes, source.bytes().size());
+    return block;
+  }
+
+  /// Frees a block of `owner` that `user` still reads.
+  void release_after(Allocation& block, StreamRef owner, StreamRef user) {
+    if (user.device() == owner.device())
+      block.record_stream(user);
+    else
+      owner.wait(runtime_.record(user));
+    block.reset();
+  }
+
+  /// Takes a block of the same size, most likely the one just freed, and fills it.
+  void reuse(StreamRef stream) {
+    const Allocation block = runtime_.memory(stream.device()).allocate(options_.bytes, stream);
+    runtime_.copier().fill_async(block.data(), kOtherBytes, options_.bytes, stream);
+  }
+
+  void copy(void* target, const void* source, StreamRef stream) {
+    runtime_.copier().copy_async(target, source, options_.bytes, stream);
+    ++result_.copies;
+  }
+
+  void note_pending() {
+    const auto pending = std::ranges::count_if(
+        streams_, [](const StreamLease& stream) { return !stream->is_done(); });
+    result_.streams_pending_peak = std::max(result_.streams_pending_peak, std::size_t(pending));
+  }
+
+  void compare(std::span<const std::byte> got, std::uint64_t pattern) {
+    expected_.resize(got.size());
+    fill_pattern(expected_, pattern);
+    result_.bytes_compared += got.size();
+    if (std::memcmp(got.data(), expected_.data(), got.size()) == 0) return;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      if (got[i] != expected_[i]) ++result_.bytes_different;
+  }
+
+  Runtime& runtime_;
+  const CheckedCopiesOptions& options_;
+  std::size_t devices_;
+  std::vector<StreamLease> streams_;
+  std::vector<std::byte> expected_;
+  CheckedCopiesResult result_;
+};
+
+}  // namespace
+
+CheckedCopiesResult check_copies(Runtime& runtime, const CheckedCopiesOptions& options) {
+  CopyCheck check(runtime, options);
+  for (std::size_t round = 0; round < options.rounds; ++round) {
+    check.round(round);
+    if (options.on_progress) options.on_progress(round + 1);
+  }
+  return check.result();
+}
+
+}  // namespace berth::tool

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace berth::tool {
+
+/// The first of the traces that come with berth, by name: `share/berth/traces/*.csv.gz` or
+/// `bench/traces/*.csv.gz` in the folder of this executable or the nearest one above it, which
+/// finds both an installation and a source tree; nullopt where there is none.
+std::optional<std::string> find_example_trace();
+
+}  // namespace berth::tool

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "berth/bytes.hpp"
+#include "berth/trace.hpp"
+
+#include "tool/command.hpp"
+#include "tool/json_text.hpp"
+#include "tool/output.hpp"
+#include "tool/progress_bar.hpp"
+#include "tool/replay.hpp"
+#include "tool/replay_report.hpp"
+#include "tool/session.hpp"
+
+namespace berth::tool {
+namespace {
+
+struct ReplayCommandOptions {
+  CommonOptions common;
+  std::vector<std::string> traces;
+  int passes = 2;
+  bool validate = false;
+  std::string limit;
+  bool no_virtual_memory = false;
+  std::string device = "cuda";
+};
+
+/// What a result is replayed with.
+struct ReplaySetup {
+  RuntimeOptions runtime;
+  Device device = Device::cuda();
+};
+
+ReplaySetup check_options(const ReplayCommandOptions& options) {
+  ReplaySetup setup;
+  setup.device = parse_cuda_device(options.device);
+  setup.runtime.device_allocator.virtual_memory = !options.no_virtual_memory;
+  if (!options.limit.empty())
+    setup.runtime.device_allocator.reserved_bytes_max =
+        parse_option("--limit", options.limit, parse_bytes);
+  return setup;
+}
+
+ReplayResult replay_plan(const ReplayPlan& plan, const ReplayCommandOptions& options,
+                         const ReplaySetup& setup) {
+  const auto runtime = make_runtime(options.common, setup.runtime);
+  const Device device = require_device(*runtime, setup.device);
+  ProgressBar bar(short_trace_name(plan.trace),
+                  plan.operations.size() * std::size_t(options.passes));
+  ReplayOptions replay_options;
+  replay_options.passes = options.passes;
+  replay_options.validate = options.validate;
+  replay_options.on_progress = [&bar](std::size_t done) { bar.update(done); };
+  return replay(*runtime, device, plan, replay_options);
+}
+
+/// Replays all traces, whatever happens to some; returns what `on_result` and `on_failure` got in
+/// between as an exit code.
+template <class OnResult, class OnFailure>
+ExitCode replay_all(const ReplayCommandOptions& options, const ReplaySetup& setup,
+                    const OnResult& on_result, const OnFailure& on_failure) {
+  ExitCode exit_code = ExitCode::ok;
+  for (const std::string& path : options.traces) {
+    try {
+      for (const ReplayPlan& plan : plan_replay(read_trace(path)))
+        on_result(replay_plan(plan, options, setup));
+    } catch (const OutputClosed&) {
+      throw;
+    } catch (const std::exception& error) {
+      exit_code = ExitCode::failed;
+      on_failure(path, std::string(error.what()));
+    }
+  }
+  return exit_code;
+}
+
+/// The message, with the trace's name in front unless it is there already.
+std::string name_failure(const std::string& path, const std::string& message) {
+  return message.find(path) == message.npos ? path + ": " + message : message;
+}
+
+ExitCode replay_to_json(const ReplayCommandOptions& options, const ReplaySetup& setup) {
+  auto list = nlohmann::ordered_json::array();
+  const ExitCode exit_code = replay_all(
+      options, setup, [&](const ReplayResult& result) { list.push_back(to_json(result)); },
+      [&](const std::string& path, const std::string& message) {
+        list.push_back({{"trace", path}, {"error", message}});
+        print_error(name_failure(path, message));
+      });
+  print(json_text(list));
+  return exit_code;
+}
+
+ExitCode replay_to_text(const ReplayCommandOptions& options, const ReplaySetup& setup) {
+  std::size_t name_width = std::string_view("trace").size();
+  for (const std::string& path : options.traces)
+    name_width = std::max(name_width, short_trace_name(path).size());
+  const ReplayTable table(name_width);
+
+  std::vector<ReplayResult> results;
+  const ExitCode exit_code = replay_all(
+      options, setup,
+      [&](ReplayResult result) {
+        if (results.empty()) print("\n" + table.header());
+        print(table.row(result));
+        results.push_back(std::move(result));
+      },
+      [&](const std::string& path, const std::string& message) {
+        print_error(name_failure(path, message));
+      });
+  if (!results.empty()) print("\n" + summarize(results));
+  return exit_code;
+}
+
+ExitCode replay_traces(const ReplayCommandOptions& options) {
+  const ReplaySetup setup = check_options(options);
+  {
+    // A missing driver or device is told once, and not for each trace.
+    const auto runtime = make_runtime(options.common, setup.runtime);
+    const Device device = require_device(*runtime, setup.device);
+    if (!options.common.json)
+      print(fmt::format("{}\ndevice: {}\n", describe_driver(*runtime, options.common),
+                        device.to_string()));
+  }
+  return options.common.json ? replay_to_json(options, setup) : replay_to_text(options, setup);
+}
+
+constexpr const char* kHelp =
+    R"(Each trace is replayed on an allocator of its own. Blocks are allocated on the
+stream that the trace names (0 is the legacy default stream) and freed where the
+recorded program could reuse them: at `free`, at `free_completed`, and at
+`free_requested` where the trace has no `free_completed` for the block. At the
+end of a pass everything is freed. A trace of several devices is replayed one
+device after the other, all on --device. A request that is refused as out of
+memory is counted, and its free is skipped. Nothing is launched on the streams:
+they are always idle.
+
+Columns and JSON fields:
+  live      bytes_live_peak: most bytes live at once, as asked for
+  reserved  bytes_reserved_peak: most bytes obtained from the driver
+  waste     reserved / live - 1
+  calls     driver_calls: calls to the driver in the first pass
+  steady    driver_calls_steady: calls in the second pass
+  ns/op     ns_per_operation: time of an allocation or a free in the fastest
+            pass but the first, the replaying loop deducted. On the simulated
+            driver it is good for comparing, and says nothing about a GPU.
+
+Examples:
+  berth replay train.csv.gz
+  berth replay --json --passes 3 traces/*.csv
+  berth replay --validate --limit 8GiB snapshot.pickle
+  BERTH_SIM=memory=80GiB berth replay --driver sim train.csv.gz
+
+)";
+
+}  // namespace
+
+Command add_replay_command(CLI::App& berth) {
+  const auto options = std::make_shared<ReplayCommandOptions>();
+  CLI::App* command =
+      berth.add_subcommand("replay", "Replay recorded allocations, and measure waste");
+  command
+      ->add_option("TRACE", options->traces,
+                   "Traces in berth's format, or PyTorch memory snapshots,\n"
+                   "plain or gzip")
+      ->required()
+      ->type_name("");
+  command->add_option("--passes", options->passes, "How often, 1 to 1000; default 2")
+      ->check(CLI::Range(1, 1000).description(""))
+      ->type_name("N");
+  command->add_flag("--validate", options->validate,
+                    "Check every block and counter after every operation");
+  command->add_option("--limit", options->limit, "Reserve at most this much, such as 8GiB")
+      ->type_name("BYTES");
+  command->add_flag("--no-virtual-memory", options->no_virtual_memory,
+                    "Segments from cuMemAlloc, as devices without it need");
+  command->add_option("--device", options->device, "cuda or cuda:N; default cuda")
+      ->type_name("DEVICE");
+  add_common_options(*command, options->common);
+  command->footer(std::string(kHelp) + kExitCodeHelp);
+  return {command, [options] { return replay_traces(*options); }};
+}
+
+}  // namespace berth::tool

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tool/session.hpp"
+
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "tool/output.hpp"
+
+namespace berth::tool {
+namespace {
+
+std::string driver_from_environment() {
+  const char* driver = std::getenv("BERTH_DRIVER");
+  return driver == nullptr ? "" : driver;
+}
+
+/// Why `auto` passed over CUDA.
+std::string reason_against_cuda() {
+  RuntimeOptions options;
+  options.driver = "cuda";
+  const Runtime runtime(options);
+  if (!runtime.driver().usable) return "no CUDA driver: " + runtime.driver().problem;
+  const std::string& problem = runtime.devices().visibility_problem();
+  return "no CUDA device" + (problem.empty() ? "" : ": " + problem);
+}
+
+}  // namespace
+
+void add_common_options(CLI::App& command, CommonOptions& options) {
+  command
+      .add_option("--driver", options.driver,
+                  "cuda, sim (simulated), auto (cuda where it has a device,\n"
+                  "else sim), or the path of a driver library;\n"
+                  "default: BERTH_DRIVER, else auto")
+      ->type_name("NAME");
+  command.add_flag("--json", options.json, "Print JSON");
+}
+
+std::unique_ptr<Runtime> make_runtime(const CommonOptions& options, RuntimeOptions runtime) {
+  runtime.driver = options.driver;
+  if (runtime.driver.empty() && driver_from_environment().empty()) runtime.driver = "auto";
+  runtime.report = report_to_stderr();
+  try {
+    return std::make_unique<Runtime>(std::move(runtime));
+  } catch (const InvalidArgument& error) {
+    throw UsageError(error.what());
+  }
+}
+
+std::string describe_driver(const Runtime& runtime, const CommonOptions& options) {
+  const DriverInfo driver = runtime.driver();
+  if (!driver.usable) return fmt::format("driver: none ({})", driver.problem);
+  if (driver.name != "sim")
+    return fmt::format("driver: {} (CUDA {}.{})", driver.name, driver.version / 1000,
+                       driver.version % 1000 / 10);
+  if (options.driver == "sim") return "driver: sim (simulated, as --driver says)";
+  if (options.driver.empty() && driver_from_environment() == "sim")
+    return "driver: sim (simulated, as BERTH_DRIVER says)";
+  return fmt::format("driver: sim (simulated; {})", reason_against_cuda());
+}
+
+Device parse_cuda_device(const std::string& text) {
+  const Device device = parse_option("--device", text, Device::parse);
+  if (!device.is_cuda())
+    throw UsageError(
+        fmt::format("--device: '{}' has no memory that berth manages; accepted: cuda "
+                    "or cuda:N",
+                    text));
+  return device;
+}
+
+Device require_device(const Runtime& runtime, Device device) {
+  const DriverInfo driver = runtime.driver();
+  if (!driver.usable)
+    throw NoDeviceError(fmt::format("driver {} cannot be used: {}; --driver sim needs none",
+                                    driver.name, driver.problem));
+  try {
+    return runtime.devices().resolve(device);
+  } catch (const InvalidArgument& error) {
+    throw NoDeviceError(error.what());
+  }
+}
+
+}  // namespace berth::tool

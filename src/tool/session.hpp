@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the subcommands share: options, and how a Runtime is made for them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <CLI/CLI.hpp>
+
+#include "berth/runtime.hpp"
+
+#include "tool/exit_code.hpp"
+
+namespace berth::tool {
+
+struct CommonOptions {
+  std::string driver;  ///< empty: BERTH_DRIVER, and `auto` where that is unset
+  bool json = false;
+};
+
+void add_common_options(CLI::App& command, CommonOptions& options);
+
+/// The Runtime that the options ask for; `runtime` holds everything but driver and report sink.
+/// Errors  UsageError: no such driver, or an environment variable that is malformed.
+std::unique_ptr<Runtime> make_runtime(const CommonOptions& options, RuntimeOptions runtime = {});
+
+/// One line: on which driver `runtime` runs, and why where that may surprise.
+std::string describe_driver(const Runtime& runtime, const CommonOptions& options);
+
+/// "cuda" or "cuda:N" from the command line.
+/// Errors  UsageError.
+Device parse_cuda_device(const std::string& text);
+
+/// The device, resolved.
+/// Errors  NoDeviceError: no usable driver, or no such device.
+Device require_device(const Runtime& runtime, Device device);
+
+/// Errors  UsageError that names the option, where `parse` does not accept the text.
+template <class Parse>
+auto parse_option(std::string_view option, const std::string& text, const Parse& parse) {
+  try {
+    return parse(text);
+  } catch (const InvalidArgument& error) {
+    throw UsageError(std::string(option) + ": " + error.what());
+  }
+}
+
+}  // namespace berth::tool

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "berth/statistics.hpp"
+#include "berth/trace.hpp"
+
+#include "tool/command.hpp"
+#include "tool/output.hpp"
+#include "tool/progress_bar.hpp"
+#include "tool/replay.hpp"
+#include "tool/replay_report.hpp"
+#include "tool/session.hpp"
+
+namespace berth::tool {
+namespace {
+
+struct StatsOptions {
+  CommonOptions common;
+  std::string trace;
+  std::string moment = "peak";
+  std::string device = "cuda";
+};
+
+ExitCode print_statistics(const Runtime& runtime, const StatsOptions& options) {
+  const Statistics statistics = runtime.statistics();
+  if (options.common.json)
+    print(to_json(statistics) + "\n");
+  else
+    print(to_text(statistics));
+  return ExitCode::ok;
+}
+
+/// The statistics while the trace's blocks are live: its peak, or its end.
+ExitCode print_statistics_of_trace(Runtime& runtime, const StatsOptions& options) {
+  const Device device = require_device(runtime, parse_cuda_device(options.device));
+  const std::vector<ReplayPlan> plans = plan_replay(read_trace(options.trace));
+  if (plans.size() > 1)
+    print_warning(fmt::format("{}: recorded on {} devices; shown is the first, cuda:{}",
+                              options.trace, plans.size(), plans.front().device));
+  const ReplayPlan& plan = plans.front();
+  Replayer replayer(runtime, device, plan, false);
+  const std::size_t end =
+      options.moment == "end" ? plan.operations.size() : plan.live_peak().operation + 1;
+  {
+    ProgressBar bar(short_trace_name(plan.trace), end);
+    replayer.run_to(end, [&bar](std::size_t done) { bar.update(done); });
+  }
+  return print_statistics(runtime, options);
+}
+
+ExitCode show_statistics(const StatsOptions& options) {
+  const auto runtime = make_runtime(options.common);
+  if (options.trace.empty()) return print_statistics(*runtime, options);
+  return print_statistics_of_trace(*runtime, options);
+}
+
+}  // namespace
+
+Command add_stats_command(CLI::App& berth) {
+  const auto options = std::make_shared<StatsOptions>();
+  CLI::App* command = berth.add_subcommand("stats", "Everything berth knows about itself");
+  command->add_option("--trace", options->trace, "Replay this first, and stop at --at")
+      ->type_name("TRACE");
+  command->add_option("--at", options->moment, "peak (of live bytes) or end; default peak")
+      ->check(CLI::IsMember({"peak", "end"}).description(""))
+      ->type_name("MOMENT");
+  command->add_option("--device", options->device, "Where to replay: cuda or cuda:N; default cuda")
+      ->type_name("DEVICE");
+  add_common_options(*command, options->common);
+  command->footer(
+      "Prints driver, devices, allocators, driver calls and copies, as a program that\n"
+      "embeds berth gets them from Runtime::statistics(). With --trace the program is a\n"
+      "recorded one, and stands still where most of its memory is live, or at its end:\n"
+      "one sees how a program's memory lies on the device, and how much of what is\n"
+      "reserved is in use.\n\n"
+      "Examples:\n"
+      "  berth stats\n"
+      "  berth stats --trace train.csv.gz\n"
+      "  berth stats --trace snapshot.pickle --at end --json\n\n" +
+      std::string(kExitCodeHelp));
+  return {command, [options] { return show_statistics(*options); }};
+}
+
+}  // namespace berth::tool

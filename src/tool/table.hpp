@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of text in aligned columns. Widths are given, not found, so that a row can be printed as
+// soon as it is known; a cell that is wider pushes its row to the right and loses nothing.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace berth::tool {
+
+struct Column {
+  std::string title;
+  std::size_t width;
+  bool right = false;  ///< numbers stand at the right
+};
+
+class Table {
+ public:
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+  [[nodiscard]] std::string header() const;
+  /// As many cells as columns. Ends in a newline, has no blanks before it.
+  [[nodiscard]] std::string row(const std::vector<std::string>& cells) const;
+
+ private:
+  std::vector<Column> columns_;
+};
+
+}  // namespace berth::tool

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "check.h"
+#include "parts.h"
+
+enum { kBytes = 3 << 20 };
+
+static berth_copy_counters read_counters(berth_runtime* runtime) {
+  berth_copy_counters counters = BERTH_COPY_COUNTERS_INIT;
+  CHECK_OK(berth_copy_get_counters(runtime, &counters));
+  return counters;
+}
+
+static void fill_pattern(unsigned char* data) {
+  for (size_t i = 0; i < kBytes; ++i) data[i] = (unsigned char)(i * 7 + i / 251);
+}
+
+/// From `host` to the device and back into `back`, each of whatever kind.
+static void bytes_survive_the_way_there_and_back(const struct machine* machine, unsigned char* host,
+                                                 unsigned char* back) {
+  fill_pattern(host);
+  memset(back, 0, kBytes);
+  void* data = NULL;
+  CHECK_OK(berth_allocator_allocate(machine->memory, kBytes, machine->stream, &data));
+  const berth_copy_counters before = read_counters(machine->runtime);
+  CHECK_OK(berth_copy_async(machine->runtime, data, host, kBytes, machine->stream));
+  CHECK_OK(berth_copy_sync(machine->runtime, back, data, kBytes, machine->stream));
+  CHECK(memcmp(host, back, kBytes) == 0);
+
+  CHECK_OK(berth_fill_async(machine->runtime, data, 0x5C, kBytes, machine->stream));
+  CHECK_OK(berth_copy_sync(machine->runtime, back, data, kBytes, machine->stream));
+  CHECK(back[0] == 0x5C && memcmp(back, back + 1, kBytes - 1) == 0);
+  CHECK_OK(berth_allocator_deallocate(machine->memory, data));
+
+  const berth_copy_counters after = read_counters(machine->runtime);
+  CHECK(after.bytes_copied == before.bytes_copied + 3 * (uint64_t)kBytes);
+  CHECK(after.copies_direct + after.copies_staged ==
+        before.copies_direct + before.copies_staged + 3);
+}
+
+static void memory_of_the_wrong_place_is_refused(const struct machine* machine,
+                                                 unsigned char* host) {
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "",
+              berth_copy_async(machine->runtime, host, host + 1, 2, machine->stream));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "",
+              berth_fill_async(machine->runtime, host, 0, 1, machine->stream));
+  CHECK_OK(berth_copy_async(machine->runtime, host, host, 0, machine->stream));
+}
+
+void test_copies(void) {
+  struct machine machine = open_machine(NULL);
+  unsigned char* const host = malloc(kBytes);
+  unsigned char* const back = malloc(kBytes);
+  CHECK(host != NULL && back != NULL);
+  void* pinned = NULL;
+  CHECK_OK(berth_allocator_allocate_pinned(machine.pinned, kBytes, &pinned));
+
+  bytes_survive_the_way_there_and_back(&machine, host, back);
+  bytes_survive_the_way_there_and_back(&machine, pinned, back);
+  bytes_survive_the_way_there_and_back(&machine, host, pinned);
+  memory_of_the_wrong_place_is_refused(&machine, host);
+
+  CHECK_OK(berth_allocator_deallocate(machine.pinned, pinned));
+  free(back);
+  free(host);
+  close_machine(&machine);
+}

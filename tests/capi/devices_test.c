@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "check.h"
+#include "parts.h"
+
+static void check_device(berth_device device, int kind, int ordinal) {
+  CHECK(device.kind == kind);
+  CHECK(device.ordinal == ordinal);
+}
+
+static void text_becomes_a_device_and_back(void) {
+  const struct {
+    const char* text;
+    int kind;
+    int ordinal;
+  } cases[] = {{"cpu", BERTH_DEVICE_CPU, 0},
+               {"cuda", BERTH_DEVICE_CUDA, -1},
+               {"cuda:2147483647", BERTH_DEVICE_CUDA, 2147483647}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+    berth_device device = {-7, -7};
+    CHECK_OK(berth_device_parse(cases[i].text, &device));
+    check_device(device, cases[i].kind, cases[i].ordinal);
+    char* text = NULL;
+    CHECK_OK(berth_device_format(device, &text));
+    CHECK(strcmp(text, cases[i].text) == 0);
+    berth_string_free(text);
+  }
+}
+
+static void bad_text_is_quoted_and_changes_nothing(void) {
+  berth_device device = {-7, -7};
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "\"cuda:-1\"", berth_device_parse("cuda:-1", &device));
+  check_device(device, -7, -7);
+}
+
+static void numbers_that_name_no_device_are_refused(berth_runtime* runtime) {
+  const berth_device refused[] = {{BERTH_DEVICE_CPU, 1}, {BERTH_DEVICE_CUDA, -2}, {2, 0}, {-1, 0}};
+  for (size_t i = 0; i < sizeof refused / sizeof refused[0]; ++i) {
+    berth_device device = {-7, -7};
+    CHECK_FAILS(BERTH_INVALID_ARGUMENT, "kind", berth_device_resolve(runtime, refused[i], &device));
+    check_device(device, -7, -7);
+  }
+}
+
+static void device_resolves_if_it_exists(berth_runtime* runtime, int count) {
+  berth_device device;
+  CHECK_OK(berth_device_resolve(runtime, berth_device_cpu(), &device));
+  check_device(device, BERTH_DEVICE_CPU, 0);
+  CHECK_OK(berth_device_resolve(runtime, berth_device_cuda(count - 1), &device));
+  check_device(device, BERTH_DEVICE_CUDA, count - 1);
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT,
+              "cuda:", berth_device_resolve(runtime, berth_device_cuda(count), &device));
+}
+
+static void check_current(berth_runtime* runtime, int ordinal) {
+  berth_device device;
+  CHECK_OK(berth_device_get_current(runtime, &device));
+  check_device(device, BERTH_DEVICE_CUDA, ordinal);
+  CHECK_OK(berth_device_resolve(runtime, berth_device_cuda(-1), &device));
+  check_device(device, BERTH_DEVICE_CUDA, ordinal);
+}
+
+static void current_device_is_what_was_set_and_guarded(berth_runtime* runtime, int count) {
+  const int last = count - 1;
+  CHECK_OK(berth_device_set_current(runtime, berth_device_cuda(last)));
+  check_current(runtime, last);
+
+  berth_device_guard* outer = NULL;
+  berth_device_guard* inner = NULL;
+  CHECK_OK(berth_device_guard_enter(runtime, berth_device_cuda(0), &outer));
+  CHECK_OK(berth_device_guard_enter(runtime, berth_device_cuda(last), &inner));
+  check_current(runtime, last);
+  berth_device_guard_leave(inner);
+  check_current(runtime, 0);
+  berth_device_guard_leave(outer);
+  check_current(runtime, last);
+  berth_device_guard_leave(NULL);
+
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "cpu", berth_device_set_current(runtime, berth_device_cpu()));
+  check_current(runtime, last);
+  CHECK_OK(berth_device_set_current(runtime, berth_device_cuda(0)));
+}
+
+static void visible_device_is_one_of_the_physical_ones(berth_runtime* runtime) {
+  berth_device_info visible = BERTH_DEVICE_INFO_INIT;
+  CHECK_OK(berth_device_get_info(runtime, berth_device_cuda(0), &visible));
+  CHECK(visible.logical == 0);
+  CHECK(strncmp(visible.uuid, "GPU-", 4) == 0);
+  CHECK(strlen(visible.name) > 0);
+  CHECK(strchr(visible.pci_bus_id, ':') != NULL);
+  CHECK(visible.memory_bytes > 0);
+
+  int physical_count = 0;
+  CHECK_OK(berth_physical_device_count(runtime, &physical_count));
+  CHECK(visible.physical < physical_count);
+  berth_device_info physical = BERTH_DEVICE_INFO_INIT;
+  CHECK_OK(berth_physical_device_get_info(runtime, visible.physical, &physical));
+  CHECK(strcmp(physical.uuid, visible.uuid) == 0);
+  CHECK(physical.logical == 0);
+
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "\"physical\"",
+              berth_physical_device_get_info(runtime, physical_count, &physical));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "\"physical\"",
+              berth_physical_device_get_info(runtime, -1, &physical));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "cpu",
+              berth_device_get_info(runtime, berth_device_cpu(), &physical));
+}
+
+static void memory_is_said_for_the_device_and_the_machine(berth_runtime* runtime) {
+  const berth_device devices[] = {berth_device_cpu(), berth_device_cuda(0)};
+  for (size_t i = 0; i < 2; ++i) {
+    berth_memory_info info = BERTH_MEMORY_INFO_INIT;
+    CHECK_OK(berth_device_get_memory_info(runtime, devices[i], &info));
+    CHECK(info.bytes_total > 0);
+    CHECK(info.bytes_free <= info.bytes_total);
+  }
+}
+
+void test_devices(void) {
+  text_becomes_a_device_and_back();
+  bad_text_is_quoted_and_changes_nothing();
+
+  berth_runtime* runtime = NULL;
+  CHECK_OK(berth_runtime_create(NULL, &runtime));
+  int count = 0;
+  CHECK_OK(berth_device_count(runtime, &count));
+  numbers_that_name_no_device_are_refused(runtime);
+  device_resolves_if_it_exists(runtime, count);
+  current_device_is_what_was_set_and_guarded(runtime, count);
+  visible_device_is_one_of_the_physical_ones(runtime);
+  memory_is_said_for_the_device_and_the_machine(runtime);
+  const char* problem = NULL;
+  CHECK_OK(berth_visible_devices_get_problem(runtime, &problem));
+  CHECK(strcmp(problem, "") == 0);
+  berth_runtime_destroy(runtime);
+}

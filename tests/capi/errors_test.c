@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+// The last failure: whose it is, and how long it stays.
+#include <pthread.h>
+
+#include "check.h"
+#include "parts.h"
+
+static void fail_with(const char* text) {
+  berth_device device;
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, text, berth_device_parse(text, &device));
+}
+
+static void* fail_on_a_thread_of_its_own(void* unused) {
+  (void)unused;
+  CHECK(strcmp(berth_last_error_message(), "") == 0);
+  CHECK(berth_last_error_driver_code() == 0);
+  fail_with("other thread");
+  return NULL;
+}
+
+static void message_belongs_to_its_thread(void) {
+  fail_with("first thread");
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, fail_on_a_thread_of_its_own, NULL) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+  CHECK(strstr(berth_last_error_message(), "first thread") != NULL);
+}
+
+static void message_stays_until_the_next_failure(void) {
+  fail_with("kept");
+  const char* const message = berth_last_error_message();
+  berth_device device;
+  CHECK_OK(berth_device_parse("cpu", &device));
+  CHECK(berth_last_error_message() == message);
+  CHECK(strstr(message, "kept") != NULL);
+  fail_with("replaced");
+  CHECK(strstr(berth_last_error_message(), "kept") == NULL);
+}
+
+static void long_message_is_cut_and_says_so(void) {
+  char text[3000];
+  memset(text, 'x', sizeof text - 1);
+  text[sizeof text - 1] = '\0';
+  berth_device device;
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "xxx", berth_device_parse(text, &device));
+  const char* const message = berth_last_error_message();
+  CHECK(strlen(message) == 1023);
+  CHECK(strcmp(message + 1020, "...") == 0);
+}
+
+void test_errors(void) {
+  message_belongs_to_its_thread();
+  message_stays_until_the_next_failure();
+  long_message_is_cut_and_says_so();
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "check.h"
+#include "parts.h"
+
+enum { kBytes = 100000 };
+
+struct counters {
+  berth_memory_gauges gauges;
+  berth_memory_totals totals;
+};
+
+static struct counters read_counters(berth_allocator* allocator) {
+  struct counters counters = {BERTH_MEMORY_GAUGES_INIT, BERTH_MEMORY_TOTALS_INIT};
+  CHECK_OK(berth_allocator_get_counters(allocator, &counters.gauges, &counters.totals));
+  return counters;
+}
+
+static bool owns(berth_allocator* allocator, const void* data) {
+  bool found = false;
+  CHECK_OK(berth_allocator_owns(allocator, data, &found));
+  return found;
+}
+
+static void* find_pinned(berth_allocator* allocator, const void* data) {
+  void* block = &block;
+  CHECK_OK(berth_allocator_find_pinned(allocator, data, &block));
+  return block;
+}
+
+static void* allocate(const struct machine* machine, berth_allocator* allocator, size_t bytes) {
+  void* data = NULL;
+  if (allocator == machine->pinned) {
+    CHECK_OK(berth_allocator_allocate_pinned(allocator, bytes, &data));
+  } else {
+    CHECK_OK(berth_allocator_allocate(allocator, bytes, machine->stream, &data));
+  }
+  return data;
+}
+
+static void block_is_counted_while_it_lives(const struct machine* machine,
+                                            berth_allocator* allocator) {
+  const struct counters before = read_counters(allocator);
+  void* const data = allocate(machine, allocator, kBytes);
+  CHECK(data != NULL);
+  const struct counters during = read_counters(allocator);
+  CHECK(during.gauges.bytes_requested.current == before.gauges.bytes_requested.current + kBytes);
+  CHECK(during.gauges.bytes_allocated.current >= during.gauges.bytes_requested.current);
+  CHECK(during.gauges.bytes_reserved.current >= during.gauges.bytes_active.current);
+  CHECK(during.totals.allocations == before.totals.allocations + 1);
+
+  CHECK_OK(berth_allocator_deallocate(allocator, data));
+  const struct counters after = read_counters(allocator);
+  CHECK(after.gauges.bytes_requested.current == before.gauges.bytes_requested.current);
+  CHECK(after.gauges.bytes_requested.peak >= kBytes);
+  CHECK(after.totals.frees == before.totals.frees + 1);
+
+  CHECK_OK(berth_allocator_reset_peaks(allocator));
+  const struct counters reset = read_counters(allocator);
+  CHECK(reset.gauges.bytes_requested.peak == reset.gauges.bytes_requested.current);
+  CHECK(reset.totals.frees == after.totals.frees);
+}
+
+static void zero_bytes_are_null_and_null_can_be_freed(const struct machine* machine,
+                                                      berth_allocator* allocator) {
+  CHECK(allocate(machine, allocator, 0) == NULL);
+  CHECK_OK(berth_allocator_deallocate(allocator, NULL));
+}
+
+static void pointer_that_is_no_live_block_is_refused(const struct machine* machine,
+                                                     berth_allocator* allocator) {
+  char foreign = 0;
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "", berth_allocator_deallocate(allocator, &foreign));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "",
+              berth_allocator_record_stream(allocator, &foreign, machine->stream));
+  char* const data = allocate(machine, allocator, kBytes);
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "", berth_allocator_deallocate(allocator, data + 512));
+  CHECK_OK(berth_allocator_deallocate(allocator, data));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "", berth_allocator_deallocate(allocator, data));
+  CHECK(strlen(berth_last_error_message()) > 0);
+}
+
+/// `stream` has work pending on the block when it is freed.
+static void recorded_stream_is_waited_for(const struct machine* machine,
+                                          berth_allocator* allocator) {
+  berth_stream other;
+  CHECK_OK(berth_stream_acquire(machine->runtime, machine->device, 0, &other));
+  void* const busy = allocate(machine, machine->memory, kBytes);
+  void* const data = allocate(machine, allocator, kBytes);
+  CHECK_OK(berth_fill_async(machine->runtime, busy, 3, kBytes, other));
+  CHECK_OK(berth_allocator_record_stream(allocator, data, other));
+  CHECK_OK(berth_allocator_deallocate(allocator, data));
+  if (work_stays_pending(machine)) {
+    CHECK(read_counters(allocator).gauges.blocks_pending.current == 1);
+    void* const elsewhere = allocate(machine, allocator, kBytes);
+    CHECK(elsewhere != data);
+    CHECK_OK(berth_allocator_deallocate(allocator, elsewhere));
+  }
+  CHECK_OK(berth_stream_sync(other));
+  CHECK_OK(berth_allocator_deallocate(machine->memory, busy));
+  CHECK_OK(berth_stream_release(machine->runtime, other));
+}
+
+static void trim_gives_back_what_is_cached(berth_allocator* allocator) {
+  const uint64_t reserved = read_counters(allocator).gauges.bytes_reserved.current;
+  CHECK(reserved > 0);
+  size_t released = SIZE_MAX;
+  CHECK_OK(berth_allocator_trim(allocator, SIZE_MAX, &released));
+  CHECK(released == 0);
+  CHECK_OK(berth_allocator_trim(allocator, 0, &released));
+  CHECK(released == reserved - read_counters(allocator).gauges.bytes_reserved.current);
+  CHECK(read_counters(allocator).gauges.bytes_reserved.current == 0);
+}
+
+static void foreign_stream_can_be_retired(const struct machine* machine,
+                                          berth_allocator* allocator) {
+  berth_stream foreign;
+  CHECK_OK(berth_stream_create(machine->runtime, machine->device, 0, 0, &foreign));
+  void* data = NULL;
+  CHECK_OK(berth_allocator_allocate(machine->memory, kBytes, foreign, &data));
+  CHECK_OK(berth_allocator_deallocate(machine->memory, data));
+  CHECK_OK(berth_allocator_retire_stream(allocator, foreign));
+  CHECK_OK(berth_stream_destroy(foreign));
+}
+
+static void limit_is_kept_and_can_be_lifted(const struct machine* machine) {
+  size_t released = 0;
+  CHECK_OK(berth_allocator_trim(machine->memory, 0, &released));
+  const struct counters before = read_counters(machine->memory);
+  CHECK_OK(berth_allocator_set_reserved_bytes_max(machine->memory, 0));
+  void* data = NULL;
+  CHECK_FAILS(BERTH_OUT_OF_MEMORY, "",
+              berth_allocator_allocate(machine->memory, kBytes, machine->stream, &data));
+  CHECK(data == NULL);
+  CHECK(strlen(berth_last_error_message()) > 0);
+  const struct counters after = read_counters(machine->memory);
+  CHECK(after.totals.out_of_memory == before.totals.out_of_memory + 1);
+
+  CHECK_OK(berth_allocator_set_reserved_bytes_max(machine->memory, BERTH_NO_LIMIT));
+  CHECK_OK(berth_allocator_allocate(machine->memory, kBytes, machine->stream, &data));
+  CHECK_OK(berth_allocator_deallocate(machine->memory, data));
+}
+
+static void address_tells_whose_it_is(const struct machine* machine) {
+  char* const device_data = allocate(machine, machine->memory, kBytes);
+  char* const pinned_data = allocate(machine, machine->pinned, kBytes);
+  CHECK(owns(machine->memory, device_data + 1));
+  CHECK(!owns(machine->memory, pinned_data));
+  CHECK(!owns(machine->memory, NULL));
+  CHECK(find_pinned(machine->pinned, pinned_data + kBytes - 1) == pinned_data);
+  CHECK(find_pinned(machine->pinned, device_data) == NULL);
+  CHECK(find_pinned(machine->pinned, NULL) == NULL);
+  CHECK_OK(berth_allocator_deallocate(machine->memory, device_data));
+  CHECK_OK(berth_allocator_deallocate(machine->pinned, pinned_data));
+  CHECK(find_pinned(machine->pinned, pinned_data) == NULL);
+}
+
+static void each_kind_refuses_what_only_the_other_can(const struct machine* machine) {
+  void* data = NULL;
+  bool found = false;
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "pinned",
+              berth_allocator_allocate(machine->pinned, 1, machine->stream, &data));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "device",
+              berth_allocator_allocate_pinned(machine->memory, 1, &data));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "pinned",
+              berth_allocator_set_reserved_bytes_max(machine->pinned, 1));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "pinned",
+              berth_allocator_owns(machine->pinned, &data, &found));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "device",
+              berth_allocator_find_pinned(machine->memory, &data, &data));
+  CHECK(data == NULL);
+}
+
+void test_memory(void) {
+  struct machine machine = open_machine(NULL);
+  berth_allocator* const allocators[] = {machine.memory, machine.pinned};
+  for (size_t i = 0; i < 2; ++i) {
+    block_is_counted_while_it_lives(&machine, allocators[i]);
+    zero_bytes_are_null_and_null_can_be_freed(&machine, allocators[i]);
+    pointer_that_is_no_live_block_is_refused(&machine, allocators[i]);
+    recorded_stream_is_waited_for(&machine, allocators[i]);
+    foreign_stream_can_be_retired(&machine, allocators[i]);
+    trim_gives_back_what_is_cached(allocators[i]);
+  }
+  limit_is_kept_and_can_be_lifted(&machine);
+  address_tells_whose_it_is(&machine);
+  each_kind_refuses_what_only_the_other_can(&machine);
+  close_machine(&machine);
+}

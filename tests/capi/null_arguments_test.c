@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+// Every function refuses null for each of its parameters, one after the other, by the parameter's
+// name. check_functions.py sees to it that no function is left out.
+#include "check.h"
+#include "parts.h"
+
+#define CHECK_REFUSED(parameter, call) \
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "\"" parameter "\"", call)
+
+static const berth_stream kNoStream = {NULL, NULL};
+static const berth_event kNoEvent = {NULL, NULL};
+
+static void runtime_functions(berth_runtime* runtime) {
+  berth_driver_info info = BERTH_DRIVER_INFO_INIT;
+  CHECK_REFUSED("runtime", berth_runtime_create(NULL, NULL));
+  CHECK_REFUSED("runtime", berth_driver_get_info(NULL, &info));
+  CHECK_REFUSED("info", berth_driver_get_info(runtime, NULL));
+  CHECK(info.name == NULL);
+}
+
+static void device_functions(berth_runtime* runtime) {
+  const berth_device cpu = berth_device_cpu();
+  berth_device device;
+  berth_device_info device_info = BERTH_DEVICE_INFO_INIT;
+  berth_memory_info memory_info = BERTH_MEMORY_INFO_INIT;
+  berth_device_guard* guard = NULL;
+  const char* problem = NULL;
+  char* text = NULL;
+  int count = 0;
+  CHECK_REFUSED("text", berth_device_parse(NULL, &device));
+  CHECK_REFUSED("device", berth_device_parse("cpu", NULL));
+  CHECK_REFUSED("text", berth_device_format(cpu, NULL));
+  CHECK_REFUSED("runtime", berth_device_count(NULL, &count));
+  CHECK_REFUSED("count", berth_device_count(runtime, NULL));
+  CHECK_REFUSED("runtime", berth_device_resolve(NULL, cpu, &device));
+  CHECK_REFUSED("resolved", berth_device_resolve(runtime, cpu, NULL));
+  CHECK_REFUSED("runtime", berth_device_get_current(NULL, &device));
+  CHECK_REFUSED("device", berth_device_get_current(runtime, NULL));
+  CHECK_REFUSED("runtime", berth_device_set_current(NULL, cpu));
+  CHECK_REFUSED("runtime", berth_device_get_info(NULL, cpu, &device_info));
+  CHECK_REFUSED("info", berth_device_get_info(runtime, cpu, NULL));
+  CHECK_REFUSED("runtime", berth_device_get_memory_info(NULL, cpu, &memory_info));
+  CHECK_REFUSED("info", berth_device_get_memory_info(runtime, cpu, NULL));
+  CHECK_REFUSED("runtime", berth_physical_device_count(NULL, &count));
+  CHECK_REFUSED("count", berth_physical_device_count(runtime, NULL));
+  CHECK_REFUSED("runtime", berth_physical_device_get_info(NULL, 0, &device_info));
+  CHECK_REFUSED("info", berth_physical_device_get_info(runtime, 0, NULL));
+  CHECK_REFUSED("runtime", berth_visible_devices_get_problem(NULL, &problem));
+  CHECK_REFUSED("problem", berth_visible_devices_get_problem(runtime, NULL));
+  CHECK_REFUSED("runtime", berth_device_guard_enter(NULL, cpu, &guard));
+  CHECK_REFUSED("guard", berth_device_guard_enter(runtime, berth_device_cuda(0), NULL));
+  CHECK(text == NULL && count == 0 && problem == NULL && guard == NULL);
+}
+
+static void stream_functions(const struct machine* machine) {
+  berth_runtime* const runtime = machine->runtime;
+  const berth_device cuda = machine->device;
+  const berth_stream any = machine->stream;
+  berth_stream stream = kNoStream;
+  berth_stream_guard* guard = NULL;
+  berth_device device;
+  bool is_done = false;
+  CHECK_REFUSED("runtime", berth_stream_acquire(NULL, cuda, 0, &stream));
+  CHECK_REFUSED("stream", berth_stream_acquire(runtime, cuda, 0, NULL));
+  CHECK_REFUSED("runtime", berth_stream_release(NULL, any));
+  CHECK_REFUSED("stream", berth_stream_release(runtime, kNoStream));
+  CHECK_REFUSED("runtime", berth_stream_create(NULL, cuda, 0, 0, &stream));
+  CHECK_REFUSED("stream", berth_stream_create(runtime, cuda, 0, 0, NULL));
+  CHECK_REFUSED("stream", berth_stream_destroy(kNoStream));
+  CHECK_REFUSED("runtime", berth_stream_from_native(NULL, cuda, NULL, &stream));
+  CHECK_REFUSED("stream", berth_stream_from_native(runtime, cuda, NULL, NULL));
+  CHECK_REFUSED("stream", berth_stream_get_device(kNoStream, &device));
+  CHECK_REFUSED("device", berth_stream_get_device(any, NULL));
+  CHECK_REFUSED("stream", berth_stream_is_done(kNoStream, &is_done));
+  CHECK_REFUSED("is_done", berth_stream_is_done(any, NULL));
+  CHECK_REFUSED("stream", berth_stream_sync(kNoStream));
+  CHECK_REFUSED("stream", berth_stream_wait(kNoStream, kNoEvent));
+  CHECK_REFUSED("event", berth_stream_wait(any, kNoEvent));
+  CHECK_REFUSED("runtime", berth_stream_get_current(NULL, cuda, &stream));
+  CHECK_REFUSED("stream", berth_stream_get_current(runtime, cuda, NULL));
+  CHECK_REFUSED("stream", berth_stream_guard_enter(kNoStream, &guard));
+  CHECK_REFUSED("guard", berth_stream_guard_enter(any, NULL));
+  CHECK(stream.context == NULL && guard == NULL && !is_done);
+}
+
+static void event_functions(const struct machine* machine) {
+  berth_runtime* const runtime = machine->runtime;
+  const berth_device cuda = machine->device;
+  berth_event any;
+  CHECK_OK(berth_event_acquire(runtime, cuda, 0, &any));
+  berth_event event = kNoEvent;
+  berth_device device;
+  bool is_done = false;
+  float elapsed_ms = -1;
+  CHECK_REFUSED("runtime", berth_event_acquire(NULL, cuda, 0, &event));
+  CHECK_REFUSED("event", berth_event_acquire(runtime, cuda, 0, NULL));
+  CHECK_REFUSED("runtime", berth_event_acquire_recorded(NULL, machine->stream, &event));
+  CHECK_REFUSED("stream", berth_event_acquire_recorded(runtime, kNoStream, &event));
+  CHECK_REFUSED("event", berth_event_acquire_recorded(runtime, machine->stream, NULL));
+  CHECK_REFUSED("runtime", berth_event_release(NULL, any));
+  CHECK_REFUSED("event", berth_event_release(runtime, kNoEvent));
+  CHECK_REFUSED("runtime", berth_event_create(NULL, cuda, 0, &event));
+  CHECK_REFUSED("event", berth_event_create(runtime, cuda, 0, NULL));
+  CHECK_REFUSED("event", berth_event_destroy(kNoEvent));
+  CHECK_REFUSED("runtime", berth_event_from_native(NULL, cuda, any.native, &event));
+  CHECK_REFUSED("native", berth_event_from_native(runtime, cuda, NULL, &event));
+  CHECK_REFUSED("event", berth_event_from_native(runtime, cuda, any.native, NULL));
+  CHECK_REFUSED("event", berth_event_get_device(kNoEvent, &device));
+  CHECK_REFUSED("device", berth_event_get_device(any, NULL));
+  CHECK_REFUSED("event", berth_event_record(kNoEvent, machine->stream));
+  CHECK_REFUSED("stream", berth_event_record(any, kNoStream));
+  CHECK_REFUSED("event", berth_event_is_done(kNoEvent, &is_done));
+  CHECK_REFUSED("is_done", berth_event_is_done(any, NULL));
+  CHECK_REFUSED("event", berth_event_sync(kNoEvent));
+  CHECK_REFUSED("start", berth_event_elapsed_ms(kNoEvent, any, &elapsed_ms));
+  CHECK_REFUSED("end", berth_event_elapsed_ms(any, kNoEvent, &elapsed_ms));
+  CHECK_REFUSED("elapsed_ms", berth_event_elapsed_ms(any, any, NULL));
+  CHECK(event.native == NULL && elapsed_ms == -1 && !is_done);
+  CHECK_OK(berth_event_release(runtime, any));
+}
+
+static void allocator_functions(const struct machine* machine) {
+  berth_allocator* const memory = machine->memory;
+  berth_allocator* const pinned = machine->pinned;
+  berth_allocator* allocator = NULL;
+  berth_memory_gauges gauges = BERTH_MEMORY_GAUGES_INIT;
+  berth_memory_totals totals = BERTH_MEMORY_TOTALS_INIT;
+  void* data = NULL;
+  size_t bytes = 0;
+  bool owns = false;
+  CHECK_REFUSED("runtime", berth_allocator_get_device(NULL, machine->device, &allocator));
+  CHECK_REFUSED("allocator", berth_allocator_get_device(machine->runtime, machine->device, NULL));
+  CHECK_REFUSED("runtime", berth_allocator_get_pinned(NULL, &allocator));
+  CHECK_REFUSED("allocator", berth_allocator_get_pinned(machine->runtime, NULL));
+  CHECK_REFUSED("allocator", berth_allocator_allocate(NULL, 1, machine->stream, &data));
+  CHECK_REFUSED("stream", berth_allocator_allocate(memory, 1, kNoStream, &data));
+  CHECK_REFUSED("data", berth_allocator_allocate(memory, 1, machine->stream, NULL));
+  CHECK_REFUSED("allocator", berth_allocator_allocate_pinned(NULL, 1, &data));
+  CHECK_REFUSED("data", berth_allocator_allocate_pinned(pinned, 1, NULL));
+  CHECK_REFUSED("allocator", berth_allocator_deallocate(NULL, NULL));
+  CHECK_REFUSED("allocator", berth_allocator_record_stream(NULL, &data, machine->stream));
+  CHECK_REFUSED("data", berth_allocator_record_stream(memory, NULL, machine->stream));
+  CHECK_REFUSED("stream", berth_allocator_record_stream(memory, &data, kNoStream));
+  CHECK_REFUSED("allocator", berth_allocator_trim(NULL, 0, &bytes));
+  CHECK_REFUSED("bytes_released", berth_allocator_trim(memory, 0, NULL));
+  CHECK_REFUSED("allocator", berth_allocator_retire_stream(NULL, machine->stream));
+  CHECK_REFUSED("stream", berth_allocator_retire_stream(memory, kNoStream));
+  CHECK_REFUSED("allocator", berth_allocator_set_reserved_bytes_max(NULL, 1));
+  CHECK_REFUSED("allocator", berth_allocator_owns(NULL, &data, &owns));
+  CHECK_REFUSED("owns", berth_allocator_owns(memory, &data, NULL));
+  CHECK_REFUSED("allocator", berth_allocator_find_pinned(NULL, &data, &data));
+  CHECK_REFUSED("block", berth_allocator_find_pinned(pinned, &data, NULL));
+  CHECK_REFUSED("allocator", berth_allocator_get_counters(NULL, &gauges, &totals));
+  CHECK_REFUSED("gauges", berth_allocator_get_counters(memory, NULL, &totals));
+  CHECK_REFUSED("totals", berth_allocator_get_counters(memory, &gauges, NULL));
+  CHECK_REFUSED("allocator", berth_allocator_reset_peaks(NULL));
+  CHECK_REFUSED("allocator", berth_allocator_validate(NULL));
+  CHECK(allocator == NULL && data == NULL && bytes == 0 && !owns);
+}
+
+static void copy_functions(const struct machine* machine) {
+  berth_runtime* const runtime = machine->runtime;
+  const berth_stream any = machine->stream;
+  berth_copy_counters counters = BERTH_COPY_COUNTERS_INIT;
+  char target[8] = {0};
+  const char source[8] = {0};
+  CHECK_REFUSED("runtime", berth_copy_async(NULL, target, source, 8, any));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "target", berth_copy_async(runtime, NULL, source, 8, any));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "source", berth_copy_async(runtime, target, NULL, 8, any));
+  CHECK_REFUSED("stream", berth_copy_async(runtime, target, source, 8, kNoStream));
+  CHECK_REFUSED("runtime", berth_copy_sync(NULL, target, source, 8, any));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "target", berth_copy_sync(runtime, NULL, source, 8, any));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "source", berth_copy_sync(runtime, target, NULL, 8, any));
+  CHECK_REFUSED("stream", berth_copy_sync(runtime, target, source, 8, kNoStream));
+  CHECK_REFUSED("runtime", berth_fill_async(NULL, target, 0, 8, any));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "target", berth_fill_async(runtime, NULL, 0, 8, any));
+  CHECK_REFUSED("stream", berth_fill_async(runtime, target, 0, 8, kNoStream));
+  CHECK_REFUSED("runtime", berth_copy_get_counters(NULL, &counters));
+  CHECK_REFUSED("counters", berth_copy_get_counters(runtime, NULL));
+}
+
+static void statistics_functions(berth_runtime* runtime) {
+  char* text = NULL;
+  CHECK_REFUSED("runtime", berth_statistics_to_text(NULL, &text));
+  CHECK_REFUSED("text", berth_statistics_to_text(runtime, NULL));
+  CHECK_REFUSED("runtime", berth_statistics_to_json(NULL, &text));
+  CHECK_REFUSED("json", berth_statistics_to_json(runtime, NULL));
+  CHECK(text == NULL);
+}
+
+void test_null_arguments(void) {
+  struct machine machine = open_machine(NULL);
+  runtime_functions(machine.runtime);
+  device_functions(machine.runtime);
+  stream_functions(&machine);
+  event_functions(&machine);
+  allocator_functions(&machine);
+  copy_functions(&machine);
+  statistics_functions(machine.runtime);
+  close_machine(&machine);
+}

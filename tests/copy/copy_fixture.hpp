@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of every kind that a copy may name, with a known content and a guard around it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "berth/bytes.hpp"
+#include "berth/copier.hpp"
+
+#include "support/allocator_checks.hpp"
+#include "support/simulation.hpp"
+
+namespace berth::test {
+
+using Bytes = std::vector<unsigned char>;
+
+/// Bytes that differ from those at any nearby or power-of-two distance.
+inline Bytes pattern(std::size_t bytes, std::uint64_t seed) {
+  Bytes content(bytes);
+  std::uint64_t state = seed * 0x9E3779B97F4A7C15ULL + 1;
+  for (unsigned char& byte : content) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    byte = static_cast<unsigned char>(state >> 56);
+  }
+  return content;
+}
+
+struct CopyTest : Simulation {
+  explicit CopyTest(const sim::Config& config = {}, CopierOptions options = {})
+      : Simulation(config, with(options)), copier(runtime->copier()) {}
+
+  static RuntimeOptions with(CopierOptions copier) {
+    RuntimeOptions options;
+    options.copier = copier;
+    return options;
+  }
+
+  [[nodiscard]] Stream stream(int device = 0) {
+    return runtime->create_stream(Device::cuda(device));
+  }
+
+  Copier& copier;
+};
+
+enum class Kind {
+  pageable,        ///< of the heap
+  pinned,          ///< of berth
+  registered,      ///< of the heap, page-locked by someone else
+  device,          ///< cuda:0, of berth
+  foreign_device,  ///< cuda:0, of cuMemAlloc
+  peer,            ///< cuda:1, of berth
+};
+
+inline constexpr Kind kKinds[] = {Kind::pageable, Kind::pinned,         Kind::registered,
+                                  Kind::device,   Kind::foreign_device, Kind::peer};
+
+inline const char* name_of(Kind kind) {
+  constexpr const char* kNames[] = {"pageable", "pinned",         "registered",
+                                    "device",   "foreign device", "peer"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+inline bool is_host(Kind kind) {
+  return kind == Kind::pageable || kind == Kind::pinned || kind == Kind::registered;
+}
+inline int device_of(Kind kind) {
+  return kind == Kind::peer ? 1 : 0;
+}
+
+/// `bytes` of one kind of memory, at an odd address, between guards. What it does to device memory
+/// goes past berth, straight to the driver, and is done when the call returns.
+class Buffer {
+ public:
+  Buffer(CopyTest& test, Kind kind, std::size_t bytes) : test_(test), kind_(kind), bytes_(bytes) {
+    const std::size_t whole = bytes + 2 * kGuard;
+    const Device device = Device::cuda(device_of(kind));
+    const DeviceGuard guard(test.runtime->devices(), device);
+    switch (kind) {
+      case Kind::pageable:
+        heap_.resize(whole);
+        base_ = heap_.data();
+        break;
+      case Kind::registered:
+        heap_.resize(whole);
+        base_ = heap_.data();
+        REQUIRE(sim::berth_sim_cuMemHostRegister(base_, whole, CU_MEMHOSTREGISTER_PORTABLE) ==
+                CUDA_SUCCESS);
+        break;
+      case Kind::pinned:
+        block_ = test.runtime->pinned_memory().allocate(whole);
+        base_ = static_cast<unsigned char*>(block_.data());
+        break;
+      case Kind::device:
+      case Kind::peer:
+        block_ = test.runtime->memory(device).allocate(whole, test.runtime->default_stream(device));
+        base_ = static_cast<unsigned char*>(block_.data());
+        break;
+      case Kind::foreign_device:
+        REQUIRE(sim::berth_sim_cuMemAlloc(&raw_, whole) == CUDA_SUCCESS);
+        base_ = reinterpret_cast<unsigned char*>(raw_);
+        break;
+    }
+    write_whole(Bytes(whole, kGuardByte));
+  }
+  ~Buffer() {
+    const DeviceGuard guard(test_.runtime->devices(), Device::cuda(device_of(kind_)));
+    if (kind_ == Kind::registered) sim::berth_sim_cuMemHostUnregister(base_);
+    if (raw_ != 0) sim::berth_sim_cuMemFree(raw_);
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  [[nodiscard]] unsigned char* data() const { return base_ + kGuard; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+  void write(const Bytes& content) {
+    REQUIRE(content.size() == bytes_);
+    Bytes whole(bytes_ + 2 * kGuard, kGuardByte);
+    std::ranges::copy(content, whole.begin() + kGuardOffset);
+    write_whole(whole);
+  }
+  /// The content now, whatever is pending.
+  [[nodiscard]] Bytes read() const {
+    const Bytes whole = read_whole();
+    return {whole.begin() + kGuardOffset, whole.end() - kGuardOffset};
+  }
+  /// Whether nothing was written beside the buffer.
+  [[nodiscard]] bool guards_hold() const {
+    const Bytes whole = read_whole();
+    for (std::size_t index = 0; index < kGuard; ++index) {
+      if (whole[index] != kGuardByte || whole[whole.size() - 1 - index] != kGuardByte) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr std::ptrdiff_t kGuardOffset = 37;
+  static constexpr std::size_t kGuard = std::size_t(kGuardOffset);
+  static constexpr unsigned char kGuardByte = 0xC3;
+
+  void write_whole(const Bytes& content) {
+    if (is_host(kind_)) {
+      std::copy(content.begin(), content.end(), base_);
+      return;
+    }
+    const DeviceGuard guard(test_.runtime->devices(), Device::cuda(device_of(kind_)));
+    CUstream own = nullptr;
+    REQUIRE(sim::berth_sim_cuStreamCreateWithPriority(&own, CU_STREAM_NON_BLOCKING, 0) ==
+            CUDA_SUCCESS);
+    REQUIRE(sim::berth_sim_cuMemcpyAsync(address_of(base_), address_of(content.data()),
+                                         content.size(), own) == CUDA_SUCCESS);
+    REQUIRE(sim::berth_sim_cuStreamSynchronize(own) == CUDA_SUCCESS);
+    REQUIRE(sim::berth_sim_cuStreamDestroy(own) == CUDA_SUCCESS);
+  }
+  [[nodiscard]] Bytes read_whole() const {
+    const std::size_t whole = bytes_ + 2 * kGuard;
+    if (is_host(kind_)) return {base_, base_ + whole};
+    return test_.simulator.peek(address_of(base_), whole);
+  }
+
+  CopyTest& test_;
+  Kind kind_;
+  std::size_t bytes_;
+  unsigned char* base_ = nullptr;
+  Bytes heap_;
+  Allocation block_;
+  CUdeviceptr raw_ = 0;
+};
+
+}  // namespace berth::test

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the copier refuses, what it lets pass, fills, and options.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "copy/copy_fixture.hpp"
+#include "support/errors.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+sim::Config three_devices() {
+  sim::Config config;
+  config.devices = 3;
+  return config;
+}
+
+bool same(const CopyCounters& a, const CopyCounters& b) {
+  return a.copies_direct == b.copies_direct && a.copies_staged == b.copies_staged &&
+         a.copies_host == b.copies_host && a.bytes_copied == b.bytes_copied &&
+         a.staging_waits == b.staging_waits;
+}
+
+}  // namespace
+
+TEST_CASE("0 bytes are no operation, whatever the pointers") {
+  CopyTest test(three_devices());
+  const Stream stream = test.stream();
+  Buffer device(test, Kind::device, 100);
+  const std::uint64_t calls = driver_calls(*test.runtime);
+  test.copier.copy_async(nullptr, nullptr, 0, stream);
+  test.copier.copy_async(device.data(), nullptr, 0, stream);
+  test.copier.copy_async(device.data(), device.data(), 0, stream);
+  test.copier.fill_async(nullptr, 1, 0, stream);
+  CHECK(driver_calls(*test.runtime) == calls);
+  CHECK(same(test.copier.counters(), CopyCounters{}));
+}
+
+TEST_CASE("null, overlapping and wrapping ranges are refused, and nothing is copied") {
+  CopyTest test(three_devices());
+  const Stream stream = test.stream();
+  Buffer device(test, Kind::device, 10'000);
+  Buffer pinned(test, Kind::pinned, 10'000);
+  Buffer pageable(test, Kind::pageable, 10'000);
+  const Bytes content = pattern(10'000, 1);
+  device.write(content);
+  pinned.write(content);
+  pageable.write(content);
+  for (Buffer* const buffer : {&device, &pinned, &pageable}) {
+    unsigned char* const data = buffer->data();
+    message_of<InvalidArgument>([&] { test.copier.copy_async(nullptr, data, 1, stream); });
+    message_of<InvalidArgument>([&] { test.copier.copy_async(data, nullptr, 1, stream); });
+    message_of<InvalidArgument>([&] { test.copier.copy_async(data, data, 10'000, stream); });
+    message_of<InvalidArgument>([&] { test.copier.copy_async(data, data, 1, stream); });
+    message_of<InvalidArgument>([&] { test.copier.copy_async(data + 1, data, 2, stream); });
+    message_of<InvalidArgument>([&] { test.copier.copy_async(data, data + 1, 9'999, stream); });
+    message_of<InvalidArgument>([&] { test.copier.copy_async(data, data + 1, 2, stream); });
+    message_of<InvalidArgument>([&] { test.copier.copy(data + 4'999, data, 5'000, stream); });
+  }
+  auto* const edge = reinterpret_cast<unsigned char*>(UINTPTR_MAX - 10);
+  message_of<InvalidArgument>([&] { test.copier.copy_async(edge, pinned.data(), 100, stream); });
+  message_of<InvalidArgument>([&] { test.copier.copy_async(pinned.data(), edge, 100, stream); });
+  message_of<InvalidArgument>(
+      [&] { test.copier.copy_async(device.data(), pinned.data(), SIZE_MAX, stream); });
+  message_of<InvalidArgument>([&] { test.copier.fill_async(nullptr, 1, 1, stream); });
+  stream.ref().sync();
+  CHECK((device.read() == content));
+  CHECK((pinned.read() == content));
+  CHECK((pageable.read() == content));
+  CHECK(same(test.copier.counters(), CopyCounters{}));
+}
+
+TEST_CASE("neighbouring ranges of one block are copied") {
+  CopyTest test(three_devices());
+  const Stream stream = test.stream();
+  for (const Kind kind : {Kind::device, Kind::pinned, Kind::pageable}) {
+    CAPTURE(name_of(kind));
+    Buffer buffer(test, kind, 10'000);
+    Bytes content = pattern(10'000, 2);
+    buffer.write(content);
+    test.copier.copy(buffer.data() + 5'000, buffer.data(), 5'000, stream);
+    std::copy_n(content.begin(), 5'000, content.begin() + 5'000);
+    CHECK((buffer.read() == content));
+    test.copier.copy(buffer.data(), buffer.data() + 7'000, 3'000, stream);
+    std::copy_n(content.begin() + 7'000, 3'000, content.begin());
+    CHECK((buffer.read() == content));
+  }
+}
+
+TEST_CASE("a stream of a device that neither side belongs to is refused") {
+  CopyTest test(three_devices());
+  const Stream zero = test.stream(0);
+  const Stream one = test.stream(1);
+  const Stream two = test.stream(2);
+  Buffer device(test, Kind::device, 1000);
+  Buffer peer(test, Kind::peer, 1000);
+  Buffer pinned(test, Kind::pinned, 1000);
+  Buffer pageable(test, Kind::pageable, 1000);
+  const auto refused = [&](void* target, const void* source, const Stream& stream) {
+    const std::string message =
+        message_of<InvalidArgument>([&] { test.copier.copy_async(target, source, 1000, stream); });
+    CHECK(contains(message, stream.ref().device().to_string()));
+  };
+  refused(device.data(), peer.data(), two);
+  refused(peer.data(), device.data(), two);
+  refused(device.data(), pinned.data(), one);
+  refused(pinned.data(), device.data(), one);
+  refused(device.data(), pageable.data(), two);
+  refused(pageable.data(), peer.data(), zero);
+  message_of<InvalidArgument>([&] { test.copier.fill_async(device.data(), 1, 1000, one); });
+  message_of<InvalidArgument>([&] { test.copier.fill_async(pinned.data(), 1, 1000, zero); });
+  message_of<InvalidArgument>([&] { test.copier.fill_async(pageable.data(), 1, 1000, zero); });
+  CHECK(same(test.copier.counters(), CopyCounters{}));
+  test.copier.copy(device.data(), pinned.data(), 1000, zero);
+}
+
+TEST_CASE("fill_async sets every byte of its range and none beside it") {
+  CopyTest test(three_devices());
+  const Stream stream = test.stream();
+  for (const Kind kind : {Kind::device, Kind::foreign_device}) {
+    for (const std::size_t bytes : {std::size_t{1}, std::size_t{3}, std::size_t{511}, 1_MiB + 1}) {
+      CAPTURE(bytes);
+      Buffer buffer(test, kind, bytes);
+      test.copier.fill_async(buffer.data(), 0, bytes, stream);
+      stream.ref().sync();
+      CHECK((buffer.read() == Bytes(bytes, 0)));
+      test.copier.fill_async(buffer.data(), 255, bytes, stream);
+      stream.ref().sync();
+      CHECK((buffer.read() == Bytes(bytes, 255)));
+      CHECK(buffer.guards_hold());
+    }
+  }
+}
+
+TEST_CASE("options of the copier out of range are refused by name") {
+  const sim::Simulator simulator{sim::Config{}};
+  const auto refusal = [](CopierOptions copier) {
+    RuntimeOptions options = CopyTest::with(copier);
+    options.driver = "sim";
+    return message_of<InvalidArgument>([&] {
+      Runtime runtime(options);
+      return &runtime.copier();
+    });
+  };
+  for (const std::size_t slot :
+       {std::size_t{0}, std::size_t{4096}, 64_KiB - 4096, 64_KiB + 1, 64_KiB + 512, 1_MiB + 2048}) {
+    CAPTURE(slot);
+    CHECK(
+        contains(refusal({.staging_slot_bytes = slot, .staging_slots = 4}), "staging_slot_bytes"));
+  }
+  for (const std::size_t slots : {std::size_t{0}, std::size_t{1}}) {
+    CAPTURE(slots);
+    CHECK(
+        contains(refusal({.staging_slot_bytes = 64_KiB, .staging_slots = slots}), "staging_slots"));
+  }
+}
+
+TEST_CASE("each copy is counted as what it was") {
+  CopyTest test(three_devices());
+  const Stream stream = test.stream();
+  Buffer device(test, Kind::device, 1000);
+  Buffer other(test, Kind::foreign_device, 1000);
+  Buffer pinned(test, Kind::pinned, 1000);
+  Buffer pageable(test, Kind::pageable, 1000);
+  test.copier.copy(device.data(), pinned.data(), 1000, stream);
+  test.copier.copy(other.data(), device.data(), 900, stream);
+  test.copier.copy(device.data(), pageable.data(), 800, stream);
+  test.copier.copy(pageable.data(), device.data(), 700, stream);
+  test.copier.copy(pageable.data(), pinned.data(), 600, stream);
+  const CopyCounters counters = test.copier.counters();
+  CHECK(counters.copies_direct == 2);
+  CHECK(counters.copies_staged == 2);
+  CHECK(counters.copies_host == 1);
+  CHECK(counters.bytes_copied == 4000);
+  CHECK(same(test.runtime->statistics().copies, counters));
+}

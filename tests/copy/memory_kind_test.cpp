@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "copy/memory_kind.hpp"
+
+#include <memory>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "berth/bytes.hpp"
+
+#include "memory/arena.hpp"
+#include "support/errors.hpp"
+#include "support/tapped_device.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+sim::Config two_devices() {
+  sim::Config config;
+  config.devices = 2;
+  config.memory = {64_MiB};
+  return config;
+}
+
+struct KindFixture : TappedDevice {
+  KindFixture() : TappedDevice(two_devices()) {}
+
+  MemoryKind kind_of(const void* data) {
+    const ContextScope scope(context);
+    return find_memory_kind(registry, pinned, driver, data);
+  }
+  void check_pageable(const void* data) {
+    const MemoryKind kind = kind_of(data);
+    CHECK(kind.type == MemoryKind::Type::pageable);
+    CHECK(kind.is_host());
+    CHECK(kind.device == nullptr);
+    CHECK(kind.pinned_block == nullptr);
+  }
+  void check_pinned(const void* data, void* block) {
+    const MemoryKind kind = kind_of(data);
+    CHECK(kind.type == MemoryKind::Type::pinned);
+    CHECK(kind.is_host());
+    CHECK(kind.device == nullptr);
+    CHECK(kind.pinned_block == block);
+  }
+  void check_device(const void* data, const DeviceContext& device) {
+    const MemoryKind kind = kind_of(data);
+    CHECK(kind.type == MemoryKind::Type::device);
+    CHECK_FALSE(kind.is_host());
+    CHECK(kind.device == &device);
+    CHECK(kind.pinned_block == nullptr);
+  }
+
+  PinnedAllocator pinned{registry, {}};
+};
+
+const void* pointer(CUdeviceptr address) {
+  return reinterpret_cast<const void*>(address);
+}
+
+}  // namespace
+
+TEST_CASE_FIXTURE(KindFixture, "memory that CUDA has never heard of is pageable") {
+  const int on_stack = 0;
+  static const int global = 0;
+  const auto on_heap = std::make_unique<int>(0);
+  check_pageable(&on_stack);
+  check_pageable(&global);
+  check_pageable(on_heap.get());
+  check_pageable("a literal");
+}
+
+TEST_CASE_FIXTURE(
+    KindFixture,
+    "a live pinned block is pinned from its first byte to its last, without asking the driver") {
+  const Allocation block = pinned.allocate(10'000);
+  auto* const data = static_cast<char*>(block.data());
+  const std::uint64_t asked = simulator.calls("cuPointerGetAttribute");
+  check_pinned(data, data);
+  check_pinned(data + 1, data);
+  check_pinned(data + 9'999, data);
+  CHECK(simulator.calls("cuPointerGetAttribute") == asked);
+}
+
+TEST_CASE_FIXTURE(KindFixture, "pinned memory that is no live block is pinned, and no block") {
+  void* freed = nullptr;
+  {
+    const Allocation block = pinned.allocate(1000);
+    freed = block.data();
+  }
+  check_pinned(freed, nullptr);
+
+  void* foreign = nullptr;
+  std::vector<char> registered(64_KiB);
+  {
+    const ContextScope scope(context);
+    driver.mem_host_alloc(&foreign, std::size_t{4096}, 0u);
+    driver.mem_host_register(registered.data(), registered.size(), 0u);
+  }
+  check_pinned(foreign, nullptr);
+  check_pinned(static_cast<char*>(foreign) + 4095, nullptr);
+  check_pinned(registered.data(), nullptr);
+  check_pinned(registered.data() + registered.size() - 1, nullptr);
+
+  const ContextScope scope(context);
+  driver.mem_free_host(foreign);
+  driver.mem_host_unregister(registered.data());
+  check_pageable(registered.data());
+}
+
+TEST_CASE_FIXTURE(KindFixture,
+                  "device memory belongs to the device that it was allocated on, inside too") {
+  for (const int ordinal : {0, 1}) {
+    CAPTURE(ordinal);
+    DeviceContext& device = registry.context(Device::cuda(ordinal));
+    CUdeviceptr address = 0;
+    {
+      const ContextScope scope(device);
+      driver.mem_alloc(&address, std::size_t{4096});
+    }
+    check_device(pointer(address), device);
+    check_device(pointer(address + 4095), device);
+    const ContextScope scope(device);
+    driver.mem_free(address);
+  }
+}
+
+TEST_CASE_FIXTURE(KindFixture, "memory mapped into an arena is the device's") {
+  DeviceContext& second = registry.context(Device::cuda(1));
+  Arena arena(second, 8_MiB, 2_MiB);
+  REQUIRE(arena.map(arena.address() + 2_MiB, 2_MiB) == CUDA_SUCCESS);
+  check_device(pointer(arena.address() + 3_MiB), second);
+}
+
+TEST_CASE_FIXTURE(KindFixture, "a driver that fails to say is an error, not pageable memory") {
+  const int local = 0;
+  tap.refuse(DriverCall::pointer_get_attribute, CUDA_ERROR_UNKNOWN);
+  const std::string message = message_of<DriverError>([&] { return kind_of(&local); });
+  CHECK(contains(message, "cuPointerGetAttribute"));
+  check_pageable(&local);
+}
+
+TEST_CASE_FIXTURE(KindFixture, "memory of a device that is not visible is refused by its address") {
+  CUdeviceptr address = 0;
+  {
+    const ContextScope scope(context);
+    driver.mem_alloc(&address, std::size_t{4096});
+  }
+  // A registry that knows no device stands for one from which this one is hidden.
+  const Driver none(DriverSource{}, {});
+  const DeviceRegistry empty(none, nvml);
+  const ContextScope scope(context);
+  const std::string message = message_of<InvalidArgument>(
+      [&] { return find_memory_kind(empty, pinned, driver, pointer(address)); });
+  CHECK(contains(message, "not visible"));
+  driver.mem_free(address);
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <regex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "berth/device_registry.hpp"
+
+#include "support/environment.hpp"
+#include "support/errors.hpp"
+#include "support/simulation.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+sim::Config devices(int count) {
+  sim::Config config;
+  config.devices = count;
+  return config;
+}
+
+/// Four devices that differ in memory, so that a device can be told from its neighbours.
+sim::Config four_sizes() {
+  sim::Config config = devices(4);
+  config.memory = {8_GiB, 16_GiB, 24_GiB, 32_GiB};
+  return config;
+}
+
+CUcontext current_context() {
+  CUcontext context = nullptr;
+  REQUIRE(sim::berth_sim_cuCtxGetCurrent(&context) == CUDA_SUCCESS);
+  return context;
+}
+
+}  // namespace
+
+TEST_CASE("every device of the driver is visible, with the facts the driver and NVML give") {
+  Simulation simulation(four_sizes());
+  const DeviceRegistry& registry = simulation.runtime->devices();
+  CHECK(registry.count() == 4);
+  CHECK(registry.is_available());
+  CHECK(registry.visibility_problem().empty());
+  REQUIRE(registry.physical_devices().size() == 4);
+
+  const std::regex uuid("GPU-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}");
+  const std::regex pci("[0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\\.[0-7]");
+  std::set<std::string> uuids;
+  for (int physical = 0; physical < 4; ++physical) {
+    CAPTURE(physical);
+    const DeviceInfo& info = registry.physical_devices()[std::size_t(physical)];
+    CHECK(info.physical == physical);
+    CHECK(info.logical == physical);
+    CHECK(info.visible());
+    CHECK(info.name == "Simulated GPU");
+    CHECK(info.memory_bytes == four_sizes().memory_of(physical));
+    CHECK(std::regex_match(info.uuid, uuid));
+    CHECK(std::regex_match(info.pci_bus_id, pci));
+    uuids.insert(info.uuid);
+  }
+  CHECK(uuids.size() == 4);
+  CHECK(std::ranges::is_sorted(registry.physical_devices(), {}, &DeviceInfo::pci_bus_id));
+}
+
+TEST_CASE("driver order and PCI order are joined by UUID, never by position") {
+  sim::Config config = four_sizes();
+  config.order = sim::DeviceOrder::reverse;
+  Simulation simulation(config);
+  const DeviceRegistry& registry = simulation.runtime->devices();
+  REQUIRE(registry.physical_devices().size() == 4);
+  for (const DeviceInfo& info : registry.physical_devices()) {
+    CAPTURE(info.physical);
+    REQUIRE(info.visible());
+    CHECK(info.logical == 3 - info.physical);
+    CHECK(info.memory_bytes == config.memory_of(info.physical));
+    CHECK(registry.memory_info(Device::cuda(*info.logical)).bytes_total == info.memory_bytes);
+  }
+}
+
+TEST_CASE("CUDA_DEVICE_ORDER=PCI_BUS_ID makes logical order PCI order") {
+  const ScopedEnvironment order("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+  sim::Config config = four_sizes();
+  config.order = sim::DeviceOrder::reverse;
+  Simulation simulation(config);
+  for (const DeviceInfo& info : simulation.runtime->devices().physical_devices())
+    CHECK(info.logical == info.physical);
+}
+
+TEST_CASE("resolve fills in the ordinal and refuses a device that is not there") {
+  Simulation simulation(devices(2));
+  const DeviceRegistry& registry = simulation.runtime->devices();
+  CHECK(registry.resolve(Device::cpu()) == Device::cpu());
+  CHECK(registry.resolve(Device::cuda(0)) == Device::cuda(0));
+  CHECK(registry.resolve(Device::cuda(1)) == Device::cuda(1));
+  CHECK(registry.resolve(Device::cuda()) == Device::cuda(0));
+  registry.set_current(Device::cuda(1));
+  CHECK(registry.resolve(Device::cuda()) == Device::cuda(1));
+
+  for (const int missing : {2, 127, 128, 255, 256, 257, 2147483647}) {
+    CAPTURE(missing);
+    const std::string message =
+        message_of<InvalidArgument>([&] { return registry.resolve(Device::cuda(missing)); });
+    CHECK(contains(message, "cuda:" + std::to_string(missing)));
+    CHECK(contains(message, "cuda:1"));
+  }
+}
+
+TEST_CASE("looking at devices creates no context") {
+  Simulation simulation(devices(3));
+  const DeviceRegistry& registry = simulation.runtime->devices();
+  CHECK(registry.count() == 3);
+  CHECK(registry.is_available());
+  CHECK(registry.physical_devices().size() == 3);
+  CHECK(registry.resolve(Device::cuda(2)) == Device::cuda(2));
+  CHECK(registry.resolve(Device::cuda()) == Device::cuda(0));
+  CHECK(registry.current() == Device::cuda(0));
+  CHECK_THROWS_AS(static_cast<void>(registry.resolve(Device::cuda(9))), InvalidArgument);
+  CHECK(simulation.runtime->statistics().devices.size() == 3);
+  CHECK(simulation.runtime->default_stream(Device::cuda(1)).device() == Device::cuda(1));
+  CHECK(simulation.simulator.live().contexts == 0);
+}
+
+TEST_CASE("the first use of a device retains its context, and no other device's") {
+  Simulation simulation(devices(3));
+  simulation.runtime->devices().set_current(Device::cuda(1));
+  CHECK(simulation.simulator.live().contexts == 1);
+  simulation.runtime->devices().set_current(Device::cuda(1));
+  CHECK(simulation.simulator.live().contexts == 1);
+}
+
+TEST_CASE("a Runtime releases the contexts that it retained") {
+  Simulation simulation(devices(2));
+  simulation.runtime->devices().set_current(Device::cuda(0));
+  simulation.runtime->devices().set_current(Device::cuda(1));
+  CHECK(simulation.simulator.live().contexts == 2);
+  simulation.runtime.reset();
+  CHECK(simulation.simulator.live().contexts == 0);
+}
+
+TEST_CASE("set_current changes the calling thread's device and nobody else's") {
+  Simulation simulation(devices(2));
+  const DeviceRegistry& registry = simulation.runtime->devices();
+  registry.set_current(Device::cuda(1));
+  CHECK(registry.current() == Device::cuda(1));
+  std::thread([&registry] {
+    CHECK(registry.current() == Device::cuda(0));
+    registry.set_current(Device::cuda(0));
+    CHECK(registry.current() == Device::cuda(0));
+  }).join();
+  CHECK(registry.current() == Device::cuda(1));
+}
+
+TEST_CASE("set_current refuses the CPU and a missing device, and leaves the current one") {
+  Simulation simulation(devices(2));
+  const DeviceRegistry& registry = simulation.runtime->devices();
+  registry.set_current(Device::cuda(1));
+  message_of<InvalidArgument>([&] { registry.set_current(Device::cpu()); });
+  message_of<InvalidArgument>([&] { registry.set_current(Device::cuda(2)); });
+  CHECK(registry.current() == Device::cuda(1));
+}
+
+TEST_CASE("device guards nest like scopes and restore what was current before") {
+  Simulation simulation(devices(3));
+  const DeviceRegistry& registry = simulation.runtime->devices();
+  registry.set_current(Device::cuda(2));
+  {
+    const DeviceGuard outer(registry, Device::cuda(0));
+    CHECK(registry.current() == Device::cuda(0));
+    {
+      const DeviceGuard inner(registry, Device::cuda(1));
+      CHECK(registry.current() == Device::cuda(1));
+      {
+        const DeviceGuard same(registry, Device::cuda(1));
+        CHECK(registry.current() == Device::cuda(1));
+      }
+      CHECK(registry.current() == Device::cuda(1));
+    }
+    CHECK(registry.current() == Device::cuda(0));
+  }
+  CHECK(registry.current() == Device::cuda(2));
+}
+
+TEST_CASE("a device guard restores that no context was current") {
+  Simulation simulation(devices(2));
+  REQUIRE(current_context() == nullptr);
+  {
+    const DeviceGuard guard(simulation.runtime->devices(), Device::cuda(1));
+    CHECK(current_context() != nullptr);
+  }
+  CHECK(current_context() == nullptr);
+}
+
+TEST_CASE("a device guard restores on the way out of an exception") {
+  Simulation simulation(devices(2));
+  const DeviceRegistry& registry = simulation.runtime->devices();
+  registry.set_current(Device::cuda(0));
+  const auto fail_inside = [&registry] {
+    const DeviceGuard guard(registry, Device::cuda(1));
+    throw InvalidArgument("inside");
+  };
+  CHECK_THROWS_AS(fail_inside(), InvalidArgument);
+  CHECK(registry.current() == Device::cuda(0));
+}
+
+TEST_CASE("a device guard that cannot be made changes nothing") {
+  Simulation simulation(devices(2));
+  const DeviceRegistry& registry = simulation.runtime->devices();
+  registry.set_current(Device::cuda(1));
+  message_of<InvalidArgument>([&] { const DeviceGuard guard(registry, Device::cuda(2)); });
+  message_of<InvalidArgument>([&] { const DeviceGuard guard(registry, Device::cpu()); });
+  CHECK(registry.current() == Device::cuda(1));
+}
+
+TEST_CASE("device guards of different threads do not meet") {
+  Simulation simulation(devices(4));
+  const DeviceRegistry& registry = simulation.runtime->devices();
+  std::array<bool, 4> kept{};
+  std::vector<std::thread> threads;
+  for (int ordinal = 0; ordinal < 4; ++ordinal) {
+    threads.emplace_back([&registry, &kept, ordinal] {
+      bool right = true;
+      for (int round = 0; round < 50; ++round) {
+        const DeviceGuard outer(registry, Device::cuda(ordinal));
+        const DeviceGuard inner(registry, Device::cuda((ordinal + 1) % 4));
+        right = right && registry.current() == Device::cuda((ordinal + 1) % 4);
+      }
+      kept[std::size_t(ordinal)] = right && current_context() == nullptr;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const bool right : kept) CHECK(right);
+}
+
+TEST_CASE("many threads that use a device first at once get one handle and one context") {
+  Simulation simulation(devices(1));
+  const DeviceRegistry& registry = simulation.runtime->devices();
+  std::array<DeviceContext*, 4> handles{};
+  std::vector<std::thread> threads;
+  for (DeviceContext*& handle : handles) {
+    threads.emplace_back([&registry, &handle] {
+      const DeviceGuard guard(registry, Device::cuda(0));
+      handle = &registry.context(Device::cuda(0));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const DeviceContext* handle : handles) CHECK(handle == &registry.context(Device::cuda(0)));
+  CHECK(simulation.simulator.live().contexts == 1);
+  CHECK(driver_calls(*simulation.runtime, "cuDevicePrimaryCtxRetain") == 1);
+}
+
+TEST_CASE("memory_info says the device's memory, and what others take of it") {
+  Simulation simulation(four_sizes());
+  const DeviceRegistry& registry = simulation.runtime->devices();
+  registry.set_current(Device::cuda(1));
+  const MemoryInfo before = registry.memory_info(Device::cuda(2));
+  CHECK(before.bytes_total == 24_GiB);
+  CHECK(before.bytes_free <= before.bytes_total);
+  CHECK(registry.current() == Device::cuda(1));
+
+  CUdeviceptr foreign = 0;
+  {
+    const DeviceGuard guard(registry, Device::cuda(2));
+    REQUIRE(sim::berth_sim_cuMemAlloc(&foreign, 1_GiB) == CUDA_SUCCESS);
+  }
+  CHECK(registry.memory_info(Device::cuda(2)).bytes_free == before.bytes_free - 1_GiB);
+  CHECK(registry.memory_info(Device::cuda(2)).bytes_total == 24_GiB);
+  {
+    const DeviceGuard guard(registry, Device::cuda(2));
+    REQUIRE(sim::berth_sim_cuMemFree(foreign) == CUDA_SUCCESS);
+  }
+  CHECK(registry.memory_info(Device::cuda(2)).bytes_free == before.bytes_free);
+}
+
+TEST_CASE("memory_info works without a current device, for cuda, and for the machine as cpu") {
+  Simulation simulation(four_sizes());
+  const DeviceRegistry& registry = simulation.runtime->devices();
+  CHECK(registry.memory_info(Device::cuda(3)).bytes_total == 32_GiB);
+  CHECK(current_context() == nullptr);
+  CHECK(registry.memory_info(Device::cuda()).bytes_total == 8_GiB);
+  const MemoryInfo machine = registry.memory_info(Device::cpu());
+  CHECK(machine.bytes_total > 0);
+  CHECK(machine.bytes_free > 0);
+  CHECK(machine.bytes_free <= machine.bytes_total);
+  message_of<InvalidArgument>([&] { return registry.memory_info(Device::cuda(4)); });
+}
+
+TEST_CASE("a machine with 64 devices resolves each of them") {
+  Simulation simulation(devices(64));
+  const DeviceRegistry& registry = simulation.runtime->devices();
+  CHECK(registry.count() == 64);
+  for (int ordinal = 0; ordinal < 64; ++ordinal)
+    CHECK(registry.resolve(Device::cuda(ordinal)) == Device::cuda(ordinal));
+  CHECK_THROWS_AS(static_cast<void>(registry.resolve(Device::cuda(64))), InvalidArgument);
+  CHECK(simulation.simulator.live().contexts == 0);
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/arena.hpp"
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "berth/bytes.hpp"
+
+#include "support/death.hpp"
+#include "support/tapped_device.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+constexpr std::size_t kGranule = 2_MiB;
+
+sim::Config device_of(std::uint64_t bytes) {
+  sim::Config config;
+  config.memory = {bytes};
+  return config;
+}
+
+/// An arena of 16 granules on a device with memory for 8.
+struct ArenaFixture : TappedDevice {
+  ArenaFixture() : TappedDevice(device_of(8 * kGranule)) {}
+
+  [[nodiscard]] std::uintptr_t granule(std::size_t index) const {
+    return arena.address() + index * kGranule;
+  }
+  /// Whether the device can write every byte of a granule.
+  [[nodiscard]] bool is_writable(std::size_t index) {
+    const ContextScope scope(context);
+    const bool written = driver.try_memset_d8_async(CUdeviceptr{granule(index)},
+                                                    static_cast<unsigned char>(index + 1), kGranule,
+                                                    CUstream{nullptr}) == CUDA_SUCCESS;
+    const auto content = simulator.peek(granule(index) + kGranule - 1, 1);
+    return written && content == std::vector<unsigned char>{static_cast<unsigned char>(index + 1)};
+  }
+
+  Arena arena{context, 16 * kGranule, kGranule};
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(ArenaFixture,
+                  "an arena is address space without memory, aligned to its granule") {
+  CHECK(arena.bytes() == 16 * kGranule);
+  CHECK(arena.granule_bytes() == kGranule);
+  CHECK(arena.address() % kGranule == 0);
+  CHECK(simulator.live().reservations == 1);
+  CHECK(simulator.live().physical_handles == 0);
+  CHECK(simulator.device_bytes_used(0) == 0);
+}
+
+TEST_CASE_FIXTURE(ArenaFixture,
+                  "an arena contains its first byte and its last, and none beside them") {
+  CHECK(arena.contains(arena.address()));
+  CHECK(arena.contains(arena.address() + arena.bytes() - 1));
+  CHECK_FALSE(arena.contains(arena.address() - 1));
+  CHECK_FALSE(arena.contains(arena.address() + arena.bytes()));
+  CHECK_FALSE(arena.contains(0));
+  CHECK_FALSE(arena.contains(~std::uintptr_t{0}));
+}
+
+TEST_CASE_FIXTURE(ArenaFixture,
+                  "mapped granules are writable from end to end, the others are not there") {
+  CHECK(arena.map(granule(3), 2 * kGranule) == CUDA_SUCCESS);
+  for (const std::size_t index : {2, 3, 4, 5}) {
+    CAPTURE(index);
+    CHECK(is_writable(index) == (index == 3 || index == 4));
+  }
+  CHECK(simulator.device_bytes_used(0) == 2 * kGranule);
+  CHECK(simulator.live().mappings == 2);
+}
+
+TEST_CASE_FIXTURE(ArenaFixture, "unmapping gives back the memory of that range and of no other") {
+  REQUIRE(arena.map(granule(0), 6 * kGranule) == CUDA_SUCCESS);
+  arena.unmap(granule(2), 3 * kGranule);
+  CHECK(simulator.device_bytes_used(0) == 3 * kGranule);
+  CHECK(simulator.live().physical_handles == 3);
+  for (std::size_t index = 0; index < 7; ++index) {
+    CAPTURE(index);
+    CHECK(is_writable(index) == (index < 2 || index == 5));
+  }
+  CHECK(arena.map(granule(3), kGranule) == CUDA_SUCCESS);
+  CHECK(is_writable(3));
+  arena.unmap_all();
+  CHECK(simulator.live().mappings == 0);
+  CHECK(simulator.live().physical_handles == 0);
+  CHECK(arena.map(granule(0), 8 * kGranule) == CUDA_SUCCESS);
+}
+
+TEST_CASE_FIXTURE(ArenaFixture, "the last granule is mapped and unmapped like any other") {
+  CHECK(arena.map(granule(15), kGranule) == CUDA_SUCCESS);
+  CHECK(is_writable(15));
+  arena.unmap(granule(15), kGranule);
+  CHECK(simulator.live().mappings == 0);
+}
+
+TEST_CASE_FIXTURE(ArenaFixture,
+                  "more than the device has is refused, with nothing mapped and nothing lost") {
+  REQUIRE(arena.map(granule(0), kGranule) == CUDA_SUCCESS);
+  const sim::Live before = simulator.live();
+  CHECK(arena.map(granule(1), 8 * kGranule) == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(simulator.live() == before);
+  CHECK(simulator.device_bytes_used(0) == kGranule);
+  CHECK(arena.map(granule(1), 7 * kGranule) == CUDA_SUCCESS);
+  CHECK(is_writable(0));
+  CHECK(is_writable(7));
+}
+
+TEST_CASE_FIXTURE(
+    ArenaFixture,
+    "a driver that refuses any step of mapping costs nothing, and the next try works") {
+  for (const DriverCall call :
+       {DriverCall::mem_create, DriverCall::mem_map, DriverCall::mem_set_access}) {
+    const int calls = call == DriverCall::mem_set_access ? 1 : 4;
+    for (int nth = 1; nth <= calls; ++nth) {
+      CAPTURE(kDriverCallNames[std::size_t(call)]);
+      CAPTURE(nth);
+      REQUIRE(arena.map(granule(9), kGranule) == CUDA_SUCCESS);
+      const sim::Live before = simulator.live();
+      tap.refuse(call, CUDA_ERROR_UNKNOWN, nth);
+      CHECK(arena.map(granule(5), 4 * kGranule) == CUDA_ERROR_UNKNOWN);
+      CHECK(simulator.live() == before);
+      CHECK(simulator.device_bytes_used(0) == kGranule);
+      CHECK(is_writable(9));
+      CHECK(arena.map(granule(5), 4 * kGranule) == CUDA_SUCCESS);
+      for (std::size_t index = 5; index < 9; ++index) CHECK(is_writable(index));
+      arena.unmap_all();
+    }
+  }
+  CHECK(reports.all().empty());
+}
+
+TEST_CASE_FIXTURE(ArenaFixture, "an unmapping that the driver refuses is reported, not thrown") {
+  REQUIRE(arena.map(granule(0), kGranule) == CUDA_SUCCESS);
+  tap.refuse(DriverCall::mem_unmap, CUDA_ERROR_UNKNOWN);
+  arena.unmap(granule(0), kGranule);
+  CHECK(reports.count(Severity::error) == 1);
+  CHECK(reports.mention("cuMemUnmap"));
+  const ContextScope scope(context);
+  driver.mem_unmap(CUdeviceptr{granule(0)}, kGranule);  // so that nothing is left
+}
+
+TEST_CASE("the arena's address space and memory go with it") {
+  TappedDevice device(device_of(8 * kGranule));
+  {
+    Arena arena(device.context, 16 * kGranule, kGranule);
+    REQUIRE(arena.map(arena.address() + kGranule, 3 * kGranule) == CUDA_SUCCESS);
+  }
+  CHECK(device.simulator.live().reservations == 0);
+  CHECK(device.simulator.live().mappings == 0);
+  CHECK(device.simulator.device_bytes_used(0) == 0);
+}
+
+TEST_CASE("address space that the driver refuses is an error that names the call") {
+  TappedDevice device(device_of(8 * kGranule));
+  device.tap.refuse(DriverCall::mem_address_reserve, CUDA_ERROR_OUT_OF_MEMORY);
+  try {
+    const Arena arena(device.context, 16 * kGranule, kGranule);
+    FAIL("an arena without address space");
+  } catch (const DriverError& error) {
+    CHECK(std::string(error.what()).find("cuMemAddressReserve") != std::string::npos);
+  }
+}
+
+TEST_CASE("a granule larger than the device's least one is mapped as one") {
+  TappedDevice device(device_of(64_MiB));
+  Arena arena(device.context, 64_MiB, 8_MiB);
+  REQUIRE(arena.map(arena.address(), 16_MiB) == CUDA_SUCCESS);
+  CHECK(device.simulator.live().physical_handles == 2);
+  CHECK(device.simulator.device_bytes_used(0) == 16_MiB);
+}
+
+TEST_CASE("the device's least granule is what the driver says") {
+  for (const std::size_t bytes : {64_KiB, 2_MiB, 32_MiB}) {
+    sim::Config config;
+    config.granularity = bytes;
+    TappedDevice device(config);
+    CHECK(minimum_granule_bytes(device.context) == bytes);
+  }
+}
+
+TEST_CASE("virtual memory is supported where the device and every function of the driver are") {
+  {
+    const TappedDevice device;
+    CHECK(supports_virtual_memory(device.context));
+  }
+  {
+    sim::Config config;
+    config.vmm = false;
+    const TappedDevice device(config);
+    CHECK_FALSE(supports_virtual_memory(device.context));
+  }
+  for (const DriverCall call :
+       {DriverCall::mem_get_allocation_granularity, DriverCall::mem_address_reserve,
+        DriverCall::mem_address_free, DriverCall::mem_create, DriverCall::mem_release,
+        DriverCall::mem_map, DriverCall::mem_unmap, DriverCall::mem_set_access}) {
+    CAPTURE(kDriverCallNames[std::size_t(call)]);
+    TappedDevice device;
+    device.tap.hide(call);
+    const Driver old(device.tap.source(), {});
+    REQUIRE(old.usable());
+    const DeviceContext context(old, Device::cuda(0), device.context.native());
+    CHECK_FALSE(supports_virtual_memory(context));
+  }
+}
+
+TEST_CASE_FIXTURE(ArenaFixture,
+                  "mapping what is mapped, and what is no granule, stops the process") {
+  REQUIRE(arena.map(granule(2), kGranule) == CUDA_SUCCESS);
+  CHECK(stops_the_process([&] { arena.map(granule(1), 2 * kGranule); }));
+  CHECK(stops_the_process([&] { arena.map(granule(1) + 512, kGranule); }));
+  CHECK(stops_the_process([&] { arena.map(granule(1), kGranule / 2); }));
+  CHECK(stops_the_process([&] { arena.map(granule(1), 0); }));
+  CHECK(stops_the_process([&] { arena.map(granule(16), kGranule); }));
+  CHECK(stops_the_process([&] { arena.unmap(granule(1), kGranule); }));
+  CHECK(stops_the_process([&] { arena.unmap(granule(2) + 512, kGranule); }));
+}
+
+TEST_CASE_FIXTURE(ArenaFixture,
+                  "random mapping and unmapping keeps what is mapped, and as much memory") {
+  for (unsigned seed = 1; seed <= 3; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    std::vector<bool> mapped(16, false);
+    std::size_t count = 0;
+    for (int operation = 0; operation < 150; ++operation) {
+      const std::size_t first = random() % 16;
+      const bool maps = !mapped[first];
+      std::size_t end = first;
+      while (end < 16 && mapped[end] != maps && end - first < 4) ++end;
+      const std::size_t granules = end - first;
+      if (maps) {
+        const bool fits = count + granules <= 8;
+        REQUIRE((arena.map(granule(first), granules * kGranule) == CUDA_SUCCESS) == fits);
+        if (!fits) continue;
+        count += granules;
+      } else {
+        arena.unmap(granule(first), granules * kGranule);
+        count -= granules;
+      }
+      std::fill(mapped.begin() + std::ptrdiff_t(first), mapped.begin() + std::ptrdiff_t(end), maps);
+      REQUIRE(simulator.live().mappings == count);
+      REQUIRE(simulator.live().physical_handles == count);
+      REQUIRE(is_writable(first) == maps);
+    }
+    arena.unmap_all();
+  }
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+// The block heap under random operations, compared after each with a model that knows nothing of
+// blocks: one cell for each 512 bytes of each segment. What blocks there must be follows from the
+// cells: runs of cells that agree.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <random>
+#include <set>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "memory/block_heap.hpp"
+
+using namespace berth;
+
+namespace {
+
+constexpr std::size_t kCellBytes = 512;
+constexpr std::uintptr_t kBase = 0x7000'0000;
+constexpr std::size_t kSlotCells = 96;  ///< segments lie in slots of this size, and may touch
+constexpr std::size_t kSlots = 6;
+constexpr OwnerId kOwners = 4;  ///< kUnowned included
+
+struct Cell {
+  Block::State state = Block::State::held;
+  OwnerId owner = kUnowned;
+  std::uint64_t freed_at = 0;
+  int part = 0;  ///< tells apart neighbours that are allocated, pending or held
+};
+
+struct Run {
+  std::uintptr_t address;
+  std::size_t bytes;
+  Cell cell;
+};
+
+bool is_one_block(const Cell& a, const Cell& b) {
+  if (a.state != b.state) return false;
+  if (a.state == Block::State::unmapped) return true;
+  return a.state == Block::State::free ? a.owner == b.owner : a.part == b.part;
+}
+
+class Model {
+ public:
+  std::map<std::uintptr_t, std::vector<Cell>> segments;
+
+  [[nodiscard]] std::vector<Run> runs() const {
+    std::vector<Run> runs;
+    for (const auto& [address, cells] : segments) {
+      for (std::size_t index = 0; index < cells.size(); ++index) {
+        if (index > 0 && is_one_block(cells[index - 1], cells[index])) {
+          runs.back().bytes += kCellBytes;
+        } else {
+          runs.push_back({address + index * kCellBytes, kCellBytes, cells[index]});
+        }
+      }
+    }
+    return runs;
+  }
+
+  template <class Change>
+  void change(std::uintptr_t address, std::size_t bytes, Change&& change) {
+    auto& [base, cells] = *std::prev(segments.upper_bound(address));
+    const std::size_t first = (address - base) / kCellBytes;
+    for (std::size_t index = first; index < first + bytes / kCellBytes; ++index)
+      change(cells.at(index));
+  }
+  /// What has just become one block was freed when its last part was.
+  void join() {
+    for (const Run& run : runs()) {
+      if (run.cell.state != Block::State::free && run.cell.state != Block::State::unmapped)
+        continue;
+      std::uint64_t latest = 0;
+      change(run.address, run.bytes, [&](Cell& c) { latest = std::max(latest, c.freed_at); });
+      change(run.address, run.bytes, [&](Cell& c) { c.freed_at = latest; });
+    }
+  }
+  void set(std::uintptr_t address, std::size_t bytes, Block::State state, OwnerId owner) {
+    const int part = ++parts_;
+    change(address, bytes, [&](Cell& cell) { cell = {state, owner, cell.freed_at, part}; });
+    join();
+  }
+
+  /// Where best fit puts a block: null where nothing fits.
+  [[nodiscard]] std::uintptr_t best_fit(std::size_t bytes, OwnerId owner) const {
+    const Run* best = nullptr;
+    const std::vector<Run> all = runs();
+    const auto better = [&](const Run& a, const Run& b) {
+      if (a.bytes != b.bytes) return a.bytes < b.bytes;
+      if (a.cell.owner != b.cell.owner) return a.cell.owner == owner;
+      return a.address < b.address;
+    };
+    for (const Run& run : all) {
+      if (run.cell.state != Block::State::free || run.bytes < bytes) continue;
+      if (run.cell.owner != owner && run.cell.owner != kUnowned) continue;
+      if (best == nullptr || better(run, *best)) best = &run;
+    }
+    return best == nullptr ? 0 : best->address;
+  }
+
+ private:
+  int parts_ = 0;
+};
+
+/// A heap and the model of it, taken through the same steps.
+class Pair {
+ public:
+  explicit Pair(unsigned seed) : random_(seed) {}
+
+  void step() {
+    switch (random_() % 12) {
+      case 0:
+        return add_segment();
+      case 1:
+      case 2:
+      case 3:
+        return take();
+      case 4:
+        return set_pending();
+      case 5:
+      case 6:
+        return release();
+      case 7:
+        return transfer();
+      case 8:
+      case 9:
+        return hold();
+      case 10:
+        return settle();
+      default:
+        return remove_segment();
+    }
+  }
+
+  void check() {
+    heap_.validate();
+    std::vector<const Block*> blocks;
+    for (const auto& [address, first] : heap_.segments()) {
+      REQUIRE(model_.segments.count(address) == 1);
+      for (const Block* block = first; block != nullptr; block = block->next)
+        blocks.push_back(block);
+    }
+    const std::vector<Run> runs = model_.runs();
+    REQUIRE(heap_.segments().size() == model_.segments.size());
+    REQUIRE(blocks.size() == runs.size());
+    std::size_t free_bytes = 0;
+    std::size_t free_count = 0;
+    std::size_t largest = 0;
+    std::size_t allocated = 0;
+    std::set<OwnerId> owners;
+    std::set<std::uintptr_t> unmapped;
+    for (std::size_t index = 0; index < runs.size(); ++index) {
+      const Run& run = runs[index];
+      const Block& block = *blocks[index];
+      const bool in_place =
+          block.address == run.address && block.bytes == run.bytes && block.state == run.cell.state;
+      REQUIRE(in_place);
+      const bool covered =
+          heap_.find_covering(pointer(run.address)) == &block &&
+          heap_.find_covering(pointer(run.address + run.bytes - 1)) == &block &&
+          heap_.covers(pointer(run.address)) == (run.cell.state != Block::State::unmapped);
+      REQUIRE(covered);
+      const bool is_live = run.cell.state == Block::State::allocated;
+      const bool found = heap_.find(pointer(run.address)) == (is_live ? &block : nullptr) &&
+                         heap_.find(pointer(run.address + kCellBytes / 2)) == nullptr;
+      REQUIRE(found);
+      if (is_live || run.cell.state == Block::State::pending)
+        REQUIRE(block.owner == run.cell.owner);
+      if (is_live) ++allocated;
+      if (run.cell.state == Block::State::unmapped) unmapped.insert(run.address);
+      if (run.cell.state != Block::State::free) continue;
+      REQUIRE(block.owner == run.cell.owner);
+      REQUIRE(block.freed_at == run.cell.freed_at);
+      ++free_count;
+      free_bytes += run.bytes;
+      largest = std::max(largest, run.bytes);
+      if (run.cell.owner != kUnowned) owners.insert(run.cell.owner);
+    }
+    REQUIRE(heap_.free_bytes() == free_bytes);
+    REQUIRE(heap_.free_count() == free_count);
+    REQUIRE(heap_.largest_free_bytes() == largest);
+    REQUIRE(heap_.allocated_count() == allocated);
+    REQUIRE(heap_.owners_with_free_blocks() == std::vector(owners.begin(), owners.end()));
+    REQUIRE(heap_.unmapped().size() == unmapped.size());
+    for (const auto& [address, block] : heap_.unmapped()) REQUIRE(unmapped.count(address) == 1);
+  }
+
+  /// Ends with everything free, removed, and nothing left.
+  void drain() {
+    while (!pending_.empty() || !live_.empty()) {
+      release();
+      check();
+    }
+    while (!held_.empty()) {
+      settle();
+      check();
+    }
+    for (const Run& run : model_.runs()) hold_part(run, run.address, run.bytes);
+    while (!held_.empty()) {
+      settle_as(Block::State::free, kUnowned);
+      check();
+    }
+    while (!model_.segments.empty()) {
+      const Run run = model_.runs().front();
+      hold_part(run, run.address, run.bytes);
+      remove_segment();
+      check();
+    }
+  }
+
+ private:
+  static const void* pointer(std::uintptr_t address) {
+    return reinterpret_cast<const void*>(address);
+  }
+  std::size_t below(std::size_t bound) { return random_() % bound; }
+  OwnerId any_owner() { return below(kOwners); }
+
+  template <class T>
+  T take_out(std::vector<T>& from) {
+    std::swap(from[below(from.size())], from.back());
+    const T out = from.back();
+    from.pop_back();
+    return out;
+  }
+
+  void add_segment() {
+    const std::uintptr_t address = kBase + below(kSlots) * kSlotCells * kCellBytes;
+    if (model_.segments.count(address) == 1) return;
+    const std::size_t cells = below(3) == 0 ? 1 + below(kSlotCells) : kSlotCells;
+    model_.segments.emplace(address, std::vector<Cell>(cells));
+    held_.push_back(&heap_.add_segment(address, cells * kCellBytes));
+    model_.set(address, cells * kCellBytes, Block::State::held, kUnowned);
+    settle_as(below(3) == 0 ? Block::State::unmapped : Block::State::free, any_owner());
+  }
+
+  void take() {
+    const std::size_t bytes = kCellBytes * (1 + below(below(4) == 0 ? 40 : 6));
+    const std::size_t bytes_requested = bytes - below(kCellBytes);
+    const OwnerId owner = any_owner();
+    const std::uintptr_t expected = model_.best_fit(bytes, owner);
+    Block* block = heap_.take(bytes, bytes_requested, owner);
+    REQUIRE((block == nullptr ? 0 : block->address) == expected);
+    if (block == nullptr) return;
+    REQUIRE(block->bytes == bytes);
+    REQUIRE(block->bytes_requested == bytes_requested);
+    REQUIRE(block->uses.empty());
+    REQUIRE(block->marks_left == 0);
+    model_.set(block->address, bytes, Block::State::allocated, owner);
+    block->uses.assign(below(3), OwnerId{9});
+    live_.push_back(block);
+  }
+
+  void set_pending() {
+    if (live_.empty()) return;
+    Block* block = take_out(live_);
+    heap_.set_pending(*block);
+    block->marks_left = 1;
+    model_.set(block->address, block->bytes, Block::State::pending, block->owner);
+    pending_.push_back(block);
+  }
+
+  void release() {
+    const bool from_pending = live_.empty() || (!pending_.empty() && below(2) == 0);
+    std::vector<Block*>& from = from_pending ? pending_ : live_;
+    if (from.empty()) return;
+    Block* block = take_out(from);
+    block->marks_left = 0;
+    const OwnerId owner = below(4) == 0 ? any_owner() : block->owner;
+    const std::uintptr_t address = block->address;
+    const std::size_t bytes = block->bytes;
+    const std::uint64_t serial = heap_.serial();
+    heap_.release(*block, owner);
+    REQUIRE(heap_.serial() == serial + 1);
+    model_.change(address, bytes, [&](Cell& cell) { cell.freed_at = serial + 1; });
+    model_.set(address, bytes, Block::State::free, owner);
+  }
+
+  void transfer() {
+    const OwnerId from = any_owner();
+    const OwnerId to = (from + 1 + below(kOwners - 1)) % kOwners;
+    const std::uint64_t span = std::min<std::uint64_t>(heap_.serial(), 12);
+    const std::uint64_t serial = heap_.serial() - below(span + 1);
+    std::size_t expected = 0;
+    std::vector<Run> moved;
+    for (const Run& run : model_.runs()) {
+      if (run.cell.state == Block::State::free && run.cell.owner == from &&
+          run.cell.freed_at <= serial) {
+        moved.push_back(run);
+      }
+    }
+    for (const Run& run : moved) {
+      ++expected;
+      model_.change(run.address, run.bytes, [&](Cell& cell) { cell.owner = to; });
+    }
+    model_.join();
+    REQUIRE(heap_.transfer(from, to, serial) == expected);
+  }
+
+  void hold() {
+    std::vector<Run> runs = model_.runs();
+    std::erase_if(runs, [](const Run& run) {
+      return run.cell.state != Block::State::free && run.cell.state != Block::State::unmapped;
+    });
+    if (runs.empty()) return;
+    const Run& run = runs[below(runs.size())];
+    const std::size_t cells = run.bytes / kCellBytes;
+    const std::size_t skipped = below(2) == 0 ? 0 : below(cells);
+    const std::size_t held = below(2) == 0 ? cells - skipped : 1 + below(cells - skipped);
+    hold_part(run, run.address + skipped * kCellBytes, held * kCellBytes);
+  }
+
+  void hold_part(const Run& run, std::uintptr_t address, std::size_t bytes) {
+    auto* block = const_cast<Block*>(heap_.find_covering(pointer(run.address)));
+    Block& held = heap_.hold(*block, address, bytes);
+    REQUIRE(held.address == address);
+    REQUIRE(held.bytes == bytes);
+    model_.set(address, bytes, Block::State::held, kUnowned);
+    held_.push_back(&held);
+  }
+
+  void settle() {
+    settle_as(below(3) == 0 ? Block::State::unmapped : Block::State::free, any_owner());
+  }
+
+  void settle_as(Block::State state, OwnerId owner) {
+    if (held_.empty()) return;
+    if (state == Block::State::unmapped) owner = kUnowned;
+    Block* block = take_out(held_);
+    const std::uintptr_t address = block->address;
+    const std::size_t bytes = block->bytes;
+    heap_.settle(*block, state, owner);
+    model_.set(address, bytes, state, owner);
+  }
+
+  void remove_segment() {
+    for (std::size_t index = 0; index < held_.size(); ++index) {
+      Block* block = held_[index];
+      if (!block->is_whole_segment()) continue;
+      REQUIRE(model_.segments.erase(block->address) == 1);
+      heap_.remove_segment(*block);
+      held_.erase(held_.begin() + std::ptrdiff_t(index));
+      return;
+    }
+  }
+
+  std::mt19937 random_;
+  BlockHeap heap_;
+  Model model_;
+  std::vector<Block*> live_;
+  std::vector<Block*> pending_;
+  std::vector<Block*> held_;
+};
+
+}  // namespace
+
+TEST_CASE("random operations leave the blocks, indices and sums that the model has") {
+  for (unsigned seed = 1; seed <= 4; ++seed) {
+    CAPTURE(seed);
+    Pair pair(seed);
+    for (int operation = 0; operation < 1200; ++operation) {
+      CAPTURE(operation);
+      pair.step();
+      pair.check();
+    }
+    pair.drain();
+  }
+}

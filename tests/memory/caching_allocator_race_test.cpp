@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// What other threads do while the allocator is in the driver, step by step: an action that runs
+// between two driver calls stands for the other thread, so every interleaving here is exact.
+#include <optional>
+
+#include <doctest/doctest.h>
+
+#include "memory/allocator_fixture.hpp"
+#include "support/errors.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+/// A block of 8 MiB cached for stream `busy`, and one that is live on it, apart from each other.
+struct TwoBlocks : AllocatorFixture {
+  TwoBlocks() { free(cached); }
+  /// The other thread: submits work to `busy` and frees the live block behind it.
+  void use_and_free() {
+    log.submit(busy, "late work");
+    allocator->deallocate(late);
+  }
+
+  Stream busy = stream();
+  Stream asking = stream();
+  void* cached = allocate(8_MiB, busy);
+  void* between = allocate(2_MiB, busy);
+  void* late = allocate(8_MiB, busy);
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(TwoBlocks, "memory freed after a stream was found idle does not count as idle") {
+  tap.after(DriverCall::stream_query, [this] { use_and_free(); });
+  CHECK(allocate(8_MiB, asking) == cached);
+  CHECK(counters().blocks_disowned == 1);
+  CHECK_FALSE(runs_behind(asking, "late work"));
+  void* const other = allocate(8_MiB, asking);
+  CHECK(other != late);
+  CHECK_FALSE(runs_behind(asking, "late work"));
+}
+
+TEST_CASE_FIXTURE(TwoBlocks, "memory freed after a stream was waited for does not count as idle") {
+  log.submit(busy, "early work");
+  tap.after(DriverCall::stream_synchronize, [this] { use_and_free(); });
+  CHECK(allocator->trim(0) == 8_MiB);
+  allocator->validate();
+  CHECK(log.is_done("early work"));
+  CHECK_FALSE(log.is_done("late work"));
+  CHECK(allocate(8_MiB, busy) == late);
+}
+
+TEST_CASE_FIXTURE(TwoBlocks,
+                  "a wait serves the memory freed before it was recorded, and none freed later") {
+  void* const rest = allocate(46_MiB, asking);  // no room to grow
+  REQUIRE(counters().bytes_reserved.current == kDeviceBytes);
+  log.submit(busy, "early work");
+  tap.after(DriverCall::event_record, [this] { use_and_free(); });
+  CHECK(allocate(8_MiB, asking) == cached);
+  CHECK(counters().stream_waits_inserted == 1);
+  CHECK(runs_behind(asking, "early work"));
+  for (const char* step : {"early work", "the event behind it"}) {
+    CAPTURE(step);
+    REQUIRE(simulator.run_next(busy.ref().native()));
+  }
+  run_stream(asking);
+  CHECK(log.is_done("behind early work"));
+  CHECK_FALSE(log.is_done("late work"));
+  CHECK(allocate(8_MiB, asking) == late);
+  CHECK(counters().stream_waits_inserted == 2);
+  CHECK(runs_behind(asking, "late work"));
+  free(rest);
+}
+
+TEST_CASE_FIXTURE(
+    AllocatorFixture,
+    "an event covers the deferred frees before it, and none that come while it is recorded") {
+  const Stream own = stream();
+  const Stream user = stream();
+  void* const early = allocate(30_MiB, own);
+  void* const late = allocate(30_MiB, own);
+  allocator->record_stream(early, user);
+  allocator->record_stream(late, user);
+  log.submit(user, "early use");
+  tap.after(DriverCall::event_record, [&] {
+    log.submit(user, "late use");
+    tap.refuse(DriverCall::event_record, CUDA_ERROR_UNKNOWN);  // or this free would mark both
+    allocator->deallocate(late);
+  });
+  free(early);
+  CHECK(counters().blocks_pending.current == 2);
+  while (!log.is_done("early use")) REQUIRE(simulator.run_next(user.ref().native()));
+  CHECK(allocate(30_MiB, own) == early);
+  CHECK(counters().blocks_pending.current == 1);
+  CHECK_FALSE(log.is_done("late use"));
+  run_stream(user);
+  CHECK(allocate(30_MiB, own) == late);
+}
+
+TEST_CASE_FIXTURE(
+    AllocatorFixture,
+    "memory freed while the driver grows is used, and what was grown stays for later") {
+  const Stream own = stream();
+  void* const first = allocate(8_MiB, own);
+  tap.before(DriverCall::mem_create, [&] { allocator->deallocate(first); });
+  void* const second = allocate(6_MiB, own);
+  CHECK(second != nullptr);
+  CHECK(counters().bytes_reserved.current == 14_MiB);
+  CHECK(counters().blocks_allocated.current == 1);
+  free(second);
+  CHECK(allocate(14_MiB, own) == first);
+}
+
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "what another thread takes of a growth's neighbour is grown once more") {
+  const Stream own = stream();
+  void* const first = allocate(4_MiB, own);
+  free(first);
+  void* theirs = nullptr;
+  tap.before(DriverCall::mem_create, [&] { theirs = allocator->allocate(4_MiB, own); });
+  void* const large = allocate(10_MiB, own);
+  CHECK(theirs == first);
+  CHECK(large != nullptr);
+  CHECK(counters().segments_mapped == 3);
+  CHECK(counters().allocations_grown == 2);
+  CHECK(counters().bytes_reserved.current == 14_MiB);
+}
+
+TEST_CASE("a limit lowered while memory grows holds from the next growth on") {
+  AllocatorFixture test({.reserved_bytes_max = 16_MiB});
+  const Stream own = test.stream();
+  void* const first = test.allocate(8_MiB, own);
+  test.tap.before(DriverCall::mem_create, [&] { test.allocator->set_reserved_bytes_max(12_MiB); });
+  void* const second = test.allocate(4_MiB, own);
+  CHECK(second != nullptr);
+  message_of<OutOfMemory>([&] { return test.allocate(2_MiB, own); });
+  CHECK(test.counters().bytes_reserved.peak == 12_MiB);
+  test.free(first);
+}
+
+TEST_CASE_FIXTURE(AllocatorFixture, "memory under way to the driver is given to nobody") {
+  const Stream own = stream();
+  void* const first = allocate(8_MiB, own);
+  free(first);
+  bool asked = false;
+  tap.before(DriverCall::mem_unmap, [&] {
+    asked = true;
+    CHECK_FALSE(allocator->find_block(first) != nullptr);
+    message_of<InvalidArgument>([&] {
+      allocator->deallocate(first);
+      return 0;
+    });
+  });
+  CHECK(allocator->trim(0) == 8_MiB);
+  CHECK(asked);
+  allocator->validate();
+}
+
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "a block freed while its stream retires is behind the stream's last work") {
+  const Stream next = stream();
+  std::optional<Stream> gone(stream());
+  void* const data = allocate(60_MiB, *gone);
+  log.submit(*gone, "last work");
+  SUBCASE("before the last work is marked") {
+    tap.before(DriverCall::event_record, [&] { allocator->deallocate(data); });
+    gone.reset();
+  }
+  SUBCASE("after it") {
+    tap.after(DriverCall::event_record, [&] { allocator->deallocate(data); });
+    gone.reset();
+  }
+  allocator->validate();
+  CHECK(allocate(60_MiB, next) == data);
+  CHECK(runs_behind(next, "last work"));
+}
+
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "a use freed while the using stream retires awaits the stream's last work") {
+  const Stream own = stream();
+  std::optional<Stream> user(stream());
+  void* const data = allocate(40_MiB, own);
+  allocator->record_stream(data, *user);
+  log.submit(*user, "use");
+  tap.after(DriverCall::event_record, [&] { allocator->deallocate(data); });
+  user.reset();
+  allocator->validate();
+  CHECK(counters().blocks_pending.current == 1);
+  CHECK(allocate(20_MiB, own) != data);
+  CHECK_FALSE(log.is_done("use"));
+  simulator.run_all();
+  CHECK(allocate(40_MiB, own) == data);
+}
+
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "a stream that is destroyed while a use of it is freed is not called any more") {
+  const Stream own = stream();
+  std::optional<Stream> user(stream());
+  void* const data = allocate(60_MiB, own);
+  allocator->record_stream(data, *user);
+  log.submit(*user, "use");
+  tap.before(DriverCall::event_record, [&] { user.reset(); });
+  free(data);
+  CHECK(reports.all()
+            .empty());  // the simulator tells a destroyed stream, where a GPU's driver may crash
+  CHECK(allocate(60_MiB, own) == data);
+  CHECK(log.is_done("use"));
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an allocator counts and shows: every counter against a known course of events.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "memory/memory_fixture.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+std::size_t count(const MemorySnapshot& snapshot, BlockState state) {
+  std::size_t blocks = 0;
+  for (const SegmentInfo& segment : snapshot.segments)
+    blocks += std::size_t(std::ranges::count(segment.blocks, state, &BlockInfo::state));
+  return blocks;
+}
+
+const BlockInfo* find(const MemorySnapshot& snapshot, const void* data) {
+  for (const SegmentInfo& segment : snapshot.segments) {
+    for (const BlockInfo& block : segment.blocks) {
+      if (block.address == address_of(data)) return &block;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("each counter follows the life of a block") {
+  MemoryTest test(manual_progress());
+  const Stream own = test.stream();
+  const Stream user = test.stream();
+  CHECK(same_levels(test.counters(), MemoryCounters{}));
+
+  void* const a = test.memory.allocate_raw(1000, own);
+  MemoryCounters now = test.counters();
+  CHECK(now.bytes_requested.current == 1000);
+  CHECK(now.bytes_allocated.current == 1024);
+  CHECK(now.bytes_active.current == 1024);
+  CHECK(now.bytes_reserved.current == 2_MiB);
+  CHECK(now.blocks_allocated.current == 1);
+  CHECK(now.blocks_pending.current == 0);
+  CHECK(now.blocks_free.current >= 1);
+  CHECK(now.allocations == 1);
+  CHECK(now.frees == 0);
+  CHECK(now.allocations_grown == 1);
+  CHECK(now.segments_mapped >= 1);
+
+  void* const b = test.memory.allocate_raw(5000, own);
+  now = test.counters();
+  CHECK(now.bytes_requested.current == 6000);
+  CHECK(now.bytes_allocated.current == 1024 + 5120);
+  CHECK(now.allocations == 2);
+  CHECK(now.allocations_grown == 1);
+  CHECK(now.bytes_reserved.current == 2_MiB);
+
+  test.memory.record_stream(b, user);
+  test.log.submit(user, "work");
+  test.memory.deallocate(b);
+  now = test.counters();
+  CHECK(now.bytes_requested.current == 1000);
+  CHECK(now.bytes_allocated.current == 1024);
+  CHECK(now.bytes_active.current == 1024 + 5120);
+  CHECK(now.blocks_pending.current == 1);
+  CHECK(now.frees == 1);
+  CHECK(now.frees_deferred == 1);
+  CHECK(now.frees_reclaimed == 0);
+  check_whole(test.memory);
+
+  user.ref().sync();
+  test.memory.deallocate(a);
+  test.memory.trim();
+  now = test.counters();
+  CHECK(now.bytes_requested.current == 0);
+  CHECK(now.bytes_allocated.current == 0);
+  CHECK(now.bytes_active.current == 0);
+  CHECK(now.bytes_reserved.current == 0);
+  CHECK(now.blocks_allocated.current == 0);
+  CHECK(now.blocks_pending.current == 0);
+  CHECK(now.blocks_free.current == 0);
+  CHECK(now.allocations == 2);
+  CHECK(now.frees == 2);
+  CHECK(now.frees_reclaimed == 1);
+  CHECK(now.segments_released == now.segments_mapped);
+  CHECK(now.out_of_memory == 0);
+  check_whole(test.memory);
+}
+
+TEST_CASE("peaks hold the highest level since the last reset, and a reset sets them to now") {
+  with_each_backing([](const DeviceAllocatorOptions& options) {
+    MemoryTest test({}, options);
+    const Stream stream = test.stream();
+    {
+      const Allocation a = test.memory.allocate(30_MiB - 100, stream);
+      const Allocation b = test.memory.allocate(10_MiB - 100, stream);
+    }
+    const Allocation c = test.memory.allocate(5_MiB - 100, stream);
+    MemoryCounters now = test.counters();
+    CHECK(now.bytes_requested.peak == 40_MiB - 200);
+    CHECK(now.bytes_allocated.peak == 40_MiB);
+    CHECK(now.bytes_active.peak == 40_MiB);
+    CHECK(now.bytes_reserved.peak >= 40_MiB);
+    CHECK(now.blocks_allocated.peak == 2);
+    CHECK(now.blocks_free.peak >= now.blocks_free.current);
+
+    test.memory.trim();
+    const MemoryCounters before = test.counters();
+    test.memory.reset_peaks();
+    now = test.counters();
+    CHECK(same_levels(now, before));
+#define BERTH_FIELD(name, help) CHECK_MESSAGE(now.name.peak == now.name.current, #name);
+    BERTH_MEMORY_GAUGES(BERTH_FIELD)
+#undef BERTH_FIELD
+    const Allocation d = test.memory.allocate(1_MiB, stream);
+    CHECK(test.counters().bytes_requested.peak == 6_MiB - 100);
+    CHECK(test.counters().blocks_allocated.peak == 2);
+    check_whole(test.memory);
+  });
+}
+
+TEST_CASE("the peak of pending blocks and of active bytes covers deferred frees") {
+  MemoryTest test(manual_progress());
+  const Stream own = test.stream();
+  const Stream user = test.stream();
+  {
+    const Allocation a = test.memory.allocate(1_MiB, own);
+    const Allocation b = test.memory.allocate(1_MiB, own);
+    a.record_stream(user);
+    b.record_stream(user);
+    test.log.submit(user, "work");
+  }
+  CHECK(test.counters().blocks_pending.peak == 2);
+  CHECK(test.counters().bytes_active.current == 2_MiB);
+  test.simulator.run_all();
+  { const Allocation poll = test.memory.allocate(32_MiB, own); }
+  CHECK(test.counters().blocks_pending.current == 0);
+  CHECK(test.counters().blocks_pending.peak == 2);
+  CHECK(test.counters().bytes_active.current == 0);
+}
+
+TEST_CASE("a snapshot lists every block of every segment in address order, with state and stream") {
+  with_each_backing([](const DeviceAllocatorOptions& options) {
+    MemoryTest test(manual_progress(), options);
+    const Stream own = test.stream();
+    const Stream user = test.stream();
+    const StreamRef legacy = test.runtime->default_stream(Device::cuda(0));
+    const Allocation a = test.memory.allocate(1000, own);
+    const Allocation b = test.memory.allocate(12_MiB + 5, legacy);
+    void* const pending = test.memory.allocate_raw(3'000'000, own);
+    void* const freed = test.memory.allocate_raw(40_MiB, own);
+    const Allocation last = test.memory.allocate(700, own);
+    test.memory.record_stream(pending, user);
+    test.log.submit(user, "work");
+    test.memory.deallocate(pending);
+    test.memory.deallocate(freed);
+
+    const MemorySnapshot snapshot = test.memory.snapshot();
+    CHECK(snapshot.allocator == "cuda:0");
+    CHECK(same_levels(snapshot.counters, test.counters()));
+    CHECK(std::ranges::is_sorted(snapshot.segments, {}, &SegmentInfo::address));
+    std::size_t reserved = 0;
+    std::size_t largest_free = 0;
+    for (const SegmentInfo& segment : snapshot.segments) {
+      reserved += segment.bytes;
+      std::uintptr_t next = segment.address;
+      for (const BlockInfo& block : segment.blocks) {
+        CHECK(block.address == next);
+        next += block.bytes;
+        if (block.state == BlockState::free) {
+          largest_free = std::max(largest_free, block.bytes);
+          CHECK(block.bytes_requested == 0);
+        }
+      }
+      CHECK(next == segment.address + segment.bytes);
+    }
+    CHECK(reserved == snapshot.counters.bytes_reserved.current);
+    CHECK(snapshot.largest_free_block_bytes == largest_free);
+    CHECK(largest_free >= 40_MiB);
+    CHECK(count(snapshot, BlockState::allocated) == 3);
+    CHECK(count(snapshot, BlockState::pending) == 1);
+    CHECK(count(snapshot, BlockState::free) == snapshot.counters.blocks_free.current);
+
+    const BlockInfo* const block_a = find(snapshot, a.data());
+    REQUIRE(block_a != nullptr);
+    CHECK(block_a->state == BlockState::allocated);
+    CHECK(block_a->bytes == 1024);
+    CHECK(block_a->bytes_requested == 1000);
+    CHECK(block_a->stream == own.ref().native());
+    const BlockInfo* const block_b = find(snapshot, b.data());
+    REQUIRE(block_b != nullptr);
+    CHECK(block_b->bytes_requested == 12_MiB + 5);
+    CHECK(block_b->stream == nullptr);
+    const BlockInfo* const block_pending = find(snapshot, pending);
+    REQUIRE(block_pending != nullptr);
+    CHECK(block_pending->state == BlockState::pending);
+    CHECK(block_pending->stream == own.ref().native());
+  });
+}
+
+TEST_CASE("a fresh allocator's snapshot is empty and adds up") {
+  MemoryTest test;
+  const MemorySnapshot snapshot = test.memory.snapshot();
+  CHECK(snapshot.segments.empty());
+  CHECK(snapshot.largest_free_block_bytes == 0);
+  CHECK(find_discrepancies(snapshot).empty());
+}
+
+TEST_CASE("a counter that does not add up is found") {
+  MemoryTest test;
+  const Stream stream = test.stream();
+  const Allocation block = test.memory.allocate(1000, stream);
+  const MemorySnapshot whole = test.memory.snapshot();
+  REQUIRE(find_discrepancies(whole).empty());
+#define BERTH_FIELD(name, help)                                \
+  {                                                            \
+    MemorySnapshot broken = whole;                             \
+    broken.counters.name.current += 512;                       \
+    CHECK_MESSAGE(!find_discrepancies(broken).empty(), #name); \
+  }
+  BERTH_MEMORY_GAUGES(BERTH_FIELD)
+#undef BERTH_FIELD
+}
+
+TEST_CASE("looking makes no driver call") {
+  with_each_backing([](const DeviceAllocatorOptions& options) {
+    MemoryTest test({}, options);
+    const Stream stream = test.stream();
+    const Allocation block = test.memory.allocate(1000, stream);
+    const std::uint64_t calls = driver_calls(*test.runtime);
+    CHECK(test.memory.counters().allocations == 1);
+    CHECK(test.memory.snapshot().segments.size() == 1);
+    test.memory.reset_peaks();
+    test.memory.validate();
+    CHECK(test.memory.owns(block.data()));
+    CHECK(driver_calls(*test.runtime) == calls);
+  });
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/free_index.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <random>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "support/death.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+Block free_block(std::uintptr_t address, std::size_t bytes) {
+  Block block;
+  block.address = address;
+  block.bytes = bytes;
+  block.state = Block::State::free;
+  return block;
+}
+
+/// A vector by size, then address, and linear search.
+struct SortedVector {
+  void insert(Block& block) {
+    blocks.push_back(&block);
+    std::sort(blocks.begin(), blocks.end(), [](const Block* a, const Block* b) {
+      return a->bytes != b->bytes ? a->bytes < b->bytes : a->address < b->address;
+    });
+  }
+  void erase(Block& block) { blocks.erase(std::find(blocks.begin(), blocks.end(), &block)); }
+  [[nodiscard]] Block* best_fit(std::size_t bytes) const {
+    for (Block* block : blocks) {
+      if (block->bytes >= bytes) return block;
+    }
+    return nullptr;
+  }
+  std::vector<Block*> blocks;
+};
+
+}  // namespace
+
+TEST_CASE("an empty index fits nothing") {
+  const FreeIndex index;
+  CHECK(index.empty());
+  CHECK(index.count() == 0);
+  CHECK(index.bytes() == 0);
+  CHECK(index.largest_bytes() == 0);
+  CHECK(index.best_fit(0) == nullptr);
+  CHECK(index.best_fit(512) == nullptr);
+}
+
+TEST_CASE("the best fit is the smallest block that is large enough, exact size included") {
+  FreeIndex index;
+  Block small = free_block(0x1000, 512);
+  Block middle = free_block(0x2000, 2048);
+  Block large = free_block(0x4000, 8192);
+  for (Block* block : {&middle, &large, &small}) index.insert(*block);
+  CHECK(index.best_fit(1) == &small);
+  CHECK(index.best_fit(512) == &small);
+  CHECK(index.best_fit(513) == &middle);
+  CHECK(index.best_fit(2048) == &middle);
+  CHECK(index.best_fit(2049) == &large);
+  CHECK(index.best_fit(8192) == &large);
+  CHECK(index.best_fit(8193) == nullptr);
+  CHECK(index.largest_bytes() == 8192);
+  CHECK(index.bytes() == 512 + 2048 + 8192);
+}
+
+TEST_CASE("among blocks of one size the one at the lowest address is taken") {
+  FreeIndex index;
+  Block high = free_block(0x9000, 1024);
+  Block low = free_block(0x1000, 1024);
+  Block middle = free_block(0x5000, 1024);
+  for (Block* block : {&high, &low, &middle}) index.insert(*block);
+  CHECK(index.best_fit(1024) == &low);
+  index.erase(low);
+  CHECK(index.best_fit(1) == &middle);
+  index.erase(middle);
+  CHECK(index.best_fit(1) == &high);
+}
+
+TEST_CASE("random use follows a sorted vector") {
+  for (unsigned seed = 1; seed <= 3; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    std::deque<Block> blocks;
+    for (std::uintptr_t number = 0; number < 60; ++number) {
+      // Few sizes, so that many blocks tie.
+      blocks.push_back(free_block(0x10'0000 - number * 0x4000, 512 * (1 + random() % 12)));
+    }
+    FreeIndex index;
+    SortedVector model;
+    for (int operation = 0; operation < 4000; ++operation) {
+      Block& block = blocks[random() % blocks.size()];
+      if (index.contains(block)) {
+        index.erase(block);
+        model.erase(block);
+      } else {
+        index.insert(block);
+        model.insert(block);
+      }
+      std::size_t bytes = 0;
+      for (const Block* each : model.blocks) bytes += each->bytes;
+      REQUIRE(index.bytes() == bytes);
+      REQUIRE(index.count() == model.blocks.size());
+      REQUIRE(index.empty() == model.blocks.empty());
+      REQUIRE(index.largest_bytes() == (model.blocks.empty() ? 0 : model.blocks.back()->bytes));
+      REQUIRE(std::equal(index.begin(), index.end(), model.blocks.begin(), model.blocks.end()));
+      const std::size_t wanted = random() % (13 * 512);
+      REQUIRE(index.best_fit(wanted) == model.best_fit(wanted));
+    }
+  }
+}
+
+TEST_CASE("what is not free, or in the index already, or not in it, stops the process") {
+  FreeIndex index;
+  Block block = free_block(0x1000, 512);
+  Block held = free_block(0x2000, 512);
+  held.state = Block::State::held;
+  CHECK(stops_the_process([&] { index.insert(held); }));
+  CHECK(stops_the_process([&] { index.erase(block); }));
+  index.insert(block);
+  CHECK(stops_the_process([&] { index.insert(block); }));
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/memory_errors.hpp"
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "berth/bytes.hpp"
+
+#include "support/errors.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+constexpr std::uintptr_t kBase = 0x40'0000;
+
+const void* at(std::uintptr_t offset) {
+  return reinterpret_cast<const void*>(kBase + offset);
+}
+
+Block block_in(Block::State state) {
+  Block block;
+  block.address = kBase;
+  block.bytes = 4096;
+  block.state = state;
+  return block;
+}
+
+OutOfMemoryNumbers numbers() {
+  OutOfMemoryNumbers numbers{.allocator = "cuda:3",
+                             .bytes_requested = 3'000'000,
+                             .counters = {},
+                             .reserved_bytes_max = std::nullopt,
+                             .largest_free_block_bytes = 5_MiB,
+                             .driver_free_bytes = 0,
+                             .driver_total_bytes = 0};
+  numbers.counters.bytes_reserved.current = 100_MiB;
+  numbers.counters.bytes_active.current = 70_MiB;
+  numbers.counters.bytes_allocated.current = 60_MiB;
+  return numbers;
+}
+
+}  // namespace
+
+TEST_CASE("an out of memory message has what was asked, and what became of all that is reserved") {
+  const std::string text = describe_out_of_memory(numbers());
+  CHECK(text ==
+        "cuda:3 is out of memory: asked for 2.86 MiB (3000000 B); reserved 100 MiB, of which "
+        "60.0 MiB live, 10.0 MiB freed but still in use by streams, 30.0 MiB cached (largest free "
+        "block 5.00 MiB)");
+}
+
+TEST_CASE("an out of memory message has the limit where there is one, 0 included") {
+  OutOfMemoryNumbers with_limit = numbers();
+  with_limit.reserved_bytes_max = 128_MiB;
+  CHECK(contains(describe_out_of_memory(with_limit), "; limit 128 MiB"));
+  with_limit.reserved_bytes_max = 0;
+  CHECK(contains(describe_out_of_memory(with_limit), "; limit 0 B"));
+  CHECK_FALSE(contains(describe_out_of_memory(numbers()), "limit"));
+}
+
+TEST_CASE("an out of memory message has the driver's numbers where it was asked, 0 free included") {
+  OutOfMemoryNumbers asked = numbers();
+  asked.driver_total_bytes = 2_GiB;
+  CHECK(contains(describe_out_of_memory(asked), "; the driver has 0 B of 2.00 GiB free"));
+  asked.driver_free_bytes = 1_GiB;
+  CHECK(contains(describe_out_of_memory(asked), "; the driver has 1.00 GiB of 2.00 GiB free"));
+  CHECK_FALSE(contains(describe_out_of_memory(numbers()), "driver"));
+}
+
+TEST_CASE("a request that never fits is told apart, with what would") {
+  const std::string text = describe_impossible_request("pinned", 65_MiB, 64_MiB);
+  CHECK(text ==
+        "pinned is out of memory: asked for 65.0 MiB (68157440 B), accepted: at most 64.0 MiB "
+        "(67108864 B), which is all there is");
+}
+
+TEST_CASE("a pointer that is no live block is called what it is") {
+  const auto describe = [](Block::State state, std::uintptr_t offset) {
+    const Block block = block_in(state);
+    return describe_foreign_pointer("cuda:0", "free", at(offset), &block);
+  };
+  CHECK(describe(Block::State::allocated, 24) ==
+        "cannot free 0x400018: it points 24 B into the live block at 0x400000; accepted: the "
+        "address of a live block of cuda:0");
+  CHECK(contains(describe(Block::State::pending, 0), "was freed before, and its memory awaits"));
+  CHECK(contains(describe(Block::State::free, 0), "was freed before, or never allocated"));
+  CHECK(contains(describe(Block::State::unmapped, 0), "no memory is mapped there"));
+  CHECK(contains(describe(Block::State::held, 0), "no memory is mapped there"));
+  const std::string foreign =
+      describe_foreign_pointer("pinned", "record a stream on", at(0), nullptr);
+  CHECK(
+      contains(foreign, "cannot record a stream on 0x400000: it is not memory of this allocator"));
+  CHECK(contains(foreign, "live block of pinned"));
+}

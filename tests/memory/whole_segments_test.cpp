@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/whole_segments.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "berth/bytes.hpp"
+
+#include "support/tapped_device.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+constexpr OwnerId kRed = 1;
+
+sim::Config devices_of_64_mib(int devices = 1) {
+  sim::Config config;
+  config.devices = devices;
+  config.memory = {64_MiB};
+  return config;
+}
+
+/// Segments of addresses that nothing is behind, and what was freed of them.
+class NumberedSegments final : public WholeSegments {
+ public:
+  using WholeSegments::WholeSegments;
+  CUresult obtain(Growth& growth) override {
+    growth.address = next_;
+    next_ += 0x1'0000'0000;
+    return CUDA_SUCCESS;
+  }
+  std::vector<std::uintptr_t> freed;
+
+ private:
+  void free_segment(std::uintptr_t address) noexcept override { freed.push_back(address); }
+  std::uintptr_t next_ = 0x1'0000'0000;
+};
+
+struct NumberedFixture {
+  std::size_t planned_bytes(std::size_t bytes) {
+    return segments.plan_growth(heap, bytes, kRed)->bytes;
+  }
+  /// One segment of `bytes` exactly, free and of `owner`.
+  Block* add(std::size_t bytes, OwnerId owner) {
+    SegmentSource::Growth growth{.bytes = bytes};
+    REQUIRE(segments.obtain(growth) == CUDA_SUCCESS);
+    segments.finish_growth(heap, growth, owner);
+    heap.validate();
+    return heap.segments().at(growth.address);
+  }
+  std::vector<std::uintptr_t> addresses(const std::vector<SegmentSource::Range>& ranges) {
+    std::vector<std::uintptr_t> addresses;
+    for (const SegmentSource::Range& range : ranges) addresses.push_back(range.held->address);
+    return addresses;
+  }
+
+  BlockHeap heap;
+  NumberedSegments segments{20_MiB, 2_MiB, 64_MiB};
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(NumberedFixture,
+                  "requests below half of a segment share one, others get one of their own") {
+  CHECK(planned_bytes(512) == 20_MiB);
+  CHECK(planned_bytes(10_MiB - 512) == 20_MiB);
+  CHECK(planned_bytes(10_MiB) == 10_MiB);
+  CHECK(planned_bytes(10_MiB + 512) == 12_MiB);
+  CHECK(planned_bytes(20_MiB) == 20_MiB);
+  CHECK(planned_bytes(63_MiB) == 64_MiB);
+  CHECK(planned_bytes(64_MiB) == 64_MiB);
+  CHECK_FALSE(segments.plan_growth(heap, 64_MiB + 512, kRed).has_value());
+  CHECK(segments.capacity_bytes() == 64_MiB);
+}
+
+TEST_CASE_FIXTURE(NumberedFixture, "a segment obtained is one free block of the owner that asked") {
+  Block* segment = add(20_MiB, kRed);
+  CHECK(segment->state == Block::State::free);
+  CHECK(segment->owner == kRed);
+  CHECK(segment->bytes == 20_MiB);
+  CHECK(segment->is_whole_segment());
+}
+
+TEST_CASE_FIXTURE(NumberedFixture,
+                  "unowned segments that are free as a whole are given back, largest first") {
+  Block* const small = add(4_MiB, kUnowned);
+  Block* const large = add(12_MiB, kUnowned);
+  Block* const middle = add(8_MiB, kUnowned);
+  Block* const owned = add(16_MiB, kRed);
+  Block* const split = add(2_MiB, kUnowned);
+  REQUIRE(heap.take(1_MiB, 1, kRed)->address == split->address);
+  const std::vector<std::uintptr_t> all = {large->address, middle->address, small->address};
+  SUBCASE("as many as are wanted") {
+    const auto ranges = segments.plan_return(heap, 12_MiB);
+    CHECK(addresses(ranges) == std::vector{all[0]});
+  }
+  SUBCASE("one more where a byte is missing") {
+    const auto ranges = segments.plan_return(heap, 12_MiB + 1);
+    CHECK(addresses(ranges) == std::vector{all[0], all[1]});
+  }
+  SUBCASE("all that there are where more is wanted") {
+    const auto ranges = segments.plan_return(heap, std::numeric_limits<std::size_t>::max());
+    CHECK(addresses(ranges) == all);
+    for (const SegmentSource::Range& range : ranges) {
+      CHECK(range.held->state == Block::State::held);
+      segments.give_back(range);
+      segments.finish_return(heap, range);
+      heap.validate();
+    }
+    CHECK(segments.freed == all);
+    CHECK(heap.segments().size() == 2);
+    CHECK(owned->state == Block::State::free);
+    CHECK(segments.plan_return(heap, 1).empty());
+  }
+}
+
+TEST_CASE_FIXTURE(NumberedFixture,
+                  "the end frees every segment once, by its start, live blocks or not") {
+  Block* const owned = add(4_MiB, kRed);
+  Block* const live = add(8_MiB, kRed);
+  add(2_MiB, kUnowned);
+  heap.take(1_MiB, 1, kRed);
+  heap.take(8_MiB, 1, kRed);
+  const std::uintptr_t first = owned->address;
+  segments.give_back_all(heap);
+  CHECK(segments.freed ==
+        std::vector<std::uintptr_t>{first, live->address, first + 2 * 0x1'0000'0000});
+}
+
+TEST_CASE("device segments come from cuMemAlloc and go back to it, in multiples of 2 MiB") {
+  TappedDevice device(devices_of_64_mib());
+  BlockHeap heap;
+  DeviceSegments segments(device.context, 20_MiB, 64_MiB);
+  auto growth = segments.plan_growth(heap, 33_MiB, kRed);
+  REQUIRE(growth.has_value());
+  CHECK(growth->bytes == 34_MiB);
+  REQUIRE(segments.obtain(*growth) == CUDA_SUCCESS);
+  CHECK(device.simulator.live().allocations == 1);
+  CHECK(device.simulator.device_bytes_used(0) == 34_MiB);
+  segments.finish_growth(heap, *growth, kUnowned);
+
+  auto refused = segments.plan_growth(heap, 40_MiB, kRed);
+  REQUIRE(refused.has_value());
+  CHECK(segments.obtain(*refused) == CUDA_ERROR_OUT_OF_MEMORY);
+  segments.cancel_growth(heap, *refused);
+  heap.validate();
+  CHECK(heap.segments().size() == 1);
+
+  const auto ranges = segments.plan_return(heap, 1);
+  REQUIRE(ranges.size() == 1);
+  segments.give_back(ranges.front());
+  segments.finish_return(heap, ranges.front());
+  CHECK(device.simulator.live().allocations == 0);
+  CHECK(device.reports.all().empty());
+}
+
+TEST_CASE("pinned segments are page-locked host memory in multiples of 4 KiB") {
+  TappedDevice device(devices_of_64_mib());
+  BlockHeap heap;
+  PinnedSegments segments(device.registry, 1_MiB);
+  auto shared = segments.plan_growth(heap, 512_KiB - 512, kUnowned);
+  REQUIRE(shared.has_value());
+  CHECK(shared->bytes == 1_MiB);
+  auto growth = segments.plan_growth(heap, 3_MiB + 1, kUnowned);
+  REQUIRE(growth.has_value());
+  CHECK(growth->bytes == 3_MiB + 4_KiB);
+  REQUIRE(segments.obtain(*growth) == CUDA_SUCCESS);
+  CHECK(device.simulator.live().host_allocations == 1);
+  segments.finish_growth(heap, *growth, kUnowned);
+  auto* const bytes = reinterpret_cast<volatile unsigned char*>(growth->address);
+  bytes[0] = 1;
+  bytes[growth->bytes - 1] = 2;
+  CHECK(int{bytes[0]} + int{bytes[growth->bytes - 1]} == 3);
+  segments.give_back_all(heap);
+  CHECK(device.simulator.live().host_allocations == 0);
+  CHECK(segments.capacity_bytes() >= std::size_t{1} << 62);
+}
+
+TEST_CASE("pinning and unpinning make no context but the calling thread's own device's") {
+  TappedDevice device(devices_of_64_mib(2));
+  BlockHeap heap;
+  PinnedSegments segments(device.registry, 1_MiB);
+  device.registry.set_current(Device::cuda(1));
+  SegmentSource::Growth growth{.bytes = 1_MiB};
+  REQUIRE(segments.obtain(growth) == CUDA_SUCCESS);
+  segments.finish_growth(heap, growth, kUnowned);
+  segments.give_back_all(heap);
+  int active = -1;
+  unsigned flags = 0;
+  device.driver.primary_ctx_get_state(CUdevice{0}, &flags, &active);
+  CHECK(active == 0);
+  device.driver.primary_ctx_get_state(CUdevice{1}, &flags, &active);
+  CHECK(active == 1);
+  device.driver.ctx_set_current(CUcontext{nullptr});
+}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random programs on the device allocator against a naive model. Streams run their work in random
+// order, so memory that is handed out too early is written by two streams at once, and somebody
+// reads bytes that are not his.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "berth/bytes.hpp"
+
+#include "model/random.hpp"
+#include "support/allocator_checks.hpp"
+#include "support/simulation.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+constexpr std::size_t kDeviceBytes = 96_MiB;
+constexpr std::size_t kGranuleBytes = 2_MiB;
+constexpr std::size_t kRequestMax = 6_MiB;
+const Device kDevice = Device::cuda(0);
+
+/// A stream of the program: berth's, or one that the program made and retires by itself.
+struct ProgramStream {
+  explicit ProgramStream(StreamRef ref_) : ref(ref_) {}
+  StreamRef ref;
+  std::optional<Stream> owner;
+};
+
+struct LiveBlock {
+  Allocation memory;
+  std::shared_ptr<ProgramStream> stream;
+  std::shared_ptr<EventLease> last_work;  ///< of the stream, where it is gone
+  unsigned char value;                    ///< of every byte, once pending work is done
+};
+
+/// A read that is under way: what it must find.
+struct Reading {
+  Allocation target;
+  EventLease done;
+  unsigned char value;
+};
+
+class Program {
+ public:
+  Program(std::uint64_t seed, bool virtual_memory)
+      : random_(seed),
+        simulation_(config(seed), options(virtual_memory)),
+        runtime_(*simulation_.runtime),
+        memory_(runtime_.memory(kDevice)),
+        virtual_memory_(virtual_memory) {
+    for (int stream = 0; stream < 4; ++stream) streams_.push_back(new_stream());
+  }
+  ~Program() {
+    for (const auto& stream : streams_) destroy(*stream);
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  void step() {
+    switch (random_.below(24)) {
+      case 0: use_elsewhere(); break;
+      case 1: use_elsewhere(); break;
+      case 2: write_elsewhere(); break;
+      case 3: record_own_stream(); break;
+      case 4: some_stream()->ref.sync(); break;
+      case 5: rarely(); break;
+      case 6: refuse_strangers(); break;
+      default:
+        // Drifts between a nearly full and a nearly empty device.
+        if (random_.below(100) < (filling_ ? 60U : 40U)) {
+          allocate();
+        } else {
+          free_block();
+        }
+    }
+    if (random_.one_in(150)) filling_ = !filling_;
+    verify_finished_readings();
+    check();
+  }
+
+  void finish() {
+    while (!live_.empty()) free_block();
+    for (const auto& stream : streams_) stream->ref.sync();
+    for (const Reading& reading : readings_) reading.done->sync();
+    verify_finished_readings();
+    CHECK(readings_.empty());
+    memory_.set_reserved_bytes_max(std::nullopt);
+    memory_.trim();
+    check();
+    CHECK(memory_.counters().bytes_reserved.current == 0);
+    CHECK(simulation_.simulator.device_bytes_used(0) == 0);
+    CHECK(allocations_ > 0);
+  }
+
+  [[nodiscard]] std::uint64_t order_hash() const { return simulation_.simulator.order_hash(); }
+
+ private:
+  static sim::Config config(std::uint64_t seed) {
+    sim::Config config;
+    config.memory = {kDeviceBytes};
+    config.progress = sim::Progress::random;
+    config.seed = seed;
+    return config;
+  }
+  static RuntimeOptions options(bool virtual_memory) {
+    RuntimeOptions options;
+    options.device_allocator.virtual_memory = virtual_memory;
+    return options;
+  }
+
+  std::shared_ptr<ProgramStream> new_stream() {
+    if (random_.one_in(3)) {
+      const DeviceGuard guard(runtime_.devices(), kDevice);
+      CUstream native = nullptr;
+      REQUIRE(sim::berth_sim_cuStreamCreateWithPriority(&native, CU_STREAM_NON_BLOCKING, 0) ==
+              CUDA_SUCCESS);
+      return std::make_shared<ProgramStream>(runtime_.stream(kDevice, native));
+    }
+    Stream owner = runtime_.create_stream(kDevice);
+    auto stream = std::make_shared<ProgramStream>(owner.ref());
+    stream->owner.emplace(std::move(owner));
+    return stream;
+  }
+  void destroy(ProgramStream& stream) {
+    if (stream.owner) {
+      stream.owner.reset();
+      return;
+    }
+    memory_.retire_stream(stream.ref);
+    runtime_.pinned_memory().retire_stream(stream.ref);
+    const DeviceGuard guard(runtime_.devices(), kDevice);
+    CHECK(sim::berth_sim_cuStreamDestroy(stream.ref.native()) == CUDA_SUCCESS);
+  }
+  [[nodiscard]] std::shared_ptr<ProgramStream> some_stream() {
+    return streams_[random_.below(streams_.size())];
+  }
+  [[nodiscard]] LiveBlock& some_block() { return live_[random_.below(live_.size())]; }
+
+  void allocate() {
+    const std::size_t bytes = random_.one_in(50) ? 0 : random_.size_up_to(kRequestMax);
+    const auto stream = some_stream();
+    const bool must_fit = fits_for_certain(bytes);
+    Result<Allocation> result = memory_.try_allocate(bytes, stream->ref);
+    if (!result) {
+      CHECK(result.error().code() == Errc::out_of_memory);
+      CHECK_FALSE(must_fit);
+      ++failures_;
+      filling_ = false;
+      return;
+    }
+    Allocation memory = std::move(result).value();
+    CHECK(memory.bytes() == bytes);
+    CHECK(bool(memory) == (bytes > 0));
+    if (bytes == 0) return;
+    ++allocations_;
+    for (const LiveBlock& other : live_)
+      CHECK_FALSE(overlap(memory.data(), bytes, other.memory.data(), other.memory.bytes()));
+    const unsigned char value = random_.byte();
+    runtime_.copier().fill_async(memory.data(), value, bytes, stream->ref);
+    live_.push_back({std::move(memory), stream, nullptr, value});
+  }
+
+  /// Whether a request succeeds however fragmented memory is: every live block spoils at most one
+  /// granule more than its bytes fill, and every other granule can be had.
+  [[nodiscard]] bool fits_for_certain(std::size_t bytes) const {
+    if (!virtual_memory_) return false;
+    const auto granules = [](std::size_t size) { return size / kGranuleBytes + 2; };
+    std::size_t needed = granules(bytes);
+    for (const LiveBlock& block : live_) needed += granules(block.memory.bytes());
+    return needed * kGranuleBytes <= limit_.value_or(kDeviceBytes);
+  }
+
+  void free_block() {
+    if (live_.empty()) return;
+    std::swap(some_block(), live_.back());
+    LiveBlock block = std::move(live_.back());
+    live_.pop_back();
+    if (block.last_work) {
+      // Its stream is gone: whoever reads it waits for that stream's last work.
+      const auto reader = some_stream();
+      reader->ref.wait(*block.last_work);
+      read(block, *reader);
+    } else {
+      read(block, *block.stream);
+    }
+    block.memory.reset();
+    ++frees_;
+  }
+
+  /// Reads a block on `stream`, in order behind its writes, into pinned memory.
+  void read(const LiveBlock& block, const ProgramStream& stream) {
+    Allocation target = runtime_.pinned_memory().allocate(block.memory.bytes());
+    runtime_.copier().copy_async(target.data(), block.memory.data(), block.memory.bytes(),
+                                 stream.ref);
+    block.memory.record_stream(stream.ref);
+    readings_.push_back({std::move(target), runtime_.record(stream.ref), block.value});
+  }
+
+  /// Another stream reads a block; the block may be freed before it gets there.
+  void use_elsewhere() {
+    if (live_.empty()) return;
+    const LiveBlock& block = some_block();
+    const auto user = some_stream();
+    wait_for_block(block, *user);
+    read(block, *user);
+  }
+
+  /// Another stream writes a block, and the block's own stream waits for it.
+  void write_elsewhere() {
+    if (live_.empty()) return;
+    LiveBlock& block = some_block();
+    if (block.last_work) return;
+    const auto user = some_stream();
+    wait_for_block(block, *user);
+    // Reads of other streams that are under way must be over.
+    for (const Reading& reading : readings_) user->ref.wait(reading.done);
+    block.value = random_.byte();
+    runtime_.copier().fill_async(block.memory.data(), block.value, block.memory.bytes(), user->ref);
+    block.memory.record_stream(user->ref);
+    block.stream->ref.wait(runtime_.record(user->ref));
+  }
+
+  void wait_for_block(const LiveBlock& block, const ProgramStream& user) {
+    if (block.last_work) {
+      user.ref.wait(*block.last_work);
+    } else {
+      user.ref.wait(runtime_.record(block.stream->ref));
+    }
+  }
+
+  void record_own_stream() {
+    if (live_.empty()) return;
+    const LiveBlock& block = some_block();
+    if (!block.last_work) block.memory.record_stream(block.stream->ref);
+  }
+
+  void rarely() {
+    switch (random_.below(6)) {
+      case 0: replace_stream(); break;
+      case 1: memory_.trim(); break;
+      case 2: memory_.trim(random_.below(kDeviceBytes)); break;
+      case 3: change_limit(); break;
+      case 4: memory_.reset_peaks(); break;
+      default: simulation_.simulator.run_all();
+    }
+  }
+
+  void replace_stream() {
+    const std::size_t index = random_.below(streams_.size());
+    const std::shared_ptr<ProgramStream> gone = std::exchange(streams_[index], new_stream());
+    auto last_work = std::make_shared<EventLease>(runtime_.record(gone->ref));
+    for (LiveBlock& block : live_) {
+      if (block.stream == gone) block.last_work = last_work;
+    }
+    destroy(*gone);
+  }
+
+  void change_limit() {
+    limit_.reset();
+    if (random_.below(2) == 0) limit_ = kDeviceBytes / 2 + random_.below(kDeviceBytes / 2);
+    memory_.set_reserved_bytes_max(limit_);
+    if (limit_) memory_.trim(*limit_);
+  }
+
+  void refuse_strangers() {
+    int on_stack = 0;
+    CHECK_THROWS_AS(memory_.deallocate(&on_stack), InvalidArgument);
+    if (live_.empty()) return;
+    const Allocation& block = some_block().memory;
+    void* const inside = static_cast<char*>(block.data()) + 1 + random_.below(block.bytes());
+    CHECK_THROWS_AS(memory_.record_stream(static_cast<char*>(block.data()) - 1, streams_[0]->ref),
+                    InvalidArgument);
+    const bool is_next_block = std::ranges::any_of(
+        live_, [inside](const LiveBlock& other) { return other.memory.data() == inside; });
+    if (!is_next_block) CHECK_THROWS_AS(memory_.deallocate(inside), InvalidArgument);
+  }
+
+  void verify_finished_readings() {
+    std::erase_if(readings_, [](const Reading& reading) {
+      if (!reading.done->is_done()) return false;
+      const auto* const bytes = static_cast<const unsigned char*>(reading.target.data());
+      CHECK(std::all_of(bytes, bytes + reading.target.bytes(),
+                        [&](unsigned char byte) { return byte == reading.value; }));
+      return true;
+    });
+  }
+
+  void check() const {
+    check_whole(memory_);
+    std::uint64_t requested = 0;
+    for (const LiveBlock& block : live_) requested += block.memory.bytes();
+    const MemoryCounters counters = memory_.counters();
+    CHECK(counters.bytes_requested.current == requested);
+    CHECK(counters.blocks_allocated.current == live_.size());
+    CHECK(counters.allocations == allocations_);
+    CHECK(counters.frees == frees_);
+    CHECK(counters.out_of_memory == failures_);
+    CHECK(counters.frees_reclaimed + counters.blocks_pending.current == counters.frees_deferred);
+    CHECK(counters.bytes_reserved.current <= kDeviceBytes);
+  }
+
+  Random random_;
+  Simulation simulation_;
+  Runtime& runtime_;
+  DeviceAllocator& memory_;
+  bool virtual_memory_;
+  bool filling_ = true;
+  std::optional<std::size_t> limit_;
+  std::vector<std::shared_ptr<ProgramStream>> streams_;
+  std::vector<LiveBlock> live_;
+  std::vector<Reading> readings_;
+  std::uint64_t allocations_ = 0;
+  std::uint64_t frees_ = 0;
+  std::uint64_t failures_ = 0;
+};
+
+std::uint64_t run_program(std::uint64_t seed, bool virtual_memory, std::uint64_t count) {
+  Program program(seed, virtual_memory);
+  for (std::uint64_t operation = 0; operation < count; ++operation) {
+    CAPTURE(operation);
+    program.step();
+  }
+  program.finish();
+  return program.order_hash();
+}
+
+}  // namespace
+
+TEST_CASE("a random program never shares memory, loses bytes or breaks a sum") {
+  for (const std::uint64_t seed : seeds()) {
+    for (const bool virtual_memory : {true, false}) {
+      CAPTURE(seed);
+      CAPTURE(virtual_memory);
+      run_program(seed, virtual_memory, operations(1500));
+    }
+  }
+}
+
+TEST_CASE("the same seed is the same run") {
+  const std::uint64_t seed = seeds().front();
+  CAPTURE(seed);
+  CHECK(run_program(seed, true, 300) == run_program(seed, true, 300));
+  CHECK(run_program(seed, true, 300) != run_program(seed + 1, true, 300));
+}

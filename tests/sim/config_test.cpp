@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/config.hpp"
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "berth/error.hpp"
+
+using berth::InvalidArgument;
+using berth::operator""_GiB;
+using berth::operator""_KiB;
+using berth::sim::Config;
+using berth::sim::DeviceOrder;
+using berth::sim::Progress;
+
+namespace {
+
+std::string refusal(const char* text) {
+  try {
+    Config::parse(text);
+  } catch (const InvalidArgument& refused) {
+    return refused.what();
+  }
+  return "";
+}
+
+bool mentions(const std::string& message, const char* part) {
+  return message.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("empty text is the default configuration") {
+  CHECK(Config::parse("") == Config{});
+  CHECK(Config::parse("  ") == Config{});
+}
+
+TEST_CASE("every key is read") {
+  const Config config = Config::parse(
+      "devices=2, memory=80GiB/40GiB, progress=random, seed=18446744073709551615, name=Big GPU, "
+      "granularity=64KiB, vmm=off, peer=off, driver_version=12020, host_memory=1GiB, "
+      "order=reverse, poison=off");
+  CHECK(config.devices == 2);
+  CHECK(config.memory_of(0) == 80_GiB);
+  CHECK(config.memory_of(1) == 40_GiB);
+  CHECK(config.progress == Progress::random);
+  CHECK(config.seed == UINT64_MAX);
+  CHECK(config.name == "Big GPU");
+  CHECK(config.granularity == 64_KiB);
+  CHECK_FALSE(config.vmm);
+  CHECK_FALSE(config.peer);
+  CHECK(config.driver_version == 12020);
+  CHECK(config.host_memory == 1_GiB);
+  CHECK(config.order == DeviceOrder::reverse);
+  CHECK_FALSE(config.poison);
+}
+
+TEST_CASE("one memory size serves all devices") {
+  CHECK(Config::parse("devices=3,memory=4GiB").memory_of(2) == 4_GiB);
+}
+
+TEST_CASE("to_text gives back what parse read") {
+  for (const char* text : {"", "devices=2,memory=80GiB/1GiB,progress=manual,seed=7,order=reverse",
+                           "vmm=off,peer=off,poison=off,name=a b=c,granularity=4KiB"}) {
+    const Config config = Config::parse(text);
+    CHECK(Config::parse(config.to_text()) == config);
+  }
+}
+
+TEST_CASE("what is refused is named, with what is accepted, in one line") {
+  struct Case {
+    const char* text;
+    const char* named;
+    const char* accepted;
+  };
+  const Case cases[] = {
+      {"device=2", "\"device=2\"", "devices, memory"},
+      {"devices", "\"devices\"", "key=value"},
+      {"devices=2,", "\"\"", "key=value"},
+      {",devices=2", "\"\"", "key=value"},
+      {"=2", "\"=2\"", "key=value"},
+      {"devices=0", "devices=\"0\"", "1 to 64"},
+      {"devices=65", "devices=\"65\"", "1 to 64"},
+      {"devices=-1", "devices=\"-1\"", "1 to 64"},
+      {"devices=2x", "devices=\"2x\"", "1 to 64"},
+      {"devices=99999999999999999999", "devices=", "1 to 64"},
+      {"devices=", "devices=\"\"", "1 to 64"},
+      {"devices=1,devices=1", "devices is set twice", "once"},
+      {"memory=lots", "memory=\"lots\"", "80GiB"},
+      {"memory=", "memory=\"\"", "80GiB"},
+      {"memory=0", "memory=\"0\"", "16 TiB"},
+      {"memory=17TiB", "memory=\"17TiB\"", "16 TiB"},
+      {"memory=1GiB/2GiB", "memory names 2 devices", "one a device"},
+      {"memory=1MiB", "memory=1048576", "granule"},
+      {"progress=fast", "progress=\"fast\"", "eager, manual or random"},
+      {"seed=-1", "seed=\"-1\"", "18446744073709551615"},
+      {"name=", "name=\"\"", "1 to 64 characters"},
+      {"granularity=3MiB", "granularity=\"3MiB\"", "power of two"},
+      {"granularity=2KiB", "granularity=\"2KiB\"", "4KiB"},
+      {"vmm=yes", "vmm=\"yes\"", "on or off"},
+      {"peer=1", "peer=\"1\"", "on or off"},
+      {"poison=0", "poison=\"0\"", "on or off"},
+      {"driver_version=9000", "driver_version=\"9000\"", "11040"},
+      {"host_memory=-1", "host_memory=\"-1\"", "16 TiB"},
+      {"order=random", "order=\"random\"", "pci or reverse"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.text);
+    const std::string message = refusal(c.text);
+    CAPTURE(message);
+    CHECK(mentions(message, c.named));
+    CHECK(mentions(message, c.accepted));
+    CHECK(message.find('\n') == std::string::npos);
+  }
+}

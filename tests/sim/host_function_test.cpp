@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "sim/sim_fixture.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+/// Runs `body` in `stream`; it must live until then.
+void launch(CUstream stream, std::function<void()>& body) {
+  OK(CU(cuLaunchHostFunc)(
+      stream, [](void* data) { (*static_cast<std::function<void()>*>(data))(); }, &body));
+}
+
+}  // namespace
+
+TEST_CASE("a host function runs in its place on the stream, in every mode") {
+  for (const char* progress : {"eager", "manual", "random"}) {
+    CAPTURE(progress);
+    const SimFixture fixture(std::string("memory=64MiB,progress=") + progress);
+    const CUstream stream = make_stream();
+    const CUdeviceptr memory = make_memory(1);
+    unsigned char* seen = make_pinned(1);
+    std::atomic<int> before{-1};
+    OK(CU(cuMemsetD8Async)(memory, 1, 1, stream));
+    OK(CU(cuMemcpyAsync)(address_of(seen), memory, 1, stream));
+    std::function<void()> body = [&] { before = *seen; };
+    launch(stream, body);
+    OK(CU(cuMemsetD8Async)(address_of(seen), 2, 1, stream));
+    OK(CU(cuStreamSynchronize)(stream));
+    CHECK(before == 1);
+    CHECK(*seen == 2);
+  }
+}
+
+TEST_CASE_FIXTURE(ManualFixture, "a host function is a step like any other") {
+  std::atomic<int> calls{0};
+  std::function<void()> body = [&] { ++calls; };
+  launch(nullptr, body);
+  CHECK(sim.pending_operations(nullptr) == 1);
+  CHECK(calls == 0);
+  CHECK(sim.run_next(nullptr));
+  CHECK(calls == 1);
+  CHECK(CU(cuLaunchHostFunc)(nullptr, nullptr, nullptr) == CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_CASE_FIXTURE(EagerFixture,
+                  "a host function runs on a thread of the driver's, without a context") {
+  std::thread::id thread;
+  std::function<void()> body = [&] { thread = std::this_thread::get_id(); };
+  launch(nullptr, body);
+  OK(CU(cuCtxSynchronize)());
+  CHECK(thread != std::thread::id());
+  CHECK(thread != std::this_thread::get_id());
+}
+
+TEST_CASE_FIXTURE(EagerFixture, "driver calls inside a host function are not permitted") {
+  std::vector<CUresult> results;
+  std::function<void()> body = [&] {
+    CUcontext current = nullptr;
+    CUdeviceptr pointer = 0;
+    results = {CU(cuInit)(0), CU(cuCtxGetCurrent)(&current), CU(cuMemAlloc)(&pointer, 512),
+               CU(cuStreamSynchronize)(nullptr), CU(cuEventQuery)(nullptr)};
+  };
+  launch(nullptr, body);
+  OK(CU(cuCtxSynchronize)());
+  CHECK(results == std::vector<CUresult>(5, CUDA_ERROR_NOT_PERMITTED));
+  CHECK(CU(cuCtxSynchronize)() == CUDA_SUCCESS);
+}
+
+TEST_CASE("a caller may hold a lock that its host function takes") {
+  for (const char* progress : {"eager", "random"}) {
+    CAPTURE(progress);
+    const SimFixture fixture(std::string("memory=64MiB,progress=") + progress);
+    std::mutex lock;
+    std::atomic<bool> called{false};
+    std::function<void()> body = [&] {
+      const std::lock_guard guard(lock);
+      called = true;
+    };
+    {
+      const std::lock_guard guard(lock);
+      launch(nullptr, body);
+      CUdeviceptr pointer = make_memory(512);
+      CHECK(pointer != 0);
+      CHECK_FALSE(called);
+    }
+    OK(CU(cuCtxSynchronize)());
+    CHECK(called);
+  }
+}
+
+TEST_CASE_FIXTURE(EagerFixture, "other threads go on while a host function runs") {
+  std::atomic<bool> release{false};
+  std::function<void()> body = [&] {
+    while (!release) std::this_thread::yield();
+  };
+  const CUstream stream = make_stream();
+  const CUdeviceptr behind = make_memory(1);
+  const CUdeviceptr beside = make_memory(1);
+  launch(stream, body);
+  OK(CU(cuMemsetD8Async)(behind, 1, 1, stream));
+  CHECK(CU(cuStreamQuery)(stream) == CUDA_ERROR_NOT_READY);
+  std::thread([&] {
+    OK(CU(cuCtxSetCurrent)(context));
+    const CUstream other = make_stream();
+    OK(CU(cuMemsetD8Async)(beside, 2, 1, other));
+    CHECK(CU(cuStreamSynchronize)(other) == CUDA_SUCCESS);
+  }).join();
+  CHECK(sim.peek(beside, 1) == bytes_of(1, 2));
+  CHECK(sim.peek(behind, 1) != bytes_of(1, 1));
+  release = true;
+  OK(CU(cuStreamSynchronize)(stream));
+  CHECK(sim.peek(behind, 1) == bytes_of(1, 1));
+}
+
+TEST_CASE_FIXTURE(EagerFixture,
+                  "work behind a host function runs by itself once that has returned") {
+  std::atomic<bool> release{false};
+  std::function<void()> body = [&] {
+    while (!release) std::this_thread::yield();
+  };
+  const CUstream stream = make_stream();
+  unsigned char* pinned = make_pinned(1);
+  launch(stream, body);
+  OK(CU(cuMemsetD8Async)(address_of(pinned), 9, 1, stream));
+  release = true;
+  while (CU(cuStreamQuery)(stream) == CUDA_ERROR_NOT_READY) std::this_thread::yield();
+  CHECK(*pinned == 9);
+}
+
+TEST_CASE_FIXTURE(ManualFixture, "a host function is not called in a context that has faulted") {
+  const CUdeviceptr there = [] {
+    OK(CU(cuCtxSetCurrent)(retain(1)));
+    return make_memory(64);
+  }();
+  const CUcontext peer = retain(1);
+  OK(CU(cuCtxSetCurrent)(context));
+  OK(CU(cuMemcpyAsync)(make_memory(64), there, 64, nullptr));
+  bool called = false;
+  std::function<void()> body = [&] { called = true; };
+  launch(nullptr, body);
+  OK(CU(cuCtxSetCurrent)(peer));
+  OK(CU(cuMemFree)(there));
+  OK(CU(cuCtxSetCurrent)(context));
+  CHECK(CU(cuCtxSynchronize)() == CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK_FALSE(called);
+}
+
+TEST_CASE("a simulator that goes waits for the host function that runs, and drops the rest") {
+  std::atomic<int> calls{0};
+  std::atomic<bool> started{false};
+  std::function<void()> body = [&] {
+    started = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    ++calls;
+  };
+  {
+    const SimFixture fixture("memory=64MiB");
+    const CUstream stream = make_stream();
+    launch(stream, body);
+    launch(stream, body);
+  }
+  CHECK(started);
+  CHECK(calls == 1);
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// The look-alikes of libcuda.so.1 and libnvidia-ml.so.1, as a loader meets them. Each has a
+// simulator of its own, apart from the one in this process.
+#include <cstdlib>
+#include <dlfcn.h>
+#include <string>
+
+#include "driver/nvml_abi.hpp"
+#include "sim/sim_fixture.hpp"
+#include "support/environment.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+/// A look-alike from the build folder; null, with a message, where the folder is not known.
+void* open_lookalike(const char* name) {
+  const char* folder = std::getenv("BERTH_SIM_LIBRARIES");
+  if (folder == nullptr) {
+    MESSAGE("skipped: BERTH_SIM_LIBRARIES does not name the folder of the look-alikes");
+    return nullptr;
+  }
+  void* library = dlopen((std::string(folder) + "/" + name).c_str(), RTLD_NOW | RTLD_LOCAL);
+  REQUIRE_MESSAGE(library != nullptr, dlerror());
+  return library;
+}
+
+template <class Type>
+Type* find(void* library, const char* symbol) {
+  return reinterpret_cast<Type*>(dlsym(library, symbol));
+}
+
+}  // namespace
+
+TEST_CASE("the CUDA look-alike exports every simulated function by the names of its ABI") {
+  void* library = open_lookalike("libcuda.so.1");
+  if (library == nullptr) return;
+  const auto exported = [&](const char* symbol) { return dlsym(library, symbol) != nullptr; };
+  const auto plain = [&](const char* symbol, const char*) { return exported(symbol); };
+  const auto v2 = [&](const char* symbol, const char* versioned) {
+    return exported(versioned) && !exported(symbol);
+  };
+  const auto both = [&](const char* symbol, const char* versioned) {
+    return exported(versioned) && exported(symbol);
+  };
+#define BERTH_CHECK_EXPORTED(symbol, names, since) \
+  CHECK_MESSAGE(names(#symbol, #symbol "_v2"), #symbol);
+  BERTH_SIM_FUNCTIONS(BERTH_CHECK_EXPORTED)
+#undef BERTH_CHECK_EXPORTED
+  CHECK(exported("cuGetProcAddress"));
+  CHECK(exported("cuGetProcAddress_v2"));
+  CHECK_FALSE(exported("berth_sim_cuInit"));
+}
+
+TEST_CASE("a program that finds its driver by dlopen and cuGetProcAddress runs on the look-alike") {
+  void* library = open_lookalike("libcuda.so.1");
+  if (library == nullptr) return;
+  const ScopedEnvironment config("BERTH_SIM", "devices=3,memory=1GiB,name=From the library");
+  const ScopedEnvironment visible("CUDA_VISIBLE_DEVICES", "2,1");
+  auto* lookup = find<decltype(CU(cuGetProcAddress_v2))>(library, "cuGetProcAddress_v2");
+  REQUIRE((lookup != nullptr));
+  const auto get = [&](const char* symbol, auto& function) {
+    void* address = nullptr;
+    CHECK(lookup(symbol, &address, 12000, 0, nullptr) == CUDA_SUCCESS);
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(address);
+    REQUIRE((function != nullptr));
+  };
+  decltype(&CU(cuInit)) init = nullptr;
+  decltype(&CU(cuDeviceGetCount)) count = nullptr;
+  decltype(&CU(cuDeviceGetName)) name = nullptr;
+  decltype(&CU(cuDevicePrimaryCtxRetain)) retain_context = nullptr;
+  decltype(&CU(cuCtxPushCurrent)) push = nullptr;
+  decltype(&CU(cuMemAlloc)) allocate = nullptr;
+  decltype(&CU(cuMemsetD8Async)) fill = nullptr;
+  decltype(&CU(cuMemcpyAsync)) copy = nullptr;
+  decltype(&CU(cuMemAddressReserve)) reserve = nullptr;
+  get("cuInit", init);
+  get("cuDeviceGetCount", count);
+  get("cuDeviceGetName", name);
+  get("cuDevicePrimaryCtxRetain", retain_context);
+  get("cuCtxPushCurrent", push);
+  get("cuMemAlloc", allocate);
+  get("cuMemsetD8Async", fill);
+  get("cuMemcpyAsync", copy);
+  get("cuMemAddressReserve", reserve);
+
+  CHECK(init(0) == CUDA_SUCCESS);
+  int devices = 0;
+  CHECK(count(&devices) == CUDA_SUCCESS);
+  CHECK(devices == 2);
+  char text[64];
+  CHECK(name(text, sizeof(text), 0) == CUDA_SUCCESS);
+  CHECK(std::string(text) == "From the library");
+  CUcontext context = nullptr;
+  CHECK(retain_context(&context, 0) == CUDA_SUCCESS);
+  CHECK(push(context) == CUDA_SUCCESS);
+  CUdeviceptr memory = 0;
+  CHECK(allocate(&memory, 1000) == CUDA_SUCCESS);
+  CHECK(fill(memory, 77, 1000, nullptr) == CUDA_SUCCESS);
+  std::vector<unsigned char> host(1000);
+  CHECK(copy(address_of(host.data()), memory, 1000, nullptr) == CUDA_SUCCESS);
+  CHECK(host == bytes_of(1000, 77));
+  // Five arguments and a null result pointer, to see that the jump keeps all of them.
+  CHECK(reserve(nullptr, 4096, 0, 0, 0) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(reserve(&memory, 4096, 0, 0, 1) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(reserve(&memory, 4096, 0, 0, 0) == CUDA_SUCCESS);
+}
+
+TEST_CASE("the NVML look-alike lists all devices of the same configuration") {
+  void* library = open_lookalike("libnvidia-ml.so.1");
+  if (library == nullptr) return;
+  const ScopedEnvironment config("BERTH_SIM", "devices=3,memory=1GiB");
+  const ScopedEnvironment visible("CUDA_VISIBLE_DEVICES", "2,1");
+  const auto exported = [&](const char* symbol) { return dlsym(library, symbol) != nullptr; };
+#define BERTH_CHECK_EXPORTED(member, symbol, type) CHECK_MESSAGE(exported(#symbol), #symbol);
+  BERTH_NVML_FUNCTIONS(BERTH_CHECK_EXPORTED)
+#undef BERTH_CHECK_EXPORTED
+  auto* init = find<nvml::InitFn>(library, "nvmlInit_v2");
+  auto* get_count = find<nvml::DeviceGetCountFn>(library, "nvmlDeviceGetCount_v2");
+  REQUIRE((init != nullptr));
+  REQUIRE((get_count != nullptr));
+  CHECK(init() == nvml::kSuccess);
+  unsigned count = 0;
+  CHECK(get_count(&count) == nvml::kSuccess);
+  CHECK(count == 3);
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+#include <string>
+
+#include "driver/driver_functions.hpp"
+#include "sim/sim_fixture.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+TEST_CASE("every driver function that berth uses is simulated") {
+  const auto is_simulated = [](const char* symbol) { return sim::resolve(symbol) != nullptr; };
+#define BERTH_CHECK_SIMULATED(member, symbol, version, need) \
+  CHECK_MESSAGE(is_simulated(#symbol), #symbol);
+  BERTH_DRIVER_FUNCTIONS(BERTH_CHECK_SIMULATED)
+#undef BERTH_CHECK_SIMULATED
+#define BERTH_CHECK_SIMULATED(member, symbol, type) CHECK_MESSAGE(is_simulated(#symbol), #symbol);
+  BERTH_NVML_FUNCTIONS(BERTH_CHECK_SIMULATED)
+#undef BERTH_CHECK_SIMULATED
+}
+
+TEST_CASE("every driver function that berth uses is found at the version that berth asks for") {
+  const auto find = [](const char* symbol, int version) {
+    void* address = nullptr;
+    CU(cuGetProcAddress_v2)(symbol, &address, version, 0, nullptr);
+    return address;
+  };
+#define BERTH_CHECK_FOUND(member, symbol, version, need) \
+  CHECK_MESSAGE(find(#symbol, version) == sim::resolve(#symbol), #symbol);
+  BERTH_DRIVER_FUNCTIONS(BERTH_CHECK_FOUND)
+#undef BERTH_CHECK_FOUND
+}
+
+TEST_CASE("a function is resolved by its plain and by its versioned name") {
+  CHECK(sim::resolve("cuMemAlloc") == reinterpret_cast<void*>(&CU(cuMemAlloc)));
+  CHECK(sim::resolve("cuMemAlloc_v2") == sim::resolve("cuMemAlloc"));
+  CHECK(sim::resolve("cuGetProcAddress") != sim::resolve("cuGetProcAddress_v2"));
+  CHECK(sim::resolve("cuGetProcAddress") != nullptr);
+}
+
+TEST_CASE("what is not simulated resolves to null") {
+  for (const char* symbol : {"", "cu", "cuMemAlloc_v3", "cuInit_v2", "cuLaunchKernel", "malloc"})
+    CHECK_MESSAGE(sim::resolve(symbol) == nullptr, symbol);
+  CHECK(sim::resolve(nullptr) == nullptr);
+}
+
+TEST_CASE("cuGetProcAddress says why there is no address") {
+  const sim::Simulator sim("driver_version=12020");
+  void* address = &address;
+  CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
+  CHECK(CU(cuGetProcAddress_v2)("cuNoSuch", &address, 12000, 0, &status) == CUDA_SUCCESS);
+  CHECK(address == nullptr);
+  CHECK(status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+  CHECK(CU(cuGetProcAddress_v2)("cuMemCreate", &address, 10010, 0, &status) == CUDA_SUCCESS);
+  CHECK(address == nullptr);
+  CHECK(status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+  CHECK(CU(cuGetProcAddress_v2)("cuMemCreate", &address, 10020, 0, &status) == CUDA_SUCCESS);
+  CHECK(address != nullptr);
+  CHECK(status == CU_GET_PROC_ADDRESS_SUCCESS);
+}
+
+TEST_CASE("cuGetProcAddress finds its newer self from CUDA 12 on") {
+  void* address = nullptr;
+  CHECK(CU(cuGetProcAddress)("cuGetProcAddress", &address, 11030, 0) == CUDA_SUCCESS);
+  CHECK(address == reinterpret_cast<void*>(&CU(cuGetProcAddress)));
+  CHECK(CU(cuGetProcAddress)("cuGetProcAddress", &address, 12000, 0) == CUDA_SUCCESS);
+  CHECK(address == reinterpret_cast<void*>(&CU(cuGetProcAddress_v2)));
+  CHECK(CU(cuGetProcAddress)("cuNoSuch", &address, 12000, 0) == CUDA_ERROR_NOT_FOUND);
+}
+
+TEST_CASE("cuGetProcAddress refuses hostile arguments and per-thread variants") {
+  void* address = nullptr;
+  CHECK(CU(cuGetProcAddress_v2)(nullptr, &address, 12000, 0, nullptr) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuGetProcAddress_v2)("cuInit", nullptr, 12000, 0, nullptr) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuGetProcAddress_v2)("cuInit", &address, 12000, 9, nullptr) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuGetProcAddress_v2)("cuStreamQuery", &address, 12000,
+                                CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,
+                                nullptr) == CUDA_ERROR_NOT_SUPPORTED);
+}
+
+TEST_CASE("codes that the simulator returns have a name and a description") {
+  for (const CUresult code :
+       {CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY,
+        CUDA_ERROR_NOT_INITIALIZED, CUDA_ERROR_NO_DEVICE, CUDA_ERROR_INVALID_DEVICE,
+        CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_NOT_FOUND,
+        CUDA_ERROR_NOT_READY, CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_CONTEXT_IS_DESTROYED,
+        CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED,
+        CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
+        CUDA_ERROR_NOT_PERMITTED, CUDA_ERROR_NOT_SUPPORTED}) {
+    CAPTURE(code);
+    const char* text = nullptr;
+    CHECK(CU(cuGetErrorName)(code, &text) == CUDA_SUCCESS);
+    CHECK(std::string(text).starts_with("CUDA_"));
+    CHECK(CU(cuGetErrorString)(code, &text) == CUDA_SUCCESS);
+    CHECK(std::strlen(text) > 0);
+  }
+}
+
+TEST_CASE("an unknown code has no name") {
+  const char* text = "";
+  CHECK(CU(cuGetErrorName)(static_cast<CUresult>(1000), &text) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(text == nullptr);
+  text = "";
+  CHECK(CU(cuGetErrorString)(static_cast<CUresult>(1000), &text) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(text == nullptr);
+  CHECK(CU(cuGetErrorName)(CUDA_SUCCESS, nullptr) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuGetErrorString)(CUDA_SUCCESS, nullptr) == CUDA_ERROR_INVALID_VALUE);
+}

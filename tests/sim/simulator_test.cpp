@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The controls that tests and benchmarks use.
+#include <string>
+
+#include "berth/error.hpp"
+
+#include "sim/sim_fixture.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+TEST_CASE_FIXTURE(EagerFixture, "what is alive is counted and listed, kind by kind") {
+  CHECK(sim.live() == sim::Live{.contexts = 1});
+  make_memory(512);
+  make_pinned(64);
+  std::vector<char> own(4096);
+  OK(CU(cuMemHostRegister)(own.data(), own.size(), 0));
+  make_stream();
+  make_event();
+  CUdeviceptr pointer = 0;
+  CUmemGenericAllocationHandle block = 0;
+  const CUmemAllocationProp properties = properties_on(0);
+  OK(CU(cuMemAddressReserve)(&pointer, 2 << 20, 0, 0, 0));
+  OK(CU(cuMemCreate)(&block, 2 << 20, &properties, 0));
+  OK(CU(cuMemMap)(pointer, 2 << 20, 0, block, 0));
+  CHECK(sim.live() == sim::Live{1, 1, 0, 1, 1, 1, 1, 1, 1, 1});
+  const std::vector<std::string> lines = sim.live_list();
+  CHECK(lines.size() == 9);
+  for (const std::string& line : lines) CHECK(line.find("0x") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(EagerFixture, "calls are counted by name, refused ones too, controls not") {
+  CHECK(sim.calls("cuMemAlloc") == 0);
+  make_memory(512);
+  CHECK(CU(cuMemAlloc)(nullptr, 1) == CUDA_ERROR_INVALID_VALUE);
+  static_cast<void>(sim.live());
+  CHECK(sim.calls("cuMemAlloc") == 2);
+  CHECK(sim.calls("cuMemFree") == 0);
+  CHECK_THROWS_AS(static_cast<void>(sim.calls("cuNothing")), InvalidArgument);
+}
+
+TEST_CASE_FIXTURE(ManualFixture, "run_all runs everything, on every device") {
+  const CUdeviceptr memory = make_memory(16);
+  for (int i = 0; i < 3; ++i) OK(CU(cuMemsetD8Async)(memory, 1, 16, make_stream()));
+  OK(CU(cuCtxSetCurrent)(retain(1)));
+  OK(CU(cuMemsetD8Async)(make_memory(16), 1, 16, nullptr));
+  CHECK(sim.run_all() == 4);
+  CHECK(sim.run_all() == 0);
+}
+
+TEST_CASE_FIXTURE(EagerFixture, "peek sees all of a range or nothing") {
+  const CUdeviceptr memory = make_memory(16);
+  CHECK(sim.peek(memory, 16).size() == 16);
+  CHECK(sim.peek(memory, 17).empty());
+  CHECK(sim.peek(0, 1).empty());
+}
+
+TEST_CASE("a simulator that goes with things alive leaves nothing behind") {
+  for (int round = 0; round < 3; ++round) {
+    const ManualFixture fixture;
+    const CUdeviceptr memory = make_memory(64 << 20);
+    make_pinned(1 << 20);
+    OK(CU(cuMemsetD8Async)(memory, 1, 64 << 20, make_stream()));
+    make_event();
+  }
+}

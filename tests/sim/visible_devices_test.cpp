@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/visible_devices.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "support/visible_device_cases.hpp"
+
+using berth::sim::visible_devices;
+using berth::test::visible_device_cases;
+using berth::test::VisibleDeviceCase;
+using berth::test::with_uuids;
+using Visible = std::vector<int>;
+
+namespace {
+
+// The first two share a prefix; the others do not.
+const std::vector<std::string> kUuids = {
+    "GPU-11111111-0000-4000-8000-000000000000", "GPU-11112222-0000-4000-8000-000000000000",
+    "GPU-33333333-0000-4000-8000-000000000000", "GPU-44444444-0000-4000-8000-000000000000"};
+
+}  // namespace
+
+TEST_CASE("without the variable every device is visible") {
+  CHECK(visible_devices(std::nullopt, kUuids) == Visible{0, 1, 2, 3});
+}
+
+TEST_CASE("the list of visible devices is read as the table says") {
+  for (const VisibleDeviceCase& c : visible_device_cases()) {
+    std::optional<std::string> text;
+    if (c.value) text = with_uuids(*c.value, kUuids);
+    CAPTURE(text.value_or("(not set)"));
+    CHECK(visible_devices(text, kUuids) == c.visible);
+  }
+}
+
+TEST_CASE("a beginning that two devices share names neither") {
+  CHECK(visible_devices("GPU-1", kUuids) == Visible{});
+  CHECK(visible_devices("GPU-1111", kUuids) == Visible{});
+  CHECK(visible_devices("GPU-11112", kUuids) == Visible{1});
+  CHECK(visible_devices("GPU-3,GPU-1,GPU-4", kUuids) == Visible{2});
+}
+
+TEST_CASE("the only device is named by the shortest beginning") {
+  CHECK(visible_devices("GPU-", {kUuids[0]}) == Visible{0});
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "berth/current_stream.hpp"
+
+#include <stdexcept>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "support/errors.hpp"
+#include "support/simulation.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+sim::Config two_devices() {
+  sim::Config config;
+  config.devices = 2;
+  return config;
+}
+
+const Device kFirst = Device::cuda(0);
+const Device kSecond = Device::cuda(1);
+
+}  // namespace
+
+TEST_CASE("a thread's current stream is the legacy default stream unless a guard says otherwise") {
+  Simulation simulation(two_devices());
+  Runtime& runtime = *simulation.runtime;
+  CHECK(runtime.current_stream(kFirst) == runtime.default_stream(kFirst));
+  CHECK(runtime.current_stream(kSecond) == runtime.default_stream(kSecond));
+  const Stream stream = runtime.create_stream(kFirst);
+  {
+    const StreamGuard guard(stream);
+    CHECK(runtime.current_stream(kFirst) == stream.ref());
+    CHECK(runtime.current_stream(Device::cuda()) == stream.ref());
+    CHECK(current_stream(stream.ref().context()) == stream.ref());
+    CHECK(runtime.current_stream(kSecond) == runtime.default_stream(kSecond));
+  }
+  CHECK(runtime.current_stream(kFirst) == runtime.default_stream(kFirst));
+}
+
+TEST_CASE("stream guards nest like scopes, on each device by itself") {
+  Simulation simulation(two_devices());
+  Runtime& runtime = *simulation.runtime;
+  const Stream a = runtime.create_stream(kFirst);
+  const Stream b = runtime.create_stream(kFirst);
+  const Stream other = runtime.create_stream(kSecond);
+  const StreamGuard outer(a);
+  {
+    const StreamGuard inner(b);
+    CHECK(runtime.current_stream(kFirst) == b.ref());
+    {
+      const StreamGuard elsewhere(other);
+      CHECK(runtime.current_stream(kFirst) == b.ref());
+      CHECK(runtime.current_stream(kSecond) == other.ref());
+      const StreamGuard back(runtime.default_stream(kFirst));
+      CHECK(runtime.current_stream(kFirst) == runtime.default_stream(kFirst));
+      CHECK(runtime.current_stream(kSecond) == other.ref());
+    }
+    CHECK(runtime.current_stream(kFirst) == b.ref());
+    CHECK(runtime.current_stream(kSecond) == runtime.default_stream(kSecond));
+  }
+  CHECK(runtime.current_stream(kFirst) == a.ref());
+}
+
+TEST_CASE("a stream guard makes the stream's device current and restores what was") {
+  Simulation simulation(two_devices());
+  Runtime& runtime = *simulation.runtime;
+  runtime.devices().set_current(kFirst);
+  const Stream there = runtime.create_stream(kSecond);
+  const Stream here = runtime.create_stream(kFirst);
+  {
+    const StreamGuard guard(there);
+    CHECK(runtime.devices().current() == kSecond);
+    {
+      const StreamGuard inner(here);
+      CHECK(runtime.devices().current() == kFirst);
+    }
+    CHECK(runtime.devices().current() == kSecond);
+  }
+  CHECK(runtime.devices().current() == kFirst);
+}
+
+TEST_CASE(
+    "a stream guard restores that no context was current, and on the way out of an exception") {
+  Simulation simulation(two_devices());
+  Runtime& runtime = *simulation.runtime;
+  const Stream stream = runtime.create_stream(kSecond);
+  const auto fail_inside = [&] {
+    const StreamGuard guard(stream);
+    throw std::runtime_error("inside");
+  };
+  CHECK_THROWS_AS(fail_inside(), std::runtime_error);
+  CUcontext context = nullptr;
+  REQUIRE(sim::berth_sim_cuCtxGetCurrent(&context) == CUDA_SUCCESS);
+  CHECK(context == nullptr);
+  CHECK(runtime.current_stream(kSecond) == runtime.default_stream(kSecond));
+}
+
+TEST_CASE("the current stream is each thread's own") {
+  Simulation simulation(two_devices());
+  Runtime& runtime = *simulation.runtime;
+  const Stream mine = runtime.create_stream(kFirst);
+  const Stream theirs = runtime.create_stream(kFirst);
+  const StreamGuard guard(mine);
+  std::thread([&] {
+    CHECK(runtime.current_stream(kFirst) == runtime.default_stream(kFirst));
+    const StreamGuard inner(theirs);
+    CHECK(runtime.current_stream(kFirst) == theirs.ref());
+  }).join();
+  CHECK(runtime.current_stream(kFirst) == mine.ref());
+}
+
+TEST_CASE("asking for the current stream makes no driver call") {
+  Simulation simulation(two_devices());
+  Runtime& runtime = *simulation.runtime;
+  const Stream stream = runtime.create_stream(kFirst);
+  const StreamGuard guard(stream);
+  CHECK(runtime.current_stream(kSecond).native() == nullptr);  // the device's first use
+  const std::uint64_t before = driver_calls(runtime);
+  for (int round = 0; round < 10; ++round) {
+    CHECK(current_stream(stream.ref().context()) == stream.ref());
+    CHECK(runtime.current_stream(kSecond).native() == nullptr);
+  }
+  CHECK(driver_calls(runtime) == before);
+}
+
+TEST_CASE("current streams of one Runtime mean nothing to the next") {
+  const sim::Simulator simulator{sim::Config{}};
+  RuntimeOptions options;
+  options.driver = "sim";
+  CUstream_st* native = nullptr;
+  {
+    Runtime runtime(options);
+    const Stream stream = runtime.create_stream(kFirst);
+    native = stream.ref().native();
+    const StreamGuard guard(stream);
+    CHECK(runtime.current_stream(kFirst).native() == native);
+  }
+  Runtime next(options);
+  CHECK(next.current_stream(kFirst) == next.default_stream(kFirst));
+  CHECK(native != nullptr);
+}

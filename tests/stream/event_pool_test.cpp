@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "berth/event_pool.hpp"
+
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "support/errors.hpp"
+#include "support/simulation.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+const Device kDevice = Device::cuda(0);
+
+}  // namespace
+
+TEST_CASE("live leases never share an event, however many there are") {
+  Simulation simulation;
+  EventPool& pool = simulation.runtime->events(kDevice);
+  std::vector<EventLease> leases;
+  std::set<CUevent_st*> natives;
+  for (int lease = 0; lease < 300; ++lease) {
+    leases.push_back(pool.acquire({.timing = lease % 2 == 0}));
+    natives.insert(leases.back().ref().native());
+  }
+  CHECK(natives.size() == 300);
+  CHECK(pool.leases_live() == 300);
+  CHECK(pool.events_created() >= 300);
+}
+
+TEST_CASE("acquiring makes no driver call unless every pooled event is out, giving back none") {
+  Simulation simulation;
+  EventPool& pool = simulation.runtime->events(kDevice);
+  {
+    const EventLease a = pool.acquire();
+    const EventLease b = pool.acquire();
+  }
+  const std::uint64_t before = driver_calls(*simulation.runtime);
+  const std::size_t created = pool.events_created();
+  for (int round = 0; round < 100; ++round) {
+    const EventLease a = pool.acquire();
+    const EventLease b = pool.acquire();
+    CHECK(a.ref() != b.ref());
+  }
+  CHECK(driver_calls(*simulation.runtime) == before);
+  CHECK(pool.events_created() == created);
+  CHECK(pool.leases_live() == 0);
+}
+
+TEST_CASE("timing and non-timing events are pooled apart") {
+  Simulation simulation;
+  Runtime& runtime = *simulation.runtime;
+  EventPool& pool = runtime.events(kDevice);
+  const Stream stream = runtime.create_stream(kDevice);
+  { const EventLease untimed = pool.acquire(); }
+  const EventLease start = pool.acquire({.timing = true});
+  const EventLease end = pool.acquire({.timing = true});
+  start->record(stream);
+  end->record(stream);
+  end->sync();
+  CHECK(elapsed_ms(start, end) >= 0.0F);
+
+  std::set<CUevent_st*> timed = {start.ref().native(), end.ref().native()};
+  for (int round = 0; round < 5; ++round) {
+    const EventLease untimed = pool.acquire({.timing = false});
+    CHECK_FALSE(timed.contains(untimed.ref().native()));
+    untimed->record(stream);
+    untimed->sync();
+    CHECK_THROWS_AS(static_cast<void>(elapsed_ms(start, untimed)), DriverError);
+  }
+}
+
+TEST_CASE("a moved-from lease holds nothing, and an assigned one gives back what it held") {
+  Simulation simulation;
+  EventPool& pool = simulation.runtime->events(kDevice);
+  EventLease first = pool.acquire();
+  EventLease second = std::move(first);
+  CHECK(pool.leases_live() == 1);
+  first = pool.acquire();
+  CHECK(first.ref() != second.ref());
+  second = std::move(first);
+  CHECK(pool.leases_live() == 1);
+}
+
+TEST_CASE("a leased event is recorded and waited for whatever mark it still carries") {
+  Simulation simulation(manual_progress());
+  Runtime& runtime = *simulation.runtime;
+  EventPool& pool = runtime.events(kDevice);
+  const Stream stream = runtime.create_stream(kDevice);
+  WorkLog& log = simulation.log;
+  log.submit(stream, "old");
+  CUevent_st* native = nullptr;
+  {
+    const EventLease lease = pool.acquire();
+    native = lease.ref().native();
+    lease->record(stream);
+  }
+  const EventLease lease = pool.acquire();
+  log.submit(stream, "new");
+  lease->record(stream);
+  CHECK_FALSE(lease->is_done());
+  lease->sync();
+  CHECK(log.done() == std::vector<std::string>{"old", "new"});
+  CHECK(native != nullptr);
+}
+
+TEST_CASE("leases are taken and given back on any thread") {
+  Simulation simulation;
+  EventPool& pool = simulation.runtime->events(kDevice);
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&pool] {
+      for (int round = 0; round < 200; ++round) {
+        EventLease mine = pool.acquire({.timing = round % 4 == 0});
+        std::vector<EventLease> more;
+        more.push_back(pool.acquire());
+        more.push_back(std::move(mine));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(pool.leases_live() == 0);
+  EventLease lease = pool.acquire();
+  std::thread([moved = std::move(lease)] {}).join();
+  CHECK(pool.leases_live() == 0);
+}
+
+TEST_CASE("events of a pool belong to its device") {
+  sim::Config config;
+  config.devices = 2;
+  Simulation simulation(config);
+  Runtime& runtime = *simulation.runtime;
+  const EventLease event = runtime.events(Device::cuda(1)).acquire();
+  CHECK(event->device() == Device::cuda(1));
+  message_of<InvalidArgument>([&] { event->record(runtime.default_stream(Device::cuda(0))); });
+  event->record(runtime.default_stream(Device::cuda(1)));
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether an action stops the process, as BERTH_CHECK does. It is tried in a child process, so that
+// the test goes on, and its message stays out of the test's output.
+#pragma once
+
+#include <csignal>
+#include <cstdio>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+
+namespace berth::test {
+
+template <class Action>
+bool stops_the_process(Action&& action) {
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    std::signal(SIGABRT, SIG_DFL);  // not doctest's handler
+    if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(2);
+    action();
+    _exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+}  // namespace berth::test

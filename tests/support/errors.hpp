@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an action throws, held to what every message of berth promises: one line that says
+// something.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <doctest/doctest.h>
+
+#include "berth/error.hpp"
+
+namespace berth::test {
+
+inline bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+/// The message of the E that `action` throws. Fails the test where nothing or another type is
+/// thrown.
+template <class E, class Action>
+std::string message_of(Action&& action) {
+  try {
+    static_cast<void>(std::forward<Action>(action)());
+  } catch (const E& error) {
+    const std::string message = error.what();
+    CHECK_FALSE(message.empty());
+    CHECK_FALSE(contains(message, "\n"));
+    return message;
+  } catch (const std::exception& error) {
+    FAIL_CHECK("another type was thrown: ", error.what());
+    return {};
+  }
+  FAIL_CHECK("nothing was thrown");
+  return {};
+}
+
+/// The same for Result: the message of the error in it, which must have the code `code`.
+template <class T>
+std::string message_of(const Result<T>& result, Errc code) {
+  REQUIRE_FALSE(result.ok());
+  CHECK(result.error().code() == code);
+  const std::string message = result.error().what();
+  CHECK_FALSE(message.empty());
+  CHECK_FALSE(contains(message, "\n"));
+  return message;
+}
+
+}  // namespace berth::test

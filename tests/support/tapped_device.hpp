@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What lies under the memory and copy layers, without a Runtime: a simulated driver with taps, the
+// devices, and one device's context, events and streams.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include <doctest/doctest.h>
+
+#include "berth/device_registry.hpp"
+#include "berth/event_pool.hpp"
+#include "berth/stream.hpp"
+
+#include "device/device_context.hpp"
+#include "driver/driver.hpp"
+#include "driver/nvml.hpp"
+#include "memory/stream_table.hpp"
+#include "sim/simulator.hpp"
+#include "support/driver_tap.hpp"
+#include "support/reports.hpp"
+#include "support/work_log.hpp"
+
+namespace berth::test {
+
+/// Destruction fails the test where anything is left alive in the driver.
+struct TappedDevice {
+  explicit TappedDevice(sim::Config config = {}) : simulator(std::move(config)) {}
+
+  [[nodiscard]] Stream stream() { return Stream(context, {}); }
+  [[nodiscard]] StreamRef legacy_stream() { return {context, nullptr}; }
+  /// Marks what `stream` holds now.
+  [[nodiscard]] SharedEvent record(StreamRef stream) {
+    auto event = std::make_shared<EventLease>(events.acquire());
+    event->ref().record(stream);
+    return event;
+  }
+  /// Runs what may run of `stream`, and nothing of any other.
+  void run_stream(StreamRef stream) {
+    const ContextScope scope(stream.context());
+    while (simulator.run_next(stream.native())) continue;
+  }
+
+  struct NothingLeft {
+    const sim::Simulator& simulator;
+    ~NothingLeft() {
+      for (const std::string& left : simulator.live_list()) FAIL_CHECK("left alive: ", left);
+    }
+  };
+
+  Reports reports;
+  WorkLog log;
+  sim::Simulator simulator;
+  NothingLeft nothing_left{simulator};
+  DriverTap tap;
+  Driver driver{tap.source(), reports.sink()};
+  Nvml nvml{tap.source()};
+  DeviceRegistry registry{driver, nvml};
+  DeviceContext& context = registry.context(Device::cuda(0));
+  EventPool events{context};
+};
+
+}  // namespace berth::test

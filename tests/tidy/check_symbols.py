@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the built libraries against what may leave them and what they may need.
+
+  check_symbols.py --nm NM --readelf READELF --shared FILE --static FILE
+
+Shared: only names in namespace berth and berth_* are exported, nothing of CUDA or NVML is exported,
+wanted or linked. Static: no global symbol of CUDA or NVML, defined or wanted.
+Prints `file: symbol: reason` for each violation; exit status 1 if there is one.
+"""
+import argparse
+import re
+import subprocess
+import sys
+
+EXPORTED = re.compile(r"(?:(?:typeinfo|typeinfo name|vtable|VTT) for )?berth::|berth_\w+$")
+VERSION_NODE = re.compile(r"BERTH_[0-9.]+$")
+CUDA = re.compile(r"_*(?:cu[A-Z]|cuda[A-Z]|nvml[A-Z])")
+CUDA_LIBRARY = re.compile(r"lib(?:cuda|cudart|nvidia-ml)\b.*\.so")
+
+
+def symbol_names(nm_output):
+    """The last column of nm's table; archive member headings and blank lines have none."""
+    for line in nm_output.splitlines():
+        match = re.match(r"(?:[0-9a-f]+| +) +[A-Za-z] (.+)$", line)
+        if match:
+            yield match.group(1)
+
+
+def export_problems(names):
+    """`names` demangled, with the symbol version that nm appends ("berth_x@@BERTH_0.1")."""
+    exported = 0
+    for versioned in names:
+        name = re.sub(r"@+[A-Za-z0-9_.]+$", "", versioned)
+        if VERSION_NODE.match(name):
+            continue
+        exported += 1
+        if not EXPORTED.match(name):
+            yield name, "exported, but neither in namespace berth nor berth_*"
+    if exported == 0:
+        yield "(none)", "nothing is exported"
+
+
+def cuda_problems(names):
+    for name in names:
+        if CUDA.match(name):
+            yield name, "a name of CUDA or NVML: those are looked up at run time, never linked"
+
+
+def linked_libraries(readelf_output):
+    return re.findall(r"\(NEEDED\).*\[(.+)\]", readelf_output)
+
+
+def link_problems(libraries):
+    for library in libraries:
+        if CUDA_LIBRARY.match(library):
+            yield library, "linked, but must be loaded at run time"
+
+
+def output_of(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for option in ("nm", "readelf", "shared", "static"):
+        parser.add_argument("--" + option, required=True)
+    options = parser.parse_args()
+    nm, shared, static = options.nm, options.shared, options.static
+
+    found = []
+
+    def note(file, problems):
+        found.extend(f"{file}: {name}: {reason}" for name, reason in problems)
+
+    exported = output_of(nm, "--dynamic", "--defined-only", "--demangle", shared)
+    wanted = output_of(nm, "--dynamic", "--undefined-only", shared)
+    note(shared, export_problems(symbol_names(exported)))
+    note(shared, cuda_problems(symbol_names(exported)))
+    note(shared, cuda_problems(symbol_names(wanted)))
+    note(shared, link_problems(linked_libraries(output_of(options.readelf, "-d", shared))))
+    note(static, cuda_problems(symbol_names(output_of(nm, "--extern-only", static))))
+    print("\n".join(found))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

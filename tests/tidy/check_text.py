@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds each source, build and script file against the rules that need no parser: licence line,
+length, width, tabs, words that mark unfinished work.
+
+  check_text.py --root CHECKOUT
+
+Prints `file:line: reason` for each violation; exit status 1 if there is one.
+"""
+import argparse
+import pathlib
+import re
+import sys
+
+from source_tree import code_files, read, relative
+
+LINES_MAX = 400
+COLUMNS_MAX = 110
+LICENCE = "SPDX-License-Identifier: Apache-2.0"
+LICENCE_LINE = re.compile(rf"(//|#|/\*) {re.escape(LICENCE)}( \*/)?")
+# Spelled apart so that this file passes its own check.
+UNFINISHED = re.compile(r"\b(" + "|".join(["TO" "DO", "FIX" "ME", "X" "XX"]) + r")\b")
+
+
+def problems_of(text):
+    lines = text.splitlines()
+    first = 2 if lines and lines[0].startswith("#!") else 1
+    if len(lines) < first or not LICENCE_LINE.fullmatch(lines[first - 1]):
+        yield first, f"this line must be the licence: {LICENCE}"
+    if len(lines) > LINES_MAX:
+        yield LINES_MAX + 1, f"{len(lines)} lines, at most {LINES_MAX}: split the file"
+    for number, line in enumerate(lines, start=1):
+        if len(line) > COLUMNS_MAX:
+            yield number, f"{len(line)} columns, at most {COLUMNS_MAX}"
+        if "\t" in line:
+            yield number, "a tab"
+        if line != line.rstrip():
+            yield number, "blanks at the end of the line"
+        if match := UNFINISHED.search(line):
+            yield number, f'"{match.group()}" marks unfinished work'
+    if text and not text.endswith("\n"):
+        yield len(lines), "no line break at the end of the file"
+
+
+def problems(root):
+    for path in code_files(root):
+        for number, reason in problems_of(read(path)):
+            yield relative(path, root), number, reason
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--root", type=pathlib.Path, required=True)
+    found = list(problems(parser.parse_args().root))
+    for file, number, reason in found:
+        print(f"{file}:{number}: {reason}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

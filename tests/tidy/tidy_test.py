@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The tidy checks are code too: each violation, planted in a small checkout, must be reported where
+it stands, and a checkout without any must pass."""
+import pathlib
+import tempfile
+import unittest
+
+import check_layers
+import check_symbols
+import check_text
+import source_tree
+
+SPDX = "// SPDX-License-Identifier: Apache-2.0\n"
+TABLE = {"base": [], "sim": ["base"], "driver": ["base"], "device": ["driver"], "stream": ["device"]}
+
+CLEAN = {
+    "include/berth/device.hpp": '#include <string>\n#include "berth/export.h"\n',
+    "include/berth/export.h": "#pragma once\n",
+    "src/base/env.cpp": 'const char* home() { return std::getenv("HOME"); }\n',
+    "src/driver/nvml_abi.hpp": "#pragma once\n",
+    "src/driver/driver.hpp": "#include <cuda.h>\nauto f() { return cuInit(0); }\n",
+    "src/sim/sim.cpp": '#include "driver/nvml_abi.hpp"\nCUresult cuInit(unsigned) { return 0; }\n',
+    "src/stream/stream.cpp": '#include "berth/device.hpp"\n#include "base/env.hpp"\n'
+    "// cuStreamQuery is meant\n"
+    'const char* name = "cuStreamQuery, \\" getenv";\nchar quote = \'"\'; int big = 1\'000;\n',
+    "src/tool/main.cpp": '#include "berth/device.hpp"\n#include "tool/table.hpp"\n'
+    'auto* home = getenv("HOME");\n',
+}
+
+
+class Checkout:
+    """A throw-away checkout; `files` maps paths to the text after the licence line."""
+
+    def __init__(self, files):
+        self.folder = tempfile.TemporaryDirectory()
+        self.root = pathlib.Path(self.folder.name)
+        for name, text in files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(SPDX + text, encoding="utf-8")
+
+    def __enter__(self):
+        return self.root
+
+    def __exit__(self, *_):
+        self.folder.cleanup()
+
+
+class LayerTest(unittest.TestCase):
+    def found(self, planted):
+        with Checkout({**CLEAN, **planted}) as root:
+            return list(check_layers.problems(root, TABLE))
+
+    def assert_one(self, path, text, line, word):
+        """A file with `text` is the one violation of the checkout, on `line`, about `word`."""
+        found = self.found({path: text})
+        self.assertEqual([(file, number) for file, number, _ in found], [(path, line)], found)
+        self.assertIn(word, found[0][2])
+
+    def test_a_clean_checkout_passes(self):
+        self.assertEqual(self.found({}), [])
+
+    def test_an_include_of_a_higher_layer_is_reported(self):
+        self.assert_one("src/driver/x.cpp", '\n#include "stream/stream.hpp"\n', 3, "src/stream")
+
+    def test_an_include_of_a_layer_beside_it_is_reported(self):
+        self.assert_one("src/stream/x.cpp", '#include "sim/sim.hpp"\n', 2, "src/sim")
+
+    def test_the_simulator_gets_no_more_of_the_driver_than_the_nvml_abi(self):
+        self.assert_one("src/sim/x.cpp", '#include "driver/driver.hpp"\n', 2, "src/driver")
+
+    def test_the_extra_include_is_the_simulators_alone(self):
+        self.assert_one("src/base/x.cpp", '#include "driver/nvml_abi.hpp"\n', 2, "src/driver")
+
+    def test_an_include_without_a_folder_is_reported(self):
+        self.assert_one("src/base/x.cpp", '#include "bytes.hpp"\n', 2, "bytes.hpp")
+
+    def test_an_include_that_climbs_is_reported(self):
+        self.assert_one("src/base/x.cpp", '#include "../stream/stream.hpp"\n', 2, "neither")
+
+    def test_an_include_by_macro_is_reported(self):
+        self.assert_one("src/base/x.cpp", "# include HEADER\n", 2, "macro")
+
+    def test_a_private_header_in_the_command_is_reported(self):
+        self.assert_one("src/tool/x.cpp", '#include "base/bytes.hpp"\n', 2, "src/base")
+
+    def test_cuda_h_is_for_layers_above_the_driver_only(self):
+        self.assertEqual(self.found({"src/stream/x.cpp": "#include <cuda.h>\n"}), [])
+        self.assert_one("src/base/x.cpp", "#include <cuda.h>\n", 2, "<cuda.h>")
+        self.assert_one("src/tool/x.cpp", "#include <cuda.h>\n", 2, "<cuda.h>")
+
+    def test_a_public_header_that_includes_cuda_fmt_or_src_is_reported(self):
+        for target in ("<cuda.h>", "<cuda_runtime.h>", "<fmt/format.h>", '"base/check.hpp"'):
+            with self.subTest(target):
+                text = f"\n#include {target}\n"
+                self.assert_one("include/berth/x.hpp", text, 3, target)
+
+    def test_a_public_header_that_includes_one_that_is_not_there_is_reported(self):
+        self.assert_one("include/berth/x.hpp", '#include "berth/no.hpp"\n', 2, "does not exist")
+
+    def test_a_cuda_name_outside_of_the_seam_is_reported(self):
+        for code in ("cuMemFree(p);", "auto f = &cuMemFree;", "#define F cuMemFree", "cudaFree(p);"):
+            with self.subTest(code):
+                self.assert_one("src/stream/x.cpp", f"/* a\n b */\n{code}\n", 4, "may name cu")
+
+    def test_reading_the_environment_elsewhere_is_reported(self):
+        for code in ('std::getenv("A")', 'secure_getenv("A")', "extern char** environ"):
+            with self.subTest(code):
+                self.assert_one("src/base/x.cpp", f"auto a = {code};\n", 2, "environment")
+
+    def test_a_folder_that_is_no_layer_is_reported(self):
+        self.assert_one("src/extra/x.cpp", "", 1, "no layer")
+
+
+class TextTest(unittest.TestCase):
+    def assert_one(self, text, line, word):
+        found = list(check_text.problems_of(text))
+        self.assertEqual([number for number, _ in found], [line], found)
+        self.assertIn(word, found[0][1])
+
+    def test_a_clean_file_passes(self):
+        for text in (SPDX + "int a;\n", "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n"):
+            self.assertEqual(list(check_text.problems_of(text)), [])
+
+    def test_a_missing_or_late_licence_is_reported(self):
+        self.assert_one("int a;\n" + SPDX, 1, "licence")
+        self.assert_one("#!/bin/sh\ntrue\n", 2, "licence")
+        self.assert_one("", 1, "licence")
+
+    def test_a_long_file_is_reported(self):
+        self.assertEqual(list(check_text.problems_of(SPDX + "\n" * 399)), [])
+        self.assert_one(SPDX + "\n" * 400, 401, "400")
+
+    def test_a_wide_line_is_reported(self):
+        self.assertEqual(list(check_text.problems_of(SPDX + "x" * 110 + "\n")), [])
+        self.assert_one(SPDX + "x" * 111 + "\n", 2, "111 columns")
+
+    def test_tabs_and_trailing_blanks_are_reported(self):
+        self.assert_one(SPDX + "a\tb\n", 2, "tab")
+        self.assert_one(SPDX + "a \n", 2, "blanks")
+
+    def test_marks_of_unfinished_work_are_reported(self):
+        for word in ("TO" "DO", "FIX" "ME", "X" "XX"):
+            self.assert_one(SPDX + f"// {word}: later\n", 2, word)
+        self.assertEqual(list(check_text.problems_of(SPDX + 'mkstemp("aXXXXXX");\n')), [])
+
+    def test_a_missing_last_line_break_is_reported(self):
+        self.assert_one(SPDX + "int a;", 2, "line break")
+
+    def test_scripts_build_files_and_dot_files_are_read_too(self):
+        files = dict.fromkeys(("run", "meson.build", "bench/a.py", "src/berth.map", ".ci/run"), "")
+        with Checkout(files) as root:
+            (root / "bench/notes.md").write_text("no code\n", encoding="utf-8")
+            (root / "bench/go").write_text("#!/bin/sh\n", encoding="utf-8")
+            names = [source_tree.relative(path, root) for path in source_tree.code_files(root)]
+            self.assertEqual(sorted(names), sorted([*files, "bench/go"]))
+            self.assertEqual([file for file, _, _ in check_text.problems(root)], ["bench/go"])
+
+
+class SymbolTest(unittest.TestCase):
+    TABLE = """
+libberth.so.p/member.cpp.o:
+                 U memcpy
+0000000000001000 T berth::Device::parse(std::basic_string_view<char>)@@BERTH_0.1
+0000000000002000 V typeinfo name for berth::Error@@BERTH_0.1
+0000000000003000 T berth_runtime_create@@BERTH_0.1
+0000000000000000 A BERTH_0.1
+"""
+
+    def names(self, extra=""):
+        return list(check_symbols.symbol_names(self.TABLE + extra))
+
+    def test_the_names_of_berth_pass(self):
+        self.assertEqual(list(check_symbols.export_problems(self.names()[1:])), [])
+        self.assertEqual(list(check_symbols.cuda_problems(self.names())), [])
+
+    def test_a_foreign_export_is_reported(self):
+        for name in ("fmt::v9::vformat()", "typeinfo for fmt::error", "berthing", "std::berth::x"):
+            extra = f"0000000000004000 W {name}@@BERTH_0.1\n"
+            found = list(check_symbols.export_problems(self.names(extra)[1:]))
+            self.assertEqual([found_name for found_name, _ in found], [name])
+
+    def test_a_library_that_exports_nothing_is_reported(self):
+        self.assertEqual(len(list(check_symbols.export_problems(["BERTH_0.1"]))), 1)
+
+    def test_a_name_of_cuda_is_reported_whether_defined_or_wanted(self):
+        for line in ("0000000000004000 T cuInit", " " * 17 + "U nvmlInit_v2", " " * 17 + "U cudaFree"):
+            found = list(check_symbols.cuda_problems(self.names(line + "\n")))
+            self.assertEqual([name for name, _ in found], [line.split()[-1]])
+
+    def test_a_linked_driver_is_reported(self):
+        text = """
+ 0x0000000000000001 (NEEDED)             Shared library: [libstdc++.so.6]
+ 0x0000000000000001 (NEEDED)             Shared library: [libcuda.so.1]
+"""
+        libraries = check_symbols.linked_libraries(text)
+        self.assertEqual(libraries, ["libstdc++.so.6", "libcuda.so.1"])
+        found = list(check_symbols.link_problems(libraries))
+        self.assertEqual([name for name, _ in found], ["libcuda.so.1"])
+
+
+if __name__ == "__main__":
+    unittest.main()

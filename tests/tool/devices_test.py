@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`berth devices`."""
+import unittest
+
+from berth_command import CommandTest, berth
+
+
+class Devices(CommandTest):
+    def test_text_fits_80_columns_and_names_each_device(self):
+        name = "N" * 40
+        out = self.assert_success(berth("devices", env={"BERTH_SIM": f"devices=3,name={name}"})).out
+        for device in ("cuda:0", "cuda:1", "cuda:2"):
+            self.assertIn(device, out)
+        self.assertEqual(out.count(name), 3)
+        self.assertLessEqual(max(map(len, out.splitlines())), 80, out)
+
+    def test_json(self):
+        env = {"BERTH_SIM": "devices=2,memory=3GiB/5GiB,name=Some GPU"}
+        devices = self.assert_success(berth("devices", "--json", env=env)).json()
+        self.assertEqual([device["memory_bytes"] for device in devices], [3 << 30, 5 << 30])
+        for position, device in enumerate(devices):
+            self.assertEqual(
+                set(device),
+                {"physical", "logical", "visible", "uuid", "pci_bus_id", "name", "memory_bytes"},
+            )
+            self.assertEqual(device["physical"], position)
+            self.assertEqual(device["logical"], position)
+            self.assertIs(device["visible"], True)
+            self.assertEqual(device["name"], "Some GPU")
+            self.assertRegex(device["uuid"], r"^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+            self.assertRegex(
+                device["pci_bus_id"], r"^[0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-9A-F]$"
+            )
+
+    def test_hidden_devices_are_listed_without_a_logical_ordinal(self):
+        env = {"BERTH_SIM": "devices=3", "CUDA_VISIBLE_DEVICES": "2,0"}
+        devices = self.assert_success(berth("devices", "--json", env=env)).json()
+        self.assertEqual([device["logical"] for device in devices], [1, None, 0])
+        self.assertEqual([device["visible"] for device in devices], [True, False, True])
+        self.assertRegex(berth("devices", env=env).out, r"(?m)^hidden +1 ")
+
+    def test_malformed_visibility_is_a_warning(self):
+        env = {"BERTH_SIM": "devices=2", "CUDA_VISIBLE_DEVICES": "1,x"}
+        outcome = self.assert_success(berth("devices", "--json", env=env), quiet=False)
+        self.assertEqual([device["logical"] for device in outcome.json()], [None, 0])
+        self.assertRegex(outcome.err, r"^berth: warning: .*CUDA_VISIBLE_DEVICES.*\n$")
+
+
+if __name__ == "__main__":
+    unittest.main()
