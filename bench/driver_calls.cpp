@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many driver calls does an allocator make once its cache is warm? Calls for one allocation and
-// its free. Unlike times, these are the same on every machine.
+// its free. Unlike times, these do not depend on the machine's speed or load.
 //   driver_calls_steady           blocks of one size that come from the cache
 //   driver_calls_random_live_set  rows: live blocks
 //   driver_calls_replay           rows: traces

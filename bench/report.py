@@ -129,7 +129,7 @@ def table(figures: list[Figure]) -> str:
     peers = list(dict.fromkeys(peer for figure in figures for peer in figure.values))
     peers.remove(OURS)
     heads = [cell for peer in peers for cell in (peer, "faster")]
-    lines = [["figure", OURS, "unit", *heads, "driver"]]
+    lines = [["figure", OURS, "unit", *heads, "on"]]
     for figure in figures:
         ours = figure.mean(OURS)
         cells = [cell for peer in peers for cell in comparison(ours, figure.mean(peer))]
@@ -195,7 +195,7 @@ def show(report: Report, with_rows: bool) -> None:
         figures += [figure, *(figure.row_figures() if with_rows else [])]
     if figures:
         print(table(figures))
-        print(f"device: {report.device}; rows of a figure: their mean; faster: peer / {OURS}")
+        print(f"on {report.device}; a figure with rows is their mean; faster: peer / {OURS}")
     for line in report.left_out:
         print(line)
     for failure in report.failures:

@@ -20,23 +20,23 @@ class BERTH_API Allocator {
   /// submitted before still has the block; it is reused without waiting on the stream that it was
   /// allocated on, and on any other, including those of record_stream(), only behind their work.
   /// Blocking  Never waits for the GPU. No driver call but one event record for each recorded
-  /// stream. Errors    InvalidArgument: a pointer that this allocator did not give out, one inside
-  /// a block, or
-  ///           one freed before. Nothing is changed.
+  ///           stream.
+  /// Errors    InvalidArgument: a pointer that this allocator did not give out, one inside a block,
+  ///           or one freed before. Nothing is changed.
   virtual void deallocate(void* data) = 0;
 
   /// Declares that work submitted to `stream` uses the block at `data`: after deallocate(), the
   /// block is not reused before the work that `stream` holds at that time is done. The block's own
-  /// stream needs no record; recording twice is recording once. Errors  InvalidArgument: not a live
-  /// block of this allocator, or (device memory) a stream of
+  /// stream needs no record; recording twice is recording once. The stream may go away before the
+  /// block is freed or after, but not while another thread is inside deallocate() for the block.
+  /// Errors  InvalidArgument: not a live block of this allocator, or (device memory) a stream of
   ///         another device.
   virtual void record_stream(void* data, StreamRef stream) = 0;
 
   /// Gives cached memory back to the driver until at most `bytes_to_keep` are reserved, as far as
   /// blocks in use allow; 0 gives back all that can be. Returns the bytes given back.
   /// Blocking  Waits for the work of streams whose cached memory it returns. Other threads' cache
-  /// hits
-  ///           go on meanwhile.
+  ///           hits go on meanwhile.
   virtual std::size_t trim(std::size_t bytes_to_keep = 0) = 0;
 
   /// To be called before a stream that berth does not own is destroyed, if blocks were allocated or

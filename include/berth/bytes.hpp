@@ -30,7 +30,7 @@ BERTH_API std::string format_bytes(std::uint64_t bytes);
 /// an optional unit B, KiB, MiB, GiB or TiB (any case; K, M, G, T and KB... mean the same binary
 /// unit), with or without a space between. No unit means bytes.
 /// Errors  InvalidArgument that quotes the text: empty, signed, not a number, unknown unit, 2^64 or
-/// more.
+///         more.
 BERTH_API std::uint64_t parse_bytes(std::string_view text);
 
 }  // namespace berth

@@ -50,12 +50,11 @@ class BERTH_API Copier {
   ///           pageable source has been read when the call returns, and may be changed or freed at
   ///           once.
   /// Target    Has the bytes when the stream has passed the copy. Stays valid until then; a
-  /// pageable
-  ///           target too.
+  ///           pageable target too.
   /// Blocking  Pinned and device memory: never. Pageable memory: while every slot of the staging
-  /// ring
-  ///           is in use, the caller waits for the oldest; copyCounters().staging_waits counts it.
-  ///           Host to host copies are done when the call returns, and do not wait for the stream.
+  ///           ring is in use, the caller waits for the oldest; copyCounters().staging_waits counts
+  ///           it. Host to host copies are done when the call returns, and do not wait for the
+  ///           stream.
   /// Errors    InvalidArgument: null, ranges that overlap or wrap around, a stream of a device that
   ///           neither side belongs to. DriverError: refused by the driver. Parts of a staged copy
   ///           may have been submitted then.

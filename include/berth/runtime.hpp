@@ -38,14 +38,13 @@ struct RuntimeOptions {
 /// says why, `cpu` works.
 ///
 /// Lifetime  Everything obtained from a Runtime must be gone before it: leases, allocations,
-/// owners.
-///           A Runtime destroyed while the process exits, when the driver may be gone already, is
-///           fine.
+///           owners. A Runtime destroyed while the process exits, when the driver may be gone
+///           already, is fine.
 /// Threads   Safe from any thread. Each device's parts are made by their first use.
 class BERTH_API Runtime {
  public:
   /// Errors  InvalidArgument: an option or an environment variable that is out of range or
-  /// malformed.
+  ///         malformed.
   explicit Runtime(RuntimeOptions options = {});
   ~Runtime();
   Runtime(const Runtime&) = delete;

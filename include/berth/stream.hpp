@@ -13,8 +13,8 @@ namespace berth {
 class DeviceContext;
 
 /// Refers to a CUDA stream; owns nothing. Valid as long as the stream is. Two pointers: pass by
-/// value. Runtime::stream() makes one from a framework's own stream. Threads  Safe from any thread,
-/// as the driver's streams are.
+/// value. Runtime::stream() makes one from a framework's own stream.
+/// Threads  Safe from any thread, as the driver's streams are.
 class BERTH_API StreamRef {
  public:
   StreamRef(DeviceContext& context, CUstream_st* native) noexcept
@@ -43,7 +43,8 @@ class BERTH_API StreamRef {
 
 struct StreamOptions {
   /// Lower runs first. 0 is the default and the lowest; the device's range ends at some negative
-  /// number, to which lower values are clamped. Errors  InvalidArgument: above 0.
+  /// number, to which lower values are clamped.
+  /// Errors  InvalidArgument: above 0.
   int priority = 0;
   /// Whether the legacy default stream waits for this stream and this stream for it. berth's own
   /// streams never do, unless asked.

@@ -49,8 +49,8 @@ struct Trace {
 /// plain or compressed by gzip. A pickle is data here: one that names a class is refused.
 ///
 /// Every event is checked: an id is allocated once, freed once, and with the bytes of its
-/// allocation. Errors  InvalidArgument that names the file, the line (or the place in a snapshot)
-/// and what is
+/// allocation.
+/// Errors  InvalidArgument that names the file, the line (or the place in a snapshot) and what is
 ///         accepted there.
 [[nodiscard]] BERTH_API Trace read_trace(const std::string& path);
 /// The same from memory; `name` stands for the file in errors. At most 4 GiB after decompression.

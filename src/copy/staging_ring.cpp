@@ -18,7 +18,12 @@ StagingRing::Slot& StagingRing::acquire(bool& waited) {
   if (Slot* slot = try_acquire()) return *slot;
   waited = true;
   Slot& oldest = *hold_oldest();
-  if (oldest.last_use) oldest.last_use->ref().sync();
+  try {
+    if (oldest.last_use) oldest.last_use->ref().sync();
+  } catch (...) {
+    put_back(oldest);
+    throw;
+  }
   oldest.last_use.reset();
   return oldest;
 }
@@ -34,11 +39,6 @@ StagingRing::Slot* StagingRing::try_acquire() {
       if (slot->held) continue;
       slot->held = true;
     }
-    const auto put_back = [&] {
-      const MutexLock lock(mutex_);
-      slot->held = false;
-      slot_released_.notify_one();
-    };
     try {
       if (!slot->memory) slot->memory = pinned_.allocate(slot_bytes_);
       if (!slot->last_use || slot->last_use->ref().is_done()) {
@@ -46,10 +46,10 @@ StagingRing::Slot* StagingRing::try_acquire() {
         return slot;
       }
     } catch (...) {
-      put_back();
+      put_back(*slot);
       throw;
     }
-    put_back();
+    put_back(*slot);
   }
 }
 
@@ -67,6 +67,12 @@ StagingRing::Slot* StagingRing::hold_oldest() {
     }
     slot_released_.wait(mutex_);  // other threads hold them all, for the time of a memcpy
   }
+}
+
+void StagingRing::put_back(Slot& slot) noexcept {
+  const MutexLock lock(mutex_);
+  slot.held = false;
+  slot_released_.notify_one();
 }
 
 void StagingRing::release(Slot& slot, StreamRef stream) noexcept {

@@ -38,7 +38,8 @@ class StagingRing {
   [[nodiscard]] std::size_t slot_bytes() const { return slot_bytes_; }
 
   /// A slot that no work uses, held by the caller. Where every slot is in use, waits for the
-  /// oldest; `waited` says so. Errors  OutOfMemory, DriverError.
+  /// oldest; `waited` says so.
+  /// Errors  OutOfMemory, DriverError.
   Slot& acquire(bool& waited);
   /// Gives a held slot back; the work that uses it is what `stream` holds now.
   void release(Slot& slot, StreamRef stream) noexcept;
@@ -47,6 +48,8 @@ class StagingRing {
   /// Holds a free slot, or a new one while there are fewer than the maximum; null where neither is.
   Slot* try_acquire();
   Slot* hold_oldest();
+  /// Ends a hold that did not use the slot.
+  void put_back(Slot& slot) noexcept;
 
   DeviceContext& context_;
   PinnedAllocator& pinned_;

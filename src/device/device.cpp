@@ -12,9 +12,9 @@ namespace {
 
 InvalidArgument no_device_text(std::string_view text, std::string_view reason) {
   return InvalidArgument(
-      fmt::format("{} does not name a device: {}; accepted: cpu, cuda, cuda:N with N from 0 to "
+      fmt::format("\"{}\" does not name a device: {}; accepted: cpu, cuda, cuda:N with N from 0 to "
                   "2147483647 without leading zeros",
-                  quoted(text), reason));
+                  on_one_line(text), reason));
 }
 
 }  // namespace

@@ -63,8 +63,12 @@ VisibleDevices resolve_visible_devices(const std::optional<std::string>& text,
     const std::string token = text->substr(begin, comma - begin);
     begin = comma + 1;
     if (starts_with(token, "MIG-")) break;
-    const Entry entry = starts_with(token, "GPU-") ? resolve_uuid(token, uuids)
-                                                   : resolve_ordinal(token, uuids.size());
+    const bool is_uuid = starts_with(token, "GPU-");
+    if (!visible.devices.empty() && is_uuid != starts_with(*text, "GPU-")) {
+      reject(token, "is a UUID among ordinals, or the other way round");
+      break;
+    }
+    const Entry entry = is_uuid ? resolve_uuid(token, uuids) : resolve_ordinal(token, uuids.size());
     if (!entry.device) {
       if (!entry.problem.empty()) reject(token, entry.problem);
       break;

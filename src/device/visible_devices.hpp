@@ -23,8 +23,9 @@ struct VisibleDevices {
 ///
 /// Entries are separated by commas; each is an ordinal, or a UUID ("GPU-..." or a prefix of one
 /// that fits a single device). Spaces before an ordinal and whatever follows its digits are
-/// skipped, as strtol does and CUDA with it. The first invalid entry ends the list; a device named
-/// twice empties it. MIG entries are not resolved: the list ends there without a problem.
+/// skipped, as strtol does and CUDA with it. The first invalid entry ends the list, and so does the
+/// first that is not of the first one's kind, ordinal or UUID; a device named twice empties it. MIG
+/// entries are not resolved: the list ends there without a problem.
 VisibleDevices resolve_visible_devices(const std::optional<std::string>& text,
                                        const std::vector<std::string>& uuids);
 

@@ -30,7 +30,7 @@ Driver::Driver(DriverSource source, ReportSink sink)
   }
   if (const char* missing = load_table()) {
     problem_ = fmt::format("driver \"{}\" lacks {}, which berth needs", source_.name, missing);
-  } else if (const CUresult result = try_init(0); result != CUDA_SUCCESS) {
+  } else if (const CUresult result = try_init(0U); result != CUDA_SUCCESS) {
     problem_ = fmt::format("cuInit failed: {}", describe(result));
   } else {
     try_driver_get_version(&version_);
@@ -70,13 +70,14 @@ void Driver::raise(DriverCall call, CUresult result) const {
       fmt::format("{} failed: {}", kDriverCallNames[std::size_t(call)], describe(result)), result);
 }
 
-void Driver::report_failure(DriverCall call, CUresult result) const noexcept {
-  if (result == CUDA_SUCCESS || result == CUDA_ERROR_DEINITIALIZED) return;
+bool Driver::report_failure(DriverCall call, CUresult result) const noexcept {
+  if (result == CUDA_SUCCESS || result == CUDA_ERROR_DEINITIALIZED) return true;
   try {
     report(Severity::error, fmt::format("{} failed in a destructor: {}",
                                         kDriverCallNames[std::size_t(call)], describe(result)));
   } catch (...) {  // NOLINT(bugprone-empty-catch): no memory left to say so
   }
+  return false;
 }
 
 }  // namespace berth

@@ -6,7 +6,7 @@
 // For each function of the list there are three ways to call it, here for cuMemAlloc:
 //   try_mem_alloc(...)         returns the CUresult
 //   mem_alloc(...)             throws DriverError, InvalidArgument never
-//   mem_alloc_or_report(...)   for destructors: a failure goes to the report sink
+//   mem_alloc_or_report(...)   for destructors: a failure goes to the report sink, and is false
 #pragma once
 
 #include <array>
@@ -53,19 +53,19 @@ class Driver {
   /// Throws DriverError with the function's name and describe(result).
   [[noreturn]] void raise(DriverCall call, CUresult result) const;
 
-#define BERTH_METHODS(member, symbol, version, need)               \
-  template <class... Args>                                         \
-  CUresult try_##member(Args... args) const noexcept {             \
-    return invoke(table_.member, DriverCall::member, args...);     \
-  }                                                                \
-  template <class... Args>                                         \
-  void member(Args... args) const {                                \
-    const CUresult result = try_##member(args...);                 \
-    if (result != CUDA_SUCCESS) raise(DriverCall::member, result); \
-  }                                                                \
-  template <class... Args>                                         \
-  void member##_or_report(Args... args) const noexcept {           \
-    report_failure(DriverCall::member, try_##member(args...));     \
+#define BERTH_METHODS(member, symbol, version, need)                  \
+  template <class... Args>                                            \
+  CUresult try_##member(Args... args) const noexcept {                \
+    return invoke(table_.member, DriverCall::member, args...);        \
+  }                                                                   \
+  template <class... Args>                                            \
+  void member(Args... args) const {                                   \
+    const CUresult result = try_##member(args...);                    \
+    if (result != CUDA_SUCCESS) raise(DriverCall::member, result);    \
+  }                                                                   \
+  template <class... Args>                                            \
+  bool member##_or_report(Args... args) const noexcept {              \
+    return report_failure(DriverCall::member, try_##member(args...)); \
   }
   BERTH_DRIVER_FUNCTIONS(BERTH_METHODS)
 #undef BERTH_METHODS
@@ -84,7 +84,7 @@ class Driver {
   /// The exit rule, in one place: once the process is exiting the driver may be gone before berth's
   /// owners are, and says CUDA_ERROR_DEINITIALIZED. What they own is gone with it, so that answer
   /// is no failure. Everything else is reported.
-  void report_failure(DriverCall call, CUresult result) const noexcept;
+  bool report_failure(DriverCall call, CUresult result) const noexcept;
 
   DriverSource source_;
   ReportSink sink_;

@@ -17,8 +17,8 @@ struct DriverSource {
   std::shared_ptr<void> library;  ///< keeps the code behind the pointers loaded
 };
 
-/// Opens a driver library by dlopen. Never throws: what goes wrong stands in `problem`.
-/// `path` is a file name for the loader ("libcuda.so.1") or a path to a look-alike.
+/// Opens a driver library by dlopen. Never throws: what goes wrong stands in `problem`. `path` is a
+/// file name for the loader ("libcuda.so.1") or a path to a look-alike.
 DriverSource open_driver_library(const std::string& name, const std::string& path);
 
 /// The same for NVML, whose functions dlsym finds by their full names; `version` is ignored.

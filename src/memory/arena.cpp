@@ -5,6 +5,7 @@
 
 #include "base/arithmetic.hpp"
 #include "base/check.hpp"
+#include "memory/has_memory.hpp"
 
 namespace berth {
 namespace {
@@ -54,53 +55,68 @@ Arena::~Arena() {
   context_.driver().mem_address_free_or_report(CUdeviceptr{address_}, bytes_);
 }
 
-CUresult Arena::map_granule(std::size_t granule) {
+bool Arena::map_granule(std::size_t granule) {
+  if (stuck_.erase(granule) == 1) return true;
   const Driver& driver = context_.driver();
   const CUmemAllocationProp properties = physical_properties(context_);
   CUmemGenericAllocationHandle handle = 0;
-  CUresult result = driver.try_mem_create(&handle, granule_bytes_, &properties, 0ull);
-  if (result != CUDA_SUCCESS) return result;
+  const CUresult created = driver.try_mem_create(&handle, granule_bytes_, &properties, 0ULL);
+  if (!has_memory(driver, DriverCall::mem_create, created)) return false;
   const CUdeviceptr address = address_ + granule * granule_bytes_;
-  result = driver.try_mem_map(address, granule_bytes_, std::size_t{0}, handle, 0ull);
-  if (result != CUDA_SUCCESS) {
-    driver.mem_release_or_report(handle);
-    return result;
-  }
+  const CUresult mapped = driver.try_mem_map(address, granule_bytes_, std::size_t{0}, handle, 0ULL);
+  if (mapped != CUDA_SUCCESS) driver.mem_release_or_report(handle);
+  if (!has_memory(driver, DriverCall::mem_map, mapped)) return false;
   handles_[granule] = handle;
-  return CUDA_SUCCESS;
+  return true;
 }
 
 void Arena::unmap_granule(std::size_t granule) noexcept {
   const Driver& driver = context_.driver();
-  driver.mem_unmap_or_report(CUdeviceptr{address_ + granule * granule_bytes_}, granule_bytes_);
+  const CUdeviceptr address = address_ + granule * granule_bytes_;
+  if (!driver.mem_unmap_or_report(address, granule_bytes_)) {
+    stuck_.insert(granule);
+    return;
+  }
+  stuck_.erase(granule);
   driver.mem_release_or_report(std::exchange(handles_[granule], 0));
 }
 
-CUresult Arena::map(std::uintptr_t address, std::size_t bytes) {
+bool Arena::map(std::uintptr_t address, std::size_t bytes) {
   BERTH_CHECK(contains(address) && is_aligned(address - address_, granule_bytes_));
   BERTH_CHECK(bytes > 0 && bytes % granule_bytes_ == 0);
   const ContextScope scope(context_);
   const std::size_t first = granule_at(address);
   const std::size_t end = first + bytes / granule_bytes_;
-  std::size_t mapped = first;
-  CUresult result = CUDA_SUCCESS;
-  for (; mapped < end && result == CUDA_SUCCESS; ++mapped) {
-    BERTH_CHECK(handles_[mapped] == 0);
-    result = map_granule(mapped);
+  for (std::size_t granule = first; granule < end; ++granule) {
+    BERTH_CHECK(handles_[granule] == 0 || stuck_.count(granule) == 1);
   }
-  if (result == CUDA_SUCCESS) {
-    CUmemAccessDesc access{};
-    access.location = physical_properties(context_).location;
-    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    result =
-        context_.driver().try_mem_set_access(CUdeviceptr{address}, bytes, &access, std::size_t{1});
-  }
-  if (result != CUDA_SUCCESS) {
-    for (std::size_t granule = first; granule < mapped; ++granule) {
+  const auto undo = [&] {
+    for (std::size_t granule = first; granule < end; ++granule) {
       if (handles_[granule] != 0) unmap_granule(granule);
     }
+  };
+  try {
+    const bool mapped = map_granules(first, end);
+    if (!mapped) undo();
+    return mapped;
+  } catch (...) {
+    undo();
+    throw;
   }
-  return result;
+}
+
+bool Arena::map_granules(std::size_t first, std::size_t end) {
+  for (std::size_t granule = first; granule < end; ++granule) {
+    if (!map_granule(granule)) return false;
+  }
+  const Driver& driver = context_.driver();
+  CUmemAccessDesc access{};
+  access.location = physical_properties(context_).location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const CUdeviceptr address = address_ + first * granule_bytes_;
+  const CUresult allowed =
+      driver.try_mem_set_access(address, (end - first) * granule_bytes_, &access, std::size_t{1});
+  return has_memory(driver, DriverCall::mem_set_access, allowed);
 }
 
 void Arena::unmap(std::uintptr_t address, std::size_t bytes) noexcept {

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "device/device_context.hpp"
@@ -23,7 +24,8 @@ std::size_t minimum_granule_bytes(const DeviceContext& context);
 class Arena {
  public:
   /// Reserves address space; `bytes` and `granule_bytes` are multiples of the device's minimum
-  /// granule. Errors  DriverError.
+  /// granule.
+  /// Errors  DriverError.
   Arena(DeviceContext& context, std::size_t bytes, std::size_t granule_bytes);
   /// Unmaps what is left.
   ~Arena();
@@ -38,8 +40,9 @@ class Arena {
   }
 
   /// Backs a range of unmapped granules with new physical memory, readable and writable by the
-  /// device. On failure nothing is mapped, and nothing is lost.
-  CUresult map(std::uintptr_t address, std::size_t bytes);
+  /// device. False where the driver has no memory left. On failure nothing is mapped, nothing lost.
+  /// Errors  DriverError.
+  bool map(std::uintptr_t address, std::size_t bytes);
   /// Unmaps a range of mapped granules and gives their memory back. The device must be done with
   /// it.
   void unmap(std::uintptr_t address, std::size_t bytes) noexcept;
@@ -47,7 +50,8 @@ class Arena {
 
  private:
   /// Maps one granule; on failure it holds nothing.
-  CUresult map_granule(std::size_t granule);
+  bool map_granule(std::size_t granule);
+  bool map_granules(std::size_t first, std::size_t end);
   void unmap_granule(std::size_t granule) noexcept;
   [[nodiscard]] std::size_t granule_at(std::uintptr_t address) const {
     return (address - address_) / granule_bytes_;
@@ -58,6 +62,7 @@ class Arena {
   const std::size_t granule_bytes_;
   std::uintptr_t address_ = 0;
   std::vector<CUmemGenericAllocationHandle> handles_;  ///< by granule; 0 where unmapped
+  std::set<std::size_t> stuck_;  ///< granules that the driver refused to unmap; still usable
 };
 
 }  // namespace berth

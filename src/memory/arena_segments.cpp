@@ -71,7 +71,7 @@ std::optional<SegmentSource::Growth> ArenaSegments::plan_growth(BlockHeap& heap,
   return Growth{.bytes = best->bytes, .held = &held};
 }
 
-CUresult ArenaSegments::obtain(Growth& growth) {
+bool ArenaSegments::obtain(Growth& growth) {
   return arena_.map(growth.held->address, growth.held->bytes);
 }
 
@@ -110,8 +110,9 @@ std::vector<SegmentSource::Range> ArenaSegments::plan_return(BlockHeap& heap, st
   return ranges;
 }
 
-void ArenaSegments::give_back(const Range& range) noexcept {
+bool ArenaSegments::give_back(const Range& range) noexcept {
   arena_.unmap(range.held->address, range.held->bytes);
+  return true;  // what the driver does not unmap, the arena maps again without asking
 }
 
 void ArenaSegments::finish_return(BlockHeap& heap, const Range& range) {

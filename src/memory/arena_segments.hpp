@@ -24,11 +24,11 @@ class ArenaSegments final : public SegmentSource {
   [[nodiscard]] bool contains(std::uintptr_t address) const { return arena_.contains(address); }
 
   std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner) override;
-  CUresult obtain(Growth& growth) override;
+  bool obtain(Growth& growth) override;
   void finish_growth(BlockHeap& heap, const Growth& growth, OwnerId owner) override;
   void cancel_growth(BlockHeap& heap, const Growth& growth) override;
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
-  void give_back(const Range& range) noexcept override;
+  bool give_back(const Range& range) noexcept override;
   void finish_return(BlockHeap& heap, const Range& range) override;
   void give_back_all(const BlockHeap&) noexcept override { arena_.unmap_all(); }
 

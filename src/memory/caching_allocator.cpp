@@ -162,7 +162,6 @@ void* CachingAllocator::take_behind_waits(Request& request) {
   std::vector<OwnerId> owners;
   {
     const MutexLock lock(mutex_);
-    if (heap_.free_bytes() < request.bytes) return nullptr;
     owners = heap_.owners_with_free_blocks();
   }
   for (const OwnerId owner : owners) {
@@ -201,6 +200,7 @@ void* CachingAllocator::wait_for_pending_then_retry(Request& request) {
   {
     const MutexLock slow(slow_mutex_);
     disown_all_after_wait();
+    if (void* data = grow_until_taken(request)) return data;
   }
   return release_then_grow(request);
 }

@@ -111,7 +111,8 @@ class CachingAllocator final : public StreamObserver {
   /// Gives an event to the marks of `stream` that have none. Returns false where the driver
   /// refuses; the marks then wait for the next try.
   bool seal(OwnerId stream) noexcept BERTH_EXCLUDES(mutex_);
-  /// An event after all work submitted to `stream` so far. Errors  DriverError.
+  /// An event after all work submitted to `stream` so far.
+  /// Errors  DriverError.
   SharedEvent record(StreamRef stream);
   /// The same, or null where the driver refuses and the stream had to be waited for.
   SharedEvent record_or_wait(StreamRef stream);

@@ -37,24 +37,28 @@ bool CachingAllocator::grow(Request& request) {
       return false;
     }
   }
-  const CUresult result = source_->obtain(*growth);
-  {
+  const auto cancel = [&] {
     const MutexLock lock(mutex_);
-    if (result == CUDA_SUCCESS) {
-      source_->finish_growth(heap_, *growth, request.owner);
-      raise_gauge(counters_.bytes_reserved, growth->bytes);
-      ++counters_.segments_mapped;
-      count_blocks();
-      return true;
-    }
     source_->cancel_growth(heap_, *growth);
+  };
+  bool obtained = false;
+  try {
+    obtained = source_->obtain(*growth);
+  } catch (const DriverError& error) {
+    cancel();
+    throw DriverError(name_ + " cannot grow: " + error.what(), error.driver_code());
   }
-  if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+  if (!obtained) {
+    cancel();
     request.refused_by_driver = true;
     return false;
   }
-  throw DriverError("the driver cannot give memory to " + name_ + ": " + driver_.describe(result),
-                    result);
+  const MutexLock lock(mutex_);
+  source_->finish_growth(heap_, *growth, request.owner);
+  raise_gauge(counters_.bytes_reserved, growth->bytes);
+  ++counters_.segments_mapped;
+  count_blocks();
+  return true;
 }
 
 std::size_t CachingAllocator::give_back(std::size_t bytes) {
@@ -66,8 +70,12 @@ std::size_t CachingAllocator::give_back(std::size_t bytes) {
   std::size_t given_back = 0;
   for (const SegmentSource::Range& range : ranges) {
     const std::size_t range_bytes = range.held->bytes;
-    source_->give_back(range);
+    const bool gone = source_->give_back(range);
     const MutexLock lock(mutex_);
+    if (!gone) {
+      heap_.settle(*range.held, Block::State::free, kUnowned);
+      continue;
+    }
     source_->finish_return(heap_, range);
     lower_gauge(counters_.bytes_reserved, range_bytes);
     ++counters_.segments_released;

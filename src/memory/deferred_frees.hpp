@@ -16,8 +16,8 @@
 
 namespace berth {
 
-/// Makes no driver call: it says what to record and what to poll, and is told the answers.
-/// Guarded by the lock of the allocator that it belongs to.
+/// Makes no driver call: it says what to record and what to poll, and is told the answers. Guarded
+/// by the lock of the allocator that it belongs to.
 class DeferredFrees {
  public:
   /// Queues a pending block behind each stream in its `uses`. seal() gives the marks their event.

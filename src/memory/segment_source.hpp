@@ -4,8 +4,6 @@
 // the driver (no lock), settle the outcome in the heap (under the lock).
 #pragma once
 
-#include <cuda.h>
-
 #include <cstddef>
 #include <optional>
 #include <vector>
@@ -34,8 +32,9 @@ class SegmentSource {
   /// What to obtain so that `owner` can have a block of `bytes`, as little as possible. nullopt
   /// where there is no address space for it.
   virtual std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner) = 0;
-  /// The driver's answer. On failure nothing was obtained.
-  virtual CUresult obtain(Growth& growth) = 0;
+  /// False where the driver has no memory left. On failure nothing was obtained.
+  /// Errors  DriverError.
+  virtual bool obtain(Growth& growth) = 0;
   /// Puts what was obtained into the heap as free memory of `owner`.
   virtual void finish_growth(BlockHeap& heap, const Growth& growth, OwnerId owner) = 0;
   /// Undoes plan_growth().
@@ -44,8 +43,9 @@ class SegmentSource {
   /// Holds unowned free memory of at least `bytes` in all, as far as there is any that can be given
   /// back, largest first.
   virtual std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) = 0;
-  /// Gives a range back to the driver. The report sink hears of a failure.
-  virtual void give_back(const Range& range) noexcept = 0;
+  /// Gives a range back to the driver. False where the driver refuses, of which the report sink
+  /// hears: the memory is still there then.
+  virtual bool give_back(const Range& range) noexcept = 0;
   virtual void finish_return(BlockHeap& heap, const Range& range) = 0;
 
   /// The end: gives all back, live or not. The heap is not used again.

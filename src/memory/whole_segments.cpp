@@ -7,6 +7,7 @@
 #include "berth/bytes.hpp"
 
 #include "base/arithmetic.hpp"
+#include "memory/has_memory.hpp"
 
 namespace berth {
 
@@ -47,24 +48,24 @@ DeviceSegments::DeviceSegments(DeviceContext& context, std::size_t segment_bytes
                                std::size_t device_bytes)
     : WholeSegments(segment_bytes, 2_MiB, device_bytes), context_(context) {}
 
-CUresult DeviceSegments::obtain(Growth& growth) {
+bool DeviceSegments::obtain(Growth& growth) {
   const ContextScope scope(context_);
   CUdeviceptr address = 0;
   const CUresult result = context_.driver().try_mem_alloc(&address, growth.bytes);
   growth.address = static_cast<std::uintptr_t>(address);
-  return result;
+  return has_memory(context_.driver(), DriverCall::mem_alloc, result);
 }
 
-void DeviceSegments::free_segment(std::uintptr_t address) noexcept {
+bool DeviceSegments::free_segment(std::uintptr_t address) noexcept {
   const ContextScope scope(context_, std::nothrow);
-  context_.driver().mem_free_or_report(CUdeviceptr{address});
+  return context_.driver().mem_free_or_report(CUdeviceptr{address});
 }
 
 PinnedSegments::PinnedSegments(const DeviceRegistry& registry, std::size_t segment_bytes)
     : WholeSegments(segment_bytes, 4_KiB, std::numeric_limits<std::ptrdiff_t>::max()),
       registry_(registry) {}
 
-CUresult PinnedSegments::obtain(Growth& growth) {
+bool PinnedSegments::obtain(Growth& growth) {
   DeviceContext& context = registry_.context(Device::cuda());
   if (context_ == nullptr) context_ = &context;
   const ContextScope scope(context);
@@ -72,12 +73,12 @@ CUresult PinnedSegments::obtain(Growth& growth) {
   const CUresult result =
       context.driver().try_mem_host_alloc(&data, growth.bytes, unsigned{CU_MEMHOSTALLOC_PORTABLE});
   growth.address = reinterpret_cast<std::uintptr_t>(data);
-  return result;
+  return has_memory(context.driver(), DriverCall::mem_host_alloc, result);
 }
 
-void PinnedSegments::free_segment(std::uintptr_t address) noexcept {
+bool PinnedSegments::free_segment(std::uintptr_t address) noexcept {
   const ContextScope scope(*context_, std::nothrow);
-  context_->driver().mem_free_host_or_report(reinterpret_cast<void*>(address));
+  return context_->driver().mem_free_host_or_report(reinterpret_cast<void*>(address));
 }
 
 }  // namespace berth

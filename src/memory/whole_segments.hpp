@@ -28,12 +28,12 @@ class WholeSegments : public SegmentSource {
   void finish_growth(BlockHeap& heap, const Growth& growth, OwnerId owner) override;
   void cancel_growth(BlockHeap&, const Growth&) override {}
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
-  void give_back(const Range& range) noexcept override { free_segment(range.held->address); }
+  bool give_back(const Range& range) noexcept override { return free_segment(range.held->address); }
   void finish_return(BlockHeap& heap, const Range& range) override;
   void give_back_all(const BlockHeap& heap) noexcept override;
 
  private:
-  virtual void free_segment(std::uintptr_t address) noexcept = 0;
+  virtual bool free_segment(std::uintptr_t address) noexcept = 0;
 
   const std::size_t segment_bytes_;
   const std::size_t rounding_bytes_;
@@ -44,10 +44,10 @@ class WholeSegments : public SegmentSource {
 class DeviceSegments final : public WholeSegments {
  public:
   DeviceSegments(DeviceContext& context, std::size_t segment_bytes, std::size_t device_bytes);
-  CUresult obtain(Growth& growth) override;
+  bool obtain(Growth& growth) override;
 
  private:
-  void free_segment(std::uintptr_t address) noexcept override;
+  bool free_segment(std::uintptr_t address) noexcept override;
 
   DeviceContext& context_;
 };
@@ -58,10 +58,10 @@ class DeviceSegments final : public WholeSegments {
 class PinnedSegments final : public WholeSegments {
  public:
   PinnedSegments(const DeviceRegistry& registry, std::size_t segment_bytes);
-  CUresult obtain(Growth& growth) override;
+  bool obtain(Growth& growth) override;
 
  private:
-  void free_segment(std::uintptr_t address) noexcept override;
+  bool free_segment(std::uintptr_t address) noexcept override;
 
   const DeviceRegistry& registry_;
   /// The device that pinned first. Portable memory belongs to every context: this one frees it.

@@ -14,7 +14,7 @@ std::uint32_t text_size(std::string_view text) {
   return static_cast<std::uint32_t>(text.size());
 }
 
-bool is_container(PlainKind kind) {
+[[maybe_unused]] bool is_container(PlainKind kind) {
   return kind >= PlainKind::list;
 }
 

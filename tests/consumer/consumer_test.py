@@ -72,7 +72,7 @@ def build_with_pkg_config(options, folder, prefix, libdir, example):
 
 def build_with_cmake(options, folder, prefix, libdir, example):
     run(
-        "cmake", "-S", options.source / "tests/consumer", "-B", folder,
+        "cmake", "-G", "Ninja", "-S", options.source / "tests/consumer", "-B", folder,
         f"-DCMAKE_PREFIX_PATH={prefix}", f"-DREADME_EXAMPLE={example}",
         f"-DBERTH_VERSION_WANTED={options.version}",
         CC=options.cc, CXX=options.cxx,

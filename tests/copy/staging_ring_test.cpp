@@ -171,8 +171,9 @@ TEST_CASE_FIXTURE(RingFixture,
 
 TEST_CASE_FIXTURE(RingFixture,
                   "pinned memory that runs short fails one use, and the next one works") {
-  tap.refuse(DriverCall::mem_host_alloc, CUDA_ERROR_OUT_OF_MEMORY);
+  tap.refuse_all(DriverCall::mem_host_alloc, CUDA_ERROR_OUT_OF_MEMORY);
   message_of<OutOfMemory>([&] { return &acquire(); });
+  tap.allow(DriverCall::mem_host_alloc);
   std::vector<StagingRing::Slot*> slots;
   for (int index = 0; index < 3; ++index) slots.push_back(&acquire());
   CHECK_FALSE(waited);

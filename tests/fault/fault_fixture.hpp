@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs that are run once for each driver call that they make, with that call refused. A refused
 // call does nothing. Whatever it stood in for, the step that made it either copes or throws a
-// berth::Error; then every invariant holds, the same step succeeds, and nothing is left in the driver.
+// berth::Error; then every invariant holds, the same step succeeds, and nothing is left in the
+// driver.
 #pragma once
 
 #include <cstdint>
@@ -33,24 +34,35 @@
 
 namespace berth::test {
 
-/// Everything that a program may use. Each part is made by the program, so that its construction can
-/// fail too; destruction may meet the refused call as well.
+/// Everything that a program may use. Each part is made by the program, so that its construction
+/// can fail too; destruction may meet the refused call as well.
 struct World {
   explicit World(const sim::Config& config) : simulator(config) {}
-  ~World() {
-    if (memory) memory.reset();
-  }
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  [[nodiscard]] Driver& the_driver() { return *driver; }
   [[nodiscard]] DeviceContext& context(int device = 0) {
     return registry->context(Device::cuda(device));
   }
 
   void check_invariants() const {
     if (memory) check_whole(*memory);
+    if (other_memory) check_whole(*other_memory);
     if (pinned) check_whole(*pinned);
+  }
+
+  /// Everything goes away, in the order in which a program lets go.
+  void let_go() {
+    streams.clear();
+    blocks.clear();
+    copier.reset();
+    pinned.reset();
+    other_memory.reset();
+    memory.reset();
+    stream_pool.reset();
+    other_events.reset();
+    events.reset();
+    registry.reset();
   }
 
   Reports reports;
@@ -61,12 +73,14 @@ struct World {
   std::optional<Nvml> nvml;
   std::optional<DeviceRegistry> registry;
   std::optional<EventPool> events;
+  std::optional<EventPool> other_events;  ///< of cuda:1
   std::optional<StreamPool> stream_pool;
-  std::deque<Stream> streams;
   std::optional<DeviceAllocator> memory;
+  std::optional<DeviceAllocator> other_memory;  ///< of cuda:1
   std::optional<PinnedAllocator> pinned;
   std::optional<Copier> copier;
   std::vector<Allocation> blocks;
+  std::deque<Stream> streams;
 };
 
 struct Step {

@@ -34,14 +34,15 @@ def hardware_tests(build):
 def line_of(test, source):
     """One line for run-on-gpu: the name, a tab, and the command as shell words within the bundle."""
     program, *arguments = test["cmd"]
+    name = pathlib.Path(program).name
     variables = [
-        f"{name}={value}"
-        for name, value in test["env"].items()
-        if name not in ("BERTH_DRIVER", "BERTH_SIM", "LD_LIBRARY_PATH")
+        f"{variable}={value}"
+        for variable, value in test["env"].items()
+        if variable not in ("BERTH_DRIVER", "BERTH_SIM", "LD_LIBRARY_PATH")
     ]
-    words = ["env", *variables, f"tests/{pathlib.Path(program).name}", *arguments]
+    words = ["env", *variables, f"tests/{name}", *arguments]
     # Paths of the checkout are those of the bundle, which is the working directory.
-    return f"{test['name']}\t{shlex.join(word.replace(f'{source}/', '') for word in words)}\n"
+    return f"{name}\t{shlex.join(word.replace(f'{source}/', '') for word in words)}\n"
 
 
 def is_program(path):
@@ -93,13 +94,15 @@ def main():
             shutil.copy2(path, folder / "lib" / name)
     shutil.copytree(source / "bench/traces", folder / "bench/traces")
     shutil.copy2(source / "bench/report.py", folder / "bench")
-    (folder / "tests/list").write_text("".join(line_of(test, source) for test in tests), encoding="utf-8")
+    # Tests that differ only in how the simulator is set up are one on hardware.
+    lines = sorted({line_of(test, source) for test in tests})
+    (folder / "tests/list").write_text("".join(lines), encoding="utf-8")
     for name in ("README", "run-on-gpu"):
         shutil.copy2(here / name, folder)
     check(folder)
 
     counts = ", ".join(f"{len(paths)} in {name}" for name, paths in programs.items())
-    print(f"{folder}: programs: {counts}; {len(tests)} tests. Its README says how to run it.")
+    print(f"{folder}: programs: {counts}. Its README says how to run it.")
     return 0
 
 

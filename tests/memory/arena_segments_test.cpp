@@ -46,7 +46,7 @@ struct SegmentsFixture : TappedDevice {
     return *growth;
   }
   void obtain_and_finish(SegmentSource::Growth growth, OwnerId owner) {
-    REQUIRE(segments.obtain(growth) == CUDA_SUCCESS);
+    REQUIRE(segments.obtain(growth));
     segments.finish_growth(heap, growth, owner);
     heap.validate();
   }
@@ -238,7 +238,7 @@ TEST_CASE_FIXTURE(SegmentsFixture,
     SegmentSource::Growth growth = plan(20_MiB, kBlue);
     if (refused) {
       tap.refuse(DriverCall::mem_create, CUDA_ERROR_OUT_OF_MEMORY, 4);
-      CHECK(segments.obtain(growth) == CUDA_ERROR_OUT_OF_MEMORY);
+      CHECK_FALSE(segments.obtain(growth));
     }
     segments.cancel_growth(heap, growth);
     heap.validate();
@@ -393,7 +393,7 @@ TEST_CASE_FIXTURE(SegmentsFixture,
                          REQUIRE(planned.bytes == expected);
                          return planned;
                        }();
-                   segments.obtain(growth) == CUDA_SUCCESS) {
+                   segments.obtain(growth)) {
           segments.finish_growth(heap, growth, owner);
           mapped += growth.bytes;
           live.push_back(heap.take(bytes, bytes, owner));

@@ -370,7 +370,8 @@ TEST_CASE("the pressure callback gets the bytes that are missing, and what it fr
   });
 }
 
-TEST_CASE("the pressure callback is not called while cached memory, deferred frees or waits suffice") {
+TEST_CASE(
+    "the pressure callback is not called while cached memory, deferred frees or waits suffice") {
   with_each_backing([](DeviceAllocatorOptions options) {
     int calls = 0;
     options.on_pressure = [&calls](std::size_t) {

@@ -30,15 +30,18 @@ sim::Config devices_of_64_mib(int devices = 1) {
 class NumberedSegments final : public WholeSegments {
  public:
   using WholeSegments::WholeSegments;
-  CUresult obtain(Growth& growth) override {
+  bool obtain(Growth& growth) override {
     growth.address = next_;
     next_ += 0x1'0000'0000;
-    return CUDA_SUCCESS;
+    return true;
   }
   std::vector<std::uintptr_t> freed;
 
  private:
-  void free_segment(std::uintptr_t address) noexcept override { freed.push_back(address); }
+  bool free_segment(std::uintptr_t address) noexcept override {
+    freed.push_back(address);
+    return true;
+  }
   std::uintptr_t next_ = 0x1'0000'0000;
 };
 
@@ -49,7 +52,7 @@ struct NumberedFixture {
   /// One segment of `bytes` exactly, free and of `owner`.
   Block* add(std::size_t bytes, OwnerId owner) {
     SegmentSource::Growth growth{.bytes = bytes};
-    REQUIRE(segments.obtain(growth) == CUDA_SUCCESS);
+    REQUIRE(segments.obtain(growth));
     segments.finish_growth(heap, growth, owner);
     heap.validate();
     return heap.segments().at(growth.address);
@@ -140,14 +143,14 @@ TEST_CASE("device segments come from cuMemAlloc and go back to it, in multiples 
   auto growth = segments.plan_growth(heap, 33_MiB, kRed);
   REQUIRE(growth.has_value());
   CHECK(growth->bytes == 34_MiB);
-  REQUIRE(segments.obtain(*growth) == CUDA_SUCCESS);
+  REQUIRE(segments.obtain(*growth));
   CHECK(device.simulator.live().allocations == 1);
   CHECK(device.simulator.device_bytes_used(0) == 34_MiB);
   segments.finish_growth(heap, *growth, kUnowned);
 
   auto refused = segments.plan_growth(heap, 40_MiB, kRed);
   REQUIRE(refused.has_value());
-  CHECK(segments.obtain(*refused) == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_FALSE(segments.obtain(*refused));
   segments.cancel_growth(heap, *refused);
   heap.validate();
   CHECK(heap.segments().size() == 1);
@@ -170,7 +173,7 @@ TEST_CASE("pinned segments are page-locked host memory in multiples of 4 KiB") {
   auto growth = segments.plan_growth(heap, 3_MiB + 1, kUnowned);
   REQUIRE(growth.has_value());
   CHECK(growth->bytes == 3_MiB + 4_KiB);
-  REQUIRE(segments.obtain(*growth) == CUDA_SUCCESS);
+  REQUIRE(segments.obtain(*growth));
   CHECK(device.simulator.live().host_allocations == 1);
   segments.finish_growth(heap, *growth, kUnowned);
   auto* const bytes = reinterpret_cast<volatile unsigned char*>(growth->address);
@@ -188,7 +191,7 @@ TEST_CASE("pinning and unpinning make no context but the calling thread's own de
   PinnedSegments segments(device.registry, 1_MiB);
   device.registry.set_current(Device::cuda(1));
   SegmentSource::Growth growth{.bytes = 1_MiB};
-  REQUIRE(segments.obtain(growth) == CUDA_SUCCESS);
+  REQUIRE(segments.obtain(growth));
   segments.finish_growth(heap, growth, kUnowned);
   segments.give_back_all(heap);
   int active = -1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random copies and fills between buffers of every kind, against arrays that are copied at once. One
-// stream a device; before a stream takes over it waits for the one that worked last, so that the
-// program has one order, and the arrays follow it.
+// Random copies and fills between buffers of every kind, against arrays that are copied at once.
+// One stream a device; before a stream takes over it waits for the one that worked last, so that
+// the program has one order, and the arrays follow it.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -45,10 +45,17 @@ class Program {
 
   void step() {
     switch (random_.below(12)) {
-      case 0: settle(); break;
-      case 1: fill(); break;
-      case 2: change_host_memory(); break;
-      default: copy();
+      case 0:
+        settle();
+        break;
+      case 1:
+        fill();
+        break;
+      case 2:
+        change_host_memory();
+        break;
+      default:
+        copy();
     }
   }
 

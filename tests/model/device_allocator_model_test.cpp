@@ -68,13 +68,27 @@ class Program {
 
   void step() {
     switch (random_.below(24)) {
-      case 0: use_elsewhere(); break;
-      case 1: use_elsewhere(); break;
-      case 2: write_elsewhere(); break;
-      case 3: record_own_stream(); break;
-      case 4: some_stream()->ref.sync(); break;
-      case 5: rarely(); break;
-      case 6: refuse_strangers(); break;
+      case 0:
+        use_elsewhere();
+        break;
+      case 1:
+        use_elsewhere();
+        break;
+      case 2:
+        write_elsewhere();
+        break;
+      case 3:
+        record_own_stream();
+        break;
+      case 4:
+        some_stream()->ref.sync();
+        break;
+      case 5:
+        rarely();
+        break;
+      case 6:
+        refuse_strangers();
+        break;
       default:
         // Drifts between a nearly full and a nearly empty device.
         if (random_.below(100) < (filling_ ? 60U : 40U)) {
@@ -246,12 +260,23 @@ class Program {
 
   void rarely() {
     switch (random_.below(6)) {
-      case 0: replace_stream(); break;
-      case 1: memory_.trim(); break;
-      case 2: memory_.trim(random_.below(kDeviceBytes)); break;
-      case 3: change_limit(); break;
-      case 4: memory_.reset_peaks(); break;
-      default: simulation_.simulator.run_all();
+      case 0:
+        replace_stream();
+        break;
+      case 1:
+        memory_.trim();
+        break;
+      case 2:
+        memory_.trim(random_.below(kDeviceBytes));
+        break;
+      case 3:
+        change_limit();
+        break;
+      case 4:
+        memory_.reset_peaks();
+        break;
+      default:
+        simulation_.simulator.run_all();
     }
   }
 

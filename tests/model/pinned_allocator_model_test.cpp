@@ -51,13 +51,21 @@ class Program {
 
   void step() {
     switch (random_.below(24)) {
-      case 0: streams_[random_.below(streams_.size())].ref().sync(); break;
-      case 1: rarely(); break;
-      case 2: refuse_strangers(); break;
+      case 0:
+        streams_[random_.below(streams_.size())].ref().sync();
+        break;
+      case 1:
+        rarely();
+        break;
+      case 2:
+        refuse_strangers();
+        break;
       case 3:
       case 4:
       case 5:
-      case 6: send(); break;
+      case 6:
+        send();
+        break;
       default:
         if (random_.below(100) < (filling_ ? 60U : 40U)) {
           allocate();
@@ -143,9 +151,15 @@ class Program {
 
   void rarely() {
     switch (random_.below(4)) {
-      case 0: memory_.trim(); break;
-      case 1: memory_.trim(random_.below(kHostBytes)); break;
-      case 2: memory_.reset_peaks(); break;
+      case 0:
+        memory_.trim();
+        break;
+      case 1:
+        memory_.trim(random_.below(kHostBytes));
+        break;
+      case 2:
+        memory_.reset_peaks();
+        break;
       default: {
         const std::size_t index = random_.below(streams_.size());
         const Device device = streams_[index].ref().device();
@@ -171,8 +185,8 @@ class Program {
       const auto content =
           simulation_.simulator.peek(address_of(sending.target.data()), sending.target.bytes());
       CHECK(content.size() == sending.target.bytes());
-      CHECK(std::ranges::all_of(content,
-                                [&](unsigned char byte) { return byte == sending.value; }));
+      CHECK(
+          std::ranges::all_of(content, [&](unsigned char byte) { return byte == sending.value; }));
       return true;
     });
   }

@@ -2,13 +2,12 @@
 // A process for what would mark this one: libraries that stay loaded, the end of a process.
 #pragma once
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <doctest/doctest.h>
 
@@ -23,7 +22,7 @@ std::optional<int> exit_code_of(Action&& action) {
   REQUIRE(child >= 0);
   if (child == 0) {
     std::signal(SIGABRT, SIG_DFL);  // not doctest's handler
-    //if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(2);
+    if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(2);
     [&]() noexcept { std::exit(action()); }();
   }
   int status = 0;

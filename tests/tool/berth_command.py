@@ -48,7 +48,9 @@ class Outcome:
 
 def environment(changes):
     """The environment with `changes`; None takes a variable away."""
-    names = {"BERTH_DRIVER": "sim", "BERTH_SIM": None, "CUDA_VISIBLE_DEVICES": None} | changes
+    # LD_LIBRARY_PATH may name the look-alike libraries, which then pass for a driver.
+    unset = ("BERTH_SIM", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH")
+    names = {"BERTH_DRIVER": "sim"} | dict.fromkeys(unset) | changes
     inherited = {name: value for name, value in os.environ.items() if name not in names}
     return inherited | {name: value for name, value in names.items() if value is not None}
 

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "fault/fault_fixture.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+sim::Config small_device(std::uint64_t bytes, sim::Progress progress) {
+  sim::Config config;
+  config.memory = {bytes};
+  config.progress = progress;
+  return config;
+}
+
+void make_registry_and_events(World& world) {
+  world.registry.emplace(*world.driver, *world.nvml);
+  world.events.emplace(world.context());
+  for (int stream = 0; stream < 3; ++stream)
+    world.streams.emplace_back(world.context(), StreamOptions{});
+  world.log.submit(world.streams[0], "first");  // looks the context up
+}
+
+Step make_allocator(DeviceAllocatorOptions options) {
+  return {"make the allocator", [options](World& world) {
+            world.memory.emplace(world.context(), *world.events, options);
+          }};
+}
+
+Step allocate(std::size_t block, std::size_t bytes, std::size_t stream) {
+  return {"allocate block " + std::to_string(block) + " on stream " + std::to_string(stream),
+          [=](World& world) {
+            if (world.blocks.size() <= block) world.blocks.resize(block + 1);
+            world.blocks[block] = world.memory->allocate(bytes, world.streams[stream]);
+            CHECK(world.blocks[block].bytes() == bytes);
+          }};
+}
+
+Step use(std::size_t block, std::size_t stream) {
+  return {"use block " + std::to_string(block) + " on stream " + std::to_string(stream),
+          [=](World& world) {
+            world.log.submit(world.streams[stream], "work");
+            world.blocks[block].record_stream(world.streams[stream]);
+          }};
+}
+
+/// deallocate() promises to fail for wrong pointers only.
+Step free_block(std::size_t block) {
+  return {"free block " + std::to_string(block), [=](World& world) {
+            void* const data = world.blocks[block].release();
+            CHECK_NOTHROW(world.memory->deallocate(data));
+          }};
+}
+
+Step trim(std::size_t bytes_to_keep) {
+  return {"trim to " + std::to_string(bytes_to_keep),
+          [=](World& world) { world.memory->trim(bytes_to_keep); }};
+}
+
+Step destroy_stream(std::size_t stream) {
+  return {"destroy stream " + std::to_string(stream), [=](World& world) {
+            world.memory->retire_stream(world.streams[stream]);
+            Stream replaced(world.context(), {});
+            world.streams[stream] = std::move(replaced);
+          }};
+}
+
+Step run_everything() {
+  return {"run everything", [](World& world) { world.simulator.run_all(); }};
+}
+
+Program every_rung(bool virtual_memory, sim::Progress progress) {
+  DeviceAllocatorOptions options;
+  options.virtual_memory = virtual_memory;
+  return {small_device(64_MiB, progress),
+          make_registry_and_events,
+          {
+              make_allocator(options),
+              allocate(0, 4_MiB, 0),
+              allocate(1, 1000, 0),
+              allocate(2, 24_MiB, 1),
+              use(2, 0),
+              use(2, 2),
+              free_block(2),  // deferred
+              allocate(3, 14_MiB, 1),
+              use(3, 1),
+              free_block(3),
+              allocate(4, 12_MiB, 2),  // taken from stream 1, or grown
+              allocate(5, 24_MiB, 1),  // needs the deferred one
+              free_block(4),
+              free_block(5),
+              trim(30_MiB),
+              allocate(6, 20_MiB, 0),
+              use(6, 2),
+              destroy_stream(2),
+              free_block(6),
+              run_everything(),
+              free_block(0),
+              allocate(7, 40_MiB, 1),  // from pieces
+              free_block(7),
+              trim(0),
+              allocate(8, 2_MiB, 0),
+              free_block(1),
+          }};
+}
+
+}  // namespace
+
+TEST_CASE("the device allocator survives each driver call that fails once, with granules") {
+  for (const auto progress : {sim::Progress::eager, sim::Progress::manual})
+    survives_every_fault(every_rung(true, progress));
+}
+
+TEST_CASE("the device allocator survives each driver call that fails once, with segments") {
+  for (const auto progress : {sim::Progress::eager, sim::Progress::manual})
+    survives_every_fault(every_rung(false, progress));
+}
+
+TEST_CASE("a device that lacks one function of virtual memory is served by segments") {
+  for (const DriverCall missing :
+       {DriverCall::mem_get_allocation_granularity, DriverCall::mem_address_reserve,
+        DriverCall::mem_address_free, DriverCall::mem_create, DriverCall::mem_release,
+        DriverCall::mem_map, DriverCall::mem_unmap, DriverCall::mem_set_access}) {
+    CAPTURE(kDriverCallNames[std::size_t(missing)]);
+    World world(small_device(64_MiB, sim::Progress::eager));
+    world.tap.hide(missing);
+    world.driver.emplace(world.tap.source(), world.reports.sink());
+    REQUIRE(world.driver->usable());
+    world.nvml.emplace(world.tap.source());
+    make_registry_and_events(world);
+    world.memory.emplace(world.context(), *world.events, DeviceAllocatorOptions{});
+    const Allocation block = world.memory->allocate(10_MiB, world.streams[0]);
+    CHECK(world.simulator.live().allocations == 1);
+    CHECK(world.simulator.live().physical_handles == 0);
+    check_whole(*world.memory);
+  }
+}
+
+TEST_CASE("the pinned allocator survives each driver call that fails once") {
+  const auto allocate_pinned = [](std::size_t block, std::size_t bytes) {
+    return Step{"allocate " + std::to_string(bytes) + " pinned bytes", [=](World& world) {
+                  if (world.blocks.size() <= block) world.blocks.resize(block + 1);
+                  world.blocks[block] = world.pinned->allocate(bytes);
+                }};
+  };
+  const auto free_pinned = [](std::size_t block) {
+    return Step{"free block " + std::to_string(block), [=](World& world) {
+                  void* const data = world.blocks[block].release();
+                  CHECK_NOTHROW(world.pinned->deallocate(data));
+                }};
+  };
+  for (const auto progress : {sim::Progress::eager, sim::Progress::manual}) {
+    sim::Config config = small_device(64_MiB, progress);
+    config.host_memory = 64_MiB;
+    survives_every_fault({config,
+                          make_registry_and_events,
+                          {
+                              {"make the allocator",
+                               [](World& world) {
+                                 world.pinned.emplace(*world.registry, PinnedAllocatorOptions{});
+                               }},
+                              allocate_pinned(0, 1000),
+                              allocate_pinned(1, 30_MiB),
+                              use(1, 0),
+                              use(1, 1),
+                              free_pinned(1),
+                              allocate_pinned(2, 10_MiB),
+                              free_pinned(2),
+                              allocate_pinned(3, 40_MiB),  // needs the deferred one
+                              free_pinned(3),
+                              allocate_pinned(4, 20_MiB),
+                              use(4, 2),
+                              free_pinned(4),
+                              run_everything(),
+                              {"trim", [](World& world) { world.pinned->trim(0); }},
+                              free_pinned(0),
+                          }});
+  }
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices, streams, events, pools and copies with each of their driver calls refused once, and the
+// end of the process, when the driver refuses everything.
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "fault/fault_fixture.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+sim::Config two_devices(sim::Progress progress) {
+  sim::Config config;
+  config.devices = 2;
+  config.progress = progress;
+  return config;
+}
+
+void make_registry(World& world) {
+  world.registry.emplace(*world.driver, *world.nvml);
+}
+
+/// Copies between host memory and both devices, with what came back compared.
+std::vector<Step> copies() {
+  constexpr std::size_t kBytes = 300'000;
+  const auto content = [] {
+    std::vector<unsigned char> bytes(kBytes);
+    for (std::size_t index = 0; index < kBytes; ++index)
+      bytes[index] = static_cast<unsigned char>(index * 31 + index / 256);
+    return bytes;
+  };
+  return {
+      {"make the copier",
+       [](World& world) {
+         world.copier.emplace(*world.registry, *world.pinned,
+                              CopierOptions{.staging_slot_bytes = 64_KiB, .staging_slots = 2});
+       }},
+      {"pageable to device, and back",
+       [=](World& world) {
+         const std::vector<unsigned char> sent = content();
+         std::vector<unsigned char> back(kBytes);
+         world.copier->copy_async(world.blocks[0].data(), sent.data(), kBytes, world.streams[0]);
+         world.copier->copy(back.data(), world.blocks[0].data(), kBytes, world.streams[0]);
+         CHECK((back == sent));
+       }},
+      {"pinned to device, to the other device, and back to pinned",
+       [=](World& world) {
+         const std::vector<unsigned char> sent = content();
+         auto* const pinned = static_cast<unsigned char*>(world.blocks[2].data());
+         std::copy(sent.begin(), sent.end(), pinned);
+         world.copier->copy(world.blocks[0].data(), pinned, kBytes, world.streams[0]);
+         std::fill_n(pinned, kBytes, static_cast<unsigned char>(0));
+         world.copier->copy(world.blocks[1].data(), world.blocks[0].data(), kBytes,
+                            world.streams[1]);
+         world.copier->copy(pinned, world.blocks[1].data(), kBytes, world.streams[1]);
+         CHECK(std::equal(sent.begin(), sent.end(), pinned));
+       }},
+      {"fill",
+       [](World& world) {
+         world.copier->fill_async(world.blocks[0].data(), 9, kBytes, world.streams[0]);
+         world.streams[0].ref().sync();
+         CHECK(world.simulator.peek(address_of(world.blocks[0].data()), 1).at(0) == 9);
+       }},
+  };
+}
+
+void make_buffers(World& world) {
+  make_registry(world);
+  world.events.emplace(world.context(0));
+  world.pinned.emplace(*world.registry, PinnedAllocatorOptions{});
+  world.memory.emplace(world.context(0), *world.events, DeviceAllocatorOptions{});
+  for (const int device : {0, 1})
+    world.streams.emplace_back(world.context(device), StreamOptions{});
+}
+
+}  // namespace
+
+TEST_CASE("the device registry survives each driver call that fails once") {
+  survives_every_fault(
+      {two_devices(sim::Progress::eager),
+       nullptr,
+       {
+           {"make the registry", [](World& world) { make_registry(world); }},
+           {"count", [](World& world) { CHECK(world.registry->count() == 2); }},
+           {"resolve",
+            [](World& world) {
+              CHECK(world.registry->resolve(Device::cuda()) == Device::cuda(0));
+            }},
+           {"use a device",
+            [](World& world) {
+              world.registry->set_current(Device::cuda(1));
+              CHECK(world.registry->current() == Device::cuda(1));
+            }},
+           {"guard",
+            [](World& world) { const DeviceGuard guard(*world.registry, Device::cuda(0)); }},
+           {"restored",
+            [](World& world) {
+              world.registry->set_current(Device::cuda(1));
+              CHECK(world.registry->memory_info(Device::cuda(0)).bytes_total > 0);
+              CHECK(world.registry->current() == Device::cuda(1));
+            }},
+       }});
+}
+
+TEST_CASE("streams, events and their pools survive each driver call that fails once") {
+  for (const auto progress : {sim::Progress::eager, sim::Progress::manual}) {
+    survives_every_fault({two_devices(progress),
+                          make_registry,
+                          {
+                              {"make pools",
+                               [](World& world) {
+                                 world.events.emplace(world.context());
+                                 world.stream_pool.emplace(world.context(), StreamPoolOptions{});
+                               }},
+                              {"lease streams",
+                               [](World& world) {
+                                 const StreamLease first = world.stream_pool->acquire();
+                                 const StreamLease urgent = world.stream_pool->acquire(-1);
+                                 CHECK(world.stream_pool->leases_live() == 2);
+                               }},
+                              {"nothing is on lease",
+                               [](World& world) { CHECK(world.stream_pool->leases_live() == 0); }},
+                              {"own a stream",
+                               [](World& world) {
+                                 if (world.streams.size() < 2)
+                                   world.streams.emplace_back(world.context(), StreamOptions{});
+                                 if (world.streams.size() < 2)
+                                   world.streams.emplace_back(world.context(), StreamOptions{});
+                               }},
+                              {"wait for an event",
+                               [](World& world) {
+                                 const EventLease event = world.events->acquire();
+                                 event->record(world.streams[0]);
+                                 world.streams[1].ref().wait(event);
+                                 event->sync();
+                                 CHECK(event->is_done());
+                                 world.streams[1].ref().sync();
+                                 CHECK(world.streams[1].ref().is_done());
+                               }},
+                              {"no event is on lease",
+                               [](World& world) { CHECK(world.events->leases_live() == 0); }},
+                              {"measure",
+                               [](World& world) {
+                                 const EventLease start = world.events->acquire({.timing = true});
+                                 const EventLease end = world.events->acquire({.timing = true});
+                                 start->record(world.streams[0]);
+                                 end->record(world.streams[0]);
+                                 end->sync();
+                                 CHECK(elapsed_ms(start, end) >= 0.0F);
+                               }},
+                              {"replace a stream",
+                               [](World& world) {
+                                 Stream next(world.context(), {});
+                                 world.streams[0] = std::move(next);
+                               }},
+                          }});
+  }
+}
+
+TEST_CASE("copies survive each driver call that fails once") {
+  for (const auto progress : {sim::Progress::eager, sim::Progress::manual}) {
+    for (const bool peer : {true, false}) {
+      sim::Config config = two_devices(progress);
+      config.peer = peer;
+      survives_every_fault(
+          {config,
+           [](World& world) {
+             make_buffers(world);
+             world.blocks.push_back(world.memory->allocate(300'000, world.streams[0]));
+             world.other_events.emplace(world.context(1));
+             world.other_memory.emplace(world.context(1), *world.other_events,
+                                        DeviceAllocatorOptions{});
+             world.blocks.push_back(world.other_memory->allocate(300'000, world.streams[1]));
+             world.blocks.push_back(world.pinned->allocate(300'000));
+           },
+           copies()});
+    }
+  }
+}
+
+TEST_CASE("when the driver has shut down, destruction neither throws nor reports") {
+  World world(two_devices(sim::Progress::eager));
+  world.driver.emplace(world.tap.source(), world.reports.sink());
+  world.nvml.emplace(world.tap.source());
+  make_buffers(world);
+  world.stream_pool.emplace(world.context(), StreamPoolOptions{});
+  world.copier.emplace(*world.registry, *world.pinned, CopierOptions{});
+  {
+    const Allocation freed = world.memory->allocate(10_MiB, world.streams[0]);
+    freed.record_stream(world.streams[0]);
+    const StreamLease stream = world.stream_pool->acquire();
+    const EventLease event = world.events->acquire();
+    event->record(stream);
+    const std::vector<char> pageable(1000);
+    world.copier->copy(freed.data(), pageable.data(), 1000, stream);
+    const Allocation pinned = world.pinned->allocate(1000);
+  }
+  for (std::size_t call = 0; call < kDriverCallCount; ++call)
+    world.tap.refuse_all(DriverCall(call), CUDA_ERROR_DEINITIALIZED);
+  world.let_go();
+  for (const Report& report : world.reports.all()) FAIL_CHECK(report.message);
+}
