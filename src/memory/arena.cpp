@@ -135,6 +135,11 @@ void Arena::unmap_all() noexcept {
   for (std::size_t granule = 0; granule < handles_.size(); ++granule) {
     if (handles_[granule] != 0) unmap_granule(granule);
   }
+  // A mapping keeps its memory, so the handle of one that cannot be undone is let go all the same.
+  for (const std::size_t granule : stuck_) {
+    context_.driver().mem_release_or_report(std::exchange(handles_[granule], 0));
+  }
+  stuck_.clear();
 }
 
 }  // namespace berth

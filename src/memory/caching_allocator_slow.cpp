@@ -74,6 +74,7 @@ std::size_t CachingAllocator::give_back(std::size_t bytes) {
     const MutexLock lock(mutex_);
     if (!gone) {
       heap_.settle(*range.held, Block::State::free, kUnowned);
+      count_blocks();
       continue;
     }
     source_->finish_return(heap_, range);

@@ -108,7 +108,9 @@ TEST_CASE(
       {"00000000:ff:1f.7", "00000000:FF:1F.7"}, {"0001:02:00.0", "00000001:02:00.0"},
       {"10000:e1:00.0", "00010000:E1:00.0"},    {"0:0a:00.0", "00000000:0A:00.0"},
   };
-  for (const auto& [given, expected] : cases) {
+  for (const auto& pair : cases) {
+    const std::string& given = pair.first;
+    const std::string& expected = pair.second;
     CAPTURE(given);
     const Devices joined = join_devices({}, {known("GPU-a", given)});
     REQUIRE(joined.size() == 1);
