@@ -55,8 +55,8 @@ ContextScope::ContextScope(DeviceContext& context, std::nothrow_t) noexcept
     : driver_(context.driver()) {
   try {
     enter(context);
-  } catch (const std::exception& error) {
-    driver_.report(Severity::error, error.what());
+  } catch (const Error& error) {
+    driver_.report(Severity::error, "in a destructor", error);
   }
 }
 

@@ -56,6 +56,14 @@ void Driver::report(Severity severity, const std::string& message) const noexcep
   }
 }
 
+void Driver::report(Severity severity, const std::string& what, const Error& error) const noexcept {
+  if (error.driver_code() == CUDA_ERROR_DEINITIALIZED) return;
+  try {
+    report(severity, what + ": " + error.what());
+  } catch (...) {  // NOLINT(bugprone-empty-catch): no memory left to say so
+  }
+}
+
 std::string Driver::describe(CUresult result) const {
   const char* name = nullptr;
   const char* text = nullptr;

@@ -48,6 +48,9 @@ class Driver {
   /// Hands a warning or an error to the report sink; never throws.
   void report(Severity severity, const std::string& message) const noexcept;
 
+  /// The same for an error that cannot be thrown on, `what` before it; follows the exit rule.
+  void report(Severity severity, const std::string& what, const Error& error) const noexcept;
+
   /// "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory".
   [[nodiscard]] std::string describe(CUresult result) const;
   /// Throws DriverError with the function's name and describe(result).

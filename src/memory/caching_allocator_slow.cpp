@@ -234,7 +234,7 @@ SharedEvent CachingAllocator::record_or_wait(StreamRef stream) {
   try {
     return record(stream);
   } catch (const Error& error) {
-    driver_.report(Severity::warning, name_ + ": waiting for a stream: " + error.what());
+    driver_.report(Severity::warning, name_ + ": waiting for a stream", error);
     stream.sync();
     return nullptr;
   }
@@ -256,8 +256,8 @@ void CachingAllocator::retire_stream(StreamRef stream) noexcept {
     if (streams_.is_over(*id)) heap_.transfer(*id, kUnowned, heap_.serial());
     streams_.forget_all_but(owners_in_use());
     count_blocks();
-  } catch (const std::exception& error) {
-    driver_.report(Severity::error, name_ + ": a stream could not be retired: " + error.what());
+  } catch (const Error& error) {
+    driver_.report(Severity::error, name_ + ": a stream could not be retired", error);
   }
 }
 
