@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ladder, the counters and the order of streams. What happens when other threads come in
+// The ladder and the counters. Uses by other streams and streams that went away are
+// caching_allocator_streams_test.cpp's. What happens when other threads come in
 // between is caching_allocator_race_test.cpp's, refusals of the driver
 // caching_allocator_fault_test.cpp's.
 #include "memory/caching_allocator.hpp"
@@ -224,198 +225,6 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   CHECK(allocate(24_MiB, own) != nullptr);
 }
 
-TEST_CASE_FIXTURE(AllocatorFixture,
-                  "recording a block's own stream, by either name, defers nothing") {
-  const Stream own = stream();
-  void* const data = allocate(1_MiB, own);
-  allocator->record_stream(data, own);
-  free(data);
-  void* const on_legacy = allocate(4_MiB, StreamRef(context, nullptr));
-  allocator->record_stream(on_legacy, StreamRef(context, CU_STREAM_LEGACY));
-  free(on_legacy);
-  CHECK(counters().frees_deferred == 0);
-  CHECK(counters().blocks_free.current == 2);
-}
-
-TEST_CASE_FIXTURE(AllocatorFixture, "recording a stream twice is recording it once") {
-  const Stream own = stream();
-  const Stream user = stream();
-  void* const data = allocate(60_MiB, own);
-  allocator->record_stream(data, user);
-  allocator->record_stream(data, user);
-  const std::uint64_t records = simulator.calls("cuEventRecord");
-  free(data);
-  CHECK(simulator.calls("cuEventRecord") == records + 1);
-  CHECK(counters().blocks_pending.current == 1);
-  run_stream(user);
-  CHECK(allocate(60_MiB, own) == data);
-  CHECK(counters().frees_reclaimed == 1);
-}
-
-TEST_CASE_FIXTURE(AllocatorFixture,
-                  "a deferred free counts as active until each of its streams has passed") {
-  const Stream own = stream();
-  const Stream user = stream();
-  const Stream other_user = stream();
-  void* const data = allocate(60_MiB, own);
-  allocator->record_stream(data, other_user);
-  log.submit(other_user, "other use");
-  free_used_by(data, user, "use");
-  CHECK(counters().bytes_active.current == 60_MiB);
-  CHECK(counters().bytes_allocated.current == 0);
-  CHECK(counters().bytes_requested.current == 0);
-  CHECK(counters().blocks_pending.current == 1);
-  run_stream(user);
-  void* const small = allocate(2_MiB, own);  // polls: one of two has passed
-  CHECK(small != data);
-  CHECK(counters().blocks_pending.current == 1);
-  run_stream(other_user);
-  CHECK(allocate(60_MiB, own) == data);
-  CHECK(counters().blocks_pending.current == 0);
-  CHECK(counters().frees_reclaimed == 1);
-  CHECK(counters().pending_free_waits == 0);
-  CHECK(counters().bytes_active.current == 62_MiB);
-}
-
-TEST_CASE_FIXTURE(AllocatorFixture,
-                  "a deferred free goes back to its own stream, behind that stream's work") {
-  const Stream own = stream();
-  const Stream user = stream();
-  const Stream third = stream();
-  void* const data = allocate(60_MiB, own);
-  log.submit(own, "own work");
-  free_used_by(data, user, "use");
-  run_stream(user);
-  CHECK(allocate(60_MiB, third) == data);
-  CHECK(runs_behind(third, "own work"));
-}
-
-TEST_CASE_FIXTURE(AllocatorFixture,
-                  "with nothing else left the host waits, for the oldest deferred free first") {
-  const Stream own = stream();
-  const Stream early = stream();
-  const Stream late = stream();
-  void* const a = allocate(30_MiB, own);
-  void* const b = allocate(30_MiB, own);
-  free_used_by(b, late, "first freed");
-  free_used_by(a, early, "second freed");
-  CHECK(allocate(30_MiB, own) == b);
-  CHECK(log.is_done("first freed"));
-  CHECK_FALSE(log.is_done("second freed"));
-  CHECK(counters().pending_free_waits == 1);
-  CHECK(allocate(30_MiB, own) == a);
-  CHECK(counters().pending_free_waits == 2);
-}
-
-TEST_CASE_FIXTURE(AllocatorFixture, "a use by a stream that is over delays nothing") {
-  const Stream own = stream();
-  void* const data = allocate(1_MiB, own);
-  {
-    const Stream user = stream();
-    allocator->record_stream(data, user);
-    log.submit(user, "use");
-  }  // its last work is marked
-  simulator.run_all();
-  allocator->trim(~std::size_t{0});  // learns that the last work has passed
-  free(data);
-  CHECK(counters().frees_deferred == 0);
-  CHECK(allocate(1_MiB, own) == data);
-}
-
-TEST_CASE_FIXTURE(AllocatorFixture,
-                  "a use by a stream that went away is waited for until its last work has passed") {
-  const Stream own = stream();
-  void* const data = allocate(40_MiB, own);
-  {
-    const Stream user = stream();
-    allocator->record_stream(data, user);
-    log.submit(user, "use");
-  }
-  free(data);
-  CHECK(counters().blocks_pending.current == 1);
-  void* const other = allocate(24_MiB, own);
-  CHECK(other != data);
-  CHECK(counters().blocks_pending.current == 1);
-  CHECK_FALSE(log.is_done("use"));
-  simulator.run_all();
-  CHECK(allocate(40_MiB, own) == data);
-}
-
-TEST_CASE_FIXTURE(AllocatorFixture,
-                  "memory cached for a stream that went away is reused behind its last work only") {
-  const Stream next = stream();
-  void* data = nullptr;
-  {
-    const Stream gone = stream();
-    data = allocate(60_MiB, gone);
-    log.submit(gone, "last work");
-    free(data);
-  }
-  CHECK(allocate(60_MiB, next) == data);
-  CHECK(runs_behind(next, "last work"));
-}
-
-TEST_CASE_FIXTURE(
-    AllocatorFixture,
-    "a block freed after its stream went away is reused behind that stream's last work only") {
-  const Stream next = stream();
-  void* data = nullptr;
-  {
-    const Stream gone = stream();
-    data = allocate(60_MiB, gone);
-    log.submit(gone, "last work");
-  }
-  free(data);
-  CHECK(counters().frees_deferred == 0);
-  CHECK(allocate(60_MiB, next) == data);
-  CHECK(runs_behind(next, "last work"));
-}
-
-TEST_CASE_FIXTURE(
-    AllocatorFixture,
-    "once the last work of a stream that went away has passed, its memory is anyone's") {
-  const Stream next = stream();
-  void* cached = nullptr;
-  void* live = nullptr;
-  {
-    const Stream gone = stream();
-    cached = allocate(10_MiB, gone);
-    live = allocate(10_MiB, gone);
-    log.submit(gone, "last work");
-    free(cached);
-  }
-  simulator.run_all();
-  CHECK(allocate(10_MiB, next) == cached);
-  free(live);
-  const std::uint64_t calls = driver_calls();
-  CHECK(allocate(10_MiB, next) == live);
-  CHECK(driver_calls() == calls);
-}
-
-TEST_CASE_FIXTURE(
-    AllocatorFixture,
-    "a handle that comes back is a new stream, which gets the old one's memory like any other") {
-  Stream own = stream();
-  void* const data = allocate(8_MiB, own);
-  void* const kept = allocate(2_MiB, own);
-  log.submit(own, "last work");
-  free(data);
-  allocator->retire_stream(own);  // and used again, as if a later stream had got the handle
-  CHECK(allocate(8_MiB, own) != data);
-  CHECK(counters().bytes_reserved.current == 18_MiB);
-  allocator->record_stream(kept, own);  // not the stream that the block is ordered on
-  free(kept);
-  CHECK(counters().frees_deferred == 1);
-}
-
-TEST_CASE_FIXTURE(AllocatorFixture,
-                  "retiring a stream that the allocator never met makes no driver call") {
-  const Stream own = stream();
-  const std::uint64_t calls = driver_calls();
-  allocator->retire_stream(own);
-  CHECK(driver_calls() == calls);
-}
-
 TEST_CASE_FIXTURE(
     AllocatorFixture,
     "trim waits for the streams whose memory it returns, and gives back all but what is live") {
@@ -436,17 +245,6 @@ TEST_CASE_FIXTURE(
   allocator->validate();
   free(live);
   CHECK(allocator->trim(0) == 4_MiB);
-}
-
-TEST_CASE_FIXTURE(AllocatorFixture, "trim leaves memory that a deferred free awaits") {
-  const Stream own = stream();
-  const Stream user = stream();
-  free_used_by(allocate(8_MiB, own), user, "use");
-  CHECK(allocator->trim(0) == 0);
-  CHECK_FALSE(log.is_done("use"));
-  run_stream(user);
-  CHECK(allocator->trim(0) == 8_MiB);
-  CHECK(counters().frees_reclaimed == 1);
 }
 
 TEST_CASE_FIXTURE(AllocatorFixture,
@@ -491,21 +289,6 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   CHECK(counters().bytes_active.current == before.bytes_active.current);
   allocator->validate();
   free(live);
-}
-
-TEST_CASE_FIXTURE(AllocatorFixture,
-                  "memory without a stream is nobody's: reused at once, or behind its uses") {
-  const Stream user = stream();
-  void* const data = allocate(40_MiB, std::nullopt);
-  free(data);
-  CHECK(allocate(40_MiB, std::nullopt) == data);
-  free_used_by(data, user, "use");
-  void* const other = allocate(20_MiB, std::nullopt);
-  CHECK(other != data);
-  CHECK_FALSE(log.is_done("use"));
-  run_stream(user);
-  CHECK(allocate(40_MiB, std::nullopt) == data);
-  CHECK(counters().frees_reclaimed == 1);
 }
 
 // Both leave less than a granule free on a busy stream, right below address space that one granule
@@ -562,22 +345,6 @@ TEST_CASE(
   CHECK(asked == std::vector<std::size_t>{50_MiB});
   CHECK_FALSE(fixture.log.is_done("use"));
   CHECK(fixture.counters().out_of_memory == 0);
-}
-
-TEST_CASE_FIXTURE(AllocatorFixture,
-                  "the end waits for deferred frees, and leaves nothing in the driver") {
-  const Stream own = stream();
-  const Stream user = stream();
-  free_used_by(allocate(8_MiB, own), user, "use");
-  free(allocate(4_MiB, own));
-  allocate(1_MiB, own);
-  context.remove_observer(*allocator);
-  allocator.reset();
-  CHECK(log.is_done("use"));
-  CHECK(simulator.live().mappings == 0);
-  CHECK(simulator.live().reservations == 0);
-  CHECK(events.leases_live() == 0);
-  CHECK(reports.all().empty());
 }
 
 TEST_CASE_FIXTURE(
