@@ -3,8 +3,6 @@
 // use when they are not told a stream.
 #pragma once
 
-#include <optional>
-
 #include "berth/export.h"
 #include "berth/stream.hpp"
 
@@ -16,6 +14,7 @@ namespace berth {
 
 /// Makes a stream, and its device, current on the calling thread; restores both on destruction.
 /// Threads  Belongs to the thread that made it; guards nest like scopes.
+/// Errors   The constructor throws Error where the driver refuses, and then changed nothing.
 class BERTH_API StreamGuard {
  public:
   explicit StreamGuard(StreamRef stream);
@@ -24,8 +23,10 @@ class BERTH_API StreamGuard {
   StreamGuard& operator=(const StreamGuard&) = delete;
 
  private:
+  friend StreamRef current_stream(DeviceContext& context);
+
   StreamRef stream_;
-  std::optional<StreamRef> previous_;
+  StreamGuard* outer_;
 };
 
 }  // namespace berth

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,9 @@ struct BlockInfo {
   std::size_t bytes;            ///< after rounding
   std::size_t bytes_requested;  ///< as asked; 0 where free
   BlockState state;
-  CUstream_st* stream;  ///< the stream that the block is ordered on; null for the legacy default
-                        ///< stream and for pinned memory, which is ordered on none
+  /// The stream that the block is ordered on, null for the legacy default stream. None where any
+  /// stream may use it at once: memory free for all, that of a destroyed stream, and pinned memory.
+  std::optional<CUstream_st*> stream;
 };
 
 /// One contiguous range obtained from the driver, tiled by its blocks in address order.

@@ -117,6 +117,9 @@ class CachingAllocator final : public StreamObserver {
   /// The same, or null where the driver refuses and the stream had to be waited for.
   SharedEvent record_or_wait(StreamRef stream);
   [[nodiscard]] StreamTable::Entry entry(OwnerId owner) const BERTH_EXCLUDES(mutex_);
+  /// As a snapshot has it: none for a block that any stream may use.
+  [[nodiscard]] std::optional<CUstream> public_stream(const Block& block) const
+      BERTH_REQUIRES(mutex_);
   /// Owners that a block or a deferred free names.
   [[nodiscard]] std::set<OwnerId> owners_in_use() const BERTH_REQUIRES(mutex_);
 

@@ -63,6 +63,11 @@ std::set<OwnerId> CachingAllocator::owners_in_use() const {
   return owners;
 }
 
+std::optional<CUstream> CachingAllocator::public_stream(const Block& block) const {
+  if (block.owner == kUnowned || streams_.entry(block.owner).retired) return std::nullopt;
+  return streams_.entry(block.owner).stream.native();
+}
+
 MemorySnapshot CachingAllocator::snapshot() const {
   const MutexLock slow(slow_mutex_);
   const MutexLock lock(mutex_);
@@ -75,11 +80,10 @@ MemorySnapshot CachingAllocator::snapshot() const {
     for (const Block* block = first; block != nullptr; block = block->next) {
       if (is_mapped(*block)) {
         if (!extends) snapshot.segments.push_back({block->address, 0, {}});
-        const bool has_stream = block->owner != kUnowned && !streams_.entry(block->owner).retired;
-        CUstream stream = has_stream ? streams_.entry(block->owner).stream.native() : nullptr;
         snapshot.segments.back().bytes += block->bytes;
-        snapshot.segments.back().blocks.push_back(
-            {block->address, block->bytes, block->bytes_requested, public_state(*block), stream});
+        snapshot.segments.back().blocks.push_back({block->address, block->bytes,
+                                                   block->bytes_requested, public_state(*block),
+                                                   public_stream(*block)});
       }
       extends = is_mapped(*block);
     }

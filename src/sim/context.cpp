@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/context.hpp"
 
+#include <pthread.h>
+
 #include <atomic>
 
 #include "base/check.hpp"
@@ -13,6 +15,20 @@ namespace {
 std::uint64_t next_thread_id() {
   static std::atomic<std::uint64_t> last{0};
   return ++last;
+}
+
+/// Of a type without a destructor, and ended by a key of POSIX threads: as with the real driver, a
+/// static object that is destroyed at exit still finds the main thread's contexts.
+thread_local ThreadState* current_thread = nullptr;
+
+pthread_key_t make_thread_end_key() {
+  pthread_key_t key;
+  const int failure = pthread_key_create(&key, [](void* ending) {
+    delete static_cast<ThreadState*>(ending);
+    current_thread = nullptr;
+  });
+  BERTH_CHECK(failure == 0);
+  return key;
 }
 
 /// Handles of the objects of `table` that belong to `context`.
@@ -48,8 +64,12 @@ void ThreadState::enter(std::uint64_t simulator) {
 }
 
 ThreadState& this_thread() {
-  thread_local ThreadState thread;
-  return thread;
+  if (current_thread == nullptr) {
+    static const pthread_key_t key = make_thread_end_key();
+    current_thread = new ThreadState;
+    BERTH_CHECK(pthread_setspecific(key, current_thread) == 0);
+  }
+  return *current_thread;
 }
 
 Context& retain_primary(State& state, int ordinal) {

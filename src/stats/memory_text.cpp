@@ -92,10 +92,15 @@ struct StreamBytes {
   std::uint64_t free = 0;
 };
 
+std::string name_of(std::optional<CUstream_st*> stream) {
+  if (!stream) return "any";
+  return *stream == nullptr ? "default" : fmt::format("{}", static_cast<void*>(*stream));
+}
+
 /// Cached memory belongs to the stream that freed it: where several streams have some, a request
 /// may miss although enough is cached.
 void append_streams(std::string& text, const MemorySnapshot& snapshot) {
-  std::map<CUstream_st*, StreamBytes> bytes_by_stream;
+  std::map<std::optional<CUstream_st*>, StreamBytes> bytes_by_stream;
   for (const SegmentInfo& segment : snapshot.segments)
     for (const BlockInfo& block : segment.blocks) {
       StreamBytes& bytes = bytes_by_stream[block.stream];
@@ -104,17 +109,15 @@ void append_streams(std::string& text, const MemorySnapshot& snapshot) {
                                             : bytes.free) += block.bytes;
     }
   if (bytes_by_stream.size() < 2) return;
-  std::vector<std::pair<CUstream_st*, StreamBytes>> streams(bytes_by_stream.begin(),
-                                                            bytes_by_stream.end());
+  std::vector<std::pair<std::optional<CUstream_st*>, StreamBytes>> streams(bytes_by_stream.begin(),
+                                                                           bytes_by_stream.end());
   std::stable_sort(streams.begin(), streams.end(),
                    [](const auto& a, const auto& b) { return a.second.free > b.second.free; });
   text += '\n';
   add(text, "  {:<16}  {:>11}  {:>11}  {:>11}", "stream", "cached", "allocated", "pending");
   for (std::size_t i = 0; i < std::min(streams.size(), kStreamsShownMax); ++i) {
     const auto& [stream, bytes] = streams[i];
-    const std::string name =
-        stream == nullptr ? "default or none" : fmt::format("{}", static_cast<void*>(stream));
-    add(text, "  {:<16}  {:>11}  {:>11}  {:>11}", name, format_bytes(bytes.free),
+    add(text, "  {:<16}  {:>11}  {:>11}  {:>11}", name_of(stream), format_bytes(bytes.free),
         format_bytes(bytes.allocated), format_bytes(bytes.pending));
   }
   if (streams.size() > kStreamsShownMax)

@@ -69,7 +69,7 @@ Json make(const BlockInfo& block) {
           {"bytes", block.bytes},
           {"bytes_requested", block.bytes_requested},
           {"state", describe(block.state)},
-          {"stream", reinterpret_cast<std::uintptr_t>(block.stream)}};
+          {"stream", block.stream ? Json(reinterpret_cast<std::uintptr_t>(*block.stream)) : Json()}};
 }
 
 Json make(const SegmentInfo& segment) {

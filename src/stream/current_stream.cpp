@@ -1,49 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each thread keeps the streams that it made current, one for each device. Few devices: a flat
-// list.
+// A thread's guards form a list from the innermost outwards, through the guards themselves: nothing
+// to allocate, and nothing that a thread destroys before a static object asks at exit.
 #include "berth/current_stream.hpp"
 
-#include <algorithm>
-#include <vector>
-
+#include "base/check.hpp"
 #include "device/device_context.hpp"
 
 namespace berth {
 namespace {
 
-thread_local std::vector<StreamRef> current_streams;
-
-auto find_current(const DeviceContext& context) {
-  return std::find_if(current_streams.begin(), current_streams.end(),
-                      [&](const StreamRef& stream) { return &stream.context() == &context; });
-}
+thread_local StreamGuard* innermost = nullptr;
 
 }  // namespace
 
 StreamRef current_stream(DeviceContext& context) {
-  const auto found = find_current(context);
-  return found != current_streams.end() ? *found : StreamRef(context, nullptr);
+  for (const StreamGuard* guard = innermost; guard != nullptr; guard = guard->outer_)
+    if (&guard->stream_.context() == &context) return guard->stream_;
+  return StreamRef(context, nullptr);
 }
 
-StreamGuard::StreamGuard(StreamRef stream) : stream_(stream) {
+StreamGuard::StreamGuard(StreamRef stream) : stream_(stream), outer_(innermost) {
   DeviceContext& context = stream.context();
   context.driver().ctx_push_current(context.primary());
-  const auto found = find_current(context);
-  if (found != current_streams.end()) {
-    previous_ = *found;
-    *found = stream;
-  } else {
-    current_streams.push_back(stream);
-  }
+  innermost = this;
 }
 
 StreamGuard::~StreamGuard() {
-  const auto found = find_current(stream_.context());
-  if (previous_) {
-    *found = *previous_;
-  } else {
-    current_streams.erase(found);  // leaves no reference to a device behind
-  }
+  BERTH_CHECK(innermost == this);
+  innermost = outer_;
   CUcontext popped = nullptr;
   stream_.context().driver().ctx_pop_current_or_report(&popped);
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Fills a folder with what is to be tried on a machine with a GPU: the tests of suite `hardware`,
-the benchmarks, the command, and every library of theirs that is not the C library's.
+the benchmarks, the command, and every library of theirs that is not the C library's or linked statically.
 
   bundle.py --source CHECKOUT --build BUILD_FOLDER FOLDER
 
-The build must have -Dportable=true, so that programs find those libraries in ../lib.
+The build must have -Dportable=true, so that programs need few, and find them in ../lib.
 """
 import argparse
 import json

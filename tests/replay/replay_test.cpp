@@ -227,7 +227,7 @@ TEST_CASE("stream 0 is the legacy default stream, others are streams of their ow
   for (const SegmentInfo& segment : runtime.memory(kDevice).snapshot().segments)
     for (const BlockInfo& block : segment.blocks)
       if (block.state == BlockState::allocated)
-        streams.at(block.bytes_requested / 2_MiB - 1) = block.stream;
+        streams.at(block.bytes_requested / 2_MiB - 1) = block.stream.value();
   CHECK(streams[0] == nullptr);
   CHECK(streams[1] != nullptr);
   CHECK(streams[2] != nullptr);

@@ -80,6 +80,7 @@ TEST_CASE("segments and blocks have addresses and streams as integers, and state
          "state": "pending", "stream": 4096},
         {"address": 139637978824704, "bytes": 2097152, "bytes_requested": 0,
          "state": "free", "stream": 4096}])"));
+  CHECK(allocator["segments"][1]["blocks"][0]["stream"].is_null());
 }
 
 TEST_CASE("names that are no UTF-8 are written all the same, on one line") {

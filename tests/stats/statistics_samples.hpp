@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "berth/bytes.hpp"
 #include "berth/statistics.hpp"
@@ -27,7 +28,7 @@ inline MemorySnapshot snapshot_that_adds_up() {
                          {first + 2_MiB, 2_MiB, 0, BlockState::free, stream}}},
                        {second,
                         8_MiB,
-                        {{second, 5_MiB, 0, BlockState::free, nullptr},
+                        {{second, 5_MiB, 0, BlockState::free, std::nullopt},
                          {second + 5_MiB, 3_MiB, 3_MiB, BlockState::allocated, stream}}}};
   snapshot.largest_free_block_bytes = 5_MiB;
   MemoryCounters& counters = snapshot.counters;

@@ -70,8 +70,9 @@ cuda:0
   frees_reclaimed         43  deferred frees whose events have passed
 
   stream                 cached    allocated      pending
-  default or none      5.00 MiB     1.00 MiB          0 B
+  any                  5.00 MiB          0 B          0 B
   0x1000               2.00 MiB     3.00 MiB     1.00 MiB
+  default                   0 B     1.00 MiB          0 B
 
 pinned
   nothing was ever allocated
