@@ -6,9 +6,9 @@
 
 namespace berth::tool {
 
-/// The first of the traces that come with berth, by name: `share/berth/traces/*.csv.gz` or
-/// `bench/traces/*.csv.gz` in the folder of this executable or the nearest one above it, which
-/// finds both an installation and a source tree; nullopt where there is none.
+/// A recorded training run that comes with berth: `share/berth/traces/gpt2-train.csv.gz` or
+/// `bench/traces/gpt2-train.csv.gz` in the folder of this executable or the nearest one above it,
+/// which finds both an installation and a source tree; nullopt where there is none.
 std::optional<std::string> find_example_trace();
 
 }  // namespace berth::tool
