@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/context.hpp"
 
-#include <pthread.h>
-
 #include <atomic>
+#include <pthread.h>
 
 #include "base/check.hpp"
 #include "sim/host_memory.hpp"

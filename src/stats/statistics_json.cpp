@@ -65,11 +65,12 @@ Json make(const MemoryCounters& counters) {
 }
 
 Json make(const BlockInfo& block) {
-  return {{"address", block.address},
-          {"bytes", block.bytes},
-          {"bytes_requested", block.bytes_requested},
-          {"state", describe(block.state)},
-          {"stream", block.stream ? Json(reinterpret_cast<std::uintptr_t>(*block.stream)) : Json()}};
+  return {
+      {"address", block.address},
+      {"bytes", block.bytes},
+      {"bytes_requested", block.bytes_requested},
+      {"state", describe(block.state)},
+      {"stream", block.stream ? Json(reinterpret_cast<std::uintptr_t>(*block.stream)) : Json()}};
 }
 
 Json make(const SegmentInfo& segment) {

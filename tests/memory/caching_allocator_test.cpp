@@ -371,6 +371,6 @@ TEST_CASE_FIXTURE(
   CHECK(segment.blocks[2].bytes == 1_MiB);
   CHECK(snapshot.largest_free_block_bytes == 1_MiB);
   allocator->retire_stream(own);
-  CHECK(allocator->snapshot().segments.front().blocks[0].stream == nullptr);
+  CHECK(allocator->snapshot().segments.front().blocks[0].stream == std::nullopt);
   free(live);
 }

@@ -381,7 +381,7 @@ TEST_CASE("a pinned snapshot names no stream and adds up") {
   std::size_t allocated = 0;
   std::size_t pending = 0;
   for (const BlockInfo& block : snapshot.segments[0].blocks) {
-    CHECK(block.stream == nullptr);
+    CHECK(block.stream == std::nullopt);
     allocated += block.state == BlockState::allocated ? 1 : 0;
     pending += block.state == BlockState::pending ? 1 : 0;
   }

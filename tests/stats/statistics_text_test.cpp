@@ -134,7 +134,7 @@ TEST_CASE("only the streams with the most cached memory are listed") {
   const std::string text = to_text(statistics);
   CHECK(contains(text, "0x140000"));
   CHECK_FALSE(contains(text, "0x10000 "));
-  CHECK(contains(text, "and 14 more streams with less cached"));
+  CHECK(contains(text, "and 15 more streams with less cached"));
 }
 
 TEST_CASE("digits are grouped by three") {
