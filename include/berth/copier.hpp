@@ -57,7 +57,7 @@ class BERTH_API Copier {
   ///           stream.
   /// Errors    InvalidArgument: null, ranges that overlap or wrap around, a stream of a device that
   ///           neither side belongs to. DriverError: refused by the driver. Parts of a staged copy
-  ///           may have been submitted then.
+  ///           may have been made then; a pageable target is written no more.
   void copy_async(void* target, const void* source, std::size_t bytes, StreamRef stream);
 
   /// copy_async, then waits for the stream.

@@ -16,6 +16,7 @@
 #include "copy/memory_kind.hpp"
 #include "copy/staging_ring.hpp"
 #include "device/device_context.hpp"
+#include "stream/settle.hpp"
 
 namespace berth {
 namespace {
@@ -144,14 +145,20 @@ class Copier::Impl {
   }
 
   void stage_out(std::byte* target, const std::byte* source, std::size_t bytes, StreamRef stream) {
-    for_each_chunk(bytes, stream, [&](StagingSlot& slot, std::size_t offset, std::size_t chunk) {
-      const Driver& driver = stream.context().driver();
+    const Driver& driver = stream.context().driver();
+    const auto submit = [&](StagingSlot& slot, std::size_t offset, std::size_t chunk) {
       driver.memcpy_async(reinterpret_cast<CUdeviceptr>(slot.data()),
                           reinterpret_cast<CUdeviceptr>(source + offset), chunk, stream.native());
       slot.slot().drain_target = target + offset;
       slot.slot().drain_bytes = chunk;
       driver.launch_host_func(stream.native(), &drain_slot, static_cast<void*>(&slot.slot()));
-    });
+    };
+    try {
+      for_each_chunk(bytes, stream, submit);
+    } catch (...) {
+      settle(stream);  // the caller may free the target of the chunks before
+      throw;
+    }
   }
 
   template <class CopyChunk>
@@ -205,7 +212,12 @@ void Copier::copy_async(void* target, const void* source, std::size_t bytes, Str
 
 void Copier::copy(void* target, const void* source, std::size_t bytes, StreamRef stream) {
   copy_async(target, source, bytes, stream);
-  stream.sync();
+  try {
+    stream.sync();
+  } catch (...) {
+    settle(stream);
+    throw;
+  }
 }
 
 void Copier::fill_async(void* target, std::uint8_t value, std::size_t bytes, StreamRef stream) {

@@ -3,6 +3,7 @@
 
 #include "base/check.hpp"
 #include "device/device_context.hpp"
+#include "stream/settle.hpp"
 
 namespace berth {
 
@@ -83,8 +84,7 @@ void StagingRing::release(Slot& slot, StreamRef stream) noexcept {
     // Without a mark, waiting is what is left to know that the slot is out of use.
     slot.last_use.reset();
     context_.driver().report(Severity::warning, error.what());
-    const ContextScope scope(stream.context(), std::nothrow);
-    context_.driver().stream_synchronize_or_report(stream.native());
+    settle(stream);
   }
   const MutexLock lock(mutex_);
   slot.released_at = ++releases_;

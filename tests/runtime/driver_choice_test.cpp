@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -121,7 +122,8 @@ TEST_CASE("the path of a look-alike driver library is a driver") {
     runtime.copier().copy(back.data(), block.data(), 1000, stream);
     return back == content ? 0 : 1;
   };
-  CHECK(exit_code_of(round_trip) == 0);
+  // Without the end of a process: LeakSanitizer stumbles over the thread of a simulator that stays.
+  CHECK(exit_code_of([&]() -> int { _exit(round_trip()); }) == 0);
 }
 
 TEST_CASE("BERTH_DRIVER chooses where the code does not") {
