@@ -11,16 +11,41 @@ Call::Call(Function function, Needs needs) {
 CUresult Call::enter(Function function, Needs needs) {
   ThreadState& thread = this_thread();
   state_ = installed_state();
-  if (state_ != nullptr) ++state_->calls[static_cast<std::size_t>(function)];
+  if (state_ != nullptr) {
+    ++state_->calls[static_cast<std::size_t>(function)];
+    state_->call = site_ = {function, state_->call.number + 1};
+  }
   if (thread.in_host_function) return CUDA_ERROR_NOT_PERMITTED;
   if (state_ == nullptr || !state_->initialized) return CUDA_ERROR_NOT_INITIALIZED;
-  state_->scheduler.at_call();
+  state_->scheduler.at_call(function);
+  const CUresult fault = inject_fault(function);
+  if (fault != CUDA_SUCCESS) return fault;
   if (needs == Needs::driver) return CUDA_SUCCESS;
 
   thread.enter(state_->id);
   if (thread.stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
   context_ = state_->contexts.find(thread.stack.back());
   return context_ == nullptr ? CUDA_ERROR_CONTEXT_IS_DESTROYED : context_->sticky;
+}
+
+CUresult Call::inject_fault(Function function) {
+  const std::uint64_t nth = state_->calls[static_cast<std::size_t>(function)];
+  const auto fault = state_->faults.at_call(function, nth, state_->call.number);
+  if (!fault) return CUDA_SUCCESS;
+  switch (fault->kind) {
+    case Fault::Kind::refused:
+      break;
+    case Fault::Kind::slow:
+      state_->scheduler.spend(fault->amount);
+      break;
+    case Fault::Kind::less_memory:
+      for (Device& device : state_->devices) device.memory->set_limit(fault->amount);
+      break;
+    case Fault::Kind::lost:
+      lose_device(*state_, fault->amount);
+      break;
+  }
+  return fault->code;
 }
 
 Stream* Call::find_stream(CUstream stream) {
@@ -43,8 +68,15 @@ Stream* Call::find_stream(CUstream stream) {
   return &made;
 }
 
-CUresult Call::wait(std::span<const Ticket> tickets, Handle context) {
-  state_->scheduler.wait(tickets);
+bool Call::sees_done(const Awaited& awaited) {
+  for (const Ticket& ticket : awaited.tickets)
+    if (!state_->scheduler.done(ticket)) return false;
+  if (state_->races.on()) state_->races.order().host_sees(awaited.clock);
+  return true;
+}
+
+CUresult Call::wait(const Awaited& awaited, Handle context) {
+  state_->scheduler.wait(awaited);
   const Context* waited_in = state_->contexts.find(context);
   return waited_in == nullptr ? CUDA_ERROR_CONTEXT_IS_DESTROYED : waited_in->sticky;
 }

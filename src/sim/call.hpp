@@ -27,6 +27,8 @@ class BERTH_SCOPED_CAPABILITY Call {
   /// What the call must return at once; CUDA_SUCCESS where it may go on.
   [[nodiscard]] CUresult refusal() const { return refusal_; }
   [[nodiscard]] State& state() const { return *state_; }
+  /// Which call this is.
+  [[nodiscard]] CallSite site() const { return site_; }
   /// The current context; only with Needs::context. Not after a wait: another thread may have ended
   /// it meanwhile.
   [[nodiscard]] Context& context() const { return *context_; }
@@ -37,15 +39,20 @@ class BERTH_SCOPED_CAPABILITY Call {
   [[nodiscard]] CUresult fault_of(const Stream& stream) const {
     return state_->contexts.find(stream.context)->sticky;
   }
-  /// Waits for `tickets`, and says what that brought to light in `context`.
-  CUresult wait(std::span<const Ticket> tickets, Handle context) BERTH_REQUIRES(mutex);
+  /// Waits for `awaited`, and says what that brought to light in `context`.
+  CUresult wait(const Awaited& awaited, Handle context) BERTH_REQUIRES(mutex);
+  /// Whether all of `awaited` is done, which the host knows from then on.
+  [[nodiscard]] bool sees_done(const Awaited& awaited);
 
  private:
   CUresult enter(Function function, Needs needs) BERTH_REQUIRES(mutex);
+  /// Lets the fault plan have its way; what the call must return at once.
+  CUresult inject_fault(Function function) BERTH_REQUIRES(mutex);
 
   CUresult refusal_;
   State* state_ = nullptr;
   Context* context_ = nullptr;
+  CallSite site_;
 };
 
 template <class T>

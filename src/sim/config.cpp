@@ -64,7 +64,7 @@ std::size_t choice(std::string_view text, const std::array<std::string_view, N>&
 }
 
 constexpr std::array<std::string_view, 2> kSwitch = {"off", "on"};
-constexpr std::array<std::string_view, 3> kProgress = {"eager", "manual", "random"};
+constexpr std::array<std::string_view, 4> kProgress = {"eager", "manual", "random", "timed"};
 constexpr std::array<std::string_view, 2> kOrder = {"pci", "reverse"};
 
 struct Key {
@@ -87,7 +87,7 @@ constexpr Key kKeys[] = {
        c.memory = std::move(memory);
      },
      [](const Config& c) { return fmt::format("{}", fmt::join(c.memory, "/")); }},
-    {"progress", "eager, manual or random",
+    {"progress", "eager, manual, random or timed",
      [](Config& c, std::string_view v) {
        c.progress = static_cast<Progress>(choice(v, kProgress));
      },
@@ -95,6 +95,9 @@ constexpr Key kKeys[] = {
     {"seed", "0 to 18446744073709551615",
      [](Config& c, std::string_view v) { c.seed = number<std::uint64_t>(v, 0, UINT64_MAX); },
      [](const Config& c) { return fmt::to_string(c.seed); }},
+    {"jitter", "0 to 90 percent",
+     [](Config& c, std::string_view v) { c.jitter_percent = number(v, 0, 90); },
+     [](const Config& c) { return fmt::to_string(c.jitter_percent); }},
     {"name", "1 to 64 characters",
      [](Config& c, std::string_view v) {
        if (v.empty() || v.size() > 64) throw Rejected{};
@@ -123,6 +126,15 @@ constexpr Key kKeys[] = {
     {"poison", "on or off",
      [](Config& c, std::string_view v) { c.poison = choice(v, kSwitch) == 1; },
      [](const Config& c) { return std::string(kSwitch[c.poison]); }},
+    {"registration_limit", "bytes such as 512GiB, at most 16 TiB",
+     [](Config& c, std::string_view v) { c.registration_limit = bytes(v, 1, kMemoryMax); },
+     [](const Config& c) { return fmt::to_string(c.registration_limit); }},
+    {"faults", "rules such as cuMemCreate@3=out_of_memory",
+     [](Config& c, std::string_view v) { c.faults = FaultPlan::parse(v); },
+     [](const Config& c) { return c.faults.text(); }},
+    {"checks", "on or off",
+     [](Config& c, std::string_view v) { c.checks = choice(v, kSwitch) == 1; },
+     [](const Config& c) { return std::string(kSwitch[c.checks]); }},
 };
 
 const Key* find_key(std::string_view name) {

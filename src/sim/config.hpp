@@ -11,6 +11,8 @@
 
 #include "berth/bytes.hpp"
 
+#include "sim/fault_plan.hpp"
+
 namespace berth::sim {
 
 /// When pending work runs.
@@ -18,6 +20,7 @@ enum class Progress {
   eager,   ///< at submission, as soon as its dependencies allow
   manual,  ///< when a test steps it, or a host call waits for it
   random,  ///< a seeded choice among what may run, made at every driver call
+  timed,   ///< in virtual time, which calls and work take as the cost model says
 };
 
 /// How the devices are numbered where CUDA_DEVICE_ORDER does not say PCI_BUS_ID.
@@ -33,8 +36,10 @@ struct Config {
   std::vector<std::uint64_t> memory = {80_GiB};
   /// When work runs.
   Progress progress = Progress::eager;
-  /// Seed of the random scheduler; any 64-bit number.
+  /// Seed of the random scheduler, of jitter, and of faults by chance; any 64-bit number.
   std::uint64_t seed = 1;
+  /// In virtual time, each piece of work takes up to that many percent less or more; 0 to 90.
+  int jitter_percent = 0;
   /// The devices' name; 1 to 64 characters without comma.
   std::string name = "Simulated GPU";
   /// Bytes of one granule of physical memory; a power of two, 4 KiB to 1 GiB.
@@ -52,6 +57,13 @@ struct Config {
   DeviceOrder order = DeviceOrder::pci;
   /// Whether fresh memory starts with a page of 0xA5, so that code that hopes for zeros fails.
   bool poison = true;
+  /// Bytes from which on one registration of host memory fails, as a current driver does.
+  /// Source: vllm-project/vllm, issue 51081.
+  std::uint64_t registration_limit = 512_GiB;
+  /// Which calls go wrong; fault_plan.hpp says how that is written.
+  FaultPlan faults;
+  /// Whether races and leaks are looked for.
+  bool checks = true;
 
   /// Bytes of the device in slot `physical`.
   [[nodiscard]] std::uint64_t memory_of(int physical) const;

@@ -87,7 +87,7 @@ void destroy_context(State& state, Context& context) {
   for (const Handle event : owned(state.events, handle)) state.events.erase(event);
   for (const Handle stream : owned(state.streams, handle)) {
     BERTH_CHECK(state.streams.find(stream)->queue.empty());
-    state.streams.erase(stream);
+    state.scheduler.remove(*state.streams.find(stream));
   }
   std::vector<std::uint64_t> starts;
   state.addresses.for_each_range([&](const Range& range) {

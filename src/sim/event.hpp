@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "sim/handle_table.hpp"
+#include "sim/happens_before.hpp"
 #include "sim/operation.hpp"
 
 namespace berth::sim {
@@ -16,12 +17,14 @@ struct Event {
       : handle(handle_), context(context_), flags(flags_) {}
 
   [[nodiscard]] bool recorded() const { return record.stream != 0; }
+  [[nodiscard]] Awaited awaited() const { return {{record}, clock}; }
   [[nodiscard]] bool timed() const { return (flags & CU_EVENT_DISABLE_TIMING) == 0; }
 
   Handle handle;
   Handle context;
   unsigned flags;
   Ticket record;              ///< of the latest record; none before the first
+  Clock clock;                ///< all that the latest record comes after
   std::uint64_t time_ns = 0;  ///< simulated, once the record is done
 };
 

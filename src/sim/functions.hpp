@@ -108,7 +108,7 @@ CUresult berth_sim_cuGetProcAddress_v2(const char* symbol, void** function, int 
 /// Threads  any; needs no simulator.
 void* resolve(const char* symbol) noexcept;
 
-/// The name of `function` without version suffix.
+/// The name of `function` without version suffix; for Function::count that of a kernel's stand-in.
 const char* function_name(Function function) noexcept;
 
 }  // namespace berth::sim

@@ -58,6 +58,7 @@ CUresult register_host_memory(State& state, const Context& context, void* addres
                               std::size_t bytes) {
   const auto start = reinterpret_cast<std::uint64_t>(address);
   if (bytes == 0 || !is_host_memory(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes >= state.config.registration_limit) return CUDA_ERROR_OUT_OF_MEMORY;
   if (state.addresses.arena.contains(start)) return CUDA_ERROR_INVALID_VALUE;
   if (state.addresses.overlaps(start, bytes)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   if (!has_room(state, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -71,6 +72,7 @@ void unpin_host_memory(State& state, const Range& range) {
   const bool ours = range.kind == RangeKind::host_allocation;
   void* const pages = reinterpret_cast<void*>(range.start);
   const std::size_t bytes = align_up(range.bytes, kPage);
+  state.races.forget(static_cast<std::byte*>(pages), bytes);
   state.addresses.remove(range.start);
   if (ours) munmap(pages, bytes);
 }

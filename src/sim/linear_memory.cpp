@@ -43,8 +43,7 @@ PhysicalBlock* make_block(State& state, int device, std::uint64_t bytes, std::ui
 
 void drop_block(State& state, PhysicalBlock& block, std::uint64_t start) {
   state.addresses.arena.release(start, block.bytes);
-  memory_of(state, block.device).release(block);
-  state.blocks.erase(block.handle);
+  release_block(state, block);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/handle_table.hpp"
+#include "sim/shadow_memory.hpp"
 
 namespace berth::sim {
 
@@ -46,18 +47,40 @@ struct HostFunctionWork {
   void* data;
 };
 
+/// Addresses that a stand-in of a kernel uses.
+struct KernelUse {
+  std::uint64_t address;
+  std::size_t bytes;
+  bool writes;
+};
+
+/// Keeps the device busy and touches memory, without changing a byte.
+struct KernelWork {
+  std::uint64_t duration_ns;
+  std::vector<KernelUse> uses;
+};
+
 /// Notes the time in `event`, unless it was destroyed or recorded again since.
 struct RecordWork {
   Handle event;
 };
 
-using Work = std::variant<WaitWork, CopyWork, MemsetWork, HostFunctionWork, RecordWork>;
+using Work = std::variant<WaitWork, CopyWork, MemsetWork, HostFunctionWork, KernelWork, RecordWork>;
 
 struct Operation {
   std::uint64_t sequence;         ///< its place in its stream, from 1
   std::uint64_t number;           ///< its place in all submissions, from 1
   std::vector<Ticket> waits_for;  ///< besides its predecessor on the stream
   Work work;
+  CallSite call = {};  ///< that submitted it
+  Stamp stamp = {};    ///< both for the race detector
+  Clock before = {};
+};
+
+/// What the host waits for, and what it knows to be done then.
+struct Awaited {
+  std::vector<Ticket> tickets;
+  Clock clock = {};
 };
 
 }  // namespace berth::sim

@@ -64,7 +64,25 @@ CUresult run(State&, const Context&, const Stream&, Operation&, HostFunctionWork
   return CUDA_SUCCESS;
 }
 
-CUresult run(State& state, const Context& context, const Stream&, Operation&, CopyWork& copy) {
+CUresult run(State& state, const Context& context, const Stream& stream, Operation& operation,
+             KernelWork& kernel) {
+  for (const KernelUse& use : kernel.uses) {
+    const Access access = use.writes ? Access::write : Access::read;
+    if (!reachable(state, context, use.address, use.bytes, access))
+      return CUDA_ERROR_ILLEGAL_ADDRESS;
+    Walk at(state, use.writes ? Walk::Use::write : Walk::Use::read, use.address, false);
+    for (std::size_t left = use.bytes; left != 0;) {
+      const Piece piece = at.next(left);
+      state.races.use(stream, operation, use.address, use.bytes, piece.data, piece.bytes,
+                      use.writes);
+      left -= piece.bytes;
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult run(State& state, const Context& context, const Stream& stream, Operation& operation,
+             CopyWork& copy) {
   const bool source_is_ours = !copy.source_pageable && copy.staged == nullptr;
   if (source_is_ours && !reachable(state, context, copy.source, copy.bytes, Access::copy_from))
     return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -80,19 +98,27 @@ CUresult run(State& state, const Context& context, const Stream&, Operation&, Co
     const Piece target = to.next(left);
     const Piece origin = from.next(target.bytes);
     std::memmove(target.data, origin.data, origin.bytes);
+    if (source_is_ours)
+      state.races.use(stream, operation, copy.source, copy.bytes, origin.data, origin.bytes, false);
+    if (!copy.destination_pageable)
+      state.races.use(stream, operation, copy.destination, copy.bytes, target.data, origin.bytes,
+                      true);
     to.put_back(target.bytes - origin.bytes);
     left -= origin.bytes;
   }
   return CUDA_SUCCESS;
 }
 
-CUresult run(State& state, const Context& context, const Stream&, Operation&, MemsetWork& memset) {
+CUresult run(State& state, const Context& context, const Stream& stream, Operation& operation,
+             MemsetWork& memset) {
   if (!reachable(state, context, memset.destination, memset.bytes, Access::write))
     return CUDA_ERROR_ILLEGAL_ADDRESS;
   Walk to(state, Walk::Use::write, memset.destination, false);
   for (std::size_t left = memset.bytes; left != 0;) {
     const Piece target = to.next(left);
     std::memset(target.data, memset.value, target.bytes);
+    state.races.use(stream, operation, memset.destination, memset.bytes, target.data, target.bytes,
+                    true);
     left -= target.bytes;
   }
   return CUDA_SUCCESS;
@@ -124,13 +150,15 @@ bool read(State& state, std::uint64_t address, unsigned char* out, std::size_t b
 
 bool may_access(const Span& span, const Context& context, Access access) {
   if (span.kind == Span::Kind::pinned) return true;
+  const bool copies = access == Access::copy_from || access == Access::copy_to;
   if (!span.mapped) {
     const DeviceSet reached = context.peers | device_bit(context.device);
-    return access != Access::write || (reached & device_bit(span.device)) != 0;
+    return copies || (reached & device_bit(span.device)) != 0;
   }
   DeviceSet who = device_bit(context.device);
-  if (access != Access::write) who |= device_bit(span.device);
-  return ((access == Access::copy_from ? span.readers : span.writers) & who) != 0;
+  if (copies) who |= device_bit(span.device);
+  const bool reads = access == Access::copy_from || access == Access::read;
+  return ((reads ? span.readers : span.writers) & who) != 0;
 }
 
 CUresult perform(State& state, const Context& context, const Stream& stream, Operation& operation) {

@@ -25,7 +25,7 @@ bool read(State& state, std::uint64_t address, unsigned char* out, std::size_t b
 /// Whether work of `context` may read or write all of `span`. A copy goes by the copying device or
 /// by the one where the memory lives, and between devices without peer access through the host; any
 /// other work needs access of its own device.
-enum class Access { copy_from, copy_to, write };
+enum class Access { copy_from, copy_to, read, write };
 bool may_access(const Span& span, const Context& context, Access access);
 
 }  // namespace berth::sim

@@ -76,7 +76,7 @@ const char* function_name(Function function) noexcept {
       BERTH_SIM_FUNCTIONS(BERTH_SIM_NAME)
 #undef BERTH_SIM_NAME
   };
-  return kNames[static_cast<std::size_t>(function)];
+  return function == Function::count ? "a kernel" : kNames[static_cast<std::size_t>(function)];
 }
 
 CUresult berth_sim_cuGetProcAddress_v2(const char* symbol, void** function, int version,

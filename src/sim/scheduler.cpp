@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/scheduler.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "base/check.hpp"
+#include "sim/demand.hpp"
 #include "sim/perform.hpp"
 #include "sim/state.hpp"
 
@@ -21,7 +23,11 @@ constexpr std::uint64_t kBurst = 4;
 }  // namespace
 
 Scheduler::Scheduler(State& state, const Config& config)
-    : state_(state), progress_(config.progress), random_(config.seed), host_functions_(*this) {}
+    : state_(state),
+      progress_(config.progress),
+      random_(config.seed),
+      timeline_(config.devices, config.jitter_percent, config.seed),
+      host_functions_(*this) {}
 
 bool Scheduler::done(const Ticket& ticket) {
   const Stream* stream = state_.streams.find(ticket.stream);
@@ -48,11 +54,27 @@ void Scheduler::add_default_stream_order(Stream& stream, std::vector<Ticket>& wa
   }
 }
 
+void Scheduler::enter_order(Stream& stream, Operation& operation) {
+  HappensBefore& order = state_.races.order();
+  const bool is_legacy = stream.kind == StreamKind::legacy;
+  if (stream.kind != StreamKind::non_blocking)
+    state_.streams.for_each([&](const Stream& other) {
+      if (other.context != stream.context || other.kind == StreamKind::non_blocking) return;
+      if (is_legacy || other.kind == StreamKind::legacy)
+        order.order_after(stream.order, other.order.clock);
+    });
+  order.submit(stream.order);
+  operation.stamp = stream.order.latest;
+  operation.before = stream.order.clock;
+}
+
 Ticket Scheduler::submit(Stream& stream, Work work, Ticket after) {
   Operation operation{.sequence = ++stream.submitted,
                       .number = ++submissions_,
                       .waits_for = {},
-                      .work = std::move(work)};
+                      .work = std::move(work),
+                      .call = state_.call};
+  if (state_.races.on()) enter_order(stream, operation);
   const Ticket ticket{stream.handle, operation.sequence};
   add_default_stream_order(stream, operation.waits_for);
   if (!done(after)) operation.waits_for.push_back(after);
@@ -72,12 +94,13 @@ Ticket Scheduler::submit(Stream& stream, Work work, Ticket after) {
   }
   stream.queue.push(std::move(operation));
   if (progress_ == Progress::eager && may_run(stream)) start(stream);
+  if (progress_ == Progress::timed) begin_ready();
   return ticket;
 }
 
 void Scheduler::perform(Stream& stream, Operation& operation) {
   ++operations_run_;
-  now_ns_ += kOperationNs;
+  if (progress_ != Progress::timed) timeline_.advance_to(timeline_.now_ns() + kOperationNs);
   order_hash_ = (order_hash_ ^ operation.number) * 0x100000001b3;
   Context* context = state_.contexts.find(stream.context);
   BERTH_CHECK(context != nullptr);
@@ -98,7 +121,7 @@ void Scheduler::complete_head(Stream& stream) {
   if (waiting_ != 0) finished_.notify_all();
   if (!stream.queue.empty()) return;
   leave_busy(stream);
-  if (stream.destroyed) state_.streams.erase(stream.handle);
+  if (stream.destroyed) remove(stream);
 }
 
 void Scheduler::start(Stream& stream) {
@@ -113,6 +136,7 @@ void Scheduler::start(Stream& stream) {
   }
   const Ticket ticket{stream.handle, operation.sequence};
   stream.running = true;
+  if (state_.races.on()) state_.races.order().host_sees(operation.before);
   host_functions_.start(stream.handle, *on_host);
   if (host_functions_.on_thread()) return;
   ++waiting_;
@@ -126,6 +150,7 @@ void Scheduler::finish_host_function(Handle handle) {
   stream->running = false;
   complete_head(*stream);
   if (progress_ == Progress::eager) advance();
+  if (progress_ == Progress::timed) begin_ready();
 }
 
 void Scheduler::advance() {
@@ -161,57 +186,121 @@ Stream* Scheduler::needed_by(Ticket ticket) {
   }
 }
 
-void Scheduler::wait(std::span<const Ticket> tickets) {
-  for (const Ticket& ticket : tickets) {
-    while (!done(ticket)) {
-      const bool wander = progress_ == Progress::random && random_.below(2) == 0;
-      Stream* stream = wander ? any_runnable() : needed_by(ticket);
-      if (stream != nullptr) {
-        start(*stream);
-        continue;
-      }
-      ++waiting_;
-      finished_.wait(mutex);
-      --waiting_;
+void Scheduler::wait_for_host_function() {
+  ++waiting_;
+  finished_.wait(mutex);
+  --waiting_;
+}
+
+void Scheduler::wait_for(const Ticket& ticket) {
+  while (!done(ticket)) {
+    if (progress_ == Progress::timed) {
+      if (timeline_.next_end_ns())
+        end_next();
+      else
+        wait_for_host_function();
+      continue;
     }
+    const bool wander = progress_ == Progress::random && random_.below(2) == 0;
+    Stream* stream = wander ? any_runnable() : needed_by(ticket);
+    if (stream != nullptr)
+      start(*stream);
+    else
+      wait_for_host_function();
   }
 }
 
-std::vector<Ticket> Scheduler::pending_for(Stream& stream) {
-  std::vector<Ticket> tickets;
-  if (busy_.empty()) return tickets;
-  if (!stream.queue.empty()) tickets.push_back({stream.handle, stream.submitted});
-  if (stream.kind == StreamKind::legacy) add_default_stream_order(stream, tickets);
-  return tickets;
+void Scheduler::wait(const Awaited& awaited) {
+  for (const Ticket& ticket : awaited.tickets) wait_for(ticket);
+  if (state_.races.on()) state_.races.order().host_sees(awaited.clock);
 }
 
-std::vector<Ticket> Scheduler::pending_in(Handle context) {
-  std::vector<Ticket> tickets;
+Awaited Scheduler::work_of(Stream& stream) {
+  Awaited awaited;
+  if (!stream.queue.empty()) awaited.tickets.push_back({stream.handle, stream.submitted});
+  if (stream.kind == StreamKind::legacy) add_default_stream_order(stream, awaited.tickets);
+  if (!state_.races.on()) return awaited;
+  awaited.clock = stream.order.clock;
+  if (stream.kind == StreamKind::legacy)
+    state_.streams.for_each([&](const Stream& other) {
+      if (other.context == stream.context && other.kind != StreamKind::non_blocking)
+        awaited.clock.join(other.order.clock);
+    });
+  return awaited;
+}
+
+Awaited Scheduler::work_in(Handle context) {
+  Awaited awaited;
   for (const Stream* stream : busy_)
     if (context == 0 || stream->context == context)
-      tickets.push_back({stream->handle, stream->submitted});
-  return tickets;
+      awaited.tickets.push_back({stream->handle, stream->submitted});
+  if (!state_.races.on()) return awaited;
+  state_.races.order().add_retired(context, awaited.clock);
+  state_.streams.for_each([&](const Stream& stream) {
+    if (context == 0 || stream.context == context) awaited.clock.join(stream.order.clock);
+  });
+  return awaited;
+}
+
+void Scheduler::spend(std::uint64_t ns) {
+  const std::uint64_t until = timeline_.now_ns() + ns;
+  while (timeline_.next_end_ns().value_or(UINT64_MAX) <= until) end_next();
+  timeline_.advance_to(std::max(until, timeline_.now_ns()));
+}
+
+void Scheduler::begin_ready() {
+  for (;;) {
+    Stream* best = nullptr;
+    Demand demand;
+    for (Stream* stream : busy_) {
+      if (!may_run(*stream)) continue;
+      const bool comes_first = best == nullptr || stream->priority < best->priority ||
+                               (stream->priority == best->priority &&
+                                stream->queue.front().number < best->queue.front().number);
+      if (!comes_first) continue;
+      const Demand its = demand_of(state_, stream->queue.front());
+      if (!timeline_.has_room(stream->device, its.engine)) continue;
+      best = stream;
+      demand = its;
+    }
+    if (best == nullptr) return;
+    best->running = true;
+    timeline_.begin(best->device, demand, best->handle, best->queue.front().number);
+  }
+}
+
+void Scheduler::end_next() {
+  Stream* stream = state_.streams.find(timeline_.end_next());
+  BERTH_CHECK(stream != nullptr && stream->running);
+  stream->running = false;
+  start(*stream);
+  begin_ready();
 }
 
 bool Scheduler::run_next(Stream& stream) {
   if (stream.queue.empty() || !may_run(stream)) return false;
   const Ticket next{stream.handle, stream.queue.front().sequence};
   start(stream);
-  wait({&next, 1});  // a host function may still run
+  wait_for(next);  // a host function may still run
   return true;
 }
 
 std::size_t Scheduler::run_all() {
   const std::uint64_t before = operations_run_;
-  while (!busy_.empty()) wait(pending_in(0));
+  while (!busy_.empty()) wait_for({busy_.front()->handle, busy_.front()->submitted});
   return operations_run_ - before;
 }
 
 void Scheduler::destroy(Stream& stream) {
   if (stream.queue.empty())
-    state_.streams.erase(stream.handle);
+    remove(stream);
   else
     stream.destroyed = true;
+}
+
+void Scheduler::remove(Stream& stream) {
+  state_.races.order().retire(stream.order, stream.context);
+  state_.streams.erase(stream.handle);
 }
 
 }  // namespace berth::sim

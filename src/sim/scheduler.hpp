@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "sim/operation.hpp"
 #include "sim/random.hpp"
 #include "sim/stream.hpp"
+#include "sim/timeline.hpp"
 
 namespace berth::sim {
 
@@ -36,19 +38,24 @@ class Scheduler {
   bool done(const Ticket& ticket);
   /// Whether what is submitted now runs before submit() returns, unless it is a host function.
   [[nodiscard]] bool runs_at_once() const { return progress_ == Progress::eager && busy_.empty(); }
-  /// Returns once all of `tickets` are done, and runs what that needs. May let go of the lock.
-  void wait(std::span<const Ticket> tickets) BERTH_REQUIRES(mutex);
+  /// Returns once all of `awaited` is done, and runs what that needs. The host knows then that it
+  /// is. May let go of the lock.
+  void wait(const Awaited& awaited) BERTH_REQUIRES(mutex);
 
   /// What must be done before `stream` counts as idle: its own work, and for the legacy stream that
   /// of the streams it waits for.
-  std::vector<Ticket> pending_for(Stream& stream);
-  /// The unfinished work of `context`; of every context where it is 0.
-  std::vector<Ticket> pending_in(Handle context);
+  Awaited work_of(Stream& stream);
+  /// The work of `context`; of every context where it is 0.
+  Awaited work_in(Handle context);
 
-  /// Every driver call passes here: the random mode runs a few operations. May let go of the lock.
-  void at_call() BERTH_REQUIRES(mutex) {
+  /// Every driver call passes here: the random mode runs a few operations, and in virtual time the
+  /// call takes its while. May let go of the lock.
+  void at_call(Function function) BERTH_REQUIRES(mutex) {
     if (progress_ == Progress::random && !busy_.empty()) run_some();
+    if (progress_ == Progress::timed) spend(call_ns(function));
   }
+  /// The host does something else for `ns` of virtual time. May let go of the lock.
+  void spend(std::uint64_t ns) BERTH_REQUIRES(mutex);
   /// Runs the next operation of `stream` if it may run. May let go of the lock.
   bool run_next(Stream& stream) BERTH_REQUIRES(mutex);
   /// Runs until nothing is pending; how many ran. May let go of the lock.
@@ -60,8 +67,11 @@ class Scheduler {
 
   /// The stream disappears, once it is idle.
   void destroy(Stream& stream);
+  /// The idle stream disappears.
+  void remove(Stream& stream);
 
-  [[nodiscard]] std::uint64_t now_ns() const { return now_ns_; }
+  /// In virtual time; in other modes every operation takes a microsecond.
+  [[nodiscard]] std::uint64_t now_ns() const { return timeline_.now_ns(); }
   [[nodiscard]] std::uint64_t operations_run() const { return operations_run_; }
   [[nodiscard]] std::uint64_t order_hash() const { return order_hash_; }
 
@@ -78,6 +88,15 @@ class Scheduler {
   Stream* needed_by(Ticket ticket);
   Stream* any_runnable();
   void add_default_stream_order(Stream& stream, std::vector<Ticket>& waits_for);
+  /// The same for the race detector, which goes by what is ordered and not by what is unfinished.
+  void enter_order(Stream& stream, Operation& operation);
+  void wait_for(const Ticket& ticket) BERTH_REQUIRES(mutex);
+  void wait_for_host_function() BERTH_REQUIRES(mutex);
+
+  /// Virtual time: gives free engines to heads that may run, the most urgent first.
+  void begin_ready() BERTH_REQUIRES(mutex);
+  /// Virtual time: goes to when the next piece of work ends, and performs it.
+  void end_next() BERTH_REQUIRES(mutex);
   /// Eager mode: runs whatever may run.
   void advance() BERTH_REQUIRES(mutex);
 
@@ -89,7 +108,7 @@ class Scheduler {
   std::uint64_t submissions_ = 0;
   std::uint64_t operations_run_ = 0;
   std::uint64_t order_hash_ = 0xcbf29ce484222325;
-  std::uint64_t now_ns_ = 0;
+  Timeline timeline_;
   std::condition_variable_any finished_;
   int waiting_ = 0;
   HostFunctions host_functions_;

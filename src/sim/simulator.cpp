@@ -64,12 +64,15 @@ const char* name_of(RangeKind kind) {
 
 // Through text and back: what parse() accepts is what a Config may be.
 Simulator::Simulator(const Config& config)
-    : state_(std::make_unique<State>(Config::parse(config.to_text()))) {
+    : state_(std::make_unique<State>(Config::parse(config.to_text()), false)) {
   install(*state_);
 }
 
 Simulator::~Simulator() {
   uninstall(*state_);
+  const std::vector<std::string> overlooked = state_->findings.take();
+  for (const std::string& finding : overlooked) fmt::print(stderr, "simulator: {}\n", finding);
+  BERTH_CHECK(overlooked.empty());
 }
 
 const Config& Simulator::config() const {
@@ -145,6 +148,33 @@ std::uint64_t Simulator::device_bytes_used(int device) const {
 void Simulator::set_device_memory_limit(int device, std::uint64_t bytes) {
   MutexLock lock(mutex);
   state_->devices.at(static_cast<std::size_t>(device)).memory->set_limit(bytes);
+}
+
+bool Simulator::launch(CUstream stream, std::uint64_t duration_ns,
+                       const std::vector<MemoryUse>& uses) {
+  MutexLock lock(mutex);
+  Stream* found = find_stream(*state_, stream);
+  if (found == nullptr) return false;
+  KernelWork kernel{duration_ns, {}};
+  for (const MemoryUse& use : uses) kernel.uses.push_back({use.address, use.bytes, use.writes});
+  state_->call = {Function::count, state_->call.number};
+  state_->scheduler.submit(*found, std::move(kernel));
+  return true;
+}
+
+std::uint64_t Simulator::now_ns() const {
+  MutexLock lock(mutex);
+  return state_->scheduler.now_ns();
+}
+
+void Simulator::spend(std::uint64_t ns) {
+  MutexLock lock(mutex);
+  state_->scheduler.spend(ns);
+}
+
+std::vector<std::string> Simulator::take_findings() {
+  MutexLock lock(mutex);
+  return state_->findings.take();
 }
 
 std::vector<unsigned char> Simulator::peek(CUdeviceptr address, std::size_t bytes) const {

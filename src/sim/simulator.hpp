@@ -39,6 +39,13 @@ struct Live {
   bool operator==(const Live&) const = default;
 };
 
+/// A range of addresses that a stand-in of a kernel uses.
+struct MemoryUse {
+  CUdeviceptr address;
+  std::size_t bytes;
+  bool writes;
+};
+
 class Simulator {
  public:
   /// Installs itself; cuInit is still the caller's. There is at most one; it replaces one that
@@ -69,6 +76,19 @@ class Simulator {
   [[nodiscard]] std::uint64_t device_bytes_used(int device) const;
   /// From now on the device behaves as if it had only `bytes`, or as much as is in use.
   void set_device_memory_limit(int device, std::uint64_t bytes);
+
+  /// Queues a stand-in of a kernel: it keeps the device's processors busy for `duration_ns` of
+  /// virtual time and uses memory, without changing a byte. As a launch would, it runs in stream
+  /// order, faults on memory that its device cannot reach, and takes part in races. False where
+  /// `stream` is none.
+  bool launch(CUstream stream, std::uint64_t duration_ns, const std::vector<MemoryUse>& uses = {});
+  /// Virtual time; it passes in calls, in waits, and here, where the host does something else.
+  [[nodiscard]] std::uint64_t now_ns() const;
+  void spend(std::uint64_t ns);
+
+  /// What the checks have found since the last time this was asked, a line each. Findings that
+  /// nobody has taken end the process with the simulator, so that a test cannot overlook them.
+  std::vector<std::string> take_findings();
 
   /// The bytes behind a device or pinned address now, whether work is pending or not; empty where
   /// not all of them are there.

@@ -29,14 +29,18 @@ std::uint64_t next_id() {
 
 }  // namespace
 
-State::State(Config config_) : config(std::move(config_)), id(next_id()), scheduler(*this, config) {
+State::State(Config config_, bool alone)
+    : config(std::move(config_)),
+      id(next_id()),
+      faults(config.faults, config.seed),
+      findings(alone),
+      races(config.checks, findings),
+      scheduler(*this, config) {
   for (int slot = 0; slot < config.devices; ++slot) {
     const std::uint64_t bytes = config.memory_of(slot);
     devices.push_back({device_facts(config, slot),
                        std::make_unique<PhysicalMemory>(bytes, config.granularity, config.poison),
-                       {},
-                       0,
-                       0});
+                       {}});
   }
 }
 
@@ -48,6 +52,22 @@ State::~State() {
   for (const std::uint64_t start : pinned) unpin_host_memory(*this, *addresses.find_start(start));
 }
 
+void lose_device(State& state, std::size_t slot) {
+  if (slot >= state.devices.size()) return;
+  state.devices[slot].lost = true;
+  state.contexts.for_each([&](Context& context) {
+    if (context.device == static_cast<int>(slot)) context.sticky = CUDA_ERROR_UNKNOWN;
+  });
+}
+
+void release_block(State& state, PhysicalBlock& block) {
+  PhysicalMemory& memory = *state.devices[static_cast<std::size_t>(block.device)].memory;
+  for (const PhysicalBlock::Piece& piece : block.pieces)
+    state.races.forget(memory.data(piece.device_offset), piece.bytes);
+  memory.release(block);
+  state.blocks.erase(block.handle);
+}
+
 State* installed_state() {
   return current;
 }
@@ -55,7 +75,7 @@ State* installed_state() {
 State* installed_or_from_environment() {
   if (current != nullptr) return current;
   try {
-    from_environment = new State(Config::parse(env("BERTH_SIM").value_or("")));
+    from_environment = new State(Config::parse(env("BERTH_SIM").value_or("")), true);
   } catch (const InvalidArgument& refused) {
     configuration_error_text() = std::string("BERTH_SIM: ") + refused.what();
     return nullptr;

@@ -15,10 +15,12 @@
 #include "sim/context.hpp"
 #include "sim/device.hpp"
 #include "sim/event.hpp"
+#include "sim/fault_injector.hpp"
 #include "sim/functions.hpp"
 #include "sim/linear_memory.hpp"
 #include "sim/lock.hpp"
 #include "sim/physical_memory.hpp"
+#include "sim/race_detector.hpp"
 #include "sim/scheduler.hpp"
 #include "sim/stream.hpp"
 
@@ -31,10 +33,12 @@ struct Device {
   LinearMemory linear;
   int retains = 0;     ///< of the primary context
   Handle primary = 0;  ///< 0 while nobody retains it
+  bool lost = false;   ///< by a fault, for good
 };
 
 struct State {
-  explicit State(Config config_);
+  /// `alone`: nobody asks for findings.
+  explicit State(Config config_, bool alone);
   ~State();  ///< gives every page back
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -54,14 +58,25 @@ struct State {
   int nvml_users = 0;
   std::uint64_t host_bytes_pinned = 0;
   std::array<std::uint64_t, static_cast<std::size_t>(Function::count)> calls{};
+  CallSite call;  ///< the latest
 
   AddressSpace addresses;
   PhysicalBlocks blocks;
   Contexts contexts;
   Streams streams;
   Events events;
+  FaultInjector faults;
+  Findings findings;
+  RaceDetector races;
   Scheduler scheduler;
 };
+
+/// Every call that needs the device fails from now on. On hardware the code varies with the call that
+/// meets the loss first; here it is always CUDA_ERROR_UNKNOWN.
+void lose_device(State& state, std::size_t slot);
+
+/// Gives its memory back; nobody refers to it any more.
+void release_block(State& state, PhysicalBlock& block);
 
 /// The installed one, or null.
 State* installed_state() BERTH_REQUIRES(mutex);

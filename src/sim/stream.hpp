@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/handle_table.hpp"
+#include "sim/happens_before.hpp"
 #include "sim/operation.hpp"
 
 namespace berth::sim {
@@ -59,10 +60,11 @@ struct Stream {
   StreamKind kind;
   int priority;
   bool destroyed = false;
-  bool running = false;  ///< a host function, outside of the lock
+  bool running = false;  ///< its head: a host function, outside of the lock, or in virtual time
   std::uint64_t submitted = 0;
   std::uint64_t completed = 0;
   OperationQueue queue;
+  StreamOrder order;
   std::size_t busy_index = 0;  ///< place among the scheduler's busy streams, where there is work
 };
 

@@ -37,7 +37,8 @@ struct ArenaFixture : TappedDevice {
     const ContextScope scope(context);
     const bool written = driver.try_memset_d8_async(CUdeviceptr{granule(index)},
                                                     static_cast<unsigned char>(index + 1), kGranule,
-                                                    CUstream{nullptr}) == CUDA_SUCCESS;
+                                                    CUstream{nullptr}) == CUDA_SUCCESS &&
+                         driver.try_stream_synchronize(CUstream{nullptr}) == CUDA_SUCCESS;
     const auto content = simulator.peek(granule(index) + kGranule - 1, 1);
     return written && content == std::vector<unsigned char>{static_cast<unsigned char>(index + 1)};
   }

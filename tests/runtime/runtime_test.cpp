@@ -165,12 +165,13 @@ TEST_CASE("a Runtime ends with work pending: the work completes, nothing is left
     for (const int ordinal : {0, 1}) {
       const Stream own = runtime.create_stream(Device::cuda(ordinal));
       const StreamLease leased = runtime.streams(Device::cuda(ordinal)).acquire();
-      const Allocation block = runtime.memory(Device::cuda(ordinal)).allocate(1_MiB, own);
+      const Allocation block = runtime.memory(Device::cuda(ordinal)).allocate(2_MiB, own);
       const Allocation pinned = runtime.pinned_memory().allocate(1_MiB);
       const std::vector<char> pageable(1_MiB);
       block.record_stream(leased);
       runtime.copier().copy_async(block.data(), pinned.data(), 1_MiB, leased);
-      runtime.copier().copy_async(block.data(), pageable.data(), 1_MiB, own);
+      std::byte* const upper = static_cast<std::byte*>(block.data()) + 1_MiB;
+      runtime.copier().copy_async(upper, pageable.data(), 1_MiB, own);
       const EventLease mark = runtime.record(own);
       simulation.log.submit(own, "own");
       simulation.log.submit(leased, "leased");

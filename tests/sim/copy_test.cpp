@@ -100,6 +100,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a copy on the device runs late") {
   CHECK(sim.run_next(two));
   CHECK(sim.run_next(one));
   CHECK(sim.peek(second, 64) == bytes_of(64, 2));
+  CHECK(found_race(sim));
 }
 
 TEST_CASE_FIXTURE(ManualFixture, "copies and fills of nothing succeed and do nothing") {

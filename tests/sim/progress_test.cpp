@@ -24,11 +24,10 @@ struct Outcome {
 
 Outcome run(unsigned seed) {
   const SimFixture fixture(config(seed));
-  const CUdeviceptr memory = make_memory(64);
+  const CUdeviceptr memory = make_memory(80);
   CUstream streams[4];
   for (CUstream& stream : streams) stream = make_stream();
-  for (unsigned i = 0; i < 80; ++i)
-    OK(CU(cuMemsetD8Async)(memory, static_cast<unsigned char>(i), 1, streams[i % 4]));
+  for (unsigned i = 0; i < 80; ++i) OK(CU(cuMemsetD8Async)(memory + i, 1, 1, streams[i % 4]));
   const std::uint64_t early = fixture.sim.operations_run();
   OK(CU(cuCtxSynchronize)());
   CHECK(fixture.sim.operations_run() == 80);
@@ -98,12 +97,13 @@ TEST_CASE("a missing wait shows in some order") {
   bool right = false;
   bool wrong = false;
   for (unsigned seed = 0; seed < 50; ++seed) {
-    const SimFixture fixture(config(seed));
+    SimFixture fixture(config(seed));
     const CUdeviceptr memory = make_memory(1);
     OK(CU(cuMemsetD8Async)(memory, 1, 1, make_stream()));
     OK(CU(cuMemsetD8Async)(memory, 2, 1, make_stream()));  // no event between the two
     OK(CU(cuCtxSynchronize)());
     (fixture.sim.peek(memory, 1) == bytes_of(1, 2) ? right : wrong) = true;
+    CHECK(found_race(fixture.sim));
   }
   CHECK(right);
   CHECK(wrong);

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -42,6 +43,13 @@ struct ManualFixture : SimFixture {
 struct EagerFixture : SimFixture {
   EagerFixture() : SimFixture("memory=1GiB,devices=2") {}
 };
+
+/// Takes the findings, which must all be races.
+inline bool found_race(sim::Simulator& simulator) {
+  const std::vector<std::string> findings = simulator.take_findings();
+  for (const std::string& finding : findings) CHECK(finding.starts_with("race: "));
+  return !findings.empty();
+}
 
 inline CUstream make_stream(unsigned flags = CU_STREAM_NON_BLOCKING) {
   CUstream stream = nullptr;

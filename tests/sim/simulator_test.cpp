@@ -40,8 +40,7 @@ TEST_CASE_FIXTURE(EagerFixture, "calls are counted by name, refused ones too, co
 }
 
 TEST_CASE_FIXTURE(ManualFixture, "run_all runs everything, on every device") {
-  const CUdeviceptr memory = make_memory(16);
-  for (int i = 0; i < 3; ++i) OK(CU(cuMemsetD8Async)(memory, 1, 16, make_stream()));
+  for (int i = 0; i < 3; ++i) OK(CU(cuMemsetD8Async)(make_memory(16), 1, 16, make_stream()));
   OK(CU(cuCtxSetCurrent)(retain(1)));
   OK(CU(cuMemsetD8Async)(make_memory(16), 1, 16, nullptr));
   CHECK(sim.run_all() == 4);

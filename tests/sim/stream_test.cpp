@@ -132,6 +132,7 @@ TEST_CASE_FIXTURE(ManualFixture,
   CHECK(sim.run_next(stream));
   CHECK(CU(cuStreamSynchronize)(stream) == CUDA_SUCCESS);
   CHECK(sim.pending_operations(nullptr) == 1);
+  CHECK(found_race(sim));
 }
 
 TEST_CASE_FIXTURE(ManualFixture, "two blocking streams do not wait for each other") {
@@ -142,6 +143,7 @@ TEST_CASE_FIXTURE(ManualFixture, "two blocking streams do not wait for each othe
   cell.fill(2, second);
   CHECK(sim.run_next(second));
   CHECK(sim.run_next(first));
+  CHECK(found_race(sim));
 }
 
 TEST_CASE_FIXTURE(ManualFixture, "the legacy streams of two contexts are two") {

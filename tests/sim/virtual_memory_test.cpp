@@ -170,6 +170,7 @@ TEST_CASE_FIXTURE(VmmFixture, "a released handle is dead, its memory lives while
   CHECK(CU(cuMemRelease)(block) == CUDA_ERROR_INVALID_VALUE);
   CHECK(map(pointer, block) == CUDA_ERROR_INVALID_VALUE);
   CHECK(fill(pointer, 1, kGranule) == CUDA_SUCCESS);
+  OK(CU(cuCtxSynchronize)());
   OK(CU(cuMemUnmap)(pointer, kGranule));
   CHECK(sim.device_bytes_used(0) == kGranule);
   OK(CU(cuMemUnmap)(pointer + kGranule, kGranule));
@@ -184,6 +185,7 @@ TEST_CASE_FIXTURE(VmmFixture, "an unmapped handle keeps its bytes") {
   OK(map(pointer, block));
   OK(allow(pointer));
   OK(fill(pointer, 42, 100));
+  OK(CU(cuCtxSynchronize)());
   OK(CU(cuMemUnmap)(pointer, kGranule));
   OK(map(pointer + kGranule, block));
   OK(allow(pointer + kGranule));
@@ -254,6 +256,7 @@ TEST_CASE_FIXTURE(VmmFixture,
   CHECK(CU(cuMemcpyAsync)(pointer, other, 64, nullptr) == CUDA_ERROR_INVALID_VALUE);
   OK(allow(pointer));
   CHECK(fill(pointer, 1, 64) == CUDA_SUCCESS);
+  OK(CU(cuCtxSynchronize)());
   OK(CU(cuCtxSetCurrent)(retain(1)));
   CHECK(fill(pointer, 1, 64) == CUDA_ERROR_INVALID_VALUE);
   OK(allow(pointer, 1, 1));

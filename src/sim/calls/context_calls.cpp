@@ -18,6 +18,7 @@ CUresult berth_sim_cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device)
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!call.state().is_ordinal(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (call.state().device_at(device).lost) return CUDA_ERROR_UNKNOWN;
   *context = from_handle<CUcontext>(retain_primary(call.state(), device).handle);
   return CUDA_SUCCESS;
 }
@@ -30,9 +31,9 @@ CUresult berth_sim_cuDevicePrimaryCtxRelease(CUdevice device) {
   Device& owner = state.device_at(device);
   // Its work ends before it does. Others may retain or release while this waits.
   while (owner.retains == 1) {
-    const std::vector<Ticket> pending = state.scheduler.pending_in(owner.primary);
-    if (pending.empty()) break;
-    state.scheduler.wait(pending);
+    const Awaited work = state.scheduler.work_in(owner.primary);
+    state.scheduler.wait(work);
+    if (work.tickets.empty()) break;
   }
   if (owner.retains == 0) return CUDA_ERROR_INVALID_CONTEXT;
   if (--owner.retains != 0) return CUDA_SUCCESS;
@@ -101,7 +102,7 @@ CUresult berth_sim_cuCtxSynchronize() {
   Call call(Function::k_cuCtxSynchronize, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   const Handle context = call.context().handle;
-  return call.wait(call.state().scheduler.pending_in(context), context);
+  return call.wait(call.state().scheduler.work_in(context), context);
 }
 
 CUresult berth_sim_cuCtxGetStreamPriorityRange(int* least, int* greatest) {

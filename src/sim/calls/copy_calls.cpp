@@ -43,7 +43,7 @@ CUresult copy_between(Call& call, Stream& stream, CopyWork copy, const Span& to,
     return CUDA_ERROR_OUT_OF_MEMORY;
   const Handle context = stream.context;
   const Ticket ticket = scheduler.submit(stream, std::move(copy));
-  return caller_waits ? call.wait({&ticket, 1}, context) : CUDA_SUCCESS;
+  return caller_waits ? call.wait({{ticket}, stream.order.clock}, context) : CUDA_SUCCESS;
 }
 
 }  // namespace

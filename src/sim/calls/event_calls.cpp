@@ -34,6 +34,7 @@ CUresult berth_sim_cuEventRecord(CUevent event, CUstream stream) {
   if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
   recorded->record = Scheduler::next_ticket(*found);
   call.state().scheduler.submit(*found, RecordWork{recorded->handle});
+  recorded->clock = found->order.clock;
   return CUDA_SUCCESS;
 }
 
@@ -44,7 +45,7 @@ CUresult berth_sim_cuEventQuery(CUevent event) {
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const CUresult fault = call.state().contexts.find(found->context)->sticky;
   if (fault != CUDA_SUCCESS) return fault;
-  return call.state().scheduler.done(found->record) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  return call.sees_done(found->awaited()) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult berth_sim_cuEventSynchronize(CUevent event) {
@@ -52,8 +53,7 @@ CUresult berth_sim_cuEventSynchronize(CUevent event) {
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   const Event* found = call.state().events.find(to_handle(event));
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const Ticket record = found->record;
-  return call.wait({&record, 1}, found->context);
+  return call.wait(found->awaited(), found->context);
 }
 
 CUresult berth_sim_cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {

@@ -35,10 +35,11 @@ CUresult berth_sim_cuMemFree(CUdeviceptr pointer) {
   const Range* range = state.addresses.find_start(pointer);
   if (range == nullptr || range->kind != RangeKind::allocation) return CUDA_ERROR_INVALID_VALUE;
   const std::uint64_t id = range->id;
-  const CUresult result = call.wait(state.scheduler.pending_in(range->context), range->context);
+  const CUresult result = call.wait(state.scheduler.work_in(range->context), range->context);
   if (result != CUDA_SUCCESS) return result;
   range = state.addresses.find_start(pointer);
   if (range == nullptr || range->id != id) return CUDA_ERROR_INVALID_VALUE;  // freed meanwhile
+  state.races.check_end(state, *range, call.site());
   state.devices[static_cast<std::size_t>(range->device)].linear.release(state, *range);
   return CUDA_SUCCESS;
 }
@@ -64,7 +65,7 @@ CUresult berth_sim_cuMemFreeHost(void* pointer) {
   if (range == nullptr || range->kind != RangeKind::host_allocation)
     return CUDA_ERROR_INVALID_VALUE;
   const std::uint64_t id = range->id;
-  state.scheduler.wait(state.scheduler.pending_in(0));  // any context may use it
+  state.scheduler.wait(state.scheduler.work_in(0));  // any context may use it
   range = state.addresses.find_start(start);
   if (range == nullptr || range->id != id) return CUDA_ERROR_INVALID_VALUE;
   unpin_host_memory(state, *range);
@@ -91,7 +92,7 @@ CUresult berth_sim_cuMemHostUnregister(void* pointer) {
   if (range == nullptr || range->kind != RangeKind::host_registration)
     return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   const std::uint64_t id = range->id;
-  state.scheduler.wait(state.scheduler.pending_in(0));
+  state.scheduler.wait(state.scheduler.work_in(0));
   range = state.addresses.find_start(start);
   if (range == nullptr || range->id != id) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   unpin_host_memory(state, *range);

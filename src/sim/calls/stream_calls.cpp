@@ -37,7 +37,8 @@ CUresult berth_sim_cuStreamQuery(CUstream stream) {
   Stream* found = call.find_stream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
-  return call.state().scheduler.pending_for(*found).empty() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  const Awaited work = call.state().scheduler.work_of(*found);
+  return call.sees_done(work) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult berth_sim_cuStreamSynchronize(CUstream stream) {
@@ -45,7 +46,7 @@ CUresult berth_sim_cuStreamSynchronize(CUstream stream) {
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   Stream* found = call.find_stream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return call.wait(call.state().scheduler.pending_for(*found), found->context);
+  return call.wait(call.state().scheduler.work_of(*found), found->context);
 }
 
 CUresult berth_sim_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
@@ -56,6 +57,7 @@ CUresult berth_sim_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned fl
   if (found == nullptr || waited_for == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (flags != CU_EVENT_WAIT_DEFAULT) return CUDA_ERROR_INVALID_VALUE;
   Scheduler& scheduler = call.state().scheduler;
+  call.state().races.order().order_after(found->order, waited_for->clock);
   // On the legacy stream even a wait for nothing orders the streams around it.
   if (scheduler.done(waited_for->record) && found->kind != StreamKind::legacy) return CUDA_SUCCESS;
   scheduler.submit(*found, WaitWork{}, waited_for->record);

@@ -36,8 +36,7 @@ PhysicalBlock* find_created(State& state, CUmemGenericAllocationHandle handle) {
 /// Frees what nothing refers to any more.
 void drop_if_unused(State& state, PhysicalBlock& block) {
   if (block.created || block.mappings != 0) return;
-  state.devices[static_cast<std::size_t>(block.device)].memory->release(block);
-  state.blocks.erase(block.handle);
+  release_block(state, block);
 }
 
 /// The reservation that holds all of [start, start + bytes), or null.
@@ -126,6 +125,7 @@ CUresult berth_sim_cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t
   const CUresult accepted = check_properties(state, properties);
   if (accepted != CUDA_SUCCESS) return accepted;
   if (bytes == 0 || !is_aligned(bytes, state.config.granularity)) return CUDA_ERROR_INVALID_VALUE;
+  if (state.device_at(properties->location.id).lost) return CUDA_ERROR_UNKNOWN;
   PhysicalMemory& memory = *state.device_at(properties->location.id).memory;
   const int slot = state.visible[static_cast<std::size_t>(properties->location.id)];
   PhysicalBlock& block = state.blocks.create(slot, bytes);
@@ -184,6 +184,7 @@ CUresult berth_sim_cuMemUnmap(CUdeviceptr pointer, std::size_t bytes) {
   Reservation& reservation = *state.addresses.find_reservation(pointer);
   for (const Range* mapping : mappings) {
     PhysicalBlock& block = *mapping->block;
+    state.races.check_end(state, *mapping, call.site());
     state.addresses.remove(mapping->start);
     --reservation.mappings;
     --block.mappings;

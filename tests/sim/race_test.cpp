@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// What counts as a race, and what separates two uses.
+#include <string>
+
+#include "berth/bytes.hpp"
+
+#include "sim/sim_fixture.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+/// Two streams and 64 bytes, in which `first` has written.
+struct RaceFixture : SimFixture {
+  RaceFixture() : SimFixture("memory=1GiB,devices=2,progress=manual") {}
+
+  void write(CUstream stream, std::size_t offset = 0, std::size_t bytes = 64) const {
+    OK(CU(cuMemsetD8Async)(memory + offset, 1, bytes, stream));
+  }
+  void read(CUstream stream, std::size_t offset = 0, std::size_t bytes = 64) const {
+    OK(CU(cuMemcpyAsync)(make_memory(bytes), memory + offset, bytes, stream));
+  }
+  /// Whether what has been submitted races, in any order of running.
+  bool races() {
+    sim.run_all();
+    return found_race(sim);
+  }
+
+  CUdeviceptr memory = make_memory(64);
+  CUstream first = make_stream();
+  CUstream second = make_stream();
+  CUevent event = make_event();
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(RaceFixture, "two writes, or a read and a write, without an order are a race") {
+  write(first);
+  write(second);
+  CHECK(races());
+  OK(CU(cuCtxSynchronize)());
+  write(first);
+  read(second);
+  CHECK(races());
+  OK(CU(cuCtxSynchronize)());
+  read(first);
+  write(second);
+  CHECK(races());
+}
+
+TEST_CASE_FIXTURE(RaceFixture, "two reads are none, nor are uses of different bytes") {
+  write(first, 0, 32);
+  write(second, 32, 32);
+  CHECK_FALSE(races());
+  OK(CU(cuCtxSynchronize)());
+  read(first);
+  read(second);
+  CHECK_FALSE(races());
+}
+
+TEST_CASE_FIXTURE(RaceFixture, "a byte of overlap is enough") {
+  write(first, 0, 33);
+  write(second, 32, 32);
+  CHECK(races());
+}
+
+TEST_CASE_FIXTURE(RaceFixture,
+                  "an event separates what is before its record from what follows a wait") {
+  write(first);
+  OK(CU(cuEventRecord)(event, first));
+  OK(CU(cuStreamWaitEvent)(second, event, 0));
+  write(second);
+  CHECK_FALSE(races());
+}
+
+TEST_CASE_FIXTURE(RaceFixture, "an event separates also where its work is done before the wait") {
+  write(first);
+  OK(CU(cuEventRecord)(event, first));
+  sim.run_all();
+  OK(CU(cuStreamWaitEvent)(second, event, 0));
+  write(second);
+  CHECK_FALSE(races());
+}
+
+TEST_CASE_FIXTURE(RaceFixture, "an event does not separate what follows its record") {
+  OK(CU(cuEventRecord)(event, first));
+  write(first);
+  OK(CU(cuStreamWaitEvent)(second, event, 0));
+  write(second);
+  CHECK(races());
+}
+
+TEST_CASE_FIXTURE(RaceFixture, "a wait keeps to the record of its time") {
+  OK(CU(cuEventRecord)(event, first));
+  OK(CU(cuStreamWaitEvent)(second, event, 0));
+  write(first);
+  OK(CU(cuEventRecord)(event, first));
+  write(second);
+  CHECK(races());
+}
+
+TEST_CASE_FIXTURE(RaceFixture, "order goes from stream to stream to stream") {
+  const CUstream third = make_stream();
+  const CUevent later = make_event();
+  write(first);
+  OK(CU(cuEventRecord)(event, first));
+  OK(CU(cuStreamWaitEvent)(second, event, 0));
+  OK(CU(cuEventRecord)(later, second));
+  OK(CU(cuStreamWaitEvent)(third, later, 0));
+  write(third);
+  CHECK_FALSE(races());
+}
+
+TEST_CASE_FIXTURE(RaceFixture, "a host that has waited separates, in each way of waiting") {
+  const auto waits = {+[](const RaceFixture& f) { return CU(cuStreamSynchronize)(f.first); },
+                      +[](const RaceFixture& f) { return CU(cuEventSynchronize)(f.event); },
+                      +[](const RaceFixture&) { return CU(cuCtxSynchronize)(); }};
+  for (const auto& wait : waits) {
+    write(first);
+    OK(CU(cuEventRecord)(event, first));
+    OK(wait(*this));
+    write(second);
+    CHECK_FALSE(races());
+    OK(CU(cuCtxSynchronize)());
+  }
+}
+
+TEST_CASE_FIXTURE(RaceFixture, "a host that has asked and heard that it is done separates") {
+  write(first);
+  OK(CU(cuEventRecord)(event, first));
+  CHECK(CU(cuEventQuery)(event) == CUDA_ERROR_NOT_READY);
+  sim.run_all();
+  SUBCASE("of the event") {
+    CHECK(CU(cuEventQuery)(event) == CUDA_SUCCESS);
+  }
+  SUBCASE("of the stream") {
+    CHECK(CU(cuStreamQuery)(first) == CUDA_SUCCESS);
+  }
+  write(second);
+  CHECK_FALSE(races());
+}
+
+TEST_CASE_FIXTURE(RaceFixture, "a host that was told not yet separates nothing") {
+  write(first);
+  CHECK(CU(cuStreamQuery)(first) == CUDA_ERROR_NOT_READY);
+  sim.run_all();
+  write(second);
+  CHECK(races());
+}
+
+TEST_CASE_FIXTURE(RaceFixture, "waiting for one stream says nothing of another") {
+  write(first);
+  OK(CU(cuStreamSynchronize)(second));
+  write(second);
+  CHECK(races());
+}
+
+TEST_CASE_FIXTURE(RaceFixture,
+                  "the legacy stream separates blocking streams, also where nothing is pending") {
+  const CUstream blocking = make_stream(CU_STREAM_DEFAULT);
+  const CUstream other = make_stream(CU_STREAM_DEFAULT);
+  write(blocking, 0, 8);
+  sim.run_all();
+  write(nullptr, 0, 16);
+  sim.run_all();
+  write(other);
+  CHECK_FALSE(races());
+  write(first);
+  CHECK(races());
+}
+
+TEST_CASE_FIXTURE(RaceFixture, "a host function that runs separates: it may tell the host") {
+  static bool told;
+  told = false;
+  write(first);
+  OK(CU(cuLaunchHostFunc)(
+      first, [](void*) { told = true; }, nullptr));
+  sim.run_all();
+  CHECK(told);
+  write(second);
+  CHECK_FALSE(races());
+}
+
+TEST_CASE_FIXTURE(RaceFixture, "pinned memory takes part, at every address that it has") {
+  unsigned char* const pinned = make_pinned(64);
+  OK(CU(cuMemcpyAsync)(reinterpret_cast<CUdeviceptr>(pinned), memory, 64, first));
+  OK(CU(cuMemcpyAsync)(make_memory(32), reinterpret_cast<CUdeviceptr>(pinned + 32), 32, second));
+  CHECK(races());
+}
+
+TEST_CASE_FIXTURE(RaceFixture, "memory that a kernel's stand-in uses takes part") {
+  write(first);
+  CHECK(sim.launch(second, 1000, {{memory + 60, 4, false}}));
+  CHECK(races());
+}
+
+TEST_CASE_FIXTURE(RaceFixture, "a stream that is gone still races, until the host has waited") {
+  const CUstream gone = make_stream();
+  write(gone);
+  OK(CU(cuStreamDestroy)(gone));
+  write(first);
+  CHECK(races());
+  OK(CU(cuCtxSynchronize)());
+  write(second);
+  CHECK_FALSE(races());
+}
+
+TEST_CASE_FIXTURE(RaceFixture, "streams that come and go keep the order of those before them") {
+  for (int round = 0; round < 50; ++round) {
+    const CUstream stream = make_stream();
+    write(stream);
+    OK(CU(cuStreamSynchronize)(stream));
+    OK(CU(cuStreamDestroy)(stream));
+  }
+  CHECK_FALSE(races());
+  const CUstream stream = make_stream();
+  write(stream);
+  OK(CU(cuStreamDestroy)(stream));
+  write(make_stream());
+  CHECK(races());
+}
+
+TEST_CASE_FIXTURE(RaceFixture, "a finding names both calls, streams and ranges") {
+  write(first, 0, 48);
+  write(second, 16, 32);
+  sim.run_all();
+  const std::vector<std::string> findings = sim.take_findings();
+  REQUIRE(findings.size() == 1);
+  const std::string& text = findings.front();
+  CAPTURE(text);
+  const auto mentions = [&](const std::string& part) { return text.find(part) != text.npos; };
+  CHECK(mentions("cuMemsetD8Async (call "));
+  CHECK(mentions(" 48 B at "));
+  CHECK(mentions(" 32 B at "));
+  for (const CUstream stream : {first, second}) {
+    char name[32];
+    std::snprintf(name, sizeof name, "stream 0x%llx ",
+                  reinterpret_cast<unsigned long long>(stream));
+    CHECK(mentions(name));
+  }
+}
+
+TEST_CASE_FIXTURE(RaceFixture, "memory that ends under work of another context is a race") {
+  CUcontext other = retain(1);
+  OK(CU(cuCtxPushCurrent)(other));
+  OK(CU(cuCtxEnablePeerAccess)(context, 0));
+  const CUstream there = make_stream();
+  write(there);
+  OK(CU(cuCtxPopCurrent)(nullptr));
+  sim.run_all();
+  OK(CU(cuMemFree)(memory));
+  CHECK(found_race(sim));
+}
+
+TEST_CASE("checks that are off find nothing") {
+  SimFixture fixture("memory=1GiB,checks=off");
+  const CUdeviceptr memory = make_memory(64);
+  OK(CU(cuMemsetD8Async)(memory, 1, 64, make_stream()));
+  OK(CU(cuMemsetD8Async)(memory, 2, 64, make_stream()));
+  OK(CU(cuCtxSynchronize)());
+  CHECK(fixture.sim.take_findings().empty());
+}
+
+TEST_CASE("a race is found in every mode, in whatever order the work ran") {
+  for (const std::string mode : {"eager", "manual", "random", "timed"}) {
+    CAPTURE(mode);
+    SimFixture fixture("memory=1GiB,progress=" + mode);
+    const CUdeviceptr memory = make_memory(64);
+    OK(CU(cuMemsetD8Async)(memory, 1, 64, make_stream()));
+    OK(CU(cuMemsetD8Async)(memory, 2, 64, make_stream()));
+    OK(CU(cuCtxSynchronize)());
+    CHECK(found_race(fixture.sim));
+  }
+}
+
+TEST_CASE("findings in a loop are counted, not kept") {
+  SimFixture fixture("memory=1GiB");
+  const CUdeviceptr memory = make_memory(64);
+  const CUstream streams[] = {make_stream(), make_stream()};
+  for (int i = 0; i < 300; ++i) OK(CU(cuMemsetD8Async)(memory, 1, 64, streams[i % 2]));
+  const std::vector<std::string> findings = fixture.sim.take_findings();
+  REQUIRE(findings.size() == 101);
+  CHECK(findings.back() == "and 199 more");
+}
