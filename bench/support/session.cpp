@@ -11,7 +11,7 @@ RuntimeOptions options() {
   if (std::getenv("BERTH_DRIVER") == nullptr) options.driver = "sim";
   // Poisoning fresh memory is a check of the simulator's, which would count as a cost of misses.
   constexpr int keep_what_is_set = 0;
-  setenv("BERTH_SIM", "poison=off", keep_what_is_set);
+  setenv("BERTH_SIM", "poison=off,checks=off", keep_what_is_set);
   return options;
 }
 
