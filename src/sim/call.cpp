@@ -50,9 +50,12 @@ CUresult Call::inject_fault(Function function) {
 
 Stream* Call::find_stream(CUstream stream) {
   const Handle handle = to_handle(stream);
-  if (handle == 0 || stream == CU_STREAM_LEGACY)
+  const bool is_null = handle == 0;
+  const bool is_own =
+      stream == CU_STREAM_PER_THREAD || (is_null && this_thread().null_stream_is_per_thread);
+  if (!is_own && (is_null || stream == CU_STREAM_LEGACY))
     return state_->streams.find(context_->legacy_stream);
-  if (stream != CU_STREAM_PER_THREAD) {
+  if (!is_own) {
     Stream* found = state_->streams.find(handle);
     const bool given_out =
         found != nullptr && !found->destroyed &&

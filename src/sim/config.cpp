@@ -15,6 +15,8 @@ namespace berth::sim {
 namespace {
 
 constexpr std::uint64_t kMemoryMax = 16ULL << 40;
+/// Of devices and instances; DeviceSet has a bit for each.
+constexpr int kPlacesMax = 64;
 
 /// Thrown by a setter; parse() adds which entry it was.
 struct Rejected {};
@@ -135,6 +137,13 @@ constexpr Key kKeys[] = {
     {"checks", "on or off",
      [](Config& c, std::string_view v) { c.checks = choice(v, kSwitch) == 1; },
      [](const Config& c) { return std::string(kSwitch[c.checks]); }},
+    {"mig", "off, or device:instances as in 0:2/3:7, 0 to 7 instances a device",
+     [](Config& c, std::string_view v) {
+       const std::optional<MigDevices> mig = parse_mig(v);
+       if (!mig) throw Rejected{};
+       c.mig = *mig;
+     },
+     [](const Config& c) { return mig_text(c.mig); }},
 };
 
 const Key* find_key(std::string_view name) {
@@ -154,6 +163,27 @@ void check_memory(const Config& config) {
     if (memory < config.granularity)
       throw InvalidArgument(fmt::format("simulator: memory={} is less than one granule of {} B",
                                         memory, config.granularity));
+}
+
+void check_mig(const Config& config) {
+  int places = config.devices;
+  for (const auto& [slot, instances] : config.mig) {
+    if (slot >= config.devices)
+      throw InvalidArgument(
+          fmt::format("simulator: mig names device {}, but devices={}", slot, config.devices));
+    places += instances;
+    if (instances == 0) continue;
+    const MigInstance instance = mig_instance(slot, 0, instances);
+    if (mig_memory_bytes(instance, config.memory_of(slot), config.granularity) == 0)
+      throw InvalidArgument(
+          fmt::format("simulator: mig leaves less than one granule of {} B to each of {} instances "
+                      "of device {}",
+                      config.granularity, instances, slot));
+  }
+  if (places > kPlacesMax)
+    throw InvalidArgument(
+        fmt::format("simulator: {} devices and instances of MIG; accepted: at most {} together",
+                    places, kPlacesMax));
 }
 
 }  // namespace
@@ -190,6 +220,7 @@ Config Config::parse(std::string_view text) {
     }
   }
   check_memory(config);
+  check_mig(config);
   return config;
 }
 

@@ -12,6 +12,7 @@
 #include "berth/bytes.hpp"
 
 #include "sim/fault_plan.hpp"
+#include "sim/mig.hpp"
 
 namespace berth::sim {
 
@@ -64,6 +65,8 @@ struct Config {
   FaultPlan faults;
   /// Whether races and leaks are looked for.
   bool checks = true;
+  /// Devices that MIG has split, "0:2" for two instances of device 0; 0 to 7 instances a device.
+  MigDevices mig = {};
 
   /// Bytes of the device in slot `physical`.
   [[nodiscard]] std::uint64_t memory_of(int physical) const;

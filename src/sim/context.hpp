@@ -47,6 +47,7 @@ struct ThreadState {
   std::uint64_t id;
   std::uint64_t simulator_id = 0;
   bool in_host_function = false;
+  bool null_stream_is_per_thread = false;  ///< in the call that runs
 };
 
 ThreadState& this_thread();

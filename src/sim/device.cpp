@@ -6,23 +6,45 @@
 #include "sim/random.hpp"
 
 namespace berth::sim {
+namespace {
+
+/// A UUID of version 4 (RFC 4122), always the same for a seed.
+std::array<unsigned char, 16> uuid_from(std::uint64_t seed) {
+  std::array<unsigned char, 16> uuid{};
+  Random digits(seed);
+  for (unsigned char& byte : uuid) byte = static_cast<unsigned char>(digits.next() & 0xff);
+  uuid[6] = static_cast<unsigned char>((uuid[6] & 0x0f) | 0x40);
+  uuid[8] = static_cast<unsigned char>((uuid[8] & 0x3f) | 0x80);
+  return uuid;
+}
+
+}  // namespace
 
 DeviceFacts device_facts(const Config& config, int slot) {
-  DeviceFacts facts{.slot = slot,
-                    .name = config.name,
-                    .uuid = {},
-                    .pci_domain = 0,
-                    .pci_bus = 0x1a + slot,
-                    .pci_device = 0};
-  Random digits(static_cast<std::uint64_t>(slot) + 1);
-  for (unsigned char& byte : facts.uuid) byte = static_cast<unsigned char>(digits.next() & 0xff);
-  facts.uuid[6] = static_cast<unsigned char>((facts.uuid[6] & 0x0f) | 0x40);  // RFC 4122, version 4
-  facts.uuid[8] = static_cast<unsigned char>((facts.uuid[8] & 0x3f) | 0x80);
+  return {.slot = slot,
+          .name = config.name,
+          .uuid = uuid_from(static_cast<std::uint64_t>(slot) + 1),
+          .pci_domain = 0,
+          .pci_bus = 0x1a + slot,
+          .pci_device = 0,
+          .mig = {}};
+}
+
+DeviceFacts instance_facts(const DeviceFacts& parent, const MigInstance& instance, int slot,
+                           std::uint64_t memory_bytes) {
+  DeviceFacts facts = parent;
+  facts.slot = slot;
+  facts.name +=
+      fmt::format(" MIG {}g.{}gb", instance.compute_slices, (memory_bytes + 1_GiB / 2) / 1_GiB);
+  // Neither the UUID of a device, nor that of an instance of any other.
+  facts.uuid = uuid_from(static_cast<std::uint64_t>(instance.parent + 1) << 8 |
+                         static_cast<std::uint64_t>(instance.index + 1));
+  facts.mig = instance;
   return facts;
 }
 
 std::string uuid_text(const DeviceFacts& facts) {
-  std::string text = "GPU";
+  std::string text = facts.mig ? "MIG" : "GPU";
   for (std::size_t i = 0; i < facts.uuid.size(); ++i) {
     if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
     text += fmt::format("{:02x}", facts.uuid[i]);
@@ -68,7 +90,7 @@ std::optional<int> device_attribute(const Config& config, const DeviceFacts& fac
     case CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT:
       return 32;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-      return 132;
+      return facts.mig ? facts.mig->multiprocessors() : 132;
     case CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT:
       return 0;
     case CU_DEVICE_ATTRIBUTE_INTEGRATED:

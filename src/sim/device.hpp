@@ -10,21 +10,26 @@
 #include <string>
 
 #include "sim/config.hpp"
+#include "sim/mig.hpp"
 
 namespace berth::sim {
 
 struct DeviceFacts {
-  int slot;  ///< in order of PCI address
+  int slot;  ///< place in State::devices
   std::string name;
   std::array<unsigned char, 16> uuid;
   int pci_domain;
   int pci_bus;
   int pci_device;
+  std::optional<MigInstance> mig;  ///< where it is an instance, not a device
 };
 
 DeviceFacts device_facts(const Config& config, int slot);
+/// Of an instance of the device that has the facts `parent`.
+DeviceFacts instance_facts(const DeviceFacts& parent, const MigInstance& instance, int slot,
+                           std::uint64_t memory_bytes);
 
-/// "GPU-" and 8-4-4-4-12 hexadecimal digits, as nvidia-smi and CUDA_VISIBLE_DEVICES write it.
+/// "GPU-" or "MIG-" and 8-4-4-4-12 hexadecimal digits, as nvidia-smi and CUDA_VISIBLE_DEVICES write it.
 std::string uuid_text(const DeviceFacts& facts);
 
 /// What cuDeviceGetAttribute says; nullopt for an attribute that is not simulated. The values are

@@ -16,7 +16,7 @@
 
 #include <cuda.h>
 
-#include "driver/nvml_abi.hpp"
+#include "sim/nvml/functions.hpp"
 
 // clang-format off
 #define BERTH_SIM_FUNCTIONS(X) \
@@ -24,6 +24,7 @@
   X(cuDriverGetVersion,            plain, 2020) \
   X(cuGetErrorName,                plain, 6000) \
   X(cuGetErrorString,              plain, 6000) \
+  X(cuGetExportTable,              plain, 3000) \
   X(cuDeviceGetCount,              plain, 2000) \
   X(cuDeviceGet,                   plain, 2000) \
   X(cuDeviceGetName,               plain, 2000) \
@@ -91,10 +92,6 @@ extern "C" {
 #define BERTH_SIM_DECLARE(symbol, names, since) decltype(::symbol) berth_sim_##symbol;
 BERTH_SIM_FUNCTIONS(BERTH_SIM_DECLARE)
 #undef BERTH_SIM_DECLARE
-
-#define BERTH_SIM_DECLARE_NVML(member, symbol, type) nvml::type berth_sim_##symbol;
-BERTH_NVML_FUNCTIONS(BERTH_SIM_DECLARE_NVML)
-#undef BERTH_SIM_DECLARE_NVML
 
 // The lookup function itself: the ABI of CUDA 11.3, and that of CUDA 12.
 CUresult berth_sim_cuGetProcAddress(const char* symbol, void** function, int version,

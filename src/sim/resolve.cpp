@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "sim/functions.hpp"
+#include "sim/per_thread_functions.hpp"
 #include "sim/state.hpp"
 
 namespace berth::sim {
@@ -15,9 +16,15 @@ namespace {
 struct Entry {
   void* address = nullptr;
   int since = 0;
+  void* per_thread = nullptr;  ///< its form where the null stream is the thread's own
 };
 
 using Table = std::unordered_map<std::string_view, Entry>;
+
+template <class Function>
+void* address_of(Function* function) {
+  return reinterpret_cast<void*>(function);
+}
 
 // The names behind `names` in the list of functions.
 void add_plain(Table& table, std::string_view symbol, std::string_view, Entry entry) {
@@ -31,22 +38,48 @@ void add_v2(Table& table, std::string_view symbol, std::string_view versioned, E
   add_both(table, symbol, versioned, entry);
 }
 
+/// Adds `name`, and notes it under the names of the plain form.
+void add_per_thread(Table& table, std::string_view name, void* plain, void* per_thread) {
+  int since = kPerThreadFormsSince;
+  for (auto& [symbol, entry] : table) {
+    if (entry.address != plain) continue;
+    entry.per_thread = per_thread;
+    since = std::max(since, entry.since);
+  }
+  table.emplace(name, Entry{per_thread, since});
+}
+
+void add_nvml(Table& table) {
+#define BERTH_SIM_ADD_NVML(member, symbol, type) \
+  table.emplace(#symbol, Entry{address_of(&berth_sim_##symbol)});
+  BERTH_NVML_FUNCTIONS(BERTH_SIM_ADD_NVML)
+#undef BERTH_SIM_ADD_NVML
+#define BERTH_SIM_ADD_NVML(symbol, other) \
+  table.emplace(#symbol, Entry{address_of(&berth_sim_##symbol)});
+  BERTH_SIM_NVML_FUNCTIONS(BERTH_SIM_ADD_NVML)
+#undef BERTH_SIM_ADD_NVML
+#define BERTH_SIM_ADD_NVML(older, symbol) \
+  table.emplace(#older, Entry{address_of(&berth_sim_##symbol)});
+  BERTH_SIM_NVML_OLDER_NAMES(BERTH_SIM_ADD_NVML)
+#undef BERTH_SIM_ADD_NVML
+  table.emplace("nvmlErrorString", Entry{address_of(&berth_sim_nvmlErrorString)});
+}
+
 const Table& table() {
   static const Table* const whole = [] {
     auto* names = new Table;  // never destroyed: calls may come as late as they like
-#define BERTH_SIM_ADD(symbol, names_, since)   \
-  add_##names_(*names, #symbol, #symbol "_v2", \
-               {reinterpret_cast<void*>(&berth_sim_##symbol), since});
+#define BERTH_SIM_ADD(symbol, names_, since) \
+  add_##names_(*names, #symbol, #symbol "_v2", {address_of(&berth_sim_##symbol), since});
     BERTH_SIM_FUNCTIONS(BERTH_SIM_ADD)
 #undef BERTH_SIM_ADD
-#define BERTH_SIM_ADD_NVML(member, symbol, type) \
-  add_plain(*names, #symbol, "", {reinterpret_cast<void*>(&berth_sim_##symbol), 0});
-    BERTH_NVML_FUNCTIONS(BERTH_SIM_ADD_NVML)
-#undef BERTH_SIM_ADD_NVML
-    add_plain(*names, "cuGetProcAddress", "",
-              {reinterpret_cast<void*>(&berth_sim_cuGetProcAddress), 11030});
+#define BERTH_SIM_ADD_PER_THREAD(symbol, name) \
+  add_per_thread(*names, #name, address_of(&berth_sim_##symbol), address_of(berth_sim_##name));
+    BERTH_SIM_PER_THREAD_FUNCTIONS(BERTH_SIM_ADD_PER_THREAD)
+#undef BERTH_SIM_ADD_PER_THREAD
+    add_plain(*names, "cuGetProcAddress", "", {address_of(&berth_sim_cuGetProcAddress), 11030});
     add_plain(*names, "cuGetProcAddress_v2", "",
-              {reinterpret_cast<void*>(&berth_sim_cuGetProcAddress_v2), 12000});
+              {address_of(&berth_sim_cuGetProcAddress_v2), 12000});
+    add_nvml(*names);
     return names;
   }();
   return *whole;
@@ -83,10 +116,9 @@ CUresult berth_sim_cuGetProcAddress_v2(const char* symbol, void** function, int 
                                        cuuint64_t flags, CUdriverProcAddressQueryResult* status) {
   if (symbol == nullptr || function == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) return CUDA_ERROR_INVALID_VALUE;
-  // The functions with a per-thread default stream are not simulated; the legacy ones under their
-  // names would run work on the wrong stream.
-  if (flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) return CUDA_ERROR_NOT_SUPPORTED;
-  const Entry entry = find_for(symbol, version);
+  Entry entry = find_for(symbol, version);
+  if (flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM && entry.per_thread != nullptr)
+    entry = {entry.per_thread, std::max(entry.since, kPerThreadFormsSince)};
   const bool in_driver = entry.address != nullptr && entry.since <= simulated_driver_version();
   const bool in_version = in_driver && entry.since <= version;
   *function = in_version ? entry.address : nullptr;

@@ -2,7 +2,8 @@
 // The simulated CUDA driver, as tests and benchmarks hold it: it runs the driver functions that
 // resolve() gives, over host memory. The controls here are not driver calls: they make no progress
 // of their own, need no context, and are not counted. "Device" is the slot in order of PCI address,
-// which is the ordinal unless CUDA_VISIBLE_DEVICES or `order` say otherwise.
+// which is the ordinal unless CUDA_VISIBLE_DEVICES, `order` or `mig` say otherwise. The instances
+// of MIG follow the devices, in order of their device.
 //
 // Threads  any, except that nobody may be inside a driver call when it is made or destroyed.
 #pragma once

@@ -36,11 +36,20 @@ State::State(Config config_, bool alone)
       findings(alone),
       races(config.checks, findings),
       scheduler(*this, config) {
-  for (int slot = 0; slot < config.devices; ++slot) {
-    const std::uint64_t bytes = config.memory_of(slot);
-    devices.push_back({device_facts(config, slot),
-                       std::make_unique<PhysicalMemory>(bytes, config.granularity, config.poison),
-                       {}});
+  const auto add = [&](const DeviceFacts& facts, std::uint64_t bytes) {
+    devices.push_back(
+        {facts, std::make_unique<PhysicalMemory>(bytes, config.granularity, config.poison), {}});
+  };
+  for (int slot = 0; slot < config.devices; ++slot)
+    add(device_facts(config, slot), config.memory_of(slot));
+  for (const auto& [slot, instances] : config.mig) {
+    const DeviceFacts parent = devices[static_cast<std::size_t>(slot)].facts;
+    for (int index = 0; index < instances; ++index) {
+      const MigInstance instance = mig_instance(slot, index, instances);
+      const std::uint64_t bytes =
+          mig_memory_bytes(instance, config.memory_of(slot), config.granularity);
+      add(instance_facts(parent, instance, static_cast<int>(devices.size()), bytes), bytes);
+    }
   }
 }
 

@@ -26,7 +26,8 @@
 
 namespace berth::sim {
 
-/// One physical device; its place in State::devices is its slot, in order of PCI address.
+/// One physical device, or one instance of MIG. Its place in State::devices is its slot: first the
+/// devices, in order of PCI address; then the instances, in order of their device and index.
 struct Device {
   DeviceFacts facts;
   std::unique_ptr<PhysicalMemory> memory;

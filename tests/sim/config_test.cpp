@@ -40,7 +40,7 @@ TEST_CASE("every key is read") {
   const Config config = Config::parse(
       "devices=2, memory=80GiB/40GiB, progress=random, seed=18446744073709551615, name=Big GPU, "
       "granularity=64KiB, vmm=off, peer=off, driver_version=12020, host_memory=1GiB, "
-      "order=reverse, poison=off");
+      "order=reverse, poison=off, mig=1:3");
   CHECK(config.devices == 2);
   CHECK(config.memory_of(0) == 80_GiB);
   CHECK(config.memory_of(1) == 40_GiB);
@@ -54,6 +54,7 @@ TEST_CASE("every key is read") {
   CHECK(config.host_memory == 1_GiB);
   CHECK(config.order == DeviceOrder::reverse);
   CHECK_FALSE(config.poison);
+  CHECK(config.mig == berth::sim::MigDevices{{1, 3}});
 }
 
 TEST_CASE("one memory size serves all devices") {
@@ -62,7 +63,8 @@ TEST_CASE("one memory size serves all devices") {
 
 TEST_CASE("to_text gives back what parse read") {
   for (const char* text : {"", "devices=2,memory=80GiB/1GiB,progress=manual,seed=7,order=reverse",
-                           "vmm=off,peer=off,poison=off,name=a b=c,granularity=4KiB"}) {
+                           "vmm=off,peer=off,poison=off,name=a b=c,granularity=4KiB", "mig=off",
+                           "devices=4,mig=3:7/0:0"}) {
     const Config config = Config::parse(text);
     CHECK(Config::parse(config.to_text()) == config);
   }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The look-alikes of libcuda.so.1 and libnvidia-ml.so.1, as a loader meets them. Each has a
-// simulator of its own, apart from the one in this process.
+// The look-alikes of libcuda.so.1 and libnvidia-ml.so.1, as a loader meets them. They have a
+// simulator of their own, apart from the one in this process.
 #include <cstdlib>
 #include <dlfcn.h>
 #include <string>
 
-#include "driver/nvml_abi.hpp"
+#include "sim/per_thread_functions.hpp"
 #include "sim/sim_fixture.hpp"
 #include "support/environment.hpp"
 
@@ -47,6 +47,9 @@ TEST_CASE("the CUDA look-alike exports every simulated function by the names of 
 #define BERTH_CHECK_EXPORTED(symbol, names, since) \
   CHECK_MESSAGE(names(#symbol, #symbol "_v2"), #symbol);
   BERTH_SIM_FUNCTIONS(BERTH_CHECK_EXPORTED)
+#undef BERTH_CHECK_EXPORTED
+#define BERTH_CHECK_EXPORTED(symbol, name) CHECK_MESSAGE(exported(#name), #name);
+  BERTH_SIM_PER_THREAD_FUNCTIONS(BERTH_CHECK_EXPORTED)
 #undef BERTH_CHECK_EXPORTED
   CHECK(exported("cuGetProcAddress"));
   CHECK(exported("cuGetProcAddress_v2"));
@@ -107,21 +110,82 @@ TEST_CASE("a program that finds its driver by dlopen and cuGetProcAddress runs o
   CHECK(reserve(&memory, 4096, 0, 0, 0) == CUDA_SUCCESS);
 }
 
-TEST_CASE("the NVML look-alike lists all devices of the same configuration") {
+TEST_CASE("the NVML look-alike exports every simulated function, and older names") {
   void* library = open_lookalike("libnvidia-ml.so.1");
   if (library == nullptr) return;
-  const ScopedEnvironment config("BERTH_SIM", "devices=3,memory=1GiB");
-  const ScopedEnvironment visible("CUDA_VISIBLE_DEVICES", "2,1");
   const auto exported = [&](const char* symbol) { return dlsym(library, symbol) != nullptr; };
 #define BERTH_CHECK_EXPORTED(member, symbol, type) CHECK_MESSAGE(exported(#symbol), #symbol);
   BERTH_NVML_FUNCTIONS(BERTH_CHECK_EXPORTED)
 #undef BERTH_CHECK_EXPORTED
-  auto* init = find<nvml::InitFn>(library, "nvmlInit_v2");
-  auto* get_count = find<nvml::DeviceGetCountFn>(library, "nvmlDeviceGetCount_v2");
-  REQUIRE((init != nullptr));
-  REQUIRE((get_count != nullptr));
-  CHECK(init() == nvml::kSuccess);
+#define BERTH_CHECK_EXPORTED(symbol, other)  \
+  CHECK_MESSAGE(exported(#symbol), #symbol); \
+  CHECK_MESSAGE(sim::resolve(#symbol) != nullptr, #symbol);
+  BERTH_SIM_NVML_FUNCTIONS(BERTH_CHECK_EXPORTED)
+  BERTH_SIM_NVML_OLDER_NAMES(BERTH_CHECK_EXPORTED)
+#undef BERTH_CHECK_EXPORTED
+  CHECK(exported("nvmlErrorString"));
+  CHECK_FALSE(exported("nvmlNoSuch"));
+}
+
+// The configuration is that of the test that opened the other look-alike first, if one did.
+TEST_CASE("memory that one look-alike gives out is used in the other") {
+  void* cuda = open_lookalike("libcuda.so.1");
+  void* nvml = open_lookalike("libnvidia-ml.so.1");
+  if (cuda == nullptr || nvml == nullptr) return;
+  const ScopedEnvironment config("BERTH_SIM", "devices=3,memory=1GiB,name=From the library");
+  const ScopedEnvironment visible("CUDA_VISIBLE_DEVICES", "2,1");
+  const auto cuda_call = [&]<class... Arguments>(const char* symbol, Arguments... arguments) {
+    auto* function = find<CUresult(Arguments...)>(cuda, symbol);
+    REQUIRE((function != nullptr));
+    REQUIRE(function(arguments...) == CUDA_SUCCESS);
+  };
+  const auto nvml_call = [&]<class... Arguments>(const char* symbol, Arguments... arguments) {
+    auto* function = find<nvml::Return(Arguments...)>(nvml, symbol);
+    REQUIRE((function != nullptr));
+    REQUIRE(function(arguments...) == nvml::kSuccess);
+  };
+  nvml_call("nvmlInit_v2");
   unsigned count = 0;
-  CHECK(get_count(&count) == nvml::kSuccess);
+  nvml_call("nvmlDeviceGetCount", &count);
   CHECK(count == 3);
+  nvml::Device last = nullptr;
+  nvml_call("nvmlDeviceGetHandleByIndex_v2", 2U, &last);
+  nvml::Memory before{};
+  nvml_call("nvmlDeviceGetMemoryInfo", last, &before);
+
+  CUcontext context = nullptr;
+  CUdeviceptr memory = 0;
+  cuda_call("cuInit", 0U);
+  cuda_call("cuDevicePrimaryCtxRetain", &context, 0);
+  cuda_call("cuCtxSetCurrent", context);
+  cuda_call("cuMemAlloc_v2", &memory, std::size_t{64 << 20});
+  nvml::Memory after{};
+  nvml_call("nvmlDeviceGetMemoryInfo", last, &after);
+  CHECK(after.used == before.used + (64 << 20));
+  cuda_call("cuMemFree_v2", memory);
+  nvml_call("nvmlDeviceGetMemoryInfo", last, &after);
+  CHECK(after.used == before.used);
+}
+
+TEST_CASE("a per-thread form of the look-alike keeps all arguments") {
+  void* cuda = open_lookalike("libcuda.so.1");
+  if (cuda == nullptr) return;
+  auto* peer_copy = find<decltype(CU(cuMemcpyPeerAsync))>(cuda, "cuMemcpyPeerAsync_ptsz");
+  auto* init = find<decltype(CU(cuInit))>(cuda, "cuInit");
+  auto* retain_context =
+      find<decltype(CU(cuDevicePrimaryCtxRetain))>(cuda, "cuDevicePrimaryCtxRetain");
+  auto* set_current = find<decltype(CU(cuCtxSetCurrent))>(cuda, "cuCtxSetCurrent");
+  REQUIRE((peer_copy != nullptr && init != nullptr && retain_context != nullptr &&
+           set_current != nullptr));
+  OK(init(0));
+  CUcontext context = nullptr;
+  OK(retain_context(&context, 0));
+  OK(set_current(context));
+  // Each in turn is what is wrong; the last is the sixth.
+  CHECK(peer_copy(1, nullptr, 1, context, 0, nullptr) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(peer_copy(1, context, 1, nullptr, 0, nullptr) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(peer_copy(1, context, 1, context, 1, nullptr) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(peer_copy(1, context, 1, context, 0, nullptr) == CUDA_SUCCESS);
+  CHECK(peer_copy(1, context, 1, context, 0, reinterpret_cast<CUstream>(context)) ==
+        CUDA_ERROR_INVALID_HANDLE);
 }

@@ -68,14 +68,19 @@ TEST_CASE("cuGetProcAddress finds its newer self from CUDA 12 on") {
   CHECK(CU(cuGetProcAddress)("cuNoSuch", &address, 12000, 0) == CUDA_ERROR_NOT_FOUND);
 }
 
-TEST_CASE("cuGetProcAddress refuses hostile arguments and per-thread variants") {
+TEST_CASE("cuGetProcAddress refuses hostile arguments") {
   void* address = nullptr;
   CHECK(CU(cuGetProcAddress_v2)(nullptr, &address, 12000, 0, nullptr) == CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuGetProcAddress_v2)("cuInit", nullptr, 12000, 0, nullptr) == CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuGetProcAddress_v2)("cuInit", &address, 12000, 9, nullptr) == CUDA_ERROR_INVALID_VALUE);
-  CHECK(CU(cuGetProcAddress_v2)("cuStreamQuery", &address, 12000,
-                                CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,
-                                nullptr) == CUDA_ERROR_NOT_SUPPORTED);
+}
+
+TEST_CASE("no table of the driver's own is given out") {
+  const void* table = &table;
+  const CUuuid id{};
+  CHECK(CU(cuGetExportTable)(&table, &id) == CUDA_ERROR_NOT_FOUND);
+  CHECK(CU(cuGetExportTable)(nullptr, &id) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuGetExportTable)(&table, nullptr) == CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST_CASE("codes that the simulator returns have a name and a description") {

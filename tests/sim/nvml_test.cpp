@@ -1,21 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
 
-#include "sim/sim_fixture.hpp"
+#include "sim/nvml_fixture.hpp"
 #include "support/environment.hpp"
 
 using namespace berth;
 using namespace berth::test;
-
-namespace {
-
-nvml::Device device_at(unsigned index) {
-  nvml::Device device = nullptr;
-  REQUIRE(CU(nvmlDeviceGetHandleByIndex_v2)(index, &device) == nvml::kSuccess);
-  return device;
-}
-
-}  // namespace
 
 TEST_CASE("NVML lists every device in PCI order, whatever CUDA sees") {
   const ScopedEnvironment one("CUDA_VISIBLE_DEVICES", "1");
@@ -28,12 +18,12 @@ TEST_CASE("NVML lists every device in PCI order, whatever CUDA sees") {
   for (unsigned index = 0; index < count; ++index) {
     nvml::PciInfo pci{};
     char name[nvml::kTextBytes];
-    CHECK(CU(nvmlDeviceGetPciInfo_v3)(device_at(index), &pci) == nvml::kSuccess);
+    CHECK(CU(nvmlDeviceGetPciInfo_v3)(nvml_device(index), &pci) == nvml::kSuccess);
     CHECK(pci.bus == 0x1a + index);
     CHECK(std::string(pci.busId) ==
           "00000000:1" + std::string(1, static_cast<char>('A' + index)) + ":00.0");
     CHECK(std::string(pci.busIdLegacy) == std::string(pci.busId).substr(4));
-    CHECK(CU(nvmlDeviceGetName)(device_at(index), name, sizeof(name)) == nvml::kSuccess);
+    CHECK(CU(nvmlDeviceGetName)(nvml_device(index), name, sizeof(name)) == nvml::kSuccess);
     CHECK(std::string(name) == "Some GPU");
   }
 }
@@ -45,13 +35,13 @@ TEST_CASE("NVML and CUDA agree on a device's UUID and memory") {
   CUuuid bytes;
   OK(CU(cuDeviceGetUuid)(&bytes, 0));
   char text[nvml::kTextBytes];
-  CHECK(CU(nvmlDeviceGetUUID)(device_at(0), text, sizeof(text)) == nvml::kSuccess);
+  CHECK(CU(nvmlDeviceGetUUID)(nvml_device(0), text, sizeof(text)) == nvml::kSuccess);
   char first_byte[3];
   snprintf(first_byte, sizeof(first_byte), "%02x", static_cast<unsigned char>(bytes.bytes[0]));
   CHECK(std::string(text).substr(0, 6) == std::string("GPU-") + first_byte);
   make_memory(16 << 20);
   nvml::Memory memory{};
-  CHECK(CU(nvmlDeviceGetMemoryInfo)(device_at(0), &memory) == nvml::kSuccess);
+  CHECK(CU(nvmlDeviceGetMemoryInfo)(nvml_device(0), &memory) == nvml::kSuccess);
   CHECK(memory.total == 1ULL << 30);
   CHECK(memory.used == 16ULL << 20);
   CHECK(memory.free + memory.used == memory.total);
@@ -64,7 +54,7 @@ TEST_CASE("NVML needs to be initialised, as often as it is shut down") {
   CHECK(CU(nvmlDeviceGetCount_v2)(&count) == nvml::kUninitialized);
   REQUIRE(CU(nvmlInit_v2)() == nvml::kSuccess);
   REQUIRE(CU(nvmlInit_v2)() == nvml::kSuccess);
-  const nvml::Device device = device_at(0);
+  const nvml::Device device = nvml_device(0);
   CHECK(CU(nvmlShutdown)() == nvml::kSuccess);
   CHECK(CU(nvmlDeviceGetCount_v2)(&count) == nvml::kSuccess);
   CHECK(CU(nvmlShutdown)() == nvml::kSuccess);
@@ -83,10 +73,129 @@ TEST_CASE("NVML refuses what names no device, and buffers that are too small") {
   CHECK(CU(nvmlDeviceGetUUID)(nullptr, text, sizeof(text)) == nvml::kInvalidArgument);
   CHECK(CU(nvmlDeviceGetUUID)(reinterpret_cast<nvml::Device>(&device), text, sizeof(text)) ==
         nvml::kInvalidArgument);
-  CHECK(CU(nvmlDeviceGetUUID)(device_at(0), text, 40) == nvml::kInsufficientSize);
-  CHECK(CU(nvmlDeviceGetUUID)(device_at(0), text, 41) == nvml::kSuccess);
-  CHECK(CU(nvmlDeviceGetUUID)(device_at(0), nullptr, 41) == nvml::kInvalidArgument);
-  CHECK(CU(nvmlDeviceGetName)(device_at(0), text, 0) == nvml::kInsufficientSize);
-  CHECK(CU(nvmlDeviceGetPciInfo_v3)(device_at(0), nullptr) == nvml::kInvalidArgument);
-  CHECK(CU(nvmlDeviceGetMemoryInfo)(device_at(0), nullptr) == nvml::kInvalidArgument);
+  CHECK(CU(nvmlDeviceGetUUID)(nvml_device(0), text, 40) == nvml::kInsufficientSize);
+  CHECK(CU(nvmlDeviceGetUUID)(nvml_device(0), text, 41) == nvml::kSuccess);
+  CHECK(CU(nvmlDeviceGetUUID)(nvml_device(0), nullptr, 41) == nvml::kInvalidArgument);
+  CHECK(CU(nvmlDeviceGetName)(nvml_device(0), text, 0) == nvml::kInsufficientSize);
+  CHECK(CU(nvmlDeviceGetPciInfo_v3)(nvml_device(0), nullptr) == nvml::kInvalidArgument);
+  CHECK(CU(nvmlDeviceGetMemoryInfo)(nvml_device(0), nullptr) == nvml::kInvalidArgument);
+}
+
+TEST_CASE_FIXTURE(NvmlFixture, "versions follow the simulated driver") {
+  char text[nvml::kTextBytes];
+  CHECK(CU(nvmlSystemGetDriverVersion)(text, sizeof(text)) == nvml::kSuccess);
+  CHECK(std::string(text) == "580.00");
+  CHECK(CU(nvmlSystemGetNVMLVersion)(text, sizeof(text)) == nvml::kSuccess);
+  CHECK(std::string(text) == "13.580.00");
+  CHECK(CU(nvmlSystemGetDriverVersion)(text, 6) == nvml::kInsufficientSize);
+  CHECK(CU(nvmlSystemGetDriverVersion)(nullptr, 80) == nvml::kInvalidArgument);
+  CHECK(CU(nvmlSystemGetCudaDriverVersion_v2)(nullptr) == nvml::kInvalidArgument);
+}
+
+TEST_CASE("an unlisted version has the branch of the one before it") {
+  for (const auto& [cuda, branch] :
+       {std::pair{"11040", "470.00"}, std::pair{"12070", "560.00"}, std::pair{"99990", "580.00"}}) {
+    const NvmlFixture fixture(std::string("driver_version=") + cuda);
+    char text[nvml::kTextBytes];
+    CHECK(CU(nvmlSystemGetDriverVersion)(text, sizeof(text)) == nvml::kSuccess);
+    CHECK(std::string(text) == branch);
+    int version = 0;
+    CHECK(CU(nvmlSystemGetCudaDriverVersion_v2)(&version) == nvml::kSuccess);
+    CHECK(std::to_string(version) == cuda);
+  }
+}
+
+TEST_CASE("NVML is initialised with known flags") {
+  const sim::Simulator sim("");
+  CHECK(CU(nvmlInitWithFlags)(4) == nvml::kInvalidArgument);
+  CHECK(CU(nvmlShutdown)() == nvml::kUninitialized);
+  CHECK(CU(nvmlInitWithFlags)(nvml::kInitNoGpus | nvml::kInitNoAttach) == nvml::kSuccess);
+  CHECK(CU(nvmlShutdown)() == nvml::kSuccess);
+}
+
+TEST_CASE("every code has words of its own") {
+  const std::string unknown = CU(nvmlErrorString)(999);
+  CHECK_FALSE(unknown.empty());
+  CHECK(unknown == CU(nvmlErrorString)(-1));
+  for (const nvml::Return code :
+       {nvml::kSuccess, nvml::kUninitialized, nvml::kInvalidArgument, nvml::kNotSupported,
+        nvml::kNotFound, nvml::kInsufficientSize, nvml::kDriverNotLoaded, nvml::kGpuIsLost,
+        nvml::kArgumentVersionMismatch})
+    CHECK(CU(nvmlErrorString)(code) != unknown);
+}
+
+TEST_CASE("a device is what CUDA says of it") {
+  const ScopedEnvironment all("CUDA_VISIBLE_DEVICES", std::nullopt);
+  const EagerFixture fixture;
+  REQUIRE(CU(nvmlInit_v2)() == nvml::kSuccess);
+  const auto attribute = [](CUdevice_attribute which) {
+    int value = -1;
+    OK(CU(cuDeviceGetAttribute)(&value, which, 0));
+    return value;
+  };
+  int one = -1;
+  int other = -1;
+  CHECK(CU(nvmlDeviceGetCudaComputeCapability)(nvml_device(0), &one, &other) == nvml::kSuccess);
+  CHECK(one == attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR));
+  CHECK(other == attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+  CHECK(CU(nvmlDeviceGetComputeMode)(nvml_device(0), &one) == nvml::kSuccess);
+  CHECK(one == attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_MODE));
+  CHECK(CU(nvmlDeviceGetEccMode)(nvml_device(0), &one, &other) == nvml::kSuccess);
+  CHECK(one == attribute(CU_DEVICE_ATTRIBUTE_ECC_ENABLED));
+  CHECK(other == one);
+  CHECK(CU(nvmlDeviceGetPersistenceMode)(nvml_device(0), &one) == nvml::kSuccess);
+  CHECK(one == 0);
+  CHECK(CU(nvmlDeviceGetCudaComputeCapability)(nvml_device(0), &one, nullptr) ==
+        nvml::kInvalidArgument);
+}
+
+TEST_CASE("NVML's peers are CUDA's") {
+  for (const char* config : {"devices=2,peer=on", "devices=2,peer=off"}) {
+    const NvmlFixture fixture(config);
+    OK(CU(cuInit)(0));
+    int can = 0;
+    OK(CU(cuDeviceCanAccessPeer)(&can, 0, 1));
+    const auto status = [](unsigned from, unsigned to, int capability) {
+      nvml::P2pStatus found{};
+      CHECK(CU(nvmlDeviceGetP2PStatus)(nvml_device(from), nvml_device(to),
+                                       static_cast<nvml::P2pCaps>(capability),
+                                       &found) == nvml::kSuccess);
+      return found;
+    };
+    const nvml::P2pStatus expected = can != 0 ? nvml::kP2pOk : nvml::kP2pNotSupported;
+    for (const int capability : {nvml::kP2pRead, nvml::kP2pWrite, nvml::kP2pPci})
+      CHECK(status(0, 1, capability) == expected);
+    CHECK(status(0, 1, nvml::kP2pNvlink) == nvml::kP2pNotSupported);
+    CHECK(status(0, 0, nvml::kP2pRead) == nvml::kP2pNotSupported);
+    nvml::P2pStatus found{};
+    for (const int capability : {-1, 5, 99})
+      CHECK(CU(nvmlDeviceGetP2PStatus)(nvml_device(0), nvml_device(1),
+                                       static_cast<nvml::P2pCaps>(capability),
+                                       &found) == nvml::kInvalidArgument);
+    nvml::TopologyLevel level{};
+    CHECK(CU(nvmlDeviceGetTopologyCommonAncestor)(nvml_device(0), nvml_device(1), &level) ==
+          nvml::kSuccess);
+    CHECK(level == nvml::kTopologySystem);
+    CHECK(CU(nvmlDeviceGetTopologyCommonAncestor)(nvml_device(0), nvml_device(0), &level) ==
+          nvml::kSuccess);
+    CHECK(level == nvml::kTopologyInternal);
+  }
+}
+
+TEST_CASE_FIXTURE(NvmlFixture,
+                  "what cannot be known is not supported, once the arguments are right") {
+  unsigned value = 77;
+  unsigned long long energy = 77;
+  unsigned long mask = 77;
+  const nvml::Device device = nvml_device(0);
+  CHECK(CU(nvmlDeviceGetPowerUsage)(device, &value) == nvml::kNotSupported);
+  CHECK(CU(nvmlDeviceGetTemperature)(device, 0, &value) == nvml::kNotSupported);
+  CHECK(CU(nvmlDeviceGetTotalEnergyConsumption)(device, &energy) == nvml::kNotSupported);
+  CHECK(CU(nvmlDeviceGetNumaNodeId)(device, &value) == nvml::kNotSupported);
+  CHECK(CU(nvmlDeviceGetCpuAffinity)(device, 1, &mask) == nvml::kNotSupported);
+  CHECK((value == 77 && energy == 77 && mask == 77));
+  CHECK(CU(nvmlDeviceGetPowerUsage)(nullptr, &value) == nvml::kInvalidArgument);
+  CHECK(CU(nvmlDeviceGetPowerUsage)(device, nullptr) == nvml::kInvalidArgument);
+  CHECK(CU(nvmlShutdown)() == nvml::kSuccess);
+  CHECK(CU(nvmlDeviceGetPowerUsage)(device, &value) == nvml::kUninitialized);
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcuda.so.1 as the simulator gives it: NVIDIA's names, and nothing else.
+// libcuda.so.1 as the simulator gives it: NVIDIA's names, and for the look-alike of NVML the
+// functions behind it.
 #include "sim/exports/trampoline.hpp"
 #include "sim/functions.hpp"
+#include "sim/per_thread_functions.hpp"
 
 // The names behind `names` in the list of functions.
 #define BERTH_SIM_EXPORT_plain(symbol) BERTH_SIM_EXPORT(symbol, "berth_sim_" symbol)
@@ -11,5 +13,16 @@
 #define BERTH_SIM_EXPORT_FUNCTION(symbol, names, since) BERTH_SIM_EXPORT_##names(#symbol)
 BERTH_SIM_FUNCTIONS(BERTH_SIM_EXPORT_FUNCTION)
 
+#define BERTH_SIM_EXPORT_PER_THREAD(symbol, name) \
+  BERTH_SIM_EXPORT_POINTER(#name, "berth_sim_" #name)
+BERTH_SIM_PER_THREAD_FUNCTIONS(BERTH_SIM_EXPORT_PER_THREAD)
+
 BERTH_SIM_EXPORT("cuGetProcAddress", "berth_sim_cuGetProcAddress")
 BERTH_SIM_EXPORT("cuGetProcAddress_v2", "berth_sim_cuGetProcAddress_v2")
+
+#define BERTH_SIM_LEND_NVML(symbol, ...) \
+  BERTH_SIM_EXPORT("berth_sim_lent_" #symbol, "berth_sim_" #symbol)
+#define BERTH_SIM_LEND_OWN_NVML(member, symbol, type) BERTH_SIM_LEND_NVML(symbol)
+BERTH_NVML_FUNCTIONS(BERTH_SIM_LEND_OWN_NVML)
+BERTH_SIM_NVML_FUNCTIONS(BERTH_SIM_LEND_NVML)
+BERTH_SIM_LEND_NVML(nvmlErrorString)

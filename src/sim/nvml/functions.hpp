@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every simulated function of NVML beyond those that berth itself uses, which driver/nvml_abi.hpp
+// lists:
+//
+//   X(symbol, parameters)
+//
+// Each is defined once as berth_sim_<symbol>.
+#pragma once
+
+#include "sim/nvml/types.hpp"
+
+// clang-format off
+#define BERTH_SIM_NVML_FUNCTIONS(X) \
+  X(nvmlInitWithFlags,                   (unsigned flags)) \
+  X(nvmlSystemGetDriverVersion,          (char* version, unsigned bytes)) \
+  X(nvmlSystemGetNVMLVersion,            (char* version, unsigned bytes)) \
+  X(nvmlSystemGetCudaDriverVersion_v2,   (int* version)) \
+  X(nvmlSystemGetProcessName,            (unsigned pid, char* name, unsigned bytes)) \
+  X(nvmlDeviceGetHandleByUUID,           (const char* uuid, Device* device)) \
+  X(nvmlDeviceGetHandleByPciBusId_v2,    (const char* address, Device* device)) \
+  X(nvmlDeviceGetHandleBySerial,         (const char* serial, Device* device)) \
+  X(nvmlDeviceGetIndex,                  (Device device, unsigned* index)) \
+  X(nvmlDeviceGetMinorNumber,            (Device device, unsigned* minor)) \
+  X(nvmlDeviceGetMemoryInfo_v2,          (Device device, MemoryV2* memory)) \
+  X(nvmlDeviceGetComputeRunningProcesses_v3, \
+    (Device device, unsigned* count, ProcessInfo* processes)) \
+  X(nvmlDeviceGetGraphicsRunningProcesses_v3, \
+    (Device device, unsigned* count, ProcessInfo* processes)) \
+  X(nvmlDeviceGetMPSComputeRunningProcesses_v3, \
+    (Device device, unsigned* count, ProcessInfo* processes)) \
+  X(nvmlDeviceGetCudaComputeCapability,  (Device device, int* major, int* minor)) \
+  X(nvmlDeviceGetComputeMode,            (Device device, int* mode)) \
+  X(nvmlDeviceGetPersistenceMode,        (Device device, int* mode)) \
+  X(nvmlDeviceGetEccMode,                (Device device, int* current, int* pending)) \
+  X(nvmlDeviceGetTopologyCommonAncestor, (Device one, Device other, TopologyLevel* level)) \
+  X(nvmlDeviceGetP2PStatus, \
+    (Device from, Device to, P2pCaps capability, P2pStatus* status)) \
+  X(nvmlDeviceGetMigMode,                (Device device, unsigned* current, unsigned* pending)) \
+  X(nvmlDeviceGetMaxMigDeviceCount,      (Device device, unsigned* count)) \
+  X(nvmlDeviceGetMigDeviceHandleByIndex, (Device device, unsigned index, Device* instance)) \
+  X(nvmlDeviceGetDeviceHandleFromMigDeviceHandle, (Device instance, Device* device)) \
+  X(nvmlDeviceIsMigDeviceHandle,         (Device device, unsigned* is_instance)) \
+  X(nvmlDeviceGetGpuInstanceId,          (Device device, unsigned* id)) \
+  X(nvmlDeviceGetComputeInstanceId,      (Device device, unsigned* id)) \
+  X(nvmlDeviceGetAttributes_v2,          (Device device, DeviceAttributes* attributes)) \
+  X(nvmlDeviceGetSerial,                 (Device device, char* serial, unsigned bytes)) \
+  X(nvmlDeviceGetBAR1MemoryInfo,         (Device device, Bar1Memory* memory)) \
+  X(nvmlDeviceGetUtilizationRates,       (Device device, Utilization* percent)) \
+  X(nvmlDeviceGetEncoderUtilization,     (Device device, unsigned* percent, unsigned* period_us)) \
+  X(nvmlDeviceGetDecoderUtilization,     (Device device, unsigned* percent, unsigned* period_us)) \
+  X(nvmlDeviceGetTemperature,            (Device device, int sensor, unsigned* celsius)) \
+  X(nvmlDeviceGetFanSpeed,               (Device device, unsigned* percent)) \
+  X(nvmlDeviceGetPowerUsage,             (Device device, unsigned* milliwatts)) \
+  X(nvmlDeviceGetEnforcedPowerLimit,     (Device device, unsigned* milliwatts)) \
+  X(nvmlDeviceGetPowerManagementLimit,   (Device device, unsigned* milliwatts)) \
+  X(nvmlDeviceGetTotalEnergyConsumption, (Device device, unsigned long long* millijoules)) \
+  X(nvmlDeviceGetClockInfo,              (Device device, int clock, unsigned* megahertz)) \
+  X(nvmlDeviceGetMaxClockInfo,           (Device device, int clock, unsigned* megahertz)) \
+  X(nvmlDeviceGetPerformanceState,       (Device device, int* state)) \
+  X(nvmlDeviceGetNumaNodeId,             (Device device, unsigned* node)) \
+  X(nvmlDeviceGetMemoryAffinity, \
+    (Device device, unsigned words, unsigned long* nodes, unsigned scope)) \
+  X(nvmlDeviceGetCpuAffinity,            (Device device, unsigned words, unsigned long* cpus)) \
+  X(nvmlDeviceGetNvLinkState,            (Device device, unsigned link, int* active))
+
+// X(older name, symbol): other names of a function, whose older ABI is the same.
+#define BERTH_SIM_NVML_OLDER_NAMES(X) \
+  X(nvmlInit,                                nvmlInit_v2) \
+  X(nvmlSystemGetCudaDriverVersion,          nvmlSystemGetCudaDriverVersion_v2) \
+  X(nvmlDeviceGetCount,                      nvmlDeviceGetCount_v2) \
+  X(nvmlDeviceGetHandleByIndex,              nvmlDeviceGetHandleByIndex_v2) \
+  X(nvmlDeviceGetHandleByPciBusId,           nvmlDeviceGetHandleByPciBusId_v2) \
+  X(nvmlDeviceGetComputeRunningProcesses_v2, nvmlDeviceGetComputeRunningProcesses_v3)
+// clang-format on
+
+namespace berth::sim {
+
+namespace nvml_types {
+using namespace nvml;  // so that the list above need not repeat it
+#define BERTH_SIM_NVML_TYPE(symbol, parameters) using symbol##_type = Return parameters;
+BERTH_SIM_NVML_FUNCTIONS(BERTH_SIM_NVML_TYPE)
+#undef BERTH_SIM_NVML_TYPE
+}  // namespace nvml_types
+
+extern "C" {
+#define BERTH_SIM_DECLARE_NVML(member, symbol, type) nvml::type berth_sim_##symbol;
+BERTH_NVML_FUNCTIONS(BERTH_SIM_DECLARE_NVML)
+#undef BERTH_SIM_DECLARE_NVML
+
+#define BERTH_SIM_DECLARE_NVML(symbol, parameters) nvml_types::symbol##_type berth_sim_##symbol;
+BERTH_SIM_NVML_FUNCTIONS(BERTH_SIM_DECLARE_NVML)
+#undef BERTH_SIM_DECLARE_NVML
+
+// The one that gives no code.
+const char* berth_sim_nvmlErrorString(nvml::Return code);
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// From counting, UUIDs and PCI addresses to handles, and back.
+// Source: NVML API Reference Guide, "Device Queries".
+#include <cctype>
+#include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "sim/nvml/nvml_call.hpp"
+
+namespace berth::sim {
+namespace {
+
+struct PciAddress {
+  unsigned domain = 0;
+  unsigned bus = 0;
+  unsigned device = 0;
+  unsigned function = 0;
+};
+
+/// A hexadecimal number at the start of `text`, which loses it.
+std::optional<unsigned> take_hex(std::string_view& text) {
+  unsigned value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (error != std::errc{}) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return value;
+}
+
+/// "domain:bus:device.function", without the function, or without the domain.
+std::optional<PciAddress> parse_pci_address(std::string_view text) {
+  std::vector<unsigned> numbers;
+  bool has_function = false;
+  for (;;) {
+    const std::optional<unsigned> number = take_hex(text);
+    if (!number) return std::nullopt;
+    numbers.push_back(*number);
+    if (text.empty()) break;
+    const char separator = text.front();
+    if (has_function || (separator != ':' && separator != '.')) return std::nullopt;
+    has_function = separator == '.';
+    text.remove_prefix(1);
+  }
+  const unsigned function = has_function ? numbers.back() : 0;
+  if (has_function) numbers.pop_back();
+  if (numbers.size() == 3) return PciAddress{numbers[0], numbers[1], numbers[2], function};
+  if (numbers.size() == 2 && has_function) return PciAddress{0, numbers[0], numbers[1], function};
+  return std::nullopt;
+}
+
+bool is_at(const DeviceFacts& facts, const PciAddress& address) {
+  return address.domain == static_cast<unsigned>(facts.pci_domain) &&
+         address.bus == static_cast<unsigned>(facts.pci_bus) &&
+         address.device == static_cast<unsigned>(facts.pci_device) && address.function == 0;
+}
+
+/// Whether `text` is written as the UUIDs here are.
+bool is_uuid(std::string_view text) {
+  constexpr std::string_view kForm = "xxx-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+  if (!text.starts_with("GPU-") && !text.starts_with("MIG-")) return false;
+  if (text.size() != kForm.size()) return false;
+  for (std::size_t i = 4; i < kForm.size(); ++i)
+    if (kForm[i] == '-' ? text[i] != '-' : std::isxdigit(static_cast<unsigned char>(text[i])) == 0)
+      return false;
+  return true;
+}
+
+}  // namespace
+
+nvml::Return berth_sim_nvmlDeviceGetCount_v2(unsigned* count) {
+  NvmlCall call;
+  if (call.refusal() != nvml::kSuccess) return call.refusal();
+  if (count == nullptr) return nvml::kInvalidArgument;
+  *count = static_cast<unsigned>(call.state().config.devices);
+  return nvml::kSuccess;
+}
+
+nvml::Return berth_sim_nvmlDeviceGetHandleByIndex_v2(unsigned index, nvml::Device* device) {
+  NvmlCall call;
+  if (call.refusal() != nvml::kSuccess) return call.refusal();
+  if (device == nullptr || index >= static_cast<unsigned>(call.state().config.devices))
+    return nvml::kInvalidArgument;
+  *device = nvml_handle(index);
+  return nvml::kSuccess;
+}
+
+nvml::Return berth_sim_nvmlDeviceGetHandleByUUID(const char* uuid, nvml::Device* device) {
+  NvmlCall call;
+  if (call.refusal() != nvml::kSuccess) return call.refusal();
+  if (uuid == nullptr || device == nullptr || !is_uuid(uuid)) return nvml::kInvalidArgument;
+  const std::vector<Device>& devices = call.state().devices;
+  for (std::size_t place = 0; place < devices.size(); ++place) {
+    if (uuid_text(devices[place].facts) != uuid) continue;
+    *device = nvml_handle(place);
+    return nvml::kSuccess;
+  }
+  return nvml::kNotFound;
+}
+
+nvml::Return berth_sim_nvmlDeviceGetHandleByPciBusId_v2(const char* address, nvml::Device* device) {
+  NvmlCall call;
+  if (call.refusal() != nvml::kSuccess) return call.refusal();
+  if (address == nullptr || device == nullptr) return nvml::kInvalidArgument;
+  const std::optional<PciAddress> parsed = parse_pci_address(address);
+  if (!parsed) return nvml::kInvalidArgument;
+  const std::vector<Device>& devices = call.state().devices;
+  for (std::size_t place = 0; place < devices.size(); ++place) {
+    if (devices[place].facts.mig || !is_at(devices[place].facts, *parsed)) continue;
+    *device = nvml_handle(place);
+    return nvml::kSuccess;
+  }
+  return nvml::kNotFound;
+}
+
+// No simulated device has a serial number.
+nvml::Return berth_sim_nvmlDeviceGetHandleBySerial(const char* serial, nvml::Device* device) {
+  NvmlCall call;
+  if (call.refusal() != nvml::kSuccess) return call.refusal();
+  return serial == nullptr || device == nullptr ? nvml::kInvalidArgument : nvml::kNotFound;
+}
+
+nvml::Return berth_sim_nvmlDeviceGetUUID(nvml::Device device, char* uuid, unsigned bytes) {
+  NvmlCall call;
+  if (call.refusal() != nvml::kSuccess) return call.refusal();
+  const Device* found = call.find(device);
+  if (found == nullptr) return nvml::kInvalidArgument;
+  return give_text(uuid, bytes, uuid_text(found->facts));
+}
+
+nvml::Return berth_sim_nvmlDeviceGetIndex(nvml::Device device, unsigned* index) {
+  NvmlCall call;
+  if (call.refusal() != nvml::kSuccess) return call.refusal();
+  const Device* found = call.find(device);
+  if (found == nullptr || index == nullptr) return nvml::kInvalidArgument;
+  const DeviceFacts& facts = found->facts;
+  *index = static_cast<unsigned>(facts.mig ? facts.mig->index : facts.slot);
+  return nvml::kSuccess;
+}
+
+nvml::Return berth_sim_nvmlDeviceGetMinorNumber(nvml::Device device, unsigned* minor) {
+  NvmlCall call;
+  if (call.refusal() != nvml::kSuccess) return call.refusal();
+  const Device* found = call.find_gpu(device);
+  if (found == nullptr || minor == nullptr) return nvml::kInvalidArgument;
+  *minor = static_cast<unsigned>(found->facts.slot);
+  return nvml::kSuccess;
+}
+
+nvml::Return berth_sim_nvmlDeviceGetPciInfo_v3(nvml::Device device, nvml::PciInfo* pci) {
+  NvmlCall call;
+  if (call.refusal() != nvml::kSuccess) return call.refusal();
+  const Device* found = call.find_gpu(device);
+  if (found == nullptr || pci == nullptr) return nvml::kInvalidArgument;
+  const DeviceFacts& facts = found->facts;
+  *pci = {};
+  pci->domain = static_cast<unsigned>(facts.pci_domain);
+  pci->bus = static_cast<unsigned>(facts.pci_bus);
+  pci->device = static_cast<unsigned>(facts.pci_device);
+  pci->pciDeviceId = 0x233010de;  // an H100; the vendor stands in the low half
+  const std::string place = fmt::format(":{:02X}:{:02X}.0", facts.pci_bus, facts.pci_device);
+  give_text(pci->busIdLegacy, sizeof(pci->busIdLegacy),
+            fmt::format("{:04X}", facts.pci_domain) + place);
+  give_text(pci->busId, sizeof(pci->busId), fmt::format("{:08X}", facts.pci_domain) + place);
+  return nvml::kSuccess;
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory, and the processes that use it. Each process has simulated devices of its own, so that the
+// only one that a device knows is this one. A device that a fault has lost cannot be asked.
+// Source: NVML API Reference Guide, "Device Queries".
+#include <unistd.h>
+
+#include "sim/nvml/nvml_call.hpp"
+
+namespace berth::sim {
+namespace {
+
+struct Bytes {
+  std::uint64_t total = 0;
+  std::uint64_t free = 0;
+};
+
+/// Calls `visit` with what holds the memory of `device`: itself, or in MIG mode its instances.
+template <class Visit>
+void for_each_part(const State& state, const Device& device, Visit&& visit) {
+  if (device.facts.mig || !state.config.mig.contains(device.facts.slot)) {
+    visit(device);
+    return;
+  }
+  for (const Device& other : state.devices)
+    if (other.facts.mig && other.facts.mig->parent == device.facts.slot) visit(other);
+}
+
+Bytes memory_of(const State& state, const Device& device) {
+  Bytes bytes{device.memory->bytes_total(), device.memory->bytes_total()};
+  for_each_part(state, device, [&](const Device& part) {
+    bytes.free -= part.memory->bytes_total() - part.memory->bytes_free();
+  });
+  return bytes;
+}
+
+/// Whether this process has a context or memory on `part`.
+bool uses(State& state, const Device& part) {
+  bool found = part.memory->bytes_used() != 0;
+  state.contexts.for_each(
+      [&](const Context& context) { found |= context.device == part.facts.slot; });
+  return found;
+}
+
+std::vector<nvml::ProcessInfo> compute_processes(State& state, const Device& device) {
+  std::vector<nvml::ProcessInfo> processes;
+  for_each_part(state, device, [&](const Device& part) {
+    if (!uses(state, part)) return;
+    const std::optional<MigInstance>& mig = part.facts.mig;
+    processes.push_back({static_cast<unsigned>(getpid()), part.memory->bytes_used(),
+                         mig ? mig->gpu_instance_id() : nvml::kNoInstance,
+                         mig ? mig->compute_instance_id() : nvml::kNoInstance});
+  });
+  return processes;
+}
+
+nvml::Return give_processes(const std::vector<nvml::ProcessInfo>& found, unsigned* count,
+                            nvml::ProcessInfo* processes) {
+  const unsigned room = *count;
+  *count = static_cast<unsigned>(found.size());
+  if (found.size() > room) return nvml::kInsufficientSize;
+  if (!found.empty() && processes == nullptr) return nvml::kInvalidArgument;
+  for (std::size_t i = 0; i < found.size(); ++i) processes[i] = found[i];
+  return nvml::kSuccess;
+}
+
+/// What a simulated device never runs: graphics, and clients of MPS.
+nvml::Return give_no_processes(nvml::Device device, unsigned* count) {
+  NvmlCall call;
+  if (call.refusal() != nvml::kSuccess) return call.refusal();
+  if (call.find(device) == nullptr || count == nullptr) return nvml::kInvalidArgument;
+  *count = 0;
+  return nvml::kSuccess;
+}
+
+}  // namespace
+
+nvml::Return berth_sim_nvmlDeviceGetMemoryInfo(nvml::Device device, nvml::Memory* memory) {
+  NvmlCall call;
+  if (call.refusal() != nvml::kSuccess) return call.refusal();
+  const Device* found = call.find(device);
+  if (found == nullptr || memory == nullptr) return nvml::kInvalidArgument;
+  if (found->lost) return nvml::kGpuIsLost;
+  const Bytes bytes = memory_of(call.state(), *found);
+  *memory = {bytes.total, bytes.free, bytes.total - bytes.free};
+  return nvml::kSuccess;
+}
+
+nvml::Return berth_sim_nvmlDeviceGetMemoryInfo_v2(nvml::Device device, nvml::MemoryV2* memory) {
+  NvmlCall call;
+  if (call.refusal() != nvml::kSuccess) return call.refusal();
+  const Device* found = call.find(device);
+  if (found == nullptr || memory == nullptr) return nvml::kInvalidArgument;
+  if (found->lost) return nvml::kGpuIsLost;
+  if (memory->version != nvml::kMemoryV2Version) return nvml::kArgumentVersionMismatch;
+  const Bytes bytes = memory_of(call.state(), *found);
+  *memory = {nvml::kMemoryV2Version, bytes.total, 0, bytes.free, bytes.total - bytes.free};
+  return nvml::kSuccess;
+}
+
+nvml::Return berth_sim_nvmlDeviceGetComputeRunningProcesses_v3(nvml::Device device, unsigned* count,
+                                                               nvml::ProcessInfo* processes) {
+  NvmlCall call;
+  if (call.refusal() != nvml::kSuccess) return call.refusal();
+  const Device* found = call.find(device);
+  if (found == nullptr || count == nullptr) return nvml::kInvalidArgument;
+  if (found->lost) return nvml::kGpuIsLost;
+  return give_processes(compute_processes(call.state(), *found), count, processes);
+}
+
+nvml::Return berth_sim_nvmlDeviceGetGraphicsRunningProcesses_v3(nvml::Device device,
+                                                                unsigned* count,
+                                                                nvml::ProcessInfo*) {
+  return give_no_processes(device, count);
+}
+
+nvml::Return berth_sim_nvmlDeviceGetMPSComputeRunningProcesses_v3(nvml::Device device,
+                                                                  unsigned* count,
+                                                                  nvml::ProcessInfo*) {
+  return give_no_processes(device, count);
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of NVML's ABI that only the simulator needs; the rest is in driver/nvml_abi.hpp.
+// Source: NVML API Reference Guide, https://docs.nvidia.com/deploy/nvml-api/
+#pragma once
+
+#include "driver/nvml_abi.hpp"
+
+namespace berth::nvml {
+
+inline constexpr Return kNotSupported = 3;
+inline constexpr Return kDriverNotLoaded = 9;
+inline constexpr Return kGpuIsLost = 15;
+inline constexpr Return kArgumentVersionMismatch = 25;
+
+inline constexpr unsigned kInitNoGpus = 1;    ///< NVML_INIT_FLAG_NO_GPUS
+inline constexpr unsigned kInitNoAttach = 2;  ///< NVML_INIT_FLAG_NO_ATTACH
+
+/// In ProcessInfo, outside of MIG.
+inline constexpr unsigned kNoInstance = 0xffffffff;
+
+/// nvmlMemory_v2_t, bytes.
+struct MemoryV2 {
+  unsigned version;
+  unsigned long long total;
+  unsigned long long reserved;
+  unsigned long long free;
+  unsigned long long used;
+};
+static_assert(sizeof(MemoryV2) == 40);
+inline constexpr unsigned kMemoryV2Version = sizeof(MemoryV2) | 2U << 24;
+
+/// nvmlProcessInfo_t of the _v2 and _v3 functions.
+struct ProcessInfo {
+  unsigned pid;
+  unsigned long long usedGpuMemory;
+  unsigned gpuInstanceId;
+  unsigned computeInstanceId;
+};
+static_assert(sizeof(ProcessInfo) == 24);
+
+/// nvmlDeviceAttributes_t.
+struct DeviceAttributes {
+  unsigned multiprocessorCount;
+  unsigned sharedCopyEngineCount;
+  unsigned sharedDecoderCount;
+  unsigned sharedEncoderCount;
+  unsigned sharedJpegCount;
+  unsigned sharedOfaCount;
+  unsigned gpuInstanceSliceCount;
+  unsigned computeInstanceSliceCount;
+  unsigned long long memorySizeMB;
+};
+static_assert(sizeof(DeviceAttributes) == 40);
+
+struct Utilization {
+  unsigned gpu;
+  unsigned memory;
+};
+
+struct Bar1Memory {
+  unsigned long long bar1Total;
+  unsigned long long bar1Free;
+  unsigned long long bar1Used;
+};
+
+enum TopologyLevel : int { kTopologyInternal = 0, kTopologySystem = 50 };
+
+enum P2pStatus : int { kP2pOk = 0, kP2pNotSupported = 5 };
+
+enum P2pCaps : int { kP2pRead, kP2pWrite, kP2pNvlink, kP2pAtomics, kP2pPci, kP2pUnknown };
+
+}  // namespace berth::nvml

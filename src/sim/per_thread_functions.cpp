@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Source: CUDA Driver API, "Stream synchronization behavior".
+#include "sim/per_thread_functions.hpp"
+
+#include "sim/context.hpp"
+
+namespace berth::sim {
+namespace {
+
+/// While it lives, the null stream is this thread's own.
+class NullStreamIsPerThread {
+ public:
+  NullStreamIsPerThread() : thread_(this_thread()), before_(thread_.null_stream_is_per_thread) {
+    thread_.null_stream_is_per_thread = true;
+  }
+  ~NullStreamIsPerThread() { thread_.null_stream_is_per_thread = before_; }
+  NullStreamIsPerThread(const NullStreamIsPerThread&) = delete;
+  NullStreamIsPerThread& operator=(const NullStreamIsPerThread&) = delete;
+
+ private:
+  ThreadState& thread_;
+  const bool before_;
+};
+
+template <auto function>
+struct PerThread;
+
+template <class... Arguments, CUresult (*function)(Arguments...)>
+struct PerThread<function> {
+  static CUresult call(Arguments... arguments) {
+    const NullStreamIsPerThread scope;
+    return function(arguments...);
+  }
+};
+
+}  // namespace
+
+extern "C" {
+#define BERTH_SIM_DEFINE_PER_THREAD(symbol, name) \
+  decltype(::symbol)* const berth_sim_##name = &PerThread<&berth_sim_##symbol>::call;
+BERTH_SIM_PER_THREAD_FUNCTIONS(BERTH_SIM_DEFINE_PER_THREAD)
+#undef BERTH_SIM_DEFINE_PER_THREAD
+}
+
+}  // namespace berth::sim

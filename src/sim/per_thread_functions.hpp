@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions that have a second form, for programs compiled with --default-stream per-thread: in
+// it the null stream is the calling thread's default stream. Whoever adds a function with a stream
+// parameter, or one that works on the null stream, adds its form here:
+//
+//   X(symbol, name)
+//
+// symbol    as in the list of functions
+// name      what cuda.h makes of it there: with _ptsz where it takes a stream, _ptds where it does
+//           not
+#pragma once
+
+#include "sim/functions.hpp"
+
+// clang-format off
+#define BERTH_SIM_PER_THREAD_FUNCTIONS(X) \
+  X(cuStreamQuery,       cuStreamQuery_ptsz) \
+  X(cuStreamSynchronize, cuStreamSynchronize_ptsz) \
+  X(cuStreamWaitEvent,   cuStreamWaitEvent_ptsz) \
+  X(cuLaunchHostFunc,    cuLaunchHostFunc_ptsz) \
+  X(cuEventRecord,       cuEventRecord_ptsz) \
+  X(cuMemcpyAsync,       cuMemcpyAsync_ptsz) \
+  X(cuMemcpyPeerAsync,   cuMemcpyPeerAsync_ptsz) \
+  X(cuMemsetD8Async,     cuMemsetD8Async_ptsz)
+// clang-format on
+
+namespace berth::sim {
+
+extern "C" {
+// Pointers, so that the functions behind them can be made from the plain ones.
+#define BERTH_SIM_DECLARE_PER_THREAD(symbol, name) \
+  extern decltype(::symbol)* const berth_sim_##name;
+BERTH_SIM_PER_THREAD_FUNCTIONS(BERTH_SIM_DECLARE_PER_THREAD)
+#undef BERTH_SIM_DECLARE_PER_THREAD
+}
+
+/// The CUDA version that brought these forms; those of younger functions are as old as they.
+inline constexpr int kPerThreadFormsSince = 7000;
+
+}  // namespace berth::sim
