@@ -66,5 +66,20 @@
   X(event_elapsed_time,             cuEventElapsedTime,            2000,  required) \
   X(memcpy_async,                   cuMemcpyAsync,                 4000,  required) \
   X(memcpy_peer_async,              cuMemcpyPeerAsync,             4000,  required) \
-  X(memset_d8_async,                cuMemsetD8Async,               3020,  required)
+  X(memset_d8_async,                cuMemsetD8Async,               3020,  required) \
+  X(event_record_with_flags,        cuEventRecordWithFlags,        11010, optional) \
+  X(stream_begin_capture,           cuStreamBeginCapture,          10010, optional) \
+  X(stream_end_capture,             cuStreamEndCapture,            10000, optional) \
+  X(stream_is_capturing,            cuStreamIsCapturing,           10000, optional) \
+  X(stream_get_capture_info,        cuStreamGetCaptureInfo,        12030, optional) \
+  X(thread_exchange_capture_mode,   cuThreadExchangeStreamCaptureMode, 10010, optional) \
+  X(graph_create,                   cuGraphCreate,                 10000, optional) \
+  X(graph_destroy,                  cuGraphDestroy,                10000, optional) \
+  X(graph_add_empty_node,           cuGraphAddEmptyNode,           10000, optional) \
+  X(graph_get_nodes,                cuGraphGetNodes,               10000, optional) \
+  X(graph_get_edges,                cuGraphGetEdges,               12030, optional) \
+  X(graph_node_get_type,            cuGraphNodeGetType,            10000, optional) \
+  X(graph_instantiate,              cuGraphInstantiateWithFlags,   11040, optional) \
+  X(graph_launch,                   cuGraphLaunch,                 10000, optional) \
+  X(graph_exec_destroy,             cuGraphExecDestroy,            10000, optional)
 // clang-format on

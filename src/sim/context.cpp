@@ -51,7 +51,9 @@ ThreadState::~ThreadState() {
   state->contexts.for_each([&](Context& context) {
     const auto own = context.per_thread_streams.find(id);
     if (own == context.per_thread_streams.end()) return;
-    state->scheduler.destroy(*state->streams.find(own->second));
+    Stream& stream = *state->streams.find(own->second);
+    leave_capture(*state, stream);
+    state->scheduler.destroy(stream);
     context.per_thread_streams.erase(own);
   });
 }
@@ -60,6 +62,7 @@ void ThreadState::enter(std::uint64_t simulator) {
   if (simulator_id == simulator) return;
   simulator_id = simulator;
   stack.clear();
+  capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
 ThreadState& this_thread() {
@@ -87,6 +90,7 @@ void destroy_context(State& state, Context& context) {
   for (const Handle event : owned(state.events, handle)) state.events.erase(event);
   for (const Handle stream : owned(state.streams, handle)) {
     BERTH_CHECK(state.streams.find(stream)->queue.empty());
+    leave_capture(state, *state.streams.find(stream));
     state.scheduler.remove(*state.streams.find(stream));
   }
   std::vector<std::uint64_t> starts;

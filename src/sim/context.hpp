@@ -40,7 +40,7 @@ struct ThreadState {
   ThreadState(const ThreadState&) = delete;
   ThreadState& operator=(const ThreadState&) = delete;
 
-  /// Forgets contexts of a simulator that is gone.
+  /// Forgets contexts and capture mode of a simulator that is gone.
   void enter(std::uint64_t simulator_id);
 
   std::vector<Handle> stack;
@@ -48,6 +48,7 @@ struct ThreadState {
   std::uint64_t simulator_id = 0;
   bool in_host_function = false;
   bool null_stream_is_per_thread = false;  ///< in the call that runs
+  CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 };
 
 ThreadState& this_thread();

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "sim/capture.hpp"
 #include "sim/handle_table.hpp"
 #include "sim/happens_before.hpp"
 #include "sim/operation.hpp"
@@ -25,6 +26,7 @@ struct Event {
   unsigned flags;
   Ticket record;              ///< of the latest record; none before the first
   Clock clock;                ///< all that the latest record comes after
+  CapturePoint captured;      ///< where the latest record was in a capture; nowhere otherwise
   std::uint64_t time_ns = 0;  ///< simulated, once the record is done
 };
 

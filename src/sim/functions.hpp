@@ -4,10 +4,9 @@
 //   X(symbol, names, since)
 //
 // symbol    NVIDIA's name without a version suffix; cuda.h maps it to the newest ABI by macro
-// names     what the look-alike library exports. plain: the symbol. v2: the symbol with _v2,
-// because
-//           the plain name is an ABI of CUDA 3.1 and older, which is not simulated. both: the two,
-//           which take the same arguments.
+// names     what the look-alike library exports. plain: the symbol. v2, v3: the symbol with that
+//           suffix, because the names before it are older ABIs, which are not simulated. both: the
+//           symbol with and without _v2, which take the same arguments.
 // since     the CUDA version that brought this ABI
 //
 // Each is defined once as berth_sim_<symbol>. No object here may define a global cu* or nvml* name:
@@ -74,7 +73,22 @@
   X(cuEventElapsedTime,            both,  2000) \
   X(cuMemcpyAsync,                 plain, 4000) \
   X(cuMemcpyPeerAsync,             plain, 4000) \
-  X(cuMemsetD8Async,               plain, 3020)
+  X(cuMemsetD8Async,               plain, 3020) \
+  X(cuEventRecordWithFlags,        plain, 11010) \
+  X(cuStreamBeginCapture,          v2,    10010) \
+  X(cuStreamEndCapture,            plain, 10000) \
+  X(cuStreamIsCapturing,           plain, 10000) \
+  X(cuStreamGetCaptureInfo,        v3,    12030) \
+  X(cuThreadExchangeStreamCaptureMode, plain, 10010) \
+  X(cuGraphCreate,                 plain, 10000) \
+  X(cuGraphDestroy,                plain, 10000) \
+  X(cuGraphAddEmptyNode,           plain, 10000) \
+  X(cuGraphGetNodes,               plain, 10000) \
+  X(cuGraphGetEdges,               v2,    12030) \
+  X(cuGraphNodeGetType,            plain, 10000) \
+  X(cuGraphInstantiateWithFlags,   plain, 11040) \
+  X(cuGraphLaunch,                 plain, 10000) \
+  X(cuGraphExecDestroy,            plain, 10000)
 // clang-format on
 
 namespace berth::sim {

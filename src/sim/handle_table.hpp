@@ -19,7 +19,16 @@ namespace berth::sim {
 /// 28 to 59 the generation; bits 4 to 27 the slot.
 using Handle = std::uint64_t;
 
-enum class HandleKind : std::uint64_t { context = 1, stream, event, physical_block };
+enum class HandleKind : std::uint64_t {
+  context = 1,
+  stream,
+  event,
+  physical_block,
+  capture,
+  graph,
+  graph_node,
+  graph_exec,
+};
 
 /// The next generation; one sequence for every table, also of later simulators.
 std::uint64_t next_handle_generation();

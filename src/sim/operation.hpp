@@ -32,8 +32,9 @@ struct CopyWork {
   std::size_t bytes;
   bool destination_pageable = false;
   bool source_pageable = false;
-  /// The source as it was at the call, where it was pageable and the copy runs later.
-  std::unique_ptr<std::byte[]> staged = nullptr;
+  /// The source as it was at the call, where it was pageable and the copy runs later. Shared, so
+  /// that work can be copied: a graph runs its own again and again.
+  std::shared_ptr<std::byte[]> staged = nullptr;
 };
 
 struct MemsetWork {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "sim/host_memory.hpp"
 #include "sim/state.hpp"
 
 namespace berth::sim {
@@ -57,6 +58,13 @@ bool reachable(State& state, const Context& context, std::uint64_t address, std:
   return may_access(span, context, access);
 }
 
+/// Whether pageable memory is still there: a graph uses it long after the call that named it.
+bool is_there(State& state, std::uint64_t address, std::size_t bytes) {
+  const Span::Kind kind = state.addresses.span(address, bytes).kind;
+  if (kind != Span::Kind::pageable) return kind == Span::Kind::pinned;
+  return is_host_memory(reinterpret_cast<void*>(address), bytes);
+}
+
 CUresult run(State&, const Context&, const Stream&, Operation&, WaitWork&) {
   return CUDA_SUCCESS;
 }
@@ -88,6 +96,11 @@ CUresult run(State& state, const Context& context, const Stream& stream, Operati
     return CUDA_ERROR_ILLEGAL_ADDRESS;
   if (!copy.destination_pageable &&
       !reachable(state, context, copy.destination, copy.bytes, Access::copy_to))
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
+
+  const bool reads_pageable = copy.source_pageable && copy.staged == nullptr;
+  if ((reads_pageable && !is_there(state, copy.source, copy.bytes)) ||
+      (copy.destination_pageable && !is_there(state, copy.destination, copy.bytes)))
     return CUDA_ERROR_ILLEGAL_ADDRESS;
 
   const std::uint64_t source =

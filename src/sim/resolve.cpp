@@ -27,15 +27,24 @@ void* address_of(Function* function) {
 }
 
 // The names behind `names` in the list of functions.
-void add_plain(Table& table, std::string_view symbol, std::string_view, Entry entry) {
-  table.emplace(symbol, entry);
+struct Names {
+  std::string_view plain;
+  std::string_view v2 = {};
+  std::string_view v3 = {};
+};
+void add_plain(Table& table, const Names& names, Entry entry) {
+  table.emplace(names.plain, entry);
 }
-void add_both(Table& table, std::string_view symbol, std::string_view versioned, Entry entry) {
-  table.emplace(symbol, entry);
-  table.emplace(versioned, entry);
+void add_both(Table& table, const Names& names, Entry entry) {
+  table.emplace(names.plain, entry);
+  table.emplace(names.v2, entry);
 }
-void add_v2(Table& table, std::string_view symbol, std::string_view versioned, Entry entry) {
-  add_both(table, symbol, versioned, entry);
+void add_v2(Table& table, const Names& names, Entry entry) {
+  add_both(table, names, entry);
+}
+void add_v3(Table& table, const Names& names, Entry entry) {
+  table.emplace(names.plain, entry);
+  table.emplace(names.v3, entry);
 }
 
 /// Adds `name`, and notes it under the names of the plain form.
@@ -68,17 +77,17 @@ void add_nvml(Table& table) {
 const Table& table() {
   static const Table* const whole = [] {
     auto* names = new Table;  // never destroyed: calls may come as late as they like
-#define BERTH_SIM_ADD(symbol, names_, since) \
-  add_##names_(*names, #symbol, #symbol "_v2", {address_of(&berth_sim_##symbol), since});
+#define BERTH_SIM_ADD(symbol, names_, since)                    \
+  add_##names_(*names, {#symbol, #symbol "_v2", #symbol "_v3"}, \
+               {address_of(&berth_sim_##symbol), since});
     BERTH_SIM_FUNCTIONS(BERTH_SIM_ADD)
 #undef BERTH_SIM_ADD
 #define BERTH_SIM_ADD_PER_THREAD(symbol, name) \
   add_per_thread(*names, #name, address_of(&berth_sim_##symbol), address_of(berth_sim_##name));
     BERTH_SIM_PER_THREAD_FUNCTIONS(BERTH_SIM_ADD_PER_THREAD)
 #undef BERTH_SIM_ADD_PER_THREAD
-    add_plain(*names, "cuGetProcAddress", "", {address_of(&berth_sim_cuGetProcAddress), 11030});
-    add_plain(*names, "cuGetProcAddress_v2", "",
-              {address_of(&berth_sim_cuGetProcAddress_v2), 12000});
+    add_plain(*names, {"cuGetProcAddress"}, {address_of(&berth_sim_cuGetProcAddress), 11030});
+    add_plain(*names, {"cuGetProcAddress_v2"}, {address_of(&berth_sim_cuGetProcAddress_v2), 12000});
     add_nvml(*names);
     return names;
   }();

@@ -68,7 +68,7 @@ void Scheduler::enter_order(Stream& stream, Operation& operation) {
   operation.before = stream.order.clock;
 }
 
-Ticket Scheduler::submit(Stream& stream, Work work, Ticket after) {
+Ticket Scheduler::submit(Stream& stream, Work work, std::span<const Ticket> after) {
   Operation operation{.sequence = ++stream.submitted,
                       .number = ++submissions_,
                       .waits_for = {},
@@ -77,12 +77,14 @@ Ticket Scheduler::submit(Stream& stream, Work work, Ticket after) {
   if (state_.races.on()) enter_order(stream, operation);
   const Ticket ticket{stream.handle, operation.sequence};
   add_default_stream_order(stream, operation.waits_for);
-  if (!done(after)) operation.waits_for.push_back(after);
+  for (const Ticket& earlier : after)
+    if (!done(earlier)) operation.waits_for.push_back(earlier);
 
   const bool unobstructed = stream.queue.empty() && operation.waits_for.empty();
   const bool only_orders = std::holds_alternative<WaitWork>(operation.work);
   const bool on_host = std::holds_alternative<HostFunctionWork>(operation.work);
-  const bool at_once = only_orders || (progress_ == Progress::eager && !on_host);
+  const bool starts = progress_ == Progress::eager && !held_;
+  const bool at_once = only_orders || (starts && !on_host);
   if (unobstructed && at_once) {
     perform(stream, operation);
     stream.completed = operation.sequence;
@@ -93,9 +95,15 @@ Ticket Scheduler::submit(Stream& stream, Work work, Ticket after) {
     busy_.push_back(&stream);
   }
   stream.queue.push(std::move(operation));
-  if (progress_ == Progress::eager && may_run(stream)) start(stream);
-  if (progress_ == Progress::timed) begin_ready();
+  if (starts && may_run(stream)) start(stream);
+  if (progress_ == Progress::timed && !held_) begin_ready();
   return ticket;
+}
+
+void Scheduler::release() {
+  held_ = false;
+  if (progress_ == Progress::eager) advance();
+  if (progress_ == Progress::timed) begin_ready();
 }
 
 void Scheduler::perform(Stream& stream, Operation& operation) {
@@ -277,10 +285,18 @@ void Scheduler::end_next() {
   begin_ready();
 }
 
+Stream* Scheduler::runnable_chain(const Stream& launcher) {
+  for (Stream* stream : busy_)
+    if (stream->launcher == launcher.handle && may_run(*stream)) return stream;
+  return nullptr;
+}
+
 bool Scheduler::run_next(Stream& stream) {
-  if (stream.queue.empty() || !may_run(stream)) return false;
-  const Ticket next{stream.handle, stream.queue.front().sequence};
-  start(stream);
+  if (stream.queue.empty()) return false;
+  Stream* const source = may_run(stream) ? &stream : runnable_chain(stream);
+  if (source == nullptr) return false;
+  const Ticket next{source->handle, source->queue.front().sequence};
+  start(*source);
   wait_for(next);  // a host function may still run
   return true;
 }

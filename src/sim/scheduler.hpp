@@ -33,7 +33,14 @@ class Scheduler {
   static Ticket next_ticket(const Stream& stream) { return {stream.handle, stream.submitted + 1}; }
   /// Queues `work` behind its stream, the default-stream rules and `after`; runs it at once where
   /// the mode and the order allow. May let go of the lock if `work` is a host function.
-  Ticket submit(Stream& stream, Work work, Ticket after = {}) BERTH_REQUIRES(mutex);
+  Ticket submit(Stream& stream, Work work, std::span<const Ticket> after) BERTH_REQUIRES(mutex);
+  Ticket submit(Stream& stream, Work work, Ticket after = {}) BERTH_REQUIRES(mutex) {
+    return submit(stream, std::move(work), {&after, 1});
+  }
+  /// Until release(), submissions are only queued, so that what belongs together is there before a
+  /// part of it runs, and the lock is kept. What waits for nothing still counts as done at once.
+  void hold() { held_ = true; }
+  void release() BERTH_REQUIRES(mutex);
 
   bool done(const Ticket& ticket);
   /// Whether what is submitted now runs before submit() returns, unless it is a host function.
@@ -56,7 +63,8 @@ class Scheduler {
   }
   /// The host does something else for `ns` of virtual time. May let go of the lock.
   void spend(std::uint64_t ns) BERTH_REQUIRES(mutex);
-  /// Runs the next operation of `stream` if it may run. May let go of the lock.
+  /// Runs the next operation of `stream` if it may run; where that is the end of a graph, an
+  /// operation of the graph that may. May let go of the lock.
   bool run_next(Stream& stream) BERTH_REQUIRES(mutex);
   /// Runs until nothing is pending; how many ran. May let go of the lock.
   std::size_t run_all() BERTH_REQUIRES(mutex);
@@ -87,6 +95,8 @@ class Scheduler {
   /// A stream whose head may run and that `ticket` waits for; null while that is a host function.
   Stream* needed_by(Ticket ticket);
   Stream* any_runnable();
+  /// A chain of a graph that `launcher` has launched, and whose head may run; null where none may.
+  Stream* runnable_chain(const Stream& launcher);
   void add_default_stream_order(Stream& stream, std::vector<Ticket>& waits_for);
   /// The same for the race detector, which goes by what is ordered and not by what is unfinished.
   void enter_order(Stream& stream, Operation& operation);
@@ -105,6 +115,7 @@ class Scheduler {
   Random random_;
   std::vector<Stream*> busy_;  // those with a queue, in no order that matters to eager and manual
   std::vector<Stream*> runnable_;
+  bool held_ = false;
   std::uint64_t submissions_ = 0;
   std::uint64_t operations_run_ = 0;
   std::uint64_t order_hash_ = 0xcbf29ce484222325;

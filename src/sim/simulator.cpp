@@ -28,7 +28,7 @@ Stream* find_stream(State& state, CUstream stream) BERTH_REQUIRES(mutex) {
 }
 
 bool was_created(const Stream& stream) {
-  return !stream.destroyed &&
+  return !stream.destroyed && stream.launcher == 0 &&
          (stream.kind == StreamKind::blocking || stream.kind == StreamKind::non_blocking);
 }
 
@@ -101,9 +101,12 @@ Live Simulator::live() const {
   Live live;
   live.contexts = state_->contexts.size();
   live.events = state_->events.size();
+  live.captures = state_->captures.size();
+  live.graphs = state_->graphs.size();
+  live.graph_execs = state_->graph_execs.size();
   state_->streams.for_each([&](const Stream& stream) {
     live.streams += was_created(stream);
-    live.streams_draining += stream.destroyed;
+    live.streams_draining += stream.destroyed && stream.launcher == 0;
   });
   state_->blocks.for_each(
       [&](const PhysicalBlock& block) { live.physical_handles += block.created; });
@@ -120,12 +123,25 @@ std::vector<std::string> Simulator::live_list() const {
   });
   state_->streams.for_each([&](const Stream& stream) {
     if (was_created(stream)) lines.push_back(fmt::format("stream {:#x}", stream.handle));
-    if (stream.destroyed)
+    if (stream.launcher != 0)
+      lines.push_back(fmt::format("chain of a graph launched on stream {:#x}, {} operations to run",
+                                  stream.launcher, stream.queue.size()));
+    else if (stream.destroyed)
       lines.push_back(fmt::format("destroyed stream {:#x}, {} operations to run", stream.handle,
                                   stream.queue.size()));
   });
   state_->events.for_each(
       [&](const Event& event) { lines.push_back(fmt::format("event {:#x}", event.handle)); });
+  state_->captures.for_each([&](const Capture& capture) {
+    lines.push_back(fmt::format("capture that began on stream {:#x}", capture.origin));
+  });
+  state_->graphs.for_each([&](const Graph& graph) {
+    lines.push_back(fmt::format("graph {:#x}, {} nodes", graph.handle, graph.nodes.size()));
+  });
+  state_->graph_execs.for_each([&](const GraphExec& exec) {
+    lines.push_back(
+        fmt::format("executable graph {:#x}, {} nodes", exec.handle, exec.nodes.size()));
+  });
   state_->addresses.for_each_range([&](const Range& range) {
     lines.push_back(fmt::format("{} {:#x}, {} B", name_of(range.kind), range.start, range.bytes));
   });
@@ -158,8 +174,7 @@ bool Simulator::launch(CUstream stream, std::uint64_t duration_ns,
   KernelWork kernel{duration_ns, {}};
   for (const MemoryUse& use : uses) kernel.uses.push_back({use.address, use.bytes, use.writes});
   state_->call = {Function::count, state_->call.number};
-  state_->scheduler.submit(*found, std::move(kernel));
-  return true;
+  return enqueue(*state_, *found, std::move(kernel)) == CUDA_SUCCESS;
 }
 
 std::uint64_t Simulator::now_ns() const {

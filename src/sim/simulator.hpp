@@ -36,6 +36,9 @@ struct Live {
   std::size_t reservations = 0;        ///< of cuMemAddressReserve
   std::size_t mappings = 0;            ///< of cuMemMap
   std::size_t physical_handles = 0;    ///< of cuMemCreate, not released
+  std::size_t captures = 0;            ///< begun, not ended
+  std::size_t graphs = 0;              ///< with those that captures record into
+  std::size_t graph_execs = 0;         ///< of cuGraphInstantiate
 
   bool operator==(const Live&) const = default;
 };
@@ -62,10 +65,11 @@ class Simulator {
 
   [[nodiscard]] const Config& config() const;
 
-  /// Operations of `stream` that have not run. Default streams are those of this thread's context.
+  /// Operations of `stream` that have not run; a graph that was launched on it is one, its end.
+  /// Default streams are those of this thread's context.
   [[nodiscard]] std::size_t pending_operations(CUstream stream) const;
   /// Runs the next operation of `stream`; false where there is none, or something else must run
-  /// first.
+  /// first. Where it is the end of a graph, each call runs one more operation of the graph.
   bool run_next(CUstream stream);
   /// Runs until nothing is pending; how many operations ran.
   std::size_t run_all();
@@ -80,8 +84,8 @@ class Simulator {
 
   /// Queues a stand-in of a kernel: it keeps the device's processors busy for `duration_ns` of
   /// virtual time and uses memory, without changing a byte. As a launch would, it runs in stream
-  /// order, faults on memory that its device cannot reach, and takes part in races. False where
-  /// `stream` is none.
+  /// order, faults on memory that its device cannot reach, takes part in races, and is captured
+  /// where `stream` is. False where `stream` is none, or a capture forbids work on it.
   bool launch(CUstream stream, std::uint64_t duration_ns, const std::vector<MemoryUse>& uses = {});
   /// Virtual time; it passes in calls, in waits, and here, where the host does something else.
   [[nodiscard]] std::uint64_t now_ns() const;

@@ -11,12 +11,14 @@
 
 #include "base/mutex.hpp"
 #include "sim/address_space.hpp"
+#include "sim/capture.hpp"
 #include "sim/config.hpp"
 #include "sim/context.hpp"
 #include "sim/device.hpp"
 #include "sim/event.hpp"
 #include "sim/fault_injector.hpp"
 #include "sim/functions.hpp"
+#include "sim/graph.hpp"
 #include "sim/linear_memory.hpp"
 #include "sim/lock.hpp"
 #include "sim/physical_memory.hpp"
@@ -66,6 +68,10 @@ struct State {
   Contexts contexts;
   Streams streams;
   Events events;
+  Captures captures;
+  Graphs graphs;
+  GraphNodes graph_nodes;
+  GraphExecs graph_execs;
   FaultInjector faults;
   Findings findings;
   RaceDetector races;

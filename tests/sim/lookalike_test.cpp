@@ -37,15 +37,17 @@ TEST_CASE("the CUDA look-alike exports every simulated function by the names of 
   void* library = open_lookalike("libcuda.so.1");
   if (library == nullptr) return;
   const auto exported = [&](const char* symbol) { return dlsym(library, symbol) != nullptr; };
-  const auto plain = [&](const char* symbol, const char*) { return exported(symbol); };
-  const auto v2 = [&](const char* symbol, const char* versioned) {
-    return exported(versioned) && !exported(symbol);
+  const auto plain = [&](const std::string& symbol) { return exported(symbol.c_str()); };
+  const auto v2 = [&](const std::string& symbol) {
+    return plain(symbol + "_v2") && !plain(symbol);
   };
-  const auto both = [&](const char* symbol, const char* versioned) {
-    return exported(versioned) && exported(symbol);
+  const auto v3 = [&](const std::string& symbol) {
+    return plain(symbol + "_v3") && !plain(symbol + "_v2") && !plain(symbol);
   };
-#define BERTH_CHECK_EXPORTED(symbol, names, since) \
-  CHECK_MESSAGE(names(#symbol, #symbol "_v2"), #symbol);
+  const auto both = [&](const std::string& symbol) {
+    return plain(symbol + "_v2") && plain(symbol);
+  };
+#define BERTH_CHECK_EXPORTED(symbol, names, since) CHECK_MESSAGE(names(#symbol), #symbol);
   BERTH_SIM_FUNCTIONS(BERTH_CHECK_EXPORTED)
 #undef BERTH_CHECK_EXPORTED
 #define BERTH_CHECK_EXPORTED(symbol, name) CHECK_MESSAGE(exported(#name), #name);

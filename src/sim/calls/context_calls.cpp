@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Source: CUDA Driver API, "Primary Context Management", "Context Management".
 #include "sim/call.hpp"
+#include "sim/capture_rules.hpp"
 
 namespace berth::sim {
 namespace {
@@ -102,6 +103,8 @@ CUresult berth_sim_cuCtxSynchronize() {
   Call call(Function::k_cuCtxSynchronize, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   const Handle context = call.context().handle;
+  const CUresult refusal = refuse_observation(call.state(), call.context());
+  if (refusal != CUDA_SUCCESS) return refusal;
   return call.wait(call.state().scheduler.work_in(context), context);
 }
 

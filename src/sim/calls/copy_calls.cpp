@@ -5,6 +5,7 @@
 #include <new>
 
 #include "sim/call.hpp"
+#include "sim/capture_rules.hpp"
 #include "sim/host_memory.hpp"
 #include "sim/perform.hpp"
 
@@ -37,6 +38,10 @@ CUresult copy_between(Call& call, Stream& stream, CopyWork copy, const Span& to,
   Scheduler& scheduler = call.state().scheduler;
   copy.destination_pageable = to.kind == Span::Kind::pageable;
   copy.source_pageable = from.kind == Span::Kind::pageable;
+  // Captured, it reads and writes what is there at each launch, pageable memory included.
+  if (stream.captured.capture != 0) return enqueue(call.state(), stream, std::move(copy));
+  const CUresult refusal = refuse_use(call.state(), stream);
+  if (refusal != CUDA_SUCCESS) return refusal;
   const bool caller_waits = copy.destination_pageable || (is_host(to) && is_host(from));
   const bool may_outlive_source = copy.source_pageable && !caller_waits;
   if (may_outlive_source && !scheduler.runs_at_once() && !stage(copy))
@@ -101,8 +106,7 @@ CUresult berth_sim_cuMemsetD8Async(CUdeviceptr destination, unsigned char value,
   const bool ours = to.kind == Span::Kind::device || to.kind == Span::Kind::pinned;
   const Context& context = *call.state().contexts.find(found->context);
   if (!ours || !may_access(to, context, Access::write)) return CUDA_ERROR_INVALID_VALUE;
-  call.state().scheduler.submit(*found, MemsetWork{destination, bytes, value});
-  return CUDA_SUCCESS;
+  return enqueue(call.state(), *found, MemsetWork{destination, bytes, value});
 }
 
 }  // namespace berth::sim

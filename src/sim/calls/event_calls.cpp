@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Source: CUDA Driver API, "Event Management".
 #include "sim/call.hpp"
+#include "sim/capture_rules.hpp"
 
 namespace berth::sim {
 
@@ -24,18 +25,41 @@ CUresult berth_sim_cuEventDestroy(CUevent event) {
   return CUDA_SUCCESS;
 }
 
-CUresult berth_sim_cuEventRecord(CUevent event, CUstream stream) {
-  Call call(Function::k_cuEventRecord, Needs::context);
-  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+namespace {
+
+CUresult record(Call& call, CUevent event, CUstream stream, unsigned flags) BERTH_REQUIRES(mutex) {
   Event* recorded = call.state().events.find(to_handle(event));
   Stream* found = call.find_stream(stream);
   if (recorded == nullptr || found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (recorded->context != found->context) return CUDA_ERROR_INVALID_HANDLE;
+  const bool external = flags == CU_EVENT_RECORD_EXTERNAL;
+  const bool is_captured = found->captured.capture != 0;
+  if (flags != CU_EVENT_RECORD_DEFAULT && !(external && is_captured))
+    return CUDA_ERROR_INVALID_VALUE;
   if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
+  const CUresult refusal = refuse_use(call.state(), *found);
+  if (refusal != CUDA_SUCCESS) return refusal;
+  if (external) return enqueue(call.state(), *found, RecordWork{recorded->handle});
+  recorded->captured = found->captured;
+  if (is_captured) return CUDA_SUCCESS;
   recorded->record = Scheduler::next_ticket(*found);
   call.state().scheduler.submit(*found, RecordWork{recorded->handle});
   recorded->clock = found->order.clock;
   return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult berth_sim_cuEventRecord(CUevent event, CUstream stream) {
+  Call call(Function::k_cuEventRecord, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  return record(call, event, stream, CU_EVENT_RECORD_DEFAULT);
+}
+
+CUresult berth_sim_cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
+  Call call(Function::k_cuEventRecordWithFlags, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  return record(call, event, stream, flags);
 }
 
 CUresult berth_sim_cuEventQuery(CUevent event) {
@@ -45,6 +69,8 @@ CUresult berth_sim_cuEventQuery(CUevent event) {
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const CUresult fault = call.state().contexts.find(found->context)->sticky;
   if (fault != CUDA_SUCCESS) return fault;
+  const CUresult refusal = refuse_observation(call.state(), *found);
+  if (refusal != CUDA_SUCCESS) return refusal;
   return call.sees_done(found->awaited()) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -53,6 +79,8 @@ CUresult berth_sim_cuEventSynchronize(CUevent event) {
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   const Event* found = call.state().events.find(to_handle(event));
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const CUresult refusal = refuse_observation(call.state(), *found);
+  if (refusal != CUDA_SUCCESS) return refusal;
   return call.wait(found->awaited(), found->context);
 }
 
@@ -65,6 +93,8 @@ CUresult berth_sim_cuEventElapsedTime(float* milliseconds, CUevent start, CUeven
   if (from == nullptr || to == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (from->context != to->context || !from->timed() || !to->timed())
     return CUDA_ERROR_INVALID_HANDLE;
+  for (const Event* event : {from, to})
+    if (event->captured.capture != 0) return refuse_observation(call.state(), *event);
   if (!from->recorded() || !to->recorded()) return CUDA_ERROR_INVALID_HANDLE;
   Scheduler& scheduler = call.state().scheduler;
   if (!scheduler.done(from->record) || !scheduler.done(to->record)) return CUDA_ERROR_NOT_READY;

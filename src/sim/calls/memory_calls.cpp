@@ -2,6 +2,7 @@
 // Device allocations, pinned host memory, and what an address is.
 // Source: CUDA Driver API, "Memory Management", "Unified Addressing".
 #include "sim/call.hpp"
+#include "sim/capture_rules.hpp"
 #include "sim/host_memory.hpp"
 
 namespace berth::sim {
@@ -20,6 +21,8 @@ CUresult berth_sim_cuMemAlloc(CUdeviceptr* pointer, std::size_t bytes) {
   Call call(Function::k_cuMemAlloc, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   if (pointer == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult refusal = refuse_unsafe(call.state());
+  if (refusal != CUDA_SUCCESS) return refusal;
   Context& context = call.context();
   const std::uint64_t start =
       call.state().device_at(context.ordinal).linear.allocate(call.state(), context, bytes);
@@ -34,6 +37,8 @@ CUresult berth_sim_cuMemFree(CUdeviceptr pointer) {
   State& state = call.state();
   const Range* range = state.addresses.find_start(pointer);
   if (range == nullptr || range->kind != RangeKind::allocation) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult refusal = refuse_unsafe(call.state());
+  if (refusal != CUDA_SUCCESS) return refusal;
   const std::uint64_t id = range->id;
   const CUresult result = call.wait(state.scheduler.work_in(range->context), range->context);
   if (result != CUDA_SUCCESS) return result;
@@ -50,6 +55,8 @@ CUresult berth_sim_cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned fl
   Call call(Function::k_cuMemHostAlloc, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   if (pointer == nullptr || bytes == 0 || (flags & ~known) != 0) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult refusal = refuse_unsafe(call.state());
+  if (refusal != CUDA_SUCCESS) return refusal;
   void* const pages = make_pinned_host_memory(call.state(), call.context(), bytes);
   if (pages == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   *pointer = pages;
@@ -64,6 +71,8 @@ CUresult berth_sim_cuMemFreeHost(void* pointer) {
   const Range* range = state.addresses.find_start(start);
   if (range == nullptr || range->kind != RangeKind::host_allocation)
     return CUDA_ERROR_INVALID_VALUE;
+  const CUresult refusal = refuse_unsafe(call.state());
+  if (refusal != CUDA_SUCCESS) return refusal;
   const std::uint64_t id = range->id;
   state.scheduler.wait(state.scheduler.work_in(0));  // any context may use it
   range = state.addresses.find_start(start);
@@ -79,6 +88,8 @@ CUresult berth_sim_cuMemHostRegister(void* pointer, std::size_t bytes, unsigned 
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   if ((flags & ~(known | missing)) != 0) return CUDA_ERROR_INVALID_VALUE;
   if ((flags & missing) != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  const CUresult refusal = refuse_unsafe(call.state());
+  if (refusal != CUDA_SUCCESS) return refusal;
   return register_host_memory(call.state(), call.context(), pointer, bytes);
 }
 
@@ -91,6 +102,8 @@ CUresult berth_sim_cuMemHostUnregister(void* pointer) {
   const Range* range = state.addresses.find_start(start);
   if (range == nullptr || range->kind != RangeKind::host_registration)
     return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  const CUresult refusal = refuse_unsafe(call.state());
+  if (refusal != CUDA_SUCCESS) return refusal;
   const std::uint64_t id = range->id;
   state.scheduler.wait(state.scheduler.work_in(0));
   range = state.addresses.find_start(start);

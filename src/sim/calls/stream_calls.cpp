@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/call.hpp"
+#include "sim/capture_rules.hpp"
 
 namespace berth::sim {
 
@@ -27,6 +28,7 @@ CUresult berth_sim_cuStreamDestroy(CUstream stream) {
   const bool is_default = found != nullptr && (found->kind == StreamKind::legacy ||
                                                found->kind == StreamKind::per_thread);
   if (found == nullptr || is_default) return CUDA_ERROR_INVALID_HANDLE;
+  leave_capture(call.state(), *found);
   call.state().scheduler.destroy(*found);
   return CUDA_SUCCESS;
 }
@@ -37,6 +39,8 @@ CUresult berth_sim_cuStreamQuery(CUstream stream) {
   Stream* found = call.find_stream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
+  const CUresult refusal = refuse_observation(call.state(), *found);
+  if (refusal != CUDA_SUCCESS) return refusal;
   const Awaited work = call.state().scheduler.work_of(*found);
   return call.sees_done(work) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
@@ -46,6 +50,8 @@ CUresult berth_sim_cuStreamSynchronize(CUstream stream) {
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   Stream* found = call.find_stream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const CUresult refusal = refuse_observation(call.state(), *found);
+  if (refusal != CUDA_SUCCESS) return refusal;
   return call.wait(call.state().scheduler.work_of(*found), found->context);
 }
 
@@ -55,7 +61,20 @@ CUresult berth_sim_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned fl
   Stream* found = call.find_stream(stream);
   const Event* waited_for = call.state().events.find(to_handle(event));
   if (found == nullptr || waited_for == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (flags != CU_EVENT_WAIT_DEFAULT) return CUDA_ERROR_INVALID_VALUE;
+  const bool external = flags == CU_EVENT_WAIT_EXTERNAL;
+  const bool is_captured = found->captured.capture != 0;
+  if (flags != CU_EVENT_WAIT_DEFAULT && !(external && is_captured)) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult refusal =
+      external ? refuse_use(call.state(), *found) : refuse_wait(call.state(), *found, *waited_for);
+  if (refusal != CUDA_SUCCESS) return refusal;
+  if (external) {
+    capture_work(call.state(), *found, WaitWork{}, waited_for->handle);
+    return CUDA_SUCCESS;
+  }
+  if (waited_for->captured.capture != 0) {
+    join_capture(*found, waited_for->captured);
+    return CUDA_SUCCESS;
+  }
   Scheduler& scheduler = call.state().scheduler;
   call.state().races.order().order_after(found->order, waited_for->clock);
   // On the legacy stream even a wait for nothing orders the streams around it.
@@ -71,8 +90,7 @@ CUresult berth_sim_cuLaunchHostFunc(CUstream stream, CUhostFn function, void* da
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
-  call.state().scheduler.submit(*found, HostFunctionWork{function, data});
-  return CUDA_SUCCESS;
+  return enqueue(call.state(), *found, HostFunctionWork{function, data});
 }
 
 }  // namespace berth::sim

@@ -8,6 +8,7 @@
 // The names behind `names` in the list of functions.
 #define BERTH_SIM_EXPORT_plain(symbol) BERTH_SIM_EXPORT(symbol, "berth_sim_" symbol)
 #define BERTH_SIM_EXPORT_v2(symbol) BERTH_SIM_EXPORT(symbol "_v2", "berth_sim_" symbol)
+#define BERTH_SIM_EXPORT_v3(symbol) BERTH_SIM_EXPORT(symbol "_v3", "berth_sim_" symbol)
 #define BERTH_SIM_EXPORT_both(symbol) BERTH_SIM_EXPORT_plain(symbol) BERTH_SIM_EXPORT_v2(symbol)
 
 #define BERTH_SIM_EXPORT_FUNCTION(symbol, names, since) BERTH_SIM_EXPORT_##names(#symbol)

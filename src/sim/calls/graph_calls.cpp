@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Source: CUDA Driver API, "Graph Management".
+#include <algorithm>
+
+#include "sim/call.hpp"
+#include "sim/capture_rules.hpp"
+
+namespace berth::sim {
+namespace {
+
+/// Whether `nodes` are nodes of `graph`, each once.
+bool are_nodes_of(State& state, const Graph& graph, std::vector<CUgraphNode> nodes) {
+  std::sort(nodes.begin(), nodes.end());
+  if (std::adjacent_find(nodes.begin(), nodes.end()) != nodes.end()) return false;
+  return std::all_of(nodes.begin(), nodes.end(), [&](CUgraphNode node) {
+    const GraphNode* found = state.graph_nodes.find(to_handle(node));
+    return found != nullptr && found->graph == graph.handle;
+  });
+}
+
+struct Edge {
+  CUgraphNode from;
+  CUgraphNode to;
+};
+
+std::vector<Edge> edges_of(State& state, const Graph& graph) {
+  std::vector<Edge> edges;
+  for (const CUgraphNode node : graph.nodes)
+    for (const CUgraphNode earlier : state.graph_nodes.find(to_handle(node))->dependencies)
+      edges.push_back({earlier, node});
+  return edges;
+}
+
+}  // namespace
+
+CUresult berth_sim_cuGraphCreate(CUgraph* graph, unsigned flags) {
+  Call call(Function::k_cuGraphCreate, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (graph == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  *graph = from_handle<CUgraph>(call.state().graphs.create().handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuGraphDestroy(CUgraph graph) {
+  Call call(Function::k_cuGraphDestroy, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  const Graph* found = call.state().graphs.find(to_handle(graph));
+  const bool owned_by_capture = found != nullptr && found->capture != 0;
+  if (found == nullptr || owned_by_capture) return CUDA_ERROR_INVALID_VALUE;
+  destroy_graph(call.state(), found->handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph,
+                                       const CUgraphNode* dependencies, std::size_t count) {
+  Call call(Function::k_cuGraphAddEmptyNode, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  Graph* found = call.state().graphs.find(to_handle(graph));
+  if (node == nullptr || found == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  // More than there are nodes must contain one twice, and need not be read.
+  if (count > found->nodes.size() || (count != 0 && dependencies == nullptr))
+    return CUDA_ERROR_INVALID_VALUE;
+  std::vector<CUgraphNode> earlier(dependencies, dependencies + count);
+  if (!are_nodes_of(call.state(), *found, earlier)) return CUDA_ERROR_INVALID_VALUE;
+  *node = from_handle<CUgraphNode>(
+      add_node(call.state(), *found, 0, WaitWork{}, std::move(earlier)).handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuGraphGetNodes(CUgraph graph, CUgraphNode* nodes, std::size_t* count) {
+  Call call(Function::k_cuGraphGetNodes, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  const Graph* found = call.state().graphs.find(to_handle(graph));
+  if (found == nullptr || count == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const std::size_t all = found->nodes.size();
+  if (nodes == nullptr) {
+    *count = all;
+    return CUDA_SUCCESS;
+  }
+  for (std::size_t i = 0; i < *count; ++i) nodes[i] = i < all ? found->nodes[i] : nullptr;
+  *count = std::min(*count, all);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuGraphGetEdges(CUgraph graph, CUgraphNode* from, CUgraphNode* to,
+                                   CUgraphEdgeData* data, std::size_t* count) {
+  Call call(Function::k_cuGraphGetEdges, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  const Graph* found = call.state().graphs.find(to_handle(graph));
+  if (found == nullptr || count == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const bool counts_only = from == nullptr && to == nullptr && data == nullptr;
+  if (!counts_only && (from == nullptr || to == nullptr)) return CUDA_ERROR_INVALID_VALUE;
+  const std::vector<Edge> edges = edges_of(call.state(), *found);
+  if (counts_only) {
+    *count = edges.size();
+    return CUDA_SUCCESS;
+  }
+  for (std::size_t i = 0; i < *count; ++i) {
+    from[i] = i < edges.size() ? edges[i].from : nullptr;
+    to[i] = i < edges.size() ? edges[i].to : nullptr;
+    if (data != nullptr) data[i] = CUgraphEdgeData{};
+  }
+  *count = std::min(*count, edges.size());
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType* type) {
+  Call call(Function::k_cuGraphNodeGetType, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  const GraphNode* found = call.state().graph_nodes.find(to_handle(node));
+  if (found == nullptr || type == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *type = found->type();
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph,
+                                               unsigned long long flags) {
+  // Nodes of memory and kernels are not simulated, so that these change nothing.
+  constexpr unsigned long long known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
+                                       CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+  constexpr unsigned long long missing = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
+  Call call(Function::k_cuGraphInstantiateWithFlags, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  const Graph* found = call.state().graphs.find(to_handle(graph));
+  if (exec == nullptr || found == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if ((flags & ~(known | missing)) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if ((flags & missing) != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  const bool unfinished = found->capture != 0;
+  if (unfinished) return CUDA_ERROR_INVALID_VALUE;
+  *exec = from_handle<CUgraphExec>(instantiate(call.state(), *found).handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuGraphLaunch(CUgraphExec exec, CUstream stream) {
+  Call call(Function::k_cuGraphLaunch, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  GraphExec* launched = call.state().graph_execs.find(to_handle(exec));
+  Stream* found = call.find_stream(stream);
+  if (launched == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
+  const CUresult refusal = refuse_use(call.state(), *found);
+  if (refusal != CUDA_SUCCESS) return refusal;
+  Capture* capture = find_capture(call.state(), found->captured);
+  if (capture != nullptr) {
+    capture->invalidated = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  return launch(call.state(), *launched, *found);
+}
+
+CUresult berth_sim_cuGraphExecDestroy(CUgraphExec exec) {
+  Call call(Function::k_cuGraphExecDestroy, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (call.state().graph_execs.find(to_handle(exec)) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  call.state().graph_execs.erase(to_handle(exec));
+  return CUDA_SUCCESS;
+}
+
+}  // namespace berth::sim
