@@ -73,21 +73,21 @@
   X(nvmlDeviceGetComputeRunningProcesses_v2, nvmlDeviceGetComputeRunningProcesses_v3)
 // clang-format on
 
-namespace berth::sim {
-
-namespace nvml_types {
-using namespace nvml;  // so that the list above need not repeat it
-#define BERTH_SIM_NVML_TYPE(symbol, parameters) using symbol##_type = Return parameters;
+// Inside NVML's namespace, so that the list above need not repeat it.
+namespace berth::nvml::function_types {
+#define BERTH_SIM_NVML_TYPE(symbol, parameters) using symbol = Return parameters;
 BERTH_SIM_NVML_FUNCTIONS(BERTH_SIM_NVML_TYPE)
 #undef BERTH_SIM_NVML_TYPE
-}  // namespace nvml_types
+}  // namespace berth::nvml::function_types
+
+namespace berth::sim {
 
 extern "C" {
 #define BERTH_SIM_DECLARE_NVML(member, symbol, type) nvml::type berth_sim_##symbol;
 BERTH_NVML_FUNCTIONS(BERTH_SIM_DECLARE_NVML)
 #undef BERTH_SIM_DECLARE_NVML
 
-#define BERTH_SIM_DECLARE_NVML(symbol, parameters) nvml_types::symbol##_type berth_sim_##symbol;
+#define BERTH_SIM_DECLARE_NVML(symbol, parameters) nvml::function_types::symbol berth_sim_##symbol;
 BERTH_SIM_NVML_FUNCTIONS(BERTH_SIM_DECLARE_NVML)
 #undef BERTH_SIM_DECLARE_NVML
 
