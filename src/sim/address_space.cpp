@@ -82,10 +82,11 @@ Span AddressSpace::span(std::uint64_t address, std::uint64_t bytes) {
   const Range& first = at->second;
   Span span{.kind = first.is_host() ? Span::Kind::pinned : Span::Kind::device,
             .device = first.device,
-            .mapped = first.kind == RangeKind::mapping,
+            .closed = first.is_closed(),
             .readers = first.readers,
             .writers = first.writers};
-  const Reservation* reservation = span.mapped ? find_reservation(address) : nullptr;
+  const bool is_mapping = first.kind == RangeKind::mapping;
+  const Reservation* reservation = is_mapping ? find_reservation(address) : nullptr;
   std::uint64_t reach = first.end();
   while (reach - address < bytes) {
     ++at;
@@ -97,6 +98,57 @@ Span AddressSpace::span(std::uint64_t address, std::uint64_t bytes) {
     reach = at->second.end();
   }
   return span;
+}
+
+bool AddressSpace::arrive(const Range& range) {
+  if (withdrawn_.erase(range.id) != 0) return false;
+  // A context that faults runs no more frees; what it left behind ends here.
+  for (auto stale = arrived_.lower_bound(range.start); stale != arrived_.end();) {
+    if (stale->first >= range.end()) break;
+    stale = arrived_.erase(stale);
+  }
+  const auto before = containing(arrived_, range.start);
+  if (before != arrived_.end()) arrived_.erase(before);
+  arrived_.emplace(range.start, range);
+  return true;
+}
+
+bool AddressSpace::depart(const Range& range) {
+  const auto found = arrived_.find(range.start);
+  if (found == arrived_.end() || found->second.id != range.id) return false;
+  arrived_.erase(found);
+  return true;
+}
+
+void AddressSpace::withdraw(const Range& range) {
+  const auto found = arrived_.find(range.start);
+  if (found != arrived_.end() && found->second.id == range.id)
+    arrived_.erase(found);
+  else
+    withdrawn_.insert(range.id);
+}
+
+Range* AddressSpace::find_for_work(std::uint64_t address) {
+  const auto arrived = containing(arrived_, address);
+  if (arrived != arrived_.end()) return &arrived->second;
+  Range* range = find(address);
+  return range != nullptr && range->kind != RangeKind::pool_allocation ? range : nullptr;
+}
+
+Span AddressSpace::span_for_work(std::uint64_t address, std::uint64_t bytes) {
+  const auto arrived = containing(arrived_, address);
+  if (arrived == arrived_.end()) {
+    const Range* range = find(address);
+    return range != nullptr && range->kind == RangeKind::pool_allocation ? Span{}
+                                                                         : span(address, bytes);
+  }
+  const Range& range = arrived->second;
+  if (bytes > range.end() - address) return {};
+  return {.kind = Span::Kind::device,
+          .device = range.device,
+          .closed = true,
+          .readers = range.readers,
+          .writers = range.writers};
 }
 
 }  // namespace berth::sim

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "sim/handle_table.hpp"
@@ -15,7 +16,7 @@
 
 namespace berth::sim {
 
-enum class RangeKind { allocation, mapping, host_allocation, host_registration };
+enum class RangeKind { allocation, pool_allocation, mapping, host_allocation, host_registration };
 
 /// One bit a device, by slot.
 using DeviceSet = std::uint64_t;
@@ -31,14 +32,18 @@ struct Range {
   int device = 0;      ///< slot: where it lives, or for host memory, whose context made it
   PhysicalBlock* block = nullptr;  ///< null for host memory
   std::uint64_t block_offset = 0;
-  DeviceSet readers = 0;  ///< for a mapping, as cuMemSetAccess says; otherwise who reaches it
+  DeviceSet readers = 0;  ///< as cuMemSetAccess or the pool says; otherwise who reaches it
   DeviceSet writers = 0;
   std::uint64_t chunk = 0;  ///< for a small allocation, the start of its chunk
+  Handle pool = 0;          ///< that a pool allocation comes from
   std::uint64_t id = 0;     ///< never used again
 
   [[nodiscard]] std::uint64_t end() const { return start + bytes; }
   [[nodiscard]] bool is_host() const {
     return kind == RangeKind::host_allocation || kind == RangeKind::host_registration;
+  }
+  [[nodiscard]] bool is_closed() const {
+    return kind == RangeKind::mapping || kind == RangeKind::pool_allocation;
   }
 };
 
@@ -58,15 +63,9 @@ struct Span {
   };
   Kind kind = Kind::invalid;
   int device = 0;         ///< of its first byte; for pinned memory, of the context that made it
-  bool mapped = false;    ///< through virtual memory management
+  bool closed = false;    ///< only its readers and writers reach it, peer access or not
   DeviceSet readers = 0;  ///< who may read all of it
   DeviceSet writers = 0;
-};
-
-/// A stretch of bytes that the simulator can reach.
-struct Piece {
-  std::byte* data;
-  std::size_t bytes;
 };
 
 class AddressSpace {
@@ -86,7 +85,27 @@ class AddressSpace {
   void unreserve(std::uint64_t start);
   Reservation* find_reservation(std::uint64_t address);
 
+  /// As calls see it.
   Span span(std::uint64_t address, std::uint64_t bytes);
+
+  /// Pool memory exists for calls from the call that allocates to the call that frees. Work sees it
+  /// from the allocation on its stream to the free on its stream: that may both be later, and the
+  /// same address may meanwhile be another allocation to calls.
+  /// False where it was withdrawn, or did not arrive.
+  bool arrive(const Range& range);
+  bool depart(const Range& range);
+  /// Ends `range` for work too, in whatever order: it may not have arrived yet.
+  void withdraw(const Range& range);
+  /// As find() and span(), for work that runs now.
+  Range* find_for_work(std::uint64_t address);
+  Span span_for_work(std::uint64_t address, std::uint64_t bytes);
+  /// The allocations of `pool`, as calls see them and as work does.
+  template <class Visit>
+  void for_each_of_pool(Handle pool, Visit&& visit) {
+    for (auto* view : {&ranges_, &arrived_})
+      for (auto& [start, range] : *view)
+        if (range.pool == pool) visit(range);
+  }
 
   template <class Visit>
   void for_each_range(Visit&& visit) const {
@@ -101,7 +120,9 @@ class AddressSpace {
 
  private:
   std::map<std::uint64_t, Range> ranges_;
+  std::map<std::uint64_t, Range> arrived_;  // pool memory as work sees it
   std::map<std::uint64_t, Reservation> reservations_;
+  std::set<std::uint64_t> withdrawn_;  // ids of ranges that must not arrive any more
   std::uint64_t next_id_ = 1;
 };
 

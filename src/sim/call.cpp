@@ -8,6 +8,11 @@ Call::Call(Function function, Needs needs) {
   refusal_ = enter(function, needs);
 }
 
+Call::~Call() {
+  if (state_ != nullptr) state_->scheduler.at_return();
+  mutex.unlock();
+}
+
 CUresult Call::enter(Function function, Needs needs) {
   ThreadState& thread = this_thread();
   state_ = installed_state();
@@ -74,7 +79,7 @@ Stream* Call::find_stream(CUstream stream) {
 bool Call::sees_done(const Awaited& awaited) {
   for (const Ticket& ticket : awaited.tickets)
     if (!state_->scheduler.done(ticket)) return false;
-  if (state_->races.on()) state_->races.order().host_sees(awaited.clock);
+  if (state_->order.on()) state_->order.host_sees(awaited.clock);
   return true;
 }
 
@@ -82,6 +87,12 @@ CUresult Call::wait(const Awaited& awaited, Handle context) {
   state_->scheduler.wait(awaited);
   const Context* waited_in = state_->contexts.find(context);
   return waited_in == nullptr ? CUDA_ERROR_CONTEXT_IS_DESTROYED : waited_in->sticky;
+}
+
+CUresult Call::synchronize(const Awaited& awaited, Handle context) {
+  const CUresult result = wait(awaited, context);
+  synchronize_pools(*state_);
+  return result;
 }
 
 }  // namespace berth::sim

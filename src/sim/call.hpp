@@ -20,7 +20,7 @@ enum class Needs {
 class BERTH_SCOPED_CAPABILITY Call {
  public:
   Call(Function function, Needs needs) BERTH_ACQUIRE(mutex);
-  ~Call() BERTH_RELEASE() { mutex.unlock(); }
+  ~Call() BERTH_RELEASE();
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
@@ -41,6 +41,9 @@ class BERTH_SCOPED_CAPABILITY Call {
   }
   /// Waits for `awaited`, and says what that brought to light in `context`.
   CUresult wait(const Awaited& awaited, Handle context) BERTH_REQUIRES(mutex);
+  /// The same for a call that synchronises a stream, an event or a context: memory pools then give
+  /// back what they need not keep.
+  CUresult synchronize(const Awaited& awaited, Handle context) BERTH_REQUIRES(mutex);
   /// Whether all of `awaited` is done, which the host knows from then on.
   [[nodiscard]] bool sees_done(const Awaited& awaited);
 

@@ -90,6 +90,12 @@ CUresult refuse_unsafe(State& state) {
   return refusal;
 }
 
+CUresult refuse_pool_memory(State& state, const Stream& stream) {
+  const CUresult refusal = refuse_use(state, stream);
+  if (refusal != CUDA_SUCCESS || stream.captured.capture == 0) return refusal;
+  return invalidate(state, stream.captured, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+}
+
 CUresult refuse_wait(State& state, const Stream& stream, const Event& event) {
   const CUresult refusal = refuse_use(state, stream);
   if (refusal != CUDA_SUCCESS) return refusal;

@@ -56,6 +56,9 @@ struct Config {
   std::uint64_t host_memory = 64_GiB;
   /// The device numbering.
   DeviceOrder order = DeviceOrder::pci;
+  /// Milliseconds that a host call waits for a value that nothing pending brings (cuStreamWaitValue)
+  /// before the wait is reported and its context fails; 1 to 3600000.
+  int stall_ms = 10000;
   /// Whether fresh memory starts with a page of 0xA5, so that code that hopes for zeros fails.
   bool poison = true;
   /// Bytes from which on one registration of host memory fails, as a current driver does.

@@ -21,6 +21,18 @@ Demand demand(State&, const WaitWork&) {
 Demand demand(State&, const RecordWork&) {
   return {};
 }
+Demand demand(State&, const ArriveWork&) {
+  return {};
+}
+Demand demand(State&, const DepartWork&) {
+  return {};
+}
+Demand demand(State&, const WaitValueWork&) {
+  return {};
+}
+Demand demand(State&, const WriteValueWork&) {
+  return {};
+}
 Demand demand(State&, const HostFunctionWork&) {
   return {Engine::none, kHostFunctionNs};
 }

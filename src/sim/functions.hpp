@@ -59,11 +59,34 @@
   X(cuMemMap,                      plain, 10020) \
   X(cuMemUnmap,                    plain, 10020) \
   X(cuMemSetAccess,                plain, 10020) \
+  X(cuMemGetAccess,                plain, 10020) \
+  X(cuMemExportToShareableHandle,  plain, 10020) \
+  X(cuMemImportFromShareableHandle, plain, 10020) \
+  X(cuMemRetainAllocationHandle,   plain, 11000) \
+  X(cuMemGetAllocationPropertiesFromHandle, plain, 10020) \
+  X(cuMemAllocAsync,               plain, 11020) \
+  X(cuMemAllocFromPoolAsync,       plain, 11020) \
+  X(cuMemFreeAsync,                plain, 11020) \
+  X(cuMemPoolCreate,               plain, 11020) \
+  X(cuMemPoolDestroy,              plain, 11020) \
+  X(cuMemPoolSetAttribute,         plain, 11020) \
+  X(cuMemPoolGetAttribute,         plain, 11020) \
+  X(cuMemPoolTrimTo,               plain, 11020) \
+  X(cuMemPoolSetAccess,            plain, 11020) \
+  X(cuMemPoolGetAccess,            plain, 11020) \
+  X(cuDeviceGetDefaultMemPool,     plain, 11020) \
+  X(cuDeviceGetMemPool,            plain, 11020) \
+  X(cuDeviceSetMemPool,            plain, 11020) \
   X(cuStreamCreateWithPriority,    plain, 5050) \
   X(cuStreamDestroy,               both,  2000) \
   X(cuStreamQuery,                 plain, 2000) \
   X(cuStreamSynchronize,           plain, 2000) \
   X(cuStreamWaitEvent,             plain, 3020) \
+  X(cuStreamWaitValue32,           v2,    11070) \
+  X(cuStreamWaitValue64,           v2,    11070) \
+  X(cuStreamWriteValue32,          v2,    11070) \
+  X(cuStreamWriteValue64,          v2,    11070) \
+  X(cuStreamBatchMemOp,            v2,    11070) \
   X(cuLaunchHostFunc,              plain, 10000) \
   X(cuEventCreate,                 plain, 2000) \
   X(cuEventDestroy,                both,  2000) \

@@ -24,6 +24,18 @@ CUgraphNodeType type_of(const KernelWork&) {
 CUgraphNodeType type_of(const RecordWork&) {
   return CU_GRAPH_NODE_TYPE_EVENT_RECORD;
 }
+CUgraphNodeType type_of(const ArriveWork&) {
+  return CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+}
+CUgraphNodeType type_of(const DepartWork&) {
+  return CU_GRAPH_NODE_TYPE_MEM_FREE;
+}
+CUgraphNodeType type_of(const WaitValueWork&) {
+  return CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+}
+CUgraphNodeType type_of(const WriteValueWork&) {
+  return CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+}
 CUgraphNodeType type_of(const WaitWork&) {
   return CU_GRAPH_NODE_TYPE_EMPTY;
 }

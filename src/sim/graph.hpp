@@ -49,12 +49,6 @@ struct Graph {
   std::vector<CUgraphNode> nodes;
 };
 
-/// Work on a stream, to be waited for.
-struct Submitted {
-  Ticket ticket;
-  Clock clock;  ///< all that it comes after, and itself
-};
-
 /// What cuGraphInstantiate makes.
 struct GraphExec {
   struct Node {

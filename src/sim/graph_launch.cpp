@@ -48,10 +48,10 @@ Submitted submit(State& state, Stream& stream, const Work& work,
   std::vector<Ticket> tickets;
   for (const Submitted& earlier : after) {
     tickets.push_back(earlier.ticket);
-    state.races.order().order_after(stream.order, earlier.clock);
+    state.order.order_after(stream.order, earlier.clock);
   }
   const Ticket ticket = state.scheduler.submit(stream, work, tickets);
-  return {ticket, stream.order.clock};
+  return {ticket, stream.order.latest, stream.order.clock};
 }
 
 Submitted submit_node(State& state, const GraphExec::Node& node, Stream& stream,
@@ -78,7 +78,7 @@ std::vector<Submitted> submit_nodes(State& state, const GraphExec& exec, const S
     for (const std::size_t earlier : node.dependencies) after.push_back(all[earlier]);
     if (node.awaits != 0) {
       const Event& event = *state.events.find(node.awaits);
-      after.push_back({event.record, event.clock});
+      after.push_back({event.record, {}, event.clock});
     }
     all.push_back(submit_node(state, node, *chains[node.chain], after));
     if (node.is_last) last.push_back(all.back());

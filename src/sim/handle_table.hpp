@@ -28,6 +28,7 @@ enum class HandleKind : std::uint64_t {
   graph,
   graph_node,
   graph_exec,
+  memory_pool,
 };
 
 /// The next generation; one sequence for every table, also of later simulators.

@@ -13,32 +13,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/clock.hpp"
 #include "sim/handle_table.hpp"
+#include "sim/late_order.hpp"
 
 namespace berth::sim {
-
-/// A place in a clock: one stream at a time.
-using Lane = std::uint32_t;
-
-/// The operation number `time` of a lane, from 1.
-struct Stamp {
-  Lane lane = 0;
-  std::uint64_t time = 0;
-};
-
-/// Which operations of each lane come before some moment.
-class Clock {
- public:
-  [[nodiscard]] bool includes(Stamp stamp) const {
-    return stamp.lane < times_.size() && times_[stamp.lane] >= stamp.time;
-  }
-  /// Both say whether that was news.
-  bool include(Stamp stamp);
-  bool join(const Clock& other);
-
- private:
-  std::vector<std::uint64_t> times_;
-};
 
 /// What a stream keeps: its latest operation, and all that comes before it.
 struct StreamOrder {
@@ -49,10 +28,25 @@ struct StreamOrder {
 
 class HappensBefore {
  public:
+  /// `always`: otherwise it keeps track only between start() and stop().
+  explicit HappensBefore(bool always) : always_(always), on_(always) {}
+
+  [[nodiscard]] bool on() const { return on_; }
+  /// Nothing that was submitted while it was off is ordered before anything.
+  void start() { on_ = true; }
+  void stop() { on_ = always_; }
+
   /// A new operation of a stream, after all that came before and all that the host knows.
   void submit(StreamOrder& order);
   /// What is submitted to `order` later comes after `clock`.
   void order_after(StreamOrder& order, const Clock& clock) { order.clock.join(clock); }
+  /// The operation `wait`, submitted long ago, turns out to come after `clock`.
+  void order_late(Stamp wait, const Clock& clock) { late_.learn(wait, clock); }
+
+  /// Whether `stamp` comes before what is after `clock`.
+  [[nodiscard]] bool precedes(Stamp stamp, const Clock& clock) const {
+    return clock.includes(stamp) || late_.precedes(stamp, clock);
+  }
 
   /// The host has seen that all of `clock` is done.
   void host_sees(const Clock& clock);
@@ -72,10 +66,13 @@ class HappensBefore {
 
   Stamp open_lane();
 
+  bool always_;
+  bool on_;
   Clock host_;
   std::uint64_t host_version_ = 1;
   Lane lanes_ = 0;
   std::vector<Retired> retired_;
+  LateOrder late_;
 };
 
 }  // namespace berth::sim

@@ -72,7 +72,7 @@ void unpin_host_memory(State& state, const Range& range) {
   const bool ours = range.kind == RangeKind::host_allocation;
   void* const pages = reinterpret_cast<void*>(range.start);
   const std::size_t bytes = align_up(range.bytes, kPage);
-  state.races.forget(static_cast<std::byte*>(pages), bytes);
+  state.races.forget({static_cast<std::byte*>(pages), bytes});
   state.addresses.remove(range.start);
   if (ours) munmap(pages, bytes);
 }

@@ -2,6 +2,7 @@
 #include "sim/linear_memory.hpp"
 
 #include "base/arithmetic.hpp"
+#include "sim/device_segment.hpp"
 #include "sim/state.hpp"
 
 namespace berth::sim {
@@ -25,27 +26,6 @@ PhysicalMemory& memory_of(State& state, int device) {
   return *state.devices[static_cast<std::size_t>(device)].memory;
 }
 
-/// `bytes`, a multiple of the granularity, with an address; null where one of the two is missing.
-PhysicalBlock* make_block(State& state, int device, std::uint64_t bytes, std::uint64_t& start) {
-  PhysicalMemory& memory = memory_of(state, device);
-  if (bytes > memory.bytes_free()) return nullptr;
-  const auto address = state.addresses.arena.reserve(bytes, state.config.granularity);
-  if (!address) return nullptr;
-  PhysicalBlock& block = state.blocks.create(device, bytes);
-  if (memory.allocate(block)) {
-    start = *address;
-    return &block;
-  }
-  state.blocks.erase(block.handle);
-  state.addresses.arena.release(*address, bytes);
-  return nullptr;
-}
-
-void drop_block(State& state, PhysicalBlock& block, std::uint64_t start) {
-  state.addresses.arena.release(start, block.bytes);
-  release_block(state, block);
-}
-
 }  // namespace
 
 std::uint64_t LinearMemory::allocate(State& state, const Context& context, std::uint64_t bytes) {
@@ -56,12 +36,11 @@ std::uint64_t LinearMemory::allocate(State& state, const Context& context, std::
 std::uint64_t LinearMemory::allocate_whole(State& state, const Context& context,
                                            std::uint64_t bytes) {
   if (bytes > memory_of(state, context.device).bytes_free()) return 0;  // also: no overflow below
-  std::uint64_t start = 0;
-  PhysicalBlock* block =
-      make_block(state, context.device, align_up(bytes, state.config.granularity), start);
-  if (block == nullptr) return 0;
-  state.addresses.add(allocation(context, start, bytes, *block));
-  return start;
+  const DeviceSegment segment =
+      make_segment(state, context.device, align_up(bytes, state.config.granularity));
+  if (segment.block == nullptr) return 0;
+  state.addresses.add(allocation(context, segment.start, bytes, *segment.block));
+  return segment.start;
 }
 
 std::uint64_t LinearMemory::allocate_packed(State& state, const Context& context,
@@ -78,11 +57,11 @@ std::uint64_t LinearMemory::allocate_packed(State& state, const Context& context
     if (chunk.free.free_bytes() == 0) open_.erase(start);
     return *address;
   }
-  std::uint64_t start = 0;
-  PhysicalBlock* block = make_block(state, context.device, state.config.granularity, start);
-  if (block == nullptr) return 0;
-  chunks_.emplace(start, Chunk{block, ExtentAllocator(start, block->bytes)});
-  open_.insert(start);
+  const DeviceSegment segment = make_segment(state, context.device, state.config.granularity);
+  if (segment.block == nullptr) return 0;
+  chunks_.emplace(segment.start,
+                  Chunk{segment.block, ExtentAllocator(segment.start, segment.block->bytes)});
+  open_.insert(segment.start);
   return allocate_packed(state, context, bytes);
 }
 
@@ -93,14 +72,14 @@ void LinearMemory::release(State& state, const Range& range) {
   const std::uint64_t padded = align_up(range.bytes, kSmallAlignment);
   state.addresses.remove(start);
   if (chunk_start == 0) {
-    drop_block(state, block, start);
+    drop_segment(state, {start, &block});
     return;
   }
   Chunk& chunk = chunks_.at(chunk_start);
   chunk.free.release(start, padded);
   open_.insert(chunk_start);
   if (chunk.free.free_bytes() != block.bytes) return;
-  drop_block(state, block, chunk_start);
+  drop_segment(state, {chunk_start, &block});
   open_.erase(chunk_start);
   chunks_.erase(chunk_start);
 }

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "sim/address_space.hpp"
 #include "sim/handle_table.hpp"
 #include "sim/shadow_memory.hpp"
 
@@ -66,7 +67,32 @@ struct RecordWork {
   Handle event;
 };
 
-using Work = std::variant<WaitWork, CopyWork, MemsetWork, HostFunctionWork, KernelWork, RecordWork>;
+/// From here on work may use `range`, memory of a pool.
+struct ArriveWork {
+  std::shared_ptr<const Range> range;
+};
+
+/// From here on work may not use `range`, which has arrived.
+struct DepartWork {
+  std::shared_ptr<const Range> range;
+};
+
+/// Holds its stream until the 4 or 8 bytes at `address` are as `condition` says.
+struct WaitValueWork {
+  std::uint64_t address;
+  std::uint64_t value;
+  unsigned bytes;
+  unsigned condition;  ///< CUstreamWaitValue_flags without the flush
+};
+
+struct WriteValueWork {
+  std::uint64_t address;
+  std::uint64_t value;
+  unsigned bytes;
+};
+
+using Work = std::variant<WaitWork, CopyWork, MemsetWork, HostFunctionWork, KernelWork, RecordWork,
+                          ArriveWork, DepartWork, WaitValueWork, WriteValueWork>;
 
 struct Operation {
   std::uint64_t sequence;         ///< its place in its stream, from 1
@@ -76,6 +102,13 @@ struct Operation {
   CallSite call = {};  ///< that submitted it
   Stamp stamp = {};    ///< both for the race detector
   Clock before = {};
+};
+
+/// Work on a stream, to be waited for by other work.
+struct Submitted {
+  Ticket ticket = {};
+  Stamp stamp = {};
+  Clock clock = {};  ///< all that it comes after, and itself
 };
 
 /// What the host waits for, and what it knows to be done then.

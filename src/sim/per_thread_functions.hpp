@@ -14,14 +14,28 @@
 
 // clang-format off
 #define BERTH_SIM_PER_THREAD_FUNCTIONS(X) \
-  X(cuStreamQuery,       cuStreamQuery_ptsz) \
-  X(cuStreamSynchronize, cuStreamSynchronize_ptsz) \
-  X(cuStreamWaitEvent,   cuStreamWaitEvent_ptsz) \
-  X(cuLaunchHostFunc,    cuLaunchHostFunc_ptsz) \
-  X(cuEventRecord,       cuEventRecord_ptsz) \
-  X(cuMemcpyAsync,       cuMemcpyAsync_ptsz) \
-  X(cuMemcpyPeerAsync,   cuMemcpyPeerAsync_ptsz) \
-  X(cuMemsetD8Async,     cuMemsetD8Async_ptsz)
+  X(cuStreamQuery,           cuStreamQuery_ptsz) \
+  X(cuStreamSynchronize,     cuStreamSynchronize_ptsz) \
+  X(cuStreamWaitEvent,       cuStreamWaitEvent_ptsz) \
+  X(cuLaunchHostFunc,        cuLaunchHostFunc_ptsz) \
+  X(cuEventRecord,           cuEventRecord_ptsz) \
+  X(cuMemcpyAsync,           cuMemcpyAsync_ptsz) \
+  X(cuMemcpyPeerAsync,       cuMemcpyPeerAsync_ptsz) \
+  X(cuMemsetD8Async,         cuMemsetD8Async_ptsz) \
+  X(cuEventRecordWithFlags,  cuEventRecordWithFlags_ptsz) \
+  X(cuStreamBeginCapture,    cuStreamBeginCapture_v2_ptsz) \
+  X(cuStreamEndCapture,      cuStreamEndCapture_ptsz) \
+  X(cuStreamIsCapturing,     cuStreamIsCapturing_ptsz) \
+  X(cuStreamGetCaptureInfo,  cuStreamGetCaptureInfo_v3_ptsz) \
+  X(cuGraphLaunch,           cuGraphLaunch_ptsz) \
+  X(cuMemAllocAsync,         cuMemAllocAsync_ptsz) \
+  X(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz) \
+  X(cuMemFreeAsync,          cuMemFreeAsync_ptsz) \
+  X(cuStreamWaitValue32,     cuStreamWaitValue32_v2_ptsz) \
+  X(cuStreamWaitValue64,     cuStreamWaitValue64_v2_ptsz) \
+  X(cuStreamWriteValue32,    cuStreamWriteValue32_v2_ptsz) \
+  X(cuStreamWriteValue64,    cuStreamWriteValue64_v2_ptsz) \
+  X(cuStreamBatchMemOp,      cuStreamBatchMemOp_v2_ptsz)
 // clang-format on
 
 namespace berth::sim {

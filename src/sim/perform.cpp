@@ -1,182 +1,154 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/perform.hpp"
 
-#include <algorithm>
 #include <cstring>
 
-#include "sim/host_memory.hpp"
 #include "sim/state.hpp"
+#include "sim/value_wait.hpp"
+#include "sim/work_memory.hpp"
 
 namespace berth::sim {
 namespace {
 
-/// Walks the stretches of bytes behind a span that is known to be whole.
-class Walk {
+/// Runs one operation, by what work it is.
+class Performance {
  public:
-  enum class Use { read, write };
+  Performance(State& state, const Context& context, const Stream& stream,
+              const Operation& operation)
+      : state_(state), context_(context), stream_(stream), operation_(operation) {}
 
-  /// `raw`: host memory that is not in the address space.
-  Walk(State& state, Use use, std::uint64_t address, bool raw)
-      : state_(state), use_(use), at_(address), raw_(raw) {}
-
-  /// The next stretch, of at most `bytes`.
-  Piece next(std::size_t bytes) {
-    if (raw_) return take(reinterpret_cast<std::byte*>(at_), bytes, bytes);
-    const Range& range = *state_.addresses.find(at_);
-    const std::uint64_t offset = at_ - range.start;
-    const std::uint64_t left = range.bytes - offset;
-    if (range.is_host()) return take(reinterpret_cast<std::byte*>(at_), left, bytes);
-    if (use_ == Use::write) range.block->written = true;
-    const std::uint64_t in_block = range.block_offset + offset;
-    const PhysicalBlock::Piece& piece = range.block->piece_at(in_block);
-    const std::uint64_t in_piece = in_block - piece.block_offset;
-    PhysicalMemory& memory = *state_.devices[static_cast<std::size_t>(range.device)].memory;
-    return take(memory.data(piece.device_offset + in_piece), std::min(left, piece.bytes - in_piece),
-                bytes);
-  }
-
-  /// Goes back by `bytes` of what next() gave.
-  void put_back(std::size_t bytes) { at_ -= bytes; }
+  CUresult operator()(const WaitWork&) { return CUDA_SUCCESS; }
+  CUresult operator()(const HostFunctionWork&) { return CUDA_SUCCESS; }
+  CUresult operator()(const KernelWork& kernel);
+  CUresult operator()(const CopyWork& copy);
+  CUresult operator()(const MemsetWork& memset);
+  CUresult operator()(const RecordWork& record);
+  CUresult operator()(const ArriveWork& arrival);
+  CUresult operator()(const DepartWork& departure);
+  CUresult operator()(const WaitValueWork& wait);
+  CUresult operator()(const WriteValueWork& write);
 
  private:
-  Piece take(std::byte* data, std::uint64_t available, std::size_t wanted) {
-    const std::size_t bytes = std::min<std::uint64_t>(available, wanted);
-    at_ += bytes;
-    return {data, bytes};
+  [[nodiscard]] bool reaches(std::uint64_t address, std::size_t bytes, Access access) const {
+    return is_reachable(state_, context_, address, bytes, access);
   }
+  /// A stretch of what the operation does to `bytes` at `address`.
+  void use(UseKind kind, std::uint64_t address, std::uint64_t bytes,
+           std::span<const std::byte> stretch) {
+    state_.races.use({operation_.stamp, operation_.call, stream_.handle, address, bytes, kind},
+                     operation_.before, stretch);
+  }
+  /// What ArriveWork and DepartWork do to memory of a pool.
+  void use_whole(UseKind kind, const Range& range);
 
   State& state_;
-  Use use_;
-  std::uint64_t at_;
-  bool raw_;
+  const Context& context_;
+  const Stream& stream_;
+  const Operation& operation_;
 };
 
-bool reachable(State& state, const Context& context, std::uint64_t address, std::size_t bytes,
-               Access access) {
-  const Span span = state.addresses.span(address, bytes);
-  if (span.kind != Span::Kind::device && span.kind != Span::Kind::pinned) return false;
-  return may_access(span, context, access);
-}
-
-/// Whether pageable memory is still there: a graph uses it long after the call that named it.
-bool is_there(State& state, std::uint64_t address, std::size_t bytes) {
-  const Span::Kind kind = state.addresses.span(address, bytes).kind;
-  if (kind != Span::Kind::pageable) return kind == Span::Kind::pinned;
-  return is_host_memory(reinterpret_cast<void*>(address), bytes);
-}
-
-CUresult run(State&, const Context&, const Stream&, Operation&, WaitWork&) {
-  return CUDA_SUCCESS;
-}
-CUresult run(State&, const Context&, const Stream&, Operation&, HostFunctionWork&) {
-  return CUDA_SUCCESS;
-}
-
-CUresult run(State& state, const Context& context, const Stream& stream, Operation& operation,
-             KernelWork& kernel) {
-  for (const KernelUse& use : kernel.uses) {
-    const Access access = use.writes ? Access::write : Access::read;
-    if (!reachable(state, context, use.address, use.bytes, access))
-      return CUDA_ERROR_ILLEGAL_ADDRESS;
-    Walk at(state, use.writes ? Walk::Use::write : Walk::Use::read, use.address, false);
-    for (std::size_t left = use.bytes; left != 0;) {
-      const Piece piece = at.next(left);
-      state.races.use(stream, operation, use.address, use.bytes, piece.data, piece.bytes,
-                      use.writes);
-      left -= piece.bytes;
+CUresult Performance::operator()(const KernelWork& kernel) {
+  for (const KernelUse& uses : kernel.uses) {
+    const Access access = uses.writes ? Access::write : Access::read;
+    if (!reaches(uses.address, uses.bytes, access)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    MemoryWalk walk(state_, uses.writes ? MemoryWalk::Use::write : MemoryWalk::Use::read,
+                    uses.address);
+    for (std::size_t left = uses.bytes; left != 0;) {
+      const std::span<std::byte> stretch = walk.next(left);
+      use(uses.writes ? UseKind::writes : UseKind::reads, uses.address, uses.bytes, stretch);
+      left -= stretch.size();
     }
   }
   return CUDA_SUCCESS;
 }
 
-CUresult run(State& state, const Context& context, const Stream& stream, Operation& operation,
-             CopyWork& copy) {
+CUresult Performance::operator()(const CopyWork& copy) {
   const bool source_is_ours = !copy.source_pageable && copy.staged == nullptr;
-  if (source_is_ours && !reachable(state, context, copy.source, copy.bytes, Access::copy_from))
-    return CUDA_ERROR_ILLEGAL_ADDRESS;
-  if (!copy.destination_pageable &&
-      !reachable(state, context, copy.destination, copy.bytes, Access::copy_to))
-    return CUDA_ERROR_ILLEGAL_ADDRESS;
-
   const bool reads_pageable = copy.source_pageable && copy.staged == nullptr;
-  if ((reads_pageable && !is_there(state, copy.source, copy.bytes)) ||
-      (copy.destination_pageable && !is_there(state, copy.destination, copy.bytes)))
-    return CUDA_ERROR_ILLEGAL_ADDRESS;
+  const bool reaches_all =
+      (!source_is_ours || reaches(copy.source, copy.bytes, Access::copy_from)) &&
+      (copy.destination_pageable || reaches(copy.destination, copy.bytes, Access::copy_to)) &&
+      (!reads_pageable || is_host_memory_there(state_, copy.source, copy.bytes)) &&
+      (!copy.destination_pageable || is_host_memory_there(state_, copy.destination, copy.bytes));
+  if (!reaches_all) return CUDA_ERROR_ILLEGAL_ADDRESS;
 
   const std::uint64_t source =
       copy.staged ? reinterpret_cast<std::uint64_t>(copy.staged.get()) : copy.source;
-  Walk from(state, Walk::Use::read, source, !source_is_ours);
-  Walk to(state, Walk::Use::write, copy.destination, copy.destination_pageable);
+  MemoryWalk from(state_, MemoryWalk::Use::read, source, !source_is_ours);
+  MemoryWalk to(state_, MemoryWalk::Use::write, copy.destination, copy.destination_pageable);
   for (std::size_t left = copy.bytes; left != 0;) {
-    const Piece target = to.next(left);
-    const Piece origin = from.next(target.bytes);
-    std::memmove(target.data, origin.data, origin.bytes);
-    if (source_is_ours)
-      state.races.use(stream, operation, copy.source, copy.bytes, origin.data, origin.bytes, false);
-    if (!copy.destination_pageable)
-      state.races.use(stream, operation, copy.destination, copy.bytes, target.data, origin.bytes,
-                      true);
-    to.put_back(target.bytes - origin.bytes);
-    left -= origin.bytes;
+    std::span<std::byte> target = to.next(left);
+    const std::span<std::byte> origin = from.next(target.size());
+    to.put_back(target.size() - origin.size());
+    target = target.first(origin.size());
+    std::memmove(target.data(), origin.data(), origin.size());
+    if (source_is_ours) use(UseKind::reads, copy.source, copy.bytes, origin);
+    if (!copy.destination_pageable) use(UseKind::writes, copy.destination, copy.bytes, target);
+    left -= origin.size();
   }
   return CUDA_SUCCESS;
 }
 
-CUresult run(State& state, const Context& context, const Stream& stream, Operation& operation,
-             MemsetWork& memset) {
-  if (!reachable(state, context, memset.destination, memset.bytes, Access::write))
-    return CUDA_ERROR_ILLEGAL_ADDRESS;
-  Walk to(state, Walk::Use::write, memset.destination, false);
+CUresult Performance::operator()(const MemsetWork& memset) {
+  if (!reaches(memset.destination, memset.bytes, Access::write)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  MemoryWalk to(state_, MemoryWalk::Use::write, memset.destination);
   for (std::size_t left = memset.bytes; left != 0;) {
-    const Piece target = to.next(left);
-    std::memset(target.data, memset.value, target.bytes);
-    state.races.use(stream, operation, memset.destination, memset.bytes, target.data, target.bytes,
-                    true);
-    left -= target.bytes;
+    const std::span<std::byte> target = to.next(left);
+    std::memset(target.data(), memset.value, target.size());
+    use(UseKind::writes, memset.destination, memset.bytes, target);
+    left -= target.size();
   }
   return CUDA_SUCCESS;
 }
 
-CUresult run(State& state, const Context&, const Stream& stream, Operation& operation,
-             RecordWork& record) {
-  Event* event = state.events.find(record.event);
-  if (event != nullptr && event->record.stream == stream.handle &&
-      event->record.sequence == operation.sequence)
-    event->time_ns = state.scheduler.now_ns();
+CUresult Performance::operator()(const RecordWork& record) {
+  Event* event = state_.events.find(record.event);
+  if (event != nullptr && event->record.stream == stream_.handle &&
+      event->record.sequence == operation_.sequence)
+    event->time_ns = state_.scheduler.now_ns();
+  return CUDA_SUCCESS;
+}
+
+void Performance::use_whole(UseKind kind, const Range& range) {
+  for (std::uint64_t at = 0; at < range.bytes;) {
+    const std::span<std::byte> stretch = bytes_of(state_, range, at);
+    use(kind, range.start, range.bytes, stretch);
+    at += stretch.size();
+  }
+}
+
+CUresult Performance::operator()(const ArriveWork& arrival) {
+  if (state_.addresses.arrive(*arrival.range)) use_whole(UseKind::begins, *arrival.range);
+  return CUDA_SUCCESS;
+}
+
+CUresult Performance::operator()(const DepartWork& departure) {
+  if (state_.addresses.depart(*departure.range)) use_whole(UseKind::ends, *departure.range);
+  return CUDA_SUCCESS;
+}
+
+CUresult Performance::operator()(const WaitValueWork& wait) {
+  const std::byte* source = locate(state_, context_, wait.address, wait.bytes, Access::read);
+  if (source == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  const bool from_host =
+      state_.addresses.span_for_work(wait.address, wait.bytes).kind == Span::Kind::pinned;
+  state_.races.acquire(operation_.stamp, source, from_host);
+  return CUDA_SUCCESS;
+}
+
+CUresult Performance::operator()(const WriteValueWork& write) {
+  std::byte* target = locate(state_, context_, write.address, write.bytes, Access::write);
+  if (target == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  store_value(target, write.value, write.bytes);
+  state_.races.release(operation_.before, target);
   return CUDA_SUCCESS;
 }
 
 }  // namespace
 
-bool read(State& state, std::uint64_t address, unsigned char* out, std::size_t bytes) {
-  const Span span = state.addresses.span(address, bytes);
-  if (span.kind != Span::Kind::device && span.kind != Span::Kind::pinned) return false;
-  Walk from(state, Walk::Use::read, address, false);
-  while (bytes != 0) {
-    const Piece piece = from.next(bytes);
-    std::memcpy(out, piece.data, piece.bytes);
-    out += piece.bytes;
-    bytes -= piece.bytes;
-  }
-  return true;
-}
-
-bool may_access(const Span& span, const Context& context, Access access) {
-  if (span.kind == Span::Kind::pinned) return true;
-  const bool copies = access == Access::copy_from || access == Access::copy_to;
-  if (!span.mapped) {
-    const DeviceSet reached = context.peers | device_bit(context.device);
-    return copies || (reached & device_bit(span.device)) != 0;
-  }
-  DeviceSet who = device_bit(context.device);
-  if (copies) who |= device_bit(span.device);
-  const bool reads = access == Access::copy_from || access == Access::read;
-  return ((reads ? span.readers : span.writers) & who) != 0;
-}
-
-CUresult perform(State& state, const Context& context, const Stream& stream, Operation& operation) {
-  return std::visit([&](auto& work) { return run(state, context, stream, operation, work); },
-                    operation.work);
+CUresult perform(State& state, const Context& context, const Stream& stream,
+                 const Operation& operation) {
+  return std::visit(Performance(state, context, stream, operation), operation.work);
 }
 
 }  // namespace berth::sim

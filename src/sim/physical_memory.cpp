@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <utility>
 
 #include "berth/bytes.hpp"
 
@@ -52,9 +53,16 @@ bool PhysicalMemory::open() {
   return true;
 }
 
+std::uint64_t PhysicalMemory::bytes_used() const {
+  std::uint64_t bytes = bytes_in_extents_;
+  for (const auto& shared : shared_)
+    if (shared->is_held() || shared->is_held_elsewhere()) bytes += shared->bytes();
+  return bytes;
+}
+
 std::uint64_t PhysicalMemory::bytes_free() const {
   const std::uint64_t usable = std::min(limit_, bytes_total_);
-  return std::min(usable - std::min(usable, bytes_used_), extents_.free_bytes());
+  return std::min(usable - std::min(usable, bytes_used()), extents_.free_bytes());
 }
 
 bool PhysicalMemory::allocate(PhysicalBlock& block) {
@@ -66,20 +74,65 @@ bool PhysicalMemory::allocate(PhysicalBlock& block) {
     offset += extent.bytes;
   }
   BERTH_CHECK(offset == block.bytes);
-  bytes_used_ += block.bytes;
-  if (poison_) std::memset(data(block.pieces.front().device_offset), kPoison, kPoisonBytes);
+  bytes_in_extents_ += block.bytes;
+  poison(block);
   block.written = poison_;
   return true;
 }
 
-void PhysicalMemory::release(const PhysicalBlock& block) {
+bool PhysicalMemory::allocate_shared(PhysicalBlock& block, const Uuid& uuid) {
+  if (block.bytes > bytes_free()) return false;
+  block.shared = SharedMemory::create(uuid, block.bytes);
+  if (block.shared == nullptr) return false;
+  std::erase_if(shared_, [](const auto& shared) {
+    return !shared->is_held() && !shared->is_held_elsewhere();
+  });
+  shared_.push_back(block.shared);
+  poison(block);
+  return true;
+}
+
+bool PhysicalMemory::adopt(PhysicalBlock& block, std::shared_ptr<SharedMemory> shared) {
+  const auto known = std::find_if(shared_.begin(), shared_.end(),
+                                  [&](const auto& other) { return other->is_same(*shared); });
+  if (known != shared_.end()) shared = *known;
+  if (!shared->hold()) return false;
+  if (known == shared_.end()) shared_.push_back(shared);
+  block.shared = std::move(shared);
+  return true;
+}
+
+void PhysicalMemory::poison(const PhysicalBlock& block) const {
+  if (poison_) std::memset(bytes_at(block, 0).data(), kPoison, kPoisonBytes);
+}
+
+std::span<std::byte> PhysicalMemory::bytes_at(const PhysicalBlock& block,
+                                              std::uint64_t offset) const {
+  if (block.shared != nullptr) return {block.shared->data() + offset, block.bytes - offset};
+  const PhysicalBlock::Piece& piece = block.piece_at(offset);
+  const std::uint64_t in_piece = offset - piece.block_offset;
+  return {data_ + piece.device_offset + in_piece, piece.bytes - in_piece};
+}
+
+void PhysicalMemory::release(PhysicalBlock& block) {
+  if (block.shared != nullptr) {
+    release_shared(std::move(block.shared));
+    return;
+  }
   for (const PhysicalBlock::Piece& piece : block.pieces) {
     if (block.written)
       fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                 static_cast<off_t>(piece.device_offset), static_cast<off_t>(piece.bytes));
     extents_.release(piece.device_offset, piece.bytes);
   }
-  bytes_used_ -= block.bytes;
+  bytes_in_extents_ -= block.bytes;
+}
+
+void PhysicalMemory::release_shared(std::shared_ptr<SharedMemory> shared) {
+  constexpr long kHereAndInTheList = 2;
+  if (shared.use_count() > kHereAndInTheList) return;  // another handle of this process
+  shared->let_go();
+  if (!shared->is_own()) std::erase(shared_, shared);
 }
 
 }  // namespace berth::sim

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/race_detector.hpp"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "sim/state.hpp"
+#include "sim/work_memory.hpp"
 
 namespace berth::sim {
 namespace {
@@ -14,45 +13,65 @@ std::string describe(const CallSite& call) {
   return fmt::format("{} (call {})", function_name(call.function), call.number);
 }
 
+const char* verb(UseKind kind) {
+  switch (kind) {
+    case UseKind::reads:
+      return "reads";
+    case UseKind::writes:
+      return "writes";
+    case UseKind::begins:
+      return "allocates";
+    case UseKind::ends:
+      return "frees";
+  }
+  return "";
+}
+
 std::string describe(const Use& use) {
   return fmt::format("{} on stream {:#x} {} {} B at {:#x}", describe(use.call), use.stream,
-                     use.writes ? "writes" : "reads", use.bytes, use.address);
+                     verb(use.kind), use.bytes, use.address);
 }
 
 }  // namespace
 
-void RaceDetector::use(const Stream& stream, const Operation& operation, std::uint64_t address,
-                       std::uint64_t range_bytes, const std::byte* data, std::size_t bytes,
-                       bool writes) {
+void RaceDetector::use(const Use& use, const Clock& before, std::span<const std::byte> data) {
   if (!on_) return;
-  const Use use{operation.stamp, operation.call, stream.handle, address, range_bytes, writes};
-  if (const auto earlier = shadow_.enter(data, bytes, use, operation.before))
+  if (const auto earlier = shadow_.enter(data, use, before, order_))
     findings_.add(fmt::format("race: {}, while {}; nothing orders the one after the other",
                               describe(use), describe(*earlier)));
 }
 
 void RaceDetector::check_end(State& state, const Range& range, CallSite call) {
   if (!on_) return;
-  const auto check = [&](const std::byte* data, std::size_t bytes) {
-    const auto use = shadow_.find_use_beyond(data, bytes, order_.host());
-    if (use)
+  for (std::uint64_t at = 0; at < range.bytes;) {
+    const std::span<const std::byte> stretch = bytes_of(state, range, at);
+    if (const auto use = shadow_.find_use_beyond(stretch, order_.host(), order_)) {
       findings_.add(fmt::format("race: {} ends {} B at {:#x}, while {}; nothing waited for that",
                                 describe(call), range.bytes, range.start, describe(*use)));
-    return use.has_value();
-  };
-  if (range.is_host()) {
-    check(reinterpret_cast<const std::byte*>(range.start), range.bytes);
-    return;
+      return;
+    }
+    at += stretch.size();
   }
-  const PhysicalMemory& memory = *state.devices[static_cast<std::size_t>(range.device)].memory;
-  for (std::uint64_t at = 0; at < range.bytes;) {
-    const std::uint64_t in_block = range.block_offset + at;
-    const PhysicalBlock::Piece& piece = range.block->piece_at(in_block);
-    const std::uint64_t in_piece = in_block - piece.block_offset;
-    const std::uint64_t bytes = std::min(range.bytes - at, piece.bytes - in_piece);
-    if (check(memory.data(piece.device_offset + in_piece), bytes)) return;
-    at += bytes;
-  }
+}
+
+void RaceDetector::forget(std::span<const std::byte> data) {
+  if (!on_) return;
+  shadow_.forget(data);
+  releases_.erase(releases_.lower_bound(data.data()),
+                  releases_.lower_bound(data.data() + data.size()));
+}
+
+void RaceDetector::release(const Clock& before, const std::byte* where) {
+  if (on_) releases_[where] = before;
+}
+
+void RaceDetector::acquire(Stamp wait, const std::byte* where, bool from_host) {
+  if (!on_) return;
+  Clock clock;
+  if (from_host) clock.join(order_.host());
+  if (const auto release = releases_.find(where); release != releases_.end())
+    clock.join(release->second);
+  order_.order_late(wait, clock);
 }
 
 }  // namespace berth::sim

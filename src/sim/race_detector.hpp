@@ -3,10 +3,16 @@
 // synchronisation separates; and bytes that go away under work that the host has not waited for. It
 // goes by the order that calls establish, so that a race is found also where the work happened to
 // run in a good order. Guarded by sim::mutex.
+//
+// Waits for values and writes of them are what programs synchronise by, so they are not uses: a wait
+// comes after the write that it sees, and where the host may have written, after all that the host
+// knows.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <span>
 
 #include "sim/findings.hpp"
 #include "sim/happens_before.hpp"
@@ -14,33 +20,32 @@
 
 namespace berth::sim {
 
-struct Operation;
 struct Range;
 struct State;
-struct Stream;
 
 class RaceDetector {
  public:
-  RaceDetector(bool on, Findings& findings) : on_(on), findings_(findings) {}
+  RaceDetector(bool on, HappensBefore& order, Findings& findings)
+      : on_(on), order_(order), findings_(findings) {}
 
-  [[nodiscard]] bool on() const { return on_; }
-  HappensBefore& order() { return order_; }
-
-  /// `operation` of `stream`, whose range of addresses starts at `address`, uses `data`.
-  void use(const Stream& stream, const Operation& operation, std::uint64_t address,
-           std::uint64_t range_bytes, const std::byte* data, std::size_t bytes, bool writes);
-  /// `range` is about to go, by `call`.
+  /// An operation, which comes after `before`, uses `data`, a stretch of what `use` names.
+  void use(const Use& use, const Clock& before, std::span<const std::byte> data);
+  /// `range` is about to go, by `call`, which does not wait for work.
   void check_end(State& state, const Range& range, CallSite call);
   /// The simulator gives the bytes to the system, or to somebody else.
-  void forget(const std::byte* data, std::size_t bytes) {
-    if (on_) shadow_.forget(data, bytes);
-  }
+  void forget(std::span<const std::byte> data);
+
+  /// A value was written to `where` by work that comes after `before`.
+  void release(const Clock& before, const std::byte* where);
+  /// A wait has seen the value at `where`; `from_host`: which the host may have written.
+  void acquire(Stamp wait, const std::byte* where, bool from_host);
 
  private:
   bool on_;
+  HappensBefore& order_;
   Findings& findings_;
-  HappensBefore order_;
   ShadowMemory shadow_;
+  std::map<const std::byte*, Clock> releases_;  // the latest of each place
 };
 
 }  // namespace berth::sim

@@ -1,25 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // When work runs. Every operation waits for its predecessor on its stream and for the tickets that
-// it was submitted with, all of earlier submissions: there is always something that can run, and no
-// cycle. Guarded by sim::mutex; where a function may let go of it, its comment says so, and
-// afterwards no pointer into the state holds.
+// it was submitted with, all of earlier submissions: there is no cycle, and unless a value is waited
+// for, always something that can run. Guarded by sim::mutex; where a function may let go of it, its
+// comment says so, and afterwards no pointer into the state holds.
+//
+// scheduler.cpp        queues: submitting, running and finishing work
+// scheduler_wait.cpp   the host waits, and what that makes run
+// scheduler_timed.cpp  virtual time
 #pragma once
 
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.hpp"
 #include "sim/config.hpp"
+#include "sim/cost_model.hpp"
 #include "sim/host_functions.hpp"
 #include "sim/lock.hpp"
 #include "sim/operation.hpp"
 #include "sim/random.hpp"
 #include "sim/stream.hpp"
 #include "sim/timeline.hpp"
+#include "sim/value_wait.hpp"
 
 namespace berth::sim {
 
@@ -45,10 +51,10 @@ class Scheduler {
   bool done(const Ticket& ticket);
   /// Whether what is submitted now runs before submit() returns, unless it is a host function.
   [[nodiscard]] bool runs_at_once() const { return progress_ == Progress::eager && busy_.empty(); }
+
   /// Returns once all of `awaited` is done, and runs what that needs. The host knows then that it
   /// is. May let go of the lock.
   void wait(const Awaited& awaited) BERTH_REQUIRES(mutex);
-
   /// What must be done before `stream` counts as idle: its own work, and for the legacy stream that
   /// of the streams it waits for.
   Awaited work_of(Stream& stream);
@@ -61,6 +67,11 @@ class Scheduler {
     if (progress_ == Progress::random && !busy_.empty()) run_some();
     if (progress_ == Progress::timed) spend(call_ns(function));
   }
+  /// Every driver call ends here: work goes on where a value that the call or the host has written
+  /// lets it. May let go of the lock.
+  void at_return() BERTH_REQUIRES(mutex) {
+    if (value_waits_ != 0) go_on();
+  }
   /// The host does something else for `ns` of virtual time. May let go of the lock.
   void spend(std::uint64_t ns) BERTH_REQUIRES(mutex);
   /// Runs the next operation of `stream` if it may run; where that is the end of a graph, an
@@ -69,9 +80,12 @@ class Scheduler {
   /// Runs until nothing is pending; how many ran. May let go of the lock.
   std::size_t run_all() BERTH_REQUIRES(mutex);
 
+  /// Queued waits for values of memory.
+  [[nodiscard]] std::size_t value_waits() const { return value_waits_; }
   /// Called by the thread of host functions when the one at the head of `stream` has returned.
   void finish_host_function(Handle stream) BERTH_REQUIRES(mutex);
-  HostFunctions& host_functions() { return host_functions_; }
+  /// Stops the threads that run work. Must be the last call.
+  void stop() BERTH_EXCLUDES(mutex);
 
   /// The stream disappears, once it is idle.
   void destroy(Stream& stream);
@@ -85,30 +99,38 @@ class Scheduler {
 
  private:
   bool may_run(Stream& stream);
+  /// Whether `operation` waits for a value that memory does not have.
+  bool lacks_value(const Stream& stream, const Operation& operation);
+  void add_default_stream_order(const Stream& stream, std::vector<Ticket>& waits_for);
+  void enter_order(Stream& stream, Operation& operation);
+  void enqueue(Stream& stream, Operation&& operation) BERTH_REQUIRES(mutex);
+  /// Runs, or in virtual time begins, whatever the mode lets go on by itself.
+  void go_on() BERTH_REQUIRES(mutex);
   void run_some() BERTH_REQUIRES(mutex);
+  Stream* any_runnable();
   /// Runs the head of `stream`, which may run. A host function is waited for, but not for ever: its
   /// caller may hold a lock that the function needs. May then let go of the lock.
   void start(Stream& stream) BERTH_REQUIRES(mutex);
-  void perform(Stream& stream, Operation& operation);
+  void perform(Stream& stream, const Operation& operation);
   void complete_head(Stream& stream);
   void leave_busy(Stream& stream);
-  /// A stream whose head may run and that `ticket` waits for; null while that is a host function.
-  Stream* needed_by(Ticket ticket);
-  Stream* any_runnable();
+
+  void wait_for(const Ticket& ticket) BERTH_REQUIRES(mutex);
+  /// Runs something that `ticket` may be waiting for; false where only another thread can help.
+  bool run_for(const Ticket& ticket) BERTH_REQUIRES(mutex);
+  /// The stream that `ticket` waits for in the end: what its head comes after is done.
+  Stream& needed_by(Ticket ticket);
+  /// Lets go of the lock until something may have changed. Where a value has been in the way of
+  /// `ticket` for too long, the wait for it is given up.
+  void sleep(const Ticket& ticket, Stall& stall) BERTH_REQUIRES(mutex);
   /// A chain of a graph that `launcher` has launched, and whose head may run; null where none may.
   Stream* runnable_chain(const Stream& launcher);
-  void add_default_stream_order(Stream& stream, std::vector<Ticket>& waits_for);
-  /// The same for the race detector, which goes by what is ordered and not by what is unfinished.
-  void enter_order(Stream& stream, Operation& operation);
-  void wait_for(const Ticket& ticket) BERTH_REQUIRES(mutex);
-  void wait_for_host_function() BERTH_REQUIRES(mutex);
 
   /// Virtual time: gives free engines to heads that may run, the most urgent first.
   void begin_ready() BERTH_REQUIRES(mutex);
-  /// Virtual time: goes to when the next piece of work ends, and performs it.
-  void end_next() BERTH_REQUIRES(mutex);
-  /// Eager mode: runs whatever may run.
-  void advance() BERTH_REQUIRES(mutex);
+  /// Virtual time: goes to when the next piece of work ends, and performs it. False where none has
+  /// begun.
+  bool end_next() BERTH_REQUIRES(mutex);
 
   State& state_;
   const Progress progress_;
@@ -122,7 +144,9 @@ class Scheduler {
   Timeline timeline_;
   std::condition_variable_any finished_;
   int waiting_ = 0;
+  std::size_t value_waits_ = 0;
   HostFunctions host_functions_;
+  ValueWatch value_watch_;
 };
 
 }  // namespace berth::sim

@@ -13,11 +13,12 @@ std::uint64_t place(const std::byte* data) {
 
 }  // namespace
 
-const Use* ShadowMemory::conflict(const Cell& cell, bool writes, const Clock& before) {
-  if (cell.write && !before.includes(cell.write->stamp)) return &*cell.write;
-  if (!writes) return nullptr;
+const Use* ShadowMemory::conflict(const Cell& cell, bool changes, const Clock& before,
+                                  const HappensBefore& order) {
+  if (cell.write && !order.precedes(cell.write->stamp, before)) return &*cell.write;
+  if (!changes) return nullptr;
   for (const Use& read : cell.reads)
-    if (!before.includes(read.stamp)) return &read;
+    if (!order.precedes(read.stamp, before)) return &read;
   return nullptr;
 }
 
@@ -31,10 +32,10 @@ void ShadowMemory::split(std::uint64_t at) {
   cells_.emplace_hint(after, at, std::move(upper));
 }
 
-std::optional<Use> ShadowMemory::enter(const std::byte* data, std::size_t bytes, const Use& use,
-                                       const Clock& before) {
-  const std::uint64_t start = place(data);
-  const std::uint64_t end = start + bytes;
+std::optional<Use> ShadowMemory::enter(std::span<const std::byte> data, const Use& use,
+                                       const Clock& before, const HappensBefore& order) {
+  const std::uint64_t start = place(data.data());
+  const std::uint64_t end = start + data.size();
   split(start);
   split(end);
   std::optional<Use> found;
@@ -45,13 +46,13 @@ std::optional<Use> ShadowMemory::enter(const std::byte* data, std::size_t bytes,
       const std::uint64_t gap_end = cell == cells_.end() ? end : std::min(end, cell->first);
       cell = cells_.emplace_hint(cell, at, Cell{gap_end, std::nullopt, {}});
     }
-    const Use* earlier = conflict(cell->second, use.writes, before);
+    const Use* earlier = conflict(cell->second, use.changes(), before, order);
     if (earlier != nullptr && !found) found = *earlier;
-    if (use.writes) continue;
+    if (use.changes()) continue;
     std::erase_if(cell->second.reads, [&](const Use& read) { return before.includes(read.stamp); });
     cell->second.reads.push_back(use);
   }
-  if (!use.writes) return found;
+  if (!use.changes()) return found;
   // Whatever came before is ordered before this write, or has just been found out.
   const auto first = cells_.find(start);
   first->second = Cell{end, use, {}};
@@ -59,19 +60,23 @@ std::optional<Use> ShadowMemory::enter(const std::byte* data, std::size_t bytes,
   return found;
 }
 
-std::optional<Use> ShadowMemory::find_use_beyond(const std::byte* data, std::size_t bytes,
-                                                 const Clock& before) const {
-  auto cell = cells_.upper_bound(place(data));
-  if (cell != cells_.begin() && std::prev(cell)->second.end > place(data)) --cell;
-  for (; cell != cells_.end() && cell->first < place(data) + bytes; ++cell)
-    if (const Use* use = conflict(cell->second, true, before)) return *use;
+std::optional<Use> ShadowMemory::find_use_beyond(std::span<const std::byte> data,
+                                                 const Clock& before,
+                                                 const HappensBefore& order) const {
+  const std::uint64_t start = place(data.data());
+  auto cell = cells_.upper_bound(start);
+  if (cell != cells_.begin() && std::prev(cell)->second.end > start) --cell;
+  for (; cell != cells_.end() && cell->first < start + data.size(); ++cell)
+    if (const Use* use = conflict(cell->second, true, before, order)) return *use;
   return std::nullopt;
 }
 
-void ShadowMemory::forget(const std::byte* data, std::size_t bytes) {
-  split(place(data));
-  split(place(data) + bytes);
-  cells_.erase(cells_.lower_bound(place(data)), cells_.lower_bound(place(data) + bytes));
+void ShadowMemory::forget(std::span<const std::byte> data) {
+  const std::uint64_t start = place(data.data());
+  const std::uint64_t end = start + data.size();
+  split(start);
+  split(end);
+  cells_.erase(cells_.lower_bound(start), cells_.lower_bound(end));
 }
 
 }  // namespace berth::sim

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "sim/functions.hpp"
@@ -22,27 +23,32 @@ struct CallSite {
   std::uint64_t number = 0;
 };
 
+enum class UseKind { reads, writes, begins, ends };  ///< the last two: of memory of a pool
+
 /// What an operation did to a range of addresses.
 struct Use {
+  [[nodiscard]] bool changes() const { return kind != UseKind::reads; }
+
   Stamp stamp;
   CallSite call;
   Handle stream = 0;
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
-  bool writes = false;
+  UseKind kind = UseKind::reads;
 };
 
 class ShadowMemory {
  public:
-  /// Enters `use` of [data, data + bytes). What an earlier use did there that conflicts with it, and
-  /// that `before` does not include; nullopt where nothing does.
-  std::optional<Use> enter(const std::byte* data, std::size_t bytes, const Use& use,
-                           const Clock& before);
+  /// Enters `use` of `data`. What an earlier use did there that conflicts with it, and that does not
+  /// precede what is after `before`; nullopt where nothing does.
+  std::optional<Use> enter(std::span<const std::byte> data, const Use& use, const Clock& before,
+                           const HappensBefore& order);
   /// The same without entering anything, for a use that ends the bytes.
-  [[nodiscard]] std::optional<Use> find_use_beyond(const std::byte* data, std::size_t bytes,
-                                                   const Clock& before) const;
-  /// Nobody has used [data, data + bytes) yet.
-  void forget(const std::byte* data, std::size_t bytes);
+  [[nodiscard]] std::optional<Use> find_use_beyond(std::span<const std::byte> data,
+                                                   const Clock& before,
+                                                   const HappensBefore& order) const;
+  /// Nobody has used `data` yet.
+  void forget(std::span<const std::byte> data);
 
  private:
   struct Cell {
@@ -52,7 +58,8 @@ class ShadowMemory {
   };
   using Cells = std::map<std::uint64_t, Cell>;  // by start; they do not overlap
 
-  static const Use* conflict(const Cell& cell, bool writes, const Clock& before);
+  static const Use* conflict(const Cell& cell, bool changes, const Clock& before,
+                             const HappensBefore& order);
   /// Makes `at` a border between cells, if it lies inside one.
   void split(std::uint64_t at);
 

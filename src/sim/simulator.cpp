@@ -7,8 +7,8 @@
 
 #include "base/check.hpp"
 #include "sim/call.hpp"
-#include "sim/perform.hpp"
 #include "sim/state.hpp"
+#include "sim/work_memory.hpp"
 
 namespace berth::sim {
 namespace {
@@ -36,6 +36,8 @@ std::size_t& count_of(Live& live, RangeKind kind) {
   switch (kind) {
     case RangeKind::allocation:
       return live.allocations;
+    case RangeKind::pool_allocation:
+      return live.pool_allocations;
     case RangeKind::mapping:
       return live.mappings;
     case RangeKind::host_allocation:
@@ -50,6 +52,8 @@ const char* name_of(RangeKind kind) {
   switch (kind) {
     case RangeKind::allocation:
       return "allocation";
+    case RangeKind::pool_allocation:
+      return "pool allocation";
     case RangeKind::mapping:
       return "mapping";
     case RangeKind::host_allocation:
@@ -104,12 +108,13 @@ Live Simulator::live() const {
   live.captures = state_->captures.size();
   live.graphs = state_->graphs.size();
   live.graph_execs = state_->graph_execs.size();
+  live.pools = state_->pools.size() - state_->devices.size();
   state_->streams.for_each([&](const Stream& stream) {
     live.streams += was_created(stream);
     live.streams_draining += stream.destroyed && stream.launcher == 0;
   });
   state_->blocks.for_each(
-      [&](const PhysicalBlock& block) { live.physical_handles += block.created; });
+      [&](const PhysicalBlock& block) { live.physical_handles += block.references != 0; });
   state_->addresses.for_each_range([&](const Range& range) { ++count_of(live, range.kind); });
   state_->addresses.for_each_reservation([&](const Reservation&) { ++live.reservations; });
   return live;
@@ -142,6 +147,11 @@ std::vector<std::string> Simulator::live_list() const {
     lines.push_back(
         fmt::format("executable graph {:#x}, {} nodes", exec.handle, exec.nodes.size()));
   });
+  state_->pools.for_each([&](const MemoryPool& pool) {
+    if (state_->devices[static_cast<std::size_t>(pool.device)].default_pool != pool.handle)
+      lines.push_back(
+          fmt::format("memory pool {:#x}, {} B in use", pool.handle, pool.bytes_used()));
+  });
   state_->addresses.for_each_range([&](const Range& range) {
     lines.push_back(fmt::format("{} {:#x}, {} B", name_of(range.kind), range.start, range.bytes));
   });
@@ -150,7 +160,7 @@ std::vector<std::string> Simulator::live_list() const {
         fmt::format("address reservation {:#x}, {} B", reservation.start, reservation.bytes));
   });
   state_->blocks.for_each([&](const PhysicalBlock& block) {
-    if (block.created)
+    if (block.references != 0)
       lines.push_back(fmt::format("physical handle {:#x}, {} B", block.handle, block.bytes));
   });
   return lines;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/state.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -34,11 +35,18 @@ State::State(Config config_, bool alone)
       id(next_id()),
       faults(config.faults, config.seed),
       findings(alone),
-      races(config.checks, findings),
+      order(config.checks),
+      races(config.checks, order, findings),
       scheduler(*this, config) {
   const auto add = [&](const DeviceFacts& facts, std::uint64_t bytes) {
+    const int slot = static_cast<int>(devices.size());
+    const Handle pool = pools.create(slot, 0U).handle;
     devices.push_back(
-        {facts, std::make_unique<PhysicalMemory>(bytes, config.granularity, config.poison), {}});
+        {.facts = facts,
+         .memory = std::make_unique<PhysicalMemory>(bytes, config.granularity, config.poison),
+         .linear = {},
+         .default_pool = pool,
+         .pool = pool});
   };
   for (int slot = 0; slot < config.devices; ++slot)
     add(device_facts(config, slot), config.memory_of(slot));
@@ -71,10 +79,18 @@ void lose_device(State& state, std::size_t slot) {
 
 void release_block(State& state, PhysicalBlock& block) {
   PhysicalMemory& memory = *state.devices[static_cast<std::size_t>(block.device)].memory;
-  for (const PhysicalBlock::Piece& piece : block.pieces)
-    state.races.forget(memory.data(piece.device_offset), piece.bytes);
+  for (std::uint64_t at = 0; at < block.bytes;) {
+    const std::span<const std::byte> stretch = memory.bytes_at(block, at);
+    state.races.forget(stretch);
+    at += stretch.size();
+  }
   memory.release(block);
   state.blocks.erase(block.handle);
+}
+
+int State::ordinal_of(int slot) const {
+  const auto found = std::find(visible.begin(), visible.end(), slot);
+  return found == visible.end() ? -1 : static_cast<int>(found - visible.begin());
 }
 
 State* installed_state() {
@@ -103,7 +119,7 @@ void install(State& state) {
     current = &state;
   }
   if (replaced == nullptr) return;
-  replaced->scheduler.host_functions().stop();
+  replaced->scheduler.stop();
   delete replaced;
 }
 
@@ -113,7 +129,7 @@ void uninstall(State& state) {
     BERTH_CHECK(current == &state);
     current = nullptr;
   }
-  state.scheduler.host_functions().stop();
+  state.scheduler.stop();
 }
 
 std::string configuration_error() {

@@ -21,10 +21,12 @@
 #include "sim/graph.hpp"
 #include "sim/linear_memory.hpp"
 #include "sim/lock.hpp"
+#include "sim/memory_pool.hpp"
 #include "sim/physical_memory.hpp"
 #include "sim/race_detector.hpp"
 #include "sim/scheduler.hpp"
 #include "sim/stream.hpp"
+#include "sim/stream_order.hpp"
 
 namespace berth::sim {
 
@@ -37,6 +39,8 @@ struct Device {
   int retains = 0;     ///< of the primary context
   Handle primary = 0;  ///< 0 while nobody retains it
   bool lost = false;   ///< by a fault, for good
+  Handle default_pool = 0;
+  Handle pool = 0;  ///< that cuMemAllocAsync takes from
 };
 
 struct State {
@@ -52,6 +56,8 @@ struct State {
   [[nodiscard]] bool is_ordinal(int ordinal) const {
     return ordinal >= 0 && static_cast<std::size_t>(ordinal) < visible.size();
   }
+  /// As cuDeviceGet counts; -1 for a device that is hidden.
+  [[nodiscard]] int ordinal_of(int slot) const;
 
   const Config config;
   const std::uint64_t id;  ///< one for each simulator in the process
@@ -74,7 +80,9 @@ struct State {
   GraphExecs graph_execs;
   FaultInjector faults;
   Findings findings;
+  HappensBefore order;
   RaceDetector races;
+  MemoryPools pools;
   Scheduler scheduler;
 };
 

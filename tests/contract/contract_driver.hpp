@@ -25,6 +25,13 @@ namespace berth::test {
 /// The driver under test. Fails the case where there is none.
 Driver& contract_driver();
 
+/// A function that berth does not use, at the ABI of a CUDA version; null where the driver lacks it.
+void* find_contract_function(const char* symbol, int version);
+
+/// The driver's own function of that type and name: CONTRACT_FUNCTION(cuMemAllocAsync, 11020).
+#define CONTRACT_FUNCTION(symbol, version) \
+  reinterpret_cast<decltype(&::symbol)>(::berth::test::find_contract_function(#symbol, version))
+
 /// Device 0's primary context, current in this thread, for the length of a case.
 struct ContractFixture {
   ContractFixture() : driver(contract_driver()) {

@@ -151,7 +151,7 @@ TEST_CASE_FIXTURE(VmmFixture, "properties that make no sense, or are not simulat
   properties.type = CU_MEM_ALLOCATION_TYPE_INVALID;
   CHECK(create_with(properties) == CUDA_ERROR_INVALID_VALUE);
   properties = properties_on(0);
-  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_WIN32;
   CHECK(create_with(properties) == CUDA_ERROR_NOT_SUPPORTED);
   Block block = 0;
   properties = properties_on(0);

@@ -105,7 +105,7 @@ CUresult berth_sim_cuCtxSynchronize() {
   const Handle context = call.context().handle;
   const CUresult refusal = refuse_observation(call.state(), call.context());
   if (refusal != CUDA_SUCCESS) return refusal;
-  return call.wait(call.state().scheduler.work_in(context), context);
+  return call.synchronize(call.state().scheduler.work_in(context), context);
 }
 
 CUresult berth_sim_cuCtxGetStreamPriorityRange(int* least, int* greatest) {

@@ -7,7 +7,7 @@
 #include "sim/call.hpp"
 #include "sim/capture_rules.hpp"
 #include "sim/host_memory.hpp"
-#include "sim/perform.hpp"
+#include "sim/work_memory.hpp"
 
 namespace berth::sim {
 namespace {

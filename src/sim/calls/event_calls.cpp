@@ -81,7 +81,7 @@ CUresult berth_sim_cuEventSynchronize(CUevent event) {
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const CUresult refusal = refuse_observation(call.state(), *found);
   if (refusal != CUDA_SUCCESS) return refusal;
-  return call.wait(found->awaited(), found->context);
+  return call.synchronize(found->awaited(), found->context);
 }
 
 CUresult berth_sim_cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {

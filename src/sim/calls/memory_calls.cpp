@@ -6,6 +6,22 @@
 #include "sim/host_memory.hpp"
 
 namespace berth::sim {
+namespace {
+
+// Source: CUDA Driver API, cuMemFree: no synchronisation where the memory is a pool's. Work that
+// still uses it faults.
+CUresult free_from_pool(Call& call, const Range& range) {
+  State& state = call.state();
+  MemoryPool& pool = *state.pools.find(range.pool);
+  const std::uint64_t start = range.start;
+  state.races.check_end(state, range, call.site());
+  state.addresses.withdraw(range);
+  pool.release(range, {.clock = state.order.host()});
+  state.addresses.remove(start);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
 
 CUresult berth_sim_cuMemGetInfo(std::size_t* free, std::size_t* total) {
   Call call(Function::k_cuMemGetInfo, Needs::context);
@@ -36,6 +52,8 @@ CUresult berth_sim_cuMemFree(CUdeviceptr pointer) {
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   State& state = call.state();
   const Range* range = state.addresses.find_start(pointer);
+  if (range != nullptr && range->kind == RangeKind::pool_allocation)
+    return free_from_pool(call, *range);
   if (range == nullptr || range->kind != RangeKind::allocation) return CUDA_ERROR_INVALID_VALUE;
   const CUresult refusal = refuse_unsafe(call.state());
   if (refusal != CUDA_SUCCESS) return refusal;
@@ -121,12 +139,6 @@ CUresult give(void* data, T value) {
   return CUDA_SUCCESS;
 }
 
-int ordinal_of(const State& state, int slot) {
-  for (std::size_t ordinal = 0; ordinal < state.visible.size(); ++ordinal)
-    if (state.visible[ordinal] == slot) return static_cast<int>(ordinal);
-  return -1;
-}
-
 /// What holds for reserved addresses whether mapped or not.
 CUresult reservation_attribute(void* data, CUpointer_attribute attribute,
                                const Reservation& reservation) {
@@ -155,11 +167,13 @@ CUresult range_attribute(const State& state, void* data, CUpointer_attribute att
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
       return give<unsigned>(data, 0);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      return give<int>(data, ordinal_of(state, range.device));
+      return give<int>(data, state.ordinal_of(range.device));
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
       return give<CUdeviceptr>(data, range.start);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
       return give<std::size_t>(data, range.bytes);
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      return give(data, from_handle<CUmemoryPool>(range.pool));
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }

@@ -52,7 +52,7 @@ CUresult berth_sim_cuStreamSynchronize(CUstream stream) {
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const CUresult refusal = refuse_observation(call.state(), *found);
   if (refusal != CUDA_SUCCESS) return refusal;
-  return call.wait(call.state().scheduler.work_of(*found), found->context);
+  return call.synchronize(call.state().scheduler.work_of(*found), found->context);
 }
 
 CUresult berth_sim_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
@@ -76,7 +76,7 @@ CUresult berth_sim_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned fl
     return CUDA_SUCCESS;
   }
   Scheduler& scheduler = call.state().scheduler;
-  call.state().races.order().order_after(found->order, waited_for->clock);
+  call.state().order.order_after(found->order, waited_for->clock);
   // On the legacy stream even a wait for nothing orders the streams around it.
   if (scheduler.done(waited_for->record) && found->kind != StreamKind::legacy) return CUDA_SUCCESS;
   scheduler.submit(*found, WaitWork{}, waited_for->record);

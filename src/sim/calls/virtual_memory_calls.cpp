@@ -9,6 +9,8 @@
 #include "berth/bytes.hpp"
 
 #include "base/arithmetic.hpp"
+#include "sim/access.hpp"
+#include "sim/allocation_handles.hpp"
 #include "sim/call.hpp"
 
 namespace berth::sim {
@@ -21,22 +23,14 @@ CUresult check_properties(const State& state, const CUmemAllocationProp* propert
   if (properties->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
   if (!state.is_ordinal(properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
-  // Neither sharing between processes, nor compression, nor sparse arrays: their attributes say so.
-  if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
+  // Of handles for other processes only descriptors, neither compression, nor sparse arrays: their
+  // attributes say so.
+  if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE &&
+      properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+    return CUDA_ERROR_NOT_SUPPORTED;
   if (properties->allocFlags.compressionType != 0 || properties->allocFlags.usage != 0)
     return CUDA_ERROR_NOT_SUPPORTED;
   return CUDA_SUCCESS;
-}
-
-PhysicalBlock* find_created(State& state, CUmemGenericAllocationHandle handle) {
-  PhysicalBlock* block = state.blocks.find(handle);
-  return block != nullptr && block->created ? block : nullptr;
-}
-
-/// Frees what nothing refers to any more.
-void drop_if_unused(State& state, PhysicalBlock& block) {
-  if (block.created || block.mappings != 0) return;
-  release_block(state, block);
 }
 
 /// The reservation that holds all of [start, start + bytes), or null.
@@ -50,19 +44,6 @@ Reservation* reservation_of(State& state, std::uint64_t start, std::uint64_t byt
 std::vector<Range*> whole_mappings(State& state, std::uint64_t start, std::uint64_t bytes) {
   if (bytes == 0 || reservation_of(state, start, bytes) == nullptr) return {};
   return state.addresses.tiles(start, bytes);
-}
-
-CUresult check_access(const State& state, const CUmemAccessDesc& description) {
-  const CUmemAccess_flags flags = description.flags;
-  if (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
-      flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (description.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
-  return state.is_ordinal(description.location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
-}
-
-void set(DeviceSet& devices, DeviceSet bit, bool member) {
-  devices = member ? devices | bit : devices & ~bit;
 }
 
 }  // namespace
@@ -129,11 +110,13 @@ CUresult berth_sim_cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t
   PhysicalMemory& memory = *state.device_at(properties->location.id).memory;
   const int slot = state.visible[static_cast<std::size_t>(properties->location.id)];
   PhysicalBlock& block = state.blocks.create(slot, bytes);
-  if (!memory.allocate(block)) {
+  const bool is_shareable = properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
+  const Uuid& uuid = state.devices[static_cast<std::size_t>(slot)].facts.uuid;
+  if (!(is_shareable ? memory.allocate_shared(block, uuid) : memory.allocate(block))) {
     state.blocks.erase(block.handle);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  block.created = true;
+  block.references = 1;
   *handle = block.handle;
   return CUDA_SUCCESS;
 }
@@ -142,9 +125,9 @@ CUresult berth_sim_cuMemRelease(CUmemGenericAllocationHandle handle) {
   Call call(Function::k_cuMemRelease, Needs::driver);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   if (!call.state().config.vmm) return CUDA_ERROR_NOT_SUPPORTED;
-  PhysicalBlock* block = find_created(call.state(), handle);
+  PhysicalBlock* block = find_allocation(call.state(), handle);
   if (block == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  block->created = false;
+  --block->references;
   drop_if_unused(call.state(), *block);
   return CUDA_SUCCESS;
 }
@@ -159,7 +142,7 @@ CUresult berth_sim_cuMemMap(CUdeviceptr pointer, std::size_t bytes, std::size_t 
   if (flags != 0 || offset != 0) return CUDA_ERROR_INVALID_VALUE;
   if (bytes == 0 || !is_aligned(bytes, granularity) || !is_aligned(pointer, granularity))
     return CUDA_ERROR_INVALID_VALUE;
-  PhysicalBlock* block = find_created(state, handle);
+  PhysicalBlock* block = find_allocation(state, handle);
   if (block == nullptr || bytes > block->bytes) return CUDA_ERROR_INVALID_VALUE;
   Reservation* reservation = reservation_of(state, pointer, bytes);
   if (reservation == nullptr || state.addresses.overlaps(pointer, bytes))
@@ -203,20 +186,14 @@ CUresult berth_sim_cuMemSetAccess(CUdeviceptr pointer, std::size_t bytes,
   const std::vector<Range*> mappings = whole_mappings(state, pointer, bytes);
   if (mappings.empty()) return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0; i < count; ++i) {
-    const CUresult accepted = check_access(state, descriptions[i]);
-    if (accepted != CUDA_SUCCESS) return accepted;
-    const int slot = state.visible[static_cast<std::size_t>(descriptions[i].location.id)];
-    for (const Range* mapping : mappings)
-      if (mapping->device != slot && !state.config.peer) return CUDA_ERROR_INVALID_DEVICE;
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    const int slot = state.visible[static_cast<std::size_t>(descriptions[i].location.id)];
-    for (Range* mapping : mappings) {
-      set(mapping->readers, device_bit(slot), (descriptions[i].flags & 1) != 0);
-      set(mapping->writers, device_bit(slot),
-          descriptions[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    for (const Range* mapping : mappings) {
+      const CUresult accepted = check_access(state, descriptions[i], mapping->device);
+      if (accepted != CUDA_SUCCESS) return accepted;
     }
   }
+  for (std::size_t i = 0; i < count; ++i)
+    for (Range* mapping : mappings)
+      apply_access(state, descriptions[i], mapping->readers, mapping->writers);
   return CUDA_SUCCESS;
 }
 

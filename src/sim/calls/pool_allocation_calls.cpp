@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Allocations and frees in stream order. The address is decided at the call; the memory is there
+// for work between the two operations that the calls queue.
+// Source: CUDA Driver API, "Stream Ordered Memory Allocator".
+#include <memory>
+
+#include "sim/call.hpp"
+#include "sim/capture_rules.hpp"
+
+namespace berth::sim {
+namespace {
+
+/// `pool` null: the one that the stream's device allocates from.
+CUresult allocate(Call& call, CUdeviceptr* pointer, std::size_t bytes, MemoryPool* pool,
+                  CUstream stream) BERTH_REQUIRES(mutex) {
+  State& state = call.state();
+  Stream* found = call.find_stream(stream);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (pointer == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
+  const CUresult refusal = refuse_pool_memory(state, *found);
+  if (refusal != CUDA_SUCCESS) return refusal;
+  if (pool == nullptr)
+    pool = state.pools.find(state.devices[static_cast<std::size_t>(found->device)].pool);
+  const auto room = pool->allocate(state, *found, bytes);
+  if (!room) return CUDA_ERROR_OUT_OF_MEMORY;
+  const Range& range = state.addresses.add({.kind = RangeKind::pool_allocation,
+                                            .start = room->start,
+                                            .bytes = bytes,
+                                            .device = pool->device,
+                                            .block = room->block,
+                                            .block_offset = room->block_offset,
+                                            .readers = pool->readers,
+                                            .writers = pool->writers,
+                                            .pool = pool->handle});
+  for (const Submitted& free : room->after) {
+    state.order.order_after(found->order, free.clock);
+    if (!state.scheduler.done(free.ticket)) state.scheduler.submit(*found, WaitWork{}, free.ticket);
+  }
+  state.scheduler.submit(*found, ArriveWork{std::make_shared<const Range>(range)});
+  *pointer = room->start;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult berth_sim_cuMemAllocAsync(CUdeviceptr* pointer, std::size_t bytes, CUstream stream) {
+  Call call(Function::k_cuMemAllocAsync, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  return allocate(call, pointer, bytes, nullptr, stream);
+}
+
+CUresult berth_sim_cuMemAllocFromPoolAsync(CUdeviceptr* pointer, std::size_t bytes,
+                                           CUmemoryPool pool, CUstream stream) {
+  Call call(Function::k_cuMemAllocFromPoolAsync, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  MemoryPool* found = call.state().pools.find(to_handle(pool));
+  if (found == nullptr || found->destroyed) return CUDA_ERROR_INVALID_VALUE;
+  return allocate(call, pointer, bytes, found, stream);
+}
+
+CUresult berth_sim_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
+  Call call(Function::k_cuMemFreeAsync, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  State& state = call.state();
+  Stream* found = call.find_stream(stream);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
+  const CUresult refusal = refuse_pool_memory(state, *found);
+  if (refusal != CUDA_SUCCESS) return refusal;
+  const Range* range = state.addresses.find_start(pointer);
+  if (range == nullptr || range->kind != RangeKind::pool_allocation)
+    return CUDA_ERROR_INVALID_VALUE;
+  state.order.start();  // an order that was made earlier cannot concern this free
+  // The range goes before anything runs, and with it the memory, perhaps to a new owner.
+  state.scheduler.hold();
+  const Ticket free =
+      state.scheduler.submit(*found, DepartWork{std::make_shared<const Range>(*range)});
+  state.pools.find(range->pool)->release(*range, {free, found->order.latest, found->order.clock});
+  state.addresses.remove(pointer);
+  state.scheduler.release();
+  return CUDA_SUCCESS;
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory pools as objects: making them, their attributes, which one a device allocates from.
+// Source: CUDA Driver API, "Stream Ordered Memory Allocator".
+#include <algorithm>
+#include <iterator>
+
+#include "sim/access.hpp"
+#include "sim/call.hpp"
+
+namespace berth::sim {
+namespace {
+
+MemoryPool* find_pool(State& state, CUmemoryPool pool) {
+  MemoryPool* found = state.pools.find(to_handle(pool));
+  return found != nullptr && !found->destroyed ? found : nullptr;
+}
+
+CUresult check_properties(const State& state, const CUmemPoolProps& properties, int& slot) {
+  if (properties.allocType != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  // Neither sharing between processes nor hardware decompression: their attributes say so.
+  if (properties.handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
+  if (properties.usage != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  const bool clean = std::all_of(std::begin(properties.reserved), std::end(properties.reserved),
+                                 [](unsigned char byte) { return byte == 0; });
+  if (!clean || properties.win32SecurityAttributes != nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return find_slot(state, properties.location, slot);
+}
+
+/// `*value` as a T, for attributes that a call reads or writes through a void pointer.
+template <class T>
+T& as(void* value) {
+  return *static_cast<T*>(value);
+}
+
+bool* switch_of(MemoryPool& pool, CUmemPool_attribute attribute) {
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+      return &pool.policy.follow_event_dependencies;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+      return &pool.policy.allow_opportunistic;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      return &pool.policy.allow_internal_dependencies;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+CUresult berth_sim_cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
+  Call call(Function::k_cuMemPoolCreate, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (pool == nullptr || properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  int slot = 0;
+  const CUresult accepted = check_properties(call.state(), *properties, slot);
+  if (accepted != CUDA_SUCCESS) return accepted;
+  const MemoryPool& made = call.state().pools.create(slot, properties->maxSize);
+  *pool = from_handle<CUmemoryPool>(made.handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuMemPoolDestroy(CUmemoryPool pool) {
+  Call call(Function::k_cuMemPoolDestroy, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  State& state = call.state();
+  MemoryPool* found = find_pool(state, pool);
+  if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Device& device = state.devices[static_cast<std::size_t>(found->device)];
+  if (device.default_pool == found->handle) return CUDA_ERROR_INVALID_VALUE;
+  if (device.pool == found->handle) device.pool = device.default_pool;
+  found->destroyed = true;
+  if (found->bytes_used() == 0 && !found->awaits_frees()) {
+    found->trim(state, 0);
+    state.pools.erase(found->handle);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
+                                         void* value) {
+  Call call(Function::k_cuMemPoolSetAttribute, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  MemoryPool* found = find_pool(call.state(), pool);
+  if (found == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (bool* policy = switch_of(*found, attribute)) {
+    *policy = as<int>(value) != 0;
+    return CUDA_SUCCESS;
+  }
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+      found->policy.release_threshold = as<cuuint64_t>(value);
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      if (as<cuuint64_t>(value) != 0) return CUDA_ERROR_INVALID_VALUE;
+      found->reset_reserved_peak();
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      if (as<cuuint64_t>(value) != 0) return CUDA_ERROR_INVALID_VALUE;
+      found->reset_used_peak();
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUresult berth_sim_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
+                                         void* value) {
+  Call call(Function::k_cuMemPoolGetAttribute, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  MemoryPool* found = find_pool(call.state(), pool);
+  if (found == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const bool* policy = switch_of(*found, attribute)) {
+    as<int>(value) = *policy ? 1 : 0;
+    return CUDA_SUCCESS;
+  }
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+      as<cuuint64_t>(value) = found->policy.release_threshold;
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+      as<cuuint64_t>(value) = found->bytes_reserved();
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      as<cuuint64_t>(value) = found->bytes_reserved_peak();
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+      as<cuuint64_t>(value) = found->bytes_used();
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      as<cuuint64_t>(value) = found->bytes_used_peak();
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUresult berth_sim_cuMemPoolTrimTo(CUmemoryPool pool, std::size_t bytes_kept) {
+  Call call(Function::k_cuMemPoolTrimTo, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  MemoryPool* found = find_pool(call.state(), pool);
+  if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  found->trim(call.state(), bytes_kept);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* descriptions,
+                                      std::size_t count) {
+  Call call(Function::k_cuMemPoolSetAccess, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  State& state = call.state();
+  MemoryPool* found = find_pool(state, pool);
+  if (found == nullptr || descriptions == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t i = 0; i < count; ++i) {
+    const CUresult accepted = check_access(state, descriptions[i], found->device);
+    if (accepted != CUDA_SUCCESS) return accepted;
+    // A device always reaches its own pools.
+    const int slot = state.visible[static_cast<std::size_t>(descriptions[i].location.id)];
+    if (slot == found->device && descriptions[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  for (std::size_t i = 0; i < count; ++i)
+    apply_access(state, descriptions[i], found->readers, found->writers);
+  state.addresses.for_each_of_pool(found->handle, [&](Range& range) {
+    range.readers = found->readers;
+    range.writers = found->writers;
+  });
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool pool,
+                                      CUmemLocation* location) {
+  Call call(Function::k_cuMemPoolGetAccess, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  const MemoryPool* found = find_pool(call.state(), pool);
+  if (flags == nullptr || found == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  int slot = 0;
+  const CUresult accepted = find_slot(call.state(), *location, slot);
+  if (accepted != CUDA_SUCCESS) return accepted;
+  *flags = access_of(found->readers, found->writers, slot);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice device) {
+  Call call(Function::k_cuDeviceGetDefaultMemPool, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!call.state().is_ordinal(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *pool = from_handle<CUmemoryPool>(call.state().device_at(device).default_pool);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice device) {
+  Call call(Function::k_cuDeviceGetMemPool, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!call.state().is_ordinal(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *pool = from_handle<CUmemoryPool>(call.state().device_at(device).pool);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
+  Call call(Function::k_cuDeviceSetMemPool, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (!call.state().is_ordinal(device)) return CUDA_ERROR_INVALID_DEVICE;
+  const MemoryPool* found = find_pool(call.state(), pool);
+  Device& owner = call.state().device_at(device);
+  if (found == nullptr || found->device != owner.facts.slot) return CUDA_ERROR_INVALID_VALUE;
+  owner.pool = found->handle;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace berth::sim

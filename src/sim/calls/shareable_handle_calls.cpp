@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Physical memory between processes, as file descriptors, and what a handle or an address says
+// about it. Source: CUDA Driver API, "Virtual Memory Management".
+#include <cstdint>
+#include <limits>
+
+#include "base/arithmetic.hpp"
+#include "sim/access.hpp"
+#include "sim/allocation_handles.hpp"
+#include "sim/call.hpp"
+#include "sim/shared_memory.hpp"
+
+namespace berth::sim {
+namespace {
+
+CUresult check_handle_type(CUmemAllocationHandleType type) {
+  switch (type) {
+    case CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR:
+      return CUDA_SUCCESS;
+    case CU_MEM_HANDLE_TYPE_WIN32:
+    case CU_MEM_HANDLE_TYPE_WIN32_KMT:
+    case CU_MEM_HANDLE_TYPE_FABRIC:
+      return CUDA_ERROR_NOT_SUPPORTED;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+/// The visible device with that UUID, or null.
+Device* find_device(State& state, const Uuid& uuid) {
+  for (const int slot : state.visible) {
+    Device& device = state.devices[static_cast<std::size_t>(slot)];
+    if (device.facts.uuid == uuid) return &device;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+CUresult berth_sim_cuMemExportToShareableHandle(void* shareable,
+                                                CUmemGenericAllocationHandle handle,
+                                                CUmemAllocationHandleType type,
+                                                unsigned long long flags) {
+  Call call(Function::k_cuMemExportToShareableHandle, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (!call.state().config.vmm) return CUDA_ERROR_NOT_SUPPORTED;
+  if (shareable == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult accepted = check_handle_type(type);
+  if (accepted != CUDA_SUCCESS) return accepted;
+  const PhysicalBlock* block = find_allocation(call.state(), handle);
+  if (block == nullptr || block->shared == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const int descriptor = block->shared->export_descriptor();
+  if (descriptor < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  *static_cast<int*>(shareable) = descriptor;
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle,
+                                                  void* shareable, CUmemAllocationHandleType type) {
+  Call call(Function::k_cuMemImportFromShareableHandle, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  State& state = call.state();
+  if (!state.config.vmm) return CUDA_ERROR_NOT_SUPPORTED;
+  if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult accepted = check_handle_type(type);
+  if (accepted != CUDA_SUCCESS) return accepted;
+  const auto descriptor = reinterpret_cast<std::uintptr_t>(shareable);
+  if (descriptor > static_cast<std::uintptr_t>(std::numeric_limits<int>::max()))
+    return CUDA_ERROR_INVALID_VALUE;
+  const std::shared_ptr<SharedMemory> shared = SharedMemory::open(static_cast<int>(descriptor));
+  if (shared == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Device* device = find_device(state, shared->uuid());
+  if (device == nullptr || !is_aligned(shared->bytes(), state.config.granularity))
+    return CUDA_ERROR_NOT_SUPPORTED;
+  PhysicalBlock& block = state.blocks.create(device->facts.slot, shared->bytes());
+  if (!device->memory->adopt(block, shared)) {
+    state.blocks.erase(block.handle);
+    return CUDA_ERROR_OPERATING_SYSTEM;
+  }
+  block.references = 1;
+  *handle = block.handle;
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle,
+                                               void* address) {
+  Call call(Function::k_cuMemRetainAllocationHandle, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  State& state = call.state();
+  if (!state.config.vmm) return CUDA_ERROR_NOT_SUPPORTED;
+  const Range* range = state.addresses.find(reinterpret_cast<std::uint64_t>(address));
+  if (handle == nullptr || range == nullptr || range->kind != RangeKind::mapping)
+    return CUDA_ERROR_INVALID_VALUE;
+  ++range->block->references;
+  *handle = range->block->handle;
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties,
+                                                          CUmemGenericAllocationHandle handle) {
+  Call call(Function::k_cuMemGetAllocationPropertiesFromHandle, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  State& state = call.state();
+  if (!state.config.vmm) return CUDA_ERROR_NOT_SUPPORTED;
+  const PhysicalBlock* block = find_allocation(state, handle);
+  if (properties == nullptr || block == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *properties = {};
+  properties->type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties->requestedHandleTypes =
+      block->shared != nullptr ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE;
+  properties->location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties->location.id = state.ordinal_of(block->device);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location,
+                                  CUdeviceptr pointer) {
+  Call call(Function::k_cuMemGetAccess, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  State& state = call.state();
+  if (!state.config.vmm) return CUDA_ERROR_NOT_SUPPORTED;
+  const Range* range = state.addresses.find(pointer);
+  if (flags == nullptr || location == nullptr || range == nullptr ||
+      range->kind != RangeKind::mapping)
+    return CUDA_ERROR_INVALID_VALUE;
+  int slot = 0;
+  const CUresult accepted = find_slot(state, *location, slot);
+  if (accepted != CUDA_SUCCESS) return accepted;
+  *flags = access_of(range->readers, range->writers, slot);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+// Physical memory as file descriptors: to other processes, back to this one, and hostile ones.
+#include <atomic>
+#include <cstring>
+#include <fcntl.h>
+#include <functional>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sim/sim_fixture.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+constexpr std::size_t kBytes = 4 << 20;
+constexpr const char* kConfig = "memory=64MiB,devices=2";
+
+CUmemAllocationProp shareable_properties(int device = 0) {
+  CUmemAllocationProp properties = properties_on(device);
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  return properties;
+}
+
+CUmemGenericAllocationHandle make_shareable(int device = 0) {
+  const CUmemAllocationProp properties = shareable_properties(device);
+  CUmemGenericAllocationHandle handle = 0;
+  OK(CU(cuMemCreate)(&handle, kBytes, &properties, 0));
+  return handle;
+}
+
+int export_fd(CUmemGenericAllocationHandle handle) {
+  int descriptor = -1;
+  OK(CU(cuMemExportToShareableHandle)(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                      0));
+  return descriptor;
+}
+
+CUresult import_fd(CUmemGenericAllocationHandle* handle, int descriptor) {
+  return CU(cuMemImportFromShareableHandle)(
+      handle, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)),
+      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+}
+
+CUdeviceptr map(CUmemGenericAllocationHandle handle, int device = 0) {
+  CUdeviceptr pointer = 0;
+  const CUmemAccessDesc access = access_for(device);
+  OK(CU(cuMemAddressReserve)(&pointer, kBytes, 0, 0, 0));
+  OK(CU(cuMemMap)(pointer, kBytes, 0, handle, 0));
+  OK(CU(cuMemSetAccess)(pointer, kBytes, &access, 1));
+  return pointer;
+}
+
+void fill(CUdeviceptr pointer, unsigned char value) {
+  OK(CU(cuMemsetD8Async)(pointer, value, kBytes, nullptr));
+  OK(CU(cuCtxSynchronize)());
+}
+
+struct Sockets {
+  Sockets() { REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0); }
+  ~Sockets() {
+    close(ends[0]);
+    close(ends[1]);
+  }
+  int ends[2];
+};
+
+void send_descriptor(int socket, int descriptor) {
+  char byte = 1;
+  iovec data{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
+  REQUIRE(sendmsg(socket, &message, 0) == 1);
+}
+
+int receive_descriptor(int socket) {
+  char byte = 0;
+  iovec data{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  int descriptor = -1;
+  if (recvmsg(socket, &message, 0) == 1 && CMSG_FIRSTHDR(&message) != nullptr)
+    std::memcpy(&descriptor, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(int));
+  return descriptor;
+}
+
+void signal_peer(int socket) {
+  const char byte = 1;
+  static_cast<void>(write(socket, &byte, 1));
+}
+void await_peer(int socket) {
+  char byte = 0;
+  static_cast<void>(read(socket, &byte, 1));
+}
+
+/// Another process, which runs `role` with the other end of a socket; 0 is success. It must start
+/// before this process has a simulator.
+class Peer {
+ public:
+  explicit Peer(const std::function<int(int socket)>& role) {
+    process_ = fork();
+    REQUIRE(process_ >= 0);
+    if (process_ == 0) {
+      int result = 99;
+      try {
+        result = role(sockets_.ends[1]);
+      } catch (...) {
+      }
+      _exit(result);
+    }
+  }
+  [[nodiscard]] int socket() const { return sockets_.ends[0]; }
+  /// What the role returned.
+  [[nodiscard]] int join() const {
+    int status = 0;
+    waitpid(process_, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+ private:
+  Sockets sockets_;
+  pid_t process_;
+};
+
+/// Without doctest: that belongs to the parent.
+#define NEED(condition) \
+  if (!(condition)) return __LINE__ & 0x7f
+
+/// Imports, finds 7, writes 8, and keeps the memory until told.
+int import_and_answer(int socket) {
+  const int descriptor = receive_descriptor(socket);
+  sim::Simulator sim(kConfig);
+  NEED(CU(cuInit)(0) == CUDA_SUCCESS);
+  CUcontext context = nullptr;
+  NEED(CU(cuDevicePrimaryCtxRetain)(&context, 0) == CUDA_SUCCESS);
+  NEED(CU(cuCtxPushCurrent)(context) == CUDA_SUCCESS);
+  CUmemGenericAllocationHandle handle = 0;
+  NEED(import_fd(&handle, descriptor) == CUDA_SUCCESS);
+  close(descriptor);
+  NEED(sim.device_bytes_used(0) == kBytes);
+  CUdeviceptr pointer = 0;
+  const CUmemAccessDesc access = access_for(0);
+  NEED(CU(cuMemAddressReserve)(&pointer, kBytes, 0, 0, 0) == CUDA_SUCCESS);
+  NEED(CU(cuMemMap)(pointer, kBytes, 0, handle, 0) == CUDA_SUCCESS);
+  NEED(CU(cuMemSetAccess)(pointer, kBytes, &access, 1) == CUDA_SUCCESS);
+  NEED(sim.peek(pointer, kBytes) == bytes_of(kBytes, 7));
+  NEED(CU(cuMemsetD8Async)(pointer, 8, kBytes, nullptr) == CUDA_SUCCESS);
+  NEED(CU(cuCtxSynchronize)() == CUDA_SUCCESS);
+  signal_peer(socket);
+  await_peer(socket);
+  NEED(sim.peek(pointer, kBytes) == bytes_of(kBytes, 8));
+  NEED(CU(cuMemRelease)(handle) == CUDA_SUCCESS);
+  NEED(CU(cuMemUnmap)(pointer, kBytes) == CUDA_SUCCESS);
+  NEED(sim.device_bytes_used(0) == 0);
+  signal_peer(socket);
+  await_peer(socket);
+  return 0;
+}
+
+struct ShareFixture : SimFixture {
+  ShareFixture() : SimFixture(kConfig) {}
+};
+
+}  // namespace
+
+TEST_CASE("another process sees what this one writes, and writes back") {
+  const Peer peer(import_and_answer);
+  const ShareFixture fixture;
+  const CUmemGenericAllocationHandle handle = make_shareable();
+  const CUdeviceptr pointer = map(handle);
+  fill(pointer, 7);
+  const int descriptor = export_fd(handle);
+  send_descriptor(peer.socket(), descriptor);
+  close(descriptor);
+  await_peer(peer.socket());
+  CHECK(fixture.sim.peek(pointer, kBytes) == bytes_of(kBytes, 8));
+
+  // Freed here, it stays: there, and in the account of the device.
+  OK(CU(cuMemUnmap)(pointer, kBytes));
+  OK(CU(cuMemRelease)(handle));
+  CHECK(fixture.sim.device_bytes_used(0) == kBytes);
+  signal_peer(peer.socket());
+  await_peer(peer.socket());
+  CHECK(fixture.sim.device_bytes_used(0) == 0);
+  signal_peer(peer.socket());
+  CHECK(peer.join() == 0);
+}
+
+TEST_CASE("memory of a process that dies is free") {
+  const Peer peer([](int socket) {
+    const int descriptor = receive_descriptor(socket);
+    sim::Simulator sim(kConfig);
+    NEED(CU(cuInit)(0) == CUDA_SUCCESS);
+    CUmemGenericAllocationHandle handle = 0;
+    NEED(import_fd(&handle, descriptor) == CUDA_SUCCESS);
+    signal_peer(socket);
+    await_peer(socket);
+    _exit(0);  // with everything still held
+  });
+  const ShareFixture fixture;
+  const CUmemGenericAllocationHandle handle = make_shareable();
+  const int descriptor = export_fd(handle);
+  send_descriptor(peer.socket(), descriptor);
+  close(descriptor);
+  await_peer(peer.socket());
+  OK(CU(cuMemRelease)(handle));
+  CHECK(fixture.sim.device_bytes_used(0) == kBytes);
+  signal_peer(peer.socket());
+  CHECK(peer.join() == 0);
+  CHECK(fixture.sim.device_bytes_used(0) == 0);
+}
+
+TEST_CASE_FIXTURE(ShareFixture, "a descriptor keeps the memory, until the last is closed") {
+  const CUmemGenericAllocationHandle handle = make_shareable();
+  const CUdeviceptr first = map(handle);
+  fill(first, 5);
+  const int descriptor = export_fd(handle);
+  const int copy = dup(descriptor);
+  OK(CU(cuMemUnmap)(first, kBytes));
+  OK(CU(cuMemRelease)(handle));
+  close(descriptor);
+  CHECK(sim.device_bytes_used(0) == kBytes);
+  CUmemGenericAllocationHandle again = 0;
+  CHECK(import_fd(&again, copy) == CUDA_SUCCESS);
+  CHECK(sim.device_bytes_used(0) == kBytes);
+  close(copy);
+  CHECK(sim.peek(map(again), kBytes) == bytes_of(kBytes, 5));
+  OK(CU(cuMemRelease)(again));  // the mapping keeps it
+  CHECK(sim.device_bytes_used(0) == kBytes);
+}
+
+TEST_CASE_FIXTURE(ShareFixture, "two handles of one process to the same memory count once") {
+  const CUmemGenericAllocationHandle handle = make_shareable(1);
+  const int descriptor = export_fd(handle);
+  CUmemGenericAllocationHandle second = 0;
+  CHECK(import_fd(&second, descriptor) == CUDA_SUCCESS);
+  close(descriptor);
+  CHECK(sim.device_bytes_used(1) == kBytes);
+  CHECK(sim.live().physical_handles == 2);
+  const CUdeviceptr one = map(handle);
+  const CUdeviceptr two = map(second);
+  fill(one, 3);
+  CHECK(sim.peek(two, 100) == bytes_of(100, 3));
+  OK(CU(cuMemUnmap)(one, kBytes));
+  OK(CU(cuMemRelease)(handle));
+  CHECK(sim.peek(two, 100) == bytes_of(100, 3));
+  OK(CU(cuMemUnmap)(two, kBytes));
+  CHECK(sim.device_bytes_used(1) == kBytes);
+  OK(CU(cuMemRelease)(second));
+  CHECK(sim.device_bytes_used(1) == 0);
+}
+
+TEST_CASE_FIXTURE(ShareFixture, "shareable memory takes room on its device") {
+  const CUmemAllocationProp properties = shareable_properties();
+  CUmemGenericAllocationHandle handle = 0;
+  CHECK(CU(cuMemCreate)(&handle, 66 << 20, &properties, 0) == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(CU(cuMemCreate)(&handle, 64 << 20, &properties, 0) == CUDA_SUCCESS);
+  CUdeviceptr pointer = 0;
+  CHECK(CU(cuMemAlloc)(&pointer, 1) == CUDA_ERROR_OUT_OF_MEMORY);
+  OK(CU(cuMemRelease)(handle));
+  CHECK(CU(cuMemAlloc)(&pointer, 1) == CUDA_SUCCESS);
+}
+
+TEST_CASE_FIXTURE(ShareFixture, "what is not shareable, and what is no handle, is not exported") {
+  int descriptor = -1;
+  const CUmemAllocationProp properties = properties_on(0);
+  CUmemGenericAllocationHandle plain = 0;
+  OK(CU(cuMemCreate)(&plain, kBytes, &properties, 0));
+  const auto fd = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  CHECK(CU(cuMemExportToShareableHandle)(&descriptor, plain, fd, 0) == CUDA_ERROR_INVALID_VALUE);
+  const CUmemGenericAllocationHandle handle = make_shareable();
+  CHECK(CU(cuMemExportToShareableHandle)(nullptr, handle, fd, 0) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuMemExportToShareableHandle)(&descriptor, handle, fd, 1) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuMemExportToShareableHandle)(&descriptor, 0, fd, 0) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuMemExportToShareableHandle)(&descriptor, handle, CU_MEM_HANDLE_TYPE_FABRIC, 0) ==
+        CUDA_ERROR_NOT_SUPPORTED);
+  CHECK(CU(cuMemExportToShareableHandle)(&descriptor, handle, CU_MEM_HANDLE_TYPE_NONE, 0) ==
+        CUDA_ERROR_INVALID_VALUE);
+  CHECK(descriptor == -1);
+}
+
+TEST_CASE_FIXTURE(ShareFixture, "foreign descriptors are refused") {
+  CUmemGenericAllocationHandle handle = 0;
+  const Sockets sockets;
+  const int file = ::open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  const int sealed = memfd_create("foreign", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  REQUIRE(ftruncate(sealed, 3 * 4096) == 0);
+  REQUIRE(fcntl(sealed, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+  const int empty = memfd_create("empty", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  REQUIRE(fcntl(empty, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+  for (const int wrong : {-1, 1 << 30, sockets.ends[0], file, sealed, empty}) {
+    CAPTURE(wrong);
+    CHECK(import_fd(&handle, wrong) == CUDA_ERROR_INVALID_VALUE);
+  }
+  CHECK(import_fd(nullptr, sealed) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuMemImportFromShareableHandle)(&handle, nullptr, CU_MEM_HANDLE_TYPE_WIN32) ==
+        CUDA_ERROR_NOT_SUPPORTED);
+  for (const int mine : {file, sealed, empty}) close(mine);
+}
+
+TEST_CASE("memory of a device that is not there cannot be imported") {
+  int descriptor = -1;
+  {
+    const ShareFixture fixture;
+    descriptor = export_fd(make_shareable(1));
+  }
+  CUmemGenericAllocationHandle handle = 0;
+  {
+    const SimFixture fixture("memory=64MiB,devices=1");
+    CHECK(import_fd(&handle, descriptor) == CUDA_ERROR_NOT_SUPPORTED);
+  }
+  {
+    const SimFixture fixture("memory=64MiB,devices=2,granularity=8MiB");
+    CHECK(import_fd(&handle, descriptor) == CUDA_ERROR_NOT_SUPPORTED);
+  }
+  const ShareFixture fixture;
+  CHECK(import_fd(&handle, descriptor) == CUDA_SUCCESS);
+  CHECK(fixture.sim.device_bytes_used(1) == kBytes);
+  close(descriptor);
+}
+
+TEST_CASE_FIXTURE(ShareFixture, "an address gives its handle back, to be released as often") {
+  const CUmemGenericAllocationHandle handle = make_shareable();
+  const CUdeviceptr pointer = map(handle);
+  OK(CU(cuMemRelease)(handle));
+  CHECK(CU(cuMemRelease)(handle) == CUDA_ERROR_INVALID_VALUE);
+  CUmemGenericAllocationHandle retained = 0;
+  const auto address = reinterpret_cast<void*>(pointer + 12345);
+  CHECK(CU(cuMemRetainAllocationHandle)(&retained, address) == CUDA_SUCCESS);
+  CHECK(retained == handle);
+  CHECK(CU(cuMemRetainAllocationHandle)(&retained, address) == CUDA_SUCCESS);
+  OK(CU(cuMemUnmap)(pointer, kBytes));
+  CHECK(CU(cuMemRelease)(handle) == CUDA_SUCCESS);
+  CHECK(sim.device_bytes_used(0) == kBytes);
+  CHECK(CU(cuMemRelease)(handle) == CUDA_SUCCESS);
+  CHECK(sim.device_bytes_used(0) == 0);
+  CHECK(CU(cuMemRelease)(handle) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuMemRetainAllocationHandle)(&retained, address) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuMemRetainAllocationHandle)(&retained, reinterpret_cast<void*>(make_memory(512))) ==
+        CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_CASE_FIXTURE(ShareFixture, "a handle knows how it was made, and an address who reaches it") {
+  CUmemAllocationProp properties{};
+  const CUmemGenericAllocationHandle handle = make_shareable(1);
+  CHECK(CU(cuMemGetAllocationPropertiesFromHandle)(&properties, handle) == CUDA_SUCCESS);
+  CHECK(properties.type == CU_MEM_ALLOCATION_TYPE_PINNED);
+  CHECK(properties.requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  CHECK(properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE);
+  CHECK(properties.location.id == 1);
+  CHECK(CU(cuMemGetAllocationPropertiesFromHandle)(nullptr, handle) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuMemGetAllocationPropertiesFromHandle)(&properties, 5) == CUDA_ERROR_INVALID_VALUE);
+
+  const CUdeviceptr pointer = map(handle, 0);
+  unsigned long long flags = 99;
+  CUmemLocation location = access_for(0).location;
+  CHECK(CU(cuMemGetAccess)(&flags, &location, pointer + 10) == CUDA_SUCCESS);
+  CHECK(flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  const CUmemAccessDesc readable = access_for(0, CU_MEM_ACCESS_FLAGS_PROT_READ);
+  OK(CU(cuMemSetAccess)(pointer, kBytes, &readable, 1));
+  CHECK(CU(cuMemGetAccess)(&flags, &location, pointer) == CUDA_SUCCESS);
+  CHECK(flags == CU_MEM_ACCESS_FLAGS_PROT_READ);
+  location.id = 1;
+  CHECK(CU(cuMemGetAccess)(&flags, &location, pointer) == CUDA_SUCCESS);
+  CHECK(flags == CU_MEM_ACCESS_FLAGS_PROT_NONE);
+  location.id = 2;
+  CHECK(CU(cuMemGetAccess)(&flags, &location, pointer) == CUDA_ERROR_INVALID_DEVICE);
+  location.id = 0;
+  CHECK(CU(cuMemGetAccess)(&flags, &location, 0) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuMemGetAccess)(nullptr, &location, pointer) == CUDA_ERROR_INVALID_VALUE);
+}
