@@ -19,6 +19,7 @@ CUresult Call::enter(Function function, Needs needs) {
   if (state_ != nullptr) {
     ++state_->calls[static_cast<std::size_t>(function)];
     state_->call = site_ = {function, state_->call.number + 1};
+    if (state_->log.on()) state_->log.call(site_);
   }
   if (thread.in_host_function) return CUDA_ERROR_NOT_PERMITTED;
   if (state_ == nullptr || !state_->initialized) return CUDA_ERROR_NOT_INITIALIZED;
@@ -37,6 +38,7 @@ CUresult Call::inject_fault(Function function) {
   const std::uint64_t nth = state_->calls[static_cast<std::size_t>(function)];
   const auto fault = state_->faults.at_call(function, nth, state_->call.number);
   if (!fault) return CUDA_SUCCESS;
+  if (state_->log.on()) state_->log.note("a planned fault strikes");
   switch (fault->kind) {
     case Fault::Kind::refused:
       break;
@@ -62,9 +64,7 @@ Stream* Call::find_stream(CUstream stream) {
     return state_->streams.find(context_->legacy_stream);
   if (!is_own) {
     Stream* found = state_->streams.find(handle);
-    const bool given_out =
-        found != nullptr && !found->destroyed &&
-        (found->kind == StreamKind::blocking || found->kind == StreamKind::non_blocking);
+    const bool given_out = found != nullptr && found->was_created();
     return given_out ? found : nullptr;
   }
   Handle& own = context_->per_thread_streams[this_thread().id];

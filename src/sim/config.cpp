@@ -140,6 +140,12 @@ constexpr Key kKeys[] = {
     {"checks", "on or off",
      [](Config& c, std::string_view v) { c.checks = choice(v, kSwitch) == 1; },
      [](const Config& c) { return std::string(kSwitch[c.checks]); }},
+    {"log", "off, on, or the name of a file",
+     [](Config& c, std::string_view v) {
+       if (v.empty() || v.size() > 4096) throw Rejected{};
+       c.log = v;
+     },
+     [](const Config& c) { return c.log; }},
     {"mig", "off, or device:instances as in 0:2/3:7, 0 to 7 instances a device",
      [](Config& c, std::string_view v) {
        const std::optional<MigDevices> mig = parse_mig(v);
@@ -169,12 +175,10 @@ void check_memory(const Config& config) {
 }
 
 void check_mig(const Config& config) {
-  int places = config.devices;
   for (const auto& [slot, instances] : config.mig) {
     if (slot >= config.devices)
       throw InvalidArgument(
           fmt::format("simulator: mig names device {}, but devices={}", slot, config.devices));
-    places += instances;
     if (instances == 0) continue;
     const MigInstance instance = mig_instance(slot, 0, instances);
     if (mig_memory_bytes(instance, config.memory_of(slot), config.granularity) == 0)
@@ -183,6 +187,7 @@ void check_mig(const Config& config) {
                       "of device {}",
                       config.granularity, instances, slot));
   }
+  const int places = config.places();
   if (places > kPlacesMax)
     throw InvalidArgument(
         fmt::format("simulator: {} devices and instances of MIG; accepted: at most {} together",
@@ -190,6 +195,12 @@ void check_mig(const Config& config) {
 }
 
 }  // namespace
+
+int Config::places() const {
+  int places = devices;
+  for (const auto& [slot, instances] : mig) places += instances;
+  return places;
+}
 
 std::uint64_t Config::memory_of(int physical) const {
   return memory.size() == 1 ? memory.front() : memory.at(static_cast<std::size_t>(physical));

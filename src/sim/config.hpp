@@ -68,9 +68,14 @@ struct Config {
   FaultPlan faults;
   /// Whether races and leaks are looked for.
   bool checks = true;
+  /// "off"; "on": what happens is written down, for Simulator::event_log(); otherwise the name of a
+  /// file to write it to. 1 to 4096 characters without comma.
+  std::string log = "off";
   /// Devices that MIG has split, "0:2" for two instances of device 0; 0 to 7 instances a device.
   MigDevices mig = {};
 
+  /// Devices and instances together.
+  [[nodiscard]] int places() const;
   /// Bytes of the device in slot `physical`.
   [[nodiscard]] std::uint64_t memory_of(int physical) const;
 

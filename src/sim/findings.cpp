@@ -13,6 +13,7 @@ constexpr std::size_t kKept = 100;
 }  // namespace
 
 void Findings::add(std::string line) {
+  if (log_.on()) log_.note(fmt::format("found: {}", line.substr(0, line.find(':'))));
   if (lines_.size() >= kKept) {
     ++not_kept_;
     return;

@@ -8,12 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include "sim/event_log.hpp"
+
 namespace berth::sim {
 
 class Findings {
  public:
   /// `aloud`: each is also printed, on standard error, as it is found: nobody else may ask.
-  explicit Findings(bool aloud) : aloud_(aloud) {}
+  Findings(bool aloud, EventLog& log) : aloud_(aloud), log_(log) {}
 
   /// One line. After the first hundred only their number is kept: one mistake in a loop is enough.
   void add(std::string line);
@@ -23,6 +25,7 @@ class Findings {
 
  private:
   bool aloud_;
+  EventLog& log_;
   std::vector<std::string> lines_;
   std::size_t not_kept_ = 0;
 };

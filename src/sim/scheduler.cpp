@@ -24,7 +24,7 @@ Scheduler::Scheduler(State& state, const Config& config)
     : state_(state),
       progress_(config.progress),
       random_(config.seed),
-      timeline_(config.devices, config.jitter_percent, config.seed),
+      timeline_(config.places(), config.jitter_percent, config.seed),
       host_functions_(*this),
       value_watch_(*this) {}
 
@@ -163,6 +163,7 @@ void Scheduler::finish_host_function(Handle handle) {
 void Scheduler::perform(Stream& stream, const Operation& operation) {
   ++operations_run_;
   if (progress_ != Progress::timed) timeline_.advance_to(timeline_.now_ns() + kOperationNs);
+  if (state_.log.on()) state_.log.runs(stream, operation);
   order_hash_ = (order_hash_ ^ operation.number) * 0x100000001b3;
   Context* context = state_.contexts.find(stream.context);
   BERTH_CHECK(context != nullptr);

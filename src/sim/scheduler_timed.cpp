@@ -31,6 +31,7 @@ void Scheduler::begin_ready() {
     }
     if (best == nullptr) return;
     best->running = true;
+    if (state_.log.on()) state_.log.begins(*best, best->queue.front());
     timeline_.begin(best->device, demand, best->handle, best->queue.front().number);
   }
 }

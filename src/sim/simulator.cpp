@@ -27,11 +27,6 @@ Stream* find_stream(State& state, CUstream stream) BERTH_REQUIRES(mutex) {
   return own == context->per_thread_streams.end() ? nullptr : state.streams.find(own->second);
 }
 
-bool was_created(const Stream& stream) {
-  return !stream.destroyed && stream.launcher == 0 &&
-         (stream.kind == StreamKind::blocking || stream.kind == StreamKind::non_blocking);
-}
-
 std::size_t& count_of(Live& live, RangeKind kind) {
   switch (kind) {
     case RangeKind::allocation:
@@ -110,7 +105,7 @@ Live Simulator::live() const {
   live.graph_execs = state_->graph_execs.size();
   live.pools = state_->pools.size() - state_->devices.size();
   state_->streams.for_each([&](const Stream& stream) {
-    live.streams += was_created(stream);
+    live.streams += stream.was_created();
     live.streams_draining += stream.destroyed && stream.launcher == 0;
   });
   state_->blocks.for_each(
@@ -127,7 +122,7 @@ std::vector<std::string> Simulator::live_list() const {
     lines.push_back(fmt::format("context {:#x} of device {}", context.handle, context.device));
   });
   state_->streams.for_each([&](const Stream& stream) {
-    if (was_created(stream)) lines.push_back(fmt::format("stream {:#x}", stream.handle));
+    if (stream.was_created()) lines.push_back(fmt::format("stream {:#x}", stream.handle));
     if (stream.launcher != 0)
       lines.push_back(fmt::format("chain of a graph launched on stream {:#x}, {} operations to run",
                                   stream.launcher, stream.queue.size()));
@@ -185,6 +180,11 @@ bool Simulator::launch(CUstream stream, std::uint64_t duration_ns,
   for (const MemoryUse& use : uses) kernel.uses.push_back({use.address, use.bytes, use.writes});
   state_->call = {Function::count, state_->call.number};
   return enqueue(*state_, *found, std::move(kernel)) == CUDA_SUCCESS;
+}
+
+std::string Simulator::event_log() const {
+  MutexLock lock(mutex);
+  return state_->log.text();
 }
 
 std::uint64_t Simulator::now_ns() const {

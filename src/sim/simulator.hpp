@@ -89,6 +89,9 @@ class Simulator {
   /// order, faults on memory that its device cannot reach, takes part in races, and is captured
   /// where `stream` is. False where `stream` is none, or a capture forbids work on it.
   bool launch(CUstream stream, std::uint64_t duration_ns, const std::vector<MemoryUse>& uses = {});
+  /// What happened so far, a line each: calls, work, faults, findings. Empty unless log=on. The same
+  /// calls from one thread with one seed give the same text.
+  [[nodiscard]] std::string event_log() const;
   /// Virtual time; it passes in calls, in waits, and here, where the host does something else.
   [[nodiscard]] std::uint64_t now_ns() const;
   void spend(std::uint64_t ns);

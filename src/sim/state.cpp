@@ -34,7 +34,8 @@ State::State(Config config_, bool alone)
     : config(std::move(config_)),
       id(next_id()),
       faults(config.faults, config.seed),
-      findings(alone),
+      log(config.log, [this] { return scheduler.now_ns(); }),
+      findings(alone, log),
       order(config.checks),
       races(config.checks, order, findings),
       scheduler(*this, config) {

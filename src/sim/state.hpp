@@ -16,6 +16,7 @@
 #include "sim/context.hpp"
 #include "sim/device.hpp"
 #include "sim/event.hpp"
+#include "sim/event_log.hpp"
 #include "sim/fault_injector.hpp"
 #include "sim/functions.hpp"
 #include "sim/graph.hpp"
@@ -79,6 +80,7 @@ struct State {
   GraphNodes graph_nodes;
   GraphExecs graph_execs;
   FaultInjector faults;
+  EventLog log;
   Findings findings;
   HappensBefore order;
   RaceDetector races;

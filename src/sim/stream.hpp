@@ -55,6 +55,12 @@ struct Stream {
   Stream(Handle handle_, Handle context_, int device_, StreamKind kind_, int priority_)
       : handle(handle_), context(context_), device(device_), kind(kind_), priority(priority_) {}
 
+  /// By a call, and not destroyed by one.
+  [[nodiscard]] bool was_created() const {
+    return !destroyed && launcher == 0 &&
+           (kind == StreamKind::blocking || kind == StreamKind::non_blocking);
+  }
+
   Handle handle;
   Handle context;
   int device;  ///< slot

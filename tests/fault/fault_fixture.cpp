@@ -63,10 +63,12 @@ void run_steps(World& world, const Program& program, const std::optional<Fault>&
   }
 }
 
-void check_nothing_left(const World& world, const std::optional<Fault>& fault) {
+void check_nothing_left(World& world, const std::optional<Fault>& fault) {
   const std::vector<std::string> left = world.simulator.live_list();
   if (fault && (gives_back(fault->call) || switches_context(fault->call))) {
-    if (!left.empty()) CHECK_FALSE(world.reports.all().empty());
+    const std::vector<std::string> leaks = world.simulator.take_findings();
+    for (const std::string& leak : leaks) CHECK(leak.starts_with("leak: "));
+    if (!left.empty() || !leaks.empty()) CHECK_FALSE(world.reports.all().empty());
     return;
   }
   for (const std::string& line : left) FAIL_CHECK("left alive: ", line);

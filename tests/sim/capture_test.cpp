@@ -428,6 +428,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a context takes the captures that began in it 
   order(there, here);
   OK(CU(cuCtxPopCurrent)(nullptr));
   OK(CU(cuDevicePrimaryCtxRelease)(1));
+  CHECK(found_leak(sim, "1 stream"));
   CHECK(sim.live().captures == 0);
   CHECK(status_of(here) == CU_STREAM_CAPTURE_STATUS_NONE);
 }

@@ -148,6 +148,9 @@ TEST_CASE_FIXTURE(DriverFixture, "a context that ends takes along all that was m
   const CUmemAllocationProp properties = properties_on(0);
   OK(CU(cuMemCreate)(&handle, 2 << 20, &properties, 0));
   OK(CU(cuDevicePrimaryCtxRelease)(0));
+  CHECK(found_leak(sim,
+                   "2 allocations of 8389120 B, 1 pinned host allocation of 4096 B, "
+                   "1 host registration of 4096 B, 1 stream, 1 event"));
   // Physical handles belong to the process.
   CHECK(sim.live() == sim::Live{.physical_handles = 1});
   CHECK(sim.device_bytes_used(0) == 2 << 20);
@@ -171,6 +174,7 @@ TEST_CASE("a context finishes its work before it ends") {
   CHECK(pinned[0] != 7);
   OK(CU(cuDevicePrimaryCtxRelease)(0));
   CHECK(pinned[0] == 7);
+  CHECK(found_leak(fixture.sim, "1 stream"));
 }
 
 TEST_CASE("a new simulator starts with an empty stack and knows no old handle") {

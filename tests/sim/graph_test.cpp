@@ -298,6 +298,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a graph whose event or context is gone does no
   const CUgraphExec elsewhere = make_fill(make_memory(1), 1);
   OK(CU(cuCtxPopCurrent)(nullptr));
   OK(CU(cuDevicePrimaryCtxRelease)(1));
+  CHECK(found_leak(sim, "1 allocation of 1 B"));
   for (const CUgraphExec exec : {records, waits, elsewhere})
     CHECK(CU(cuGraphLaunch)(exec, stream) == CUDA_ERROR_INVALID_VALUE);
   CHECK(sim.pending_operations(stream) == 0);
@@ -350,6 +351,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a context that goes waits for graphs that run 
   OK(CU(cuGraphLaunch)(exec, stream));
   CHECK(sim.pending_operations(stream) == 1);
   OK(CU(cuDevicePrimaryCtxRelease)(1));
+  CHECK(found_leak(sim, "1 pinned host allocation"));
   CHECK(sim.run_next(stream));  // only its end was left
   CHECK_FALSE(sim.run_next(stream));
 }

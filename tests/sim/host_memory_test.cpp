@@ -86,6 +86,7 @@ TEST_CASE_FIXTURE(EagerFixture, "registration leaves the memory and its bytes to
   CHECK(static_cast<unsigned char*>(pages)[8191] == 5);
   OK(register_memory(pages, 8192));
   OK(CU(cuDevicePrimaryCtxRelease)(0));
+  CHECK(found_leak(sim, "1 host registration of 8192 B"));
   CHECK(static_cast<unsigned char*>(pages)[8191] == 5);
   munmap(pages, 8192);
 }

@@ -51,6 +51,13 @@ inline bool found_race(sim::Simulator& simulator) {
   return !findings.empty();
 }
 
+/// Takes the findings: one leak, whose text contains `what`.
+inline bool found_leak(sim::Simulator& simulator, std::string_view what) {
+  const std::vector<std::string> findings = simulator.take_findings();
+  return findings.size() == 1 && findings[0].starts_with("leak: ") &&
+         findings[0].find(what) != std::string::npos;
+}
+
 inline CUstream make_stream(unsigned flags = CU_STREAM_NON_BLOCKING) {
   CUstream stream = nullptr;
   OK(CU(cuStreamCreateWithPriority)(&stream, flags, 0));

@@ -2,6 +2,7 @@
 // Source: CUDA Driver API, "Primary Context Management", "Context Management".
 #include "sim/call.hpp"
 #include "sim/capture_rules.hpp"
+#include "sim/leaks.hpp"
 
 namespace berth::sim {
 namespace {
@@ -38,6 +39,7 @@ CUresult berth_sim_cuDevicePrimaryCtxRelease(CUdevice device) {
   }
   if (owner.retains == 0) return CUDA_ERROR_INVALID_CONTEXT;
   if (--owner.retains != 0) return CUDA_SUCCESS;
+  check_leaks(state, *state.contexts.find(owner.primary), call.site());
   destroy_context(state, *state.contexts.find(owner.primary));
   owner.primary = 0;
   return CUDA_SUCCESS;
