@@ -71,6 +71,8 @@ Simulator::~Simulator() {
   uninstall(*state_);
   const std::vector<std::string> overlooked = state_->findings.take();
   for (const std::string& finding : overlooked) fmt::print(stderr, "simulator: {}\n", finding);
+  if (!overlooked.empty())
+    fmt::print(stderr, "simulator: configured as \"{}\"\n", state_->config.to_text());
   BERTH_CHECK(overlooked.empty());
 }
 

@@ -146,7 +146,7 @@ class Program {
 }  // namespace
 
 TEST_CASE("random copies between memory of every kind give what copying at once gives") {
-  for (const std::uint64_t seed : seeds()) {
+  for_each_seed([](std::uint64_t seed) {
     CAPTURE(seed);
     Program program(seed);
     const std::uint64_t count = operations(600);
@@ -155,5 +155,5 @@ TEST_CASE("random copies between memory of every kind give what copying at once 
       program.step();
     }
     program.settle();
-  }
+  });
 }

@@ -220,7 +220,7 @@ class Program {
 }  // namespace
 
 TEST_CASE("a random program never sends bytes of a pinned block's next owner") {
-  for (const std::uint64_t seed : seeds()) {
+  for_each_seed([](std::uint64_t seed) {
     CAPTURE(seed);
     Program program(seed);
     const std::uint64_t count = operations(1500);
@@ -229,5 +229,5 @@ TEST_CASE("a random program never sends bytes of a pinned block's next owner") {
       program.step();
     }
     program.finish();
-  }
+  });
 }

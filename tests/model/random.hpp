@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random choices that a seed repeats. BERTH_TEST_SEED replaces the seeds of the tests, and
-// BERTH_TEST_OPERATIONS the number of operations of each.
+// Random choices that a seed repeats. BERTH_TEST_SEED replaces the seeds of the tests,
+// BERTH_TEST_SECONDS makes each test go on with more seeds for so long, and BERTH_TEST_OPERATIONS
+// replaces the number of operations of each.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
 #include <random>
 #include <string>
-#include <vector>
 
 namespace berth::test {
 
@@ -19,9 +20,20 @@ inline std::optional<std::uint64_t> number_from_environment(const char* name) {
   return std::stoull(text);
 }
 
-inline std::vector<std::uint64_t> seeds() {
-  if (const auto seed = number_from_environment("BERTH_TEST_SEED")) return {*seed};
-  return {1, 2, 3};
+inline std::uint64_t first_seed() {
+  return number_from_environment("BERTH_TEST_SEED").value_or(1);
+}
+
+/// Calls `run` with one seed after the other.
+template <class Run>
+void for_each_seed(Run&& run) {
+  using Clock = std::chrono::steady_clock;
+  const auto seconds = number_from_environment("BERTH_TEST_SECONDS");
+  const std::uint64_t usual = number_from_environment("BERTH_TEST_SEED") ? 1 : 3;
+  const Clock::time_point end = Clock::now() + std::chrono::seconds(seconds.value_or(0));
+  for (std::uint64_t seed = first_seed();
+       seconds ? Clock::now() < end : seed < first_seed() + usual; ++seed)
+    run(seed);
 }
 
 inline std::uint64_t operations(std::uint64_t usual) {

@@ -27,7 +27,7 @@ TEST_CASE_FIXTURE(EagerFixture, "a leak names the call, the device, and what is 
   const std::vector<std::string> findings = sim.take_findings();
   REQUIRE(findings.size() == 1);
   CHECK(findings[0] ==
-        "leak: cuDevicePrimaryCtxRelease (call 9) ends a context of device 1 that still has "
+        "leak: cuDevicePrimaryCtxRelease (call 8) ends a context of device 1 that still has "
         "2 allocations of 164 B, 1 event");
 }
 
