@@ -125,6 +125,7 @@ CUresult berth_sim_cuGetProcAddress_v2(const char* symbol, void** function, int 
                                        cuuint64_t flags, CUdriverProcAddressQueryResult* status) {
   if (symbol == nullptr || function == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) return CUDA_ERROR_INVALID_VALUE;
+  if (version > simulated_driver_version()) return CUDA_ERROR_INVALID_VALUE;
   Entry entry = find_for(symbol, version);
   if (flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM && entry.per_thread != nullptr)
     entry = {entry.per_thread, std::max(entry.since, kPerThreadFormsSince)};

@@ -57,6 +57,9 @@ TEST_CASE("cuGetProcAddress says why there is no address") {
   CHECK(CU(cuGetProcAddress_v2)("cuMemCreate", &address, 10020, 0, &status) == CUDA_SUCCESS);
   CHECK(address != nullptr);
   CHECK(status == CU_GET_PROC_ADDRESS_SUCCESS);
+  CHECK(CU(cuGetProcAddress_v2)("cuMemCreate", &address, 12020, 0, nullptr) == CUDA_SUCCESS);
+  CHECK(CU(cuGetProcAddress_v2)("cuMemCreate", &address, 12030, 0, nullptr) ==
+        CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST_CASE("cuGetProcAddress finds its newer self from CUDA 12 on") {
