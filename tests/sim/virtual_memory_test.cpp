@@ -151,6 +151,9 @@ TEST_CASE_FIXTURE(VmmFixture, "properties that make no sense, or are not simulat
   properties.type = CU_MEM_ALLOCATION_TYPE_INVALID;
   CHECK(create_with(properties) == CUDA_ERROR_INVALID_VALUE);
   properties = properties_on(0);
+  properties.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+  CHECK(create_with(properties) == CUDA_ERROR_INVALID_VALUE);
+  properties = properties_on(0);
   properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_WIN32;
   CHECK(create_with(properties) == CUDA_ERROR_NOT_SUPPORTED);
   Block block = 0;

@@ -21,6 +21,9 @@ constexpr std::uint64_t kPage = 4_KiB;
 CUresult check_properties(const State& state, const CUmemAllocationProp* properties) {
   if (properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (properties->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  // cuMemCreate wants a place that does not depend on the calling thread.
+  if (properties->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
+    return CUDA_ERROR_INVALID_VALUE;
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
   if (!state.is_ordinal(properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
   // Of handles for other processes only descriptors, neither compression, nor sparse arrays: their
