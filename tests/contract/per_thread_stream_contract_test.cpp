@@ -1,42 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // What programs compiled with --default-stream per-thread rely on.
 // Source: CUDA Driver API, "Stream synchronization behavior", "Driver Entry Point Access".
-#include "contract/contract_driver.hpp"
-#include "driver/driver_source.hpp"
-#include "sim/functions.hpp"
+#include "contract/lookup_contract.hpp"
 
 using namespace berth;
 using namespace berth::test;
-
-namespace {
-
-using Lookup = CUresult(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
-
-/// cuGetProcAddress of the driver under test, at the ABI of CUDA 12; null where it is older.
-Lookup* find_lookup(const Driver& driver) {
-  if (driver.name() == "sim") return &sim::berth_sim_cuGetProcAddress_v2;
-  const std::string path = driver.name() == "cuda" ? "libcuda.so.1" : driver.name();
-  const DriverSource source = open_driver_library(driver.name(), path);
-  return reinterpret_cast<Lookup*>(source.resolve("cuGetProcAddress", 12000));
-}
-
-template <class Function>
-Function* find(Lookup* lookup, const char* symbol, int version, cuuint64_t flags) {
-  void* address = nullptr;
-  REQUIRE(lookup(symbol, &address, version, flags, nullptr) == CUDA_SUCCESS);
-  return reinterpret_cast<Function*>(address);
-}
-
-}  // namespace
 
 // cuGetProcAddress: "CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM: ... the driver symbols that
 // match the requested version and have a per-thread default stream".
 TEST_CASE_FIXTURE(ContractFixture, "the null stream of a per-thread form is each thread's own") {
   Lookup* lookup = find_lookup(driver);
-  if (lookup == nullptr) {
-    MESSAGE("skipped: needs the cuGetProcAddress of CUDA 12");
-    return;
-  }
+  if (lookup == nullptr) return;
   constexpr cuuint64_t flags = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
   auto* launch = find<decltype(cuLaunchHostFunc)>(lookup, "cuLaunchHostFunc", 10000, flags);
   auto* query = find<decltype(cuStreamQuery)>(lookup, "cuStreamQuery", 7000, flags);
@@ -69,10 +43,7 @@ TEST_CASE_FIXTURE(ContractFixture, "the null stream of a per-thread form is each
 TEST_CASE_FIXTURE(ContractFixture,
                   "functions without a stream are found with the per-thread flag") {
   Lookup* lookup = find_lookup(driver);
-  if (lookup == nullptr) {
-    MESSAGE("skipped: needs the cuGetProcAddress of CUDA 12");
-    return;
-  }
+  if (lookup == nullptr) return;
   constexpr cuuint64_t flags = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
   auto* count = find<decltype(cuDeviceGetCount)>(lookup, "cuDeviceGetCount", 2000, flags);
   REQUIRE((count != nullptr));

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is asked without a context: errors, devices and their attributes.
+// Source: CUDA Driver API, "Error Handling", "Initialization", "Device Management".
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "contract/contract_driver.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+int attribute(const Driver& driver, CUdevice_attribute attribute) {
+  int value = -1;
+  CHECK(driver.try_device_get_attribute(&value, attribute, 0) == CUDA_SUCCESS);
+  return value;
+}
+
+int device_count(const Driver& driver) {
+  int count = 0;
+  driver.device_get_count(&count);
+  return count;
+}
+
+}  // namespace
+
+// cuGetErrorName: "the string representation of an error code enum name".
+TEST_CASE("an error's name is that of its enumerator") {
+  Driver& driver = contract_driver();
+  const struct {
+    CUresult code;
+    const char* name;
+  } errors[] = {
+#define BERTH_ERROR(code) {code, #code}
+      BERTH_ERROR(CUDA_SUCCESS),
+      BERTH_ERROR(CUDA_ERROR_INVALID_VALUE),
+      BERTH_ERROR(CUDA_ERROR_OUT_OF_MEMORY),
+      BERTH_ERROR(CUDA_ERROR_NOT_INITIALIZED),
+      BERTH_ERROR(CUDA_ERROR_DEINITIALIZED),
+      BERTH_ERROR(CUDA_ERROR_NO_DEVICE),
+      BERTH_ERROR(CUDA_ERROR_INVALID_DEVICE),
+      BERTH_ERROR(CUDA_ERROR_INVALID_CONTEXT),
+      BERTH_ERROR(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED),
+      BERTH_ERROR(CUDA_ERROR_INVALID_HANDLE),
+      BERTH_ERROR(CUDA_ERROR_NOT_FOUND),
+      BERTH_ERROR(CUDA_ERROR_NOT_READY),
+      BERTH_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS),
+      BERTH_ERROR(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED),
+      BERTH_ERROR(CUDA_ERROR_CONTEXT_IS_DESTROYED),
+      BERTH_ERROR(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED),
+      BERTH_ERROR(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED),
+      BERTH_ERROR(CUDA_ERROR_LAUNCH_FAILED),
+      BERTH_ERROR(CUDA_ERROR_NOT_PERMITTED),
+      BERTH_ERROR(CUDA_ERROR_NOT_SUPPORTED),
+      BERTH_ERROR(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED),
+      BERTH_ERROR(CUDA_ERROR_UNKNOWN),
+#undef BERTH_ERROR
+  };
+  for (const auto& error : errors) {
+    const char* text = nullptr;
+    CHECK(driver.try_get_error_name(error.code, &text) == CUDA_SUCCESS);
+    REQUIRE(text != nullptr);
+    CHECK(std::string(text) == error.name);
+  }
+}
+
+// cuGetErrorString: "If the error code is not recognized, CUDA_ERROR_INVALID_VALUE will be returned
+// and *pStr will be set to the NULL address."
+TEST_CASE("an unknown error has no description") {
+  Driver& driver = contract_driver();
+  const char* text = "untouched";
+  CHECK(driver.try_get_error_string(static_cast<CUresult>(1000), &text) ==
+        CUDA_ERROR_INVALID_VALUE);
+  CHECK(text == nullptr);
+}
+
+// cuInit: "Initializes the driver API and must be called before any other function from the driver
+// API in the current process": once for all threads.
+TEST_CASE("a thread needs no cuInit of its own") {
+  Driver& driver = contract_driver();
+  int count = -1;
+  CUresult result = CUDA_ERROR_UNKNOWN;
+  std::thread([&] { result = driver.try_device_get_count(&count); }).join();
+  CHECK(result == CUDA_SUCCESS);
+  CHECK(count == device_count(driver));
+}
+
+// Each function's list of return values: CUDA_ERROR_INVALID_VALUE.
+TEST_CASE("a device is not asked without a place for the answer") {
+  Driver& driver = contract_driver();
+  CHECK(driver.try_device_get_count(static_cast<int*>(nullptr)) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(driver.try_device_get(static_cast<CUdevice*>(nullptr), 0) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(driver.try_device_total_mem(static_cast<std::size_t*>(nullptr), 0) ==
+        CUDA_ERROR_INVALID_VALUE);
+  CHECK(driver.try_device_get_uuid(static_cast<CUuuid*>(nullptr), 0) == CUDA_ERROR_INVALID_VALUE);
+}
+
+// Each function's list of return values: CUDA_ERROR_INVALID_DEVICE.
+TEST_CASE("a device that does not exist has neither name, identity nor memory") {
+  Driver& driver = contract_driver();
+  for (const CUdevice device : {-1, device_count(driver)}) {
+    char text[64] = {};
+    CUuuid uuid;
+    std::size_t bytes = 0;
+    CHECK(driver.try_device_get_name(text, 64, device) == CUDA_ERROR_INVALID_DEVICE);
+    CHECK(driver.try_device_get_uuid(&uuid, device) == CUDA_ERROR_INVALID_DEVICE);
+    CHECK(driver.try_device_get_pci_bus_id(text, 64, device) == CUDA_ERROR_INVALID_DEVICE);
+    CHECK(driver.try_device_total_mem(&bytes, device) == CUDA_ERROR_INVALID_DEVICE);
+  }
+}
+
+// cuDeviceGetAttribute: CUDA_ERROR_INVALID_VALUE.
+TEST_CASE("an attribute that does not exist has no value") {
+  int value = -1;
+  CHECK(contract_driver().try_device_get_attribute(&value, static_cast<CUdevice_attribute>(0), 0) ==
+        CUDA_ERROR_INVALID_VALUE);
+}
+
+// "Unified Addressing": host memory is mapped into every device that supports it.
+TEST_CASE("a device with unified addresses maps host memory") {
+  Driver& driver = contract_driver();
+  REQUIRE(attribute(driver, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING) == 1);
+  CHECK(attribute(driver, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY) == 1);
+}
+
+// MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: "per block shared memory usable with special opt in", beyond
+// MAX_SHARED_MEMORY_PER_BLOCK.
+TEST_CASE("opting in does not make shared memory smaller") {
+  Driver& driver = contract_driver();
+  const int plain = attribute(driver, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+  CHECK(plain > 0);
+  CHECK(plain <= attribute(driver, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
+  CHECK(plain <= attribute(driver, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR));
+}
+
+// cuMemHostRegister works where HOST_REGISTER_SUPPORTED is 1: "Device supports host memory
+// registration via cuMemHostRegister".
+TEST_CASE_FIXTURE(ContractFixture, "a device that can register host memory does") {
+  const int can = attribute(driver, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED);
+  constexpr std::size_t bytes = 64 << 10;
+  void* own = std::aligned_alloc(4096, bytes);
+  std::memset(own, 0, bytes);
+  const CUresult result = driver.try_mem_host_register(own, bytes, 0U);
+  CHECK((result == CUDA_SUCCESS) == (can == 1));
+  if (result == CUDA_SUCCESS) driver.mem_host_unregister(own);
+  std::free(own);
+}
