@@ -125,8 +125,7 @@ TEST_CASE("a device with unified addresses maps host memory") {
   CHECK(attribute(driver, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY) == 1);
 }
 
-// MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: "per block shared memory usable with special opt in", beyond
-// MAX_SHARED_MEMORY_PER_BLOCK.
+// CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: "Maximum optin shared memory per block".
 TEST_CASE("opting in does not make shared memory smaller") {
   Driver& driver = contract_driver();
   const int plain = attribute(driver, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
@@ -135,8 +134,7 @@ TEST_CASE("opting in does not make shared memory smaller") {
   CHECK(plain <= attribute(driver, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR));
 }
 
-// cuMemHostRegister works where HOST_REGISTER_SUPPORTED is 1: "Device supports host memory
-// registration via cuMemHostRegister".
+// CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED: "Device supports host memory registration".
 TEST_CASE_FIXTURE(ContractFixture, "a device that can register host memory does") {
   const int can = attribute(driver, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED);
   constexpr std::size_t bytes = 64 << 10;

@@ -81,8 +81,8 @@ TEST_CASE_FIXTURE(ContractFixture, "work behind a host function sees what the fu
   driver.stream_destroy(stream);
 }
 
-// "See note on default stream behavior": a host function on the legacy stream is work like any
-// other, and comes behind the blocking streams.
+// "This function uses standard default stream semantics": on the legacy stream it comes behind the
+// blocking streams.
 TEST_CASE_FIXTURE(ContractFixture,
                   "a host function on the legacy stream waits for blocking streams") {
   const CUstream blocking = make_stream(CU_STREAM_DEFAULT);

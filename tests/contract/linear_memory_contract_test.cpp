@@ -21,7 +21,7 @@ TEST_CASE_FIXTURE(ContractFixture, "allocations of any size keep their bytes apa
   driver.stream_destroy(stream);
 }
 
-// Memory belongs to the context, which "may be current to" any thread.
+// cuMemFree names an allocation function as the only source of "dptr", not the thread that called it.
 TEST_CASE_FIXTURE(ContractFixture, "one thread frees what another allocated") {
   CUdeviceptr pointer = 0;
   std::thread([&] {

@@ -2,10 +2,7 @@
 // cuGetProcAddress of the driver under test, at the ABI of CUDA 12.
 #pragma once
 
-#include <string>
-
 #include "contract/contract_driver.hpp"
-#include "driver/driver_source.hpp"
 #include "sim/functions.hpp"
 
 namespace berth::test {
@@ -15,9 +12,7 @@ using Lookup = CUresult(const char*, void**, int, cuuint64_t, CUdriverProcAddres
 /// Null where the driver is older: the case is to end then.
 inline Lookup* find_lookup(const Driver& driver) {
   if (driver.name() == "sim") return &sim::berth_sim_cuGetProcAddress_v2;
-  const std::string path = driver.name() == "cuda" ? "libcuda.so.1" : driver.name();
-  const DriverSource source = open_driver_library(driver.name(), path);
-  auto* lookup = reinterpret_cast<Lookup*>(source.resolve("cuGetProcAddress", 12000));
+  auto* lookup = reinterpret_cast<Lookup*>(find_contract_function("cuGetProcAddress", 12000));
   if (lookup == nullptr) MESSAGE("skipped: needs the cuGetProcAddress of CUDA 12");
   return lookup;
 }

@@ -118,7 +118,8 @@ TEST_CASE_FIXTURE(MappingFixture, "access is not set on a part of a mapping") {
   driver.mem_release(block);
 }
 
-// cuMemSetAccess changes "how to change the mapping", not what is mapped.
+// cuMemSetAccess: the descriptions say "how to change the mapping for each location"; what is mapped
+// stays.
 TEST_CASE_FIXTURE(MappingFixture, "bytes survive while nobody may use them") {
   if (!supported) return;
   const Block block = create();

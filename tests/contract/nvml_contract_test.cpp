@@ -176,8 +176,8 @@ TEST_CASE_FIXTURE(NvmlFixture, "NVML and CUDA agree on the version of CUDA") {
   CHECK(version == driver.version());
 }
 
-// nvmlMemory_t: total is "physical device memory", used "reserved and allocated", free
-// "unallocated".
+// nvmlMemory_t: free is "Unallocated device memory", used the "Sum of Reserved and Allocated device
+// memory".
 TEST_CASE_FIXTURE(NvmlFixture, "memory is either used or free") {
   if (!available) return;
   nvml::Memory memory{};

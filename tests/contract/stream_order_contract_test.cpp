@@ -107,7 +107,8 @@ TEST_CASE_FIXTURE(ContractFixture, "CU_STREAM_PER_THREAD means another stream in
   CHECK(driver.try_stream_synchronize(CU_STREAM_PER_THREAD) == CUDA_SUCCESS);
 }
 
-// Programming Guide, "Default Stream": the NULL stream of a device is "shared by all host threads".
+// Programming Guide, "Default Stream": "each device has a single NULL stream used for all host
+// threads".
 TEST_CASE_FIXTURE(ContractFixture, "the legacy stream is the same in all threads") {
   Gate gate(driver, CU_STREAM_LEGACY);
   CHECK(query_elsewhere(*this, CU_STREAM_LEGACY) == CUDA_ERROR_NOT_READY);
@@ -122,11 +123,14 @@ TEST_CASE_FIXTURE(ContractFixture, "the legacy stream does not concern another d
   if (!has_two_devices()) return;
   const SecondContext second(driver);
   const CUstream there = make_stream(CU_STREAM_DEFAULT);
+  const CUdeviceptr memory = make_memory(64);
   driver.ctx_push_current(context);
   {
     Gate gate(driver, CU_STREAM_LEGACY);
     driver.ctx_pop_current(nullptr);
+    fill(memory, 1, 64, there);
     CHECK(driver.try_stream_synchronize(there) == CUDA_SUCCESS);
+    fill(memory, 2, 64, CU_STREAM_LEGACY);
     CHECK(driver.try_stream_synchronize(CU_STREAM_LEGACY) == CUDA_SUCCESS);
     driver.ctx_push_current(context);
     CHECK(driver.try_stream_query(CU_STREAM_LEGACY) == CUDA_ERROR_NOT_READY);
@@ -134,6 +138,7 @@ TEST_CASE_FIXTURE(ContractFixture, "the legacy stream does not concern another d
     driver.stream_synchronize(CU_STREAM_LEGACY);
   }
   driver.ctx_pop_current(nullptr);
+  driver.mem_free(memory);
   driver.stream_destroy(there);
 }
 
