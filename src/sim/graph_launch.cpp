@@ -37,6 +37,7 @@ std::vector<Stream*> make_chains(State& state, const GraphExec& exec, const Stre
     Stream& stream = state.streams.create(context.handle, context.device, StreamKind::non_blocking,
                                           launcher.priority);
     stream.launcher = launcher.handle;
+    stream.callers_handle = launcher.callers_handle;
     streams.push_back(&stream);
   }
   return streams;

@@ -35,8 +35,9 @@ class Performance {
   /// A stretch of what the operation does to `bytes` at `address`.
   void use(UseKind kind, std::uint64_t address, std::uint64_t bytes,
            std::span<const std::byte> stretch) {
-    state_.races.use({operation_.stamp, operation_.call, stream_.handle, address, bytes, kind},
-                     operation_.before, stretch);
+    state_.races.use(
+        {operation_.stamp, operation_.call, stream_.callers_handle, address, bytes, kind},
+        operation_.before, stretch);
   }
   /// What ArriveWork and DepartWork do to memory of a pool.
   void use_whole(UseKind kind, const Range& range);

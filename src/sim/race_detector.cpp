@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "sim/state.hpp"
+#include "sim/stream_name.hpp"
 #include "sim/work_memory.hpp"
 
 namespace berth::sim {
@@ -28,7 +29,7 @@ const char* verb(UseKind kind) {
 }
 
 std::string describe(const Use& use) {
-  return fmt::format("{} on stream {:#x} {} {} B at {:#x}", describe(use.call), use.stream,
+  return fmt::format("{} on {} {} {} B at {:#x}", describe(use.call), stream_name(use.stream),
                      verb(use.kind), use.bytes, use.address);
 }
 

@@ -31,7 +31,7 @@ struct Use {
 
   Stamp stamp;
   CallSite call;
-  Handle stream = 0;
+  Handle stream = 0;  ///< as callers know it
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   UseKind kind = UseKind::reads;

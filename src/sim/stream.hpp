@@ -51,9 +51,20 @@ enum class StreamKind {
   per_thread,    ///< the default stream of one thread; as blocking
 };
 
+/// Values that CUDA reserves for default streams, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD.
+inline constexpr Handle kLegacyStream = 1;
+inline constexpr Handle kPerThreadStream = 2;
+
 struct Stream {
   Stream(Handle handle_, Handle context_, int device_, StreamKind kind_, int priority_)
-      : handle(handle_), context(context_), device(device_), kind(kind_), priority(priority_) {}
+      : handle(handle_),
+        context(context_),
+        device(device_),
+        kind(kind_),
+        priority(priority_),
+        callers_handle(kind_ == StreamKind::legacy       ? kLegacyStream
+                       : kind_ == StreamKind::per_thread ? kPerThreadStream
+                                                         : handle_) {}
 
   /// By a call, and not destroyed by one.
   [[nodiscard]] bool was_created() const {
@@ -66,6 +77,7 @@ struct Stream {
   int device;  ///< slot
   StreamKind kind;
   int priority;
+  Handle callers_handle;  ///< what callers know it by; a chain of a graph, the stream of the launch
   bool destroyed = false;
   bool running = false;  ///< its head: a host function, outside of the lock, or in virtual time
   std::uint64_t submitted = 0;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "sim/state.hpp"
+#include "sim/stream_name.hpp"
 #include "sim/work_memory.hpp"
 
 namespace berth::sim {
@@ -66,12 +67,12 @@ void give_up(State& state, const Stream& stream, const WaitValueWork& wait) {
   Context& context = *state.contexts.find(stream.context);
   const std::byte* source = locate(state, context, wait.address, wait.bytes, Access::read);
   if (source == nullptr) return;
-  state.findings.add(
-      fmt::format("stall: stream {:#x} waits for the {} bits at {:#x}, now {}, to {} {}; nothing "
-                  "that is pending "
-                  "changes them, and no thread has for {} ms (stall_ms): the context fails",
-                  stream.handle, wait.bytes * 8, wait.address, load_value(source, wait.bytes),
-                  name_of(wait.condition), wait.value, state.config.stall_ms));
+  state.findings.add(fmt::format(
+      "stall: {} waits for the {} bits at {:#x}, now {}, to {} {}; nothing "
+      "that is pending "
+      "changes them, and no thread has for {} ms (stall_ms): the context fails",
+      stream_name(stream.callers_handle), wait.bytes * 8, wait.address,
+      load_value(source, wait.bytes), name_of(wait.condition), wait.value, state.config.stall_ms));
   context.sticky = CUDA_ERROR_LAUNCH_TIMEOUT;
 }
 
