@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/pending_use.hpp"
 #include "sim/state.hpp"
 #include "sim/stream_name.hpp"
 #include "sim/work_memory.hpp"
@@ -44,15 +45,20 @@ void RaceDetector::use(const Use& use, const Clock& before, std::span<const std:
 
 void RaceDetector::check_end(State& state, const Range& range, CallSite call) {
   if (!on_) return;
+  std::optional<Use> use = find_use_done(state, range);
+  if (!use) use = find_pending_use(state, range.start, range.bytes);
+  if (use)
+    findings_.add(fmt::format("race: {} ends {} B at {:#x}, while {}; nothing waited for that",
+                              describe(call), range.bytes, range.start, describe(*use)));
+}
+
+std::optional<Use> RaceDetector::find_use_done(State& state, const Range& range) const {
   for (std::uint64_t at = 0; at < range.bytes;) {
     const std::span<const std::byte> stretch = bytes_of(state, range, at);
-    if (const auto use = shadow_.find_use_beyond(stretch, order_.host(), order_)) {
-      findings_.add(fmt::format("race: {} ends {} B at {:#x}, while {}; nothing waited for that",
-                                describe(call), range.bytes, range.start, describe(*use)));
-      return;
-    }
+    if (const auto use = shadow_.find_use_beyond(stretch, order_.host(), order_)) return use;
     at += stretch.size();
   }
+  return std::nullopt;
 }
 
 void RaceDetector::forget(std::span<const std::byte> data) {

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 
 #include "sim/findings.hpp"
@@ -30,7 +31,8 @@ class RaceDetector {
 
   /// An operation, which comes after `before`, uses `data`, a stretch of what `use` names.
   void use(const Use& use, const Clock& before, std::span<const std::byte> data);
-  /// `range` is about to go, by `call`, which does not wait for work.
+  /// `range` is about to go, by `call`, which does not wait for work: neither for what has run, nor
+  /// for what has not.
   void check_end(State& state, const Range& range, CallSite call);
   /// The simulator gives the bytes to the system, or to somebody else.
   void forget(std::span<const std::byte> data);
@@ -41,6 +43,9 @@ class RaceDetector {
   void acquire(Stamp wait, const std::byte* where, bool from_host);
 
  private:
+  /// What work has done to `range` that the host has not waited for.
+  std::optional<Use> find_use_done(State& state, const Range& range) const;
+
   bool on_;
   HappensBefore& order_;
   Findings& findings_;

@@ -21,6 +21,10 @@ class OperationQueue {
   [[nodiscard]] bool empty() const { return head_ == operations_.size(); }
   [[nodiscard]] std::size_t size() const { return operations_.size() - head_; }
   Operation& front() { return operations_[head_]; }
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (std::size_t at = head_; at < operations_.size(); ++at) visit(operations_[at]);
+  }
 
   void push(Operation&& operation) { operations_.push_back(std::move(operation)); }
 

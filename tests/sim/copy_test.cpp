@@ -211,7 +211,7 @@ TEST_CASE_FIXTURE(EagerFixture, "a peer copy names the contexts where the memory
 }
 
 TEST_CASE_FIXTURE(ManualFixture,
-                  "device memory that another context frees under a copy makes it fault") {
+                  "device memory that another context frees under a copy is found, and faults") {
   const CUdeviceptr here = make_memory(64);
   const CUcontext peer = retain(1);
   OK(CU(cuCtxSetCurrent)(peer));
@@ -219,6 +219,7 @@ TEST_CASE_FIXTURE(ManualFixture,
   OK(copy(there, here, 64));
   OK(CU(cuCtxSetCurrent)(context));
   OK(CU(cuMemFree)(here));
+  CHECK(found_race(sim));
   CHECK(CU(cuCtxSynchronize)() == CUDA_SUCCESS);
   OK(CU(cuCtxSetCurrent)(peer));
   CHECK(CU(cuCtxSynchronize)() == CUDA_ERROR_ILLEGAL_ADDRESS);

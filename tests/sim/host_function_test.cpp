@@ -148,6 +148,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a host function is not called in a context tha
   launch(nullptr, body);
   OK(CU(cuCtxSetCurrent)(peer));
   OK(CU(cuMemFree)(there));
+  CHECK(found_race(sim));
   OK(CU(cuCtxSetCurrent)(context));
   CHECK(CU(cuCtxSynchronize)() == CUDA_ERROR_ILLEGAL_ADDRESS);
   CHECK_FALSE(called);

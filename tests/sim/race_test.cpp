@@ -253,6 +253,42 @@ TEST_CASE_FIXTURE(RaceFixture, "memory that ends under work of another context i
   CHECK(found_race(sim));
 }
 
+TEST_CASE_FIXTURE(RaceFixture, "memory that ends before work on it has run is a race") {
+  CUcontext other = retain(1);
+  OK(CU(cuCtxPushCurrent)(other));
+  const CUstream there = make_stream();
+  SUBCASE("a read") {
+    OK(CU(cuMemcpyAsync)(make_memory(8), memory + 56, 8, there));
+  }
+  SUBCASE("a write") {
+    OK(CU(cuMemcpyAsync)(memory, make_memory(8), 8, there));
+  }
+  SUBCASE("a fill") {
+    OK(CU(cuCtxEnablePeerAccess)(context, 0));
+    OK(CU(cuMemsetD8Async)(memory + 63, 1, 1, there));
+  }
+  SUBCASE("a kernel") {
+    REQUIRE(sim.launch(there, 1000, {{memory - 512, 1024, false}}));
+  }
+  OK(CU(cuCtxPopCurrent)(nullptr));
+  OK(CU(cuMemFree)(memory));
+  CHECK(found_race(sim));
+}
+
+TEST_CASE_FIXTURE(RaceFixture, "memory that ends beside work that has not run is none") {
+  const CUdeviceptr next = make_memory(64);
+  CUcontext other = retain(1);
+  OK(CU(cuCtxPushCurrent)(other));
+  const CUstream there = make_stream();
+  const std::vector<unsigned char> pageable(64);
+  OK(CU(cuMemcpyAsync)(make_memory(64), address_of(pageable.data()), 64, there));
+  REQUIRE(sim.launch(there, 1000, {{memory + 64, 64, true}, {memory - 64, 64, true}}));
+  OK(CU(cuCtxPopCurrent)(nullptr));
+  OK(CU(cuMemFree)(memory));
+  OK(CU(cuMemFree)(next));
+  CHECK_FALSE(found_race(sim));
+}
+
 TEST_CASE("checks that are off find nothing") {
   SimFixture fixture("memory=1GiB,checks=off");
   const CUdeviceptr memory = make_memory(64);

@@ -239,6 +239,7 @@ TEST_CASE_FIXTURE(ManualFixture,
   OK(CU(cuStreamSynchronize)(stream));
   OK(CU(cuMemsetD8Async)(arrived, 1, 64, stream));
   CHECK(CU(cuMemFree)(arrived) == CUDA_SUCCESS);
+  CHECK(found_race(sim));
   CHECK(sim.pending_operations(stream) == 1);
   CHECK(CU(cuCtxSynchronize)() == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
@@ -262,6 +263,7 @@ TEST_CASE_FIXTURE(ManualFixture, "what a context that faulted left behind goes t
   OK(CU(cuMemFreeAsync)(pointer, stream));
   OK(CU(cuMemsetD8Async)(gone, 1, 64, make_stream()));
   OK(CU(cuMemFree)(gone));
+  CHECK(found_race(sim));
   CHECK(CU(cuCtxSynchronize)() == CUDA_ERROR_ILLEGAL_ADDRESS);
   OK(CU(cuDevicePrimaryCtxRelease)(0));
   OK(CU(cuCtxSetCurrent)(retain(0)));

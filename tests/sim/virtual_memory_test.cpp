@@ -347,13 +347,14 @@ TEST_CASE_FIXTURE(VmmFixture, "copies between mappings in pieces move every byte
 }
 
 TEST_CASE_FIXTURE(ManualVmmFixture,
-                  "unmapping waits for nothing: work that still needs it faults, for good") {
+                  "unmapping waits for nothing: work that still needs it is found, and faults for good") {
   const CUdeviceptr pointer = make_open();
   const CUdeviceptr other = make_memory(64);
   OK(CU(cuMemsetD8Async)(other, 3, 64, nullptr));
   OK(fill(pointer, 1, 64));
   OK(CU(cuMemsetD8Async)(other, 4, 64, nullptr));
   OK(CU(cuMemUnmap)(pointer, kGranule));
+  CHECK(found_race(sim));
   CHECK(CU(cuCtxSynchronize)() == CUDA_ERROR_ILLEGAL_ADDRESS);
   CHECK(sim.peek(other, 64) == bytes_of(64, 3));
   CUdeviceptr more = 0;
