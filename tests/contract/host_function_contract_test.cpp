@@ -5,6 +5,21 @@
 using namespace berth;
 using namespace berth::test;
 
+namespace {
+
+/// A byte that a host function looks at, and what it saw.
+struct Seen {
+  const unsigned char* byte;
+  int value;
+};
+
+void CUDA_CB look(void* data) {
+  auto& seen = *static_cast<Seen*>(data);
+  seen.value = *seen.byte;
+}
+
+}  // namespace
+
 // "The function will be called after currently enqueued work and will block work added after it":
 // each launch once, with its own data.
 TEST_CASE_FIXTURE(ContractFixture,
@@ -30,10 +45,6 @@ TEST_CASE_FIXTURE(ContractFixture,
 // "The start of execution of the function has the same effect as synchronizing an event recorded in
 // the same stream ... It thus synchronizes streams which have been 'joined' prior to the function."
 TEST_CASE_FIXTURE(ContractFixture, "a host function sees what joined streams have done") {
-  struct Seen {
-    const unsigned char* byte;
-    int value;
-  };
   const CUstream first = make_stream();
   const CUstream second = make_stream();
   const CUevent event = make_event();
@@ -44,13 +55,7 @@ TEST_CASE_FIXTURE(ContractFixture, "a host function sees what joined streams hav
     fill(address_of(pinned), 4, 1, first);
     driver.event_record(event, first);
     driver.stream_wait_event(second, event, 0U);
-    driver.launch_host_func(
-        second,
-        [](void* data) {
-          auto& s = *static_cast<Seen*>(data);
-          s.value = *s.byte;
-        },
-        static_cast<void*>(&seen));
+    driver.launch_host_func(second, &look, static_cast<void*>(&seen));
     gate.open();
     driver.stream_synchronize(second);
   }
@@ -86,20 +91,12 @@ TEST_CASE_FIXTURE(ContractFixture, "work behind a host function sees what the fu
 TEST_CASE_FIXTURE(ContractFixture,
                   "a host function on the legacy stream waits for blocking streams") {
   const CUstream blocking = make_stream(CU_STREAM_DEFAULT);
-  const CUevent event = make_event();
-  std::atomic<bool> called{false};
-  {
-    Gate gate(driver, blocking);
-    driver.launch_host_func(
-        CU_STREAM_LEGACY, [](void* flag) { *static_cast<std::atomic<bool>*>(flag) = true; },
-        static_cast<void*>(&called));
-    driver.event_record(event, CU_STREAM_LEGACY);
-    CHECK(driver.try_event_query(event) == CUDA_ERROR_NOT_READY);
-    CHECK_FALSE(called);
-    gate.open();
-    driver.event_synchronize(event);
-  }
-  CHECK(called);
-  driver.event_destroy(event);
+  unsigned char* pinned = make_pinned(1);
+  Seen seen{pinned, -1};
+  fill(address_of(pinned), 7, 1, blocking);
+  driver.launch_host_func(CU_STREAM_LEGACY, &look, static_cast<void*>(&seen));
+  driver.stream_synchronize(CU_STREAM_LEGACY);
+  CHECK(seen.value == 7);
+  driver.mem_free_host(static_cast<void*>(pinned));
   driver.stream_destroy(blocking);
 }
