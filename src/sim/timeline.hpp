@@ -25,7 +25,8 @@ struct Demand {
 
 class Timeline {
  public:
-  /// `jitter_percent`: each piece of work takes up to that much less or more, by `seed`.
+  /// `devices`: with the instances of MIG. `jitter_percent`: each piece of work takes up to that much
+  /// less or more, by `seed`.
   Timeline(int devices, int jitter_percent, std::uint64_t seed);
 
   [[nodiscard]] std::uint64_t now_ns() const { return now_ns_; }

@@ -179,3 +179,15 @@ TEST_CASE("a thousand seeds write the same log twice, byte for byte") {
       CHECK(run(progress, seed) == run(progress, seed));
   }
 }
+
+TEST_CASE("an instance of MIG has engines of its own") {
+  const SimFixture fixture("memory=1GiB,devices=2,mig=0:2,progress=timed");
+  constexpr std::size_t kBytes = 16_MiB;
+  const std::uint64_t copy_ns = sim::transfer_ns(sim::Engine::host_to_device, kBytes);
+  const CUdeviceptr pinned = address_of(make_pinned(kBytes));
+  const std::uint64_t before = fixture.sim.now_ns();
+  for (int copy = 0; copy < 2; ++copy)
+    OK(CU(cuMemcpyAsync)(make_memory(kBytes), pinned, kBytes, make_stream()));
+  OK(CU(cuCtxSynchronize)());
+  CHECK(fixture.sim.now_ns() - before >= 2 * copy_ns);
+}
