@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fuzzer without libFuzzer: for every compiler, and bounded by the number of inputs.
+//
+//   fuzz_sim [--first N] [--count N]   all seeds, then random inputs by number
+//   fuzz_sim FILE...                   inputs that were found
+//   fuzz_sim --corpus DIR              writes the seeds, and the words for libFuzzer's dictionary
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <unistd.h>
+
+#include "fuzz/generator.hpp"
+#include "fuzz/target.hpp"
+
+namespace {
+
+using namespace berth::fuzz;
+
+/// What runs now, for when it ends the process.
+char running[256];
+
+void say_what_ran(int signal) {
+  constexpr char kText[] = "fuzz_sim: stopped by the input ";
+  if (write(STDERR_FILENO, kText, sizeof(kText) - 1) < 0 ||
+      write(STDERR_FILENO, running, std::char_traits<char>::length(running)) < 0 ||
+      write(STDERR_FILENO, "\n", 1) < 0)
+    _exit(1);
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+void run_named(const std::string& name, const std::string& bytes) {
+  std::snprintf(running, sizeof(running), "%s", name.c_str());
+  run_input(bytes);
+}
+
+void run_many(std::uint64_t first, std::uint64_t count) {
+  for (const Seed& seed : seeds()) run_named(seed.name, seed.bytes);
+  for (std::uint64_t number = first; number != first + count; ++number)
+    run_named("--count 1 --first " + std::to_string(number), random_input(number));
+  std::printf("%zu seeds, %llu random inputs from number %llu\n", seeds().size(),
+              static_cast<unsigned long long>(count), static_cast<unsigned long long>(first));
+}
+
+void run_file(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    std::fprintf(stderr, "fuzz_sim: cannot read %s\n", path);
+    std::exit(2);
+  }
+  run_named(path, {std::istreambuf_iterator<char>(file), {}});
+}
+
+void write_corpus(const std::filesystem::path& folder) {
+  std::filesystem::create_directories(folder / "seeds");
+  for (const Seed& seed : seeds())
+    std::ofstream(folder / "seeds" / seed.name, std::ios::binary) << seed.bytes;
+  std::ofstream dictionary(folder / "words");
+  for (const std::string& word : words()) dictionary << '"' << word << "\"\n";
+}
+
+int misused() {
+  std::fputs("usage: fuzz_sim [--first N] [--count N] | FILE... | --corpus DIR\n", stderr);
+  return 2;
+}
+
+}  // namespace
+
+// So that a finding of a sanitizer, too, says which input it was.
+extern "C" const char* __asan_default_options() {
+  return "abort_on_error=1";
+}
+extern "C" const char* __ubsan_default_options() {
+  return "abort_on_error=1:halt_on_error=1:print_stacktrace=1";
+}
+
+int main(int argc, char** argv) {
+  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGTERM})
+    std::signal(signal, &say_what_ran);
+  std::uint64_t first = 1;
+  std::uint64_t count = 1000;
+  bool from_files = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (!argument.starts_with("--")) {
+      run_file(argv[i]);
+      from_files = true;
+      continue;
+    }
+    if (++i == argc) return misused();
+    const std::string value = argv[i];
+    if (argument == "--corpus") {
+      write_corpus(value);
+      return 0;
+    }
+    if (argument != "--first" && argument != "--count") return misused();
+    std::uint64_t& number = argument == "--first" ? first : count;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (error != std::errc{} || end != value.data() + value.size()) return misused();
+  }
+  if (!from_files) run_many(first, count);
+  return 0;
+}

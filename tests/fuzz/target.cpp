@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/target.hpp"
+
+#include <cstdlib>
+
+#include "base/check.hpp"
+#include "fuzz/actions.hpp"
+#include "fuzz/host_process.hpp"
+#include "fuzz/memory_parameters.hpp"
+#include "fuzz/second_thread.hpp"
+#include "fuzz/setup.hpp"
+#include "fuzz/tear_down.hpp"
+
+namespace berth::fuzz {
+namespace {
+
+/// What two runs of one input have in common.
+struct Outcome {
+  std::uint64_t order = 0;
+  std::uint64_t results = 0xcbf29ce484222325;
+  std::uint64_t now_ns = 0;
+
+  void add(CallResult result) {
+    // What NVML says of the process is beyond the input.
+    if (result.is_cuda) results = (results ^ static_cast<unsigned>(result.code)) * 0x100000001b3;
+  }
+  bool operator==(const Outcome&) const = default;
+};
+
+void act(Input record, Things& things, sim::Simulator& simulator, SecondThread& second,
+         Outcome& outcome) {
+  const Action& action = actions()[record.number(2) % actions().size()];
+  const unsigned thread = record.byte();
+  Turn turn{.bytes = record, .things = things, .simulator = simulator};
+  const auto take_turn = [&] { outcome.add(action.act(turn)); };
+  if (thread < kOnSecondThread)
+    take_turn();
+  else
+    second.run(take_turn);
+  if (thread == kEndSecondThread) second.end();
+}
+
+Outcome run_once(const Setup& setup, Input records) {
+  clear_buffers();
+  Outcome outcome;
+  Things things;
+  sim::Simulator simulator(setup.config);
+  {
+    SecondThread second;
+    for (std::size_t left = kActionsMax; left != 0 && !records.empty(); --left)
+      act(records.take(kRecordBytes), things, simulator, second, outcome);
+  }
+  if (!setup.leave_alive) tear_down(simulator, things);
+  outcome.order = simulator.order_hash();
+  outcome.now_ns = simulator.now_ns();
+  const std::vector<std::string> findings = simulator.take_findings();
+  BERTH_CHECK(findings.empty() || setup.config.checks);
+  return outcome;
+}
+
+/// A host function has real time to return; on a busy machine it may need more than that, and what
+/// follows comes in another order. Not so three times in a row.
+bool is_repeatable(const Setup& setup, Input records, const Outcome& outcome) {
+  for (int tries = 0; tries < 3; ++tries)
+    if (run_once(setup, records) == outcome) return true;
+  return false;
+}
+
+}  // namespace
+
+void run_input(std::string_view bytes) {
+  Input input(bytes);
+  const Setup setup = read_setup(input);
+  if (setup.visible.empty())
+    unsetenv("CUDA_VISIBLE_DEVICES");
+  else
+    setenv("CUDA_VISIBLE_DEVICES", setup.visible.c_str(), 1);
+  const HostProcess before = look_at_process();
+  const Outcome outcome = run_once(setup, input);
+  BERTH_CHECK(setup.once || is_repeatable(setup, input, outcome));
+  BERTH_CHECK(is_process_like(before));
+}
+
+}  // namespace berth::fuzz

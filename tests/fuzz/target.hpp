@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// One input: a setup, then records of kRecordBytes, each an action and what decides its parameters.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace berth::fuzz {
+
+/// Two bytes choose the action, one the thread, the rest its parameters.
+inline constexpr std::size_t kRecordBytes = 24;
+/// From here on the thread's byte means the second one; the largest ends that thread afterwards.
+inline constexpr unsigned kOnSecondThread = 0xE0;
+inline constexpr unsigned kEndSecondThread = 0xFF;
+inline constexpr std::size_t kActionsMax = 200;
+
+/// Runs `bytes`. Stops the process where the simulator breaks what it promises.
+void run_input(std::string_view bytes);
+
+}  // namespace berth::fuzz

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/tear_down.hpp"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "base/check.hpp"
+#include "fuzz/turn.hpp"
+
+namespace berth::fuzz {
+namespace {
+
+/// So often that a fault by chance has passed.
+constexpr int kTries = 64;
+
+bool refuses_for_good(const sim::FaultRule& rule) {
+  constexpr double kPassesSoon = 10;  // percent
+  return rule.fault.kind == sim::Fault::Kind::refused && rule.last == UINT64_MAX &&
+         rule.percent > kPassesSoon;
+}
+
+/// Makes `call` until it succeeds; what is gone already never will.
+template <class Call>
+void insist(Call&& call) {
+  for (int tries = 0; tries < kTries; ++tries)
+    if (call() == CUDA_SUCCESS) return;
+}
+
+void release_contexts(int devices) {
+  for (CUdevice device = 0; device < devices; ++device) {
+    unsigned flags = 0;
+    int active = 1;
+    while (active != 0) {
+      active = 0;
+      insist([&] { return sim::berth_sim_cuDevicePrimaryCtxGetState(device, &flags, &active); });
+      insist([&] { return sim::berth_sim_cuDevicePrimaryCtxRelease(device); });
+    }
+  }
+}
+
+template <class Call>
+void end_all(const Things& things, Kind kind, Call&& call) {
+  for (const Thing& thing : things.all_live(kind)) insist([&] { return call(thing); });
+}
+
+}  // namespace
+
+void tear_down(sim::Simulator& simulator, const Things& things) {
+  const auto& rules = simulator.config().faults.rules();
+  if (std::any_of(rules.begin(), rules.end(), refuses_for_good)) return;
+  release_contexts(simulator.config().devices);
+  end_all(things, Kind::mapping,
+          [](Thing thing) { return sim::berth_sim_cuMemUnmap(thing.value, thing.bytes); });
+  end_all(things, Kind::reservation,
+          [](Thing thing) { return sim::berth_sim_cuMemAddressFree(thing.value, thing.bytes); });
+  end_all(things, Kind::physical,
+          [](Thing thing) { return sim::berth_sim_cuMemRelease(thing.value); });
+  end_all(things, Kind::exec,
+          [](Thing thing) { return sim::berth_sim_cuGraphExecDestroy(Bits{thing.value}); });
+  end_all(things, Kind::graph,
+          [](Thing thing) { return sim::berth_sim_cuGraphDestroy(Bits{thing.value}); });
+  for (const std::string& line : simulator.live_list()) fmt::print(stderr, "left: {}\n", line);
+  BERTH_CHECK(simulator.live() == sim::Live{});
+  for (int slot = 0; slot < simulator.config().devices; ++slot)
+    BERTH_CHECK(simulator.device_bytes_used(slot) == 0);
+}
+
+}  // namespace berth::fuzz
