@@ -90,8 +90,36 @@ std::string random_decisions(sim::Random& random) {
   return bytes;
 }
 
-/// NVML is half of all functions and seldom of interest.
+/// Half of the time what programs do all the time; NVML, half of all functions, seldom.
 std::size_t random_action(sim::Random& random) {
+  static const std::vector<std::string> frequent = {"cuMemsetD8Async",
+                                                    "cuMemcpyAsync",
+                                                    "cuMemcpyPeerAsync",
+                                                    "cuEventRecord",
+                                                    "cuStreamWaitEvent",
+                                                    "cuLaunchHostFunc",
+                                                    "cuStreamBeginCapture",
+                                                    "cuStreamEndCapture",
+                                                    "cuGraphInstantiateWithFlags",
+                                                    "cuGraphLaunch",
+                                                    "cuGraphAddEmptyNode",
+                                                    "cuGraphCreate",
+                                                    "cuMemAlloc",
+                                                    "cuMemHostAlloc",
+                                                    "cuMemHostRegister",
+                                                    "cuMemAddressReserve",
+                                                    "cuMemCreate",
+                                                    "cuMemMap",
+                                                    "cuMemSetAccess",
+                                                    "cuMemUnmap",
+                                                    "cuStreamCreateWithPriority",
+                                                    "cuEventCreate",
+                                                    "cuEventElapsedTime",
+                                                    "cuStreamGetCaptureInfo",
+                                                    "launch",
+                                                    "run_next",
+                                                    "cuDevicePrimaryCtxRetain"};
+  if (random.below(2) == 0) return find_action(pick(random, frequent));
   for (;;) {
     const std::size_t action = random.below(actions().size());
     if (!actions()[action].name.starts_with("nvml") || random.below(8) == 0) return action;
@@ -126,8 +154,7 @@ std::string random_input(std::uint64_t number) {
   const std::string config = random_config(random);
   const std::string faults = random_faults(random);
   Writer writer(switches, config, faults, random_visible(random));
-  if (random.below(32) != 0) writer.act("cuInit");
-  if (random.below(32) != 0) writer.act("cuDevicePrimaryCtxRetain").act("cuCtxPushCurrent");
+  if (random.below(32) != 0) furnish(writer);
   if (random.below(4) == 0) writer.act("nvmlInit_v2").act("nvmlDeviceGetHandleByIndex_v2");
   for (std::uint64_t left = random.below(kRandomActionsMax); left != 0; --left) {
     const std::size_t action = random_action(random);

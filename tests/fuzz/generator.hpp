@@ -24,6 +24,9 @@ class Writer {
   std::string bytes_;
 };
 
+/// A driver that is in use: a context, and of each thing that work needs one or two.
+void furnish(Writer& writer);
+
 struct Seed {
   std::string name;
   std::string bytes;

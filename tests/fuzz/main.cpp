@@ -14,6 +14,7 @@
 #include <string>
 #include <unistd.h>
 
+#include "fuzz/actions.hpp"
 #include "fuzz/generator.hpp"
 #include "fuzz/target.hpp"
 
@@ -45,6 +46,20 @@ void run_many(std::uint64_t first, std::uint64_t count) {
     run_named("--count 1 --first " + std::to_string(number), random_input(number));
   std::printf("%zu seeds, %llu random inputs from number %llu\n", seeds().size(),
               static_cast<unsigned long long>(count), static_cast<unsigned long long>(first));
+}
+
+/// What never succeeded was tested for its refusals alone: somebody should know.
+void show_reach() {
+  std::string never;
+  Tally all;
+  for (std::size_t i = 0; i < actions().size(); ++i) {
+    all.taken += tallies()[i].taken;
+    all.succeeded += tallies()[i].succeeded;
+    if (tallies()[i].succeeded == 0) never.append(" ").append(actions()[i].name);
+  }
+  std::printf("%llu of %llu actions succeeded; ", static_cast<unsigned long long>(all.succeeded),
+              static_cast<unsigned long long>(all.taken));
+  std::printf("never succeeded:%s\n", never.empty() ? " none" : never.c_str());
 }
 
 void run_file(const char* path) {
@@ -104,5 +119,6 @@ int main(int argc, char** argv) {
     if (error != std::errc{} || end != value.data() + value.size()) return misused();
   }
   if (!from_files) run_many(first, count);
+  show_reach();
   return 0;
 }

@@ -67,12 +67,20 @@ void two_devices(Writer& writer) {
 
 /// Every action there is, one after the other, so that none is beyond the fuzzer.
 void everything(Writer& writer) {
-  start(writer);
+  furnish(writer);
   writer.act("nvmlInit_v2").act("nvmlDeviceGetHandleByIndex_v2");
   for (const Action& action : actions()) writer.act(action.name);
 }
 
 }  // namespace
+
+void furnish(Writer& writer) {
+  start(writer);
+  for (int i = 0; i < 2; ++i)
+    writer.act("cuStreamCreateWithPriority").act("cuEventCreate").act("cuMemAlloc");
+  writer.act("cuMemHostAlloc").act("cuMemAddressReserve").act("cuMemCreate").act("cuMemMap");
+  writer.act("cuMemSetAccess");
+}
 
 std::vector<Seed> seeds() {
   constexpr struct {

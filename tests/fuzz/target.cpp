@@ -14,6 +14,11 @@
 namespace berth::fuzz {
 namespace {
 
+std::vector<Tally>& mutable_tallies() {
+  static std::vector<Tally> all(actions().size());
+  return all;
+}
+
 /// What two runs of one input have in common.
 struct Outcome {
   std::uint64_t order = 0;
@@ -29,10 +34,17 @@ struct Outcome {
 
 void act(Input record, Things& things, sim::Simulator& simulator, SecondThread& second,
          Outcome& outcome) {
-  const Action& action = actions()[record.number(2) % actions().size()];
+  const std::size_t place = record.number(2) % actions().size();
+  const Action& action = actions()[place];
   const unsigned thread = record.byte();
   Turn turn{.bytes = record, .things = things, .simulator = simulator};
-  const auto take_turn = [&] { outcome.add(action.act(turn)); };
+  const auto take_turn = [&] {
+    const CallResult result = action.act(turn);
+    Tally& tally = mutable_tallies()[place];
+    ++tally.taken;
+    tally.succeeded += result.code == 0;
+    outcome.add(result);
+  };
   if (thread < kOnSecondThread)
     take_turn();
   else
@@ -67,6 +79,10 @@ bool is_repeatable(const Setup& setup, Input records, const Outcome& outcome) {
 }
 
 }  // namespace
+
+const std::vector<Tally>& tallies() {
+  return mutable_tallies();
+}
 
 void run_input(std::string_view bytes) {
   Input input(bytes);

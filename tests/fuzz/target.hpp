@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
+#include <vector>
 
 namespace berth::fuzz {
 
@@ -16,5 +18,12 @@ inline constexpr std::size_t kActionsMax = 200;
 
 /// Runs `bytes`. Stops the process where the simulator breaks what it promises.
 void run_input(std::string_view bytes);
+
+/// How often an action, by its place in actions(), was taken, and how often it succeeded, so far.
+struct Tally {
+  std::uint64_t taken = 0;
+  std::uint64_t succeeded = 0;
+};
+const std::vector<Tally>& tallies();
 
 }  // namespace berth::fuzz
