@@ -2,7 +2,7 @@
 // The fuzzer without libFuzzer: for every compiler, and bounded by the number of inputs.
 //
 //   fuzz_sim [--first N] [--count N]   all seeds, then random inputs by number
-//   fuzz_sim FILE...                   inputs that were found
+//   fuzz_sim FILE...                   inputs that were found, explained
 //   fuzz_sim --corpus DIR              writes the seeds, and the words for libFuzzer's dictionary
 #include <charconv>
 #include <csignal>
@@ -68,6 +68,7 @@ void run_file(const char* path) {
     std::fprintf(stderr, "fuzz_sim: cannot read %s\n", path);
     std::exit(2);
   }
+  explain();
   run_named(path, {std::istreambuf_iterator<char>(file), {}});
 }
 

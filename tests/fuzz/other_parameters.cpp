@@ -148,7 +148,7 @@ CaptureMode::Drawn CaptureMode::draw(Turn& turn) const {
 
 HostFunction::Drawn HostFunction::draw(Turn& turn) const {
   const std::uint8_t choice = turn.bytes.byte();
-  if (choice >= kNull) return {nullptr};
+  if (choice >= kNull || !turn.host_functions) return {nullptr};
   if (choice >= 0x80) return {&calls_the_driver};
   return {[](void*) {}};
 }

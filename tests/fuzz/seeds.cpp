@@ -72,6 +72,14 @@ void everything(Writer& writer) {
   for (const Action& action : actions()) writer.act(action.name);
 }
 
+/// For a device that MIG has split.
+void an_instance(Writer& writer) {
+  writer.act("nvmlInit_v2").act("nvmlDeviceGetHandleByIndex_v2");
+  writer.act("nvmlDeviceGetMigDeviceHandleByIndex").act("nvmlDeviceGetGpuInstanceId");
+  writer.act("nvmlDeviceGetComputeInstanceId").act("nvmlDeviceGetAttributes_v2");
+  writer.act("nvmlDeviceGetUUID").act("nvmlDeviceGetHandleByUUID", {0x40});
+}
+
 }  // namespace
 
 void furnish(Writer& writer) {
@@ -98,12 +106,13 @@ std::vector<Seed> seeds() {
   std::vector<Seed> all;
   for (unsigned mode = 0; mode < std::size(kModes); ++mode) {
     for (const auto& [name, write] : programs) {
-      Writer writer(mode | kTwoDevices);
+      Writer writer(mode | kTwoDevices | kOnce);
       write(writer);
       all.push_back({std::string(name) + "-" + kModes[mode], writer.bytes()});
     }
     Writer with_texts(mode, "devices=2,mig=0:2,progress=" + std::string(kModes[mode]),
                       "cuMemAlloc@1=out_of_memory;*@40=lost:1", "1,0");
+    an_instance(with_texts);
     everything(with_texts);
     all.push_back({std::string("texts-") + kModes[mode], with_texts.bytes()});
   }

@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 
+#include <fmt/core.h>
+
 #include "base/check.hpp"
 #include "fuzz/actions.hpp"
 #include "fuzz/host_process.hpp"
@@ -13,6 +15,8 @@
 
 namespace berth::fuzz {
 namespace {
+
+bool explains = false;
 
 std::vector<Tally>& mutable_tallies() {
   static std::vector<Tally> all(actions().size());
@@ -32,18 +36,22 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
-void act(Input record, Things& things, sim::Simulator& simulator, SecondThread& second,
-         Outcome& outcome) {
+void act(Input record, const Setup& setup, Things& things, sim::Simulator& simulator,
+         SecondThread& second, Outcome& outcome) {
   const std::size_t place = record.number(2) % actions().size();
   const Action& action = actions()[place];
   const unsigned thread = record.byte();
-  Turn turn{.bytes = record, .things = things, .simulator = simulator};
+  Turn turn{
+      .bytes = record, .things = things, .simulator = simulator, .host_functions = setup.once};
   const auto take_turn = [&] {
     const CallResult result = action.act(turn);
     Tally& tally = mutable_tallies()[place];
     ++tally.taken;
     tally.succeeded += result.code == 0;
     outcome.add(result);
+    if (explains)
+      fmt::print("{}{}: {}\n", thread < kOnSecondThread ? "" : "second thread: ", action.name,
+                 result.code);
   };
   if (thread < kOnSecondThread)
     take_turn();
@@ -57,28 +65,27 @@ Outcome run_once(const Setup& setup, Input records) {
   Outcome outcome;
   Things things;
   sim::Simulator simulator(setup.config);
+  if (explains) fmt::print("{}\n", setup.config.to_text());
   {
     SecondThread second;
     for (std::size_t left = kActionsMax; left != 0 && !records.empty(); --left)
-      act(records.take(kRecordBytes), things, simulator, second, outcome);
+      act(records.take(kRecordBytes), setup, things, simulator, second, outcome);
   }
   if (!setup.leave_alive) tear_down(simulator, things);
   outcome.order = simulator.order_hash();
   outcome.now_ns = simulator.now_ns();
+  if (explains)
+    fmt::print("order {:x}, results {:x}, {} ns\n", outcome.order, outcome.results, outcome.now_ns);
   const std::vector<std::string> findings = simulator.take_findings();
   BERTH_CHECK(findings.empty() || setup.config.checks);
   return outcome;
 }
 
-/// A host function has real time to return; on a busy machine it may need more than that, and what
-/// follows comes in another order. Not so three times in a row.
-bool is_repeatable(const Setup& setup, Input records, const Outcome& outcome) {
-  for (int tries = 0; tries < 3; ++tries)
-    if (run_once(setup, records) == outcome) return true;
-  return false;
-}
-
 }  // namespace
+
+void explain() {
+  explains = true;
+}
 
 const std::vector<Tally>& tallies() {
   return mutable_tallies();
@@ -93,7 +100,7 @@ void run_input(std::string_view bytes) {
     setenv("CUDA_VISIBLE_DEVICES", setup.visible.c_str(), 1);
   const HostProcess before = look_at_process();
   const Outcome outcome = run_once(setup, input);
-  BERTH_CHECK(setup.once || is_repeatable(setup, input, outcome));
+  BERTH_CHECK(setup.once || run_once(setup, input) == outcome);
   BERTH_CHECK(is_process_like(before));
 }
 

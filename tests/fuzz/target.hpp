@@ -19,6 +19,9 @@ inline constexpr std::size_t kActionsMax = 200;
 /// Runs `bytes`. Stops the process where the simulator breaks what it promises.
 void run_input(std::string_view bytes);
 
+/// From now on each action, and what it came to, is printed.
+void explain();
+
 /// How often an action, by its place in actions(), was taken, and how often it succeeded, so far.
 struct Tally {
   std::uint64_t taken = 0;
