@@ -2,7 +2,7 @@
 // How long does a call of the simulated driver take? Nanoseconds a call, one thread, eager mode, a
 // work item of 64 bytes. A test that makes a million calls should take a second, or five with the race
 // detector on. Rows: what is called, `mix` being all of it, as two streams that pass work to each
-// other call it.
+// other call it; `mix_in_crowd` the same on blocking streams, among much else that is alive.
 //   simulator_call         without checks
 //   simulator_call_checked with the race detector
 // It has no peers, no Session and a main() of its own: it measures the simulator, which hardware
@@ -40,7 +40,9 @@ void need(CUresult result) {
 /// A simulator, and what the calls are made on.
 class Subject {
  public:
-  explicit Subject(bool checks)
+  /// `crowd`: other streams that have had work, which the streams here wait for and they for them
+  /// where the default stream is used, and other memory.
+  explicit Subject(bool checks, bool crowd = false)
       : simulator_(std::string("memory=1GiB,poison=off,checks=") + (checks ? "on" : "off")) {
     CUcontext context = nullptr;
     void* pages = nullptr;
@@ -48,7 +50,8 @@ class Subject {
     need(CU(cuDevicePrimaryCtxRetain)(&context, 0));
     need(CU(cuCtxSetCurrent)(context));
     for (CUstream& stream : streams_)
-      need(CU(cuStreamCreateWithPriority)(&stream, CU_STREAM_NON_BLOCKING, 0));
+      need(CU(cuStreamCreateWithPriority)(&stream,
+                                          crowd ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING, 0));
     for (CUevent& event : events_) need(CU(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING));
     need(CU(cuMemAlloc)(&device_, kBytes));
     need(CU(cuMemAlloc)(&other_, kBytes));
@@ -61,6 +64,7 @@ class Subject {
     need(CU(cuMemAddressReserve)(&reserved_, kGranule, 0, 0, 0));
     need(CU(cuMemCreate)(&physical_, kGranule, &properties_, 0));
     need(CU(cuEventRecord)(events_[0], streams_[0]));
+    if (crowd) make_crowd();
   }
 
   std::size_t memset() { return need(CU(cuMemsetD8Async)(device_, 1, kBytes, streams_[0])), 1; }
@@ -121,6 +125,18 @@ class Subject {
   [[nodiscard]] bool is_clean() { return simulator_.take_findings().empty(); }
 
  private:
+  static void make_crowd() {
+    constexpr int kStreams = 62;
+    constexpr int kAllocations = 10'000;
+    CUstream stream = nullptr;
+    CUdeviceptr memory = 0;
+    for (int i = 0; i < kAllocations; ++i) need(CU(cuMemAlloc)(&memory, kBytes));
+    for (int i = 0; i < kStreams; ++i) {
+      need(CU(cuStreamCreateWithPriority)(&stream, CU_STREAM_DEFAULT, 0));
+      need(CU(cuMemAlloc)(&memory, kBytes));
+      need(CU(cuMemsetD8Async)(memory, 1, kBytes, stream));
+    }
+  }
   std::size_t copy_on(CUstream stream, CUdeviceptr to, CUdeviceptr from) {
     need(CU(cuMemcpyAsync)(to, from, kBytes, stream));
     return 1;
@@ -138,11 +154,17 @@ class Subject {
   CUmemAccessDesc access_{};
 };
 
-void time_calls(benchmark::State& state, bool checks, std::size_t (Subject::*call)()) {
+struct Row {
+  const char* name;
+  std::size_t (Subject::*call)();
+  bool crowd = false;
+};
+
+void time_calls(benchmark::State& state, bool checks, const Row& row) {
   try {
-    Subject subject(checks);
+    Subject subject(checks, row.crowd);
     std::size_t calls = 0;
-    for (auto _ : state) calls += (subject.*call)();
+    for (auto _ : state) calls += (subject.*row.call)();
     state.SetItemsProcessed(static_cast<std::int64_t>(calls));
     if (!subject.is_clean()) state.SkipWithError("the simulator found a mistake in the calls");
   } catch (const std::exception& error) {
@@ -150,11 +172,9 @@ void time_calls(benchmark::State& state, bool checks, std::size_t (Subject::*cal
   }
 }
 
-constexpr struct {
-  const char* row;
-  std::size_t (Subject::*call)();
-} kRows[] = {
+constexpr Row kRows[] = {
     {"mix", &Subject::mix},
+    {"mix_in_crowd", &Subject::mix, true},
     {"cuMemsetD8Async", &Subject::memset},
     {"cuMemcpyAsync", &Subject::copy},
     {"cuEventRecord", &Subject::record},
@@ -172,11 +192,11 @@ constexpr struct {
 
 void add_benchmarks() {
   for (const bool checks : {false, true})
-    for (const auto& [row, call] : kRows) {
+    for (const Row& row : kRows) {
       const std::string figure = checks ? "simulator_call_checked" : "simulator_call";
       benchmark::RegisterBenchmark(
-          (figure + "/berth/" + row).c_str(),
-          [=](benchmark::State& state) { time_calls(state, checks, call); });
+          (figure + "/berth/" + row.name).c_str(),
+          [=](benchmark::State& state) { time_calls(state, checks, row); });
     }
 }
 
