@@ -7,8 +7,8 @@
 #include "fuzz/memory_parameters.hpp"
 #include "fuzz/other_parameters.hpp"
 
-// clang-format off
 namespace berth::fuzz {
+// clang-format off
 
 inline constexpr Number zero_flags = number(0);
 inline constexpr Number device = number(0, 1, 0, 2);
@@ -19,8 +19,10 @@ BERTH_FUZZ(cuDriverGetVersion, out)
 BERTH_FUZZ(cuGetErrorName, below(1024), uncertain_out)
 BERTH_FUZZ(cuGetErrorString, below(1024), uncertain_out)
 BERTH_FUZZ(cuGetExportTable, out, uuid)
-BERTH_FUZZ(cuGetProcAddress, text_in, uncertain_out, number(13000, 12000, 11030, 7000), number(0, 1, 2))
-BERTH_FUZZ(cuGetProcAddress_v2, text_in, out, number(13000, 12000, 11030, 7000), number(0, 1, 2), out)
+BERTH_FUZZ(cuGetProcAddress, text_in, uncertain_out, number(13000, 12000, 11030, 7000), number(0,
+           1, 2))
+BERTH_FUZZ(cuGetProcAddress_v2, text_in, out, number(13000, 12000, 11030, 7000), number(0, 1, 2),
+           out)
 BERTH_FUZZ(cuDeviceGetCount, out)
 BERTH_FUZZ(cuDeviceGet, out, device)
 BERTH_FUZZ(cuDeviceGetName, text_out, signed_capacity, device)
@@ -55,11 +57,13 @@ BERTH_FUZZ(cuPointerGetAttribute, out, below(32), address(Kind::memory))
 
 // Virtual memory management.
 BERTH_FUZZ(cuMemGetAllocationGranularity, out, allocation_properties, enumerator(0, 1))
-BERTH_FUZZ(cuMemAddressReserve, made_memory(Kind::reservation), size, number(0, 4096, 1 << 21, 3, 1ULL << 46), address(Kind::reservation), zero_flags)
+BERTH_FUZZ(cuMemAddressReserve, made_memory(Kind::reservation), size,
+           number(0, 4096, 1 << 21, 3, 1ULL << 46), address(Kind::reservation), zero_flags)
 BERTH_FUZZ(cuMemAddressFree, ending_address(Kind::reservation), size)
 BERTH_FUZZ(cuMemCreate, made_memory(Kind::physical), size, allocation_properties, zero_flags)
 BERTH_FUZZ(cuMemRelease, ending(Kind::physical))
-BERTH_FUZZ(cuMemMap, place_in(Kind::reservation, Kind::mapping), size, zero_flags, handle(Kind::physical), zero_flags)
+BERTH_FUZZ(cuMemMap, place_in(Kind::reservation, Kind::mapping), size, zero_flags,
+           handle(Kind::physical), zero_flags)
 BERTH_FUZZ(cuMemUnmap, ending_address(Kind::mapping), size)
 BERTH_FUZZ(cuMemSetAccess, address(Kind::mapping), size, access_list, capacity)
 
@@ -80,23 +84,28 @@ BERTH_FUZZ(cuEventElapsedTime, out, handle(Kind::event), handle(Kind::event))
 
 // Work.
 BERTH_FUZZ(cuMemcpyAsync, copy_address, copy_address, size, handle(Kind::stream))
-BERTH_FUZZ(cuMemcpyPeerAsync, copy_address, handle(Kind::context), copy_address, handle(Kind::context), size, handle(Kind::stream))
+BERTH_FUZZ(cuMemcpyPeerAsync, copy_address, handle(Kind::context), copy_address,
+           handle(Kind::context), size, handle(Kind::stream))
 BERTH_FUZZ(cuMemsetD8Async, address(Kind::memory), number(7), size, handle(Kind::stream))
 
 // Captures and graphs.
 BERTH_FUZZ(cuStreamBeginCapture, handle(Kind::stream), enumerator(2, 0, 1, 3))
 BERTH_FUZZ(cuStreamEndCapture, handle(Kind::stream), made(Kind::graph, true))
 BERTH_FUZZ(cuStreamIsCapturing, handle(Kind::stream), out)
-BERTH_FUZZ(cuStreamGetCaptureInfo, handle(Kind::stream), out, out, made(Kind::graph, true), borrowed_nodes, out, borrowed_count)
+BERTH_FUZZ(cuStreamGetCaptureInfo, handle(Kind::stream), out, out, made(Kind::graph, true),
+           borrowed_nodes, out, borrowed_count)
 BERTH_FUZZ(cuThreadExchangeStreamCaptureMode, capture_mode_in_out)
 BERTH_FUZZ(cuGraphCreate, made(Kind::graph), zero_flags)
 BERTH_FUZZ(cuGraphDestroy, ending(Kind::graph))
-BERTH_FUZZ(cuGraphAddEmptyNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node), handles_count)
+BERTH_FUZZ(cuGraphAddEmptyNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
+           handles_count)
 BERTH_FUZZ(cuGraphGetNodes, handle(Kind::graph), handles_out(Kind::node), length<std::size_t>)
-BERTH_FUZZ(cuGraphGetEdges, handle(Kind::graph), handles_out(Kind::node), handles_out(Kind::node), array_out, length<std::size_t>)
+BERTH_FUZZ(cuGraphGetEdges, handle(Kind::graph), handles_out(Kind::node), handles_out(Kind::node),
+           array_out, length<std::size_t>)
 BERTH_FUZZ(cuGraphNodeGetType, handle(Kind::node), out)
 BERTH_FUZZ(cuGraphInstantiateWithFlags, made(Kind::exec), handle(Kind::graph), number(0, 1, 8, 4))
 BERTH_FUZZ(cuGraphLaunch, handle(Kind::exec), handle(Kind::stream))
 BERTH_FUZZ(cuGraphExecDestroy, ending(Kind::exec))
 
+// clang-format on
 }  // namespace berth::fuzz

@@ -87,4 +87,5 @@ BERTH_FUZZ(nvmlDeviceGetMemoryAffinity, gpu, number(1), array_out, number(0, 1))
 BERTH_FUZZ(nvmlDeviceGetCpuAffinity, gpu, number(1), array_out)
 BERTH_FUZZ(nvmlDeviceGetNvLinkState, gpu, number(0, 1), out)
 
+// clang-format on
 }  // namespace berth::fuzz
