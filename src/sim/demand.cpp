@@ -27,6 +27,9 @@ Demand demand(State&, const ArriveWork&) {
 Demand demand(State&, const DepartWork&) {
   return {};
 }
+Demand demand(State&, const FetchWork&) {
+  return {};
+}
 Demand demand(State&, const WaitValueWork&) {
   return {};
 }
@@ -40,19 +43,19 @@ Demand demand(State&, const KernelWork& kernel) {
   return {Engine::processors, kernel.duration_ns};
 }
 Demand demand(State&, const MemsetWork& memset) {
-  return {Engine::processors, transfer_ns(Engine::processors, memset.bytes / 2)};
+  return {Engine::processors, transfer_ns(Engine::processors, memset.total() / 2)};
 }
 Demand demand(State& state, const CopyWork& copy) {
   const std::optional<int> to = device_of(state, copy.destination);
   const std::optional<int> from = device_of(state, copy.source);
-  if (!to && !from) return {Engine::none, host_copy_ns(copy.bytes)};
+  if (!to && !from) return {Engine::none, host_copy_ns(copy.total())};
   if (to && from) {
     const Engine engine = *to == *from ? Engine::processors : Engine::device_to_device;
-    return {engine, transfer_ns(engine, copy.bytes)};
+    return {engine, transfer_ns(engine, copy.total())};
   }
   const Engine engine = to ? Engine::host_to_device : Engine::device_to_host;
   const bool pageable = copy.destination_pageable || copy.source_pageable;
-  return {engine, pageable ? pageable_transfer_ns(copy.bytes) : transfer_ns(engine, copy.bytes)};
+  return {engine, pageable ? pageable_transfer_ns(copy.total()) : transfer_ns(engine, copy.total())};
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/pitch.hpp"
 #include "sim/random.hpp"
 
 namespace berth::sim {
@@ -79,7 +80,7 @@ std::optional<int> device_attribute(const Config& config, const DeviceFacts& fac
     case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
       return 32;
     case CU_DEVICE_ATTRIBUTE_MAX_PITCH:
-      return 2147483647;
+      return int{kPitchMax};
     case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK:
     case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR:
       return 65536;

@@ -15,10 +15,13 @@ struct Describe {
   std::string operator()(const RecordWork&) const { return "record of an event"; }
   std::string operator()(const HostFunctionWork&) const { return "host function"; }
   std::string operator()(const CopyWork& copy) const {
-    return fmt::format("copy of {} B", copy.bytes);
+    return fmt::format("copy of {} B", copy.total());
+  }
+  std::string operator()(const FetchWork& fetch) const {
+    return fmt::format("read of {} B", fetch.bytes);
   }
   std::string operator()(const MemsetWork& memset) const {
-    return fmt::format("fill of {} B", memset.bytes);
+    return fmt::format("fill of {} B", memset.total());
   }
   std::string operator()(const KernelWork& kernel) const {
     return fmt::format("kernel of {} ns", kernel.duration_ns);

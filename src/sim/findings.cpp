@@ -13,6 +13,8 @@ constexpr std::size_t kKept = 100;
 }  // namespace
 
 void Findings::add(std::string line) {
+  // One piece of work can meet another in many rows of memory.
+  if (!lines_.empty() && lines_.back() == line) return;
   if (log_.on()) log_.note(fmt::format("found: {}", line.substr(0, line.find(':'))));
   if (lines_.size() >= kKept) {
     ++not_kept_;

@@ -96,7 +96,31 @@
   X(cuEventElapsedTime,            both,  2000) \
   X(cuMemcpyAsync,                 plain, 4000) \
   X(cuMemcpyPeerAsync,             plain, 4000) \
+  X(cuMemcpy,                      plain, 4000) \
+  X(cuMemcpyPeer,                  plain, 4000) \
+  X(cuMemcpyHtoD,                  v2,    3020) \
+  X(cuMemcpyDtoH,                  v2,    3020) \
+  X(cuMemcpyDtoD,                  v2,    3020) \
+  X(cuMemcpyHtoDAsync,             v2,    3020) \
+  X(cuMemcpyDtoHAsync,             v2,    3020) \
+  X(cuMemcpyDtoDAsync,             v2,    3020) \
+  X(cuMemcpy2D,                    v2,    3020) \
+  X(cuMemcpy2DUnaligned,           v2,    3020) \
+  X(cuMemcpy2DAsync,               v2,    3020) \
+  X(cuMemcpyBatchAsync,            v2,    13000) \
+  X(cuMemAllocPitch,               v2,    3020) \
+  X(cuMemsetD8,                    v2,    3020) \
+  X(cuMemsetD16,                   v2,    3020) \
+  X(cuMemsetD32,                   v2,    3020) \
+  X(cuMemsetD2D8,                  v2,    3020) \
+  X(cuMemsetD2D16,                 v2,    3020) \
+  X(cuMemsetD2D32,                 v2,    3020) \
   X(cuMemsetD8Async,               plain, 3020) \
+  X(cuMemsetD16Async,              plain, 3020) \
+  X(cuMemsetD32Async,              plain, 3020) \
+  X(cuMemsetD2D8Async,             plain, 3020) \
+  X(cuMemsetD2D16Async,            plain, 3020) \
+  X(cuMemsetD2D32Async,            plain, 3020) \
   X(cuEventRecordWithFlags,        plain, 11010) \
   X(cuStreamBeginCapture,          v2,    10010) \
   X(cuStreamEndCapture,            plain, 10000) \

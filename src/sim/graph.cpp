@@ -12,6 +12,9 @@ namespace {
 CUgraphNodeType type_of(const CopyWork&) {
   return CU_GRAPH_NODE_TYPE_MEMCPY;
 }
+CUgraphNodeType type_of(const FetchWork&) {
+  return CU_GRAPH_NODE_TYPE_MEMCPY;
+}
 CUgraphNodeType type_of(const MemsetWork&) {
   return CU_GRAPH_NODE_TYPE_MEMSET;
 }

@@ -3,6 +3,7 @@
 // rest, in any order that the edges allow. The launching stream has two operations for it: a fork, for
 // which the chains wait, and a join, which waits for them.
 #include "sim/graph.hpp"
+#include "sim/hidden_stream.hpp"
 #include "sim/state.hpp"
 
 namespace berth::sim {
@@ -33,36 +34,19 @@ std::vector<Stream*> make_chains(State& state, const GraphExec& exec, const Stre
   std::vector<Stream*> streams;
   for (const GraphExec::Chain& chain : exec.chains) {
     const Handle owner = chain.context != 0 ? chain.context : launcher.context;
-    const Context& context = *state.contexts.find(owner);
-    Stream& stream = state.streams.create(context.handle, context.device, StreamKind::non_blocking,
-                                          launcher.priority);
-    stream.launcher = launcher.handle;
-    stream.callers_handle = launcher.callers_handle;
-    streams.push_back(&stream);
+    streams.push_back(&open_hidden_stream(state, *state.contexts.find(owner), launcher));
   }
   return streams;
-}
-
-/// Submits `work` behind `after`.
-Submitted submit(State& state, Stream& stream, const Work& work,
-                 const std::vector<Submitted>& after) BERTH_REQUIRES(mutex) {
-  std::vector<Ticket> tickets;
-  for (const Submitted& earlier : after) {
-    tickets.push_back(earlier.ticket);
-    state.order.order_after(stream.order, earlier.clock);
-  }
-  const Ticket ticket = state.scheduler.submit(stream, work, tickets);
-  return {ticket, stream.order.latest, stream.order.clock};
 }
 
 Submitted submit_node(State& state, const GraphExec::Node& node, Stream& stream,
                       const std::vector<Submitted>& after) BERTH_REQUIRES(mutex) {
   const auto* record = std::get_if<RecordWork>(&node.work);
-  if (record == nullptr) return submit(state, stream, node.work, after);
+  if (record == nullptr) return submit_behind(state, stream, node.work, after);
   Event& event = *state.events.find(record->event);
   event.captured = {};
   event.record = Scheduler::next_ticket(stream);
-  Submitted submitted = submit(state, stream, node.work, after);
+  Submitted submitted = submit_behind(state, stream, node.work, after);
   event.clock = submitted.clock;
   return submitted;
 }
@@ -96,8 +80,9 @@ CUresult launch(State& state, GraphExec& exec, Stream& stream) {
   if (fault != CUDA_SUCCESS) return fault;
   Scheduler& scheduler = state.scheduler;
   scheduler.hold();
-  const Submitted fork = submit(state, stream, WaitWork{}, {exec.last_launch});
-  exec.last_launch = submit(state, stream, WaitWork{}, submit_nodes(state, exec, stream, fork));
+  const Submitted fork = submit_behind(state, stream, WaitWork{}, {exec.last_launch});
+  exec.last_launch =
+      submit_behind(state, stream, WaitWork{}, submit_nodes(state, exec, stream, fork));
   scheduler.release();
   return CUDA_SUCCESS;
 }

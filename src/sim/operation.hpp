@@ -25,23 +25,53 @@ struct Ticket {
 /// Only orders what follows it.
 struct WaitWork {};
 
+/// From the first byte of `rows` rows, each `pitch` behind the one before, to the end of the last.
+constexpr std::size_t extent(std::size_t width, std::size_t rows, std::size_t pitch) {
+  return (rows - 1) * pitch + width;
+}
+
 /// Addresses are looked up when the copy runs: device and pinned memory that is gone by then
 /// faults.
 struct CopyWork {
+  [[nodiscard]] std::size_t total() const { return width * rows; }
+  [[nodiscard]] std::size_t destination_extent() const {
+    return extent(width, rows, destination_pitch);
+  }
+  [[nodiscard]] std::size_t source_extent() const { return extent(width, rows, source_pitch); }
+
   std::uint64_t destination;
   std::uint64_t source;
-  std::size_t bytes;
+  std::size_t width;  ///< bytes of each row
+  std::size_t rows = 1;
+  std::size_t destination_pitch =
+      0;  ///< bytes from row to row, at least `width` where there are two
+  std::size_t source_pitch = 0;
   bool destination_pageable = false;
   bool source_pageable = false;
-  /// The source as it was at the call, where it was pageable and the copy runs later. Shared, so
-  /// that work can be copied: a graph runs its own again and again.
+  /// The rows of the source as they were when they were read, one right behind the other, where that
+  /// is not when the copy runs. Shared, so that work can be copied: a graph runs its own again and
+  /// again.
   std::shared_ptr<std::byte[]> staged = nullptr;
 };
 
-struct MemsetWork {
-  std::uint64_t destination;
+/// Reads the source of a copy that follows on the same stream, and takes the time of both.
+struct FetchWork {
+  std::uint64_t source;
   std::size_t bytes;
-  unsigned char value;
+  bool pageable;
+  std::shared_ptr<std::byte[]> into;
+};
+
+/// Repeats a value of 1, 2 or 4 bytes. Addresses and pitch are aligned to it.
+struct MemsetWork {
+  [[nodiscard]] std::size_t total() const { return width * rows; }
+
+  std::uint64_t destination;
+  std::size_t width;  ///< bytes of each row, a multiple of `value_bytes`
+  std::uint32_t value;
+  unsigned value_bytes = 1;
+  std::size_t rows = 1;
+  std::size_t pitch = 0;  ///< as a copy's
 };
 
 struct HostFunctionWork {
@@ -91,8 +121,8 @@ struct WriteValueWork {
   unsigned bytes;
 };
 
-using Work = std::variant<WaitWork, CopyWork, MemsetWork, HostFunctionWork, KernelWork, RecordWork,
-                          ArriveWork, DepartWork, WaitValueWork, WriteValueWork>;
+using Work = std::variant<WaitWork, CopyWork, FetchWork, MemsetWork, HostFunctionWork, KernelWork,
+                          RecordWork, ArriveWork, DepartWork, WaitValueWork, WriteValueWork>;
 
 struct Operation {
   std::uint64_t sequence;         ///< its place in its stream, from 1

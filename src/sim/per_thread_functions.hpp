@@ -21,7 +21,30 @@
   X(cuEventRecord,           cuEventRecord_ptsz) \
   X(cuMemcpyAsync,           cuMemcpyAsync_ptsz) \
   X(cuMemcpyPeerAsync,       cuMemcpyPeerAsync_ptsz) \
+  X(cuMemcpy,                cuMemcpy_ptds) \
+  X(cuMemcpyPeer,            cuMemcpyPeer_ptds) \
+  X(cuMemcpyHtoD,            cuMemcpyHtoD_v2_ptds) \
+  X(cuMemcpyDtoH,            cuMemcpyDtoH_v2_ptds) \
+  X(cuMemcpyDtoD,            cuMemcpyDtoD_v2_ptds) \
+  X(cuMemcpyHtoDAsync,       cuMemcpyHtoDAsync_v2_ptsz) \
+  X(cuMemcpyDtoHAsync,       cuMemcpyDtoHAsync_v2_ptsz) \
+  X(cuMemcpyDtoDAsync,       cuMemcpyDtoDAsync_v2_ptsz) \
+  X(cuMemcpy2D,              cuMemcpy2D_v2_ptds) \
+  X(cuMemcpy2DUnaligned,     cuMemcpy2DUnaligned_v2_ptds) \
+  X(cuMemcpy2DAsync,         cuMemcpy2DAsync_v2_ptsz) \
+  X(cuMemcpyBatchAsync,      cuMemcpyBatchAsync_v2_ptsz) \
+  X(cuMemsetD8,              cuMemsetD8_v2_ptds) \
+  X(cuMemsetD16,             cuMemsetD16_v2_ptds) \
+  X(cuMemsetD32,             cuMemsetD32_v2_ptds) \
+  X(cuMemsetD2D8,            cuMemsetD2D8_v2_ptds) \
+  X(cuMemsetD2D16,           cuMemsetD2D16_v2_ptds) \
+  X(cuMemsetD2D32,           cuMemsetD2D32_v2_ptds) \
   X(cuMemsetD8Async,         cuMemsetD8Async_ptsz) \
+  X(cuMemsetD16Async,        cuMemsetD16Async_ptsz) \
+  X(cuMemsetD32Async,        cuMemsetD32Async_ptsz) \
+  X(cuMemsetD2D8Async,       cuMemsetD2D8Async_ptsz) \
+  X(cuMemsetD2D16Async,      cuMemsetD2D16Async_ptsz) \
+  X(cuMemsetD2D32Async,      cuMemsetD2D32Async_ptsz) \
   X(cuEventRecordWithFlags,  cuEventRecordWithFlags_ptsz) \
   X(cuStreamBeginCapture,    cuStreamBeginCapture_v2_ptsz) \
   X(cuStreamEndCapture,      cuStreamEndCapture_ptsz) \

@@ -10,6 +10,17 @@
 namespace berth::sim {
 namespace {
 
+/// Stretches begin and end between values: they are parts of pages, cut where an aligned fill begins
+/// and ends.
+void repeat(std::span<std::byte> target, std::uint32_t value, unsigned value_bytes) {
+  if (value_bytes == 1) {
+    std::memset(target.data(), static_cast<int>(value), target.size());
+    return;
+  }
+  for (std::size_t at = 0; at != target.size(); at += value_bytes)
+    std::memcpy(target.data() + at, &value, value_bytes);  // x86-64 and AArch64 are little-endian
+}
+
 /// Runs one operation, by what work it is.
 class Performance {
  public:
@@ -21,6 +32,7 @@ class Performance {
   CUresult operator()(const HostFunctionWork&) { return CUDA_SUCCESS; }
   CUresult operator()(const KernelWork& kernel);
   CUresult operator()(const CopyWork& copy);
+  CUresult operator()(const FetchWork& fetch);
   CUresult operator()(const MemsetWork& memset);
   CUresult operator()(const RecordWork& record);
   CUresult operator()(const ArriveWork& arrival);
@@ -39,6 +51,10 @@ class Performance {
         {operation_.stamp, operation_.call, stream_.callers_handle, address, bytes, kind},
         operation_.before, stretch);
   }
+  /// Whether memory that a copy needs is there, and open to it.
+  [[nodiscard]] bool reaches_all(const CopyWork& copy) const;
+  void copy_row(const CopyWork& copy, std::size_t row);
+  void fill_row(const MemsetWork& memset, std::size_t row);
   /// What ArriveWork and DepartWork do to memory of a pool.
   void use_whole(UseKind kind, const Range& range);
 
@@ -63,42 +79,72 @@ CUresult Performance::operator()(const KernelWork& kernel) {
   return CUDA_SUCCESS;
 }
 
-CUresult Performance::operator()(const CopyWork& copy) {
-  const bool source_is_ours = !copy.source_pageable && copy.staged == nullptr;
-  const bool reads_pageable = copy.source_pageable && copy.staged == nullptr;
-  const bool reaches_all =
-      (!source_is_ours || reaches(copy.source, copy.bytes, Access::copy_from)) &&
-      (copy.destination_pageable || reaches(copy.destination, copy.bytes, Access::copy_to)) &&
-      (!reads_pageable || is_host_memory_there(state_, copy.source, copy.bytes)) &&
-      (!copy.destination_pageable || is_host_memory_there(state_, copy.destination, copy.bytes));
-  if (!reaches_all) return CUDA_ERROR_ILLEGAL_ADDRESS;
+bool Performance::reaches_all(const CopyWork& copy) const {
+  const auto is_there = [&](std::uint64_t address, std::size_t bytes, bool pageable,
+                            Access access) {
+    return pageable ? is_host_memory_there(state_, address, bytes)
+                    : reaches(address, bytes, access);
+  };
+  return is_there(copy.destination, copy.destination_extent(), copy.destination_pageable,
+                  Access::copy_to) &&
+         (copy.staged != nullptr ||
+          is_there(copy.source, copy.source_extent(), copy.source_pageable, Access::copy_from));
+}
 
+void Performance::copy_row(const CopyWork& copy, std::size_t row) {
+  const bool source_is_ours = !copy.source_pageable && copy.staged == nullptr;
   const std::uint64_t source =
-      copy.staged ? reinterpret_cast<std::uint64_t>(copy.staged.get()) : copy.source;
+      copy.staged ? reinterpret_cast<std::uint64_t>(copy.staged.get()) + row * copy.width
+                  : copy.source + row * copy.source_pitch;
+  const std::uint64_t destination = copy.destination + row * copy.destination_pitch;
   MemoryWalk from(state_, MemoryWalk::Use::read, source, !source_is_ours);
-  MemoryWalk to(state_, MemoryWalk::Use::write, copy.destination, copy.destination_pageable);
-  for (std::size_t left = copy.bytes; left != 0;) {
+  MemoryWalk to(state_, MemoryWalk::Use::write, destination, copy.destination_pageable);
+  for (std::size_t left = copy.width; left != 0;) {
     std::span<std::byte> target = to.next(left);
     const std::span<std::byte> origin = from.next(target.size());
     to.put_back(target.size() - origin.size());
     target = target.first(origin.size());
     std::memmove(target.data(), origin.data(), origin.size());
-    if (source_is_ours) use(UseKind::reads, copy.source, copy.bytes, origin);
-    if (!copy.destination_pageable) use(UseKind::writes, copy.destination, copy.bytes, target);
+    if (source_is_ours) use(UseKind::reads, copy.source, copy.total(), origin);
+    if (!copy.destination_pageable) use(UseKind::writes, copy.destination, copy.total(), target);
     left -= origin.size();
+  }
+}
+
+CUresult Performance::operator()(const CopyWork& copy) {
+  if (!reaches_all(copy)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  for (std::size_t row = 0; row < copy.rows; ++row) copy_row(copy, row);
+  return CUDA_SUCCESS;
+}
+
+CUresult Performance::operator()(const FetchWork& fetch) {
+  const bool is_there = fetch.pageable ? is_host_memory_there(state_, fetch.source, fetch.bytes)
+                                       : reaches(fetch.source, fetch.bytes, Access::copy_from);
+  if (!is_there) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  MemoryWalk from(state_, MemoryWalk::Use::read, fetch.source, fetch.pageable);
+  for (std::size_t done = 0; done != fetch.bytes;) {
+    const std::span<std::byte> origin = from.next(fetch.bytes - done);
+    std::memcpy(fetch.into.get() + done, origin.data(), origin.size());
+    if (!fetch.pageable) use(UseKind::reads, fetch.source, fetch.bytes, origin);
+    done += origin.size();
   }
   return CUDA_SUCCESS;
 }
 
-CUresult Performance::operator()(const MemsetWork& memset) {
-  if (!reaches(memset.destination, memset.bytes, Access::write)) return CUDA_ERROR_ILLEGAL_ADDRESS;
-  MemoryWalk to(state_, MemoryWalk::Use::write, memset.destination);
-  for (std::size_t left = memset.bytes; left != 0;) {
+void Performance::fill_row(const MemsetWork& memset, std::size_t row) {
+  MemoryWalk to(state_, MemoryWalk::Use::write, memset.destination + row * memset.pitch);
+  for (std::size_t left = memset.width; left != 0;) {
     const std::span<std::byte> target = to.next(left);
-    std::memset(target.data(), memset.value, target.size());
-    use(UseKind::writes, memset.destination, memset.bytes, target);
+    repeat(target, memset.value, memset.value_bytes);
+    use(UseKind::writes, memset.destination, memset.total(), target);
     left -= target.size();
   }
+}
+
+CUresult Performance::operator()(const MemsetWork& memset) {
+  const std::size_t bytes = extent(memset.width, memset.rows, memset.pitch);
+  if (!reaches(memset.destination, bytes, Access::write)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  for (std::size_t row = 0; row < memset.rows; ++row) fill_row(memset, row);
   return CUDA_SUCCESS;
 }
 

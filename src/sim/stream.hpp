@@ -88,8 +88,8 @@ struct Stream {
   std::uint64_t completed = 0;
   OperationQueue queue;
   StreamOrder order;
-  CapturePoint captured;       ///< where it stands in a capture; nowhere while it is not captured
-  Handle launcher = 0;         ///< for a chain of a launched graph, the stream of the launch
+  CapturePoint captured;  ///< where it stands in a capture; nowhere while it is not captured
+  Handle launcher = 0;    ///< for a lane of a launched graph or a batch, the stream of the launch
   std::size_t busy_index = 0;  ///< place among the scheduler's busy streams, where there is work
 };
 

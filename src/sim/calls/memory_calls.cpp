@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device allocations, pinned host memory, and what an address is.
 // Source: CUDA Driver API, "Memory Management", "Unified Addressing".
+#include "base/arithmetic.hpp"
 #include "sim/call.hpp"
 #include "sim/capture_rules.hpp"
 #include "sim/host_memory.hpp"
+#include "sim/pitch.hpp"
 
 namespace berth::sim {
 namespace {
@@ -18,6 +20,20 @@ CUresult free_from_pool(Call& call, const Range& range) {
   state.addresses.withdraw(range);
   pool.release(range, {.clock = state.order.host()});
   state.addresses.remove(start);
+  return CUDA_SUCCESS;
+}
+
+/// The alignment of a texture's base, so that every row can be one.
+constexpr std::size_t kPitchAlignment = 512;
+
+CUresult allocate(Call& call, CUdeviceptr& pointer, std::size_t bytes) {
+  const CUresult refusal = refuse_unsafe(call.state());
+  if (refusal != CUDA_SUCCESS) return refusal;
+  Context& context = call.context();
+  const std::uint64_t start =
+      call.state().device_at(context.ordinal).linear.allocate(call.state(), context, bytes);
+  if (start == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  pointer = start;
   return CUDA_SUCCESS;
 }
 
@@ -37,14 +53,24 @@ CUresult berth_sim_cuMemAlloc(CUdeviceptr* pointer, std::size_t bytes) {
   Call call(Function::k_cuMemAlloc, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   if (pointer == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult refusal = refuse_unsafe(call.state());
-  if (refusal != CUDA_SUCCESS) return refusal;
-  Context& context = call.context();
-  const std::uint64_t start =
-      call.state().device_at(context.ordinal).linear.allocate(call.state(), context, bytes);
-  if (start == 0) return CUDA_ERROR_OUT_OF_MEMORY;
-  *pointer = start;
-  return CUDA_SUCCESS;
+  return allocate(call, *pointer, bytes);
+}
+
+CUresult berth_sim_cuMemAllocPitch(CUdeviceptr* pointer, std::size_t* pitch, std::size_t width,
+                                   std::size_t rows, unsigned element_bytes) {
+  Call call(Function::k_cuMemAllocPitch, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (pointer == nullptr || pitch == nullptr || width == 0 || rows == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (element_bytes != 4 && element_bytes != 8 && element_bytes != 16)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (width > kPitchMax - kPitchAlignment) return CUDA_ERROR_INVALID_VALUE;
+  const std::size_t padded = align_up(width, kPitchAlignment);
+  const auto bytes = multiply_add(padded, rows, 0);
+  if (!bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = allocate(call, *pointer, *bytes);
+  if (result == CUDA_SUCCESS) *pitch = padded;
+  return result;
 }
 
 CUresult berth_sim_cuMemFree(CUdeviceptr pointer) {

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fills.
+// Source: CUDA Driver API, "Memory Management"; "API synchronization behavior", "Memset".
+#include <cstdint>
+
+#include "base/arithmetic.hpp"
+#include "sim/call.hpp"
+#include "sim/capture_rules.hpp"
+#include "sim/pitch.hpp"
+#include "sim/work_memory.hpp"
+
+namespace berth::sim {
+namespace {
+
+/// What a fill is called with; `columns` counts values, not bytes.
+struct Fill {
+  CUdeviceptr destination;
+  std::size_t pitch;
+  std::uint32_t value;
+  unsigned value_bytes;
+  std::size_t columns;
+  std::size_t rows;
+};
+
+template <class Value>
+Fill line(CUdeviceptr destination, Value value, std::size_t count) {
+  return {destination, 0, value, sizeof(Value), count, 1};
+}
+
+template <class Value>
+Fill rectangle(CUdeviceptr destination, std::size_t pitch, Value value, std::size_t columns,
+               std::size_t rows) {
+  return {destination, pitch, value, sizeof(Value), columns, rows};
+}
+
+struct KnownFill {
+  MemsetWork work;
+  bool on_host;
+};
+
+/// Checks a fill that has bytes, for a stream of `context`.
+CUresult look_up(State& state, const Context& context, const Fill& fill, KnownFill& known) {
+  const auto width = multiply_add(fill.columns, fill.value_bytes, 0);
+  if (!width || !is_pitched(*width, fill.rows, fill.pitch)) return CUDA_ERROR_INVALID_VALUE;
+  if (!is_aligned(fill.destination, fill.value_bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (fill.rows != 1 && !is_aligned(fill.pitch, fill.value_bytes)) return CUDA_ERROR_INVALID_VALUE;
+  const Span to = state.addresses.span(fill.destination, extent(*width, fill.rows, fill.pitch));
+  const bool ours = to.kind == Span::Kind::device || to.kind == Span::Kind::pinned;
+  if (!ours || !may_access(to, context, Access::write)) return CUDA_ERROR_INVALID_VALUE;
+  known = {.work = {fill.destination, *width, fill.value, fill.value_bytes, fill.rows, fill.pitch},
+           .on_host = to.kind == Span::Kind::pinned};
+  return CUDA_SUCCESS;
+}
+
+CUresult fill_async(Function function, const Fill& fill, CUstream stream) {
+  Call call(function, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  Stream* found = call.find_stream(stream);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
+  if (fill.columns == 0 || fill.rows == 0) return CUDA_SUCCESS;
+  const Context& context = *call.state().contexts.find(found->context);
+  KnownFill known{};
+  const CUresult accepted = look_up(call.state(), context, fill, known);
+  if (accepted != CUDA_SUCCESS) return accepted;
+  return enqueue(call.state(), *found, known.work);
+}
+
+/// On the null stream. The host waits where the target is its own memory, and only there.
+CUresult fill_now(Function function, const Fill& fill) {
+  Call call(function, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (fill.columns == 0 || fill.rows == 0) return CUDA_SUCCESS;
+  State& state = call.state();
+  Stream& stream = *call.find_stream(nullptr);
+  KnownFill known{};
+  const CUresult accepted = look_up(state, call.context(), fill, known);
+  if (accepted != CUDA_SUCCESS) return accepted;
+  const CUresult refusal = refuse_observation(state, stream);
+  if (refusal != CUDA_SUCCESS) return refusal;
+  const Handle context = stream.context;
+  const Ticket ticket = state.scheduler.submit(stream, known.work);
+  return known.on_host ? call.wait({{ticket}, stream.order.clock}, context) : CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult berth_sim_cuMemsetD8(CUdeviceptr destination, unsigned char value, std::size_t count) {
+  return fill_now(Function::k_cuMemsetD8, line(destination, value, count));
+}
+CUresult berth_sim_cuMemsetD16(CUdeviceptr destination, unsigned short value, std::size_t count) {
+  return fill_now(Function::k_cuMemsetD16, line(destination, value, count));
+}
+CUresult berth_sim_cuMemsetD32(CUdeviceptr destination, unsigned value, std::size_t count) {
+  return fill_now(Function::k_cuMemsetD32, line(destination, value, count));
+}
+
+CUresult berth_sim_cuMemsetD8Async(CUdeviceptr destination, unsigned char value, std::size_t count,
+                                   CUstream stream) {
+  return fill_async(Function::k_cuMemsetD8Async, line(destination, value, count), stream);
+}
+CUresult berth_sim_cuMemsetD16Async(CUdeviceptr destination, unsigned short value,
+                                    std::size_t count, CUstream stream) {
+  return fill_async(Function::k_cuMemsetD16Async, line(destination, value, count), stream);
+}
+CUresult berth_sim_cuMemsetD32Async(CUdeviceptr destination, unsigned value, std::size_t count,
+                                    CUstream stream) {
+  return fill_async(Function::k_cuMemsetD32Async, line(destination, value, count), stream);
+}
+
+CUresult berth_sim_cuMemsetD2D8(CUdeviceptr destination, std::size_t pitch, unsigned char value,
+                                std::size_t columns, std::size_t rows) {
+  return fill_now(Function::k_cuMemsetD2D8, rectangle(destination, pitch, value, columns, rows));
+}
+CUresult berth_sim_cuMemsetD2D16(CUdeviceptr destination, std::size_t pitch, unsigned short value,
+                                 std::size_t columns, std::size_t rows) {
+  return fill_now(Function::k_cuMemsetD2D16, rectangle(destination, pitch, value, columns, rows));
+}
+CUresult berth_sim_cuMemsetD2D32(CUdeviceptr destination, std::size_t pitch, unsigned value,
+                                 std::size_t columns, std::size_t rows) {
+  return fill_now(Function::k_cuMemsetD2D32, rectangle(destination, pitch, value, columns, rows));
+}
+
+CUresult berth_sim_cuMemsetD2D8Async(CUdeviceptr destination, std::size_t pitch,
+                                     unsigned char value, std::size_t columns, std::size_t rows,
+                                     CUstream stream) {
+  return fill_async(Function::k_cuMemsetD2D8Async,
+                    rectangle(destination, pitch, value, columns, rows), stream);
+}
+CUresult berth_sim_cuMemsetD2D16Async(CUdeviceptr destination, std::size_t pitch,
+                                      unsigned short value, std::size_t columns, std::size_t rows,
+                                      CUstream stream) {
+  return fill_async(Function::k_cuMemsetD2D16Async,
+                    rectangle(destination, pitch, value, columns, rows), stream);
+}
+CUresult berth_sim_cuMemsetD2D32Async(CUdeviceptr destination, std::size_t pitch, unsigned value,
+                                      std::size_t columns, std::size_t rows, CUstream stream) {
+  return fill_async(Function::k_cuMemsetD2D32Async,
+                    rectangle(destination, pitch, value, columns, rows), stream);
+}
+
+}  // namespace berth::sim
