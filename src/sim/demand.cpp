@@ -55,7 +55,8 @@ Demand demand(State& state, const CopyWork& copy) {
   }
   const Engine engine = to ? Engine::host_to_device : Engine::device_to_host;
   const bool pageable = copy.destination_pageable || copy.source_pageable;
-  return {engine, pageable ? pageable_transfer_ns(copy.total()) : transfer_ns(engine, copy.total())};
+  return {engine,
+          pageable ? pageable_transfer_ns(copy.total()) : transfer_ns(engine, copy.total())};
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace berth::sim {
 
 Stream& open_hidden_stream(State& state, const Context& context, const Stream& launcher) {
   Stream& hidden = state.streams.create(context.handle, context.device, StreamKind::non_blocking,
-                                      launcher.priority);
+                                        launcher.priority);
   hidden.launcher = launcher.handle;
   hidden.callers_handle = launcher.callers_handle;
   return hidden;

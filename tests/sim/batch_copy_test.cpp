@@ -325,6 +325,7 @@ TEST_CASE_FIXTURE(ManualFixture, "memory that is gone when a batch runs makes it
   OK(CU(cuCtxGetCurrent)(&own));
   OK(CU(cuCtxSetCurrent)(other));
   OK(CU(cuMemFree)(here));
+  CHECK(found_race(sim));  // nothing has waited for the batch
   OK(CU(cuCtxSetCurrent)(own));
   CHECK(CU(cuStreamSynchronize)(stream) == CUDA_ERROR_ILLEGAL_ADDRESS);
 }

@@ -346,8 +346,9 @@ TEST_CASE_FIXTURE(VmmFixture, "copies between mappings in pieces move every byte
         std::vector<unsigned char>(pattern.begin() + 7, pattern.end()));
 }
 
-TEST_CASE_FIXTURE(ManualVmmFixture,
-                  "unmapping waits for nothing: work that still needs it is found, and faults for good") {
+TEST_CASE_FIXTURE(
+    ManualVmmFixture,
+    "unmapping waits for nothing: work that still needs it is found, and faults for good") {
   const CUdeviceptr pointer = make_open();
   const CUdeviceptr other = make_memory(64);
   OK(CU(cuMemsetD8Async)(other, 3, 64, nullptr));
