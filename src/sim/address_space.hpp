@@ -36,6 +36,7 @@ struct Range {
   DeviceSet writers = 0;
   std::uint64_t chunk = 0;  ///< for a small allocation, the start of its chunk
   Handle pool = 0;          ///< that a pool allocation comes from
+  unsigned host_flags = 0;  ///< that a host allocation was made with
   std::uint64_t id = 0;     ///< never used again
 
   [[nodiscard]] std::uint64_t end() const { return start + bytes; }

@@ -90,7 +90,7 @@ CUresult refuse_unsafe(State& state) {
   return refusal;
 }
 
-CUresult refuse_pool_memory(State& state, const Stream& stream) {
+CUresult refuse_unrecordable(State& state, const Stream& stream) {
   const CUresult refusal = refuse_use(state, stream);
   if (refusal != CUDA_SUCCESS || stream.captured.capture == 0) return refusal;
   return invalidate(state, stream.captured, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);

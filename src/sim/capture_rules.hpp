@@ -28,9 +28,9 @@ CUresult refuse_observation(State& state, const Context& context);
 /// calling thread's mode and the modes of the captures have it.
 CUresult refuse_unsafe(State& state);
 
-/// Allocating or freeing memory of a pool on `stream`: graphs that own memory are not simulated, so
-/// it breaks a capture that it would be recorded in.
-CUresult refuse_pool_memory(State& state, const Stream& stream);
+/// Work on `stream` that no graph can hold, and that breaks a capture of it: a callback, and memory of
+/// a pool, as graphs that own memory are not simulated.
+CUresult refuse_unrecordable(State& state, const Stream& stream);
 
 /// cuStreamWaitEvent of what `event` was last recorded behind.
 CUresult refuse_wait(State& state, const Stream& stream, const Event& event);

@@ -2,6 +2,7 @@
 #include "sim/context.hpp"
 
 #include <atomic>
+#include <bit>
 #include <pthread.h>
 
 #include "base/check.hpp"
@@ -74,15 +75,34 @@ ThreadState& this_thread() {
   return *current_thread;
 }
 
+bool are_context_flags(unsigned flags) {
+  const unsigned scheduling = flags & CU_CTX_SCHED_MASK;
+  const bool one_way = scheduling == 0 || std::has_single_bit(scheduling);
+  return (flags & ~unsigned{CU_CTX_FLAGS_MASK}) == 0 && one_way;
+}
+
+Context& make_context(State& state, int ordinal) {
+  const int slot = state.visible[static_cast<std::size_t>(ordinal)];
+  Context& context = state.contexts.create(slot, ordinal);
+  context.legacy_stream = state.streams.create(context.handle, slot, StreamKind::legacy, 0).handle;
+  return context;
+}
+
 Context& retain_primary(State& state, int ordinal) {
   Device& device = state.device_at(ordinal);
   ++device.retains;
   if (device.primary != 0) return *state.contexts.find(device.primary);
-  const int slot = state.visible[static_cast<std::size_t>(ordinal)];
-  Context& context = state.contexts.create(slot, ordinal);
+  Context& context = make_context(state, ordinal);
+  context.primary = true;
+  context.flags = device.primary_flags;
   device.primary = context.handle;
-  context.legacy_stream = state.streams.create(context.handle, slot, StreamKind::legacy, 0).handle;
   return context;
+}
+
+bool finish_work(State& state, Handle context) {
+  const Awaited work = state.scheduler.work_in(context);
+  state.scheduler.wait(work);
+  return work.tickets.empty();
 }
 
 void destroy_context(State& state, Context& context) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Primary contexts, and each thread's stack of current contexts. A context lives while its device's
-// count is above zero; what belongs to it goes with it. Contexts are guarded by sim::mutex, a
-// thread's stack by being the thread's own.
+// Contexts, and each thread's stack of current contexts. A primary context lives while its device's
+// count is above zero, unless it is reset; another lives until its maker destroys it. What belongs to
+// a context goes with it. Contexts are guarded by sim::mutex, a thread's stack by being the thread's
+// own.
 #pragma once
 
 #include <cuda.h>
@@ -10,8 +11,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "sim/address_space.hpp"
 #include "sim/handle_table.hpp"
+#include "sim/lock.hpp"
 
 namespace berth::sim {
 
@@ -26,7 +29,9 @@ struct Context {
   int ordinal;  ///< as cuDeviceGet counts
   /// What every further call says, once work of this context has faulted.
   CUresult sticky = CUDA_SUCCESS;
-  DeviceSet peers = 0;  ///< whose allocations it may reach
+  bool primary = false;  ///< its device's; otherwise a caller made it, and ends it
+  unsigned flags = 0;    ///< CUctx_flags
+  DeviceSet peers = 0;   ///< whose allocations it may reach
   Handle legacy_stream = 0;
   std::unordered_map<std::uint64_t, Handle> per_thread_streams;  // by ThreadState::id
 };
@@ -53,8 +58,14 @@ struct ThreadState {
 
 ThreadState& this_thread();
 
+/// Whether cuCtxCreate and cuDevicePrimaryCtxSetFlags take `flags`.
+bool are_context_flags(unsigned flags);
+Context& make_context(State& state, int ordinal);
 /// The device's primary context, made if there is none.
 Context& retain_primary(State& state, int ordinal);
+/// Waits for the work of `context`. False where that may have let go of the lock: there may be new
+/// work, or the context gone.
+bool finish_work(State& state, Handle context) BERTH_REQUIRES(mutex);
 /// Destroys `context` and all that it owns. Its streams are idle.
 void destroy_context(State& state, Context& context);
 

@@ -100,7 +100,8 @@ CUresult copy_async(Call& call, CUstream stream, const CopyWork& work, Sides sid
 
 // Source: CUDA Driver API, "API synchronization behavior", "Memcpy", synchronous: pageable memory to
 // a device waits for the stream first, and returns when the source has been staged; between devices
-// the host does not wait; everything else is done when the call returns.
+// the host does not wait; everything else is done when the call returns. A context with
+// CU_CTX_SYNC_MEMOPS always waits.
 CUresult copy_now(Call& call, const CopyWork& work, Sides sides) {
   if (work.width == 0 || work.rows == 0) return CUDA_SUCCESS;
   State& state = call.state();
@@ -110,14 +111,16 @@ CUresult copy_now(Call& call, const CopyWork& work, Sides sides) {
   if (accepted != CUDA_SUCCESS) return accepted;
   const CUresult refusal = refuse_observation(state, *stream);
   if (refusal != CUDA_SUCCESS) return refusal;
-  if (known.work.source_pageable && !known.to_host) {
+  const bool always_waits = (call.context().flags & CU_CTX_SYNC_MEMOPS) != 0;
+  if (known.work.source_pageable && !known.to_host && !always_waits) {
     const CUresult waited = wait_before_staging(call, *stream);
     return waited == CUDA_SUCCESS ? queue_copy(call, *stream, std::move(known)) : waited;
   }
   const bool between_devices = !known.to_host && !known.from_host;
   const Handle context = stream->context;
   const Ticket ticket = state.scheduler.submit(*stream, std::move(known.work));
-  return between_devices ? CUDA_SUCCESS : call.wait({{ticket}, stream->order.clock}, context);
+  if (between_devices && !always_waits) return CUDA_SUCCESS;
+  return call.wait({{ticket}, stream->order.clock}, context);
 }
 
 }  // namespace berth::sim

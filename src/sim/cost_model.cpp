@@ -60,12 +60,15 @@ constexpr CallCost kCallCosts[] = {
     {Function::k_cuMemsetD2D16Async, 2'300},
     {Function::k_cuMemsetD2D32Async, 2'300},
     {Function::k_cuLaunchHostFunc, 2'300},
+    {Function::k_cuStreamAddCallback, 2'300},
     // meta-pytorch/torchcomms, pull request 2195: H100, 16 copies.
     {Function::k_cuMemcpyBatchAsync, 2'300},
     // Creation and destruction in the order of microseconds; no published figure.
+    {Function::k_cuStreamCreate, 5'000},
     {Function::k_cuStreamCreateWithPriority, 5'000},
     {Function::k_cuStreamDestroy, 5'000},
     {Function::k_cuMemHostAlloc, 10'000},
+    {Function::k_cuMemAllocHost, 10'000},
     {Function::k_cuMemFreeHost, 10'000},
     {Function::k_cuMemHostRegister, 10'000},
     {Function::k_cuMemHostUnregister, 10'000},

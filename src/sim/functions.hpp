@@ -4,7 +4,7 @@
 //   X(symbol, names, since)
 //
 // symbol    NVIDIA's name without a version suffix; cuda.h maps it to the newest ABI by macro
-// names     what the look-alike library exports. plain: the symbol. v2, v3: the symbol with that
+// names     what the look-alike library exports. plain: the symbol. v2, v3, v4: the symbol with that
 //           suffix, because the names before it are older ABIs, which are not simulated. both: the
 //           symbol with and without _v2, which take the same arguments.
 // since     the CUDA version that brought this ABI
@@ -29,28 +29,43 @@
   X(cuDeviceGetName,               plain, 2000) \
   X(cuDeviceGetUuid,               both,  9020) \
   X(cuDeviceGetPCIBusId,           plain, 4010) \
+  X(cuDeviceGetByPCIBusId,         plain, 4010) \
   X(cuDeviceTotalMem,              v2,    3020) \
   X(cuDeviceGetAttribute,          plain, 2000) \
   X(cuDeviceCanAccessPeer,         plain, 4000) \
+  X(cuDeviceGetP2PAttribute,       plain, 8000) \
   X(cuDevicePrimaryCtxRetain,      plain, 7000) \
   X(cuDevicePrimaryCtxRelease,     both,  7000) \
+  X(cuDevicePrimaryCtxReset,       both,  7000) \
+  X(cuDevicePrimaryCtxSetFlags,    both,  7000) \
   X(cuDevicePrimaryCtxGetState,    plain, 7000) \
+  X(cuCtxCreate,                   v4,    12050) \
+  X(cuCtxDestroy,                  both,  2000) \
   X(cuCtxPushCurrent,              both,  2000) \
   X(cuCtxPopCurrent,               both,  2000) \
   X(cuCtxGetCurrent,               plain, 4000) \
   X(cuCtxSetCurrent,               plain, 4000) \
   X(cuCtxGetDevice,                plain, 2000) \
+  X(cuCtxGetApiVersion,            plain, 3020) \
+  X(cuCtxGetFlags,                 plain, 7000) \
+  X(cuCtxGetId,                    plain, 12000) \
   X(cuCtxSynchronize,              plain, 2000) \
   X(cuCtxGetStreamPriorityRange,   plain, 5050) \
   X(cuCtxEnablePeerAccess,         plain, 4000) \
+  X(cuCtxDisablePeerAccess,        plain, 4000) \
   X(cuMemGetInfo,                  v2,    3020) \
   X(cuMemAlloc,                    v2,    3020) \
   X(cuMemFree,                     v2,    3020) \
   X(cuMemHostAlloc,                plain, 2020) \
+  X(cuMemAllocHost,                v2,    3020) \
+  X(cuMemHostGetDevicePointer,     v2,    3020) \
+  X(cuMemHostGetFlags,             plain, 2030) \
+  X(cuMemGetAddressRange,          v2,    3020) \
   X(cuMemFreeHost,                 plain, 2000) \
   X(cuMemHostRegister,             both,  4000) \
   X(cuMemHostUnregister,           plain, 4000) \
   X(cuPointerGetAttribute,         plain, 4000) \
+  X(cuPointerGetAttributes,        plain, 7000) \
   X(cuMemGetAllocationGranularity, plain, 10020) \
   X(cuMemAddressReserve,           plain, 10020) \
   X(cuMemAddressFree,              plain, 10020) \
@@ -77,7 +92,13 @@
   X(cuDeviceGetDefaultMemPool,     plain, 11020) \
   X(cuDeviceGetMemPool,            plain, 11020) \
   X(cuDeviceSetMemPool,            plain, 11020) \
+  X(cuStreamCreate,                plain, 2000) \
   X(cuStreamCreateWithPriority,    plain, 5050) \
+  X(cuStreamGetFlags,              plain, 5050) \
+  X(cuStreamGetPriority,           plain, 5050) \
+  X(cuStreamGetId,                 plain, 12000) \
+  X(cuStreamGetCtx,                plain, 9020) \
+  X(cuStreamGetDevice,             plain, 12080) \
   X(cuStreamDestroy,               both,  2000) \
   X(cuStreamQuery,                 plain, 2000) \
   X(cuStreamSynchronize,           plain, 2000) \
@@ -88,6 +109,7 @@
   X(cuStreamWriteValue64,          v2,    11070) \
   X(cuStreamBatchMemOp,            v2,    11070) \
   X(cuLaunchHostFunc,              plain, 10000) \
+  X(cuStreamAddCallback,           plain, 5000) \
   X(cuEventCreate,                 plain, 2000) \
   X(cuEventDestroy,                both,  2000) \
   X(cuEventRecord,                 plain, 2000) \

@@ -6,8 +6,8 @@
 
 namespace berth::sim {
 
-void HostFunctions::start(Handle stream, const HostFunctionWork& work) {
-  entries_.push_back({stream, work});
+void HostFunctions::start(Handle stream, const HostFunctionWork& work, CUresult status) {
+  entries_.push_back({stream, work, status});
   if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });
   wake_.notify_one();
 }
@@ -35,7 +35,10 @@ void HostFunctions::loop() {
     entries_.pop_front();
     mutex.unlock();
 
-    entry.work.function(entry.work.data);
+    if (entry.work.callback != nullptr)
+      entry.work.callback(entry.work.stream, entry.status, entry.work.data);
+    else
+      entry.work.function(entry.work.data);
 
     MutexLock lock(mutex);
     if (!stopping_) scheduler_.finish_host_function(entry.stream);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread that runs the functions of cuLaunchHostFunc, one after the other, without the lock, as
-// the driver's own thread does on hardware. Started by the first function. Guarded by sim::mutex.
+// The thread that runs the functions of cuLaunchHostFunc and cuStreamAddCallback, one after the
+// other, without the lock, as the driver's own thread does on hardware. Started by the first function.
+// Guarded by sim::mutex.
 #pragma once
 
 #include <condition_variable>
@@ -22,7 +23,8 @@ class HostFunctions {
   HostFunctions& operator=(const HostFunctions&) = delete;
 
   /// Queues a function; Scheduler::finish_host_function(stream) follows when it has returned.
-  void start(Handle stream, const HostFunctionWork& work) BERTH_REQUIRES(mutex);
+  /// `status`: what a callback is told of its context.
+  void start(Handle stream, const HostFunctionWork& work, CUresult status) BERTH_REQUIRES(mutex);
   /// Waits for the function that runs, and drops the others. Must be the last call.
   void stop() BERTH_EXCLUDES(mutex);
   /// Whether this is that thread.
@@ -32,6 +34,7 @@ class HostFunctions {
   struct Entry {
     Handle stream;
     HostFunctionWork work;
+    CUresult status;
   };
 
   void loop() BERTH_EXCLUDES(mutex);

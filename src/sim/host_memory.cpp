@@ -42,14 +42,17 @@ bool is_host_memory(const void* address, std::size_t bytes) {
          errno != ENOMEM;
 }
 
-void* make_pinned_host_memory(State& state, const Context& context, std::size_t bytes) {
+void* make_pinned_host_memory(State& state, const Context& context, std::size_t bytes,
+                              unsigned flags) {
   if (!has_room(state, bytes)) return nullptr;
   void* pages = mmap(nullptr, align_up(bytes, kPage), PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pages == MAP_FAILED) return nullptr;
   if (state.config.poison) std::memset(pages, kPoison, std::min<std::size_t>(bytes, kPage));
-  state.addresses.add(pinned_range(RangeKind::host_allocation, context,
-                                   reinterpret_cast<std::uint64_t>(pages), bytes));
+  Range range = pinned_range(RangeKind::host_allocation, context,
+                             reinterpret_cast<std::uint64_t>(pages), bytes);
+  range.host_flags = flags;
+  state.addresses.add(range);
   state.host_bytes_pinned += bytes;
   return pages;
 }

@@ -17,8 +17,9 @@ struct State;
 /// says.
 bool is_host_memory(const void* address, std::size_t bytes);
 
-/// New pages; null where the limit or the system has no room.
-void* make_pinned_host_memory(State& state, const Context& context, std::size_t bytes);
+/// New pages; null where the limit or the system has no room. `flags`: CU_MEMHOSTALLOC_*.
+void* make_pinned_host_memory(State& state, const Context& context, std::size_t bytes,
+                              unsigned flags);
 CUresult register_host_memory(State& state, const Context& context, void* address,
                               std::size_t bytes);
 /// Ends an allocation (its pages go) or a registration (they stay).

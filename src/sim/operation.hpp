@@ -74,9 +74,13 @@ struct MemsetWork {
   std::size_t pitch = 0;  ///< as a copy's
 };
 
+/// A function of cuLaunchHostFunc, or a callback of cuStreamAddCallback: that also runs where the
+/// context has faulted, and is told so.
 struct HostFunctionWork {
-  CUhostFn function;
-  void* data;
+  CUhostFn function = nullptr;
+  void* data = nullptr;
+  CUstreamCallback callback = nullptr;
+  CUstream stream = nullptr;  ///< as the caller of cuStreamAddCallback named it
 };
 
 /// Addresses that a stand-in of a kernel uses.

@@ -17,7 +17,13 @@
   X(cuStreamQuery,           cuStreamQuery_ptsz) \
   X(cuStreamSynchronize,     cuStreamSynchronize_ptsz) \
   X(cuStreamWaitEvent,       cuStreamWaitEvent_ptsz) \
+  X(cuStreamGetFlags,        cuStreamGetFlags_ptsz) \
+  X(cuStreamGetPriority,     cuStreamGetPriority_ptsz) \
+  X(cuStreamGetId,           cuStreamGetId_ptsz) \
+  X(cuStreamGetCtx,          cuStreamGetCtx_ptsz) \
+  X(cuStreamGetDevice,       cuStreamGetDevice_ptsz) \
   X(cuLaunchHostFunc,        cuLaunchHostFunc_ptsz) \
+  X(cuStreamAddCallback,     cuStreamAddCallback_ptsz) \
   X(cuEventRecord,           cuEventRecord_ptsz) \
   X(cuMemcpyAsync,           cuMemcpyAsync_ptsz) \
   X(cuMemcpyPeerAsync,       cuMemcpyPeerAsync_ptsz) \

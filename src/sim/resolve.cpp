@@ -31,6 +31,7 @@ struct Names {
   std::string_view plain;
   std::string_view v2 = {};
   std::string_view v3 = {};
+  std::string_view v4 = {};
 };
 void add_plain(Table& table, const Names& names, Entry entry) {
   table.emplace(names.plain, entry);
@@ -45,6 +46,10 @@ void add_v2(Table& table, const Names& names, Entry entry) {
 void add_v3(Table& table, const Names& names, Entry entry) {
   table.emplace(names.plain, entry);
   table.emplace(names.v3, entry);
+}
+void add_v4(Table& table, const Names& names, Entry entry) {
+  table.emplace(names.plain, entry);
+  table.emplace(names.v4, entry);
 }
 
 /// Adds `name`, and notes it under the names of the plain form.
@@ -77,8 +82,8 @@ void add_nvml(Table& table) {
 const Table& table() {
   static const Table* const whole = [] {
     auto* names = new Table;  // never destroyed: calls may come as late as they like
-#define BERTH_SIM_ADD(symbol, names_, since)                    \
-  add_##names_(*names, {#symbol, #symbol "_v2", #symbol "_v3"}, \
+#define BERTH_SIM_ADD(symbol, names_, since)                                   \
+  add_##names_(*names, {#symbol, #symbol "_v2", #symbol "_v3", #symbol "_v4"}, \
                {address_of(&berth_sim_##symbol), since});
     BERTH_SIM_FUNCTIONS(BERTH_SIM_ADD)
 #undef BERTH_SIM_ADD

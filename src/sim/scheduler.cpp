@@ -136,8 +136,9 @@ void Scheduler::start(Stream& stream) {
   Operation& operation = stream.queue.front();
   perform(stream, operation);
   const auto* on_host = std::get_if<HostFunctionWork>(&operation.work);
+  const CUresult status = state_.contexts.find(stream.context)->sticky;
   const bool called =
-      on_host != nullptr && state_.contexts.find(stream.context)->sticky == CUDA_SUCCESS;
+      on_host != nullptr && (status == CUDA_SUCCESS || on_host->callback != nullptr);
   if (!called) {
     complete_head(stream);
     return;
@@ -145,7 +146,7 @@ void Scheduler::start(Stream& stream) {
   const Ticket ticket{stream.handle, operation.sequence};
   stream.running = true;
   if (state_.order.on()) state_.order.host_sees(operation.before);
-  host_functions_.start(stream.handle, *on_host);
+  host_functions_.start(stream.handle, *on_host, status);
   if (host_functions_.on_thread()) return;
   ++waiting_;
   finished_.wait_for(mutex, kHostFunctionPatience, [&] { return done(ticket); });

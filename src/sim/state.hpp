@@ -38,8 +38,9 @@ struct Device {
   std::unique_ptr<PhysicalMemory> memory;
   LinearMemory linear;
   int retains = 0;     ///< of the primary context
-  Handle primary = 0;  ///< 0 while nobody retains it
-  bool lost = false;   ///< by a fault, for good
+  Handle primary = 0;  ///< 0 while nobody retains it, and after a reset
+  unsigned primary_flags = 0;
+  bool lost = false;  ///< by a fault, for good
   Handle default_pool = 0;
   Handle pool = 0;  ///< that cuMemAllocAsync takes from
 };

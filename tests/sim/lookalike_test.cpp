@@ -44,6 +44,9 @@ TEST_CASE("the CUDA look-alike exports every simulated function by the names of 
   const auto v3 = [&](const std::string& symbol) {
     return plain(symbol + "_v3") && !plain(symbol + "_v2") && !plain(symbol);
   };
+  const auto v4 = [&](const std::string& symbol) {
+    return plain(symbol + "_v4") && !plain(symbol + "_v3") && !plain(symbol);
+  };
   const auto both = [&](const std::string& symbol) {
     return plain(symbol + "_v2") && plain(symbol);
   };

@@ -32,16 +32,39 @@ CUresult berth_sim_cuDevicePrimaryCtxRelease(CUdevice device) {
   if (!state.is_ordinal(device)) return CUDA_ERROR_INVALID_DEVICE;
   Device& owner = state.device_at(device);
   // Its work ends before it does. Others may retain or release while this waits.
-  while (owner.retains == 1) {
-    const Awaited work = state.scheduler.work_in(owner.primary);
-    state.scheduler.wait(work);
-    if (work.tickets.empty()) break;
+  while (owner.retains == 1 && owner.primary != 0 && !finish_work(state, owner.primary)) {
   }
   if (owner.retains == 0) return CUDA_ERROR_INVALID_CONTEXT;
-  if (--owner.retains != 0) return CUDA_SUCCESS;
+  if (--owner.retains != 0 || owner.primary == 0) return CUDA_SUCCESS;
   check_leaks(state, *state.contexts.find(owner.primary), call.site());
   destroy_context(state, *state.contexts.find(owner.primary));
   owner.primary = 0;
+  return CUDA_SUCCESS;
+}
+
+// It stays retained, but there is none until it is retained again.
+CUresult berth_sim_cuDevicePrimaryCtxReset(CUdevice device) {
+  Call call(Function::k_cuDevicePrimaryCtxReset, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  State& state = call.state();
+  if (!state.is_ordinal(device)) return CUDA_ERROR_INVALID_DEVICE;
+  Device& owner = state.device_at(device);
+  while (owner.primary != 0 && !finish_work(state, owner.primary)) {
+  }
+  if (owner.primary == 0) return CUDA_SUCCESS;
+  destroy_context(state, *state.contexts.find(owner.primary));
+  owner.primary = 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) {
+  Call call(Function::k_cuDevicePrimaryCtxSetFlags, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (!are_context_flags(flags)) return CUDA_ERROR_INVALID_VALUE;
+  if (!call.state().is_ordinal(device)) return CUDA_ERROR_INVALID_DEVICE;
+  Device& owner = call.state().device_at(device);
+  owner.primary_flags = flags;
+  if (owner.primary != 0) call.state().contexts.find(owner.primary)->flags = flags;
   return CUDA_SUCCESS;
 }
 
@@ -50,8 +73,9 @@ CUresult berth_sim_cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, 
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   if (flags == nullptr || active == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!call.state().is_ordinal(device)) return CUDA_ERROR_INVALID_DEVICE;
-  *flags = 0;
-  *active = call.state().device_at(device).retains != 0 ? 1 : 0;
+  const Device& owner = call.state().device_at(device);
+  *flags = owner.primary_flags;
+  *active = owner.primary != 0 ? 1 : 0;
   return CUDA_SUCCESS;
 }
 
@@ -125,10 +149,23 @@ CUresult berth_sim_cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
   const Context* other = call.state().contexts.find(to_handle(peer));
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   if (other == nullptr || other == &context) return CUDA_ERROR_INVALID_CONTEXT;
-  if (!call.state().config.peer) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+  if (!call.state().config.peer || other->device == context.device)
+    return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   const DeviceSet bit = device_bit(other->device);
   if ((context.peers & bit) != 0) return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
   context.peers |= bit;
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuCtxDisablePeerAccess(CUcontext peer) {
+  Call call(Function::k_cuCtxDisablePeerAccess, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  Context& context = call.context();
+  const Context* other = call.state().contexts.find(to_handle(peer));
+  if (other == nullptr || other == &context) return CUDA_ERROR_INVALID_CONTEXT;
+  const DeviceSet bit = device_bit(other->device);
+  if ((context.peers & bit) == 0) return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+  context.peers &= ~bit;
   return CUDA_SUCCESS;
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "sim/call.hpp"
+#include "sim/pci_address.hpp"
 
 namespace berth::sim {
 namespace {
@@ -98,6 +99,42 @@ CUresult berth_sim_cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice pee
   if (!state.is_ordinal(device) || !state.is_ordinal(peer)) return CUDA_ERROR_INVALID_DEVICE;
   *can = state.config.peer && device != peer ? 1 : 0;
   return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attribute,
+                                           CUdevice source, CUdevice destination) {
+  Call call(Function::k_cuDeviceGetP2PAttribute, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  const State& state = call.state();
+  if (value == nullptr || attribute < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
+      attribute > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!state.is_ordinal(source) || !state.is_ordinal(destination) || source == destination)
+    return CUDA_ERROR_INVALID_DEVICE;
+  // All links are alike, so that each is of the first rank; there are no arrays.
+  const bool is_had = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
+                      attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
+  *value = is_had && state.config.peer ? 1 : 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuDeviceGetByPCIBusId(CUdevice* device, const char* text) {
+  Call call(Function::k_cuDeviceGetByPCIBusId, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (device == nullptr || text == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const auto address = parse_pci_address(text);
+  if (!address) return CUDA_ERROR_INVALID_VALUE;
+  State& state = call.state();
+  for (int ordinal = 0; state.is_ordinal(ordinal); ++ordinal) {
+    const DeviceFacts& facts = state.device_at(ordinal).facts;
+    const PciAddress own{static_cast<unsigned>(facts.pci_domain),
+                         static_cast<unsigned>(facts.pci_bus),
+                         static_cast<unsigned>(facts.pci_device), 0};
+    if (own != *address) continue;
+    *device = ordinal;
+    return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_INVALID_DEVICE;
 }
 
 }  // namespace berth::sim

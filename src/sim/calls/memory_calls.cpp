@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device allocations, pinned host memory, and what an address is.
-// Source: CUDA Driver API, "Memory Management", "Unified Addressing".
+// Device allocations and pinned host memory.
+// Source: CUDA Driver API, "Memory Management".
 #include "base/arithmetic.hpp"
 #include "sim/call.hpp"
 #include "sim/capture_rules.hpp"
@@ -34,6 +34,18 @@ CUresult allocate(Call& call, CUdeviceptr& pointer, std::size_t bytes) {
       call.state().device_at(context.ordinal).linear.allocate(call.state(), context, bytes);
   if (start == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   pointer = start;
+  return CUDA_SUCCESS;
+}
+
+CUresult allocate_pinned(Call& call, void** pointer, std::size_t bytes, unsigned flags) {
+  constexpr unsigned known =
+      CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+  if (pointer == nullptr || bytes == 0 || (flags & ~known) != 0) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult refusal = refuse_unsafe(call.state());
+  if (refusal != CUDA_SUCCESS) return refusal;
+  void* const pages = make_pinned_host_memory(call.state(), call.context(), bytes, flags);
+  if (pages == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  *pointer = pages;
   return CUDA_SUCCESS;
 }
 
@@ -94,17 +106,15 @@ CUresult berth_sim_cuMemFree(CUdeviceptr pointer) {
 }
 
 CUresult berth_sim_cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned flags) {
-  constexpr unsigned known =
-      CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
   Call call(Function::k_cuMemHostAlloc, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  if (pointer == nullptr || bytes == 0 || (flags & ~known) != 0) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult refusal = refuse_unsafe(call.state());
-  if (refusal != CUDA_SUCCESS) return refusal;
-  void* const pages = make_pinned_host_memory(call.state(), call.context(), bytes);
-  if (pages == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  *pointer = pages;
-  return CUDA_SUCCESS;
+  return allocate_pinned(call, pointer, bytes, flags);
+}
+
+CUresult berth_sim_cuMemAllocHost(void** pointer, std::size_t bytes) {
+  Call call(Function::k_cuMemAllocHost, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  return allocate_pinned(call, pointer, bytes, 0);
 }
 
 CUresult berth_sim_cuMemFreeHost(void* pointer) {
@@ -154,84 +164,6 @@ CUresult berth_sim_cuMemHostUnregister(void* pointer) {
   if (range == nullptr || range->id != id) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   unpin_host_memory(state, *range);
   return CUDA_SUCCESS;
-}
-
-namespace {
-
-/// Writes `value` where the caller's `data` expects a T.
-template <class T>
-CUresult give(void* data, T value) {
-  *static_cast<T*>(data) = value;
-  return CUDA_SUCCESS;
-}
-
-/// What holds for reserved addresses whether mapped or not.
-CUresult reservation_attribute(void* data, CUpointer_attribute attribute,
-                               const Reservation& reservation) {
-  switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-      return give<CUdeviceptr>(data, reservation.start);
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-      return give<std::size_t>(data, reservation.bytes);
-    default:
-      return CUDA_ERROR_INVALID_VALUE;
-  }
-}
-
-CUresult range_attribute(const State& state, void* data, CUpointer_attribute attribute,
-                         CUdeviceptr pointer, const Range& range) {
-  switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT:
-      return give(data, from_handle<CUcontext>(range.context));
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-      return give<unsigned>(data, range.is_host() ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
-    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      if (!range.is_host()) return CUDA_ERROR_INVALID_VALUE;
-      return give(data, reinterpret_cast<void*>(pointer));
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-      return give<unsigned long long>(data, range.id);
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-      return give<unsigned>(data, 0);
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      return give<int>(data, state.ordinal_of(range.device));
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-      return give<CUdeviceptr>(data, range.start);
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-      return give<std::size_t>(data, range.bytes);
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-      return give(data, from_handle<CUmemoryPool>(range.pool));
-    default:
-      return CUDA_ERROR_INVALID_VALUE;
-  }
-}
-
-}  // namespace
-
-CUresult berth_sim_cuPointerGetAttribute(void* data, CUpointer_attribute attribute,
-                                         CUdeviceptr pointer) {
-  const bool asks_for_access = attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER;
-  Call call(Function::k_cuPointerGetAttribute, asks_for_access ? Needs::context : Needs::driver);
-  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  if (data == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  State& state = call.state();
-  const Range* range = state.addresses.find(pointer);
-  if (asks_for_access) {
-    if (range == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    const DeviceSet own = device_bit(call.context().device);
-    const DeviceSet reached =
-        range->kind == RangeKind::allocation ? own | call.context().peers : own;
-    if ((range->readers & reached) == 0) return CUDA_ERROR_INVALID_VALUE;
-    return give<CUdeviceptr>(data, pointer);
-  }
-  if (range == nullptr || range->kind == RangeKind::mapping) {
-    const Reservation* reservation = state.addresses.find_reservation(pointer);
-    const bool of_reservation = attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ||
-                                attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE;
-    if (reservation != nullptr && of_reservation)
-      return reservation_attribute(data, attribute, *reservation);
-    if (range == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  }
-  return range_attribute(state, data, attribute, pointer, *range);
 }
 
 }  // namespace berth::sim

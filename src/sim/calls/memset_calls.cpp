@@ -66,7 +66,8 @@ CUresult fill_async(Function function, const Fill& fill, CUstream stream) {
   return enqueue(call.state(), *found, known.work);
 }
 
-/// On the null stream. The host waits where the target is its own memory, and only there.
+/// On the null stream. The host waits where the target is its own memory, or its context is one that
+/// always waits.
 CUresult fill_now(Function function, const Fill& fill) {
   Call call(function, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
@@ -78,9 +79,10 @@ CUresult fill_now(Function function, const Fill& fill) {
   if (accepted != CUDA_SUCCESS) return accepted;
   const CUresult refusal = refuse_observation(state, stream);
   if (refusal != CUDA_SUCCESS) return refusal;
+  const bool waits = known.on_host || (call.context().flags & CU_CTX_SYNC_MEMOPS) != 0;
   const Handle context = stream.context;
   const Ticket ticket = state.scheduler.submit(stream, known.work);
-  return known.on_host ? call.wait({{ticket}, stream.order.clock}, context) : CUDA_SUCCESS;
+  return waits ? call.wait({{ticket}, stream.order.clock}, context) : CUDA_SUCCESS;
 }
 
 }  // namespace

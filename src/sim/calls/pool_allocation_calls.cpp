@@ -18,7 +18,7 @@ CUresult allocate(Call& call, CUdeviceptr* pointer, std::size_t bytes, MemoryPoo
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (pointer == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
-  const CUresult refusal = refuse_pool_memory(state, *found);
+  const CUresult refusal = refuse_unrecordable(state, *found);
   if (refusal != CUDA_SUCCESS) return refusal;
   if (pool == nullptr)
     pool = state.pools.find(state.devices[static_cast<std::size_t>(found->device)].pool);
@@ -66,7 +66,7 @@ CUresult berth_sim_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
   Stream* found = call.find_stream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
-  const CUresult refusal = refuse_pool_memory(state, *found);
+  const CUresult refusal = refuse_unrecordable(state, *found);
   if (refusal != CUDA_SUCCESS) return refusal;
   const Range* range = state.addresses.find_start(pointer);
   if (range == nullptr || range->kind != RangeKind::pool_allocation)

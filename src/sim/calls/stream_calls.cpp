@@ -7,9 +7,9 @@
 
 namespace berth::sim {
 
-CUresult berth_sim_cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
-  Call call(Function::k_cuStreamCreateWithPriority, Needs::context);
-  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+namespace {
+
+CUresult create(Call& call, CUstream* stream, unsigned flags, int priority) {
   if (stream == nullptr || (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) != 0)
     return CUDA_ERROR_INVALID_VALUE;
   const StreamKind kind =
@@ -19,6 +19,20 @@ CUresult berth_sim_cuStreamCreateWithPriority(CUstream* stream, unsigned flags, 
                                   std::clamp(priority, kGreatestPriority, kLeastPriority));
   *stream = from_handle<CUstream>(made.handle);
   return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult berth_sim_cuStreamCreate(CUstream* stream, unsigned flags) {
+  Call call(Function::k_cuStreamCreate, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  return create(call, stream, flags, kLeastPriority);
+}
+
+CUresult berth_sim_cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
+  Call call(Function::k_cuStreamCreateWithPriority, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  return create(call, stream, flags, priority);
 }
 
 CUresult berth_sim_cuStreamDestroy(CUstream stream) {
@@ -90,7 +104,22 @@ CUresult berth_sim_cuLaunchHostFunc(CUstream stream, CUhostFn function, void* da
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
-  return enqueue(call.state(), *found, HostFunctionWork{function, data});
+  return enqueue(call.state(), *found, HostFunctionWork{.function = function, .data = data});
+}
+
+CUresult berth_sim_cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* data,
+                                       unsigned flags) {
+  Call call(Function::k_cuStreamAddCallback, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  Stream* found = call.find_stream(stream);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (callback == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
+  const CUresult refusal = refuse_unrecordable(call.state(), *found);
+  if (refusal != CUDA_SUCCESS) return refusal;
+  call.state().scheduler.submit(
+      *found, HostFunctionWork{.data = data, .callback = callback, .stream = stream});
+  return CUDA_SUCCESS;
 }
 
 }  // namespace berth::sim

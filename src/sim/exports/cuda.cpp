@@ -9,6 +9,7 @@
 #define BERTH_SIM_EXPORT_plain(symbol) BERTH_SIM_EXPORT(symbol, "berth_sim_" symbol)
 #define BERTH_SIM_EXPORT_v2(symbol) BERTH_SIM_EXPORT(symbol "_v2", "berth_sim_" symbol)
 #define BERTH_SIM_EXPORT_v3(symbol) BERTH_SIM_EXPORT(symbol "_v3", "berth_sim_" symbol)
+#define BERTH_SIM_EXPORT_v4(symbol) BERTH_SIM_EXPORT(symbol "_v4", "berth_sim_" symbol)
 #define BERTH_SIM_EXPORT_both(symbol) BERTH_SIM_EXPORT_plain(symbol) BERTH_SIM_EXPORT_v2(symbol)
 
 #define BERTH_SIM_EXPORT_FUNCTION(symbol, names, since) BERTH_SIM_EXPORT_##names(#symbol)

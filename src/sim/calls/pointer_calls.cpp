@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an address is.
+// Source: CUDA Driver API, "Unified Addressing", cuMemGetAddressRange, cuMemHostGetDevicePointer.
+#include <algorithm>
+#include <cstring>
+
+#include "sim/call.hpp"
+
+namespace berth::sim {
+namespace {
+
+/// Writes `value` where the caller's `data` expects a T.
+template <class T>
+CUresult give(void* data, T value) {
+  *static_cast<T*>(data) = value;
+  return CUDA_SUCCESS;
+}
+
+/// What holds for reserved addresses whether mapped or not.
+CUresult reservation_attribute(void* data, CUpointer_attribute attribute,
+                               const Reservation& reservation) {
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      return give<CUdeviceptr>(data, reservation.start);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      return give<std::size_t>(data, reservation.bytes);
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUresult range_attribute(const State& state, void* data, CUpointer_attribute attribute,
+                         CUdeviceptr pointer, const Range& range) {
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+      return give(data, from_handle<CUcontext>(range.context));
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      return give<unsigned>(data, range.is_host() ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+      if (!range.is_host()) return CUDA_ERROR_INVALID_VALUE;
+      return give(data, reinterpret_cast<void*>(pointer));
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+      return give<unsigned long long>(data, range.id);
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      return give<unsigned>(data, 0);
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      return give<int>(data, state.ordinal_of(range.device));
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      return give<CUdeviceptr>(data, range.start);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      return give<std::size_t>(data, range.bytes);
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      return give(data, from_handle<CUmemoryPool>(range.pool));
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+/// Where the current context reaches `range`, which nothing but a context can say.
+CUresult device_pointer(void* data, CUdeviceptr pointer, const Context& context,
+                        const Range& range) {
+  const DeviceSet own = device_bit(context.device);
+  const DeviceSet reached = range.kind == RangeKind::allocation ? own | context.peers : own;
+  if ((range.readers & reached) == 0) return CUDA_ERROR_INVALID_VALUE;
+  return give<CUdeviceptr>(data, pointer);
+}
+
+/// `call` has a context if the attribute needs one.
+CUresult pointer_attribute(Call& call, void* data, CUpointer_attribute attribute,
+                           CUdeviceptr pointer) {
+  State& state = call.state();
+  const Range* range = state.addresses.find(pointer);
+  if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER)
+    return range == nullptr ? CUDA_ERROR_INVALID_VALUE
+                            : device_pointer(data, pointer, call.context(), *range);
+  if (range == nullptr || range->kind == RangeKind::mapping) {
+    const Reservation* reservation = state.addresses.find_reservation(pointer);
+    const bool of_reservation = attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ||
+                                attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE;
+    if (reservation != nullptr && of_reservation)
+      return reservation_attribute(data, attribute, *reservation);
+    if (range == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  }
+  return range_attribute(state, data, attribute, pointer, *range);
+}
+
+/// What the caller's data for `attribute` holds; 0 for one that is not simulated.
+std::size_t attribute_bytes(CUpointer_attribute attribute) {
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      return 8;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      return 4;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+CUresult berth_sim_cuPointerGetAttribute(void* data, CUpointer_attribute attribute,
+                                         CUdeviceptr pointer) {
+  const bool asks_for_access = attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER;
+  Call call(Function::k_cuPointerGetAttribute, asks_for_access ? Needs::context : Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (data == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return pointer_attribute(call, data, attribute, pointer);
+}
+
+// What an address does not have is zero, and that is no error.
+CUresult berth_sim_cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
+                                          void** data, CUdeviceptr pointer) {
+  const bool is_complete = count != 0 && attributes != nullptr && data != nullptr;
+  const bool asks_for_access =
+      is_complete && std::find(attributes, attributes + count,
+                               CU_POINTER_ATTRIBUTE_DEVICE_POINTER) != attributes + count;
+  Call call(Function::k_cuPointerGetAttributes, asks_for_access ? Needs::context : Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (!is_complete) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < count; ++i)
+    if (data[i] == nullptr || attribute_bytes(attributes[i]) == 0) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < count; ++i) {
+    std::memset(data[i], 0, attribute_bytes(attributes[i]));
+    pointer_attribute(call, data[i], attributes[i], pointer);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuMemGetAddressRange(CUdeviceptr* start, std::size_t* bytes,
+                                        CUdeviceptr pointer) {
+  Call call(Function::k_cuMemGetAddressRange, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  const Range* range = call.state().addresses.find(pointer);
+  if (range == nullptr || range->is_host()) return CUDA_ERROR_NOT_FOUND;
+  if (start != nullptr) *start = range->start;
+  if (bytes != nullptr) *bytes = range->bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuMemHostGetDevicePointer(CUdeviceptr* device, void* host, unsigned flags) {
+  Call call(Function::k_cuMemHostGetDevicePointer, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  if (device == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  const Range* range = call.state().addresses.find(to_handle(host));
+  if (range == nullptr || !range->is_host()) return CUDA_ERROR_INVALID_VALUE;
+  *device = to_handle(host);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuMemHostGetFlags(unsigned* flags, void* host) {
+  Call call(Function::k_cuMemHostGetFlags, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  const Range* range = call.state().addresses.find(to_handle(host));
+  if (flags == nullptr || range == nullptr || range->kind != RangeKind::host_allocation)
+    return CUDA_ERROR_INVALID_VALUE;
+  *flags = range->host_flags;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace berth::sim
