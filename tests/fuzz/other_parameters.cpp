@@ -39,8 +39,9 @@ void TextOut::Drawn::after(Turn& turn, bool succeeded) const {
 }
 
 Number::Drawn Capacity::draw(Turn& turn) const {
+  const std::int64_t below_zero = -std::int64_t{turn.bytes.byte()};
   const bool lies = is_signed && turn.capacity == 0;
-  return {lies ? static_cast<std::uint64_t>(-1 - std::int64_t{turn.bytes.byte()}) : turn.capacity};
+  return {lies ? static_cast<std::uint64_t>(below_zero) : turn.capacity};
 }
 
 TextIn::Drawn TextIn::draw(Turn& turn) const {
