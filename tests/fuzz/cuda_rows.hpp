@@ -3,6 +3,7 @@
 // list of values the first is the ordinary one.
 #pragma once
 
+#include "fuzz/batch_parameters.hpp"
 #include "fuzz/call.hpp"
 #include "fuzz/memory_parameters.hpp"
 #include "fuzz/other_parameters.hpp"
@@ -66,6 +67,42 @@ BERTH_FUZZ(cuMemMap, place_in(Kind::reservation, Kind::mapping), size, zero_flag
            handle(Kind::physical), zero_flags)
 BERTH_FUZZ(cuMemUnmap, ending_address(Kind::mapping), size)
 BERTH_FUZZ(cuMemSetAccess, address(Kind::mapping), size, access_list, capacity)
+
+// What is said of it, and memory between processes.
+BERTH_FUZZ(cuMemGetAccess, out, location, address(Kind::mapping))
+BERTH_FUZZ(cuMemExportToShareableHandle, descriptor_out, handle(Kind::physical),
+           enumerator(1, 0, 2, 4, 8), zero_flags)
+BERTH_FUZZ(cuMemImportFromShareableHandle, made(Kind::physical), handle(Kind::descriptor),
+           enumerator(1, 0, 2, 4, 8))
+BERTH_FUZZ(cuMemRetainAllocationHandle, made(Kind::physical), address(Kind::mapping))
+BERTH_FUZZ(cuMemGetAllocationPropertiesFromHandle, out, handle(Kind::physical))
+
+// Memory pools.
+BERTH_FUZZ(cuMemAllocAsync, made_memory(Kind::memory), size, handle(Kind::stream))
+BERTH_FUZZ(cuMemAllocFromPoolAsync, made_memory(Kind::memory), size, handle(Kind::pool),
+           handle(Kind::stream))
+BERTH_FUZZ(cuMemFreeAsync, ending_address(Kind::memory), handle(Kind::stream))
+BERTH_FUZZ(cuMemPoolCreate, made(Kind::pool), pool_properties)
+BERTH_FUZZ(cuMemPoolDestroy, ending(Kind::pool))
+BERTH_FUZZ(cuMemPoolSetAttribute, handle(Kind::pool), enumerator(4, 1, 2, 3, 5, 6, 7, 0), value_in)
+BERTH_FUZZ(cuMemPoolGetAttribute, handle(Kind::pool), enumerator(4, 1, 2, 3, 5, 6, 7, 0), out)
+BERTH_FUZZ(cuMemPoolTrimTo, handle(Kind::pool), size)
+BERTH_FUZZ(cuMemPoolSetAccess, handle(Kind::pool), access_list, capacity)
+BERTH_FUZZ(cuMemPoolGetAccess, out, handle(Kind::pool), location)
+BERTH_FUZZ(cuDeviceGetDefaultMemPool, made(Kind::pool), device)
+BERTH_FUZZ(cuDeviceGetMemPool, made(Kind::pool), device)
+BERTH_FUZZ(cuDeviceSetMemPool, device, handle(Kind::pool))
+
+// Values of memory, waited for and written.
+BERTH_FUZZ(cuStreamWaitValue32, handle(Kind::stream), address(Kind::memory), number(0, 1, 7),
+           number(0, 1, 2, 3))
+BERTH_FUZZ(cuStreamWaitValue64, handle(Kind::stream), address(Kind::memory), number(0, 1, 7),
+           number(0, 1, 2, 3))
+BERTH_FUZZ(cuStreamWriteValue32, handle(Kind::stream), address(Kind::memory), number(1, 0, 7),
+           number(0, 1))
+BERTH_FUZZ(cuStreamWriteValue64, handle(Kind::stream), address(Kind::memory), number(1, 0, 7),
+           number(0, 1))
+BERTH_FUZZ(cuStreamBatchMemOp, handle(Kind::stream), batch_count, batch, zero_flags)
 
 // Streams and events.
 BERTH_FUZZ(cuStreamCreateWithPriority, made(Kind::stream), number(1, 0, 2), number(0, -1, -5, 7))

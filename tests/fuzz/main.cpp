@@ -119,7 +119,8 @@ int main(int argc, char** argv) {
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
     if (error != std::errc{} || end != value.data() + value.size()) return misused();
   }
-  if (!from_files) run_many(first, count);
+  if (from_files) return 0;
+  run_many(first, count);
   show_reach();
   return 0;
 }

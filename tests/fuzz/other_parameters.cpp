@@ -95,6 +95,42 @@ void BorrowedCount::Drawn::after(Turn& turn, bool succeeded) {
     turn.things.add(Kind::node, {reinterpret_cast<std::uint64_t>(turn.borrowed[i]), 0});
 }
 
+Location::Drawn Location::draw(Turn& turn) const {
+  const std::uint8_t choice = turn.bytes.byte();
+  CUmemLocation drawn{};
+  drawn.type = choice >= kHostile ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE;
+  drawn.id = draw_device(turn);
+  return {drawn, choice >= kNull};
+}
+
+ValueIn::Drawn ValueIn::draw(Turn& turn) const {
+  const std::uint8_t choice = turn.bytes.byte();
+  return {choice < kHostile ? choice % 2 : turn.bytes.number(), choice >= kNull};
+}
+
+Read<CUmemPoolProps> PoolProperties::draw(Turn& turn) const {
+  CUmemPoolProps properties{};
+  const auto [drawn, is_null] = location.draw(turn);
+  const std::uint8_t choice = turn.bytes.byte();
+  const bool wrong = choice >= kHostile;
+  properties.location = drawn;
+  properties.allocType =
+      wrong && choice % 4 == 0 ? CU_MEM_ALLOCATION_TYPE_INVALID : CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.handleTypes =
+      wrong && choice % 4 == 1 ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE;
+  properties.reserved[5] = wrong && choice % 4 == 2 ? 1 : 0;
+  properties.maxSize = choice % 8 == 1 ? turn.bytes.number(3) : 0;
+  return {properties, is_null};
+}
+
+void DescriptorOut::Drawn::after(Turn& turn, bool succeeded) {
+  Result::after(turn, succeeded);
+  if (!succeeded || is_null()) return;
+  const int descriptor = as<int>();
+  BERTH_CHECK(descriptor > 0);
+  turn.things.add(Kind::descriptor, {static_cast<std::uint64_t>(descriptor), 0});
+}
+
 Read<CUmemAllocationProp> AllocationProperties::draw(Turn& turn) const {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -110,6 +146,7 @@ Read<CUmemAllocationProp> AllocationProperties::draw(Turn& turn) const {
       properties.location.type = CU_MEM_LOCATION_TYPE_HOST;
       break;
     case 2:
+    case 6:
       properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
       break;
     case 3:

@@ -138,6 +138,46 @@ struct Read {
   static void after(Turn&, bool) {}
 };
 
+struct Location {
+  struct Drawn {
+    CUmemLocation location;
+    bool is_null;
+    [[nodiscard]] CUmemLocation* value() { return is_null ? nullptr : &location; }
+    static void after(Turn&, bool) {}
+  };
+  [[nodiscard]] Drawn draw(Turn& turn) const;
+};
+inline constexpr Location location{};
+
+/// Behind a void*, for a function to read.
+struct ValueIn {
+  struct Drawn {
+    std::uint64_t content;
+    bool is_null;
+    [[nodiscard]] Bits value() const {
+      return {is_null ? 0 : reinterpret_cast<std::uint64_t>(&content)};
+    }
+    static void after(Turn&, bool) {}
+  };
+  [[nodiscard]] Drawn draw(Turn& turn) const;
+};
+inline constexpr ValueIn value_in{};
+
+struct PoolProperties {
+  [[nodiscard]] Read<CUmemPoolProps> draw(Turn& turn) const;
+};
+inline constexpr PoolProperties pool_properties{};
+
+/// A descriptor of a file, behind a void*; the test closes it in the end.
+struct DescriptorOut {
+  struct Drawn : Result {
+    explicit Drawn(Turn& turn) : Result(turn) {}
+    void after(Turn& turn, bool succeeded);
+  };
+  [[nodiscard]] Drawn draw(Turn& turn) const { return Drawn(turn); }
+};
+inline constexpr DescriptorOut descriptor_out{};
+
 struct AllocationProperties {
   [[nodiscard]] Read<CUmemAllocationProp> draw(Turn& turn) const;
 };

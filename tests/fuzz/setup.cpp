@@ -51,6 +51,8 @@ std::optional<sim::Config> bounded(sim::Config config) {
   config.granularity = std::min(config.granularity, kGranuleMax);
   config.memory = {std::clamp(config.memory.front(), config.granularity, kMemoryMax)};
   config.host_memory = std::min(config.host_memory, kMemoryMax);
+  config.stall_ms = 1;
+  if (config.log != "on") config.log = "off";  // no files by names that an input made up
   return parse_config(config.to_text());
 }
 

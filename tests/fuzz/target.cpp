@@ -2,6 +2,7 @@
 #include "fuzz/target.hpp"
 
 #include <cstdlib>
+#include <unistd.h>
 
 #include <fmt/core.h>
 
@@ -72,6 +73,8 @@ Outcome run_once(const Setup& setup, Input records) {
       act(records.take(kRecordBytes), setup, things, simulator, second, outcome);
   }
   if (!setup.leave_alive) tear_down(simulator, things);
+  for (const Thing& descriptor : things.all_live(Kind::descriptor))
+    close(static_cast<int>(descriptor.value));
   outcome.order = simulator.order_hash();
   outcome.now_ns = simulator.now_ns();
   if (explains)

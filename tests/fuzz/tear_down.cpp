@@ -44,22 +44,55 @@ void end_all(const Things& things, Kind kind, Call&& call) {
   for (const Thing& thing : things.all_live(kind)) insist([&] { return call(thing); });
 }
 
+/// Memory of pools outlives contexts, but not the wish to be rid of it.
+void empty_pools(int devices, const Things& things) {
+  for (CUdevice device = 0; device < devices; ++device) {
+    CUcontext context = nullptr;
+    insist([&] { return sim::berth_sim_cuDevicePrimaryCtxRetain(&context, device); });
+    insist([&] { return sim::berth_sim_cuCtxSetCurrent(context); });
+    end_all(things, Kind::memory,
+            [](Thing thing) { return sim::berth_sim_cuMemFree(thing.value); });
+  }
+  end_all(things, Kind::pool,
+          [](Thing thing) { return sim::berth_sim_cuMemPoolDestroy(Bits{thing.value}); });
+  for (CUdevice device = 0; device < devices; ++device) {
+    CUmemoryPool pool = nullptr;
+    insist([&] { return sim::berth_sim_cuDeviceGetDefaultMemPool(&pool, device); });
+    insist([&] { return sim::berth_sim_cuMemPoolTrimTo(pool, 0); });
+  }
+}
+
+/// A handle may be held more than once.
+void release_physical(const std::vector<Thing>& handles) {
+  for (const Thing& thing : handles)
+    for (int tries = 0; tries < kTries; ++tries) sim::berth_sim_cuMemRelease(thing.value);
+}
+
+bool loses_a_device(const sim::FaultRule& rule) {
+  return rule.fault.kind == sim::Fault::Kind::lost;
+}
+
 }  // namespace
 
 void tear_down(sim::Simulator& simulator, const Things& things) {
   const auto& rules = simulator.config().faults.rules();
   if (std::any_of(rules.begin(), rules.end(), refuses_for_good)) return;
-  release_contexts(simulator.config().devices);
+  const int devices = simulator.config().devices;
+  release_contexts(devices);
+  empty_pools(devices, things);
+  release_contexts(devices);
   end_all(things, Kind::mapping,
           [](Thing thing) { return sim::berth_sim_cuMemUnmap(thing.value, thing.bytes); });
   end_all(things, Kind::reservation,
           [](Thing thing) { return sim::berth_sim_cuMemAddressFree(thing.value, thing.bytes); });
-  end_all(things, Kind::physical,
-          [](Thing thing) { return sim::berth_sim_cuMemRelease(thing.value); });
+  release_physical(things.all_live(Kind::physical));
+  release_physical(things.all_gone(Kind::physical));
   end_all(things, Kind::exec,
           [](Thing thing) { return sim::berth_sim_cuGraphExecDestroy(Bits{thing.value}); });
   end_all(things, Kind::graph,
           [](Thing thing) { return sim::berth_sim_cuGraphDestroy(Bits{thing.value}); });
+  // Its contexts cannot be had any more, and so the memory of its pools cannot be freed.
+  if (std::any_of(rules.begin(), rules.end(), loses_a_device)) return;
   for (const std::string& line : simulator.live_list()) fmt::print(stderr, "left: {}\n", line);
   BERTH_CHECK(simulator.live() == sim::Live{});
   for (int slot = 0; slot < simulator.config().devices; ++slot)

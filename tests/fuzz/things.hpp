@@ -15,7 +15,8 @@ enum class Kind {
   context,
   stream,
   event,
-  memory,        ///< of cuMemAlloc
+  memory,  ///< of cuMemAlloc, or of a pool
+  pool,
   pinned,        ///< of cuMemHostAlloc
   registration,  ///< of cuMemHostRegister
   reservation,
@@ -24,7 +25,8 @@ enum class Kind {
   graph,
   node,
   exec,
-  gpu,  ///< a handle of NVML
+  descriptor,  ///< of a file that stands for physical memory
+  gpu,         ///< a handle of NVML
   count
 };
 
@@ -43,6 +45,7 @@ class Things {
   [[nodiscard]] Thing live(Kind kind, std::size_t choice) const;
   [[nodiscard]] Thing gone(Kind kind, std::size_t choice) const;
   [[nodiscard]] const std::vector<Thing>& all_live(Kind kind) const { return of(kind).live; }
+  [[nodiscard]] const std::vector<Thing>& all_gone(Kind kind) const { return of(kind).gone; }
 
   /// What functions have given as text: names, UUIDs, addresses on the bus.
   std::vector<std::string> texts;

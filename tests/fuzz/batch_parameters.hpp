@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kinds of parameters: batches of waits for values and of writes.
+#pragma once
+
+#include <array>
+
+#include "fuzz/memory_parameters.hpp"
+
+namespace berth::fuzz {
+
+inline constexpr std::size_t kBatchRoom = 3;
+
+/// How many, before the batch itself.
+struct BatchCount {
+  [[nodiscard]] Number::Drawn draw(Turn& turn) const {
+    return {turn.bytes.byte() % (kBatchRoom + 1)};
+  }
+};
+inline constexpr BatchCount batch_count{};
+
+struct Batch {
+  struct Drawn {
+    std::array<CUstreamBatchMemOpParams, kBatchRoom> operations;
+    bool is_null;
+    [[nodiscard]] CUstreamBatchMemOpParams* value() {
+      return is_null ? nullptr : operations.data();
+    }
+    static void after(Turn&, bool) {}
+  };
+  [[nodiscard]] Drawn draw(Turn& turn) const {
+    Drawn drawn{{}, false};
+    for (CUstreamBatchMemOpParams& params : drawn.operations) {
+      params.operation = static_cast<CUstreamBatchMemOpType>(turn.bytes.byte() % 8);
+      params.waitValue.address = address(Kind::memory).draw(turn).address;
+      params.waitValue.value64 = turn.bytes.byte();
+      params.waitValue.flags = turn.bytes.byte() % 4;
+    }
+    return drawn;
+  }
+};
+inline constexpr Batch batch{};
+
+}  // namespace berth::fuzz
