@@ -126,7 +126,7 @@ std::vector<std::string> Simulator::live_list() const {
   state_->streams.for_each([&](const Stream& stream) {
     if (stream.was_created()) lines.push_back(fmt::format("stream {:#x}", stream.handle));
     if (stream.launcher != 0)
-      lines.push_back(fmt::format("chain of a graph launched on stream {:#x}, {} operations to run",
+      lines.push_back(fmt::format("part of a graph or batch on stream {:#x}, {} operations to run",
                                   stream.launcher, stream.queue.size()));
     else if (stream.destroyed)
       lines.push_back(fmt::format("destroyed stream {:#x}, {} operations to run", stream.handle,

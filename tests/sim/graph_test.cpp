@@ -251,7 +251,7 @@ TEST_CASE_FIXTURE(ManualFixture, "graphs that are alive are listed") {
   std::string list;
   for (const std::string& line : sim.live_list()) list += line + "\n";
   for (const char* part : {"capture that began on stream", ", 1 nodes", "executable graph",
-                           "chain of a graph launched on stream"})
+                           "part of a graph or batch on stream"})
     CHECK_MESSAGE(list.find(part) != std::string::npos, part);
   CHECK(nodes_of(graph).size() == 1);
 }
