@@ -61,6 +61,7 @@ TEST_CASE_FIXTURE(ManualFixture,
   OK(CU(cuCtxPushCurrent)(context));
   OK(CU(cuMemFree)(here));
   OK(CU(cuCtxPopCurrent)(nullptr));
+  CHECK(found_race(sim));  // nothing has waited for the copy
   CHECK(CU(cuStreamSynchronize)(stream) == CUDA_ERROR_ILLEGAL_ADDRESS);
   CHECK_FALSE(called);
   CHECK(told.times == 1);
