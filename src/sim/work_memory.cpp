@@ -8,6 +8,18 @@
 #include "sim/state.hpp"
 
 namespace berth::sim {
+namespace {
+
+/// Whether device or pinned memory can be touched. What a program registers it may unmap all the
+/// same: hardware holds on to the pages, and here they are gone.
+bool is_there(State& state, const Span& span, std::uint64_t address, std::size_t bytes) {
+  if (span.kind == Span::Kind::device) return true;
+  if (span.kind != Span::Kind::pinned) return false;
+  return state.addresses.find_for_work(address)->kind != RangeKind::host_registration ||
+         is_host_memory(reinterpret_cast<void*>(address), bytes);
+}
+
+}  // namespace
 
 bool may_access(const Span& span, const Context& context, Access access) {
   if (span.kind == Span::Kind::pinned) return true;
@@ -25,8 +37,7 @@ bool may_access(const Span& span, const Context& context, Access access) {
 bool is_reachable(State& state, const Context& context, std::uint64_t address, std::size_t bytes,
                   Access access) {
   const Span span = state.addresses.span_for_work(address, bytes);
-  if (span.kind != Span::Kind::device && span.kind != Span::Kind::pinned) return false;
-  return may_access(span, context, access);
+  return is_there(state, span, address, bytes) && may_access(span, context, access);
 }
 
 bool is_host_memory_there(State& state, std::uint64_t address, std::size_t bytes) {
@@ -45,7 +56,7 @@ std::byte* locate(State& state, const Context& context, std::uint64_t address, s
 
 bool read(State& state, std::uint64_t address, unsigned char* out, std::size_t bytes) {
   const Span span = state.addresses.span_for_work(address, bytes);
-  if (span.kind != Span::Kind::device && span.kind != Span::Kind::pinned) return false;
+  if (!is_there(state, span, address, bytes)) return false;
   MemoryWalk from(state, MemoryWalk::Use::read, address);
   while (bytes != 0) {
     const std::span<std::byte> stretch = from.next(bytes);

@@ -91,6 +91,15 @@ TEST_CASE_FIXTURE(EagerFixture, "registration leaves the memory and its bytes to
   munmap(pages, 8192);
 }
 
+TEST_CASE_FIXTURE(ManualFixture, "work on registered memory that was unmapped faults") {
+  void* pages = mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  OK(register_memory(pages, 8192));
+  OK(CU(cuMemcpyAsync)(make_memory(8192), reinterpret_cast<CUdeviceptr>(pages), 8192, nullptr));
+  munmap(pages, 8192);
+  CHECK(sim.peek(reinterpret_cast<CUdeviceptr>(pages), 8192).empty());
+  CHECK(CU(cuCtxSynchronize)() == CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
 TEST_CASE_FIXTURE(EagerFixture, "what is no host memory cannot be registered") {
   std::vector<char> own(4096);
   const CUdeviceptr device = make_memory(4096);
