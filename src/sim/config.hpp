@@ -11,8 +11,8 @@
 
 #include "berth/bytes.hpp"
 
-#include "sim/fault_plan.hpp"
-#include "sim/mig.hpp"
+#include "sim/device/mig.hpp"
+#include "sim/fault/fault_plan.hpp"
 
 namespace berth::sim {
 

@@ -2,7 +2,7 @@
 // Source: CUDA Driver API, "Stream synchronization behavior".
 #include "sim/per_thread_functions.hpp"
 
-#include "sim/context.hpp"
+#include "sim/device/context.hpp"
 
 namespace berth::sim {
 namespace {

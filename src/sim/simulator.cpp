@@ -8,7 +8,7 @@
 #include "base/check.hpp"
 #include "sim/call.hpp"
 #include "sim/state.hpp"
-#include "sim/work_memory.hpp"
+#include "sim/work/work_memory.hpp"
 
 namespace berth::sim {
 namespace {

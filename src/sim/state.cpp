@@ -9,7 +9,7 @@
 
 #include "base/check.hpp"
 #include "base/env.hpp"
-#include "sim/host_memory.hpp"
+#include "sim/memory/host_memory.hpp"
 
 namespace berth::sim {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "berth/bytes.hpp"
 
-#include "sim/cost_model.hpp"
 #include "sim/graph_fixture.hpp"
 #include "sim/per_thread_functions.hpp"
+#include "sim/work/cost_model.hpp"
 
 using namespace berth;
 using namespace berth::test;

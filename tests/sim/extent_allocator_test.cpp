@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/extent_allocator.hpp"
+#include "sim/memory/extent_allocator.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/fault_plan.hpp"
+#include "sim/fault/fault_plan.hpp"
 
 #include <algorithm>
 #include <string>

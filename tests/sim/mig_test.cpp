@@ -2,7 +2,7 @@
 // Devices that MIG has split, as NVML and CUDA see them.
 // Source: NVIDIA Multi-Instance GPU User Guide; NVML API Reference Guide, "Multi Instance GPU
 // Management".
-#include "sim/mig.hpp"
+#include "sim/device/mig.hpp"
 
 #include "berth/error.hpp"
 

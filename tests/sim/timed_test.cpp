@@ -7,8 +7,8 @@
 
 #include "berth/bytes.hpp"
 
-#include "sim/cost_model.hpp"
 #include "sim/sim_fixture.hpp"
+#include "sim/work/cost_model.hpp"
 
 using namespace berth;
 using namespace berth::test;

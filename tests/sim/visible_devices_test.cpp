@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/visible_devices.hpp"
+#include "sim/device/visible_devices.hpp"
 
 #include <optional>
 #include <string>

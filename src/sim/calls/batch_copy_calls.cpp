@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "sim/capture_rules.hpp"
-#include "sim/copies.hpp"
-#include "sim/hidden_stream.hpp"
+#include "sim/graph/capture_rules.hpp"
+#include "sim/work/copies.hpp"
+#include "sim/work/hidden_stream.hpp"
 
 namespace berth::sim {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Source: CUDA Driver API, "Stream Management": stream capture.
 #include "sim/call.hpp"
-#include "sim/capture_rules.hpp"
+#include "sim/graph/capture_rules.hpp"
 
 namespace berth::sim {
 namespace {

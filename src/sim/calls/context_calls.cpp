@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Source: CUDA Driver API, "Primary Context Management", "Context Management".
 #include "sim/call.hpp"
-#include "sim/capture_rules.hpp"
-#include "sim/leaks.hpp"
+#include "sim/check/leaks.hpp"
+#include "sim/graph/capture_rules.hpp"
 
 namespace berth::sim {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies of one stretch of bytes.
 // Source: CUDA Driver API, "Memory Management".
-#include "sim/capture_rules.hpp"
-#include "sim/copies.hpp"
-#include "sim/work_memory.hpp"
+#include "sim/graph/capture_rules.hpp"
+#include "sim/work/copies.hpp"
+#include "sim/work/work_memory.hpp"
 
 namespace berth::sim {
 namespace {

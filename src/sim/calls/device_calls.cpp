@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "sim/call.hpp"
-#include "sim/pci_address.hpp"
+#include "sim/device/pci_address.hpp"
 
 namespace berth::sim {
 namespace {

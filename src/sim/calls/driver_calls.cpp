@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "sim/call.hpp"
-#include "sim/enumeration.hpp"
+#include "sim/device/enumeration.hpp"
 #include "sim/error_names.hpp"
 
 namespace berth::sim {

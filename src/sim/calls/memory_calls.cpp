@@ -3,9 +3,9 @@
 // Source: CUDA Driver API, "Memory Management".
 #include "base/arithmetic.hpp"
 #include "sim/call.hpp"
-#include "sim/capture_rules.hpp"
-#include "sim/host_memory.hpp"
-#include "sim/pitch.hpp"
+#include "sim/graph/capture_rules.hpp"
+#include "sim/memory/host_memory.hpp"
+#include "sim/work/pitch.hpp"
 
 namespace berth::sim {
 namespace {

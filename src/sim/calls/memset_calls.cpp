@@ -5,9 +5,9 @@
 
 #include "base/arithmetic.hpp"
 #include "sim/call.hpp"
-#include "sim/capture_rules.hpp"
-#include "sim/pitch.hpp"
-#include "sim/work_memory.hpp"
+#include "sim/graph/capture_rules.hpp"
+#include "sim/work/pitch.hpp"
+#include "sim/work/work_memory.hpp"
 
 namespace berth::sim {
 namespace {

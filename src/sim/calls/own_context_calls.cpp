@@ -2,7 +2,7 @@
 // Contexts that a caller makes, beside the primary ones.
 // Source: CUDA Driver API, "Context Management".
 #include "sim/call.hpp"
-#include "sim/leaks.hpp"
+#include "sim/check/leaks.hpp"
 
 namespace berth::sim {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "sim/copies.hpp"
-#include "sim/pitch.hpp"
+#include "sim/work/copies.hpp"
+#include "sim/work/pitch.hpp"
 
 namespace berth::sim {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "sim/call.hpp"
-#include "sim/capture_rules.hpp"
+#include "sim/graph/capture_rules.hpp"
 
 namespace berth::sim {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "sim/access.hpp"
 #include "sim/call.hpp"
+#include "sim/memory/access.hpp"
 
 namespace berth::sim {
 namespace {

@@ -5,10 +5,10 @@
 #include <limits>
 
 #include "base/arithmetic.hpp"
-#include "sim/access.hpp"
-#include "sim/allocation_handles.hpp"
 #include "sim/call.hpp"
-#include "sim/shared_memory.hpp"
+#include "sim/memory/access.hpp"
+#include "sim/memory/allocation_handles.hpp"
+#include "sim/memory/shared_memory.hpp"
 
 namespace berth::sim {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sim/call.hpp"
-#include "sim/capture_rules.hpp"
+#include "sim/graph/capture_rules.hpp"
 
 namespace berth::sim {
 

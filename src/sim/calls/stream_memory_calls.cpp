@@ -6,7 +6,7 @@
 
 #include "base/arithmetic.hpp"
 #include "sim/call.hpp"
-#include "sim/work_memory.hpp"
+#include "sim/work/work_memory.hpp"
 
 namespace berth::sim {
 namespace {

@@ -9,9 +9,9 @@
 #include "berth/bytes.hpp"
 
 #include "base/arithmetic.hpp"
-#include "sim/access.hpp"
-#include "sim/allocation_handles.hpp"
 #include "sim/call.hpp"
+#include "sim/memory/access.hpp"
+#include "sim/memory/allocation_handles.hpp"
 
 namespace berth::sim {
 namespace {

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/check/event_log.hpp"
+
+#include <fmt/format.h>
+
+#include "berth/error.hpp"
+
+#include "sim/work/stream.hpp"
+
+namespace berth::sim {
+namespace {
+
+struct Describe {
+  std::string operator()(const WaitWork&) const { return "wait"; }
+  std::string operator()(const RecordWork&) const { return "record of an event"; }
+  std::string operator()(const HostFunctionWork&) const { return "host function"; }
+  std::string operator()(const CopyWork& copy) const {
+    return fmt::format("copy of {} B", copy.total());
+  }
+  std::string operator()(const FetchWork& fetch) const {
+    return fmt::format("read of {} B", fetch.bytes);
+  }
+  std::string operator()(const MemsetWork& memset) const {
+    return fmt::format("fill of {} B", memset.total());
+  }
+  std::string operator()(const KernelWork& kernel) const {
+    return fmt::format("kernel of {} ns", kernel.duration_ns);
+  }
+  std::string operator()(const ArriveWork& arrival) const {
+    return fmt::format("allocation of {} B", arrival.range->bytes);
+  }
+  std::string operator()(const DepartWork& departure) const {
+    return fmt::format("free of {} B", departure.range->bytes);
+  }
+  std::string operator()(const WaitValueWork& wait) const {
+    return fmt::format("wait for the value {}", wait.value);
+  }
+  std::string operator()(const WriteValueWork& write) const {
+    return fmt::format("write of the value {}", write.value);
+  }
+};
+
+}  // namespace
+
+EventLog::EventLog(const std::string& setting, Now now)
+    : on_(setting != "off"), now_(std::move(now)) {
+  if (!on_ || setting == "on") return;
+  file_.open(setting, std::ios::trunc);
+  if (!file_)
+    throw InvalidArgument(
+        fmt::format("simulator: log={} cannot be written; accepted: off, on, or "
+                    "the name of a file that can be",
+                    setting));
+}
+
+void EventLog::call(const CallSite& call) {
+  write(fmt::format("call {} {}", call.number, function_name(call.function)));
+}
+
+void EventLog::begins(const Stream& stream, const Operation& operation) {
+  write("begins", stream, operation);
+}
+
+void EventLog::runs(const Stream& stream, const Operation& operation) {
+  write("is done", stream, operation);
+}
+
+void EventLog::note(std::string_view what) {
+  write(what);
+}
+
+void EventLog::write(std::string_view verb, const Stream& stream, const Operation& operation) {
+  const std::size_t number = streams_.emplace(stream.handle, streams_.size() + 1).first->second;
+  write(fmt::format("operation {} (call {}) on stream {} {}: {}", operation.number,
+                    operation.call.number, number, verb, std::visit(Describe{}, operation.work)));
+}
+
+void EventLog::write(std::string_view what) {
+  const std::string line = fmt::format("{:>12} ns  {}\n", now_(), what);
+  if (file_.is_open())
+    file_ << line << std::flush;  // what led to a crash is what one wants to read
+  else
+    text_ += line;
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happened, a line each: calls as they enter, work as it begins and runs, faults and findings.
+// Streams are numbered as they appear and no address is named, so that two runs with one seed, from
+// one host thread, write the same bytes. Guarded by sim::mutex.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "sim/work/operation.hpp"
+
+namespace berth::sim {
+
+struct Stream;
+
+class EventLog {
+ public:
+  using Now = std::function<std::uint64_t()>;
+
+  /// `setting` as in Config::log; `now` says when something happens, in nanoseconds.
+  /// Errors  InvalidArgument where the file cannot be written.
+  EventLog(const std::string& setting, Now now);
+
+  [[nodiscard]] bool on() const { return on_; }
+  void call(const CallSite& call);
+  /// Only virtual time lies between the two.
+  void begins(const Stream& stream, const Operation& operation);
+  void runs(const Stream& stream, const Operation& operation);
+  void note(std::string_view what);
+
+  /// All lines, where they are kept.
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  void write(std::string_view what);
+  void write(std::string_view verb, const Stream& stream, const Operation& operation);
+
+  bool on_;
+  Now now_;
+  std::ofstream file_;
+  std::string text_;
+  std::unordered_map<Handle, std::size_t> streams_;  // numbers, from 1
+};
+
+}  // namespace berth::sim

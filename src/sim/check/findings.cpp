@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/check/findings.hpp"
+
+#include <cstdio>
+
+#include <fmt/format.h>
+
+namespace berth::sim {
+namespace {
+
+constexpr std::size_t kKept = 100;
+
+}  // namespace
+
+void Findings::add(std::string line) {
+  // One piece of work can meet another in many rows of memory.
+  if (!lines_.empty() && lines_.back() == line) return;
+  if (log_.on()) log_.note(fmt::format("found: {}", line.substr(0, line.find(':'))));
+  if (lines_.size() >= kKept) {
+    ++not_kept_;
+    return;
+  }
+  if (aloud_) fmt::print(stderr, "simulated driver: {}\n", line);
+  lines_.push_back(std::move(line));
+}
+
+std::vector<std::string> Findings::take() {
+  std::vector<std::string> taken = std::exchange(lines_, {});
+  if (not_kept_ != 0) taken.push_back(fmt::format("and {} more", std::exchange(not_kept_, 0)));
+  return taken;
+}
+
+}  // namespace berth::sim

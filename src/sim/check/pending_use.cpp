@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/check/pending_use.hpp"
+
+#include <vector>
+
+#include "sim/state.hpp"
+
+namespace berth::sim {
+namespace {
+
+/// Rows, as a copy has them; otherwise one.
+struct Will {
+  UseKind kind;
+  std::uint64_t address;
+  std::uint64_t width;
+  std::uint64_t rows = 1;
+  std::uint64_t pitch = 0;
+
+  [[nodiscard]] std::uint64_t bytes() const { return width * rows; }
+};
+
+/// Also for the allocations and frees of pools: they are no accesses.
+template <class T>
+std::vector<Will> uses_of(const T&) {
+  return {};
+}
+
+std::vector<Will> uses_of(const CopyWork& copy) {
+  std::vector<Will> uses;
+  const bool reads_ours = !copy.source_pageable && copy.staged == nullptr;
+  if (reads_ours)
+    uses.push_back({UseKind::reads, copy.source, copy.width, copy.rows, copy.source_pitch});
+  if (!copy.destination_pageable)
+    uses.push_back(
+        {UseKind::writes, copy.destination, copy.width, copy.rows, copy.destination_pitch});
+  return uses;
+}
+
+std::vector<Will> uses_of(const FetchWork& fetch) {
+  if (fetch.pageable) return {};
+  return {{UseKind::reads, fetch.source, fetch.bytes}};
+}
+
+std::vector<Will> uses_of(const MemsetWork& memset) {
+  return {{UseKind::writes, memset.destination, memset.width, memset.rows, memset.pitch}};
+}
+
+std::vector<Will> uses_of(const KernelWork& kernel) {
+  std::vector<Will> uses;
+  for (const KernelUse& use : kernel.uses)
+    uses.push_back({use.writes ? UseKind::writes : UseKind::reads, use.address, use.bytes});
+  return uses;
+}
+
+/// Without sums: a kernel's range may reach past the largest address.
+bool overlaps(const Will& use, std::uint64_t start, std::uint64_t bytes) {
+  for (std::uint64_t row = 0; row < use.rows; ++row) {
+    const std::uint64_t address = use.address + row * use.pitch;
+    if (address < start ? start - address < use.width : address - start < bytes) return true;
+  }
+  return false;
+}
+
+std::optional<Use> find_use(const Stream& stream, std::uint64_t start, std::uint64_t bytes) {
+  std::optional<Use> found;
+  stream.queue.for_each([&](const Operation& operation) {
+    const auto uses = std::visit([](const auto& work) { return uses_of(work); }, operation.work);
+    for (const Will& use : uses)
+      if (!found && overlaps(use, start, bytes))
+        found = Use{operation.stamp, operation.call, stream.callers_handle,
+                    use.address,     use.bytes(),    use.kind};
+  });
+  return found;
+}
+
+}  // namespace
+
+std::optional<Use> find_pending_use(State& state, std::uint64_t start, std::uint64_t bytes) {
+  std::optional<Use> found;
+  state.streams.for_each([&](const Stream& stream) {
+    const bool runs = state.contexts.find(stream.context)->sticky == CUDA_SUCCESS;
+    if (runs && !found) found = find_use(stream, start, bytes);
+  });
+  return found;
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/check/race_detector.hpp"
+
+#include <fmt/format.h>
+
+#include "sim/check/pending_use.hpp"
+#include "sim/check/stream_name.hpp"
+#include "sim/state.hpp"
+#include "sim/work/work_memory.hpp"
+
+namespace berth::sim {
+namespace {
+
+std::string describe(const CallSite& call) {
+  return fmt::format("{} (call {})", function_name(call.function), call.number);
+}
+
+const char* verb(UseKind kind) {
+  switch (kind) {
+    case UseKind::reads:
+      return "reads";
+    case UseKind::writes:
+      return "writes";
+    case UseKind::begins:
+      return "allocates";
+    case UseKind::ends:
+      return "frees";
+  }
+  return "";
+}
+
+std::string describe(const Use& use) {
+  return fmt::format("{} on {} {} {} B at {:#x}", describe(use.call), stream_name(use.stream),
+                     verb(use.kind), use.bytes, use.address);
+}
+
+}  // namespace
+
+void RaceDetector::use(const Use& use, const Clock& before, std::span<const std::byte> data) {
+  if (!on_) return;
+  if (const auto earlier = shadow_.enter(data, use, before, order_))
+    findings_.add(fmt::format("race: {}, while {}; nothing orders the one after the other",
+                              describe(use), describe(*earlier)));
+}
+
+void RaceDetector::check_end(State& state, const Range& range, CallSite call) {
+  if (!on_) return;
+  std::optional<Use> use = find_use_done(state, range);
+  if (!use) use = find_pending_use(state, range.start, range.bytes);
+  if (use)
+    findings_.add(fmt::format("race: {} ends {} B at {:#x}, while {}; nothing waited for that",
+                              describe(call), range.bytes, range.start, describe(*use)));
+}
+
+std::optional<Use> RaceDetector::find_use_done(State& state, const Range& range) const {
+  for (std::uint64_t at = 0; at < range.bytes;) {
+    const std::span<const std::byte> stretch = bytes_of(state, range, at);
+    if (const auto use = shadow_.find_use_beyond(stretch, order_.host(), order_)) return use;
+    at += stretch.size();
+  }
+  return std::nullopt;
+}
+
+void RaceDetector::forget(std::span<const std::byte> data) {
+  if (!on_) return;
+  shadow_.forget(data);
+  releases_.erase(releases_.lower_bound(data.data()),
+                  releases_.lower_bound(data.data() + data.size()));
+}
+
+void RaceDetector::release(const Clock& before, const std::byte* where) {
+  if (on_) releases_[where] = before;
+}
+
+void RaceDetector::acquire(Stamp wait, const std::byte* where, bool from_host) {
+  if (!on_) return;
+  Clock clock;
+  if (from_host) clock.join(order_.host());
+  if (const auto release = releases_.find(where); release != releases_.end())
+    clock.join(release->second);
+  order_.order_late(wait, clock);
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds two uses of the same bytes, one of them a write, that no stream order, event or
+// synchronisation separates; and bytes that go away under work that the host has not waited for. It
+// goes by the order that calls establish, so that a race is found also where the work happened to
+// run in a good order. Guarded by sim::mutex.
+//
+// Waits for values and writes of them are what programs synchronise by, so they are not uses: a wait
+// comes after the write that it sees, and where the host may have written, after all that the host
+// knows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+
+#include "sim/check/findings.hpp"
+#include "sim/check/happens_before.hpp"
+#include "sim/check/shadow_memory.hpp"
+
+namespace berth::sim {
+
+struct Range;
+struct State;
+
+class RaceDetector {
+ public:
+  RaceDetector(bool on, HappensBefore& order, Findings& findings)
+      : on_(on), order_(order), findings_(findings) {}
+
+  /// An operation, which comes after `before`, uses `data`, a stretch of what `use` names.
+  void use(const Use& use, const Clock& before, std::span<const std::byte> data);
+  /// `range` is about to go, by `call`, which does not wait for work: neither for what has run, nor
+  /// for what has not.
+  void check_end(State& state, const Range& range, CallSite call);
+  /// The simulator gives the bytes to the system, or to somebody else.
+  void forget(std::span<const std::byte> data);
+
+  /// A value was written to `where` by work that comes after `before`.
+  void release(const Clock& before, const std::byte* where);
+  /// A wait has seen the value at `where`; `from_host`: which the host may have written.
+  void acquire(Stamp wait, const std::byte* where, bool from_host);
+
+ private:
+  /// What work has done to `range` that the host has not waited for.
+  std::optional<Use> find_use_done(State& state, const Range& range) const;
+
+  bool on_;
+  HappensBefore& order_;
+  Findings& findings_;
+  ShadowMemory shadow_;
+  std::map<const std::byte*, Clock> releases_;  // the latest of each place
+};
+
+}  // namespace berth::sim

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/check/shadow_memory.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace berth::sim {
+namespace {
+
+std::uint64_t place(const std::byte* data) {
+  return reinterpret_cast<std::uint64_t>(data);
+}
+
+}  // namespace
+
+const Use* ShadowMemory::conflict(const Cell& cell, bool changes, const Clock& before,
+                                  const HappensBefore& order) {
+  if (cell.write && !order.precedes(cell.write->stamp, before)) return &*cell.write;
+  if (!changes) return nullptr;
+  for (const Use& read : cell.reads)
+    if (!order.precedes(read.stamp, before)) return &read;
+  return nullptr;
+}
+
+void ShadowMemory::split(std::uint64_t at) {
+  const auto after = cells_.upper_bound(at);
+  if (after == cells_.begin()) return;
+  const auto cell = std::prev(after);
+  if (cell->first == at || cell->second.end <= at) return;
+  Cell upper = cell->second;
+  cell->second.end = at;
+  cells_.emplace_hint(after, at, std::move(upper));
+}
+
+std::optional<Use> ShadowMemory::enter(std::span<const std::byte> data, const Use& use,
+                                       const Clock& before, const HappensBefore& order) {
+  const std::uint64_t start = place(data.data());
+  const std::uint64_t end = start + data.size();
+  split(start);
+  split(end);
+  std::optional<Use> found;
+  auto cell = cells_.lower_bound(start);
+  for (std::uint64_t at = start; at != end; at = cell->second.end, ++cell) {
+    const bool is_gap = cell == cells_.end() || cell->first != at;
+    if (is_gap) {
+      const std::uint64_t gap_end = cell == cells_.end() ? end : std::min(end, cell->first);
+      cell = cells_.emplace_hint(cell, at, Cell{gap_end, std::nullopt, {}});
+    }
+    const Use* earlier = conflict(cell->second, use.changes(), before, order);
+    if (earlier != nullptr && !found) found = *earlier;
+    if (use.changes()) continue;
+    std::erase_if(cell->second.reads, [&](const Use& read) { return before.includes(read.stamp); });
+    cell->second.reads.push_back(use);
+  }
+  if (!use.changes()) return found;
+  // Whatever came before is ordered before this write, or has just been found out.
+  const auto first = cells_.find(start);
+  first->second = Cell{end, use, {}};
+  cells_.erase(std::next(first), cells_.lower_bound(end));
+  return found;
+}
+
+std::optional<Use> ShadowMemory::find_use_beyond(std::span<const std::byte> data,
+                                                 const Clock& before,
+                                                 const HappensBefore& order) const {
+  const std::uint64_t start = place(data.data());
+  auto cell = cells_.upper_bound(start);
+  if (cell != cells_.begin() && std::prev(cell)->second.end > start) --cell;
+  for (; cell != cells_.end() && cell->first < start + data.size(); ++cell)
+    if (const Use* use = conflict(cell->second, true, before, order)) return *use;
+  return std::nullopt;
+}
+
+void ShadowMemory::forget(std::span<const std::byte> data) {
+  const std::uint64_t start = place(data.data());
+  const std::uint64_t end = start + data.size();
+  split(start);
+  split(end);
+  cells_.erase(cells_.lower_bound(start), cells_.lower_bound(end));
+}
+
+}  // namespace berth::sim

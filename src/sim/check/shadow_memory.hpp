@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// For every byte that work has touched: who wrote it last, and who has read it since. Bytes that were
+// used alike share a cell, so that a copy of a gigabyte costs one. Keyed by where the simulator keeps
+// the byte, which is one place however many addresses map to it. Guarded by sim::mutex.
+// Source: Flanagan, Freund, "FastTrack: efficient and precise dynamic race detection", 2009.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sim/check/happens_before.hpp"
+#include "sim/functions.hpp"
+
+namespace berth::sim {
+
+/// Which driver call, counted over all functions from 1.
+struct CallSite {
+  Function function = Function::count;
+  std::uint64_t number = 0;
+};
+
+enum class UseKind { reads, writes, begins, ends };  ///< the last two: of memory of a pool
+
+/// What an operation did to a range of addresses.
+struct Use {
+  [[nodiscard]] bool changes() const { return kind != UseKind::reads; }
+
+  Stamp stamp;
+  CallSite call;
+  Handle stream = 0;  ///< as callers know it
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  UseKind kind = UseKind::reads;
+};
+
+class ShadowMemory {
+ public:
+  /// Enters `use` of `data`. What an earlier use did there that conflicts with it, and that does not
+  /// precede what is after `before`; nullopt where nothing does.
+  std::optional<Use> enter(std::span<const std::byte> data, const Use& use, const Clock& before,
+                           const HappensBefore& order);
+  /// The same without entering anything, for a use that ends the bytes.
+  [[nodiscard]] std::optional<Use> find_use_beyond(std::span<const std::byte> data,
+                                                   const Clock& before,
+                                                   const HappensBefore& order) const;
+  /// Nobody has used `data` yet.
+  void forget(std::span<const std::byte> data);
+
+ private:
+  struct Cell {
+    std::uint64_t end;
+    std::optional<Use> write;
+    std::vector<Use> reads;  // after the write, in no order among one another
+  };
+  using Cells = std::map<std::uint64_t, Cell>;  // by start; they do not overlap
+
+  static const Use* conflict(const Cell& cell, bool changes, const Clock& before,
+                             const HappensBefore& order);
+  /// Makes `at` a border between cells, if it lies inside one.
+  void split(std::uint64_t at);
+
+  Cells cells_;
+};
+
+}  // namespace berth::sim

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contexts, and each thread's stack of current contexts. A primary context lives while its device's
+// count is above zero, unless it is reset; another lives until its maker destroys it. What belongs to
+// a context goes with it. Contexts are guarded by sim::mutex, a thread's stack by being the thread's
+// own.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "base/mutex.hpp"
+#include "sim/handle_table.hpp"
+#include "sim/lock.hpp"
+#include "sim/memory/address_space.hpp"
+
+namespace berth::sim {
+
+struct State;
+
+struct Context {
+  Context(Handle handle_, int device_, int ordinal_)
+      : handle(handle_), device(device_), ordinal(ordinal_) {}
+
+  Handle handle;
+  int device;   ///< slot
+  int ordinal;  ///< as cuDeviceGet counts
+  /// What every further call says, once work of this context has faulted.
+  CUresult sticky = CUDA_SUCCESS;
+  bool primary = false;  ///< its device's; otherwise a caller made it, and ends it
+  unsigned flags = 0;    ///< CUctx_flags
+  DeviceSet peers = 0;   ///< whose allocations it may reach
+  Handle legacy_stream = 0;
+  std::unordered_map<std::uint64_t, Handle> per_thread_streams;  // by ThreadState::id
+};
+
+using Contexts = HandleTable<Context, HandleKind::context>;
+
+/// What the driver keeps for each thread.
+struct ThreadState {
+  ThreadState();
+  ~ThreadState();  ///< ends the thread's default streams
+  ThreadState(const ThreadState&) = delete;
+  ThreadState& operator=(const ThreadState&) = delete;
+
+  /// Forgets contexts and capture mode of a simulator that is gone.
+  void enter(std::uint64_t simulator_id);
+
+  std::vector<Handle> stack;
+  std::uint64_t id;
+  std::uint64_t simulator_id = 0;
+  bool in_host_function = false;
+  bool null_stream_is_per_thread = false;  ///< in the call that runs
+  CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+};
+
+ThreadState& this_thread();
+
+/// Whether cuCtxCreate and cuDevicePrimaryCtxSetFlags take `flags`.
+bool are_context_flags(unsigned flags);
+Context& make_context(State& state, int ordinal);
+/// The device's primary context, made if there is none.
+Context& retain_primary(State& state, int ordinal);
+/// Waits for the work of `context`. False where that may have let go of the lock: there may be new
+/// work, or the context gone.
+bool finish_work(State& state, Handle context) BERTH_REQUIRES(mutex);
+/// Destroys `context` and all that it owns. Its streams are idle.
+void destroy_context(State& state, Context& context);
+
+}  // namespace berth::sim

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The unchanging facts about a simulated device. They come from the configuration and the slot
+// alone, so that every process with the same configuration sees the same devices.
+#pragma once
+
+#include <cuda.h>
+
+#include <array>
+#include <optional>
+#include <string>
+
+#include "sim/config.hpp"
+#include "sim/device/mig.hpp"
+
+namespace berth::sim {
+
+struct DeviceFacts {
+  int slot;  ///< place in State::devices
+  std::string name;
+  std::array<unsigned char, 16> uuid;
+  int pci_domain;
+  int pci_bus;
+  int pci_device;
+  std::optional<MigInstance> mig;  ///< where it is an instance, not a device
+};
+
+DeviceFacts device_facts(const Config& config, int slot);
+/// Of an instance of the device that has the facts `parent`.
+DeviceFacts instance_facts(const DeviceFacts& parent, const MigInstance& instance, int slot,
+                           std::uint64_t memory_bytes);
+
+/// "GPU-" or "MIG-" and 8-4-4-4-12 hexadecimal digits, as nvidia-smi and CUDA_VISIBLE_DEVICES write it.
+std::string uuid_text(const DeviceFacts& facts);
+
+/// What cuDeviceGetAttribute says; nullopt for an attribute that is not simulated. The values are
+/// those of a data-centre GPU of compute capability 9.0, as far as anything here depends on them.
+std::optional<int> device_attribute(const Config& config, const DeviceFacts& facts,
+                                    CUdevice_attribute attribute);
+
+}  // namespace berth::sim

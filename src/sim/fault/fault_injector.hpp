@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Applies a fault plan, call by call. Guarded by sim::mutex.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/fault/fault_plan.hpp"
+#include "sim/random.hpp"
+
+namespace berth::sim {
+
+class FaultInjector {
+ public:
+  FaultInjector(const FaultPlan& plan, std::uint64_t seed) : plan_(plan), random_(seed) {}
+
+  /// What happens to the call number `nth` of `function`, which is number `nth_of_all` of all.
+  std::optional<Fault> at_call(Function function, std::uint64_t nth, std::uint64_t nth_of_all);
+
+ private:
+  const FaultPlan& plan_;
+  Random random_;
+};
+
+}  // namespace berth::sim

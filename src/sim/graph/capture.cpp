@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/graph/capture.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.hpp"
+#include "sim/graph/capture_rules.hpp"
+#include "sim/state.hpp"
+
+namespace berth::sim {
+namespace {
+
+/// Whether every node of the capture precedes what its origin would do next.
+bool is_joined(State& state, const Capture& capture) {
+  const Stream& origin = *state.streams.find(capture.origin);
+  const std::unordered_set<Handle> reached = ancestors(state, origin.captured.nodes);
+  bool joined = true;
+  state.streams.for_each([&](const Stream& stream) {
+    if (stream.captured.capture != capture.handle) return;
+    for (const CUgraphNode node : stream.captured.nodes)
+      joined = joined && reached.contains(reinterpret_cast<Handle>(node));
+  });
+  return joined;
+}
+
+/// Takes every stream out of the capture, which is over.
+void dissolve(State& state, Handle capture) {
+  state.streams.for_each([&](Stream& stream) {
+    if (stream.captured.capture == capture) stream.captured = {};
+  });
+  state.captures.erase(capture);
+}
+
+}  // namespace
+
+Capture* find_capture(State& state, const CapturePoint& point) {
+  return state.captures.find(point.capture);
+}
+
+void begin_capture(State& state, Stream& stream, CUstreamCaptureMode mode, std::uint64_t thread) {
+  BERTH_CHECK(stream.captured.capture == 0);
+  Graph& graph = state.graphs.create();
+  const Capture& capture = state.captures.create(graph.handle, stream.handle, mode, thread);
+  graph.capture = capture.handle;
+  stream.captured.capture = capture.handle;
+}
+
+CaptureEnd end_capture(State& state, const Capture& capture) {
+  const Handle graph = capture.graph;
+  const bool unjoined = !capture.invalidated && !is_joined(state, capture);
+  const bool failed = capture.invalidated || unjoined;
+  dissolve(state, capture.handle);
+  state.graphs.find(graph)->capture = 0;
+  if (failed) destroy_graph(state, graph);
+  return {failed ? 0 : graph, unjoined};
+}
+
+void leave_capture(State& state, Stream& stream) {
+  Capture* capture = find_capture(state, stream.captured);
+  if (capture == nullptr) return;
+  capture->invalidated = true;
+  if (capture->origin == stream.handle) end_capture(state, *capture);
+  stream.captured = {};
+}
+
+void capture_work(State& state, Stream& stream, Work work, Handle awaits) {
+  Graph& graph = *state.graphs.find(find_capture(state, stream.captured)->graph);
+  GraphNode& node = add_node(state, graph, stream.context, std::move(work), stream.captured.nodes);
+  node.awaits = awaits;
+  stream.captured.nodes = {reinterpret_cast<CUgraphNode>(node.handle)};
+}
+
+void join_capture(Stream& stream, const CapturePoint& point) {
+  stream.captured.capture = point.capture;
+  std::vector<CUgraphNode>& nodes = stream.captured.nodes;
+  for (const CUgraphNode node : point.nodes)
+    if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
+}
+
+CUresult enqueue(State& state, Stream& stream, Work work) {
+  const CUresult refusal = refuse_use(state, stream);
+  if (refusal != CUDA_SUCCESS) return refusal;
+  if (stream.captured.capture != 0)
+    capture_work(state, stream, std::move(work));
+  else
+    state.scheduler.submit(stream, std::move(work));
+  return CUDA_SUCCESS;
+}
+
+}  // namespace berth::sim

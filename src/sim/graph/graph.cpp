@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/graph/graph.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "sim/state.hpp"
+
+namespace berth::sim {
+namespace {
+
+CUgraphNodeType type_of(const CopyWork&) {
+  return CU_GRAPH_NODE_TYPE_MEMCPY;
+}
+CUgraphNodeType type_of(const FetchWork&) {
+  return CU_GRAPH_NODE_TYPE_MEMCPY;
+}
+CUgraphNodeType type_of(const MemsetWork&) {
+  return CU_GRAPH_NODE_TYPE_MEMSET;
+}
+CUgraphNodeType type_of(const HostFunctionWork&) {
+  return CU_GRAPH_NODE_TYPE_HOST;
+}
+CUgraphNodeType type_of(const KernelWork&) {
+  return CU_GRAPH_NODE_TYPE_KERNEL;
+}
+CUgraphNodeType type_of(const RecordWork&) {
+  return CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+}
+CUgraphNodeType type_of(const ArriveWork&) {
+  return CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+}
+CUgraphNodeType type_of(const DepartWork&) {
+  return CU_GRAPH_NODE_TYPE_MEM_FREE;
+}
+CUgraphNodeType type_of(const WaitValueWork&) {
+  return CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+}
+CUgraphNodeType type_of(const WriteValueWork&) {
+  return CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+}
+CUgraphNodeType type_of(const WaitWork&) {
+  return CU_GRAPH_NODE_TYPE_EMPTY;
+}
+
+/// The chain that a node can go on with: one whose tail it depends on, in the same context. Only
+/// then does the chain add no order that the graph does not have.
+std::size_t choose_chain(GraphExec& exec, const std::vector<std::size_t>& dependencies,
+                         Handle context) {
+  for (const std::size_t dependency : dependencies) {
+    const std::size_t number = exec.nodes[dependency].chain;
+    const GraphExec::Chain& chain = exec.chains[number];
+    const bool same_context = context == 0 || context == chain.context;
+    if (chain.tail == dependency && same_context) return number;
+  }
+  exec.chains.push_back({.context = context, .tail = 0});
+  return exec.chains.size() - 1;
+}
+
+}  // namespace
+
+CUgraphNodeType GraphNode::type() const {
+  if (awaits != 0) return CU_GRAPH_NODE_TYPE_WAIT_EVENT;
+  return std::visit([](const auto& work_) { return type_of(work_); }, work);
+}
+
+GraphNode& add_node(State& state, Graph& graph, Handle context, Work work,
+                    std::vector<CUgraphNode> dependencies) {
+  GraphNode& node =
+      state.graph_nodes.create(graph.handle, context, std::move(work), std::move(dependencies));
+  graph.nodes.push_back(reinterpret_cast<CUgraphNode>(node.handle));
+  return node;
+}
+
+void destroy_graph(State& state, Handle graph) {
+  for (const CUgraphNode node : state.graphs.find(graph)->nodes)
+    state.graph_nodes.erase(reinterpret_cast<Handle>(node));
+  state.graphs.erase(graph);
+}
+
+std::unordered_set<Handle> ancestors(State& state, const std::vector<CUgraphNode>& nodes) {
+  std::unordered_set<Handle> reached;
+  std::vector<CUgraphNode> open = nodes;
+  while (!open.empty()) {
+    const auto node = reinterpret_cast<Handle>(open.back());
+    open.pop_back();
+    if (!reached.insert(node).second) continue;
+    const std::vector<CUgraphNode>& earlier = state.graph_nodes.find(node)->dependencies;
+    open.insert(open.end(), earlier.begin(), earlier.end());
+  }
+  return reached;
+}
+
+GraphExec& instantiate(State& state, const Graph& graph) {
+  GraphExec& exec = state.graph_execs.create();
+  std::unordered_map<CUgraphNode, std::size_t> places;
+  for (const CUgraphNode handle : graph.nodes) {
+    const GraphNode& node = *state.graph_nodes.find(reinterpret_cast<Handle>(handle));
+    const std::size_t place = exec.nodes.size();
+    places.emplace(handle, place);
+    std::vector<std::size_t> dependencies;
+    for (const CUgraphNode earlier : node.dependencies) dependencies.push_back(places.at(earlier));
+    for (const std::size_t earlier : dependencies) exec.nodes[earlier].is_last = false;
+    const std::size_t chain = choose_chain(exec, dependencies, node.context);
+    exec.chains[chain].tail = place;
+    exec.nodes.push_back({.work = node.work,
+                          .awaits = node.awaits,
+                          .dependencies = std::move(dependencies),
+                          .chain = chain,
+                          .is_last = true});
+  }
+  return exec;
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs: work, and the order between pieces of it. A graph can grow; its executable form is a copy
+// that cannot, dealt out to chains, which are streams while it runs. What must hold: a node comes
+// after the nodes that it depends on, in its graph and in the executable form, so there is no cycle.
+// Guarded by sim::mutex.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.hpp"
+#include "sim/handle_table.hpp"
+#include "sim/lock.hpp"
+#include "sim/work/operation.hpp"
+
+namespace berth::sim {
+
+struct State;
+struct Stream;
+
+struct GraphNode {
+  GraphNode(Handle handle_, Handle graph_, Handle context_, Work work_,
+            std::vector<CUgraphNode> dependencies_)
+      : handle(handle_),
+        graph(graph_),
+        context(context_),
+        work(std::move(work_)),
+        dependencies(std::move(dependencies_)) {}
+
+  [[nodiscard]] CUgraphNodeType type() const;
+
+  Handle handle;
+  Handle graph;
+  Handle context;     ///< in which it runs; 0: in that of the launch
+  Work work;          ///< WaitWork where it does nothing itself
+  Handle awaits = 0;  ///< an event: waits for what that was recorded behind at the launch
+  std::vector<CUgraphNode> dependencies;  ///< each once
+};
+
+struct Graph {
+  explicit Graph(Handle handle_) : handle(handle_) {}
+
+  Handle handle;
+  Handle capture = 0;  ///< that records into it, and owns it until then
+  std::vector<CUgraphNode> nodes;
+};
+
+/// What cuGraphInstantiate makes.
+struct GraphExec {
+  struct Node {
+    Work work;
+    Handle awaits;
+    std::vector<std::size_t> dependencies;  ///< in `nodes`
+    std::size_t chain;
+    bool is_last;  ///< nothing depends on it
+  };
+  /// Nodes one after the other, each depending on the one before, all in one context.
+  struct Chain {
+    Handle context;
+    std::size_t tail;  ///< its last node
+  };
+
+  explicit GraphExec(Handle handle_) : handle(handle_) {}
+
+  Handle handle;
+  std::vector<Node> nodes;
+  std::vector<Chain> chains;
+  Submitted last_launch;
+};
+
+using Graphs = HandleTable<Graph, HandleKind::graph>;
+using GraphNodes = HandleTable<GraphNode, HandleKind::graph_node>;
+using GraphExecs = HandleTable<GraphExec, HandleKind::graph_exec>;
+
+/// `dependencies` are nodes of `graph`, each once.
+GraphNode& add_node(State& state, Graph& graph, Handle context, Work work,
+                    std::vector<CUgraphNode> dependencies);
+/// With its nodes. What is instantiated from it stays.
+void destroy_graph(State& state, Handle graph);
+/// `nodes`, and all that they depend on.
+std::unordered_set<Handle> ancestors(State& state, const std::vector<CUgraphNode>& nodes);
+
+GraphExec& instantiate(State& state, const Graph& graph);
+
+/// Runs `exec` behind the work of `stream` and behind its own earlier launch; what follows on
+/// `stream` waits for all of it. CUDA_ERROR_INVALID_VALUE, and nothing runs, where a context or an event
+/// that it uses is gone; memory that is gone faults when it runs. May let go of the lock.
+CUresult launch(State& state, GraphExec& exec, Stream& stream) BERTH_REQUIRES(mutex);
+
+}  // namespace berth::sim

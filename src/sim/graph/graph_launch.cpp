@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an executable graph runs: each chain is a stream that no call sees, and the scheduler does the
+// rest, in any order that the edges allow. The launching stream has two operations for it: a fork, for
+// which the chains wait, and a join, which waits for them.
+#include "sim/graph/graph.hpp"
+#include "sim/state.hpp"
+#include "sim/work/hidden_stream.hpp"
+
+namespace berth::sim {
+namespace {
+
+/// Whether all that `exec` refers to is still there.
+bool is_whole(State& state, const GraphExec& exec) {
+  for (const GraphExec::Chain& chain : exec.chains)
+    if (chain.context != 0 && state.contexts.find(chain.context) == nullptr) return false;
+  for (const GraphExec::Node& node : exec.nodes) {
+    const auto* record = std::get_if<RecordWork>(&node.work);
+    if (node.awaits != 0 && state.events.find(node.awaits) == nullptr) return false;
+    if (record != nullptr && state.events.find(record->event) == nullptr) return false;
+  }
+  return true;
+}
+
+/// What is wrong with the contexts in which `exec` runs.
+CUresult fault_of(State& state, const GraphExec& exec) {
+  for (const GraphExec::Chain& chain : exec.chains) {
+    const Context* context = state.contexts.find(chain.context);
+    if (context != nullptr && context->sticky != CUDA_SUCCESS) return context->sticky;
+  }
+  return CUDA_SUCCESS;
+}
+
+std::vector<Stream*> make_chains(State& state, const GraphExec& exec, const Stream& launcher) {
+  std::vector<Stream*> streams;
+  for (const GraphExec::Chain& chain : exec.chains) {
+    const Handle owner = chain.context != 0 ? chain.context : launcher.context;
+    streams.push_back(&open_hidden_stream(state, *state.contexts.find(owner), launcher));
+  }
+  return streams;
+}
+
+Submitted submit_node(State& state, const GraphExec::Node& node, Stream& stream,
+                      const std::vector<Submitted>& after) BERTH_REQUIRES(mutex) {
+  const auto* record = std::get_if<RecordWork>(&node.work);
+  if (record == nullptr) return submit_behind(state, stream, node.work, after);
+  Event& event = *state.events.find(record->event);
+  event.captured = {};
+  event.record = Scheduler::next_ticket(stream);
+  Submitted submitted = submit_behind(state, stream, node.work, after);
+  event.clock = submitted.clock;
+  return submitted;
+}
+
+/// Those that nothing else in the graph waits for.
+std::vector<Submitted> submit_nodes(State& state, const GraphExec& exec, const Stream& launcher,
+                                    const Submitted& fork) BERTH_REQUIRES(mutex) {
+  const std::vector<Stream*> chains = make_chains(state, exec, launcher);
+  std::vector<Submitted> all;
+  std::vector<Submitted> last;
+  for (const GraphExec::Node& node : exec.nodes) {
+    std::vector<Submitted> after;
+    if (node.dependencies.empty()) after.push_back(fork);
+    for (const std::size_t earlier : node.dependencies) after.push_back(all[earlier]);
+    if (node.awaits != 0) {
+      const Event& event = *state.events.find(node.awaits);
+      after.push_back({event.record, {}, event.clock});
+    }
+    all.push_back(submit_node(state, node, *chains[node.chain], after));
+    if (node.is_last) last.push_back(all.back());
+  }
+  for (Stream* chain : chains) state.scheduler.destroy(*chain);  // once its work is done
+  return last;
+}
+
+}  // namespace
+
+CUresult launch(State& state, GraphExec& exec, Stream& stream) {
+  if (!is_whole(state, exec)) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult fault = fault_of(state, exec);
+  if (fault != CUDA_SUCCESS) return fault;
+  Scheduler& scheduler = state.scheduler;
+  scheduler.hold();
+  const Submitted fork = submit_behind(state, stream, WaitWork{}, {exec.last_launch});
+  exec.last_launch =
+      submit_behind(state, stream, WaitWork{}, submit_nodes(state, exec, stream, fork));
+  scheduler.release();
+  return CUDA_SUCCESS;
+}
+
+}  // namespace berth::sim

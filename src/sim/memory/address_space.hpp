@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every address means: device allocations, mappings inside reservations, pinned host memory.
+// Whatever is not here is pageable host memory, or was freed. What must hold: ranges do not
+// overlap; a mapping lies inside one reservation. Guarded by sim::mutex.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "sim/handle_table.hpp"
+#include "sim/memory/physical_memory.hpp"
+#include "sim/memory/virtual_arena.hpp"
+
+namespace berth::sim {
+
+enum class RangeKind { allocation, pool_allocation, mapping, host_allocation, host_registration };
+
+/// One bit a device, by slot.
+using DeviceSet = std::uint64_t;
+constexpr DeviceSet device_bit(int device) {
+  return DeviceSet{1} << device;
+}
+
+struct Range {
+  RangeKind kind;
+  std::uint64_t start;
+  std::uint64_t bytes;
+  Handle context = 0;  ///< that made it; 0 for a mapping
+  int device = 0;      ///< slot: where it lives, or for host memory, whose context made it
+  PhysicalBlock* block = nullptr;  ///< null for host memory
+  std::uint64_t block_offset = 0;
+  DeviceSet readers = 0;  ///< as cuMemSetAccess or the pool says; otherwise who reaches it
+  DeviceSet writers = 0;
+  std::uint64_t chunk = 0;  ///< for a small allocation, the start of its chunk
+  Handle pool = 0;          ///< that a pool allocation comes from
+  unsigned host_flags = 0;  ///< that a host allocation was made with
+  std::uint64_t id = 0;     ///< never used again
+
+  [[nodiscard]] std::uint64_t end() const { return start + bytes; }
+  [[nodiscard]] bool is_host() const {
+    return kind == RangeKind::host_allocation || kind == RangeKind::host_registration;
+  }
+  [[nodiscard]] bool is_closed() const {
+    return kind == RangeKind::mapping || kind == RangeKind::pool_allocation;
+  }
+};
+
+struct Reservation {
+  std::uint64_t start;
+  std::uint64_t bytes;
+  std::uint64_t mappings = 0;
+};
+
+/// What [address, address + bytes) is.
+struct Span {
+  enum class Kind {
+    device,    ///< inside one allocation, or mapped without a gap inside one reservation
+    pinned,    ///< inside one piece of pinned host memory
+    pageable,  ///< no address of ours
+    invalid,   ///< freed, unmapped, or crosses the end of what it starts in
+  };
+  Kind kind = Kind::invalid;
+  int device = 0;         ///< of its first byte; for pinned memory, of the context that made it
+  bool closed = false;    ///< only its readers and writers reach it, peer access or not
+  DeviceSet readers = 0;  ///< who may read all of it
+  DeviceSet writers = 0;
+};
+
+class AddressSpace {
+ public:
+  Range& add(const Range& range);
+  void remove(std::uint64_t start);
+  /// The range that contains `address`, or null.
+  Range* find(std::uint64_t address);
+  /// The range that starts at `start`, or null.
+  Range* find_start(std::uint64_t start);
+  /// Whether a range has a byte in [start, start + bytes).
+  bool overlaps(std::uint64_t start, std::uint64_t bytes);
+  /// The ranges that tile [start, start + bytes) exactly; empty where none do.
+  std::vector<Range*> tiles(std::uint64_t start, std::uint64_t bytes);
+
+  Reservation& reserve(std::uint64_t start, std::uint64_t bytes);
+  void unreserve(std::uint64_t start);
+  Reservation* find_reservation(std::uint64_t address);
+
+  /// As calls see it.
+  Span span(std::uint64_t address, std::uint64_t bytes);
+
+  /// Pool memory exists for calls from the call that allocates to the call that frees. Work sees it
+  /// from the allocation on its stream to the free on its stream: that may both be later, and the
+  /// same address may meanwhile be another allocation to calls.
+  /// False where it was withdrawn, or did not arrive.
+  bool arrive(const Range& range);
+  bool depart(const Range& range);
+  /// Ends `range` for work too, in whatever order: it may not have arrived yet.
+  void withdraw(const Range& range);
+  /// As find() and span(), for work that runs now.
+  Range* find_for_work(std::uint64_t address);
+  Span span_for_work(std::uint64_t address, std::uint64_t bytes);
+  /// The allocations of `pool`, as calls see them and as work does.
+  template <class Visit>
+  void for_each_of_pool(Handle pool, Visit&& visit) {
+    for (auto* view : {&ranges_, &arrived_})
+      for (auto& [start, range] : *view)
+        if (range.pool == pool) visit(range);
+  }
+
+  template <class Visit>
+  void for_each_range(Visit&& visit) const {
+    for (const auto& [start, range] : ranges_) visit(range);
+  }
+  template <class Visit>
+  void for_each_reservation(Visit&& visit) const {
+    for (const auto& [start, reservation] : reservations_) visit(reservation);
+  }
+
+  VirtualArena arena;
+
+ private:
+  std::map<std::uint64_t, Range> ranges_;
+  std::map<std::uint64_t, Range> arrived_;  // pool memory as work sees it
+  std::map<std::uint64_t, Reservation> reservations_;
+  std::set<std::uint64_t> withdrawn_;  // ids of ranges that must not arrive any more
+  std::uint64_t next_id_ = 1;
+};
+
+}  // namespace berth::sim

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole granules of a device at an address of their own: what allocations are cut from. Guarded by
+// sim::mutex.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/memory/physical_memory.hpp"
+
+namespace berth::sim {
+
+struct State;
+
+struct DeviceSegment {
+  std::uint64_t start = 0;
+  PhysicalBlock* block = nullptr;  ///< null where the device or the address space has no room
+};
+
+/// `bytes` is a multiple of the granularity.
+DeviceSegment make_segment(State& state, int device, std::uint64_t bytes);
+void drop_segment(State& state, const DeviceSegment& segment);
+
+}  // namespace berth::sim

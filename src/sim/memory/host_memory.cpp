@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/memory/host_memory.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <sys/mman.h>
+
+#include "berth/bytes.hpp"
+
+#include "base/arithmetic.hpp"
+#include "sim/state.hpp"
+
+namespace berth::sim {
+namespace {
+
+constexpr std::uint64_t kPage = 4_KiB;
+constexpr int kPoison = 0xA5;
+
+bool has_room(const State& state, std::size_t bytes) {
+  return bytes <= state.config.host_memory - state.host_bytes_pinned;
+}
+
+Range pinned_range(RangeKind kind, const Context& context, std::uint64_t start, std::size_t bytes) {
+  return {.kind = kind,
+          .start = start,
+          .bytes = bytes,
+          .context = context.handle,
+          .device = context.device,
+          .readers = ~DeviceSet{0},
+          .writers = ~DeviceSet{0}};
+}
+
+}  // namespace
+
+bool is_host_memory(const void* address, std::size_t bytes) {
+  const auto start = reinterpret_cast<std::uint64_t>(address);
+  if (start < kPage || start + bytes < start) return false;
+  const std::uint64_t first = align_down(start, kPage);
+  // A flush that has nothing to do, but says when a page is missing.
+  return msync(reinterpret_cast<void*>(first), start + bytes - first, MS_ASYNC) == 0 ||
+         errno != ENOMEM;
+}
+
+void* make_pinned_host_memory(State& state, const Context& context, std::size_t bytes,
+                              unsigned flags) {
+  if (!has_room(state, bytes)) return nullptr;
+  void* pages = mmap(nullptr, align_up(bytes, kPage), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (pages == MAP_FAILED) return nullptr;
+  if (state.config.poison) std::memset(pages, kPoison, std::min<std::size_t>(bytes, kPage));
+  Range range = pinned_range(RangeKind::host_allocation, context,
+                             reinterpret_cast<std::uint64_t>(pages), bytes);
+  range.host_flags = flags;
+  state.addresses.add(range);
+  state.host_bytes_pinned += bytes;
+  return pages;
+}
+
+CUresult register_host_memory(State& state, const Context& context, void* address,
+                              std::size_t bytes) {
+  const auto start = reinterpret_cast<std::uint64_t>(address);
+  if (bytes == 0 || !is_host_memory(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes >= state.config.registration_limit) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (state.addresses.arena.contains(start)) return CUDA_ERROR_INVALID_VALUE;
+  if (state.addresses.overlaps(start, bytes)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  if (!has_room(state, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  state.addresses.add(pinned_range(RangeKind::host_registration, context, start, bytes));
+  state.host_bytes_pinned += bytes;
+  return CUDA_SUCCESS;
+}
+
+void unpin_host_memory(State& state, const Range& range) {
+  state.host_bytes_pinned -= range.bytes;
+  const bool ours = range.kind == RangeKind::host_allocation;
+  void* const pages = reinterpret_cast<void*>(range.start);
+  const std::size_t bytes = align_up(range.bytes, kPage);
+  state.races.forget({static_cast<std::byte*>(pages), bytes});
+  state.addresses.remove(range.start);
+  if (ours) munmap(pages, bytes);
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// A memory pool: segments of one device, cut into allocations that come and go in stream order.
+// Freed memory remembers the free that it waits for until the host has seen that free pass. What
+// must hold: free pieces and allocations tile the segments. Guarded by sim::mutex.
+// Source: CUDA Programming Guide, "Stream Ordered Memory Allocator"; CUDA Driver API, "Stream
+// Ordered Memory Allocator".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "sim/memory/address_space.hpp"
+#include "sim/work/operation.hpp"
+
+namespace berth::sim {
+
+struct State;
+struct Stream;
+
+class MemoryPool {
+ public:
+  /// `bytes_max` limits what is reserved; 0: only the device does.
+  MemoryPool(Handle handle, int device, std::uint64_t bytes_max);
+
+  struct Policy {
+    bool follow_event_dependencies = true;
+    bool allow_opportunistic = true;
+    bool allow_internal_dependencies = true;
+    std::uint64_t release_threshold = 0;
+  };
+
+  /// Where an allocation lies, and the frees that it comes after.
+  struct Room {
+    std::uint64_t start;
+    PhysicalBlock* block;
+    std::uint64_t block_offset;
+    std::vector<Submitted> after;
+  };
+
+  /// Room for the next operation of `stream` to use; nullopt where there is none. `bytes` is not 0.
+  std::optional<Room> allocate(State& state, Stream& stream, std::uint64_t bytes);
+  /// Takes `range` back. `behind` is the free; without a ticket where the memory is unused already.
+  void release(const Range& range, Submitted behind);
+
+  /// The host has seen everything pass that has passed.
+  void observe(State& state);
+  /// Gives segments without allocations back while at least `bytes_kept` stay. Only what the host
+  /// has seen freed is given back.
+  void trim(State& state, std::uint64_t bytes_kept);
+  /// Whether frees are on record that the host has not seen pass.
+  [[nodiscard]] bool awaits_frees() const;
+
+  [[nodiscard]] std::uint64_t bytes_used() const { return bytes_used_; }
+  [[nodiscard]] std::uint64_t bytes_reserved() const { return bytes_reserved_; }
+  [[nodiscard]] std::uint64_t bytes_used_peak() const { return bytes_used_peak_; }
+  [[nodiscard]] std::uint64_t bytes_reserved_peak() const { return bytes_reserved_peak_; }
+  void reset_used_peak() { bytes_used_peak_ = bytes_used_; }
+  void reset_reserved_peak() { bytes_reserved_peak_ = bytes_reserved_; }
+
+  const Handle handle;
+  const int device;  ///< slot
+  Policy policy;
+  bool destroyed = false;  ///< lives on for what is allocated, invisible to calls
+  DeviceSet readers;
+  DeviceSet writers;
+
+ private:
+  /// What may be reused, each with all before it.
+  enum class Reuse {
+    in_order,       ///< freed on the same stream, or seen freed
+    after_events,   ///< freed before the allocation by a chain of events
+    opportunistic,  ///< freed by now, as it happens
+    behind_waits,   ///< freed once the stream has waited
+  };
+
+  struct Piece {
+    std::uint64_t bytes;
+    std::uint64_t segment;  ///< its start
+    Submitted behind;       ///< no ticket: the host has seen it pass; the clock stays
+  };
+  using Pieces = std::map<std::uint64_t, Piece>;  // by start
+
+  [[nodiscard]] bool may_reuse(State& state, const Stream& stream, const Piece& piece,
+                               Reuse reuse) const;
+  /// The start of the best fit among neighbouring pieces that may be reused.
+  std::optional<std::uint64_t> find(State& state, const Stream& stream, std::uint64_t bytes,
+                                    Reuse reuse) const;
+  Room take(const Stream& stream, std::uint64_t start, std::uint64_t bytes);
+  bool grow(State& state, std::uint64_t bytes);
+  /// Joins neighbours that nothing waits for.
+  void coalesce();
+
+  std::uint64_t bytes_max_;
+  std::map<std::uint64_t, PhysicalBlock*> segments_;  // by start
+  Pieces free_;
+  std::uint64_t bytes_used_ = 0;
+  std::uint64_t bytes_used_peak_ = 0;
+  std::uint64_t bytes_reserved_ = 0;
+  std::uint64_t bytes_reserved_peak_ = 0;
+};
+
+using MemoryPools = HandleTable<MemoryPool, HandleKind::memory_pool>;
+
+/// The host has waited for something: pools give back what is above their thresholds, and destroyed
+/// pools that are empty end.
+void synchronize_pools(State& state);
+
+}  // namespace berth::sim

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/memory/physical_memory.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <utility>
+
+#include "berth/bytes.hpp"
+
+#include "base/arithmetic.hpp"
+#include "base/check.hpp"
+
+namespace berth::sim {
+namespace {
+
+constexpr std::uint64_t kPoisonBytes = 4_KiB;
+constexpr int kPoison = 0xA5;
+
+}  // namespace
+
+const PhysicalBlock::Piece& PhysicalBlock::piece_at(std::uint64_t offset) const {
+  const auto after = std::upper_bound(
+      pieces.begin(), pieces.end(), offset,
+      [](std::uint64_t at, const Piece& piece) { return at < piece.block_offset; });
+  return *std::prev(after);
+}
+
+PhysicalMemory::PhysicalMemory(std::uint64_t bytes, std::uint64_t granularity, bool poison)
+    : bytes_total_(bytes),
+      granularity_(granularity),
+      poison_(poison),
+      limit_(bytes),
+      extents_(0, align_down(bytes, granularity)) {}
+
+PhysicalMemory::~PhysicalMemory() {
+  if (data_ != nullptr) munmap(data_, bytes_total_);
+  if (file_ >= 0) close(file_);
+}
+
+bool PhysicalMemory::open() {
+  if (data_ != nullptr) return true;
+  if (file_ < 0) file_ = memfd_create("berth-simulated-device", MFD_CLOEXEC);
+  if (file_ < 0 || ftruncate(file_, static_cast<off_t>(bytes_total_)) != 0) return false;
+  void* data =
+      mmap(nullptr, bytes_total_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
+  if (data == MAP_FAILED) return false;
+  // A granule touched here must not cost the system more than its pages.
+  madvise(data, bytes_total_, MADV_NOHUGEPAGE);
+  data_ = static_cast<std::byte*>(data);
+  return true;
+}
+
+std::uint64_t PhysicalMemory::bytes_used() const {
+  std::uint64_t bytes = bytes_in_extents_;
+  for (const auto& shared : shared_)
+    if (shared->is_held() || shared->is_held_elsewhere()) bytes += shared->bytes();
+  return bytes;
+}
+
+std::uint64_t PhysicalMemory::bytes_free() const {
+  const std::uint64_t usable = std::min(limit_, bytes_total_);
+  return std::min(usable - std::min(usable, bytes_used()), extents_.free_bytes());
+}
+
+bool PhysicalMemory::allocate(PhysicalBlock& block) {
+  BERTH_CHECK(is_aligned(block.bytes, granularity_) && block.bytes != 0);
+  if (block.bytes > bytes_free() || !open()) return false;
+  std::uint64_t offset = 0;
+  for (const Extent& extent : extents_.allocate_scattered(block.bytes)) {
+    block.pieces.push_back({offset, extent.start, extent.bytes});
+    offset += extent.bytes;
+  }
+  BERTH_CHECK(offset == block.bytes);
+  bytes_in_extents_ += block.bytes;
+  poison(block);
+  block.written = poison_;
+  return true;
+}
+
+bool PhysicalMemory::allocate_shared(PhysicalBlock& block, const Uuid& uuid) {
+  if (block.bytes > bytes_free()) return false;
+  block.shared = SharedMemory::create(uuid, block.bytes);
+  if (block.shared == nullptr) return false;
+  std::erase_if(shared_, [](const auto& shared) {
+    return !shared->is_held() && !shared->is_held_elsewhere();
+  });
+  shared_.push_back(block.shared);
+  poison(block);
+  return true;
+}
+
+bool PhysicalMemory::adopt(PhysicalBlock& block, std::shared_ptr<SharedMemory> shared) {
+  const auto known = std::find_if(shared_.begin(), shared_.end(),
+                                  [&](const auto& other) { return other->is_same(*shared); });
+  if (known != shared_.end()) shared = *known;
+  if (!shared->hold()) return false;
+  if (known == shared_.end()) shared_.push_back(shared);
+  block.shared = std::move(shared);
+  return true;
+}
+
+void PhysicalMemory::poison(const PhysicalBlock& block) const {
+  if (poison_) std::memset(bytes_at(block, 0).data(), kPoison, kPoisonBytes);
+}
+
+std::span<std::byte> PhysicalMemory::bytes_at(const PhysicalBlock& block,
+                                              std::uint64_t offset) const {
+  if (block.shared != nullptr) return {block.shared->data() + offset, block.bytes - offset};
+  const PhysicalBlock::Piece& piece = block.piece_at(offset);
+  const std::uint64_t in_piece = offset - piece.block_offset;
+  return {data_ + piece.device_offset + in_piece, piece.bytes - in_piece};
+}
+
+void PhysicalMemory::release(PhysicalBlock& block) {
+  if (block.shared != nullptr) {
+    release_shared(std::move(block.shared));
+    return;
+  }
+  for (const PhysicalBlock::Piece& piece : block.pieces) {
+    if (block.written)
+      fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                static_cast<off_t>(piece.device_offset), static_cast<off_t>(piece.bytes));
+    extents_.release(piece.device_offset, piece.bytes);
+  }
+  bytes_in_extents_ -= block.bytes;
+}
+
+void PhysicalMemory::release_shared(std::shared_ptr<SharedMemory> shared) {
+  constexpr long kHereAndInTheList = 2;
+  if (shared.use_count() > kHereAndInTheList) return;  // another handle of this process
+  shared->let_go();
+  if (!shared->is_own()) std::erase(shared_, shared);
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/work/demand.hpp"
+
+#include <optional>
+
+#include "sim/state.hpp"
+
+namespace berth::sim {
+namespace {
+
+/// The device that has `address`; nullopt for host memory of any kind.
+std::optional<int> device_of(State& state, std::uint64_t address) {
+  const Range* range = state.addresses.find(address);
+  if (range == nullptr || range->is_host()) return std::nullopt;
+  return range->device;
+}
+
+Demand demand(State&, const WaitWork&) {
+  return {};
+}
+Demand demand(State&, const RecordWork&) {
+  return {};
+}
+Demand demand(State&, const ArriveWork&) {
+  return {};
+}
+Demand demand(State&, const DepartWork&) {
+  return {};
+}
+Demand demand(State&, const FetchWork&) {
+  return {};
+}
+Demand demand(State&, const WaitValueWork&) {
+  return {};
+}
+Demand demand(State&, const WriteValueWork&) {
+  return {};
+}
+Demand demand(State&, const HostFunctionWork&) {
+  return {Engine::none, kHostFunctionNs};
+}
+Demand demand(State&, const KernelWork& kernel) {
+  return {Engine::processors, kernel.duration_ns};
+}
+Demand demand(State&, const MemsetWork& memset) {
+  return {Engine::processors, transfer_ns(Engine::processors, memset.total() / 2)};
+}
+Demand demand(State& state, const CopyWork& copy) {
+  const std::optional<int> to = device_of(state, copy.destination);
+  const std::optional<int> from = device_of(state, copy.source);
+  if (!to && !from) return {Engine::none, host_copy_ns(copy.total())};
+  if (to && from) {
+    const Engine engine = *to == *from ? Engine::processors : Engine::device_to_device;
+    return {engine, transfer_ns(engine, copy.total())};
+  }
+  const Engine engine = to ? Engine::host_to_device : Engine::device_to_host;
+  const bool pageable = copy.destination_pageable || copy.source_pageable;
+  return {engine,
+          pageable ? pageable_transfer_ns(copy.total()) : transfer_ns(engine, copy.total())};
+}
+
+}  // namespace
+
+Demand demand_of(State& state, const Operation& operation) {
+  return std::visit([&](const auto& work) { return demand(state, work); }, operation.work);
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// An event: which work it was last recorded behind, and when that was done. Guarded by sim::mutex.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "sim/check/happens_before.hpp"
+#include "sim/graph/capture.hpp"
+#include "sim/handle_table.hpp"
+#include "sim/work/operation.hpp"
+
+namespace berth::sim {
+
+struct Event {
+  Event(Handle handle_, Handle context_, unsigned flags_)
+      : handle(handle_), context(context_), flags(flags_) {}
+
+  [[nodiscard]] bool recorded() const { return record.stream != 0; }
+  [[nodiscard]] Awaited awaited() const { return {{record}, clock}; }
+  [[nodiscard]] bool timed() const { return (flags & CU_EVENT_DISABLE_TIMING) == 0; }
+
+  Handle handle;
+  Handle context;
+  unsigned flags;
+  Ticket record;              ///< of the latest record; none before the first
+  Clock clock;                ///< all that the latest record comes after
+  CapturePoint captured;      ///< where the latest record was in a capture; nowhere otherwise
+  std::uint64_t time_ns = 0;  ///< simulated, once the record is done
+};
+
+using Events = HandleTable<Event, HandleKind::event>;
+
+}  // namespace berth::sim

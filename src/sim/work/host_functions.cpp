@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/work/host_functions.hpp"
+
+#include "sim/device/context.hpp"
+#include "sim/work/scheduler.hpp"
+
+namespace berth::sim {
+
+void HostFunctions::start(Handle stream, const HostFunctionWork& work, CUresult status) {
+  entries_.push_back({stream, work, status});
+  if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });
+  wake_.notify_one();
+}
+
+void HostFunctions::stop() {
+  {
+    MutexLock lock(mutex);
+    stopping_ = true;
+    entries_.clear();
+  }
+  wake_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void HostFunctions::loop() {
+  this_thread().in_host_function = true;
+  for (;;) {
+    mutex.lock();
+    while (entries_.empty() && !stopping_) wake_.wait(mutex);
+    if (stopping_) {
+      mutex.unlock();
+      return;
+    }
+    const Entry entry = entries_.front();
+    entries_.pop_front();
+    mutex.unlock();
+
+    if (entry.work.callback != nullptr)
+      entry.work.callback(entry.work.stream, entry.status, entry.work.data);
+    else
+      entry.work.function(entry.work.data);
+
+    MutexLock lock(mutex);
+    if (!stopping_) scheduler_.finish_host_function(entry.stream);
+  }
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The thread that runs the functions of cuLaunchHostFunc and cuStreamAddCallback, one after the
+// other, without the lock, as the driver's own thread does on hardware. Started by the first function.
+// Guarded by sim::mutex.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <thread>
+
+#include "sim/handle_table.hpp"
+#include "sim/lock.hpp"
+#include "sim/work/operation.hpp"
+
+namespace berth::sim {
+
+class Scheduler;
+
+class HostFunctions {
+ public:
+  explicit HostFunctions(Scheduler& scheduler) : scheduler_(scheduler) {}
+  HostFunctions(const HostFunctions&) = delete;
+  HostFunctions& operator=(const HostFunctions&) = delete;
+
+  /// Queues a function; Scheduler::finish_host_function(stream) follows when it has returned.
+  /// `status`: what a callback is told of its context.
+  void start(Handle stream, const HostFunctionWork& work, CUresult status) BERTH_REQUIRES(mutex);
+  /// Waits for the function that runs, and drops the others. Must be the last call.
+  void stop() BERTH_EXCLUDES(mutex);
+  /// Whether this is that thread.
+  [[nodiscard]] bool on_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
+
+ private:
+  struct Entry {
+    Handle stream;
+    HostFunctionWork work;
+    CUresult status;
+  };
+
+  void loop() BERTH_EXCLUDES(mutex);
+
+  Scheduler& scheduler_;
+  std::deque<Entry> entries_;
+  bool stopping_ = false;
+  std::condition_variable_any wake_;
+  std::thread thread_;
+};
+
+}  // namespace berth::sim

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// One piece of work on a stream, and what it waits for. Guarded by sim::mutex.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "sim/check/shadow_memory.hpp"
+#include "sim/handle_table.hpp"
+#include "sim/memory/address_space.hpp"
+
+namespace berth::sim {
+
+/// "All that `stream` was given up to `sequence`." A stream that is gone has done all its work.
+struct Ticket {
+  Handle stream = 0;
+  std::uint64_t sequence = 0;
+};
+
+/// Only orders what follows it.
+struct WaitWork {};
+
+/// From the first byte of `rows` rows, each `pitch` behind the one before, to the end of the last.
+constexpr std::size_t extent(std::size_t width, std::size_t rows, std::size_t pitch) {
+  return (rows - 1) * pitch + width;
+}
+
+/// Addresses are looked up when the copy runs: device and pinned memory that is gone by then
+/// faults.
+struct CopyWork {
+  [[nodiscard]] std::size_t total() const { return width * rows; }
+  [[nodiscard]] std::size_t destination_extent() const {
+    return extent(width, rows, destination_pitch);
+  }
+  [[nodiscard]] std::size_t source_extent() const { return extent(width, rows, source_pitch); }
+
+  std::uint64_t destination;
+  std::uint64_t source;
+  std::size_t width;  ///< bytes of each row
+  std::size_t rows = 1;
+  std::size_t destination_pitch =
+      0;  ///< bytes from row to row, at least `width` where there are two
+  std::size_t source_pitch = 0;
+  bool destination_pageable = false;
+  bool source_pageable = false;
+  /// The rows of the source as they were when they were read, one right behind the other, where that
+  /// is not when the copy runs. Shared, so that work can be copied: a graph runs its own again and
+  /// again.
+  std::shared_ptr<std::byte[]> staged = nullptr;
+};
+
+/// Reads the source of a copy that follows on the same stream, and takes the time of both.
+struct FetchWork {
+  std::uint64_t source;
+  std::size_t bytes;
+  bool pageable;
+  std::shared_ptr<std::byte[]> into;
+};
+
+/// Repeats a value of 1, 2 or 4 bytes. Addresses and pitch are aligned to it.
+struct MemsetWork {
+  [[nodiscard]] std::size_t total() const { return width * rows; }
+
+  std::uint64_t destination;
+  std::size_t width;  ///< bytes of each row, a multiple of `value_bytes`
+  std::uint32_t value;
+  unsigned value_bytes = 1;
+  std::size_t rows = 1;
+  std::size_t pitch = 0;  ///< as a copy's
+};
+
+/// A function of cuLaunchHostFunc, or a callback of cuStreamAddCallback: that also runs where the
+/// context has faulted, and is told so.
+struct HostFunctionWork {
+  CUhostFn function = nullptr;
+  void* data = nullptr;
+  CUstreamCallback callback = nullptr;
+  CUstream stream = nullptr;  ///< as the caller of cuStreamAddCallback named it
+};
+
+/// Addresses that a stand-in of a kernel uses.
+struct KernelUse {
+  std::uint64_t address;
+  std::size_t bytes;
+  bool writes;
+};
+
+/// Keeps the device busy and touches memory, without changing a byte.
+struct KernelWork {
+  std::uint64_t duration_ns;
+  std::vector<KernelUse> uses;
+};
+
+/// Notes the time in `event`, unless it was destroyed or recorded again since.
+struct RecordWork {
+  Handle event;
+};
+
+/// From here on work may use `range`, memory of a pool.
+struct ArriveWork {
+  std::shared_ptr<const Range> range;
+};
+
+/// From here on work may not use `range`, which has arrived.
+struct DepartWork {
+  std::shared_ptr<const Range> range;
+};
+
+/// Holds its stream until the 4 or 8 bytes at `address` are as `condition` says.
+struct WaitValueWork {
+  std::uint64_t address;
+  std::uint64_t value;
+  unsigned bytes;
+  unsigned condition;  ///< CUstreamWaitValue_flags without the flush
+};
+
+struct WriteValueWork {
+  std::uint64_t address;
+  std::uint64_t value;
+  unsigned bytes;
+};
+
+using Work = std::variant<WaitWork, CopyWork, FetchWork, MemsetWork, HostFunctionWork, KernelWork,
+                          RecordWork, ArriveWork, DepartWork, WaitValueWork, WriteValueWork>;
+
+struct Operation {
+  std::uint64_t sequence;         ///< its place in its stream, from 1
+  std::uint64_t number;           ///< its place in all submissions, from 1
+  std::vector<Ticket> waits_for;  ///< besides its predecessor on the stream
+  Work work;
+  CallSite call = {};  ///< that submitted it
+  Stamp stamp = {};    ///< both for the race detector
+  Clock before = {};
+};
+
+/// Work on a stream, to be waited for by other work.
+struct Submitted {
+  Ticket ticket = {};
+  Stamp stamp = {};
+  Clock clock = {};  ///< all that it comes after, and itself
+};
+
+/// What the host waits for, and what it knows to be done then.
+struct Awaited {
+  std::vector<Ticket> tickets;
+  Clock clock = {};
+};
+
+}  // namespace berth::sim

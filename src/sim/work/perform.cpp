@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/work/perform.hpp"
+
+#include <cstring>
+
+#include "sim/state.hpp"
+#include "sim/work/value_wait.hpp"
+#include "sim/work/work_memory.hpp"
+
+namespace berth::sim {
+namespace {
+
+/// Stretches begin and end between values: they are parts of pages, cut where an aligned fill begins
+/// and ends.
+void repeat(std::span<std::byte> target, std::uint32_t value, unsigned value_bytes) {
+  if (value_bytes == 1) {
+    std::memset(target.data(), static_cast<int>(value), target.size());
+    return;
+  }
+  for (std::size_t at = 0; at != target.size(); at += value_bytes)
+    std::memcpy(target.data() + at, &value, value_bytes);  // x86-64 and AArch64 are little-endian
+}
+
+/// Runs one operation, by what work it is.
+class Performance {
+ public:
+  Performance(State& state, const Context& context, const Stream& stream,
+              const Operation& operation)
+      : state_(state), context_(context), stream_(stream), operation_(operation) {}
+
+  CUresult operator()(const WaitWork&) { return CUDA_SUCCESS; }
+  CUresult operator()(const HostFunctionWork&) { return CUDA_SUCCESS; }
+  CUresult operator()(const KernelWork& kernel);
+  CUresult operator()(const CopyWork& copy);
+  CUresult operator()(const FetchWork& fetch);
+  CUresult operator()(const MemsetWork& memset);
+  CUresult operator()(const RecordWork& record);
+  CUresult operator()(const ArriveWork& arrival);
+  CUresult operator()(const DepartWork& departure);
+  CUresult operator()(const WaitValueWork& wait);
+  CUresult operator()(const WriteValueWork& write);
+
+ private:
+  [[nodiscard]] bool reaches(std::uint64_t address, std::size_t bytes, Access access) const {
+    return is_reachable(state_, context_, address, bytes, access);
+  }
+  /// A stretch of what the operation does to `bytes` at `address`.
+  void use(UseKind kind, std::uint64_t address, std::uint64_t bytes,
+           std::span<const std::byte> stretch) {
+    state_.races.use(
+        {operation_.stamp, operation_.call, stream_.callers_handle, address, bytes, kind},
+        operation_.before, stretch);
+  }
+  /// Whether memory that a copy needs is there, and open to it.
+  [[nodiscard]] bool reaches_all(const CopyWork& copy) const;
+  void copy_row(const CopyWork& copy, std::size_t row);
+  void fill_row(const MemsetWork& memset, std::size_t row);
+  /// What ArriveWork and DepartWork do to memory of a pool.
+  void use_whole(UseKind kind, const Range& range);
+
+  State& state_;
+  const Context& context_;
+  const Stream& stream_;
+  const Operation& operation_;
+};
+
+CUresult Performance::operator()(const KernelWork& kernel) {
+  for (const KernelUse& uses : kernel.uses) {
+    const Access access = uses.writes ? Access::write : Access::read;
+    if (!reaches(uses.address, uses.bytes, access)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    MemoryWalk walk(state_, uses.writes ? MemoryWalk::Use::write : MemoryWalk::Use::read,
+                    uses.address);
+    for (std::size_t left = uses.bytes; left != 0;) {
+      const std::span<std::byte> stretch = walk.next(left);
+      use(uses.writes ? UseKind::writes : UseKind::reads, uses.address, uses.bytes, stretch);
+      left -= stretch.size();
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+bool Performance::reaches_all(const CopyWork& copy) const {
+  const auto is_there = [&](std::uint64_t address, std::size_t bytes, bool pageable,
+                            Access access) {
+    return pageable ? is_host_memory_there(state_, address, bytes)
+                    : reaches(address, bytes, access);
+  };
+  return is_there(copy.destination, copy.destination_extent(), copy.destination_pageable,
+                  Access::copy_to) &&
+         (copy.staged != nullptr ||
+          is_there(copy.source, copy.source_extent(), copy.source_pageable, Access::copy_from));
+}
+
+void Performance::copy_row(const CopyWork& copy, std::size_t row) {
+  const bool source_is_ours = !copy.source_pageable && copy.staged == nullptr;
+  const std::uint64_t source =
+      copy.staged ? reinterpret_cast<std::uint64_t>(copy.staged.get()) + row * copy.width
+                  : copy.source + row * copy.source_pitch;
+  const std::uint64_t destination = copy.destination + row * copy.destination_pitch;
+  MemoryWalk from(state_, MemoryWalk::Use::read, source, !source_is_ours);
+  MemoryWalk to(state_, MemoryWalk::Use::write, destination, copy.destination_pageable);
+  for (std::size_t left = copy.width; left != 0;) {
+    std::span<std::byte> target = to.next(left);
+    const std::span<std::byte> origin = from.next(target.size());
+    to.put_back(target.size() - origin.size());
+    target = target.first(origin.size());
+    std::memmove(target.data(), origin.data(), origin.size());
+    if (source_is_ours) use(UseKind::reads, copy.source, copy.total(), origin);
+    if (!copy.destination_pageable) use(UseKind::writes, copy.destination, copy.total(), target);
+    left -= origin.size();
+  }
+}
+
+CUresult Performance::operator()(const CopyWork& copy) {
+  if (!reaches_all(copy)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  for (std::size_t row = 0; row < copy.rows; ++row) copy_row(copy, row);
+  return CUDA_SUCCESS;
+}
+
+CUresult Performance::operator()(const FetchWork& fetch) {
+  const bool is_there = fetch.pageable ? is_host_memory_there(state_, fetch.source, fetch.bytes)
+                                       : reaches(fetch.source, fetch.bytes, Access::copy_from);
+  if (!is_there) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  MemoryWalk from(state_, MemoryWalk::Use::read, fetch.source, fetch.pageable);
+  for (std::size_t done = 0; done != fetch.bytes;) {
+    const std::span<std::byte> origin = from.next(fetch.bytes - done);
+    std::memcpy(fetch.into.get() + done, origin.data(), origin.size());
+    if (!fetch.pageable) use(UseKind::reads, fetch.source, fetch.bytes, origin);
+    done += origin.size();
+  }
+  return CUDA_SUCCESS;
+}
+
+void Performance::fill_row(const MemsetWork& memset, std::size_t row) {
+  MemoryWalk to(state_, MemoryWalk::Use::write, memset.destination + row * memset.pitch);
+  for (std::size_t left = memset.width; left != 0;) {
+    const std::span<std::byte> target = to.next(left);
+    repeat(target, memset.value, memset.value_bytes);
+    use(UseKind::writes, memset.destination, memset.total(), target);
+    left -= target.size();
+  }
+}
+
+CUresult Performance::operator()(const MemsetWork& memset) {
+  const std::size_t bytes = extent(memset.width, memset.rows, memset.pitch);
+  if (!reaches(memset.destination, bytes, Access::write)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  for (std::size_t row = 0; row < memset.rows; ++row) fill_row(memset, row);
+  return CUDA_SUCCESS;
+}
+
+CUresult Performance::operator()(const RecordWork& record) {
+  Event* event = state_.events.find(record.event);
+  if (event != nullptr && event->record.stream == stream_.handle &&
+      event->record.sequence == operation_.sequence)
+    event->time_ns = state_.scheduler.now_ns();
+  return CUDA_SUCCESS;
+}
+
+void Performance::use_whole(UseKind kind, const Range& range) {
+  for (std::uint64_t at = 0; at < range.bytes;) {
+    const std::span<std::byte> stretch = bytes_of(state_, range, at);
+    use(kind, range.start, range.bytes, stretch);
+    at += stretch.size();
+  }
+}
+
+CUresult Performance::operator()(const ArriveWork& arrival) {
+  if (state_.addresses.arrive(*arrival.range)) use_whole(UseKind::begins, *arrival.range);
+  return CUDA_SUCCESS;
+}
+
+CUresult Performance::operator()(const DepartWork& departure) {
+  if (state_.addresses.depart(*departure.range)) use_whole(UseKind::ends, *departure.range);
+  return CUDA_SUCCESS;
+}
+
+CUresult Performance::operator()(const WaitValueWork& wait) {
+  const std::byte* source = locate(state_, context_, wait.address, wait.bytes, Access::read);
+  if (source == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  const bool from_host =
+      state_.addresses.span_for_work(wait.address, wait.bytes).kind == Span::Kind::pinned;
+  state_.races.acquire(operation_.stamp, source, from_host);
+  return CUDA_SUCCESS;
+}
+
+CUresult Performance::operator()(const WriteValueWork& write) {
+  std::byte* target = locate(state_, context_, write.address, write.bytes, Access::write);
+  if (target == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  store_value(target, write.value, write.bytes);
+  state_.races.release(operation_.before, target);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult perform(State& state, const Context& context, const Stream& stream,
+                 const Operation& operation) {
+  return std::visit(Performance(state, context, stream, operation), operation.work);
+}
+
+}  // namespace berth::sim

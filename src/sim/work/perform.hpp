@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an operation does when it runs: bytes move, an event learns the time. Guarded by sim::mutex.
+#pragma once
+
+#include <cuda.h>
+
+#include "sim/device/context.hpp"
+#include "sim/work/operation.hpp"
+#include "sim/work/stream.hpp"
+
+namespace berth::sim {
+
+struct State;
+
+/// Runs everything but a host function. CUDA_ERROR_ILLEGAL_ADDRESS where memory that was there at
+/// the call is gone or closed by now.
+CUresult perform(State& state, const Context& context, const Stream& stream,
+                 const Operation& operation);
+
+}  // namespace berth::sim

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// When work runs. Every operation waits for its predecessor on its stream and for the tickets that
+// it was submitted with, all of earlier submissions: there is no cycle, and unless a value is waited
+// for, always something that can run. Guarded by sim::mutex; where a function may let go of it, its
+// comment says so, and afterwards no pointer into the state holds.
+//
+// scheduler.cpp        queues: submitting, running and finishing work
+// scheduler_wait.cpp   the host waits, and what that makes run
+// scheduler_timed.cpp  virtual time
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.hpp"
+#include "sim/config.hpp"
+#include "sim/lock.hpp"
+#include "sim/random.hpp"
+#include "sim/work/cost_model.hpp"
+#include "sim/work/host_functions.hpp"
+#include "sim/work/operation.hpp"
+#include "sim/work/stream.hpp"
+#include "sim/work/timeline.hpp"
+#include "sim/work/value_wait.hpp"
+
+namespace berth::sim {
+
+struct State;
+
+class Scheduler {
+ public:
+  Scheduler(State& state, const Config& config);
+
+  /// The ticket that the next submission to `stream` will have.
+  static Ticket next_ticket(const Stream& stream) { return {stream.handle, stream.submitted + 1}; }
+  /// Queues `work` behind its stream, the default-stream rules and `after`; runs it at once where
+  /// the mode and the order allow. May let go of the lock if `work` is a host function.
+  Ticket submit(Stream& stream, Work work, std::span<const Ticket> after) BERTH_REQUIRES(mutex);
+  Ticket submit(Stream& stream, Work work, Ticket after = {}) BERTH_REQUIRES(mutex) {
+    return submit(stream, std::move(work), {&after, 1});
+  }
+  /// Until release(), submissions are only queued, so that what belongs together is there before a
+  /// part of it runs, and the lock is kept. What waits for nothing still counts as done at once.
+  void hold() { held_ = true; }
+  void release() BERTH_REQUIRES(mutex);
+
+  bool done(const Ticket& ticket);
+  /// Whether what is submitted now runs before submit() returns, unless it is a host function.
+  [[nodiscard]] bool runs_at_once() const { return progress_ == Progress::eager && busy_.empty(); }
+
+  /// Returns once all of `awaited` is done, and runs what that needs. The host knows then that it
+  /// is. May let go of the lock.
+  void wait(const Awaited& awaited) BERTH_REQUIRES(mutex);
+  /// What must be done before `stream` counts as idle: its own work, and for the legacy stream that
+  /// of the streams it waits for.
+  Awaited work_of(Stream& stream);
+  /// The work of `context`; of every context where it is 0.
+  Awaited work_in(Handle context);
+
+  /// Every driver call passes here: the random mode runs a few operations, and in virtual time the
+  /// call takes its while. May let go of the lock.
+  void at_call(Function function) BERTH_REQUIRES(mutex) {
+    if (progress_ == Progress::random && !busy_.empty()) run_some();
+    if (progress_ == Progress::timed) spend(call_ns(function));
+  }
+  /// Every driver call ends here: work goes on where a value that the call or the host has written
+  /// lets it. May let go of the lock.
+  void at_return() BERTH_REQUIRES(mutex) {
+    if (value_waits_ != 0) go_on();
+  }
+  /// The host does something else for `ns` of virtual time. May let go of the lock.
+  void spend(std::uint64_t ns) BERTH_REQUIRES(mutex);
+  /// Runs the next operation of `stream` if it may run; where that is the end of a graph, an
+  /// operation of the graph that may. May let go of the lock.
+  bool run_next(Stream& stream) BERTH_REQUIRES(mutex);
+  /// Runs until nothing is pending; how many ran. May let go of the lock.
+  std::size_t run_all() BERTH_REQUIRES(mutex);
+
+  /// Queued waits for values of memory.
+  [[nodiscard]] std::size_t value_waits() const { return value_waits_; }
+  /// Called by the thread of host functions when the one at the head of `stream` has returned.
+  void finish_host_function(Handle stream) BERTH_REQUIRES(mutex);
+  /// Stops the threads that run work. Must be the last call.
+  void stop() BERTH_EXCLUDES(mutex);
+
+  /// The stream disappears, once it is idle.
+  void destroy(Stream& stream);
+  /// The idle stream disappears.
+  void remove(Stream& stream);
+
+  /// In virtual time; in other modes every operation takes a microsecond.
+  [[nodiscard]] std::uint64_t now_ns() const { return timeline_.now_ns(); }
+  [[nodiscard]] std::uint64_t operations_run() const { return operations_run_; }
+  [[nodiscard]] std::uint64_t order_hash() const { return order_hash_; }
+
+ private:
+  bool may_run(Stream& stream);
+  /// Whether `operation` waits for a value that memory does not have.
+  bool lacks_value(const Stream& stream, const Operation& operation);
+  void add_default_stream_order(const Stream& stream, std::vector<Ticket>& waits_for);
+  void enter_order(Stream& stream, Operation& operation);
+  void enqueue(Stream& stream, Operation&& operation) BERTH_REQUIRES(mutex);
+  /// Runs, or in virtual time begins, whatever the mode lets go on by itself.
+  void go_on() BERTH_REQUIRES(mutex);
+  void run_some() BERTH_REQUIRES(mutex);
+  Stream* any_runnable();
+  /// Runs the head of `stream`, which may run. A host function is waited for, but not for ever: its
+  /// caller may hold a lock that the function needs. May then let go of the lock.
+  void start(Stream& stream) BERTH_REQUIRES(mutex);
+  void perform(Stream& stream, const Operation& operation);
+  void complete_head(Stream& stream);
+  void leave_busy(Stream& stream);
+
+  void wait_for(const Ticket& ticket) BERTH_REQUIRES(mutex);
+  /// Runs something that `ticket` may be waiting for; false where only another thread can help.
+  bool run_for(const Ticket& ticket) BERTH_REQUIRES(mutex);
+  /// The stream that `ticket` waits for in the end: what its head comes after is done.
+  Stream& needed_by(Ticket ticket);
+  /// Lets go of the lock until something may have changed. Where a value has been in the way of
+  /// `ticket` for too long, the wait for it is given up.
+  void sleep(const Ticket& ticket, Stall& stall) BERTH_REQUIRES(mutex);
+  /// A chain of a graph that `launcher` has launched, and whose head may run; null where none may.
+  Stream* runnable_chain(const Stream& launcher);
+
+  /// Virtual time: gives free engines to heads that may run, the most urgent first.
+  void begin_ready() BERTH_REQUIRES(mutex);
+  /// Virtual time: goes to when the next piece of work ends, and performs it. False where none has
+  /// begun.
+  bool end_next() BERTH_REQUIRES(mutex);
+
+  State& state_;
+  const Progress progress_;
+  Random random_;
+  std::vector<Stream*> busy_;  // those with a queue, in no order that matters to eager and manual
+  std::vector<Stream*> runnable_;
+  bool held_ = false;
+  std::uint64_t submissions_ = 0;
+  std::uint64_t operations_run_ = 0;
+  std::uint64_t order_hash_ = 0xcbf29ce484222325;
+  Timeline timeline_;
+  std::condition_variable_any finished_;
+  int waiting_ = 0;
+  std::size_t value_waits_ = 0;
+  HostFunctions host_functions_;
+  ValueWatch value_watch_;
+};
+
+}  // namespace berth::sim

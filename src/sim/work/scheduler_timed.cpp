@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "base/check.hpp"
+#include "sim/state.hpp"
+#include "sim/work/demand.hpp"
+#include "sim/work/scheduler.hpp"
+
+namespace berth::sim {
+
+void Scheduler::spend(std::uint64_t ns) {
+  const std::uint64_t until = timeline_.now_ns() + ns;
+  while (timeline_.next_end_ns().value_or(UINT64_MAX) <= until) end_next();
+  timeline_.advance_to(std::max(until, timeline_.now_ns()));
+}
+
+void Scheduler::begin_ready() {
+  for (;;) {
+    Stream* best = nullptr;
+    Demand demand;
+    for (Stream* stream : busy_) {
+      if (!may_run(*stream)) continue;
+      const bool comes_first = best == nullptr || stream->priority < best->priority ||
+                               (stream->priority == best->priority &&
+                                stream->queue.front().number < best->queue.front().number);
+      if (!comes_first) continue;
+      const Demand its = demand_of(state_, stream->queue.front());
+      if (!timeline_.has_room(stream->device, its.engine)) continue;
+      best = stream;
+      demand = its;
+    }
+    if (best == nullptr) return;
+    best->running = true;
+    if (state_.log.on()) state_.log.begins(*best, best->queue.front());
+    timeline_.begin(best->device, demand, best->handle, best->queue.front().number);
+  }
+}
+
+bool Scheduler::end_next() {
+  if (!timeline_.next_end_ns() && value_waits_ != 0) begin_ready();
+  if (!timeline_.next_end_ns()) return false;
+  Stream* stream = state_.streams.find(timeline_.end_next());
+  BERTH_CHECK(stream != nullptr && stream->running);
+  stream->running = false;
+  start(*stream);
+  begin_ready();
+  return true;
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stream: a queue of operations that run in order. A destroyed stream lives on, invisible to
+// calls, until its queue is empty. Guarded by sim::mutex.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "sim/check/happens_before.hpp"
+#include "sim/graph/capture.hpp"
+#include "sim/handle_table.hpp"
+#include "sim/work/operation.hpp"
+
+namespace berth::sim {
+
+/// First in, first out, without a heap call in steady state.
+class OperationQueue {
+ public:
+  [[nodiscard]] bool empty() const { return head_ == operations_.size(); }
+  [[nodiscard]] std::size_t size() const { return operations_.size() - head_; }
+  Operation& front() { return operations_[head_]; }
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (std::size_t at = head_; at < operations_.size(); ++at) visit(operations_[at]);
+  }
+
+  void push(Operation&& operation) { operations_.push_back(std::move(operation)); }
+
+  void pop() {
+    operations_[head_].work = WaitWork{};  // frees what was staged
+    ++head_;
+    if (head_ == operations_.size() || head_ >= kCompactAt) {
+      operations_.erase(operations_.begin(),
+                        operations_.begin() + static_cast<std::ptrdiff_t>(head_));
+      head_ = 0;
+    }
+  }
+
+ private:
+  static constexpr std::size_t kCompactAt = 1024;
+  std::vector<Operation> operations_;
+  std::size_t head_ = 0;
+};
+
+/// The range that cuCtxGetStreamPriorityRange gives; lower numbers come first.
+inline constexpr int kLeastPriority = 0;
+inline constexpr int kGreatestPriority = -5;
+
+enum class StreamKind {
+  blocking,      ///< made by a call; waits for the legacy stream, and it for them
+  non_blocking,  ///< made by a call with CU_STREAM_NON_BLOCKING
+  legacy,        ///< the default stream of its context
+  per_thread,    ///< the default stream of one thread; as blocking
+};
+
+/// Values that CUDA reserves for default streams, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD.
+inline constexpr Handle kLegacyStream = 1;
+inline constexpr Handle kPerThreadStream = 2;
+
+struct Stream {
+  Stream(Handle handle_, Handle context_, int device_, StreamKind kind_, int priority_)
+      : handle(handle_),
+        context(context_),
+        device(device_),
+        kind(kind_),
+        priority(priority_),
+        callers_handle(kind_ == StreamKind::legacy       ? kLegacyStream
+                       : kind_ == StreamKind::per_thread ? kPerThreadStream
+                                                         : handle_) {}
+
+  /// By a call, and not destroyed by one.
+  [[nodiscard]] bool was_created() const {
+    return !destroyed && launcher == 0 &&
+           (kind == StreamKind::blocking || kind == StreamKind::non_blocking);
+  }
+
+  Handle handle;
+  Handle context;
+  int device;  ///< slot
+  StreamKind kind;
+  int priority;
+  Handle callers_handle;  ///< what callers know it by; a chain of a graph, the stream of the launch
+  bool destroyed = false;
+  bool running = false;  ///< its head: a host function, outside of the lock, or in virtual time
+  std::uint64_t submitted = 0;
+  std::uint64_t completed = 0;
+  OperationQueue queue;
+  StreamOrder order;
+  CapturePoint captured;  ///< where it stands in a capture; nowhere while it is not captured
+  Handle launcher = 0;    ///< for a lane of a launched graph or a batch, the stream of the launch
+  std::size_t busy_index = 0;  ///< place among the scheduler's busy streams, where there is work
+};
+
+using Streams = HandleTable<Stream, HandleKind::stream>;
+
+}  // namespace berth::sim

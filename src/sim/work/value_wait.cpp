@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/work/value_wait.hpp"
+
+#include <fmt/format.h>
+
+#include "sim/check/stream_name.hpp"
+#include "sim/state.hpp"
+#include "sim/work/work_memory.hpp"
+
+namespace berth::sim {
+namespace {
+
+/// One access, so that a value that another thread writes is seen whole.
+std::uint64_t load_value(const std::byte* source, unsigned bytes) {
+  if (bytes == sizeof(std::uint32_t))
+    return __atomic_load_n(reinterpret_cast<const std::uint32_t*>(source), __ATOMIC_ACQUIRE);
+  return __atomic_load_n(reinterpret_cast<const std::uint64_t*>(source), __ATOMIC_ACQUIRE);
+}
+
+// Source: CUDA Driver API, CUstreamWaitValue_flags.
+bool satisfies(std::uint64_t found, const WaitValueWork& wait) {
+  const bool is_short = wait.bytes == sizeof(std::uint32_t);
+  switch (wait.condition) {
+    case CU_STREAM_WAIT_VALUE_EQ:
+      return found == wait.value;
+    case CU_STREAM_WAIT_VALUE_AND:
+      return (found & wait.value) != 0;
+    case CU_STREAM_WAIT_VALUE_NOR:
+      return (is_short ? static_cast<std::uint32_t>(~(found | wait.value))
+                       : ~(found | wait.value)) != 0;
+    default:  // cyclic: the difference is not negative
+      return is_short ? static_cast<std::int32_t>(found - wait.value) >= 0
+                      : static_cast<std::int64_t>(found - wait.value) >= 0;
+  }
+}
+
+const char* name_of(unsigned condition) {
+  switch (condition) {
+    case CU_STREAM_WAIT_VALUE_EQ:
+      return "be";
+    case CU_STREAM_WAIT_VALUE_AND:
+      return "share a bit with";
+    case CU_STREAM_WAIT_VALUE_NOR:
+      return "leave a bit clear beside";
+    default:
+      return "reach";
+  }
+}
+
+}  // namespace
+
+bool value_is_there(State& state, const Context& context, const WaitValueWork& wait) {
+  if (context.sticky != CUDA_SUCCESS) return true;
+  const std::byte* source = locate(state, context, wait.address, wait.bytes, Access::read);
+  return source == nullptr || satisfies(load_value(source, wait.bytes), wait);
+}
+
+void store_value(std::byte* target, std::uint64_t value, unsigned bytes) {
+  if (bytes == sizeof(std::uint32_t))
+    __atomic_store_n(reinterpret_cast<std::uint32_t*>(target), static_cast<std::uint32_t>(value),
+                     __ATOMIC_RELEASE);
+  else
+    __atomic_store_n(reinterpret_cast<std::uint64_t*>(target), value, __ATOMIC_RELEASE);
+}
+
+void give_up(State& state, const Stream& stream, const WaitValueWork& wait) {
+  Context& context = *state.contexts.find(stream.context);
+  const std::byte* source = locate(state, context, wait.address, wait.bytes, Access::read);
+  if (source == nullptr) return;
+  state.findings.add(fmt::format(
+      "stall: {} waits for the {} bits at {:#x}, now {}, to {} {}; nothing "
+      "that is pending "
+      "changes them, and no thread has for {} ms (stall_ms): the context fails",
+      stream_name(stream.callers_handle), wait.bytes * 8, wait.address,
+      load_value(source, wait.bytes), name_of(wait.condition), wait.value, state.config.stall_ms));
+  context.sticky = CUDA_ERROR_LAUNCH_TIMEOUT;
+}
+
+bool Stall::lasts(bool holds, std::uint64_t operations_run, int limit_ms) {
+  const Clock::time_point now = Clock::now();
+  if (!holds || !holding_ || operations_run != operations_run_) since_ = now;
+  holding_ = holds;
+  operations_run_ = operations_run;
+  return holds && now - since_ >= std::chrono::milliseconds(limit_ms);
+}
+
+void ValueWatch::start() {
+  if (stopping_) return;
+  if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });
+  wake_.notify_one();
+}
+
+void ValueWatch::stop() {
+  {
+    MutexLock lock(mutex);
+    stopping_ = true;
+  }
+  wake_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void ValueWatch::loop() {
+  MutexLock lock(mutex);
+  while (!stopping_) {
+    if (scheduler_.value_waits() == 0) {
+      wake_.wait(mutex);
+      continue;
+    }
+    scheduler_.at_return();
+    wake_.wait_for(mutex, kValuePollInterval);
+  }
+}
+
+}  // namespace berth::sim

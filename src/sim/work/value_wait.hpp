@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waits of streams for values of memory (cuStreamWaitValue). What lets such a wait end need not be a
+// driver call: another thread may write pinned memory. So whoever waits for the stream looks again
+// and again, and in the eager mode a thread does while nobody waits. A wait that nothing ends would
+// hang the process without a word: the host call that waits for it reports it after a while, and
+// the context fails with CUDA_ERROR_LAUNCH_TIMEOUT. Guarded by sim::mutex.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+
+#include "sim/device/context.hpp"
+#include "sim/lock.hpp"
+#include "sim/work/operation.hpp"
+#include "sim/work/stream.hpp"
+
+namespace berth::sim {
+
+class Scheduler;
+struct State;
+
+/// How often memory is looked at.
+inline constexpr std::chrono::milliseconds kValuePollInterval{1};
+
+/// Whether `wait` may end: the value is there, or the wait can only fault.
+bool value_is_there(State& state, const Context& context, const WaitValueWork& wait);
+/// Stores `bytes` of `value` as one access, which a reader on another thread sees whole.
+void store_value(std::byte* target, std::uint64_t value, unsigned bytes);
+/// Reports `wait`, the head of `stream`, and fails its context.
+void give_up(State& state, const Stream& stream, const WaitValueWork& wait);
+
+/// How long a host call has found nothing to run because of a value.
+class Stall {
+ public:
+  /// Whether it `holds` now, has since nothing ran, and for `limit_ms`.
+  bool lasts(bool holds, std::uint64_t operations_run, int limit_ms);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  bool holding_ = false;
+  std::uint64_t operations_run_ = 0;
+  Clock::time_point since_;
+};
+
+/// The thread that lets eager work go on when the host has written a value. Started by the first
+/// wait.
+class ValueWatch {
+ public:
+  explicit ValueWatch(Scheduler& scheduler) : scheduler_(scheduler) {}
+  ValueWatch(const ValueWatch&) = delete;
+  ValueWatch& operator=(const ValueWatch&) = delete;
+
+  void start() BERTH_REQUIRES(mutex);
+  void stop() BERTH_EXCLUDES(mutex);
+
+ private:
+  void loop() BERTH_EXCLUDES(mutex);
+
+  Scheduler& scheduler_;
+  bool stopping_ = false;
+  std::condition_variable_any wake_;
+  std::thread thread_;
+};
+
+}  // namespace berth::sim

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory as work finds it when it runs. Guarded by sim::mutex.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "sim/device/context.hpp"
+#include "sim/memory/address_space.hpp"
+
+namespace berth::sim {
+
+struct State;
+
+/// How work of a context uses memory. A copy goes by the copying device or by the one where the
+/// memory lives, and between devices without peer access through the host; any other work needs
+/// access of its own device.
+enum class Access { copy_from, copy_to, read, write };
+
+/// Whether work of `context` may use all of `span` so.
+bool may_access(const Span& span, const Context& context, Access access);
+/// Whether it may use all of [address, address + bytes), device or pinned memory, so and now.
+bool is_reachable(State& state, const Context& context, std::uint64_t address, std::size_t bytes,
+                  Access access);
+/// Whether pageable or pinned host memory is still there: a graph uses it long after the call that
+/// named it.
+bool is_host_memory_there(State& state, std::uint64_t address, std::size_t bytes);
+
+/// Where the simulator finds the 4 or 8 aligned bytes at `address`; null where work of `context`
+/// must not touch them now.
+std::byte* locate(State& state, const Context& context, std::uint64_t address, std::size_t bytes,
+                  Access access);
+/// The bytes behind device or pinned memory; false where not all of them are there.
+bool read(State& state, std::uint64_t address, unsigned char* out, std::size_t bytes);
+
+/// The first stretch of what `range` has from `offset` on, in place.
+std::span<std::byte> bytes_of(State& state, const Range& range, std::uint64_t offset);
+
+/// Walks the stretches of bytes behind addresses that are known to be reachable.
+class MemoryWalk {
+ public:
+  enum class Use { read, write };
+
+  /// `raw`: host memory that is not in the address space.
+  MemoryWalk(State& state, Use use, std::uint64_t address, bool raw = false)
+      : state_(state), use_(use), at_(address), raw_(raw) {}
+
+  /// The next stretch, of at most `bytes`.
+  std::span<std::byte> next(std::size_t bytes);
+  /// Goes back by `bytes` of what next() gave.
+  void put_back(std::size_t bytes) { at_ -= bytes; }
+
+ private:
+  State& state_;
+  Use use_;
+  std::uint64_t at_;
+  bool raw_;
+};
+
+}  // namespace berth::sim
