@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kinds of parameters: batches of waits for values and of writes.
+// Kinds of parameters: waits for values, and batches of them and of writes.
 #pragma once
 
 #include <array>
@@ -9,6 +9,15 @@
 namespace berth::fuzz {
 
 inline constexpr std::size_t kBatchRoom = 3;
+
+/// A wait that takes real time where none may be taken is refused for its flags.
+struct WaitFlags {
+  [[nodiscard]] Number::Drawn draw(Turn& turn) const {
+    const Number::Drawn drawn = number(0, 1, 2, 3).draw(turn);
+    return turn.real_time ? drawn : Number::Drawn{UINT32_MAX};
+  }
+};
+inline constexpr WaitFlags wait_flags{};
 
 /// How many, before the batch itself.
 struct BatchCount {
@@ -33,7 +42,7 @@ struct Batch {
       params.operation = static_cast<CUstreamBatchMemOpType>(turn.bytes.byte() % 8);
       params.waitValue.address = address(Kind::memory).draw(turn).address;
       params.waitValue.value64 = turn.bytes.byte();
-      params.waitValue.flags = turn.bytes.byte() % 4;
+      params.waitValue.flags = static_cast<unsigned>(wait_flags.draw(turn).number);
     }
     return drawn;
   }

@@ -95,9 +95,9 @@ BERTH_FUZZ(cuDeviceSetMemPool, device, handle(Kind::pool))
 
 // Values of memory, waited for and written.
 BERTH_FUZZ(cuStreamWaitValue32, handle(Kind::stream), address(Kind::memory), number(0, 1, 7),
-           number(0, 1, 2, 3))
+           wait_flags)
 BERTH_FUZZ(cuStreamWaitValue64, handle(Kind::stream), address(Kind::memory), number(0, 1, 7),
-           number(0, 1, 2, 3))
+           wait_flags)
 BERTH_FUZZ(cuStreamWriteValue32, handle(Kind::stream), address(Kind::memory), number(1, 0, 7),
            number(0, 1))
 BERTH_FUZZ(cuStreamWriteValue64, handle(Kind::stream), address(Kind::memory), number(1, 0, 7),

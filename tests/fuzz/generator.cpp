@@ -45,7 +45,8 @@ std::string random_config(sim::Random& random) {
                                              "devices=2",
                                              "host_memory=8KiB",
                                              "driver_version=11040",
-                                             "seed=9"};
+                                             "seed=9",
+                                             "log=on"};
   std::string text = pick(random, settings);
   while (random.below(3) != 0) text += "," + pick(random, settings);
   return text;

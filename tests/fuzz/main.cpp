@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fuzzer without libFuzzer: for every compiler, and bounded by the number of inputs.
 //
-//   fuzz_sim [--first N] [--count N]   all seeds, then random inputs by number
+//   fuzz_sim [--first N] [--count N]   all seeds, then random inputs by number; explains a single one
 //   fuzz_sim FILE...                   inputs that were found, explained
 //   fuzz_sim --corpus DIR              writes the seeds, and the words for libFuzzer's dictionary
 #include <charconv>
@@ -40,7 +40,13 @@ void run_named(const std::string& name, const std::string& bytes) {
   run_input(bytes);
 }
 
+/// A single input is asked for because of what it did.
 void run_many(std::uint64_t first, std::uint64_t count) {
+  if (count == 1) {
+    explain();
+    run_named("", random_input(first));
+    return;
+  }
   for (const Seed& seed : seeds()) run_named(seed.name, seed.bytes);
   for (std::uint64_t number = first; number != first + count; ++number)
     run_named("--count 1 --first " + std::to_string(number), random_input(number));
@@ -119,7 +125,10 @@ int main(int argc, char** argv) {
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
     if (error != std::errc{} || end != value.data() + value.size()) return misused();
   }
-  if (from_files) return 0;
+  if (from_files || count == 1) {
+    if (!from_files) run_many(first, count);
+    return 0;
+  }
   run_many(first, count);
   show_reach();
   return 0;

@@ -137,7 +137,10 @@ Read<CUmemAllocationProp> AllocationProperties::draw(Turn& turn) const {
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   const std::uint8_t choice = turn.bytes.byte();
   properties.location.id = draw_device(turn);
-  if (choice < kHostile) return {properties, false};
+  if (choice < kHostile) {
+    if (choice % 4 == 3) properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    return {properties, false};
+  }
   switch (choice & 7) {
     case 0:
       properties.type = CU_MEM_ALLOCATION_TYPE_INVALID;
@@ -146,8 +149,7 @@ Read<CUmemAllocationProp> AllocationProperties::draw(Turn& turn) const {
       properties.location.type = CU_MEM_LOCATION_TYPE_HOST;
       break;
     case 2:
-    case 6:
-      properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+      properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC;
       break;
     case 3:
       properties.allocFlags.compressionType = turn.bytes.byte();
@@ -186,7 +188,7 @@ CaptureMode::Drawn CaptureMode::draw(Turn& turn) const {
 
 HostFunction::Drawn HostFunction::draw(Turn& turn) const {
   const std::uint8_t choice = turn.bytes.byte();
-  if (choice >= kNull || !turn.host_functions) return {nullptr};
+  if (choice >= kNull || !turn.real_time) return {nullptr};
   if (choice >= 0x80) return {&calls_the_driver};
   return {[](void*) {}};
 }

@@ -65,6 +65,31 @@ void two_devices(Writer& writer) {
   writer.act("cuDevicePrimaryCtxRelease").act("cuCtxPopCurrent");
 }
 
+void shared_memory(Writer& writer) {
+  start(writer);
+  writer.act("cuMemCreate", {0, 0, 3}).act("cuMemExportToShareableHandle");
+  writer.act("cuMemImportFromShareableHandle").act("cuMemAddressReserve").act("cuMemMap");
+  writer.act("cuMemSetAccess").act("cuMemGetAccess").act("cuMemRetainAllocationHandle");
+  writer.act("cuMemGetAllocationPropertiesFromHandle").act("cuMemRelease").act("cuMemUnmap");
+}
+
+void pools(Writer& writer) {
+  furnish(writer);
+  writer.act("cuMemPoolCreate").act("cuMemAllocFromPoolAsync").act("cuMemsetD8Async");
+  writer.act("cuMemPoolSetAccess")
+      .act("cuMemFreeAsync")
+      .act("cuMemAllocFromPoolAsync", {0, 0, 0, 1});
+  writer.act("cuMemAllocAsync").act("cuMemFreeAsync").act("cuMemFree").act("cuDeviceSetMemPool");
+  writer.act("cuMemPoolDestroy").act("cuMemPoolTrimTo").act("cuCtxSynchronize");
+}
+
+void values(Writer& writer) {
+  furnish(writer);
+  writer.act("cuStreamWaitValue32", {0, 0, 0, 1}).act("cuStreamWriteValue32", {1});
+  writer.act("cuStreamBatchMemOp", {0, 2, 2, 0, 0, 5, 0, 4, 0, 0, 5}).act("cuStreamSynchronize");
+  writer.act("cuStreamWaitValue64", {0, 0, 0, 2}).act("cuStreamSynchronize");  // for ever
+}
+
 /// Every action there is, one after the other, so that none is beyond the fuzzer.
 void everything(Writer& writer) {
   furnish(writer);
@@ -101,6 +126,9 @@ std::vector<Seed> seeds() {
       {"pinned_memory", &pinned_memory},
       {"graphs", &graphs},
       {"two_devices", &two_devices},
+      {"shared_memory", &shared_memory},
+      {"pools", &pools},
+      {"values", &values},
       {"everything", &everything},
   };
   std::vector<Seed> all;

@@ -17,8 +17,8 @@ enum Switch : unsigned {
   kTwoDevices = 1U << 3,
   kWithoutPeerAccess = 1U << 4,
   kLargeGranules = 1U << 5,
-  /// The input is not run twice to compare, and may therefore have host functions: those get real
-  /// time to return, of which a busy machine may need more.
+  /// The input is not run twice to compare, and may therefore have host functions and waits for
+  /// values: those get real time, of which a busy machine may need more.
   kOnce = 1U << 6,
   kLeaveAlive = 1U << 7,  ///< the simulator goes with all that is in it
 };

@@ -52,6 +52,7 @@ void empty_pools(int devices, const Things& things) {
     insist([&] { return sim::berth_sim_cuCtxSetCurrent(context); });
     end_all(things, Kind::memory,
             [](Thing thing) { return sim::berth_sim_cuMemFree(thing.value); });
+    insist([] { return sim::berth_sim_cuCtxSynchronize(); });  // pools see frees in a wait
   }
   end_all(things, Kind::pool,
           [](Thing thing) { return sim::berth_sim_cuMemPoolDestroy(Bits{thing.value}); });

@@ -21,7 +21,7 @@ struct Turn {
   Input bytes;  ///< decides
   Things& things;
   sim::Simulator& simulator;
-  bool host_functions;        ///< whether there may be some
+  bool real_time;  ///< whether there may be what takes some: host functions, waits for values
   std::uint64_t natural = 0;  ///< what is left of the memory that was named last; 0: unknown
   std::optional<std::uint64_t> room = {};  ///< of pageable memory: nothing may touch more of it
   std::uint64_t size = 0;                  ///< that was drawn
