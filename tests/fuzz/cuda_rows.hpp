@@ -5,6 +5,7 @@
 
 #include "fuzz/batch_parameters.hpp"
 #include "fuzz/call.hpp"
+#include "fuzz/copy_parameters.hpp"
 #include "fuzz/memory_parameters.hpp"
 #include "fuzz/other_parameters.hpp"
 
@@ -12,6 +13,9 @@ namespace berth::fuzz {
 // clang-format off
 
 inline constexpr Number zero_flags = number(0);
+inline constexpr Number fill_count = number(16, 1, 100, 0, 512);
+inline constexpr Number fill_pitch = number(512, 64, 0, 3, 1 << 16);
+inline constexpr Number fill_rows = number(2, 1, 8, 0);
 inline constexpr Number device = number(0, 1, 0, 2);
 
 // Initialisation, names, devices.
@@ -32,6 +36,8 @@ BERTH_FUZZ(cuDeviceGetPCIBusId, text_out, signed_capacity, device)
 BERTH_FUZZ(cuDeviceTotalMem, out, device)
 BERTH_FUZZ(cuDeviceGetAttribute, out, below(256), device)
 BERTH_FUZZ(cuDeviceCanAccessPeer, out, device, device)
+BERTH_FUZZ(cuDeviceGetByPCIBusId, out, text_in)
+BERTH_FUZZ(cuDeviceGetP2PAttribute, out, enumerator(1, 2, 3, 4, 5, 0, 6), device, device)
 
 // Contexts.
 BERTH_FUZZ(cuDevicePrimaryCtxRetain, made(Kind::context), device)
@@ -45,6 +51,14 @@ BERTH_FUZZ(cuCtxGetDevice, out)
 BERTH_FUZZ(cuCtxSynchronize)
 BERTH_FUZZ(cuCtxGetStreamPriorityRange, out, out)
 BERTH_FUZZ(cuCtxEnablePeerAccess, handle(Kind::context), zero_flags)
+BERTH_FUZZ(cuDevicePrimaryCtxReset, device)
+BERTH_FUZZ(cuDevicePrimaryCtxSetFlags, device, number(0, 1, 2, 4, 8, 0x80))
+BERTH_FUZZ(cuCtxCreate, made(Kind::context), below(1), number(0, 1, 2, 4, 8, 0x80), device)
+BERTH_FUZZ(cuCtxDestroy, ending(Kind::context))
+BERTH_FUZZ(cuCtxGetApiVersion, handle(Kind::context), out)
+BERTH_FUZZ(cuCtxGetFlags, out)
+BERTH_FUZZ(cuCtxGetId, handle(Kind::context), out)
+BERTH_FUZZ(cuCtxDisablePeerAccess, handle(Kind::context))
 
 // Memory.
 BERTH_FUZZ(cuMemGetInfo, out, out)
@@ -55,6 +69,14 @@ BERTH_FUZZ(cuMemFreeHost, ending_address(Kind::pinned))
 BERTH_FUZZ(cuMemHostRegister, host_address, size, number(0, 1, 2, 4, 8))
 BERTH_FUZZ(cuMemHostUnregister, ending_address(Kind::registration))
 BERTH_FUZZ(cuPointerGetAttribute, out, below(32), address(Kind::memory))
+BERTH_FUZZ(cuMemAllocHost, made_memory(Kind::pinned), size)
+BERTH_FUZZ(cuMemAllocPitch, made_memory(Kind::memory), out, size, number(1, 2, 3, 0),
+           number(4, 8, 16, 3))
+BERTH_FUZZ(cuMemHostGetDevicePointer, out, address(Kind::pinned), zero_flags)
+BERTH_FUZZ(cuMemHostGetFlags, out, address(Kind::pinned))
+BERTH_FUZZ(cuMemGetAddressRange, out, out, address(Kind::memory))
+BERTH_FUZZ(cuPointerGetAttributes, copy_count, pointer_attributes, attribute_places,
+           address(Kind::memory))
 
 // Virtual memory management.
 BERTH_FUZZ(cuMemGetAllocationGranularity, out, allocation_properties, enumerator(0, 1))
@@ -106,6 +128,13 @@ BERTH_FUZZ(cuStreamBatchMemOp, handle(Kind::stream), batch_count, batch, zero_fl
 
 // Streams and events.
 BERTH_FUZZ(cuStreamCreateWithPriority, made(Kind::stream), number(1, 0, 2), number(0, -1, -5, 7))
+BERTH_FUZZ(cuStreamCreate, made(Kind::stream), number(1, 0, 2))
+BERTH_FUZZ(cuStreamGetFlags, handle(Kind::stream), out)
+BERTH_FUZZ(cuStreamGetPriority, handle(Kind::stream), out)
+BERTH_FUZZ(cuStreamGetId, handle(Kind::stream), out)
+BERTH_FUZZ(cuStreamGetCtx, handle(Kind::stream), out)
+BERTH_FUZZ(cuStreamGetDevice, handle(Kind::stream), out)
+BERTH_FUZZ(cuStreamAddCallback, handle(Kind::stream), stream_callback, number(0), zero_flags)
 BERTH_FUZZ(cuStreamDestroy, ending(Kind::stream))
 BERTH_FUZZ(cuStreamQuery, handle(Kind::stream))
 BERTH_FUZZ(cuStreamSynchronize, handle(Kind::stream))
@@ -124,6 +153,38 @@ BERTH_FUZZ(cuMemcpyAsync, copy_address, copy_address, size, handle(Kind::stream)
 BERTH_FUZZ(cuMemcpyPeerAsync, copy_address, handle(Kind::context), copy_address,
            handle(Kind::context), size, handle(Kind::stream))
 BERTH_FUZZ(cuMemsetD8Async, address(Kind::memory), number(7), size, handle(Kind::stream))
+
+// Work: copies.
+BERTH_FUZZ(cuMemcpy, copy_address, copy_address, size)
+BERTH_FUZZ(cuMemcpyPeer, copy_address, handle(Kind::context), copy_address, handle(Kind::context),
+           size)
+BERTH_FUZZ(cuMemcpyHtoD, copy_address, copy_address, size)
+BERTH_FUZZ(cuMemcpyDtoH, copy_address, copy_address, size)
+BERTH_FUZZ(cuMemcpyDtoD, copy_address, copy_address, size)
+BERTH_FUZZ(cuMemcpyHtoDAsync, copy_address, copy_address, size, handle(Kind::stream))
+BERTH_FUZZ(cuMemcpyDtoHAsync, copy_address, copy_address, size, handle(Kind::stream))
+BERTH_FUZZ(cuMemcpyDtoDAsync, copy_address, copy_address, size, handle(Kind::stream))
+BERTH_FUZZ(cuMemcpy2D, rectangle)
+BERTH_FUZZ(cuMemcpy2DUnaligned, rectangle)
+BERTH_FUZZ(cuMemcpy2DAsync, rectangle, handle(Kind::stream))
+BERTH_FUZZ(cuMemcpyBatchAsync, destinations, sources, sizes, copy_count, copy_attributes, firsts,
+           copy_count, handle(Kind::stream))
+
+// Work: fills.
+BERTH_FUZZ(cuMemsetD8, address(Kind::memory), number(7), fill_count)
+BERTH_FUZZ(cuMemsetD2D8, address(Kind::memory), fill_pitch, number(7), fill_count, fill_rows)
+BERTH_FUZZ(cuMemsetD2D8Async, address(Kind::memory), fill_pitch, number(7), fill_count, fill_rows,
+           handle(Kind::stream))
+BERTH_FUZZ(cuMemsetD16, address(Kind::memory), number(7), fill_count)
+BERTH_FUZZ(cuMemsetD16Async, address(Kind::memory), number(7), fill_count, handle(Kind::stream))
+BERTH_FUZZ(cuMemsetD2D16, address(Kind::memory), fill_pitch, number(7), fill_count, fill_rows)
+BERTH_FUZZ(cuMemsetD2D16Async, address(Kind::memory), fill_pitch, number(7), fill_count, fill_rows,
+           handle(Kind::stream))
+BERTH_FUZZ(cuMemsetD32, address(Kind::memory), number(7), fill_count)
+BERTH_FUZZ(cuMemsetD32Async, address(Kind::memory), number(7), fill_count, handle(Kind::stream))
+BERTH_FUZZ(cuMemsetD2D32, address(Kind::memory), fill_pitch, number(7), fill_count, fill_rows)
+BERTH_FUZZ(cuMemsetD2D32Async, address(Kind::memory), fill_pitch, number(7), fill_count, fill_rows,
+           handle(Kind::stream))
 
 // Captures and graphs.
 BERTH_FUZZ(cuStreamBeginCapture, handle(Kind::stream), enumerator(2, 0, 1, 3))

@@ -119,7 +119,18 @@ std::size_t random_action(sim::Random& random) {
                                                     "cuStreamGetCaptureInfo",
                                                     "launch",
                                                     "run_next",
-                                                    "cuDevicePrimaryCtxRetain"};
+                                                    "cuDevicePrimaryCtxRetain",
+                                                    "cuCtxCreate",
+                                                    "cuMemAllocAsync",
+                                                    "cuMemFreeAsync",
+                                                    "cuMemAllocFromPoolAsync",
+                                                    "cuMemPoolCreate",
+                                                    "cuStreamWaitValue32",
+                                                    "cuStreamWriteValue32",
+                                                    "cuMemcpy",
+                                                    "cuMemcpyBatchAsync",
+                                                    "cuMemcpy2DAsync",
+                                                    "cuMemsetD2D32Async"};
   if (random.below(2) == 0) return find_action(pick(random, frequent));
   for (;;) {
     const std::size_t action = random.below(actions().size());

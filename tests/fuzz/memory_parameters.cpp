@@ -149,7 +149,7 @@ void MadeMemory::Drawn::after(Turn& turn, bool succeeded) {
   Result::after(turn, succeeded);
   if (!succeeded || is_null()) return;
   const Thing fresh{as<std::uint64_t>(), turn.size};
-  BERTH_CHECK(fresh.value != 0 && fresh.value + fresh.bytes > fresh.value);
+  BERTH_CHECK(fresh.value != 0 && fresh.value + fresh.bytes >= fresh.value);
   turn.things.add(kind, fresh);
 }
 

@@ -10,7 +10,7 @@
 namespace berth::fuzz {
 
 /// Two bytes choose the action, one the thread, the rest its parameters.
-inline constexpr std::size_t kRecordBytes = 24;
+inline constexpr std::size_t kRecordBytes = 32;
 /// From here on the thread's byte means the second one; the largest ends that thread afterwards.
 inline constexpr unsigned kOnSecondThread = 0xE0;
 inline constexpr unsigned kEndSecondThread = 0xFF;

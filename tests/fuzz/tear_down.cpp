@@ -79,6 +79,8 @@ void tear_down(sim::Simulator& simulator, const Things& things) {
   const auto& rules = simulator.config().faults.rules();
   if (std::any_of(rules.begin(), rules.end(), refuses_for_good)) return;
   const int devices = simulator.config().devices;
+  end_all(things, Kind::context,
+          [](Thing thing) { return sim::berth_sim_cuCtxDestroy(Bits{thing.value}); });
   release_contexts(devices);
   empty_pools(devices, things);
   release_contexts(devices);

@@ -6,6 +6,7 @@
 
 #include <cuda.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -17,6 +18,9 @@
 
 namespace berth::fuzz {
 
+/// In one call, at most.
+inline constexpr std::size_t kCopiesMax = 2;
+
 struct Turn {
   Input bytes;  ///< decides
   Things& things;
@@ -26,7 +30,9 @@ struct Turn {
   std::optional<std::uint64_t> room = {};  ///< of pageable memory: nothing may touch more of it
   std::uint64_t size = 0;                  ///< that was drawn
   std::size_t capacity = 0;                ///< of the array or text that was drawn
-  const CUgraphNode* borrowed = nullptr;   ///< an array of the simulator's
+  std::array<std::uint64_t, kCopiesMax> sources = {};  ///< of a batch
+  std::array<std::uint64_t, kCopiesMax> sizes = {};
+  const CUgraphNode* borrowed = nullptr;  ///< an array of the simulator's
 
   [[nodiscard]] std::uint64_t granule() const { return simulator.config().granularity; }
 };
