@@ -88,58 +88,41 @@ CUresult batch(Call& call, CUstream stream, unsigned count, const CUstreamBatchM
   return CUDA_SUCCESS;
 }
 
-CUstreamBatchMemOpParams wait_params(CUstreamBatchMemOpType operation, CUdeviceptr address,
-                                     std::uint64_t value, unsigned flags) {
+/// A batch of one. The parameters of waits and of writes are laid out alike.
+CUresult call_one(Function function, CUstreamBatchMemOpType operation, CUstream stream,
+                  CUdeviceptr address, std::uint64_t value, unsigned flags) {
+  Call call(function, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   CUstreamBatchMemOpParams params{};
-  params.waitValue.operation = operation;
-  params.waitValue.address = address;
-  params.waitValue.value64 = value;
-  params.waitValue.flags = flags;
-  return params;
-}
-
-CUstreamBatchMemOpParams write_params(CUstreamBatchMemOpType operation, CUdeviceptr address,
-                                      std::uint64_t value, unsigned flags) {
-  CUstreamBatchMemOpParams params{};
-  params.writeValue.operation = operation;
-  params.writeValue.address = address;
-  params.writeValue.value64 = value;
-  params.writeValue.flags = flags;
-  return params;
+  params.waitValue = {
+      .operation = operation, .address = address, .value64 = value, .flags = flags, .alias = 0};
+  return batch(call, stream, 1, &params);
 }
 
 }  // namespace
 
 CUresult berth_sim_cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value,
                                        unsigned flags) {
-  Call call(Function::k_cuStreamWaitValue32, Needs::context);
-  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  const auto params = wait_params(CU_STREAM_MEM_OP_WAIT_VALUE_32, address, value, flags);
-  return batch(call, stream, 1, &params);
+  return call_one(Function::k_cuStreamWaitValue32, CU_STREAM_MEM_OP_WAIT_VALUE_32, stream, address,
+                  value, flags);
 }
 
 CUresult berth_sim_cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t value,
                                        unsigned flags) {
-  Call call(Function::k_cuStreamWaitValue64, Needs::context);
-  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  const auto params = wait_params(CU_STREAM_MEM_OP_WAIT_VALUE_64, address, value, flags);
-  return batch(call, stream, 1, &params);
+  return call_one(Function::k_cuStreamWaitValue64, CU_STREAM_MEM_OP_WAIT_VALUE_64, stream, address,
+                  value, flags);
 }
 
 CUresult berth_sim_cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value,
                                         unsigned flags) {
-  Call call(Function::k_cuStreamWriteValue32, Needs::context);
-  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  const auto params = write_params(CU_STREAM_MEM_OP_WRITE_VALUE_32, address, value, flags);
-  return batch(call, stream, 1, &params);
+  return call_one(Function::k_cuStreamWriteValue32, CU_STREAM_MEM_OP_WRITE_VALUE_32, stream,
+                  address, value, flags);
 }
 
 CUresult berth_sim_cuStreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t value,
                                         unsigned flags) {
-  Call call(Function::k_cuStreamWriteValue64, Needs::context);
-  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  const auto params = write_params(CU_STREAM_MEM_OP_WRITE_VALUE_64, address, value, flags);
-  return batch(call, stream, 1, &params);
+  return call_one(Function::k_cuStreamWriteValue64, CU_STREAM_MEM_OP_WRITE_VALUE_64, stream,
+                  address, value, flags);
 }
 
 CUresult berth_sim_cuStreamBatchMemOp(CUstream stream, unsigned count,
