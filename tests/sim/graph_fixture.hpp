@@ -68,4 +68,30 @@ inline CUstreamCaptureStatus status_of(CUstream stream) {
   return status;
 }
 
+inline void fill(CUdeviceptr memory, unsigned char value, CUstream stream) {
+  OK(CU(cuMemsetD8Async)(memory, value, 1, stream));
+}
+
+/// Fills a byte with 1; in two branches with 2 and 3; then, if `joined`, with 4.
+inline CUgraphExec make_diamond(CUdeviceptr memory, bool joined) {
+  const CUstream left = make_stream();
+  const CUstream right = make_stream();
+  begin_capture(left);
+  fill(memory, 1, left);
+  order(left, right);
+  fill(memory, 2, left);
+  fill(memory, 3, right);
+  order(right, left);
+  if (joined) fill(memory, 4, left);
+  const CUgraph graph = end_capture(left);
+  OK(CU(cuStreamDestroy)(left));
+  OK(CU(cuStreamDestroy)(right));
+  return make_executable(graph);
+}
+
+/// A graph that fills one byte.
+inline CUgraphExec make_fill(CUdeviceptr memory, unsigned char value) {
+  return make_executable(capture([&](CUstream stream) { fill(memory, value, stream); }));
+}
+
 }  // namespace berth::test
