@@ -262,8 +262,8 @@ TEST_CASE_FIXTURE(EagerFixture, "attributes cover every copy, from the first on"
 
 TEST_CASE_FIXTURE(EagerFixture, "location hints say nothing of memory whose place is known") {
   Batch batch = batch_with(kStream);
-  batch.attributes[0].srcLocHint = {static_cast<CUmemLocationType>(99), {-5}};
-  batch.attributes[0].dstLocHint = {CU_MEM_LOCATION_TYPE_HOST, {0}};
+  batch.attributes[0].srcLocHint = {static_cast<CUmemLocationType>(99), -5};
+  batch.attributes[0].dstLocHint = {CU_MEM_LOCATION_TYPE_HOST, 0};
   batch.add(make_memory(16), make_memory(16), 16);
   CHECK(batch.submit(make_stream()) == CUDA_SUCCESS);
 }
