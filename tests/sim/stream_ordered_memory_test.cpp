@@ -40,6 +40,17 @@ struct ReuseFixture : ManualFixture {
 
 }  // namespace
 
+TEST_CASE_FIXTURE(ManualFixture, "memory that is freed before its allocation ran never arrives") {
+  const CUstream owner = make_stream();
+  const CUstream other = make_stream();
+  const CUdeviceptr memory = allocate_async(512, owner);
+  OK(CU(cuMemFreeAsync)(memory, other));
+  OK(CU(cuStreamSynchronize)(other));  // the pool gives the memory back
+  CHECK(sim.device_bytes_used(0) == 0);
+  CHECK(sim.run_all() == 1);
+  CHECK(sim.peek(memory, 1).empty());
+}
+
 TEST_CASE_FIXTURE(ManualFixture, "memory is there for what follows the allocation on its stream") {
   const CUstream stream = make_stream();
   const CUdeviceptr pointer = allocate_async(64, stream);

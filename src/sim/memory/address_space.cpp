@@ -114,18 +114,21 @@ bool AddressSpace::arrive(const Range& range) {
 }
 
 bool AddressSpace::depart(const Range& range) {
-  const auto found = arrived_.find(range.start);
-  if (found == arrived_.end() || found->second.id != range.id) return false;
-  arrived_.erase(found);
-  return true;
+  const bool is_here = has_arrived(range);
+  withdraw(range);  // nothing may have ordered the free behind the allocation
+  return is_here;
 }
 
 void AddressSpace::withdraw(const Range& range) {
-  const auto found = arrived_.find(range.start);
-  if (found != arrived_.end() && found->second.id == range.id)
-    arrived_.erase(found);
+  if (has_arrived(range))
+    arrived_.erase(range.start);
   else
     withdrawn_.insert(range.id);
+}
+
+bool AddressSpace::has_arrived(const Range& range) const {
+  const auto found = arrived_.find(range.start);
+  return found != arrived_.end() && found->second.id == range.id;
 }
 
 Range* AddressSpace::find_for_work(std::uint64_t address) {

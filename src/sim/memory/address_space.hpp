@@ -120,6 +120,8 @@ class AddressSpace {
   VirtualArena arena;
 
  private:
+  [[nodiscard]] bool has_arrived(const Range& range) const;
+
   std::map<std::uint64_t, Range> ranges_;
   std::map<std::uint64_t, Range> arrived_;  // pool memory as work sees it
   std::map<std::uint64_t, Reservation> reservations_;
