@@ -235,6 +235,8 @@ TEST_CASE_FIXTURE(EagerFixture, "pitched memory has room for its rows, each alig
   CHECK(pitch % 512 == 0);
   CHECK(CU(cuMemsetD2D8)(pointer, pitch, 1, 1000, 7) == CUDA_SUCCESS);
   CHECK(CU(cuMemFree)(pointer) == CUDA_SUCCESS);
+  for (const unsigned bytes : {4U, 8U, 16U})
+    CHECK(CU(cuMemAllocPitch)(&pointer, &pitch, 1, 1, bytes) == CUDA_SUCCESS);
 }
 
 TEST_CASE_FIXTURE(EagerFixture, "pitched memory that cannot be is refused") {
