@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kAddressSpaceFactor = 4;
 
 bool joins(const Block* neighbour, OwnerId owner) {
-  return neighbour != nullptr && neighbour->state == Block::State::free &&
+  return neighbour != nullptr && neighbour->state() == Block::State::free &&
          (neighbour->owner == owner || neighbour->owner == kUnowned);
 }
 
@@ -76,7 +76,7 @@ bool ArenaSegments::obtain(Growth& growth) {
 }
 
 void ArenaSegments::finish_growth(BlockHeap& heap, const Growth& growth, OwnerId owner) {
-  for (Block* neighbour : {growth.held->prev, growth.held->next}) {
+  for (Block* neighbour : {growth.held->prev.get(), growth.held->next.get()}) {
     if (!joins(neighbour, owner) || neighbour->owner == owner) continue;
     // Unowned memory beside the new granules joins them, or the two would stay apart.
     heap.settle(heap.hold(*neighbour, neighbour->address, neighbour->bytes), Block::State::free,
@@ -90,8 +90,8 @@ void ArenaSegments::cancel_growth(BlockHeap& heap, const Growth& growth) {
 }
 
 std::vector<SegmentSource::Range> ArenaSegments::plan_return(BlockHeap& heap, std::size_t bytes) {
-  std::vector<Block*> largest_first(heap.free_blocks(kUnowned).begin(),
-                                    heap.free_blocks(kUnowned).end());
+  std::vector<Block*> largest_first;
+  heap.free_blocks(kUnowned).for_each([&](Block& block) { largest_first.push_back(&block); });
   std::reverse(largest_first.begin(), largest_first.end());
   std::vector<Range> ranges;
   std::size_t planned = 0;

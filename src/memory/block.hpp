@@ -1,44 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block: one piece of a segment, and the unit of everything in this layer.
+// A block: one piece of a segment, and the unit of everything in this layer. Its record is kept
+// apart from its memory, which the host cannot touch, and small: programs have many.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+
+#include "base/near_pointer.hpp"
 
 namespace berth {
 
 /// Names the stream whose order a block follows (StreamTable). Never used twice, so that a
 /// destroyed stream is not confused with a later one of the same handle.
-using OwnerId = std::uint64_t;
+using OwnerId = std::uint32_t;
 
 /// Owner of free memory on which no work is pending anywhere: any stream may have it.
 inline constexpr OwnerId kUnowned = 0;
 
-/// Guarded by the lock of the allocator that it belongs to.
+/// Guarded by the lock of the allocator that it belongs to, but for what ThreadCache does with
+/// allocated and cached blocks.
 struct Block {
   enum class State : std::uint8_t {
+    held,       ///< out of circulation while the driver maps, unmaps or frees it
     allocated,  ///< a caller has it
+    cached,     ///< freed, and kept whole in a FrontCache for the next request of its size
     pending,    ///< freed, but other streams' work may still use it (DeferredFrees)
     free,       ///< in the free index of its owner
     unmapped,   ///< address space without memory behind it
-    held,       ///< out of circulation while the driver maps, unmaps or frees it
   };
 
   std::uintptr_t address = 0;
   std::size_t bytes = 0;
-  std::size_t bytes_requested = 0;  ///< as the caller asked; 0 unless allocated
-  OwnerId owner = kUnowned;
   std::uint64_t freed_at = 0;  ///< BlockHeap::serial() at the latest free of any part of it
-  Block* prev = nullptr;       ///< neighbours in the segment, in address order
-  Block* next = nullptr;
-  std::vector<OwnerId> uses;   ///< other streams that were recorded on it; empty unless allocated
-  std::size_t marks_left = 0;  ///< uses that have not passed yet; 0 unless pending
-  State state = State::held;
+  NearPointer<Block> prev{};   ///< neighbours in the segment, in address order
+  NearPointer<Block> next{};
+  union {
+    struct {
+      NearPointer<Block> smaller;  ///< subtrees of the free index
+      NearPointer<Block> larger;
+    } tree{};  ///< free
+    struct {
+      std::uint32_t list;        ///< other streams that were recorded on it (UseLists); 0: none
+      std::uint32_t marks_left;  ///< those that have not passed yet; 0 unless pending
+    } uses;                      ///< allocated, pending
+    NearPointer<Block> below;    ///< the next one of its stack: cached
+  };
+  OwnerId owner = kUnowned;
 
+ private:
+  std::uint16_t slack_bytes_ = 0;
+  State state_ = State::held;
+
+ public:
   [[nodiscard]] std::uintptr_t end() const { return address + bytes; }
   [[nodiscard]] void* data() const { return reinterpret_cast<void*>(address); }
   [[nodiscard]] bool is_whole_segment() const { return prev == nullptr && next == nullptr; }
+
+  /// As the caller asked; 0 unless allocated.
+  [[nodiscard]] std::size_t bytes_requested() const {
+    return state() == State::allocated ? bytes - slack_bytes_ : 0;
+  }
+  /// bytes - bytes_requested(). Only of an allocated block.
+  [[nodiscard]] std::size_t slack_bytes() const { return slack_bytes_; }
+  void set_bytes_requested(std::size_t requested) {
+    slack_bytes_ = static_cast<std::uint16_t>(bytes - requested);
+    BERTH_DCHECK(requested <= bytes && slack_bytes_ == bytes - requested);
+  }
+
+  /// Atomic, because a thread may look at a neighbour that another thread's ThreadCache has.
+  [[nodiscard]] State state() const {
+    return std::atomic_ref(const_cast<State&>(state_)).load(std::memory_order_relaxed);
+  }
+  void set_state(State state) { std::atomic_ref(state_).store(state, std::memory_order_relaxed); }
 };
+static_assert(sizeof(Block) == 48);
 
 }  // namespace berth

@@ -9,32 +9,16 @@ namespace berth {
 namespace {
 
 bool mergeable(const Block& a, const Block& b) {
-  if (a.state != b.state) return false;
-  if (a.state == Block::State::free) return a.owner == b.owner;
-  return a.state == Block::State::unmapped;
+  if (a.state() != b.state()) return false;
+  if (a.state() == Block::State::free) return a.owner == b.owner;
+  return a.state() == Block::State::unmapped;
 }
 
 }  // namespace
 
-Block& BlockHeap::new_block() {
-  if (spare_.empty()) {
-    // Room for every block in the spare list, so that recycling cannot fail.
-    spare_.reserve(storage_.size() + 1);
-    return storage_.emplace_back();
-  }
-  Block& block = *spare_.back();
-  spare_.pop_back();
-  return block;
-}
-
-void BlockHeap::recycle(Block& block) {
-  block = Block{};
-  spare_.push_back(&block);
-}
-
 Block& BlockHeap::split(Block& block, std::size_t bytes) {
-  BERTH_CHECK(block.state == Block::State::held && bytes > 0 && bytes < block.bytes);
-  Block& rest = new_block();
+  BERTH_CHECK(block.state() == Block::State::held && bytes > 0 && bytes < block.bytes);
+  Block& rest = records_.make();
   rest.address = block.address + bytes;
   rest.bytes = block.bytes - bytes;
   rest.freed_at = block.freed_at;
@@ -53,31 +37,31 @@ void BlockHeap::absorb_next(Block& block) {
   block.freed_at = std::max(block.freed_at, gone.freed_at);
   block.next = gone.next;
   if (block.next != nullptr) block.next->prev = &block;
-  recycle(gone);
+  records_.recycle(gone);
 }
 
 void BlockHeap::index(Block& block) {
-  if (block.state == Block::State::unmapped) {
+  if (block.state() == Block::State::unmapped) {
     unmapped_.emplace(block.address, &block);
     return;
   }
-  free_[block.owner].insert(block);
+  free_of(block.owner).insert(block);
   ++free_count_;
   free_bytes_ += block.bytes;
 }
 
 void BlockHeap::unindex(Block& block) {
-  if (block.state == Block::State::unmapped) {
+  if (block.state() == Block::State::unmapped) {
     unmapped_.erase(block.address);
     return;
   }
-  free_.at(block.owner).erase(block);
+  free_of(block.owner).erase(block);
   --free_count_;
   free_bytes_ -= block.bytes;
 }
 
 Block& BlockHeap::add_segment(std::uintptr_t address, std::size_t bytes) {
-  Block& block = new_block();
+  Block& block = records_.make();
   block.address = address;
   block.bytes = bytes;
   const bool added = segments_.emplace(address, &block).second;
@@ -86,28 +70,29 @@ Block& BlockHeap::add_segment(std::uintptr_t address, std::size_t bytes) {
 }
 
 void BlockHeap::remove_segment(Block& whole) {
-  BERTH_CHECK(whole.state == Block::State::held && whole.is_whole_segment());
+  BERTH_CHECK(whole.state() == Block::State::held && whole.is_whole_segment());
   segments_.erase(whole.address);
-  recycle(whole);
+  records_.recycle(whole);
 }
 
 Block& BlockHeap::hold(Block& block, std::uintptr_t address, std::size_t bytes) {
-  BERTH_CHECK(block.state == Block::State::free || block.state == Block::State::unmapped);
+  records_.reserve(2);  // so that nothing fails halfway
+  BERTH_CHECK(block.state() == Block::State::free || block.state() == Block::State::unmapped);
   BERTH_CHECK(block.address <= address && address + bytes <= block.end());
-  const Block::State state = block.state;
+  const Block::State state = block.state();
   const OwnerId owner = block.owner;
   unindex(block);
-  block.state = Block::State::held;
+  block.set_state(Block::State::held);
 
   Block* part = &block;
   if (address > block.address) {
     part = &split(block, address - block.address);
-    block.state = state;
+    block.set_state(state);
     index(block);
   }
   if (bytes < part->bytes) {
     Block& rest = split(*part, bytes);
-    rest.state = state;
+    rest.set_state(state);
     rest.owner = owner;
     index(rest);
   }
@@ -115,9 +100,9 @@ Block& BlockHeap::hold(Block& block, std::uintptr_t address, std::size_t bytes) 
 }
 
 void BlockHeap::settle(Block& block, Block::State state, OwnerId owner) {
-  BERTH_CHECK(block.state == Block::State::held);
+  BERTH_CHECK(block.state() == Block::State::held);
   BERTH_CHECK(state == Block::State::free || state == Block::State::unmapped);
-  block.state = state;
+  block.set_state(state);
   block.owner = owner;
   Block* merged = &block;
   if (block.next != nullptr && mergeable(block, *block.next)) {
@@ -139,46 +124,54 @@ Block* BlockHeap::take(std::size_t bytes, std::size_t bytes_requested, OwnerId o
     if (fit == nullptr || (unowned != nullptr && unowned->bytes < fit->bytes)) fit = unowned;
   }
   if (fit == nullptr) return nullptr;
+  in_use_.reserve_one();
   Block& block = hold(*fit, fit->address, bytes);
-  block.state = Block::State::allocated;
+  block.set_state(Block::State::allocated);
   block.owner = owner;
-  block.bytes_requested = bytes_requested;
-  live_.insert(block);
+  block.uses = {0, 0};
+  block.set_bytes_requested(bytes_requested);
+  in_use_.insert(block);
   return &block;
 }
 
 void BlockHeap::set_pending(Block& block) {
-  BERTH_CHECK(block.state == Block::State::allocated);
-  live_.erase(block);
-  block.state = Block::State::pending;
-  block.bytes_requested = 0;
+  BERTH_CHECK(block.state() == Block::State::allocated || block.state() == Block::State::cached);
+  in_use_.erase(block);
+  block.set_state(Block::State::pending);
 }
 
 void BlockHeap::release(Block& block, OwnerId owner) {
-  if (block.state == Block::State::allocated) set_pending(block);
-  BERTH_CHECK(block.state == Block::State::pending && block.marks_left == 0);
-  block.uses.clear();
+  if (block.state() == Block::State::pending) {
+    BERTH_CHECK(block.uses.marks_left == 0);
+  } else {
+    set_pending(block);
+  }
   block.freed_at = ++serial_;
-  block.state = Block::State::held;
+  block.set_state(Block::State::held);
   settle(block, Block::State::free, owner);
 }
 
 std::size_t BlockHeap::transfer(OwnerId from, OwnerId to, std::uint64_t serial) {
   std::vector<Block*> blocks;
-  for (Block* block : free_blocks(from)) {
-    if (block->freed_at <= serial) blocks.push_back(block);
-  }
+  free_blocks(from).for_each([&](Block& block) {
+    if (block.freed_at <= serial) blocks.push_back(&block);
+  });
   // Blocks of one owner are never neighbours, so settling one leaves the others of the list in
   // place.
   for (Block* block : blocks) {
     settle(hold(*block, block->address, block->bytes), Block::State::free, to);
   }
-  if (free_blocks(from).empty()) free_.erase(from);  // the owner may never come back
+  if (from != kUnowned && free_blocks(from).empty()) {  // the owner may never come back
+    owned_.erase(from);
+    last_owner_ = kUnowned;
+    last_index_ = &unowned_;
+  }
   return blocks.size();
 }
 
 Block* BlockHeap::find(const void* data) const {
-  return live_.find(reinterpret_cast<std::uintptr_t>(data));
+  Block* const block = in_use_.find(reinterpret_cast<std::uintptr_t>(data));
+  return block != nullptr && block->state() == Block::State::allocated ? block : nullptr;
 }
 
 const Block* BlockHeap::find_covering(const void* data) const {
@@ -193,32 +186,50 @@ const Block* BlockHeap::find_covering(const void* data) const {
 
 bool BlockHeap::covers(const void* data) const {
   const Block* block = find_covering(data);
-  return block != nullptr && block->state != Block::State::unmapped;
+  return block != nullptr && block->state() != Block::State::unmapped;
 }
 
 std::size_t BlockHeap::largest_free_bytes() const {
-  std::size_t largest = 0;
-  for (const auto& [owner, blocks] : free_) largest = std::max(largest, blocks.largest_bytes());
+  std::size_t largest = unowned_.largest_bytes();
+  for (const auto& [owner, blocks] : owned_) largest = std::max(largest, blocks->largest_bytes());
   return largest;
+}
+
+FreeIndex& BlockHeap::free_of(OwnerId owner) {
+  if (owner == kUnowned) return unowned_;
+  if (owner != last_owner_) {
+    std::unique_ptr<FreeIndex>& index = owned_[owner];
+    if (index == nullptr) index = std::make_unique<FreeIndex>();
+    last_owner_ = owner;
+    last_index_ = index.get();
+  }
+  return *last_index_;
 }
 
 const FreeIndex& BlockHeap::free_blocks(OwnerId owner) const {
   static const FreeIndex none;
-  const auto found = free_.find(owner);
-  return found == free_.end() ? none : found->second;
+  if (owner == kUnowned) return unowned_;
+  if (owner == last_owner_) return *last_index_;
+  const auto found = owned_.find(owner);
+  return found == owned_.end() ? none : *found->second;
 }
 
 std::vector<OwnerId> BlockHeap::owners_with_free_blocks() const {
   std::vector<OwnerId> owners;
-  for (const auto& [owner, blocks] : free_) {
-    if (owner != kUnowned && !blocks.empty()) owners.push_back(owner);
+  for (const auto& [owner, blocks] : owned_) {
+    if (!blocks->empty()) owners.push_back(owner);
   }
   std::sort(owners.begin(), owners.end());
   return owners;
 }
 
+std::size_t BlockHeap::metadata_bytes() const {
+  return records_.bytes_committed() + in_use_.bytes_committed() +
+         (owned_.size() + 1) * sizeof(FreeIndex);
+}
+
 void BlockHeap::validate_segment(const Block& first, std::size_t& free_seen,
-                                 std::size_t& live_seen) const {
+                                 std::size_t& used_seen) const {
   BERTH_CHECK(first.prev == nullptr);
   for (const Block* block = &first; block != nullptr; block = block->next) {
     BERTH_CHECK(block->bytes > 0);
@@ -227,18 +238,21 @@ void BlockHeap::validate_segment(const Block& first, std::size_t& free_seen,
       BERTH_CHECK(block->next->address == block->end());
       BERTH_CHECK(!mergeable(*block, *block->next));
     }
-    const bool is_live = block->state == Block::State::allocated;
-    BERTH_CHECK(is_live == (live_.find(block->address) == block));
-    BERTH_CHECK(is_live == (block->bytes_requested > 0));
-    BERTH_CHECK(block->bytes_requested <= block->bytes);
-    BERTH_CHECK((block->state == Block::State::pending) == (block->marks_left > 0));
-    if (is_live) ++live_seen;
-    if (block->state == Block::State::free) {
-      BERTH_CHECK(free_blocks(block->owner).contains(const_cast<Block&>(*block)));
+    const Block::State state = block->state();
+    const bool in_use = state == Block::State::allocated || state == Block::State::cached;
+    BERTH_CHECK(in_use == (in_use_.find(block->address) == block));
+    if (state == Block::State::allocated) {
+      BERTH_CHECK(block->bytes_requested() > 0);
+      BERTH_CHECK(block->uses.marks_left == 0);
+    }
+    if (state == Block::State::pending) BERTH_CHECK(block->uses.marks_left > 0);
+    if (in_use) ++used_seen;
+    if (block->state() == Block::State::free) {
+      BERTH_CHECK(free_blocks(block->owner).contains(*block));
       BERTH_CHECK(block->freed_at <= serial_);
       ++free_seen;
     }
-    if (block->state == Block::State::unmapped) {
+    if (block->state() == Block::State::unmapped) {
       const auto found = unmapped_.find(block->address);
       BERTH_CHECK(found != unmapped_.end() && found->second == block);
     }
@@ -247,22 +261,22 @@ void BlockHeap::validate_segment(const Block& first, std::size_t& free_seen,
 
 void BlockHeap::validate() const {
   std::size_t free_seen = 0;
-  std::size_t live_seen = 0;
+  std::size_t used_seen = 0;
   std::uintptr_t end = 0;
   for (const auto& [address, first] : segments_) {
     BERTH_CHECK(first->address == address && address >= end);
-    validate_segment(*first, free_seen, live_seen);
+    validate_segment(*first, free_seen, used_seen);
     const Block* last = first;
     while (last->next != nullptr) last = last->next;
     end = last->end();
   }
-  BERTH_CHECK(live_seen == live_.count());
+  BERTH_CHECK(used_seen == in_use_.count());
   BERTH_CHECK(free_seen == free_count_);
-  std::size_t indexed_count = 0;
-  std::size_t indexed_bytes = 0;
-  for (const auto& [owner, blocks] : free_) {
-    indexed_count += blocks.count();
-    indexed_bytes += blocks.bytes();
+  std::size_t indexed_count = unowned_.count();
+  std::size_t indexed_bytes = unowned_.bytes();
+  for (const auto& [owner, blocks] : owned_) {
+    indexed_count += blocks->count();
+    indexed_bytes += blocks->bytes();
   }
   BERTH_CHECK(indexed_count == free_count_);
   BERTH_CHECK(indexed_bytes == free_bytes_);

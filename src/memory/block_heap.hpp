@@ -6,18 +6,18 @@
 //   - the blocks of a segment tile it in address order, without gap or overlap
 //   - each free block is in exactly one free index, that of its owner
 //   - no two neighbours are both free with the same owner, nor both unmapped
-//   - each allocated block, and no other, is in the pointer map
+//   - each allocated or cached block, and no other, is in the pointer map
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
-#include <set>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
 #include "memory/block.hpp"
+#include "memory/block_records.hpp"
 #include "memory/free_index.hpp"
 #include "memory/pointer_map.hpp"
 
@@ -36,9 +36,10 @@ class BlockHeap {
   /// Allocates: best fit among the free blocks of `owner` and the unowned ones, split where it is
   /// larger. Null where none fits. `bytes` is a multiple of the heap's rounding, above 0.
   Block* take(std::size_t bytes, std::size_t bytes_requested, OwnerId owner);
-  /// allocated -> pending. The address leaves the pointer map: freeing it again is an error.
+  /// allocated or cached -> pending. The address leaves the pointer map: freeing it again is an
+  /// error.
   void set_pending(Block& block);
-  /// allocated or pending -> free, of `owner`.
+  /// allocated, cached or pending -> free, of `owner`.
   void release(Block& block, OwnerId owner);
 
   /// Counts frees. A block with freed_at <= s was freed before serial() said s.
@@ -54,6 +55,10 @@ class BlockHeap {
 
   /// The allocated block that starts at `data`; null where there is none.
   [[nodiscard]] Block* find(const void* data) const;
+  /// Every allocated or cached block by address.
+  [[nodiscard]] const PointerMap& blocks_in_use() const { return in_use_; }
+  /// To be called when no thread reads blocks_in_use() without the lock any more.
+  void drop_outgrown_tables() { in_use_.drop_outgrown_tables(); }
   /// Whether memory, in use or not, is at `data`.
   [[nodiscard]] bool covers(const void* data) const;
   /// The block of any state that covers `data`; null outside all segments. Walks the segment.
@@ -68,13 +73,14 @@ class BlockHeap {
   [[nodiscard]] std::size_t free_count() const { return free_count_; }
   [[nodiscard]] std::size_t free_bytes() const { return free_bytes_; }
   [[nodiscard]] std::size_t largest_free_bytes() const;
-  [[nodiscard]] std::size_t allocated_count() const { return live_.count(); }
+  /// Allocated and cached blocks.
+  [[nodiscard]] std::size_t in_use_count() const { return in_use_.count(); }
+  /// Host memory for blocks and their indices.
+  [[nodiscard]] std::size_t metadata_bytes() const;
 
   void validate() const;
 
  private:
-  Block& new_block();
-  void recycle(Block& block);
   /// Cuts the first `bytes` off; the rest becomes a block of its own behind it, and is returned.
   /// Both are held.
   Block& split(Block& block, std::size_t bytes);
@@ -82,14 +88,17 @@ class BlockHeap {
   void absorb_next(Block& block);
   void index(Block& block);
   void unindex(Block& block);
-  void validate_segment(const Block& first, std::size_t& free_seen, std::size_t& live_seen) const;
+  FreeIndex& free_of(OwnerId owner);
+  void validate_segment(const Block& first, std::size_t& free_seen, std::size_t& used_seen) const;
 
-  std::deque<Block> storage_;  ///< never shrinks; blocks in use keep their addresses
-  std::vector<Block*> spare_;
+  BlockRecords records_;
+  PointerMap in_use_{records_};
+  FreeIndex unowned_;
+  std::unordered_map<OwnerId, std::unique_ptr<FreeIndex>> owned_;
+  OwnerId last_owner_ = kUnowned;  ///< whose index was wanted last: most often the next one, too
+  FreeIndex* last_index_ = &unowned_;
   std::map<std::uintptr_t, Block*> segments_;
   std::map<std::uintptr_t, Block*> unmapped_;
-  std::unordered_map<OwnerId, FreeIndex> free_;
-  PointerMap live_;
   std::size_t free_count_ = 0;
   std::size_t free_bytes_ = 0;
   std::uint64_t serial_ = 0;

@@ -15,6 +15,14 @@
 #include "memory/memory_errors.hpp"
 
 namespace berth {
+namespace {
+
+/// Of a request: far more than any device has, and far from where sums overflow.
+constexpr std::size_t kBytesMax = std::size_t{1} << 47;
+
+constexpr int kSizesFlushed = 8;
+
+}  // namespace
 
 CachingAllocator::CachingAllocator(const Driver& driver, Options options,
                                    const MakeSource& make_source)
@@ -23,6 +31,11 @@ CachingAllocator::CachingAllocator(const Driver& driver, Options options,
       on_pressure_(std::move(options.on_pressure)),
       events_(std::move(options.events)),
       reserved_bytes_max_(options.reserved_bytes_max),
+      caches_(mutex_,
+              [this](ThreadCache& cache) BERTH_REQUIRES(mutex_) {
+                settle(&cache);
+                cache.flush([this](Block& block) BERTH_REQUIRES(mutex_) { uncache(block); });
+              }),
       source_(make_source(heap_)) {}
 
 CachingAllocator::~CachingAllocator() {
@@ -40,11 +53,19 @@ void CachingAllocator::set_reserved_bytes_max(std::optional<std::size_t> bytes) 
   reserved_bytes_max_ = bytes;
 }
 
+void* CachingAllocator::allocate_on_miss(std::size_t bytes, StreamRef stream) {
+  return bytes == 0 ? nullptr : climb(make_request(bytes, stream));
+}
+
+void* CachingAllocator::allocate_on_miss(std::size_t bytes, std::nullopt_t) {
+  return bytes == 0 ? nullptr : climb(make_request(bytes, std::nullopt));
+}
+
 // Every rung searches again, because the rung before it, or another thread, may have made room.
-void* CachingAllocator::allocate(std::size_t bytes, std::optional<StreamRef> stream) {
-  if (bytes == 0) return nullptr;
-  Request request = make_request(bytes, stream);
-  if (void* data = take_cached(request)) return data;
+void* CachingAllocator::climb(Request request) {
+  if (void* data = take_from_heap(request)) return data;
+  refuse_impossible(request);
+  if (void* data = take_after_flush(request)) return data;
   if (void* data = climb_to_growth(request)) return data;
   if (void* data = release_then_grow(request)) return data;
   if (void* data = take_behind_waits(request)) return data;
@@ -61,47 +82,84 @@ void* CachingAllocator::climb_to_growth(Request& request) {
 
 CachingAllocator::Request CachingAllocator::make_request(std::size_t bytes,
                                                          std::optional<StreamRef> stream) {
+  const std::size_t rounded = align_up(std::min(bytes, kBytesMax), kBlockBytes);
+  const StreamKey key = stream ? key_of(*stream) : kNoStream;
+  ThreadCache* const cache = caches_.mine_or_new();
+  if (cache != nullptr) {
+    if (const auto owner = cache->owner_of(key)) return {rounded, bytes, *owner, stream, cache};
+  }
+  const MutexLock lock(mutex_);
+  const OwnerId owner = stream ? streams_.id_of(*stream) : kUnowned;
+  if (cache != nullptr) cache->add_route(owner, key);
+  return {rounded, bytes, owner, stream, cache};
+}
+
+void CachingAllocator::refuse_impossible(const Request& request) {
   const MutexLock lock(mutex_);
   const std::size_t capacity =
       std::min(source_->capacity_bytes(), reserved_bytes_max_.value_or(~std::size_t{0}));
-  if (bytes > capacity) {
-    ++counters_.out_of_memory;
-    if (bytes <= source_->capacity_bytes()) ++counters_.limit_rejections;
-    throw OutOfMemory(describe_impossible_request(name_, bytes, capacity));
-  }
-  return {align_up(bytes, kBlockBytes), bytes, stream ? streams_.id_of(*stream) : kUnowned, stream};
+  if (request.bytes_requested <= capacity) return;
+  ++counters_.out_of_memory;
+  if (request.bytes_requested <= source_->capacity_bytes()) ++counters_.limit_rejections;
+  throw OutOfMemory(describe_impossible_request(name_, request.bytes_requested, capacity));
 }
 
-void* CachingAllocator::take_cached(const Request& request) {
-  const MutexLock lock(mutex_);
+void* CachingAllocator::take_from_heap_locked(const Request& request) {
   Block* block = heap_.take(request.bytes, request.bytes_requested, request.owner);
   if (block == nullptr) return nullptr;
-  raise_gauge(counters_.bytes_requested, block->bytes_requested);
-  raise_gauge(counters_.bytes_allocated, block->bytes);
-  raise_gauge(counters_.bytes_active, block->bytes);
-  ++counters_.allocations;
+  settle(request.cache);
+  count_allocated(request.bytes_requested, block->bytes);
+  if (heap_.blocks_in_use().has_outgrown_tables()) {
+    const ThreadCaches::Halt halt(caches_);
+    heap_.drop_outgrown_tables();
+  }
   count_blocks();
   return block->data();
 }
 
-void CachingAllocator::deallocate(void* data) {
+void* CachingAllocator::take_from_heap(const Request& request) {
+  const MutexLock lock(mutex_);
+  return take_from_heap_locked(request);
+}
+
+// First what this thread keeps of the stream, which costs nobody else anything.
+void* CachingAllocator::take_after_flush(const Request& request) {
+  if (request.cache != nullptr) {
+    const MutexLock lock(mutex_);
+    settle(request.cache);
+    const auto back_to_heap = [this](Block& block) BERTH_REQUIRES(mutex_) { uncache(block); };
+    // The smallest blocks that may do, and some more: that most often suffices, and leaves the rest.
+    for (int size = 0; size < kSizesFlushed; ++size) {
+      if (!request.cache->flush_least(request.owner, request.bytes, back_to_heap)) break;
+      if (void* data = take_from_heap_locked(request)) return data;
+    }
+    request.cache->flush(request.owner, back_to_heap);
+    if (void* data = take_from_heap_locked(request)) return data;
+  }
+  flush_caches();
+  return take_from_heap(request);
+}
+
+void CachingAllocator::deallocate_through_heap(void* data) {
   if (data == nullptr) return;
+  ThreadCache* const cache = caches_.mine_or_new();
   std::vector<OwnerId> to_seal;
   {
     const MutexLock lock(mutex_);
     Block& block = require_live(data, "free");
-    ++counters_.frees;
-    lower_gauge(counters_.bytes_requested, block.bytes_requested);
-    lower_gauge(counters_.bytes_allocated, block.bytes);
-    const auto over = [&](OwnerId use) BERTH_REQUIRES(mutex_) { return streams_.is_over(use); };
-    block.uses.erase(std::remove_if(block.uses.begin(), block.uses.end(), over), block.uses.end());
-    if (block.uses.empty()) {
+    if (cache != nullptr && !is_retired(block.owner)) cache->add_owner(block.owner);
+    settle(cache);
+    count_freed(block.bytes_requested(), block.bytes);
+    uses_.drop_if(block, [this](OwnerId use) BERTH_REQUIRES(mutex_) { return streams_.is_over(use); });
+    uses_.for_each(block, [&](OwnerId use) { to_seal.push_back(use); });
+    if (to_seal.empty()) {
       release(block);
     } else {
       ++counters_.frees_deferred;
-      to_seal = block.uses;
+      raise_gauge(counters_.bytes_active, block.bytes);
+      uses_.clear(block);
       heap_.set_pending(block);
-      deferred_.add(block);
+      deferred_.add(block, to_seal);
     }
     count_blocks();
   }
@@ -109,9 +167,8 @@ void CachingAllocator::deallocate(void* data) {
   for (const OwnerId stream : to_seal) seal(stream);
 }
 
-/// The end of a block's use: back into the heap, open to all if its stream is gone for good.
+/// Back into the heap, open to all if its stream is gone for good.
 void CachingAllocator::release(Block& block) {
-  lower_gauge(counters_.bytes_active, block.bytes);
   heap_.release(block, streams_.is_over(block.owner) ? kUnowned : block.owner);
 }
 
@@ -120,24 +177,24 @@ void CachingAllocator::record_stream(void* data, StreamRef stream) {
   const MutexLock lock(mutex_);
   Block& block = require_live(data, "record a stream on");
   const OwnerId use = streams_.id_of(stream);
-  const bool known = std::find(block.uses.begin(), block.uses.end(), use) != block.uses.end();
-  if (use != block.owner && !known) block.uses.push_back(use);
+  if (use != block.owner) uses_.add(block, use);
 }
 
 void* CachingAllocator::reclaim_then_take(Request& request) {
   const MutexLock slow(slow_mutex_);
   reclaim_deferred();
-  return take_cached(request);
+  return take_from_heap(request);
 }
 
 void* CachingAllocator::take_from_idle_streams(Request& request) {
   const MutexLock slow(slow_mutex_);
+  flush_caches();
   {
     const MutexLock lock(mutex_);
     if (heap_.free_bytes() < request.bytes) return nullptr;  // spares the driver the questions
   }
   disown_idle();
-  return take_cached(request);
+  return take_from_heap(request);
 }
 
 void* CachingAllocator::grow_then_take(Request& request) {
@@ -153,7 +210,7 @@ void* CachingAllocator::release_then_grow(Request& request) {
     if (give_back(bytes) == 0) break;
     if (void* data = grow_until_taken(request)) return data;
   }
-  return take_cached(request);
+  return take_from_heap(request);
 }
 
 void* CachingAllocator::take_behind_waits(Request& request) {
@@ -183,7 +240,7 @@ void* CachingAllocator::take_behind_waits(Request& request) {
 
 void* CachingAllocator::relieve_pressure_then_retry(Request& request) {
   if (!on_pressure_ || !on_pressure_(request.bytes)) return nullptr;
-  if (void* data = take_cached(request)) return data;
+  if (void* data = take_from_heap(request)) return data;
   if (void* data = climb_to_growth(request)) return data;
   return release_then_grow(request);
 }
@@ -232,9 +289,9 @@ Block& CachingAllocator::require_live(void* data, const char* action) {
   return *block;
 }
 
-void CachingAllocator::count_blocks() {
-  set_gauge(counters_.blocks_allocated, heap_.allocated_count());
-  set_gauge(counters_.blocks_free, heap_.free_count());
+void CachingAllocator::count_blocks() const {
+  counters_.frees = counters_.allocations - counters_.blocks_allocated.current;
+  set_gauge(counters_.blocks_free, heap_.free_count() + blocks_cached_);
   set_gauge(counters_.blocks_pending, counters_.frees_deferred - counters_.frees_reclaimed);
 }
 

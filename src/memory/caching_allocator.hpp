@@ -2,10 +2,10 @@
 // The machine behind the device allocator and the pinned allocator: a block heap, deferred frees
 // and a segment source, put in order by one ladder.
 //
-// Two locks. `mutex_` guards the state and is never held during a driver call or a callback: a
-// cache hit and a free take only this one. `slow_mutex_` lets one thread at a time poll, grow or
-// shrink, which the driver would serialise anyway; it is held during driver calls, and only the
-// slow path wants it. Order: slow_mutex_, then mutex_.
+// What a thread finds in its own ThreadCache it gets without any lock. For the rest there are two.
+// `mutex_` guards the state and is never held during a driver call or a callback. `slow_mutex_` lets
+// one thread at a time poll, grow or shrink, which the driver would serialise anyway; it is held
+// during driver calls, and only the lower rungs want it. Order: slow_mutex_, then mutex_.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +26,8 @@
 #include "memory/deferred_frees.hpp"
 #include "memory/segment_source.hpp"
 #include "memory/stream_table.hpp"
+#include "memory/thread_caches.hpp"
+#include "memory/use_lists.hpp"
 
 namespace berth {
 
@@ -49,9 +51,21 @@ class CachingAllocator final : public StreamObserver {
 
   /// `stream` is what the block is ordered on; nullopt: nothing. Contract:
   /// DeviceAllocator::allocate.
-  void* allocate(std::size_t bytes, std::optional<StreamRef> stream);
+  void* allocate(std::size_t bytes, StreamRef stream) {
+    if (void* data = take_own(bytes, key_of(stream))) [[likely]] return data;
+    return allocate_on_miss(bytes, stream);
+  }
+  void* allocate(std::size_t bytes, std::nullopt_t) {
+    if (void* data = take_own(bytes, kNoStream)) [[likely]] return data;
+    return allocate_on_miss(bytes, std::nullopt);
+  }
   /// Contracts of these: Allocator.
-  void deallocate(void* data);
+  void deallocate(void* data) {
+    if (ThreadCache* const cache = caches_.mine()) [[likely]] {
+      if (cache->put(data, heap_.blocks_in_use())) [[likely]] return;
+    }
+    deallocate_through_heap(data);
+  }
   void record_stream(void* data, StreamRef stream);
   std::size_t trim(std::size_t bytes_to_keep);
   void retire_stream(StreamRef stream) noexcept;
@@ -74,12 +88,26 @@ class CachingAllocator final : public StreamObserver {
     std::size_t bytes_requested;
     OwnerId owner;
     std::optional<StreamRef> stream;
+    ThreadCache* cache;              ///< the calling thread's; null where it has none
     bool refused_by_driver = false;  ///< the driver was asked for memory and had none
   };
 
+  static StreamKey key_of(StreamRef stream) {
+    return reinterpret_cast<StreamKey>(stream.native());
+  }
+  /// From what the calling thread keeps; null where that is not the thing.
+  void* take_own(std::size_t bytes, StreamKey stream) {
+    ThreadCache* const cache = caches_.mine();
+    return cache != nullptr ? cache->take(bytes, stream) : nullptr;
+  }
+
   // caching_allocator.cpp: the ladder, rung by rung. Each returns null where its rung does not
   // serve.
-  void* take_cached(const Request& request) BERTH_EXCLUDES(mutex_);
+  void* allocate_on_miss(std::size_t bytes, StreamRef stream) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  void* allocate_on_miss(std::size_t bytes, std::nullopt_t) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  void* climb(Request request) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  void* take_from_heap(const Request& request) BERTH_EXCLUDES(mutex_);
+  void* take_after_flush(const Request& request) BERTH_EXCLUDES(mutex_);
   void* reclaim_then_take(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
   void* take_from_idle_streams(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
   void* grow_then_take(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
@@ -124,10 +152,25 @@ class CachingAllocator final : public StreamObserver {
   [[nodiscard]] std::set<OwnerId> owners_in_use() const BERTH_REQUIRES(mutex_);
 
   Request make_request(std::size_t bytes, std::optional<StreamRef> stream) BERTH_EXCLUDES(mutex_);
+  /// Throws where all memory there may be would not do.
+  void refuse_impossible(const Request& request) BERTH_EXCLUDES(mutex_);
+  void* take_from_heap_locked(const Request& request) BERTH_REQUIRES(mutex_);
+  void deallocate_through_heap(void* data) BERTH_EXCLUDES(mutex_);
   /// The live block at `data`; throws InvalidArgument that says what `data` is instead.
   Block& require_live(void* data, const char* action) BERTH_REQUIRES(mutex_);
   void release(Block& block) BERTH_REQUIRES(mutex_);
-  void count_blocks() BERTH_REQUIRES(mutex_);
+  [[nodiscard]] bool is_retired(OwnerId owner) const BERTH_REQUIRES(mutex_) {
+    return owner != kUnowned && streams_.entry(owner).retired;
+  }
+  void count_blocks() const BERTH_REQUIRES(mutex_);
+  /// Brings the counters up to date with what a thread has done; null: no thread.
+  void settle(ThreadCache* cache) const BERTH_REQUIRES(mutex_);
+  void count_allocated(std::size_t requested, std::size_t rounded) BERTH_REQUIRES(mutex_);
+  void count_freed(std::size_t requested, std::size_t rounded) BERTH_REQUIRES(mutex_);
+  void settle_all(const ThreadCaches::Halt& halt) const BERTH_REQUIRES(mutex_);
+  /// Gives what all threads keep back to the heap.
+  void flush_caches() BERTH_EXCLUDES(mutex_);
+  void uncache(Block& block) BERTH_REQUIRES(mutex_);
 
   const Driver& driver_;
   const std::string name_;
@@ -139,8 +182,12 @@ class CachingAllocator final : public StreamObserver {
   BlockHeap heap_ BERTH_GUARDED_BY(mutex_);
   StreamTable streams_ BERTH_GUARDED_BY(mutex_);
   DeferredFrees deferred_ BERTH_GUARDED_BY(mutex_);
-  MemoryCounters counters_ BERTH_GUARDED_BY(mutex_);
+  UseLists uses_ BERTH_GUARDED_BY(mutex_);
+  // As of the last settling: what the caches' ledgers hold comes on top. Looking settles.
+  mutable MemoryCounters counters_ BERTH_GUARDED_BY(mutex_);
+  mutable std::size_t blocks_cached_ BERTH_GUARDED_BY(mutex_) = 0;
   std::optional<std::size_t> reserved_bytes_max_ BERTH_GUARDED_BY(mutex_);
+  mutable ThreadCaches caches_;
   /// Its steps say themselves which lock they want. Last, so that it goes before the heap.
   std::unique_ptr<SegmentSource> source_;
 };

@@ -13,9 +13,9 @@ namespace berth {
 void* CachingAllocator::grow_until_taken(Request& request) {
   // Another thread's free may have made room meanwhile, and another thread's hit may take what was
   // grown for us: so take first, and grow until there is something to take.
-  if (void* data = take_cached(request)) return data;
+  if (void* data = take_from_heap(request)) return data;
   while (grow(request)) {
-    if (void* data = take_cached(request)) {
+    if (void* data = take_from_heap(request)) {
       const MutexLock lock(mutex_);
       ++counters_.allocations_grown;
       return data;
@@ -88,6 +88,7 @@ std::size_t CachingAllocator::give_back(std::size_t bytes) {
 
 std::size_t CachingAllocator::trim(std::size_t bytes_to_keep) {
   const MutexLock slow(slow_mutex_);
+  flush_caches();
   reclaim_deferred();
   disown_all_after_wait();
   std::size_t reserved = 0;
@@ -134,6 +135,7 @@ void CachingAllocator::pass(OwnerId stream, const SharedEvent& event) {
   const MutexLock lock(mutex_);
   for (Block* block : deferred_.pass(stream, event)) {
     ++counters_.frees_reclaimed;
+    lower_gauge(counters_.bytes_active, block->bytes);
     release(*block);
   }
   count_blocks();
@@ -251,6 +253,11 @@ void CachingAllocator::retire_stream(StreamRef stream) noexcept {
     const MutexLock lock(mutex_);
     const std::optional<OwnerId> id = streams_.find(stream);
     if (!id) return;
+    const ThreadCaches::Halt halt(caches_);
+    settle_all(halt);
+    halt.for_each([&](ThreadCache& cache) BERTH_REQUIRES(mutex_) {
+      cache.drop(*id, [this](Block& block) BERTH_REQUIRES(mutex_) { uncache(block); });
+    });
     if (last_work != nullptr) deferred_.seal(*id, deferred_.mark(), last_work);
     streams_.retire(*id, std::move(last_work));
     if (streams_.is_over(*id)) heap_.transfer(*id, kUnowned, heap_.serial());
@@ -259,6 +266,54 @@ void CachingAllocator::retire_stream(StreamRef stream) noexcept {
   } catch (const Error& error) {
     driver_.report(Severity::error, name_ + ": a stream could not be retired", error);
   }
+}
+
+void CachingAllocator::flush_caches() {
+  const MutexLock lock(mutex_);
+  const ThreadCaches::Halt halt(caches_);
+  settle_all(halt);
+  halt.for_each([this](ThreadCache& cache) BERTH_REQUIRES(mutex_) {
+    cache.flush([this](Block& block) BERTH_REQUIRES(mutex_) { uncache(block); });
+  });
+  count_blocks();
+}
+
+void CachingAllocator::uncache(Block& block) {
+  --blocks_cached_;
+  release(block);
+}
+
+void CachingAllocator::settle(ThreadCache* cache) const {
+  if (cache == nullptr) return;
+  Ledger& ledger = cache->ledger();
+  // A thread by itself frees into its cache and allocates from it.
+  blocks_cached_ -= static_cast<std::size_t>(ledger.blocks_allocated.change());
+  counters_.allocations += std::exchange(ledger.allocations, 0);
+  GaugeChange active = ledger.bytes_allocated;  // what is pending does not change here
+  active.settle(counters_.bytes_active);
+  ledger.bytes_requested.settle(counters_.bytes_requested);
+  ledger.bytes_allocated.settle(counters_.bytes_allocated);
+  ledger.blocks_allocated.settle(counters_.blocks_allocated);
+}
+
+void CachingAllocator::count_allocated(std::size_t requested, std::size_t rounded) {
+  raise_gauge(counters_.bytes_requested, requested);
+  raise_gauge(counters_.bytes_allocated, rounded);
+  raise_gauge(counters_.bytes_active, rounded);
+  raise_gauge(counters_.blocks_allocated, 1);
+  ++counters_.allocations;
+}
+
+void CachingAllocator::count_freed(std::size_t requested, std::size_t rounded) {
+  lower_gauge(counters_.bytes_requested, requested);
+  lower_gauge(counters_.bytes_allocated, rounded);
+  lower_gauge(counters_.bytes_active, rounded);
+  lower_gauge(counters_.blocks_allocated, 1);
+}
+
+void CachingAllocator::settle_all(const ThreadCaches::Halt& halt) const {
+  halt.for_each([this](ThreadCache& cache) BERTH_REQUIRES(mutex_) { settle(&cache); });
+  count_blocks();
 }
 
 void CachingAllocator::stream_retiring(DeviceContext& context, CUstream stream) noexcept {

@@ -7,13 +7,13 @@
 
 namespace berth {
 
-void DeferredFrees::add(Block& block) {
-  BERTH_CHECK(block.state == Block::State::pending && block.marks_left == 0);
-  BERTH_CHECK(!block.uses.empty());
-  for (const OwnerId stream : block.uses) {
+void DeferredFrees::add(Block& block, const std::vector<OwnerId>& streams) {
+  BERTH_CHECK(block.state() == Block::State::pending && block.uses.marks_left == 0);
+  BERTH_CHECK(!streams.empty());
+  for (const OwnerId stream : streams) {
     queues_[stream].push_back({++last_mark_, &block, nullptr});
   }
-  block.marks_left = block.uses.size();
+  block.uses.marks_left = static_cast<std::uint32_t>(streams.size());
 }
 
 bool DeferredFrees::needs_seal(OwnerId stream) const {
@@ -53,8 +53,8 @@ std::vector<Block*> DeferredFrees::pass(OwnerId stream, const SharedEvent& event
   while (!queue.empty() && queue.front().event == event) {
     Block* const block = queue.front().block;
     queue.pop_front();
-    BERTH_CHECK(block->marks_left > 0);
-    if (--block->marks_left == 0) ready.push_back(block);
+    BERTH_CHECK(block->uses.marks_left > 0);
+    if (--block->uses.marks_left == 0) ready.push_back(block);
   }
   if (queue.empty()) queues_.erase(found);
   return ready;

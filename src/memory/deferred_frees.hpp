@@ -20,8 +20,8 @@ namespace berth {
 /// by the lock of the allocator that it belongs to.
 class DeferredFrees {
  public:
-  /// Queues a pending block behind each stream in its `uses`. seal() gives the marks their event.
-  void add(Block& block);
+  /// Queues a pending block behind each of `streams`. seal() gives the marks their event.
+  void add(Block& block, const std::vector<OwnerId>& streams);
 
   /// Marks up to this one exist now. An event recorded after mark() covers them.
   [[nodiscard]] std::uint64_t mark() const { return last_mark_; }

@@ -64,24 +64,27 @@ class DeviceAllocator::Impl {
   }
 
   void require_stream_of_device(StreamRef stream) const {
-    if (&stream.context() != &context_) {
-      throw InvalidArgument(
-          fmt::format("a stream of {} cannot order memory of {}; accepted: streams of the same "
-                      "device and Runtime",
-                      stream.device().to_string(), context_.device().to_string()));
-    }
-    if (stream.native() == CU_STREAM_PER_THREAD) {
-      throw InvalidArgument(
-          "the per-thread default stream is a different stream on each thread under one handle, so "
-          "it "
-          "cannot order memory; accepted: the legacy default stream, or a stream of its own");
-    }
+    const bool fits =
+        &stream.context() == &context_ && stream.native() != CU_STREAM_PER_THREAD;
+    if (!fits) [[unlikely]] refuse(stream);
   }
 
   DeviceContext& context_;
   CachingAllocator allocator_;
 
  private:
+  [[noreturn, gnu::cold]] void refuse(StreamRef stream) const {
+    if (&stream.context() != &context_) {
+      throw InvalidArgument(
+          fmt::format("a stream of {} cannot order memory of {}; accepted: streams of the same "
+                      "device and Runtime",
+                      stream.device().to_string(), context_.device().to_string()));
+    }
+    throw InvalidArgument(
+        "the per-thread default stream is a different stream on each thread under one handle, so "
+        "it cannot order memory; accepted: the legacy default stream, or a stream of its own");
+  }
+
   std::unique_ptr<SegmentSource> make_source(BlockHeap& heap,
                                              const DeviceAllocatorOptions& options) {
     const std::size_t device_bytes = total_bytes(context_);

@@ -1,27 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changing a gauge: its peak follows, and it never falls below zero.
+// Changing a gauge: its peak follows.
+//
+// A gauge may stand below zero for a while, where one thread's frees have been counted and another
+// thread's allocations of the same blocks not yet (ledger.hpp). Whoever looks at it counts all first.
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 
 #include "berth/memory_counters.hpp"
 
-#include "base/check.hpp"
-
 namespace berth {
 
-inline void set_gauge(Gauge& gauge, std::uint64_t value) {
-  gauge.current = value;
-  gauge.peak = std::max(gauge.peak, value);
+/// Moves a gauge that stood `highest` above where it stands now on its way.
+inline void move_gauge(Gauge& gauge, std::int64_t by, std::int64_t highest) {
+  const auto current = static_cast<std::int64_t>(gauge.current);
+  const auto peak = static_cast<std::int64_t>(gauge.peak);
+  gauge.peak = static_cast<std::uint64_t>(std::max(peak, current + highest));
+  gauge.current = static_cast<std::uint64_t>(current + by);
 }
 
 inline void raise_gauge(Gauge& gauge, std::uint64_t by) {
-  set_gauge(gauge, gauge.current + by);
+  const auto change = static_cast<std::int64_t>(by);
+  move_gauge(gauge, change, change);
 }
 
 inline void lower_gauge(Gauge& gauge, std::uint64_t by) {
-  BERTH_CHECK(gauge.current >= by);
-  gauge.current -= by;
+  move_gauge(gauge, -static_cast<std::int64_t>(by), 0);
+}
+
+inline void set_gauge(Gauge& gauge, std::uint64_t value) {
+  const auto change = static_cast<std::int64_t>(value - gauge.current);
+  move_gauge(gauge, change, std::max<std::int64_t>(change, 0));
 }
 
 }  // namespace berth

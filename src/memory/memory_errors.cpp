@@ -47,13 +47,14 @@ std::string describe_foreign_pointer(const std::string& allocator, const char* a
   std::string what = "it is not memory of this allocator";
   if (covering != nullptr) {
     const auto offset = reinterpret_cast<std::uintptr_t>(data) - covering->address;
-    switch (covering->state) {
+    switch (covering->state()) {
       case Block::State::allocated:
         what = fmt::format("it points {} B into the live block at {}", offset, covering->data());
         break;
       case Block::State::pending:
         what = "it was freed before, and its memory awaits the streams that use it";
         break;
+      case Block::State::cached:
       case Block::State::free:
         what = "it was freed before, or never allocated: its memory is free";
         break;

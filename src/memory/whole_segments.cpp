@@ -24,9 +24,9 @@ void WholeSegments::finish_growth(BlockHeap& heap, const Growth& growth, OwnerId
 
 std::vector<SegmentSource::Range> WholeSegments::plan_return(BlockHeap& heap, std::size_t bytes) {
   std::vector<Block*> whole;
-  for (Block* block : heap.free_blocks(kUnowned)) {
-    if (block->is_whole_segment()) whole.push_back(block);
-  }
+  heap.free_blocks(kUnowned).for_each([&](Block& block) {
+    if (block.is_whole_segment()) whole.push_back(&block);
+  });
   std::vector<Range> ranges;
   std::size_t planned = 0;
   for (auto it = whole.rbegin(); it != whole.rend() && planned < bytes; ++it) {

@@ -62,7 +62,8 @@ class AllocatorFixture : public TappedDevice {
   }
 
   void* allocate(std::size_t bytes, std::optional<StreamRef> stream) {
-    void* data = allocator->allocate(bytes, stream);
+    void* data = stream ? allocator->allocate(bytes, *stream)
+                        : allocator->allocate(bytes, std::nullopt);
     allocator->validate();
     return data;
   }

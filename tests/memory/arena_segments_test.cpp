@@ -112,7 +112,7 @@ TEST_CASE_FIXTURE(SegmentsFixture,
 TEST_CASE_FIXTURE(SegmentsFixture, "upwards: what the owner has free below counts") {
   grow_and_take(5_MiB, kRed);  // 6 MiB mapped, 1 MiB free at the end
   CHECK(grow(3_MiB, kRed) == 2_MiB);
-  Block* block = heap.take(3_MiB, 1, kRed);
+  Block* block = heap.take(3_MiB, 3_MiB, kRed);
   REQUIRE(block != nullptr);
   CHECK(offset(*block) == 5_MiB);
 }
@@ -126,7 +126,7 @@ TEST_CASE_FIXTURE(SegmentsFixture,
   CHECK(heap.free_blocks(kUnowned).bytes() == 6_MiB);
   obtain_and_finish(growth, kBlue);
   CHECK(heap.free_blocks(kUnowned).empty());
-  Block* block = heap.take(8_MiB, 1, kBlue);
+  Block* block = heap.take(8_MiB, 8_MiB, kBlue);
   REQUIRE(block != nullptr);
   CHECK(offset(*block) == 0);
 }
@@ -147,17 +147,17 @@ TEST_CASE_FIXTURE(SegmentsFixture,
   Block* end = grow_and_take(2_MiB, kBlue);
   heap.release(*low, kUnowned);
   REQUIRE(give_back(8_MiB) == 8_MiB);  // a gap from 2 to 10 MiB
-  Block* bottom = heap.take(2_MiB, 1, kBlue);
+  Block* bottom = heap.take(2_MiB, 2_MiB, kBlue);
   REQUIRE(bottom != nullptr);
   heap.release(*high, kRed);  // free from 10 to 14 MiB
   const SegmentSource::Growth growth = plan(7_MiB, kRed);
   CHECK(growth.bytes == 4_MiB);
   CHECK(offset(*growth.held) == 6_MiB);
   obtain_and_finish(growth, kRed);
-  Block* block = heap.take(7_MiB, 1, kRed);
+  Block* block = heap.take(7_MiB, 7_MiB, kRed);
   REQUIRE(block != nullptr);
   CHECK(offset(*block) == 6_MiB);
-  CHECK(end->state == Block::State::allocated);
+  CHECK(end->state() == Block::State::allocated);
 }
 
 TEST_CASE_FIXTURE(SegmentsFixture, "a gap that is filled joins both of its neighbours") {
@@ -180,7 +180,7 @@ TEST_CASE_FIXTURE(SegmentsFixture, "a gap that is filled joins both of its neigh
     heap.release(*high, kRed);
   }
   CHECK(grow(10_MiB, kRed) == 2_MiB);
-  Block* block = heap.take(10_MiB, 1, kRed);
+  Block* block = heap.take(10_MiB, 10_MiB, kRed);
   REQUIRE(block != nullptr);
   CHECK(offset(*block) == 0);
 }
@@ -257,12 +257,12 @@ TEST_CASE_FIXTURE(
   heap.release(*low, kRed);
   const SegmentSource::Growth growth = plan(6_MiB, kRed);
   REQUIRE(growth.bytes == 2_MiB);
-  Block* theirs = heap.take(4_MiB, 1, kRed);
+  Block* theirs = heap.take(4_MiB, 4_MiB, kRed);
   REQUIRE(theirs == low);
   obtain_and_finish(growth, kRed);
-  CHECK(heap.take(6_MiB, 1, kRed) == nullptr);
+  CHECK(heap.take(6_MiB, 6_MiB, kRed) == nullptr);
   CHECK(grow(6_MiB, kRed) == 4_MiB);
-  CHECK(offset(*heap.take(6_MiB, 1, kRed)) == 4_MiB);
+  CHECK(offset(*heap.take(6_MiB, 6_MiB, kRed)) == 4_MiB);
 }
 
 TEST_CASE_FIXTURE(SegmentsFixture,
@@ -337,7 +337,7 @@ TEST_CASE_FIXTURE(SegmentsFixture, "the largest free block is given back first")
   CHECK(heap.free_blocks(kUnowned).largest_bytes() == 6_MiB);
   CHECK(give_back(7_MiB) == 8_MiB);  // 6 MiB of one, and 2 MiB of the next, from its top
   CHECK(heap.free_blocks(kUnowned).bytes() == 2_MiB);
-  CHECK((*heap.free_blocks(kUnowned).begin())->address == base());
+  CHECK((heap.free_blocks(kUnowned).best_fit(1))->address == base());
 }
 
 TEST_CASE_FIXTURE(SegmentsFixture, "the end gives back everything, live blocks too") {
@@ -354,7 +354,7 @@ TEST_CASE_FIXTURE(SegmentsFixture,
                   "no growth obtains more than the fewest granules that make the block") {
   const auto fewest = [&](std::size_t bytes, OwnerId owner) -> std::optional<std::size_t> {
     const auto joins = [&](const Block* block) {
-      return block != nullptr && block->state == Block::State::free &&
+      return block != nullptr && block->state() == Block::State::free &&
              (block->owner == owner || block->owner == kUnowned);
     };
     std::optional<std::size_t> best;
@@ -381,7 +381,7 @@ TEST_CASE_FIXTURE(SegmentsFixture,
     std::size_t mapped = 0;
     for (int operation = 0; operation < 400; ++operation) {
       CAPTURE(operation);
-      const OwnerId owner = kRed + below(2);
+      const auto owner = static_cast<OwnerId>(kRed + below(2));
       if (below(2) == 0) {
         const std::size_t bytes = 512 * (1 + below(below(3) == 0 ? 30'000 : 5'000));
         if (Block* block = heap.take(bytes, bytes, owner)) {

@@ -154,8 +154,10 @@ class Pair {
     for (std::size_t index = 0; index < runs.size(); ++index) {
       const Run& run = runs[index];
       const Block& block = *blocks[index];
+      const bool cached = block.state() == Block::State::cached;
+      const Block::State state = cached ? Block::State::allocated : block.state();
       const bool in_place =
-          block.address == run.address && block.bytes == run.bytes && block.state == run.cell.state;
+          block.address == run.address && block.bytes == run.bytes && state == run.cell.state;
       REQUIRE(in_place);
       const bool covered =
           heap_.find_covering(pointer(run.address)) == &block &&
@@ -163,7 +165,7 @@ class Pair {
           heap_.covers(pointer(run.address)) == (run.cell.state != Block::State::unmapped);
       REQUIRE(covered);
       const bool is_live = run.cell.state == Block::State::allocated;
-      const bool found = heap_.find(pointer(run.address)) == (is_live ? &block : nullptr) &&
+      const bool found = heap_.find(pointer(run.address)) == (is_live && !cached ? &block : nullptr) &&
                          heap_.find(pointer(run.address + kCellBytes / 2)) == nullptr;
       REQUIRE(found);
       if (is_live || run.cell.state == Block::State::pending)
@@ -181,7 +183,7 @@ class Pair {
     REQUIRE(heap_.free_bytes() == free_bytes);
     REQUIRE(heap_.free_count() == free_count);
     REQUIRE(heap_.largest_free_bytes() == largest);
-    REQUIRE(heap_.allocated_count() == allocated);
+    REQUIRE(heap_.in_use_count() == allocated);
     REQUIRE(heap_.owners_with_free_blocks() == std::vector(owners.begin(), owners.end()));
     REQUIRE(heap_.unmapped().size() == unmapped.size());
     for (const auto& [address, block] : heap_.unmapped()) REQUIRE(unmapped.count(address) == 1);
@@ -215,7 +217,7 @@ class Pair {
     return reinterpret_cast<const void*>(address);
   }
   std::size_t below(std::size_t bound) { return random_() % bound; }
-  OwnerId any_owner() { return below(kOwners); }
+  OwnerId any_owner() { return static_cast<OwnerId>(below(kOwners)); }
 
   template <class T>
   T take_out(std::vector<T>& from) {
@@ -244,19 +246,27 @@ class Pair {
     REQUIRE((block == nullptr ? 0 : block->address) == expected);
     if (block == nullptr) return;
     REQUIRE(block->bytes == bytes);
-    REQUIRE(block->bytes_requested == bytes_requested);
-    REQUIRE(block->uses.empty());
-    REQUIRE(block->marks_left == 0);
+    REQUIRE(block->bytes_requested() == bytes_requested);
+    REQUIRE(block->uses.list == 0);
+    REQUIRE(block->uses.marks_left == 0);
     model_.set(block->address, bytes, Block::State::allocated, owner);
-    block->uses.assign(below(3), OwnerId{9});
+    if (below(2) == 0) cache(*block);
     live_.push_back(block);
+  }
+
+  /// As a thread's cache would keep it, or have given it out again.
+  void cache(Block& block) {
+    block.set_state(Block::State::cached);
+    if (below(2) == 0) return;
+    block.set_state(Block::State::allocated);
+    block.set_bytes_requested(block.bytes - below(kCellBytes));
   }
 
   void set_pending() {
     if (live_.empty()) return;
     Block* block = take_out(live_);
     heap_.set_pending(*block);
-    block->marks_left = 1;
+    block->uses.marks_left = 1;
     model_.set(block->address, block->bytes, Block::State::pending, block->owner);
     pending_.push_back(block);
   }
@@ -266,7 +276,7 @@ class Pair {
     std::vector<Block*>& from = from_pending ? pending_ : live_;
     if (from.empty()) return;
     Block* block = take_out(from);
-    block->marks_left = 0;
+    block->uses.marks_left = 0;
     const OwnerId owner = below(4) == 0 ? any_owner() : block->owner;
     const std::uintptr_t address = block->address;
     const std::size_t bytes = block->bytes;

@@ -28,7 +28,7 @@ struct OneSegment {
   /// Takes `count` blocks of 4 KiB that tile the segment from its start.
   std::vector<Block*> take_row(std::size_t count, OwnerId owner) {
     std::vector<Block*> row;
-    for (std::size_t index = 0; index < count; ++index) row.push_back(heap.take(0x1000, 1, owner));
+    for (std::size_t index = 0; index < count; ++index) row.push_back(heap.take(0x1000, 0x1000, owner));
     return row;
   }
   ~OneSegment() { heap.validate(); }
@@ -58,26 +58,26 @@ TEST_CASE_FIXTURE(OneSegment, "a block is cut from the low end of the smallest h
   Block* low = heap.take(0x200, 0x200, kRed);
   CHECK(low->data() == at(0x3000));
   CHECK(low->bytes == 0x200);
-  CHECK(low->bytes_requested == 0x200);
+  CHECK(low->bytes_requested() == 0x200);
   CHECK(heap.free_count() == 1);
   CHECK(heap.free_bytes() == 0x1e00);
-  CHECK(heap.take(0x2000, 1, kRed) == nullptr);
+  CHECK(heap.take(0x2000, 0x2000, kRed) == nullptr);
 }
 
 TEST_CASE_FIXTURE(OneSegment,
                   "a block serves its owner and, unowned, anyone; never another owner") {
   const std::vector<Block*> row = take_row(16, kRed);
   heap.release(*row[5], kRed);
-  CHECK(heap.take(0x1000, 1, kBlue) == nullptr);
-  CHECK(heap.take(0x1000, 1, kUnowned) == nullptr);
-  Block* again = heap.take(0x1000, 1, kRed);
+  CHECK(heap.take(0x1000, 0x1000, kBlue) == nullptr);
+  CHECK(heap.take(0x1000, 0x1000, kUnowned) == nullptr);
+  Block* again = heap.take(0x1000, 0x1000, kRed);
   CHECK(again->data() == at(0x5000));
   heap.release(*again, kUnowned);
-  Block* theirs = heap.take(0x1000, 1, kBlue);
+  Block* theirs = heap.take(0x1000, 0x1000, kBlue);
   REQUIRE(theirs != nullptr);
   CHECK(theirs->owner == kBlue);
   heap.release(*theirs, kUnowned);
-  CHECK(heap.take(0x1000, 1, kUnowned)->owner == kUnowned);
+  CHECK(heap.take(0x1000, 0x1000, kUnowned)->owner == kUnowned);
 }
 
 TEST_CASE_FIXTURE(OneSegment,
@@ -85,10 +85,10 @@ TEST_CASE_FIXTURE(OneSegment,
   const std::vector<Block*> row = take_row(16, kRed);
   heap.release(*row[2], kUnowned);
   heap.release(*row[8], kRed);
-  CHECK(heap.take(0x1000, 1, kRed)->data() == at(0x8000));
+  CHECK(heap.take(0x1000, 0x1000, kRed)->data() == at(0x8000));
   heap.release(*row[10], kRed);
   heap.release(*row[11], kRed);
-  CHECK(heap.take(0x1000, 1, kRed)->data() == at(0x2000));
+  CHECK(heap.take(0x1000, 0x1000, kRed)->data() == at(0x2000));
 }
 
 TEST_CASE_FIXTURE(OneSegment,
@@ -101,7 +101,7 @@ TEST_CASE_FIXTURE(OneSegment,
       heap.validate();
     }
     CHECK(heap.free_count() == 1);
-    Block* joined = heap.take(0x3000, 1, kRed);
+    Block* joined = heap.take(0x3000, 0x3000, kRed);
     REQUIRE(joined != nullptr);
     CHECK(joined->data() == at(0x4000));
     heap.release(*joined, kUnowned);
@@ -144,11 +144,11 @@ TEST_CASE_FIXTURE(OneSegment,
   CHECK(heap.transfer(kRed, kBlue, serial - 2) == 0);
   CHECK(heap.transfer(kRed, kBlue, serial) == 2);
   heap.validate();
-  CHECK(heap.take(0x1000, 1, kBlue)->data() == at(0x1000));
-  CHECK(heap.take(0x1000, 1, kBlue)->data() == at(0x4000));
-  CHECK(heap.take(0x1000, 1, kBlue) == nullptr);
+  CHECK(heap.take(0x1000, 0x1000, kBlue)->data() == at(0x1000));
+  CHECK(heap.take(0x1000, 0x1000, kBlue)->data() == at(0x4000));
+  CHECK(heap.take(0x1000, 0x1000, kBlue) == nullptr);
   CHECK(heap.transfer(kRed, kBlue, serial + 1) == 1);
-  CHECK(heap.take(0x1000, 1, kBlue)->data() == at(0x7000));
+  CHECK(heap.take(0x1000, 0x1000, kBlue)->data() == at(0x7000));
 }
 
 TEST_CASE_FIXTURE(OneSegment, "a block joined with a later free counts as freed later as a whole") {
@@ -158,7 +158,7 @@ TEST_CASE_FIXTURE(OneSegment, "a block joined with a later free counts as freed 
     const std::uint64_t serial = heap.serial();
     heap.release(*row[earlier_first_in_memory ? 4 : 3], kRed);
     CHECK(heap.transfer(kRed, kBlue, serial) == 0);
-    Block* whole = heap.take(0x2000, 1, kRed);
+    Block* whole = heap.take(0x2000, 0x2000, kRed);
     REQUIRE(whole != nullptr);
     heap.release(*whole, kUnowned);
     for (std::size_t index = 0; index < 16; ++index) {
@@ -168,44 +168,43 @@ TEST_CASE_FIXTURE(OneSegment, "a block joined with a later free counts as freed 
 }
 
 TEST_CASE_FIXTURE(OneSegment, "what remains of a split free block was freed when the block was") {
-  Block* large = heap.take(0x8000, 1, kRed);
-  Block* rest = heap.take(0x8000, 1, kRed);
+  Block* large = heap.take(0x8000, 0x8000, kRed);
+  Block* rest = heap.take(0x8000, 0x8000, kRed);
   heap.release(*large, kRed);
   const std::uint64_t serial = heap.serial();
-  Block* piece = heap.take(0x1000, 1, kRed);
+  Block* piece = heap.take(0x1000, 0x1000, kRed);
   CHECK(piece->data() == at(0));
   CHECK(heap.transfer(kRed, kBlue, serial - 1) == 0);
   CHECK(heap.transfer(kRed, kBlue, serial) == 1);
-  CHECK(heap.take(0x7000, 1, kBlue)->data() == at(0x1000));
+  CHECK(heap.take(0x7000, 0x7000, kBlue)->data() == at(0x1000));
   CHECK(rest->data() == at(0x8000));
 }
 
 TEST_CASE_FIXTURE(OneSegment,
                   "a pending block is not live, not free, and free again once released") {
   Block* block = heap.take(0x1000, 0x1000, kRed);
-  block->uses = {kBlue};
   heap.set_pending(*block);
-  block->marks_left = 1;
+  block->uses.marks_left = 1;
   heap.validate();
   CHECK(heap.find(at(0)) == nullptr);
   CHECK(heap.covers(at(0)));
   CHECK(heap.find_covering(at(0xfff)) == block);
-  CHECK(heap.allocated_count() == 0);
+  CHECK(heap.in_use_count() == 0);
   CHECK(heap.free_bytes() == 0xf000);
-  CHECK(block->bytes_requested == 0);
-  block->marks_left = 0;
+  CHECK(block->bytes_requested() == 0);
+  block->uses.marks_left = 0;
   heap.release(*block, kRed);
   CHECK(heap.free_bytes() == 0x10000);
-  Block* again = heap.take(0x1000, 1, kRed);
+  Block* again = heap.take(0x1000, 0x1000, kRed);
   CHECK(again->data() == at(0));
-  CHECK(again->uses.empty());
+  CHECK(again->uses.list == 0);
 }
 
 TEST_CASE_FIXTURE(
     OneSegment,
     "find takes the start of a live block only, find_covering any address in a segment") {
-  Block* first = heap.take(0x1000, 1, kRed);
-  Block* second = heap.take(0x1000, 1, kRed);
+  Block* first = heap.take(0x1000, 0x1000, kRed);
+  Block* second = heap.take(0x1000, 0x1000, kRed);
   CHECK(heap.find(at(0)) == first);
   CHECK(heap.find(at(0x1000)) == second);
   CHECK(heap.find(at(1)) == nullptr);
@@ -213,7 +212,7 @@ TEST_CASE_FIXTURE(
   CHECK(heap.find_covering(at(0xfff)) == first);
   CHECK(heap.find_covering(at(0x1000)) == second);
   CHECK(heap.find_covering(at(0x1fff)) == second);
-  CHECK(heap.find_covering(at(0xffff))->state == Block::State::free);
+  CHECK(heap.find_covering(at(0xffff))->state() == Block::State::free);
   CHECK(heap.find_covering(at(0x10000)) == nullptr);
   CHECK(heap.find_covering(reinterpret_cast<void*>(kBase - 1)) == nullptr);
   CHECK(heap.covers(at(0xffff)));
@@ -222,13 +221,13 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(OneSegment,
                   "the middle of a free block is held, and what is beside it stays free") {
-  Block& free = **heap.free_blocks(kUnowned).begin();
+  Block& free = *heap.free_blocks(kUnowned).best_fit(1);
   Block& middle = heap.hold(free, kBase + 0x4000, 0x2000);
   heap.validate();
-  CHECK(middle.state == Block::State::held);
+  CHECK(middle.state() == Block::State::held);
   CHECK(heap.free_count() == 2);
   CHECK(heap.free_bytes() == 0xe000);
-  CHECK(heap.take(0xb000, 1, kRed) == nullptr);
+  CHECK(heap.take(0xb000, 0xb000, kRed) == nullptr);
   heap.settle(middle, Block::State::unmapped, kUnowned);
   heap.validate();
   CHECK(heap.unmapped().size() == 1);
@@ -253,14 +252,14 @@ TEST_CASE_FIXTURE(OneSegment,
   }
   REQUIRE(heap.unmapped().size() == 1);
   CHECK(heap.unmapped().begin()->second->bytes == 0x3000);
-  CHECK(heap.take(0x1000, 1, kRed) == nullptr);
+  CHECK(heap.take(0x1000, 0x1000, kRed) == nullptr);
 }
 
 TEST_CASE_FIXTURE(OneSegment,
                   "held, pending and allocated memory joins nothing and is given to nobody") {
   const std::vector<Block*> row = take_row(16, kRed);
   heap.set_pending(*row[4]);
-  row[4]->marks_left = 1;
+  row[4]->uses.marks_left = 1;
   heap.release(*row[6], kRed);
   heap.hold(*row[6], row[6]->address, 0x1000);
   heap.release(*row[5], kRed);
@@ -277,19 +276,19 @@ TEST_CASE("blocks of different segments never join, side by side or not") {
     heap.settle(heap.add_segment(address, 0x1000), Block::State::free, kRed);
   heap.validate();
   CHECK(heap.free_count() == 4);
-  CHECK(heap.take(0x1200, 1, kRed) == nullptr);
+  CHECK(heap.take(0x1200, 0x1200, kRed) == nullptr);
   CHECK(heap.find_covering(at(0x2fff))->address == kBase + 0x2000);
   CHECK(heap.find_covering(at(0x3000)) == nullptr);
-  CHECK(heap.take(0x1000, 1, kRed)->data() == at(0));
+  CHECK(heap.take(0x1000, 0x1000, kRed)->data() == at(0));
 }
 
 TEST_CASE("a segment that is held as a whole is removed, and its range may come back") {
   BlockHeap heap;
   for (int round = 0; round < 3; ++round) {
     heap.settle(heap.add_segment(kBase, 0x4000), Block::State::free, kRed);
-    Block* block = heap.take(0x1000, 1, kRed);
+    Block* block = heap.take(0x1000, 0x1000, kRed);
     heap.release(*block, kRed);
-    Block& whole = heap.hold(**heap.free_blocks(kRed).begin(), kBase, 0x4000);
+    Block& whole = heap.hold(*heap.free_blocks(kRed).best_fit(1), kBase, 0x4000);
     CHECK(whole.is_whole_segment());
     heap.remove_segment(whole);
     heap.validate();
@@ -300,11 +299,11 @@ TEST_CASE("a segment that is held as a whole is removed, and its range may come 
 }
 
 TEST_CASE_FIXTURE(OneSegment, "a step that the state of a block does not allow stops the process") {
-  Block* block = heap.take(0x1000, 1, kRed);
-  Block* pending = heap.take(0x1000, 1, kRed);
+  Block* block = heap.take(0x1000, 0x1000, kRed);
+  Block* pending = heap.take(0x1000, 0x1000, kRed);
   heap.set_pending(*pending);
-  pending->marks_left = 1;
-  Block& free = **heap.free_blocks(kUnowned).begin();
+  pending->uses.marks_left = 1;
+  Block& free = *heap.free_blocks(kUnowned).best_fit(1);
   CHECK(stops_the_process([&] { heap.hold(*block, block->address, block->bytes); }));
   CHECK(stops_the_process([&] { heap.hold(free, free.address, free.bytes + 512); }));
   CHECK(stops_the_process([&] { heap.hold(free, free.address - 512, 512); }));
@@ -325,7 +324,7 @@ TEST_CASE_FIXTURE(OneSegment,
   const std::vector<Block*> row = take_row(4, kRed);
   heap.release(*row[1], kRed);
   heap.set_pending(*row[2]);
-  row[2]->marks_left = 1;
+  row[2]->uses.marks_left = 1;
   Block& live = *row[0];
   Block& free = *row[1];
   Block& pending = *row[2];
@@ -343,16 +342,15 @@ TEST_CASE_FIXTURE(OneSegment,
   CHECK(caught([&] { free.prev = nullptr; }));
   CHECK(caught([&] { live.next = &pending; }));
   CHECK(caught([&] { live.prev = &pending; }));
-  CHECK(caught([&] { live.bytes_requested = 0; }));
-  CHECK(caught([&] { live.bytes_requested = live.bytes + 1; }));
-  CHECK(caught([&] { free.bytes_requested = 1; }));
-  CHECK(caught([&] { live.state = Block::State::held; }));
-  CHECK(caught([&] { free.state = Block::State::allocated; }));
-  CHECK(caught([&] { free.state = Block::State::held; }));
-  CHECK(caught([&] { free.state = Block::State::unmapped; }));
+  CHECK(caught([&] { live.set_bytes_requested(0); }));
+  CHECK(caught([&] { live.set_state(Block::State::pending); }));
+  CHECK(caught([&] { live.set_state(Block::State::held); }));
+  CHECK(caught([&] { free.set_state(Block::State::allocated); }));
+  CHECK(caught([&] { free.set_state(Block::State::held); }));
+  CHECK(caught([&] { free.set_state(Block::State::unmapped); }));
   CHECK(caught([&] { free.owner = kBlue; }));
   CHECK(caught([&] { free.freed_at = heap.serial() + 1; }));
-  CHECK(caught([&] { pending.state = Block::State::allocated; }));
-  CHECK(caught([&] { pending.marks_left = 0; }));
-  CHECK(caught([&] { live.marks_left = 1; }));
+  CHECK(caught([&] { pending.set_state(Block::State::allocated); }));
+  CHECK(caught([&] { pending.uses.marks_left = 0; }));
+  CHECK(caught([&] { live.uses.marks_left = 1; }));
 }

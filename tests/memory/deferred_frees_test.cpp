@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <random>
@@ -13,6 +12,7 @@
 
 #include <doctest/doctest.h>
 
+#include "memory/block_records.hpp"
 #include "support/death.hpp"
 
 using namespace berth;
@@ -26,12 +26,24 @@ SharedEvent fake_event() {
   return {identity, reinterpret_cast<const EventLease*>(identity.get())};
 }
 
-Block pending_block(std::vector<OwnerId> uses) {
-  Block block;
+/// Pending blocks, and the streams that each waits for.
+std::map<const Block*, std::vector<OwnerId>>& uses() {
+  static std::map<const Block*, std::vector<OwnerId>> uses;
+  return uses;
+}
+
+Block& pending_block(const std::vector<OwnerId>& streams) {
+  static BlockRecords records;
+  Block& block = records.make();
   block.bytes = 512;
-  block.state = Block::State::pending;
-  block.uses = std::move(uses);
+  block.set_state(Block::State::pending);
+  block.uses = {0, 0};
+  uses()[&block] = streams;
   return block;
+}
+
+void add(DeferredFrees& deferred, Block& block) {
+  deferred.add(block, uses().at(&block));
 }
 
 using Blocks = std::vector<Block*>;
@@ -52,9 +64,9 @@ TEST_CASE("nothing is deferred at first") {
 
 TEST_CASE("a block with one use is ready when the event of that use passes, not before") {
   DeferredFrees deferred;
-  Block block = pending_block({3});
-  deferred.add(block);
-  CHECK(block.marks_left == 1);
+  Block& block = pending_block({3});
+  add(deferred, block);
+  CHECK(block.uses.marks_left == 1);
   CHECK(deferred.mark_count() == 1);
   CHECK(deferred.has_marks(3));
   CHECK(deferred.needs_seal(3));
@@ -67,10 +79,10 @@ TEST_CASE("a block with one use is ready when the event of that use passes, not 
   CHECK(deferred.front(3) == event);
   CHECK(deferred.pass(3, fake_event()).empty());
   CHECK(deferred.pass(4, event).empty());
-  CHECK(block.marks_left == 1);
+  CHECK(block.uses.marks_left == 1);
 
   CHECK(deferred.pass(3, event) == Blocks{&block});
-  CHECK(block.marks_left == 0);
+  CHECK(block.uses.marks_left == 0);
   CHECK(deferred.mark_count() == 0);
   CHECK_FALSE(deferred.has_marks(3));
   CHECK(deferred.streams().empty());
@@ -80,8 +92,8 @@ TEST_CASE("a block with several uses is ready with the last of them, whichever t
   std::vector<OwnerId> order = {1, 2, 3};
   do {
     DeferredFrees deferred;
-    Block block = pending_block({1, 2, 3});
-    deferred.add(block);
+    Block& block = pending_block({1, 2, 3});
+    add(deferred, block);
     std::map<OwnerId, SharedEvent> events;
     for (const OwnerId stream : order) {
       events[stream] = fake_event();
@@ -89,24 +101,24 @@ TEST_CASE("a block with several uses is ready with the last of them, whichever t
     }
     CHECK(deferred.pass(order[0], events[order[0]]).empty());
     CHECK(deferred.pass(order[1], events[order[1]]).empty());
-    CHECK(block.marks_left == 1);
+    CHECK(block.uses.marks_left == 1);
     CHECK(deferred.pass(order[2], events[order[2]]) == Blocks{&block});
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
 TEST_CASE("an event covers the marks that there were when it was recorded, and no later one") {
   DeferredFrees deferred;
-  Block early = pending_block({1});
-  Block late = pending_block({1});
-  deferred.add(early);
+  Block& early = pending_block({1});
+  Block& late = pending_block({1});
+  add(deferred, early);
   const std::uint64_t mark = deferred.mark();  // the event is recorded here
-  deferred.add(late);
+  add(deferred, late);
   const SharedEvent event = fake_event();
   deferred.seal(1, mark, event);
   CHECK(deferred.needs_seal(1));
   CHECK(deferred.pass(1, event) == Blocks{&early});
   CHECK(deferred.front(1) == nullptr);
-  CHECK(late.marks_left == 1);
+  CHECK(late.uses.marks_left == 1);
   const SharedEvent second = fake_event();
   deferred.seal(1, deferred.mark(), second);
   CHECK(deferred.pass(1, second) == Blocks{&late});
@@ -114,13 +126,13 @@ TEST_CASE("an event covers the marks that there were when it was recorded, and n
 
 TEST_CASE("a mark keeps the first event that it got") {
   DeferredFrees deferred;
-  Block first = pending_block({1});
-  Block second = pending_block({1});
+  Block& first = pending_block({1});
+  Block& second = pending_block({1});
   const SharedEvent early = fake_event();
   const SharedEvent late = fake_event();
-  deferred.add(first);
+  add(deferred, first);
   deferred.seal(1, deferred.mark(), early);
-  deferred.add(second);
+  add(deferred, second);
   deferred.seal(1, deferred.mark(), late);
   CHECK(deferred.pass(1, early) == Blocks{&first});
   CHECK(deferred.pass(1, late) == Blocks{&second});
@@ -128,20 +140,20 @@ TEST_CASE("a mark keeps the first event that it got") {
 
 TEST_CASE("one event serves all marks of its stream that had none, oldest first") {
   DeferredFrees deferred;
-  std::deque<Block> blocks;
-  for (int index = 0; index < 5; ++index) deferred.add(blocks.emplace_back(pending_block({7})));
+  std::vector<Block*> blocks;
+  for (int index = 0; index < 5; ++index) add(deferred, *blocks.emplace_back(&pending_block({7})));
   const SharedEvent event = fake_event();
   deferred.seal(7, deferred.mark(), event);
   CHECK(deferred.pass(7, event) ==
-        Blocks{&blocks[0], &blocks[1], &blocks[2], &blocks[3], &blocks[4]});
+        Blocks{blocks[0], blocks[1], blocks[2], blocks[3], blocks[4]});
 }
 
 TEST_CASE("an event of one stream says nothing about another") {
   DeferredFrees deferred;
-  Block on_one = pending_block({1});
-  Block on_two = pending_block({2});
-  deferred.add(on_one);
-  deferred.add(on_two);
+  Block& on_one = pending_block({1});
+  Block& on_two = pending_block({2});
+  add(deferred, on_one);
+  add(deferred, on_two);
   const SharedEvent event = fake_event();
   deferred.seal(1, deferred.mark(), event);
   CHECK(deferred.needs_seal(2));
@@ -153,12 +165,12 @@ TEST_CASE("an event of one stream says nothing about another") {
 
 TEST_CASE("marks without an event pass where the stream is known to be over") {
   DeferredFrees deferred;
-  Block sealed = pending_block({1});
-  Block unsealed = pending_block({1});
-  deferred.add(sealed);
+  Block& sealed = pending_block({1});
+  Block& unsealed = pending_block({1});
+  add(deferred, sealed);
   const SharedEvent event = fake_event();
   deferred.seal(1, deferred.mark(), event);
-  deferred.add(unsealed);
+  add(deferred, unsealed);
   CHECK(deferred.pass(1, nullptr).empty());  // the older mark has an event that has not passed
   CHECK(deferred.pass(1, event) == Blocks{&sealed});
   CHECK(deferred.pass(1, nullptr) == Blocks{&unsealed});
@@ -166,26 +178,26 @@ TEST_CASE("marks without an event pass where the stream is known to be over") {
 
 TEST_CASE("the stream with the oldest mark comes first, whatever the streams' numbers") {
   DeferredFrees deferred;
-  std::deque<Block> blocks;
+  std::vector<Block*> blocks;
   for (const OwnerId stream : {9, 2, 5, 2, 9})
-    deferred.add(blocks.emplace_back(pending_block({stream})));
+    add(deferred, *blocks.emplace_back(&pending_block({stream})));
   CHECK(deferred.streams() == std::vector<OwnerId>{9, 2, 5});
   const SharedEvent event = fake_event();
   deferred.seal(9, 1, event);
-  CHECK(deferred.pass(9, event) == Blocks{&blocks[0]});
+  CHECK(deferred.pass(9, event) == Blocks{blocks[0]});
   CHECK(deferred.streams() == std::vector<OwnerId>{2, 5, 9});
 }
 
 TEST_CASE("a block that is not pending, has no use, or is queued already stops the process") {
   DeferredFrees deferred;
-  Block allocated = pending_block({1});
-  allocated.state = Block::State::allocated;
-  Block unused = pending_block({});
-  Block queued = pending_block({1});
-  CHECK(stops_the_process([&] { deferred.add(allocated); }));
-  CHECK(stops_the_process([&] { deferred.add(unused); }));
-  deferred.add(queued);
-  CHECK(stops_the_process([&] { deferred.add(queued); }));
+  Block& allocated = pending_block({1});
+  allocated.set_state(Block::State::allocated);
+  Block& unused = pending_block({});
+  Block& queued = pending_block({1});
+  CHECK(stops_the_process([&] { add(deferred, allocated); }));
+  CHECK(stops_the_process([&] { add(deferred, unused); }));
+  add(deferred, queued);
+  CHECK(stops_the_process([&] { add(deferred, queued); }));
 }
 
 // Random frees on five streams. Events are recorded at one moment and seal marks at a later one, as
@@ -202,7 +214,7 @@ TEST_CASE("random frees are ready exactly when all work that they were to wait f
     std::mt19937 random(seed);
     const auto below = [&](std::size_t bound) { return std::size_t(random() % bound); };
     DeferredFrees deferred;
-    std::deque<Block> blocks;
+    std::vector<Block*> blocks;
     // The model: each stream's marks in order, with their number and the event that covers them.
     struct Mark {
       std::uint64_t number;
@@ -231,7 +243,7 @@ TEST_CASE("random frees are ready exactly when all work that they were to wait f
       }
       REQUIRE(deferred.pass(stream, event) == ready);
       for (Block* block : ready) {
-        REQUIRE(block->marks_left == 0);
+        REQUIRE(block->uses.marks_left == 0);
         waits.erase(block);
       }
     };
@@ -252,22 +264,22 @@ TEST_CASE("random frees are ready exactly when all work that they were to wait f
       REQUIRE(deferred.streams() == streams);
       REQUIRE(deferred.mark_count() == count);
       const bool left_agree = std::ranges::all_of(
-          waits, [](const auto& wait) { return wait.first->marks_left == wait.second; });
+          waits, [](const auto& wait) { return wait.first->uses.marks_left == wait.second; });
       REQUIRE(left_agree);
     };
 
     for (int operation = 0; operation < 2000; ++operation) {
-      const OwnerId stream = 1 + below(kStreams);
+      const auto stream = static_cast<OwnerId>(1 + below(kStreams));
       switch (below(5)) {
         case 0:
         case 1: {
           std::set<OwnerId> uses;
           for (std::size_t wanted = 1 + below(3); uses.size() < wanted;)
-            uses.insert(1 + below(kStreams));
+            uses.insert(static_cast<OwnerId>(1 + below(kStreams)));
           std::vector<OwnerId> order(uses.begin(), uses.end());
           std::shuffle(order.begin(), order.end(), random);
-          Block& block = blocks.emplace_back(pending_block(order));
-          deferred.add(block);
+          Block& block = *blocks.emplace_back(&pending_block(order));
+          add(deferred, block);
           for (const OwnerId use : order) marks[use].push_back({++number, &block, nullptr});
           waits[&block] = order.size();
           REQUIRE(deferred.mark() == number);
@@ -294,6 +306,6 @@ TEST_CASE("random frees are ready exactly when all work that they were to wait f
     }
     check();
     CHECK(deferred.mark_count() == 0);
-    for (const Block& block : blocks) REQUIRE(block.marks_left == 0);
+    for (const Block* block : blocks) REQUIRE(block->uses.marks_left == 0);
   }
 }

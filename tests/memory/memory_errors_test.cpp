@@ -7,6 +7,7 @@
 
 #include "berth/bytes.hpp"
 
+#include "memory/block_records.hpp"
 #include "support/errors.hpp"
 
 using namespace berth;
@@ -20,11 +21,12 @@ const void* at(std::uintptr_t offset) {
   return reinterpret_cast<const void*>(kBase + offset);
 }
 
-Block block_in(Block::State state) {
-  Block block;
+Block& block_in(Block::State state) {
+  static BlockRecords records;
+  Block& block = records.make();
   block.address = kBase;
   block.bytes = 4096;
-  block.state = state;
+  block.set_state(state);
   return block;
 }
 
@@ -79,7 +81,7 @@ TEST_CASE("a request that never fits is told apart, with what would") {
 
 TEST_CASE("a pointer that is no live block is called what it is") {
   const auto describe = [](Block::State state, std::uintptr_t offset) {
-    const Block block = block_in(state);
+    const Block& block = block_in(state);
     return describe_foreign_pointer("cuda:0", "free", at(offset), &block);
   };
   CHECK(describe(Block::State::allocated, 24) ==

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <random>
 #include <unordered_map>
 #include <vector>
@@ -17,8 +16,13 @@ using namespace berth::test;
 
 namespace {
 
-Block block_at(std::uintptr_t address) {
-  Block block;
+BlockRecords& records() {
+  static BlockRecords records;
+  return records;
+}
+
+Block& block_at(std::uintptr_t address) {
+  Block& block = records().make();
   block.address = address;
   block.bytes = 512;
   return block;
@@ -42,12 +46,12 @@ void compare_with_model(const std::vector<std::uintptr_t>& addresses, std::size_
                         int operations, unsigned seed) {
   CAPTURE(seed);
   std::mt19937 random(seed);
-  std::deque<Block> blocks;
-  for (const std::uintptr_t address : addresses) blocks.push_back(block_at(address));
-  PointerMap map;
+  std::vector<Block*> blocks;
+  for (const std::uintptr_t address : addresses) blocks.push_back(&block_at(address));
+  PointerMap map(records());
   std::unordered_map<std::uintptr_t, Block*> model;
   for (int operation = 0; operation < operations; ++operation) {
-    Block& block = blocks[random() % blocks.size()];
+    Block& block = *blocks[random() % blocks.size()];
     if (model.count(block.address) == 1) {
       map.erase(block);
       model.erase(block.address);
@@ -56,10 +60,10 @@ void compare_with_model(const std::vector<std::uintptr_t>& addresses, std::size_
       model.emplace(block.address, &block);
     }
     REQUIRE(map.count() == model.size());
-    const bool agree = std::ranges::all_of(blocks, [&](const Block& each) {
-      const auto found = model.find(each.address);
+    const bool agree = std::ranges::all_of(blocks, [&](const Block* each) {
+      const auto found = model.find(each->address);
       Block* const expected = found == model.end() ? nullptr : found->second;
-      return map.find(each.address) == expected && map.find(each.address + 1) == nullptr;
+      return map.find(each->address) == expected && map.find(each->address + 1) == nullptr;
     });
     REQUIRE(agree);
   }
@@ -68,8 +72,8 @@ void compare_with_model(const std::vector<std::uintptr_t>& addresses, std::size_
 }  // namespace
 
 TEST_CASE("a block is found by its start, and by no other address") {
-  PointerMap map;
-  Block block = block_at(0x1000);
+  PointerMap map(records());
+  Block& block = block_at(0x1000);
   CHECK(map.find(0x1000) == nullptr);
   map.insert(block);
   CHECK(map.find(0x1000) == &block);
@@ -84,9 +88,9 @@ TEST_CASE("a block is found by its start, and by no other address") {
 }
 
 TEST_CASE("a block erased may be inserted again, and another one at its address") {
-  PointerMap map;
-  Block first = block_at(0x2000);
-  Block second = block_at(0x2000);
+  PointerMap map(records());
+  Block& first = block_at(0x2000);
+  Block& second = block_at(0x2000);
   for (int round = 0; round < 100; ++round) {
     map.insert(first);
     CHECK(map.find(0x2000) == &first);
@@ -99,17 +103,17 @@ TEST_CASE("a block erased may be inserted again, and another one at its address"
 }
 
 TEST_CASE("the map grows to any number of blocks and keeps them all") {
-  PointerMap map;
-  std::deque<Block> blocks;
+  PointerMap map(records());
+  std::vector<Block*> blocks;
   for (std::uintptr_t index = 0; index < 20'000; ++index) {
-    blocks.push_back(block_at(0x7f12'3400'0000 + index * 512));
-    map.insert(blocks.back());
+    blocks.push_back(&block_at(0x7f12'3400'0000 + index * 512));
+    map.insert(*blocks.back());
   }
   CHECK(map.count() == blocks.size());
-  for (Block& block : blocks) REQUIRE(map.find(block.address) == &block);
-  for (std::size_t index = 0; index < blocks.size(); index += 2) map.erase(blocks[index]);
+  for (Block* block : blocks) REQUIRE(map.find(block->address) == block);
+  for (std::size_t index = 0; index < blocks.size(); index += 2) map.erase(*blocks[index]);
   for (std::size_t index = 0; index < blocks.size(); ++index) {
-    REQUIRE(map.find(blocks[index].address) == (index % 2 == 1 ? &blocks[index] : nullptr));
+    REQUIRE(map.find(blocks[index]->address) == (index % 2 == 1 ? blocks[index] : nullptr));
   }
 }
 
@@ -117,16 +121,16 @@ TEST_CASE("blocks that probe one slot are erased in any order without losing ano
   const std::vector<std::uintptr_t> addresses = colliding_addresses(6, 1);
   std::vector<std::size_t> order = {0, 1, 2, 3, 4, 5};
   do {
-    PointerMap map;
-    std::deque<Block> blocks;
+    PointerMap map(records());
+    std::vector<Block*> blocks;
     for (const std::uintptr_t address : addresses)
-      map.insert(blocks.emplace_back(block_at(address)));
+      map.insert(*blocks.emplace_back(&block_at(address)));
     for (std::size_t erased = 0; erased < order.size(); ++erased) {
-      map.erase(blocks[order[erased]]);
+      map.erase(*blocks[order[erased]]);
       for (std::size_t index = 0; index < order.size(); ++index) {
         const auto end = order.begin() + std::ptrdiff_t(erased) + 1;
         const bool gone = std::find(order.begin(), end, index) != end;
-        REQUIRE(map.find(addresses[index]) == (gone ? nullptr : &blocks[index]));
+        REQUIRE(map.find(addresses[index]) == (gone ? nullptr : blocks[index]));
       }
     }
   } while (std::next_permutation(order.begin(), order.end()));
@@ -147,9 +151,9 @@ TEST_CASE("random use with growth on the way follows the model") {
 }
 
 TEST_CASE("inserting an address twice and erasing what is not there stop the process") {
-  PointerMap map;
-  Block block = block_at(0x3000);
-  Block twin = block_at(0x3000);
+  PointerMap map(records());
+  Block& block = block_at(0x3000);
+  Block& twin = block_at(0x3000);
   CHECK(stops_the_process([&] { map.erase(block); }));
   map.insert(block);
   CHECK(stops_the_process([&] { map.insert(twin); }));

@@ -84,7 +84,7 @@ TEST_CASE_FIXTURE(NumberedFixture,
 
 TEST_CASE_FIXTURE(NumberedFixture, "a segment obtained is one free block of the owner that asked") {
   Block* segment = add(20_MiB, kRed);
-  CHECK(segment->state == Block::State::free);
+  CHECK(segment->state() == Block::State::free);
   CHECK(segment->owner == kRed);
   CHECK(segment->bytes == 20_MiB);
   CHECK(segment->is_whole_segment());
@@ -97,7 +97,7 @@ TEST_CASE_FIXTURE(NumberedFixture,
   Block* const middle = add(8_MiB, kUnowned);
   Block* const owned = add(16_MiB, kRed);
   Block* const split = add(2_MiB, kUnowned);
-  REQUIRE(heap.take(1_MiB, 1, kRed)->address == split->address);
+  REQUIRE(heap.take(1_MiB, 1_MiB, kRed)->address == split->address);
   const std::vector<std::uintptr_t> all = {large->address, middle->address, small->address};
   SUBCASE("as many as are wanted") {
     const auto ranges = segments.plan_return(heap, 12_MiB);
@@ -111,14 +111,14 @@ TEST_CASE_FIXTURE(NumberedFixture,
     const auto ranges = segments.plan_return(heap, std::numeric_limits<std::size_t>::max());
     CHECK(addresses(ranges) == all);
     for (const SegmentSource::Range& range : ranges) {
-      CHECK(range.held->state == Block::State::held);
+      CHECK(range.held->state() == Block::State::held);
       segments.give_back(range);
       segments.finish_return(heap, range);
       heap.validate();
     }
     CHECK(segments.freed == all);
     CHECK(heap.segments().size() == 2);
-    CHECK(owned->state == Block::State::free);
+    CHECK(owned->state() == Block::State::free);
     CHECK(segments.plan_return(heap, 1).empty());
   }
 }
@@ -128,8 +128,8 @@ TEST_CASE_FIXTURE(NumberedFixture,
   Block* const owned = add(4_MiB, kRed);
   Block* const live = add(8_MiB, kRed);
   add(2_MiB, kUnowned);
-  heap.take(1_MiB, 1, kRed);
-  heap.take(8_MiB, 1, kRed);
+  heap.take(1_MiB, 1_MiB, kRed);
+  heap.take(8_MiB, 8_MiB, kRed);
   const std::uintptr_t first = owned->address;
   segments.give_back_all(heap);
   CHECK(segments.freed ==

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Freed blocks of one stream that one thread keeps whole for its next requests of the same sizes:
+// stacks, last in first out, so that the block that is handed out was used last. A table of stacks
+// by size; a size that finds both its places taken by others does without.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "berth/device_allocator.hpp"
+
+#include "memory/block.hpp"
+
+namespace berth {
+
+/// Guarded by the lock of the ThreadCache that it belongs to.
+class FrontCache {
+ public:
+  /// Blocks of one size.
+  class Stack {
+   public:
+    [[nodiscard]] std::size_t bytes() const { return std::size_t{units_} * kBlockBytes; }
+    [[nodiscard]] bool empty() const { return top_ == nullptr; }
+
+    Block& pop() {
+      Block& block = *top_;
+      top_ = block.below;
+      block.uses = {0, 0};
+      return block;
+    }
+    void push(Block& block) {
+      block.below = top_;
+      top_ = &block;
+    }
+
+   private:
+    friend FrontCache;
+    std::uint32_t units_ = 0;  ///< of kBlockBytes each
+    Block* top_ = nullptr;
+  };
+
+  explicit FrontCache(OwnerId owner) : owner_(owner) {}
+
+  [[nodiscard]] OwnerId owner() const { return owner_; }
+
+  /// The blocks that fit `bytes` exactly, once rounded; null where there are none.
+  Stack* find(std::size_t bytes) {
+    const std::size_t units = (bytes + (kBlockBytes - 1)) / kBlockBytes;
+    Stack* stack = &first_place(units);
+    if (stack->units_ != units) [[unlikely]] stack = &other_place(*stack);
+    return stack->units_ == units && !stack->empty() ? stack : nullptr;
+  }
+  /// Where a block of `bytes`, a multiple of kBlockBytes, goes; null where its size has no place.
+  Stack* place(std::size_t bytes) {
+    const std::size_t units = bytes / kBlockBytes;
+    Stack& first = first_place(units);
+    if (first.units_ == units) [[likely]] return &first;
+    Stack& second = other_place(first);
+    if (second.units_ == units) return &second;
+    Stack& free = first.empty() ? first : second;
+    if (!free.empty() || units > kUnitsMax) return nullptr;
+    free.units_ = static_cast<std::uint32_t>(units);
+    return &free;
+  }
+
+  /// Empties the cache: calls visit(Block&) for each block, which is the visitor's then.
+  template <class Visit>
+  void flush(const Visit& visit) {
+    for (Stack& stack : stacks_) flush(stack, visit);
+  }
+  /// The same for the blocks of the least size of at least `bytes`. False where there are none.
+  template <class Visit>
+  bool flush_least(std::size_t bytes, const Visit& visit) {
+    Stack* least = nullptr;
+    for (Stack& stack : stacks_) {
+      if (stack.empty() || stack.bytes() < bytes) continue;
+      if (least == nullptr || stack.bytes() < least->bytes()) least = &stack;
+    }
+    if (least != nullptr) flush(*least, visit);
+    return least != nullptr;
+  }
+
+ private:
+  static constexpr int kStackBits = 9;
+  static constexpr std::size_t kUnitsMax = ~std::uint32_t{0};
+
+  Stack& first_place(std::size_t units) {
+    constexpr std::uint64_t golden_ratio = 0x9E3779B97F4A7C15u;
+    return stacks_[(units * golden_ratio) >> (64 - kStackBits)];
+  }
+  Stack& other_place(Stack& place) {
+    return stacks_[static_cast<std::size_t>(&place - stacks_.data()) ^ 1];
+  }
+
+  template <class Visit>
+  static void flush(Stack& stack, const Visit& visit) {
+    while (!stack.empty()) visit(stack.pop());
+  }
+
+  std::array<Stack, std::size_t{1} << kStackBits> stacks_{};
+  const OwnerId owner_;
+};
+
+}  // namespace berth

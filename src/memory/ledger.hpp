@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one thread did to the counters since they were last brought up to date: so that it need not
+// share them with other threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "berth/memory_counters.hpp"
+
+#include "memory/gauge.hpp"
+
+namespace berth {
+
+/// How a gauge moved, and how high it stood on its way above where it began.
+class GaugeChange {
+ public:
+  void raise(std::size_t by) {
+    change_ += static_cast<std::int64_t>(by);
+    if (change_ > highest_) [[unlikely]] highest_ = change_;
+  }
+  void lower(std::size_t by) { change_ -= static_cast<std::int64_t>(by); }
+
+  [[nodiscard]] std::int64_t change() const { return change_; }
+  /// Applies the change and forgets it.
+  void settle(Gauge& gauge) {
+    move_gauge(gauge, change_, highest_);
+    change_ = highest_ = 0;
+  }
+
+ private:
+  std::int64_t change_ = 0;
+  std::int64_t highest_ = 0;
+};
+
+/// Threads  One.
+struct Ledger {
+  void allocated(std::size_t requested, std::size_t rounded) {
+    bytes_requested.raise(requested);
+    bytes_allocated.raise(rounded);
+    blocks_allocated.raise(1);
+    ++allocations;
+  }
+  void freed(std::size_t requested, std::size_t rounded) {
+    bytes_requested.lower(requested);
+    bytes_allocated.lower(rounded);
+    blocks_allocated.lower(1);
+  }
+
+  GaugeChange bytes_requested;
+  GaugeChange bytes_allocated;
+  GaugeChange blocks_allocated;
+  std::uint64_t allocations = 0;
+};
+
+}  // namespace berth

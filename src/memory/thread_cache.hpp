@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one thread has of one allocator: a FrontCache for each stream that it works with, and a
+// ledger. This is the whole of an allocation or a free that finds what it needs: no driver call, no
+// heap call, nothing that another thread shares.
+//
+// The thread enters through a BiasedLock, which costs it next to nothing; others enter only through
+// ThreadCaches::Halt. Under the allocator's lock no other thread can be inside, so that the owner
+// needs no entry then.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "berth/device_allocator.hpp"
+
+#include "base/biased_lock.hpp"
+#include "memory/front_cache.hpp"
+#include "memory/ledger.hpp"
+#include "memory/pointer_map.hpp"
+
+namespace berth {
+
+/// A stream as callers name it: its handle.
+using StreamKey = std::uintptr_t;
+/// Of memory that no stream orders.
+inline constexpr StreamKey kNoStream = ~StreamKey{0};
+
+class ThreadCache {
+ public:
+  ThreadCache() = default;
+  ThreadCache(const ThreadCache&) = delete;
+  ThreadCache& operator=(const ThreadCache&) = delete;
+
+  /// The owner thread. A block for `bytes`, ordered on `stream`; null where none is at hand.
+  void* take(std::size_t bytes, StreamKey stream) {
+    if (!lock_.try_enter()) [[unlikely]] return nullptr;
+    void* data = nullptr;
+    if (FrontCache* const front = front_of(stream)) [[likely]] {
+      if (Stack* const stack = front->find(bytes)) [[likely]] {
+        Block& block = stack->pop();
+        block.set_state(Block::State::allocated);
+        block.set_bytes_requested(bytes);
+        ledger_.allocated(bytes, stack->bytes());
+        data = block.data();
+        last_ = {data, &block, stack, front->owner()};
+      }
+    }
+    lock_.leave();
+    return data;
+  }
+
+  /// The owner thread. Frees a block that only its own stream uses. False, and nothing is changed,
+  /// where that is not so, where it finds no place or enough others; and where `data` is no block.
+  bool put(void* data, const PointerMap& blocks) {
+    if (!lock_.try_enter()) [[unlikely]] return false;
+    Stack* stack = nullptr;
+    Block* block = last_.block;
+    if (data == last_.data && is_simple(*block, data) && block->owner == last_.owner &&
+        block->bytes == last_.stack->bytes()) {
+      stack = last_.stack;
+    } else {
+      block = blocks.find_unguarded(reinterpret_cast<std::uintptr_t>(data));
+      if (block != nullptr && is_simple(*block, data)) [[likely]] stack = place_of(*block);
+    }
+    const bool keep = stack != nullptr && ledger_.blocks_allocated.change() > -kBlocksGained;
+    if (keep) [[likely]] {
+      ledger_.freed(block->bytes - block->slack_bytes(), block->bytes);
+      block->set_state(Block::State::cached);
+      stack->push(*block);
+    }
+    lock_.leave();
+    return keep;
+  }
+
+  /// The owner thread. Whose memory a request on `stream` is, if the thread knows.
+  [[nodiscard]] std::optional<OwnerId> owner_of(StreamKey stream) {
+    if (!lock_.try_enter()) return std::nullopt;
+    const FrontCache* const front = front_of(stream);
+    const std::optional<OwnerId> owner =
+        front != nullptr ? std::optional(front->owner()) : std::nullopt;
+    lock_.leave();
+    return owner;
+  }
+
+  // The owner thread under the allocator's lock, or any in a Halt.
+
+  /// From now on frees of memory of `owner`'s go to a FrontCache.
+  FrontCache& add_owner(OwnerId owner);
+  /// Requests on `stream`, whose id is `owner`, too.
+  void add_route(OwnerId owner, StreamKey stream);
+
+  // These call visit(Block&) for blocks that were kept, and are the visitor's then.
+  /// All of them.
+  template <class Visit>
+  void flush(const Visit& visit) {
+    for (const auto& front : fronts_) front->flush(visit);
+  }
+  /// Those of one owner.
+  template <class Visit>
+  void flush(OwnerId owner, const Visit& visit) {
+    if (FrontCache* const front = find_owner(owner)) front->flush(visit);
+  }
+  /// Of these, those of the least size of at least `bytes`. False where there are none.
+  template <class Visit>
+  bool flush_least(OwnerId owner, std::size_t bytes, const Visit& visit) {
+    FrontCache* const front = find_owner(owner);
+    return front != nullptr && front->flush_least(bytes, visit);
+  }
+  /// Those of an owner whose handle may come to mean another stream.
+  template <class Visit>
+  void drop(OwnerId owner, const Visit& visit) {
+    flush(owner, visit);
+    forget(owner);
+  }
+
+  [[nodiscard]] Ledger& ledger() { return ledger_; }
+  [[nodiscard]] BiasedLock& lock() { return lock_; }
+
+ private:
+  using Stack = FrontCache::Stack;
+
+  static constexpr int kRouteBits = 5;
+  static constexpr std::size_t kRoutes = std::size_t{1} << kRouteBits;
+  static constexpr StreamKey kNowhere = ~StreamKey{1};
+  /// A thread that frees what others allocate hands it over after so many blocks.
+  static constexpr std::int64_t kBlocksGained = 256;
+
+  struct Route {
+    StreamKey stream = kNowhere;
+    FrontCache* front = nullptr;
+  };
+  /// What was taken last is most often put back first. It may have changed since: another thread
+  /// may have freed it.
+  struct Taken {
+    const void* data = &kNothing;  ///< at first no block's address
+    Block* block = nullptr;
+    Stack* stack = nullptr;
+    OwnerId owner = kUnowned;
+  };
+  static constexpr char kNothing = 0;
+
+  static bool is_simple(const Block& block, const void* data) {
+    return block.data() == data && block.state() == Block::State::allocated &&
+           block.uses.list == 0;
+  }
+
+  FrontCache* front_of(StreamKey stream) {
+    if (stream != recent_.stream) [[unlikely]] {
+      const Route& route = by_stream_[place_of(stream)];
+      if (route.stream != stream) return nullptr;
+      recent_ = route;
+    }
+    return recent_.front;
+  }
+
+  /// Where a block goes; null where it finds no place.
+  Stack* place_of(const Block& block) {
+    FrontCache* const front = by_owner_[block.owner % kRoutes];
+    return front != nullptr && front->owner() == block.owner ? front->place(block.bytes) : nullptr;
+  }
+
+  static std::size_t place_of(StreamKey stream) {
+    constexpr std::uint64_t golden_ratio = 0x9E3779B97F4A7C15u;
+    return (stream * golden_ratio) >> (64 - kRouteBits);
+  }
+
+  [[nodiscard]] FrontCache* find_owner(OwnerId owner) const;
+  void forget(OwnerId owner);
+
+  BiasedLock lock_;
+  Ledger ledger_;
+  Route recent_;  ///< that of the last request
+  Taken last_;
+  std::array<Route, kRoutes> by_stream_{};
+  std::array<FrontCache*, kRoutes> by_owner_{};
+  std::vector<std::unique_ptr<FrontCache>> fronts_;
+};
+
+}  // namespace berth
