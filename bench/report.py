@@ -22,7 +22,16 @@ from pathlib import Path
 
 OURS = "berth"
 SKIPPED = 77  # exit status of a binary, and of this script, that cannot run here
-NAME_SUFFIX = re.compile(r"/(real_time|(threads|iterations):\d+)$")
+NAME_SUFFIX = re.compile(r"/(real_time|(threads|iterations|repeats):\d+)$")
+# Of what is no time: the unit by the counter that holds it.
+UNITS = {
+    "driver_calls": "calls",
+    "percent": "%",
+    "ratio": "ratio",
+    "requests_refused": "requests",
+}
+# Whose rows say little by their mean alone: a few bad ones hide many good ones, and the other way.
+UNITS_WITH_SPREAD = {"%", "ratio"}
 
 
 @dataclass
@@ -54,6 +63,17 @@ class Figure:
             for row in self.rows
         ]  # fmt: skip
 
+    def spread_figures(self) -> list[Figure]:
+        """Median and worst of the rows, where their unit asks for that; the least is best."""
+        if self.unit not in UNITS_WITH_SPREAD or len(self.rows) < 2:
+            return []
+        whole = [peer for peer in self.values if self.mean(peer) is not None]
+        return [
+            Figure(f"{self.name}:{name}", self.unit, self.driver,
+                   {peer: {"": of([self.values[peer][row] for row in self.rows])} for peer in whole})
+            for name, of in (("median", statistics.median), ("worst", max))
+        ]  # fmt: skip
+
     def to_json(self) -> dict:
         means = {peer: self.mean(peer) for peer in self.values}
         return {
@@ -62,6 +82,7 @@ class Figure:
             "unit": self.unit,
             "peers": {peer: mean for peer, mean in means.items() if mean is not None},
             "driver": self.driver,
+            "spread": [figure.to_json() for figure in self.spread_figures()],
             "rows": [figure.to_json() for figure in self.row_figures()],
         }
 
@@ -110,8 +131,9 @@ def split_name(name: str) -> tuple[str, str, str]:
 
 
 def value_of(run: dict) -> tuple[str, float]:
-    if "driver_calls" in run:
-        return "calls", run["driver_calls"]
+    for counter, unit in UNITS.items():
+        if counter in run:
+            return unit, run[counter]
     return "ns", 1e9 / run["items_per_second"]
 
 
@@ -192,7 +214,7 @@ def run_all(options: argparse.Namespace) -> Report:
 def show(report: Report, with_rows: bool) -> None:
     figures = []
     for figure in report.figures.values():
-        figures += [figure, *(figure.row_figures() if with_rows else [])]
+        figures += [figure, *figure.spread_figures(), *(figure.row_figures() if with_rows else [])]
     if figures:
         print(table(figures))
         print(f"on {report.device}; a figure with rows is their mean; faster: peer / {OURS}")

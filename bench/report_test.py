@@ -72,6 +72,35 @@ class ReportTest(unittest.TestCase):
         line = report.table(list(self.report.figures.values())).splitlines()[1]
         self.assertEqual(line.split(), ["pair", "10", "ns", "40", "4x", "sim"])
 
+    def test_waste_is_shown_with_the_median_and_the_worst_of_its_rows(self) -> None:
+        wastes = {"berth": (1.0, 2.0, 9.0), "cub": (10.0, 20.0, 90.0), "rmm": (5.0, 5.0)}
+        for peer, percents in wastes.items():
+            self.report.add(
+                output(*(run(f"waste/{peer}/{n}", percent=p) for n, p in enumerate(percents)))
+            )
+        figure = self.report.figures["waste"].to_json()
+        self.assertEqual((figure["value"], figure["unit"]), (4.0, "%"))
+        median, worst = figure["spread"]
+        self.assertEqual((median["figure"], median["value"]), ("waste:median", 2.0))
+        self.assertEqual((worst["figure"], worst["value"]), ("waste:worst", 9.0))
+        self.assertEqual(worst["peers"], {"cub": 90.0})
+        self.assertEqual(worst["spread"], [])
+
+    def test_a_time_is_shown_by_its_mean_alone(self) -> None:
+        runs = [run(f"pair/berth/{row}", items_per_second=1e8) for row in (512, 4096)]
+        self.report.add(output(*runs))
+        self.assertEqual(self.report.figures["pair"].to_json()["spread"], [])
+
+    def test_a_unit_is_known_by_the_counter_that_holds_the_value(self) -> None:
+        self.report.add(
+            output(
+                run("squeezed/berth/iterations:1/repeats:1", requests_refused=3.0),
+                run("cost/berth/iterations:1/repeats:1", ratio=1.5),
+            )
+        )
+        units = {name: figure.unit for name, figure in self.report.figures.items()}
+        self.assertEqual(units, {"squeezed": "requests", "cost": "ratio"})
+
     def test_no_calls_at_all_make_no_ratio(self) -> None:
         self.report.add(
             output(run("calls/berth", driver_calls=0.0), run("calls/cub", driver_calls=1.0))

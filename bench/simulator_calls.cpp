@@ -10,18 +10,16 @@
 #include <cuda.h>
 
 #include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 
 #include <benchmark/benchmark.h>
 
 #include "berth/bytes.hpp"
 
 #include "sim/simulator.hpp"
+#include "support/simulated_main.hpp"
 
 namespace {
 
@@ -200,24 +198,8 @@ void add_benchmarks() {
     }
 }
 
-/// Whether the run is about another driver.
-bool is_left_out() {
-  const char* driver = std::getenv("BERTH_DRIVER");
-  return driver != nullptr && std::string_view(driver) != "sim";
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  if (is_left_out()) {
-    std::fprintf(stderr, "left out: simulator_calls: BERTH_DRIVER names another driver\n");
-    return 0;
-  }
-  benchmark::AddCustomContext("driver", "sim");
-  benchmark::AddCustomContext("device", sim::Config{}.name);
-  add_benchmarks();
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
+  return berth::bench::run_simulated(argc, argv, "simulator_calls", add_benchmarks);
 }

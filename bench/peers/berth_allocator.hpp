@@ -24,6 +24,8 @@ class BerthAllocator {
   }
   void deallocate(void* data) { memory_.deallocate(data); }
 
+  [[nodiscard]] MemoryCounters counters() const { return memory_.counters(); }
+
   /// From here on blocks are freed by deallocate_uncached() only.
   void disable_cache() {}
   /// Frees a block and gives its memory back to the driver.

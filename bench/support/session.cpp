@@ -6,9 +6,14 @@
 namespace berth::bench {
 namespace {
 
-RuntimeOptions options() {
+/// Empty where BERTH_DRIVER names the driver.
+std::string default_driver() {
+  return std::getenv("BERTH_DRIVER") == nullptr ? "sim" : "";
+}
+
+RuntimeOptions options_for(const std::string& driver) {
   RuntimeOptions options;
-  if (std::getenv("BERTH_DRIVER") == nullptr) options.driver = "sim";
+  options.driver = driver;
   // Poisoning fresh memory is a check of the simulator's, which would count as a cost of misses.
   constexpr int keep_what_is_set = 0;
   setenv("BERTH_SIM", "poison=off,checks=off", keep_what_is_set);
@@ -17,7 +22,9 @@ RuntimeOptions options() {
 
 }  // namespace
 
-Session::Session() : runtime_(options()) {}
+Session::Session() : Session(default_driver()) {}
+
+Session::Session(const std::string& driver) : runtime_(options_for(driver)) {}
 
 std::string Session::problem() const {
   if (const DriverInfo driver = runtime_.driver(); !driver.usable) return driver.problem;

@@ -19,6 +19,8 @@ class Session {
  public:
   /// The driver that BERTH_DRIVER names, and the simulated one where it is unset.
   Session();
+  /// The driver of this name, whatever the environment says.
+  explicit Session(const std::string& driver);
 
   /// Why nothing can be measured, in one line; empty where something can.
   [[nodiscard]] std::string problem() const;

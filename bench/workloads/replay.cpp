@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <sstream>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -14,8 +16,10 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string name_of(const std::string& path) {
-  const std::string file = fs::path(path).filename().string();
-  return file.substr(0, file.find('.'));
+  std::string name = fs::path(path).filename().string();
+  for (const std::string_view ending : {".gz", ".csv"})
+    if (name.ends_with(ending)) name.resize(name.size() - ending.size());
+  return name;
 }
 
 /// Gives out numbers that are not in use, the last that came back first.
@@ -47,6 +51,7 @@ bool frees(const TraceEvent& event) {
 
 ReplayPlan::ReplayPlan(const Trace& trace) : name(name_of(trace.name)) {
   Slots free_slots;
+  std::size_t bytes_live = 0;
   std::unordered_map<std::int64_t, Operation> live;
   std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> stream_numbers;
   for (const TraceEvent& event : trace.events) {
@@ -57,10 +62,13 @@ ReplayPlan::ReplayPlan(const Trace& trace) : name(name_of(trace.name)) {
       const Operation operation{free_slots.take(), static_cast<std::size_t>(event.bytes), stream};
       live.emplace(event.id, operation);
       operations.push_back(operation);
+      bytes_live += operation.bytes;
+      bytes_live_peak = std::max(bytes_live_peak, bytes_live);
     } else if (const auto block = frees(event) ? live.find(event.id) : live.end();
                block != live.end()) {
       operations.push_back({block->second.slot, 0, block->second.stream});
       free_slots.give_back(block->second.slot);
+      bytes_live -= block->second.bytes;
       live.erase(block);
     }
   }
@@ -72,19 +80,25 @@ ReplayPlan::ReplayPlan(const Trace& trace) : name(name_of(trace.name)) {
   streams = stream_numbers.size();
 }
 
-std::vector<ReplayPlan> read_replay_plans() {
-  const char* named = std::getenv("BERTH_BENCH_TRACES");
-  const fs::path folder = named != nullptr ? named : "bench/traces";
+std::vector<ReplayPlan> read_replay_plans(const std::string& folders) {
   std::vector<ReplayPlan> plans;
-  if (!fs::is_directory(folder)) return plans;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    const std::string path = entry.path().string();
-    if (path.ends_with(".csv") || path.ends_with(".csv.gz")) {
-      plans.emplace_back(read_trace(path));
+  std::istringstream list(folders);
+  for (std::string folder; std::getline(list, folder, ':');) {
+    if (!fs::is_directory(folder)) continue;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+      const std::string path = entry.path().string();
+      if (path.ends_with(".csv") || path.ends_with(".csv.gz")) {
+        plans.emplace_back(read_trace(path));
+      }
     }
   }
   std::ranges::sort(plans, {}, &ReplayPlan::name);
   return plans;
+}
+
+std::vector<ReplayPlan> read_replay_plans() {
+  const char* named = std::getenv("BERTH_BENCH_TRACES");
+  return read_replay_plans(named != nullptr ? named : "bench/traces");
 }
 
 }  // namespace berth::bench

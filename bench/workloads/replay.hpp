@@ -22,14 +22,17 @@ struct ReplayPlan {
   };
   std::string name;  ///< the file's, without folder and endings
   std::vector<Operation> operations;
+  std::size_t bytes_live_peak = 0;  ///< as asked for
   std::size_t slots = 0;
   std::size_t streams = 0;
 
   explicit ReplayPlan(const Trace& trace);
 };
 
-/// The traces of the folder that BERTH_BENCH_TRACES names, bench/traces where it is unset, in the
-/// order of their names. Empty where the folder is missing.
+/// The traces of `folders`, which colons separate, in the order of their names. Folders that are
+/// missing count as empty.
+std::vector<ReplayPlan> read_replay_plans(const std::string& folders);
+/// The same of the folders that BERTH_BENCH_TRACES names, bench/traces where it is unset.
 std::vector<ReplayPlan> read_replay_plans();
 
 /// One step is one pass over the trace. The first pass, which fills the cache, is the constructor.

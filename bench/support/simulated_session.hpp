@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Session on a simulated device of its own, in which nothing has been allocated before. For what
+// a device with other uses could not answer: how much memory something takes, whether it fits, and
+// what it costs in virtual time.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "berth/bytes.hpp"
+
+#include "sim/simulator.hpp"
+#include "support/session.hpp"
+
+namespace berth::bench {
+
+/// One at a time.
+class SimulatedSession {
+ public:
+  /// `device_bytes`: a multiple of the simulated granule.
+  explicit SimulatedSession(std::uint64_t device_bytes = 80_GiB,
+                            sim::Progress progress = sim::Progress::eager)
+      : simulator_(config(device_bytes, progress)), session_("sim") {
+    session_.enter_thread();
+  }
+
+  [[nodiscard]] sim::Simulator& simulator() { return simulator_; }
+  [[nodiscard]] Session& session() { return session_; }
+
+ private:
+  static sim::Config config(std::uint64_t device_bytes, sim::Progress progress) {
+    sim::Config config;
+    config.memory = {device_bytes};
+    config.progress = progress;
+    config.poison = false;
+    config.checks = false;
+    return config;
+  }
+
+  sim::Simulator simulator_;
+  Session session_;
+};
+
+}  // namespace berth::bench

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much memory does an allocator take that nobody asked for, and what does it pay to take less?
+// waste is peak reserved / peak live - 1.
+//   waste_trace             in the first pass of a program. Rows: traces
+//   waste_trace_pass10      in ten passes. Rows: traces
+//   waste_random            sizes at random, at steady load. Rows: sizes
+//   waste_checkerboard      equal blocks, of which every other is freed, then larger ones
+//   first_pass_driver_cost  time in the driver over that of mapping the peak once. Rows: traces
+//   driver_calls_pass4      driver calls of the fourth pass. Rows: traces
+//   squeezed                requests refused on a device of the peak and 2 %. Rows: traces
+// Simulated devices only, made as each measurement needs them: hence a main() of its own.
+#include "workloads/waste.hpp"
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+
+#include "peers/allocators.hpp"
+#include "support/simulated_main.hpp"
+
+namespace berth::bench {
+namespace {
+
+using Plans = std::shared_ptr<const std::vector<ReplayPlan>>;
+
+/// Registers a figure whose value is what `measure` returns, under report.py's name for its unit.
+void add_value(const std::string& figure, const char* peer, const std::string& row,
+               const char* unit, std::function<double()> measure) {
+  const std::string name = figure + "/" + peer + (row.empty() ? "" : "/" + row);
+  benchmark::RegisterBenchmark(name.c_str(),
+                               [unit, measure = std::move(measure)](benchmark::State& state) {
+                                 try {
+                                   for (auto _ : state) state.counters[unit] = measure();
+                                 } catch (const std::exception& error) {
+                                   state.SkipWithError(error.what());
+                                 }
+                               })
+      ->Iterations(1)
+      ->Repetitions(1);  // another would find the same
+}
+
+/// `measure(plan)` for each trace.
+template <class Measure>
+void add_traces(const std::string& figure, const char* peer, const Plans& plans, const char* unit,
+                Measure measure) {
+  for (const ReplayPlan& plan : *plans)
+    add_value(figure, peer, plan.name, unit,
+              [&plan, plans, measure] { return static_cast<double>(measure(plan)); });
+}
+
+template <class Allocator>
+void add_wastes(const Plans& plans) {
+  constexpr const char* kPeer = Allocator::kName;
+  constexpr const char* kUnit = "percent";
+  add_traces("waste_trace", kPeer, plans, kUnit,
+             [](const ReplayPlan& plan) { return 100 * trace_waste<Allocator>(plan, 1); });
+  add_traces("waste_trace_pass10", kPeer, plans, kUnit,
+             [](const ReplayPlan& plan) { return 100 * trace_waste<Allocator>(plan, 10); });
+  for (const SizeRange& range : kRandomWasteSizes)
+    add_value("waste_random", kPeer, range.name, kUnit,
+              [&range] { return 100 * random_waste<Allocator>(range); });
+  add_value("waste_checkerboard", kPeer, "", kUnit,
+            [] { return 100 * checkerboard_waste<Allocator>(); });
+}
+
+/// Where memory that is freed stays cached.
+template <class Allocator>
+void add_steady_calls(const Plans& plans) {
+  add_traces("driver_calls_pass4", Allocator::kName, plans, "driver_calls",
+             [](const ReplayPlan& plan) { return driver_calls_of_pass<Allocator>(plan, 4); });
+}
+
+void add_measurements() {
+  const auto plans = std::make_shared<const std::vector<ReplayPlan>>(read_replay_plans());
+  if (plans->empty()) leave_out("waste_trace", "there are no traces (BERTH_BENCH_TRACES=DIR)");
+  for_each_allocator([&]<class Allocator>(std::type_identity<Allocator>) {
+    if constexpr (Allocator::kCallsDriver) {
+      add_wastes<Allocator>(plans);
+      if constexpr (!std::is_same_v<Allocator, DriverAllocator>) add_steady_calls<Allocator>(plans);
+    }
+  });
+  // Without peers: the cost model knows no size, so that one call for a gigabyte is cheap to it.
+  add_traces("first_pass_driver_cost", BerthAllocator::kName, plans, "ratio",
+             first_pass_driver_cost<BerthAllocator>);
+  add_traces("squeezed", BerthAllocator::kName, plans, "requests_refused",
+             refused_when_squeezed<BerthAllocator>);
+}
+
+}  // namespace
+}  // namespace berth::bench
+
+int main(int argc, char** argv) {
+  return berth::bench::run_simulated(argc, argv, "waste", berth::bench::add_measurements);
+}

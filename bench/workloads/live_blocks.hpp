@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The live blocks of a workload that chooses which to free.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "berth/stream.hpp"
+
+namespace berth::bench {
+
+template <class Allocator>
+class LiveBlocks {
+ public:
+  LiveBlocks(Allocator& allocator, StreamRef stream) : allocator_(allocator), stream_(stream) {}
+  ~LiveBlocks() {
+    for (const Block& block : blocks_) allocator_.deallocate(block.data);
+  }
+  LiveBlocks(const LiveBlocks&) = delete;
+  LiveBlocks& operator=(const LiveBlocks&) = delete;
+
+  void add(std::size_t bytes) {
+    blocks_.push_back({allocator_.allocate(bytes, stream_), bytes});
+    bytes_ += bytes;
+  }
+  /// The last block takes its place.
+  void free(std::size_t index) {
+    std::swap(blocks_[index], blocks_.back());
+    const Block block = blocks_.back();
+    blocks_.pop_back();
+    bytes_ -= block.bytes;
+    allocator_.deallocate(block.data);
+  }
+  /// Those that stay keep their order.
+  void free_every_other() {
+    std::vector<Block> kept;
+    for (std::size_t index = 0; index < blocks_.size(); index += 2) kept.push_back(blocks_[index]);
+    for (std::size_t index = 1; index < blocks_.size(); index += 2) {
+      bytes_ -= blocks_[index].bytes;
+      allocator_.deallocate(blocks_[index].data);
+    }
+    blocks_ = std::move(kept);
+  }
+
+  [[nodiscard]] std::size_t size() const { return blocks_.size(); }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+ private:
+  struct Block {
+    void* data;
+    std::size_t bytes;
+  };
+  Allocator& allocator_;
+  StreamRef stream_;
+  std::vector<Block> blocks_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace berth::bench
