@@ -24,7 +24,7 @@
   X(allocations_grown,     "allocations that needed new memory from the driver") \
   X(frees_deferred,        "frees that had to await an event of another stream") \
   X(frees_reclaimed,       "deferred frees whose events have passed") \
-  X(blocks_disowned,       "free blocks of streams without pending work, opened to all streams") \
+  X(blocks_passed_on,      "free blocks of streams without pending work, taken over for others") \
   X(stream_waits_inserted, "waits inserted so that a stream could take over another's free blocks") \
   X(pending_free_waits,    "times the host waited for a deferred free, the last rung") \
   X(segments_mapped,       "ranges obtained from the driver") \

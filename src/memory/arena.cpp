@@ -55,6 +55,13 @@ Arena::~Arena() {
   context_.driver().mem_address_free_or_report(CUdeviceptr{address_}, bytes_);
 }
 
+CUmemAccessDesc Arena::access() const {
+  CUmemAccessDesc access{};
+  access.location = physical_properties(context_).location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return access;
+}
+
 bool Arena::map_granule(std::size_t granule) {
   if (stuck_.erase(granule) == 1) return true;
   const Driver& driver = context_.driver();
@@ -110,9 +117,7 @@ bool Arena::map_granules(std::size_t first, std::size_t end) {
     if (!map_granule(granule)) return false;
   }
   const Driver& driver = context_.driver();
-  CUmemAccessDesc access{};
-  access.location = physical_properties(context_).location;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const CUmemAccessDesc access = this->access();
   const CUdeviceptr address = address_ + first * granule_bytes_;
   const CUresult allowed =
       driver.try_mem_set_access(address, (end - first) * granule_bytes_, &access, std::size_t{1});

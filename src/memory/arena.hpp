@@ -39,6 +39,13 @@ class Arena {
     return address - address_ < bytes_;  // wraps around below the arena, and is large then
   }
 
+  /// The memory behind a mapped granule, counted from the arena's beginning.
+  [[nodiscard]] CUmemGenericAllocationHandle handle(std::size_t granule) const {
+    return handles_[granule];
+  }
+  /// Reading and writing by the device, which is what mappings of its memory allow.
+  [[nodiscard]] CUmemAccessDesc access() const;
+
   /// Backs a range of unmapped granules with new physical memory, readable and writable by the
   /// device. False where the driver has no memory left. On failure nothing is mapped, nothing lost.
   /// Errors  DriverError.

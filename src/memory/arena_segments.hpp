@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A heap's memory as granules of one arena: the whole address range is one segment, and blocks
-// without memory behind them are `unmapped`. Growth maps the fewest granules that make a block
-// large enough; giving back unmaps any granule that is free from end to end.
+// without memory behind them are `unmapped`.
+//
+// Growth maps the fewest new granules that make a block, in one of two ways: next to free memory, so
+// that they form a hole that is large enough; or, where that needs fewer, as parts of a stitched
+// block, which joins free memory from anywhere (Stitcher, Windows). Often that needs none at all.
+// Giving back unmaps any granule that is free from end to end.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +14,8 @@
 
 #include "memory/arena.hpp"
 #include "memory/segment_source.hpp"
+#include "memory/stitch.hpp"
+#include "memory/windows.hpp"
 
 namespace berth {
 
@@ -25,16 +31,35 @@ class ArenaSegments final : public SegmentSource {
 
   std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner) override;
   bool obtain(Growth& growth) override;
-  void finish_growth(BlockHeap& heap, const Growth& growth, OwnerId owner) override;
+  Block* finish_growth(BlockHeap& heap, const Growth& growth, std::size_t bytes_requested,
+                       OwnerId owner) override;
   void cancel_growth(BlockHeap& heap, const Growth& growth) override;
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
   bool give_back(const Range& range) noexcept override;
   void finish_return(BlockHeap& heap, const Range& range) override;
-  void give_back_all(const BlockHeap&) noexcept override { arena_.unmap_all(); }
+  void give_back_all(const BlockHeap&) noexcept override {
+    windows_.drop_all();
+    arena_.unmap_all();
+  }
 
  private:
+  Growth plan_stitch(BlockHeap& heap, const Stitch& stitch);
+  /// Address space for `bytes` of new granules.
+  static std::vector<Block*> hold_unmapped(BlockHeap& heap, std::size_t bytes);
+  void note_idle_granules(const BlockHeap& heap);
+  bool map_fresh(const Growth& growth);
+  void unmap_fresh(const Growth& growth, std::size_t count) noexcept;
+  bool map_window(Growth& growth);
+  [[nodiscard]] GranuleNumber granule_at(std::uintptr_t address) const {
+    return static_cast<GranuleNumber>((address - arena_.address()) / arena_.granule_bytes());
+  }
+
   const std::size_t device_bytes_;
   Arena arena_;
+  Windows windows_;
+  Stitcher stitcher_;
+  std::vector<GranuleNumber> sequence_;  ///< of the window being looked for; kept for its capacity
+  std::vector<bool> idle_;               ///< granules, when there were last too many mappings
 };
 
 }  // namespace berth

@@ -26,15 +26,18 @@ struct Block {
     allocated,  ///< a caller has it
     cached,     ///< freed, and kept whole in a FrontCache for the next request of its size
     pending,    ///< freed, but other streams' work may still use it (DeferredFrees)
+    part,       ///< belongs to a stitched block, whose address is elsewhere
     free,       ///< in the free index of its owner
     unmapped,   ///< address space without memory behind it
   };
 
   std::uintptr_t address = 0;
   std::size_t bytes = 0;
-  std::uint64_t freed_at = 0;  ///< BlockHeap::serial() at the latest free of any part of it
-  NearPointer<Block> prev{};   ///< neighbours in the segment, in address order
-  NearPointer<Block> next{};
+  /// BlockHeap::serial() at the latest free of any part of it. Of a stitched block its place among
+  /// the stitched blocks.
+  std::uint64_t freed_at = 0;
+  NearPointer<Block> prev{};  ///< neighbours in the segment, in address order; of a stitched block
+  NearPointer<Block> next{};  ///< none, and its first part
   union {
     struct {
       NearPointer<Block> smaller;  ///< subtrees of the free index
@@ -45,6 +48,10 @@ struct Block {
       std::uint32_t marks_left;  ///< those that have not passed yet; 0 unless pending
     } uses;                      ///< allocated, pending
     NearPointer<Block> below;    ///< the next one of its stack: cached
+    struct {
+      NearPointer<Block> whole;  ///< the stitched block
+      NearPointer<Block> next;   ///< the next part of it
+    } part;                      ///< part
   };
   OwnerId owner = kUnowned;
 
@@ -53,6 +60,9 @@ struct Block {
   State state_ = State::held;
 
  public:
+  bool is_stitched = false;  ///< joined from parts elsewhere by mapping their granules once more
+
+
   [[nodiscard]] std::uintptr_t end() const { return address + bytes; }
   [[nodiscard]] void* data() const { return reinterpret_cast<void*>(address); }
   [[nodiscard]] bool is_whole_segment() const { return prev == nullptr && next == nullptr; }

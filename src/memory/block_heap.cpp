@@ -2,7 +2,9 @@
 #include "memory/block_heap.hpp"
 
 #include <algorithm>
+#include <bit>
 
+#include "base/arithmetic.hpp"
 #include "base/check.hpp"
 
 namespace berth {
@@ -96,6 +98,7 @@ Block& BlockHeap::hold(Block& block, std::uintptr_t address, std::size_t bytes) 
     rest.owner = owner;
     index(rest);
   }
+  part->owner = owner;
   return *part;
 }
 
@@ -117,21 +120,89 @@ void BlockHeap::settle(Block& block, Block::State state, OwnerId owner) {
   index(*merged);
 }
 
-Block* BlockHeap::take(std::size_t bytes, std::size_t bytes_requested, OwnerId owner) {
-  Block* fit = free_blocks(owner).best_fit(bytes);
+void BlockHeap::set_granule_bytes(std::size_t bytes) {
+  BERTH_CHECK(std::has_single_bit(bytes) && segments_.empty());
+  granule_bytes_ = bytes;
+}
+
+std::size_t BlockHeap::granules_broken(const Block& hole, std::uintptr_t address,
+                                       std::size_t bytes) const {
+  if (granule_bytes_ == 0) return 0;
+  const std::uintptr_t begin =
+      std::max(align_up(hole.address, granule_bytes_), align_down(address, granule_bytes_));
+  const std::uintptr_t end =
+      std::min(align_down(hole.end(), granule_bytes_), align_up(address + bytes, granule_bytes_));
+  return begin < end ? (end - begin) >> std::countr_zero(granule_bytes_) : 0;
+}
+
+BlockHeap::Fit BlockHeap::find_fit(std::size_t bytes, OwnerId owner) const {
+  Block* hole = free_blocks(owner).best_fit(bytes);
   if (owner != kUnowned) {
-    Block* unowned = free_blocks(kUnowned).best_fit(bytes);
-    if (fit == nullptr || (unowned != nullptr && unowned->bytes < fit->bytes)) fit = unowned;
+    Block* unowned = unowned_.best_fit(bytes);
+    if (hole == nullptr || (unowned != nullptr && unowned->bytes < hole->bytes)) hole = unowned;
   }
-  if (fit == nullptr) return nullptr;
+  if (hole == nullptr) return {};
+  const Fit low{hole, hole->address, granules_broken(*hole, hole->address, bytes)};
+  if (low.granules_broken == 0 || hole->bytes == bytes) return low;
+  const std::uintptr_t address = hole->end() - bytes;
+  const Fit high{hole, address, granules_broken(*hole, address, bytes)};
+  return high.granules_broken < low.granules_broken ? high : low;
+}
+
+Block& BlockHeap::take(const Fit& fit, std::size_t bytes, std::size_t bytes_requested,
+                       OwnerId owner) {
   in_use_.reserve_one();
-  Block& block = hold(*fit, fit->address, bytes);
+  Block& block = hold(*fit.hole, fit.address, bytes);
   block.set_state(Block::State::allocated);
   block.owner = owner;
   block.uses = {0, 0};
   block.set_bytes_requested(bytes_requested);
   in_use_.insert(block);
-  return &block;
+  return block;
+}
+
+Block& BlockHeap::join(std::span<Block* const> parts, std::uintptr_t address,
+                       std::size_t bytes_requested, OwnerId owner) {
+  in_use_.reserve_one();
+  stitched_.reserve(stitched_.size() + 1);
+  Block& whole = records_.make();
+  whole.is_stitched = true;
+  whole.address = address;
+  whole.owner = owner;
+  whole.next = parts.front();
+  whole.uses = {0, 0};
+  Block* following = nullptr;
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+    BERTH_CHECK((*part)->state() == Block::State::held);
+    (*part)->set_state(Block::State::part);
+    (*part)->part.whole = &whole;
+    (*part)->part.next = following;
+    (*part)->owner = owner;
+    following = *part;
+    whole.bytes += (*part)->bytes;
+  }
+  whole.set_state(Block::State::allocated);
+  whole.set_bytes_requested(bytes_requested);
+  whole.freed_at = stitched_.size();
+  stitched_.push_back(&whole);
+  in_use_.insert(whole);
+  return whole;
+}
+
+void BlockHeap::release_parts(Block& whole, OwnerId owner) {
+  for (Block* part = whole.next; part != nullptr;) {
+    Block* const next = part->part.next;
+    BERTH_CHECK(part->state() == Block::State::part && part->part.whole == &whole);
+    part->freed_at = serial_;
+    part->set_state(Block::State::held);
+    settle(*part, Block::State::free, owner);
+    part = next;
+  }
+  Block* const last = stitched_.back();
+  stitched_[whole.freed_at] = last;
+  last->freed_at = whole.freed_at;
+  stitched_.pop_back();
+  records_.recycle(whole);
 }
 
 void BlockHeap::set_pending(Block& block) {
@@ -146,7 +217,9 @@ void BlockHeap::release(Block& block, OwnerId owner) {
   } else {
     set_pending(block);
   }
-  block.freed_at = ++serial_;
+  ++serial_;
+  if (block.is_stitched) return release_parts(block, owner);
+  block.freed_at = serial_;
   block.set_state(Block::State::held);
   settle(block, Block::State::free, owner);
 }
@@ -176,6 +249,9 @@ Block* BlockHeap::find(const void* data) const {
 
 const Block* BlockHeap::find_covering(const void* data) const {
   const auto address = reinterpret_cast<std::uintptr_t>(data);
+  for (const Block* whole : stitched_) {
+    if (address - whole->address < whole->bytes) return whole;
+  }
   auto segment = segments_.upper_bound(address);
   if (segment == segments_.begin()) return nullptr;
   for (const Block* block = std::prev(segment)->second; block != nullptr; block = block->next) {
@@ -228,50 +304,74 @@ std::size_t BlockHeap::metadata_bytes() const {
          (owned_.size() + 1) * sizeof(FreeIndex);
 }
 
-void BlockHeap::validate_segment(const Block& first, std::size_t& free_seen,
-                                 std::size_t& used_seen) const {
+void BlockHeap::validate_segment(const Block& first, Seen& seen) const {
   BERTH_CHECK(first.prev == nullptr);
   for (const Block* block = &first; block != nullptr; block = block->next) {
-    BERTH_CHECK(block->bytes > 0);
+    BERTH_CHECK(block->bytes > 0 && !block->is_stitched);
     if (block->next != nullptr) {
       BERTH_CHECK(block->next->prev == block);
       BERTH_CHECK(block->next->address == block->end());
       BERTH_CHECK(!mergeable(*block, *block->next));
     }
     const Block::State state = block->state();
-    const bool in_use = state == Block::State::allocated || state == Block::State::cached;
-    BERTH_CHECK(in_use == (in_use_.find(block->address) == block));
-    if (state == Block::State::allocated) {
-      BERTH_CHECK(block->bytes_requested() > 0);
-      BERTH_CHECK(block->uses.marks_left == 0);
+    validate_use(*block, seen);
+    if (state == Block::State::part) {
+      BERTH_CHECK(block->part.whole->is_stitched);
+      ++seen.parts;
     }
-    if (state == Block::State::pending) BERTH_CHECK(block->uses.marks_left > 0);
-    if (in_use) ++used_seen;
-    if (block->state() == Block::State::free) {
+    if (state == Block::State::free) {
       BERTH_CHECK(free_blocks(block->owner).contains(*block));
       BERTH_CHECK(block->freed_at <= serial_);
-      ++free_seen;
+      ++seen.free;
     }
-    if (block->state() == Block::State::unmapped) {
+    if (state == Block::State::unmapped) {
       const auto found = unmapped_.find(block->address);
       BERTH_CHECK(found != unmapped_.end() && found->second == block);
     }
   }
 }
 
+void BlockHeap::validate_use(const Block& block, Seen& seen) const {
+  const Block::State state = block.state();
+  const bool in_use = state == Block::State::allocated || state == Block::State::cached;
+  BERTH_CHECK(in_use == (in_use_.find(block.address) == &block));
+  if (in_use) ++seen.in_use;
+  if (state == Block::State::allocated) {
+    BERTH_CHECK(block.bytes_requested() > 0);
+    BERTH_CHECK(block.uses.marks_left == 0);
+  }
+  if (state == Block::State::pending) BERTH_CHECK(block.uses.marks_left > 0);
+}
+
+void BlockHeap::validate_stitched(Seen& seen) const {
+  for (const Block* whole : stitched_) {
+    BERTH_CHECK(stitched_[whole->freed_at] == whole && whole->is_stitched);
+    validate_use(*whole, seen);
+    std::size_t bytes = 0;
+    for (const Block* part = whole->next; part != nullptr; part = part->part.next) {
+      BERTH_CHECK(part->state() == Block::State::part && part->part.whole == whole);
+      bytes += part->bytes;
+      BERTH_CHECK(seen.parts > 0);
+      --seen.parts;
+    }
+    BERTH_CHECK(bytes == whole->bytes);
+  }
+  BERTH_CHECK(seen.parts == 0);
+}
+
 void BlockHeap::validate() const {
-  std::size_t free_seen = 0;
-  std::size_t used_seen = 0;
+  Seen seen;
   std::uintptr_t end = 0;
   for (const auto& [address, first] : segments_) {
     BERTH_CHECK(first->address == address && address >= end);
-    validate_segment(*first, free_seen, used_seen);
+    validate_segment(*first, seen);
     const Block* last = first;
     while (last->next != nullptr) last = last->next;
     end = last->end();
   }
-  BERTH_CHECK(used_seen == in_use_.count());
-  BERTH_CHECK(free_seen == free_count_);
+  validate_stitched(seen);
+  BERTH_CHECK(seen.in_use == in_use_.count());
+  BERTH_CHECK(seen.free == free_count_);
   std::size_t indexed_count = unowned_.count();
   std::size_t indexed_bytes = unowned_.bytes();
   for (const auto& [owner, blocks] : owned_) {

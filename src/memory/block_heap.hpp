@@ -7,12 +7,14 @@
 //   - each free block is in exactly one free index, that of its owner
 //   - no two neighbours are both free with the same owner, nor both unmapped
 //   - each allocated or cached block, and no other, is in the pointer map
+//   - a stitched block lies in no segment: its parts do, which add up to its size
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -28,14 +30,37 @@ namespace berth {
 /// neither.
 class BlockHeap {
  public:
+  /// Memory is mapped in granules of this size, a power of two; whole free ones are then kept whole
+  /// where possible. To be said before the first segment.
+  void set_granule_bytes(std::size_t bytes);
+
   /// Adds a range as one held block, which settle() then puts into circulation.
   Block& add_segment(std::uintptr_t address, std::size_t bytes);
   /// Removes the segment of a held block that is the whole of it.
   void remove_segment(Block& whole);
 
-  /// Allocates: best fit among the free blocks of `owner` and the unowned ones, split where it is
-  /// larger. Null where none fits. `bytes` is a multiple of the heap's rounding, above 0.
-  Block* take(std::size_t bytes, std::size_t bytes_requested, OwnerId owner);
+  /// A place for a block.
+  struct Fit {
+    Block* hole = nullptr;  ///< null where none fits
+    std::uintptr_t address = 0;
+    std::size_t granules_broken = 0;  ///< whole free granules that it takes or cuts into
+  };
+  /// Best fit among the free blocks of `owner` and the unowned ones: the smallest hole, at its low end
+  /// unless its high end breaks fewer granules. `bytes` is a multiple of the heap's rounding, above 0.
+  [[nodiscard]] Fit find_fit(std::size_t bytes, OwnerId owner) const;
+  /// How many whole granules a block of `bytes` takes at least, next to others.
+  [[nodiscard]] std::size_t granules_needed(std::size_t bytes) const {
+    return granule_bytes_ == 0 ? 0 : bytes / granule_bytes_;
+  }
+  /// Allocates there.
+  Block& take(const Fit& fit, std::size_t bytes, std::size_t bytes_requested, OwnerId owner);
+  Block* take(std::size_t bytes, std::size_t bytes_requested, OwnerId owner) {
+    const Fit fit = find_fit(bytes, owner);
+    return fit.hole == nullptr ? nullptr : &take(fit, bytes, bytes_requested, owner);
+  }
+  /// Allocates a stitched block at `address` that consists of `parts`, which are held.
+  Block& join(std::span<Block* const> parts, std::uintptr_t address, std::size_t bytes_requested,
+              OwnerId owner);
   /// allocated or cached -> pending. The address leaves the pointer map: freeing it again is an
   /// error.
   void set_pending(Block& block);
@@ -50,6 +75,8 @@ class BlockHeap {
   /// Takes the part [address, address + bytes) out of a free or unmapped block; what remains of it
   /// on either side keeps its state. Returns the part, held.
   Block& hold(Block& block, std::uintptr_t address, std::size_t bytes);
+  /// Cuts the first `bytes` off a held block; returns the rest. Both are held.
+  Block& split(Block& block, std::size_t bytes);
   /// held -> free (of `owner`) or unmapped, coalesced with its neighbours.
   void settle(Block& block, Block::State state, OwnerId owner);
 
@@ -64,6 +91,7 @@ class BlockHeap {
   /// The block of any state that covers `data`; null outside all segments. Walks the segment.
   [[nodiscard]] const Block* find_covering(const void* data) const;
 
+  [[nodiscard]] const std::vector<Block*>& stitched() const { return stitched_; }
   /// The first block of each segment, by address.
   [[nodiscard]] const std::map<std::uintptr_t, Block*>& segments() const { return segments_; }
   [[nodiscard]] const std::map<std::uintptr_t, Block*>& unmapped() const { return unmapped_; }
@@ -81,15 +109,23 @@ class BlockHeap {
   void validate() const;
 
  private:
-  /// Cuts the first `bytes` off; the rest becomes a block of its own behind it, and is returned.
-  /// Both are held.
-  Block& split(Block& block, std::size_t bytes);
   /// Appends the following neighbour, which is in no index, to `block`.
   void absorb_next(Block& block);
+  [[nodiscard]] std::size_t granules_broken(const Block& hole, std::uintptr_t address,
+                                            std::size_t bytes) const;
+  void release_parts(Block& whole, OwnerId owner);
   void index(Block& block);
   void unindex(Block& block);
   FreeIndex& free_of(OwnerId owner);
-  void validate_segment(const Block& first, std::size_t& free_seen, std::size_t& used_seen) const;
+  /// What validate() has counted.
+  struct Seen {
+    std::size_t free = 0;
+    std::size_t in_use = 0;
+    std::size_t parts = 0;
+  };
+  void validate_segment(const Block& first, Seen& seen) const;
+  void validate_use(const Block& block, Seen& seen) const;
+  void validate_stitched(Seen& seen) const;
 
   BlockRecords records_;
   PointerMap in_use_{records_};
@@ -99,6 +135,8 @@ class BlockHeap {
   FreeIndex* last_index_ = &unowned_;
   std::map<std::uintptr_t, Block*> segments_;
   std::map<std::uintptr_t, Block*> unmapped_;
+  std::vector<Block*> stitched_;
+  std::size_t granule_bytes_ = 0;  ///< 0 where there are none
   std::size_t free_count_ = 0;
   std::size_t free_bytes_ = 0;
   std::uint64_t serial_ = 0;

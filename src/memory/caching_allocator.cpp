@@ -20,8 +20,6 @@ namespace {
 /// Of a request: far more than any device has, and far from where sums overflow.
 constexpr std::size_t kBytesMax = std::size_t{1} << 47;
 
-constexpr int kSizesFlushed = 8;
-
 }  // namespace
 
 CachingAllocator::CachingAllocator(const Driver& driver, Options options,
@@ -65,7 +63,7 @@ void* CachingAllocator::allocate_on_miss(std::size_t bytes, std::nullopt_t) {
 void* CachingAllocator::climb(Request request) {
   if (void* data = take_from_heap(request)) return data;
   refuse_impossible(request);
-  if (void* data = take_after_flush(request)) return data;
+  if (void* data = take_from_other_threads(request)) return data;
   if (void* data = climb_to_growth(request)) return data;
   if (void* data = release_then_grow(request)) return data;
   if (void* data = take_behind_waits(request)) return data;
@@ -104,38 +102,39 @@ void CachingAllocator::refuse_impossible(const Request& request) {
   throw OutOfMemory(describe_impossible_request(name_, request.bytes_requested, capacity));
 }
 
-void* CachingAllocator::take_from_heap_locked(const Request& request) {
-  Block* block = heap_.take(request.bytes, request.bytes_requested, request.owner);
-  if (block == nullptr) return nullptr;
+void* CachingAllocator::hand_out(Block& block, const Request& request) {
   settle(request.cache);
-  count_allocated(request.bytes_requested, block->bytes);
+  count_allocated(request.bytes_requested, block.bytes);
   if (heap_.blocks_in_use().has_outgrown_tables()) {
     const ThreadCaches::Halt halt(caches_);
     heap_.drop_outgrown_tables();
   }
   count_blocks();
-  return block->data();
+  return block.data();
 }
 
+void CachingAllocator::flush_own(const Request& request) {
+  settle(request.cache);
+  request.cache->flush(request.owner,
+                       [this](Block& block) BERTH_REQUIRES(mutex_) { uncache(block); });
+}
+
+// What the thread keeps whole is out of the heap's sight. Before the heap breaks a granule that some
+// smaller hole could have spared, it gets to see it.
 void* CachingAllocator::take_from_heap(const Request& request) {
   const MutexLock lock(mutex_);
-  return take_from_heap_locked(request);
+  BlockHeap::Fit fit = heap_.find_fit(request.bytes, request.owner);
+  const bool is_costly =
+      fit.hole == nullptr || heap_.granules_needed(request.bytes) < fit.granules_broken;
+  if (is_costly && request.cache != nullptr && request.cache->keeps(request.owner)) {
+    flush_own(request);
+    fit = heap_.find_fit(request.bytes, request.owner);
+  }
+  if (fit.hole == nullptr) return nullptr;
+  return hand_out(heap_.take(fit, request.bytes, request.bytes_requested, request.owner), request);
 }
 
-// First what this thread keeps of the stream, which costs nobody else anything.
-void* CachingAllocator::take_after_flush(const Request& request) {
-  if (request.cache != nullptr) {
-    const MutexLock lock(mutex_);
-    settle(request.cache);
-    const auto back_to_heap = [this](Block& block) BERTH_REQUIRES(mutex_) { uncache(block); };
-    // The smallest blocks that may do, and some more: that most often suffices, and leaves the rest.
-    for (int size = 0; size < kSizesFlushed; ++size) {
-      if (!request.cache->flush_least(request.owner, request.bytes, back_to_heap)) break;
-      if (void* data = take_from_heap_locked(request)) return data;
-    }
-    request.cache->flush(request.owner, back_to_heap);
-    if (void* data = take_from_heap_locked(request)) return data;
-  }
+void* CachingAllocator::take_from_other_threads(const Request& request) {
   flush_caches();
   return take_from_heap(request);
 }
@@ -148,6 +147,7 @@ void CachingAllocator::deallocate_through_heap(void* data) {
     const MutexLock lock(mutex_);
     Block& block = require_live(data, "free");
     if (cache != nullptr && !is_retired(block.owner)) cache->add_owner(block.owner);
+    const bool tidy_up = cache != nullptr && cache->has_gained_enough();
     settle(cache);
     count_freed(block.bytes_requested(), block.bytes);
     uses_.drop_if(block, [this](OwnerId use) BERTH_REQUIRES(mutex_) { return streams_.is_over(use); });
@@ -160,6 +160,9 @@ void CachingAllocator::deallocate_through_heap(void* data) {
       uses_.clear(block);
       heap_.set_pending(block);
       deferred_.add(block, to_seal);
+    }
+    if (tidy_up) {
+      cache->flush([this](Block& kept) BERTH_REQUIRES(mutex_) { uncache(kept); });
     }
     count_blocks();
   }
@@ -187,13 +190,14 @@ void* CachingAllocator::reclaim_then_take(Request& request) {
 }
 
 void* CachingAllocator::take_from_idle_streams(Request& request) {
-  const MutexLock slow(slow_mutex_);
   flush_caches();
+  const MutexLock slow(slow_mutex_);
   {
     const MutexLock lock(mutex_);
-    if (heap_.free_bytes() < request.bytes) return nullptr;  // spares the driver the questions
+    // Spares the driver the questions where nobody has anything to pass on.
+    if (heap_.free_bytes() < request.bytes) return nullptr;
   }
-  disown_idle();
+  pass_on_idle(request.owner);
   return take_from_heap(request);
 }
 
@@ -204,7 +208,7 @@ void* CachingAllocator::grow_then_take(Request& request) {
 
 void* CachingAllocator::release_then_grow(Request& request) {
   const MutexLock slow(slow_mutex_);
-  disown_idle();
+  pass_on_idle(kUnowned);
   // First as much as is missing, which leaves the rest cached; where that does not help, all.
   for (const std::size_t bytes : {request.bytes, std::numeric_limits<std::size_t>::max()}) {
     if (give_back(bytes) == 0) break;

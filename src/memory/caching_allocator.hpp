@@ -107,7 +107,7 @@ class CachingAllocator final : public StreamObserver {
   void* allocate_on_miss(std::size_t bytes, std::nullopt_t) BERTH_EXCLUDES(slow_mutex_, mutex_);
   void* climb(Request request) BERTH_EXCLUDES(slow_mutex_, mutex_);
   void* take_from_heap(const Request& request) BERTH_EXCLUDES(mutex_);
-  void* take_after_flush(const Request& request) BERTH_EXCLUDES(mutex_);
+  void* take_from_other_threads(const Request& request) BERTH_EXCLUDES(mutex_);
   void* reclaim_then_take(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
   void* take_from_idle_streams(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
   void* grow_then_take(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
@@ -120,8 +120,9 @@ class CachingAllocator final : public StreamObserver {
 
   // caching_allocator_slow.cpp: what the rungs are made of.
   void* grow_until_taken(Request& request) BERTH_REQUIRES(slow_mutex_);
-  /// Obtains memory once; false where the limit or the driver refuses.
-  bool grow(Request& request) BERTH_REQUIRES(slow_mutex_);
+  /// Joins or obtains memory once. Null with `grown` false where the limit or the driver refuses; with
+  /// `grown` true where memory has come into the heap.
+  void* grow(Request& request, bool& grown) BERTH_REQUIRES(slow_mutex_);
   /// Gives back unowned memory, `bytes` or somewhat more; returns how much.
   std::size_t give_back(std::size_t bytes) BERTH_REQUIRES(slow_mutex_);
   /// Releases the deferred frees whose events have passed.
@@ -129,13 +130,13 @@ class CachingAllocator final : public StreamObserver {
   void pass(OwnerId stream, const SharedEvent& event) BERTH_EXCLUDES(mutex_);
   /// Waits for the oldest deferred free; false where there is none.
   bool wait_for_oldest_deferred() BERTH_REQUIRES(slow_mutex_);
-  /// Opens the free memory of streams without pending work to all: of those that are idle now, or,
-  /// after waiting for them, of all.
-  void disown_idle() BERTH_REQUIRES(slow_mutex_);
+  /// Gives the free memory of streams that are idle now to `to`, which may be kUnowned.
+  void pass_on_idle(OwnerId to) BERTH_REQUIRES(slow_mutex_);
   [[nodiscard]] std::vector<OwnerId> owners_to_settle() const BERTH_REQUIRES(mutex_);
+  /// Opens the free memory of all streams to all, after waiting for their work.
   void disown_all_after_wait() BERTH_REQUIRES(slow_mutex_);
-  /// Free memory of `owner` that was freed up to `serial` has no pending work.
-  void disown(OwnerId owner, std::uint64_t serial) BERTH_EXCLUDES(mutex_);
+  /// Free memory of `from` that was freed up to `serial` has no pending work: it may be anyone's.
+  void pass_on(OwnerId from, OwnerId to, std::uint64_t serial) BERTH_EXCLUDES(mutex_);
   /// Gives an event to the marks of `stream` that have none. Returns false where the driver
   /// refuses; the marks then wait for the next try.
   bool seal(OwnerId stream) noexcept BERTH_EXCLUDES(mutex_);
@@ -154,7 +155,10 @@ class CachingAllocator final : public StreamObserver {
   Request make_request(std::size_t bytes, std::optional<StreamRef> stream) BERTH_EXCLUDES(mutex_);
   /// Throws where all memory there may be would not do.
   void refuse_impossible(const Request& request) BERTH_EXCLUDES(mutex_);
-  void* take_from_heap_locked(const Request& request) BERTH_REQUIRES(mutex_);
+  /// Of the calling thread's, what it keeps of the stream.
+  void flush_own(const Request& request) BERTH_REQUIRES(mutex_);
+  /// Counts a block as the request's.
+  void* hand_out(Block& block, const Request& request) BERTH_REQUIRES(mutex_);
   void deallocate_through_heap(void* data) BERTH_EXCLUDES(mutex_);
   /// The live block at `data`; throws InvalidArgument that says what `data` is instead.
   Block& require_live(void* data, const char* action) BERTH_REQUIRES(mutex_);
@@ -170,6 +174,7 @@ class CachingAllocator final : public StreamObserver {
   void settle_all(const ThreadCaches::Halt& halt) const BERTH_REQUIRES(mutex_);
   /// Gives what all threads keep back to the heap.
   void flush_caches() BERTH_EXCLUDES(mutex_);
+  /// From a thread's cache back to the heap.
   void uncache(Block& block) BERTH_REQUIRES(mutex_);
 
   const Driver& driver_;

@@ -14,7 +14,9 @@ void* CachingAllocator::grow_until_taken(Request& request) {
   // Another thread's free may have made room meanwhile, and another thread's hit may take what was
   // grown for us: so take first, and grow until there is something to take.
   if (void* data = take_from_heap(request)) return data;
-  while (grow(request)) {
+  for (bool grown = true; grown;) {
+    if (void* data = grow(request, grown)) return data;
+    if (!grown) break;
     if (void* data = take_from_heap(request)) {
       const MutexLock lock(mutex_);
       ++counters_.allocations_grown;
@@ -24,17 +26,21 @@ void* CachingAllocator::grow_until_taken(Request& request) {
   return nullptr;
 }
 
-bool CachingAllocator::grow(Request& request) {
+void* CachingAllocator::grow(Request& request, bool& grown) {
+  grown = false;
   std::optional<SegmentSource::Growth> growth;
   {
     const MutexLock lock(mutex_);
+    // What is open to all and what is the stream's own may lie side by side: now they must not be
+    // told apart.
+    if (request.owner != kUnowned) heap_.transfer(kUnowned, request.owner, heap_.serial());
     growth = source_->plan_growth(heap_, request.bytes, request.owner);
-    if (!growth) return false;
+    if (!growth) return nullptr;
     const std::size_t reserved = counters_.bytes_reserved.current + growth->bytes;
-    if (reserved_bytes_max_ && reserved > *reserved_bytes_max_) {
+    if (growth->bytes > 0 && reserved_bytes_max_ && reserved > *reserved_bytes_max_) {
       source_->cancel_growth(heap_, *growth);
       ++counters_.limit_rejections;
-      return false;
+      return nullptr;
     }
   }
   const auto cancel = [&] {
@@ -51,14 +57,21 @@ bool CachingAllocator::grow(Request& request) {
   if (!obtained) {
     cancel();
     request.refused_by_driver = true;
-    return false;
+    return nullptr;
   }
+  grown = true;
   const MutexLock lock(mutex_);
-  source_->finish_growth(heap_, *growth, request.owner);
-  raise_gauge(counters_.bytes_reserved, growth->bytes);
-  ++counters_.segments_mapped;
+  Block* const block =
+      source_->finish_growth(heap_, *growth, request.bytes_requested, request.owner);
+  counters_.page_remaps += growth->granules_remapped;
+  if (growth->bytes > 0) {
+    raise_gauge(counters_.bytes_reserved, growth->bytes);
+    ++counters_.segments_mapped;
+  }
   count_blocks();
-  return true;
+  if (block == nullptr) return nullptr;
+  if (growth->bytes > 0) ++counters_.allocations_grown;
+  return hand_out(*block, request);
 }
 
 std::size_t CachingAllocator::give_back(std::size_t bytes) {
@@ -186,10 +199,10 @@ bool CachingAllocator::wait_for_oldest_deferred() {
   return false;
 }
 
-void CachingAllocator::disown(OwnerId owner, std::uint64_t serial) {
+void CachingAllocator::pass_on(OwnerId from, OwnerId to, std::uint64_t serial) {
   const MutexLock lock(mutex_);
-  counters_.blocks_disowned += heap_.transfer(owner, kUnowned, serial);
-  if (streams_.entry(owner).retired) streams_.set_over(owner);
+  counters_.blocks_passed_on += heap_.transfer(from, to, serial);
+  if (streams_.entry(from).retired) streams_.set_over(from);
   count_blocks();
 }
 
@@ -200,7 +213,7 @@ std::vector<OwnerId> CachingAllocator::owners_to_settle() const {
   return owners;
 }
 
-void CachingAllocator::disown_idle() {
+void CachingAllocator::pass_on_idle(OwnerId to) {
   std::vector<OwnerId> owners;
   std::uint64_t serial = 0;
   {
@@ -209,10 +222,11 @@ void CachingAllocator::disown_idle() {
     serial = heap_.serial();  // before the question, so that the answer covers these frees
   }
   for (const OwnerId owner : owners) {
+    if (owner == to) continue;
     const StreamTable::Entry other = entry(owner);
     const bool idle = other.retired ? other.last_work == nullptr || other.last_work->ref().is_done()
                                     : other.stream.is_done();
-    if (idle) disown(owner, serial);
+    if (idle) pass_on(owner, to, serial);
   }
 }
 
@@ -228,7 +242,7 @@ void CachingAllocator::disown_all_after_wait() {
     const StreamTable::Entry other = entry(owner);
     if (!other.retired) other.stream.sync();
     if (other.retired && other.last_work != nullptr) other.last_work->ref().sync();
-    disown(owner, serial);
+    pass_on(owner, kUnowned, serial);
   }
 }
 
@@ -294,6 +308,7 @@ void CachingAllocator::settle(ThreadCache* cache) const {
   ledger.bytes_requested.settle(counters_.bytes_requested);
   ledger.bytes_allocated.settle(counters_.bytes_allocated);
   ledger.blocks_allocated.settle(counters_.blocks_allocated);
+  cache->set_blocks_live(counters_.blocks_allocated.current);
 }
 
 void CachingAllocator::count_allocated(std::size_t requested, std::size_t rounded) {

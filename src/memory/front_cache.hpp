@@ -29,14 +29,11 @@ class FrontCache {
       block.uses = {0, 0};
       return block;
     }
-    void push(Block& block) {
-      block.below = top_;
-      top_ = &block;
-    }
 
    private:
     friend FrontCache;
     std::uint32_t units_ = 0;  ///< of kBlockBytes each
+    bool is_noted_ = false;    ///< in FrontCache::noted_
     Block* top_ = nullptr;
   };
 
@@ -64,21 +61,23 @@ class FrontCache {
     return &free;
   }
 
+  void push(Stack& stack, Block& block) {
+    if (!stack.is_noted_) [[unlikely]] note(stack);
+    block.below = stack.top_;
+    stack.top_ = &block;
+  }
+
+  /// Whether a block was kept since the last flush.
+  [[nodiscard]] bool was_used() const { return noted_count_ > 0; }
   /// Empties the cache: calls visit(Block&) for each block, which is the visitor's then.
   template <class Visit>
   void flush(const Visit& visit) {
-    for (Stack& stack : stacks_) flush(stack, visit);
-  }
-  /// The same for the blocks of the least size of at least `bytes`. False where there are none.
-  template <class Visit>
-  bool flush_least(std::size_t bytes, const Visit& visit) {
-    Stack* least = nullptr;
-    for (Stack& stack : stacks_) {
-      if (stack.empty() || stack.bytes() < bytes) continue;
-      if (least == nullptr || stack.bytes() < least->bytes()) least = &stack;
+    for (std::size_t index = 0; index < noted_count_; ++index) {
+      Stack& stack = stacks_[noted_[index]];
+      stack.is_noted_ = false;
+      while (!stack.empty()) visit(stack.pop());
     }
-    if (least != nullptr) flush(*least, visit);
-    return least != nullptr;
+    noted_count_ = 0;
   }
 
  private:
@@ -93,12 +92,14 @@ class FrontCache {
     return stacks_[static_cast<std::size_t>(&place - stacks_.data()) ^ 1];
   }
 
-  template <class Visit>
-  static void flush(Stack& stack, const Visit& visit) {
-    while (!stack.empty()) visit(stack.pop());
+  void note(Stack& stack) {
+    stack.is_noted_ = true;
+    noted_[noted_count_++] = static_cast<std::uint16_t>(&stack - stacks_.data());
   }
 
   std::array<Stack, std::size_t{1} << kStackBits> stacks_{};
+  std::array<std::uint16_t, std::size_t{1} << kStackBits> noted_{};  ///< stacks to be flushed
+  std::size_t noted_count_ = 0;
   const OwnerId owner_;
 };
 

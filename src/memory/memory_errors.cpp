@@ -58,6 +58,9 @@ std::string describe_foreign_pointer(const std::string& allocator, const char* a
       case Block::State::free:
         what = "it was freed before, or never allocated: its memory is free";
         break;
+      case Block::State::part:
+        what = "its memory is in use at another address";
+        break;
       case Block::State::unmapped:
       case Block::State::held:
         what = "no memory is mapped there";

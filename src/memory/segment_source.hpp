@@ -16,9 +16,14 @@ namespace berth {
 class SegmentSource {
  public:
   struct Growth {
-    std::size_t bytes;           ///< to be obtained from the driver
-    Block* held = nullptr;       ///< where they go, in a heap that has address space already
-    std::uintptr_t address = 0;  ///< where obtain() got them, in one that has not
+    std::size_t bytes = 0;       ///< to be obtained from the driver
+    std::vector<Block*> fresh{}; ///< where they go, held, in a heap that has address space already
+    std::uintptr_t address = 0;  ///< of the segment, or of the stitched block, once obtained
+    /// Of a stitched block, in order, held, those of `fresh` included; none: memory for any block.
+    std::vector<Block*> parts{};
+    std::size_t fresh_skipped_bytes = 0;  ///< of `fresh`, in front, not of the stitched block
+    std::size_t fresh_surplus_bytes = 0;  ///< likewise, behind
+    std::size_t granules_remapped = 0;    ///< mapped once more for it
   };
   struct Range {
     Block* held;
@@ -29,14 +34,16 @@ class SegmentSource {
   /// Bytes that can exist at most; a larger request cannot be served whatever is given back.
   [[nodiscard]] virtual std::size_t capacity_bytes() const = 0;
 
-  /// What to obtain so that `owner` can have a block of `bytes`, as little as possible. nullopt
-  /// where there is no address space for it.
+  /// What to obtain so that `owner` can have a block of `bytes`, as little as possible: nothing where
+  /// free memory that lies apart can be joined. nullopt where there is no address space for it.
   virtual std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner) = 0;
   /// False where the driver has no memory left. On failure nothing was obtained.
   /// Errors  DriverError.
   virtual bool obtain(Growth& growth) = 0;
-  /// Puts what was obtained into the heap as free memory of `owner`.
-  virtual void finish_growth(BlockHeap& heap, const Growth& growth, OwnerId owner) = 0;
+  /// Puts what was obtained into the heap as free memory of `owner`, and returns null; or returns the
+  /// stitched block, allocated.
+  virtual Block* finish_growth(BlockHeap& heap, const Growth& growth, std::size_t bytes_requested,
+                               OwnerId owner) = 0;
   /// Undoes plan_growth().
   virtual void cancel_growth(BlockHeap& heap, const Growth& growth) = 0;
 

@@ -8,6 +8,7 @@
 // needs no entry then.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -46,7 +47,7 @@ class ThreadCache {
         block.set_bytes_requested(bytes);
         ledger_.allocated(bytes, stack->bytes());
         data = block.data();
-        last_ = {data, &block, stack, front->owner()};
+        last_ = {data, &block, stack, front};
       }
     }
     lock_.leave();
@@ -57,20 +58,18 @@ class ThreadCache {
   /// where that is not so, where it finds no place or enough others; and where `data` is no block.
   bool put(void* data, const PointerMap& blocks) {
     if (!lock_.try_enter()) [[unlikely]] return false;
-    Stack* stack = nullptr;
+    Place place{last_.front, last_.stack};
     Block* block = last_.block;
-    if (data == last_.data && is_simple(*block, data) && block->owner == last_.owner &&
-        block->bytes == last_.stack->bytes()) {
-      stack = last_.stack;
-    } else {
+    if (data != last_.data || !is_simple(*block, data) || block->owner != place.front->owner() ||
+        block->bytes != place.stack->bytes()) {
       block = blocks.find_unguarded(reinterpret_cast<std::uintptr_t>(data));
-      if (block != nullptr && is_simple(*block, data)) [[likely]] stack = place_of(*block);
+      place = block != nullptr && is_simple(*block, data) ? place_of(*block) : Place{};
     }
-    const bool keep = stack != nullptr && ledger_.blocks_allocated.change() > -kBlocksGained;
+    const bool keep = place.stack != nullptr && !has_gained_enough();
     if (keep) [[likely]] {
       ledger_.freed(block->bytes - block->slack_bytes(), block->bytes);
       block->set_state(Block::State::cached);
-      stack->push(*block);
+      place.front->push(*place.stack, *block);
     }
     lock_.leave();
     return keep;
@@ -93,6 +92,11 @@ class ThreadCache {
   /// Requests on `stream`, whose id is `owner`, too.
   void add_route(OwnerId owner, StreamKey stream);
 
+  /// Whether anything of `owner`'s was kept since the last flush.
+  [[nodiscard]] bool keeps(OwnerId owner) const {
+    const FrontCache* const front = find_owner(owner);
+    return front != nullptr && front->was_used();
+  }
   // These call visit(Block&) for blocks that were kept, and are the visitor's then.
   /// All of them.
   template <class Visit>
@@ -104,17 +108,22 @@ class ThreadCache {
   void flush(OwnerId owner, const Visit& visit) {
     if (FrontCache* const front = find_owner(owner)) front->flush(visit);
   }
-  /// Of these, those of the least size of at least `bytes`. False where there are none.
-  template <class Visit>
-  bool flush_least(OwnerId owner, std::size_t bytes, const Visit& visit) {
-    FrontCache* const front = find_owner(owner);
-    return front != nullptr && front->flush_least(bytes, visit);
-  }
   /// Those of an owner whose handle may come to mean another stream.
   template <class Visit>
   void drop(OwnerId owner, const Visit& visit) {
     flush(owner, visit);
     forget(owner);
+  }
+
+  /// Whether the thread has freed so many more blocks than it has taken since set_blocks_live() that
+  /// it should give them back: because others may need them, or because hardly any are in use, which
+  /// is the time to tidy up.
+  [[nodiscard]] bool has_gained_enough() const {
+    return ledger_.blocks_allocated.change() <= gain_limit_;
+  }
+  /// How many blocks there are in use, of all threads, with an empty ledger.
+  void set_blocks_live(std::uint64_t blocks) {
+    gain_limit_ = -std::clamp(static_cast<std::int64_t>(blocks) / 2, kGainMin, kGainMax);
   }
 
   [[nodiscard]] Ledger& ledger() { return ledger_; }
@@ -126,8 +135,8 @@ class ThreadCache {
   static constexpr int kRouteBits = 5;
   static constexpr std::size_t kRoutes = std::size_t{1} << kRouteBits;
   static constexpr StreamKey kNowhere = ~StreamKey{1};
-  /// A thread that frees what others allocate hands it over after so many blocks.
-  static constexpr std::int64_t kBlocksGained = 256;
+  static constexpr std::int64_t kGainMin = 2;
+  static constexpr std::int64_t kGainMax = 256;
 
   struct Route {
     StreamKey stream = kNowhere;
@@ -139,9 +148,13 @@ class ThreadCache {
     const void* data = &kNothing;  ///< at first no block's address
     Block* block = nullptr;
     Stack* stack = nullptr;
-    OwnerId owner = kUnowned;
+    FrontCache* front = nullptr;
   };
   static constexpr char kNothing = 0;
+  struct Place {
+    FrontCache* front = nullptr;
+    Stack* stack = nullptr;
+  };
 
   static bool is_simple(const Block& block, const void* data) {
     return block.data() == data && block.state() == Block::State::allocated &&
@@ -157,10 +170,11 @@ class ThreadCache {
     return recent_.front;
   }
 
-  /// Where a block goes; null where it finds no place.
-  Stack* place_of(const Block& block) {
+  /// Where a block goes; no stack where it finds no place.
+  Place place_of(const Block& block) {
     FrontCache* const front = by_owner_[block.owner % kRoutes];
-    return front != nullptr && front->owner() == block.owner ? front->place(block.bytes) : nullptr;
+    if (front == nullptr || front->owner() != block.owner) return {};
+    return {front, front->place(block.bytes)};
   }
 
   static std::size_t place_of(StreamKey stream) {
@@ -175,6 +189,7 @@ class ThreadCache {
   Ledger ledger_;
   Route recent_;  ///< that of the last request
   Taken last_;
+  std::int64_t gain_limit_ = -kGainMin;
   std::array<Route, kRoutes> by_stream_{};
   std::array<FrontCache*, kRoutes> by_owner_{};
   std::vector<std::unique_ptr<FrontCache>> fronts_;

@@ -18,8 +18,10 @@ std::optional<SegmentSource::Growth> WholeSegments::plan_growth(BlockHeap&, std:
   return Growth{.bytes = shares ? segment_bytes_ : align_up(bytes, rounding_bytes_)};
 }
 
-void WholeSegments::finish_growth(BlockHeap& heap, const Growth& growth, OwnerId owner) {
+Block* WholeSegments::finish_growth(BlockHeap& heap, const Growth& growth, std::size_t,
+                                    OwnerId owner) {
   heap.settle(heap.add_segment(growth.address, growth.bytes), Block::State::free, owner);
+  return nullptr;
 }
 
 std::vector<SegmentSource::Range> WholeSegments::plan_return(BlockHeap& heap, std::size_t bytes) {

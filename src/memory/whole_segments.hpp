@@ -25,7 +25,8 @@ class WholeSegments : public SegmentSource {
 
   [[nodiscard]] std::size_t capacity_bytes() const override { return capacity_bytes_; }
   std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner) override;
-  void finish_growth(BlockHeap& heap, const Growth& growth, OwnerId owner) override;
+  Block* finish_growth(BlockHeap& heap, const Growth& growth, std::size_t bytes_requested,
+                       OwnerId owner) override;
   void cancel_growth(BlockHeap&, const Growth&) override {}
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
   bool give_back(const Range& range) noexcept override { return free_segment(range.held->address); }
