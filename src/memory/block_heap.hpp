@@ -137,6 +137,7 @@ class BlockHeap {
   std::map<std::uintptr_t, Block*> unmapped_;
   std::vector<Block*> stitched_;
   std::size_t granule_bytes_ = 0;  ///< 0 where there are none
+  public: std::size_t whole_free_ = 0; private:
   std::size_t free_count_ = 0;
   std::size_t free_bytes_ = 0;
   std::uint64_t serial_ = 0;

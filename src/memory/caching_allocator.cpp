@@ -163,6 +163,7 @@ void CachingAllocator::deallocate_through_heap(void* data) {
     }
     if (tidy_up) {
       cache->flush([this](Block& kept) BERTH_REQUIRES(mutex_) { uncache(kept); });
+      settle(cache);
     }
     count_blocks();
   }

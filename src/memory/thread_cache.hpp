@@ -123,7 +123,10 @@ class ThreadCache {
   }
   /// How many blocks there are in use, of all threads, with an empty ledger.
   void set_blocks_live(std::uint64_t blocks) {
-    gain_limit_ = -std::clamp(static_cast<std::int64_t>(blocks) / 2, kGainMin, kGainMax);
+    if (blocks >= kTidyFrom) tidies_ = true;
+    if (blocks == 0) tidies_ = false;
+    const std::uint64_t gain = tidies_ ? (blocks * 15 + 15) / 16 : kGainMax;
+    gain_limit_ = 1 - static_cast<std::int64_t>(std::clamp<std::uint64_t>(gain, 1, kGainMax));
   }
 
   [[nodiscard]] Ledger& ledger() { return ledger_; }
@@ -135,8 +138,8 @@ class ThreadCache {
   static constexpr int kRouteBits = 5;
   static constexpr std::size_t kRoutes = std::size_t{1} << kRouteBits;
   static constexpr StreamKey kNowhere = ~StreamKey{1};
-  static constexpr std::int64_t kGainMin = 2;
-  static constexpr std::int64_t kGainMax = 256;
+  static constexpr std::uint64_t kGainMax = 4096;
+  static constexpr std::uint64_t kTidyFrom = 64;
 
   struct Route {
     StreamKey stream = kNowhere;
@@ -189,7 +192,8 @@ class ThreadCache {
   Ledger ledger_;
   Route recent_;  ///< that of the last request
   Taken last_;
-  std::int64_t gain_limit_ = -kGainMin;
+  std::int64_t gain_limit_ = 1 - static_cast<std::int64_t>(kGainMax);
+  bool tidies_ = false;  ///< there were many blocks in use since there were none
   std::array<Route, kRoutes> by_stream_{};
   std::array<FrontCache*, kRoutes> by_owner_{};
   std::vector<std::unique_ptr<FrontCache>> fronts_;
