@@ -28,6 +28,12 @@ struct BlockInfo {
   /// The stream that the block is ordered on, null for the legacy default stream. None where any
   /// stream may use it at once: memory free for all, that of a destroyed stream, and pinned memory.
   std::optional<CUstream_st*> stream;
+  /// Where the caller has it: the same as `address`, unless the allocation is stitched: joined from
+  /// blocks that lie apart, by mapping their memory once more, side by side.
+  std::uintptr_t data = 0;
+  /// Of a stitched allocation not the first block: its bytes follow those of another one at `data`.
+  /// Counters of blocks count such an allocation once.
+  bool continues = false;
 };
 
 /// One contiguous range obtained from the driver, tiled by its blocks in address order.

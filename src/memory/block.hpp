@@ -31,6 +31,20 @@ struct Block {
     unmapped,   ///< address space without memory behind it
   };
 
+  /// Subtrees of the free index.
+  struct Tree {
+    NearPointer<Block> smaller;
+    NearPointer<Block> larger;
+  };
+  struct Uses {
+    std::uint32_t list;        ///< other streams that were recorded on it (UseLists); 0: none
+    std::uint32_t marks_left;  ///< those that have not passed yet; 0 unless pending
+  };
+  struct Part {
+    NearPointer<Block> whole;  ///< the stitched block
+    NearPointer<Block> next;   ///< the next part of it
+  };
+
   std::uintptr_t address = 0;
   std::size_t bytes = 0;
   /// BlockHeap::serial() at the latest free of any part of it. Of a stitched block its place among
@@ -39,19 +53,10 @@ struct Block {
   NearPointer<Block> prev{};  ///< neighbours in the segment, in address order; of a stitched block
   NearPointer<Block> next{};  ///< none, and its first part
   union {
-    struct {
-      NearPointer<Block> smaller;  ///< subtrees of the free index
-      NearPointer<Block> larger;
-    } tree{};  ///< free
-    struct {
-      std::uint32_t list;        ///< other streams that were recorded on it (UseLists); 0: none
-      std::uint32_t marks_left;  ///< those that have not passed yet; 0 unless pending
-    } uses;                      ///< allocated, pending
-    NearPointer<Block> below;    ///< the next one of its stack: cached
-    struct {
-      NearPointer<Block> whole;  ///< the stitched block
-      NearPointer<Block> next;   ///< the next part of it
-    } part;                      ///< part
+    Tree tree{};               ///< free
+    Uses uses;                 ///< allocated, pending
+    NearPointer<Block> below;  ///< the next one of its stack: cached
+    Part part;                 ///< part
   };
   OwnerId owner = kUnowned;
 

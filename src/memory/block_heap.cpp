@@ -50,7 +50,6 @@ void BlockHeap::index(Block& block) {
   free_of(block.owner).insert(block);
   ++free_count_;
   free_bytes_ += block.bytes;
-  whole_free_ += granules_broken(block, block.address, block.bytes);
 }
 
 void BlockHeap::unindex(Block& block) {
@@ -61,7 +60,6 @@ void BlockHeap::unindex(Block& block) {
   free_of(block.owner).erase(block);
   --free_count_;
   free_bytes_ -= block.bytes;
-  whole_free_ -= granules_broken(block, block.address, block.bytes);
 }
 
 Block& BlockHeap::add_segment(std::uintptr_t address, std::size_t bytes) {

@@ -91,7 +91,15 @@ class BlockHeap {
   /// The block of any state that covers `data`; null outside all segments. Walks the segment.
   [[nodiscard]] const Block* find_covering(const void* data) const;
 
-  [[nodiscard]] const std::vector<Block*>& stitched() const { return stitched_; }
+  /// Calls visit(const Block&) for each block of any state, in no order: those that tile segments,
+  /// and the stitched ones beside their parts.
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    for (const auto& [address, first] : segments_) {
+      for (const Block* block = first; block != nullptr; block = block->next) visit(*block);
+    }
+    for (const Block* whole : stitched_) visit(*whole);
+  }
   /// The first block of each segment, by address.
   [[nodiscard]] const std::map<std::uintptr_t, Block*>& segments() const { return segments_; }
   [[nodiscard]] const std::map<std::uintptr_t, Block*>& unmapped() const { return unmapped_; }
@@ -137,7 +145,6 @@ class BlockHeap {
   std::map<std::uintptr_t, Block*> unmapped_;
   std::vector<Block*> stitched_;
   std::size_t granule_bytes_ = 0;  ///< 0 where there are none
-  public: std::size_t whole_free_ = 0; private:
   std::size_t free_count_ = 0;
   std::size_t free_bytes_ = 0;
   std::uint64_t serial_ = 0;

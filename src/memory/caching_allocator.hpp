@@ -149,6 +149,7 @@ class CachingAllocator final : public StreamObserver {
   /// As a snapshot has it: none for a block that any stream may use.
   [[nodiscard]] std::optional<CUstream> public_stream(const Block& block) const
       BERTH_REQUIRES(mutex_);
+  [[nodiscard]] BlockInfo describe(const Block& block) const BERTH_REQUIRES(mutex_);
   /// Owners that a block or a deferred free names.
   [[nodiscard]] std::set<OwnerId> owners_in_use() const BERTH_REQUIRES(mutex_);
 

@@ -57,13 +57,12 @@ void CachingAllocator::reset_peaks() {
 
 std::set<OwnerId> CachingAllocator::owners_in_use() const {
   std::set<OwnerId> owners;
-  for (const auto& [address, first] : heap_.segments()) {
-    for (const Block* block = first; block != nullptr; block = block->next) {
-      owners.insert(block->owner);
-      if (block->state() != Block::State::allocated) continue;
-      uses_.for_each(*block, [&](OwnerId use) { owners.insert(use); });
-    }
-  }
+  const auto add = [&](const Block& block) BERTH_REQUIRES(mutex_) {
+    owners.insert(block.owner);
+    if (block.state() != Block::State::allocated) return;
+    uses_.for_each(block, [&](OwnerId use) { owners.insert(use); });
+  };
+  heap_.for_each(add);
   for (const OwnerId stream : deferred_.streams()) owners.insert(stream);
   return owners;
 }
@@ -71,6 +70,23 @@ std::set<OwnerId> CachingAllocator::owners_in_use() const {
 std::optional<CUstream> CachingAllocator::public_stream(const Block& block) const {
   if (block.owner == kUnowned || streams_.entry(block.owner).retired) return std::nullopt;
   return streams_.entry(block.owner).stream.native();
+}
+
+BlockInfo CachingAllocator::describe(const Block& block) const {
+  if (block.state() != Block::State::part) {
+    return {block.address, block.bytes, block.bytes_requested(), public_state(block),
+            public_stream(block), block.address};
+  }
+  const Block& whole = *block.part.whole;
+  std::uintptr_t data = whole.address;
+  for (const Block* part = whole.next; part != &block; part = part->part.next) data += part->bytes;
+  // What rounding added is at the end.
+  const bool is_last = block.part.next == nullptr;
+  const bool is_live = whole.state() == Block::State::allocated;
+  const std::size_t slack = is_live && is_last ? whole.slack_bytes() : 0;
+  return {block.address,        block.bytes,          is_live ? block.bytes - slack : 0,
+          public_state(whole),  public_stream(whole), data,
+          whole.next != &block};
 }
 
 MemorySnapshot CachingAllocator::snapshot() const {
@@ -86,11 +102,10 @@ MemorySnapshot CachingAllocator::snapshot() const {
     for (const Block* block = first; block != nullptr; block = block->next) {
       if (is_mapped(*block)) {
         if (!extends) snapshot.segments.push_back({block->address, 0, {}});
-        snapshot.segments.back().bytes += block->bytes;
-        const BlockState state = public_state(*block);
-        snapshot.segments.back().blocks.push_back(
-            {block->address, block->bytes, block->bytes_requested(), state, public_stream(*block)});
-        if (state == BlockState::free) {
+        SegmentInfo& segment = snapshot.segments.back();
+        segment.bytes += block->bytes;
+        segment.blocks.push_back(describe(*block));
+        if (segment.blocks.back().state == BlockState::free) {
           snapshot.largest_free_block_bytes =
               std::max(snapshot.largest_free_block_bytes, block->bytes);
         }
@@ -107,40 +122,48 @@ void CachingAllocator::validate() const {
   const ThreadCaches::Halt halt(caches_);
   settle_all(halt);
   heap_.validate();
+  struct Sum {
+    std::uint64_t bytes = 0;
+    std::uint64_t blocks = 0;
+    void add(const Block& block) {
+      bytes += block.bytes;
+      ++blocks;
+    }
+  };
+  Sum allocated, cached, pending;
   std::uint64_t requested = 0;
-  std::uint64_t allocated = 0;
-  std::uint64_t pending = 0;
-  std::uint64_t pending_count = 0;
   std::uint64_t marks = 0;
   std::uint64_t mapped = 0;
-  std::uint64_t cached = 0;
-  std::uint64_t cached_count = 0;
-  for (const auto& [address, first] : heap_.segments()) {
-    for (const Block* block = first; block != nullptr; block = block->next) {
-      BERTH_CHECK(block->state() != Block::State::held);
-      requested += block->bytes_requested();
-      if (is_mapped(*block)) mapped += block->bytes;
-      if (block->state() == Block::State::allocated) allocated += block->bytes;
-      if (block->state() == Block::State::cached) {
-        ++cached_count;
-        cached += block->bytes;
-      }
-      if (block->state() != Block::State::pending) continue;
-      pending += block->bytes;
-      marks += block->uses.marks_left;
-      ++pending_count;
+  heap_.for_each([&](const Block& block) {
+    if (!block.is_stitched && is_mapped(block)) mapped += block.bytes;
+    switch (block.state()) {
+      case Block::State::allocated:
+        requested += block.bytes_requested();
+        allocated.add(block);
+        break;
+      case Block::State::cached:
+        cached.add(block);
+        break;
+      case Block::State::pending:
+        pending.add(block);
+        marks += block.uses.marks_left;
+        break;
+      default:
+        BERTH_CHECK(block.state() != Block::State::held);
     }
-  }
+  });
+  const std::uint64_t active = allocated.bytes + pending.bytes;
   BERTH_CHECK(counters_.bytes_requested.current == requested);
-  BERTH_CHECK(counters_.bytes_allocated.current == allocated);
-  BERTH_CHECK(counters_.bytes_active.current == allocated + pending);
+  BERTH_CHECK(counters_.bytes_allocated.current == allocated.bytes);
+  BERTH_CHECK(counters_.bytes_active.current == active);
   BERTH_CHECK(counters_.bytes_reserved.current == mapped);
-  BERTH_CHECK(counters_.bytes_reserved.current == allocated + pending + cached + heap_.free_bytes());
-  BERTH_CHECK(blocks_cached_ == cached_count);
-  BERTH_CHECK(counters_.blocks_allocated.current + cached_count == heap_.in_use_count());
+  BERTH_CHECK(counters_.bytes_reserved.current == active + cached.bytes + heap_.free_bytes());
+  BERTH_CHECK(blocks_cached_ == cached.blocks);
+  BERTH_CHECK(counters_.blocks_allocated.current == allocated.blocks);
+  BERTH_CHECK(heap_.in_use_count() == allocated.blocks + cached.blocks);
   BERTH_CHECK(counters_.blocks_allocated.current == counters_.allocations - counters_.frees);
-  BERTH_CHECK(counters_.blocks_pending.current == pending_count);
-  BERTH_CHECK(counters_.blocks_free.current == heap_.free_count() + cached_count);
+  BERTH_CHECK(counters_.blocks_pending.current == pending.blocks);
+  BERTH_CHECK(counters_.blocks_free.current == heap_.free_count() + cached.blocks);
   BERTH_CHECK(deferred_.mark_count() == marks);
 }
 

@@ -31,15 +31,15 @@ struct BlockSums {
       case BlockState::allocated:
         bytes_requested += block.bytes_requested;
         bytes_allocated += block.bytes;
-        ++blocks_allocated;
+        blocks_allocated += block.continues ? 0 : 1;
         break;
       case BlockState::pending:
         bytes_pending += block.bytes;
-        ++blocks_pending;
+        blocks_pending += block.continues ? 0 : 1;
         break;
       case BlockState::free:
         largest_free_block_bytes = std::max<std::uint64_t>(largest_free_block_bytes, block.bytes);
-        ++blocks_free;
+        blocks_free += block.continues ? 0 : 1;
         break;
     }
   }

@@ -70,7 +70,9 @@ Json make(const BlockInfo& block) {
       {"bytes", block.bytes},
       {"bytes_requested", block.bytes_requested},
       {"state", describe(block.state)},
-      {"stream", block.stream ? Json(reinterpret_cast<std::uintptr_t>(*block.stream)) : Json()}};
+      {"stream", block.stream ? Json(reinterpret_cast<std::uintptr_t>(*block.stream)) : Json()},
+      {"data", block.data},
+      {"continues", block.continues}};
 }
 
 Json make(const SegmentInfo& segment) {

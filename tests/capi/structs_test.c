@@ -52,7 +52,7 @@ AT(berth_memory_totals, frees, 16);
 AT(berth_memory_totals, allocations_grown, 24);
 AT(berth_memory_totals, frees_deferred, 32);
 AT(berth_memory_totals, frees_reclaimed, 40);
-AT(berth_memory_totals, blocks_disowned, 48);
+AT(berth_memory_totals, blocks_passed_on, 48);
 AT(berth_memory_totals, stream_waits_inserted, 56);
 AT(berth_memory_totals, pending_free_waits, 64);
 AT(berth_memory_totals, segments_mapped, 72);

@@ -42,13 +42,16 @@ struct SegmentsFixture : TappedDevice {
   SegmentSource::Growth plan(std::size_t bytes, OwnerId owner) {
     auto growth = segments.plan_growth(heap, bytes, owner);
     REQUIRE(growth.has_value());
+    planned_bytes = bytes;
     heap.validate();
     return *growth;
   }
-  void obtain_and_finish(SegmentSource::Growth growth, OwnerId owner) {
+  /// The stitched block, or null where what was obtained is free.
+  Block* obtain_and_finish(SegmentSource::Growth growth, OwnerId owner) {
     REQUIRE(segments.obtain(growth));
-    segments.finish_growth(heap, growth, owner);
+    Block* block = segments.finish_growth(heap, growth, planned_bytes, owner);
     heap.validate();
+    return block;
   }
   /// Bytes that were obtained for a block of `bytes`.
   std::size_t grow(std::size_t bytes, OwnerId owner) {
@@ -57,8 +60,8 @@ struct SegmentsFixture : TappedDevice {
     return growth.bytes;
   }
   Block* grow_and_take(std::size_t bytes, OwnerId owner) {
-    grow(bytes, owner);
-    Block* block = heap.take(bytes, bytes, owner);
+    Block* block = obtain_and_finish(plan(bytes, owner), owner);
+    if (block == nullptr) block = heap.take(bytes, bytes, owner);
     REQUIRE(block != nullptr);
     return block;
   }
@@ -76,15 +79,16 @@ struct SegmentsFixture : TappedDevice {
 
   BlockHeap heap;
   ArenaSegments segments{context, heap, kGranule, 64_MiB};
+  std::size_t planned_bytes = 0;
 };
 
 }  // namespace
 
 TEST_CASE_FIXTURE(SegmentsFixture,
-                  "at first all is address space, more than the device has memory") {
+                  "at first all is address space, as much as the device has memory") {
   CHECK(segments.capacity_bytes() == 64_MiB);
   REQUIRE(heap.unmapped().size() == 1);
-  CHECK(heap.unmapped().begin()->second->bytes >= 64_MiB);
+  CHECK(heap.unmapped().begin()->second->bytes == 64_MiB);
   CHECK(heap.unmapped().begin()->second->is_whole_segment());
   CHECK(heap.free_bytes() == 0);
   CHECK(simulator.device_bytes_used(0) == 0);
@@ -98,8 +102,8 @@ TEST_CASE_FIXTURE(SegmentsFixture,
     CAPTURE(bytes);
     const SegmentSource::Growth growth = plan(bytes, kRed);
     CHECK(growth.bytes == align_up(bytes, kGranule));
-    CHECK(growth.held->bytes == growth.bytes);
-    CHECK(offset(*growth.held) == 0);
+    CHECK(growth.fresh.front()->bytes == growth.bytes);
+    CHECK(offset(*growth.fresh.front()) == 0);
     CHECK(simulator.device_bytes_used(0) == 0);  // not before obtain()
     obtain_and_finish(growth, kRed);
     CHECK(simulator.device_bytes_used(0) == growth.bytes);
@@ -152,7 +156,7 @@ TEST_CASE_FIXTURE(SegmentsFixture,
   heap.release(*high, kRed);  // free from 10 to 14 MiB
   const SegmentSource::Growth growth = plan(7_MiB, kRed);
   CHECK(growth.bytes == 4_MiB);
-  CHECK(offset(*growth.held) == 6_MiB);
+  CHECK(offset(*growth.fresh.front()) == 6_MiB);
   obtain_and_finish(growth, kRed);
   Block* block = heap.take(7_MiB, 7_MiB, kRed);
   REQUIRE(block != nullptr);
@@ -194,14 +198,14 @@ TEST_CASE_FIXTURE(
   REQUIRE(give_back(8_MiB) == 8_MiB);  // gaps of 4 MiB at 2 and at 12
   SUBCASE("a tie") {
     const SegmentSource::Growth growth = plan(4_MiB, kRed);
-    CHECK(offset(*growth.held) == 2_MiB);
+    CHECK(offset(*growth.fresh.front()) == 2_MiB);
     segments.cancel_growth(heap, growth);
   }
   SUBCASE("a neighbour makes the upper one cheaper") {
     heap.release(*row[8], kRed);
     const SegmentSource::Growth growth = plan(4_MiB, kRed);
     CHECK(growth.bytes == 2_MiB);
-    CHECK(offset(*growth.held) == 14_MiB);
+    CHECK(offset(*growth.fresh.front()) == 14_MiB);
     segments.cancel_growth(heap, growth);
   }
   heap.validate();
@@ -213,7 +217,7 @@ TEST_CASE_FIXTURE(SegmentsFixture, "a gap too small for the request is passed ov
   heap.release(*row[1], kUnowned);
   REQUIRE(give_back(2_MiB) == 2_MiB);
   const SegmentSource::Growth growth = plan(4_MiB, kRed);
-  CHECK(offset(*growth.held) == 8_MiB);
+  CHECK(offset(*growth.fresh.front()) == 8_MiB);
   segments.cancel_growth(heap, growth);
 }
 
@@ -290,11 +294,15 @@ TEST_CASE_FIXTURE(SegmentsFixture,
 
 TEST_CASE_FIXTURE(
     SegmentsFixture,
-    "a neighbour that suffices by itself, freed after the search, costs one granule") {
+    "a hole that suffices by itself, freed after the search, needs neither memory nor mapping") {
   Block* low = grow_and_take(8_MiB, kRed);
   heap.release(*low, kUnowned);
-  CHECK(grow(8_MiB, kRed) == 2_MiB);
-  CHECK(heap.free_blocks(kRed).largest_bytes() == 10_MiB);
+  const std::size_t mappings = simulator.live().mappings;
+  Block* block = obtain_and_finish(plan(8_MiB, kRed), kRed);
+  REQUIRE(block != nullptr);
+  CHECK(offset(*block) == 0);
+  CHECK(simulator.live().mappings == mappings);
+  CHECK(simulator.device_bytes_used(0) == 8_MiB);
 }
 
 TEST_CASE_FIXTURE(SegmentsFixture,
@@ -373,6 +381,20 @@ TEST_CASE_FIXTURE(SegmentsFixture,
     return best;
   };
 
+  // In bytes: not mapped, or free for the owner from end to end.
+  const auto whole_granules = [&](OwnerId owner) {
+    std::size_t bytes = 0;
+    heap.for_each([&](const Block& block) {
+      const bool is_free = block.state() == Block::State::free &&
+                           (block.owner == owner || block.owner == kUnowned);
+      if (!is_free && block.state() != Block::State::unmapped) return;
+      const std::uintptr_t begin = align_up(block.address, kGranule);
+      const std::uintptr_t end = align_down(block.end(), kGranule);
+      if (begin < end) bytes += end - begin;
+    });
+    return bytes;
+  };
+
   for (unsigned seed = 1; seed <= 4; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);
@@ -386,21 +408,22 @@ TEST_CASE_FIXTURE(SegmentsFixture,
         const std::size_t bytes = 512 * (1 + below(below(3) == 0 ? 30'000 : 5'000));
         if (Block* block = heap.take(bytes, bytes, owner)) {
           live.push_back(block);
-        } else if (SegmentSource::Growth growth =
-                       [&] {
-                         const auto expected = fewest(bytes, owner);
-                         const SegmentSource::Growth planned = plan(bytes, owner);
-                         REQUIRE(planned.bytes == expected);
-                         return planned;
-                       }();
-                   segments.obtain(growth)) {
-          segments.finish_growth(heap, growth, owner);
-          mapped += growth.bytes;
-          live.push_back(heap.take(bytes, bytes, owner));
-          REQUIRE(live.back() != nullptr);
         } else {
-          REQUIRE(mapped + growth.bytes > 64_MiB);
-          segments.cancel_growth(heap, growth);
+          const auto expected = fewest(bytes, owner);
+          auto growth = segments.plan_growth(heap, bytes, owner);
+          if (!growth) {
+            REQUIRE(!expected);
+            REQUIRE(align_up(bytes, kGranule) > whole_granules(owner));
+            continue;
+          }
+          REQUIRE((!expected || growth->bytes <= *expected));
+          // A stitched block must save memory.
+          REQUIRE(growth->parts.empty() == (expected && growth->bytes == *expected));
+          REQUIRE(segments.obtain(*growth));
+          Block* stitched = segments.finish_growth(heap, *growth, bytes, owner);
+          mapped += growth->bytes;
+          live.push_back(stitched != nullptr ? stitched : heap.take(bytes, bytes, owner));
+          REQUIRE(live.back() != nullptr);
         }
       } else if (below(8) == 0) {
         const std::size_t wanted = 1 + below(16_MiB);

@@ -34,7 +34,7 @@ struct TwoBlocks : AllocatorFixture {
 TEST_CASE_FIXTURE(TwoBlocks, "memory freed after a stream was found idle does not count as idle") {
   tap.after(DriverCall::stream_query, [this] { use_and_free(); });
   CHECK(allocate(8_MiB, asking) == cached);
-  CHECK(counters().blocks_disowned == 1);
+  CHECK(counters().blocks_passed_on == 1);
   CHECK_FALSE(runs_behind(asking, "late work"));
   void* const other = allocate(8_MiB, asking);
   CHECK(other != late);

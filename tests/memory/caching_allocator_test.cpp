@@ -94,7 +94,7 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   free(data);
   CHECK(allocate(8_MiB, second) == data);
   CHECK(counters().bytes_reserved.current == 8_MiB);
-  CHECK(counters().blocks_disowned == 1);
+  CHECK(counters().blocks_passed_on == 1);
   CHECK(counters().stream_waits_inserted == 0);
   free(data);
 }
@@ -109,7 +109,7 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   void* const other = allocate(8_MiB, second);
   CHECK(other != data);
   CHECK(counters().bytes_reserved.current == 16_MiB);
-  CHECK(counters().blocks_disowned == 0);
+  CHECK(counters().blocks_passed_on == 0);
   CHECK_FALSE(runs_behind(second, "earlier"));
   CHECK(allocate(8_MiB, first) == data);
 }

@@ -53,7 +53,7 @@ struct NumberedFixture {
   Block* add(std::size_t bytes, OwnerId owner) {
     SegmentSource::Growth growth{.bytes = bytes};
     REQUIRE(segments.obtain(growth));
-    segments.finish_growth(heap, growth, owner);
+    segments.finish_growth(heap, growth, 1, owner);
     heap.validate();
     return heap.segments().at(growth.address);
   }
@@ -146,7 +146,7 @@ TEST_CASE("device segments come from cuMemAlloc and go back to it, in multiples 
   REQUIRE(segments.obtain(*growth));
   CHECK(device.simulator.live().allocations == 1);
   CHECK(device.simulator.device_bytes_used(0) == 34_MiB);
-  segments.finish_growth(heap, *growth, kUnowned);
+  segments.finish_growth(heap, *growth, 1, kUnowned);
 
   auto refused = segments.plan_growth(heap, 40_MiB, kRed);
   REQUIRE(refused.has_value());
@@ -175,7 +175,7 @@ TEST_CASE("pinned segments are page-locked host memory in multiples of 4 KiB") {
   CHECK(growth->bytes == 3_MiB + 4_KiB);
   REQUIRE(segments.obtain(*growth));
   CHECK(device.simulator.live().host_allocations == 1);
-  segments.finish_growth(heap, *growth, kUnowned);
+  segments.finish_growth(heap, *growth, 1, kUnowned);
   auto* const bytes = reinterpret_cast<volatile unsigned char*>(growth->address);
   bytes[0] = 1;
   bytes[growth->bytes - 1] = 2;
@@ -192,7 +192,7 @@ TEST_CASE("pinning and unpinning make no context but the calling thread's own de
   device.registry.set_current(Device::cuda(1));
   SegmentSource::Growth growth{.bytes = 1_MiB};
   REQUIRE(segments.obtain(growth));
-  segments.finish_growth(heap, growth, kUnowned);
+  segments.finish_growth(heap, growth, 1, kUnowned);
   segments.give_back_all(heap);
   int active = -1;
   unsigned flags = 0;
