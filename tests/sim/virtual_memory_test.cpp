@@ -211,6 +211,25 @@ TEST_CASE_FIXTURE(VmmFixture, "two mappings of one handle see the same bytes") {
 }
 
 TEST_CASE_FIXTURE(VmmFixture,
+                  "unmapping one of two mappings concerns the work that goes through it only") {
+  const CUdeviceptr first = reserve(1);
+  const CUdeviceptr second = reserve(1);
+  const Block block = create();
+  for (const CUdeviceptr pointer : {first, second}) {
+    OK(map(pointer, block));
+    OK(allow(pointer));
+  }
+  const CUstream stream = make_stream();
+  OK(CU(cuMemsetD8Async)(first, 7, 64, stream));
+  OK(CU(cuMemUnmap)(second, kGranule));
+  CHECK(sim.take_findings().empty());
+  OK(CU(cuMemUnmap)(first, kGranule));
+  const auto findings = sim.take_findings();
+  REQUIRE(findings.size() == 1);
+  CHECK(findings.front().find("nothing waited for that") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(VmmFixture,
                   "a mapping lies inside a reservation, on free addresses, from offset zero") {
   const CUdeviceptr pointer = reserve(2);
   const Block block = create(2);

@@ -55,7 +55,9 @@ void RaceDetector::check_end(State& state, const Range& range, CallSite call) {
 std::optional<Use> RaceDetector::find_use_done(State& state, const Range& range) const {
   for (std::uint64_t at = 0; at < range.bytes;) {
     const std::span<const std::byte> stretch = bytes_of(state, range, at);
-    if (const auto use = shadow_.find_use_beyond(stretch, order_.host(), order_)) return use;
+    const auto use =
+        shadow_.find_use_beyond(stretch, range.start, range.bytes, order_.host(), order_);
+    if (use) return use;
     at += stretch.size();
   }
   return std::nullopt;

@@ -13,12 +13,16 @@ std::uint64_t place(const std::byte* data) {
 
 }  // namespace
 
+template <class Concerns>
 const Use* ShadowMemory::conflict(const Cell& cell, bool changes, const Clock& before,
-                                  const HappensBefore& order) {
-  if (cell.write && !order.precedes(cell.write->stamp, before)) return &*cell.write;
+                                  const HappensBefore& order, const Concerns& concerns) {
+  const auto conflicts = [&](const Use& use) {
+    return concerns(use) && !order.precedes(use.stamp, before);
+  };
+  if (cell.write && conflicts(*cell.write)) return &*cell.write;
   if (!changes) return nullptr;
   for (const Use& read : cell.reads)
-    if (!order.precedes(read.stamp, before)) return &read;
+    if (conflicts(read)) return &read;
   return nullptr;
 }
 
@@ -46,7 +50,8 @@ std::optional<Use> ShadowMemory::enter(std::span<const std::byte> data, const Us
       const std::uint64_t gap_end = cell == cells_.end() ? end : std::min(end, cell->first);
       cell = cells_.emplace_hint(cell, at, Cell{gap_end, std::nullopt, {}});
     }
-    const Use* earlier = conflict(cell->second, use.changes(), before, order);
+    const Use* earlier =
+        conflict(cell->second, use.changes(), before, order, [](const Use&) { return true; });
     if (earlier != nullptr && !found) found = *earlier;
     if (use.changes()) continue;
     std::erase_if(cell->second.reads, [&](const Use& read) { return before.includes(read.stamp); });
@@ -61,13 +66,17 @@ std::optional<Use> ShadowMemory::enter(std::span<const std::byte> data, const Us
 }
 
 std::optional<Use> ShadowMemory::find_use_beyond(std::span<const std::byte> data,
+                                                 std::uint64_t start, std::uint64_t bytes,
                                                  const Clock& before,
                                                  const HappensBefore& order) const {
-  const std::uint64_t start = place(data.data());
-  auto cell = cells_.upper_bound(start);
-  if (cell != cells_.begin() && std::prev(cell)->second.end > start) --cell;
-  for (; cell != cells_.end() && cell->first < start + data.size(); ++cell)
-    if (const Use* use = conflict(cell->second, true, before, order)) return *use;
+  const auto through = [&](const Use& use) {
+    return use.address < start ? start - use.address < use.bytes : use.address - start < bytes;
+  };
+  const std::uint64_t first = place(data.data());
+  auto cell = cells_.upper_bound(first);
+  if (cell != cells_.begin() && std::prev(cell)->second.end > first) --cell;
+  for (; cell != cells_.end() && cell->first < first + data.size(); ++cell)
+    if (const Use* use = conflict(cell->second, true, before, order, through)) return *use;
   return std::nullopt;
 }
 

@@ -43,8 +43,10 @@ class ShadowMemory {
   /// precede what is after `before`; nullopt where nothing does.
   std::optional<Use> enter(std::span<const std::byte> data, const Use& use, const Clock& before,
                            const HappensBefore& order);
-  /// The same without entering anything, for a use that ends the bytes.
+  /// The same without entering anything, for the end of the addresses from `start` to `start` +
+  /// `bytes`, through which they were used: what uses them through other mappings is not concerned.
   [[nodiscard]] std::optional<Use> find_use_beyond(std::span<const std::byte> data,
+                                                   std::uint64_t start, std::uint64_t bytes,
                                                    const Clock& before,
                                                    const HappensBefore& order) const;
   /// Nobody has used `data` yet.
@@ -58,8 +60,10 @@ class ShadowMemory {
   };
   using Cells = std::map<std::uint64_t, Cell>;  // by start; they do not overlap
 
+  /// A use in `cell` that a later one conflicts with, of those that `concerns(use)` says true of.
+  template <class Concerns>
   static const Use* conflict(const Cell& cell, bool changes, const Clock& before,
-                             const HappensBefore& order);
+                             const HappensBefore& order, const Concerns& concerns);
   /// Makes `at` a border between cells, if it lies inside one.
   void split(std::uint64_t at);
 
