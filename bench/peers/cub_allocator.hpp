@@ -27,10 +27,12 @@ class CubAllocator {
     check(cub_.DeviceAllocate(&data, bytes, stream.native()));
     return data;
   }
-  void deallocate(void* data) { check(cub_.DeviceFree(data)); }
+  void deallocate(void* data, std::size_t, StreamRef) { check(cub_.DeviceFree(data)); }
 
   void disable_cache() { check(cub_.SetMaxCachedBytes(0)); }
-  void deallocate_uncached(void* data) { deallocate(data); }
+  void deallocate_uncached(void* data, std::size_t bytes, StreamRef stream) {
+    deallocate(data, bytes, stream);
+  }
 
  protected:
   CubAllocator() = default;

@@ -7,11 +7,12 @@
 #include <cmath>
 #include <cstddef>
 #include <random>
-#include <utility>
 #include <vector>
 
 #include "berth/bytes.hpp"
 #include "berth/stream.hpp"
+
+#include "workloads/block.hpp"
 
 namespace berth::bench {
 
@@ -51,21 +52,17 @@ class RandomLiveSet {
   /// Fills the set and replaces each block twice over, after which caches are as they stay.
   RandomLiveSet(Allocator& allocator, const Replacements& replacements, StreamRef stream)
       : RandomLiveSet(stream, allocator, replacements) {  // so that a failure here frees the blocks
-    for (void*& block : blocks_) block = allocator_.allocate(next().bytes, stream_);
+    for (Block& block : blocks_) allocate(allocator_, block, next().bytes, stream_);
     for (std::size_t warmed = 0; warmed < 2 * blocks_.size(); ++warmed) step();
   }
-  ~RandomLiveSet() {
-    for (void* block : blocks_) {
-      if (block != nullptr) allocator_.deallocate(block);
-    }
-  }
+  ~RandomLiveSet() { deallocate_all(allocator_, blocks_, stream_); }
   RandomLiveSet(const RandomLiveSet&) = delete;
   RandomLiveSet& operator=(const RandomLiveSet&) = delete;
 
   void step() {
     const auto [slot, bytes] = next();
-    allocator_.deallocate(std::exchange(blocks_[slot], nullptr));
-    blocks_[slot] = allocator_.allocate(bytes, stream_);
+    deallocate(allocator_, blocks_[slot], stream_);
+    allocate(allocator_, blocks_[slot], bytes, stream_);
   }
 
  private:
@@ -84,7 +81,7 @@ class RandomLiveSet {
   Allocator& allocator_;
   const Replacements& replacements_;
   StreamRef stream_;
-  std::vector<void*> blocks_;
+  std::vector<Block> blocks_;
   std::size_t position_ = 0;
 };
 
