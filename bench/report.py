@@ -48,8 +48,11 @@ class Figure:
         return list(self.values[OURS])
 
     def mean(self, peer: str) -> float | None:
-        """Over all rows; None where the peer lacks one of them."""
+        """Over all rows; None where the peer lacks one of them. A peer without rows has one value
+        that stands beside them all."""
         of_row = self.values.get(peer, {})
+        if set(of_row) == {""}:
+            return of_row[""]
         if not self.rows or any(row not in of_row for row in self.rows):
             return None
         return statistics.fmean(of_row[row] for row in self.rows)

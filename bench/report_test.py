@@ -63,6 +63,18 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(figure["peers"], {})
         self.assertAlmostEqual(figure["rows"][0]["peers"]["driver"], 1000)
 
+    def test_a_peer_without_rows_stands_beside_them_all(self) -> None:
+        self.report.add(
+            output(
+                run("pair/berth/512", items_per_second=1e8),
+                run("pair/berth/4096", items_per_second=5e7),
+                run("pair/malloc", items_per_second=1e8),
+            )
+        )
+        figure = self.report.figures["pair"].to_json()
+        self.assertAlmostEqual(figure["peers"]["malloc"], 10)
+        self.assertEqual([row["peers"] for row in figure["rows"]], [{}, {}])
+
     def test_the_table_says_how_many_times_as_much_a_peer_needs(self) -> None:
         self.report.add(
             output(
