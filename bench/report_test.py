@@ -115,7 +115,7 @@ class ReportTest(unittest.TestCase):
 
     def test_no_calls_at_all_make_no_ratio(self) -> None:
         self.report.add(
-            output(run("calls/berth", driver_calls=0.0), run("calls/cub", driver_calls=1.0))
+            output(run("calls/berth", calls=0.0), run("calls/cub", calls=1.0))
         )
         line = report.table(list(self.report.figures.values())).splitlines()[1]
         self.assertEqual(line.split(), ["calls", "0", "calls", "1", "-", "sim"])

@@ -72,7 +72,7 @@ void add_wastes(const Plans& plans) {
 /// Where memory that is freed stays cached.
 template <class Allocator>
 void add_steady_calls(const Plans& plans) {
-  add_traces("driver_calls_pass4", Allocator::kName, plans, "driver_calls",
+  add_traces("driver_calls_pass4", Allocator::kName, plans, "calls",
              [](const ReplayPlan& plan) { return driver_calls_of_pass<Allocator>(plan, 4); });
 }
 

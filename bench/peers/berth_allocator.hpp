@@ -15,7 +15,10 @@ namespace berth::bench {
 class BerthAllocator {
  public:
   static constexpr const char* kName = "berth";
+  /// Whether any driver call is made.
   static constexpr bool kCallsDriver = true;
+  /// Whether blocks are pieces of larger ones that come from the driver, or come from it one by one.
+  static constexpr bool kSplits = true;
 
   explicit BerthAllocator(Session& session)
       : memory_(session.context(), session.runtime().events(session.device()), {}) {}

@@ -19,6 +19,7 @@ class CubAllocator {
  public:
   static constexpr const char* kName = "cub";
   static constexpr bool kCallsDriver = true;
+  static constexpr bool kSplits = false;
 
   explicit CubAllocator(Session& session) : binding_(session.driver()) {}
 

@@ -4,15 +4,14 @@
 // sequence is the same for each allocator, on each machine.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
-#include <random>
 #include <vector>
 
 #include "berth/bytes.hpp"
 #include "berth/stream.hpp"
 
 #include "workloads/block.hpp"
+#include "workloads/random_sizes.hpp"
 
 namespace berth::bench {
 
@@ -26,24 +25,16 @@ struct Replacements {
   std::vector<Step> steps;  ///< gone through in a circle
 
   explicit Replacements(std::size_t live) : blocks_live(live), steps(kSteps) {
-    // Not <random>'s distributions: the standard leaves open what they return.
-    std::mt19937_64 random(kSeed);
-    const double doublings =
-        std::log2(static_cast<double>(kBytesMax) / static_cast<double>(kBytesMin));
+    RandomSizes bytes(kSizes);
     for (Step& step : steps) {
-      const double uniform = std::ldexp(static_cast<double>(random() >> 11), -53);
-      step.slot = static_cast<std::size_t>(random() % live);
-      step.bytes =
-          static_cast<std::size_t>(static_cast<double>(kBytesMin) * std::exp2(uniform * doublings));
+      step.bytes = bytes.next();
+      step.slot = bytes.below(live);
     }
   }
 
-  static constexpr std::size_t kBytesMin = 512;
-  static constexpr std::size_t kBytesMax = 4_MiB;
-
  private:
+  static constexpr SizeRange kSizes{"log_512B_4MiB", 512, 4_MiB, true};
   static constexpr std::size_t kSteps = 1 << 17;
-  static constexpr std::uint64_t kSeed = 20;
 };
 
 template <class Allocator>
