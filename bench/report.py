@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 OURS = "berth"
+LEFT_OUT = "left out"  # label of a benchmark without a value
 SKIPPED = 77  # exit status of a binary, and of this script, that cannot run here
 NAME_SUFFIX = re.compile(r"/(real_time|(threads|iterations|repeats):\d+)$")
 # Of what is no time: the unit by the counter that holds it.
@@ -106,14 +107,20 @@ class Report:
         # In the order of registration, which interleaving hides.
         for run in sorted(output["benchmarks"], key=lambda run: run["family_index"]):
             if run.get("error_occurred"):
-                self.failures.append(f"{run['run_name']}: {run['error_message']}")
-            elif run["run_type"] == "iteration":
+                self.add_failure(run)
+            elif run["run_type"] == "iteration" and run.get("label") != LEFT_OUT:
                 figure, peer, row = split_name(run["run_name"])
                 unit, value = value_of(run)
                 repetitions[figure, unit, peer, row].append(value)
         for (name, unit, peer, row), values in repetitions.items():
             figure = self.figures.setdefault(name, Figure(name, unit, context["driver"]))
             figure.values[peer][row] = statistics.median(values)
+
+    def add_failure(self, run: dict) -> None:
+        """Of an error the first line, once for all repetitions: some append where it was thrown."""
+        failure = f"{run['run_name']}: {run['error_message'].splitlines()[0]}"
+        if failure not in self.failures:
+            self.failures.append(failure)
 
     def add_messages(self, text: str) -> None:
         """What one binary wrote to standard error: its lines on what it left out, each once."""

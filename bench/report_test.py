@@ -120,8 +120,14 @@ class ReportTest(unittest.TestCase):
         line = report.table(list(self.report.figures.values())).splitlines()[1]
         self.assertEqual(line.split(), ["calls", "0", "calls", "1", "-", "sim"])
 
+    def test_a_benchmark_that_is_left_out_is_neither_value_nor_failure(self) -> None:
+        self.report.add(output(run("waste/cub", label="left out")))
+        self.assertEqual((self.report.figures, self.report.failures), ({}, []))
+
     def test_an_error_of_a_benchmark_is_a_failure(self) -> None:
-        self.report.add(output(run("pair/berth", error_occurred=True, error_message="no memory")))
+        for _ in range(2):
+            error = run("pair/berth", error_occurred=True, error_message="no memory\nframe #0")
+            self.report.add(output(error))
         self.assertEqual(self.report.failures, ["pair/berth: no memory"])
 
     def test_a_figure_without_berth_is_a_failure(self) -> None:

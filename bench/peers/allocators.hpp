@@ -6,6 +6,7 @@
 
 #include "peers/berth_allocator.hpp"
 #include "peers/driver_allocator.hpp"
+#include "peers/loaded_peer.hpp"
 #include "support/benchmarks.hpp"
 
 #ifdef BERTH_BENCH_CUB
@@ -14,7 +15,7 @@
 
 namespace berth::bench {
 
-/// Calls `visit(std::type_identity<Allocator>())` for berth and each peer that this build has.
+/// Calls `visit(std::type_identity<Allocator>())` for berth and each peer that is there.
 template <class Visit>
 void for_each_allocator(Visit visit) {
   visit(std::type_identity<BerthAllocator>());
@@ -23,6 +24,8 @@ void for_each_allocator(Visit visit) {
   visit(std::type_identity<CubAllocator>());
   visit(std::type_identity<CubWithoutDriver>());
 #endif
+  if (RmmPool::module().usable()) visit(std::type_identity<RmmPool>());
+  if (Torch::module().usable()) visit(std::type_identity<Torch>());
 }
 
 }  // namespace berth::bench

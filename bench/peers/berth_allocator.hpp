@@ -19,6 +19,8 @@ class BerthAllocator {
   static constexpr bool kCallsDriver = true;
   /// Whether blocks are pieces of larger ones that come from the driver, or come from it one by one.
   static constexpr bool kSplits = true;
+  /// Whether deallocate_uncached() can be had.
+  static constexpr bool kTrims = true;
 
   explicit BerthAllocator(Session& session)
       : memory_(session.context(), session.runtime().events(session.device()), {}) {}

@@ -10,7 +10,7 @@
 
 #include <cub/util_allocator.cuh>
 
-#include "peers/cudart.hpp"
+#include "peers/cudart/binding.hpp"
 #include "support/session.hpp"
 
 namespace berth::bench {
@@ -19,9 +19,10 @@ class CubAllocator {
  public:
   static constexpr const char* kName = "cub";
   static constexpr bool kCallsDriver = true;
+  static constexpr bool kTrims = true;
   static constexpr bool kSplits = false;
 
-  explicit CubAllocator(Session& session) : binding_(session.driver()) {}
+  explicit CubAllocator(Session& session) : binding_(session, berth_lead_cudart) {}
 
   void* allocate(std::size_t bytes, StreamRef stream) {
     void* data = nullptr;
@@ -36,7 +37,7 @@ class CubAllocator {
   }
 
  protected:
-  CubAllocator() = default;
+  CubAllocator() : binding_(berth_lead_cudart) {}
 
  private:
   static constexpr unsigned kBinGrowth = 2;

@@ -15,6 +15,7 @@ class DriverAllocator {
  public:
   static constexpr const char* kName = "driver";
   static constexpr bool kCallsDriver = true;
+  static constexpr bool kTrims = true;
   static constexpr bool kSplits = false;
 
   explicit DriverAllocator(Session& session) : driver_(session.driver()) {}

@@ -32,6 +32,9 @@ inline void leave_out(const char* what, const char* reason) {
   std::fprintf(stderr, "left out: %s: %s\n", what, reason);
 }
 
+/// The label of a benchmark that has no value, which leave_out() has told of.
+inline constexpr const char* kLeftOut = "left out";
+
 /// Registers `run(benchmark::State&)`, on `threads` threads at once. What it throws becomes the
 /// benchmark's error.
 template <class Run>
