@@ -235,15 +235,27 @@ def show(report: Report, with_rows: bool) -> None:
         print(f"failed: {failure}", file=sys.stderr)
 
 
-def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+def write(report: Report, options: argparse.Namespace) -> None:
+    if options.json:
+        figures = [figure.to_json() for figure in report.figures.values()]
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    show(report, options.rows)
+
+
+def add_output_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--build", type=Path, required=True, metavar="DIR", help="build folder of the benchmarks")
+    add("--rows", action="store_true", help="show each row below its figure")
+    add("--json", type=Path, metavar="FILE", help="write the figures to FILE as well")
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    add_output_arguments(parser)
+    add = parser.add_argument
     add("--filter", default=".", metavar="REGEX", help="only benchmarks whose name matches")
     add("--repetitions", type=int, default=9, metavar="N", help="of each benchmark (default 9)")
     add("--min-time", type=float, default=0.02, metavar="S", help="of a repetition (default 0.02)")
-    add("--rows", action="store_true", help="show each row below its figure")
-    add("--json", type=Path, metavar="FILE", help="write the figures to FILE as well")
     add("--quick", action="store_true", help="see that everything runs; the times mean nothing")
     return parser.parse_args()
 
@@ -253,10 +265,7 @@ def main() -> int:
     report = run_all(options)
     if not (report.figures or report.failures or report.left_out):
         raise SystemExit(f"no benchmark's name matches {options.filter!r}")
-    if options.json:
-        figures = [figure.to_json() for figure in report.figures.values()]
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
-    show(report, options.rows)
+    write(report, options)
     return 1 if report.failures else 0
 
 

@@ -2,6 +2,7 @@
 // berth and the allocators that it is compared with, for benchmarks that run the same on each.
 #pragma once
 
+#include <string>
 #include <type_traits>
 
 #include "peers/berth_allocator.hpp"
@@ -14,6 +15,18 @@
 #endif
 
 namespace berth::bench {
+
+/// Says which peers are not there, and why.
+inline void leave_out_missing_peers() {
+#ifndef BERTH_BENCH_CUB
+  leave_out("cub", "built without its headers (-Dcccl_include=DIR)");
+#endif
+  const std::string& rmm = RmmPool::module().problem();
+  const std::string& torch = Torch::module().problem();
+  if (!rmm.empty() && rmm == torch) return leave_out("rmm_pool and torch", rmm.c_str());
+  if (!rmm.empty()) leave_out("rmm_pool", rmm.c_str());
+  if (!torch.empty()) leave_out("torch", torch.c_str());
+}
 
 /// Calls `visit(std::type_identity<Allocator>())` for berth and each peer that is there.
 template <class Visit>

@@ -3,26 +3,16 @@
 // run here, where the driver is not usable.
 #include <cstdio>
 #include <exception>
-#include <string>
 
 #include <benchmark/benchmark.h>
 
-#include "peers/loaded_peer.hpp"
+#include "peers/allocators.hpp"
 #include "support/benchmarks.hpp"
 #include "support/session.hpp"
 
 namespace {
 
 constexpr int kSkipped = 77;
-
-void leave_out_missing_modules() {
-  using berth::bench::leave_out;
-  const std::string& rmm = berth::bench::RmmPool::module().problem();
-  const std::string& torch = berth::bench::Torch::module().problem();
-  if (!rmm.empty() && rmm == torch) return leave_out("rmm_pool and torch", rmm.c_str());
-  if (!rmm.empty()) leave_out("rmm_pool", rmm.c_str());
-  if (!torch.empty()) leave_out("torch", torch.c_str());
-}
 
 int run() {
   berth::bench::Session session;
@@ -34,10 +24,7 @@ int run() {
   benchmark::AddCustomContext("driver", session.runtime().driver().name);
   benchmark::AddCustomContext("device",
                               session.runtime().devices().physical_devices().front().name);
-#ifndef BERTH_BENCH_CUB
-  berth::bench::leave_out("cub", "built without its headers (-Dcccl_include=DIR)");
-#endif
-  leave_out_missing_modules();
+  berth::bench::leave_out_missing_peers();
   berth::bench::add_benchmarks(session);
   benchmark::RunSpecifiedBenchmarks();
   benchmark::ClearRegisteredBenchmarks();
