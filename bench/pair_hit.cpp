@@ -1,13 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // What does a block cost that the allocator has cached? Nanoseconds for one allocation and its
-// free, one thread, one stream. Rows: bytes.
+// free, one thread, one stream. Rows: bytes. The peer mimalloc_1k is a pair of 1 KiB of host memory
+// by a fast malloc, beside all rows.
 #include "berth/bytes.hpp"
 
 #include "peers/allocators.hpp"
+#include "peers/mimalloc.hpp"
 #include "support/benchmarks.hpp"
 #include "workloads/pair.hpp"
 
 namespace berth::bench {
+namespace {
+
+class MimallocPair {
+ public:
+  explicit MimallocPair(const Mimalloc& mimalloc) : mimalloc_(mimalloc) { step(); }
+  void step() { mimalloc_.deallocate(mimalloc_.allocate(1_KiB)); }
+
+ private:
+  const Mimalloc& mimalloc_;
+};
+
+void add_mimalloc(Session& session) {
+  static const Mimalloc mimalloc;
+  if (!mimalloc.usable()) return leave_out("mimalloc_1k", Mimalloc::kMissing);
+  add(session, "pair_hit", "mimalloc_1k", "", [](benchmark::State& state) {
+    MimallocPair pair(mimalloc);
+    time_steps(state, pair);
+  });
+}
+
+}  // namespace
 
 void add_benchmarks(Session& session) {
   for_each_allocator([&]<class Allocator>(std::type_identity<Allocator>) {
@@ -20,6 +43,7 @@ void add_benchmarks(Session& session) {
           });
     }
   });
+  add_mimalloc(session);
 }
 
 }  // namespace berth::bench

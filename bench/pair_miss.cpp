@@ -11,7 +11,7 @@ namespace berth::bench {
 
 void add_benchmarks(Session& session) {
   for_each_allocator([&]<class Allocator>(std::type_identity<Allocator>) {
-    if (!Allocator::kCallsDriver) return;
+    if (!Allocator::kCallsDriver || !Allocator::kTrims) return;
     for (const std::size_t bytes : {std::size_t{512}, 1_MiB, 64_MiB}) {
       add(session, "pair_miss", Allocator::kName, std::to_string(bytes),
           [&session, bytes](benchmark::State& state) {

@@ -21,11 +21,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 OURS = "berth"
+LEFT_OUT = "left out"  # label of a benchmark without a value
 SKIPPED = 77  # exit status of a binary, and of this script, that cannot run here
 NAME_SUFFIX = re.compile(r"/(real_time|(threads|iterations|repeats):\d+)$")
 # Of what is no time: the unit by the counter that holds it.
 UNITS = {
-    "driver_calls": "calls",
+    "calls": "calls",
+    "ns": "ns",
     "percent": "%",
     "ratio": "ratio",
     "requests_refused": "requests",
@@ -48,8 +50,11 @@ class Figure:
         return list(self.values[OURS])
 
     def mean(self, peer: str) -> float | None:
-        """Over all rows; None where the peer lacks one of them."""
+        """Over all rows; None where the peer lacks one of them. A peer without rows has one value
+        that stands beside them all."""
         of_row = self.values.get(peer, {})
+        if set(of_row) == {""}:
+            return of_row[""]
         if not self.rows or any(row not in of_row for row in self.rows):
             return None
         return statistics.fmean(of_row[row] for row in self.rows)
@@ -102,14 +107,20 @@ class Report:
         # In the order of registration, which interleaving hides.
         for run in sorted(output["benchmarks"], key=lambda run: run["family_index"]):
             if run.get("error_occurred"):
-                self.failures.append(f"{run['run_name']}: {run['error_message']}")
-            elif run["run_type"] == "iteration":
+                self.add_failure(run)
+            elif run["run_type"] == "iteration" and run.get("label") != LEFT_OUT:
                 figure, peer, row = split_name(run["run_name"])
                 unit, value = value_of(run)
                 repetitions[figure, unit, peer, row].append(value)
         for (name, unit, peer, row), values in repetitions.items():
             figure = self.figures.setdefault(name, Figure(name, unit, context["driver"]))
             figure.values[peer][row] = statistics.median(values)
+
+    def add_failure(self, run: dict) -> None:
+        """Of an error the first line, once for all repetitions: some append where it was thrown."""
+        failure = f"{run['run_name']}: {run['error_message'].splitlines()[0]}"
+        if failure not in self.failures:
+            self.failures.append(failure)
 
     def add_messages(self, text: str) -> None:
         """What one binary wrote to standard error: its lines on what it left out, each once."""
@@ -224,15 +235,27 @@ def show(report: Report, with_rows: bool) -> None:
         print(f"failed: {failure}", file=sys.stderr)
 
 
-def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+def write(report: Report, options: argparse.Namespace) -> None:
+    if options.json:
+        figures = [figure.to_json() for figure in report.figures.values()]
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    show(report, options.rows)
+
+
+def add_output_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--build", type=Path, required=True, metavar="DIR", help="build folder of the benchmarks")
+    add("--rows", action="store_true", help="show each row below its figure")
+    add("--json", type=Path, metavar="FILE", help="write the figures to FILE as well")
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    add_output_arguments(parser)
+    add = parser.add_argument
     add("--filter", default=".", metavar="REGEX", help="only benchmarks whose name matches")
     add("--repetitions", type=int, default=9, metavar="N", help="of each benchmark (default 9)")
     add("--min-time", type=float, default=0.02, metavar="S", help="of a repetition (default 0.02)")
-    add("--rows", action="store_true", help="show each row below its figure")
-    add("--json", type=Path, metavar="FILE", help="write the figures to FILE as well")
     add("--quick", action="store_true", help="see that everything runs; the times mean nothing")
     return parser.parse_args()
 
@@ -242,10 +265,7 @@ def main() -> int:
     report = run_all(options)
     if not (report.figures or report.failures or report.left_out):
         raise SystemExit(f"no benchmark's name matches {options.filter!r}")
-    if options.json:
-        figures = [figure.to_json() for figure in report.figures.values()]
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
-    show(report, options.rows)
+    write(report, options)
     return 1 if report.failures else 0
 
 

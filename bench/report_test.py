@@ -63,6 +63,18 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(figure["peers"], {})
         self.assertAlmostEqual(figure["rows"][0]["peers"]["driver"], 1000)
 
+    def test_a_peer_without_rows_stands_beside_them_all(self) -> None:
+        self.report.add(
+            output(
+                run("pair/berth/512", items_per_second=1e8),
+                run("pair/berth/4096", items_per_second=5e7),
+                run("pair/malloc", items_per_second=1e8),
+            )
+        )
+        figure = self.report.figures["pair"].to_json()
+        self.assertAlmostEqual(figure["peers"]["malloc"], 10)
+        self.assertEqual([row["peers"] for row in figure["rows"]], [{}, {}])
+
     def test_the_table_says_how_many_times_as_much_a_peer_needs(self) -> None:
         self.report.add(
             output(
@@ -103,13 +115,19 @@ class ReportTest(unittest.TestCase):
 
     def test_no_calls_at_all_make_no_ratio(self) -> None:
         self.report.add(
-            output(run("calls/berth", driver_calls=0.0), run("calls/cub", driver_calls=1.0))
+            output(run("calls/berth", calls=0.0), run("calls/cub", calls=1.0))
         )
         line = report.table(list(self.report.figures.values())).splitlines()[1]
         self.assertEqual(line.split(), ["calls", "0", "calls", "1", "-", "sim"])
 
+    def test_a_benchmark_that_is_left_out_is_neither_value_nor_failure(self) -> None:
+        self.report.add(output(run("waste/cub", label="left out")))
+        self.assertEqual((self.report.figures, self.report.failures), ({}, []))
+
     def test_an_error_of_a_benchmark_is_a_failure(self) -> None:
-        self.report.add(output(run("pair/berth", error_occurred=True, error_message="no memory")))
+        for _ in range(2):
+            error = run("pair/berth", error_occurred=True, error_message="no memory\nframe #0")
+            self.report.add(output(error))
         self.assertEqual(self.report.failures, ["pair/berth: no memory"])
 
     def test_a_figure_without_berth_is_a_failure(self) -> None:

@@ -14,9 +14,9 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include <benchmark/benchmark.h>
@@ -31,12 +31,20 @@ using Plans = std::shared_ptr<const std::vector<ReplayPlan>>;
 
 /// Registers a figure whose value is what `measure` returns, under report.py's name for its unit.
 void add_value(const std::string& figure, const char* peer, const std::string& row,
-               const char* unit, std::function<double()> measure) {
+               const char* unit, const std::function<double()>& measure) {
   const std::string name = figure + "/" + peer + (row.empty() ? "" : "/" + row);
+  const auto measure_once = [=](benchmark::State& state) {
+    try {
+      state.counters[unit] = measure();
+    } catch (const std::bad_alloc&) {  // a peer; berth's is a failure
+      leave_out(name.c_str(), "the device is full");
+      state.SetLabel(kLeftOut);
+    }
+  };
   benchmark::RegisterBenchmark(name.c_str(),
-                               [unit, measure = std::move(measure)](benchmark::State& state) {
+                               [measure_once](benchmark::State& state) {
                                  try {
-                                   for (auto _ : state) state.counters[unit] = measure();
+                                   for (auto _ : state) measure_once(state);
                                  } catch (const std::exception& error) {
                                    state.SkipWithError(error.what());
                                  }
@@ -72,7 +80,7 @@ void add_wastes(const Plans& plans) {
 /// Where memory that is freed stays cached.
 template <class Allocator>
 void add_steady_calls(const Plans& plans) {
-  add_traces("driver_calls_pass4", Allocator::kName, plans, "driver_calls",
+  add_traces("driver_calls_pass4", Allocator::kName, plans, "calls",
              [](const ReplayPlan& plan) { return driver_calls_of_pass<Allocator>(plan, 4); });
 }
 

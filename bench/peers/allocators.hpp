@@ -2,10 +2,12 @@
 // berth and the allocators that it is compared with, for benchmarks that run the same on each.
 #pragma once
 
+#include <string>
 #include <type_traits>
 
 #include "peers/berth_allocator.hpp"
 #include "peers/driver_allocator.hpp"
+#include "peers/loaded_peer.hpp"
 #include "support/benchmarks.hpp"
 
 #ifdef BERTH_BENCH_CUB
@@ -14,7 +16,19 @@
 
 namespace berth::bench {
 
-/// Calls `visit(std::type_identity<Allocator>())` for berth and each peer that this build has.
+/// Says which peers are not there, and why.
+inline void leave_out_missing_peers() {
+#ifndef BERTH_BENCH_CUB
+  leave_out("cub", "built without its headers (-Dcccl_include=DIR)");
+#endif
+  const std::string& rmm = RmmPool::module().problem();
+  const std::string& torch = Torch::module().problem();
+  if (!rmm.empty() && rmm == torch) return leave_out("rmm_pool and torch", rmm.c_str());
+  if (!rmm.empty()) leave_out("rmm_pool", rmm.c_str());
+  if (!torch.empty()) leave_out("torch", torch.c_str());
+}
+
+/// Calls `visit(std::type_identity<Allocator>())` for berth and each peer that is there.
 template <class Visit>
 void for_each_allocator(Visit visit) {
   visit(std::type_identity<BerthAllocator>());
@@ -23,6 +37,8 @@ void for_each_allocator(Visit visit) {
   visit(std::type_identity<CubAllocator>());
   visit(std::type_identity<CubWithoutDriver>());
 #endif
+  if (RmmPool::module().usable()) visit(std::type_identity<RmmPool>());
+  if (Torch::module().usable()) visit(std::type_identity<Torch>());
 }
 
 }  // namespace berth::bench

@@ -10,7 +10,7 @@
 
 #include <cub/util_allocator.cuh>
 
-#include "peers/cudart.hpp"
+#include "peers/cudart/binding.hpp"
 #include "support/session.hpp"
 
 namespace berth::bench {
@@ -19,21 +19,25 @@ class CubAllocator {
  public:
   static constexpr const char* kName = "cub";
   static constexpr bool kCallsDriver = true;
+  static constexpr bool kTrims = true;
+  static constexpr bool kSplits = false;
 
-  explicit CubAllocator(Session& session) : binding_(session.driver()) {}
+  explicit CubAllocator(Session& session) : binding_(session, berth_lead_cudart) {}
 
   void* allocate(std::size_t bytes, StreamRef stream) {
     void* data = nullptr;
     check(cub_.DeviceAllocate(&data, bytes, stream.native()));
     return data;
   }
-  void deallocate(void* data) { check(cub_.DeviceFree(data)); }
+  void deallocate(void* data, std::size_t, StreamRef) { check(cub_.DeviceFree(data)); }
 
   void disable_cache() { check(cub_.SetMaxCachedBytes(0)); }
-  void deallocate_uncached(void* data) { deallocate(data); }
+  void deallocate_uncached(void* data, std::size_t bytes, StreamRef stream) {
+    deallocate(data, bytes, stream);
+  }
 
  protected:
-  CubAllocator() = default;
+  CubAllocator() : binding_(berth_lead_cudart) {}
 
  private:
   static constexpr unsigned kBinGrowth = 2;

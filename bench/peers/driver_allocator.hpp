@@ -15,6 +15,8 @@ class DriverAllocator {
  public:
   static constexpr const char* kName = "driver";
   static constexpr bool kCallsDriver = true;
+  static constexpr bool kTrims = true;
+  static constexpr bool kSplits = false;
 
   explicit DriverAllocator(Session& session) : driver_(session.driver()) {}
 
@@ -23,12 +25,14 @@ class DriverAllocator {
     driver_.mem_alloc(&data, bytes);
     return reinterpret_cast<void*>(static_cast<std::uintptr_t>(data));
   }
-  void deallocate(void* data) {
+  void deallocate(void* data, std::size_t, StreamRef) {
     driver_.mem_free(static_cast<CUdeviceptr>(reinterpret_cast<std::uintptr_t>(data)));
   }
 
   void disable_cache() {}
-  void deallocate_uncached(void* data) { deallocate(data); }
+  void deallocate_uncached(void* data, std::size_t bytes, StreamRef stream) {
+    deallocate(data, bytes, stream);
+  }
 
  private:
   const Driver& driver_;

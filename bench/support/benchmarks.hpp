@@ -2,8 +2,8 @@
 // How a benchmark is registered and what it reports, which is what report.py joins:
 //
 //   name      figure/peer or figure/peer/row; the rows of one figure differ in size or input
-//   result    items_per_second, where an item is the figure's operation; or `driver_calls`, calls
-//             of the driver per operation
+//   result    items_per_second, where an item is the figure's operation; or a counter that is named
+//             by its unit: `calls` of one operation, or `ns`
 //   clock     CPU time of the thread on the simulated driver, where nothing ever waits, so that
 //             other load on the machine does not count; wall time on a real driver and wherever
 //             several threads run
@@ -32,6 +32,9 @@ inline void leave_out(const char* what, const char* reason) {
   std::fprintf(stderr, "left out: %s: %s\n", what, reason);
 }
 
+/// The label of a benchmark that has no value, which leave_out() has told of.
+inline constexpr const char* kLeftOut = "left out";
+
 /// Registers `run(benchmark::State&)`, on `threads` threads at once. What it throws becomes the
 /// benchmark's error.
 template <class Run>
@@ -58,21 +61,6 @@ template <class Workload>
 void time_steps(benchmark::State& state, Workload& workload, std::size_t operations = 1) {
   for (auto _ : state) workload.step();
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(operations));
-}
-
-/// Counts the driver calls of `steps` steps of `operations` operations each. For a benchmark of one
-/// iteration.
-template <class Workload>
-void count_driver_calls(benchmark::State& state, const Session& session, Workload& workload,
-                        std::size_t steps, std::size_t operations = 1) {
-  std::uint64_t calls = 0;
-  for (auto _ : state) {
-    const std::uint64_t before = session.driver_calls();
-    for (std::size_t step = 0; step < steps; ++step) workload.step();
-    calls += session.driver_calls() - before;
-  }
-  state.counters["driver_calls"] =
-      static_cast<double>(calls) / static_cast<double>(steps * operations);
 }
 
 }  // namespace berth::bench

@@ -6,6 +6,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include "peers/allocators.hpp"
 #include "support/benchmarks.hpp"
 #include "support/session.hpp"
 
@@ -23,9 +24,7 @@ int run() {
   benchmark::AddCustomContext("driver", session.runtime().driver().name);
   benchmark::AddCustomContext("device",
                               session.runtime().devices().physical_devices().front().name);
-#ifndef BERTH_BENCH_CUB
-  berth::bench::leave_out("cub", "built without its headers (-Dcccl_include=DIR)");
-#endif
+  berth::bench::leave_out_missing_peers();
   berth::bench::add_benchmarks(session);
   benchmark::RunSpecifiedBenchmarks();
   benchmark::ClearRegisteredBenchmarks();

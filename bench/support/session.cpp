@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/session.hpp"
 
+#include <cuda.h>
+
 #include <cstdlib>
+#include <stdexcept>
+
+#include "driver/driver_source.hpp"
+#include "sim/functions.hpp"
 
 namespace berth::bench {
 namespace {
@@ -34,6 +40,14 @@ std::string Session::problem() const {
 
 bool Session::simulated() const {
   return runtime_.driver().name == "sim";
+}
+
+std::function<void*(const char* symbol)> Session::driver_functions() const {
+  if (simulated()) return [](const char* symbol) { return sim::resolve(symbol); };
+  const std::string name = runtime_.driver().name;
+  const DriverSource source = open_driver_library(name, name == "cuda" ? "libcuda.so.1" : name);
+  if (!source.resolve) throw std::runtime_error(source.problem);
+  return [source](const char* symbol) { return source.resolve(symbol, CUDA_VERSION); };
 }
 
 std::vector<StreamRef> Session::streams(std::size_t count) {

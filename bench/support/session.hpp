@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,10 @@ class Session {
   [[nodiscard]] Device device() const { return Device::cuda(0); }
   [[nodiscard]] DeviceContext& context() const { return runtime_.devices().context(device()); }
   [[nodiscard]] const Driver& driver() const { return context().driver(); }
+
+  /// The driver's functions by NVIDIA's names, those too that berth does not use; null where there
+  /// is none.
+  [[nodiscard]] std::function<void*(const char* symbol)> driver_functions() const;
 
   /// This session's own streams, the same ones each time: the first of them, or the first `count`.
   [[nodiscard]] StreamRef stream() { return streams(1).front(); }

@@ -8,29 +8,30 @@
 
 #include "berth/stream.hpp"
 
+#include "workloads/block.hpp"
+
 namespace berth::bench {
 
 template <class Allocator>
 class LiveBlocks {
  public:
   LiveBlocks(Allocator& allocator, StreamRef stream) : allocator_(allocator), stream_(stream) {}
-  ~LiveBlocks() {
-    for (const Block& block : blocks_) allocator_.deallocate(block.data);
-  }
+  ~LiveBlocks() { deallocate_all(allocator_, blocks_, stream_); }
   LiveBlocks(const LiveBlocks&) = delete;
   LiveBlocks& operator=(const LiveBlocks&) = delete;
 
   void add(std::size_t bytes) {
-    blocks_.push_back({allocator_.allocate(bytes, stream_), bytes});
+    Block block;
+    allocate(allocator_, block, bytes, stream_);
+    blocks_.push_back(block);
     bytes_ += bytes;
   }
   /// The last block takes its place.
   void free(std::size_t index) {
     std::swap(blocks_[index], blocks_.back());
-    const Block block = blocks_.back();
+    bytes_ -= blocks_.back().bytes;
+    deallocate(allocator_, blocks_.back(), stream_);
     blocks_.pop_back();
-    bytes_ -= block.bytes;
-    allocator_.deallocate(block.data);
   }
   /// Those that stay keep their order.
   void free_every_other() {
@@ -38,7 +39,7 @@ class LiveBlocks {
     for (std::size_t index = 0; index < blocks_.size(); index += 2) kept.push_back(blocks_[index]);
     for (std::size_t index = 1; index < blocks_.size(); index += 2) {
       bytes_ -= blocks_[index].bytes;
-      allocator_.deallocate(blocks_[index].data);
+      deallocate(allocator_, blocks_[index], stream_);
     }
     blocks_ = std::move(kept);
   }
@@ -47,10 +48,6 @@ class LiveBlocks {
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
  private:
-  struct Block {
-    void* data;
-    std::size_t bytes;
-  };
   Allocator& allocator_;
   StreamRef stream_;
   std::vector<Block> blocks_;

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <unordered_map>
 
 #include "berth/stream.hpp"
 
@@ -23,17 +22,14 @@ class MeasuredMemory {
 
   void* allocate(std::size_t bytes, StreamRef stream) {
     void* const data = allocator_.allocate(bytes, stream);
-    bytes_by_block_.emplace(data, bytes);
     bytes_live_ += bytes;
     bytes_live_peak_ = std::max(bytes_live_peak_, bytes_live_);
     bytes_reserved_peak_ = std::max(bytes_reserved_peak_, bytes_used() - bytes_used_before_);
     return data;
   }
-  void deallocate(void* data) {
-    const auto block = bytes_by_block_.find(data);
-    bytes_live_ -= block->second;
-    bytes_by_block_.erase(block);
-    allocator_.deallocate(data);
+  void deallocate(void* data, std::size_t bytes, StreamRef stream) {
+    bytes_live_ -= bytes;
+    allocator_.deallocate(data, bytes, stream);
   }
 
   [[nodiscard]] std::size_t bytes_live_peak() const { return bytes_live_peak_; }
@@ -55,7 +51,6 @@ class MeasuredMemory {
   Session& session_;
   std::size_t bytes_used_before_;
   Allocator allocator_;
-  std::unordered_map<void*, std::size_t> bytes_by_block_;
   std::size_t bytes_live_ = 0;
   std::size_t bytes_live_peak_ = 0;
   std::size_t bytes_reserved_peak_ = 0;

@@ -19,7 +19,7 @@ class HitPair {
 
   void step() {
     void* data = allocator_.allocate(bytes_, stream_);
-    allocator_.deallocate(data);
+    allocator_.deallocate(data, bytes_, stream_);
   }
 
  private:
@@ -39,7 +39,7 @@ class MissPair {
 
   void step() {
     void* data = allocator_.allocate(bytes_, stream_);
-    allocator_.deallocate_uncached(data);
+    allocator_.deallocate_uncached(data, bytes_, stream_);
   }
 
  private:

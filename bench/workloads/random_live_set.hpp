@@ -4,14 +4,14 @@
 // sequence is the same for each allocator, on each machine.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
-#include <random>
-#include <utility>
 #include <vector>
 
 #include "berth/bytes.hpp"
 #include "berth/stream.hpp"
+
+#include "workloads/block.hpp"
+#include "workloads/random_sizes.hpp"
 
 namespace berth::bench {
 
@@ -25,24 +25,16 @@ struct Replacements {
   std::vector<Step> steps;  ///< gone through in a circle
 
   explicit Replacements(std::size_t live) : blocks_live(live), steps(kSteps) {
-    // Not <random>'s distributions: the standard leaves open what they return.
-    std::mt19937_64 random(kSeed);
-    const double doublings =
-        std::log2(static_cast<double>(kBytesMax) / static_cast<double>(kBytesMin));
+    RandomSizes bytes(kSizes);
     for (Step& step : steps) {
-      const double uniform = std::ldexp(static_cast<double>(random() >> 11), -53);
-      step.slot = static_cast<std::size_t>(random() % live);
-      step.bytes =
-          static_cast<std::size_t>(static_cast<double>(kBytesMin) * std::exp2(uniform * doublings));
+      step.bytes = bytes.next();
+      step.slot = bytes.below(live);
     }
   }
 
-  static constexpr std::size_t kBytesMin = 512;
-  static constexpr std::size_t kBytesMax = 4_MiB;
-
  private:
+  static constexpr SizeRange kSizes{"log_512B_4MiB", 512, 4_MiB, true};
   static constexpr std::size_t kSteps = 1 << 17;
-  static constexpr std::uint64_t kSeed = 20;
 };
 
 template <class Allocator>
@@ -51,21 +43,17 @@ class RandomLiveSet {
   /// Fills the set and replaces each block twice over, after which caches are as they stay.
   RandomLiveSet(Allocator& allocator, const Replacements& replacements, StreamRef stream)
       : RandomLiveSet(stream, allocator, replacements) {  // so that a failure here frees the blocks
-    for (void*& block : blocks_) block = allocator_.allocate(next().bytes, stream_);
+    for (Block& block : blocks_) allocate(allocator_, block, next().bytes, stream_);
     for (std::size_t warmed = 0; warmed < 2 * blocks_.size(); ++warmed) step();
   }
-  ~RandomLiveSet() {
-    for (void* block : blocks_) {
-      if (block != nullptr) allocator_.deallocate(block);
-    }
-  }
+  ~RandomLiveSet() { deallocate_all(allocator_, blocks_, stream_); }
   RandomLiveSet(const RandomLiveSet&) = delete;
   RandomLiveSet& operator=(const RandomLiveSet&) = delete;
 
   void step() {
     const auto [slot, bytes] = next();
-    allocator_.deallocate(std::exchange(blocks_[slot], nullptr));
-    blocks_[slot] = allocator_.allocate(bytes, stream_);
+    deallocate(allocator_, blocks_[slot], stream_);
+    allocate(allocator_, blocks_[slot], bytes, stream_);
   }
 
  private:
@@ -84,7 +72,7 @@ class RandomLiveSet {
   Allocator& allocator_;
   const Replacements& replacements_;
   StreamRef stream_;
-  std::vector<void*> blocks_;
+  std::vector<Block> blocks_;
   std::size_t position_ = 0;
 };
 

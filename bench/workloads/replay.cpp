@@ -72,10 +72,10 @@ ReplayPlan::ReplayPlan(const Trace& trace) : name(name_of(trace.name)) {
       live.erase(block);
     }
   }
-  std::vector<std::size_t> left;
-  for (const auto& [id, operation] : live) left.push_back(operation.slot);
-  std::sort(left.begin(), left.end());
-  for (const std::size_t slot : left) operations.push_back({slot, 0, 0});
+  std::vector<Operation> left;
+  for (const auto& [id, operation] : live) left.push_back({operation.slot, 0, operation.stream});
+  std::ranges::sort(left, {}, &Operation::slot);
+  operations.insert(operations.end(), left.begin(), left.end());
   slots = free_slots.count();
   streams = stream_numbers.size();
 }

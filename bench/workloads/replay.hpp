@@ -4,11 +4,12 @@
 
 #include <cstddef>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "berth/stream.hpp"
 #include "berth/trace.hpp"
+
+#include "workloads/block.hpp"
 
 namespace berth::bench {
 
@@ -44,21 +45,20 @@ class Replay {
       : Replay(std::move(streams), allocator, plan) {  // so that a failure here frees the blocks
     step();
   }
-  ~Replay() {
-    for (void* block : blocks_) {
-      if (block != nullptr) allocator_.deallocate(block);
-    }
-  }
+  ~Replay() { deallocate_all(allocator_, blocks_, streams_.front()); }
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
 
   void step() {
-    for (const auto& [slot, bytes, stream] : plan_.operations) {
-      if (bytes == 0) {
-        allocator_.deallocate(std::exchange(blocks_[slot], nullptr));
-      } else {
-        blocks_[slot] = allocator_.allocate(bytes, streams_[stream]);
-      }
+    for (const ReplayPlan::Operation& operation : plan_.operations) run(operation);
+  }
+
+  void run(const ReplayPlan::Operation& operation) {
+    const auto& [slot, bytes, stream] = operation;
+    if (bytes == 0) {
+      deallocate(allocator_, blocks_[slot], streams_[stream]);
+    } else {
+      allocate(allocator_, blocks_[slot], bytes, streams_[stream]);
     }
   }
 
@@ -69,7 +69,7 @@ class Replay {
   Allocator& allocator_;
   const ReplayPlan& plan_;
   std::vector<StreamRef> streams_;
-  std::vector<void*> blocks_;
+  std::vector<Block> blocks_;
 };
 
 }  // namespace berth::bench

@@ -7,7 +7,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "berth/bytes.hpp"
@@ -97,15 +96,15 @@ std::size_t refused_when_squeezed(const ReplayPlan& plan) {
   SimulatedSession machine(squeezed_device_bytes(plan));
   Allocator allocator(machine.session());
   const std::vector<StreamRef> streams = machine.session().streams(plan.streams);
-  std::vector<void*> blocks(plan.slots);
+  std::vector<Block> blocks(plan.slots);
   std::size_t refused = 0;
   for (const auto& [slot, bytes, stream] : plan.operations) {
     if (bytes == 0) {
-      allocator.deallocate(std::exchange(blocks[slot], nullptr));
+      if (blocks[slot].data != nullptr) deallocate(allocator, blocks[slot], streams[stream]);
       continue;
     }
     try {
-      blocks[slot] = allocator.allocate(bytes, streams[stream]);
+      allocate(allocator, blocks[slot], bytes, streams[stream]);
     } catch (const OutOfMemory&) {
       ++refused;
     }

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs what instructions.py counts under callgrind: each section once with some steps and once with
+// twice as many, so that the difference is the steps alone. A section is dumped under the name of the
+// benchmark that times the same, and the number of operations that were in it.
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <valgrind/callgrind.h>
+#include <vector>
+
+#include "berth/bytes.hpp"
+
+#include "peers/allocators.hpp"
+#include "workloads/pair.hpp"
+#include "workloads/random_live_set.hpp"
+#include "workloads/replay.hpp"
+
+namespace {
+
+using namespace berth;
+using namespace berth::bench;
+
+/// `run(steps)` calls count_steps() once.
+template <class Run>
+void add_section(const std::string& name, std::size_t steps, std::size_t operations_per_step,
+                 Run run) {
+  for (const std::size_t of : {steps, 2 * steps}) {
+    run(of);
+    const std::string dump = name + " " + std::to_string(of * operations_per_step);
+    CALLGRIND_DUMP_STATS_AT(dump.c_str());
+  }
+}
+
+template <class Workload>
+void count_steps(Workload& workload, std::size_t steps) {
+  CALLGRIND_START_INSTRUMENTATION;
+  CALLGRIND_ZERO_STATS;
+  for (std::size_t step = 0; step < steps; ++step) workload.step();
+  CALLGRIND_STOP_INSTRUMENTATION;
+}
+
+template <class Allocator>
+void add_pairs(Session& session) {
+  for (const std::size_t bytes : {std::size_t{512}, 64_KiB, 8_MiB}) {
+    add_section(std::string("pair_hit/") + Allocator::kName + "/" + std::to_string(bytes), 1000, 1,
+                [&](std::size_t steps) {
+                  Allocator allocator(session);
+                  HitPair pair(allocator, bytes, session.stream());
+                  count_steps(pair, steps);
+                });
+  }
+}
+
+template <class Allocator>
+void add_random_live_sets(Session& session) {
+  for (const std::size_t live : {std::size_t{64}, std::size_t{1024}}) {
+    const Replacements replacements(live);
+    add_section(std::string("random_live_set/") + Allocator::kName + "/" + std::to_string(live),
+                2000, 1, [&](std::size_t steps) {
+                  Allocator allocator(session);
+                  RandomLiveSet set(allocator, replacements, session.stream());
+                  count_steps(set, steps);
+                });
+  }
+}
+
+template <class Allocator>
+void add_replays(Session& session, const std::vector<ReplayPlan>& plans) {
+  for (const ReplayPlan& plan : plans) {
+    add_section(std::string("replay_mean/") + Allocator::kName + "/" + plan.name, 1,
+                plan.operations.size(), [&](std::size_t passes) {
+                  Allocator allocator(session);
+                  Replay replay(allocator, plan, session.streams(plan.streams));
+                  count_steps(replay, passes);
+                });
+  }
+}
+
+void run() {
+  Session session;
+  session.enter_thread();
+  leave_out_missing_peers();
+  const std::vector<ReplayPlan> plans = read_replay_plans();
+  for_each_allocator([&]<class Allocator>(std::type_identity<Allocator>) {
+    add_pairs<Allocator>(session);
+    add_random_live_sets<Allocator>(session);
+    add_replays<Allocator>(session, plans);
+  });
+}
+
+}  // namespace
+
+int main() {
+  try {
+    run();
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the functions of the runtime API reach the driver that they lead to.
+#pragma once
+
+#include <cuda.h>
+
+#include <cuda_runtime_api.h>
+
+#include "peers/cudart/target.hpp"
+
+namespace berth::bench::cudart {
+
+// Written while no other thread calls the runtime API.
+extern CudartTarget target;
+extern decltype(&cuStreamGetId) stream_get_id;
+extern thread_local cudaError_t last_error;
+
+inline cudaError_t note(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+
+/// `call` on the driver that is the target; success where driver calls are left out.
+template <class Call>
+cudaError_t forward(Call call) {
+  if (target.kind == CudartTarget::Kind::driver)
+    return note(static_cast<cudaError_t>(call(*target.driver)));
+  return target.kind == CudartTarget::Kind::nothing ? cudaSuccess
+                                                    : note(cudaErrorInitializationError);
+}
+
+}  // namespace berth::bench::cudart
