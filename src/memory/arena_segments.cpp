@@ -76,8 +76,7 @@ ArenaSegments::ArenaSegments(DeviceContext& context, BlockHeap& heap, std::size_
 }
 
 std::optional<SegmentSource::Growth> ArenaSegments::plan_growth(BlockHeap& heap, std::size_t bytes,
-                                                                OwnerId owner) {
-  if (windows_.is_over_bound()) note_idle_granules(heap);
+                                                                OwnerId owner, Joining joining) {
   std::optional<Candidate> best;
   std::size_t unmapped_bytes = 0;
   for (const auto& [address, unmapped] : heap.unmapped()) {
@@ -88,8 +87,9 @@ std::optional<SegmentSource::Growth> ArenaSegments::plan_growth(BlockHeap& heap,
   const std::size_t fresh_bytes = best ? best->bytes : unmapped_bytes + arena_.granule_bytes();
   // A stitched block costs mappings, so it must save memory.
   const std::size_t fresh_max = fresh_bytes / arena_.granule_bytes() - 1;
-  if (const Stitch* stitch = stitcher_.choose(heap, bytes, owner, fresh_max)) {
-    return plan_stitch(heap, *stitch);
+  if (joining == Joining::yes) {
+    const Stitch* stitch = stitcher_.choose(heap, bytes, owner, fresh_max);
+    if (stitch != nullptr) return plan_stitch(heap, *stitch);
   }
   if (!best) return std::nullopt;
   return Growth{.bytes = best->bytes,
@@ -140,9 +140,9 @@ SegmentSource::Growth ArenaSegments::plan_stitch(BlockHeap& heap, const Stitch& 
   return growth;
 }
 
-/// Those on which no work is pending: all uses of a window that shows one of them are over, because
+/// Of granules on which no work is pending: all uses of a window that shows one of them are over, because
 /// every block in a window has bytes of each granule of it.
-void ArenaSegments::note_idle_granules(const BlockHeap& heap) {
+void ArenaSegments::note_idle_memory(const BlockHeap& heap) {
   idle_.assign(arena_.bytes() / arena_.granule_bytes(), false);
   heap.free_blocks(kUnowned).for_each([&](const Block& block) {
     const GranuleNumber end = granule_at(align_down(block.end(), arena_.granule_bytes()));
@@ -197,7 +197,10 @@ bool ArenaSegments::map_window(Growth& growth) {
   }
   std::optional<std::uintptr_t> window = windows_.find(sequence_);
   if (!window) {
-    windows_.drop_to_bound([&](GranuleNumber granule) { return idle_[granule]; });
+    if (!idle_.empty()) {
+      windows_.drop_to_bound([&](GranuleNumber granule) { return idle_[granule]; });
+      idle_.clear();
+    }
     window = windows_.map(sequence_);
     growth.granules_remapped = sequence_.size();
   }

@@ -28,8 +28,11 @@ class ArenaSegments final : public SegmentSource {
 
   [[nodiscard]] std::size_t capacity_bytes() const override { return device_bytes_; }
   [[nodiscard]] bool contains(std::uintptr_t address) const { return arena_.contains(address); }
+  [[nodiscard]] bool wants_idle_memory() const override { return windows_.is_over_bound(); }
+  void note_idle_memory(const BlockHeap& heap) override;
 
-  std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner) override;
+  std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner,
+                                    Joining joining) override;
   bool obtain(Growth& growth) override;
   Block* finish_growth(BlockHeap& heap, const Growth& growth, std::size_t bytes_requested,
                        OwnerId owner) override;
@@ -46,7 +49,6 @@ class ArenaSegments final : public SegmentSource {
   Growth plan_stitch(BlockHeap& heap, const Stitch& stitch);
   /// Address space for `bytes` of new granules.
   static std::vector<Block*> hold_unmapped(BlockHeap& heap, std::size_t bytes);
-  void note_idle_granules(const BlockHeap& heap);
   bool map_fresh(const Growth& growth);
   void unmap_fresh(const Growth& growth, std::size_t count) noexcept;
   bool map_window(Growth& growth);

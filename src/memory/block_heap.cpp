@@ -141,11 +141,14 @@ BlockHeap::Fit BlockHeap::find_fit(std::size_t bytes, OwnerId owner) const {
     Block* unowned = unowned_.best_fit(bytes);
     if (hole == nullptr || (unowned != nullptr && unowned->bytes < hole->bytes)) hole = unowned;
   }
-  if (hole == nullptr) return {};
-  const Fit low{hole, hole->address, granules_broken(*hole, hole->address, bytes)};
-  if (low.granules_broken == 0 || hole->bytes == bytes) return low;
-  const std::uintptr_t address = hole->end() - bytes;
-  const Fit high{hole, address, granules_broken(*hole, address, bytes)};
+  return hole == nullptr ? Fit{} : fit_in(*hole, bytes);
+}
+
+BlockHeap::Fit BlockHeap::fit_in(Block& hole, std::size_t bytes) const {
+  const Fit low{&hole, hole.address, granules_broken(hole, hole.address, bytes)};
+  if (low.granules_broken == 0 || hole.bytes == bytes) return low;
+  const std::uintptr_t address = hole.end() - bytes;
+  const Fit high{&hole, address, granules_broken(hole, address, bytes)};
   return high.granules_broken < low.granules_broken ? high : low;
 }
 
@@ -224,24 +227,6 @@ void BlockHeap::release(Block& block, OwnerId owner) {
   settle(block, Block::State::free, owner);
 }
 
-std::size_t BlockHeap::transfer(OwnerId from, OwnerId to, std::uint64_t serial) {
-  std::vector<Block*> blocks;
-  free_blocks(from).for_each([&](Block& block) {
-    if (block.freed_at <= serial) blocks.push_back(&block);
-  });
-  // Blocks of one owner are never neighbours, so settling one leaves the others of the list in
-  // place.
-  for (Block* block : blocks) {
-    settle(hold(*block, block->address, block->bytes), Block::State::free, to);
-  }
-  if (from != kUnowned && free_blocks(from).empty()) {  // the owner may never come back
-    owned_.erase(from);
-    last_owner_ = kUnowned;
-    last_index_ = &unowned_;
-  }
-  return blocks.size();
-}
-
 Block* BlockHeap::find(const void* data) const {
   Block* const block = in_use_.find(reinterpret_cast<std::uintptr_t>(data));
   return block != nullptr && block->state() == Block::State::allocated ? block : nullptr;
@@ -288,15 +273,6 @@ const FreeIndex& BlockHeap::free_blocks(OwnerId owner) const {
   if (owner == last_owner_) return *last_index_;
   const auto found = owned_.find(owner);
   return found == owned_.end() ? none : *found->second;
-}
-
-std::vector<OwnerId> BlockHeap::owners_with_free_blocks() const {
-  std::vector<OwnerId> owners;
-  for (const auto& [owner, blocks] : owned_) {
-    if (!blocks->empty()) owners.push_back(owner);
-  }
-  std::sort(owners.begin(), owners.end());
-  return owners;
 }
 
 std::size_t BlockHeap::metadata_bytes() const {

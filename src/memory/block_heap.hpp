@@ -71,6 +71,12 @@ class BlockHeap {
   [[nodiscard]] std::uint64_t serial() const { return serial_; }
   /// Gives the free blocks of `from` that were freed up to `serial` to `to`; returns how many.
   std::size_t transfer(OwnerId from, OwnerId to, std::uint64_t serial);
+  /// The same for as little as makes a hole of `bytes`: a part of the best fit of `from`'s. False
+  /// where there is none.
+  bool transfer_fit(OwnerId from, OwnerId to, std::uint64_t serial, std::size_t bytes);
+  /// The same for up to `granules` whole granules; returns how many.
+  std::size_t transfer_granules(OwnerId from, OwnerId to, std::uint64_t serial,
+                                std::size_t granules);
 
   /// Takes the part [address, address + bytes) out of a free or unmapped block; what remains of it
   /// on either side keeps its state. Returns the part, held.
@@ -106,6 +112,10 @@ class BlockHeap {
   [[nodiscard]] const FreeIndex& free_blocks(OwnerId owner) const;
   /// Owners other than kUnowned that have free blocks.
   [[nodiscard]] std::vector<OwnerId> owners_with_free_blocks() const;
+  /// Of these, those with a hole for `bytes`, the best fit first.
+  [[nodiscard]] std::vector<OwnerId> owners_with_fit(std::size_t bytes) const;
+  /// How many granules are free from end to end in blocks of `owner`.
+  [[nodiscard]] std::size_t whole_granules(OwnerId owner) const;
   [[nodiscard]] std::size_t free_count() const { return free_count_; }
   [[nodiscard]] std::size_t free_bytes() const { return free_bytes_; }
   [[nodiscard]] std::size_t largest_free_bytes() const;
@@ -121,6 +131,7 @@ class BlockHeap {
   void absorb_next(Block& block);
   [[nodiscard]] std::size_t granules_broken(const Block& hole, std::uintptr_t address,
                                             std::size_t bytes) const;
+  [[nodiscard]] Fit fit_in(Block& hole, std::size_t bytes) const;
   void release_parts(Block& whole, OwnerId owner);
   void index(Block& block);
   void unindex(Block& block);

@@ -31,7 +31,7 @@ CachingAllocator::CachingAllocator(const Driver& driver, Options options,
       reserved_bytes_max_(options.reserved_bytes_max),
       caches_(mutex_,
               [this](ThreadCache& cache) BERTH_REQUIRES(mutex_) {
-                settle(&cache);
+                settle(cache.ledger());
                 cache.flush([this](Block& block) BERTH_REQUIRES(mutex_) { uncache(block); });
               }),
       source_(make_source(heap_)) {}
@@ -60,7 +60,7 @@ void* CachingAllocator::allocate_on_miss(std::size_t bytes, std::nullopt_t) {
 }
 
 // Every rung searches again, because the rung before it, or another thread, may have made room.
-void* CachingAllocator::climb(Request request) {
+void* CachingAllocator::climb(Request&& request) {
   if (void* data = take_from_heap(request)) return data;
   refuse_impossible(request);
   if (void* data = take_from_other_threads(request)) return data;
@@ -103,20 +103,14 @@ void CachingAllocator::refuse_impossible(const Request& request) {
 }
 
 void* CachingAllocator::hand_out(Block& block, const Request& request) {
-  settle(request.cache);
-  count_allocated(request.bytes_requested, block.bytes);
-  if (heap_.blocks_in_use().has_outgrown_tables()) {
+  Ledger& ledger = ledger_of(request.cache);
+  ledger.allocated(request.bytes_requested, block.bytes);
+  ++ledger.blocks_through_heap;
+  if (heap_.blocks_in_use().has_outgrown_tables()) [[unlikely]] {
     const ThreadCaches::Halt halt(caches_);
     heap_.drop_outgrown_tables();
   }
-  count_blocks();
   return block.data();
-}
-
-void CachingAllocator::flush_own(const Request& request) {
-  settle(request.cache);
-  request.cache->flush(request.owner,
-                       [this](Block& block) BERTH_REQUIRES(mutex_) { uncache(block); });
 }
 
 // What the thread keeps whole is out of the heap's sight. Before the heap breaks a granule that some
@@ -127,11 +121,19 @@ void* CachingAllocator::take_from_heap(const Request& request) {
   const bool is_costly =
       fit.hole == nullptr || heap_.granules_needed(request.bytes) < fit.granules_broken;
   if (is_costly && request.cache != nullptr && request.cache->keeps(request.owner)) {
-    flush_own(request);
+    flush(*request.cache, request.owner);
     fit = heap_.find_fit(request.bytes, request.owner);
   }
   if (fit.hole == nullptr) return nullptr;
   return hand_out(heap_.take(fit, request.bytes, request.bytes_requested, request.owner), request);
+}
+
+void CachingAllocator::flush(ThreadCache& cache, OwnerId owner) {
+  const OwnerId to = streams_.is_over(owner) ? kUnowned : owner;
+  cache.flush(owner, [this, to](Block& block) BERTH_REQUIRES(mutex_) {
+    --blocks_cached_;
+    heap_.release(block, to);
+  });
 }
 
 void* CachingAllocator::take_from_other_threads(const Request& request) {
@@ -148,13 +150,15 @@ void CachingAllocator::deallocate_through_heap(void* data) {
     Block& block = require_live(data, "free");
     if (cache != nullptr && !is_retired(block.owner)) cache->add_owner(block.owner);
     const bool tidy_up = cache != nullptr && cache->has_gained_enough();
-    settle(cache);
-    count_freed(block.bytes_requested(), block.bytes);
+    Ledger& ledger = ledger_of(cache);
+    ledger.freed(block.bytes_requested(), block.bytes);
+    --ledger.blocks_through_heap;
     uses_.drop_if(block, [this](OwnerId use) BERTH_REQUIRES(mutex_) { return streams_.is_over(use); });
     uses_.for_each(block, [&](OwnerId use) { to_seal.push_back(use); });
     if (to_seal.empty()) {
       release(block);
     } else {
+      settle(ledger);
       ++counters_.frees_deferred;
       raise_gauge(counters_.bytes_active, block.bytes);
       uses_.clear(block);
@@ -163,9 +167,9 @@ void CachingAllocator::deallocate_through_heap(void* data) {
     }
     if (tidy_up) {
       cache->flush([this](Block& kept) BERTH_REQUIRES(mutex_) { uncache(kept); });
-      settle(cache);
+      settle(ledger);
+      cache->set_blocks_live(counters_.blocks_allocated.current);
     }
-    count_blocks();
   }
   // Recorded here and not by whoever polls later: the caller may destroy the stream after this.
   for (const OwnerId stream : to_seal) seal(stream);
@@ -190,18 +194,6 @@ void* CachingAllocator::reclaim_then_take(Request& request) {
   return take_from_heap(request);
 }
 
-void* CachingAllocator::take_from_idle_streams(Request& request) {
-  flush_caches();
-  const MutexLock slow(slow_mutex_);
-  {
-    const MutexLock lock(mutex_);
-    // Spares the driver the questions where nobody has anything to pass on.
-    if (heap_.free_bytes() < request.bytes) return nullptr;
-  }
-  pass_on_idle(request.owner);
-  return take_from_heap(request);
-}
-
 void* CachingAllocator::grow_then_take(Request& request) {
   const MutexLock slow(slow_mutex_);
   return grow_until_taken(request);
@@ -209,7 +201,8 @@ void* CachingAllocator::grow_then_take(Request& request) {
 
 void* CachingAllocator::release_then_grow(Request& request) {
   const MutexLock slow(slow_mutex_);
-  pass_on_idle(kUnowned);
+  disown_idle();
+  if (void* data = grow_until_taken(request)) return data;
   // First as much as is missing, which leaves the rest cached; where that does not help, all.
   for (const std::size_t bytes : {request.bytes, std::numeric_limits<std::size_t>::max()}) {
     if (give_back(bytes) == 0) break;

@@ -105,7 +105,7 @@ class CachingAllocator final : public StreamObserver {
   // serve.
   void* allocate_on_miss(std::size_t bytes, StreamRef stream) BERTH_EXCLUDES(slow_mutex_, mutex_);
   void* allocate_on_miss(std::size_t bytes, std::nullopt_t) BERTH_EXCLUDES(slow_mutex_, mutex_);
-  void* climb(Request request) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  void* climb(Request&& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
   void* take_from_heap(const Request& request) BERTH_EXCLUDES(mutex_);
   void* take_from_other_threads(const Request& request) BERTH_EXCLUDES(mutex_);
   void* reclaim_then_take(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
@@ -123,6 +123,11 @@ class CachingAllocator final : public StreamObserver {
   /// Joins or obtains memory once. Null with `grown` false where the limit or the driver refuses; with
   /// `grown` true where memory has come into the heap.
   void* grow(Request& request, bool& grown) BERTH_REQUIRES(slow_mutex_);
+  std::optional<SegmentSource::Growth> plan_growth(const Request& request,
+                                                   SegmentSource::Joining joining)
+      BERTH_REQUIRES(slow_mutex_);
+  /// Calls the driver; false where it has no memory, and the plan is cancelled.
+  bool obtain(Request& request, SegmentSource::Growth& growth) BERTH_REQUIRES(slow_mutex_);
   /// Gives back unowned memory, `bytes` or somewhat more; returns how much.
   std::size_t give_back(std::size_t bytes) BERTH_REQUIRES(slow_mutex_);
   /// Releases the deferred frees whose events have passed.
@@ -130,13 +135,21 @@ class CachingAllocator final : public StreamObserver {
   void pass(OwnerId stream, const SharedEvent& event) BERTH_EXCLUDES(mutex_);
   /// Waits for the oldest deferred free; false where there is none.
   bool wait_for_oldest_deferred() BERTH_REQUIRES(slow_mutex_);
-  /// Gives the free memory of streams that are idle now to `to`, which may be kUnowned.
-  void pass_on_idle(OwnerId to) BERTH_REQUIRES(slow_mutex_);
+  /// Whether a stream has no work pending.
+  [[nodiscard]] bool is_idle(OwnerId owner) const BERTH_REQUIRES(slow_mutex_);
+  /// Where `owner` is idle: calls pass_on(serial), which passes on memory that was freed up to then,
+  /// and says how many blocks. Returns whether any.
+  template <class PassOn>
+  bool pass_on_if_idle(OwnerId owner, const PassOn& pass_on) BERTH_REQUIRES(slow_mutex_);
+  /// Gives the request's stream whole granules of idle streams, as many as it lacks.
+  void pass_on_missing_granules(const Request& request) BERTH_REQUIRES(slow_mutex_);
+  /// Opens the free memory of streams without pending work to all: of those that are idle now, or,
+  /// after waiting for them, of all.
+  void disown_idle() BERTH_REQUIRES(slow_mutex_);
   [[nodiscard]] std::vector<OwnerId> owners_to_settle() const BERTH_REQUIRES(mutex_);
-  /// Opens the free memory of all streams to all, after waiting for their work.
   void disown_all_after_wait() BERTH_REQUIRES(slow_mutex_);
-  /// Free memory of `from` that was freed up to `serial` has no pending work: it may be anyone's.
-  void pass_on(OwnerId from, OwnerId to, std::uint64_t serial) BERTH_EXCLUDES(mutex_);
+  /// Free memory of `owner` that was freed up to `serial` has no pending work.
+  void disown(OwnerId owner, std::uint64_t serial) BERTH_EXCLUDES(mutex_);
   /// Gives an event to the marks of `stream` that have none. Returns false where the driver
   /// refuses; the marks then wait for the next try.
   bool seal(OwnerId stream) noexcept BERTH_EXCLUDES(mutex_);
@@ -156,8 +169,8 @@ class CachingAllocator final : public StreamObserver {
   Request make_request(std::size_t bytes, std::optional<StreamRef> stream) BERTH_EXCLUDES(mutex_);
   /// Throws where all memory there may be would not do.
   void refuse_impossible(const Request& request) BERTH_EXCLUDES(mutex_);
-  /// Of the calling thread's, what it keeps of the stream.
-  void flush_own(const Request& request) BERTH_REQUIRES(mutex_);
+  /// Gives what the calling thread keeps of `owner`'s back to the heap.
+  void flush(ThreadCache& cache, OwnerId owner) BERTH_REQUIRES(mutex_);
   /// Counts a block as the request's.
   void* hand_out(Block& block, const Request& request) BERTH_REQUIRES(mutex_);
   void deallocate_through_heap(void* data) BERTH_EXCLUDES(mutex_);
@@ -168,10 +181,11 @@ class CachingAllocator final : public StreamObserver {
     return owner != kUnowned && streams_.entry(owner).retired;
   }
   void count_blocks() const BERTH_REQUIRES(mutex_);
-  /// Brings the counters up to date with what a thread has done; null: no thread.
-  void settle(ThreadCache* cache) const BERTH_REQUIRES(mutex_);
-  void count_allocated(std::size_t requested, std::size_t rounded) BERTH_REQUIRES(mutex_);
-  void count_freed(std::size_t requested, std::size_t rounded) BERTH_REQUIRES(mutex_);
+  /// Brings the counters up to date with what a thread has done.
+  void settle(Ledger& ledger) const BERTH_REQUIRES(mutex_);
+  Ledger& ledger_of(ThreadCache* cache) BERTH_REQUIRES(mutex_) {
+    return cache != nullptr ? cache->ledger() : ledger_without_cache_;
+  }
   void settle_all(const ThreadCaches::Halt& halt) const BERTH_REQUIRES(mutex_);
   /// Gives what all threads keep back to the heap.
   void flush_caches() BERTH_EXCLUDES(mutex_);
@@ -191,6 +205,7 @@ class CachingAllocator final : public StreamObserver {
   UseLists uses_ BERTH_GUARDED_BY(mutex_);
   // As of the last settling: what the caches' ledgers hold comes on top. Looking settles.
   mutable MemoryCounters counters_ BERTH_GUARDED_BY(mutex_);
+  mutable Ledger ledger_without_cache_ BERTH_GUARDED_BY(mutex_);
   mutable std::size_t blocks_cached_ BERTH_GUARDED_BY(mutex_) = 0;
   std::optional<std::size_t> reserved_bytes_max_ BERTH_GUARDED_BY(mutex_);
   mutable ThreadCaches caches_;

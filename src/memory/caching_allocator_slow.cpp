@@ -28,37 +28,15 @@ void* CachingAllocator::grow_until_taken(Request& request) {
 
 void* CachingAllocator::grow(Request& request, bool& grown) {
   grown = false;
-  std::optional<SegmentSource::Growth> growth;
-  {
-    const MutexLock lock(mutex_);
-    // What is open to all and what is the stream's own may lie side by side: now they must not be
-    // told apart.
-    if (request.owner != kUnowned) heap_.transfer(kUnowned, request.owner, heap_.serial());
-    growth = source_->plan_growth(heap_, request.bytes, request.owner);
-    if (!growth) return nullptr;
-    const std::size_t reserved = counters_.bytes_reserved.current + growth->bytes;
-    if (growth->bytes > 0 && reserved_bytes_max_ && reserved > *reserved_bytes_max_) {
-      source_->cancel_growth(heap_, *growth);
-      ++counters_.limit_rejections;
-      return nullptr;
-    }
+  if (source_->wants_idle_memory()) disown_idle();
+  std::optional<SegmentSource::Growth> growth = plan_growth(request, SegmentSource::Joining::yes);
+  if (growth && !obtain(request, *growth)) {
+    if (growth->parts.empty()) return nullptr;
+    // Mappings may be what the driver has no room for. Memory in one piece may still be had.
+    growth = plan_growth(request, SegmentSource::Joining::no);
+    if (growth && !obtain(request, *growth)) return nullptr;
   }
-  const auto cancel = [&] {
-    const MutexLock lock(mutex_);
-    source_->cancel_growth(heap_, *growth);
-  };
-  bool obtained = false;
-  try {
-    obtained = source_->obtain(*growth);
-  } catch (const DriverError& error) {
-    cancel();
-    throw DriverError(name_ + " cannot grow: " + error.what(), error.driver_code());
-  }
-  if (!obtained) {
-    cancel();
-    request.refused_by_driver = true;
-    return nullptr;
-  }
+  if (!growth) return nullptr;
   grown = true;
   const MutexLock lock(mutex_);
   Block* const block =
@@ -72,6 +50,41 @@ void* CachingAllocator::grow(Request& request, bool& grown) {
   if (block == nullptr) return nullptr;
   if (growth->bytes > 0) ++counters_.allocations_grown;
   return hand_out(*block, request);
+}
+
+std::optional<SegmentSource::Growth> CachingAllocator::plan_growth(
+    const Request& request, SegmentSource::Joining joining) {
+  const MutexLock lock(mutex_);
+  if (source_->wants_idle_memory()) source_->note_idle_memory(heap_);
+  // What is open to all and what is the stream's own may lie side by side: now they must not be told
+  // apart.
+  if (request.owner != kUnowned) heap_.transfer(kUnowned, request.owner, heap_.serial());
+  auto growth = source_->plan_growth(heap_, request.bytes, request.owner, joining);
+  if (!growth) return std::nullopt;
+  const std::size_t reserved = counters_.bytes_reserved.current + growth->bytes;
+  if (growth->bytes > 0 && reserved_bytes_max_ && reserved > *reserved_bytes_max_) {
+    source_->cancel_growth(heap_, *growth);
+    ++counters_.limit_rejections;
+    return std::nullopt;
+  }
+  return growth;
+}
+
+bool CachingAllocator::obtain(Request& request, SegmentSource::Growth& growth) {
+  const auto cancel = [&] {
+    const MutexLock lock(mutex_);
+    source_->cancel_growth(heap_, growth);
+    count_blocks();
+  };
+  try {
+    if (source_->obtain(growth)) return true;
+  } catch (const DriverError& error) {
+    cancel();
+    throw DriverError(name_ + " cannot grow: " + error.what(), error.driver_code());
+  }
+  cancel();
+  request.refused_by_driver = true;
+  return false;
 }
 
 std::size_t CachingAllocator::give_back(std::size_t bytes) {
@@ -199,11 +212,70 @@ bool CachingAllocator::wait_for_oldest_deferred() {
   return false;
 }
 
-void CachingAllocator::pass_on(OwnerId from, OwnerId to, std::uint64_t serial) {
+bool CachingAllocator::is_idle(OwnerId owner) const {
+  const StreamTable::Entry stream = entry(owner);
+  if (!stream.retired) return stream.stream.is_done();
+  return stream.last_work == nullptr || stream.last_work->ref().is_done();
+}
+
+template <class PassOn>
+bool CachingAllocator::pass_on_if_idle(OwnerId owner, const PassOn& pass_on) {
+  std::uint64_t serial = 0;
+  {
+    const MutexLock lock(mutex_);
+    serial = heap_.serial();  // before the question, so that the answer covers these frees
+  }
+  if (!is_idle(owner)) return false;
   const MutexLock lock(mutex_);
-  counters_.blocks_passed_on += heap_.transfer(from, to, serial);
-  if (streams_.entry(from).retired) streams_.set_over(from);
+  const std::size_t blocks = pass_on(serial);
+  counters_.blocks_passed_on += blocks;
   count_blocks();
+  return blocks > 0;
+}
+
+// As little as serves the request, or else as many granules as it lacks: streams that take turns in
+// needing memory would hand all of it to and fro otherwise, with a question to the driver each time.
+void* CachingAllocator::take_from_idle_streams(Request& request) {
+  const MutexLock slow(slow_mutex_);
+  std::vector<OwnerId> owners;
+  {
+    const MutexLock lock(mutex_);
+    owners = heap_.owners_with_fit(request.bytes);
+  }
+  for (const OwnerId owner : owners) {
+    if (!pass_on_if_idle(owner, [&](std::uint64_t serial) BERTH_REQUIRES(mutex_) {
+          return heap_.transfer_fit(owner, request.owner, serial, request.bytes) ? 1 : 0;
+        }))
+      continue;
+    if (void* data = take_from_heap(request)) return data;
+  }
+  pass_on_missing_granules(request);
+  return nullptr;  // what there is now, the next rung joins
+}
+
+void CachingAllocator::pass_on_missing_granules(const Request& request) {
+  std::vector<OwnerId> owners;
+  std::size_t missing = 0;
+  {
+    const MutexLock lock(mutex_);
+    const std::size_t needed = heap_.granules_needed(request.bytes) + 1;
+    const std::size_t own =
+        heap_.whole_granules(request.owner) +
+        (request.owner == kUnowned ? 0 : heap_.whole_granules(kUnowned));
+    missing = needed > own ? needed - own : 0;
+    owners = heap_.owners_with_free_blocks();
+    std::erase_if(owners, [&](OwnerId owner) BERTH_REQUIRES(mutex_) {
+      return owner == request.owner || heap_.whole_granules(owner) == 0;
+    });
+  }
+  for (const OwnerId owner : owners) {
+    if (missing == 0) return;
+    pass_on_if_idle(owner, [&](std::uint64_t serial) BERTH_REQUIRES(mutex_) {
+      const std::size_t moved = heap_.transfer_granules(owner, request.owner, serial, missing);
+      missing -= moved;
+      return moved > 0 ? 1 : 0;
+    });
+  }
 }
 
 std::vector<OwnerId> CachingAllocator::owners_to_settle() const {
@@ -213,20 +285,23 @@ std::vector<OwnerId> CachingAllocator::owners_to_settle() const {
   return owners;
 }
 
-void CachingAllocator::pass_on_idle(OwnerId to) {
+void CachingAllocator::disown(OwnerId owner, std::uint64_t serial) {
+  const MutexLock lock(mutex_);
+  counters_.blocks_passed_on += heap_.transfer(owner, kUnowned, serial);
+  if (streams_.entry(owner).retired) streams_.set_over(owner);
+  count_blocks();
+}
+
+void CachingAllocator::disown_idle() {
   std::vector<OwnerId> owners;
   std::uint64_t serial = 0;
   {
     const MutexLock lock(mutex_);
     owners = owners_to_settle();
-    serial = heap_.serial();  // before the question, so that the answer covers these frees
+    serial = heap_.serial();
   }
   for (const OwnerId owner : owners) {
-    if (owner == to) continue;
-    const StreamTable::Entry other = entry(owner);
-    const bool idle = other.retired ? other.last_work == nullptr || other.last_work->ref().is_done()
-                                    : other.stream.is_done();
-    if (idle) pass_on(owner, to, serial);
+    if (is_idle(owner)) disown(owner, serial);
   }
 }
 
@@ -242,7 +317,7 @@ void CachingAllocator::disown_all_after_wait() {
     const StreamTable::Entry other = entry(owner);
     if (!other.retired) other.stream.sync();
     if (other.retired && other.last_work != nullptr) other.last_work->ref().sync();
-    pass_on(owner, kUnowned, serial);
+    disown(owner, serial);
   }
 }
 
@@ -297,38 +372,25 @@ void CachingAllocator::uncache(Block& block) {
   release(block);
 }
 
-void CachingAllocator::settle(ThreadCache* cache) const {
-  if (cache == nullptr) return;
-  Ledger& ledger = cache->ledger();
-  // A thread by itself frees into its cache and allocates from it.
-  blocks_cached_ -= static_cast<std::size_t>(ledger.blocks_allocated.change());
+void CachingAllocator::settle(Ledger& ledger) const {
+  // What a thread did not give to the heap or take from it went into its cache or came from there.
+  blocks_cached_ += static_cast<std::size_t>(std::exchange(ledger.blocks_through_heap, 0) -
+                                             ledger.blocks_allocated.change());
   counters_.allocations += std::exchange(ledger.allocations, 0);
   GaugeChange active = ledger.bytes_allocated;  // what is pending does not change here
   active.settle(counters_.bytes_active);
   ledger.bytes_requested.settle(counters_.bytes_requested);
   ledger.bytes_allocated.settle(counters_.bytes_allocated);
   ledger.blocks_allocated.settle(counters_.blocks_allocated);
-  cache->set_blocks_live(counters_.blocks_allocated.current);
-}
-
-void CachingAllocator::count_allocated(std::size_t requested, std::size_t rounded) {
-  raise_gauge(counters_.bytes_requested, requested);
-  raise_gauge(counters_.bytes_allocated, rounded);
-  raise_gauge(counters_.bytes_active, rounded);
-  raise_gauge(counters_.blocks_allocated, 1);
-  ++counters_.allocations;
-}
-
-void CachingAllocator::count_freed(std::size_t requested, std::size_t rounded) {
-  lower_gauge(counters_.bytes_requested, requested);
-  lower_gauge(counters_.bytes_allocated, rounded);
-  lower_gauge(counters_.bytes_active, rounded);
-  lower_gauge(counters_.blocks_allocated, 1);
 }
 
 void CachingAllocator::settle_all(const ThreadCaches::Halt& halt) const {
-  halt.for_each([this](ThreadCache& cache) BERTH_REQUIRES(mutex_) { settle(&cache); });
+  settle(ledger_without_cache_);
+  halt.for_each([this](ThreadCache& cache) BERTH_REQUIRES(mutex_) { settle(cache.ledger()); });
   count_blocks();
+  halt.for_each([this](ThreadCache& cache) BERTH_REQUIRES(mutex_) {
+    cache.set_blocks_live(counters_.blocks_allocated.current);
+  });
 }
 
 void CachingAllocator::stream_retiring(DeviceContext& context, CUstream stream) noexcept {

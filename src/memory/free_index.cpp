@@ -105,8 +105,10 @@ std::size_t FreeIndex::next_filled(std::size_t bin) const {
   std::size_t word = bin / 64;
   if (word >= kWords) return kBins;
   std::uint64_t bits = filled_[word] & (~std::uint64_t{0} << (bin % 64));
-  while (bits == 0) {
-    if (++word == kWords) return kBins;
+  if (bits == 0) {
+    const std::uint64_t later = filled_words_ & (~std::uint64_t{1} << word);
+    if (later == 0) return kBins;
+    word = static_cast<std::size_t>(std::countr_zero(later));
     bits = filled_[word];
   }
   return word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
@@ -117,6 +119,7 @@ void FreeIndex::insert(Block& block) {
   const std::size_t bin = bin_of(block.bytes);
   bins_[bin] = with(bins_[bin], block);
   filled_[bin / 64] |= std::uint64_t{1} << (bin % 64);
+  filled_words_ |= std::uint64_t{1} << (bin / 64);
   ++count_;
   bytes_ += block.bytes;
 }
@@ -124,14 +127,17 @@ void FreeIndex::insert(Block& block) {
 void FreeIndex::erase(Block& block) {
   const std::size_t bin = bin_of(block.bytes);
   bins_[bin] = without(bins_[bin], block);
-  if (bins_[bin] == nullptr) filled_[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
+  if (bins_[bin] == nullptr) {
+    filled_[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
+    if (filled_[bin / 64] == 0) filled_words_ &= ~(std::uint64_t{1} << (bin / 64));
+  }
   --count_;
   bytes_ -= block.bytes;
 }
 
 Block* FreeIndex::best_fit(std::size_t bytes) const {
   const std::size_t bin = bin_of(bytes);
-  if (bin >= kBins) return nullptr;
+  if (count_ == 0 || bin >= kBins) return nullptr;
   if (Block* const fit = first_of_at_least(bins_[bin], bytes)) return fit;
   const std::size_t larger = next_filled(bin + 1);
   return larger == kBins ? nullptr : first_of_at_least(bins_[larger], bytes);

@@ -62,7 +62,8 @@ class FreeIndex {
   }
 
   std::array<Block*, kBins> bins_{};  ///< roots
-  std::array<std::uint64_t, kWords> filled_{};
+  std::array<std::uint64_t, kWords> filled_{};  ///< bins that hold any
+  std::uint64_t filled_words_ = 0;              ///< words of `filled_` that are not 0
   std::size_t count_ = 0;
   std::size_t bytes_ = 0;
 };

@@ -49,6 +49,8 @@ struct Ledger {
 
   GaugeChange bytes_requested;
   GaugeChange bytes_allocated;
+  /// Of the change of blocks_allocated, what went past the thread's cache, to and from the heap.
+  std::int64_t blocks_through_heap = 0;
   GaugeChange blocks_allocated;
   std::uint64_t allocations = 0;
 };

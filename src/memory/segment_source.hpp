@@ -34,9 +34,17 @@ class SegmentSource {
   /// Bytes that can exist at most; a larger request cannot be served whatever is given back.
   [[nodiscard]] virtual std::size_t capacity_bytes() const = 0;
 
+  /// Whether growing would do better if it knew memory that no work uses any more: as unowned.
+  [[nodiscard]] virtual bool wants_idle_memory() const { return false; }
+  /// Takes note of what is unowned now.
+  virtual void note_idle_memory(const BlockHeap&) {}
+
+  enum class Joining : bool { no, yes };
   /// What to obtain so that `owner` can have a block of `bytes`, as little as possible: nothing where
   /// free memory that lies apart can be joined. nullopt where there is no address space for it.
-  virtual std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner) = 0;
+  /// `joining`: whether free memory may be joined at all.
+  virtual std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner,
+                                            Joining joining) = 0;
   /// False where the driver has no memory left. On failure nothing was obtained.
   /// Errors  DriverError.
   virtual bool obtain(Growth& growth) = 0;

@@ -12,7 +12,7 @@
 namespace berth {
 
 std::optional<SegmentSource::Growth> WholeSegments::plan_growth(BlockHeap&, std::size_t bytes,
-                                                                OwnerId) {
+                                                                OwnerId, Joining) {
   if (bytes > capacity_bytes_) return std::nullopt;
   const bool shares = bytes < segment_bytes_ / 2;
   return Growth{.bytes = shares ? segment_bytes_ : align_up(bytes, rounding_bytes_)};

@@ -24,7 +24,8 @@ class WholeSegments : public SegmentSource {
         capacity_bytes_(capacity_bytes) {}
 
   [[nodiscard]] std::size_t capacity_bytes() const override { return capacity_bytes_; }
-  std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner) override;
+  std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner,
+                                    Joining joining) override;
   Block* finish_growth(BlockHeap& heap, const Growth& growth, std::size_t bytes_requested,
                        OwnerId owner) override;
   void cancel_growth(BlockHeap&, const Growth&) override {}
