@@ -32,14 +32,19 @@ Block& BlockHeap::split(Block& block, std::size_t bytes) {
   return rest;
 }
 
-void BlockHeap::absorb_next(Block& block) {
+void BlockHeap::unlink_next(Block& block) {
   Block& gone = *block.next;
   BERTH_CHECK(block.end() == gone.address);
-  block.bytes += gone.bytes;
   block.freed_at = std::max(block.freed_at, gone.freed_at);
   block.next = gone.next;
   if (block.next != nullptr) block.next->prev = &block;
   records_.recycle(gone);
+}
+
+void BlockHeap::absorb_next(Block& block) {
+  const std::size_t bytes = block.next->bytes;
+  unlink_next(block);
+  block.bytes += bytes;
 }
 
 void BlockHeap::index(Block& block) {
@@ -77,11 +82,42 @@ void BlockHeap::remove_segment(Block& whole) {
   records_.recycle(whole);
 }
 
+Block& BlockHeap::cut_off(Block& hole, std::uintptr_t address, std::size_t bytes) {
+  Block& part = records_.make();
+  part.address = address;
+  part.bytes = bytes;
+  part.freed_at = hole.freed_at;
+  part.owner = hole.owner;
+  if (address == hole.address) {
+    part.prev = hole.prev;
+    part.next = &hole;
+    if (part.prev != nullptr) {
+      part.prev->next = &part;
+    } else {
+      segments_.at(address) = &part;
+    }
+    hole.prev = &part;
+    free_of(hole.owner).move(hole, address + bytes, hole.bytes - bytes);
+  } else {
+    part.prev = &hole;
+    part.next = hole.next;
+    if (part.next != nullptr) part.next->prev = &part;
+    hole.next = &part;
+    free_of(hole.owner).move(hole, hole.address, hole.bytes - bytes);
+  }
+  free_bytes_ -= bytes;
+  return part;
+}
+
 Block& BlockHeap::hold(Block& block, std::uintptr_t address, std::size_t bytes) {
   records_.reserve(2);  // so that nothing fails halfway
   BERTH_CHECK(block.state() == Block::State::free || block.state() == Block::State::unmapped);
   BERTH_CHECK(block.address <= address && address + bytes <= block.end());
   const Block::State state = block.state();
+  const bool is_end = address == block.address || address + bytes == block.end();
+  if (state == Block::State::free && is_end && bytes < block.bytes) {
+    return cut_off(block, address, bytes);
+  }
   const OwnerId owner = block.owner;
   unindex(block);
   block.set_state(Block::State::held);
@@ -104,9 +140,10 @@ Block& BlockHeap::hold(Block& block, std::uintptr_t address, std::size_t bytes) 
 
 void BlockHeap::settle(Block& block, Block::State state, OwnerId owner) {
   BERTH_CHECK(block.state() == Block::State::held);
-  BERTH_CHECK(state == Block::State::free || state == Block::State::unmapped);
   block.set_state(state);
   block.owner = owner;
+  if (state == Block::State::free) return coalesce_free(block);
+  BERTH_CHECK(state == Block::State::unmapped);
   Block* merged = &block;
   if (block.next != nullptr && mergeable(block, *block.next)) {
     unindex(*block.next);
@@ -118,6 +155,40 @@ void BlockHeap::settle(Block& block, Block::State state, OwnerId owner) {
     absorb_next(*merged);
   }
   index(*merged);
+}
+
+/// A neighbour that is free already grows, which often leaves it where it is in the index.
+void BlockHeap::coalesce_free(Block& block) {
+  Block* const prev = block.prev;
+  Block* const next = block.next;
+  const bool joins_prev = prev != nullptr && mergeable(*prev, block);
+  const bool joins_next = next != nullptr && mergeable(block, *next);
+  if (!joins_prev && !joins_next) return index(block);
+
+  FreeIndex& index = free_of(block.owner);
+  free_bytes_ += block.bytes;
+  if (!joins_prev) {
+    BERTH_CHECK(block.end() == next->address);
+    next->freed_at = std::max(next->freed_at, block.freed_at);
+    next->prev = prev;
+    if (prev != nullptr) {
+      prev->next = next;
+    } else {
+      segments_.at(block.address) = next;
+    }
+    index.move(*next, block.address, block.bytes + next->bytes);
+    records_.recycle(block);
+    return;
+  }
+  std::size_t bytes = prev->bytes + block.bytes;
+  if (joins_next) {
+    bytes += next->bytes;
+    index.erase(*next);
+    --free_count_;
+    unlink_next(block);
+  }
+  unlink_next(*prev);
+  index.move(*prev, prev->address, bytes);
 }
 
 void BlockHeap::set_granule_bytes(std::size_t bytes) {

@@ -127,8 +127,12 @@ class BlockHeap {
   void validate() const;
 
  private:
-  /// Appends the following neighbour, which is in no index, to `block`.
+  /// Takes a part off the end of a free block, which stays in its index. Returns the part, held.
+  Block& cut_off(Block& hole, std::uintptr_t address, std::size_t bytes);
+  /// Drops the following neighbour, which is in no index and whose bytes go to `block`.
+  void unlink_next(Block& block);
   void absorb_next(Block& block);
+  void coalesce_free(Block& block);
   [[nodiscard]] std::size_t granules_broken(const Block& hole, std::uintptr_t address,
                                             std::size_t bytes) const;
   [[nodiscard]] Fit fit_in(Block& hole, std::size_t bytes) const;

@@ -114,25 +114,43 @@ std::size_t FreeIndex::next_filled(std::size_t bin) const {
   return word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
 }
 
-void FreeIndex::insert(Block& block) {
-  BERTH_CHECK(block.state() == Block::State::free);
-  const std::size_t bin = bin_of(block.bytes);
+void FreeIndex::add(Block& block, std::size_t bin) {
   bins_[bin] = with(bins_[bin], block);
   filled_[bin / 64] |= std::uint64_t{1} << (bin % 64);
   filled_words_ |= std::uint64_t{1} << (bin / 64);
+}
+
+void FreeIndex::remove(const Block& block, std::size_t bin) {
+  bins_[bin] = without(bins_[bin], block);
+  if (bins_[bin] != nullptr) return;
+  filled_[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
+  if (filled_[bin / 64] == 0) filled_words_ &= ~(std::uint64_t{1} << (bin / 64));
+}
+
+void FreeIndex::insert(Block& block) {
+  BERTH_CHECK(block.state() == Block::State::free);
+  add(block, bin_of(block.bytes));
   ++count_;
   bytes_ += block.bytes;
 }
 
 void FreeIndex::erase(Block& block) {
-  const std::size_t bin = bin_of(block.bytes);
-  bins_[bin] = without(bins_[bin], block);
-  if (bins_[bin] == nullptr) {
-    filled_[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
-    if (filled_[bin / 64] == 0) filled_words_ &= ~(std::uint64_t{1} << (bin / 64));
-  }
+  remove(block, bin_of(block.bytes));
   --count_;
   bytes_ -= block.bytes;
+}
+
+void FreeIndex::move(Block& block, std::uintptr_t address, std::size_t bytes) {
+  const std::size_t from = bin_of(block.bytes);
+  const std::size_t to = bin_of(bytes);
+  const bool is_alone = bins_[from] == &block && block.tree.smaller == nullptr &&
+                        block.tree.larger == nullptr;
+  const bool stays = from == to && is_alone;
+  if (!stays) remove(block, from);
+  bytes_ += bytes - block.bytes;
+  block.address = address;
+  block.bytes = bytes;
+  if (!stays) add(block, to);
 }
 
 Block* FreeIndex::best_fit(std::size_t bytes) const {

@@ -27,6 +27,8 @@ class FreeIndex {
   void insert(Block& block);
   /// `block` must be in the index.
   void erase(Block& block);
+  /// Gives a block that is in the index, and stays there, another place and size.
+  void move(Block& block, std::uintptr_t address, std::size_t bytes);
 
   /// The smallest block of at least `bytes`; among equals the one at the lowest address, which
   /// keeps the top of an arena free to shrink. Null where none fits.
@@ -44,12 +46,29 @@ class FreeIndex {
     for (Block* const tree : bins_) for_each_in(tree, visit);
   }
 
+  /// The same for those of at least `bytes`, roughly largest first, as long as visit() says true.
+  /// Returns whether it did to the end.
+  template <class Visit>
+  bool for_each_down(std::size_t bytes, const Visit& visit) const {
+    const std::size_t last = bin_of(bytes);
+    for (std::size_t bin = kBins; bin-- > last;) {
+      if (bin % 64 == 63 && filled_[bin / 64] == 0) {
+        bin = bin / 64 * 64;
+        continue;
+      }
+      if (!for_each_while(bins_[bin], visit)) return false;
+    }
+    return true;
+  }
+
  private:
   static constexpr std::size_t kBinsPerDoubling = 16;
   static constexpr std::size_t kBins = 37 * kBinsPerDoubling;  ///< up to 2^48 bytes
   static constexpr std::size_t kWords = (kBins + 63) / 64;
 
   static std::size_t bin_of(std::size_t bytes);
+  void add(Block& block, std::size_t bin);
+  void remove(const Block& block, std::size_t bin);
   /// The first bin from `bin` on that holds any; kBins where there is none.
   [[nodiscard]] std::size_t next_filled(std::size_t bin) const;
 
@@ -59,6 +78,13 @@ class FreeIndex {
     for_each_in(tree->tree.smaller, visit);
     visit(*tree);
     for_each_in(tree->tree.larger, visit);
+  }
+
+  template <class Visit>
+  static bool for_each_while(Block* tree, const Visit& visit) {
+    if (tree == nullptr) return true;
+    return for_each_while(tree->tree.larger, visit) && visit(*tree) &&
+           for_each_while(tree->tree.smaller, visit);
   }
 
   std::array<Block*, kBins> bins_{};  ///< roots

@@ -13,6 +13,12 @@ namespace {
 /// Smaller requests fit between others: pieces of granules are not stitched together for them.
 constexpr std::size_t kBytesInPiecesMin = std::size_t{64} << 10;
 
+/// Blocks looked at for a stitch, the largest first: a bound on what the choice costs in a heap with
+/// very many holes.
+constexpr std::size_t kBlocksMax = 1024;
+/// A piece that makes up less than this part of what is missing is not worth the look.
+constexpr std::size_t kPieceShare = 16;
+
 /// What is left of whole granules serves anything; what is left of pieces next to nothing. Measured
 /// on recorded traces: any factor between 0.1 and 0.5 does.
 constexpr double kWorthOfWholeGranules = 0.25;
@@ -34,11 +40,12 @@ std::size_t bytes_of(const Extent* extent) {
 
 }  // namespace
 
-void Stitcher::collect(const BlockHeap& heap, OwnerId owner) {
+void Stitcher::collect(const BlockHeap& heap, OwnerId owner, std::size_t rest) {
   tails_.clear();
   heads_.clear();
   ranges_.clear();
   whole_granules_ = 0;
+  std::size_t blocks = 0;
   const auto add = [&](Block& block) {
     const std::uintptr_t begin = align_up(block.address, granule_bytes_);
     const std::uintptr_t end = align_down(block.end(), granule_bytes_);
@@ -50,12 +57,13 @@ void Stitcher::collect(const BlockHeap& heap, OwnerId owner) {
       ranges_.push_back({&block, begin, end - begin});
       whole_granules_ += (end - begin) / granule_bytes_;
     }
+    return begin < end || ++blocks < kBlocksMax;
   };
-  heap.free_blocks(owner).for_each(add);
-  if (owner != kUnowned) heap.free_blocks(kUnowned).for_each(add);
-  for (auto* extents : {&tails_, &heads_, &ranges_}) {
-    std::sort(extents->begin(), extents->end(), is_smaller);
-  }
+  const std::size_t bytes_min = rest > 0 ? rest / kPieceShare : granule_bytes_;
+  heap.free_blocks(owner).for_each_down(bytes_min, add);
+  if (owner != kUnowned) heap.free_blocks(kUnowned).for_each_down(bytes_min, add);
+  std::sort(tails_.begin(), tails_.end(), is_smaller);
+  std::sort(heads_.begin(), heads_.end(), is_smaller);
 }
 
 void Stitcher::consider(std::size_t bytes, std::size_t whole, const Extent* tail,
@@ -86,11 +94,11 @@ void Stitcher::consider_pairs(std::size_t bytes, std::size_t whole) {
 
 const Stitch* Stitcher::choose(const BlockHeap& heap, std::size_t bytes, OwnerId owner,
                                std::size_t fresh_max) {
-  collect(heap, owner);
-  fresh_max_ = fresh_max;
-  best_.reset();
   const std::size_t whole = bytes / granule_bytes_;
   const std::size_t rest = bytes % granule_bytes_;
+  collect(heap, owner, rest);
+  fresh_max_ = fresh_max;
+  best_.reset();
   consider(bytes, whole + (rest > 0 ? 1 : 0), nullptr, nullptr);
   if (bytes >= kBytesInPiecesMin) {
     if (rest > 0) {
@@ -112,6 +120,7 @@ void Stitcher::build(std::size_t bytes) {
   stitch_.whole.clear();
   // The smallest ranges first: they serve fewest others. By address then, because identical sets of
   // granules must be mapped in the same order to be found again.
+  std::sort(ranges_.begin(), ranges_.end(), is_smaller);
   std::size_t taken = 0;
   for (const Extent& range : ranges_) {
     if (taken == wanted) break;

@@ -53,7 +53,7 @@ class Stitcher {
     const Extent* head;
   };
 
-  void collect(const BlockHeap& heap, OwnerId owner);
+  void collect(const BlockHeap& heap, OwnerId owner, std::size_t rest);
   void consider(std::size_t bytes, std::size_t whole, const Extent* tail, const Extent* head);
   void consider_pairs(std::size_t bytes, std::size_t whole);
   void build(std::size_t bytes);
@@ -65,7 +65,7 @@ class Stitcher {
   // What there is, collected anew each time; kept for its capacity.
   std::vector<Extent> tails_;   ///< smallest first
   std::vector<Extent> heads_;   ///< smallest first
-  std::vector<Extent> ranges_;  ///< of whole granules, smallest first
+  std::vector<Extent> ranges_;  ///< of whole granules
   std::size_t whole_granules_ = 0;
 };
 
