@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/biased_lock.hpp"
 
+#include <linux/membarrier.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include <linux/membarrier.h>
 
 #include "base/check.hpp"
 

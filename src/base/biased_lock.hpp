@@ -26,7 +26,8 @@ class BiasedLock {
   [[nodiscard]] bool try_enter() {
     inside_.store(true, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (!forbidden_.load(std::memory_order_acquire)) [[likely]] return true;
+    if (!forbidden_.load(std::memory_order_acquire)) [[likely]]
+      return true;
     leave();
     return false;
   }

@@ -45,7 +45,16 @@ class ArenaSegments final : public SegmentSource {
     arena_.unmap_all();
   }
 
+  /// New memory next to what is free already, which makes a hole.
+  struct Candidate {
+    Block* unmapped = nullptr;
+    std::uintptr_t address = 0;
+    std::size_t bytes = 0;
+    std::size_t left_behind = 0;  ///< of the hole, beside the block
+  };
+
  private:
+  [[nodiscard]] bool is_worth_it(const Stitch& stitch, const Candidate& plain) const;
   Growth plan_stitch(BlockHeap& heap, const Stitch& stitch);
   /// Address space for `bytes` of new granules.
   static std::vector<Block*> hold_unmapped(BlockHeap& heap, std::size_t bytes);

@@ -67,7 +67,6 @@ struct Block {
  public:
   bool is_stitched = false;  ///< joined from parts elsewhere by mapping their granules once more
 
-
   [[nodiscard]] std::uintptr_t end() const { return address + bytes; }
   [[nodiscard]] void* data() const { return reinterpret_cast<void*>(address); }
   [[nodiscard]] bool is_whole_segment() const { return prev == nullptr && next == nullptr; }

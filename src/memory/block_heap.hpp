@@ -33,6 +33,7 @@ class BlockHeap {
   /// Memory is mapped in granules of this size, a power of two; whole free ones are then kept whole
   /// where possible. To be said before the first segment.
   void set_granule_bytes(std::size_t bytes);
+  [[nodiscard]] bool has_granules() const { return granule_bytes_ > 0; }
 
   /// Adds a range as one held block, which settle() then puts into circulation.
   Block& add_segment(std::uintptr_t address, std::size_t bytes);
@@ -133,6 +134,8 @@ class BlockHeap {
   void unlink_next(Block& block);
   void absorb_next(Block& block);
   void coalesce_free(Block& block);
+  /// Whether two neighbours are to be one block.
+  static bool belong_together(const Block& a, const Block& b);
   [[nodiscard]] std::size_t granules_broken(const Block& hole, std::uintptr_t address,
                                             std::size_t bytes) const;
   [[nodiscard]] Fit fit_in(Block& hole, std::size_t bytes) const;

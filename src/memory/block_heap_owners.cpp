@@ -31,9 +31,8 @@ std::vector<OwnerId> BlockHeap::owners_with_fit(std::size_t bytes) const {
 
 std::size_t BlockHeap::whole_granules(OwnerId owner) const {
   std::size_t granules = 0;
-  free_blocks(owner).for_each([&](const Block& block) {
-    granules += granules_broken(block, block.address, block.bytes);
-  });
+  free_blocks(owner).for_each(
+      [&](const Block& block) { granules += granules_broken(block, block.address, block.bytes); });
   return granules;
 }
 

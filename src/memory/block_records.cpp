@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/block_records.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <new>
+#include <sys/mman.h>
 
 #include "berth/error.hpp"
 

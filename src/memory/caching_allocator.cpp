@@ -153,7 +153,8 @@ void CachingAllocator::deallocate_through_heap(void* data) {
     Ledger& ledger = ledger_of(cache);
     ledger.freed(block.bytes_requested(), block.bytes);
     --ledger.blocks_through_heap;
-    uses_.drop_if(block, [this](OwnerId use) BERTH_REQUIRES(mutex_) { return streams_.is_over(use); });
+    uses_.drop_if(block,
+                  [this](OwnerId use) BERTH_REQUIRES(mutex_) { return streams_.is_over(use); });
     uses_.for_each(block, [&](OwnerId use) { to_seal.push_back(use); });
     if (to_seal.empty()) {
       release(block);

@@ -52,17 +52,20 @@ class CachingAllocator final : public StreamObserver {
   /// `stream` is what the block is ordered on; nullopt: nothing. Contract:
   /// DeviceAllocator::allocate.
   void* allocate(std::size_t bytes, StreamRef stream) {
-    if (void* data = take_own(bytes, key_of(stream))) [[likely]] return data;
+    if (void* data = take_own(bytes, key_of(stream))) [[likely]]
+      return data;
     return allocate_on_miss(bytes, stream);
   }
   void* allocate(std::size_t bytes, std::nullopt_t) {
-    if (void* data = take_own(bytes, kNoStream)) [[likely]] return data;
+    if (void* data = take_own(bytes, kNoStream)) [[likely]]
+      return data;
     return allocate_on_miss(bytes, std::nullopt);
   }
   /// Contracts of these: Allocator.
   void deallocate(void* data) {
     if (ThreadCache* const cache = caches_.mine()) [[likely]] {
-      if (cache->put(data, heap_.blocks_in_use())) [[likely]] return;
+      if (cache->put(data, heap_.blocks_in_use())) [[likely]]
+        return;
     }
     deallocate_through_heap(data);
   }
@@ -92,9 +95,7 @@ class CachingAllocator final : public StreamObserver {
     bool refused_by_driver = false;  ///< the driver was asked for memory and had none
   };
 
-  static StreamKey key_of(StreamRef stream) {
-    return reinterpret_cast<StreamKey>(stream.native());
-  }
+  static StreamKey key_of(StreamRef stream) { return reinterpret_cast<StreamKey>(stream.native()); }
   /// From what the calling thread keeps; null where that is not the thing.
   void* take_own(std::size_t bytes, StreamKey stream) {
     ThreadCache* const cache = caches_.mine();

@@ -74,8 +74,8 @@ std::optional<CUstream> CachingAllocator::public_stream(const Block& block) cons
 
 BlockInfo CachingAllocator::describe(const Block& block) const {
   if (block.state() != Block::State::part) {
-    return {block.address, block.bytes, block.bytes_requested(), public_state(block),
-            public_stream(block), block.address};
+    return {block.address,       block.bytes,          block.bytes_requested(),
+            public_state(block), public_stream(block), block.address};
   }
   const Block& whole = *block.part.whole;
   std::uintptr_t data = whole.address;
@@ -84,8 +84,8 @@ BlockInfo CachingAllocator::describe(const Block& block) const {
   const bool is_last = block.part.next == nullptr;
   const bool is_live = whole.state() == Block::State::allocated;
   const std::size_t slack = is_live && is_last ? whole.slack_bytes() : 0;
-  return {block.address,        block.bytes,          is_live ? block.bytes - slack : 0,
-          public_state(whole),  public_stream(whole), data,
+  return {block.address,       block.bytes,          is_live ? block.bytes - slack : 0,
+          public_state(whole), public_stream(whole), data,
           whole.next != &block};
 }
 

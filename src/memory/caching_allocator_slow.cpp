@@ -52,13 +52,15 @@ void* CachingAllocator::grow(Request& request, bool& grown) {
   return hand_out(*block, request);
 }
 
-std::optional<SegmentSource::Growth> CachingAllocator::plan_growth(
-    const Request& request, SegmentSource::Joining joining) {
+std::optional<SegmentSource::Growth> CachingAllocator::plan_growth(const Request& request,
+                                                                   SegmentSource::Joining joining) {
   const MutexLock lock(mutex_);
   if (source_->wants_idle_memory()) source_->note_idle_memory(heap_);
   // What is open to all and what is the stream's own may lie side by side: now they must not be told
   // apart.
-  if (request.owner != kUnowned) heap_.transfer(kUnowned, request.owner, heap_.serial());
+  if (heap_.has_granules() && request.owner != kUnowned) {
+    heap_.transfer(kUnowned, request.owner, heap_.serial());
+  }
   auto growth = source_->plan_growth(heap_, request.bytes, request.owner, joining);
   if (!growth) return std::nullopt;
   const std::size_t reserved = counters_.bytes_reserved.current + growth->bytes;
@@ -212,151 +214,6 @@ bool CachingAllocator::wait_for_oldest_deferred() {
   return false;
 }
 
-bool CachingAllocator::is_idle(OwnerId owner) const {
-  const StreamTable::Entry stream = entry(owner);
-  if (!stream.retired) return stream.stream.is_done();
-  return stream.last_work == nullptr || stream.last_work->ref().is_done();
-}
-
-template <class PassOn>
-bool CachingAllocator::pass_on_if_idle(OwnerId owner, const PassOn& pass_on) {
-  std::uint64_t serial = 0;
-  {
-    const MutexLock lock(mutex_);
-    serial = heap_.serial();  // before the question, so that the answer covers these frees
-  }
-  if (!is_idle(owner)) return false;
-  const MutexLock lock(mutex_);
-  const std::size_t blocks = pass_on(serial);
-  counters_.blocks_passed_on += blocks;
-  count_blocks();
-  return blocks > 0;
-}
-
-// As little as serves the request, or else as many granules as it lacks: streams that take turns in
-// needing memory would hand all of it to and fro otherwise, with a question to the driver each time.
-void* CachingAllocator::take_from_idle_streams(Request& request) {
-  const MutexLock slow(slow_mutex_);
-  std::vector<OwnerId> owners;
-  {
-    const MutexLock lock(mutex_);
-    owners = heap_.owners_with_fit(request.bytes);
-  }
-  for (const OwnerId owner : owners) {
-    if (!pass_on_if_idle(owner, [&](std::uint64_t serial) BERTH_REQUIRES(mutex_) {
-          return heap_.transfer_fit(owner, request.owner, serial, request.bytes) ? 1 : 0;
-        }))
-      continue;
-    if (void* data = take_from_heap(request)) return data;
-  }
-  pass_on_missing_granules(request);
-  return nullptr;  // what there is now, the next rung joins
-}
-
-void CachingAllocator::pass_on_missing_granules(const Request& request) {
-  std::vector<OwnerId> owners;
-  std::size_t missing = 0;
-  {
-    const MutexLock lock(mutex_);
-    const std::size_t needed = heap_.granules_needed(request.bytes) + 1;
-    const std::size_t own =
-        heap_.whole_granules(request.owner) +
-        (request.owner == kUnowned ? 0 : heap_.whole_granules(kUnowned));
-    missing = needed > own ? needed - own : 0;
-    owners = heap_.owners_with_free_blocks();
-    std::erase_if(owners, [&](OwnerId owner) BERTH_REQUIRES(mutex_) {
-      return owner == request.owner || heap_.whole_granules(owner) == 0;
-    });
-  }
-  for (const OwnerId owner : owners) {
-    if (missing == 0) return;
-    pass_on_if_idle(owner, [&](std::uint64_t serial) BERTH_REQUIRES(mutex_) {
-      const std::size_t moved = heap_.transfer_granules(owner, request.owner, serial, missing);
-      missing -= moved;
-      return moved > 0 ? 1 : 0;
-    });
-  }
-}
-
-std::vector<OwnerId> CachingAllocator::owners_to_settle() const {
-  std::vector<OwnerId> owners = heap_.owners_with_free_blocks();
-  const std::vector<OwnerId> ending = streams_.ending();
-  owners.insert(owners.end(), ending.begin(), ending.end());
-  return owners;
-}
-
-void CachingAllocator::disown(OwnerId owner, std::uint64_t serial) {
-  const MutexLock lock(mutex_);
-  counters_.blocks_passed_on += heap_.transfer(owner, kUnowned, serial);
-  if (streams_.entry(owner).retired) streams_.set_over(owner);
-  count_blocks();
-}
-
-void CachingAllocator::disown_idle() {
-  std::vector<OwnerId> owners;
-  std::uint64_t serial = 0;
-  {
-    const MutexLock lock(mutex_);
-    owners = owners_to_settle();
-    serial = heap_.serial();
-  }
-  for (const OwnerId owner : owners) {
-    if (is_idle(owner)) disown(owner, serial);
-  }
-}
-
-void CachingAllocator::disown_all_after_wait() {
-  std::vector<OwnerId> owners;
-  std::uint64_t serial = 0;
-  {
-    const MutexLock lock(mutex_);
-    owners = owners_to_settle();
-    serial = heap_.serial();
-  }
-  for (const OwnerId owner : owners) {
-    const StreamTable::Entry other = entry(owner);
-    if (!other.retired) other.stream.sync();
-    if (other.retired && other.last_work != nullptr) other.last_work->ref().sync();
-    disown(owner, serial);
-  }
-}
-
-SharedEvent CachingAllocator::record_or_wait(StreamRef stream) {
-  try {
-    return record(stream);
-  } catch (const Error& error) {
-    driver_.report(Severity::warning, name_ + ": waiting for a stream", error);
-    stream.sync();
-    return nullptr;
-  }
-}
-
-void CachingAllocator::retire_stream(StreamRef stream) noexcept {
-  try {
-    {
-      const MutexLock lock(mutex_);
-      if (!streams_.find(stream)) return;
-    }
-    SharedEvent last_work = record_or_wait(stream);
-    const MutexLock slow(slow_mutex_);
-    const MutexLock lock(mutex_);
-    const std::optional<OwnerId> id = streams_.find(stream);
-    if (!id) return;
-    const ThreadCaches::Halt halt(caches_);
-    settle_all(halt);
-    halt.for_each([&](ThreadCache& cache) BERTH_REQUIRES(mutex_) {
-      cache.drop(*id, [this](Block& block) BERTH_REQUIRES(mutex_) { uncache(block); });
-    });
-    if (last_work != nullptr) deferred_.seal(*id, deferred_.mark(), last_work);
-    streams_.retire(*id, std::move(last_work));
-    if (streams_.is_over(*id)) heap_.transfer(*id, kUnowned, heap_.serial());
-    streams_.forget_all_but(owners_in_use());
-    count_blocks();
-  } catch (const Error& error) {
-    driver_.report(Severity::error, name_ + ": a stream could not be retired", error);
-  }
-}
-
 void CachingAllocator::flush_caches() {
   const MutexLock lock(mutex_);
   const ThreadCaches::Halt halt(caches_);
@@ -391,10 +248,6 @@ void CachingAllocator::settle_all(const ThreadCaches::Halt& halt) const {
   halt.for_each([this](ThreadCache& cache) BERTH_REQUIRES(mutex_) {
     cache.set_blocks_live(counters_.blocks_allocated.current);
   });
-}
-
-void CachingAllocator::stream_retiring(DeviceContext& context, CUstream stream) noexcept {
-  retire_stream(StreamRef(context, stream));
 }
 
 }  // namespace berth

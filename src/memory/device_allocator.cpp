@@ -64,9 +64,9 @@ class DeviceAllocator::Impl {
   }
 
   void require_stream_of_device(StreamRef stream) const {
-    const bool fits =
-        &stream.context() == &context_ && stream.native() != CU_STREAM_PER_THREAD;
-    if (!fits) [[unlikely]] refuse(stream);
+    const bool fits = &stream.context() == &context_ && stream.native() != CU_STREAM_PER_THREAD;
+    if (!fits) [[unlikely]]
+      refuse(stream);
   }
 
   DeviceContext& context_;

@@ -143,8 +143,8 @@ void FreeIndex::erase(Block& block) {
 void FreeIndex::move(Block& block, std::uintptr_t address, std::size_t bytes) {
   const std::size_t from = bin_of(block.bytes);
   const std::size_t to = bin_of(bytes);
-  const bool is_alone = bins_[from] == &block && block.tree.smaller == nullptr &&
-                        block.tree.larger == nullptr;
+  const bool is_alone =
+      bins_[from] == &block && block.tree.smaller == nullptr && block.tree.larger == nullptr;
   const bool stays = from == to && is_alone;
   if (!stays) remove(block, from);
   bytes_ += bytes - block.bytes;
@@ -165,7 +165,8 @@ std::size_t FreeIndex::largest_bytes() const {
   std::size_t largest = 0;
   for (std::size_t word = kWords; word-- > 0 && largest == 0;) {
     if (filled_[word] == 0) continue;
-    const Block* tree = bins_[word * 64 + 63 - static_cast<std::size_t>(std::countl_zero(filled_[word]))];
+    const Block* tree =
+        bins_[word * 64 + 63 - static_cast<std::size_t>(std::countl_zero(filled_[word]))];
     for (; tree != nullptr; tree = tree->tree.larger) largest = tree->bytes;
   }
   return largest;

@@ -87,7 +87,7 @@ class FreeIndex {
            for_each_while(tree->tree.smaller, visit);
   }
 
-  std::array<Block*, kBins> bins_{};  ///< roots
+  std::array<Block*, kBins> bins_{};            ///< roots
   std::array<std::uint64_t, kWords> filled_{};  ///< bins that hold any
   std::uint64_t filled_words_ = 0;              ///< words of `filled_` that are not 0
   std::size_t count_ = 0;

@@ -45,14 +45,16 @@ class FrontCache {
   Stack* find(std::size_t bytes) {
     const std::size_t units = (bytes + (kBlockBytes - 1)) / kBlockBytes;
     Stack* stack = &first_place(units);
-    if (stack->units_ != units) [[unlikely]] stack = &other_place(*stack);
+    if (stack->units_ != units) [[unlikely]]
+      stack = &other_place(*stack);
     return stack->units_ == units && !stack->empty() ? stack : nullptr;
   }
   /// Where a block of `bytes`, a multiple of kBlockBytes, goes; null where its size has no place.
   Stack* place(std::size_t bytes) {
     const std::size_t units = bytes / kBlockBytes;
     Stack& first = first_place(units);
-    if (first.units_ == units) [[likely]] return &first;
+    if (first.units_ == units) [[likely]]
+      return &first;
     Stack& second = other_place(first);
     if (second.units_ == units) return &second;
     Stack& free = first.empty() ? first : second;
@@ -62,7 +64,8 @@ class FrontCache {
   }
 
   void push(Stack& stack, Block& block) {
-    if (!stack.is_noted_) [[unlikely]] note(stack);
+    if (!stack.is_noted_) [[unlikely]]
+      note(stack);
     block.below = stack.top_;
     stack.top_ = &block;
   }

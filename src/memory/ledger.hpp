@@ -17,7 +17,8 @@ class GaugeChange {
  public:
   void raise(std::size_t by) {
     change_ += static_cast<std::int64_t>(by);
-    if (change_ > highest_) [[unlikely]] highest_ = change_;
+    if (change_ > highest_) [[unlikely]]
+      highest_ = change_;
   }
   void lower(std::size_t by) { change_ -= static_cast<std::int64_t>(by); }
 

@@ -46,7 +46,8 @@ void PointerMap::erase(const Block& block) {
   Table& table = *owned_;
   const std::uint32_t erased = records_.number_of(block);
   std::size_t hole = table.home(block.address);
-  for (std::uint32_t found; (found = table.slots[hole].load(std::memory_order_relaxed)) != erased;) {
+  for (std::uint32_t found;
+       (found = table.slots[hole].load(std::memory_order_relaxed)) != erased;) {
     BERTH_CHECK(found != 0);
     hole = table.next(hole);
   }

@@ -19,10 +19,6 @@ constexpr std::size_t kBlocksMax = 1024;
 /// A piece that makes up less than this part of what is missing is not worth the look.
 constexpr std::size_t kPieceShare = 16;
 
-/// What is left of whole granules serves anything; what is left of pieces next to nothing. Measured
-/// on recorded traces: any factor between 0.1 and 0.5 does.
-constexpr double kWorthOfWholeGranules = 0.25;
-
 bool is_smaller(const Extent& a, const Extent& b) {
   return a.bytes != b.bytes ? a.bytes < b.bytes : a.address < b.address;
 }
@@ -52,7 +48,8 @@ void Stitcher::collect(const BlockHeap& heap, OwnerId owner, std::size_t rest) {
     if (block.address < begin && begin <= block.end()) {
       tails_.push_back({&block, block.address, begin - block.address});
     }
-    if (block.address <= end && end < block.end()) heads_.push_back({&block, end, block.end() - end});
+    if (block.address <= end && end < block.end())
+      heads_.push_back({&block, end, block.end() - end});
     if (begin < end) {
       ranges_.push_back({&block, begin, end - begin});
       whole_granules_ += (end - begin) / granule_bytes_;
@@ -102,8 +99,10 @@ const Stitch* Stitcher::choose(const BlockHeap& heap, std::size_t bytes, OwnerId
   consider(bytes, whole + (rest > 0 ? 1 : 0), nullptr, nullptr);
   if (bytes >= kBytesInPiecesMin) {
     if (rest > 0) {
-      if (const Extent* tail = first_of_at_least(tails_, rest)) consider(bytes, whole, tail, nullptr);
-      if (const Extent* head = first_of_at_least(heads_, rest)) consider(bytes, whole, nullptr, head);
+      if (const Extent* tail = first_of_at_least(tails_, rest))
+        consider(bytes, whole, tail, nullptr);
+      if (const Extent* head = first_of_at_least(heads_, rest))
+        consider(bytes, whole, nullptr, head);
       consider_pairs(bytes, whole);
     }
     if (whole > 0) consider_pairs(bytes, whole - 1);
@@ -133,6 +132,7 @@ void Stitcher::build(std::size_t bytes) {
   std::sort(stitch_.whole.begin(), stitch_.whole.end(),
             [](const Extent& a, const Extent& b) { return a.address < b.address; });
   stitch_.fresh_granules = best_->fresh;
+  stitch_.left_behind = best_->left_behind;
   stitch_.fresh_bytes = best_->fresh * granule_bytes_;
   stitch_.fresh_skipped_bytes = 0;
 

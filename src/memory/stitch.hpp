@@ -24,17 +24,22 @@ struct Extent {
 };
 
 struct Stitch {
-  Extent tail;  ///< 0 bytes where there is none; likewise `head`
+  Extent tail;                ///< 0 bytes where there is none; likewise `head`
   std::vector<Extent> whole;  ///< by address; the first may lack bytes in front, the last behind
   Extent head;
-  std::size_t fresh_granules = 0;  ///< behind `whole`
+  std::size_t fresh_granules = 0;       ///< behind `whole`
   std::size_t fresh_skipped_bytes = 0;  ///< of them, in front, not used
   std::size_t fresh_bytes = 0;          ///< used
+  double left_behind = 0;  ///< bytes of the pieces that are not used, by what they are worth
 };
 
 /// Guarded by the lock of the allocator that it belongs to.
 class Stitcher {
  public:
+  /// What is left of whole granules serves anything; what is left of pieces next to nothing. Measured
+  /// on recorded traces: any factor between 0.1 and 0.5 does.
+  static constexpr double kWorthOfWholeGranules = 0.25;
+
   explicit Stitcher(std::size_t granule_bytes) : granule_bytes_(granule_bytes) {}
 
   /// Of all stitches of `bytes` from free memory of `owner` and unowned memory those with the fewest

@@ -38,7 +38,8 @@ class ThreadCache {
 
   /// The owner thread. A block for `bytes`, ordered on `stream`; null where none is at hand.
   void* take(std::size_t bytes, StreamKey stream) {
-    if (!lock_.try_enter()) [[unlikely]] return nullptr;
+    if (!lock_.try_enter()) [[unlikely]]
+      return nullptr;
     void* data = nullptr;
     if (FrontCache* const front = front_of(stream)) [[likely]] {
       if (Stack* const stack = front->find(bytes)) [[likely]] {
@@ -57,7 +58,8 @@ class ThreadCache {
   /// The owner thread. Frees a block that only its own stream uses. False, and nothing is changed,
   /// where that is not so, where it finds no place or enough others; and where `data` is no block.
   bool put(void* data, const PointerMap& blocks) {
-    if (!lock_.try_enter()) [[unlikely]] return false;
+    if (!lock_.try_enter()) [[unlikely]]
+      return false;
     Place place{last_.front, last_.stack};
     Block* block = last_.block;
     if (data != last_.data || !is_simple(*block, data) || block->owner != place.front->owner() ||
@@ -160,8 +162,7 @@ class ThreadCache {
   };
 
   static bool is_simple(const Block& block, const void* data) {
-    return block.data() == data && block.state() == Block::State::allocated &&
-           block.uses.list == 0;
+    return block.data() == data && block.state() == Block::State::allocated && block.uses.list == 0;
   }
 
   FrontCache* front_of(StreamKey stream) {

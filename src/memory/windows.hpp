@@ -85,10 +85,10 @@ class Windows {
   Arena& arena_;
   const std::size_t mappings_max_;
   std::size_t mappings_ = 0;
-  ByUse by_use_;  ///< wanted longest ago first
+  ByUse by_use_;                                          ///< wanted longest ago first
   std::vector<std::vector<ByUse::iterator>> by_granule_;  ///< windows that show it, each once
-  std::uintptr_t address_ = 0;                      ///< of all address space for windows; 0: none yet
-  std::map<std::uintptr_t, std::size_t> free_;      ///< address space, by address
+  std::uintptr_t address_ = 0;                  ///< of all address space for windows; 0: none yet
+  std::map<std::uintptr_t, std::size_t> free_;  ///< address space, by address
 };
 
 }  // namespace berth

@@ -65,14 +65,13 @@ Json make(const MemoryCounters& counters) {
 }
 
 Json make(const BlockInfo& block) {
-  return {
-      {"address", block.address},
-      {"bytes", block.bytes},
-      {"bytes_requested", block.bytes_requested},
-      {"state", describe(block.state)},
-      {"stream", block.stream ? Json(reinterpret_cast<std::uintptr_t>(*block.stream)) : Json()},
-      {"data", block.data},
-      {"continues", block.continues}};
+  return {{"address", block.address},
+          {"bytes", block.bytes},
+          {"bytes_requested", block.bytes_requested},
+          {"state", describe(block.state)},
+          {"stream", block.stream ? Json(reinterpret_cast<std::uintptr_t>(*block.stream)) : Json()},
+          {"data", block.data},
+          {"continues", block.continues}};
 }
 
 Json make(const SegmentInfo& segment) {

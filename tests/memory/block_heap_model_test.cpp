@@ -165,8 +165,9 @@ class Pair {
           heap_.covers(pointer(run.address)) == (run.cell.state != Block::State::unmapped);
       REQUIRE(covered);
       const bool is_live = run.cell.state == Block::State::allocated;
-      const bool found = heap_.find(pointer(run.address)) == (is_live && !cached ? &block : nullptr) &&
-                         heap_.find(pointer(run.address + kCellBytes / 2)) == nullptr;
+      const bool found =
+          heap_.find(pointer(run.address)) == (is_live && !cached ? &block : nullptr) &&
+          heap_.find(pointer(run.address + kCellBytes / 2)) == nullptr;
       REQUIRE(found);
       if (is_live || run.cell.state == Block::State::pending)
         REQUIRE(block.owner == run.cell.owner);

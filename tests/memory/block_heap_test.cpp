@@ -28,7 +28,8 @@ struct OneSegment {
   /// Takes `count` blocks of 4 KiB that tile the segment from its start.
   std::vector<Block*> take_row(std::size_t count, OwnerId owner) {
     std::vector<Block*> row;
-    for (std::size_t index = 0; index < count; ++index) row.push_back(heap.take(0x1000, 0x1000, owner));
+    for (std::size_t index = 0; index < count; ++index)
+      row.push_back(heap.take(0x1000, 0x1000, owner));
     return row;
   }
   ~OneSegment() { heap.validate(); }

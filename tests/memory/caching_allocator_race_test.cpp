@@ -53,9 +53,9 @@ TEST_CASE_FIXTURE(TwoBlocks, "memory freed after a stream was waited for does no
 
 TEST_CASE_FIXTURE(TwoBlocks,
                   "a wait serves the memory freed before it was recorded, and none freed later") {
+  log.submit(busy, "early work");
   void* const rest = allocate(46_MiB, asking);  // no room to grow
   REQUIRE(counters().bytes_reserved.current == kDeviceBytes);
-  log.submit(busy, "early work");
   tap.after(DriverCall::event_record, [this] { use_and_free(); });
   CHECK(allocate(8_MiB, asking) == cached);
   CHECK(counters().stream_waits_inserted == 1);

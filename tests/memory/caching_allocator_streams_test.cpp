@@ -21,7 +21,7 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   allocator->record_stream(on_legacy, StreamRef(context, CU_STREAM_LEGACY));
   free(on_legacy);
   CHECK(counters().frees_deferred == 0);
-  CHECK(counters().blocks_free.current == 2);
+  CHECK(counters().bytes_active.current == 0);
 }
 
 TEST_CASE_FIXTURE(AllocatorFixture, "recording a stream twice is recording it once") {

@@ -144,8 +144,7 @@ TEST_CASE("one event serves all marks of its stream that had none, oldest first"
   for (int index = 0; index < 5; ++index) add(deferred, *blocks.emplace_back(&pending_block({7})));
   const SharedEvent event = fake_event();
   deferred.seal(7, deferred.mark(), event);
-  CHECK(deferred.pass(7, event) ==
-        Blocks{blocks[0], blocks[1], blocks[2], blocks[3], blocks[4]});
+  CHECK(deferred.pass(7, event) == Blocks{blocks[0], blocks[1], blocks[2], blocks[3], blocks[4]});
 }
 
 TEST_CASE("an event of one stream says nothing about another") {

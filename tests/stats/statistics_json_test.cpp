@@ -75,11 +75,11 @@ TEST_CASE("segments and blocks have addresses and streams as integers, and state
   CHECK(segment["bytes"] == 4194304);
   CHECK(segment["blocks"] == Json::parse(R"([
         {"address": 139637976727552, "bytes": 1048576, "bytes_requested": 1000,
-         "state": "allocated", "stream": 0},
+         "state": "allocated", "stream": 0, "data": 0, "continues": false},
         {"address": 139637977776128, "bytes": 1048576, "bytes_requested": 900,
-         "state": "pending", "stream": 4096},
+         "state": "pending", "stream": 4096, "data": 0, "continues": false},
         {"address": 139637978824704, "bytes": 2097152, "bytes_requested": 0,
-         "state": "free", "stream": 4096}])"));
+         "state": "free", "stream": 4096, "data": 0, "continues": false}])"));
   CHECK(allocator["segments"][1]["blocks"][0]["stream"].is_null());
 }
 
