@@ -40,7 +40,7 @@ struct SegmentsFixture : TappedDevice {
   [[nodiscard]] std::size_t offset(const Block& block) const { return block.address - base(); }
 
   SegmentSource::Growth plan(std::size_t bytes, OwnerId owner) {
-    auto growth = segments.plan_growth(heap, bytes, owner);
+    auto growth = segments.plan_growth(heap, bytes, owner, SegmentSource::Joining::yes);
     REQUIRE(growth.has_value());
     planned_bytes = bytes;
     heap.validate();
@@ -224,7 +224,7 @@ TEST_CASE_FIXTURE(SegmentsFixture, "a gap too small for the request is passed ov
 TEST_CASE_FIXTURE(SegmentsFixture,
                   "a request for more than the address space is refused, and holds nothing") {
   const std::size_t all = heap.unmapped().begin()->second->bytes;
-  CHECK_FALSE(segments.plan_growth(heap, all + 512, kRed).has_value());
+  CHECK_FALSE(segments.plan_growth(heap, all + 512, kRed, SegmentSource::Joining::yes).has_value());
   heap.validate();
   CHECK(heap.unmapped().begin()->second->bytes == all);
   const SegmentSource::Growth growth = plan(all, kRed);
@@ -410,7 +410,7 @@ TEST_CASE_FIXTURE(SegmentsFixture,
           live.push_back(block);
         } else {
           const auto expected = fewest(bytes, owner);
-          auto growth = segments.plan_growth(heap, bytes, owner);
+          auto growth = segments.plan_growth(heap, bytes, owner, SegmentSource::Joining::yes);
           if (!growth) {
             REQUIRE(!expected);
             REQUIRE(align_up(bytes, kGranule) > whole_granules(owner));

@@ -47,7 +47,7 @@ class NumberedSegments final : public WholeSegments {
 
 struct NumberedFixture {
   std::size_t planned_bytes(std::size_t bytes) {
-    return segments.plan_growth(heap, bytes, kRed)->bytes;
+    return segments.plan_growth(heap, bytes, kRed, SegmentSource::Joining::yes)->bytes;
   }
   /// One segment of `bytes` exactly, free and of `owner`.
   Block* add(std::size_t bytes, OwnerId owner) {
@@ -78,7 +78,7 @@ TEST_CASE_FIXTURE(NumberedFixture,
   CHECK(planned_bytes(20_MiB) == 20_MiB);
   CHECK(planned_bytes(63_MiB) == 64_MiB);
   CHECK(planned_bytes(64_MiB) == 64_MiB);
-  CHECK_FALSE(segments.plan_growth(heap, 64_MiB + 512, kRed).has_value());
+  CHECK_FALSE(segments.plan_growth(heap, 64_MiB + 512, kRed, SegmentSource::Joining::yes).has_value());
   CHECK(segments.capacity_bytes() == 64_MiB);
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("device segments come from cuMemAlloc and go back to it, in multiples 
   TappedDevice device(devices_of_64_mib());
   BlockHeap heap;
   DeviceSegments segments(device.context, 20_MiB, 64_MiB);
-  auto growth = segments.plan_growth(heap, 33_MiB, kRed);
+  auto growth = segments.plan_growth(heap, 33_MiB, kRed, SegmentSource::Joining::yes);
   REQUIRE(growth.has_value());
   CHECK(growth->bytes == 34_MiB);
   REQUIRE(segments.obtain(*growth));
@@ -148,7 +148,7 @@ TEST_CASE("device segments come from cuMemAlloc and go back to it, in multiples 
   CHECK(device.simulator.device_bytes_used(0) == 34_MiB);
   segments.finish_growth(heap, *growth, 1, kUnowned);
 
-  auto refused = segments.plan_growth(heap, 40_MiB, kRed);
+  auto refused = segments.plan_growth(heap, 40_MiB, kRed, SegmentSource::Joining::yes);
   REQUIRE(refused.has_value());
   CHECK_FALSE(segments.obtain(*refused));
   segments.cancel_growth(heap, *refused);
@@ -167,10 +167,10 @@ TEST_CASE("pinned segments are page-locked host memory in multiples of 4 KiB") {
   TappedDevice device(devices_of_64_mib());
   BlockHeap heap;
   PinnedSegments segments(device.registry, 1_MiB);
-  auto shared = segments.plan_growth(heap, 512_KiB - 512, kUnowned);
+  auto shared = segments.plan_growth(heap, 512_KiB - 512, kUnowned, SegmentSource::Joining::yes);
   REQUIRE(shared.has_value());
   CHECK(shared->bytes == 1_MiB);
-  auto growth = segments.plan_growth(heap, 3_MiB + 1, kUnowned);
+  auto growth = segments.plan_growth(heap, 3_MiB + 1, kUnowned, SegmentSource::Joining::yes);
   REQUIRE(growth.has_value());
   CHECK(growth->bytes == 3_MiB + 4_KiB);
   REQUIRE(segments.obtain(*growth));
