@@ -78,12 +78,13 @@ void Windows::give_back_address_space(std::uintptr_t address, std::size_t bytes)
   free_.erase(range);
 }
 
-bool Windows::map_at(std::uintptr_t address, std::span<const GranuleNumber> granules) {
+/// `gone` says after a failure whether nothing is mapped there.
+bool Windows::map_at(std::uintptr_t address, std::span<const GranuleNumber> granules, bool& gone) {
   const Driver& driver = context_.driver();
   const std::size_t granule_bytes = arena_.granule_bytes();
   std::size_t mapped = 0;
   const auto fail = [&](DriverCall call, CUresult result) {
-    unmap(address, mapped);
+    gone = unmap(address, mapped);
     return has_memory(driver, call, result);
   };
   for (const GranuleNumber granule : granules) {
@@ -117,16 +118,17 @@ std::optional<std::uintptr_t> Windows::map(std::span<const GranuleNumber> granul
   const auto window = by_use_.insert(by_use_.end(), {{granules.begin(), granules.end()}, *address});
   mappings_ += granules.size();
   bool mapped = false;
+  bool gone = true;
   try {
     const ContextScope scope(context_);
     index(window);
-    mapped = map_at(*address, granules);
+    mapped = map_at(*address, granules, gone);
   } catch (...) {
-    forget(window, true);
+    forget(window, gone);
     throw;
   }
   if (mapped) return address;
-  forget(window, true);
+  forget(window, gone);
   return std::nullopt;
 }
 

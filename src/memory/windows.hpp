@@ -75,7 +75,7 @@ class Windows {
   bool reserve_address_space();
   std::optional<std::uintptr_t> take_address_space(std::size_t bytes);
   void give_back_address_space(std::uintptr_t address, std::size_t bytes);
-  bool map_at(std::uintptr_t address, std::span<const GranuleNumber> granules);
+  bool map_at(std::uintptr_t address, std::span<const GranuleNumber> granules, bool& gone);
   bool unmap(std::uintptr_t address, std::size_t granules) noexcept;
   void index(ByUse::iterator window);
   void forget(ByUse::iterator window, bool gone) noexcept;

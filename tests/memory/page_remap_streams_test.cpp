@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whose free memory page remap joins, and behind which work.
+#include <deque>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "memory/remap_fixture.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+constexpr std::size_t kGranule = RemapTest::kGranule;
+constexpr std::size_t kDeviceGranules = RemapTest::kDeviceGranules;
+constexpr std::size_t kDeviceBytes = RemapTest::kDeviceBytes;
+
+}  // namespace
+
+TEST_CASE("holes of a stream with work pending are left alone while there is other memory") {
+  RemapTest test;
+  const Stream own = test.stream();
+  const Stream other = test.stream();
+  test.make_holes(8, own);
+  test.make_holes(8, other);
+  test.simulator.run_all();
+  test.log.submit(other, "earlier");
+  for (std::size_t index = 4; index < 8; ++index) test.free(test.walls[index]);  // of the other's
+  const Allocation large = test.allocate(8 * kGranule, own);
+  CHECK(test.reserved() == 20 * kGranule);  // four holes of its own, the rest is new
+  CHECK(test.counters().stream_waits_inserted == 0);
+  test.log.submit(own, "later");
+  test.run_stream(own);
+  CHECK(test.log.is_done("later"));
+  CHECK_FALSE(test.log.is_done("earlier"));
+  CHECK(test.all_hold());
+}
+
+TEST_CASE(
+    "holes of a stream with work pending are joined behind that work where all else is taken") {
+  RemapTest test;
+  const Stream own = test.stream();
+  const Stream other = test.stream();
+  test.make_holes(16, own);
+  std::vector<Allocation> row;
+  for (int index = 0; index < 16; ++index) row.push_back(test.allocate(kGranule, other));
+  test.simulator.run_all();
+  test.log.submit(other, "earlier");
+  for (std::size_t index = 0; index < 16; index += 2) test.free(row[index]);
+  const Allocation large = test.allocate(16 * kGranule, own);
+  CHECK(test.counters().stream_waits_inserted == 1);
+  test.log.submit(own, "later");
+  test.run_stream(own);
+  CHECK_FALSE(test.log.is_done("later"));
+  CHECK(test.all_hold());
+  CHECK(test.log.done() == std::vector<std::string>{"earlier", "later"});
+}
+
+TEST_CASE("holes of a stream without work pending are joined before memory grows") {
+  RemapTest test;
+  const Stream own = test.stream();
+  const Stream other = test.stream();
+  test.make_holes(8, own);
+  test.make_holes(8, other);
+  test.simulator.run_all();
+  const Allocation large = test.allocate(8 * kGranule, own);
+  CHECK(test.reserved() == 16 * kGranule);
+  CHECK(test.counters().stream_waits_inserted == 0);
+  CHECK(test.all_hold());
+}
+
+TEST_CASE("a use that was recorded on a block of holes defers the reuse of each of them") {
+  RemapTest test;
+  const Stream own = test.stream();
+  const Stream user = test.stream();
+  test.make_holes(kDeviceGranules, own);
+  Allocation large = test.allocate(kDeviceBytes / 2, own);
+  const void* const data = large.data();
+  test.simulator.run_all();
+  large.record_stream(user);
+  test.log.submit(user, "use");
+  test.free(large);
+  CHECK(test.counters().blocks_pending.current == 1);
+  CHECK(test.counters().bytes_active.current == kDeviceBytes);
+  const std::vector<BlockInfo> blocks = blocks_at(test.memory.snapshot(), data, kDeviceBytes / 2);
+  REQUIRE(blocks.size() == kDeviceGranules / 2);
+  for (const BlockInfo& block : blocks) CHECK(block.state == BlockState::pending);
+  const Allocation small = test.allocate(kGranule, own);  // has to wait for the use
+  CHECK(test.log.is_done("use"));
+  CHECK(test.counters().blocks_pending.current == 0);
+  const Allocation rest = test.allocate(kDeviceBytes / 2 - kGranule, own);
+  CHECK(test.all_hold());
+}
+
+TEST_CASE("a block of holes outlives its stream, and is reused behind that stream's work") {
+  RemapTest test;
+  const Stream next = test.stream();
+  Allocation large;
+  {
+    const Stream gone = test.stream();
+    test.make_holes(kDeviceGranules, gone);
+    large = test.allocate(kDeviceBytes / 2, gone);
+    test.log.submit(gone, "earlier");
+  }
+  CHECK_FALSE(test.log.is_done("earlier"));
+  test.free(large);
+  const Allocation again = test.allocate(kDeviceBytes / 2 - 512, next);
+  test.log.submit(next, "later");
+  CHECK(test.all_hold());
+  CHECK(test.log.done() == std::vector<std::string>{"earlier", "later"});
+}
+
+TEST_CASE("random programs on two streams keep every byte, and give everything back") {
+  for (const auto progress : {sim::Progress::eager, sim::Progress::random}) {
+    RemapTest test(progress);
+    const Stream streams[] = {test.stream(), test.stream()};
+    std::mt19937 random(11);
+    const auto below = [&](std::size_t bound) { return std::size_t(random() % bound); };
+    std::deque<Allocation> live;
+    std::uint64_t failures = 0;
+    for (int operation = 0; operation < 600; ++operation) {
+      CAPTURE(operation);
+      const Stream& stream = streams[below(4) == 0 ? 1 : 0];
+      const std::size_t bytes = 1 + (below(4) == 0 ? below(24_MiB) : below(3_MiB));
+      if (below(5) < 3) {
+        Result<Allocation> block = test.memory.try_allocate(bytes, stream);
+        if (block.ok()) {
+          live.push_back(std::move(block).value());
+          test.write(live.back(), stream);
+        } else if (++failures > 0 && !live.empty()) {
+          test.free(live.front());
+          live.pop_front();
+        }
+      } else if (!live.empty()) {
+        std::swap(live[below(live.size())], live.back());
+        test.free(live.back());
+        live.pop_back();
+      }
+      if (operation % 20 == 0) REQUIRE(test.all_hold());
+    }
+    CHECK(test.counters().page_remaps > 100);
+    CHECK(failures > 10);
+    for (Allocation& block : live) test.free(block);
+    test.memory.trim();
+    CHECK(test.simulator.live().mappings == 0);
+    CHECK(test.simulator.device_bytes_used(0) == 0);
+  }
+}
