@@ -46,19 +46,12 @@ class FreeIndex {
     for (Block* const tree : bins_) for_each_in(tree, visit);
   }
 
-  /// The same for those of at least `bytes`, roughly largest first, as long as visit() says true.
-  /// Returns whether it did to the end.
+  /// The same for blocks of at least `bytes`, and perhaps some a little smaller.
   template <class Visit>
-  bool for_each_down(std::size_t bytes, const Visit& visit) const {
-    const std::size_t last = bin_of(bytes);
-    for (std::size_t bin = kBins; bin-- > last;) {
-      if (bin % 64 == 63 && filled_[bin / 64] == 0) {
-        bin = bin / 64 * 64;
-        continue;
-      }
-      if (!for_each_while(bins_[bin], visit)) return false;
+  void for_each_from(std::size_t bytes, const Visit& visit) const {
+    for (std::size_t bin = next_filled(bin_of(bytes)); bin < kBins; bin = next_filled(bin + 1)) {
+      for_each_in(bins_[bin], visit);
     }
-    return true;
   }
 
  private:
@@ -78,13 +71,6 @@ class FreeIndex {
     for_each_in(tree->tree.smaller, visit);
     visit(*tree);
     for_each_in(tree->tree.larger, visit);
-  }
-
-  template <class Visit>
-  static bool for_each_while(Block* tree, const Visit& visit) {
-    if (tree == nullptr) return true;
-    return for_each_while(tree->tree.larger, visit) && visit(*tree) &&
-           for_each_while(tree->tree.smaller, visit);
   }
 
   std::array<Block*, kBins> bins_{};            ///< roots

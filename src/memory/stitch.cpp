@@ -13,10 +13,8 @@ namespace {
 /// Smaller requests fit between others: pieces of granules are not stitched together for them.
 constexpr std::size_t kBytesInPiecesMin = std::size_t{64} << 10;
 
-/// Blocks looked at for a stitch, the largest first: a bound on what the choice costs in a heap with
-/// very many holes.
-constexpr std::size_t kBlocksMax = 1024;
-/// A piece that makes up less than this part of what is missing is not worth the look.
+/// Blocks of less than this part of what whole granules lack are not worth a look, in a heap that may
+/// have very many, unless nothing else will do. A request of whole granules lacks nothing.
 constexpr std::size_t kPieceShare = 16;
 
 bool is_smaller(const Extent& a, const Extent& b) {
@@ -36,12 +34,11 @@ std::size_t bytes_of(const Extent* extent) {
 
 }  // namespace
 
-void Stitcher::collect(const BlockHeap& heap, OwnerId owner, std::size_t rest) {
+void Stitcher::collect(const BlockHeap& heap, OwnerId owner, std::size_t bytes_min) {
   tails_.clear();
   heads_.clear();
   ranges_.clear();
   whole_granules_ = 0;
-  std::size_t blocks = 0;
   const auto add = [&](Block& block) {
     const std::uintptr_t begin = align_up(block.address, granule_bytes_);
     const std::uintptr_t end = align_down(block.end(), granule_bytes_);
@@ -54,11 +51,9 @@ void Stitcher::collect(const BlockHeap& heap, OwnerId owner, std::size_t rest) {
       ranges_.push_back({&block, begin, end - begin});
       whole_granules_ += (end - begin) / granule_bytes_;
     }
-    return begin < end || ++blocks < kBlocksMax;
   };
-  const std::size_t bytes_min = rest > 0 ? rest / kPieceShare : granule_bytes_;
-  heap.free_blocks(owner).for_each_down(bytes_min, add);
-  if (owner != kUnowned) heap.free_blocks(kUnowned).for_each_down(bytes_min, add);
+  heap.free_blocks(owner).for_each_from(bytes_min, add);
+  if (owner != kUnowned) heap.free_blocks(kUnowned).for_each_from(bytes_min, add);
   std::sort(tails_.begin(), tails_.end(), is_smaller);
   std::sort(heads_.begin(), heads_.end(), is_smaller);
 }
@@ -91,25 +86,31 @@ void Stitcher::consider_pairs(std::size_t bytes, std::size_t whole) {
 
 const Stitch* Stitcher::choose(const BlockHeap& heap, std::size_t bytes, OwnerId owner,
                                std::size_t fresh_max) {
-  const std::size_t whole = bytes / granule_bytes_;
-  const std::size_t rest = bytes % granule_bytes_;
-  collect(heap, owner, rest);
   fresh_max_ = fresh_max;
   best_.reset();
-  consider(bytes, whole + (rest > 0 ? 1 : 0), nullptr, nullptr);
-  if (bytes >= kBytesInPiecesMin) {
-    if (rest > 0) {
-      if (const Extent* tail = first_of_at_least(tails_, rest))
-        consider(bytes, whole, tail, nullptr);
-      if (const Extent* head = first_of_at_least(heads_, rest))
-        consider(bytes, whole, nullptr, head);
-      consider_pairs(bytes, whole);
-    }
-    if (whole > 0) consider_pairs(bytes, whole - 1);
+  const std::size_t rest = bytes % granule_bytes_;
+  const std::size_t worthy = rest > 0 ? rest / kPieceShare : granule_bytes_;
+  for (const std::size_t bytes_min : {worthy, std::size_t{0}}) {
+    collect(heap, owner, bytes_min);
+    consider_all(bytes);
+    if (best_) break;
   }
   if (!best_) return nullptr;
   build(bytes);
   return &stitch_;
+}
+
+void Stitcher::consider_all(std::size_t bytes) {
+  const std::size_t whole = bytes / granule_bytes_;
+  const std::size_t rest = bytes % granule_bytes_;
+  consider(bytes, whole + (rest > 0 ? 1 : 0), nullptr, nullptr);
+  if (bytes < kBytesInPiecesMin) return;
+  if (rest > 0) {
+    if (const Extent* tail = first_of_at_least(tails_, rest)) consider(bytes, whole, tail, nullptr);
+    if (const Extent* head = first_of_at_least(heads_, rest)) consider(bytes, whole, nullptr, head);
+    consider_pairs(bytes, whole);
+  }
+  if (whole > 0) consider_pairs(bytes, whole - 1);
 }
 
 void Stitcher::build(std::size_t bytes) {

@@ -58,7 +58,9 @@ class Stitcher {
     const Extent* head;
   };
 
-  void collect(const BlockHeap& heap, OwnerId owner, std::size_t rest);
+  /// What there is, in blocks of `bytes_min` and more.
+  void collect(const BlockHeap& heap, OwnerId owner, std::size_t bytes_min);
+  void consider_all(std::size_t bytes);
   void consider(std::size_t bytes, std::size_t whole, const Extent* tail, const Extent* head);
   void consider_pairs(std::size_t bytes, std::size_t whole);
   void build(std::size_t bytes);

@@ -16,16 +16,19 @@ using namespace berth::test;
 namespace {
 
 std::size_t count(const MemorySnapshot& snapshot, BlockState state) {
+  const auto counts = [state](const BlockInfo& block) {
+    return block.state == state && !block.continues;
+  };
   std::size_t blocks = 0;
   for (const SegmentInfo& segment : snapshot.segments)
-    blocks += std::size_t(std::ranges::count(segment.blocks, state, &BlockInfo::state));
+    blocks += std::size_t(std::ranges::count_if(segment.blocks, counts));
   return blocks;
 }
 
 const BlockInfo* find(const MemorySnapshot& snapshot, const void* data) {
   for (const SegmentInfo& segment : snapshot.segments) {
     for (const BlockInfo& block : segment.blocks) {
-      if (block.address == address_of(data)) return &block;
+      if (block.data == address_of(data)) return &block;
     }
   }
   return nullptr;
