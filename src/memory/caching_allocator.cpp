@@ -28,11 +28,12 @@ CachingAllocator::CachingAllocator(const Driver& driver, Options options,
       name_(std::move(options.name)),
       on_pressure_(std::move(options.on_pressure)),
       events_(std::move(options.events)),
+      blocks_in_use_(heap_.blocks_in_use()),
       reserved_bytes_max_(options.reserved_bytes_max),
       caches_(mutex_,
-              [this](ThreadCache& cache) BERTH_REQUIRES(mutex_) {
+              [this](ThreadCache& cache) BERTH_UNDER_LOCK {
                 settle(cache.ledger());
-                cache.flush([this](Block& block) BERTH_REQUIRES(mutex_) { uncache(block); });
+                cache.flush([this](Block& block) BERTH_UNDER_LOCK { uncache(block); });
               }),
       source_(make_source(heap_)) {}
 
@@ -130,7 +131,7 @@ void* CachingAllocator::take_from_heap(const Request& request) {
 
 void CachingAllocator::flush(ThreadCache& cache, OwnerId owner) {
   const OwnerId to = streams_.is_over(owner) ? kUnowned : owner;
-  cache.flush(owner, [this, to](Block& block) BERTH_REQUIRES(mutex_) {
+  cache.flush(owner, [this, to](Block& block) BERTH_UNDER_LOCK {
     --blocks_cached_;
     heap_.release(block, to);
   });
@@ -153,8 +154,7 @@ void CachingAllocator::deallocate_through_heap(void* data) {
     Ledger& ledger = ledger_of(cache);
     ledger.freed(block.bytes_requested(), block.bytes);
     --ledger.blocks_through_heap;
-    uses_.drop_if(block,
-                  [this](OwnerId use) BERTH_REQUIRES(mutex_) { return streams_.is_over(use); });
+    uses_.drop_if(block, [this](OwnerId use) BERTH_UNDER_LOCK { return streams_.is_over(use); });
     uses_.for_each(block, [&](OwnerId use) { to_seal.push_back(use); });
     if (to_seal.empty()) {
       release(block);
@@ -167,7 +167,7 @@ void CachingAllocator::deallocate_through_heap(void* data) {
       deferred_.add(block, to_seal);
     }
     if (tidy_up) {
-      cache->flush([this](Block& kept) BERTH_REQUIRES(mutex_) { uncache(kept); });
+      cache->flush([this](Block& kept) BERTH_UNDER_LOCK { uncache(kept); });
       settle(ledger);
       cache->set_blocks_live(counters_.blocks_allocated.current);
     }

@@ -64,7 +64,7 @@ class CachingAllocator final : public StreamObserver {
   /// Contracts of these: Allocator.
   void deallocate(void* data) {
     if (ThreadCache* const cache = caches_.mine()) [[likely]] {
-      if (cache->put(data, heap_.blocks_in_use())) [[likely]]
+      if (cache->put(data, blocks_in_use_)) [[likely]]
         return;
     }
     deallocate_through_heap(data);
@@ -201,6 +201,8 @@ class CachingAllocator final : public StreamObserver {
   mutable Mutex slow_mutex_;
   mutable Mutex mutex_;
   BlockHeap heap_ BERTH_GUARDED_BY(mutex_);
+  /// The heap's, for looking up without the lock.
+  const PointerMap& blocks_in_use_;
   StreamTable streams_ BERTH_GUARDED_BY(mutex_);
   DeferredFrees deferred_ BERTH_GUARDED_BY(mutex_);
   UseLists uses_ BERTH_GUARDED_BY(mutex_);

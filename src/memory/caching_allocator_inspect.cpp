@@ -57,7 +57,7 @@ void CachingAllocator::reset_peaks() {
 
 std::set<OwnerId> CachingAllocator::owners_in_use() const {
   std::set<OwnerId> owners;
-  const auto add = [&](const Block& block) BERTH_REQUIRES(mutex_) {
+  const auto add = [&](const Block& block) BERTH_UNDER_LOCK {
     owners.insert(block.owner);
     if (block.state() != Block::State::allocated) return;
     uses_.for_each(block, [&](OwnerId use) { owners.insert(use); });

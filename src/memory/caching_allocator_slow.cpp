@@ -218,8 +218,8 @@ void CachingAllocator::flush_caches() {
   const MutexLock lock(mutex_);
   const ThreadCaches::Halt halt(caches_);
   settle_all(halt);
-  halt.for_each([this](ThreadCache& cache) BERTH_REQUIRES(mutex_) {
-    cache.flush([this](Block& block) BERTH_REQUIRES(mutex_) { uncache(block); });
+  halt.for_each([this](ThreadCache& cache) BERTH_UNDER_LOCK {
+    cache.flush([this](Block& block) BERTH_UNDER_LOCK { uncache(block); });
   });
   count_blocks();
 }
@@ -243,9 +243,9 @@ void CachingAllocator::settle(Ledger& ledger) const {
 
 void CachingAllocator::settle_all(const ThreadCaches::Halt& halt) const {
   settle(ledger_without_cache_);
-  halt.for_each([this](ThreadCache& cache) BERTH_REQUIRES(mutex_) { settle(cache.ledger()); });
+  halt.for_each([this](ThreadCache& cache) BERTH_UNDER_LOCK { settle(cache.ledger()); });
   count_blocks();
-  halt.for_each([this](ThreadCache& cache) BERTH_REQUIRES(mutex_) {
+  halt.for_each([this](ThreadCache& cache) BERTH_UNDER_LOCK {
     cache.set_blocks_live(counters_.blocks_allocated.current);
   });
 }

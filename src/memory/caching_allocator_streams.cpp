@@ -40,7 +40,7 @@ void* CachingAllocator::take_from_idle_streams(Request& request) {
     owners = heap_.owners_with_fit(request.bytes);
   }
   for (const OwnerId owner : owners) {
-    if (!pass_on_if_idle(owner, [&](std::uint64_t serial) BERTH_REQUIRES(mutex_) {
+    if (!pass_on_if_idle(owner, [&](std::uint64_t serial) BERTH_UNDER_LOCK {
           return heap_.transfer_fit(owner, request.owner, serial, request.bytes) ? 1 : 0;
         }))
       continue;
@@ -60,13 +60,13 @@ void CachingAllocator::pass_on_missing_granules(const Request& request) {
                             (request.owner == kUnowned ? 0 : heap_.whole_granules(kUnowned));
     missing = needed > own ? needed - own : 0;
     owners = heap_.owners_with_free_blocks();
-    std::erase_if(owners, [&](OwnerId owner) BERTH_REQUIRES(mutex_) {
+    std::erase_if(owners, [&](OwnerId owner) BERTH_UNDER_LOCK {
       return owner == request.owner || heap_.whole_granules(owner) == 0;
     });
   }
   for (const OwnerId owner : owners) {
     if (missing == 0) return;
-    pass_on_if_idle(owner, [&](std::uint64_t serial) BERTH_REQUIRES(mutex_) {
+    pass_on_if_idle(owner, [&](std::uint64_t serial) BERTH_UNDER_LOCK {
       const std::size_t moved = heap_.transfer_granules(owner, request.owner, serial, missing);
       missing -= moved;
       return moved > 0 ? 1 : 0;
@@ -140,8 +140,8 @@ void CachingAllocator::retire_stream(StreamRef stream) noexcept {
     if (!id) return;
     const ThreadCaches::Halt halt(caches_);
     settle_all(halt);
-    halt.for_each([&](ThreadCache& cache) BERTH_REQUIRES(mutex_) {
-      cache.drop(*id, [this](Block& block) BERTH_REQUIRES(mutex_) { uncache(block); });
+    halt.for_each([&](ThreadCache& cache) BERTH_UNDER_LOCK {
+      cache.drop(*id, [this](Block& block) BERTH_UNDER_LOCK { uncache(block); });
     });
     if (last_work != nullptr) deferred_.seal(*id, deferred_.mark(), last_work);
     streams_.retire(*id, std::move(last_work));
