@@ -114,27 +114,43 @@ void* CachingAllocator::hand_out(Block& block, const Request& request) {
   return block.data();
 }
 
-// What the thread keeps whole is out of the heap's sight. Before the heap breaks a granule that some
+// What threads keep whole is out of the heap's sight. Before the heap breaks a granule that some
 // smaller hole could have spared, it gets to see it.
 void* CachingAllocator::take_from_heap(const Request& request) {
   const MutexLock lock(mutex_);
+  if (void* data = take_handed_over(request)) return data;
   BlockHeap::Fit fit = heap_.find_fit(request.bytes, request.owner);
   const bool is_costly =
       fit.hole == nullptr || heap_.granules_needed(request.bytes) < fit.granules_broken;
-  if (is_costly && request.cache != nullptr && request.cache->keeps(request.owner)) {
-    flush(*request.cache, request.owner);
+  if (is_costly && flush(request.cache, request.owner)) {
     fit = heap_.find_fit(request.bytes, request.owner);
   }
   if (fit.hole == nullptr) return nullptr;
   return hand_out(heap_.take(fit, request.bytes, request.bytes_requested, request.owner), request);
 }
 
-void CachingAllocator::flush(ThreadCache& cache, OwnerId owner) {
+void* CachingAllocator::take_handed_over(const Request& request) {
+  if (request.cache == nullptr || !hand_over_.keeps(request.owner)) return nullptr;
+  FrontCache& front = request.cache->add_owner(request.owner);
+  Block* const block = hand_over_.take(request.owner, request.bytes, front);
+  if (block == nullptr) return nullptr;
+  block->set_state(Block::State::allocated);
+  block->set_bytes_requested(request.bytes_requested);
+  request.cache->ledger().allocated(request.bytes_requested, block->bytes);
+  return block->data();
+}
+
+bool CachingAllocator::flush(ThreadCache* cache, OwnerId owner) {
+  const bool keeps = cache != nullptr && cache->keeps(owner);
+  if (!keeps && !hand_over_.keeps(owner)) return false;
   const OwnerId to = streams_.is_over(owner) ? kUnowned : owner;
-  cache.flush(owner, [this, to](Block& block) BERTH_UNDER_LOCK {
+  const auto back_to_heap = [this, to](Block& block) BERTH_UNDER_LOCK {
     --blocks_cached_;
     heap_.release(block, to);
-  });
+  };
+  if (keeps) cache->flush(owner, back_to_heap);
+  hand_over_.flush(owner, back_to_heap);
+  return true;
 }
 
 void* CachingAllocator::take_from_other_threads(const Request& request) {
@@ -167,8 +183,13 @@ void CachingAllocator::deallocate_through_heap(void* data) {
       deferred_.add(block, to_seal);
     }
     if (tidy_up) {
-      cache->flush([this](Block& kept) BERTH_UNDER_LOCK { uncache(kept); });
       settle(ledger);
+      const auto back_to_heap = [this](Block& kept) BERTH_UNDER_LOCK { uncache(kept); };
+      if (cache->frees_for_others()) {
+        hand_over_.take_over(*cache, back_to_heap);
+      } else {
+        cache->flush(back_to_heap);
+      }
       cache->set_blocks_live(counters_.blocks_allocated.current);
     }
   }

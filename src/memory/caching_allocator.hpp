@@ -24,6 +24,7 @@
 #include "device/device_context.hpp"
 #include "memory/block_heap.hpp"
 #include "memory/deferred_frees.hpp"
+#include "memory/hand_over.hpp"
 #include "memory/segment_source.hpp"
 #include "memory/stream_table.hpp"
 #include "memory/thread_caches.hpp"
@@ -170,8 +171,10 @@ class CachingAllocator final : public StreamObserver {
   Request make_request(std::size_t bytes, std::optional<StreamRef> stream) BERTH_EXCLUDES(mutex_);
   /// Throws where all memory there may be would not do.
   void refuse_impossible(const Request& request) BERTH_EXCLUDES(mutex_);
-  /// Gives what the calling thread keeps of `owner`'s back to the heap.
-  void flush(ThreadCache& cache, OwnerId owner) BERTH_REQUIRES(mutex_);
+  void* take_handed_over(const Request& request) BERTH_REQUIRES(mutex_);
+  /// Gives what the calling thread keeps of `owner`'s, and what was handed over, back to the heap.
+  /// False where there is none.
+  bool flush(ThreadCache* cache, OwnerId owner) BERTH_REQUIRES(mutex_);
   /// Counts a block as the request's.
   void* hand_out(Block& block, const Request& request) BERTH_REQUIRES(mutex_);
   void deallocate_through_heap(void* data) BERTH_EXCLUDES(mutex_);
@@ -206,6 +209,7 @@ class CachingAllocator final : public StreamObserver {
   StreamTable streams_ BERTH_GUARDED_BY(mutex_);
   DeferredFrees deferred_ BERTH_GUARDED_BY(mutex_);
   UseLists uses_ BERTH_GUARDED_BY(mutex_);
+  HandOver hand_over_ BERTH_GUARDED_BY(mutex_);
   // As of the last settling: what the caches' ledgers hold comes on top. Looking settles.
   mutable MemoryCounters counters_ BERTH_GUARDED_BY(mutex_);
   mutable Ledger ledger_without_cache_ BERTH_GUARDED_BY(mutex_);

@@ -218,9 +218,9 @@ void CachingAllocator::flush_caches() {
   const MutexLock lock(mutex_);
   const ThreadCaches::Halt halt(caches_);
   settle_all(halt);
-  halt.for_each([this](ThreadCache& cache) BERTH_UNDER_LOCK {
-    cache.flush([this](Block& block) BERTH_UNDER_LOCK { uncache(block); });
-  });
+  const auto back_to_heap = [this](Block& block) BERTH_UNDER_LOCK { uncache(block); };
+  halt.for_each([&](ThreadCache& cache) { cache.flush(back_to_heap); });
+  hand_over_.flush(back_to_heap);
   count_blocks();
 }
 
@@ -233,6 +233,7 @@ void CachingAllocator::settle(Ledger& ledger) const {
   // What a thread did not give to the heap or take from it went into its cache or came from there.
   blocks_cached_ += static_cast<std::size_t>(std::exchange(ledger.blocks_through_heap, 0) -
                                              ledger.blocks_allocated.change());
+  ledger.blocks_settled += ledger.blocks_allocated.change();
   counters_.allocations += std::exchange(ledger.allocations, 0);
   GaugeChange active = ledger.bytes_allocated;  // what is pending does not change here
   active.settle(counters_.bytes_active);

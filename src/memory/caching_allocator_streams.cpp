@@ -140,9 +140,9 @@ void CachingAllocator::retire_stream(StreamRef stream) noexcept {
     if (!id) return;
     const ThreadCaches::Halt halt(caches_);
     settle_all(halt);
-    halt.for_each([&](ThreadCache& cache) BERTH_UNDER_LOCK {
-      cache.drop(*id, [this](Block& block) BERTH_UNDER_LOCK { uncache(block); });
-    });
+    const auto back_to_heap = [this](Block& block) BERTH_UNDER_LOCK { uncache(block); };
+    halt.for_each([&](ThreadCache& cache) { cache.drop(*id, back_to_heap); });
+    hand_over_.drop(*id, back_to_heap);
     if (last_work != nullptr) deferred_.seal(*id, deferred_.mark(), last_work);
     streams_.retire(*id, std::move(last_work));
     if (streams_.is_over(*id)) heap_.transfer(*id, kUnowned, heap_.serial());

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "berth/device_allocator.hpp"
 
@@ -68,6 +69,34 @@ class FrontCache {
       note(stack);
     block.below = stack.top_;
     stack.top_ = &block;
+  }
+
+  /// Moves all blocks of another cache's stack, of the same size, to one of this cache's.
+  void take_all(Stack& stack, Stack& from) {
+    if (from.empty()) return;
+    if (!stack.is_noted_) note(stack);
+    while (!stack.empty()) {  // what is here goes on top: it was used last
+      Block& block = stack.pop();
+      block.below = from.top_;
+      from.top_ = &block;
+    }
+    std::swap(stack.top_, from.top_);
+  }
+  /// Moves all blocks to another cache of the same owner; calls visit(Block&) for those whose size
+  /// has no place there, which are the visitor's then.
+  template <class Visit>
+  void move_to(FrontCache& other, const Visit& visit) {
+    for (std::size_t index = 0; index < noted_count_; ++index) {
+      Stack& stack = stacks_[noted_[index]];
+      stack.is_noted_ = false;
+      if (stack.empty()) continue;
+      if (Stack* const place = other.place(stack.bytes())) {
+        other.take_all(*place, stack);
+      } else {
+        while (!stack.empty()) visit(stack.pop());
+      }
+    }
+    noted_count_ = 0;
   }
 
   /// Whether a block was kept since the last flush.

@@ -53,6 +53,7 @@ struct Ledger {
   /// Of the change of blocks_allocated, what went past the thread's cache, to and from the heap.
   std::int64_t blocks_through_heap = 0;
   GaugeChange blocks_allocated;
+  std::int64_t blocks_settled = 0;  ///< what blocks_allocated changed by before, ever
   std::uint64_t allocations = 0;
 };
 

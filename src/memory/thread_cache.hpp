@@ -94,6 +94,10 @@ class ThreadCache {
   /// Requests on `stream`, whose id is `owner`, too.
   void add_route(OwnerId owner, StreamKey stream);
 
+  template <class Visit>
+  void for_each_front(const Visit& visit) {
+    for (const auto& front : fronts_) visit(*front);
+  }
   /// Whether anything of `owner`'s was kept since the last flush.
   [[nodiscard]] bool keeps(OwnerId owner) const {
     const FrontCache* const front = find_owner(owner);
@@ -118,8 +122,8 @@ class ThreadCache {
   }
 
   /// Whether the thread has freed so many more blocks than it has taken since set_blocks_live() that
-  /// it should give them back: because others may need them, or because hardly any are in use, which
-  /// is the time to tidy up.
+  /// it should give them back: because others need them, or because hardly any are in use, which is
+  /// the time to tidy up.
   [[nodiscard]] bool has_gained_enough() const {
     return ledger_.blocks_allocated.change() <= gain_limit_;
   }
@@ -127,9 +131,13 @@ class ThreadCache {
   void set_blocks_live(std::uint64_t blocks) {
     if (blocks >= kTidyFrom) tidies_ = true;
     if (blocks == 0) tidies_ = false;
-    const std::uint64_t gain = tidies_ ? (blocks * 15 + 15) / 16 : kGainMax;
+    std::uint64_t gain = tidies_ ? (blocks * 15 + 15) / 16 : kGainMax;
+    if (frees_for_others()) gain = kBatchBlocks;
     gain_limit_ = 1 - static_cast<std::int64_t>(std::clamp<std::uint64_t>(gain, 1, kGainMax));
   }
+
+  /// Whether the thread has freed more blocks than it ever allocated.
+  [[nodiscard]] bool frees_for_others() const { return ledger_.blocks_settled < 0; }
 
   [[nodiscard]] Ledger& ledger() { return ledger_; }
   [[nodiscard]] BiasedLock& lock() { return lock_; }
@@ -142,6 +150,7 @@ class ThreadCache {
   static constexpr StreamKey kNowhere = ~StreamKey{1};
   static constexpr std::uint64_t kGainMax = 4096;
   static constexpr std::uint64_t kTidyFrom = 64;
+  static constexpr std::uint64_t kBatchBlocks = 64;
 
   struct Route {
     StreamKey stream = kNowhere;
