@@ -12,6 +12,8 @@
 namespace berth {
 
 /// Threads  Every function is safe from any thread, except from inside a CUDA host callback.
+/// Fork     In a child made by fork() nothing waits and nothing reaches the driver: allocations, and
+///          whatever else may fail, fail with NotSupported; frees and destructors do nothing.
 class BERTH_API Allocator {
  public:
   virtual ~Allocator() = default;

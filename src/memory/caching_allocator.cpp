@@ -38,6 +38,7 @@ CachingAllocator::CachingAllocator(const Driver& driver, Options options,
       source_(make_source(heap_)) {}
 
 CachingAllocator::~CachingAllocator() {
+  if (!origin_.is_here()) return;  // the memory is the parent's
   try {
     const MutexLock slow(slow_mutex_);
     while (wait_for_oldest_deferred()) continue;
@@ -47,7 +48,16 @@ CachingAllocator::~CachingAllocator() {
   source_->give_back_all(heap_);
 }
 
+void CachingAllocator::require_origin() const {
+  if (origin_.is_here()) return;
+  throw NotSupported(name_ +
+                     " belongs to the process that this one was forked from: CUDA does not work in "
+                     "a forked child. Start it anew (exec, or \"spawn\"), or make a Runtime in it "
+                     "where the parent has none");
+}
+
 void CachingAllocator::set_reserved_bytes_max(std::optional<std::size_t> bytes) {
+  require_origin();
   const MutexLock lock(mutex_);
   reserved_bytes_max_ = bytes;
 }
@@ -81,6 +91,7 @@ void* CachingAllocator::climb_to_growth(Request& request) {
 
 CachingAllocator::Request CachingAllocator::make_request(std::size_t bytes,
                                                          std::optional<StreamRef> stream) {
+  require_origin();
   const std::size_t rounded = align_up(std::min(bytes, kBytesMax), kBlockBytes);
   const StreamKey key = stream ? key_of(*stream) : kNoStream;
   ThreadCache* const cache = caches_.mine_or_new();
@@ -159,7 +170,7 @@ void* CachingAllocator::take_from_other_threads(const Request& request) {
 }
 
 void CachingAllocator::deallocate_through_heap(void* data) {
-  if (data == nullptr) return;
+  if (data == nullptr || !origin_.is_here()) return;
   ThreadCache* const cache = caches_.mine_or_new();
   std::vector<OwnerId> to_seal;
   {
@@ -204,6 +215,7 @@ void CachingAllocator::release(Block& block) {
 
 void CachingAllocator::record_stream(void* data, StreamRef stream) {
   if (data == nullptr) return;
+  require_origin();
   const MutexLock lock(mutex_);
   Block& block = require_live(data, "record a stream on");
   const OwnerId use = streams_.id_of(stream);

@@ -20,6 +20,7 @@
 #include "berth/memory_snapshot.hpp"
 #include "berth/stream.hpp"
 
+#include "base/fork.hpp"
 #include "base/mutex.hpp"
 #include "device/device_context.hpp"
 #include "memory/block_heap.hpp"
@@ -80,6 +81,9 @@ class CachingAllocator final : public StreamObserver {
   [[nodiscard]] void* find_block(const void* data) const;
   /// Whether `data` lies in memory of this allocator, in use or not.
   [[nodiscard]] bool owns(const void* data) const;
+
+  /// False in a forked child, where every call fails or, where it must not, does nothing.
+  [[nodiscard]] bool is_usable() const { return origin_.is_here(); }
 
   [[nodiscard]] MemoryCounters counters() const;
   void reset_peaks();
@@ -196,6 +200,10 @@ class CachingAllocator final : public StreamObserver {
   /// From a thread's cache back to the heap.
   void uncache(Block& block) BERTH_REQUIRES(mutex_);
 
+  /// Errors  NotSupported: this is a forked child.
+  void require_origin() const;
+
+  const ForkOrigin origin_;
   const Driver& driver_;
   const std::string name_;
   const std::function<bool(std::size_t)> on_pressure_;

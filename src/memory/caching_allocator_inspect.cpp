@@ -29,6 +29,7 @@ BlockState public_state(const Block& block) {
 }  // namespace
 
 void* CachingAllocator::find_block(const void* data) const {
+  if (!origin_.is_here()) return nullptr;
   const MutexLock lock(mutex_);
   if (Block* block = heap_.find(data)) return block->data();
   const Block* covering = heap_.find_covering(data);
@@ -37,17 +38,20 @@ void* CachingAllocator::find_block(const void* data) const {
 }
 
 bool CachingAllocator::owns(const void* data) const {
+  if (!origin_.is_here()) return false;
   const MutexLock lock(mutex_);
   return heap_.find(data) != nullptr || heap_.covers(data);
 }
 
 MemoryCounters CachingAllocator::counters() const {
+  require_origin();
   const MutexLock lock(mutex_);
   settle_all(ThreadCaches::Halt(caches_));
   return counters_;
 }
 
 void CachingAllocator::reset_peaks() {
+  require_origin();
   const MutexLock lock(mutex_);
   settle_all(ThreadCaches::Halt(caches_));
 #define BERTH_RESET(name, help) counters_.name.peak = counters_.name.current;
@@ -90,6 +94,7 @@ BlockInfo CachingAllocator::describe(const Block& block) const {
 }
 
 MemorySnapshot CachingAllocator::snapshot() const {
+  require_origin();
   const MutexLock slow(slow_mutex_);
   const MutexLock lock(mutex_);
   const ThreadCaches::Halt halt(caches_);
@@ -117,6 +122,7 @@ MemorySnapshot CachingAllocator::snapshot() const {
 }
 
 void CachingAllocator::validate() const {
+  require_origin();
   const MutexLock slow(slow_mutex_);
   const MutexLock lock(mutex_);
   const ThreadCaches::Halt halt(caches_);

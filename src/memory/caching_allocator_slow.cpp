@@ -115,6 +115,7 @@ std::size_t CachingAllocator::give_back(std::size_t bytes) {
 }
 
 std::size_t CachingAllocator::trim(std::size_t bytes_to_keep) {
+  require_origin();
   const MutexLock slow(slow_mutex_);
   flush_caches();
   reclaim_deferred();

@@ -128,6 +128,7 @@ SharedEvent CachingAllocator::record_or_wait(StreamRef stream) {
 }
 
 void CachingAllocator::retire_stream(StreamRef stream) noexcept {
+  if (!origin_.is_here()) return;
   try {
     {
       const MutexLock lock(mutex_);

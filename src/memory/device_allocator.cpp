@@ -57,6 +57,7 @@ class DeviceAllocator::Impl {
   }
 
   ~Impl() {
+    if (!allocator_.is_usable()) return;
     context_.remove_observer(allocator_);
     report_live_blocks();
     const ContextScope scope(context_, std::nothrow);

@@ -33,6 +33,7 @@ class PinnedAllocator::Impl {
   }
 
   ~Impl() {
+    if (!allocator_.is_usable()) return;
     for (const auto& pool : pools_) pool->context.remove_observer(allocator_);
     const MemoryCounters counters = allocator_.counters();
     if (counters.blocks_allocated.current == 0) return;

@@ -14,8 +14,20 @@ struct ThreadCaches::Process {
 };
 
 ThreadCaches::Process& ThreadCaches::process() {
-  static Process& process = *new Process;
+  static Process& process = []() -> Process& {
+    at_fork([] { ThreadCaches::process().mutex.lock(); },
+            [] { ThreadCaches::process().mutex.unlock(); }, forget_all_but_own_empty_table);
+    return *new Process;
+  }();
   return process;
+}
+
+/// In the copy of a process: the other threads are gone, and the allocators are of no use.
+void ThreadCaches::forget_all_but_own_empty_table() BERTH_NO_THREAD_SAFETY_ANALYSIS {
+  for (auto& cache : thread_table_->caches) cache.store(nullptr, std::memory_order_relaxed);
+  process().allocators = {};
+  std::erase_if(process().tables, [](const ThreadTable* table) { return table != thread_table_; });
+  process().mutex.unlock();
 }
 
 ThreadCaches::ThreadTable ThreadCaches::no_caches_;
@@ -63,6 +75,7 @@ ThreadCaches::ThreadCaches(Mutex& mutex, OnThreadEnd on_thread_end)
 
 ThreadCaches::~ThreadCaches() {
   if (index_ == kAllocatorsMax) return;
+  if (!origin_.is_here()) return;
   const MutexLock lock(process().mutex);
   process().allocators[index_] = nullptr;
   for (ThreadTable* table : process().tables) {

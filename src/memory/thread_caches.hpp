@@ -13,6 +13,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/fork.hpp"
 #include "base/mutex.hpp"
 #include "memory/thread_cache.hpp"
 
@@ -72,11 +73,13 @@ class ThreadCaches {
   struct ThreadEnd;
   struct Process;
   static Process& process();
+  static void forget_all_but_own_empty_table();
 
   static ThreadTable no_caches_;
   /// In the thread's static block, so that reaching it is one instruction and no call.
   [[gnu::tls_model("initial-exec")]] static constinit thread_local ThreadTable* thread_table_;
 
+  const ForkOrigin origin_;
   Mutex& mutex_;
   const OnThreadEnd on_thread_end_;
   std::size_t index_ = kAllocatorsMax;  ///< which is nobody's

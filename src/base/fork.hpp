@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Telling a process from its copy. fork() copies one thread and all memory: locks that other threads
+// held stay locked for ever, and CUDA does not work in the copy.
+#pragma once
+
+namespace berth {
+
+/// A thing that belongs to the process that made it.
+class ForkOrigin {
+ public:
+  ForkOrigin();
+  /// Whether this is still that process, and not a copy made by fork() since.
+  [[nodiscard]] bool is_here() const { return generation_ == current_; }
+
+ private:
+  static int current_;  ///< how many times a fork() led here
+  const int generation_;
+};
+
+/// Calls `prepare` before each fork() of this process, `parent` and `child` after it, on the thread
+/// that forks. For the whole life of the process.
+void at_fork(void (*prepare)(), void (*parent)(), void (*child)());
+
+}  // namespace berth
