@@ -3,11 +3,11 @@
 // apart from its memory, which the host cannot touch, and small: programs have many.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "base/near_pointer.hpp"
+#include "base/relaxed.hpp"
 
 namespace berth {
 
@@ -45,7 +45,7 @@ struct Block {
     NearPointer<Block> next;   ///< the next part of it
   };
 
-  std::uintptr_t address = 0;
+  Relaxed<std::uintptr_t> address = 0;  ///< PointerMap reads it without the lock
   std::size_t bytes = 0;
   /// BlockHeap::serial() at the latest free of any part of it. Of a stitched block its place among
   /// the stitched blocks.
@@ -62,13 +62,14 @@ struct Block {
 
  private:
   std::uint16_t slack_bytes_ = 0;
-  State state_ = State::held;
+  Relaxed<State> state_ =
+      State::held;  ///< a thread looks at neighbours that another one's ThreadCache has
 
  public:
   bool is_stitched = false;  ///< joined from parts elsewhere by mapping their granules once more
 
   [[nodiscard]] std::uintptr_t end() const { return address + bytes; }
-  [[nodiscard]] void* data() const { return reinterpret_cast<void*>(address); }
+  [[nodiscard]] void* data() const { return reinterpret_cast<void*>(std::uintptr_t{address}); }
   [[nodiscard]] bool is_whole_segment() const { return prev == nullptr && next == nullptr; }
 
   /// As the caller asked; 0 unless allocated.
@@ -82,11 +83,8 @@ struct Block {
     BERTH_DCHECK(requested <= bytes && slack_bytes_ == bytes - requested);
   }
 
-  /// Atomic, because a thread may look at a neighbour that another thread's ThreadCache has.
-  [[nodiscard]] State state() const {
-    return std::atomic_ref(const_cast<State&>(state_)).load(std::memory_order_relaxed);
-  }
-  void set_state(State state) { std::atomic_ref(state_).store(state, std::memory_order_relaxed); }
+  [[nodiscard]] State state() const { return state_; }
+  void set_state(State state) { state_ = state; }
 };
 static_assert(sizeof(Block) == 48);
 

@@ -51,12 +51,20 @@ Block& BlockRecords::make() {
   Block* const block = spare_;
   spare_ = block->next;
   --spares_;
-  return *new (block) Block;
+  // Not anew: PointerMap on another thread may still look at the address.
+  block->bytes = 0;
+  block->freed_at = 0;
+  block->prev = nullptr;
+  block->next = nullptr;
+  block->tree = {};
+  block->owner = kUnowned;
+  block->is_stitched = false;
+  return *block;
 }
 
 void BlockRecords::recycle(Block& block) {
   // The address tells PointerMap::find() on another thread that this is no block any more.
-  std::atomic_ref(block.address).store(0, std::memory_order_relaxed);
+  block.address = 0;
   block.set_state(Block::State::held);
   block.next = spare_;
   spare_ = &block;

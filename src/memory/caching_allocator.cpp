@@ -302,6 +302,7 @@ void CachingAllocator::fail(const Request& request) {
     driver_.try_mem_get_info(&driver_free, &driver_total);
   }
   const MutexLock lock(mutex_);
+  settle_all(ThreadCaches::Halt(caches_));
   ++counters_.out_of_memory;
   throw OutOfMemory(describe_out_of_memory({.allocator = name_,
                                             .bytes_requested = request.bytes_requested,

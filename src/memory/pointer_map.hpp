@@ -37,7 +37,7 @@ class PointerMap {
       const std::uint32_t number = table->slots[slot].load(std::memory_order_acquire);
       if (number == 0) return nullptr;
       Block& block = records_.at(number);
-      if (std::atomic_ref(block.address).load(std::memory_order_relaxed) == address) return &block;
+      if (block.address == address) return &block;
     }
   }
 

@@ -244,7 +244,7 @@ class Pair {
     const OwnerId owner = any_owner();
     const std::uintptr_t expected = model_.best_fit(bytes, owner);
     Block* block = heap_.take(bytes, bytes_requested, owner);
-    REQUIRE((block == nullptr ? 0 : block->address) == expected);
+    REQUIRE((block == nullptr ? std::uintptr_t{0} : std::uintptr_t{block->address}) == expected);
     if (block == nullptr) return;
     REQUIRE(block->bytes == bytes);
     REQUIRE(block->bytes_requested() == bytes_requested);

@@ -339,7 +339,7 @@ TEST_CASE_FIXTURE(OneSegment,
   CHECK(caught([&] { live.bytes += 512; }));
   CHECK(caught([&] { live.bytes = 0; }));
   CHECK(caught([&] { free.bytes -= 512; }));
-  CHECK(caught([&] { live.address += 512; }));
+  CHECK(caught([&] { live.address = live.address + 512; }));
   CHECK(caught([&] { free.prev = nullptr; }));
   CHECK(caught([&] { live.next = &pending; }));
   CHECK(caught([&] { live.prev = &pending; }));

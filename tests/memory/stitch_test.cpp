@@ -282,7 +282,7 @@ std::vector<Cost> all_costs(const BlockHeap& heap, std::size_t bytes, OwnerId ow
     // Granule by granule: what of it the block has.
     for (std::uintptr_t granule = block.address / kGranule * kGranule; granule < block.end();
          granule += kGranule) {
-      const std::uintptr_t begin = std::max(granule, block.address);
+      const std::uintptr_t begin = std::max<std::uintptr_t>(granule, block.address);
       const std::uintptr_t end = std::min(granule + kGranule, block.end());
       if (end - begin == kGranule) {
         ++whole_there;
@@ -313,7 +313,8 @@ Cost cost_of(const Stitch& stitch, std::size_t bytes) {
   const auto add = [&](const Extent& extent) {
     const std::uintptr_t begin = extent.address / kGranule * kGranule;
     const std::uintptr_t end = (extent.address + extent.bytes + kGranule - 1) / kGranule * kGranule;
-    there += std::min(end, extent.source->end()) - std::max(begin, extent.source->address);
+    there += std::min(end, extent.source->end()) -
+             std::max<std::uintptr_t>(begin, extent.source->address);
     return (end - begin) / kGranule;
   };
   if (stitch.tail.bytes > 0) add(stitch.tail);

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// A value that one thread may read while another writes it, where neither draws a conclusion from the
+// order: an atomic without fences, which costs what a plain variable does.
+#pragma once
+
+#include <atomic>
+
+namespace berth {
+
+template <class T>
+class Relaxed {
+ public:
+  Relaxed(T value) : value_(value) {}  // NOLINT: stands for the value
+  Relaxed(const Relaxed& other) : Relaxed(T{other}) {}
+  Relaxed& operator=(T value) {
+    value_.store(value, std::memory_order_relaxed);
+    return *this;
+  }
+  Relaxed& operator=(const Relaxed& other) { return *this = T{other}; }
+  ~Relaxed() = default;
+
+  operator T() const { return value_.load(std::memory_order_relaxed); }  // NOLINT: likewise
+
+ private:
+  std::atomic<T> value_;
+};
+
+}  // namespace berth
