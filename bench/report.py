@@ -26,6 +26,7 @@ SKIPPED = 77  # exit status of a binary, and of this script, that cannot run her
 NAME_SUFFIX = re.compile(r"/(real_time|(threads|iterations|repeats):\d+)$")
 # Of what is no time: the unit by the counter that holds it.
 UNITS = {
+    "bytes": "B",
     "calls": "calls",
     "ns": "ns",
     "percent": "%",

@@ -16,7 +16,8 @@
   X(bytes_reserved,   "obtained from the driver; cached = reserved - active") \
   X(blocks_allocated, "live allocations") \
   X(blocks_pending,   "freed blocks that await an event") \
-  X(blocks_free,      "free blocks: the number of holes")
+  X(blocks_free,      "free blocks: the number of holes") \
+  X(bytes_metadata,   "host memory that the allocator keeps its books in")
 
 #define BERTH_MEMORY_TOTALS(X) \
   X(allocations,           "allocations that succeeded") \

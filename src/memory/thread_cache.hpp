@@ -139,6 +139,10 @@ class ThreadCache {
   /// Whether the thread has freed more blocks than it ever allocated.
   [[nodiscard]] bool frees_for_others() const { return ledger_.blocks_settled < 0; }
 
+  [[nodiscard]] std::size_t bytes_metadata() const {
+    return sizeof(ThreadCache) + fronts_.size() * sizeof(FrontCache);
+  }
+
   [[nodiscard]] Ledger& ledger() { return ledger_; }
   [[nodiscard]] BiasedLock& lock() { return lock_; }
 

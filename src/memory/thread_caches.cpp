@@ -96,6 +96,12 @@ ThreadCache* ThreadCaches::mine_or_new() {
   return cache;
 }
 
+std::size_t ThreadCaches::bytes_metadata() const {
+  std::size_t bytes = 0;
+  for (const auto& cache : all_) bytes += cache->bytes_metadata();
+  return bytes;
+}
+
 template <class Visit>
 void ThreadCaches::Halt::for_each_other(const Visit& visit) const {
   const ThreadCache* const mine = caches_.mine();

@@ -63,6 +63,9 @@ class ThreadCaches {
     const bool alone_;
   };
 
+  /// Host memory that the caches take. Under the allocator's lock.
+  [[nodiscard]] std::size_t bytes_metadata() const;
+
  private:
   static constexpr std::size_t kAllocatorsMax = 64;
 

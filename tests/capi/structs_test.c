@@ -46,6 +46,7 @@ AT(berth_memory_gauges, bytes_reserved, 56);
 AT(berth_memory_gauges, blocks_allocated, 72);
 AT(berth_memory_gauges, blocks_pending, 88);
 AT(berth_memory_gauges, blocks_free, 104);
+AT(berth_memory_gauges, bytes_metadata, 120);
 
 AT(berth_memory_totals, allocations, 8);
 AT(berth_memory_totals, frees, 16);

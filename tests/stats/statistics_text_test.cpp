@@ -34,6 +34,7 @@ MemorySnapshot full_snapshot() {
   MemoryCounters& counters = snapshot.counters;
   counters.bytes_requested = counters.bytes_allocated = bytes;
   counters.bytes_active = counters.bytes_reserved = bytes;
+  counters.bytes_metadata = bytes;
   counters.blocks_allocated = counters.blocks_pending = counters.blocks_free = blocks;
 #define BERTH_SET(name, help) counters.name = 12'345'678'901;
   BERTH_MEMORY_TOTALS(BERTH_SET)
@@ -63,6 +64,7 @@ cuda:0
   blocks_allocated            2           20
   blocks_pending              1           10
   blocks_free                 2           30
+  bytes_metadata            0 B          0 B
 
   allocations      1,234,567  allocations that succeeded
   frees            1,234,565  frees
