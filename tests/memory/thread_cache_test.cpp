@@ -158,10 +158,10 @@ TEST_CASE_FIXTURE(CacheFixture,
 
 TEST_CASE_FIXTURE(CacheFixture,
                   "several handles may lead to one stream's blocks, and no other handle does") {
-  cache.add_route(kRed, 0x3000);
+  cache.add_route(kRed, 0x5000);
   cache.add_route(kUnowned, kNoStream);
   CHECK(cache.owner_of(kRedStream) == kRed);
-  CHECK(cache.owner_of(0x3000) == kRed);
+  CHECK(cache.owner_of(0x5000) == kRed);
   CHECK(cache.owner_of(kBlueStream) == kBlue);
   CHECK(cache.owner_of(kNoStream) == kUnowned);
   CHECK_FALSE(cache.owner_of(0x4000).has_value());
@@ -170,7 +170,7 @@ TEST_CASE_FIXTURE(CacheFixture,
   put(red);
   put(unowned);
   CHECK(cache.take(512, 0x4000) == nullptr);
-  CHECK(cache.take(512, 0x3000) == red.data());
+  CHECK(cache.take(512, 0x5000) == red.data());
   CHECK(cache.take(512, kNoStream) == unowned.data());
 }
 
