@@ -67,6 +67,25 @@ struct Block {
  public:
   bool is_stitched = false;  ///< joined from parts elsewhere by mapping their granules once more
 
+  /// Every change of an address is made by this: PointerMap::find_unguarded() may come past the record
+  /// on another thread, which then sees that it is not what it looks for.
+  void set_address(std::uintptr_t to) {
+    std::atomic_ref(address).store(to, std::memory_order_relaxed);
+  }
+  /// As it is by default, but for the address.
+  void renew() {
+    bytes = 0;
+    freed_at = 0;
+    prev = nullptr;
+    next = nullptr;
+    tree.smaller = nullptr;
+    tree.larger = nullptr;
+    owner = kUnowned;
+    slack_bytes_ = 0;
+    set_state(State::held);
+    is_stitched = false;
+  }
+
   [[nodiscard]] std::uintptr_t end() const { return address + bytes; }
   [[nodiscard]] void* data() const { return reinterpret_cast<void*>(address); }
   [[nodiscard]] bool is_whole_segment() const { return prev == nullptr && next == nullptr; }

@@ -17,7 +17,7 @@ bool BlockHeap::belong_together(const Block& a, const Block& b) {
 Block& BlockHeap::split(Block& block, std::size_t bytes) {
   BERTH_CHECK(block.state() == Block::State::held && bytes > 0 && bytes < block.bytes);
   Block& rest = records_.make();
-  rest.address = block.address + bytes;
+  rest.set_address(block.address + bytes);
   rest.bytes = block.bytes - bytes;
   rest.freed_at = block.freed_at;
   rest.prev = &block;
@@ -65,7 +65,7 @@ void BlockHeap::unindex(Block& block) {
 
 Block& BlockHeap::add_segment(std::uintptr_t address, std::size_t bytes) {
   Block& block = records_.make();
-  block.address = address;
+  block.set_address(address);
   block.bytes = bytes;
   const bool added = segments_.emplace(address, &block).second;
   BERTH_CHECK(added);
@@ -80,7 +80,7 @@ void BlockHeap::remove_segment(Block& whole) {
 
 Block& BlockHeap::cut_off(Block& hole, std::uintptr_t address, std::size_t bytes) {
   Block& part = records_.make();
-  part.address = address;
+  part.set_address(address);
   part.bytes = bytes;
   part.freed_at = hole.freed_at;
   part.owner = hole.owner;
@@ -237,7 +237,7 @@ Block& BlockHeap::join(std::span<Block* const> parts, std::uintptr_t address,
   stitched_.reserve(stitched_.size() + 1);
   Block& whole = records_.make();
   whole.is_stitched = true;
-  whole.address = address;
+  whole.set_address(address);
   whole.owner = owner;
   whole.next = parts.front();
   whole.uses = {0, 0};

@@ -51,12 +51,13 @@ Block& BlockRecords::make() {
   Block* const block = spare_;
   spare_ = block->next;
   --spares_;
-  return *new (block) Block;
+  block->renew();  // its address is 0 since recycle()
+  return *block;
 }
 
 void BlockRecords::recycle(Block& block) {
   // The address tells PointerMap::find() on another thread that this is no block any more.
-  std::atomic_ref(block.address).store(0, std::memory_order_relaxed);
+  block.set_address(0);
   block.set_state(Block::State::held);
   block.next = spare_;
   spare_ = &block;

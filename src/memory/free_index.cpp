@@ -148,7 +148,7 @@ void FreeIndex::move(Block& block, std::uintptr_t address, std::size_t bytes) {
   const bool stays = from == to && is_alone;
   if (!stays) remove(block, from);
   bytes_ += bytes - block.bytes;
-  block.address = address;
+  block.set_address(address);
   block.bytes = bytes;
   if (!stays) add(block, to);
 }
