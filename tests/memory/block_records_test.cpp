@@ -98,6 +98,8 @@ TEST_CASE("a recycled record is a new block's next, as new, and costs no more me
     CHECK(std::set<Block*>(blocks.begin(), blocks.end()) == known);
   }
   CHECK(records.bytes_committed() == committed);
+  for (int index = 0; index < 20'000; ++index) records.make().bytes = 512;  // more than ever before
+  CHECK(records.bytes_committed() > committed);
 }
 
 TEST_CASE("a recycled record is seen to be no block, by its address and its state") {
