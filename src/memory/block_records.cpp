@@ -53,6 +53,7 @@ Block& BlockRecords::make() {
   --spares_;
   // Not anew: PointerMap on another thread may still look at the address.
   block->bytes = 0;
+  block->set_bytes_requested(0);
   block->freed_at = 0;
   block->prev = nullptr;
   block->next = nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The block heap under random operations, compared after each with a model that knows nothing of
 // blocks: one cell for each 512 bytes of each segment. What blocks there must be follows from the
-// cells: runs of cells that agree.
+// cells: runs of cells that agree. Stitched blocks lie at addresses of their own, beside the segments.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -21,6 +21,7 @@ constexpr std::size_t kCellBytes = 512;
 constexpr std::uintptr_t kBase = 0x7000'0000;
 constexpr std::size_t kSlotCells = 96;  ///< segments lie in slots of this size, and may touch
 constexpr std::size_t kSlots = 6;
+constexpr std::uintptr_t kWindows = 0x9000'0000;
 constexpr OwnerId kOwners = 4;  ///< kUnowned included
 
 struct Cell {
@@ -110,7 +111,7 @@ class Pair {
   explicit Pair(unsigned seed) : random_(seed) {}
 
   void step() {
-    switch (random_() % 12) {
+    switch (random_() % 13) {
       case 0:
         return add_segment();
       case 1:
@@ -129,6 +130,8 @@ class Pair {
         return hold();
       case 10:
         return settle();
+      case 11:
+        return join();
       default:
         return remove_segment();
     }
@@ -169,7 +172,8 @@ class Pair {
           heap_.find(pointer(run.address)) == (is_live && !cached ? &block : nullptr) &&
           heap_.find(pointer(run.address + kCellBytes / 2)) == nullptr;
       REQUIRE(found);
-      if (is_live || run.cell.state == Block::State::pending)
+      if (is_live || run.cell.state == Block::State::pending ||
+          run.cell.state == Block::State::part)
         REQUIRE(block.owner == run.cell.owner);
       if (is_live) ++allocated;
       if (run.cell.state == Block::State::unmapped) unmapped.insert(run.address);
@@ -181,6 +185,7 @@ class Pair {
       largest = std::max(largest, run.bytes);
       if (run.cell.owner != kUnowned) owners.insert(run.cell.owner);
     }
+    allocated += check_joined();
     REQUIRE(heap_.free_bytes() == free_bytes);
     REQUIRE(heap_.free_count() == free_count);
     REQUIRE(heap_.largest_free_bytes() == largest);
@@ -263,12 +268,66 @@ class Pair {
     block.set_bytes_requested(block.bytes - below(kCellBytes));
   }
 
+  /// Some of what is held becomes one block, in any order.
+  void join() {
+    const std::size_t count = std::min<std::size_t>(1 + below(4), held_.size());
+    if (count == 0) return;
+    const OwnerId owner = any_owner();
+    std::vector<Block*> parts;
+    std::size_t bytes = 0;
+    for (std::size_t index = 0; index < count; ++index) {
+      parts.push_back(take_out(held_));
+      bytes += parts.back()->bytes;
+    }
+    const std::size_t bytes_requested = bytes - below(kCellBytes);
+    Block& whole = heap_.join(parts, next_window_, bytes_requested, owner);
+    REQUIRE(whole.address == next_window_);
+    REQUIRE(whole.bytes == bytes);
+    REQUIRE(whole.bytes_requested() == bytes_requested);
+    next_window_ += bytes;
+    for (const Block* part : parts) {
+      joined_[&whole].push_back({part->address, part->bytes});
+      model_.set(part->address, part->bytes, Block::State::part, owner);
+    }
+    if (below(2) == 0) cache(whole);
+    live_.push_back(&whole);
+  }
+
+  /// Returns how many stitched blocks are in use.
+  std::size_t check_joined() const {
+    std::size_t in_use = 0;
+    std::size_t seen = 0;
+    heap_.for_each([&](const Block& block) { seen += joined_.count(&block); });
+    REQUIRE(seen == joined_.size());
+    for (const auto& [whole, parts] : joined_) {
+      const bool is_pending = whole->state() == Block::State::pending;
+      const bool is_allocated = whole->state() == Block::State::allocated;
+      if (!is_pending) ++in_use;
+      REQUIRE(heap_.find(pointer(whole->address)) == (is_allocated ? whole : nullptr));
+      REQUIRE(heap_.find_covering(pointer(whole->address)) == whole);
+      REQUIRE(heap_.find_covering(pointer(whole->end() - 1)) == whole);
+      REQUIRE(heap_.covers(pointer(whole->end() - 1)));
+      REQUIRE(heap_.find_covering(pointer(whole->end())) != whole);
+      std::size_t index = 0;
+      for (const Block* part = whole->next; part != nullptr; part = part->part.next) {
+        REQUIRE(index < parts.size());
+        REQUIRE(part->address == parts[index].address);
+        REQUIRE(part->bytes == parts[index].bytes);
+        REQUIRE(part->part.whole == whole);
+        ++index;
+      }
+      REQUIRE(index == parts.size());
+    }
+    return in_use;
+  }
+
   void set_pending() {
     if (live_.empty()) return;
     Block* block = take_out(live_);
     heap_.set_pending(*block);
     block->uses.marks_left = 1;
-    model_.set(block->address, block->bytes, Block::State::pending, block->owner);
+    if (joined_.count(block) == 0)
+      model_.set(block->address, block->bytes, Block::State::pending, block->owner);
     pending_.push_back(block);
   }
 
@@ -279,13 +338,18 @@ class Pair {
     Block* block = take_out(from);
     block->uses.marks_left = 0;
     const OwnerId owner = below(4) == 0 ? any_owner() : block->owner;
-    const std::uintptr_t address = block->address;
-    const std::size_t bytes = block->bytes;
+    std::vector<Range> ranges{{block->address, block->bytes}};
+    if (const auto joined = joined_.find(block); joined != joined_.end()) {
+      ranges = joined->second;
+      joined_.erase(joined);
+    }
     const std::uint64_t serial = heap_.serial();
     heap_.release(*block, owner);
     REQUIRE(heap_.serial() == serial + 1);
-    model_.change(address, bytes, [&](Cell& cell) { cell.freed_at = serial + 1; });
-    model_.set(address, bytes, Block::State::free, owner);
+    for (const Range& range : ranges) {
+      model_.change(range.address, range.bytes, [&](Cell& cell) { cell.freed_at = serial + 1; });
+      model_.set(range.address, range.bytes, Block::State::free, owner);
+    }
   }
 
   void transfer() {
@@ -362,6 +426,12 @@ class Pair {
   std::vector<Block*> live_;
   std::vector<Block*> pending_;
   std::vector<Block*> held_;
+  struct Range {
+    std::uintptr_t address;
+    std::size_t bytes;
+  };
+  std::map<const Block*, std::vector<Range>> joined_;  ///< the parts of stitched blocks
+  std::uintptr_t next_window_ = kWindows;
 };
 
 }  // namespace

@@ -188,3 +188,17 @@ TEST_CASE("a window that the driver does not unmap keeps nobody from trimming or
     if (!test.simulator.peek(window, 1).empty()) test.driver.mem_unmap(window, kGranule);
   }
 }
+
+TEST_CASE(
+    "holes whose joining failed are still their stream's, behind whose work they were freed") {
+  Holes test;
+  const Stream other = test.stream();
+  test.log.submit(test.own, "earlier");
+  test.tap.refuse(DriverCall::mem_set_access, CUDA_ERROR_UNKNOWN);
+  CHECK_THROWS_AS(test.allocator->allocate(8 * kGranule, test.own), DriverError);
+  test.allocate(kGranule, other);
+  CHECK(test.counters().bytes_reserved.current == 17 * kGranule);
+  CHECK_FALSE(test.log.is_done("earlier"));
+  test.allocate(8 * kGranule, test.own);
+  CHECK(test.counters().page_remaps == 8);
+}

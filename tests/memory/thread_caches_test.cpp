@@ -254,6 +254,29 @@ TEST_CASE("a halt keeps the owners out, of all caches, as long as it lasts") {
   CHECK(owner.allocations == entered);
 }
 
+TEST_CASE("a halt waits for the owner that is inside") {
+  if (is_missing()) return;
+  Owner owner;
+  BiasedLock& lock = owner.caches.mine_or_new()->lock();
+  std::atomic<bool> is_about_to = false;
+  std::atomic<bool> is_halted = false;
+  REQUIRE(lock.try_enter());
+  std::thread other([&] {
+    const MutexLock state(owner.mutex);
+    is_about_to = true;
+    const ThreadCaches::Halt halt(owner.caches);
+    is_halted = true;
+  });
+  while (!is_about_to) std::this_thread::yield();
+  for (int turn = 0; turn < 5000; ++turn) {
+    std::this_thread::yield();
+    CHECK_FALSE(is_halted.load());
+  }
+  lock.leave();
+  other.join();
+  CHECK(is_halted);
+}
+
 TEST_CASE("a thread that halts keeps its own cache open, and others open again afterwards") {
   if (is_missing()) return;
   Owner owner;

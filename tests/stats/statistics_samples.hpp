@@ -39,6 +39,7 @@ inline MemorySnapshot snapshot_that_adds_up() {
   counters.blocks_allocated = {2, 20};
   counters.blocks_pending = {1, 10};
   counters.blocks_free = {2, 30};
+  counters.bytes_metadata = {96_KiB, 192_KiB};
   counters.allocations = 1234567;
   counters.frees = 1234565;
   counters.frees_deferred = 44;

@@ -64,7 +64,7 @@ cuda:0
   blocks_allocated            2           20
   blocks_pending              1           10
   blocks_free                 2           30
-  bytes_metadata            0 B          0 B
+  bytes_metadata       96.0 KiB      192 KiB
 
   allocations      1,234,567  allocations that succeeded
   frees            1,234,565  frees

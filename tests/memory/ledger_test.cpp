@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gauges, and what threads note in their ledgers before they change them.
+#include "memory/ledger.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <random>
+
+#include <doctest/doctest.h>
+
+using namespace berth;
+
+TEST_CASE("a gauge's peak is the highest that it stood since it was set to what it is") {
+  Gauge gauge{};
+  raise_gauge(gauge, 10);
+  CHECK(gauge.current == 10);
+  CHECK(gauge.peak == 10);
+  lower_gauge(gauge, 4);
+  CHECK(gauge.current == 6);
+  CHECK(gauge.peak == 10);
+  raise_gauge(gauge, 3);
+  CHECK(gauge.peak == 10);
+  set_gauge(gauge, 12);
+  CHECK(gauge.current == 12);
+  CHECK(gauge.peak == 12);
+  set_gauge(gauge, 12);
+  set_gauge(gauge, 0);
+  CHECK(gauge.current == 0);
+  CHECK(gauge.peak == 12);
+  gauge.peak = gauge.current;
+  raise_gauge(gauge, 1);
+  CHECK(gauge.peak == 1);
+}
+
+TEST_CASE("a gauge may stand below zero for a while, and its peak takes no notice") {
+  Gauge gauge{5, 8};
+  lower_gauge(gauge, 7);
+  CHECK(gauge.peak == 8);
+  raise_gauge(gauge, 1);
+  CHECK(gauge.peak == 8);
+  raise_gauge(gauge, 6);
+  CHECK(gauge.current == 5);
+  CHECK(gauge.peak == 8);
+  lower_gauge(gauge, 6);
+  set_gauge(gauge, 9);
+  CHECK(gauge.current == 9);
+  CHECK(gauge.peak == 9);
+}
+
+TEST_CASE("gauges count as far as memory goes") {
+  constexpr std::uint64_t kMuch = std::uint64_t{1} << 62;
+  Gauge gauge{};
+  raise_gauge(gauge, kMuch);
+  CHECK(gauge.peak == kMuch);
+  lower_gauge(gauge, kMuch);
+  CHECK(gauge.current == 0);
+}
+
+TEST_CASE("a change takes a gauge where single steps would, over the same peak") {
+  std::mt19937 random(1);
+  for (int round = 0; round < 500; ++round) {
+    Gauge stepped{1000, 1000 + random() % 50};
+    Gauge settled = stepped;
+    GaugeChange change;
+    for (unsigned settling = 0; settling < 3; ++settling) {
+      const auto steps = static_cast<unsigned>(random() % 12);
+      std::int64_t sum = 0;
+      for (unsigned step = 0; step < steps; ++step) {
+        const std::uint64_t by = random() % 40;
+        if (random() % 2 == 0) {
+          raise_gauge(stepped, by);
+          change.raise(by);
+          sum += static_cast<std::int64_t>(by);
+        } else {
+          lower_gauge(stepped, by);
+          change.lower(by);
+          sum -= static_cast<std::int64_t>(by);
+        }
+      }
+      CHECK(change.change() == sum);
+      change.settle(settled);
+      CHECK(change.change() == 0);
+      REQUIRE(settled.current == stepped.current);
+      REQUIRE(settled.peak == stepped.peak);
+    }
+  }
+}
+
+TEST_CASE("a change that was settled says nothing the second time") {
+  Gauge gauge{};
+  GaugeChange change;
+  change.raise(10);
+  change.lower(10);
+  change.settle(gauge);
+  CHECK(gauge.current == 0);
+  CHECK(gauge.peak == 10);
+  gauge.peak = 0;
+  change.settle(gauge);
+  CHECK(gauge.current == 0);
+  CHECK(gauge.peak == 0);
+}
+
+TEST_CASE(
+    "a ledger has the bytes as asked and as rounded, the blocks, and how many were allocated") {
+  Ledger ledger;
+  ledger.allocated(100, 512);
+  ledger.allocated(600, 1024);
+  ledger.freed(100, 512);
+  CHECK(ledger.bytes_requested.change() == 600);
+  CHECK(ledger.bytes_allocated.change() == 1024);
+  CHECK(ledger.blocks_allocated.change() == 1);
+  CHECK(ledger.allocations == 2);
+  Gauge requested{};
+  Gauge allocated{};
+  Gauge blocks{};
+  ledger.bytes_requested.settle(requested);
+  ledger.bytes_allocated.settle(allocated);
+  ledger.blocks_allocated.settle(blocks);
+  CHECK(requested.peak == 700);
+  CHECK(allocated.peak == 1536);
+  CHECK(blocks.peak == 2);
+  ledger.freed(600, 1024);  // what was settled is freed later
+  CHECK(ledger.bytes_requested.change() == -600);
+  CHECK(ledger.blocks_allocated.change() == -1);
+  CHECK(ledger.allocations == 2);
+}
+
+TEST_CASE("two threads' ledgers, settled in either order, come to the same levels") {
+  for (const bool frees_first : {true, false}) {
+    Ledger allocating;
+    Ledger freeing;
+    allocating.allocated(512, 512);
+    allocating.allocated(512, 512);
+    freeing.freed(512, 512);
+    Gauge blocks{};
+    if (frees_first) freeing.blocks_allocated.settle(blocks);
+    allocating.blocks_allocated.settle(blocks);
+    if (!frees_first) freeing.blocks_allocated.settle(blocks);
+    CHECK(blocks.current == 1);
+    CHECK(blocks.peak >= 1);
+    CHECK(blocks.peak <= 2);
+  }
+}

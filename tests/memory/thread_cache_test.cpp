@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one thread keeps: blocks from a heap, as the allocator hands them out.
+#include "memory/thread_cache.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "memory/block_heap.hpp"
+
+using namespace berth;
+
+namespace {
+
+constexpr std::uintptr_t kBase = std::uintptr_t{1} << 40;
+constexpr OwnerId kRed = 1;
+constexpr OwnerId kBlue = 2;
+constexpr StreamKey kRedStream = 0x1000;
+constexpr StreamKey kBlueStream = 0x2000;
+
+/// A cache that knows both streams, and a heap.
+struct CacheFixture {
+  CacheFixture() {
+    heap.settle(heap.add_segment(kBase, std::size_t{1} << 30), Block::State::free, kUnowned);
+    cache.add_route(kRed, kRedStream);
+    cache.add_route(kBlue, kBlueStream);
+  }
+  /// A live block, as a miss hands it out.
+  Block& block(std::size_t bytes, OwnerId owner) {
+    return *heap.take((bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes, bytes, owner);
+  }
+  bool put(const Block& block) { return cache.put(block.data(), heap.blocks_in_use()); }
+  std::vector<Block*> flush() {
+    std::vector<Block*> blocks;
+    cache.flush([&](Block& block) { blocks.push_back(&block); });
+    return blocks;
+  }
+
+  BlockHeap heap;
+  ThreadCache cache;
+};
+
+}  // namespace
+
+TEST_CASE("a cache without streams has nothing, knows nobody and keeps nothing") {
+  BlockHeap heap;
+  heap.settle(heap.add_segment(kBase, 4096), Block::State::free, kUnowned);
+  Block& block = *heap.take(512, 512, kRed);
+  ThreadCache cache;
+  CHECK(cache.take(512, kRedStream) == nullptr);
+  CHECK(cache.take(512, kNoStream) == nullptr);
+  CHECK_FALSE(cache.owner_of(kRedStream).has_value());
+  CHECK_FALSE(cache.put(block.data(), heap.blocks_in_use()));
+  CHECK_FALSE(cache.put(nullptr, heap.blocks_in_use()));
+  CHECK(block.state() == Block::State::allocated);
+  CHECK_FALSE(cache.keeps(kRed));
+  CHECK(cache.ledger().blocks_allocated.change() == 0);
+}
+
+TEST_CASE_FIXTURE(CacheFixture,
+                  "a block that was put is taken again, for any request that rounds to its size") {
+  Block& kept = block(1000, kRed);
+  REQUIRE(put(kept));
+  CHECK(kept.state() == Block::State::cached);
+  CHECK(heap.find(kept.data()) == nullptr);
+  CHECK(cache.take(512, kRedStream) == nullptr);
+  CHECK(cache.take(1025, kRedStream) == nullptr);
+  CHECK(cache.take(513, kRedStream) == kept.data());
+  CHECK(kept.state() == Block::State::allocated);
+  CHECK(kept.bytes_requested() == 513);
+  CHECK(kept.uses.list == 0);
+  CHECK(cache.take(1000, kRedStream) == nullptr);
+  heap.validate();
+}
+
+TEST_CASE_FIXTURE(CacheFixture,
+                  "blocks come back last in first out, each size and each stream by itself") {
+  Block& first = block(512, kRed);
+  Block& second = block(512, kRed);
+  Block& large = block(4096, kRed);
+  Block& theirs = block(512, kBlue);
+  for (Block* each : {&first, &second, &large, &theirs}) REQUIRE(put(*each));
+  heap.validate();
+  CHECK(cache.take(512, kBlueStream) == theirs.data());
+  CHECK(cache.take(512, kBlueStream) == nullptr);
+  CHECK(cache.take(512, kRedStream) == second.data());
+  CHECK(cache.take(4096, kRedStream) == large.data());
+  CHECK(cache.take(512, kRedStream) == first.data());
+  CHECK(cache.take(512, kRedStream) == nullptr);
+}
+
+TEST_CASE_FIXTURE(CacheFixture, "what was taken last is put back where it came from") {
+  Block& red = block(512, kRed);
+  Block& blue = block(512, kBlue);
+  put(red);
+  put(blue);
+  for (int round = 0; round < 3; ++round) {
+    REQUIRE(cache.take(300, kRedStream) == red.data());
+    REQUIRE(put(red));
+    REQUIRE(cache.take(400, kBlueStream) == blue.data());
+    REQUIRE(put(blue));
+  }
+  CHECK(cache.take(512, kRedStream) == red.data());
+  CHECK(cache.take(512, kRedStream) == nullptr);
+}
+
+TEST_CASE_FIXTURE(CacheFixture,
+                  "only a live block, by its beginning, that no other stream uses is kept") {
+  Block& live = block(1024, kRed);
+  Block& used = block(512, kRed);
+  Block& stranger = block(512, 3);
+  Block& unowned = block(512, kUnowned);
+  used.uses.list = 1;
+  CHECK_FALSE(put(used));
+  CHECK(used.uses.list == 1);
+  CHECK_FALSE(put(stranger));
+  CHECK_FALSE(put(unowned));
+  const PointerMap& blocks = heap.blocks_in_use();
+  CHECK_FALSE(cache.put(nullptr, blocks));
+  CHECK_FALSE(cache.put(static_cast<char*>(live.data()) + 512, blocks));
+  CHECK_FALSE(cache.put(&cache, blocks));
+  CHECK(put(live));
+  CHECK_FALSE(put(live));  // twice
+  void* const again = cache.take(1024, kRedStream);
+  REQUIRE(again == live.data());
+  heap.release(live, kRed);
+  CHECK_FALSE(cache.put(again, blocks));  // what was taken last may have been freed elsewhere
+  used.uses.list = 0;
+  CHECK(put(used));
+  CHECK(flush() == std::vector<Block*>{&used});
+}
+
+TEST_CASE_FIXTURE(CacheFixture,
+                  "what was taken last may be another block by now: it is put by what it is now") {
+  Block& block = this->block(512, kRed);
+  put(block);
+  void* const data = cache.take(512, kRedStream);
+  REQUIRE(data == block.data());
+  SUBCASE("of another stream") {
+    heap.release(block, kUnowned);
+    Block& other = *heap.take(512, 512, kBlue);
+    REQUIRE(other.data() == data);
+    CHECK(cache.put(data, heap.blocks_in_use()));
+    CHECK(cache.take(512, kRedStream) == nullptr);
+    CHECK(cache.take(512, kBlueStream) == data);
+  }
+  SUBCASE("of another size") {
+    heap.release(block, kUnowned);
+    Block& other = *heap.take(2048, 2048, kRed);
+    REQUIRE(other.data() == data);
+    CHECK(cache.put(data, heap.blocks_in_use()));
+    CHECK(cache.take(512, kRedStream) == nullptr);
+    CHECK(cache.take(2048, kRedStream) == data);
+  }
+}
+
+TEST_CASE_FIXTURE(CacheFixture,
+                  "several handles may lead to one stream's blocks, and no other handle does") {
+  cache.add_route(kRed, 0x5000);
+  cache.add_route(kUnowned, kNoStream);
+  CHECK(cache.owner_of(kRedStream) == kRed);
+  CHECK(cache.owner_of(0x5000) == kRed);
+  CHECK(cache.owner_of(kBlueStream) == kBlue);
+  CHECK(cache.owner_of(kNoStream) == kUnowned);
+  CHECK_FALSE(cache.owner_of(0x4000).has_value());
+  Block& red = block(512, kRed);
+  Block& unowned = block(512, kUnowned);
+  put(red);
+  put(unowned);
+  CHECK(cache.take(512, 0x4000) == nullptr);
+  CHECK(cache.take(512, 0x5000) == red.data());
+  CHECK(cache.take(512, kNoStream) == unowned.data());
+}
+
+TEST_CASE_FIXTURE(CacheFixture,
+                  "more streams than there are places push each other out, and lose no block") {
+  constexpr OwnerId kMany = 200;
+  std::vector<Block*> blocks;
+  for (OwnerId owner = 3; owner < kMany; ++owner) {
+    cache.add_route(owner, owner * 0x1000);
+    CHECK(cache.owner_of(owner * 0x1000) == owner);
+    blocks.push_back(&block(512, owner));
+    REQUIRE(put(*blocks.back()));
+  }
+  int known = 0;
+  for (OwnerId owner = 3; owner < kMany; ++owner) {
+    const auto found = cache.owner_of(owner * 0x1000);
+    const bool right = !found.has_value() || *found == owner;
+    CHECK(right);
+    if (found) ++known;
+    CHECK(cache.keeps(owner));
+  }
+  CHECK(known > 0);
+  cache.add_route(3, 3 * 0x1000);  // it comes back, and finds what it had
+  CHECK(cache.take(512, 3 * 0x1000) == blocks.front()->data());
+  CHECK(flush().size() == blocks.size() - 1);
+}
+
+TEST_CASE_FIXTURE(CacheFixture,
+                  "a flush gives out each block once: all of them, or those of one stream") {
+  Block& a = block(512, kRed);
+  Block& b = block(4096, kRed);
+  Block& c = block(512, kBlue);
+  for (Block* each : {&a, &b, &c}) REQUIRE(put(*each));
+  CHECK(cache.keeps(kRed));
+  std::vector<Block*> red;
+  cache.flush(kRed, [&](Block& block) { red.push_back(&block); });
+  std::ranges::sort(red);
+  std::vector<Block*> expected{&a, &b};
+  std::ranges::sort(expected);
+  CHECK(red == expected);
+  CHECK_FALSE(cache.keeps(kRed));
+  CHECK(cache.keeps(kBlue));
+  CHECK(cache.take(512, kRedStream) == nullptr);
+  CHECK(cache.owner_of(kRedStream) == kRed);  // still known
+  cache.flush(kRed, [](Block&) { FAIL("given out twice"); });
+  cache.flush(77, [](Block&) { FAIL("nobody's"); });
+  CHECK(flush() == std::vector<Block*>{&c});
+  CHECK(flush().empty());
+  heap.release(a, kRed);
+  Block& again = block(512, kRed);
+  CHECK(put(again));
+  CHECK(cache.take(512, kRedStream) == again.data());
+}
+
+TEST_CASE_FIXTURE(CacheFixture, "a stream that is dropped is unknown, by each of its handles") {
+  cache.add_route(kRed, 0x3000);
+  Block& red = block(512, kRed);
+  Block& taken = block(1024, kRed);
+  Block& blue = block(512, kBlue);
+  for (Block* each : {&red, &taken, &blue}) REQUIRE(put(*each));
+  REQUIRE(cache.take(1024, kRedStream) == taken.data());
+  std::vector<Block*> dropped;
+  cache.drop(kRed, [&](Block& block) { dropped.push_back(&block); });
+  CHECK(dropped == std::vector<Block*>{&red});
+  for (const StreamKey stream : {kRedStream, StreamKey{0x3000}}) {
+    CHECK_FALSE(cache.owner_of(stream).has_value());
+    CHECK(cache.take(512, stream) == nullptr);
+  }
+  CHECK_FALSE(put(taken));  // though it was taken last
+  CHECK(cache.take(512, kBlueStream) == blue.data());
+  cache.add_route(9, kRedStream);  // the handle is another stream's now
+  CHECK(cache.owner_of(kRedStream) == 9);
+  CHECK(cache.take(512, kRedStream) == nullptr);
+}
+
+TEST_CASE_FIXTURE(CacheFixture,
+                  "the ledger has what was taken and put, by bytes as asked and as rounded") {
+  Block& a = block(1000, kRed);
+  Block& b = block(512, kRed);
+  put(a);
+  put(b);
+  Ledger& ledger = cache.ledger();
+  CHECK(ledger.bytes_requested.change() == -1512);
+  CHECK(ledger.bytes_allocated.change() == -1536);
+  CHECK(ledger.blocks_allocated.change() == -2);
+  CHECK(ledger.allocations == 0);
+  cache.take(700, kRedStream);
+  CHECK(ledger.bytes_requested.change() == -812);
+  CHECK(ledger.bytes_allocated.change() == -512);
+  CHECK(ledger.blocks_allocated.change() == -1);
+  CHECK(ledger.allocations == 1);
+  CHECK(cache.take(4096, kRedStream) == nullptr);
+  CHECK(ledger.allocations == 1);
+}
+
+TEST_CASE_FIXTURE(
+    CacheFixture,
+    "a cache that has gained enough keeps no more until it is told how many there are") {
+  cache.set_blocks_live(16);  // few: a thread may keep thousands
+  std::vector<Block*> blocks;
+  for (int index = 0; index < 4096; ++index) blocks.push_back(&block(512, kRed));
+  std::size_t kept = 0;
+  while (kept < blocks.size() && put(*blocks[kept])) ++kept;
+  CHECK(kept > 1000);
+  REQUIRE(kept < blocks.size());
+  CHECK(cache.has_gained_enough());
+  CHECK(blocks[kept]->state() == Block::State::allocated);
+  REQUIRE(cache.take(512, kRedStream) != nullptr);
+  CHECK_FALSE(cache.has_gained_enough());
+  Gauge gauge{};
+  cache.ledger().blocks_allocated.settle(gauge);
+  cache.set_blocks_live(2);
+  CHECK_FALSE(cache.has_gained_enough());
+}
+
+TEST_CASE_FIXTURE(
+    CacheFixture,
+    "after many blocks were in use a cache tidies up when few are left, and at the last") {
+  const auto kept_of = [&](std::uint64_t live) {
+    Gauge gauge{};
+    cache.ledger().blocks_allocated.settle(gauge);
+    cache.set_blocks_live(live);
+    std::uint64_t kept = 0;
+    while (put(block(512, kRed))) ++kept;
+    for (Block* each : flush()) heap.release(*each, kRed);
+    return kept;
+  };
+  const std::uint64_t few = kept_of(63);
+  CHECK(few > 1000);
+  const std::uint64_t of_many = kept_of(160);
+  CHECK(of_many > 80);
+  CHECK(of_many < 160);
+  CHECK(kept_of(20) < 20);  // still tidying
+  CHECK(kept_of(1) == 0);
+  CHECK(kept_of(0) == few);  // begun anew
+  CHECK(kept_of(63) == few);
+  CHECK(kept_of(64) < 64);
+  CHECK(kept_of(1'000'000) == few);
+}
+
+TEST_CASE_FIXTURE(CacheFixture, "while others forbid entry nothing is taken, put or known") {
+  if (!BiasedLock::is_available()) return;
+  Block& kept = block(512, kRed);
+  Block& live = block(512, kRed);
+  put(kept);
+  cache.lock().forbid();
+  CHECK(cache.take(512, kRedStream) == nullptr);
+  CHECK_FALSE(put(live));
+  CHECK_FALSE(cache.owner_of(kRedStream).has_value());
+  cache.lock().wait_until_left();  // at once: whoever was refused has left
+  cache.lock().permit();
+  CHECK(cache.owner_of(kRedStream) == kRed);
+  CHECK(put(live));
+  CHECK(cache.take(512, kRedStream) == live.data());
+}
