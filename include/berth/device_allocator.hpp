@@ -28,7 +28,7 @@ struct DeviceAllocatorOptions {
   bool virtual_memory = true;
 
   /// Physical memory is obtained in multiples of this; 0: the device's minimum, usually 2 MiB.
-  /// Otherwise a multiple of that minimum.
+  /// Otherwise a power of two, at least that minimum.
   std::size_t granule_bytes = 0;
 
   /// Without virtual memory: requests below half of this share segments of this size, others get

@@ -234,7 +234,7 @@ Block& BlockHeap::take(const Fit& fit, std::size_t bytes, std::size_t bytes_requ
 Block& BlockHeap::join(std::span<Block* const> parts, std::uintptr_t address,
                        std::size_t bytes_requested, OwnerId owner) {
   in_use_.reserve_one();
-  stitched_.reserve(stitched_.size() + 1);
+  if (stitched_.size() == stitched_.capacity()) stitched_.reserve(2 * stitched_.size() + 8);
   Block& whole = records_.make();
   whole.is_stitched = true;
   whole.address = address;

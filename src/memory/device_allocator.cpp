@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "berth/device_allocator.hpp"
 
+#include <bit>
+
 #include <fmt/format.h>
 
 #include "berth/bytes.hpp"
@@ -24,10 +26,10 @@ std::size_t granule_bytes(const DeviceContext& context, const DeviceAllocatorOpt
   const std::size_t minimum = minimum_granule_bytes(context);
   const std::size_t asked = options.granule_bytes;
   if (asked == 0) return minimum;
-  if (asked % minimum != 0) {
+  if (!std::has_single_bit(asked) || asked < minimum) {
     throw InvalidArgument(fmt::format(
-        "DeviceAllocatorOptions::granule_bytes is {}; accepted: 0 or a multiple of {}, the least "
-        "that {} maps",
+        "DeviceAllocatorOptions::granule_bytes is {}; accepted: 0 or a power of two from "
+        "{} on, the least that {} maps",
         asked, minimum, context.device().to_string()));
   }
   return asked;

@@ -42,10 +42,11 @@ class Stitcher {
 
   explicit Stitcher(std::size_t granule_bytes) : granule_bytes_(granule_bytes) {}
 
-  /// Of all stitches of `bytes` from free memory of `owner` and unowned memory those with the fewest
+  /// Of the stitches of `bytes` from free memory of `owner` and unowned memory those with the fewest
   /// new granules; of them those that use the fewest whole granules, which are of use to everyone;
-  /// of them the one that leaves the least behind. At most `fresh_max` granules are new; nullopt
-  /// where that is not enough. Valid until the heap changes.
+  /// of them the one that leaves the least behind. Small pieces are looked at only where nothing else
+  /// will do. At most `fresh_max` granules are new; null where no stitch can do with that. Valid until
+  /// the heap changes.
   const Stitch* choose(const BlockHeap& heap, std::size_t bytes, OwnerId owner,
                        std::size_t fresh_max);
 

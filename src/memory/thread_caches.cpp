@@ -15,8 +15,10 @@ struct ThreadCaches::Process {
 
 ThreadCaches::Process& ThreadCaches::process() {
   static Process& process = []() -> Process& {
-    at_fork([] { ThreadCaches::process().mutex.lock(); },
-            [] { ThreadCaches::process().mutex.unlock(); }, forget_all_but_own_empty_table);
+    // The copy of a process gets the table whole, not in the middle of a change.
+    at_fork([]() BERTH_UNDER_LOCK { ThreadCaches::process().mutex.lock(); },
+            []() BERTH_UNDER_LOCK { ThreadCaches::process().mutex.unlock(); },
+            forget_all_but_own_empty_table);
     return *new Process;
   }();
   return process;

@@ -317,7 +317,8 @@ TEST_CASE("options out of range are refused by name") {
       return &runtime.memory(Device::cuda(0));
     });
   };
-  for (const std::size_t granule : {std::size_t{1}, std::size_t{512}, 1_MiB, 3_MiB, 2_MiB + 1}) {
+  for (const std::size_t granule :
+       {std::size_t{1}, std::size_t{512}, 1_MiB, 3_MiB, 6_MiB, 2_MiB + 1}) {
     CAPTURE(granule);
     DeviceAllocatorOptions options;
     options.granule_bytes = granule;
