@@ -68,7 +68,7 @@ class Replayer {
 };
 
 struct ReplayOptions {
-  int passes = 2;         ///< 1 or more
+  int passes = 4;         ///< 1 or more
   bool validate = false;  ///< check after every operation; no time is measured then
   /// Gets how many operations of all passes are done. May be empty.
   Replayer::OnProgress on_progress = nullptr;
@@ -85,7 +85,7 @@ struct ReplayResult {
   std::uint64_t bytes_live_peak = 0;          ///< as asked for, counted by the replay itself
   std::uint64_t bytes_reserved_peak = 0;      ///< obtained from the driver, in all passes
   std::vector<DriverCallCount> driver_calls;  ///< of the first pass
-  /// Of the second pass, in which a cache should have everything; nullopt where there was none.
+  /// Of the last pass, in which nothing should be new any more; nullopt where it was the first.
   std::optional<std::vector<DriverCallCount>> driver_calls_steady;
   /// Of the fastest pass but the first, the loop's own cost deducted; nullopt where not measured.
   std::optional<double> ns_per_operation;

@@ -21,7 +21,7 @@ namespace {
 struct ReplayCommandOptions {
   CommonOptions common;
   std::vector<std::string> traces;
-  int passes = 2;
+  int passes = 4;
   bool validate = false;
   std::string limit;
   bool no_virtual_memory = false;
@@ -143,14 +143,14 @@ Columns and JSON fields:
   reserved  bytes_reserved_peak: most bytes obtained from the driver
   waste     reserved / live - 1
   calls     driver_calls: calls to the driver in the first pass
-  steady    driver_calls_steady: calls in the second pass
+  steady    driver_calls_steady: calls in the last pass
   ns/op     ns_per_operation: time of an allocation or a free in the fastest
             pass but the first, the replaying loop deducted. On the simulated
             driver it is good for comparing, and says nothing about a GPU.
 
 Examples:
   berth replay train.csv.gz
-  berth replay --json --passes 3 traces/*.csv
+  berth replay --json --passes 10 traces/*.csv
   berth replay --validate --limit 8GiB snapshot.pickle
   BERTH_SIM=memory=80GiB berth replay --driver sim train.csv.gz
 
@@ -168,7 +168,7 @@ Command add_replay_command(CLI::App& berth) {
                    "plain or gzip")
       ->required()
       ->type_name("");
-  command->add_option("--passes", options->passes, "How often, 1 to 1000; default 2")
+  command->add_option("--passes", options->passes, "How often, 1 to 1000; default 4")
       ->check(CLI::Range(1, 1000).description(""))
       ->type_name("N");
   command->add_flag("--validate", options->validate,

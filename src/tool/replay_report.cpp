@@ -53,7 +53,7 @@ std::string summarize_steady(const std::vector<ReplayResult>& results) {
     if (total_calls(*result.driver_calls_steady) == 0) ++quiet;
   }
   if (measured == 0) return "";
-  return fmt::format("second pass: no driver call in {} of {}\n", quiet, measured);
+  return fmt::format("last pass: no driver call in {} of {}\n", quiet, measured);
 }
 
 }  // namespace

@@ -29,10 +29,10 @@ TEST_CASE("the summary has the median and the worst waste, by name") {
   CHECK(summarize({nothing_live}).empty());
 }
 
-TEST_CASE("the summary counts traces whose second pass made no driver call") {
+TEST_CASE("the summary counts traces whose last pass made no driver call") {
   ReplayResult quiet;
   quiet.driver_calls_steady.emplace();
   ReplayResult busy = quiet;
   busy.driver_calls_steady->push_back({"cuMemMap", 3});
-  CHECK(summarize({quiet, busy, quiet}) == "second pass: no driver call in 2 of 3\n");
+  CHECK(summarize({quiet, busy, quiet}) == "last pass: no driver call in 2 of 3\n");
 }
