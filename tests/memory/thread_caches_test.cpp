@@ -112,8 +112,9 @@ TEST_CASE("the end of a thread is told under the allocator's lock") {
   bool was_locked = false;
   ThreadCaches caches(mutex, [&](ThreadCache&) {
     on_thread([&] {
-      was_locked = !mutex.try_lock();
-      if (!was_locked) mutex.unlock();
+      const bool is_free = mutex.try_lock();
+      if (is_free) mutex.unlock();
+      was_locked = !is_free;
     });
   });
   on_thread([&] { caches.mine_or_new(); });

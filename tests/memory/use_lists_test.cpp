@@ -66,7 +66,8 @@ TEST_CASE_FIXTURE(
                                       {{}, {4, 3, 2, 1}}}) {
     Block& block = make();
     for (const OwnerId stream : {1, 2, 3, 4}) uses.add(block, stream);
-    uses.drop_if(block, [&](OwnerId stream) { return std::ranges::count(dropped, stream) > 0; });
+    uses.drop_if(
+        block, [&gone = dropped](OwnerId stream) { return std::ranges::count(gone, stream) > 0; });
     CHECK(streams(block) == left);
     uses.add(block, 9);
     CHECK(streams(block).front() == 9);
