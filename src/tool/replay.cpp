@@ -164,7 +164,8 @@ ReplayResult replay(Runtime& runtime, Device device, const ReplayPlan& plan,
 
     std::vector<DriverCallCount> calls_now = runtime.statistics().driver_calls;
     if (pass == 0) result.driver_calls = calls_since(calls_before, calls_now);
-    if (pass > 0 && pass + 1 == options.passes) result.driver_calls_steady = calls_since(calls_before, calls_now);
+    if (pass > 0 && pass + 1 == options.passes)
+      result.driver_calls_steady = calls_since(calls_before, calls_now);
     calls_before = std::move(calls_now);
   }
 
