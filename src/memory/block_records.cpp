@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/block_records.hpp"
 
-#include <algorithm>
+#include <atomic>
 #include <new>
 #include <sys/mman.h>
 
@@ -39,18 +39,38 @@ void BlockRecords::commit_more() {
   committed_ += kCommitBytes / sizeof(Block);
 }
 
+std::size_t BlockRecords::lane_of_thread() {
+  static std::atomic<std::size_t> threads = 0;
+  thread_local const std::size_t lane = threads.fetch_add(1) % kLanes;
+  return lane;
+}
+
+void BlockRecords::extend(std::size_t lane) {
+  lane_of_.reserve(lane_of_.size() + 1);
+  if (given_ == committed_) commit_more();
+  Block* const begin = first_ + given_;
+  given_ += kLaneRecords;
+  lane_of_.push_back(static_cast<std::uint8_t>(lane));
+  for (Block* block = begin + kLaneRecords; block-- != begin;) {
+    new (block) Block;
+    block->next = lanes_[lane].spare;
+    lanes_[lane].spare = block;
+  }
+  lanes_[lane].spares += kLaneRecords;
+}
+
 void BlockRecords::reserve(std::size_t count) {
-  while (spares_ + committed_ - made_ < count) commit_more();
+  const std::size_t lane = lane_of_thread();
+  while (lanes_[lane].spares < count) extend(lane);
 }
 
 Block& BlockRecords::make() {
-  if (spare_ == nullptr) {
-    reserve(1);
-    return *new (first_ + made_++) Block;
-  }
-  Block* const block = spare_;
-  spare_ = block->next;
-  --spares_;
+  const std::size_t number = lane_of_thread();
+  if (lanes_[number].spare == nullptr) extend(number);
+  Lane& lane = lanes_[number];
+  Block* const block = lane.spare;
+  lane.spare = block->next;
+  --lane.spares;
   // Not anew: PointerMap on another thread may still look at the address.
   block->bytes = 0;
   block->set_bytes_requested(0);
@@ -67,9 +87,10 @@ void BlockRecords::recycle(Block& block) {
   // The address tells PointerMap::find() on another thread that this is no block any more.
   block.address = 0;
   block.set_state(Block::State::held);
-  block.next = spare_;
-  spare_ = &block;
-  ++spares_;
+  Lane& lane = lanes_[lane_of_[static_cast<std::size_t>(&block - first_) / kLaneRecords]];
+  block.next = lane.spare;
+  lane.spare = &block;
+  ++lane.spares;
 }
 
 }  // namespace berth

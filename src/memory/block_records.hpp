@@ -2,10 +2,15 @@
 // The records of blocks, one after another in address space of their own, so that they can name
 // each other in 32 bits, never move, and cost no heap call. Host memory is committed as records are
 // needed, and kept.
+//
+// Threads take them from lanes of their own: two records share a cache line, and threads that write to
+// the same line at once, each to its own record, would slow each other down.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "memory/block.hpp"
 
@@ -41,13 +46,24 @@ class BlockRecords {
   [[nodiscard]] std::size_t bytes_committed() const { return committed_ * sizeof(Block); }
 
  private:
+  struct Lane {
+    Block* spare = nullptr;  ///< not in use, linked by `next`
+    std::size_t spares = 0;
+  };
+  static constexpr std::size_t kLanes = 8;  ///< more threads than that share
+  /// Whole cache lines, and pages.
+  static constexpr std::size_t kLaneRecords = 256;
+
+  static std::size_t lane_of_thread();
   void commit_more();
+  /// Gives a lane new records.
+  void extend(std::size_t lane);
 
   Block* first_ = nullptr;
   std::size_t committed_ = 0;  ///< records with host memory behind them
-  std::size_t made_ = 0;       ///< of them, those that were ever in use
-  std::size_t spares_ = 0;
-  Block* spare_ = nullptr;  ///< recycled, linked by `next`
+  std::size_t given_ = 0;      ///< of them, those that belong to a lane
+  std::array<Lane, kLanes> lanes_;
+  std::vector<std::uint8_t> lane_of_;  ///< by record / kLaneRecords
 };
 
 }  // namespace berth
