@@ -152,8 +152,13 @@ class CachingAllocator final : public StreamObserver {
   /// Opens the free memory of streams without pending work to all: of those that are idle now, or,
   /// after waiting for them, of all.
   void disown_idle() BERTH_REQUIRES(slow_mutex_);
-  [[nodiscard]] std::vector<OwnerId> owners_to_settle() const BERTH_REQUIRES(mutex_);
   void disown_all_after_wait() BERTH_REQUIRES(slow_mutex_);
+  /// Whose free memory, freed up to `serial`, may yet have pending work.
+  struct Unsettled {
+    std::vector<OwnerId> owners;
+    std::uint64_t serial = 0;
+  };
+  [[nodiscard]] Unsettled unsettled() BERTH_EXCLUDES(mutex_);
   /// Free memory of `owner` that was freed up to `serial` has no pending work.
   void disown(OwnerId owner, std::uint64_t serial) BERTH_EXCLUDES(mutex_);
   /// Gives an event to the marks of `stream` that have none. Returns false where the driver

@@ -74,11 +74,12 @@ void CachingAllocator::pass_on_missing_granules(const Request& request) {
   }
 }
 
-std::vector<OwnerId> CachingAllocator::owners_to_settle() const {
-  std::vector<OwnerId> owners = heap_.owners_with_free_blocks();
+CachingAllocator::Unsettled CachingAllocator::unsettled() {
+  const MutexLock lock(mutex_);
+  Unsettled found{heap_.owners_with_free_blocks(), heap_.serial()};
   const std::vector<OwnerId> ending = streams_.ending();
-  owners.insert(owners.end(), ending.begin(), ending.end());
-  return owners;
+  found.owners.insert(found.owners.end(), ending.begin(), ending.end());
+  return found;
 }
 
 void CachingAllocator::disown(OwnerId owner, std::uint64_t serial) {
@@ -89,26 +90,14 @@ void CachingAllocator::disown(OwnerId owner, std::uint64_t serial) {
 }
 
 void CachingAllocator::disown_idle() {
-  std::vector<OwnerId> owners;
-  std::uint64_t serial = 0;
-  {
-    const MutexLock lock(mutex_);
-    owners = owners_to_settle();
-    serial = heap_.serial();
-  }
+  const auto [owners, serial] = unsettled();
   for (const OwnerId owner : owners) {
     if (is_idle(owner)) disown(owner, serial);
   }
 }
 
 void CachingAllocator::disown_all_after_wait() {
-  std::vector<OwnerId> owners;
-  std::uint64_t serial = 0;
-  {
-    const MutexLock lock(mutex_);
-    owners = owners_to_settle();
-    serial = heap_.serial();
-  }
+  const auto [owners, serial] = unsettled();
   for (const OwnerId owner : owners) {
     const StreamTable::Entry other = entry(owner);
     if (!other.retired) other.stream.sync();
