@@ -67,13 +67,15 @@ BERTH_API berth_status berth_allocator_trim(berth_allocator* allocator, size_t b
 BERTH_API berth_status berth_allocator_retire_stream(berth_allocator* allocator,
                                                      berth_stream stream);
 
-/// For berth_allocator_set_reserved_bytes_max(): what the device has.
+/// For berth_allocator_set_limits(): no limit but what the device has.
 #define BERTH_NO_LIMIT SIZE_MAX
 
-/// Bytes that may be reserved at most from now on; 0 is a limit too. Memory already reserved beyond
-/// it stays until it is trimmed. For a device's allocator only.
-BERTH_API berth_status berth_allocator_set_reserved_bytes_max(berth_allocator* allocator,
-                                                              size_t bytes);
+/// Bytes that the device's memory may reserve from now on: at most, and while cached memory can be
+/// given back instead without waiting. 0 is a limit too. Memory already reserved beyond them stays
+/// until it is trimmed. For a device's allocator only.
+BERTH_API berth_status berth_allocator_set_limits(berth_allocator* allocator,
+                                                  size_t reserved_bytes_max,
+                                                  size_t reserved_bytes_soft_max);
 /// Whether `data` points into memory of this allocator, live or not; null never does. No driver
 /// call. For a device's allocator only.
 BERTH_API berth_status berth_allocator_owns(berth_allocator* allocator, const void* data,

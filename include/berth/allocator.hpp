@@ -21,8 +21,8 @@ class BERTH_API Allocator {
   /// Frees a block that this allocator gave out. null is no operation. Stream-ordered: work
   /// submitted before still has the block; it is reused without waiting on the stream that it was
   /// allocated on, and on any other, including those of record_stream(), only behind their work.
-  /// Blocking  Never waits for the GPU. No driver call but one event record for each recorded
-  ///           stream.
+  /// Blocking  Never waits for the GPU. No driver call but, for each recorded stream, the question
+  ///           whether it is being captured, and an event record where it is not.
   /// Errors    InvalidArgument: a pointer that this allocator did not give out, one inside a block,
   ///           or one freed before. Nothing is changed.
   virtual void deallocate(void* data) = 0;

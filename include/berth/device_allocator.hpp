@@ -2,15 +2,20 @@
 // The caching allocator of one device.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string_view>
+#include <vector>
 
 #include "berth/allocator.hpp"
 #include "berth/error.hpp"
 #include "berth/event_pool.hpp"
 #include "berth/export.h"
+#include "berth/memory_limits.hpp"
+#include "berth/memory_pool.hpp"
 #include "berth/stream.hpp"
 
 namespace berth {
@@ -19,9 +24,17 @@ namespace berth {
 inline constexpr std::size_t kBlockBytes = 512;
 
 struct DeviceAllocatorOptions {
-  /// Bytes that may be reserved from the driver at most; nullopt: what the device has. Cached
-  /// memory is released before a request is refused for this.
-  std::optional<std::size_t> reserved_bytes_max = std::nullopt;
+  /// Of the device's allocator and its private pools together.
+  MemoryLimits limits = {};
+
+  /// Memory of the device that stays free for others: for libraries and processes beside berth.
+  /// Growth that would leave less, by the driver's count, is refused. 0: none, and the driver is
+  /// not asked.
+  MemoryAmount headroom_bytes = 0;
+
+  /// Cached memory that was not used for so long is given back by a thread of berth's; nullopt:
+  /// never, and there is no such thread. At least 1 ms.
+  std::optional<std::chrono::milliseconds> release_unused_after = std::nullopt;
 
   /// Whether memory is mapped granule by granule into one address range, which grows and shrinks
   /// without fragmenting. false, or a device that cannot: segments from cuMemAlloc.
@@ -35,13 +48,17 @@ struct DeviceAllocatorOptions {
   /// one of their own. At least 2 MiB.
   std::size_t segment_bytes = std::size_t{20} << 20;
 
-  /// Called once for a request, when memory is short and berth has nothing left to give back
-  /// without waiting for the GPU, with the bytes that are missing: frees what it can (a framework's
-  /// own caches) and returns whether it freed anything. May call this allocator. Called without a
-  /// lock, on the thread that needs memory.
+  /// Called when memory is short and berth has nothing left to give back without waiting for the
+  /// GPU, with the bytes that are missing: frees or spills what it can (a framework's own caches)
+  /// and returns whether it freed anything. The request is tried again then, and this called again,
+  /// for as long as blocks are freed meanwhile. May call this allocator. Called without a lock, on
+  /// the thread that needs memory.
   std::function<bool(std::size_t bytes_needed)> on_pressure = nullptr;
 };
 
+/// The memory of one device. What it hands out comes from a pool of its own, unless a PoolScope sends
+/// the request to a private pool; blocks of private pools may be freed here, too. Counters and
+/// snapshot are those of the pool of its own; limits and trim() are of all pools of the device.
 class BERTH_API DeviceAllocator final : public Allocator {
  public:
   /// `events` serves the events that order streams; both must outlive the allocator.
@@ -74,9 +91,20 @@ class BERTH_API DeviceAllocator final : public Allocator {
   std::size_t trim(std::size_t bytes_to_keep = 0) override;
   void retire_stream(StreamRef stream) noexcept override;
 
-  /// Changes DeviceAllocatorOptions::reserved_bytes_max. Memory already reserved beyond it stays
-  /// until it is trimmed.
-  void set_reserved_bytes_max(std::optional<std::size_t> bytes);
+  /// Changes DeviceAllocatorOptions::limits. Memory already reserved beyond them stays until it is
+  /// trimmed.
+  void set_limits(const MemoryLimits& limits);
+
+  /// A private pool of the device's memory.
+  /// Errors  InvalidArgument: a name that is not accepted. DriverError: no address space.
+  [[nodiscard]] MemoryPool create_pool(const MemoryPoolOptions& options);
+  /// MemoryPool::sleep() and wake() of all pools of that name. Where one of them fails to fall asleep,
+  /// those before it are woken; where one fails to wake, those before it are awake.
+  /// Errors  InvalidArgument: no pool of that name.
+  std::size_t sleep(std::string_view name, SleepContent content = SleepContent::discard);
+  void wake(std::string_view name);
+  /// Of each private pool, closed ones with live blocks included, oldest first.
+  [[nodiscard]] std::vector<MemorySnapshot> pool_snapshots() const;
 
   /// Whether `data` points into memory of this allocator, live or not. No driver call.
   [[nodiscard]] bool owns(const void* data) const noexcept;
@@ -87,8 +115,7 @@ class BERTH_API DeviceAllocator final : public Allocator {
   void validate() const override;
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<DevicePools> pools_;
 };
 
 }  // namespace berth

@@ -13,11 +13,12 @@
   X(bytes_requested,  "live bytes, as callers asked") \
   X(bytes_allocated,  "live bytes, after rounding") \
   X(bytes_active,     "allocated, plus freed but awaiting an event") \
-  X(bytes_reserved,   "obtained from the driver; cached = reserved - active") \
+  X(bytes_reserved,   "obtained from the driver; cached = reserved + asleep - active") \
   X(blocks_allocated, "live allocations") \
   X(blocks_pending,   "freed blocks that await an event") \
   X(blocks_free,      "free blocks: the number of holes") \
-  X(bytes_metadata,   "host memory that the allocator keeps its books in")
+  X(bytes_metadata,   "host memory that the allocator keeps its books in") \
+  X(bytes_asleep,     "given back by sleep(), to be obtained again by wake()")
 
 #define BERTH_MEMORY_TOTALS(X) \
   X(allocations,           "allocations that succeeded") \

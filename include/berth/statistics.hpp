@@ -28,7 +28,7 @@ struct DriverCallCount {
 struct Statistics {
   DriverInfo driver;
   std::vector<DeviceInfo> devices;
-  std::vector<MemorySnapshot> allocators;  ///< of each device in use, then pinned
+  std::vector<MemorySnapshot> allocators;  ///< of each device in use and its pools, then pinned
   std::vector<DriverCallCount>
       driver_calls;  ///< functions called at least once, in the list's order
   CopyCounters copies;

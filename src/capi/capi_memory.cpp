@@ -38,6 +38,10 @@ PinnedAllocator& to_pinned_allocator(berth_allocator* allocator) {
       allocator, "\"allocator\" is a device's; accepted: what berth_allocator_get_pinned() gave");
 }
 
+std::optional<MemoryAmount> to_limit(std::size_t bytes) {
+  return bytes == BERTH_NO_LIMIT ? std::nullopt : std::optional<MemoryAmount>(bytes);
+}
+
 berth_memory_gauges from_gauges(const MemoryCounters& counters) noexcept {
   berth_memory_gauges gauges{};
 #define BERTH_COPY(name, help) gauges.name = {counters.name.current, counters.name.peak};
@@ -120,10 +124,12 @@ berth_status berth_allocator_retire_stream(berth_allocator* allocator, berth_str
   });
 }
 
-berth_status berth_allocator_set_reserved_bytes_max(berth_allocator* allocator, std::size_t bytes) {
+berth_status berth_allocator_set_limits(berth_allocator* allocator, std::size_t reserved_bytes_max,
+                                        std::size_t reserved_bytes_soft_max) {
   return guarded([&] {
-    to_device_allocator(allocator).set_reserved_bytes_max(
-        bytes == BERTH_NO_LIMIT ? std::nullopt : std::optional(bytes));
+    to_device_allocator(allocator).set_limits(
+        {.reserved_bytes_max = to_limit(reserved_bytes_max),
+         .reserved_bytes_soft_max = to_limit(reserved_bytes_soft_max)});
   });
 }
 

@@ -35,7 +35,9 @@ RuntimeOptions to_options(const berth_runtime_options& from) {
 
   DeviceAllocatorOptions& device = options.device_allocator;
   device.virtual_memory = (from.flags & BERTH_RUNTIME_NO_VIRTUAL_MEMORY) == 0;
-  device.reserved_bytes_max = limit_unless_zero(from.device_reserved_bytes_max);
+  if (from.device_reserved_bytes_max != 0) {
+    device.limits.reserved_bytes_max = from.device_reserved_bytes_max;
+  }
   set_unless_zero(device.granule_bytes, from.device_granule_bytes);
   set_unless_zero(device.segment_bytes, from.device_segment_bytes);
   if (from.on_pressure != nullptr) {

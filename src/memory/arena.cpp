@@ -135,6 +135,42 @@ void Arena::unmap(std::uintptr_t address, std::size_t bytes) noexcept {
   }
 }
 
+std::size_t Arena::sleep() noexcept {
+  const ContextScope scope(context_, std::nothrow);
+  if (asleep_.empty()) {
+    for (std::size_t granule = 0; granule < handles_.size(); ++granule) {
+      if (handles_[granule] != 0 && stuck_.count(granule) == 0) asleep_.push_back(granule);
+    }
+  }
+  for (const std::size_t granule : asleep_) unmap_granule(granule);
+  return asleep_.size() * granule_bytes_;
+}
+
+bool Arena::wake() {
+  std::size_t mapped = 0;
+  const auto undo = [&] {
+    for (std::size_t index = 0; index < mapped; ++index) {
+      unmap(address_ + asleep_[index] * granule_bytes_, granule_bytes_);
+    }
+  };
+  try {
+    while (mapped < asleep_.size()) {
+      std::size_t run = 1;  // granules side by side, which get access by one call
+      while (mapped + run < asleep_.size() && asleep_[mapped + run] == asleep_[mapped] + run) ++run;
+      if (!map(address_ + asleep_[mapped] * granule_bytes_, run * granule_bytes_)) {
+        undo();
+        return false;
+      }
+      mapped += run;
+    }
+  } catch (...) {
+    undo();
+    throw;
+  }
+  asleep_.clear();
+  return true;
+}
+
 void Arena::unmap_all() noexcept {
   const ContextScope scope(context_, std::nothrow);
   for (std::size_t granule = 0; granule < handles_.size(); ++granule) {

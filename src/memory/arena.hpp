@@ -55,6 +55,14 @@ class Arena {
   void unmap(std::uintptr_t address, std::size_t bytes) noexcept;
   void unmap_all() noexcept;
 
+  /// Unmaps all that is mapped, and remembers where that was. Returns the bytes. The device must be
+  /// done with it.
+  std::size_t sleep() noexcept;
+  /// Backs the same granules with new memory. False where the driver has none left: asleep as before
+  /// then.
+  /// Errors  DriverError: likewise.
+  bool wake();
+
  private:
   /// Maps one granule; on failure it holds nothing.
   bool map_granule(std::size_t granule);
@@ -69,6 +77,7 @@ class Arena {
   const std::size_t granule_bytes_;
   std::uintptr_t address_ = 0;
   std::vector<CUmemGenericAllocationHandle> handles_;  ///< by granule; 0 where unmapped
+  std::vector<std::size_t> asleep_;                    ///< granules to be mapped again, in order
   std::set<std::size_t> stuck_;  ///< granules that the driver refused to unmap; still usable
 };
 

@@ -74,8 +74,9 @@ bool ArenaSegments::is_worth_it(const Stitch& stitch, const Candidate& plain) co
 }
 
 ArenaSegments::ArenaSegments(DeviceContext& context, BlockHeap& heap, std::size_t granule_bytes,
-                             std::size_t device_bytes)
+                             std::size_t device_bytes, Windowing windowing)
     : device_bytes_(device_bytes),
+      windowing_(windowing),
       arena_(context, align_up(device_bytes, granule_bytes), granule_bytes),
       windows_(context, arena_, kWindowsPerGranule * (arena_.bytes() / granule_bytes)),
       stitcher_(granule_bytes) {
@@ -282,6 +283,29 @@ bool ArenaSegments::give_back(const Range& range) noexcept {
   windows_.drop(granule_at(range.held->address), granule_at(range.held->end()));
   arena_.unmap(range.held->address, range.held->bytes);
   return true;  // what the driver does not unmap, the arena maps again without asking
+}
+
+std::size_t ArenaSegments::sleep(const std::set<std::uintptr_t>& stitched) {
+  if (windowing_ == Windowing::bounded) {
+    windows_.drop_unused([&](std::uintptr_t address, std::size_t bytes) {
+      const auto first = stitched.lower_bound(address);
+      return first != stitched.end() && *first < address + bytes;
+    });
+  }
+  windows_.sleep();
+  return arena_.sleep();
+}
+
+bool ArenaSegments::wake() {
+  if (!arena_.wake()) return false;
+  try {
+    if (windows_.wake()) return true;
+  } catch (...) {
+    arena_.sleep();
+    throw;
+  }
+  arena_.sleep();
+  return false;
 }
 
 void ArenaSegments::finish_return(BlockHeap& heap, const Range& range) {

@@ -21,14 +21,22 @@ namespace berth {
 
 class ArenaSegments final : public SegmentSource {
  public:
+  /// Of windows that nothing is in any more.
+  enum class Windowing {
+    bounded,  ///< there is a bound to how many are kept
+    kept,     ///< all are, until their memory is given back: graphs may know their addresses
+  };
+
   /// Adds the arena's range to `heap`. `device_bytes` is the memory that the device has in all.
   /// Errors  DriverError.
   ArenaSegments(DeviceContext& context, BlockHeap& heap, std::size_t granule_bytes,
-                std::size_t device_bytes);
+                std::size_t device_bytes, Windowing windowing = Windowing::bounded);
 
   [[nodiscard]] std::size_t capacity_bytes() const override { return device_bytes_; }
   [[nodiscard]] bool contains(std::uintptr_t address) const { return arena_.contains(address); }
-  [[nodiscard]] bool wants_idle_memory() const override { return windows_.is_over_bound(); }
+  [[nodiscard]] bool wants_idle_memory() const override {
+    return windowing_ == Windowing::bounded && windows_.is_over_bound();
+  }
   void note_idle_memory(const BlockHeap& heap) override;
 
   std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner,
@@ -40,6 +48,8 @@ class ArenaSegments final : public SegmentSource {
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
   bool give_back(const Range& range) noexcept override;
   void finish_return(BlockHeap& heap, const Range& range) override;
+  std::size_t sleep(const std::set<std::uintptr_t>& stitched) override;
+  bool wake() override;
   void give_back_all(const BlockHeap&) noexcept override {
     windows_.drop_all();
     arena_.unmap_all();
@@ -66,6 +76,7 @@ class ArenaSegments final : public SegmentSource {
   }
 
   const std::size_t device_bytes_;
+  const Windowing windowing_;
   Arena arena_;
   Windows windows_;
   Stitcher stitcher_;

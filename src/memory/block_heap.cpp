@@ -8,6 +8,7 @@
 #include "base/check.hpp"
 
 namespace berth {
+
 bool BlockHeap::belong_together(const Block& a, const Block& b) {
   if (a.state() != b.state()) return false;
   if (a.state() == Block::State::free) return a.owner == b.owner;
@@ -20,26 +21,44 @@ Block& BlockHeap::split(Block& block, std::size_t bytes) {
   rest.address = block.address + bytes;
   rest.bytes = block.bytes - bytes;
   rest.freed_at = block.freed_at;
-  rest.prev = &block;
-  rest.next = block.next;
-  if (rest.next != nullptr) rest.next->prev = &rest;
-  block.next = &rest;
+  link_after(block, rest);
   block.bytes = bytes;
   return rest;
 }
 
-void BlockHeap::unlink_next(Block& block) {
-  Block& gone = *block.next;
-  BERTH_CHECK(block.end() == gone.address);
-  block.freed_at = std::max(block.freed_at, gone.freed_at);
-  block.next = gone.next;
-  if (block.next != nullptr) block.next->prev = &block;
+void BlockHeap::link_before(Block& block, Block& added) {
+  added.prev = block.prev;
+  added.next = &block;
+  if (block.prev != nullptr) {
+    block.prev->next = &added;
+  } else {
+    segments_.at(added.address) = &added;
+  }
+  block.prev = &added;
+}
+
+void BlockHeap::link_after(Block& block, Block& added) {
+  added.prev = &block;
+  added.next = block.next;
+  if (block.next != nullptr) block.next->prev = &added;
+  block.next = &added;
+}
+
+void BlockHeap::unlink(Block& gone, Block& heir) {
+  BERTH_CHECK(heir.end() == gone.address || gone.end() == heir.address);
+  heir.freed_at = std::max(heir.freed_at, gone.freed_at);
+  if (gone.prev != nullptr) {
+    gone.prev->next = gone.next;
+  } else {
+    segments_.at(gone.address) = gone.next;
+  }
+  if (gone.next != nullptr) gone.next->prev = gone.prev;
   records_.recycle(gone);
 }
 
 void BlockHeap::absorb_next(Block& block) {
   const std::size_t bytes = block.next->bytes;
-  unlink_next(block);
+  unlink(*block.next, block);
   block.bytes += bytes;
 }
 
@@ -85,20 +104,10 @@ Block& BlockHeap::cut_off(Block& hole, std::uintptr_t address, std::size_t bytes
   part.freed_at = hole.freed_at;
   part.owner = hole.owner;
   if (address == hole.address) {
-    part.prev = hole.prev;
-    part.next = &hole;
-    if (part.prev != nullptr) {
-      part.prev->next = &part;
-    } else {
-      segments_.at(address) = &part;
-    }
-    hole.prev = &part;
+    link_before(hole, part);
     free_of(hole.owner).move(hole, address + bytes, hole.bytes - bytes);
   } else {
-    part.prev = &hole;
-    part.next = hole.next;
-    if (part.next != nullptr) part.next->prev = &part;
-    hole.next = &part;
+    link_after(hole, part);
     free_of(hole.owner).move(hole, hole.address, hole.bytes - bytes);
   }
   free_bytes_ -= bytes;
@@ -164,26 +173,19 @@ void BlockHeap::coalesce_free(Block& block) {
   FreeIndex& index = free_of(block.owner);
   free_bytes_ += block.bytes;
   if (!joins_prev) {
-    BERTH_CHECK(block.end() == next->address);
-    next->freed_at = std::max(next->freed_at, block.freed_at);
-    next->prev = prev;
-    if (prev != nullptr) {
-      prev->next = next;
-    } else {
-      segments_.at(block.address) = next;
-    }
-    index.move(*next, block.address, block.bytes + next->bytes);
-    records_.recycle(block);
-    return;
+    const std::uintptr_t address = block.address;
+    const std::size_t bytes = block.bytes + next->bytes;
+    unlink(block, *next);
+    return index.move(*next, address, bytes);
   }
   std::size_t bytes = prev->bytes + block.bytes;
   if (joins_next) {
     bytes += next->bytes;
     index.erase(*next);
     --free_count_;
-    unlink_next(block);
+    unlink(*next, block);
   }
-  unlink_next(*prev);
+  unlink(block, *prev);
   index.move(*prev, prev->address, bytes);
 }
 
@@ -310,6 +312,12 @@ const Block* BlockHeap::find_covering(const void* data) const {
     if (address < block->end()) return block;
   }
   return nullptr;
+}
+
+std::set<std::uintptr_t> BlockHeap::stitched_addresses() const {
+  std::set<std::uintptr_t> addresses;
+  for (const Block* whole : stitched_) addresses.insert(whole->address);
+  return addresses;
 }
 
 bool BlockHeap::covers(const void* data) const {

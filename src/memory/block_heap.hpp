@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -95,6 +96,8 @@ class BlockHeap {
   void drop_outgrown_tables() { in_use_.drop_outgrown_tables(); }
   /// Whether memory, in use or not, is at `data`.
   [[nodiscard]] bool covers(const void* data) const;
+  /// Where stitched blocks are.
+  [[nodiscard]] std::set<std::uintptr_t> stitched_addresses() const;
   /// The block of any state that covers `data`; null outside all segments. Walks the segment.
   [[nodiscard]] const Block* find_covering(const void* data) const;
 
@@ -130,8 +133,11 @@ class BlockHeap {
  private:
   /// Takes a part off the end of a free block, which stays in its index. Returns the part, held.
   Block& cut_off(Block& hole, std::uintptr_t address, std::size_t bytes);
-  /// Drops the following neighbour, which is in no index and whose bytes go to `block`.
-  void unlink_next(Block& block);
+  // Neighbours in a segment.
+  void link_before(Block& block, Block& added);
+  void link_after(Block& block, Block& added);
+  /// Drops `gone`, which is in no index and whose bytes its neighbour `heir` is about to have.
+  void unlink(Block& gone, Block& heir);
   void absorb_next(Block& block);
   void coalesce_free(Block& block);
   /// Whether two neighbours are to be one block.
@@ -140,6 +146,9 @@ class BlockHeap {
                                             std::size_t bytes) const;
   [[nodiscard]] Fit fit_in(Block& hole, std::size_t bytes) const;
   void release_parts(Block& whole, OwnerId owner);
+  /// Free blocks of `owner` that were freed up to then, the smallest first, which serve it least. They
+  /// are never neighbours, so that settling one leaves the others in place.
+  [[nodiscard]] std::vector<Block*> freed_up_to(std::uint64_t serial, OwnerId owner) const;
   void index(Block& block);
   void unindex(Block& block);
   FreeIndex& free_of(OwnerId owner);

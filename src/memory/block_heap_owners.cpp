@@ -36,13 +36,16 @@ std::size_t BlockHeap::whole_granules(OwnerId owner) const {
   return granules;
 }
 
-std::size_t BlockHeap::transfer(OwnerId from, OwnerId to, std::uint64_t serial) {
+std::vector<Block*> BlockHeap::freed_up_to(std::uint64_t serial, OwnerId owner) const {
   std::vector<Block*> blocks;
-  free_blocks(from).for_each([&](Block& block) {
+  free_blocks(owner).for_each([&](Block& block) {
     if (block.freed_at <= serial) blocks.push_back(&block);
   });
-  // Blocks of one owner are never neighbours, so settling one leaves the others of the list in
-  // place.
+  return blocks;
+}
+
+std::size_t BlockHeap::transfer(OwnerId from, OwnerId to, std::uint64_t serial) {
+  const std::vector<Block*> blocks = freed_up_to(serial, from);
   for (Block* block : blocks) {
     settle(hold(*block, block->address, block->bytes), Block::State::free, to);
   }
@@ -64,14 +67,8 @@ bool BlockHeap::transfer_fit(OwnerId from, OwnerId to, std::uint64_t serial, std
 
 std::size_t BlockHeap::transfer_granules(OwnerId from, OwnerId to, std::uint64_t serial,
                                          std::size_t granules) {
-  std::vector<Block*> blocks;
-  free_blocks(from).for_each([&](Block& block) {
-    if (block.freed_at <= serial) blocks.push_back(&block);
-  });
   std::size_t moved = 0;
-  // The smallest first, which serve their owner least. Those of one owner are never neighbours, so
-  // that moving a part of one leaves the others of the list in place.
-  for (Block* block : blocks) {
+  for (Block* block : freed_up_to(serial, from)) {
     if (moved == granules) break;
     const std::size_t whole = granules_broken(*block, block->address, block->bytes);
     const std::size_t taken = std::min(whole, granules - moved);

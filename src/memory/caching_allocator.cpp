@@ -13,6 +13,7 @@
 #include "base/arithmetic.hpp"
 #include "memory/gauge.hpp"
 #include "memory/memory_errors.hpp"
+#include "stream/capture.hpp"
 
 namespace berth {
 namespace {
@@ -26,14 +27,17 @@ CachingAllocator::CachingAllocator(const Driver& driver, Options options,
                                    const MakeSource& make_source)
     : driver_(driver),
       name_(std::move(options.name)),
+      budget_(options.budget),
+      headroom_bytes_(options.headroom_bytes),
+      others_(std::move(options.others)),
+      keeps_memory_(options.keeps_memory),
       on_pressure_(std::move(options.on_pressure)),
       events_(std::move(options.events)),
       blocks_in_use_(heap_.blocks_in_use()),
-      reserved_bytes_max_(options.reserved_bytes_max),
       caches_(mutex_,
               [this](ThreadCache& cache) BERTH_UNDER_LOCK {
                 settle(cache.ledger());
-                cache.flush([this](Block& block) BERTH_UNDER_LOCK { uncache(block); });
+                cache.fronts().flush(back_to_heap());
               }),
       source_(make_source(heap_)) {}
 
@@ -56,12 +60,6 @@ void CachingAllocator::require_origin() const {
                      "where the parent has none");
 }
 
-void CachingAllocator::set_reserved_bytes_max(std::optional<std::size_t> bytes) {
-  require_origin();
-  const MutexLock lock(mutex_);
-  reserved_bytes_max_ = bytes;
-}
-
 void* CachingAllocator::allocate_on_miss(std::size_t bytes, StreamRef stream) {
   return bytes == 0 ? nullptr : climb(make_request(bytes, stream));
 }
@@ -77,10 +75,20 @@ void* CachingAllocator::climb(Request&& request) {
   if (void* data = take_from_other_threads(request)) return data;
   if (void* data = climb_to_growth(request)) return data;
   if (void* data = release_then_grow(request)) return data;
+  if (void* data = take_from_other_pools(request, Waiting::no)) return data;
   if (void* data = take_behind_waits(request)) return data;
   if (void* data = relieve_pressure_then_retry(request)) return data;
   if (void* data = wait_for_pending_then_retry(request)) return data;
+  if (void* data = take_from_other_pools(request, Waiting::yes)) return data;
   fail(request);
+}
+
+bool CachingAllocator::is_captured(Request& request) {
+  if (!request.is_captured) {
+    request.is_captured = request.stream && is_capturing(*request.stream);
+  }
+  if (!*request.is_captured || keeps_memory_) return *request.is_captured;
+  throw InvalidArgument(name_ + describe_capture_without_pool());
 }
 
 void* CachingAllocator::climb_to_growth(Request& request) {
@@ -99,6 +107,7 @@ CachingAllocator::Request CachingAllocator::make_request(std::size_t bytes,
     if (const auto owner = cache->owner_of(key)) return {rounded, bytes, *owner, stream, cache};
   }
   const MutexLock lock(mutex_);
+  require_awake();
   const OwnerId owner = stream ? streams_.id_of(*stream) : kUnowned;
   if (cache != nullptr) cache->add_route(owner, key);
   return {rounded, bytes, owner, stream, cache};
@@ -106,8 +115,7 @@ CachingAllocator::Request CachingAllocator::make_request(std::size_t bytes,
 
 void CachingAllocator::refuse_impossible(const Request& request) {
   const MutexLock lock(mutex_);
-  const std::size_t capacity =
-      std::min(source_->capacity_bytes(), reserved_bytes_max_.value_or(~std::size_t{0}));
+  const std::size_t capacity = std::min(source_->capacity_bytes(), budget_.max());
   if (request.bytes_requested <= capacity) return;
   ++counters_.out_of_memory;
   if (request.bytes_requested <= source_->capacity_bytes()) ++counters_.limit_rejections;
@@ -129,6 +137,7 @@ void* CachingAllocator::hand_out(Block& block, const Request& request) {
 // smaller hole could have spared, it gets to see it.
 void* CachingAllocator::take_from_heap(const Request& request) {
   const MutexLock lock(mutex_);
+  require_awake();
   if (void* data = take_handed_over(request)) return data;
   BlockHeap::Fit fit = heap_.find_fit(request.bytes, request.owner);
   const bool is_costly =
@@ -141,7 +150,7 @@ void* CachingAllocator::take_from_heap(const Request& request) {
 }
 
 void* CachingAllocator::take_handed_over(const Request& request) {
-  if (request.cache == nullptr || !hand_over_.keeps(request.owner)) return nullptr;
+  if (request.cache == nullptr || !hand_over_.fronts().keeps(request.owner)) return nullptr;
   FrontCache& front = request.cache->add_owner(request.owner);
   Block* const block = hand_over_.take(request.owner, request.bytes, front);
   if (block == nullptr) return nullptr;
@@ -152,15 +161,10 @@ void* CachingAllocator::take_handed_over(const Request& request) {
 }
 
 bool CachingAllocator::flush(ThreadCache* cache, OwnerId owner) {
-  const bool keeps = cache != nullptr && cache->keeps(owner);
-  if (!keeps && !hand_over_.keeps(owner)) return false;
-  const OwnerId to = streams_.is_over(owner) ? kUnowned : owner;
-  const auto back_to_heap = [this, to](Block& block) BERTH_UNDER_LOCK {
-    --blocks_cached_;
-    heap_.release(block, to);
-  };
-  if (keeps) cache->flush(owner, back_to_heap);
-  hand_over_.flush(owner, back_to_heap);
+  const bool keeps = cache != nullptr && cache->fronts().keeps(owner);
+  if (!keeps && !hand_over_.fronts().keeps(owner)) return false;
+  if (keeps) cache->fronts().flush(owner, back_to_heap());
+  hand_over_.fronts().flush(owner, back_to_heap());
   return true;
 }
 
@@ -176,7 +180,7 @@ void CachingAllocator::deallocate_through_heap(void* data) {
   {
     const MutexLock lock(mutex_);
     Block& block = require_live(data, "free");
-    if (cache != nullptr && !is_retired(block.owner)) cache->add_owner(block.owner);
+    if (cache != nullptr && !asleep_ && !is_retired(block.owner)) cache->add_owner(block.owner);
     const bool tidy_up = cache != nullptr && cache->has_gained_enough();
     Ledger& ledger = ledger_of(cache);
     ledger.freed(block.bytes_requested(), block.bytes);
@@ -195,11 +199,10 @@ void CachingAllocator::deallocate_through_heap(void* data) {
     }
     if (tidy_up) {
       settle(ledger);
-      const auto back_to_heap = [this](Block& kept) BERTH_UNDER_LOCK { uncache(kept); };
       if (cache->frees_for_others()) {
-        hand_over_.take_over(*cache, back_to_heap);
+        hand_over_.take_over(*cache, back_to_heap());
       } else {
-        cache->flush(back_to_heap);
+        cache->fronts().flush(back_to_heap());
       }
       cache->set_blocks_live(counters_.blocks_allocated.current);
     }
@@ -229,6 +232,9 @@ void* CachingAllocator::reclaim_then_take(Request& request) {
 }
 
 void* CachingAllocator::grow_then_take(Request& request) {
+  if (const std::size_t excess = budget_.beyond_soft_max(request.bytes); excess > 0 && others_) {
+    others_(excess, Waiting::no);
+  }
   const MutexLock slow(slow_mutex_);
   return grow_until_taken(request);
 }
@@ -245,8 +251,14 @@ void* CachingAllocator::release_then_grow(Request& request) {
   return take_from_heap(request);
 }
 
+void* CachingAllocator::take_from_other_pools(Request& request, Waiting waiting) {
+  if (!others_ || (waiting == Waiting::yes && is_captured(request))) return nullptr;
+  if (others_(request.bytes, waiting) == 0) return nullptr;
+  return grow_then_take(request);
+}
+
 void* CachingAllocator::take_behind_waits(Request& request) {
-  if (!request.stream) return nullptr;
+  if (!request.stream || is_captured(request)) return nullptr;
   const MutexLock slow(slow_mutex_);
   std::vector<OwnerId> owners;
   {
@@ -261,6 +273,7 @@ void* CachingAllocator::take_behind_waits(Request& request) {
       serial = heap_.serial();
     }
     const StreamTable::Entry other = entry(owner);
+    if (!can_be_observed(other)) continue;
     const SharedEvent event = other.retired ? other.last_work : record(other.stream);
     if (event != nullptr) request.stream->wait(event->ref());
     const MutexLock lock(mutex_);
@@ -270,14 +283,22 @@ void* CachingAllocator::take_behind_waits(Request& request) {
   return grow_until_taken(request);  // what was taken over may lack a few granules
 }
 
+/// As long as it helps: a callback that only says so would be called for ever.
 void* CachingAllocator::relieve_pressure_then_retry(Request& request) {
-  if (!on_pressure_ || !on_pressure_(request.bytes)) return nullptr;
-  if (void* data = take_from_heap(request)) return data;
-  if (void* data = climb_to_growth(request)) return data;
-  return release_then_grow(request);
+  if (!on_pressure_) return nullptr;
+  for (;;) {
+    const std::uint64_t frees_before = counters().frees;
+    if (!on_pressure_(request.bytes)) return nullptr;
+    if (void* data = take_from_heap(request)) return data;
+    if (void* data = climb_to_growth(request)) return data;
+    if (void* data = release_then_grow(request)) return data;
+    if (void* data = take_from_other_pools(request, Waiting::no)) return data;
+    if (counters().frees == frees_before) return nullptr;
+  }
 }
 
 void* CachingAllocator::wait_for_pending_then_retry(Request& request) {
+  if (is_captured(request)) return nullptr;
   for (;;) {
     {
       const MutexLock slow(slow_mutex_);
@@ -307,7 +328,7 @@ void CachingAllocator::fail(const Request& request) {
   throw OutOfMemory(describe_out_of_memory({.allocator = name_,
                                             .bytes_requested = request.bytes_requested,
                                             .counters = counters_,
-                                            .reserved_bytes_max = reserved_bytes_max_,
+                                            .reserved_bytes_max = budget_.max(),
                                             .largest_free_block_bytes = heap_.largest_free_bytes(),
                                             .driver_free_bytes = driver_free,
                                             .driver_total_bytes = driver_total}),

@@ -8,6 +8,7 @@
 // during driver calls, and only the lower rungs want it. Order: slow_mutex_, then mutex_.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "berth/event_pool.hpp"
+#include "berth/memory_pool.hpp"
 #include "berth/memory_snapshot.hpp"
 #include "berth/stream.hpp"
 
@@ -26,6 +28,8 @@
 #include "memory/block_heap.hpp"
 #include "memory/deferred_frees.hpp"
 #include "memory/hand_over.hpp"
+#include "memory/host_copy.hpp"
+#include "memory/memory_budget.hpp"
 #include "memory/segment_source.hpp"
 #include "memory/stream_table.hpp"
 #include "memory/thread_caches.hpp"
@@ -36,9 +40,22 @@ namespace berth {
 /// Threads  Safe from any thread.
 class CachingAllocator final : public StreamObserver {
  public:
+  /// Whether the host may wait for the GPU.
+  enum class Waiting : bool { no, yes };
+  /// Asks the other allocators of the same memory to give back `bytes`, or somewhat more; returns how
+  /// much they did. Called without a lock.
+  using Relief = std::function<std::size_t(std::size_t bytes, Waiting waiting)>;
+
   struct Options {
     std::string name;  ///< "cuda:0" or "pinned", in errors and snapshots
-    std::optional<std::size_t> reserved_bytes_max = std::nullopt;
+    /// What may be reserved; must outlive the allocator.
+    MemoryBudget& budget;
+    /// What growing leaves to others, by the driver's count; 0: it is not asked.
+    std::size_t headroom_bytes = 0;
+    /// Nothing is given back before close(): graphs have the addresses.
+    bool keeps_memory = false;
+    /// Other allocators of the same memory; null: there are none.
+    Relief others = nullptr;
     std::function<bool(std::size_t bytes_needed)> on_pressure = nullptr;
     /// The pool that serves a device's events.
     std::function<EventPool&(DeviceContext&)> events;
@@ -65,18 +82,32 @@ class CachingAllocator final : public StreamObserver {
   }
   /// Contracts of these: Allocator.
   void deallocate(void* data) {
-    if (ThreadCache* const cache = caches_.mine()) [[likely]] {
-      if (cache->put(data, blocks_in_use_)) [[likely]]
-        return;
-    }
-    deallocate_through_heap(data);
+    if (!deallocate_at_hand(data)) [[unlikely]]
+      deallocate_through_heap(data);
+  }
+  /// The same for what the calling thread can do by itself; false, and nothing is changed, for the
+  /// rest.
+  bool deallocate_at_hand(void* data) {
+    ThreadCache* const cache = caches_.mine();
+    return cache != nullptr && cache->put(data, blocks_in_use_);
   }
   void record_stream(void* data, StreamRef stream);
   std::size_t trim(std::size_t bytes_to_keep);
+  /// Gives back `bytes` of cached memory or somewhat more, as far as there are so many: of what no
+  /// work uses, or, waiting, of all that is free. Returns how many.
+  std::size_t release_cached(std::size_t bytes, Waiting waiting);
+  /// Nothing is kept any more for those who have addresses, once the work of all streams is done.
+  void close();
+  /// Whether no block is live or pending, and nothing is reserved.
+  [[nodiscard]] bool is_empty() const;
+
+  /// Contracts of these: MemoryPool. Not while the device of `context` is being captured.
+  std::size_t sleep(DeviceContext& context, SleepContent content);
+  void wake(DeviceContext& context);
+  [[nodiscard]] bool is_asleep() const;
   void retire_stream(StreamRef stream) noexcept;
   void stream_retiring(DeviceContext& context, CUstream stream) noexcept override;
 
-  void set_reserved_bytes_max(std::optional<std::size_t> bytes);
   /// The live block that covers `data`; null where there is none.
   [[nodiscard]] void* find_block(const void* data) const;
   /// Whether `data` lies in memory of this allocator, in use or not.
@@ -84,6 +115,9 @@ class CachingAllocator final : public StreamObserver {
 
   /// False in a forked child, where every call fails or, where it must not, does nothing.
   [[nodiscard]] bool is_usable() const { return origin_.is_here(); }
+  /// Errors  NotSupported: this is a forked child.
+  void require_origin() const;
+  [[nodiscard]] const std::string& name() const { return name_; }
 
   [[nodiscard]] MemoryCounters counters() const;
   void reset_peaks();
@@ -98,6 +132,7 @@ class CachingAllocator final : public StreamObserver {
     std::optional<StreamRef> stream;
     ThreadCache* cache;              ///< the calling thread's; null where it has none
     bool refused_by_driver = false;  ///< the driver was asked for memory and had none
+    std::optional<bool> is_captured = std::nullopt;  ///< nullopt: not asked yet
   };
 
   static StreamKey key_of(StreamRef stream) { return reinterpret_cast<StreamKey>(stream.native()); }
@@ -118,9 +153,15 @@ class CachingAllocator final : public StreamObserver {
   void* take_from_idle_streams(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
   void* grow_then_take(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
   void* release_then_grow(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  void* take_from_other_pools(Request& request, Waiting waiting)
+      BERTH_EXCLUDES(slow_mutex_, mutex_);
   void* take_behind_waits(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
   void* relieve_pressure_then_retry(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
   void* wait_for_pending_then_retry(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  /// Whether work on the request's stream goes to a graph, and is not to be waited for. Asks the driver
+  /// the first time.
+  /// Errors  InvalidArgument: it does, and the memory would go on to others nevertheless.
+  bool is_captured(Request& request) BERTH_EXCLUDES(mutex_);
   void* climb_to_growth(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
   [[noreturn]] void fail(const Request& request) BERTH_EXCLUDES(mutex_);
 
@@ -134,6 +175,11 @@ class CachingAllocator final : public StreamObserver {
       BERTH_REQUIRES(slow_mutex_);
   /// Calls the driver; false where it has no memory, and the plan is cancelled.
   bool obtain(Request& request, SegmentSource::Growth& growth) BERTH_REQUIRES(slow_mutex_);
+  /// Whether the driver would have enough left for others.
+  [[nodiscard]] bool leaves_headroom(const Request& request, std::size_t bytes) const
+      BERTH_REQUIRES(slow_mutex_);
+  /// Gives back what is cached beyond the soft limit, as far as no work uses it.
+  void keep_soft_limit() BERTH_REQUIRES(slow_mutex_);
   /// Gives back unowned memory, `bytes` or somewhat more; returns how much.
   std::size_t give_back(std::size_t bytes) BERTH_REQUIRES(slow_mutex_);
   /// Releases the deferred frees whose events have passed.
@@ -141,6 +187,10 @@ class CachingAllocator final : public StreamObserver {
   void pass(OwnerId stream, const SharedEvent& event) BERTH_EXCLUDES(mutex_);
   /// Waits for the oldest deferred free; false where there is none.
   bool wait_for_oldest_deferred() BERTH_REQUIRES(slow_mutex_);
+  /// Whether a stream, or what is left of it, can be asked, waited for and marked now.
+  [[nodiscard]] static bool can_be_observed(const StreamTable::Entry& stream);
+  /// Waits for the work that a stream has now; false where it cannot be observed.
+  bool wait_for(OwnerId owner);
   /// Whether a stream has no work pending.
   [[nodiscard]] bool is_idle(OwnerId owner) const BERTH_REQUIRES(slow_mutex_);
   /// Where `owner` is idle: calls pass_on(serial), which passes on memory that was freed up to then,
@@ -194,6 +244,14 @@ class CachingAllocator final : public StreamObserver {
     return owner != kUnowned && streams_.entry(owner).retired;
   }
   void count_blocks() const BERTH_REQUIRES(mutex_);
+  // caching_allocator_sleep.cpp
+  void require_awake() const BERTH_REQUIRES(mutex_);
+  void refuse_allocations() BERTH_EXCLUDES(mutex_);
+  void accept_allocations() BERTH_EXCLUDES(mutex_);
+  [[nodiscard]] std::vector<MemoryRange> ranges_in_use() const BERTH_EXCLUDES(mutex_);
+  std::size_t put_source_to_sleep() BERTH_REQUIRES(slow_mutex_);
+  /// False where there is no memory.
+  bool try_to_wake(DeviceContext& context) BERTH_EXCLUDES(slow_mutex_, mutex_);
   /// Brings the counters up to date with what a thread has done.
   void settle(Ledger& ledger) const BERTH_REQUIRES(mutex_);
   Ledger& ledger_of(ThreadCache* cache) BERTH_REQUIRES(mutex_) {
@@ -202,19 +260,26 @@ class CachingAllocator final : public StreamObserver {
   void settle_all(const ThreadCaches::Halt& halt) const BERTH_REQUIRES(mutex_);
   /// Gives what all threads keep back to the heap.
   void flush_caches() BERTH_EXCLUDES(mutex_);
-  /// From a thread's cache back to the heap.
-  void uncache(Block& block) BERTH_REQUIRES(mutex_);
-
-  /// Errors  NotSupported: this is a forked child.
-  void require_origin() const;
+  /// Takes blocks back into the heap that a FrontCache has kept.
+  [[nodiscard]] auto back_to_heap() {
+    return [this](Block& block) BERTH_UNDER_LOCK {
+      --blocks_cached_;
+      release(block);
+    };
+  }
 
   const ForkOrigin origin_;
   const Driver& driver_;
   const std::string name_;
+  MemoryBudget& budget_;
+  const std::size_t headroom_bytes_;
+  const Relief others_;
+  std::atomic<bool> keeps_memory_;
   const std::function<bool(std::size_t)> on_pressure_;
   const std::function<EventPool&(DeviceContext&)> events_;
 
   mutable Mutex slow_mutex_;
+  HostCopy content_ BERTH_GUARDED_BY(slow_mutex_);  ///< while asleep, where it is kept
   mutable Mutex mutex_;
   BlockHeap heap_ BERTH_GUARDED_BY(mutex_);
   /// The heap's, for looking up without the lock.
@@ -227,7 +292,7 @@ class CachingAllocator final : public StreamObserver {
   mutable MemoryCounters counters_ BERTH_GUARDED_BY(mutex_);
   mutable Ledger ledger_without_cache_ BERTH_GUARDED_BY(mutex_);
   mutable std::size_t blocks_cached_ BERTH_GUARDED_BY(mutex_) = 0;
-  std::optional<std::size_t> reserved_bytes_max_ BERTH_GUARDED_BY(mutex_);
+  bool asleep_ BERTH_GUARDED_BY(mutex_) = false;
   mutable ThreadCaches caches_;
   /// Its steps say themselves which lock they want. Last, so that it goes before the heap.
   std::unique_ptr<SegmentSource> source_;

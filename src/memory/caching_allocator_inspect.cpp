@@ -50,6 +50,12 @@ MemoryCounters CachingAllocator::counters() const {
   return counters_;
 }
 
+bool CachingAllocator::is_empty() const {
+  const MemoryCounters now = counters();
+  return now.blocks_allocated.current == 0 && now.blocks_pending.current == 0 &&
+         now.bytes_reserved.current == 0;
+}
+
 void CachingAllocator::reset_peaks() {
   require_origin();
   const MutexLock lock(mutex_);
@@ -162,8 +168,9 @@ void CachingAllocator::validate() const {
   BERTH_CHECK(counters_.bytes_requested.current == requested);
   BERTH_CHECK(counters_.bytes_allocated.current == allocated.bytes);
   BERTH_CHECK(counters_.bytes_active.current == active);
-  BERTH_CHECK(counters_.bytes_reserved.current == mapped);
-  BERTH_CHECK(counters_.bytes_reserved.current == active + cached.bytes + heap_.free_bytes());
+  const std::uint64_t held = counters_.bytes_reserved.current + counters_.bytes_asleep.current;
+  BERTH_CHECK(held == mapped);
+  BERTH_CHECK(held == active + cached.bytes + heap_.free_bytes());
   BERTH_CHECK(blocks_cached_ == cached.blocks);
   BERTH_CHECK(counters_.blocks_allocated.current == allocated.blocks);
   BERTH_CHECK(heap_.in_use_count() == allocated.blocks + cached.blocks);

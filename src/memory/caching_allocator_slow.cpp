@@ -7,6 +7,7 @@
 
 #include "memory/caching_allocator.hpp"
 #include "memory/gauge.hpp"
+#include "stream/capture.hpp"
 
 namespace berth {
 
@@ -30,6 +31,7 @@ void* CachingAllocator::grow(Request& request, bool& grown) {
   grown = false;
   if (source_->wants_idle_memory()) disown_idle();
   std::optional<SegmentSource::Growth> growth = plan_growth(request, SegmentSource::Joining::yes);
+  if (growth) keep_soft_limit();
   if (growth && !obtain(request, *growth)) {
     if (growth->parts.empty()) return nullptr;
     // Mappings may be what the driver has no room for. Memory in one piece may still be had.
@@ -63,8 +65,7 @@ std::optional<SegmentSource::Growth> CachingAllocator::plan_growth(const Request
   }
   auto growth = source_->plan_growth(heap_, request.bytes, request.owner, joining);
   if (!growth) return std::nullopt;
-  const std::size_t reserved = counters_.bytes_reserved.current + growth->bytes;
-  if (growth->bytes > 0 && reserved_bytes_max_ && reserved > *reserved_bytes_max_) {
+  if (!budget_.try_reserve(growth->bytes)) {
     source_->cancel_growth(heap_, *growth);
     ++counters_.limit_rejections;
     return std::nullopt;
@@ -74,10 +75,23 @@ std::optional<SegmentSource::Growth> CachingAllocator::plan_growth(const Request
 
 bool CachingAllocator::obtain(Request& request, SegmentSource::Growth& growth) {
   const auto cancel = [&] {
+    budget_.give_back(growth.bytes);
     const MutexLock lock(mutex_);
     source_->cancel_growth(heap_, growth);
     count_blocks();
   };
+  try {
+    if (growth.bytes > 0) is_captured(request);
+  } catch (...) {
+    cancel();
+    throw;
+  }
+  if (!leaves_headroom(request, growth.bytes)) {
+    cancel();
+    const MutexLock lock(mutex_);
+    ++counters_.limit_rejections;
+    return false;
+  }
   try {
     if (source_->obtain(growth)) return true;
   } catch (const DriverError& error) {
@@ -89,7 +103,23 @@ bool CachingAllocator::obtain(Request& request, SegmentSource::Growth& growth) {
   return false;
 }
 
+bool CachingAllocator::leaves_headroom(const Request& request, std::size_t bytes) const {
+  if (headroom_bytes_ == 0 || bytes == 0 || !request.stream) return true;
+  const ContextScope scope(request.stream->context());
+  std::size_t free = 0;
+  std::size_t total = 0;
+  driver_.mem_get_info(&free, &total);
+  return free >= bytes && free - bytes >= headroom_bytes_;
+}
+
+void CachingAllocator::keep_soft_limit() {
+  if (budget_.excess() == 0) return;
+  disown_idle();
+  give_back(budget_.excess());
+}
+
 std::size_t CachingAllocator::give_back(std::size_t bytes) {
+  if (keeps_memory_) return 0;
   std::vector<SegmentSource::Range> ranges;
   {
     const MutexLock lock(mutex_);
@@ -106,6 +136,7 @@ std::size_t CachingAllocator::give_back(std::size_t bytes) {
       continue;
     }
     source_->finish_return(heap_, range);
+    budget_.give_back(range_bytes);
     lower_gauge(counters_.bytes_reserved, range_bytes);
     ++counters_.segments_released;
     given_back += range_bytes;
@@ -115,17 +146,22 @@ std::size_t CachingAllocator::give_back(std::size_t bytes) {
 }
 
 std::size_t CachingAllocator::trim(std::size_t bytes_to_keep) {
+  const std::size_t reserved = budget_.reserved();
+  return release_cached(reserved > bytes_to_keep ? reserved - bytes_to_keep : 0, Waiting::yes);
+}
+
+std::size_t CachingAllocator::release_cached(std::size_t bytes, Waiting waiting) {
   require_origin();
   const MutexLock slow(slow_mutex_);
+  if (keeps_memory_ || is_asleep()) return 0;
   flush_caches();
   reclaim_deferred();
-  disown_all_after_wait();
-  std::size_t reserved = 0;
-  {
-    const MutexLock lock(mutex_);
-    reserved = counters_.bytes_reserved.current;
+  if (waiting == Waiting::yes) {
+    disown_all_after_wait();
+  } else {
+    disown_idle();
   }
-  return reserved > bytes_to_keep ? give_back(reserved - bytes_to_keep) : 0;
+  return bytes > 0 ? give_back(bytes) : 0;
 }
 
 StreamTable::Entry CachingAllocator::entry(OwnerId owner) const {
@@ -148,6 +184,7 @@ bool CachingAllocator::seal(OwnerId stream) noexcept {
       mark = deferred_.mark();
     }
     const StreamTable::Entry used = entry(stream);
+    if (!can_be_observed(used)) return false;  // later, when what is captured has become a graph
     const SharedEvent event = used.retired ? used.last_work : record(used.stream);
     const MutexLock lock(mutex_);
     deferred_.seal(stream, mark, event);
@@ -176,7 +213,9 @@ void CachingAllocator::reclaim_deferred() {
     const MutexLock lock(mutex_);
     streams = deferred_.streams();
   }
+  RelaxedCapture relaxed(driver_);
   for (const OwnerId stream : streams) {
+    relaxed.begin();
     if (!seal(stream)) continue;
     for (;;) {
       SharedEvent event;
@@ -199,7 +238,9 @@ bool CachingAllocator::wait_for_oldest_deferred() {
     const MutexLock lock(mutex_);
     streams = deferred_.streams();
   }
+  RelaxedCapture relaxed(driver_);
   for (const OwnerId stream : streams) {
+    relaxed.begin();
     if (!seal(stream)) continue;
     SharedEvent event;
     {
@@ -219,15 +260,9 @@ void CachingAllocator::flush_caches() {
   const MutexLock lock(mutex_);
   const ThreadCaches::Halt halt(caches_);
   settle_all(halt);
-  const auto back_to_heap = [this](Block& block) BERTH_UNDER_LOCK { uncache(block); };
-  halt.for_each([&](ThreadCache& cache) { cache.flush(back_to_heap); });
-  hand_over_.flush(back_to_heap);
+  halt.for_each([&](ThreadCache& cache) { cache.fronts().flush(back_to_heap()); });
+  hand_over_.fronts().flush(back_to_heap());
   count_blocks();
-}
-
-void CachingAllocator::uncache(Block& block) {
-  --blocks_cached_;
-  release(block);
 }
 
 void CachingAllocator::settle(Ledger& ledger) const {

@@ -4,11 +4,17 @@
 #include "berth/error.hpp"
 
 #include "memory/caching_allocator.hpp"
+#include "stream/capture.hpp"
 
 namespace berth {
 
+bool CachingAllocator::can_be_observed(const StreamTable::Entry& stream) {
+  return stream.retired ? !stream.lost : !is_capturing(stream.stream);
+}
+
 bool CachingAllocator::is_idle(OwnerId owner) const {
   const StreamTable::Entry stream = entry(owner);
+  if (!can_be_observed(stream)) return false;
   if (!stream.retired) return stream.stream.is_done();
   return stream.last_work == nullptr || stream.last_work->ref().is_done();
 }
@@ -39,7 +45,9 @@ void* CachingAllocator::take_from_idle_streams(Request& request) {
     const MutexLock lock(mutex_);
     owners = heap_.owners_with_fit(request.bytes);
   }
+  RelaxedCapture relaxed(driver_);
   for (const OwnerId owner : owners) {
+    relaxed.begin();
     if (!pass_on_if_idle(owner, [&](std::uint64_t serial) BERTH_UNDER_LOCK {
           return heap_.transfer_fit(owner, request.owner, serial, request.bytes) ? 1 : 0;
         }))
@@ -64,8 +72,10 @@ void CachingAllocator::pass_on_missing_granules(const Request& request) {
       return owner == request.owner || heap_.whole_granules(owner) == 0;
     });
   }
+  RelaxedCapture relaxed(driver_);
   for (const OwnerId owner : owners) {
     if (missing == 0) return;
+    relaxed.begin();
     pass_on_if_idle(owner, [&](std::uint64_t serial) BERTH_UNDER_LOCK {
       const std::size_t moved = heap_.transfer_granules(owner, request.owner, serial, missing);
       missing -= moved;
@@ -90,8 +100,11 @@ void CachingAllocator::disown(OwnerId owner, std::uint64_t serial) {
 }
 
 void CachingAllocator::disown_idle() {
+  if (keeps_memory_) return;  // a graph may be launched again
   const auto [owners, serial] = unsettled();
+  RelaxedCapture relaxed(driver_);
   for (const OwnerId owner : owners) {
+    relaxed.begin();
     if (is_idle(owner)) disown(owner, serial);
   }
 }
@@ -99,11 +112,29 @@ void CachingAllocator::disown_idle() {
 void CachingAllocator::disown_all_after_wait() {
   const auto [owners, serial] = unsettled();
   for (const OwnerId owner : owners) {
-    const StreamTable::Entry other = entry(owner);
-    if (!other.retired) other.stream.sync();
-    if (other.retired && other.last_work != nullptr) other.last_work->ref().sync();
-    disown(owner, serial);
+    if (wait_for(owner)) disown(owner, serial);
   }
+}
+
+/// Those that have no memory here now included: a graph that was captured on them may still run.
+void CachingAllocator::close() {
+  std::vector<OwnerId> all;
+  {
+    const MutexLock lock(mutex_);
+    all = streams_.all();
+  }
+  for (const OwnerId owner : all) wait_for(owner);
+  keeps_memory_ = false;
+}
+
+bool CachingAllocator::wait_for(OwnerId owner) {
+  const StreamTable::Entry stream = entry(owner);
+  if (!can_be_observed(stream)) return false;
+  RelaxedCapture relaxed(driver_);
+  relaxed.begin();
+  if (!stream.retired) stream.stream.sync();
+  if (stream.retired && stream.last_work != nullptr) stream.last_work->ref().sync();
+  return true;
 }
 
 SharedEvent CachingAllocator::record_or_wait(StreamRef stream) {
@@ -123,21 +154,32 @@ void CachingAllocator::retire_stream(StreamRef stream) noexcept {
       const MutexLock lock(mutex_);
       if (!streams_.find(stream)) return;
     }
-    SharedEvent last_work = record_or_wait(stream);
+    RelaxedCapture relaxed(driver_);
+    relaxed.begin();
+    const bool is_lost = is_capturing(stream);
+    SharedEvent last_work = is_lost ? nullptr : record_or_wait(stream);
     const MutexLock slow(slow_mutex_);
     const MutexLock lock(mutex_);
     const std::optional<OwnerId> id = streams_.find(stream);
     if (!id) return;
     const ThreadCaches::Halt halt(caches_);
     settle_all(halt);
-    const auto back_to_heap = [this](Block& block) BERTH_UNDER_LOCK { uncache(block); };
-    halt.for_each([&](ThreadCache& cache) { cache.drop(*id, back_to_heap); });
-    hand_over_.drop(*id, back_to_heap);
+    halt.for_each([&](ThreadCache& cache) { cache.drop(*id, back_to_heap()); });
+    hand_over_.fronts().drop(*id, back_to_heap());
     if (last_work != nullptr) deferred_.seal(*id, deferred_.mark(), last_work);
-    streams_.retire(*id, std::move(last_work));
+    if (is_lost) {
+      streams_.lose(*id);
+    } else {
+      streams_.retire(*id, std::move(last_work));
+    }
     if (streams_.is_over(*id)) heap_.transfer(*id, kUnowned, heap_.serial());
     streams_.forget_all_but(owners_in_use());
     count_blocks();
+    if (!is_lost) return;
+    driver_.report(Severity::warning,
+                   name_ +
+                       ": a stream goes away in the middle of a capture, so nobody can tell when "
+                       "its work is done: what is cached for it is not used again");
   } catch (const Error& error) {
     driver_.report(Severity::error, name_ + ": a stream could not be retired", error);
   }

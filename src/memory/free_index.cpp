@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/check.hpp"
+#include "base/fibonacci_hash.hpp"
 
 namespace berth {
 namespace {
@@ -16,9 +17,7 @@ bool before(const Block& a, const Block& b) {
 
 /// Random enough to balance a tree, and needs no room: the place of the block's record, mixed.
 std::uint32_t priority(const Block& block) {
-  constexpr std::uint64_t golden_ratio = 0x9E3779B97F4A7C15u;
-  return static_cast<std::uint32_t>(
-      ((reinterpret_cast<std::uintptr_t>(&block) >> 4) * golden_ratio) >> 32);
+  return static_cast<std::uint32_t>(fibonacci_hash(reinterpret_cast<std::uintptr_t>(&block), 32));
 }
 
 /// One tree of two, where all of `low` comes before all of `high`.

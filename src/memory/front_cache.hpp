@@ -11,6 +11,7 @@
 
 #include "berth/device_allocator.hpp"
 
+#include "base/fibonacci_hash.hpp"
 #include "memory/block.hpp"
 
 namespace berth {
@@ -116,10 +117,7 @@ class FrontCache {
   static constexpr int kStackBits = 9;
   static constexpr std::size_t kUnitsMax = ~std::uint32_t{0};
 
-  Stack& first_place(std::size_t units) {
-    constexpr std::uint64_t golden_ratio = 0x9E3779B97F4A7C15u;
-    return stacks_[(units * golden_ratio) >> (64 - kStackBits)];
-  }
+  Stack& first_place(std::size_t units) { return stacks_[fibonacci_hash(units, kStackBits)]; }
   Stack& other_place(Stack& place) {
     return stacks_[static_cast<std::size_t>(&place - stacks_.data()) ^ 1];
   }

@@ -5,10 +5,8 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
-#include <vector>
 
-#include "memory/front_cache.hpp"
+#include "memory/front_caches.hpp"
 #include "memory/thread_cache.hpp"
 
 namespace berth {
@@ -20,40 +18,19 @@ class HandOver {
   /// the visitor's then.
   template <class Visit>
   void take_over(ThreadCache& cache, const Visit& visit) {
-    cache.for_each_front([&](FrontCache& front) {
-      if (front.was_used()) front.move_to(front_of(front.owner()), visit);
+    cache.fronts().for_each([&](FrontCache& front) {
+      if (front.was_used()) front.move_to(fronts_.of(front.owner()), visit);
     });
   }
   /// One block of `owner`'s of `bytes`, a multiple of kBlockBytes; the others of this size go to
   /// `front`. Null where there is none.
   Block* take(OwnerId owner, std::size_t bytes, FrontCache& front);
 
-  /// Whether anything of `owner`'s was left here since the last flush.
-  [[nodiscard]] bool keeps(OwnerId owner) const {
-    const FrontCache* const front = find(owner);
-    return front != nullptr && front->was_used();
-  }
-  /// Calls visit(Block&) for all blocks, or those of one owner, which are the visitor's then.
-  template <class Visit>
-  void flush(const Visit& visit) {
-    for (const auto& front : fronts_) front->flush(visit);
-  }
-  template <class Visit>
-  void flush(OwnerId owner, const Visit& visit) {
-    if (FrontCache* const front = find(owner)) front->flush(visit);
-  }
-  /// The same for an owner who does not come back.
-  template <class Visit>
-  void drop(OwnerId owner, const Visit& visit) {
-    flush(owner, visit);
-    std::erase_if(fronts_, [&](const auto& front) { return front->owner() == owner; });
-  }
+  /// What was left here.
+  [[nodiscard]] FrontCaches& fronts() { return fronts_; }
 
  private:
-  [[nodiscard]] FrontCache* find(OwnerId owner) const;
-  FrontCache& front_of(OwnerId owner);
-
-  std::vector<std::unique_ptr<FrontCache>> fronts_;
+  FrontCaches fronts_;
 };
 
 }  // namespace berth

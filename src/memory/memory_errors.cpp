@@ -25,8 +25,8 @@ std::string describe_out_of_memory(const OutOfMemoryNumbers& numbers) {
       numbers.allocator, exact(numbers.bytes_requested), format_bytes(reserved),
       format_bytes(allocated), format_bytes(active - allocated), format_bytes(reserved - active),
       format_bytes(numbers.largest_free_block_bytes));
-  if (numbers.reserved_bytes_max) {
-    text += fmt::format("; limit {}", format_bytes(*numbers.reserved_bytes_max));
+  if (numbers.reserved_bytes_max != MemoryBudget::kNoLimit) {
+    text += fmt::format("; limit {}", format_bytes(numbers.reserved_bytes_max));
   }
   if (numbers.driver_total_bytes > 0) {
     text += fmt::format("; the driver has {} of {} free", format_bytes(numbers.driver_free_bytes),
@@ -40,6 +40,14 @@ std::string describe_impossible_request(const std::string& allocator, std::size_
   return fmt::format(
       "{} is out of memory: asked for {}, accepted: at most {}, which is all there is", allocator,
       exact(bytes), exact(capacity_bytes));
+}
+
+std::string describe_capture_without_pool() {
+  return " cannot serve a stream that is being captured: its memory goes on to others, and the "
+         "graph "
+         "would write it; accepted: a pool made with MemoryPoolOptions::for_graphs, asked itself "
+         "or "
+         "through a PoolScope";
 }
 
 std::string describe_foreign_pointer(const std::string& allocator, const char* action,

@@ -4,12 +4,12 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <string>
 
 #include "berth/memory_counters.hpp"
 
 #include "memory/block.hpp"
+#include "memory/memory_budget.hpp"
 
 namespace berth {
 
@@ -17,7 +17,7 @@ struct OutOfMemoryNumbers {
   std::string allocator;
   std::size_t bytes_requested;
   MemoryCounters counters;
-  std::optional<std::size_t> reserved_bytes_max;
+  std::size_t reserved_bytes_max;  ///< MemoryBudget::kNoLimit: none
   std::size_t largest_free_block_bytes;
   std::size_t driver_free_bytes;  ///< 0 with driver_total_bytes where the driver was not asked
   std::size_t driver_total_bytes;
@@ -28,6 +28,9 @@ std::string describe_out_of_memory(const OutOfMemoryNumbers& numbers);
 /// A request that could not be served if all memory were free.
 std::string describe_impossible_request(const std::string& allocator, std::size_t bytes,
                                         std::size_t capacity_bytes);
+
+/// After the name of an allocator whose memory a stream wants that is being captured.
+std::string describe_capture_without_pool();
 
 /// A pointer that is no live block; `covering` is the block that it points into, if any.
 std::string describe_foreign_pointer(const std::string& allocator, const char* action,

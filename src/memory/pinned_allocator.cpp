@@ -21,10 +21,11 @@ class PinnedAllocator::Impl {
  public:
   Impl(const DeviceRegistry& registry, const PinnedAllocatorOptions& options)
       : pools_(make_pools(registry)),
+        budget_({.max = options.reserved_bytes_max.value_or(MemoryBudget::kNoLimit)}),
         allocator_(
             driver(),
             {.name = "pinned",
-             .reserved_bytes_max = options.reserved_bytes_max,
+             .budget = budget_,
              .events = [this](DeviceContext& context) -> EventPool& { return pool(context); }},
             [&](BlockHeap&) {
               return std::make_unique<PinnedSegments>(registry, options.segment_bytes);
@@ -68,6 +69,7 @@ class PinnedAllocator::Impl {
   }
 
   std::vector<std::unique_ptr<DevicePool>> pools_;  ///< by logical ordinal
+  MemoryBudget budget_;
   CachingAllocator allocator_;
 };
 

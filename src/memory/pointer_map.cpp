@@ -12,8 +12,8 @@ constexpr int kFirstBits = 6;
 
 }  // namespace
 
-PointerMap::Table::Table(int bits)
-    : shift(64 - bits),
+PointerMap::Table::Table(int bits_)
+    : bits(bits_),
       mask((std::size_t{1} << bits) - 1),
       slots(new std::atomic<std::uint32_t>[mask + 1]()) {}
 
@@ -68,7 +68,7 @@ void PointerMap::erase(const Block& block) {
 }
 
 void PointerMap::grow() {
-  auto larger = std::make_unique<Table>(64 - owned_->shift + 1);
+  auto larger = std::make_unique<Table>(owned_->bits + 1);
   outgrown_.reserve(outgrown_.size() + 1);
   outgrown_.push_back(std::move(owned_));
   owned_ = std::move(larger);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/fibonacci_hash.hpp"
 #include "memory/block_records.hpp"
 
 namespace berth {
@@ -52,14 +53,11 @@ class PointerMap {
   struct Table {
     explicit Table(int bits);
     [[nodiscard]] std::size_t home(std::uintptr_t address) const {
-      // Fibonacci hashing: the low bits of block addresses are all zero, the high bits of the
-      // product depend on every bit of the address. Source: Knuth, TAOCP volume 3, section 6.4.
-      constexpr std::uint64_t golden_ratio = 0x9E3779B97F4A7C15u;
-      return static_cast<std::size_t>((address * golden_ratio) >> shift);
+      return static_cast<std::size_t>(fibonacci_hash(address, bits));
     }
     [[nodiscard]] std::size_t next(std::size_t slot) const { return (slot + 1) & mask; }
 
-    int shift;
+    int bits;
     std::size_t mask;
     std::unique_ptr<std::atomic<std::uint32_t>[]> slots;  ///< BlockRecords' numbers; 0 where empty
   };

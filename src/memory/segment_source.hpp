@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "memory/block_heap.hpp"
@@ -62,6 +63,15 @@ class SegmentSource {
   /// hears: the memory is still there then.
   virtual bool give_back(const Range& range) noexcept = 0;
   virtual void finish_return(BlockHeap& heap, const Range& range) = 0;
+
+  /// Gives all memory back, live or not; addresses stay. Returns the bytes. The device must be done with
+  /// it. `stitched`: where stitched blocks are.
+  /// Errors  NotSupported.
+  virtual std::size_t sleep(const std::set<std::uintptr_t>& stitched) = 0;
+  /// Obtains it again, at the same addresses. False where the driver has no memory left: asleep as
+  /// before then.
+  /// Errors  DriverError: likewise.
+  virtual bool wake() = 0;
 
   /// The end: gives all back, live or not. The heap is not used again.
   virtual void give_back_all(const BlockHeap& heap) noexcept = 0;

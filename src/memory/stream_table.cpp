@@ -27,7 +27,7 @@ std::optional<OwnerId> StreamTable::find(StreamRef stream) const {
 bool StreamTable::is_over(OwnerId id) const {
   if (id == kUnowned) return true;
   const Entry& entry = entries_.at(id);
-  return entry.retired && entry.last_work == nullptr;
+  return entry.retired && entry.last_work == nullptr && !entry.lost;
 }
 
 void StreamTable::retire(OwnerId id, SharedEvent last_work) {
@@ -38,10 +38,21 @@ void StreamTable::retire(OwnerId id, SharedEvent last_work) {
   entry.last_work = std::move(last_work);
 }
 
+void StreamTable::lose(OwnerId id) {
+  retire(id, nullptr);
+  entries_.at(id).lost = true;
+}
+
 void StreamTable::set_over(OwnerId id) {
   Entry& entry = entries_.at(id);
   BERTH_CHECK(entry.retired);
   entry.last_work = nullptr;
+}
+
+std::vector<OwnerId> StreamTable::all() const {
+  std::vector<OwnerId> ids;
+  for (const auto& [id, entry] : entries_) ids.push_back(id);
+  return ids;
 }
 
 std::vector<OwnerId> StreamTable::ending() const {

@@ -31,6 +31,7 @@ class StreamTable {
     StreamRef stream;
     bool retired = false;
     SharedEvent last_work;  ///< of a retired stream; null once it has passed
+    bool lost = false;      ///< went away when no event could mark its last work, which may yet run
   };
 
   /// The id of a stream, new where it has none. CU_STREAM_LEGACY and 0 are the same stream.
@@ -43,8 +44,11 @@ class StreamTable {
 
   /// The handle may be destroyed from now on; `last_work` marks its last work.
   void retire(OwnerId id, SharedEvent last_work);
+  /// The same where nothing can mark it.
+  void lose(OwnerId id);
   /// The last work of a retired stream has passed.
   void set_over(OwnerId id);
+  [[nodiscard]] std::vector<OwnerId> all() const;
   /// Retired streams whose last work may still run.
   [[nodiscard]] std::vector<OwnerId> ending() const;
   /// Drops retired streams that are over and not in `named`.

@@ -12,14 +12,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <vector>
 
 #include "berth/device_allocator.hpp"
 
 #include "base/biased_lock.hpp"
-#include "memory/front_cache.hpp"
+#include "base/fibonacci_hash.hpp"
+#include "memory/front_caches.hpp"
 #include "memory/ledger.hpp"
 #include "memory/pointer_map.hpp"
 
@@ -94,31 +93,23 @@ class ThreadCache {
   /// Requests on `stream`, whose id is `owner`, too.
   void add_route(OwnerId owner, StreamKey stream);
 
-  template <class Visit>
-  void for_each_front(const Visit& visit) {
-    for (const auto& front : fronts_) visit(*front);
-  }
-  /// Whether anything of `owner`'s was kept since the last flush.
-  [[nodiscard]] bool keeps(OwnerId owner) const {
-    const FrontCache* const front = find_owner(owner);
-    return front != nullptr && front->was_used();
-  }
-  // These call visit(Block&) for blocks that were kept, and are the visitor's then.
-  /// All of them.
-  template <class Visit>
-  void flush(const Visit& visit) {
-    for (const auto& front : fronts_) front->flush(visit);
-  }
-  /// Those of one owner.
-  template <class Visit>
-  void flush(OwnerId owner, const Visit& visit) {
-    if (FrontCache* const front = find_owner(owner)) front->flush(visit);
-  }
-  /// Those of an owner whose handle may come to mean another stream.
+  /// What is kept, to look at and to flush; not to drop, which is drop()'s.
+  [[nodiscard]] FrontCaches& fronts() { return fronts_; }
+  /// FrontCaches::drop of an owner whose handle may come to mean another stream.
   template <class Visit>
   void drop(OwnerId owner, const Visit& visit) {
-    flush(owner, visit);
-    forget(owner);
+    forget_routes(owner);
+    fronts_.drop(owner, visit);
+  }
+
+  /// All of them; frees and requests of the thread find no place here until they are routed again.
+  template <class Visit>
+  void drop_all(const Visit& visit) {
+    recent_ = {};
+    last_ = {};
+    by_stream_ = {};
+    by_owner_ = {};
+    fronts_.flush(visit);
   }
 
   /// Whether the thread has freed so many more blocks than it has taken since set_blocks_live() that
@@ -140,7 +131,7 @@ class ThreadCache {
   [[nodiscard]] bool frees_for_others() const { return ledger_.blocks_settled < 0; }
 
   [[nodiscard]] std::size_t bytes_metadata() const {
-    return sizeof(ThreadCache) + fronts_.size() * sizeof(FrontCache);
+    return sizeof(ThreadCache) + fronts_.count() * sizeof(FrontCache);
   }
 
   [[nodiscard]] Ledger& ledger() { return ledger_; }
@@ -194,13 +185,9 @@ class ThreadCache {
     return {front, front->place(block.bytes)};
   }
 
-  static std::size_t place_of(StreamKey stream) {
-    constexpr std::uint64_t golden_ratio = 0x9E3779B97F4A7C15u;
-    return (stream * golden_ratio) >> (64 - kRouteBits);
-  }
+  static std::size_t place_of(StreamKey stream) { return fibonacci_hash(stream, kRouteBits); }
 
-  [[nodiscard]] FrontCache* find_owner(OwnerId owner) const;
-  void forget(OwnerId owner);
+  void forget_routes(OwnerId owner);
 
   BiasedLock lock_;
   Ledger ledger_;
@@ -210,7 +197,7 @@ class ThreadCache {
   bool tidies_ = false;  ///< there were many blocks in use since there were none
   std::array<Route, kRoutes> by_stream_{};
   std::array<FrontCache*, kRoutes> by_owner_{};
-  std::vector<std::unique_ptr<FrontCache>> fronts_;
+  FrontCaches fronts_;
 };
 
 }  // namespace berth

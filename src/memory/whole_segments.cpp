@@ -5,9 +5,11 @@
 #include <limits>
 
 #include "berth/bytes.hpp"
+#include "berth/error.hpp"
 
 #include "base/arithmetic.hpp"
 #include "memory/has_memory.hpp"
+#include "stream/capture.hpp"
 
 namespace berth {
 
@@ -42,6 +44,12 @@ void WholeSegments::finish_return(BlockHeap& heap, const Range& range) {
   heap.remove_segment(*range.held);
 }
 
+std::size_t WholeSegments::sleep(const std::set<std::uintptr_t>&) {
+  throw NotSupported(
+      "memory can fall asleep only where virtual memory is managed: segments of cuMemAlloc do not "
+      "come back at their addresses");
+}
+
 void WholeSegments::give_back_all(const BlockHeap& heap) noexcept {
   for (const auto& [address, first] : heap.segments()) free_segment(address);
 }
@@ -52,6 +60,8 @@ DeviceSegments::DeviceSegments(DeviceContext& context, std::size_t segment_bytes
 
 bool DeviceSegments::obtain(Growth& growth) {
   const ContextScope scope(context_);
+  RelaxedCapture relaxed(context_.driver());
+  relaxed.begin();
   CUdeviceptr address = 0;
   const CUresult result = context_.driver().try_mem_alloc(&address, growth.bytes);
   growth.address = static_cast<std::uintptr_t>(address);
@@ -60,6 +70,8 @@ bool DeviceSegments::obtain(Growth& growth) {
 
 bool DeviceSegments::free_segment(std::uintptr_t address) noexcept {
   const ContextScope scope(context_, std::nothrow);
+  RelaxedCapture relaxed(context_.driver());
+  relaxed.begin();
   return context_.driver().mem_free_or_report(CUdeviceptr{address});
 }
 
@@ -71,6 +83,8 @@ bool PinnedSegments::obtain(Growth& growth) {
   DeviceContext& context = registry_.context(Device::cuda());
   if (context_ == nullptr) context_ = &context;
   const ContextScope scope(context);
+  RelaxedCapture relaxed(context.driver());
+  relaxed.begin();
   void* data = nullptr;
   const CUresult result =
       context.driver().try_mem_host_alloc(&data, growth.bytes, unsigned{CU_MEMHOSTALLOC_PORTABLE});
@@ -80,6 +94,8 @@ bool PinnedSegments::obtain(Growth& growth) {
 
 bool PinnedSegments::free_segment(std::uintptr_t address) noexcept {
   const ContextScope scope(*context_, std::nothrow);
+  RelaxedCapture relaxed(context_->driver());
+  relaxed.begin();
   return context_->driver().mem_free_host_or_report(reinterpret_cast<void*>(address));
 }
 

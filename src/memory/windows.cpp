@@ -155,7 +155,7 @@ void Windows::forget(ByUse::iterator window, bool gone) noexcept {
 
 void Windows::drop(ByUse::iterator window) noexcept {
   const ContextScope scope(context_, std::nothrow);
-  const bool gone = unmap(window->address, window->granules.size());
+  const bool gone = asleep_ || unmap(window->address, window->granules.size());
   forget(window, gone);
 }
 
@@ -163,6 +163,37 @@ void Windows::drop(GranuleNumber first, GranuleNumber end) noexcept {
   for (std::size_t granule = first; granule < end && granule < by_granule_.size(); ++granule) {
     while (!by_granule_[granule].empty()) drop(by_granule_[granule].back());
   }
+}
+
+void Windows::sleep() noexcept {
+  const ContextScope scope(context_, std::nothrow);
+  if (asleep_) return;
+  for (const Window& window : by_use_) unmap(window.address, window.granules.size());
+  asleep_ = true;
+}
+
+bool Windows::wake() {
+  const ContextScope scope(context_);
+  auto window = by_use_.begin();
+  const auto undo = [&] {
+    while (window != by_use_.begin()) {
+      --window;
+      unmap(window->address, window->granules.size());
+    }
+  };
+  try {
+    bool gone = true;
+    for (; window != by_use_.end(); ++window) {
+      if (map_at(window->address, window->granules, gone)) continue;
+      undo();
+      return false;
+    }
+  } catch (...) {
+    undo();
+    throw;
+  }
+  asleep_ = false;
+  return true;
 }
 
 void Windows::drop_all() noexcept {

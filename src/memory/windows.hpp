@@ -60,7 +60,23 @@ class Windows {
       window = next;
     }
   }
+  /// Unmaps those of which `is_used(address, bytes)` says that nothing is in them.
+  template <class IsUsed>
+  void drop_unused(const IsUsed& is_used) noexcept {
+    for (auto window = by_use_.begin(); window != by_use_.end();) {
+      const auto next = std::next(window);
+      if (!is_used(window->address, window->granules.size() * arena_.granule_bytes())) drop(window);
+      window = next;
+    }
+  }
   void drop_all() noexcept;
+
+  /// Unmaps all, but keeps their addresses. The device must be done with them.
+  void sleep() noexcept;
+  /// Maps them again, onto what the granules have now. False where the driver has no memory for that:
+  /// asleep as before then.
+  /// Errors  DriverError: likewise.
+  bool wake();
 
   [[nodiscard]] std::size_t mappings() const { return mappings_; }
 
@@ -85,6 +101,7 @@ class Windows {
   Arena& arena_;
   const std::size_t mappings_max_;
   std::size_t mappings_ = 0;
+  bool asleep_ = false;
   ByUse by_use_;                                          ///< wanted longest ago first
   std::vector<std::vector<ByUse::iterator>> by_granule_;  ///< windows that show it, each once
   std::uintptr_t address_ = 0;                  ///< of all address space for windows; 0: none yet

@@ -121,7 +121,11 @@ Statistics Runtime::statistics() const {
   statistics.devices = state_->registry.physical_devices();
   for (DeviceParts& parts : state_->parts) {
     const MutexLock lock(parts.mutex);
-    if (parts.memory != nullptr) statistics.allocators.push_back(parts.memory->snapshot());
+    if (parts.memory == nullptr) continue;
+    statistics.allocators.push_back(parts.memory->snapshot());
+    for (MemorySnapshot& pool : parts.memory->pool_snapshots()) {
+      statistics.allocators.push_back(std::move(pool));
+    }
   }
   statistics.allocators.push_back(state_->pinned.snapshot());
   const auto calls = state_->opened.driver->calls();

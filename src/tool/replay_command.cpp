@@ -39,7 +39,7 @@ ReplaySetup check_options(const ReplayCommandOptions& options) {
   setup.device = parse_cuda_device(options.device);
   setup.runtime.device_allocator.virtual_memory = !options.no_virtual_memory;
   if (!options.limit.empty())
-    setup.runtime.device_allocator.reserved_bytes_max =
+    setup.runtime.device_allocator.limits.reserved_bytes_max =
         parse_option("--limit", options.limit, parse_bytes);
   return setup;
 }

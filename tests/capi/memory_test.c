@@ -126,7 +126,7 @@ static void limit_is_kept_and_can_be_lifted(const struct machine* machine) {
   size_t released = 0;
   CHECK_OK(berth_allocator_trim(machine->memory, 0, &released));
   const struct counters before = read_counters(machine->memory);
-  CHECK_OK(berth_allocator_set_reserved_bytes_max(machine->memory, 0));
+  CHECK_OK(berth_allocator_set_limits(machine->memory, 0, BERTH_NO_LIMIT));
   void* data = NULL;
   CHECK_FAILS(BERTH_OUT_OF_MEMORY, "",
               berth_allocator_allocate(machine->memory, kBytes, machine->stream, &data));
@@ -135,7 +135,7 @@ static void limit_is_kept_and_can_be_lifted(const struct machine* machine) {
   const struct counters after = read_counters(machine->memory);
   CHECK(after.totals.out_of_memory == before.totals.out_of_memory + 1);
 
-  CHECK_OK(berth_allocator_set_reserved_bytes_max(machine->memory, BERTH_NO_LIMIT));
+  CHECK_OK(berth_allocator_set_limits(machine->memory, BERTH_NO_LIMIT, BERTH_NO_LIMIT));
   CHECK_OK(berth_allocator_allocate(machine->memory, kBytes, machine->stream, &data));
   CHECK_OK(berth_allocator_deallocate(machine->memory, data));
 }
@@ -162,7 +162,7 @@ static void each_kind_refuses_what_only_the_other_can(const struct machine* mach
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "device",
               berth_allocator_allocate_pinned(machine->memory, 1, &data));
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "pinned",
-              berth_allocator_set_reserved_bytes_max(machine->pinned, 1));
+              berth_allocator_set_limits(machine->pinned, 1, BERTH_NO_LIMIT));
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "pinned",
               berth_allocator_owns(machine->pinned, &data, &found));
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "device",

@@ -35,12 +35,14 @@ class AllocatorFixture : public TappedDevice {
   static constexpr std::size_t kGranuleBytes = 2_MiB;
   static constexpr std::size_t kSegmentBytes = 20_MiB;
 
-  explicit AllocatorFixture(AllocatorSetup setup = {}) : TappedDevice(config()) {
+  explicit AllocatorFixture(AllocatorSetup setup = {})
+      : TappedDevice(config()),
+        budget({.max = setup.reserved_bytes_max.value_or(MemoryBudget::kNoLimit)}) {
     allocator.emplace(
         driver,
         CachingAllocator::Options{
             .name = "cuda:0",
-            .reserved_bytes_max = setup.reserved_bytes_max,
+            .budget = budget,
             .on_pressure = std::move(setup.on_pressure),
             .events = [this](DeviceContext&) -> EventPool& { return events; }},
         [&](BlockHeap& heap) -> std::unique_ptr<SegmentSource> {
@@ -91,6 +93,7 @@ class AllocatorFixture : public TappedDevice {
     return sum;
   }
 
+  MemoryBudget budget;
   std::optional<CachingAllocator> allocator;
 
  private:

@@ -131,7 +131,7 @@ TEST_CASE("a limit lowered while memory grows holds from the next growth on") {
   AllocatorFixture test({.reserved_bytes_max = 16_MiB});
   const Stream own = test.stream();
   void* const first = test.allocate(8_MiB, own);
-  test.tap.before(DriverCall::mem_create, [&] { test.allocator->set_reserved_bytes_max(12_MiB); });
+  test.tap.before(DriverCall::mem_create, [&] { test.budget.set_limits({.max = 12_MiB}); });
   void* const second = test.allocate(4_MiB, own);
   CHECK(second != nullptr);
   message_of<OutOfMemory>([&] { return test.allocate(2_MiB, own); });

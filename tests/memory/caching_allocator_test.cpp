@@ -195,7 +195,7 @@ TEST_CASE("the limit refuses growth before any driver call, and leaves nothing h
   CHECK(test.counters().bytes_reserved.current == 6_MiB);
   CHECK(test.allocate(2_MiB, own) != nullptr);  // exactly up to the limit
   CHECK(test.counters().bytes_reserved.current == 8_MiB);
-  test.allocator->set_reserved_bytes_max(std::nullopt);
+  test.budget.set_limits({});
   CHECK(test.allocate(3_MiB, own) != nullptr);
   test.free(first);
 }

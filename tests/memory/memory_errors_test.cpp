@@ -34,7 +34,7 @@ OutOfMemoryNumbers numbers() {
   OutOfMemoryNumbers numbers{.allocator = "cuda:3",
                              .bytes_requested = 3'000'000,
                              .counters = {},
-                             .reserved_bytes_max = std::nullopt,
+                             .reserved_bytes_max = MemoryBudget::kNoLimit,
                              .largest_free_block_bytes = 5_MiB,
                              .driver_free_bytes = 0,
                              .driver_total_bytes = 0};

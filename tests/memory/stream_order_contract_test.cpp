@@ -237,7 +237,7 @@ TEST_CASE("recording the block's own stream is no record") {
 
 TEST_CASE(
     "freeing makes one event record for each recorded stream, however often recorded, and no "
-    "other driver call") {
+    "other driver call but the question whether it is being captured") {
   MemoryTest test(manual_progress());
   const Stream own = test.stream();
   const Stream users[] = {test.stream(), test.stream(), test.stream()};
@@ -250,9 +250,11 @@ TEST_CASE(
     }
     const std::uint64_t calls = calls_beside_context(*test.runtime);
     const std::uint64_t records = driver_calls(*test.runtime, "cuEventRecord");
+    const std::uint64_t questions = driver_calls(*test.runtime, "cuStreamIsCapturing");
     block.reset();
     CHECK(driver_calls(*test.runtime, "cuEventRecord") == records + 3);
-    if (round > 0) CHECK(calls_beside_context(*test.runtime) == calls + 3);
+    CHECK(driver_calls(*test.runtime, "cuStreamIsCapturing") == questions + 3);
+    if (round > 0) CHECK(calls_beside_context(*test.runtime) == calls + 6);
     test.simulator.run_all();
     test.memory.trim();
     CHECK(test.counters().blocks_pending.current == 0);

@@ -34,7 +34,7 @@ struct CacheFixture {
   bool put(const Block& block) { return cache.put(block.data(), heap.blocks_in_use()); }
   std::vector<Block*> flush() {
     std::vector<Block*> blocks;
-    cache.flush([&](Block& block) { blocks.push_back(&block); });
+    cache.fronts().flush([&](Block& block) { blocks.push_back(&block); });
     return blocks;
   }
 
@@ -55,7 +55,7 @@ TEST_CASE("a cache without streams has nothing, knows nobody and keeps nothing")
   CHECK_FALSE(cache.put(block.data(), heap.blocks_in_use()));
   CHECK_FALSE(cache.put(nullptr, heap.blocks_in_use()));
   CHECK(block.state() == Block::State::allocated);
-  CHECK_FALSE(cache.keeps(kRed));
+  CHECK_FALSE(cache.fronts().keeps(kRed));
   CHECK(cache.ledger().blocks_allocated.change() == 0);
 }
 
@@ -190,7 +190,7 @@ TEST_CASE_FIXTURE(CacheFixture,
     const bool right = !found.has_value() || *found == owner;
     CHECK(right);
     if (found) ++known;
-    CHECK(cache.keeps(owner));
+    CHECK(cache.fronts().keeps(owner));
   }
   CHECK(known > 0);
   cache.add_route(3, 3 * 0x1000);  // it comes back, and finds what it had
@@ -204,19 +204,19 @@ TEST_CASE_FIXTURE(CacheFixture,
   Block& b = block(4096, kRed);
   Block& c = block(512, kBlue);
   for (Block* each : {&a, &b, &c}) REQUIRE(put(*each));
-  CHECK(cache.keeps(kRed));
+  CHECK(cache.fronts().keeps(kRed));
   std::vector<Block*> red;
-  cache.flush(kRed, [&](Block& block) { red.push_back(&block); });
+  cache.fronts().flush(kRed, [&](Block& block) { red.push_back(&block); });
   std::ranges::sort(red);
   std::vector<Block*> expected{&a, &b};
   std::ranges::sort(expected);
   CHECK(red == expected);
-  CHECK_FALSE(cache.keeps(kRed));
-  CHECK(cache.keeps(kBlue));
+  CHECK_FALSE(cache.fronts().keeps(kRed));
+  CHECK(cache.fronts().keeps(kBlue));
   CHECK(cache.take(512, kRedStream) == nullptr);
   CHECK(cache.owner_of(kRedStream) == kRed);  // still known
-  cache.flush(kRed, [](Block&) { FAIL("given out twice"); });
-  cache.flush(77, [](Block&) { FAIL("nobody's"); });
+  cache.fronts().flush(kRed, [](Block&) { FAIL("given out twice"); });
+  cache.fronts().flush(77, [](Block&) { FAIL("nobody's"); });
   CHECK(flush() == std::vector<Block*>{&c});
   CHECK(flush().empty());
   heap.release(a, kRed);

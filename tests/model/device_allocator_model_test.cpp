@@ -108,7 +108,7 @@ class Program {
     for (const Reading& reading : readings_) reading.done->sync();
     verify_finished_readings();
     CHECK(readings_.empty());
-    memory_.set_reserved_bytes_max(std::nullopt);
+    memory_.set_limits({});
     memory_.trim();
     check();
     CHECK(memory_.counters().bytes_reserved.current == 0);
@@ -293,7 +293,7 @@ class Program {
   void change_limit() {
     limit_.reset();
     if (random_.below(2) == 0) limit_ = kDeviceBytes / 2 + random_.below(kDeviceBytes / 2);
-    memory_.set_reserved_bytes_max(limit_);
+    memory_.set_limits({.reserved_bytes_max = limit_});
     if (limit_) memory_.trim(*limit_);
   }
 

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// One pool of a device's memory: the caching allocator over a segment source of its own.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "berth/device_allocator.hpp"
+#include "berth/memory_pool.hpp"
+
+#include "device/device_context.hpp"
+#include "memory/caching_allocator.hpp"
+#include "memory/memory_budget.hpp"
+
+namespace berth {
+
+/// Threads  Safe from any thread.
+class DevicePool final : public Allocator {
+ public:
+  struct Setup {
+    DeviceContext& context;
+    EventPool& events;
+    const DeviceAllocatorOptions& device;  ///< what holds for all pools of the device
+    MemoryBudget& device_budget;
+    /// Other pools' memory, for a request of this one.
+    std::function<std::size_t(const DevicePool& asking, std::size_t bytes,
+                              CachingAllocator::Waiting waiting)>
+        others;
+  };
+  DevicePool(const Setup& setup, const MemoryPoolOptions& options);
+  /// Once the device's work is done. Live blocks are reported.
+  ~DevicePool() override;
+
+  /// Contracts of these: DeviceAllocator.
+  void* allocate(std::size_t bytes, StreamRef stream) {
+    require_stream_of_device(stream);
+    return allocator_.allocate(bytes, stream);
+  }
+  void deallocate(void* data) override { allocator_.deallocate(data); }
+  void record_stream(void* data, StreamRef stream) override {
+    require_stream_of_device(stream);
+    allocator_.record_stream(data, stream);
+  }
+  std::size_t trim(std::size_t bytes_to_keep) override { return allocator_.trim(bytes_to_keep); }
+  void retire_stream(StreamRef stream) noexcept override { allocator_.retire_stream(stream); }
+  [[nodiscard]] MemoryCounters counters() const override { return allocator_.counters(); }
+  void reset_peaks() override { allocator_.reset_peaks(); }
+  [[nodiscard]] MemorySnapshot snapshot() const override { return allocator_.snapshot(); }
+  void validate() const override { allocator_.validate(); }
+
+  /// Frees a block that the calling thread has at hand; false where another way must be gone.
+  bool deallocate_at_hand(void* data) { return allocator_.deallocate_at_hand(data); }
+  [[nodiscard]] bool owns(const void* data) const { return allocator_.owns(data); }
+  [[nodiscard]] CachingAllocator& allocator() { return allocator_; }
+  /// With the device, "cuda:0/weights", and without.
+  [[nodiscard]] const std::string& name() const { return allocator_.name(); }
+  [[nodiscard]] const std::string& own_name() const { return own_name_; }
+  void set_limits(const MemoryLimits& limits);
+  /// Contracts: MemoryPool.
+  std::size_t sleep(SleepContent content) { return allocator_.sleep(context_, content); }
+  void wake() { allocator_.wake(context_); }
+  [[nodiscard]] bool is_asleep() const { return allocator_.is_asleep(); }
+  /// Errors  InvalidArgument: a stream that cannot order memory of the device.
+  void require_stream_of_device(StreamRef stream) const {
+    const bool fits = &stream.context() == &context_ && stream.native() != CU_STREAM_PER_THREAD;
+    if (!fits) [[unlikely]]
+      refuse(stream);
+  }
+
+ private:
+  [[noreturn, gnu::cold]] void refuse(StreamRef stream) const;
+  void report_live_blocks() const noexcept;
+
+  DeviceContext& context_;
+  const std::string own_name_;
+  const std::size_t device_bytes_;
+  MemoryBudget budget_;
+  CachingAllocator allocator_;
+};
+
+/// All memory that the device of `context` has.
+std::size_t total_bytes(const DeviceContext& context);
+/// In bytes of such a device.
+MemoryBudget::Limits in_bytes(const MemoryLimits& limits, std::size_t device_bytes);
+
+}  // namespace berth

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// All pools of one device, behind its DeviceAllocator: its own, which serves what no scope sends
+// elsewhere, and the private ones. They share the device's limits, and help each other out.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "berth/device_allocator.hpp"
+#include "berth/memory_pool.hpp"
+
+#include "memory/device_pool.hpp"
+#include "memory/pool_scopes.hpp"
+#include "memory/private_pools.hpp"
+
+namespace berth {
+
+/// Threads  Safe from any thread.
+class DevicePools {
+ public:
+  DevicePools(DeviceContext& context, EventPool& events, DeviceAllocatorOptions options);
+  ~DevicePools();
+  DevicePools(const DevicePools&) = delete;
+  DevicePools& operator=(const DevicePools&) = delete;
+
+  void* allocate(std::size_t bytes, StreamRef stream) {
+    if (scopes_.any()) [[unlikely]] {
+      if (const auto pool = scopes_.find(stream)) return pool->allocate(bytes, stream);
+    }
+    return own_.allocate(bytes, stream);
+  }
+  void deallocate(void* data) {
+    if (own_.deallocate_at_hand(data)) [[likely]]
+      return;
+    with_pool_of(data, [data](DevicePool& pool) { pool.deallocate(data); });
+  }
+  void record_stream(void* data, StreamRef stream) {
+    with_pool_of(data, [&](DevicePool& pool) { pool.record_stream(data, stream); });
+  }
+  std::size_t trim(std::size_t bytes_to_keep);
+  void retire_stream(StreamRef stream) noexcept;
+  [[nodiscard]] bool owns(const void* data) const;
+  void validate() const;
+  void set_limits(const MemoryLimits& limits);
+
+  [[nodiscard]] DevicePool& own() { return own_; }
+  [[nodiscard]] const DevicePool& own() const { return own_; }
+  [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> private_pools() const {
+    return private_.all();
+  }
+  [[nodiscard]] PoolScopes& scopes() { return scopes_; }
+
+  /// Errors  InvalidArgument: a name that is not accepted. DriverError.
+  std::shared_ptr<DevicePool> open(const MemoryPoolOptions& options);
+  void close(DevicePool& pool) noexcept;
+
+  /// Of all pools of that name. Contracts: DeviceAllocator.
+  std::size_t sleep(std::string_view name, SleepContent content);
+  void wake(std::string_view name);
+
+ private:
+  template <class Use>
+  void with_pool_of(void* data, const Use& use) {
+    if (private_.any()) {
+      if (const auto pool = private_.find(data)) return use(*pool);
+    }
+    use(own_);
+  }
+  [[nodiscard]] DevicePool::Setup setup();
+  std::size_t release_others(const DevicePool& asking, std::size_t bytes,
+                             CachingAllocator::Waiting waiting);
+  [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> named(std::string_view name) const;
+
+  DeviceContext& context_;
+  EventPool& events_;
+  const DeviceAllocatorOptions options_;
+  const std::size_t device_bytes_;
+  MemoryBudget budget_;
+  DevicePool own_;
+  PrivatePools private_;
+  PoolScopes scopes_;
+};
+
+}  // namespace berth

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/host_copy.hpp"
+
+#include <new>
+
+#include <fmt/format.h>
+
+#include "berth/bytes.hpp"
+#include "berth/error.hpp"
+
+#include "stream/settle.hpp"
+
+namespace berth {
+namespace {
+
+constexpr CUstream kLegacyStream = nullptr;
+
+/// Submits copies, and waits for them, also for those before one that fails: their memory is not to go
+/// before they are done.
+template <class Submit>
+void copy_and_wait(DeviceContext& context, const Submit& submit) {
+  const ContextScope scope(context);
+  try {
+    submit();
+    context.driver().stream_synchronize(kLegacyStream);
+  } catch (...) {
+    settle(StreamRef(context, kLegacyStream));
+    throw;
+  }
+}
+
+}  // namespace
+
+void HostCopy::save(DeviceContext& context, const std::vector<MemoryRange>& ranges) {
+  const Driver& driver = context.driver();
+  std::vector<Piece> pieces;
+  for (const MemoryRange& range : ranges) {
+    if (!pieces.empty() &&
+        pieces.back().range.address + pieces.back().range.bytes == range.address) {
+      pieces.back().range.bytes += range.bytes;
+    } else {
+      pieces.push_back({range, nullptr});
+    }
+  }
+  copy_and_wait(context, [&] {
+    for (Piece& piece : pieces) {
+      const auto [address, bytes] = piece.range;
+      piece.content.reset(new (std::nothrow) std::byte[bytes]);
+      if (piece.content == nullptr) {
+        throw OutOfMemory(fmt::format("the host has no room for {} of {}", format_bytes(bytes),
+                                      context.device().to_string()));
+      }
+      driver.memcpy_async(reinterpret_cast<CUdeviceptr>(piece.content.get()), CUdeviceptr{address},
+                          bytes, kLegacyStream);
+    }
+  });
+  pieces_ = std::move(pieces);
+}
+
+void HostCopy::restore(DeviceContext& context) const {
+  const Driver& driver = context.driver();
+  copy_and_wait(context, [&] {
+    for (const Piece& piece : pieces_) {
+      driver.memcpy_async(CUdeviceptr{piece.range.address},
+                          reinterpret_cast<CUdeviceptr>(piece.content.get()), piece.range.bytes,
+                          kLegacyStream);
+    }
+  });
+}
+
+}  // namespace berth

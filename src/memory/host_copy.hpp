@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device memory kept in host memory for a while.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "device/device_context.hpp"
+
+namespace berth {
+
+struct MemoryRange {
+  std::uintptr_t address;
+  std::size_t bytes;
+};
+
+/// Threads  One at a time.
+class HostCopy {
+ public:
+  /// Copies what `ranges`, in address order, hold, in place of what was kept before.
+  /// Blocking  Waits for the copies.
+  /// Errors    OutOfMemory: the host has no room. DriverError. Nothing is kept then.
+  void save(DeviceContext& context, const std::vector<MemoryRange>& ranges);
+  /// Copies it back to where it was. It is kept until clear().
+  /// Errors  DriverError.
+  void restore(DeviceContext& context) const;
+  void clear() { pieces_.clear(); }
+
+ private:
+  struct Piece {
+    MemoryRange range;
+    std::unique_ptr<std::byte[]> content;
+  };
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace berth

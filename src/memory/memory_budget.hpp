@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much memory may be reserved, and how much is: of a pool, or of all pools of a device. What a
+// pool reserves counts for its device as well.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <limits>
+
+namespace berth {
+
+/// Threads  Safe from any thread.
+class MemoryBudget {
+ public:
+  static constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
+  struct Limits {
+    std::size_t max = kNoLimit;
+    std::size_t soft_max = kNoLimit;
+  };
+
+  /// `whole`: the budget that this one is a part of, which must outlive it; null where there is none.
+  explicit MemoryBudget(const Limits& limits, MemoryBudget* whole = nullptr) : whole_(whole) {
+    set_limits(limits);
+  }
+  ~MemoryBudget() {
+    if (whole_ != nullptr) whole_->give_back(reserved());
+  }
+  MemoryBudget(const MemoryBudget&) = delete;
+  MemoryBudget& operator=(const MemoryBudget&) = delete;
+
+  void set_limits(const Limits& limits) {
+    max_.store(limits.max, std::memory_order_relaxed);
+    soft_max_.store(limits.soft_max, std::memory_order_relaxed);
+  }
+
+  /// Counts `bytes` as reserved, unless there would be more than the limit then, here or in the whole.
+  [[nodiscard]] bool try_reserve(std::size_t bytes) {
+    std::size_t reserved = reserved_.load(std::memory_order_relaxed);
+    do {
+      if (bytes > room(max_, reserved)) return false;
+    } while (!reserved_.compare_exchange_weak(reserved, reserved + bytes));
+    if (whole_ == nullptr || whole_->try_reserve(bytes)) return true;
+    reserved_.fetch_sub(bytes);
+    return false;
+  }
+  void give_back(std::size_t bytes) {
+    reserved_.fetch_sub(bytes);
+    if (whole_ != nullptr) whole_->give_back(bytes);
+  }
+
+  /// How far `bytes` more would go beyond the soft limit, here or in the whole; 0: not at all.
+  [[nodiscard]] std::size_t beyond_soft_max(std::size_t bytes) const {
+    const std::size_t left = room(soft_max_, reserved());
+    const std::size_t beyond = bytes > left ? bytes - left : 0;
+    return whole_ == nullptr ? beyond : std::max(beyond, whole_->beyond_soft_max(bytes));
+  }
+
+  /// How far what is reserved is beyond the soft limit.
+  [[nodiscard]] std::size_t excess() const {
+    const std::size_t limit = soft_max_.load(std::memory_order_relaxed);
+    const std::size_t own = reserved() > limit ? reserved() - limit : 0;
+    return whole_ == nullptr ? own : std::max(own, whole_->excess());
+  }
+
+  [[nodiscard]] std::size_t reserved() const { return reserved_.load(std::memory_order_relaxed); }
+  /// The most that may be reserved here, if nobody else had anything.
+  [[nodiscard]] std::size_t max() const {
+    const std::size_t own = max_.load(std::memory_order_relaxed);
+    return whole_ == nullptr ? own : std::min(own, whole_->max());
+  }
+
+ private:
+  static std::size_t room(const std::atomic<std::size_t>& limit, std::size_t reserved) {
+    const std::size_t bytes = limit.load(std::memory_order_relaxed);
+    return bytes > reserved ? bytes - reserved : 0;
+  }
+
+  MemoryBudget* const whole_;
+  std::atomic<std::size_t> max_;
+  std::atomic<std::size_t> soft_max_;
+  std::atomic<std::size_t> reserved_ = 0;
+};
+
+}  // namespace berth

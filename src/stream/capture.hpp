@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stream capture, as far as it concerns whoever calls the driver while a capture is under way, on
+// this thread or another.
+// Source: CUDA Driver API, cuStreamBeginCapture, cuThreadExchangeStreamCaptureMode.
+#pragma once
+
+#include <cuda.h>
+
+#include "berth/stream.hpp"
+
+#include "driver/driver.hpp"
+
+namespace berth {
+
+/// Whether the stream cannot be asked, waited for or marked with an event now: its work is being
+/// captured, or it is the legacy default stream and a stream that waits for it is being captured. To
+/// ask it all the same would break that capture.
+bool is_capturing(StreamRef stream);
+
+/// From begin() on, for as long as it exists, calls of this thread that may disturb a capture are up to
+/// the caller: the driver neither refuses them nor breaks captures of other threads for them. For
+/// calls that touch nothing that is captured: asking events, obtaining memory.
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const Driver& driver) : driver_(driver) {}
+  ~RelaxedCapture() {
+    if (begun_) exchange();
+  }
+  /// Where it has not begun yet: so that who ends up asking nothing calls the driver for nothing.
+  void begin() {
+    if (!begun_) exchange();
+    begun_ = true;
+  }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  void exchange() { driver_.try_thread_exchange_capture_mode(&mode_); }
+
+  const Driver& driver_;
+  bool begun_ = false;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
+}  // namespace berth

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sleep and wake: what happens to memory, addresses and content, and what is refused meanwhile.
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "memory/allocator_fixture.hpp"
+#include "memory/memory_fixture.hpp"
+#include "support/errors.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+struct SleepTest : MemoryTest {
+  explicit SleepTest(const sim::Config& config = small_device(64_MiB),
+                     DeviceAllocatorOptions options = {})
+      : MemoryTest(config, std::move(options)), pool(memory.create_pool({.name = "pool"})) {}
+
+  void fill(const Allocation& block, unsigned char value, StreamRef on) {
+    const std::vector<unsigned char> bytes(block.bytes(), value);
+    runtime->copier().copy_async(block.data(), bytes.data(), bytes.size(), on);
+    on.sync();
+  }
+  [[nodiscard]] bool holds(const Allocation& block, unsigned char value) const {
+    const auto bytes = simulator.peek(reinterpret_cast<CUdeviceptr>(block.data()), block.bytes());
+    return bytes == std::vector<unsigned char>(block.bytes(), value);
+  }
+
+  MemoryPool pool;
+};
+
+/// A block of 7 MiB that is joined from holes between others, which stay.
+std::pair<void*, std::vector<void*>> stitch(AllocatorFixture& test, StreamRef stream) {
+  std::vector<void*> blocks;
+  for (std::size_t used = 0; used < AllocatorFixture::kDeviceBytes; used += 2_MiB) {
+    blocks.push_back(test.allocate(2_MiB, stream));
+  }
+  std::vector<void*> kept;
+  for (std::size_t block = 0; block < blocks.size(); ++block) {
+    if (block % 2 == 0 && block < 10) {
+      test.free(blocks[block]);
+    } else {
+      kept.push_back(blocks[block]);
+    }
+  }
+  void* const stitched = test.allocate(7_MiB, stream);
+  REQUIRE(test.counters().page_remaps > 0);
+  return {stitched, kept};
+}
+
+}  // namespace
+
+TEST_CASE("a pool that sleeps has no physical memory, and wakes at the same addresses") {
+  SleepTest test;
+  const Stream stream = test.stream();
+  Allocation block = test.pool.allocate(6_MiB, stream);
+  { const Allocation cached = test.pool.allocate(5_MiB, stream); }
+  const std::uint64_t used = test.simulator.device_bytes_used(0);
+  CHECK(test.pool.sleep() == 12_MiB);
+  CHECK(test.pool.is_asleep());
+  CHECK(test.simulator.device_bytes_used(0) == used - 12_MiB);
+  CHECK(test.pool.counters().bytes_reserved.current == 0);
+  CHECK(test.pool.counters().bytes_asleep.current == 12_MiB);
+  test.pool.validate();
+  CHECK(find_discrepancies(test.pool.snapshot()).empty());
+  const Allocation others = test.memory.allocate(56_MiB, stream);  // all of it is there for others
+  message_of<OutOfMemory>([&] { test.pool.wake(); });
+  CHECK(test.pool.is_asleep());
+  test.pool.validate();
+}
+
+TEST_CASE("after waking a pool serves as before") {
+  SleepTest test;
+  const Stream stream = test.stream();
+  Allocation block = test.pool.allocate(6_MiB, stream);
+  test.pool.sleep();
+  test.pool.wake();
+  CHECK_FALSE(test.pool.is_asleep());
+  CHECK(test.pool.counters().bytes_reserved.current == 6_MiB);
+  CHECK(test.pool.counters().bytes_asleep.current == 0);
+  test.fill(block, 7, stream);
+  CHECK(test.holds(block, 7));
+  const Allocation more = test.pool.allocate(4_MiB, stream);
+  test.pool.validate();
+  CHECK(test.pool.sleep() > 0);
+  CHECK(test.pool.sleep() == 0);
+  test.pool.wake();
+  test.pool.wake();
+  test.pool.validate();
+}
+
+TEST_CASE("content is kept where that is asked for, that of stitched blocks too") {
+  SleepTest test(small_device(16_MiB));
+  const Stream stream = test.stream();
+  std::vector<Allocation> blocks;
+  for (int block = 0; block < 8; ++block) blocks.push_back(test.pool.allocate(2_MiB, stream));
+  for (int block = 0; block < 8; block += 2) blocks[std::size_t(block)].reset();
+  const Allocation stitched = test.pool.allocate(7_MiB, stream);
+  REQUIRE(test.pool.counters().page_remaps > 0);
+  test.fill(stitched, 9, stream);
+  for (std::size_t block = 1; block < 8; block += 2) {
+    test.fill(blocks[block], static_cast<unsigned char>(block), stream);
+  }
+  test.pool.sleep(SleepContent::keep);
+  test.pool.wake();
+  CHECK(test.holds(stitched, 9));
+  for (std::size_t block = 1; block < 8; block += 2) {
+    CHECK(test.holds(blocks[block], static_cast<unsigned char>(block)));
+  }
+  test.pool.validate();
+}
+
+TEST_CASE("while a pool sleeps allocations are refused, what a thread has at hand included") {
+  SleepTest test;
+  const Stream stream = test.stream();
+  { const Allocation at_hand = test.pool.allocate(4096, stream); }
+  Allocation live = test.pool.allocate(4096, stream);
+  test.pool.sleep();
+  CHECK(contains(message_of<InvalidArgument>([&] { return test.pool.allocate(4096, stream); }),
+                 "asleep"));
+  live.reset();
+  message_of<InvalidArgument>([&] { return test.pool.allocate(4096, stream); });
+  CHECK(test.pool.trim() == 0);
+  test.pool.validate();
+  test.pool.wake();
+  CHECK(test.pool.allocate(4096, stream).data() != nullptr);
+}
+
+TEST_CASE("a pool falls asleep after the work that uses it") {
+  SleepTest test(small_device(64_MiB, sim::Progress::manual));
+  const Stream stream = test.stream();
+  const Allocation block = test.pool.allocate(2_MiB, stream);
+  test.log.submit(stream, "use");
+  test.pool.sleep();
+  CHECK(test.log.is_done("use"));
+}
+
+TEST_CASE("a pool may be closed asleep") {
+  SleepTest test;
+  const Stream stream = test.stream();
+  {
+    MemoryPool pool = test.memory.create_pool({.name = "other"});
+    { const Allocation block = pool.allocate(6_MiB, stream); }
+    pool.sleep();
+  }
+  CHECK(test.memory.pool_snapshots().size() == 1);
+}
+
+TEST_CASE("pools sleep and wake by name") {
+  SleepTest test;
+  const Stream stream = test.stream();
+  MemoryPool twin = test.memory.create_pool({.name = "pool"});
+  MemoryPool other = test.memory.create_pool({.name = "other"});
+  const Allocation a = test.pool.allocate(2_MiB, stream);
+  const Allocation b = twin.allocate(4_MiB, stream);
+  const Allocation c = other.allocate(2_MiB, stream);
+  CHECK(test.memory.sleep("pool") == 6_MiB);
+  CHECK(twin.is_asleep());
+  CHECK_FALSE(other.is_asleep());
+  test.memory.wake("pool");
+  CHECK_FALSE(test.pool.is_asleep());
+  const std::string message =
+      message_of<InvalidArgument>([&] { return test.memory.sleep("none"); });
+  CHECK(contains(message, "pool, pool, other"));
+}
+
+TEST_CASE("to wake, a pool gets what others have cached") {
+  SleepTest test;
+  const Stream stream = test.stream();
+  const Allocation block = test.pool.allocate(32_MiB, stream);
+  test.pool.sleep();
+  { const Allocation cached = test.memory.allocate(48_MiB, stream); }
+  test.pool.wake();
+  CHECK_FALSE(test.pool.is_asleep());
+}
+
+TEST_CASE("without virtual memory a pool cannot sleep, and stays awake") {
+  DeviceAllocatorOptions options;
+  options.virtual_memory = false;
+  SleepTest test(small_device(64_MiB), options);
+  const Stream stream = test.stream();
+  message_of<NotSupported>([&] { return test.pool.sleep(); });
+  CHECK(test.pool.allocate(4096, stream).data() != nullptr);
+}
+
+TEST_CASE("whichever driver call fails, a pool is asleep or awake, and the next try succeeds") {
+  for (const DriverCall call :
+       {DriverCall::ctx_synchronize, DriverCall::mem_create, DriverCall::mem_map,
+        DriverCall::mem_set_access, DriverCall::memcpy_async, DriverCall::stream_synchronize}) {
+    int failures = 0;
+    for (int nth = 1;; ++nth) {
+      CAPTURE(kDriverCallNames[std::size_t(call)]);
+      CAPTURE(nth);
+      AllocatorFixture test;
+      CachingAllocator& allocator = *test.allocator;
+      const Stream stream = test.stream();
+      const auto [stitched, kept] = stitch(test, stream);
+      {
+        const ContextScope scope(test.context);
+        test.driver.memset_d8_async(CUdeviceptr{std::uintptr_t(stitched)}, (unsigned char)9, 7_MiB,
+                                    stream.ref().native());
+      }
+      stream.ref().sync();
+      test.tap.refuse(call, CUDA_ERROR_OUT_OF_MEMORY, nth);
+      bool failed = false;
+      try {
+        allocator.sleep(test.context, SleepContent::keep);
+        allocator.wake(test.context);
+      } catch (const Error&) {
+        failed = true;
+      }
+      test.tap.allow(call);
+      allocator.validate();
+      allocator.wake(test.context);
+      CHECK_FALSE(allocator.is_asleep());
+      CHECK(test.simulator.peek(CUdeviceptr{std::uintptr_t(stitched)}, 7_MiB) ==
+            std::vector<unsigned char>(7_MiB, 9));
+      CHECK(test.allocate(512, stream) != nullptr);
+      if (!failed) break;
+      ++failures;
+    }
+    CHECK(failures > 0);
+  }
+}
