@@ -2,6 +2,7 @@
 // What the device allocator and the pinned allocator have in common, and the owner of one block.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <utility>
 
@@ -40,6 +41,14 @@ class BERTH_API Allocator {
   /// Blocking  Waits for the work of streams whose cached memory it returns. Other threads' cache
   ///           hits go on meanwhile.
   virtual std::size_t trim(std::size_t bytes_to_keep = 0) = 0;
+
+  /// Gives back what was not needed for `age`: as much as is reserved beyond the most that was active
+  /// at one time since then. To be called from time to time: calls divide time into intervals, of
+  /// which the one that `age` ends in counts in full. The first call only begins to watch. Returns the
+  /// bytes given back.
+  /// Blocking  Never waits for the GPU: memory with work pending is left for the next call. Other
+  ///           threads' cache hits go on meanwhile.
+  virtual std::size_t release_unused(std::chrono::nanoseconds age) = 0;
 
   /// To be called before a stream that berth does not own is destroyed, if blocks were allocated or
   /// recorded on it: memory cached for it becomes available to other streams behind its work.

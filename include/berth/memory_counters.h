@@ -32,7 +32,7 @@
   X(segments_mapped,       "ranges obtained from the driver") \
   X(segments_released,     "ranges given back to the driver") \
   X(page_remaps,           "granules mapped a second time at another address") \
-  X(limit_rejections,      "growths refused by the byte limit before any driver call") \
+  X(limit_rejections,      "growths refused by a byte limit before any driver call, or for headroom") \
   X(out_of_memory,         "requests that failed after every rung")
 /* clang-format on */
 

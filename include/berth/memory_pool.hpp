@@ -3,6 +3,7 @@
 // the rest of the device uses.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -64,6 +65,7 @@ class BERTH_API MemoryPool final : public Allocator {
   void deallocate(void* data) override;
   void record_stream(void* data, StreamRef stream) override;
   std::size_t trim(std::size_t bytes_to_keep = 0) override;
+  std::size_t release_unused(std::chrono::nanoseconds age) override;
   void retire_stream(StreamRef stream) noexcept override;
   void set_limits(const MemoryLimits& limits);
   [[nodiscard]] bool owns(const void* data) const noexcept;

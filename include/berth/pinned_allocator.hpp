@@ -2,6 +2,7 @@
 // The caching allocator of page-locked host memory: what GPUs copy from and to at full speed.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -45,6 +46,7 @@ class BERTH_API PinnedAllocator final : public Allocator {
   void deallocate(void* data) override;
   void record_stream(void* data, StreamRef stream) override;
   std::size_t trim(std::size_t bytes_to_keep = 0) override;
+  std::size_t release_unused(std::chrono::nanoseconds age) override;
   void retire_stream(StreamRef stream) noexcept override;
 
   /// The live block that `data` points into, at its start or inside; null where there is none.

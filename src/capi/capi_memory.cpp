@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A berth_allocator is an Allocator under another name; which of the two kinds it is, the object
 // itself knows.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <typeinfo>
 
 #include "capi/capi_convert.hpp"
@@ -114,6 +117,16 @@ berth_status berth_allocator_trim(berth_allocator* allocator, std::size_t bytes_
     Allocator& any = to_allocator(allocator);
     auto& out = require(bytes_released, "bytes_released");
     out = any.trim(bytes_to_keep);
+  });
+}
+
+berth_status berth_allocator_release_unused(berth_allocator* allocator, std::uint64_t age_ns,
+                                            std::size_t* bytes_released) {
+  return guarded([&] {
+    Allocator& any = to_allocator(allocator);
+    auto& out = require(bytes_released, "bytes_released");
+    const auto age = std::min<std::uint64_t>(age_ns, INT64_MAX);
+    out = any.release_unused(std::chrono::nanoseconds(static_cast<std::int64_t>(age)));
   });
 }
 

@@ -54,6 +54,10 @@ class BlockHeap {
   [[nodiscard]] std::size_t granules_needed(std::size_t bytes) const {
     return granule_bytes_ == 0 ? 0 : bytes / granule_bytes_;
   }
+  /// `bytes` less what is no whole granule.
+  [[nodiscard]] std::size_t whole_granules_of(std::size_t bytes) const {
+    return granule_bytes_ == 0 ? bytes : bytes / granule_bytes_ * granule_bytes_;
+  }
   /// Allocates there.
   Block& take(const Fit& fit, std::size_t bytes, std::size_t bytes_requested, OwnerId owner);
   Block* take(std::size_t bytes, std::size_t bytes_requested, OwnerId owner) {

@@ -193,6 +193,7 @@ void CachingAllocator::deallocate_through_heap(void* data) {
       settle(ledger);
       ++counters_.frees_deferred;
       raise_gauge(counters_.bytes_active, block.bytes);
+      raise_gauge(demand_, block.bytes);
       uses_.clear(block);
       heap_.set_pending(block);
       deferred_.add(block, to_seal);

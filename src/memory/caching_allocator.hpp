@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -27,6 +28,7 @@
 #include "device/device_context.hpp"
 #include "memory/block_heap.hpp"
 #include "memory/deferred_frees.hpp"
+#include "memory/demand_history.hpp"
 #include "memory/hand_over.hpp"
 #include "memory/host_copy.hpp"
 #include "memory/memory_budget.hpp"
@@ -93,6 +95,7 @@ class CachingAllocator final : public StreamObserver {
   }
   void record_stream(void* data, StreamRef stream);
   std::size_t trim(std::size_t bytes_to_keep);
+  std::size_t release_unused(std::chrono::nanoseconds age, DemandHistory::Time now);
   /// Gives back `bytes` of cached memory or somewhat more, as far as there are so many: of what no
   /// work uses, or, waiting, of all that is free. Returns how many.
   std::size_t release_cached(std::size_t bytes, Waiting waiting);
@@ -290,6 +293,9 @@ class CachingAllocator final : public StreamObserver {
   HandOver hand_over_ BERTH_GUARDED_BY(mutex_);
   // As of the last settling: what the caches' ledgers hold comes on top. Looking settles.
   mutable MemoryCounters counters_ BERTH_GUARDED_BY(mutex_);
+  /// bytes_active since the last look at it.
+  mutable Gauge demand_ BERTH_GUARDED_BY(mutex_);
+  DemandHistory history_ BERTH_GUARDED_BY(mutex_);
   mutable Ledger ledger_without_cache_ BERTH_GUARDED_BY(mutex_);
   mutable std::size_t blocks_cached_ BERTH_GUARDED_BY(mutex_) = 0;
   bool asleep_ BERTH_GUARDED_BY(mutex_) = false;

@@ -150,6 +150,23 @@ std::size_t CachingAllocator::trim(std::size_t bytes_to_keep) {
   return release_cached(reserved > bytes_to_keep ? reserved - bytes_to_keep : 0, Waiting::yes);
 }
 
+std::size_t CachingAllocator::release_unused(std::chrono::nanoseconds age,
+                                             DemandHistory::Time now) {
+  require_origin();
+  std::size_t unused = 0;
+  {
+    const MutexLock lock(mutex_);
+    settle_all(ThreadCaches::Halt(caches_));
+    history_.add(now, demand_.peak);
+    demand_.peak = demand_.current;
+    const auto needed = history_.most_since(now - age);
+    const std::size_t reserved = counters_.bytes_reserved.current;
+    if (!needed || *needed >= reserved) return 0;
+    unused = heap_.whole_granules_of(reserved - *needed);
+  }
+  return unused > 0 ? release_cached(unused, Waiting::no) : 0;
+}
+
 std::size_t CachingAllocator::release_cached(std::size_t bytes, Waiting waiting) {
   require_origin();
   const MutexLock slow(slow_mutex_);
@@ -202,6 +219,7 @@ void CachingAllocator::pass(OwnerId stream, const SharedEvent& event) {
   for (Block* block : deferred_.pass(stream, event)) {
     ++counters_.frees_reclaimed;
     lower_gauge(counters_.bytes_active, block->bytes);
+    lower_gauge(demand_, block->bytes);
     release(*block);
   }
   count_blocks();
@@ -272,7 +290,9 @@ void CachingAllocator::settle(Ledger& ledger) const {
   ledger.blocks_settled += ledger.blocks_allocated.change();
   counters_.allocations += std::exchange(ledger.allocations, 0);
   GaugeChange active = ledger.bytes_allocated;  // what is pending does not change here
+  GaugeChange demand = active;
   active.settle(counters_.bytes_active);
+  demand.settle(demand_);
   ledger.bytes_requested.settle(counters_.bytes_requested);
   ledger.bytes_allocated.settle(counters_.bytes_allocated);
   ledger.blocks_allocated.settle(counters_.blocks_allocated);

@@ -32,6 +32,10 @@ std::size_t DeviceAllocator::trim(std::size_t bytes_to_keep) {
   return pools_->trim(bytes_to_keep);
 }
 
+std::size_t DeviceAllocator::release_unused(std::chrono::nanoseconds age) {
+  return pools_->release_unused(age);
+}
+
 void DeviceAllocator::retire_stream(StreamRef stream) noexcept {
   pools_->retire_stream(stream);
 }

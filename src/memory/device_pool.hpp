@@ -2,6 +2,7 @@
 // One pool of a device's memory: the caching allocator over a segment source of its own.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -43,6 +44,9 @@ class DevicePool final : public Allocator {
     allocator_.record_stream(data, stream);
   }
   std::size_t trim(std::size_t bytes_to_keep) override { return allocator_.trim(bytes_to_keep); }
+  std::size_t release_unused(std::chrono::nanoseconds age) override {
+    return allocator_.release_unused(age, std::chrono::steady_clock::now());
+  }
   void retire_stream(StreamRef stream) noexcept override { allocator_.retire_stream(stream); }
   [[nodiscard]] MemoryCounters counters() const override { return allocator_.counters(); }
   void reset_peaks() override { allocator_.reset_peaks(); }

@@ -15,11 +15,20 @@
 namespace berth {
 namespace {
 
+/// Unused memory stays a quarter longer than asked at the most.
+constexpr int kReleasesInAge = 4;
+
 DeviceAllocatorOptions checked(DeviceAllocatorOptions options) {
   if (options.segment_bytes < 2_MiB) {
     throw InvalidArgument(
         fmt::format("DeviceAllocatorOptions::segment_bytes is {}; accepted: 2 MiB or more",
                     options.segment_bytes));
+  }
+  const auto age = options.release_unused_after;
+  if (age && *age < std::chrono::milliseconds(1)) {
+    throw InvalidArgument(fmt::format(
+        "DeviceAllocatorOptions::release_unused_after is {} ms; accepted: 1 ms or more, or nullopt",
+        age->count()));
   }
   return options;
 }
@@ -51,9 +60,14 @@ DevicePools::DevicePools(DeviceContext& context, EventPool& events, DeviceAlloca
       options_(checked(std::move(options))),
       device_bytes_(total_bytes(context)),
       budget_(device_limits(options_, options_.limits, device_bytes_)),
-      own_(setup(), {}) {}
+      own_(setup(), {}) {
+  if (const auto age = options_.release_unused_after) {
+    background_.emplace(*age / kReleasesInAge, [this, age] { release_in_background(*age); });
+  }
+}
 
 DevicePools::~DevicePools() {
+  background_.reset();
   if (!own_.allocator().is_usable()) return;
   const ContextScope scope(context_, std::nothrow);
   context_.driver().ctx_synchronize_or_report();
@@ -94,6 +108,20 @@ std::size_t DevicePools::trim(std::size_t bytes_to_keep) {
     released += pool->allocator().release_cached(bytes - released, CachingAllocator::Waiting::yes);
   }
   return released;
+}
+
+std::size_t DevicePools::release_unused(std::chrono::nanoseconds age) {
+  std::size_t released = own_.release_unused(age);
+  for (const auto& pool : private_.all()) released += pool->release_unused(age);
+  return released;
+}
+
+void DevicePools::release_in_background(std::chrono::nanoseconds age) noexcept {
+  try {
+    release_unused(age);
+  } catch (const Error& error) {
+    context_.driver().report(Severity::warning, own_.name() + ": giving back unused memory", error);
+  }
 }
 
 void DevicePools::retire_stream(StreamRef stream) noexcept {

@@ -3,6 +3,7 @@
 // elsewhere, and the private ones. They share the device's limits, and help each other out.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "berth/device_allocator.hpp"
 #include "berth/memory_pool.hpp"
 
+#include "memory/background_release.hpp"
 #include "memory/device_pool.hpp"
 #include "memory/pool_scopes.hpp"
 #include "memory/private_pools.hpp"
@@ -41,6 +43,7 @@ class DevicePools {
     with_pool_of(data, [&](DevicePool& pool) { pool.record_stream(data, stream); });
   }
   std::size_t trim(std::size_t bytes_to_keep);
+  std::size_t release_unused(std::chrono::nanoseconds age);
   void retire_stream(StreamRef stream) noexcept;
   [[nodiscard]] bool owns(const void* data) const;
   void validate() const;
@@ -69,6 +72,7 @@ class DevicePools {
     }
     use(own_);
   }
+  void release_in_background(std::chrono::nanoseconds age) noexcept;
   [[nodiscard]] DevicePool::Setup setup();
   std::size_t release_others(const DevicePool& asking, std::size_t bytes,
                              CachingAllocator::Waiting waiting);
@@ -82,6 +86,7 @@ class DevicePools {
   DevicePool own_;
   PrivatePools private_;
   PoolScopes scopes_;
+  std::optional<BackgroundRelease> background_;  ///< last, so that it ends first
 };
 
 }  // namespace berth

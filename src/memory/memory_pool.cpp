@@ -54,6 +54,10 @@ std::size_t MemoryPool::trim(std::size_t bytes_to_keep) {
   return pool().trim(bytes_to_keep);
 }
 
+std::size_t MemoryPool::release_unused(std::chrono::nanoseconds age) {
+  return pool().release_unused(age);
+}
+
 void MemoryPool::retire_stream(StreamRef stream) noexcept {
   pool().retire_stream(stream);
 }

@@ -112,6 +112,10 @@ std::size_t PinnedAllocator::trim(std::size_t bytes_to_keep) {
   return impl_ ? impl_->allocator().trim(bytes_to_keep) : 0;
 }
 
+std::size_t PinnedAllocator::release_unused(std::chrono::nanoseconds age) {
+  return impl_ ? impl_->allocator().release_unused(age, std::chrono::steady_clock::now()) : 0;
+}
+
 void PinnedAllocator::retire_stream(StreamRef stream) noexcept {
   if (impl_) impl_->allocator().retire_stream(stream);
 }

@@ -34,8 +34,10 @@ void append_overview(std::string& text, const MemorySnapshot& snapshot) {
   const MemoryCounters& counters = snapshot.counters;
   const std::uint64_t reserved = counters.bytes_reserved.current;
   const std::uint64_t active = counters.bytes_active.current;
-  const std::uint64_t cached = reserved - std::min(active, reserved);
-  add(text, "  reserved  {} = {} active + {} cached", format_bytes(reserved), format_bytes(active),
+  const std::uint64_t asleep = counters.bytes_asleep.current;
+  const std::uint64_t cached = reserved + asleep - std::min(active, reserved + asleep);
+  add(text, "  reserved  {}{} = {} active + {} cached", format_bytes(reserved),
+      asleep > 0 ? fmt::format(" and {} asleep", format_bytes(asleep)) : "", format_bytes(active),
       format_bytes(cached));
   if (counters.blocks_free.current > 0)
     add(text, "  cached    {} in {} {}, the largest {}", format_bytes(cached),

@@ -143,6 +143,8 @@ static void allocator_functions(const struct machine* machine) {
   CHECK_REFUSED("stream", berth_allocator_record_stream(memory, &data, kNoStream));
   CHECK_REFUSED("allocator", berth_allocator_trim(NULL, 0, &bytes));
   CHECK_REFUSED("bytes_released", berth_allocator_trim(memory, 0, NULL));
+  CHECK_REFUSED("allocator", berth_allocator_release_unused(NULL, 0, &bytes));
+  CHECK_REFUSED("bytes_released", berth_allocator_release_unused(memory, 0, NULL));
   CHECK_REFUSED("allocator", berth_allocator_retire_stream(NULL, machine->stream));
   CHECK_REFUSED("stream", berth_allocator_retire_stream(memory, kNoStream));
   CHECK_REFUSED("allocator", berth_allocator_set_limits(NULL, 1, BERTH_NO_LIMIT));

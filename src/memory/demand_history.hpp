@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much memory was needed at the most, over the last while: what is reserved beyond that was idle
+// all the time, whichever bytes those are. Watching single blocks would tell less: in a hole that a
+// small block comes from and goes back to, nothing ever looks old.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <optional>
+
+namespace berth {
+
+/// Threads  One at a time.
+class DemandHistory {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  /// Between the call before and this one at most `bytes` were needed at one time.
+  void add(Time now, std::size_t bytes) {
+    if (!begin_) begin_ = now;
+    intervals_.push_back({now, bytes});
+  }
+  /// The most that was needed since `time`, as far as intervals tell it: one that began earlier
+  /// counts in full. nullopt where add() was not called that early yet. Forgets what was before.
+  std::optional<std::size_t> most_since(Time time) {
+    if (!begin_ || *begin_ > time) return std::nullopt;
+    while (!intervals_.empty() && intervals_.front().end <= time) intervals_.pop_front();
+    std::size_t most = 0;
+    for (const Interval& interval : intervals_) most = std::max(most, interval.bytes);
+    return most;
+  }
+
+ private:
+  struct Interval {
+    Time end;
+    std::size_t bytes;
+  };
+  std::optional<Time> begin_;  ///< of watching
+  std::deque<Interval> intervals_;
+};
+
+}  // namespace berth
