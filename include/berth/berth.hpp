@@ -4,6 +4,7 @@
 
 #include "berth/allocator.hpp"
 #include "berth/bytes.hpp"
+#include "berth/configuration.hpp"
 #include "berth/copier.hpp"
 #include "berth/current_stream.hpp"
 #include "berth/device.hpp"
@@ -12,6 +13,7 @@
 #include "berth/error.hpp"
 #include "berth/event.hpp"
 #include "berth/event_pool.hpp"
+#include "berth/memory_limits.hpp"
 #include "berth/pinned_allocator.hpp"
 #include "berth/report.hpp"
 #include "berth/runtime.hpp"

@@ -20,6 +20,11 @@ class BERTH_API MemoryAmount {
   /// In bytes, of a device of `device_bytes`.
   [[nodiscard]] std::size_t bytes(std::size_t device_bytes) const;
 
+  /// The part of the device; nullopt where the amount is in bytes.
+  [[nodiscard]] std::optional<double> part() const {
+    return part_ < 0 ? std::nullopt : std::optional(part_);
+  }
+
   friend bool operator==(const MemoryAmount&, const MemoryAmount&) = default;
 
  private:

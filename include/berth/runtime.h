@@ -37,6 +37,7 @@ typedef struct berth_runtime_options {
   size_t struct_size;
   /// "cuda", "sim", "auto" or the path of a driver library. Null and "": what the environment
   /// variable BERTH_DRIVER says, and "cuda" where that is unset too. Read during the call only.
+  /// A driver that `configuration` or BERTH_CONF names goes before this one.
   const char* driver;
   uint64_t flags;                    ///< BERTH_RUNTIME_ bits; an unknown bit is an error
   size_t device_reserved_bytes_max;  ///< of each device; default: what it has
@@ -51,10 +52,13 @@ typedef struct berth_runtime_options {
   void* on_pressure_user;  ///< handed to on_pressure; may be null
   berth_report_function report;
   void* report_user;  ///< handed to report; may be null
+  /// "key=value,key=value", applied over the fields above; docs/configuration.md has the keys. The
+  /// environment variable BERTH_CONF is applied over both. Read during the call only.
+  const char* configuration;
 } berth_runtime_options;
 
 #define BERTH_RUNTIME_OPTIONS_INIT \
-  { sizeof(berth_runtime_options), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL }
+  { sizeof(berth_runtime_options), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL }
 
 /// Null `options` means all defaults. Without a usable driver this succeeds all the same: there are
 /// no devices then, and berth_driver_get_info() says why. Errors  BERTH_INVALID_ARGUMENT: an option

@@ -19,11 +19,15 @@
 
 namespace berth {
 
+/// What the code asks for. The environment variable BERTH_CONF ("reserved_bytes_max=90%", as
+/// configure() reads it) is applied over it by Runtime's constructor: who runs a program has the
+/// last word over who wrote it.
 struct RuntimeOptions {
   /// Which driver: `cuda` (libcuda.so.1), `sim` (the simulated driver, configured by BERTH_SIM),
   /// `auto` (cuda where it has a device, else sim), or the path of a driver library. Empty: the
-  /// environment variable BERTH_DRIVER, and `cuda` where that is unset too. The library never turns
-  /// to the simulator by itself.
+  /// environment variable BERTH_DRIVER, and `cuda` where that is unset too. So BERTH_CONF goes
+  /// before the code, and the code before BERTH_DRIVER. The library never turns to the simulator by
+  /// itself.
   std::string driver;
   DeviceAllocatorOptions device_allocator;  ///< of every device
   PinnedAllocatorOptions pinned_allocator;
@@ -51,6 +55,8 @@ class BERTH_API Runtime {
   Runtime& operator=(const Runtime&) = delete;
 
   [[nodiscard]] DriverInfo driver() const;
+  /// What is in effect, BERTH_CONF included; `driver` is driver().name.
+  [[nodiscard]] const RuntimeOptions& options() const noexcept;
   [[nodiscard]] const DeviceRegistry& devices() const noexcept;
 
   // The parts of one device. Errors  InvalidArgument: no such device, or `cpu`.

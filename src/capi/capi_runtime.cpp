@@ -51,6 +51,7 @@ RuntimeOptions to_options(const berth_runtime_options& from) {
   set_unless_zero(options.copier.staging_slot_bytes, from.staging_slot_bytes);
   set_unless_zero(options.copier.staging_slots, from.staging_slots);
   options.report = to_sink(from.report, from.report_user);
+  if (from.configuration != nullptr) options = configure(std::move(options), from.configuration);
   return options;
 }
 

@@ -47,6 +47,10 @@ bool has_device(const Driver& driver) {
 
 }  // namespace
 
+bool names_driver(std::string_view text) {
+  return text == "cuda" || text == "sim" || text == "auto" || text.find('/') != text.npos;
+}
+
 OpenedDriver open_driver(const std::string& text, const ReportSink& sink) {
   const std::string choice = !text.empty() ? text : env("BERTH_DRIVER").value_or("");
   if (choice.empty() || choice == "cuda") return open_cuda(sink);
@@ -55,12 +59,10 @@ OpenedDriver open_driver(const std::string& text, const ReportSink& sink) {
     OpenedDriver cuda = open_cuda(sink);
     return has_device(*cuda.driver) ? std::move(cuda) : open_simulator(sink);
   }
-  if (choice.find('/') != std::string::npos) return open_path(choice, sink);
-  throw InvalidArgument(
-      fmt::format("{} \"{}\" is not a driver; accepted: cuda, sim, auto, or the path of a driver "
-                  "library, with a "
-                  "slash in it",
-                  text.empty() ? "BERTH_DRIVER" : "driver", choice));
+  if (names_driver(choice)) return open_path(choice, sink);
+  throw InvalidArgument(fmt::format("{} \"{}\" is not a driver; accepted: {}",
+                                    text.empty() ? "BERTH_DRIVER" : "driver", choice,
+                                    kAcceptedDrivers));
 }
 
 }  // namespace berth

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "berth/report.hpp"
 
@@ -16,6 +17,11 @@ struct OpenedDriver {
   std::unique_ptr<Driver> driver;
   std::unique_ptr<Nvml> nvml;
 };
+
+/// Whether `text` is one of the words, or a path. Nothing is opened.
+bool names_driver(std::string_view text);
+inline constexpr std::string_view kAcceptedDrivers =
+    "cuda, sim, auto, or the path of a driver library, with a slash in it";
 
 /// `text` as in RuntimeOptions::driver, empty included.
 /// Errors  InvalidArgument: not a driver, or a malformed BERTH_SIM for the simulator.

@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "berth/configuration.hpp"
+
 #include "base/mutex.hpp"
 #include "device/device_context.hpp"
 #include "runtime/driver_choice.hpp"
@@ -24,12 +26,14 @@ struct DeviceParts {
 
 struct Runtime::State {
   explicit State(RuntimeOptions given)
-      : options(std::move(given)),
+      : options(configure_from_environment(std::move(given))),
         opened(open_driver(options.driver, options.report)),
         registry(*opened.driver, *opened.nvml),
         parts(static_cast<std::size_t>(registry.count())),
         pinned(registry, options.pinned_allocator),
-        copier(registry, pinned, options.copier) {}
+        copier(registry, pinned, options.copier) {
+    options.driver = opened.driver->name();
+  }
 
   DeviceParts& parts_of(const DeviceContext& context) {
     return parts[static_cast<std::size_t>(context.device().ordinal())];
@@ -40,7 +44,7 @@ struct Runtime::State {
     return *device.events;
   }
 
-  const RuntimeOptions options;
+  RuntimeOptions options;  ///< as they are after BERTH_CONF; never changed once this is made
   const OpenedDriver opened;
   const DeviceRegistry registry;
   std::vector<DeviceParts> parts;  ///< by logical ordinal
@@ -55,6 +59,10 @@ Runtime::~Runtime() = default;
 DriverInfo Runtime::driver() const {
   const Driver& driver = *state_->opened.driver;
   return {driver.name(), driver.usable(), driver.problem(), driver.version()};
+}
+
+const RuntimeOptions& Runtime::options() const noexcept {
+  return state_->options;
 }
 
 const DeviceRegistry& Runtime::devices() const noexcept {

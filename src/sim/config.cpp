@@ -11,6 +11,8 @@
 
 #include "berth/error.hpp"
 
+#include "base/text_list.hpp"
+
 namespace berth::sim {
 namespace {
 
@@ -20,22 +22,6 @@ constexpr int kPlacesMax = 64;
 
 /// Thrown by a setter; parse() adds which entry it was.
 struct Rejected {};
-
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const auto at = text.find(separator);
-    parts.push_back(text.substr(0, at));
-    if (at == std::string_view::npos) return parts;
-    text.remove_prefix(at + 1);
-  }
-}
 
 template <class T>
 T number(std::string_view text, T smallest, T largest) {

@@ -37,7 +37,8 @@ struct ReplaySetup {
 ReplaySetup check_options(const ReplayCommandOptions& options) {
   ReplaySetup setup;
   setup.device = parse_cuda_device(options.device);
-  setup.runtime.device_allocator.virtual_memory = !options.no_virtual_memory;
+  setup.runtime = options_from_environment();
+  if (options.no_virtual_memory) setup.runtime.device_allocator.virtual_memory = false;
   if (!options.limit.empty())
     setup.runtime.device_allocator.limits.reserved_bytes_max =
         parse_option("--limit", options.limit, parse_bytes);

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "berth/configuration.hpp"
+
 #include "tool/output.hpp"
 
 namespace berth::tool {
@@ -32,15 +34,28 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
       .add_option("--driver", options.driver,
                   "cuda, sim (simulated), auto (cuda where it has a device,\n"
                   "else sim), or the path of a driver library;\n"
-                  "default: BERTH_DRIVER, else auto")
+                  "default: BERTH_CONF, BERTH_DRIVER, else auto")
       ->type_name("NAME");
   command.add_flag("--json", options.json, "Print JSON");
 }
 
+RuntimeOptions options_from_environment() {
+  // Once, for the variable is gone when the first Runtime has been made.
+  static const RuntimeOptions options = [] {
+    try {
+      return configure_from_environment({});
+    } catch (const InvalidArgument& error) {
+      throw UsageError(error.what());
+    }
+  }();
+  return options;
+}
+
 std::unique_ptr<Runtime> make_runtime(const CommonOptions& options, RuntimeOptions runtime) {
-  runtime.driver = options.driver;
+  if (!options.driver.empty()) runtime.driver = options.driver;
   if (runtime.driver.empty() && driver_from_environment().empty()) runtime.driver = "auto";
   runtime.report = report_to_stderr();
+  unsetenv("BERTH_CONF");  // is in `runtime` already, below what the command line says
   try {
     return std::make_unique<Runtime>(std::move(runtime));
   } catch (const InvalidArgument& error) {
@@ -55,6 +70,8 @@ std::string describe_driver(const Runtime& runtime, const CommonOptions& options
     return fmt::format("driver: {} (CUDA {}.{})", driver.name, driver.version / 1000,
                        driver.version % 1000 / 10);
   if (options.driver == "sim") return "driver: sim (simulated, as --driver says)";
+  if (options.driver.empty() && options_from_environment().driver == "sim")
+    return "driver: sim (simulated, as BERTH_CONF says)";
   if (options.driver.empty() && driver_from_environment() == "sim")
     return "driver: sim (simulated, as BERTH_DRIVER says)";
   return fmt::format("driver: sim (simulated; {})", reason_against_cuda());

@@ -15,15 +15,21 @@
 namespace berth::tool {
 
 struct CommonOptions {
-  std::string driver;  ///< empty: BERTH_DRIVER, and `auto` where that is unset
+  std::string driver;  ///< empty: BERTH_CONF, BERTH_DRIVER, and `auto` where neither names one
   bool json = false;
 };
 
 void add_common_options(CLI::App& command, CommonOptions& options);
 
-/// The Runtime that the options ask for; `runtime` holds everything but driver and report sink.
+/// What BERTH_CONF says, for a subcommand to put its own options over: the command line goes before
+/// the environment.
+/// Errors  UsageError: it is malformed.
+RuntimeOptions options_from_environment();
+
+/// The Runtime that the options ask for, over what `runtime` says.
 /// Errors  UsageError: no such driver, or an environment variable that is malformed.
-std::unique_ptr<Runtime> make_runtime(const CommonOptions& options, RuntimeOptions runtime = {});
+std::unique_ptr<Runtime> make_runtime(const CommonOptions& options,
+                                      RuntimeOptions runtime = options_from_environment());
 
 /// One line: on which driver `runtime` runs, and why where that may surprise.
 std::string describe_driver(const Runtime& runtime, const CommonOptions& options);

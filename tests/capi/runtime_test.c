@@ -94,6 +94,29 @@ static void options_out_of_range_are_refused_by_the_part_that_they_are_for(void)
   check_refused_for_devices(options, "DeviceAllocatorOptions::segment_bytes is 1;");
 }
 
+static void configuration_goes_before_the_fields(void) {
+  berth_runtime_options options = BERTH_RUNTIME_OPTIONS_INIT;
+  options.streams_max = 2;
+  options.device_reserved_bytes_max = 1;
+  options.configuration = "streams_max=1, reserved_bytes_max=none";
+  struct machine machine = open_machine(&options);
+  berth_stream shared;
+  CHECK_OK(berth_stream_acquire(machine.runtime, machine.device, 0, &shared));
+  CHECK(shared.native == machine.stream.native);
+  CHECK_OK(berth_stream_release(machine.runtime, shared));
+  void* data = NULL;
+  CHECK_OK(berth_allocator_allocate(machine.memory, 1000, machine.stream, &data));
+  CHECK_OK(berth_allocator_deallocate(machine.memory, data));
+  close_machine(&machine);
+}
+
+static void malformed_configuration_is_refused(void) {
+  berth_runtime_options options = BERTH_RUNTIME_OPTIONS_INIT;
+  options.configuration = "streams_max=0,stagingslots=4";
+  check_refused(options, "configuration: streams_max=\"0\" (accepted: 1 or more); unknown key ");
+  check_refused(options, "perhaps staging_slots");
+}
+
 static void driver_can_be_named_in_the_options(void) {
   berth_runtime_options options = BERTH_RUNTIME_OPTIONS_INIT;
   options.driver = "/nonexistent/libcuda.so.1";
@@ -198,6 +221,8 @@ void test_runtime(void) {
   option_bounds_the_pooled_streams();
   option_bounds_pinned_memory();
   options_out_of_range_are_refused_by_the_part_that_they_are_for();
+  configuration_goes_before_the_fields();
+  malformed_configuration_is_refused();
   driver_can_be_named_in_the_options();
   segments_come_whole_without_virtual_memory();
   leaked_block_is_reported_with_the_callers_own_pointer();

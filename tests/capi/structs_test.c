@@ -23,6 +23,7 @@ AT(berth_runtime_options, on_pressure, 88);
 AT(berth_runtime_options, on_pressure_user, 96);
 AT(berth_runtime_options, report, 104);
 AT(berth_runtime_options, report_user, 112);
+AT(berth_runtime_options, configuration, 120);
 
 AT(berth_driver_info, name, 8);
 AT(berth_driver_info, problem, 16);
@@ -87,6 +88,16 @@ static void shorter_options_leave_the_rest_at_its_default(void) {
   berth_runtime_destroy(runtime);
 }
 
+/// The first release's options had no `configuration`: what stands there is not read.
+static void options_without_a_configuration_are_still_accepted(void) {
+  berth_runtime_options options = BERTH_RUNTIME_OPTIONS_INIT;
+  options.struct_size = offsetof(berth_runtime_options, configuration);
+  options.configuration = "no such key";
+  berth_runtime* runtime = NULL;
+  CHECK_OK(berth_runtime_create(&options, &runtime));
+  berth_runtime_destroy(runtime);
+}
+
 static void options_of_a_wrong_size_are_refused_with_the_right_one(void) {
   berth_runtime* runtime = NULL;
   struct {
@@ -143,6 +154,7 @@ static void outputs_are_written_together_or_not_at_all(const struct machine* mac
 
 void test_structs(void) {
   shorter_options_leave_the_rest_at_its_default();
+  options_without_a_configuration_are_still_accepted();
   options_of_a_wrong_size_are_refused_with_the_right_one();
   struct machine machine = open_machine(NULL);
   shorter_output_is_written_up_to_its_end(machine.runtime);

@@ -49,7 +49,7 @@ class Outcome:
 def environment(changes):
     """The environment with `changes`; None takes a variable away."""
     # LD_LIBRARY_PATH may name the look-alike libraries, which then pass for a driver.
-    unset = ("BERTH_SIM", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH")
+    unset = ("BERTH_CONF", "BERTH_SIM", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH")
     names = {"BERTH_DRIVER": "sim"} | dict.fromkeys(unset) | changes
     inherited = {name: value for name, value in os.environ.items() if name not in names}
     return inherited | {name: value for name, value in names.items() if value is not None}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "berth/configuration.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <utility>
+
+#include "berth/bytes.hpp"
+
+#include "base/env.hpp"
+#include "runtime/driver_choice.hpp"
+#include "runtime/entry_list.hpp"
+#include "runtime/option_text.hpp"
+
+namespace berth {
+namespace {
+
+constexpr const char* kVariable = "BERTH_CONF";
+
+template <class T, class Value>
+bool assign(T& target, const std::optional<Value>& value) {
+  if (value) target = *value;
+  return value.has_value();
+}
+
+/// The same for what may be without a value, which is written as `word`.
+template <class T>
+bool assign_or(std::string_view word, std::optional<T>& target, std::string_view text,
+               std::optional<T> (*read)(std::string_view)) {
+  if (text != word) return assign(target, read(text));
+  target = std::nullopt;
+  return true;
+}
+
+template <class T>
+std::string text_or(std::string_view word, const std::optional<T>& value, std::string (*write)(T)) {
+  return value ? write(*value) : std::string(word);
+}
+
+std::optional<std::string> read_driver(std::string_view text) {
+  // A path goes into messages of one line, and to the loader as a C string.
+  const bool on_one_line = std::ranges::none_of(
+      text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+  return on_one_line && names_driver(text) ? std::optional(std::string(text)) : std::nullopt;
+}
+
+std::optional<std::size_t> read_granule(std::string_view text) {
+  const auto bytes = read_bytes(text);
+  return bytes && (*bytes == 0 || std::has_single_bit(*bytes)) ? bytes : std::nullopt;
+}
+
+std::optional<std::size_t> read_slot_bytes(std::string_view text) {
+  const auto bytes = read_bytes(text, 64_KiB);
+  return bytes && *bytes % 4_KiB == 0 ? bytes : std::nullopt;
+}
+
+struct Key {
+  EntryKey is;
+  bool (*set)(RuntimeOptions&, std::string_view);  ///< false: changed nothing
+  std::string (*get)(const RuntimeOptions&);
+};
+
+using Options = RuntimeOptions;
+using Text = std::string_view;
+
+// What only the device can say, such as its least granule, is checked when the part is made.
+constexpr Key kKeys[] = {
+    {{"driver", kAcceptedDrivers},
+     [](Options& o, Text t) { return assign(o.driver, read_driver(t)); },
+     [](const Options& o) { return o.driver; }},
+    {{"reserved_bytes_max", "bytes such as 60GiB, a part of the device such as 90%, or none"},
+     [](Options& o, Text t) {
+       return assign_or("none", o.device_allocator.limits.reserved_bytes_max, t, read_amount);
+     },
+     [](const Options& o) {
+       return text_or("none", o.device_allocator.limits.reserved_bytes_max, amount_text);
+     }},
+    {{"reserved_bytes_soft_max", "bytes such as 60GiB, a part of the device such as 80%, or none"},
+     [](Options& o, Text t) {
+       return assign_or("none", o.device_allocator.limits.reserved_bytes_soft_max, t, read_amount);
+     },
+     [](const Options& o) {
+       return text_or("none", o.device_allocator.limits.reserved_bytes_soft_max, amount_text);
+     }},
+    {{"headroom_bytes", "bytes such as 2GiB, or a part of the device such as 5%"},
+     [](Options& o, Text t) { return assign(o.device_allocator.headroom_bytes, read_amount(t)); },
+     [](const Options& o) { return amount_text(o.device_allocator.headroom_bytes); }},
+    {{"release_unused_after", "a time from 1ms to 8760h such as 500ms, 10s, 2min or 1h, or never"},
+     [](Options& o, Text t) {
+       return assign_or("never", o.device_allocator.release_unused_after, t, read_time);
+     },
+     [](const Options& o) {
+       return text_or("never", o.device_allocator.release_unused_after, time_text);
+     }},
+    {{"virtual_memory", "on or off"},
+     [](Options& o, Text t) { return assign(o.device_allocator.virtual_memory, read_switch(t)); },
+     [](const Options& o) { return switch_text(o.device_allocator.virtual_memory); }},
+    {{"granule_bytes", "a power of two such as 2MiB, or 0 for the device's own"},
+     [](Options& o, Text t) { return assign(o.device_allocator.granule_bytes, read_granule(t)); },
+     [](const Options& o) { return bytes_text(o.device_allocator.granule_bytes); }},
+    {{"segment_bytes", "bytes such as 20MiB, 2MiB or more"},
+     [](Options& o, Text t) {
+       return assign(o.device_allocator.segment_bytes, read_bytes(t, 2_MiB));
+     },
+     [](const Options& o) { return bytes_text(o.device_allocator.segment_bytes); }},
+    {{"pinned_reserved_bytes_max", "bytes such as 16GiB, or none"},
+     [](Options& o, Text t) {
+       return assign_or<std::size_t>("none", o.pinned_allocator.reserved_bytes_max, t,
+                                     [](Text bytes) { return read_bytes(bytes); });
+     },
+     [](const Options& o) {
+       return text_or("none", o.pinned_allocator.reserved_bytes_max, bytes_text);
+     }},
+    {{"pinned_segment_bytes", "bytes such as 16MiB, 64KiB or more"},
+     [](Options& o, Text t) {
+       return assign(o.pinned_allocator.segment_bytes, read_bytes(t, 64_KiB));
+     },
+     [](const Options& o) { return bytes_text(o.pinned_allocator.segment_bytes); }},
+    {{"streams_max", "1 or more"},
+     [](Options& o, Text t) { return assign(o.stream_pool.streams_max, read_count(t, 1)); },
+     [](const Options& o) { return std::to_string(o.stream_pool.streams_max); }},
+    {{"staging_slot_bytes", "bytes such as 4MiB, 64KiB or more, a multiple of 4KiB"},
+     [](Options& o, Text t) { return assign(o.copier.staging_slot_bytes, read_slot_bytes(t)); },
+     [](const Options& o) { return bytes_text(o.copier.staging_slot_bytes); }},
+    {{"staging_slots", "2 or more"},
+     [](Options& o, Text t) { return assign(o.copier.staging_slots, read_count(t, 2)); },
+     [](const Options& o) { return std::to_string(o.copier.staging_slots); }},
+};
+
+EntryGrammar grammar() {
+  EntryGrammar grammar{.equals = '=', .example = "key=value such as virtual_memory=off"};
+  for (const Key& key : kKeys) grammar.keys.push_back(key.is);
+  return grammar;
+}
+
+/// `options` is a copy already: nothing is changed where this throws.
+RuntimeOptions configured(RuntimeOptions options, std::string_view text, std::string_view source) {
+  const auto set = [&options](std::size_t key, std::string_view value) {
+    return kKeys[key].set(options, value);
+  };
+  read_entries(text, grammar(), set).throw_if_any(source);
+  return options;
+}
+
+}  // namespace
+
+RuntimeOptions configure(RuntimeOptions options, std::string_view text) {
+  return configured(std::move(options), text, "configuration");
+}
+
+RuntimeOptions configure_from_environment(RuntimeOptions options) {
+  const auto text = env(kVariable);
+  return text ? configured(std::move(options), *text, kVariable) : options;
+}
+
+std::vector<ConfigurationEntry> describe(const RuntimeOptions& options) {
+  std::vector<ConfigurationEntry> entries;
+  for (const Key& key : kKeys) {
+    entries.push_back({.key = std::string(key.is.name),
+                       .value = key.get(options),
+                       .accepted = std::string(key.is.accepted)});
+  }
+  return entries;
+}
+
+}  // namespace berth

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/entry_list.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "berth/error.hpp"
+
+#include "base/quoted.hpp"
+#include "base/text_list.hpp"
+
+namespace berth {
+namespace {
+
+/// A message stays readable, and of bounded length, however long the text is.
+constexpr std::size_t kComplaintsMax = 16;
+/// Nothing longer is taken for a misspelt key.
+constexpr std::size_t kNameMax = 64;
+
+/// Characters to insert, delete or replace to get from one word to the other.
+std::size_t edit_distance(std::string_view from, std::string_view to) {
+  std::vector<std::size_t> row(to.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < to.size(); ++j) {
+      const std::size_t replaced = diagonal + (from[i] == to[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+/// The key that was probably meant; nullptr where none is near. A key with something left out, or
+/// with a word too many, is nearer than one that looks alike.
+const EntryKey* nearest(std::string_view name, const std::vector<EntryKey>& keys) {
+  if (name.size() < 4 || name.size() > kNameMax) return nullptr;
+  const auto distance = [name](const EntryKey& key) {
+    const bool part = name.find(key.name) != name.npos || key.name.find(name) != name.npos;
+    return std::pair(!part, edit_distance(name, key.name));
+  };
+  const auto best = std::ranges::min_element(keys, {}, distance);
+  if (best == keys.end()) return nullptr;
+  const auto [looks_alike, edits] = distance(*best);
+  return looks_alike && edits > name.size() / 3 ? nullptr : &*best;
+}
+
+/// As split(), but a comma inside brackets belongs to its entry.
+std::vector<std::string_view> split_around_lists(std::string_view text) {
+  std::vector<std::string_view> parts;
+  std::size_t begin = 0;
+  bool inside = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '[') inside = true;
+    if (text[at] == ']') inside = false;
+    if (text[at] != ',' || inside) continue;
+    parts.push_back(text.substr(begin, at - begin));
+    begin = at + 1;
+  }
+  parts.push_back(text.substr(begin));
+  return parts;
+}
+
+std::string unknown_key(std::string_view name, const EntryGrammar& grammar) {
+  if (const EntryKey* near = nearest(name, grammar.keys))
+    return fmt::format("unknown key {}, perhaps {}", quoted(name), near->name);
+  std::vector<std::string_view> names;
+  for (const EntryKey& key : grammar.keys) names.push_back(key.name);
+  return fmt::format("unknown key {} (accepted: {})", quoted(name), fmt::join(names, ", "));
+}
+
+}  // namespace
+
+void Complaints::add_value(const EntryKey& key, char equals, std::string_view value) {
+  add(fmt::format("{}{}{} (accepted: {})", key.name, equals, quoted(value), key.accepted));
+}
+
+void Complaints::throw_if_any(std::string_view source) const {
+  if (list_.empty()) return;
+  const std::size_t shown = std::min(list_.size(), kComplaintsMax);
+  std::string message =
+      fmt::format("{}: {}", source, fmt::join(list_.begin(), list_.begin() + shown, "; "));
+  if (shown < list_.size()) message += fmt::format("; and {} more", list_.size() - shown);
+  throw InvalidArgument(message);
+}
+
+Complaints read_entries(std::string_view text, const EntryGrammar& grammar,
+                        const std::function<bool(std::size_t, std::string_view)>& set) {
+  Complaints complaints;
+  if (trim(text).empty()) return complaints;
+  const auto entries = grammar.lists ? split_around_lists(text) : split(text, ',');
+  std::vector<bool> seen(grammar.keys.size());
+  for (std::size_t position = 0; position < entries.size(); ++position) {
+    const std::string_view entry = trim(entries[position]);
+    if (entry.empty()) {
+      complaints.add(fmt::format("entry {} of {} is empty", position + 1, entries.size()));
+      continue;
+    }
+    const auto equals = entry.find(grammar.equals);
+    const std::string_view name = trim(entry.substr(0, equals));
+    const auto key = std::ranges::find(grammar.keys, name, &EntryKey::name);
+    if (equals == entry.npos) {
+      complaints.add(fmt::format("{} has no '{}' (accepted: {})", quoted(entry), grammar.equals,
+                                 grammar.example));
+    } else if (key == grammar.keys.end()) {
+      complaints.add(unknown_key(name, grammar));
+    } else {
+      const auto index = static_cast<std::size_t>(key - grammar.keys.begin());
+      if (seen[index]) complaints.add(fmt::format("{} is given again (accepted: once)", name));
+      seen[index] = true;
+      const std::string_view value = trim(entry.substr(equals + 1));
+      if (!set(index, value)) complaints.add_value(*key, grammar.equals, value);
+    }
+  }
+  return complaints;
+}
+
+std::string_view inside_brackets(std::string_view value) {
+  if (value.size() < 2 || value.front() != '[' || value.back() != ']') return {};
+  return value.substr(1, value.size() - 2);
+}
+
+}  // namespace berth

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text of the kind "key=value, key=value": taken apart against a list of keys, with everything that
+// is wrong with it in one message.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace berth {
+
+struct EntryKey {
+  std::string_view name;
+  std::string_view accepted;  ///< which values, for people
+};
+
+struct EntryGrammar {
+  char equals = '=';  ///< between key and value
+  std::string_view example;
+  bool lists = false;  ///< whether a value may be a list in brackets, commas included
+  std::vector<EntryKey> keys = {};
+};
+
+/// What is wrong with a text, in the order of its entries.
+class Complaints {
+ public:
+  /// `what` is on one line and of bounded length, whatever the text holds.
+  void add(std::string what) { list_.push_back(std::move(what)); }
+  /// The same for a value that its key does not accept.
+  void add_value(const EntryKey& key, char equals, std::string_view value);
+
+  /// Errors  InvalidArgument, where there is a complaint: "SOURCE: " and all of them.
+  void throw_if_any(std::string_view source) const;
+
+ private:
+  std::vector<std::string> list_;
+};
+
+/// Gives every entry whose key is known to `set`, which says whether it accepts the value. Whoever
+/// calls lets `set` change a copy, and throws away the copy where there are complaints.
+[[nodiscard]] Complaints read_entries(
+    std::string_view text, const EntryGrammar& grammar,
+    const std::function<bool(std::size_t key, std::string_view value)>& set);
+
+/// The text of such a list, "[a:1,b:2]", without the brackets; null data where it is none.
+[[nodiscard]] std::string_view inside_brackets(std::string_view value);
+
+}  // namespace berth

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of options as text, both ways. What is not accepted reads as nullopt; what is written
+// reads back as the same value.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "berth/memory_limits.hpp"
+
+namespace berth {
+
+/// A whole decimal number without sign.
+std::optional<std::uint64_t> read_count(std::string_view text, std::uint64_t smallest,
+                                        std::uint64_t largest = UINT64_MAX);
+/// A decimal number without sign, and finite.
+std::optional<double> read_number(std::string_view text);
+/// As parse_bytes(), from `smallest` on.
+std::optional<std::size_t> read_bytes(std::string_view text, std::size_t smallest = 0);
+/// Bytes, or "0%" to "100%".
+std::optional<MemoryAmount> read_amount(std::string_view text);
+/// "on" or "off".
+std::optional<bool> read_switch(std::string_view text);
+/// A whole number of ms, s, min or h, such as "10s", from 1 ms to a year.
+std::optional<std::chrono::milliseconds> read_time(std::string_view text);
+
+/// Exact, in the largest unit that divides it: "60GiB", "4097".
+std::string bytes_text(std::size_t bytes);
+/// Parts of a device to 15 digits, which is every part that was read from as many.
+std::string amount_text(MemoryAmount amount);
+std::string switch_text(bool on);
+std::string time_text(std::chrono::milliseconds time);
+
+}  // namespace berth

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// What PyTorch's settings mean here. Source of keys, values and their ranges: c10/core/
+// AllocatorConfig.cpp and c10/cuda/CUDAAllocatorConfig.cpp of PyTorch 2.14.
+#include <bit>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "berth/bytes.hpp"
+#include "berth/configuration.hpp"
+
+#include "base/text_list.hpp"
+#include "runtime/entry_list.hpp"
+#include "runtime/option_text.hpp"
+
+namespace berth {
+namespace {
+
+constexpr std::uint64_t kMibMax = std::numeric_limits<std::size_t>::max() / 1_MiB;
+
+/// What a text says, as far as berth wants to know it.
+struct Settings {
+  std::optional<bool> expandable_segments;
+  std::optional<double> fraction;   ///< per_process_memory_fraction
+  std::optional<double> threshold;  ///< garbage_collection_threshold
+  std::uint64_t large_segment_mib = 20;
+  std::optional<std::uint64_t> max_split_mib;
+  std::optional<std::uint64_t> max_rounding_mib;
+};
+
+template <class T>
+bool keep(std::optional<T>& target, const std::optional<T>& value) {
+  if (value) target = value;
+  return value.has_value();
+}
+
+std::optional<bool> read_bool(std::string_view text) {
+  if (text == "True" || text == "true") return true;  // PyTorch's own example has it in lower case
+  if (text == "False" || text == "false") return false;
+  return std::nullopt;
+}
+
+std::optional<double> read_part(std::string_view text) {
+  const auto part = read_number(text);
+  return part && *part <= 1 ? part : std::nullopt;
+}
+
+bool is_bool(Settings&, std::string_view text) {
+  return read_bool(text).has_value();
+}
+
+bool is_mib(Settings&, std::string_view text) {
+  return read_count(text, 0, kMibMax).has_value();
+}
+
+bool is_power_of_two(std::string_view text) {
+  const auto count = read_count(text, 1);
+  return count && std::has_single_bit(*count);
+}
+
+/// "[name:value,...]", one entry or more.
+template <class Accepts>
+bool is_list(std::string_view text, Accepts accepts) {
+  const std::string_view inside = inside_brackets(text);
+  if (inside.data() == nullptr) return false;
+  for (const std::string_view entry : split(inside, ',')) {
+    const auto colon = entry.find(':');
+    if (colon == entry.npos) return false;
+    if (!accepts(trim(entry.substr(0, colon)), trim(entry.substr(colon + 1)))) return false;
+  }
+  return true;
+}
+
+bool is_divisions(Settings&, std::string_view text) {
+  if (is_power_of_two(text)) return true;
+  return is_list(text, [](std::string_view mib, std::string_view divisions) {
+    return (mib == ">" || is_power_of_two(mib)) && (divisions == "0" || is_power_of_two(divisions));
+  });
+}
+
+/// A multiple of the device's memory, or bytes with a unit.
+bool is_reserve(std::string_view text) {
+  const auto factor = read_number(text);
+  return factor ? *factor > 0 : read_bytes(text, 1).has_value();
+}
+
+struct Key {
+  EntryKey is;
+  bool (*set)(Settings&, std::string_view);
+  std::string_view remark;  ///< why the key has no effect; empty where it has one
+};
+
+using Text = std::string_view;
+
+constexpr std::string_view kBool = "True or False";
+constexpr std::string_view kMib = "a whole number of MB";
+constexpr EntryKey kMaxSplit = {"max_split_size_mb",
+                                "a whole number of MB, large_segment_size_mb or more, which is 20"};
+constexpr EntryKey kMaxRounding = {"max_non_split_rounding_mb", kMaxSplit.accepted};
+
+constexpr Key kKeys[] = {
+    {{"backend", "native, in whose place berth is"},
+     [](Settings&, Text t) { return t == "native"; },
+     ""},
+    {{"expandable_segments", kBool},
+     [](Settings& s, Text t) { return keep(s.expandable_segments, read_bool(t)); },
+     ""},
+    {{"per_process_memory_fraction", "a number from 0 to 1"},
+     [](Settings& s, Text t) { return keep(s.fraction, read_part(t)); },
+     ""},
+    {{"garbage_collection_threshold", "a number above 0 and below 1"},
+     [](Settings& s, Text t) {
+       return keep(s.threshold, read_part(t)) && *s.threshold > 0 && *s.threshold < 1;
+     },
+     ""},
+    {kMaxSplit,
+     [](Settings& s, Text t) { return keep(s.max_split_mib, read_count(t, 0, kMibMax)); },
+     "berth joins free memory that lies apart instead"},
+    {kMaxRounding,
+     [](Settings& s, Text t) { return keep(s.max_rounding_mib, read_count(t, 0, kMibMax)); },
+     "berth rounds no block to more than 512 bytes"},
+    {{"roundup_power2_divisions",
+      "a power of two, or a list such as [256:1,512:2,>:8] of powers of two, with 0 for none"},
+     is_divisions,
+     "berth rounds no block to more than 512 bytes"},
+    {{"large_segment_size_mb", "a whole number of MB above 10"},
+     [](Settings& s, Text t) {
+       const auto mib = read_count(t, 11, kMibMax);
+       s.large_segment_mib = mib.value_or(s.large_segment_mib);
+       return mib.has_value();
+     },
+     "berth obtains as many granules as are missing; without them segment_bytes counts"},
+    {{"expandable_segments_reserve", "a number above 0, or bytes such as 40G"},
+     [](Settings&, Text t) { return is_reserve(t); },
+     "berth reserves one range of addresses for all streams"},
+    {{"expandable_segments_reserve_by_class", "a list such as [name:0.5,other:40G]"},
+     [](Settings&, Text t) {
+       return is_list(t,
+                      [](Text name, Text reserve) { return !name.empty() && is_reserve(reserve); });
+     },
+     "berth reserves one range of addresses for all streams"},
+    {{"release_lock_on_cudamalloc", kBool},
+     is_bool,
+     "berth holds no lock during a driver call that a cached block would wait for"},
+    {{"graph_capture_record_stream_reuse", kBool},
+     is_bool,
+     "berth reuses a recorded block when the events behind its uses have passed"},
+    {{"throw_on_cudamalloc_oom", kBool},
+     is_bool,
+     "berth refuses what goes beyond its limit without asking the driver"},
+    {{"pinned_use_cuda_host_register", kBool},
+     is_bool,
+     "berth lets the driver allocate what it pins"},
+    {{"pinned_num_register_threads", "a power of two up to 128"},
+     [](Settings&, Text t) { return is_power_of_two(t) && read_count(t, 1, 128).has_value(); },
+     "berth lets the driver allocate what it pins"},
+    {{"pinned_reserve_segment_size_mb", "a whole number of MB above 0"},
+     [](Settings&, Text t) { return read_count(t, 1, kMibMax).has_value(); },
+     "berth pins segments as they are needed, of pinned_segment_bytes"},
+    {{"pinned_use_background_threads", kBool},
+     is_bool,
+     "berth asks for events where a block is wanted, and not on every allocation"},
+    {{"pinned_max_round_threshold_mb", kMib},
+     is_mib,
+     "berth rounds no pinned block to a power of two"},
+    {{"pinned_max_cached_size_mb", kMib},
+     is_mib,
+     "berth gives cached pinned memory back when trim() is called"},
+    {{"pinned_free_catch_all", kBool},
+     is_bool,
+     "berth reports what goes wrong in a destructor, and throws nothing there"},
+};
+
+void check_against_segments(const Settings& settings, char equals, Complaints& complaints) {
+  const auto check = [&](const EntryKey& key, std::optional<std::uint64_t> mib) {
+    if (mib && *mib < settings.large_segment_mib)
+      complaints.add_value(key, equals, std::to_string(*mib));
+  };
+  check(kMaxSplit, settings.max_split_mib);
+  check(kMaxRounding, settings.max_rounding_mib);
+}
+
+/// The threshold is a part of the limit, as it is in PyTorch.
+MemoryAmount soft_max(const MemoryLimits& limits, double threshold) {
+  if (!limits.reserved_bytes_max) return MemoryAmount::part_of_device(threshold);
+  if (const auto part = limits.reserved_bytes_max->part())
+    return MemoryAmount::part_of_device(*part * threshold);
+  const auto bytes = static_cast<double>(limits.reserved_bytes_max->bytes(0));
+  return static_cast<std::size_t>(bytes * threshold);
+}
+
+}  // namespace
+
+PytorchConfiguration configure_like_pytorch(RuntimeOptions options, std::string_view text) {
+  EntryGrammar grammar{
+      .equals = ':', .example = "key:value such as expandable_segments:True", .lists = true};
+  for (const Key& key : kKeys) grammar.keys.push_back(key.is);
+
+  Settings settings;
+  std::vector<std::string> remarks;
+  Complaints complaints = read_entries(text, grammar, [&](std::size_t index, Text value) {
+    const Key& key = kKeys[index];
+    if (!key.set(settings, value)) return false;
+    if (!key.remark.empty()) remarks.push_back(fmt::format("{}: {}", key.is.name, key.remark));
+    return true;
+  });
+  check_against_segments(settings, grammar.equals, complaints);
+  complaints.throw_if_any("PyTorch's configuration");
+
+  DeviceAllocatorOptions& device = options.device_allocator;
+  if (settings.expandable_segments) device.virtual_memory = *settings.expandable_segments;
+  if (settings.fraction)
+    device.limits.reserved_bytes_max = MemoryAmount::part_of_device(*settings.fraction);
+  if (settings.threshold) {
+    if (!device.limits.reserved_bytes_max)
+      remarks.push_back(
+          "garbage_collection_threshold: of the whole device; PyTorch heeds it only where a "
+          "per_process_memory_fraction below 1 is set");
+    device.limits.reserved_bytes_soft_max = soft_max(device.limits, *settings.threshold);
+  }
+  return {std::move(options), std::move(remarks)};
+}
+
+}  // namespace berth

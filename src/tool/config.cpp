@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "berth/configuration.hpp"
+
+#include "tool/command.hpp"
+#include "tool/json_text.hpp"
+#include "tool/output.hpp"
+#include "tool/session.hpp"
+#include "tool/table.hpp"
+
+namespace berth::tool {
+namespace {
+
+/// A key with the value that it has where nothing sets it.
+struct Row {
+  ConfigurationEntry is;
+  std::string by_default;
+};
+
+std::vector<Row> rows_of(const RuntimeOptions& options) {
+  std::vector<Row> rows;
+  for (ConfigurationEntry& entry : describe(options)) rows.push_back({std::move(entry), {}});
+  const auto defaults = describe({});
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].by_default = defaults.at(i).value;
+  return rows;
+}
+
+std::string rows_text(const std::vector<Row>& rows) {
+  const Table table({{"key", 26}, {"value", 22}, {"default", 0}});
+  std::string text = table.header();
+  for (const Row& row : rows) {
+    text += table.row({row.is.key, row.is.value, row.by_default});
+    text += fmt::format("  {}\n", row.is.accepted);
+  }
+  return text;
+}
+
+nlohmann::ordered_json rows_json(const std::vector<Row>& rows) {
+  auto list = nlohmann::ordered_json::array();
+  for (const Row& row : rows) {
+    list.push_back({{"key", row.is.key},
+                    {"value", row.is.value},
+                    {"default", row.by_default},
+                    {"accepted", row.is.accepted}});
+  }
+  return list;
+}
+
+ExitCode show_configuration(const CommonOptions& options) {
+  const auto runtime = make_runtime(options);
+  const std::vector<Row> rows = rows_of(runtime->options());
+  if (options.json)
+    print(json_text(rows_json(rows)));
+  else
+    print(describe_driver(*runtime, options) + "\n\n" + rows_text(rows));
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+Command add_config_command(CLI::App& berth) {
+  const auto options = std::make_shared<CommonOptions>();
+  CLI::App* command =
+      berth.add_subcommand("config", "Every option, and what BERTH_CONF makes of it");
+  add_common_options(*command, *options);
+  command->footer(
+      "The options of a Runtime as a program finds them that sets none by itself, with\n"
+      "their defaults and what is accepted. BERTH_CONF=key=value,... changes them for\n"
+      "every program that embeds berth; what it has wrong is said here before.\n\n"
+      "Examples:\n"
+      "  berth config\n"
+      "  BERTH_CONF=reserved_bytes_max=90%,release_unused_after=10s berth config\n"
+      "  berth config --json\n\n" +
+      std::string(kExitCodeHelp));
+  return {command, [options] { return show_configuration(*options); }};
+}
+
+}  // namespace berth::tool

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/text_list.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace berth;
+
+using Parts = std::vector<std::string_view>;
+
+TEST_CASE("trim takes spaces from both ends, and nothing else") {
+  CHECK(trim("  a b ") == "a b");
+  CHECK(trim("   ").empty());
+  CHECK(trim("").empty());
+  CHECK(trim("\ta\n") == "\ta\n");
+}
+
+TEST_CASE("split keeps empty parts, so that the caller can refuse them") {
+  CHECK(split("a,b", ',') == Parts{"a", "b"});
+  CHECK(split(",a,", ',') == Parts{"", "a", ""});
+  CHECK(split("", ',') == Parts{""});
+}

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+// RuntimeOptions as text: what each key sets, what is refused and how, and who goes before whom.
+#include "berth/configuration.hpp"
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/configuration_samples.hpp"
+#include "stats/source_root.hpp"
+#include "support/environment.hpp"
+#include "support/errors.hpp"
+#include "support/simulation.hpp"
+
+using namespace berth;
+using namespace berth::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::string refusal(std::string_view text) {
+  return message_of<InvalidArgument>([&] { return configure({}, text); });
+}
+
+/// Without its "configuration: ".
+std::string complaints(std::string_view text) {
+  const std::string message = refusal(text);
+  constexpr std::string_view source = "configuration: ";
+  CHECK(message.starts_with(source));
+  return message.substr(source.size());
+}
+
+/// Options none of which has its default.
+RuntimeOptions all_different() {
+  return configure({},
+                   "driver=/opt/lib cuda.so, reserved_bytes_max=60GiB, "
+                   "reserved_bytes_soft_max=37.5%, headroom_bytes=2GiB, release_unused_after=90s, "
+                   "virtual_memory=off, granule_bytes=4MiB, segment_bytes=64MiB, "
+                   "pinned_reserved_bytes_max=1536MiB, pinned_segment_bytes=1MiB, streams_max=7, "
+                   "staging_slot_bytes=68KiB, staging_slots=3");
+}
+
+std::string whole_text(const RuntimeOptions& options) {
+  std::string text;
+  for (const ConfigurationEntry& entry : describe(options))
+    text += (text.empty() ? "" : ",") + entry.key + "=" + entry.value;
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("every key sets its option") {
+  const RuntimeOptions options = all_different();
+  CHECK(options.driver == "/opt/lib cuda.so");
+  const DeviceAllocatorOptions& device = options.device_allocator;
+  CHECK(device.limits.reserved_bytes_max == MemoryAmount(60_GiB));
+  CHECK(device.limits.reserved_bytes_soft_max == MemoryAmount::part_of_device(0.375));
+  CHECK(device.headroom_bytes == MemoryAmount(2_GiB));
+  CHECK(device.release_unused_after == 90s);
+  CHECK_FALSE(device.virtual_memory);
+  CHECK(device.granule_bytes == 4_MiB);
+  CHECK(device.segment_bytes == 64_MiB);
+  CHECK(options.pinned_allocator.reserved_bytes_max == 1536_MiB);
+  CHECK(options.pinned_allocator.segment_bytes == 1_MiB);
+  CHECK(options.stream_pool.streams_max == 7);
+  CHECK(options.copier.staging_slot_bytes == 68_KiB);
+  CHECK(options.copier.staging_slots == 3);
+
+  const auto defaults = values_of({});
+  for (const auto& entry : values_of(options))
+    CHECK_MESSAGE(entry.second != defaults.at(entry.first), entry.first);
+}
+
+TEST_CASE("what is left out stays as the code has it, callbacks too") {
+  RuntimeOptions code = all_different();
+  code.report = [](const Report&) {};
+  code.device_allocator.on_pressure = [](std::size_t) { return false; };
+  CHECK(values_of(configure(code, "")) == values_of(code));
+  CHECK(values_of(configure(code, "   ")) == values_of(code));
+  const RuntimeOptions changed = configure(code, " staging_slots = 9 ");
+  CHECK(difference(code, changed) == "staging_slots=9");
+  CHECK(changed.report != nullptr);
+  CHECK(changed.device_allocator.on_pressure != nullptr);
+}
+
+TEST_CASE("a word takes a value away again") {
+  const RuntimeOptions options =
+      configure(all_different(),
+                "reserved_bytes_max=none,reserved_bytes_soft_max=none,release_unused_after=never,"
+                "pinned_reserved_bytes_max=none,granule_bytes=0,headroom_bytes=0");
+  CHECK_FALSE(options.device_allocator.limits.reserved_bytes_max);
+  CHECK_FALSE(options.device_allocator.limits.reserved_bytes_soft_max);
+  CHECK_FALSE(options.device_allocator.release_unused_after);
+  CHECK_FALSE(options.pinned_allocator.reserved_bytes_max);
+  CHECK(options.device_allocator.granule_bytes == 0);
+  CHECK(options.device_allocator.headroom_bytes == MemoryAmount(0));
+}
+
+TEST_CASE("describe() gives values that configure() reads back, in the words that people use") {
+  RuntimeOptions defaults;
+  defaults.driver = "cuda";
+  for (const RuntimeOptions& options : {defaults, all_different()})
+    CHECK(values_of(configure({}, whole_text(options))) == values_of(options));
+
+  struct Case {
+    const char* given;
+    const char* described;
+  };
+  const Case cases[] = {
+      {"reserved_bytes_max=1024MiB", "reserved_bytes_max=1GiB"},
+      {"reserved_bytes_max=4097", "reserved_bytes_max=4097"},
+      {"reserved_bytes_max=1.5 gb", "reserved_bytes_max=1536MiB"},
+      {"reserved_bytes_max=0", "reserved_bytes_max=0"},
+      {"reserved_bytes_max=2TiB", "reserved_bytes_max=2TiB"},
+      {"reserved_bytes_max=90%", "reserved_bytes_max=90%"},
+      {"reserved_bytes_max=0%", "reserved_bytes_max=0%"},
+      {"reserved_bytes_max=100%", "reserved_bytes_max=100%"},
+      {"reserved_bytes_max=99.9%", "reserved_bytes_max=99.9%"},
+      {"reserved_bytes_max=0.00001%", "reserved_bytes_max=1e-05%"},
+      {"release_unused_after=1ms", "release_unused_after=1ms"},
+      {"release_unused_after=1500ms", "release_unused_after=1500ms"},
+      {"release_unused_after=2min", "release_unused_after=2min"},
+      {"release_unused_after=120s", "release_unused_after=2min"},
+      {"release_unused_after=8760h", "release_unused_after=8760h"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.given);
+    const RuntimeOptions options = configure({}, c.given);
+    CHECK(difference({}, options) == c.described);
+    CHECK(values_of(configure({}, c.described)) == values_of(options));
+  }
+}
+
+TEST_CASE("a percentage that people write comes back as it was written") {
+  for (int tenths = 0; tenths <= 1000; ++tenths) {
+    const std::string percent =
+        std::to_string(tenths / 10) + (tenths % 10 ? "." + std::to_string(tenths % 10) : "") + "%";
+    const RuntimeOptions options = configure({}, "headroom_bytes=" + percent);
+    CHECK(values_of(options).at("headroom_bytes") == percent);
+  }
+}
+
+TEST_CASE("a value that is not accepted is quoted, with what is") {
+  for (const ConfigurationEntry& entry : describe({})) {
+    for (const std::string value : {"", "-1", "yes", "12parsecs", "0x10", "nan%", "\x01\xff/"}) {
+      CAPTURE(entry.key);
+      CAPTURE(value);
+      const std::string message = complaints(entry.key + "=" + value);
+      CHECK(message.starts_with(entry.key + "=\""));
+      CHECK(message.ends_with("\" (accepted: " + entry.accepted + ")"));
+    }
+  }
+  for (const char* text : {"driver=simulator",
+                           "driver=CUDA",
+                           "reserved_bytes_max=101%",
+                           "reserved_bytes_max=-5%",
+                           "reserved_bytes_max=-0%",
+                           "reserved_bytes_max=%",
+                           "reserved_bytes_max=inf%",
+                           "reserved_bytes_max=50%%",
+                           "reserved_bytes_max=never",
+                           "reserved_bytes_max=17000000TiB",
+                           "reserved_bytes_soft_max=1 %",
+                           "headroom_bytes=none",
+                           "release_unused_after=0ms",
+                           "release_unused_after=none",
+                           "release_unused_after=5",
+                           "release_unused_after=1.5s",
+                           "release_unused_after=10 s",
+                           "release_unused_after=8761h",
+                           "release_unused_after=s",
+                           "release_unused_after=18446744073709551617ms",
+                           "virtual_memory=1",
+                           "virtual_memory=ON",
+                           "granule_bytes=3MiB",
+                           "segment_bytes=2097151",
+                           "pinned_reserved_bytes_max=50%",
+                           "pinned_segment_bytes=65535",
+                           "streams_max=0",
+                           "streams_max=+1",
+                           "streams_max=1.0",
+                           "staging_slot_bytes=32KiB",
+                           "staging_slot_bytes=65537",
+                           "staging_slots=1",
+                           "staging_slots=18446744073709551616"}) {
+    CAPTURE(text);
+    CHECK(contains(complaints(text), "\" (accepted: "));
+  }
+}
+
+TEST_CASE("an entry that is none is named by what is wrong with it") {
+  CHECK(complaints("streams_max=1,,staging_slots=2") == "entry 2 of 3 is empty");
+  CHECK(complaints("streams_max=1, ") == "entry 2 of 2 is empty");
+  CHECK(complaints(",") == "entry 1 of 2 is empty; entry 2 of 2 is empty");
+  CHECK(complaints("virtual_memory") ==
+        "\"virtual_memory\" has no '=' (accepted: key=value such as virtual_memory=off)");
+  CHECK(complaints("streams_max:1").starts_with("\"streams_max:1\" has no '='"));
+  CHECK(complaints("streams_max=1,streams_max=1") == "streams_max is given again (accepted: once)");
+  CHECK(complaints("=1").starts_with("unknown key \"\" (accepted: driver, reserved_bytes_max, "));
+  CHECK(complaints("streams_max=1 staging_slots=2").starts_with("streams_max=\"1 staging_slots=2"));
+}
+
+TEST_CASE("an unknown key is answered with the one that was meant, or with all") {
+  struct Case {
+    const char* given;
+    const char* meant;
+  };
+  const Case cases[] = {
+      {"granul_bytes", "granule_bytes"},
+      {"Streams_Max", "streams_max"},
+      {"device_reserved_bytes_max", "reserved_bytes_max"},
+      {"pinned_reserved_bytes", "pinned_reserved_bytes_max"},
+      {"pinned_reserved_byte_max", "pinned_reserved_bytes_max"},
+      {"reserved_bytes_maximum", "reserved_bytes_max"},
+      {"soft_max", "reserved_bytes_soft_max"},
+      {"headroom", "headroom_bytes"},
+      {"staging_slot", "staging_slots"},
+      {"release_unused", "release_unused_after"},
+      {"virtual-memory", "virtual_memory"},
+  };
+  for (const Case& c : cases)
+    CHECK(complaints(std::string(c.given) + "=1") ==
+          "unknown key \"" + std::string(c.given) + "\", perhaps " + c.meant);
+
+  std::string all;
+  for (const ConfigurationEntry& entry : describe({})) all += (all.empty() ? "" : ", ") + entry.key;
+  for (const std::string far : {"colour", "x", "max", "s"})
+    CHECK(complaints(far + "=1") == "unknown key \"" + far + "\" (accepted: " + all + ")");
+}
+
+TEST_CASE("everything that is wrong is said at once, and nothing is changed") {
+  RuntimeOptions options = all_different();
+  const auto before = values_of(options);
+  const std::string message = message_of<InvalidArgument>([&] {
+    options = configure(options,
+                        "virtual_memory=on, colour=red, segment_bytes=1, staging_slots=5, nothing, "
+                        "staging_slots=6,, granule_bytes=3");
+  });
+  CHECK(values_of(options) == before);
+  std::size_t at = 0;
+  for (const char* part :
+       {"configuration: unknown key \"colour\"",
+        "segment_bytes=\"1\" (accepted: ", "\"nothing\" has no '='", "staging_slots is given again",
+        "entry 7 of 8 is empty", "granule_bytes=\"3\""}) {
+    CAPTURE(part);
+    const auto found = message.find(part, at);
+    REQUIRE(found != std::string::npos);
+    at = found;
+  }
+  CHECK_FALSE(contains(message, "virtual_memory=\""));
+}
+
+TEST_CASE("hostile text makes a message of one line and bounded length") {
+  const std::string binary{'\0', '\n', '\x7f', '\xff', ',', '=', '\0', ',', '\r'};
+  const std::string huge(1 << 20, 'x');
+  std::string many;
+  for (int i = 0; i < 100000; ++i) many += "key" + std::to_string(i) + "=1,";
+  for (const std::string& text : {binary, huge, huge + "=1", "streams_max=" + huge,
+                                  "streams_max=" + std::string(1 << 20, '9'),
+                                  "headroom_bytes=" + std::string(1 << 20, '9') + "%",
+                                  std::string(1 << 16, ','), std::string(1 << 16, '='), many}) {
+    const auto read = [&] { static_cast<void>(configure({}, text)); };
+    CHECK_FALSE(read_or_refused(read));
+  }
+  CHECK(complaints(many).ends_with("; and 99985 more"));
+}
+
+TEST_CASE("any text is read or refused, and what is read can be written and read again") {
+  const RuntimeOptions start = all_different();
+  std::size_t read_count = 0;
+  for_mutations({whole_text(start), "reserved_bytes_max=90%,reserved_bytes_soft_max=80%",
+                 "release_unused_after=500ms, virtual_memory=on", "driver=sim,headroom_bytes=5%",
+                 "granule_bytes=0", ""},
+                [&](const std::string& text) {
+                  RuntimeOptions options = start;
+                  if (!read_or_refused([&] { options = configure(start, text); })) return;
+                  ++read_count;
+                  INFO(text);
+                  CHECK(values_of(configure({}, whole_text(options))) == values_of(options));
+                });
+  CHECK(read_count > 1000);
+}
+
+TEST_CASE("what is too small for an option's part is too small for its key, and nothing else") {
+  struct Case {
+    const char* key;
+    std::size_t least;
+    void (*set)(RuntimeOptions&, std::size_t);
+  };
+  const Case cases[] = {
+      {"segment_bytes", 2_MiB,
+       [](RuntimeOptions& o, std::size_t v) { o.device_allocator.segment_bytes = v; }},
+      {"pinned_segment_bytes", 64_KiB,
+       [](RuntimeOptions& o, std::size_t v) { o.pinned_allocator.segment_bytes = v; }},
+      {"streams_max", 1, [](RuntimeOptions& o, std::size_t v) { o.stream_pool.streams_max = v; }},
+      {"staging_slot_bytes", 64_KiB,
+       [](RuntimeOptions& o, std::size_t v) { o.copier.staging_slot_bytes = v; }},
+      {"staging_slots", 2, [](RuntimeOptions& o, std::size_t v) { o.copier.staging_slots = v; }},
+  };
+  const auto use = [](const RuntimeOptions& options) {
+    Simulation simulation({}, options);
+    static_cast<void>(simulation.runtime->memory(Device::cuda(0)));
+    static_cast<void>(simulation.runtime->streams(Device::cuda(0)));
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.key);
+    const auto text = [&c](std::size_t value) { return c.key + ("=" + std::to_string(value)); };
+    use(configure({}, text(c.least)));
+    refusal(text(c.least - 1));
+    RuntimeOptions in_code;
+    c.set(in_code, c.least - 1);
+    CHECK_THROWS_AS(use(in_code), InvalidArgument);
+  }
+}
+
+TEST_CASE("BERTH_CONF goes before the code, for every Runtime") {
+  const ScopedEnvironment environment("BERTH_CONF", "streams_max=1,reserved_bytes_max=4MiB");
+  RuntimeOptions code;
+  code.stream_pool.streams_max = 3;
+  code.copier.staging_slots = 5;
+  Simulation simulation({}, code);
+  Runtime& runtime = *simulation.runtime;
+  CHECK(runtime.options().stream_pool.streams_max == 1);
+  CHECK(runtime.options().copier.staging_slots == 5);
+
+  const StreamLease first = runtime.streams(Device::cuda(0)).acquire();
+  const StreamLease second = runtime.streams(Device::cuda(0)).acquire();
+  CHECK(first->native() == second->native());
+  CHECK(runtime.memory(Device::cuda(0)).allocate(1_MiB, first).data() != nullptr);
+  CHECK_THROWS_AS(static_cast<void>(runtime.memory(Device::cuda(0)).allocate(5_MiB, first)),
+                  OutOfMemory);
+}
+
+TEST_CASE("a malformed BERTH_CONF stops the Runtime, and names the variable") {
+  const sim::Simulator simulator{sim::Config{}};
+  RuntimeOptions options;
+  options.driver = "sim";
+  {
+    const ScopedEnvironment environment("BERTH_CONF", "streams_max=0,colour=red");
+    const std::string message =
+        message_of<InvalidArgument>([&] { const Runtime runtime(options); });
+    CHECK(message.starts_with("BERTH_CONF: streams_max=\"0\" (accepted: 1 or more); unknown key "));
+    CHECK(message_of<InvalidArgument>([] { return configure_from_environment({}); }) == message);
+  }
+  for (const std::optional<std::string>& nothing : {std::optional<std::string>(), {""}, {"  "}}) {
+    const ScopedEnvironment environment("BERTH_CONF", nothing);
+    CHECK(values_of(configure_from_environment(all_different())) == values_of(all_different()));
+    CHECK(Runtime(options).driver().usable);
+  }
+}
+
+TEST_CASE("a driver is taken from BERTH_CONF, else from the code, else from BERTH_DRIVER") {
+  const sim::Simulator simulator{sim::Config{}};
+  const ScopedEnvironment lowest("BERTH_DRIVER", "/nonexistent/lowest.so");
+  RuntimeOptions code;
+  code.driver = "/nonexistent/code.so";
+  const auto chosen = [](const RuntimeOptions& options) { return Runtime(options).driver().name; };
+  CHECK(chosen({}) == "/nonexistent/lowest.so");
+  CHECK(chosen(code) == "/nonexistent/code.so");
+  const ScopedEnvironment highest("BERTH_CONF", "driver=sim");
+  CHECK(chosen(code) == "sim");
+  CHECK(chosen({}) == "sim");
+}
+
+TEST_CASE("a Runtime's options name the driver that was found") {
+  const sim::Simulator simulator{sim::Config{}};
+  RuntimeOptions options;
+  options.driver = "auto";
+  const Runtime runtime(options);
+  CHECK(runtime.options().driver == runtime.driver().name);
+  CHECK(values_of(runtime.options()).at("driver") == runtime.driver().name);
+}
+
+TEST_CASE(
+    "docs/configuration.md has every key with its default and what is accepted, and no other") {
+  const std::string page = content_of(source_root() / "docs" / "configuration.md");
+  const std::string keys = page.substr(0, page.find("## PyTorch"));
+  std::size_t rows = 0;
+  for (auto at = keys.find("\n| `"); at != std::string::npos; at = keys.find("\n| `", at + 1))
+    ++rows;
+  const auto entries = describe({});
+  CHECK(rows == entries.size());
+  for (const ConfigurationEntry& entry : entries) {
+    const std::string by_default = entry.value.empty() ? "" : "`" + entry.value + "` ";
+    const std::string row = "| `" + entry.key + "` | " + by_default + "| " + entry.accepted + " |";
+    CHECK_MESSAGE(contains(keys, row), row);
+  }
+}
