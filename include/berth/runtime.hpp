@@ -33,6 +33,9 @@ struct RuntimeOptions {
   PinnedAllocatorOptions pinned_allocator;
   StreamPoolOptions stream_pool;
   CopierOptions copier;
+  /// Whether BERTH_CONF is read at all: false for programs that apply it themselves, or let nobody
+  /// from outside have a say.
+  bool read_environment = true;
   ReportSink report;  ///< gets warnings, and errors that a destructor had to swallow
 };
 

@@ -26,7 +26,8 @@ struct DeviceParts {
 
 struct Runtime::State {
   explicit State(RuntimeOptions given)
-      : options(configure_from_environment(std::move(given))),
+      : options(given.read_environment ? configure_from_environment(std::move(given))
+                                       : std::move(given)),
         opened(open_driver(options.driver, options.report)),
         registry(*opened.driver, *opened.nvml),
         parts(static_cast<std::size_t>(registry.count())),

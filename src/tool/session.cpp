@@ -40,22 +40,19 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
 }
 
 RuntimeOptions options_from_environment() {
-  // Once, for the variable is gone when the first Runtime has been made.
-  static const RuntimeOptions options = [] {
-    try {
-      return configure_from_environment({});
-    } catch (const InvalidArgument& error) {
-      throw UsageError(error.what());
-    }
-  }();
-  return options;
+  try {
+    RuntimeOptions options = configure_from_environment({});
+    options.read_environment = false;  // what the command line says goes on top
+    return options;
+  } catch (const InvalidArgument& error) {
+    throw UsageError(error.what());
+  }
 }
 
 std::unique_ptr<Runtime> make_runtime(const CommonOptions& options, RuntimeOptions runtime) {
   if (!options.driver.empty()) runtime.driver = options.driver;
   if (runtime.driver.empty() && driver_from_environment().empty()) runtime.driver = "auto";
   runtime.report = report_to_stderr();
-  unsetenv("BERTH_CONF");  // is in `runtime` already, below what the command line says
   try {
     return std::make_unique<Runtime>(std::move(runtime));
   } catch (const InvalidArgument& error) {

@@ -112,12 +112,16 @@ static void trim_gives_back_what_is_cached(berth_allocator* allocator) {
 }
 
 static void what_is_not_needed_is_released(berth_allocator* allocator) {
+  const uint64_t reserved = read_counters(allocator).gauges.bytes_reserved.current;
+  CHECK(reserved > 0);
   size_t released = SIZE_MAX;
+  CHECK_OK(berth_allocator_release_unused(allocator, 0, &released));
+  CHECK(released == 0);  // nobody has watched so far
   CHECK_OK(berth_allocator_release_unused(allocator, UINT64_MAX, &released));
   CHECK(released == 0);
   CHECK_OK(berth_allocator_release_unused(allocator, 0, &released));
-  CHECK_OK(berth_allocator_release_unused(allocator, 0, &released));
-  CHECK(released == 0);
+  CHECK(released == reserved);
+  CHECK(read_counters(allocator).gauges.bytes_reserved.current == 0);
 }
 
 static void foreign_stream_can_be_retired(const struct machine* machine,
@@ -188,8 +192,9 @@ void test_memory(void) {
     pointer_that_is_no_live_block_is_refused(&machine, allocators[i]);
     recorded_stream_is_waited_for(&machine, allocators[i]);
     foreign_stream_can_be_retired(&machine, allocators[i]);
-    what_is_not_needed_is_released(machine.memory);
-  trim_gives_back_what_is_cached(allocators[i]);
+    trim_gives_back_what_is_cached(allocators[i]);
+    block_is_counted_while_it_lives(&machine, allocators[i]);
+    what_is_not_needed_is_released(allocators[i]);
   }
   limit_is_kept_and_can_be_lifted(&machine);
   address_tells_whose_it_is(&machine);
