@@ -46,7 +46,8 @@ struct RuntimeOptions {
 ///
 /// Lifetime  Everything obtained from a Runtime must be gone before it: leases, allocations,
 ///           owners. A Runtime destroyed while the process exits, when the driver may be gone
-///           already, is fine.
+///           already, is fine, if no thread uses it any more: where some may, as with a static
+///           Runtime and threads that nobody joins, make it with `new` and leave it to the exit.
 /// Threads   Safe from any thread. Each device's parts are made by their first use.
 class BERTH_API Runtime {
  public:

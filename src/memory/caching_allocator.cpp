@@ -46,8 +46,8 @@ CachingAllocator::~CachingAllocator() {
   try {
     const MutexLock slow(slow_mutex_);
     while (wait_for_oldest_deferred()) continue;
-  } catch (const std::exception& error) {
-    driver_.report(Severity::error, name_ + ": " + error.what());
+  } catch (const Error& error) {
+    driver_.report(Severity::error, name_ + ": at its end", error);
   }
   source_->give_back_all(heap_);
 }

@@ -206,12 +206,13 @@ bool CachingAllocator::seal(OwnerId stream) noexcept {
     const MutexLock lock(mutex_);
     deferred_.seal(stream, mark, event);
     return true;
-  } catch (const std::exception& error) {
-    driver_.report(
-        Severity::warning,
-        name_ + ": no event marks a deferred free yet, tried again later: " + error.what());
-    return false;
+  } catch (const Error& error) {
+    driver_.report(Severity::warning,
+                   name_ + ": no event marks a deferred free yet, tried again later", error);
+  } catch (const std::exception& error) {  // the host's memory
+    driver_.report(Severity::warning, name_ + ": a deferred free waits: " + error.what());
   }
+  return false;
 }
 
 void CachingAllocator::pass(OwnerId stream, const SharedEvent& event) {

@@ -10,9 +10,9 @@
 #include "fuzz/actions.hpp"
 #include "fuzz/host_process.hpp"
 #include "fuzz/memory_parameters.hpp"
-#include "fuzz/second_thread.hpp"
 #include "fuzz/setup.hpp"
 #include "fuzz/tear_down.hpp"
+#include "support/second_thread.hpp"
 
 namespace berth::fuzz {
 namespace {
@@ -39,7 +39,7 @@ struct Outcome {
 };
 
 void act(Input record, const Setup& setup, Things& things, sim::Simulator& simulator,
-         SecondThread& second, Outcome& outcome) {
+         test::SecondThread& second, Outcome& outcome) {
   const std::size_t place = record.number(2) % actions().size();
   const Action& action = actions()[place];
   const unsigned thread = record.byte();
@@ -75,7 +75,7 @@ Outcome run_once(const Setup& setup, Input records) {
   sim::Simulator simulator(setup.config);
   if (explains) fmt::print("{}\n", setup.config.to_text());
   {
-    SecondThread second;
+    test::SecondThread second;
     for (std::size_t left = kActionsMax; left != 0 && !records.empty(); --left)
       act(records.take(kRecordBytes), setup, things, simulator, second, outcome);
   }
