@@ -78,10 +78,11 @@ struct Block {
   }
   /// bytes - bytes_requested(). Only of an allocated block.
   [[nodiscard]] std::size_t slack_bytes() const { return slack_bytes_; }
-  void set_bytes_requested(std::size_t requested) {
-    slack_bytes_ = static_cast<std::uint16_t>(bytes - requested);
-    BERTH_DCHECK(requested <= bytes && slack_bytes_ == bytes - requested);
+  void set_slack_bytes(std::size_t slack) {
+    slack_bytes_ = static_cast<std::uint16_t>(slack);
+    BERTH_DCHECK(slack_bytes_ == slack);
   }
+  void set_bytes_requested(std::size_t requested) { set_slack_bytes(bytes - requested); }
 
   [[nodiscard]] State state() const { return state_; }
   void set_state(State state) { state_ = state; }

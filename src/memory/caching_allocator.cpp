@@ -60,12 +60,18 @@ void CachingAllocator::require_origin() const {
                      "where the parent has none");
 }
 
-void* CachingAllocator::allocate_on_miss(std::size_t bytes, StreamRef stream) {
+void* CachingAllocator::allocate_other(std::size_t bytes, StreamRef stream) {
+  if (void* data = take_own(bytes, key_of(stream))) return data;
   return bytes == 0 ? nullptr : climb(make_request(bytes, stream));
 }
 
-void* CachingAllocator::allocate_on_miss(std::size_t bytes, std::nullopt_t) {
+void* CachingAllocator::allocate_other(std::size_t bytes, std::nullopt_t) {
+  if (void* data = take_own(bytes, kNoStream)) return data;
   return bytes == 0 ? nullptr : climb(make_request(bytes, std::nullopt));
+}
+
+void CachingAllocator::deallocate_other(void* data) {
+  if (!deallocate_at_hand(data)) deallocate_through_heap(data);
 }
 
 // Every rung searches again, because the rung before it, or another thread, may have made room.

@@ -73,22 +73,32 @@ class CachingAllocator final : public StreamObserver {
   /// `stream` is what the block is ordered on; nullopt: nothing. Contract:
   /// DeviceAllocator::allocate.
   void* allocate(std::size_t bytes, StreamRef stream) {
-    if (void* data = take_own(bytes, key_of(stream))) [[likely]]
+    if (void* data = allocate_last(bytes, stream)) [[likely]]
       return data;
-    return allocate_on_miss(bytes, stream);
+    return allocate_other(bytes, stream);
   }
   void* allocate(std::size_t bytes, std::nullopt_t) {
-    if (void* data = take_own(bytes, kNoStream)) [[likely]]
+    if (void* data = take_last(bytes, kNoStream)) [[likely]]
       return data;
-    return allocate_on_miss(bytes, std::nullopt);
+    return allocate_other(bytes, std::nullopt);
   }
+  /// In two steps: what the calling thread freed last, or null; and whatever else will do.
+  void* allocate_last(std::size_t bytes, StreamRef stream) {
+    return take_last(bytes, key_of(stream));
+  }
+  void* allocate_other(std::size_t bytes, StreamRef stream) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  void* allocate_other(std::size_t bytes, std::nullopt_t) BERTH_EXCLUDES(slow_mutex_, mutex_);
   /// Contracts of these: Allocator.
   void deallocate(void* data) {
-    if (!deallocate_at_hand(data)) [[unlikely]]
-      deallocate_through_heap(data);
+    if (!deallocate_last(data)) [[unlikely]]
+      deallocate_other(data);
   }
-  /// The same for what the calling thread can do by itself; false, and nothing is changed, for the
-  /// rest.
+  /// The same for what the calling thread allocated last; false, and nothing is changed, for the rest.
+  bool deallocate_last(void* data) {
+    ThreadCache* const cache = caches_.mine();
+    return cache != nullptr && cache->put_last(data);
+  }
+  /// The same for what is in the calling thread's cache.
   bool deallocate_at_hand(void* data) {
     ThreadCache* const cache = caches_.mine();
     return cache != nullptr && cache->put(data, blocks_in_use_);
@@ -139,6 +149,10 @@ class CachingAllocator final : public StreamObserver {
   };
 
   static StreamKey key_of(StreamRef stream) { return reinterpret_cast<StreamKey>(stream.native()); }
+  void* take_last(std::size_t bytes, StreamKey stream) {
+    ThreadCache* const cache = caches_.mine();
+    return cache != nullptr ? cache->take_last(bytes, stream) : nullptr;
+  }
   /// From what the calling thread keeps; null where that is not the thing.
   void* take_own(std::size_t bytes, StreamKey stream) {
     ThreadCache* const cache = caches_.mine();
@@ -147,8 +161,6 @@ class CachingAllocator final : public StreamObserver {
 
   // caching_allocator.cpp: the ladder, rung by rung. Each returns null where its rung does not
   // serve.
-  void* allocate_on_miss(std::size_t bytes, StreamRef stream) BERTH_EXCLUDES(slow_mutex_, mutex_);
-  void* allocate_on_miss(std::size_t bytes, std::nullopt_t) BERTH_EXCLUDES(slow_mutex_, mutex_);
   void* climb(Request&& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
   void* take_from_heap(const Request& request) BERTH_EXCLUDES(mutex_);
   void* take_from_other_threads(const Request& request) BERTH_EXCLUDES(mutex_);
@@ -239,6 +251,7 @@ class CachingAllocator final : public StreamObserver {
   bool flush(ThreadCache* cache, OwnerId owner) BERTH_REQUIRES(mutex_);
   /// Counts a block as the request's.
   void* hand_out(Block& block, const Request& request) BERTH_REQUIRES(mutex_);
+  void deallocate_other(void* data) BERTH_EXCLUDES(mutex_);
   void deallocate_through_heap(void* data) BERTH_EXCLUDES(mutex_);
   /// The live block at `data`; throws InvalidArgument that says what `data` is instead.
   Block& require_live(void* data, const char* action) BERTH_REQUIRES(mutex_);

@@ -98,13 +98,19 @@ void DevicePool::set_limits(const MemoryLimits& limits) {
   budget_.set_limits(in_bytes(limits, device_bytes_));
 }
 
-void DevicePool::refuse(StreamRef stream) const {
+void* DevicePool::allocate_other(std::size_t bytes, StreamRef stream) {
+  require_stream_of_device(stream);
+  return allocator_.allocate_other(bytes, stream);
+}
+
+void DevicePool::require_stream_of_device(StreamRef stream) const {
   if (&stream.context() != &context_) {
     throw InvalidArgument(
         fmt::format("a stream of {} cannot order memory of {}; accepted: streams of the same "
                     "device and Runtime",
                     stream.device().to_string(), context_.device().to_string()));
   }
+  if (stream.native() != CU_STREAM_PER_THREAD) return;
   throw InvalidArgument(
       "the per-thread default stream is a different stream on each thread under one handle, so "
       "it cannot order memory; accepted: the legacy default stream, or a stream of its own");

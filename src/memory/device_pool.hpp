@@ -35,8 +35,11 @@ class DevicePool final : public Allocator {
 
   /// Contracts of these: DeviceAllocator.
   void* allocate(std::size_t bytes, StreamRef stream) {
-    require_stream_of_device(stream);
-    return allocator_.allocate(bytes, stream);
+    if (&stream.context() == &context_) [[likely]] {
+      if (void* data = allocator_.allocate_last(bytes, stream)) [[likely]]
+        return data;
+    }
+    return allocate_other(bytes, stream);
   }
   void deallocate(void* data) override { allocator_.deallocate(data); }
   void record_stream(void* data, StreamRef stream) override {
@@ -53,8 +56,6 @@ class DevicePool final : public Allocator {
   [[nodiscard]] MemorySnapshot snapshot() const override { return allocator_.snapshot(); }
   void validate() const override { allocator_.validate(); }
 
-  /// Frees a block that the calling thread has at hand; false where another way must be gone.
-  bool deallocate_at_hand(void* data) { return allocator_.deallocate_at_hand(data); }
   [[nodiscard]] bool owns(const void* data) const { return allocator_.owns(data); }
   [[nodiscard]] CachingAllocator& allocator() { return allocator_; }
   /// With the device, "cuda:0/weights", and without.
@@ -66,14 +67,10 @@ class DevicePool final : public Allocator {
   void wake() { allocator_.wake(context_); }
   [[nodiscard]] bool is_asleep() const { return allocator_.is_asleep(); }
   /// Errors  InvalidArgument: a stream that cannot order memory of the device.
-  void require_stream_of_device(StreamRef stream) const {
-    const bool fits = &stream.context() == &context_ && stream.native() != CU_STREAM_PER_THREAD;
-    if (!fits) [[unlikely]]
-      refuse(stream);
-  }
+  void require_stream_of_device(StreamRef stream) const;
 
  private:
-  [[noreturn, gnu::cold]] void refuse(StreamRef stream) const;
+  void* allocate_other(std::size_t bytes, StreamRef stream);
   void report_live_blocks() const noexcept;
 
   DeviceContext& context_;

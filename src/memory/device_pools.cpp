@@ -84,6 +84,28 @@ DevicePool::Setup DevicePools::setup() {
           }};
 }
 
+void* DevicePools::allocate_in_scope(std::size_t bytes, StreamRef stream) {
+  if (const auto pool = scopes_.find(stream)) return pool->allocate(bytes, stream);
+  return own_.allocate(bytes, stream);
+}
+
+template <class Use>
+void DevicePools::with_pool_of(void* data, const Use& use) {
+  if (private_.any()) {
+    if (const auto pool = private_.find(data)) return use(*pool);
+  }
+  use(own_);
+}
+
+void DevicePools::deallocate_other(void* data) {
+  if (own_.allocator().deallocate_at_hand(data)) return;
+  with_pool_of(data, [data](DevicePool& pool) { pool.deallocate(data); });
+}
+
+void DevicePools::record_stream(void* data, StreamRef stream) {
+  with_pool_of(data, [&](DevicePool& pool) { pool.record_stream(data, stream); });
+}
+
 std::size_t DevicePools::release_others(const DevicePool& asking, std::size_t bytes,
                                         CachingAllocator::Waiting waiting) {
   if (!private_.any()) return 0;

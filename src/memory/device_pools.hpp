@@ -29,19 +29,16 @@ class DevicePools {
   DevicePools& operator=(const DevicePools&) = delete;
 
   void* allocate(std::size_t bytes, StreamRef stream) {
-    if (scopes_.any()) [[unlikely]] {
-      if (const auto pool = scopes_.find(stream)) return pool->allocate(bytes, stream);
-    }
+    if (scopes_.any()) [[unlikely]]
+      return allocate_in_scope(bytes, stream);
     return own_.allocate(bytes, stream);
   }
   void deallocate(void* data) {
-    if (own_.deallocate_at_hand(data)) [[likely]]
+    if (own_.allocator().deallocate_last(data)) [[likely]]
       return;
-    with_pool_of(data, [data](DevicePool& pool) { pool.deallocate(data); });
+    deallocate_other(data);
   }
-  void record_stream(void* data, StreamRef stream) {
-    with_pool_of(data, [&](DevicePool& pool) { pool.record_stream(data, stream); });
-  }
+  void record_stream(void* data, StreamRef stream);
   std::size_t trim(std::size_t bytes_to_keep);
   std::size_t release_unused(std::chrono::nanoseconds age);
   void retire_stream(StreamRef stream) noexcept;
@@ -65,13 +62,10 @@ class DevicePools {
   void wake(std::string_view name);
 
  private:
+  void* allocate_in_scope(std::size_t bytes, StreamRef stream);
+  void deallocate_other(void* data);
   template <class Use>
-  void with_pool_of(void* data, const Use& use) {
-    if (private_.any()) {
-      if (const auto pool = private_.find(data)) return use(*pool);
-    }
-    use(own_);
-  }
+  void with_pool_of(void* data, const Use& use);
   void release_in_background(std::chrono::nanoseconds age) noexcept;
   [[nodiscard]] DevicePool::Setup setup();
   std::size_t release_others(const DevicePool& asking, std::size_t bytes,

@@ -14,6 +14,7 @@ void ThreadCache::add_route(OwnerId owner, StreamKey stream) {
 }
 
 void ThreadCache::forget_routes(OwnerId owner) {
+  return_last();
   recent_ = {};
   last_ = {};
   for (Route& route : by_stream_) {

@@ -35,41 +35,58 @@ class ThreadCache {
   ThreadCache(const ThreadCache&) = delete;
   ThreadCache& operator=(const ThreadCache&) = delete;
 
-  /// The owner thread. A block for `bytes`, ordered on `stream`; null where none is at hand.
+  /// The owner thread. The block that it took last, if it has put that back and wants the like again;
+  /// null otherwise. As programs free and allocate in turns, this is the most frequent case.
+  void* take_last(std::size_t bytes, StreamKey stream) {
+    if (!lock_.try_enter()) [[unlikely]]
+      return nullptr;
+    void* data = nullptr;
+    if (is_back(bytes, stream)) [[likely]]
+      data = hand_out_last(bytes);
+    lock_.leave();
+    return data;
+  }
+  /// The owner thread. Puts back what it took last, and nobody else uses; false, and nothing is
+  /// changed, where `data` is something else, or others need what the thread has.
+  bool put_last(void* data) {
+    if (!lock_.try_enter()) [[unlikely]]
+      return false;
+    const bool keep = data == last_.data && is_as_taken(*last_.block) && !has_gained_enough();
+    if (keep) [[likely]] {
+      enter_as_free(*last_.block);
+      is_back_ = true;
+    }
+    lock_.leave();
+    return keep;
+  }
+
+  /// The owner thread. Any block for `bytes`, ordered on `stream`; null where none is at hand.
   void* take(std::size_t bytes, StreamKey stream) {
     if (!lock_.try_enter()) [[unlikely]]
       return nullptr;
     void* data = nullptr;
-    if (FrontCache* const front = front_of(stream)) [[likely]] {
-      if (Stack* const stack = front->find(bytes)) [[likely]] {
+    return_last();
+    if (FrontCache* const front = front_of(stream)) {
+      if (Stack* const stack = front->find(bytes)) {
         Block& block = stack->pop();
-        block.set_state(Block::State::allocated);
-        block.set_bytes_requested(bytes);
-        ledger_.allocated(bytes, stack->bytes());
-        data = block.data();
-        last_ = {data, &block, stack, front};
+        last_ = {block.data(), &block, stack->bytes(), stream, stack, front};
+        data = hand_out_last(bytes);
       }
     }
     lock_.leave();
     return data;
   }
-
   /// The owner thread. Frees a block that only its own stream uses. False, and nothing is changed,
   /// where that is not so, where it finds no place or enough others; and where `data` is no block.
   bool put(void* data, const PointerMap& blocks) {
     if (!lock_.try_enter()) [[unlikely]]
       return false;
-    Place place{last_.front, last_.stack};
-    Block* block = last_.block;
-    if (data != last_.data || !is_simple(*block, data) || block->owner != place.front->owner() ||
-        block->bytes != place.stack->bytes()) {
-      block = blocks.find_unguarded(reinterpret_cast<std::uintptr_t>(data));
-      place = block != nullptr && is_simple(*block, data) ? place_of(*block) : Place{};
-    }
-    const bool keep = place.stack != nullptr && !has_gained_enough();
-    if (keep) [[likely]] {
-      ledger_.freed(block->bytes - block->slack_bytes(), block->bytes);
-      block->set_state(Block::State::cached);
+    Block* const block = blocks.find_unguarded(reinterpret_cast<std::uintptr_t>(data));
+    const bool is_ours = block != nullptr && is_simple(*block, data);
+    const Place place = is_ours && !has_gained_enough() ? place_of(*block) : Place{};
+    const bool keep = place.stack != nullptr;
+    if (keep) {
+      enter_as_free(*block);
       place.front->push(*place.stack, *block);
     }
     lock_.leave();
@@ -94,7 +111,10 @@ class ThreadCache {
   void add_route(OwnerId owner, StreamKey stream);
 
   /// What is kept, to look at and to flush; not to drop, which is drop()'s.
-  [[nodiscard]] FrontCaches& fronts() { return fronts_; }
+  [[nodiscard]] FrontCaches& fronts() {
+    return_last();
+    return fronts_;
+  }
   /// FrontCaches::drop of an owner whose handle may come to mean another stream.
   template <class Visit>
   void drop(OwnerId owner, const Visit& visit) {
@@ -105,6 +125,7 @@ class ThreadCache {
   /// All of them; frees and requests of the thread find no place here until they are routed again.
   template <class Visit>
   void drop_all(const Visit& visit) {
+    return_last();
     recent_ = {};
     last_ = {};
     by_stream_ = {};
@@ -151,15 +172,17 @@ class ThreadCache {
     StreamKey stream = kNowhere;
     FrontCache* front = nullptr;
   };
-  /// What was taken last is most often put back first. It may have changed since: another thread
-  /// may have freed it.
+  /// What was taken last is most often put back first, and taken again: it does not go through its
+  /// stack then. While it is out it may change: another thread may free it.
   struct Taken {
-    const void* data = &kNothing;  ///< at first no block's address
+    void* data = &kNothing;  ///< at first no block's address
     Block* block = nullptr;
+    std::size_t bytes = 0;
+    StreamKey stream = kNowhere;
     Stack* stack = nullptr;
     FrontCache* front = nullptr;
   };
-  static constexpr char kNothing = 0;
+  static inline char kNothing = 0;
   struct Place {
     FrontCache* front = nullptr;
     Stack* stack = nullptr;
@@ -167,6 +190,33 @@ class ThreadCache {
 
   static bool is_simple(const Block& block, const void* data) {
     return block.data() == data && block.state() == Block::State::allocated && block.uses.list == 0;
+  }
+
+  /// Whether `last_` is still the block that was taken.
+  [[nodiscard]] bool is_as_taken(const Block& block) const {
+    return is_simple(block, last_.data) && block.owner == last_.front->owner() &&
+           block.bytes == last_.bytes;
+  }
+  /// Whether `last_` is back, and what a request wants.
+  [[nodiscard]] bool is_back(std::size_t bytes, StreamKey stream) const {
+    return is_back_ && stream == last_.stream && last_.bytes - bytes < kBlockBytes;
+  }
+  void* hand_out_last(std::size_t bytes) {
+    const Taken last = last_;
+    last.block->set_state(Block::State::allocated);
+    last.block->set_slack_bytes(last.bytes - bytes);
+    ledger_.allocated(bytes, last.bytes);
+    is_back_ = false;
+    return last.data;
+  }
+  void enter_as_free(Block& block) {
+    ledger_.freed(block.bytes - block.slack_bytes(), block.bytes);
+    block.set_state(Block::State::cached);
+  }
+  /// To its stack, where it is back.
+  void return_last() {
+    if (is_back_) last_.front->push(*last_.stack, *last_.block);
+    is_back_ = false;
   }
 
   FrontCache* front_of(StreamKey stream) {
@@ -193,6 +243,7 @@ class ThreadCache {
   Ledger ledger_;
   Route recent_;  ///< that of the last request
   Taken last_;
+  bool is_back_ = false;  ///< `last_` is kept here, and in no stack
   std::int64_t gain_limit_ = 1 - static_cast<std::int64_t>(kGainMax);
   bool tidies_ = false;  ///< there were many blocks in use since there were none
   std::array<Route, kRoutes> by_stream_{};

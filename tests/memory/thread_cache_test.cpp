@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -57,6 +58,94 @@ TEST_CASE("a cache without streams has nothing, knows nobody and keeps nothing")
   CHECK(block.state() == Block::State::allocated);
   CHECK_FALSE(cache.fronts().keeps(kRed));
   CHECK(cache.ledger().blocks_allocated.change() == 0);
+}
+
+TEST_CASE_FIXTURE(CacheFixture, "what was taken last is put back and taken again") {
+  Block& kept = block(1000, kRed);
+  CHECK_FALSE(cache.put_last(kept.data()));  // it was not taken from here
+  REQUIRE(put(kept));
+  CHECK(cache.take_last(1000, kRedStream) == nullptr);  // nor put back
+  REQUIRE(cache.take(1000, kRedStream) == kept.data());
+  for (const std::size_t bytes : {std::size_t{513}, std::size_t{1024}}) {
+    CHECK(cache.put_last(kept.data()));
+    CHECK(kept.state() == Block::State::cached);
+    CHECK_FALSE(cache.put_last(kept.data()));  // twice
+    CHECK(cache.take_last(512, kRedStream) == nullptr);
+    CHECK(cache.take_last(1025, kRedStream) == nullptr);
+    CHECK(cache.take_last(0, kRedStream) == nullptr);
+    CHECK(cache.take_last(bytes, kBlueStream) == nullptr);
+    CHECK(cache.take_last(bytes, kRedStream) == kept.data());
+    CHECK(kept.state() == Block::State::allocated);
+    CHECK(kept.bytes_requested() == bytes);
+    CHECK(cache.take_last(bytes, kRedStream) == nullptr);  // twice
+  }
+  CHECK(cache.ledger().allocations == 3);
+  CHECK(cache.ledger().bytes_requested.change() == 1024 - 1000);
+}
+
+TEST_CASE_FIXTURE(CacheFixture, "what was put back last is among what the cache keeps") {
+  Block& kept = block(1000, kRed);
+  Block& other = block(1000, kRed);
+  REQUIRE(put(kept));
+  REQUIRE(cache.take(1000, kRedStream) == kept.data());
+  REQUIRE(cache.put_last(kept.data()));
+  SUBCASE("a flush finds it") {
+    CHECK(flush() == std::vector{&kept});
+  }
+  SUBCASE("it is known to be kept") {
+    CHECK(cache.fronts().keeps(kRed));
+  }
+  SUBCASE("another request of its size gets it") {
+    CHECK(cache.take(1000, kRedStream) == kept.data());
+    CHECK(flush().empty());
+  }
+  SUBCASE("another block of its size does not push it out") {
+    CHECK(put(other));
+    CHECK(cache.take_last(1000, kRedStream) == kept.data());
+    CHECK(flush() == std::vector{&other});
+  }
+  SUBCASE("a request of another size leaves it to its stack") {
+    CHECK(put(block(5000, kRed)));
+    CHECK(cache.take(5000, kRedStream) != nullptr);
+    CHECK(cache.take_last(1000, kRedStream) == nullptr);
+    CHECK(cache.take(1000, kRedStream) == kept.data());
+  }
+  SUBCASE("it goes with its owner") {
+    std::vector<Block*> dropped;
+    cache.drop(kRed, [&](Block& block) { dropped.push_back(&block); });
+    CHECK(dropped == std::vector{&kept});
+    CHECK(cache.take_last(1000, kRedStream) == nullptr);
+  }
+  SUBCASE("it goes with all") {
+    std::vector<Block*> dropped;
+    cache.drop_all([&](Block& block) { dropped.push_back(&block); });
+    CHECK(dropped == std::vector{&kept});
+    CHECK(cache.take_last(1000, kRedStream) == nullptr);
+    CHECK(cache.take(1000, kRedStream) == nullptr);
+  }
+}
+
+TEST_CASE_FIXTURE(CacheFixture,
+                  "what was taken last, but is another's now, is not put back as it was") {
+  Block& taken = block(1000, kRed);
+  REQUIRE(put(taken));
+  void* const data = cache.take(1000, kRedStream);
+  SUBCASE("another stream uses it") {
+    taken.uses = {7, 0};
+    CHECK_FALSE(cache.put_last(data));
+  }
+  SUBCASE("it was freed elsewhere") {
+    heap.release(taken, kRed);
+    CHECK_FALSE(cache.put_last(data));
+  }
+  SUBCASE("it was freed elsewhere, and its place is a block of another size or owner now") {
+    for (const auto& [bytes, owner] : {std::pair{2000, kRed}, std::pair{1000, kBlue}}) {
+      heap.release(*heap.find(data), kUnowned);
+      Block& again = block(std::size_t(bytes), owner);
+      REQUIRE(again.data() == data);
+      CHECK_FALSE(cache.put_last(data));
+    }
+  }
 }
 
 TEST_CASE_FIXTURE(CacheFixture,

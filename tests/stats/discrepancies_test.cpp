@@ -70,8 +70,9 @@ TEST_CASE("requested, allocated, active and reserved rise in that order") {
             "cuda:0: bytes_requested is 4194305, above bytes_allocated with 4194304"));
   CHECK(has(find_after([](MemorySnapshot& s) { s.counters.bytes_allocated.current = 5242881; }),
             "cuda:0: bytes_allocated is 5242881, above bytes_active with 5242880"));
-  CHECK(has(find_after([](MemorySnapshot& s) { s.counters.bytes_active.current = 12582913; }),
-            "cuda:0: bytes_active is 12582913, above bytes_reserved and bytes_asleep with 12582912"));
+  CHECK(
+      has(find_after([](MemorySnapshot& s) { s.counters.bytes_active.current = 12582913; }),
+          "cuda:0: bytes_active is 12582913, above bytes_reserved and bytes_asleep with 12582912"));
 }
 
 TEST_CASE("every gauge's peak is at least its current value") {
