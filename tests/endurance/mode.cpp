@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "endurance/mode.hpp"
+
+#include <array>
+
+#include "berth/bytes.hpp"
+
+namespace berth::endurance {
+
+sim::Config Mode::config(std::uint64_t seed) const {
+  sim::Config config;
+  config.memory = {device_bytes()};
+  config.granularity = granule_bytes;
+  config.progress = progress;
+  config.seed = seed;
+  config.checks = checked;
+  config.poison = false;  // nobody reads what nobody wrote
+  return config;
+}
+
+DeviceAllocatorOptions Mode::options() const {
+  DeviceAllocatorOptions options;
+  options.virtual_memory = virtual_memory;
+  if (virtual_memory) {
+    options.granule_bytes = allocator_granule_bytes();
+  } else {
+    options.segment_bytes = 4 * granule_bytes;
+  }
+  return options;
+}
+
+std::span<const Mode> modes() {
+  using sim::Progress;
+  static const std::array all = {
+      Mode{.name = "checked-eager", .share = 1, .checked = true},
+      Mode{.name = "checked-manual", .share = 1, .progress = Progress::manual, .checked = true},
+      Mode{.name = "checked-random", .share = 2, .progress = Progress::random, .checked = true},
+      Mode{.name = "checked-random-threads",
+           .share = 2,
+           .threads = 4,
+           .progress = Progress::random,
+           .checked = true},
+      Mode{.name = "checked-random-segments-limit",
+           .share = 2,
+           .virtual_memory = false,
+           .progress = Progress::random,
+           .checked = true,
+           .limited = true},
+      Mode{.name = "checked-random-calm",
+           .share = 1,
+           .progress = Progress::random,
+           .checked = true,
+           .calm = true,
+           .granule_bytes = 256_KiB,
+           .granules_max = 12},
+      Mode{.name = "checked-random-small-granules",
+           .share = 1,
+           .progress = Progress::random,
+           .checked = true,
+           .limited = true,
+           .granule_bytes = 256_KiB,
+           .granules_max = 12},
+      Mode{.name = "eager", .share = 12},
+      Mode{.name = "eager-limit", .share = 12, .limited = true},
+      Mode{.name = "eager-threads", .share = 8, .threads = 4},
+      Mode{.name = "eager-threads-calm",
+           .share = 8,
+           .threads = 4,
+           .calm = true,
+           .sizes = 6,
+           .granules_max = 1},
+      Mode{.name = "eager-segments", .share = 12, .virtual_memory = false},
+      Mode{.name = "eager-segments-threads-limit",
+           .share = 6,
+           .virtual_memory = false,
+           .threads = 4,
+           .limited = true},
+      Mode{.name = "eager-small-granules",
+           .share = 10,
+           .granule_bytes = 256_KiB,
+           .granules_max = 12},
+      Mode{.name = "eager-large-granules", .share = 6, .limited = true, .granules_joined = 4},
+      Mode{.name = "random", .share = 8, .progress = Progress::random},
+      Mode{.name = "random-threads-limit",
+           .share = 4,
+           .threads = 4,
+           .progress = Progress::random,
+           .limited = true},
+      Mode{.name = "random-segments",
+           .share = 4,
+           .virtual_memory = false,
+           .progress = Progress::random},
+  };
+  return all;
+}
+
+}  // namespace berth::endurance
