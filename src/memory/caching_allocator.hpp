@@ -188,6 +188,7 @@ class CachingAllocator final : public StreamObserver {
   std::optional<SegmentSource::Growth> plan_growth(const Request& request,
                                                    SegmentSource::Joining joining)
       BERTH_REQUIRES(slow_mutex_);
+  void cancel_growth(const SegmentSource::Growth& growth) BERTH_REQUIRES(slow_mutex_);
   /// Calls the driver; false where it has no memory, and the plan is cancelled.
   bool obtain(Request& request, SegmentSource::Growth& growth) BERTH_REQUIRES(slow_mutex_);
   /// Whether the driver would have enough left for others.

@@ -73,21 +73,22 @@ std::optional<SegmentSource::Growth> CachingAllocator::plan_growth(const Request
   return growth;
 }
 
+void CachingAllocator::cancel_growth(const SegmentSource::Growth& growth) {
+  budget_.give_back(growth.bytes);
+  const MutexLock lock(mutex_);
+  source_->cancel_growth(heap_, growth);
+  count_blocks();
+}
+
 bool CachingAllocator::obtain(Request& request, SegmentSource::Growth& growth) {
-  const auto cancel = [&] {
-    budget_.give_back(growth.bytes);
-    const MutexLock lock(mutex_);
-    source_->cancel_growth(heap_, growth);
-    count_blocks();
-  };
   try {
     if (growth.bytes > 0) is_captured(request);
   } catch (...) {
-    cancel();
+    cancel_growth(growth);
     throw;
   }
   if (!leaves_headroom(request, growth.bytes)) {
-    cancel();
+    cancel_growth(growth);
     const MutexLock lock(mutex_);
     ++counters_.limit_rejections;
     return false;
@@ -95,10 +96,10 @@ bool CachingAllocator::obtain(Request& request, SegmentSource::Growth& growth) {
   try {
     if (source_->obtain(growth)) return true;
   } catch (const DriverError& error) {
-    cancel();
+    cancel_growth(growth);
     throw DriverError(name_ + " cannot grow: " + error.what(), error.driver_code());
   }
-  cancel();
+  cancel_growth(growth);
   request.refused_by_driver = true;
   return false;
 }

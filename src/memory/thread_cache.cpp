@@ -4,6 +4,7 @@
 namespace berth {
 
 FrontCache& ThreadCache::add_owner(OwnerId owner) {
+  return_last();
   FrontCache& front = fronts_.of(owner);
   by_owner_[owner % kRoutes] = &front;
   return front;

@@ -81,6 +81,7 @@ class ThreadCache {
   bool put(void* data, const PointerMap& blocks) {
     if (!lock_.try_enter()) [[unlikely]]
       return false;
+    return_last();
     Block* const block = blocks.find_unguarded(reinterpret_cast<std::uintptr_t>(data));
     const bool is_ours = block != nullptr && is_simple(*block, data);
     const Place place = is_ours && !has_gained_enough() ? place_of(*block) : Place{};
@@ -195,7 +196,7 @@ class ThreadCache {
   /// Whether `last_` is still the block that was taken.
   [[nodiscard]] bool is_as_taken(const Block& block) const {
     return is_simple(block, last_.data) && block.owner == last_.front->owner() &&
-           block.bytes == last_.bytes;
+           block.bytes == last_.bytes && last_.stack->bytes() == last_.bytes;
   }
   /// Whether `last_` is back, and what a request wants.
   [[nodiscard]] bool is_back(std::size_t bytes, StreamKey stream) const {
@@ -213,7 +214,8 @@ class ThreadCache {
     ledger_.freed(block.bytes - block.slack_bytes(), block.bytes);
     block.set_state(Block::State::cached);
   }
-  /// To its stack, where it is back.
+  /// To its stack, where it is back: before anything else is done with stacks, of which an empty one
+  /// may become that of another size.
   void return_last() {
     if (is_back_) last_.front->push(*last_.stack, *last_.block);
     is_back_ = false;

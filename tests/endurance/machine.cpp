@@ -31,7 +31,7 @@ Machine::Machine(const Mode& mode, std::uint64_t seed)
 }
 
 Machine::~Machine() {
-  memory->set_reserved_bytes_max(std::nullopt);
+  memory->set_limits({});
   simulator.run_all();  // trim does not wait for deferred frees
   memory->trim(0);
   memory->validate();

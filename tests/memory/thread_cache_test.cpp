@@ -99,10 +99,10 @@ TEST_CASE_FIXTURE(CacheFixture, "what was put back last is among what the cache 
     CHECK(cache.take(1000, kRedStream) == kept.data());
     CHECK(flush().empty());
   }
-  SUBCASE("another block of its size does not push it out") {
+  SUBCASE("another block of its size goes on top of it") {
     CHECK(put(other));
-    CHECK(cache.take_last(1000, kRedStream) == kept.data());
-    CHECK(flush() == std::vector{&other});
+    CHECK(cache.take(1000, kRedStream) == other.data());
+    CHECK(cache.take(1000, kRedStream) == kept.data());
   }
   SUBCASE("a request of another size leaves it to its stack") {
     CHECK(put(block(5000, kRed)));
@@ -122,6 +122,25 @@ TEST_CASE_FIXTURE(CacheFixture, "what was put back last is among what the cache 
     CHECK(dropped == std::vector{&kept});
     CHECK(cache.take_last(1000, kRedStream) == nullptr);
     CHECK(cache.take(1000, kRedStream) == nullptr);
+  }
+}
+
+TEST_CASE_FIXTURE(CacheFixture, "what is back, or out, never gets among blocks of another size") {
+  for (const bool is_back : {true, false}) {
+    CAPTURE(is_back);
+    Block& first = block(512, kRed);
+    REQUIRE(put(first));
+    void* const data = cache.take(512, kRedStream);
+    REQUIRE(data == first.data());
+    if (is_back) REQUIRE(cache.put_last(data));
+    // More sizes than there are stacks: one of them is bound to want the one of the first.
+    for (std::size_t units = 2; units < 1200; ++units) put(block(units * kBlockBytes, kRed));
+    if (!is_back) cache.put_last(data);
+    for (std::size_t units = 1; units < 1200; ++units) {
+      const void* const taken = cache.take(units * kBlockBytes, kRedStream);
+      if (taken != nullptr) CHECK(heap.find(taken)->bytes == units * kBlockBytes);
+    }
+    flush();
   }
 }
 
