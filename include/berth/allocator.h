@@ -63,7 +63,8 @@ BERTH_API berth_status berth_allocator_record_stream(berth_allocator* allocator,
 BERTH_API berth_status berth_allocator_trim(berth_allocator* allocator, size_t bytes_to_keep,
                                             size_t* bytes_released);
 /// Gives back what was not needed for `age_ns`: as much as is reserved beyond the most that was
-/// active at one time since then. To be called from time to time; the first call only begins to watch.
+/// active at one time since then. To be called from time to time: the first call only begins to watch,
+/// unless `age_ns` is 0, which is all that is cached and idle.
 /// Blocking  Never waits for the GPU.
 BERTH_API berth_status berth_allocator_release_unused(berth_allocator* allocator, uint64_t age_ns,
                                                       size_t* bytes_released);

@@ -44,8 +44,8 @@ class BERTH_API Allocator {
 
   /// Gives back what was not needed for `age`: as much as is reserved beyond the most that was active
   /// at one time since then. To be called from time to time: calls divide time into intervals, of
-  /// which the one that `age` ends in counts in full. The first call only begins to watch. Returns the
-  /// bytes given back.
+  /// which the one that `age` ends in counts in full. The first call only begins to watch, unless
+  /// `age` is 0, which is all that is cached and idle. Returns the bytes given back.
   /// Blocking  Never waits for the GPU: memory with work pending is left for the next call. Other
   ///           threads' cache hits go on meanwhile.
   virtual std::size_t release_unused(std::chrono::nanoseconds age) = 0;

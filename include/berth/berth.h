@@ -25,6 +25,7 @@
 #include "berth/device.h"
 #include "berth/error.h"
 #include "berth/event.h"
+#include "berth/memory_pool.h"
 #include "berth/runtime.h"
 #include "berth/statistics.h"
 #include "berth/stream.h"

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A berth_allocator is an Allocator under another name; which of the two kinds it is, the object
-// itself knows.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <typeinfo>
 
+#include "capi/capi_allocator.hpp"
 #include "capi/capi_convert.hpp"
 #include "capi/capi_error.hpp"
 
@@ -14,31 +12,21 @@ using namespace berth::capi;
 
 namespace {
 
-berth_allocator* from_allocator(Allocator& allocator) noexcept {
-  return reinterpret_cast<berth_allocator*>(&allocator);
-}
-
-Allocator& to_allocator(berth_allocator* allocator) {
-  return reinterpret_cast<Allocator&>(require(allocator, "allocator"));
-}
-
-/// Both kinds are final, so comparing the type is enough, and cheaper than a dynamic_cast.
-template <class Kind>
-Kind& to_kind(berth_allocator* allocator, const char* refusal) {
+/// Calls use(memory) with the allocator as what it is: a device's, or a private pool.
+template <class Use>
+void with_device_memory(berth_allocator* allocator, const Use& use) {
   Allocator& any = to_allocator(allocator);
-  if (typeid(any) != typeid(Kind)) throw InvalidArgument(refusal);
-  return static_cast<Kind&>(any);
-}
-
-DeviceAllocator& to_device_allocator(berth_allocator* allocator) {
-  return to_kind<DeviceAllocator>(
-      allocator,
-      "\"allocator\" is the pinned one; accepted: what berth_allocator_get_device() gave");
+  if (auto* const device = as_kind<DeviceAllocator>(any)) return use(*device);
+  if (auto* const pool = as_kind<MemoryPool>(any)) return use(*pool);
+  throw InvalidArgument(
+      "\"allocator\" is the pinned one; accepted: what berth_allocator_get_device() or "
+      "berth_memory_pool_create() gave");
 }
 
 PinnedAllocator& to_pinned_allocator(berth_allocator* allocator) {
-  return to_kind<PinnedAllocator>(
-      allocator, "\"allocator\" is a device's; accepted: what berth_allocator_get_pinned() gave");
+  if (auto* const pinned = as_kind<PinnedAllocator>(to_allocator(allocator))) return *pinned;
+  throw InvalidArgument(
+      "\"allocator\" is a device's; accepted: what berth_allocator_get_pinned() gave");
 }
 
 std::optional<MemoryAmount> to_limit(std::size_t bytes) {
@@ -83,9 +71,10 @@ berth_status berth_allocator_get_pinned(berth_runtime* runtime, berth_allocator*
 berth_status berth_allocator_allocate(berth_allocator* allocator, std::size_t bytes,
                                       berth_stream stream, void** data) {
   return guarded([&] {
-    DeviceAllocator& device = to_device_allocator(allocator);
-    auto& out = require(data, "data");
-    out = device.allocate_raw(bytes, to_stream(stream));
+    with_device_memory(allocator, [&](auto& memory) {
+      auto& out = require(data, "data");
+      out = memory.allocate_raw(bytes, to_stream(stream));
+    });
   });
 }
 
@@ -140,17 +129,19 @@ berth_status berth_allocator_retire_stream(berth_allocator* allocator, berth_str
 berth_status berth_allocator_set_limits(berth_allocator* allocator, std::size_t reserved_bytes_max,
                                         std::size_t reserved_bytes_soft_max) {
   return guarded([&] {
-    to_device_allocator(allocator).set_limits(
-        {.reserved_bytes_max = to_limit(reserved_bytes_max),
-         .reserved_bytes_soft_max = to_limit(reserved_bytes_soft_max)});
+    with_device_memory(allocator, [&](auto& memory) {
+      memory.set_limits({.reserved_bytes_max = to_limit(reserved_bytes_max),
+                         .reserved_bytes_soft_max = to_limit(reserved_bytes_soft_max)});
+    });
   });
 }
 
 berth_status berth_allocator_owns(berth_allocator* allocator, const void* data, bool* owns) {
   return guarded([&] {
-    const DeviceAllocator& device = to_device_allocator(allocator);
-    auto& out = require(owns, "owns");
-    out = device.owns(data);
+    with_device_memory(allocator, [&](const auto& memory) {
+      auto& out = require(owns, "owns");
+      out = memory.owns(data);
+    });
   });
 }
 

@@ -43,6 +43,7 @@ int main(void) {
   test_structs();
   test_streams_and_events();
   test_memory();
+  test_memory_pools();
   test_copies();
   test_statistics();
   test_errors();

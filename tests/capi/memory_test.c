@@ -115,8 +115,6 @@ static void what_is_not_needed_is_released(berth_allocator* allocator) {
   const uint64_t reserved = read_counters(allocator).gauges.bytes_reserved.current;
   CHECK(reserved > 0);
   size_t released = SIZE_MAX;
-  CHECK_OK(berth_allocator_release_unused(allocator, 0, &released));
-  CHECK(released == 0);  // nobody has watched so far
   CHECK_OK(berth_allocator_release_unused(allocator, UINT64_MAX, &released));
   CHECK(released == 0);
   CHECK_OK(berth_allocator_release_unused(allocator, 0, &released));

@@ -158,6 +158,22 @@ static void allocator_functions(const struct machine* machine) {
   CHECK_REFUSED("allocator", berth_allocator_reset_peaks(NULL));
   CHECK_REFUSED("allocator", berth_allocator_validate(NULL));
   CHECK(allocator == NULL && data == NULL && bytes == 0 && !owns);
+
+  const berth_memory_pool_options options = BERTH_MEMORY_POOL_OPTIONS_INIT;
+  berth_memory_pool_scope* scope = NULL;
+  CHECK_REFUSED("runtime", berth_memory_pool_create(NULL, machine->device, &options, &allocator));
+  CHECK_REFUSED("options",
+                berth_memory_pool_create(machine->runtime, machine->device, NULL, &allocator));
+  CHECK_REFUSED("options.name",
+                berth_memory_pool_create(machine->runtime, machine->device, &options, &allocator));
+  CHECK_REFUSED("pool",
+                berth_memory_pool_create(machine->runtime, machine->device, &options, NULL));
+  CHECK_REFUSED("pool", berth_memory_pool_close(NULL));
+  CHECK_REFUSED("pool", berth_memory_pool_sleep(NULL, false, &bytes));
+  CHECK_REFUSED("pool", berth_memory_pool_wake(NULL));
+  CHECK_REFUSED("pool", berth_memory_pool_scope_enter(NULL, &scope));
+  CHECK_REFUSED("pool", berth_memory_pool_scope_enter_stream(NULL, machine->stream, &scope));
+  CHECK(allocator == NULL && bytes == 0 && scope == NULL);
 }
 
 static void copy_functions(const struct machine* machine) {

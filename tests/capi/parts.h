@@ -26,6 +26,7 @@ void test_copies(void);
 void test_devices(void);
 void test_errors(void);
 void test_memory(void);
+void test_memory_pools(void);
 void test_null_arguments(void);
 void test_runtime(void);
 void test_statistics(void);

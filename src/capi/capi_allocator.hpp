@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// A berth_allocator is an Allocator under another name; which kind it is, the object itself knows.
+// All kinds are final, so comparing the type is enough, and cheaper than a dynamic_cast.
+#pragma once
+
+#include <typeinfo>
+
+#include "capi/capi_convert.hpp"
+
+namespace berth::capi {
+
+inline berth_allocator* from_allocator(Allocator& allocator) noexcept {
+  return reinterpret_cast<berth_allocator*>(&allocator);
+}
+
+inline Allocator& to_allocator(berth_allocator* allocator, const char* parameter = "allocator") {
+  return reinterpret_cast<Allocator&>(require(allocator, parameter));
+}
+
+/// The allocator as a `Kind`; null where it is of another.
+template <class Kind>
+Kind* as_kind(Allocator& any) noexcept {
+  return typeid(any) == typeid(Kind) ? static_cast<Kind*>(&any) : nullptr;
+}
+
+}  // namespace berth::capi
