@@ -30,19 +30,18 @@ BERTH_API berth_status berth_allocator_get_pinned(berth_runtime* runtime,
 
 /// Device memory that is ordered on `stream`: work submitted to it from now on may use the memory,
 /// whose content is undefined. 0 bytes gives null. For a device's allocator only.
-/// Blocking  A block cached for the stream: no driver call. Otherwise the out-of-memory ladder,
-/// whose
+/// Blocking  A block cached for the stream: no driver call. Otherwise the out-of-memory ladder, whose
 ///           last rung waits for the GPU.
-/// Errors    BERTH_INVALID_ARGUMENT: a stream of another device. BERTH_OUT_OF_MEMORY: every rung
-/// was
+/// Errors    BERTH_INVALID_ARGUMENT: a stream of another device. BERTH_OUT_OF_MEMORY: every rung was
 ///           tried, and the message has the numbers; a caller that probes carries on.
 ///           BERTH_DRIVER_ERROR.
 BERTH_API berth_status berth_allocator_allocate(berth_allocator* allocator, size_t bytes,
                                                 berth_stream stream, void** data);
 /// Page-locked host memory, visible to every device and ordered on no stream. 0 bytes gives null.
-/// For the pinned allocator only. Blocking  A cached block: no driver call. Otherwise pinning, at 1
-/// to 10 GB/s. Errors    BERTH_NOT_SUPPORTED: there are no CUDA devices. BERTH_OUT_OF_MEMORY.
-/// BERTH_DRIVER_ERROR.
+/// For the pinned allocator only.
+/// Blocking  A cached block: no driver call. Otherwise pinning, at 1 to 10 GB/s.
+/// Errors    BERTH_NOT_SUPPORTED: there are no CUDA devices. BERTH_OUT_OF_MEMORY.
+///           BERTH_DRIVER_ERROR.
 BERTH_API berth_status berth_allocator_allocate_pinned(berth_allocator* allocator, size_t bytes,
                                                        void** data);
 
@@ -58,8 +57,8 @@ BERTH_API berth_status berth_allocator_deallocate(berth_allocator* allocator, vo
 BERTH_API berth_status berth_allocator_record_stream(berth_allocator* allocator, void* data,
                                                      berth_stream stream);
 /// Gives cached memory back to the driver until at most `bytes_to_keep` are reserved, as far as
-/// blocks in use allow; 0 gives back all that can be. Blocking  Waits for the work of streams whose
-/// cached memory it returns.
+/// blocks in use allow; 0 gives back all that can be.
+/// Blocking  Waits for the work of streams whose cached memory it returns.
 BERTH_API berth_status berth_allocator_trim(berth_allocator* allocator, size_t bytes_to_keep,
                                             size_t* bytes_released);
 /// Gives back what was not needed for `age_ns`: as much as is reserved beyond the most that was

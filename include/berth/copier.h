@@ -19,12 +19,10 @@ extern "C" {
 /// device of one side. Each range lies in one allocation; the two must not overlap. 0 bytes is no
 /// operation, whatever the pointers.
 ///
-/// Source    Device and pinned sources are read when the stream gets there, and stay as they are
-/// until
+/// Source    Device and pinned sources are read when the stream gets there, and stay as they are until
 ///           then. A pageable source has been read when the call returns.
 /// Target    Has the bytes when the stream has passed the copy, and stays valid until then.
-/// Blocking  Pinned and device memory: never. Pageable memory: while every slot of the staging ring
-/// is
+/// Blocking  Pinned and device memory: never. Pageable memory: while every slot of the staging ring is
 ///           in use. Host to host copies are done when the call returns.
 /// Errors    BERTH_INVALID_ARGUMENT: ranges that overlap or wrap around, a stream of a device that
 ///           neither side belongs to. BERTH_DRIVER_ERROR: parts of a staged copy may have been

@@ -102,7 +102,8 @@ class BERTH_API MemoryPool final : public Allocator {
 /// While it exists, DeviceAllocator::allocate() of the pool's device serves certain requests from
 /// the pool. Of several scopes that a request falls under, that which was made last counts; they may
 /// end in any order. While there is any, every allocation of the device looks them up.
-/// Moves. Threads  May be made and destroyed on different threads.
+/// Moves.
+/// Threads  May be made and destroyed on different threads.
 class BERTH_API PoolScope {
  public:
   /// Requests of the calling thread.

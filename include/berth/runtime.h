@@ -61,14 +61,15 @@ typedef struct berth_runtime_options {
   { sizeof(berth_runtime_options), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL }
 
 /// Null `options` means all defaults. Without a usable driver this succeeds all the same: there are
-/// no devices then, and berth_driver_get_info() says why. Errors  BERTH_INVALID_ARGUMENT: an option
-/// or an environment variable that is out of range or
+/// no devices then, and berth_driver_get_info() says why.
+/// Errors  BERTH_INVALID_ARGUMENT: an option or an environment variable that is out of range or
 ///         malformed.
 BERTH_API berth_status berth_runtime_create(const berth_runtime_options* options,
                                             berth_runtime** runtime);
 
 /// Null is no operation. What goes wrong goes to the report function, which is not called
-/// afterwards. Threads  Nothing else may use the runtime meanwhile.
+/// afterwards.
+/// Threads  Nothing else may use the runtime meanwhile.
 BERTH_API void berth_runtime_destroy(berth_runtime* runtime);
 
 typedef struct berth_driver_info {
