@@ -26,16 +26,16 @@
 #include "base/fork.hpp"
 #include "base/mutex.hpp"
 #include "device/device_context.hpp"
-#include "memory/block_heap.hpp"
-#include "memory/deferred_frees.hpp"
 #include "memory/demand_history.hpp"
-#include "memory/hand_over.hpp"
+#include "memory/heap/block_heap.hpp"
 #include "memory/host_copy.hpp"
 #include "memory/memory_budget.hpp"
-#include "memory/segment_source.hpp"
-#include "memory/stream_table.hpp"
-#include "memory/thread_caches.hpp"
-#include "memory/use_lists.hpp"
+#include "memory/order/deferred_frees.hpp"
+#include "memory/order/stream_table.hpp"
+#include "memory/order/use_lists.hpp"
+#include "memory/source/segment_source.hpp"
+#include "memory/thread/hand_over.hpp"
+#include "memory/thread/thread_caches.hpp"
 
 namespace berth {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "berth/device_allocator.hpp"
 
-#include "memory/device_pools.hpp"
+#include "memory/pool/device_pools.hpp"
 #include "memory/try_result.hpp"
 
 namespace berth {

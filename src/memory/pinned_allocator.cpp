@@ -11,8 +11,8 @@
 
 #include "device/device_context.hpp"
 #include "memory/caching_allocator.hpp"
+#include "memory/source/whole_segments.hpp"
 #include "memory/try_result.hpp"
-#include "memory/whole_segments.hpp"
 
 namespace berth {
 

@@ -8,7 +8,7 @@
 
 #include "berth/bytes.hpp"
 
-#include "memory/arena.hpp"
+#include "memory/source/arena.hpp"
 #include "support/errors.hpp"
 #include "support/tapped_device.hpp"
 

@@ -14,9 +14,9 @@
 
 #include "berth/bytes.hpp"
 
-#include "memory/arena_segments.hpp"
 #include "memory/caching_allocator.hpp"
-#include "memory/whole_segments.hpp"
+#include "memory/source/arena_segments.hpp"
+#include "memory/source/whole_segments.hpp"
 #include "support/tapped_device.hpp"
 
 namespace berth::test {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Growing and shrinking by granules of 2 MiB. Sizes are in MiB; a device of 64 MiB has an address
 // range of 256 MiB.
-#include "memory/arena_segments.hpp"
+#include "memory/source/arena_segments.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/arena.hpp"
+#include "memory/source/arena.hpp"
 
 #include <random>
 #include <string>

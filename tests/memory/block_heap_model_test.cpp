@@ -11,7 +11,7 @@
 
 #include <doctest/doctest.h>
 
-#include "memory/block_heap.hpp"
+#include "memory/heap/block_heap.hpp"
 
 using namespace berth;
 

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "memory/block_heap.hpp"
+#include "memory/heap/block_heap.hpp"
 #include "support/death.hpp"
 
 using namespace berth;

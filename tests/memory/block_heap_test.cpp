@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rules of the block heap, one by one. block_heap_model_test.cpp mixes them at random.
-#include "memory/block_heap.hpp"
+#include "memory/heap/block_heap.hpp"
 
 #include <cstdint>
 #include <vector>

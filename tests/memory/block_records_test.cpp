@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/block_records.hpp"
+#include "memory/heap/block_records.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 #include "berth/error.hpp"
 
-#include "memory/block_heap.hpp"
+#include "memory/heap/block_heap.hpp"
 #include "support/death.hpp"
 
 using namespace berth;

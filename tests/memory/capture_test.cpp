@@ -8,7 +8,7 @@
 
 #include "berth/bytes.hpp"
 
-#include "memory/device_pools.hpp"
+#include "memory/pool/device_pools.hpp"
 #include "support/errors.hpp"
 #include "support/tapped_device.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/deferred_frees.hpp"
+#include "memory/order/deferred_frees.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 #include <doctest/doctest.h>
 
-#include "memory/block_records.hpp"
+#include "memory/heap/block_records.hpp"
 #include "support/death.hpp"
 
 using namespace berth;

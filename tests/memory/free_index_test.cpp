@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/free_index.hpp"
+#include "memory/heap/free_index.hpp"
 
 #include <algorithm>
 #include <random>
@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include "memory/block_records.hpp"
+#include "memory/heap/block_records.hpp"
 #include "support/death.hpp"
 
 using namespace berth;

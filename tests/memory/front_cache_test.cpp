@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/front_cache.hpp"
+#include "memory/thread/front_cache.hpp"
 
 #include <cstdint>
 #include <deque>
@@ -10,7 +10,7 @@
 
 #include <doctest/doctest.h>
 
-#include "memory/block_records.hpp"
+#include "memory/heap/block_records.hpp"
 
 using namespace berth;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gauges, and what threads note in their ledgers before they change them.
-#include "memory/ledger.hpp"
+#include "memory/thread/ledger.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -7,7 +7,7 @@
 
 #include "berth/bytes.hpp"
 
-#include "memory/block_records.hpp"
+#include "memory/heap/block_records.hpp"
 #include "support/errors.hpp"
 
 using namespace berth;

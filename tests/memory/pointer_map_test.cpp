@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/pointer_map.hpp"
+#include "memory/heap/pointer_map.hpp"
 
 #include <algorithm>
 #include <cstdint>

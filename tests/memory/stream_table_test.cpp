@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/stream_table.hpp"
+#include "memory/order/stream_table.hpp"
 
 #include <cuda.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one thread keeps: blocks from a heap, as the allocator hands them out.
-#include "memory/thread_cache.hpp"
+#include "memory/thread/thread_cache.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "memory/block_heap.hpp"
+#include "memory/heap/block_heap.hpp"
 
 using namespace berth;
 

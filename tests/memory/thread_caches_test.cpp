@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whose cache is whose, and what becomes of it when threads and allocators begin and end in any order.
-#include "memory/thread_caches.hpp"
+#include "memory/thread/thread_caches.hpp"
 
 #include <atomic>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/use_lists.hpp"
+#include "memory/order/use_lists.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include "memory/block_records.hpp"
+#include "memory/heap/block_records.hpp"
 
 using namespace berth;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/whole_segments.hpp"
+#include "memory/source/whole_segments.hpp"
 
 #include <cstdint>
 #include <limits>

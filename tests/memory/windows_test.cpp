@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Granules mapped a second time, on the simulated driver: every mapping and every byte is looked at
 // there.
-#include "memory/windows.hpp"
+#include "memory/source/windows.hpp"
 
 #include <algorithm>
 #include <initializer_list>

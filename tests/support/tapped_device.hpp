@@ -16,7 +16,7 @@
 #include "device/device_context.hpp"
 #include "driver/driver.hpp"
 #include "driver/nvml.hpp"
-#include "memory/stream_table.hpp"
+#include "memory/order/stream_table.hpp"
 #include "sim/simulator.hpp"
 #include "support/driver_tap.hpp"
 #include "support/reports.hpp"

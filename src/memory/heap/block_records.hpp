@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The records of blocks, one after another in address space of their own, so that they can name
+// each other in 32 bits, never move, and cost no heap call. Host memory is committed as records are
+// needed, and kept.
+//
+// Threads take them from lanes of their own: two records share a cache line, and threads that write to
+// the same line at once, each to its own record, would slow each other down.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "memory/heap/block.hpp"
+
+namespace berth {
+
+/// Guarded by the lock of the allocator that it belongs to, but for at().
+class BlockRecords {
+ public:
+  /// 1.5 GiB of records: blocks of 16 GiB where each has the least size there is, and of any memory
+  /// there is where they have the sizes of tensors.
+  static constexpr std::size_t kBlocksMax = std::size_t{1} << 25;
+
+  /// Errors  OutOfMemory: no address space left.
+  BlockRecords();
+  ~BlockRecords();
+  BlockRecords(const BlockRecords&) = delete;
+  BlockRecords& operator=(const BlockRecords&) = delete;
+
+  /// A block as it is by default.
+  /// Errors  OutOfMemory: the host has no memory, or there are kBlocksMax blocks.
+  Block& make();
+  void recycle(Block& block);
+  /// Sees to it that the next `count` calls of make() cannot fail.
+  /// Errors  as make().
+  void reserve(std::size_t count);
+
+  // A block in 32 bits, which are never 0. Safe from any thread.
+  [[nodiscard]] std::uint32_t number_of(const Block& block) const {
+    return static_cast<std::uint32_t>(&block - first_) + 1;
+  }
+  [[nodiscard]] Block& at(std::uint32_t number) const { return first_[number - 1]; }
+
+  [[nodiscard]] std::size_t bytes_committed() const { return committed_ * sizeof(Block); }
+
+ private:
+  struct Lane {
+    Block* spare = nullptr;  ///< not in use, linked by `next`
+    std::size_t spares = 0;
+  };
+  static constexpr std::size_t kLanes = 8;  ///< more threads than that share
+  /// Whole cache lines, and pages.
+  static constexpr std::size_t kLaneRecords = 256;
+
+  static std::size_t lane_of_thread();
+  void commit_more();
+  /// Gives a lane new records.
+  void extend(std::size_t lane);
+
+  Block* first_ = nullptr;
+  std::size_t committed_ = 0;  ///< records with host memory behind them
+  std::size_t given_ = 0;      ///< of them, those that belong to a lane
+  std::array<Lane, kLanes> lanes_;
+  std::vector<std::uint8_t> lane_of_;  ///< by record / kLaneRecords
+};
+
+}  // namespace berth

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the address of a block in use to the block, in constant time and out of band: open
+// addressing with linear probing, at most three quarters full. Erasing moves later entries back
+// instead of leaving tombstones, so lookups do not slow down with age.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/fibonacci_hash.hpp"
+#include "memory/heap/block_records.hpp"
+
+namespace berth {
+
+/// Guarded by the lock of the allocator that it belongs to, but for find_unguarded().
+class PointerMap {
+ public:
+  explicit PointerMap(const BlockRecords& records);
+
+  /// `block` must not be in the map.
+  void insert(Block& block);
+  /// Sees to it that the next insert() cannot fail.
+  void reserve_one();
+  /// `block` must be in the map.
+  void erase(const Block& block);
+  /// The block that starts at `address`; null where none does.
+  [[nodiscard]] Block* find(std::uintptr_t address) const { return find_unguarded(address); }
+  [[nodiscard]] std::size_t count() const { return count_; }
+
+  /// The same without the lock, from any thread: where another thread changes the map meanwhile, it
+  /// may miss a block that is there. It never finds one that was not.
+  [[nodiscard]] Block* find_unguarded(std::uintptr_t address) const {
+    const Table* const table = table_.load(std::memory_order_acquire);
+    for (std::size_t slot = table->home(address);; slot = table->next(slot)) {
+      const std::uint32_t number = table->slots[slot].load(std::memory_order_acquire);
+      if (number == 0) return nullptr;
+      Block& block = records_.at(number);
+      if (block.address == address) return &block;
+    }
+  }
+
+  /// A map that has grown keeps its former tables for threads that may still read them, until it is
+  /// told that none does.
+  [[nodiscard]] bool has_outgrown_tables() const { return !outgrown_.empty(); }
+  void drop_outgrown_tables() { outgrown_.clear(); }
+
+  [[nodiscard]] std::size_t bytes_committed() const;
+
+ private:
+  struct Table {
+    explicit Table(int bits);
+    [[nodiscard]] std::size_t home(std::uintptr_t address) const {
+      return static_cast<std::size_t>(fibonacci_hash(address, bits));
+    }
+    [[nodiscard]] std::size_t next(std::size_t slot) const { return (slot + 1) & mask; }
+
+    int bits;
+    std::size_t mask;
+    std::unique_ptr<std::atomic<std::uint32_t>[]> slots;  ///< BlockRecords' numbers; 0 where empty
+  };
+
+  void put(Block& block);
+  void grow();
+
+  const BlockRecords& records_;
+  std::atomic<Table*> table_;
+  std::unique_ptr<Table> owned_;  ///< what table_ points to
+  std::vector<std::unique_ptr<Table>> outgrown_;
+  std::size_t count_ = 0;
+};
+
+}  // namespace berth

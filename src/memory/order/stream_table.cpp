@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/order/stream_table.hpp"
+
+#include <cuda.h>
+
+#include "base/check.hpp"
+
+namespace berth {
+
+StreamTable::Key StreamTable::key_of(StreamRef stream) {
+  CUstream_st* const native = stream.native() == CU_STREAM_LEGACY ? nullptr : stream.native();
+  return {&stream.context(), native};
+}
+
+OwnerId StreamTable::id_of(StreamRef stream) {
+  const auto [found, added] = ids_.try_emplace(key_of(stream), last_id_ + 1);
+  if (added) entries_.emplace(++last_id_, Entry{stream, false, nullptr});
+  return found->second;
+}
+
+std::optional<OwnerId> StreamTable::find(StreamRef stream) const {
+  const auto found = ids_.find(key_of(stream));
+  if (found == ids_.end()) return std::nullopt;
+  return found->second;
+}
+
+bool StreamTable::is_over(OwnerId id) const {
+  if (id == kUnowned) return true;
+  const Entry& entry = entries_.at(id);
+  return entry.retired && entry.last_work == nullptr && !entry.lost;
+}
+
+void StreamTable::retire(OwnerId id, SharedEvent last_work) {
+  Entry& entry = entries_.at(id);
+  BERTH_CHECK(!entry.retired);
+  ids_.erase(key_of(entry.stream));
+  entry.retired = true;
+  entry.last_work = std::move(last_work);
+}
+
+void StreamTable::lose(OwnerId id) {
+  retire(id, nullptr);
+  entries_.at(id).lost = true;
+}
+
+void StreamTable::set_over(OwnerId id) {
+  Entry& entry = entries_.at(id);
+  BERTH_CHECK(entry.retired);
+  entry.last_work = nullptr;
+}
+
+std::vector<OwnerId> StreamTable::all() const {
+  std::vector<OwnerId> ids;
+  for (const auto& [id, entry] : entries_) ids.push_back(id);
+  return ids;
+}
+
+std::vector<OwnerId> StreamTable::ending() const {
+  std::vector<OwnerId> ids;
+  for (const auto& [id, entry] : entries_) {
+    if (entry.retired && entry.last_work != nullptr) ids.push_back(id);
+  }
+  return ids;
+}
+
+void StreamTable::forget_all_but(const std::set<OwnerId>& named) {
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    const bool forget = is_over(entry->first) && named.count(entry->first) == 0;
+    entry = forget ? entries_.erase(entry) : std::next(entry);
+  }
+}
+
+}  // namespace berth

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/pool/device_pool.hpp"
+
+#include <bit>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "berth/bytes.hpp"
+
+#include "memory/source/arena_segments.hpp"
+#include "memory/source/whole_segments.hpp"
+
+namespace berth {
+namespace {
+
+std::size_t granule_bytes(const DeviceContext& context, const DeviceAllocatorOptions& options) {
+  const std::size_t minimum = minimum_granule_bytes(context);
+  const std::size_t asked = options.granule_bytes;
+  if (asked == 0) return minimum;
+  if (!std::has_single_bit(asked) || asked < minimum) {
+    throw InvalidArgument(fmt::format(
+        "DeviceAllocatorOptions::granule_bytes is {}; accepted: 0 or a power of two from "
+        "{} on, the least that {} maps",
+        asked, minimum, context.device().to_string()));
+  }
+  return asked;
+}
+
+std::unique_ptr<SegmentSource> make_source(const DevicePool::Setup& setup,
+                                           const MemoryPoolOptions& options,
+                                           std::size_t device_bytes, BlockHeap& heap) {
+  DeviceContext& context = setup.context;
+  if (!setup.device.virtual_memory || !supports_virtual_memory(context)) {
+    return std::make_unique<DeviceSegments>(context, setup.device.segment_bytes, device_bytes);
+  }
+  const auto keeping =
+      options.for_graphs ? ArenaSegments::Windowing::kept : ArenaSegments::Windowing::bounded;
+  return std::make_unique<ArenaSegments>(context, heap, granule_bytes(context, setup.device),
+                                         device_bytes, keeping);
+}
+
+CachingAllocator::Options allocator_options(const DevicePool::Setup& setup,
+                                            const MemoryPoolOptions& options,
+                                            std::size_t device_bytes, MemoryBudget& budget,
+                                            CachingAllocator::Relief others) {
+  const std::string device = setup.context.device().to_string();
+  return {.name = options.name.empty() ? device : device + "/" + options.name,
+          .budget = budget,
+          .headroom_bytes = setup.device.headroom_bytes.bytes(device_bytes),
+          .keeps_memory = options.for_graphs,
+          .others = std::move(others),
+          .on_pressure = setup.device.on_pressure,
+          .events = [&events = setup.events](DeviceContext&) -> EventPool& { return events; }};
+}
+
+std::size_t bytes_or_no_limit(const std::optional<MemoryAmount>& amount, std::size_t device_bytes) {
+  return amount ? amount->bytes(device_bytes) : MemoryBudget::kNoLimit;
+}
+
+}  // namespace
+
+std::size_t total_bytes(const DeviceContext& context) {
+  std::size_t bytes = 0;
+  context.driver().device_total_mem(&bytes, context.native());
+  return bytes;
+}
+
+MemoryBudget::Limits in_bytes(const MemoryLimits& limits, std::size_t device_bytes) {
+  return {.max = bytes_or_no_limit(limits.reserved_bytes_max, device_bytes),
+          .soft_max = bytes_or_no_limit(limits.reserved_bytes_soft_max, device_bytes)};
+}
+
+DevicePool::DevicePool(const Setup& setup, const MemoryPoolOptions& options)
+    : context_(setup.context),
+      own_name_(options.name),
+      device_bytes_(total_bytes(setup.context)),
+      budget_(in_bytes(options.limits, device_bytes_), &setup.device_budget),
+      allocator_(
+          setup.context.driver(),
+          allocator_options(
+              setup, options, device_bytes_, budget_,
+              [this, others = setup.others](std::size_t bytes, CachingAllocator::Waiting waiting) {
+                return others(*this, bytes, waiting);
+              }),
+          [&](BlockHeap& heap) { return make_source(setup, options, device_bytes_, heap); }) {
+  context_.add_observer(allocator_);
+}
+
+DevicePool::~DevicePool() {
+  if (!allocator_.is_usable()) return;
+  context_.remove_observer(allocator_);
+  report_live_blocks();
+}
+
+void DevicePool::set_limits(const MemoryLimits& limits) {
+  allocator_.require_origin();
+  budget_.set_limits(in_bytes(limits, device_bytes_));
+}
+
+void* DevicePool::allocate_other(std::size_t bytes, StreamRef stream) {
+  require_stream_of_device(stream);
+  return allocator_.allocate_other(bytes, stream);
+}
+
+void DevicePool::require_stream_of_device(StreamRef stream) const {
+  if (&stream.context() != &context_) {
+    throw InvalidArgument(
+        fmt::format("a stream of {} cannot order memory of {}; accepted: streams of the same "
+                    "device and Runtime",
+                    stream.device().to_string(), context_.device().to_string()));
+  }
+  if (stream.native() != CU_STREAM_PER_THREAD) return;
+  throw InvalidArgument(
+      "the per-thread default stream is a different stream on each thread under one handle, so "
+      "it cannot order memory; accepted: the legacy default stream, or a stream of its own");
+}
+
+void DevicePool::report_live_blocks() const noexcept {
+  const MemoryCounters counters = allocator_.counters();
+  if (counters.blocks_allocated.current == 0) return;
+  context_.driver().report(
+      Severity::warning,
+      fmt::format("{}: {} allocations of {} were still live when their allocator was destroyed",
+                  allocator_.name(), counters.blocks_allocated.current,
+                  format_bytes(counters.bytes_requested.current)));
+}
+
+}  // namespace berth

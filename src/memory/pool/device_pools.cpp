@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/pool/device_pools.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "berth/bytes.hpp"
+
+#include "base/quoted.hpp"
+
+namespace berth {
+namespace {
+
+/// Unused memory stays a quarter longer than asked at the most.
+constexpr int kReleasesInAge = 4;
+
+DeviceAllocatorOptions checked(DeviceAllocatorOptions options) {
+  if (options.segment_bytes < 2_MiB) {
+    throw InvalidArgument(
+        fmt::format("DeviceAllocatorOptions::segment_bytes is {}; accepted: 2 MiB or more",
+                    options.segment_bytes));
+  }
+  const auto age = options.release_unused_after;
+  if (age && *age < std::chrono::milliseconds(1)) {
+    throw InvalidArgument(fmt::format(
+        "DeviceAllocatorOptions::release_unused_after is {} ms; accepted: 1 ms or more, or nullopt",
+        age->count()));
+  }
+  return options;
+}
+
+void check_name(std::string_view name) {
+  const bool printable = std::ranges::all_of(name, [](char c) { return c >= ' ' && c <= '~'; });
+  if (name.empty() || name.size() > 64 || !printable) {
+    throw InvalidArgument(fmt::format(
+        "a memory pool cannot be named {}; accepted: 1 to 64 printable ASCII characters",
+        quoted(name)));
+  }
+}
+
+/// Of the device, less what is to stay free for others in any case.
+MemoryBudget::Limits device_limits(const DeviceAllocatorOptions& options,
+                                   const MemoryLimits& limits, std::size_t device_bytes) {
+  MemoryBudget::Limits bytes = in_bytes(limits, device_bytes);
+  const std::size_t headroom = options.headroom_bytes.bytes(device_bytes);
+  if (headroom > 0)
+    bytes.max = std::min(bytes.max, device_bytes - std::min(headroom, device_bytes));
+  return bytes;
+}
+
+}  // namespace
+
+DevicePools::DevicePools(DeviceContext& context, EventPool& events, DeviceAllocatorOptions options)
+    : context_(context),
+      events_(events),
+      options_(checked(std::move(options))),
+      device_bytes_(total_bytes(context)),
+      budget_(device_limits(options_, options_.limits, device_bytes_)),
+      own_(setup(), {}) {
+  if (const auto age = options_.release_unused_after) {
+    background_.emplace(*age / kReleasesInAge, [this, age] { release_in_background(*age); });
+  }
+}
+
+DevicePools::~DevicePools() {
+  background_.reset();
+  if (!own_.allocator().is_usable()) return;
+  const ContextScope scope(context_, std::nothrow);
+  context_.driver().ctx_synchronize_or_report();
+}
+
+DevicePool::Setup DevicePools::setup() {
+  return {.context = context_,
+          .events = events_,
+          .device = options_,
+          .device_budget = budget_,
+          .others = [this](const DevicePool& asking, std::size_t bytes,
+                           CachingAllocator::Waiting waiting) {
+            return release_others(asking, bytes, waiting);
+          }};
+}
+
+void* DevicePools::allocate_in_scope(std::size_t bytes, StreamRef stream) {
+  if (const auto pool = scopes_.find(stream)) return pool->allocate(bytes, stream);
+  return own_.allocate(bytes, stream);
+}
+
+template <class Use>
+void DevicePools::with_pool_of(void* data, const Use& use) {
+  if (private_.any()) {
+    if (const auto pool = private_.find(data)) return use(*pool);
+  }
+  use(own_);
+}
+
+void DevicePools::deallocate_other(void* data) {
+  if (own_.allocator().deallocate_at_hand(data)) return;
+  with_pool_of(data, [data](DevicePool& pool) { pool.deallocate(data); });
+}
+
+void DevicePools::record_stream(void* data, StreamRef stream) {
+  with_pool_of(data, [&](DevicePool& pool) { pool.record_stream(data, stream); });
+}
+
+std::size_t DevicePools::release_others(const DevicePool& asking, std::size_t bytes,
+                                        CachingAllocator::Waiting waiting) {
+  if (!private_.any()) return 0;
+  std::size_t released = 0;
+  const auto release = [&](DevicePool& pool) {
+    if (&pool == &asking || released >= bytes) return;
+    released += pool.allocator().release_cached(bytes - released, waiting);
+  };
+  for (const auto& pool : private_.all()) release(*pool);
+  release(own_);
+  return released;
+}
+
+std::size_t DevicePools::trim(std::size_t bytes_to_keep) {
+  own_.allocator().require_origin();
+  private_.clean_up();
+  const std::size_t reserved = budget_.reserved();
+  const std::size_t bytes = reserved > bytes_to_keep ? reserved - bytes_to_keep : 0;
+  std::size_t released = own_.allocator().release_cached(bytes, CachingAllocator::Waiting::yes);
+  for (const auto& pool : private_.all()) {
+    if (released >= bytes) break;
+    released += pool->allocator().release_cached(bytes - released, CachingAllocator::Waiting::yes);
+  }
+  return released;
+}
+
+std::size_t DevicePools::release_unused(std::chrono::nanoseconds age) {
+  std::size_t released = own_.release_unused(age);
+  for (const auto& pool : private_.all()) released += pool->release_unused(age);
+  return released;
+}
+
+void DevicePools::release_in_background(std::chrono::nanoseconds age) noexcept {
+  try {
+    release_unused(age);
+  } catch (const Error& error) {
+    context_.driver().report(Severity::warning, own_.name() + ": giving back unused memory", error);
+  }
+}
+
+void DevicePools::retire_stream(StreamRef stream) noexcept {
+  own_.retire_stream(stream);
+  for (const auto& pool : private_.all()) pool->retire_stream(stream);
+}
+
+bool DevicePools::owns(const void* data) const {
+  return own_.owns(data) || private_.find(data) != nullptr;
+}
+
+void DevicePools::validate() const {
+  own_.validate();
+  for (const auto& pool : private_.all()) pool->validate();
+}
+
+void DevicePools::set_limits(const MemoryLimits& limits) {
+  own_.allocator().require_origin();
+  budget_.set_limits(device_limits(options_, limits, device_bytes_));
+}
+
+std::shared_ptr<DevicePool> DevicePools::open(const MemoryPoolOptions& options) {
+  own_.allocator().require_origin();
+  check_name(options.name);
+  private_.clean_up();
+  auto pool = std::make_shared<DevicePool>(setup(), options);
+  private_.add(pool);
+  return pool;
+}
+
+void DevicePools::close(DevicePool& pool) noexcept {
+  if (!own_.allocator().is_usable()) return;
+  try {
+    pool.allocator().close();
+    private_.close(pool);
+    private_.clean_up();
+  } catch (const std::exception& error) {
+    context_.driver().report(Severity::error,
+                             pool.name() + " is closed, but keeps its memory: " + error.what());
+  }
+}
+
+std::vector<std::shared_ptr<DevicePool>> DevicePools::named(std::string_view name) const {
+  std::vector<std::shared_ptr<DevicePool>> pools = private_.all();
+  std::vector<std::string> names;
+  std::erase_if(pools, [&](const auto& pool) {
+    names.push_back(pool->own_name());
+    return names.back() != name;
+  });
+  if (pools.empty()) {
+    throw InvalidArgument(fmt::format(
+        "{} has no memory pool named {}; accepted: {}", own_.name(), quoted(name),
+        names.empty() ? "none, there are no pools" : fmt::format("{}", fmt::join(names, ", "))));
+  }
+  return pools;
+}
+
+std::size_t DevicePools::sleep(std::string_view name, SleepContent content) {
+  std::vector<std::shared_ptr<DevicePool>> asleep;
+  std::size_t bytes = 0;
+  try {
+    for (const auto& pool : named(name)) {
+      if (pool->is_asleep()) continue;
+      bytes += pool->sleep(content);
+      asleep.push_back(pool);
+    }
+  } catch (...) {
+    for (const auto& pool : asleep) pool->wake();
+    throw;
+  }
+  return bytes;
+}
+
+void DevicePools::wake(std::string_view name) {
+  for (const auto& pool : named(name)) pool->wake();
+}
+
+}  // namespace berth

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// All pools of one device, behind its DeviceAllocator: its own, which serves what no scope sends
+// elsewhere, and the private ones. They share the device's limits, and help each other out.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "berth/device_allocator.hpp"
+#include "berth/memory_pool.hpp"
+
+#include "memory/pool/background_release.hpp"
+#include "memory/pool/device_pool.hpp"
+#include "memory/pool/pool_scopes.hpp"
+#include "memory/pool/private_pools.hpp"
+
+namespace berth {
+
+/// Threads  Safe from any thread.
+class DevicePools {
+ public:
+  DevicePools(DeviceContext& context, EventPool& events, DeviceAllocatorOptions options);
+  ~DevicePools();
+  DevicePools(const DevicePools&) = delete;
+  DevicePools& operator=(const DevicePools&) = delete;
+
+  void* allocate(std::size_t bytes, StreamRef stream) {
+    if (scopes_.any()) [[unlikely]]
+      return allocate_in_scope(bytes, stream);
+    return own_.allocate(bytes, stream);
+  }
+  void deallocate(void* data) {
+    if (own_.allocator().deallocate_last(data)) [[likely]]
+      return;
+    deallocate_other(data);
+  }
+  void record_stream(void* data, StreamRef stream);
+  std::size_t trim(std::size_t bytes_to_keep);
+  std::size_t release_unused(std::chrono::nanoseconds age);
+  void retire_stream(StreamRef stream) noexcept;
+  [[nodiscard]] bool owns(const void* data) const;
+  void validate() const;
+  void set_limits(const MemoryLimits& limits);
+
+  [[nodiscard]] DevicePool& own() { return own_; }
+  [[nodiscard]] const DevicePool& own() const { return own_; }
+  [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> private_pools() const {
+    return private_.all();
+  }
+  [[nodiscard]] PoolScopes& scopes() { return scopes_; }
+
+  /// Errors  InvalidArgument: a name that is not accepted. DriverError.
+  std::shared_ptr<DevicePool> open(const MemoryPoolOptions& options);
+  void close(DevicePool& pool) noexcept;
+
+  /// Of all pools of that name. Contracts: DeviceAllocator.
+  std::size_t sleep(std::string_view name, SleepContent content);
+  void wake(std::string_view name);
+
+ private:
+  void* allocate_in_scope(std::size_t bytes, StreamRef stream);
+  void deallocate_other(void* data);
+  template <class Use>
+  void with_pool_of(void* data, const Use& use);
+  void release_in_background(std::chrono::nanoseconds age) noexcept;
+  [[nodiscard]] DevicePool::Setup setup();
+  std::size_t release_others(const DevicePool& asking, std::size_t bytes,
+                             CachingAllocator::Waiting waiting);
+  [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> named(std::string_view name) const;
+
+  DeviceContext& context_;
+  EventPool& events_;
+  const DeviceAllocatorOptions options_;
+  const std::size_t device_bytes_;
+  MemoryBudget budget_;
+  DevicePool own_;
+  PrivatePools private_;
+  PoolScopes scopes_;
+  std::optional<BackgroundRelease> background_;  ///< last, so that it ends first
+};
+
+}  // namespace berth

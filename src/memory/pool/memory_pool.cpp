@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "berth/memory_pool.hpp"
+
+#include <thread>
+#include <utility>
+
+#include "memory/pool/device_pools.hpp"
+#include "memory/try_result.hpp"
+
+namespace berth {
+
+/// Closes the pool when the last handle on it goes.
+struct MemoryPool::Reference {
+  Reference(DevicePools& device_, std::shared_ptr<DevicePool> pool_)
+      : device(device_), pool(std::move(pool_)) {}
+  ~Reference() { device.close(*pool); }
+  Reference(const Reference&) = delete;
+  Reference& operator=(const Reference&) = delete;
+
+  DevicePools& device;
+  const std::shared_ptr<DevicePool> pool;
+};
+
+MemoryPool::MemoryPool(DevicePools& device, std::shared_ptr<DevicePool> pool)
+    : reference_(std::make_shared<Reference>(device, std::move(pool))) {}
+
+MemoryPool::~MemoryPool() = default;
+
+DevicePool& MemoryPool::pool() const {
+  return *reference_->pool;
+}
+
+Allocation MemoryPool::allocate(std::size_t bytes, StreamRef stream) {
+  return {pool(), pool().allocate(bytes, stream), bytes};  // may outlive this handle
+}
+
+Result<Allocation> MemoryPool::try_allocate(std::size_t bytes, StreamRef stream) noexcept {
+  return try_result<Allocation>([&] { return allocate(bytes, stream); });
+}
+
+void* MemoryPool::allocate_raw(std::size_t bytes, StreamRef stream) {
+  return pool().allocate(bytes, stream);
+}
+
+void MemoryPool::deallocate(void* data) {
+  pool().deallocate(data);
+}
+
+void MemoryPool::record_stream(void* data, StreamRef stream) {
+  pool().record_stream(data, stream);
+}
+
+std::size_t MemoryPool::trim(std::size_t bytes_to_keep) {
+  return pool().trim(bytes_to_keep);
+}
+
+std::size_t MemoryPool::release_unused(std::chrono::nanoseconds age) {
+  return pool().release_unused(age);
+}
+
+void MemoryPool::retire_stream(StreamRef stream) noexcept {
+  pool().retire_stream(stream);
+}
+
+void MemoryPool::set_limits(const MemoryLimits& limits) {
+  pool().set_limits(limits);
+}
+
+bool MemoryPool::owns(const void* data) const noexcept {
+  return pool().owns(data);
+}
+
+MemoryCounters MemoryPool::counters() const {
+  return pool().counters();
+}
+
+void MemoryPool::reset_peaks() {
+  pool().reset_peaks();
+}
+
+MemorySnapshot MemoryPool::snapshot() const {
+  return pool().snapshot();
+}
+
+void MemoryPool::validate() const {
+  pool().validate();
+}
+
+const std::string& MemoryPool::name() const noexcept {
+  return pool().name();
+}
+
+std::size_t MemoryPool::sleep(SleepContent content) {
+  return pool().sleep(content);
+}
+
+void MemoryPool::wake() {
+  pool().wake();
+}
+
+bool MemoryPool::is_asleep() const {
+  return pool().is_asleep();
+}
+
+PoolScope::PoolScope(const MemoryPool& pool, std::optional<StreamRef> stream) : pool_(pool) {
+  PoolScopes::Extent extent{.thread = std::this_thread::get_id()};
+  if (stream) {
+    pool_.pool().require_stream_of_device(*stream);
+    extent.stream = stream->native();
+  }
+  number_ = pool_.reference_->device.scopes().open(extent, pool_.reference_->pool);
+}
+
+PoolScope PoolScope::on_this_thread(const MemoryPool& pool) {
+  return PoolScope(pool, std::nullopt);
+}
+
+PoolScope PoolScope::on_stream(const MemoryPool& pool, StreamRef stream) {
+  return PoolScope(pool, stream);
+}
+
+PoolScope::~PoolScope() {
+  if (number_ != 0) pool_.reference_->device.scopes().close(number_);
+}
+
+}  // namespace berth

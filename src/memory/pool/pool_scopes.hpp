@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which requests of a device go to a private pool: those of a thread, or on a stream, for as long as
+// a PoolScope exists.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "berth/stream.hpp"
+
+#include "base/mutex.hpp"
+#include "memory/pool/device_pool.hpp"
+
+namespace berth {
+
+/// Threads  Safe from any thread.
+class PoolScopes {
+ public:
+  /// What a scope covers: the requests of one thread, or those on one stream.
+  struct Extent {
+    std::thread::id thread{};
+    std::optional<CUstream_st*> stream = std::nullopt;
+  };
+
+  /// Returns the number to close it by, never 0.
+  std::uint64_t open(const Extent& extent, std::shared_ptr<DevicePool> pool) {
+    const MutexLock lock(mutex_);
+    scopes_.push_back({++last_number_, extent, std::move(pool)});
+    count_.store(scopes_.size(), std::memory_order_relaxed);
+    return last_number_;
+  }
+  void close(std::uint64_t number) {
+    const MutexLock lock(mutex_);
+    std::erase_if(scopes_, [number](const Scope& scope) { return scope.number == number; });
+    count_.store(scopes_.size(), std::memory_order_relaxed);
+  }
+
+  [[nodiscard]] bool any() const { return count_.load(std::memory_order_relaxed) > 0; }
+  /// Of the scopes that cover a request of the calling thread on `stream`, the pool of that which was
+  /// opened last; null where there is none.
+  [[nodiscard]] std::shared_ptr<DevicePool> find(StreamRef stream) const {
+    const MutexLock lock(mutex_);
+    for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+      const bool covers = scope->extent.stream ? *scope->extent.stream == stream.native()
+                                               : scope->extent.thread == std::this_thread::get_id();
+      if (covers) return scope->pool;
+    }
+    return nullptr;
+  }
+
+ private:
+  struct Scope {
+    std::uint64_t number;
+    Extent extent;
+    std::shared_ptr<DevicePool> pool;
+  };
+
+  mutable Mutex mutex_;
+  std::vector<Scope> scopes_ BERTH_GUARDED_BY(mutex_);
+  std::uint64_t last_number_ BERTH_GUARDED_BY(mutex_) = 0;
+  std::atomic<std::size_t> count_ = 0;  ///< of scopes_
+};
+
+}  // namespace berth

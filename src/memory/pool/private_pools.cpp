@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/pool/private_pools.hpp"
+
+#include <algorithm>
+
+namespace berth {
+
+void PrivatePools::add(std::shared_ptr<DevicePool> pool) {
+  const MutexLock lock(mutex_);
+  entries_.push_back({std::move(pool)});
+  count_.store(entries_.size(), std::memory_order_relaxed);
+}
+
+void PrivatePools::close(const DevicePool& pool) {
+  const MutexLock lock(mutex_);
+  for (Entry& entry : entries_) entry.closed = entry.closed || entry.pool.get() == &pool;
+}
+
+void PrivatePools::clean_up() {
+  for (const auto& pool : closed()) {
+    pool->trim(0);
+    if (!pool->allocator().is_empty()) continue;
+    const MutexLock lock(mutex_);
+    std::erase_if(entries_, [&](const Entry& entry) { return entry.pool == pool; });
+    count_.store(entries_.size(), std::memory_order_relaxed);
+  }
+}
+
+std::vector<std::shared_ptr<DevicePool>> PrivatePools::closed() const {
+  const MutexLock lock(mutex_);
+  std::vector<std::shared_ptr<DevicePool>> pools;
+  for (const Entry& entry : entries_) {
+    if (entry.closed) pools.push_back(entry.pool);
+  }
+  return pools;
+}
+
+std::vector<std::shared_ptr<DevicePool>> PrivatePools::all() const {
+  const MutexLock lock(mutex_);
+  std::vector<std::shared_ptr<DevicePool>> pools;
+  for (const Entry& entry : entries_) pools.push_back(entry.pool);
+  return pools;
+}
+
+std::shared_ptr<DevicePool> PrivatePools::find(const void* data) const {
+  for (auto& pool : all()) {
+    if (pool->owns(data)) return pool;
+  }
+  return nullptr;
+}
+
+}  // namespace berth

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The private pools of one device: those that are open, and those that are closed but still have live
+// blocks.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "base/mutex.hpp"
+#include "memory/pool/device_pool.hpp"
+
+namespace berth {
+
+/// Threads  Safe from any thread. The lock is for the list alone: who works with a pool shares it.
+class PrivatePools {
+ public:
+  void add(std::shared_ptr<DevicePool> pool);
+  /// Nobody allocates from the pool any more.
+  void close(const DevicePool& pool);
+  /// Gives back what closed pools have no more use for; the pools themselves, where no block is live.
+  /// Blocking  Waits for the work that used it.
+  void clean_up();
+
+  [[nodiscard]] bool any() const { return count_.load(std::memory_order_relaxed) > 0; }
+  /// Oldest first.
+  [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> all() const;
+  /// The pool whose memory `data` is, live or not; null where there is none.
+  [[nodiscard]] std::shared_ptr<DevicePool> find(const void* data) const;
+
+ private:
+  struct Entry {
+    std::shared_ptr<DevicePool> pool;
+    bool closed = false;
+  };
+  [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> closed() const;
+
+  mutable Mutex mutex_;
+  std::vector<Entry> entries_ BERTH_GUARDED_BY(mutex_);
+  std::atomic<std::size_t> count_ = 0;  ///< of entries_
+};
+
+}  // namespace berth

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/source/arena.hpp"
+
+#include <utility>
+
+#include "base/arithmetic.hpp"
+#include "base/check.hpp"
+#include "memory/source/has_memory.hpp"
+
+namespace berth {
+namespace {
+
+CUmemAllocationProp physical_properties(const DeviceContext& context) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = context.native();
+  return properties;
+}
+
+}  // namespace
+
+bool supports_virtual_memory(const DeviceContext& context) {
+  const Driver& driver = context.driver();
+  for (const DriverCall call :
+       {DriverCall::mem_get_allocation_granularity, DriverCall::mem_address_reserve,
+        DriverCall::mem_address_free, DriverCall::mem_create, DriverCall::mem_release,
+        DriverCall::mem_map, DriverCall::mem_unmap, DriverCall::mem_set_access}) {
+    if (!driver.has(call)) return false;
+  }
+  return context.attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 0;
+}
+
+std::size_t minimum_granule_bytes(const DeviceContext& context) {
+  const CUmemAllocationProp properties = physical_properties(context);
+  std::size_t bytes = 0;
+  context.driver().mem_get_allocation_granularity(&bytes, &properties,
+                                                  CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  return bytes;
+}
+
+Arena::Arena(DeviceContext& context, std::size_t bytes, std::size_t granule_bytes)
+    : context_(context), bytes_(bytes), granule_bytes_(granule_bytes) {
+  BERTH_CHECK(bytes % granule_bytes == 0);
+  handles_.resize(bytes / granule_bytes, 0);
+  const ContextScope scope(context);
+  CUdeviceptr address = 0;
+  context.driver().mem_address_reserve(&address, bytes, granule_bytes, CUdeviceptr{0}, 0ull);
+  address_ = static_cast<std::uintptr_t>(address);
+}
+
+Arena::~Arena() {
+  unmap_all();
+  const ContextScope scope(context_, std::nothrow);
+  context_.driver().mem_address_free_or_report(CUdeviceptr{address_}, bytes_);
+}
+
+CUmemAccessDesc Arena::access() const {
+  CUmemAccessDesc access{};
+  access.location = physical_properties(context_).location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return access;
+}
+
+bool Arena::map_granule(std::size_t granule) {
+  if (stuck_.erase(granule) == 1) return true;
+  const Driver& driver = context_.driver();
+  const CUmemAllocationProp properties = physical_properties(context_);
+  CUmemGenericAllocationHandle handle = 0;
+  const CUresult created = driver.try_mem_create(&handle, granule_bytes_, &properties, 0ULL);
+  if (!has_memory(driver, DriverCall::mem_create, created)) return false;
+  const CUdeviceptr address = address_ + granule * granule_bytes_;
+  const CUresult mapped = driver.try_mem_map(address, granule_bytes_, std::size_t{0}, handle, 0ULL);
+  if (mapped != CUDA_SUCCESS) driver.mem_release_or_report(handle);
+  if (!has_memory(driver, DriverCall::mem_map, mapped)) return false;
+  handles_[granule] = handle;
+  return true;
+}
+
+void Arena::unmap_granule(std::size_t granule) noexcept {
+  const Driver& driver = context_.driver();
+  const CUdeviceptr address = address_ + granule * granule_bytes_;
+  if (!driver.mem_unmap_or_report(address, granule_bytes_)) {
+    stuck_.insert(granule);
+    return;
+  }
+  stuck_.erase(granule);
+  driver.mem_release_or_report(std::exchange(handles_[granule], 0));
+}
+
+bool Arena::map(std::uintptr_t address, std::size_t bytes) {
+  BERTH_CHECK(contains(address) && is_aligned(address - address_, granule_bytes_));
+  BERTH_CHECK(bytes > 0 && bytes % granule_bytes_ == 0);
+  const ContextScope scope(context_);
+  const std::size_t first = granule_at(address);
+  const std::size_t end = first + bytes / granule_bytes_;
+  for (std::size_t granule = first; granule < end; ++granule) {
+    BERTH_CHECK(handles_[granule] == 0 || stuck_.count(granule) == 1);
+  }
+  const auto undo = [&] {
+    for (std::size_t granule = first; granule < end; ++granule) {
+      if (handles_[granule] != 0) unmap_granule(granule);
+    }
+  };
+  try {
+    const bool mapped = map_granules(first, end);
+    if (!mapped) undo();
+    return mapped;
+  } catch (...) {
+    undo();
+    throw;
+  }
+}
+
+bool Arena::map_granules(std::size_t first, std::size_t end) {
+  for (std::size_t granule = first; granule < end; ++granule) {
+    if (!map_granule(granule)) return false;
+  }
+  const Driver& driver = context_.driver();
+  const CUmemAccessDesc access = this->access();
+  const CUdeviceptr address = address_ + first * granule_bytes_;
+  const CUresult allowed =
+      driver.try_mem_set_access(address, (end - first) * granule_bytes_, &access, std::size_t{1});
+  return has_memory(driver, DriverCall::mem_set_access, allowed);
+}
+
+void Arena::unmap(std::uintptr_t address, std::size_t bytes) noexcept {
+  BERTH_CHECK(contains(address) && is_aligned(address - address_, granule_bytes_));
+  BERTH_CHECK(bytes % granule_bytes_ == 0);
+  const ContextScope scope(context_, std::nothrow);
+  const std::size_t first = granule_at(address);
+  for (std::size_t granule = first; granule < first + bytes / granule_bytes_; ++granule) {
+    BERTH_CHECK(handles_[granule] != 0);
+    unmap_granule(granule);
+  }
+}
+
+std::size_t Arena::sleep() noexcept {
+  const ContextScope scope(context_, std::nothrow);
+  if (asleep_.empty()) {
+    for (std::size_t granule = 0; granule < handles_.size(); ++granule) {
+      if (handles_[granule] != 0 && stuck_.count(granule) == 0) asleep_.push_back(granule);
+    }
+  }
+  for (const std::size_t granule : asleep_) unmap_granule(granule);
+  return asleep_.size() * granule_bytes_;
+}
+
+bool Arena::wake() {
+  std::size_t mapped = 0;
+  const auto undo = [&] {
+    for (std::size_t index = 0; index < mapped; ++index) {
+      unmap(address_ + asleep_[index] * granule_bytes_, granule_bytes_);
+    }
+  };
+  try {
+    while (mapped < asleep_.size()) {
+      std::size_t run = 1;  // granules side by side, which get access by one call
+      while (mapped + run < asleep_.size() && asleep_[mapped + run] == asleep_[mapped] + run) ++run;
+      if (!map(address_ + asleep_[mapped] * granule_bytes_, run * granule_bytes_)) {
+        undo();
+        return false;
+      }
+      mapped += run;
+    }
+  } catch (...) {
+    undo();
+    throw;
+  }
+  asleep_.clear();
+  return true;
+}
+
+void Arena::unmap_all() noexcept {
+  const ContextScope scope(context_, std::nothrow);
+  for (std::size_t granule = 0; granule < handles_.size(); ++granule) {
+    if (handles_[granule] != 0) unmap_granule(granule);
+  }
+  // A mapping keeps its memory, so the handle of one that cannot be undone is let go all the same.
+  for (const std::size_t granule : stuck_) {
+    context_.driver().mem_release_or_report(std::exchange(handles_[granule], 0));
+  }
+  stuck_.clear();
+}
+
+}  // namespace berth

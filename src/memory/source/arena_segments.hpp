@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// A heap's memory as granules of one arena: the whole address range is one segment, and blocks
+// without memory behind them are `unmapped`.
+//
+// Growth maps the fewest new granules that make a block, in one of two ways: next to free memory, so
+// that they form a hole that is large enough; or, where that needs fewer, as parts of a stitched
+// block, which joins free memory from anywhere (Stitcher, Windows). Often that needs none at all.
+// Giving back unmaps any granule that is free from end to end.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "memory/source/arena.hpp"
+#include "memory/source/segment_source.hpp"
+#include "memory/source/stitch.hpp"
+#include "memory/source/windows.hpp"
+
+namespace berth {
+
+class ArenaSegments final : public SegmentSource {
+ public:
+  /// Of windows that nothing is in any more.
+  enum class Windowing {
+    bounded,  ///< there is a bound to how many are kept
+    kept,     ///< all are, until their memory is given back: graphs may know their addresses
+  };
+
+  /// Adds the arena's range to `heap`. `device_bytes` is the memory that the device has in all.
+  /// Errors  DriverError.
+  ArenaSegments(DeviceContext& context, BlockHeap& heap, std::size_t granule_bytes,
+                std::size_t device_bytes, Windowing windowing = Windowing::bounded);
+
+  [[nodiscard]] std::size_t capacity_bytes() const override { return device_bytes_; }
+  [[nodiscard]] bool contains(std::uintptr_t address) const { return arena_.contains(address); }
+  [[nodiscard]] bool wants_idle_memory() const override {
+    return windowing_ == Windowing::bounded && windows_.is_over_bound();
+  }
+  void note_idle_memory(const BlockHeap& heap) override;
+
+  std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner,
+                                    Joining joining) override;
+  bool obtain(Growth& growth) override;
+  Block* finish_growth(BlockHeap& heap, const Growth& growth, std::size_t bytes_requested,
+                       OwnerId owner) override;
+  void cancel_growth(BlockHeap& heap, const Growth& growth) override;
+  std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
+  bool give_back(const Range& range) noexcept override;
+  void finish_return(BlockHeap& heap, const Range& range) override;
+  std::size_t sleep(const std::set<std::uintptr_t>& stitched) override;
+  bool wake() override;
+  void give_back_all(const BlockHeap&) noexcept override {
+    windows_.drop_all();
+    arena_.unmap_all();
+  }
+
+  /// New memory next to what is free already, which makes a hole.
+  struct Candidate {
+    Block* unmapped = nullptr;
+    std::uintptr_t address = 0;
+    std::size_t bytes = 0;
+    std::size_t left_behind = 0;  ///< of the hole, beside the block
+  };
+
+ private:
+  [[nodiscard]] bool is_worth_it(const Stitch& stitch, const Candidate& plain) const;
+  Growth plan_stitch(BlockHeap& heap, const Stitch& stitch);
+  /// Address space for `bytes` of new granules.
+  static std::vector<Block*> hold_unmapped(BlockHeap& heap, std::size_t bytes);
+  bool map_fresh(const Growth& growth);
+  void unmap_fresh(const Growth& growth, std::size_t count) noexcept;
+  bool map_window(Growth& growth);
+  [[nodiscard]] GranuleNumber granule_at(std::uintptr_t address) const {
+    return static_cast<GranuleNumber>((address - arena_.address()) / arena_.granule_bytes());
+  }
+
+  const std::size_t device_bytes_;
+  const Windowing windowing_;
+  Arena arena_;
+  Windows windows_;
+  Stitcher stitcher_;
+  std::vector<GranuleNumber> sequence_;  ///< of the window being looked for; kept for its capacity
+  std::vector<bool> idle_;               ///< granules, when there were last too many mappings
+};
+
+}  // namespace berth

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a heap's memory comes from and goes back to. Growing and shrinking are three steps each, so
+// that the driver is called without the heap's lock: choose (under the lock, no driver call), call
+// the driver (no lock), settle the outcome in the heap (under the lock).
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "memory/heap/block_heap.hpp"
+
+namespace berth {
+
+/// One growth or one return is under way at a time: the allocator's slow path sees to it.
+class SegmentSource {
+ public:
+  struct Growth {
+    std::size_t bytes = 0;        ///< to be obtained from the driver
+    std::vector<Block*> fresh{};  ///< where they go, held, in a heap that has address space already
+    std::uintptr_t address = 0;   ///< of the segment, or of the stitched block, once obtained
+    /// Of a stitched block, in order, held, those of `fresh` included; none: memory for any block.
+    std::vector<Block*> parts{};
+    std::size_t fresh_skipped_bytes = 0;  ///< of `fresh`, in front, not of the stitched block
+    std::size_t fresh_surplus_bytes = 0;  ///< likewise, behind
+    std::size_t granules_remapped = 0;    ///< mapped once more for it
+  };
+  struct Range {
+    Block* held;
+  };
+
+  virtual ~SegmentSource() = default;
+
+  /// Bytes that can exist at most; a larger request cannot be served whatever is given back.
+  [[nodiscard]] virtual std::size_t capacity_bytes() const = 0;
+
+  /// Whether growing would do better if it knew memory that no work uses any more: as unowned.
+  [[nodiscard]] virtual bool wants_idle_memory() const { return false; }
+  /// Takes note of what is unowned now.
+  virtual void note_idle_memory(const BlockHeap&) {}
+
+  enum class Joining : bool { no, yes };
+  /// What to obtain so that `owner` can have a block of `bytes`, as little as possible: nothing where
+  /// free memory that lies apart can be joined. nullopt where there is no address space for it.
+  /// `joining`: whether free memory may be joined at all.
+  virtual std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner,
+                                            Joining joining) = 0;
+  /// False where the driver has no memory left. On failure nothing was obtained.
+  /// Errors  DriverError.
+  virtual bool obtain(Growth& growth) = 0;
+  /// Puts what was obtained into the heap as free memory of `owner`, and returns null; or returns the
+  /// stitched block, allocated.
+  virtual Block* finish_growth(BlockHeap& heap, const Growth& growth, std::size_t bytes_requested,
+                               OwnerId owner) = 0;
+  /// Undoes plan_growth().
+  virtual void cancel_growth(BlockHeap& heap, const Growth& growth) = 0;
+
+  /// Holds unowned free memory of at least `bytes` in all, as far as there is any that can be given
+  /// back, largest first.
+  virtual std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) = 0;
+  /// Gives a range back to the driver. False where the driver refuses, of which the report sink
+  /// hears: the memory is still there then.
+  virtual bool give_back(const Range& range) noexcept = 0;
+  virtual void finish_return(BlockHeap& heap, const Range& range) = 0;
+
+  /// Gives all memory back, live or not; addresses stay. Returns the bytes. The device must be done with
+  /// it. `stitched`: where stitched blocks are.
+  /// Errors  NotSupported.
+  virtual std::size_t sleep(const std::set<std::uintptr_t>& stitched) = 0;
+  /// Obtains it again, at the same addresses. False where the driver has no memory left: asleep as
+  /// before then.
+  /// Errors  DriverError: likewise.
+  virtual bool wake() = 0;
+
+  /// The end: gives all back, live or not. The heap is not used again.
+  virtual void give_back_all(const BlockHeap& heap) noexcept = 0;
+};
+
+}  // namespace berth

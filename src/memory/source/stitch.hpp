@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Page remap, the choice: which free pieces, joined by mapping their granules side by side, make a
+// block where no hole is large enough.
+//
+// A stitched block is, in this order: the free end of a granule whose beginning is in use (tail),
+// whole free granules, the free beginning of a granule whose end is in use (head). Any of them may be
+// missing. What free granules lack, new memory supplies.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "memory/heap/block_heap.hpp"
+
+namespace berth {
+
+/// A part of a free block.
+struct Extent {
+  Block* source = nullptr;
+  std::uintptr_t address = 0;
+  std::size_t bytes = 0;
+};
+
+struct Stitch {
+  Extent tail;                ///< 0 bytes where there is none; likewise `head`
+  std::vector<Extent> whole;  ///< by address; the first may lack bytes in front, the last behind
+  Extent head;
+  std::size_t fresh_granules = 0;       ///< behind `whole`
+  std::size_t fresh_skipped_bytes = 0;  ///< of them, in front, not used
+  std::size_t fresh_bytes = 0;          ///< used
+  double left_behind = 0;  ///< bytes of the pieces that are not used, by what they are worth
+};
+
+/// Guarded by the lock of the allocator that it belongs to.
+class Stitcher {
+ public:
+  /// What is left of whole granules serves anything; what is left of pieces next to nothing. Measured
+  /// on recorded traces: any factor between 0.1 and 0.5 does.
+  static constexpr double kWorthOfWholeGranules = 0.25;
+
+  explicit Stitcher(std::size_t granule_bytes) : granule_bytes_(granule_bytes) {}
+
+  /// Of the stitches of `bytes` from free memory of `owner` and unowned memory those with the fewest
+  /// new granules; of them those that use the fewest whole granules, which are of use to everyone;
+  /// of them the one that leaves the least behind. Small pieces are looked at only where nothing else
+  /// will do. At most `fresh_max` granules are new; null where no stitch can do with that. Valid until
+  /// the heap changes.
+  const Stitch* choose(const BlockHeap& heap, std::size_t bytes, OwnerId owner,
+                       std::size_t fresh_max);
+
+ private:
+  struct Candidate {
+    std::size_t fresh;  ///< granules
+    std::size_t whole;  ///< granules, new ones included
+    double left_behind;
+    const Extent* tail;
+    const Extent* head;
+  };
+
+  /// What there is, in blocks of `bytes_min` and more.
+  void collect(const BlockHeap& heap, OwnerId owner, std::size_t bytes_min);
+  void consider_all(std::size_t bytes);
+  void consider(std::size_t bytes, std::size_t whole, const Extent* tail, const Extent* head);
+  void consider_pairs(std::size_t bytes, std::size_t whole);
+  void build(std::size_t bytes);
+
+  const std::size_t granule_bytes_;
+  std::size_t fresh_max_ = 0;
+  std::optional<Candidate> best_;
+  Stitch stitch_;
+  // What there is, collected anew each time; kept for its capacity.
+  std::vector<Extent> tails_;   ///< smallest first
+  std::vector<Extent> heads_;   ///< smallest first
+  std::vector<Extent> ranges_;  ///< of whole granules
+  std::size_t whole_granules_ = 0;
+};
+
+}  // namespace berth

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Segments that come and go as a whole, one driver call each: cuMemAlloc where there is no virtual
+// memory management, cuMemHostAlloc for pinned memory.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "berth/device_registry.hpp"
+
+#include "device/device_context.hpp"
+#include "memory/source/segment_source.hpp"
+
+namespace berth {
+
+class WholeSegments : public SegmentSource {
+ public:
+  /// Requests below half of `segment_bytes` share segments of that size; others get one of their
+  /// own, rounded up to `rounding_bytes`.
+  WholeSegments(std::size_t segment_bytes, std::size_t rounding_bytes, std::size_t capacity_bytes)
+      : segment_bytes_(segment_bytes),
+        rounding_bytes_(rounding_bytes),
+        capacity_bytes_(capacity_bytes) {}
+
+  [[nodiscard]] std::size_t capacity_bytes() const override { return capacity_bytes_; }
+  std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner,
+                                    Joining joining) override;
+  Block* finish_growth(BlockHeap& heap, const Growth& growth, std::size_t bytes_requested,
+                       OwnerId owner) override;
+  void cancel_growth(BlockHeap&, const Growth&) override {}
+  std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
+  bool give_back(const Range& range) noexcept override { return free_segment(range.held->address); }
+  void finish_return(BlockHeap& heap, const Range& range) override;
+  std::size_t sleep(const std::set<std::uintptr_t>& stitched) override;
+  bool wake() override { return true; }
+  void give_back_all(const BlockHeap& heap) noexcept override;
+
+ private:
+  virtual bool free_segment(std::uintptr_t address) noexcept = 0;
+
+  const std::size_t segment_bytes_;
+  const std::size_t rounding_bytes_;
+  const std::size_t capacity_bytes_;
+};
+
+/// Device memory from cuMemAlloc.
+class DeviceSegments final : public WholeSegments {
+ public:
+  DeviceSegments(DeviceContext& context, std::size_t segment_bytes, std::size_t device_bytes);
+  bool obtain(Growth& growth) override;
+
+ private:
+  bool free_segment(std::uintptr_t address) noexcept override;
+
+  DeviceContext& context_;
+};
+
+/// Page-locked host memory from cuMemHostAlloc, usable by every device. The driver wants some
+/// context to be current: it is that of the calling thread's device, so that no other device gets
+/// one.
+class PinnedSegments final : public WholeSegments {
+ public:
+  PinnedSegments(const DeviceRegistry& registry, std::size_t segment_bytes);
+  bool obtain(Growth& growth) override;
+
+ private:
+  bool free_segment(std::uintptr_t address) noexcept override;
+
+  const DeviceRegistry& registry_;
+  /// The device that pinned first. Portable memory belongs to every context: this one frees it.
+  DeviceContext* context_ = nullptr;
+};
+
+}  // namespace berth

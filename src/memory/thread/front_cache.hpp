@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Freed blocks of one stream that one thread keeps whole for its next requests of the same sizes:
+// stacks, last in first out, so that the block that is handed out was used last. A table of stacks
+// by size; a size that finds both its places taken by others does without.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "berth/device_allocator.hpp"
+
+#include "base/fibonacci_hash.hpp"
+#include "memory/heap/block.hpp"
+
+namespace berth {
+
+/// Guarded by the lock of the ThreadCache that it belongs to.
+class FrontCache {
+ public:
+  /// Blocks of one size.
+  class Stack {
+   public:
+    [[nodiscard]] std::size_t bytes() const { return std::size_t{units_} * kBlockBytes; }
+    [[nodiscard]] bool empty() const { return top_ == nullptr; }
+
+    Block& pop() {
+      Block& block = *top_;
+      top_ = block.below;
+      block.uses = {0, 0};
+      return block;
+    }
+
+   private:
+    friend FrontCache;
+    std::uint32_t units_ = 0;  ///< of kBlockBytes each
+    bool is_noted_ = false;    ///< in FrontCache::noted_
+    Block* top_ = nullptr;
+  };
+
+  explicit FrontCache(OwnerId owner) : owner_(owner) {}
+
+  [[nodiscard]] OwnerId owner() const { return owner_; }
+
+  /// The blocks that fit `bytes` exactly, once rounded; null where there are none.
+  Stack* find(std::size_t bytes) {
+    const std::size_t units = (bytes + (kBlockBytes - 1)) / kBlockBytes;
+    Stack* stack = &first_place(units);
+    if (stack->units_ != units) [[unlikely]]
+      stack = &other_place(*stack);
+    return stack->units_ == units && !stack->empty() ? stack : nullptr;
+  }
+  /// Where a block of `bytes`, a multiple of kBlockBytes, goes; null where its size has no place.
+  Stack* place(std::size_t bytes) {
+    const std::size_t units = bytes / kBlockBytes;
+    Stack& first = first_place(units);
+    if (first.units_ == units) [[likely]]
+      return &first;
+    Stack& second = other_place(first);
+    if (second.units_ == units) return &second;
+    Stack& free = first.empty() ? first : second;
+    if (!free.empty() || units > kUnitsMax) return nullptr;
+    free.units_ = static_cast<std::uint32_t>(units);
+    return &free;
+  }
+
+  void push(Stack& stack, Block& block) {
+    if (!stack.is_noted_) [[unlikely]]
+      note(stack);
+    block.below = stack.top_;
+    stack.top_ = &block;
+  }
+
+  /// Moves all blocks of another cache's stack, of the same size, to one of this cache's.
+  void take_all(Stack& stack, Stack& from) {
+    if (from.empty()) return;
+    if (!stack.is_noted_) note(stack);
+    while (!stack.empty()) {  // what is here goes on top: it was used last
+      Block& block = stack.pop();
+      block.below = from.top_;
+      from.top_ = &block;
+    }
+    std::swap(stack.top_, from.top_);
+  }
+  /// Moves all blocks to another cache of the same owner; calls visit(Block&) for those whose size
+  /// has no place there, which are the visitor's then.
+  template <class Visit>
+  void move_to(FrontCache& other, const Visit& visit) {
+    for (std::size_t index = 0; index < noted_count_; ++index) {
+      Stack& stack = stacks_[noted_[index]];
+      stack.is_noted_ = false;
+      if (stack.empty()) continue;
+      if (Stack* const place = other.place(stack.bytes())) {
+        other.take_all(*place, stack);
+      } else {
+        while (!stack.empty()) visit(stack.pop());
+      }
+    }
+    noted_count_ = 0;
+  }
+
+  /// Whether a block was kept since the last flush.
+  [[nodiscard]] bool was_used() const { return noted_count_ > 0; }
+  /// Empties the cache: calls visit(Block&) for each block, which is the visitor's then.
+  template <class Visit>
+  void flush(const Visit& visit) {
+    for (std::size_t index = 0; index < noted_count_; ++index) {
+      Stack& stack = stacks_[noted_[index]];
+      stack.is_noted_ = false;
+      while (!stack.empty()) visit(stack.pop());
+    }
+    noted_count_ = 0;
+  }
+
+ private:
+  static constexpr int kStackBits = 9;
+  static constexpr std::size_t kUnitsMax = ~std::uint32_t{0};
+
+  Stack& first_place(std::size_t units) { return stacks_[fibonacci_hash(units, kStackBits)]; }
+  Stack& other_place(Stack& place) {
+    return stacks_[static_cast<std::size_t>(&place - stacks_.data()) ^ 1];
+  }
+
+  void note(Stack& stack) {
+    stack.is_noted_ = true;
+    noted_[noted_count_++] = static_cast<std::uint16_t>(&stack - stacks_.data());
+  }
+
+  std::array<Stack, std::size_t{1} << kStackBits> stacks_{};
+  std::array<std::uint16_t, std::size_t{1} << kStackBits> noted_{};  ///< stacks to be flushed
+  std::size_t noted_count_ = 0;
+  const OwnerId owner_;
+};
+
+}  // namespace berth

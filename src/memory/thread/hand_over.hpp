@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks on their way from threads that free them to threads that allocate: a thread that frees more
+// than it allocates leaves what it keeps here, a batch at a time, and one that has run out of a size
+// takes all there is of it. Neither touches the blocks one by one.
+#pragma once
+
+#include <cstddef>
+
+#include "memory/thread/front_caches.hpp"
+#include "memory/thread/thread_cache.hpp"
+
+namespace berth {
+
+/// Guarded by the lock of the allocator that it belongs to.
+class HandOver {
+ public:
+  /// Takes what `cache` keeps. Calls visit(Block&) for blocks whose size has no place here; they are
+  /// the visitor's then.
+  template <class Visit>
+  void take_over(ThreadCache& cache, const Visit& visit) {
+    cache.fronts().for_each([&](FrontCache& front) {
+      if (front.was_used()) front.move_to(fronts_.of(front.owner()), visit);
+    });
+  }
+  /// One block of `owner`'s of `bytes`, a multiple of kBlockBytes; the others of this size go to
+  /// `front`. Null where there is none.
+  Block* take(OwnerId owner, std::size_t bytes, FrontCache& front);
+
+  /// What was left here.
+  [[nodiscard]] FrontCaches& fronts() { return fronts_; }
+
+ private:
+  FrontCaches fronts_;
+};
+
+}  // namespace berth

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one thread has of one allocator: a FrontCache for each stream that it works with, and a
+// ledger. This is the whole of an allocation or a free that finds what it needs: no driver call, no
+// heap call, nothing that another thread shares.
+//
+// The thread enters through a BiasedLock, which costs it next to nothing; others enter only through
+// ThreadCaches::Halt. Under the allocator's lock no other thread can be inside, so that the owner
+// needs no entry then.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "berth/device_allocator.hpp"
+
+#include "base/biased_lock.hpp"
+#include "base/fibonacci_hash.hpp"
+#include "memory/heap/pointer_map.hpp"
+#include "memory/thread/front_caches.hpp"
+#include "memory/thread/ledger.hpp"
+
+namespace berth {
+
+/// A stream as callers name it: its handle.
+using StreamKey = std::uintptr_t;
+/// Of memory that no stream orders.
+inline constexpr StreamKey kNoStream = ~StreamKey{0};
+
+class ThreadCache {
+ public:
+  ThreadCache() = default;
+  ThreadCache(const ThreadCache&) = delete;
+  ThreadCache& operator=(const ThreadCache&) = delete;
+
+  /// The owner thread. The block that it took last, if it has put that back and wants the like again;
+  /// null otherwise. As programs free and allocate in turns, this is the most frequent case.
+  void* take_last(std::size_t bytes, StreamKey stream) {
+    if (!lock_.try_enter()) [[unlikely]]
+      return nullptr;
+    void* data = nullptr;
+    if (is_back(bytes, stream)) [[likely]]
+      data = hand_out_last(bytes);
+    lock_.leave();
+    return data;
+  }
+  /// The owner thread. Puts back what it took last, and nobody else uses; false, and nothing is
+  /// changed, where `data` is something else, or others need what the thread has.
+  bool put_last(void* data) {
+    if (!lock_.try_enter()) [[unlikely]]
+      return false;
+    const bool keep = data == last_.data && is_as_taken(*last_.block) && !has_gained_enough();
+    if (keep) [[likely]] {
+      enter_as_free(*last_.block);
+      is_back_ = true;
+    }
+    lock_.leave();
+    return keep;
+  }
+
+  /// The owner thread. Any block for `bytes`, ordered on `stream`; null where none is at hand.
+  void* take(std::size_t bytes, StreamKey stream) {
+    if (!lock_.try_enter()) [[unlikely]]
+      return nullptr;
+    void* data = nullptr;
+    return_last();
+    if (FrontCache* const front = front_of(stream)) {
+      if (Stack* const stack = front->find(bytes)) {
+        Block& block = stack->pop();
+        last_ = {block.data(), &block, stack->bytes(), stream, stack, front};
+        data = hand_out_last(bytes);
+      }
+    }
+    lock_.leave();
+    return data;
+  }
+  /// The owner thread. Frees a block that only its own stream uses. False, and nothing is changed,
+  /// where that is not so, where it finds no place or enough others; and where `data` is no block.
+  bool put(void* data, const PointerMap& blocks) {
+    if (!lock_.try_enter()) [[unlikely]]
+      return false;
+    return_last();
+    Block* const block = blocks.find_unguarded(reinterpret_cast<std::uintptr_t>(data));
+    const bool is_ours = block != nullptr && is_simple(*block, data);
+    const Place place = is_ours && !has_gained_enough() ? place_of(*block) : Place{};
+    const bool keep = place.stack != nullptr;
+    if (keep) {
+      enter_as_free(*block);
+      place.front->push(*place.stack, *block);
+    }
+    lock_.leave();
+    return keep;
+  }
+
+  /// The owner thread. Whose memory a request on `stream` is, if the thread knows.
+  [[nodiscard]] std::optional<OwnerId> owner_of(StreamKey stream) {
+    if (!lock_.try_enter()) return std::nullopt;
+    const FrontCache* const front = front_of(stream);
+    const std::optional<OwnerId> owner =
+        front != nullptr ? std::optional(front->owner()) : std::nullopt;
+    lock_.leave();
+    return owner;
+  }
+
+  // The owner thread under the allocator's lock, or any in a Halt.
+
+  /// From now on frees of memory of `owner`'s go to a FrontCache.
+  FrontCache& add_owner(OwnerId owner);
+  /// Requests on `stream`, whose id is `owner`, too.
+  void add_route(OwnerId owner, StreamKey stream);
+
+  /// What is kept, to look at and to flush; not to drop, which is drop()'s.
+  [[nodiscard]] FrontCaches& fronts() {
+    return_last();
+    return fronts_;
+  }
+  /// FrontCaches::drop of an owner whose handle may come to mean another stream.
+  template <class Visit>
+  void drop(OwnerId owner, const Visit& visit) {
+    forget_routes(owner);
+    fronts_.drop(owner, visit);
+  }
+
+  /// All of them; frees and requests of the thread find no place here until they are routed again.
+  template <class Visit>
+  void drop_all(const Visit& visit) {
+    return_last();
+    recent_ = {};
+    last_ = {};
+    by_stream_ = {};
+    by_owner_ = {};
+    fronts_.flush(visit);
+  }
+
+  /// Whether the thread has freed so many more blocks than it has taken since set_blocks_live() that
+  /// it should give them back: because others need them, or because hardly any are in use, which is
+  /// the time to tidy up.
+  [[nodiscard]] bool has_gained_enough() const {
+    return ledger_.blocks_allocated.change() <= gain_limit_;
+  }
+  /// How many blocks there are in use, of all threads, with an empty ledger.
+  void set_blocks_live(std::uint64_t blocks) {
+    if (blocks >= kTidyFrom) tidies_ = true;
+    if (blocks == 0) tidies_ = false;
+    std::uint64_t gain = tidies_ ? (blocks * 15 + 15) / 16 : kGainMax;
+    if (frees_for_others()) gain = kBatchBlocks;
+    gain_limit_ = 1 - static_cast<std::int64_t>(std::clamp<std::uint64_t>(gain, 1, kGainMax));
+  }
+
+  /// Whether the thread has freed more blocks than it ever allocated.
+  [[nodiscard]] bool frees_for_others() const { return ledger_.blocks_settled < 0; }
+
+  [[nodiscard]] std::size_t bytes_metadata() const {
+    return sizeof(ThreadCache) + fronts_.count() * sizeof(FrontCache);
+  }
+
+  [[nodiscard]] Ledger& ledger() { return ledger_; }
+  [[nodiscard]] BiasedLock& lock() { return lock_; }
+
+ private:
+  using Stack = FrontCache::Stack;
+
+  static constexpr int kRouteBits = 5;
+  static constexpr std::size_t kRoutes = std::size_t{1} << kRouteBits;
+  static constexpr StreamKey kNowhere = ~StreamKey{1};
+  static constexpr std::uint64_t kGainMax = 4096;
+  static constexpr std::uint64_t kTidyFrom = 64;
+  static constexpr std::uint64_t kBatchBlocks = 64;
+
+  struct Route {
+    StreamKey stream = kNowhere;
+    FrontCache* front = nullptr;
+  };
+  /// What was taken last is most often put back first, and taken again: it does not go through its
+  /// stack then. While it is out it may change: another thread may free it.
+  struct Taken {
+    void* data = &kNothing;  ///< at first no block's address
+    Block* block = nullptr;
+    std::size_t bytes = 0;
+    StreamKey stream = kNowhere;
+    Stack* stack = nullptr;
+    FrontCache* front = nullptr;
+  };
+  static inline char kNothing = 0;
+  struct Place {
+    FrontCache* front = nullptr;
+    Stack* stack = nullptr;
+  };
+
+  static bool is_simple(const Block& block, const void* data) {
+    return block.data() == data && block.state() == Block::State::allocated && block.uses.list == 0;
+  }
+
+  /// Whether `last_` is still the block that was taken.
+  [[nodiscard]] bool is_as_taken(const Block& block) const {
+    return is_simple(block, last_.data) && block.owner == last_.front->owner() &&
+           block.bytes == last_.bytes && last_.stack->bytes() == last_.bytes;
+  }
+  /// Whether `last_` is back, and what a request wants.
+  [[nodiscard]] bool is_back(std::size_t bytes, StreamKey stream) const {
+    return is_back_ && stream == last_.stream && last_.bytes - bytes < kBlockBytes;
+  }
+  void* hand_out_last(std::size_t bytes) {
+    const Taken last = last_;
+    last.block->set_state(Block::State::allocated);
+    last.block->set_slack_bytes(last.bytes - bytes);
+    ledger_.allocated(bytes, last.bytes);
+    is_back_ = false;
+    return last.data;
+  }
+  void enter_as_free(Block& block) {
+    ledger_.freed(block.bytes - block.slack_bytes(), block.bytes);
+    block.set_state(Block::State::cached);
+  }
+  /// To its stack, where it is back: before anything else is done with stacks, of which an empty one
+  /// may become that of another size.
+  void return_last() {
+    if (is_back_) last_.front->push(*last_.stack, *last_.block);
+    is_back_ = false;
+  }
+
+  FrontCache* front_of(StreamKey stream) {
+    if (stream != recent_.stream) [[unlikely]] {
+      const Route& route = by_stream_[place_of(stream)];
+      if (route.stream != stream) return nullptr;
+      recent_ = route;
+    }
+    return recent_.front;
+  }
+
+  /// Where a block goes; no stack where it finds no place.
+  Place place_of(const Block& block) {
+    FrontCache* const front = by_owner_[block.owner % kRoutes];
+    if (front == nullptr || front->owner() != block.owner) return {};
+    return {front, front->place(block.bytes)};
+  }
+
+  static std::size_t place_of(StreamKey stream) { return fibonacci_hash(stream, kRouteBits); }
+
+  void forget_routes(OwnerId owner);
+
+  BiasedLock lock_;
+  Ledger ledger_;
+  Route recent_;  ///< that of the last request
+  Taken last_;
+  bool is_back_ = false;  ///< `last_` is kept here, and in no stack
+  std::int64_t gain_limit_ = 1 - static_cast<std::int64_t>(kGainMax);
+  bool tidies_ = false;  ///< there were many blocks in use since there were none
+  std::array<Route, kRoutes> by_stream_{};
+  std::array<FrontCache*, kRoutes> by_owner_{};
+  FrontCaches fronts_;
+};
+
+}  // namespace berth
