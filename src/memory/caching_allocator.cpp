@@ -42,7 +42,10 @@ CachingAllocator::CachingAllocator(const Driver& driver, Options options,
       source_(make_source(heap_)) {}
 
 CachingAllocator::~CachingAllocator() {
-  if (!origin_.is_here()) return;  // the memory is the parent's
+  if (!origin_.is_here()) {  // the memory is the parent's, and so is the driver
+    static_cast<void>(source_.release());
+    return;
+  }
   try {
     const MutexLock slow(slow_mutex_);
     while (wait_for_oldest_deferred()) continue;

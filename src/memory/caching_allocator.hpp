@@ -206,7 +206,7 @@ class CachingAllocator final : public StreamObserver {
   /// Whether a stream, or what is left of it, can be asked, waited for and marked now.
   [[nodiscard]] static bool can_be_observed(const StreamTable::Entry& stream);
   /// Waits for the work that a stream has now; false where it cannot be observed.
-  bool wait_for(OwnerId owner);
+  bool wait_for(OwnerId owner) BERTH_REQUIRES(slow_mutex_);
   /// Whether a stream has no work pending.
   [[nodiscard]] bool is_idle(OwnerId owner) const BERTH_REQUIRES(slow_mutex_);
   /// Where `owner` is idle: calls pass_on(serial), which passes on memory that was freed up to then,

@@ -118,6 +118,7 @@ void CachingAllocator::disown_all_after_wait() {
 
 /// Those that have no memory here now included: a graph that was captured on them may still run.
 void CachingAllocator::close() {
+  const MutexLock slow(slow_mutex_);
   std::vector<OwnerId> all;
   {
     const MutexLock lock(mutex_);

@@ -7,9 +7,12 @@
 
 namespace berth {
 
+CUstream_st* handle_of(StreamRef stream) {
+  return stream.native() == CU_STREAM_LEGACY ? nullptr : stream.native();
+}
+
 StreamTable::Key StreamTable::key_of(StreamRef stream) {
-  CUstream_st* const native = stream.native() == CU_STREAM_LEGACY ? nullptr : stream.native();
-  return {&stream.context(), native};
+  return {&stream.context(), handle_of(stream)};
 }
 
 OwnerId StreamTable::id_of(StreamRef stream) {

@@ -24,6 +24,9 @@ namespace berth {
 /// A pooled event that marks some work; shared by all that wait for that work.
 using SharedEvent = std::shared_ptr<const EventLease>;
 
+/// A stream's handle by one name: that of the legacy default stream is null.
+CUstream_st* handle_of(StreamRef stream);
+
 /// Guarded by the lock of the allocator that it belongs to.
 class StreamTable {
  public:

@@ -1,33 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/pool/background_release.hpp"
 
+#include <condition_variable>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 namespace berth {
 
+struct BackgroundRelease::Thread {
+  Thread(std::chrono::nanoseconds period, std::function<void()> release)
+      : thread([this, period, release = std::move(release)] { run(period, release); }) {}
+  ~Thread() {
+    {
+      const std::lock_guard lock(mutex);
+      ends = true;
+    }
+    ended.notify_one();
+    thread.join();
+  }
+
+  void run(std::chrono::nanoseconds period, const std::function<void()>& release) {
+    std::unique_lock lock(mutex);
+    while (!ended.wait_for(lock, period, [this] { return ends; })) {
+      lock.unlock();
+      release();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool ends = false;
+  std::thread thread;
+};
+
 BackgroundRelease::BackgroundRelease(std::chrono::nanoseconds period, std::function<void()> release)
-    : period_(period), release_(std::move(release)), thread_([this] { run(); }) {}
+    : thread_(std::make_unique<Thread>(period, std::move(release))) {}
 
 BackgroundRelease::~BackgroundRelease() {
-  if (!origin_.is_here()) {
-    thread_.detach();
-    return;
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    ends_ = true;
-  }
-  ended_.notify_one();
-  thread_.join();
-}
-
-void BackgroundRelease::run() {
-  std::unique_lock lock(mutex_);
-  while (!ended_.wait_for(lock, period_, [this] { return ends_; })) {
-    lock.unlock();
-    release_();
-    lock.lock();
-  }
+  // The end of a condition variable waits for its waiters, which a forked child does not have.
+  if (!origin_.is_here()) static_cast<void>(thread_.release());
 }
 
 }  // namespace berth

@@ -3,10 +3,8 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
-#include <thread>
+#include <memory>
 
 #include "base/fork.hpp"
 
@@ -22,15 +20,10 @@ class BackgroundRelease {
   BackgroundRelease& operator=(const BackgroundRelease&) = delete;
 
  private:
-  void run();
+  struct Thread;
 
-  const std::chrono::nanoseconds period_;
-  const std::function<void()> release_;
   const ForkOrigin origin_;
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  bool ends_ = false;
-  std::thread thread_;
+  std::unique_ptr<Thread> thread_;
 };
 
 }  // namespace berth

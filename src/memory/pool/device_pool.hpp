@@ -58,6 +58,10 @@ class DevicePool final : public Allocator {
 
   [[nodiscard]] bool owns(const void* data) const { return allocator_.owns(data); }
   [[nodiscard]] CachingAllocator& allocator() { return allocator_; }
+  /// False in a forked child.
+  [[nodiscard]] bool is_usable() const { return allocator_.is_usable(); }
+  /// Errors  NotSupported: in a forked child.
+  void require_usable() const { allocator_.require_origin(); }
   /// With the device, "cuda:0/weights", and without.
   [[nodiscard]] const std::string& name() const { return allocator_.name(); }
   [[nodiscard]] const std::string& own_name() const { return own_name_; }

@@ -61,6 +61,7 @@ DevicePools::DevicePools(DeviceContext& context, EventPool& events, DeviceAlloca
       device_bytes_(total_bytes(context)),
       budget_(device_limits(options_, options_.limits, device_bytes_)),
       own_(setup(), {}) {
+  context_.add_observer(*this);
   if (const auto age = options_.release_unused_after) {
     background_.emplace(*age / kReleasesInAge, [this, age] { release_in_background(*age); });
   }
@@ -68,7 +69,8 @@ DevicePools::DevicePools(DeviceContext& context, EventPool& events, DeviceAlloca
 
 DevicePools::~DevicePools() {
   background_.reset();
-  if (!own_.allocator().is_usable()) return;
+  if (!is_usable()) return;
+  context_.remove_observer(*this);
   const ContextScope scope(context_, std::nothrow);
   context_.driver().ctx_synchronize_or_report();
 }
@@ -85,13 +87,14 @@ DevicePool::Setup DevicePools::setup() {
 }
 
 void* DevicePools::allocate_in_scope(std::size_t bytes, StreamRef stream) {
+  own_.require_usable();
   if (const auto pool = scopes_.find(stream)) return pool->allocate(bytes, stream);
   return own_.allocate(bytes, stream);
 }
 
 template <class Use>
 void DevicePools::with_pool_of(void* data, const Use& use) {
-  if (private_.any()) {
+  if (private_.any() && is_usable()) {
     if (const auto pool = private_.find(data)) return use(*pool);
   }
   use(own_);
@@ -120,7 +123,7 @@ std::size_t DevicePools::release_others(const DevicePool& asking, std::size_t by
 }
 
 std::size_t DevicePools::trim(std::size_t bytes_to_keep) {
-  own_.allocator().require_origin();
+  own_.require_usable();
   private_.clean_up();
   const std::size_t reserved = budget_.reserved();
   const std::size_t bytes = reserved > bytes_to_keep ? reserved - bytes_to_keep : 0;
@@ -133,6 +136,7 @@ std::size_t DevicePools::trim(std::size_t bytes_to_keep) {
 }
 
 std::size_t DevicePools::release_unused(std::chrono::nanoseconds age) {
+  own_.require_usable();
   std::size_t released = own_.release_unused(age);
   for (const auto& pool : private_.all()) released += pool->release_unused(age);
   return released;
@@ -147,12 +151,13 @@ void DevicePools::release_in_background(std::chrono::nanoseconds age) noexcept {
 }
 
 void DevicePools::retire_stream(StreamRef stream) noexcept {
+  if (!is_usable()) return;
   own_.retire_stream(stream);
   for (const auto& pool : private_.all()) pool->retire_stream(stream);
 }
 
 bool DevicePools::owns(const void* data) const {
-  return own_.owns(data) || private_.find(data) != nullptr;
+  return is_usable() && (own_.owns(data) || private_.find(data) != nullptr);
 }
 
 void DevicePools::validate() const {
@@ -161,12 +166,12 @@ void DevicePools::validate() const {
 }
 
 void DevicePools::set_limits(const MemoryLimits& limits) {
-  own_.allocator().require_origin();
+  own_.require_usable();
   budget_.set_limits(device_limits(options_, limits, device_bytes_));
 }
 
 std::shared_ptr<DevicePool> DevicePools::open(const MemoryPoolOptions& options) {
-  own_.allocator().require_origin();
+  own_.require_usable();
   check_name(options.name);
   private_.clean_up();
   auto pool = std::make_shared<DevicePool>(setup(), options);
@@ -174,20 +179,35 @@ std::shared_ptr<DevicePool> DevicePools::open(const MemoryPoolOptions& options) 
   return pool;
 }
 
+std::uint64_t DevicePools::open_scope(const PoolScopes::Extent& extent,
+                                      std::shared_ptr<DevicePool> pool) {
+  own_.require_usable();
+  return scopes_.open(extent, std::move(pool));
+}
+
+void DevicePools::close_scope(std::uint64_t number) noexcept {
+  if (is_usable()) scopes_.close(number);
+}
+
+std::vector<std::shared_ptr<DevicePool>> DevicePools::private_pools() const {
+  own_.require_usable();
+  return private_.all();
+}
+
 void DevicePools::close(DevicePool& pool) noexcept {
-  if (!own_.allocator().is_usable()) return;
+  if (!is_usable()) return;
   try {
     pool.allocator().close();
     private_.close(pool);
     private_.clean_up();
-  } catch (const std::exception& error) {
-    context_.driver().report(Severity::error,
-                             pool.name() + " is closed, but keeps its memory: " + error.what());
+  } catch (const Error& error) {
+    context_.driver().report(Severity::error, pool.name() + " is closed, but keeps its memory",
+                             error);
   }
 }
 
 std::vector<std::shared_ptr<DevicePool>> DevicePools::named(std::string_view name) const {
-  std::vector<std::shared_ptr<DevicePool>> pools = private_.all();
+  std::vector<std::shared_ptr<DevicePool>> pools = private_pools();
   std::vector<std::string> names;
   std::erase_if(pools, [&](const auto& pool) {
     names.push_back(pool->own_name());

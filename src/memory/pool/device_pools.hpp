@@ -20,11 +20,12 @@
 
 namespace berth {
 
-/// Threads  Safe from any thread.
-class DevicePools {
+/// Threads  Safe from any thread. In a forked child no lock is taken, for nobody may be there to give it
+///          back.
+class DevicePools final : public StreamObserver {
  public:
   DevicePools(DeviceContext& context, EventPool& events, DeviceAllocatorOptions options);
-  ~DevicePools();
+  ~DevicePools() override;
   DevicePools(const DevicePools&) = delete;
   DevicePools& operator=(const DevicePools&) = delete;
 
@@ -42,26 +43,32 @@ class DevicePools {
   std::size_t trim(std::size_t bytes_to_keep);
   std::size_t release_unused(std::chrono::nanoseconds age);
   void retire_stream(StreamRef stream) noexcept;
+  /// For all pools, which come and go while streams do.
+  void stream_retiring(DeviceContext& context, CUstream stream) noexcept override {
+    retire_stream(StreamRef(context, stream));
+  }
   [[nodiscard]] bool owns(const void* data) const;
   void validate() const;
   void set_limits(const MemoryLimits& limits);
 
   [[nodiscard]] DevicePool& own() { return own_; }
   [[nodiscard]] const DevicePool& own() const { return own_; }
-  [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> private_pools() const {
-    return private_.all();
-  }
-  [[nodiscard]] PoolScopes& scopes() { return scopes_; }
+  /// Open and closed ones. Errors  NotSupported: in a forked child.
+  [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> private_pools() const;
 
   /// Errors  InvalidArgument: a name that is not accepted. DriverError.
   std::shared_ptr<DevicePool> open(const MemoryPoolOptions& options);
   void close(DevicePool& pool) noexcept;
+  /// Returns the number to close the scope by. Errors  NotSupported: in a forked child.
+  std::uint64_t open_scope(const PoolScopes::Extent& extent, std::shared_ptr<DevicePool> pool);
+  void close_scope(std::uint64_t number) noexcept;
 
   /// Of all pools of that name. Contracts: DeviceAllocator.
   std::size_t sleep(std::string_view name, SleepContent content);
   void wake(std::string_view name);
 
  private:
+  [[nodiscard]] bool is_usable() const { return own_.is_usable(); }
   void* allocate_in_scope(std::size_t bytes, StreamRef stream);
   void deallocate_other(void* data);
   template <class Use>

@@ -106,9 +106,9 @@ PoolScope::PoolScope(const MemoryPool& pool, std::optional<StreamRef> stream) : 
   PoolScopes::Extent extent{.thread = std::this_thread::get_id()};
   if (stream) {
     pool_.pool().require_stream_of_device(*stream);
-    extent.stream = stream->native();
+    extent.stream = handle_of(*stream);
   }
-  number_ = pool_.reference_->device.scopes().open(extent, pool_.reference_->pool);
+  number_ = pool_.reference_->device.open_scope(extent, pool_.reference_->pool);
 }
 
 PoolScope PoolScope::on_this_thread(const MemoryPool& pool) {
@@ -120,7 +120,7 @@ PoolScope PoolScope::on_stream(const MemoryPool& pool, StreamRef stream) {
 }
 
 PoolScope::~PoolScope() {
-  if (number_ != 0) pool_.reference_->device.scopes().close(number_);
+  if (number_ != 0) pool_.reference_->device.close_scope(number_);
 }
 
 }  // namespace berth

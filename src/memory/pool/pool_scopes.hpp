@@ -14,6 +14,7 @@
 #include "berth/stream.hpp"
 
 #include "base/mutex.hpp"
+#include "memory/order/stream_table.hpp"
 #include "memory/pool/device_pool.hpp"
 
 namespace berth {
@@ -24,7 +25,7 @@ class PoolScopes {
   /// What a scope covers: the requests of one thread, or those on one stream.
   struct Extent {
     std::thread::id thread{};
-    std::optional<CUstream_st*> stream = std::nullopt;
+    std::optional<CUstream_st*> stream = std::nullopt;  ///< handle_of()
   };
 
   /// Returns the number to close it by, never 0.
@@ -46,7 +47,7 @@ class PoolScopes {
   [[nodiscard]] std::shared_ptr<DevicePool> find(StreamRef stream) const {
     const MutexLock lock(mutex_);
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-      const bool covers = scope->extent.stream ? *scope->extent.stream == stream.native()
+      const bool covers = scope->extent.stream ? *scope->extent.stream == handle_of(stream)
                                                : scope->extent.thread == std::this_thread::get_id();
       if (covers) return scope->pool;
     }
