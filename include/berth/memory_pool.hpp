@@ -47,8 +47,9 @@ enum class SleepContent {
 /// A pool, made by DeviceAllocator::create_pool(). Copies refer to the same pool, which is closed
 /// when the last of them goes: what is free goes back to the driver then, once the work that used it
 /// is done. Blocks that are still live stay valid; their memory goes back after they are freed, when
-/// memory is trimmed or short, or when a pool is made or closed. Handles are gone before the
-/// DeviceAllocator is.
+/// memory is trimmed or short, or when a pool is made or closed, which waits for that work. Handles
+/// are gone before the DeviceAllocator is. A pool takes address space, not memory, of 33 times the
+/// device's size at most: there is room for some fifty on a device of 80 GiB.
 ///
 /// Threads  Safe from any thread; one object, like a pointer, from one at a time.
 class BERTH_API MemoryPool final : public Allocator {
@@ -80,6 +81,7 @@ class BERTH_API MemoryPool final : public Allocator {
   /// Gives all physical memory of the pool back to the driver, that of live blocks too. Addresses
   /// stay. Until wake(), memory of the pool must not be used by the device, and allocations fail
   /// with InvalidArgument; frees are fine. Returns the bytes given back; 0 where the pool is asleep.
+  /// Not while work of the device is being captured: such a capture is broken.
   /// Blocking  Waits for all work of the device.
   /// Errors    NotSupported: without virtual memory there are no addresses to keep. OutOfMemory: the
   ///           host has no room for the content. DriverError. The pool is awake as before then.

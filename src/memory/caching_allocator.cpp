@@ -88,7 +88,7 @@ void* CachingAllocator::climb(Request&& request) {
   if (void* data = take_behind_waits(request)) return data;
   if (void* data = relieve_pressure_then_retry(request)) return data;
   if (void* data = wait_for_pending_then_retry(request)) return data;
-  if (void* data = take_from_other_pools(request, Waiting::yes)) return data;
+  if (void* data = take_from_other_pools(request, Waiting::for_all)) return data;
   fail(request);
 }
 
@@ -206,6 +206,7 @@ void CachingAllocator::deallocate_through_heap(void* data) {
       uses_.clear(block);
       heap_.set_pending(block);
       deferred_.add(block, to_seal);
+      ++marking_;
     }
     if (tidy_up) {
       settle(ledger);
@@ -219,6 +220,7 @@ void CachingAllocator::deallocate_through_heap(void* data) {
   }
   // Recorded here and not by whoever polls later: the caller may destroy the stream after this.
   for (const OwnerId stream : to_seal) seal(stream);
+  if (!to_seal.empty()) --marking_;
 }
 
 /// Back into the heap, open to all if its stream is gone for good.
@@ -242,7 +244,8 @@ void* CachingAllocator::reclaim_then_take(Request& request) {
 }
 
 void* CachingAllocator::grow_then_take(Request& request) {
-  if (const std::size_t excess = budget_.beyond_soft_max(request.bytes); excess > 0 && others_) {
+  if (const std::size_t excess = budget_.whole_beyond_soft_max(request.bytes);
+      excess > 0 && others_) {
     others_(excess, Waiting::no);
   }
   const MutexLock slow(slow_mutex_);
@@ -262,8 +265,9 @@ void* CachingAllocator::release_then_grow(Request& request) {
 }
 
 void* CachingAllocator::take_from_other_pools(Request& request, Waiting waiting) {
-  if (!others_ || (waiting == Waiting::yes && is_captured(request))) return nullptr;
-  if (others_(request.bytes, waiting) == 0) return nullptr;
+  const bool is_own_limit = !budget_.has_own_room(1);
+  if (!others_ || is_own_limit || (waiting != Waiting::no && is_captured(request))) return nullptr;
+  if (others_(budget_.wanted_from_others(request.bytes), waiting) == 0) return nullptr;
   return grow_then_take(request);
 }
 

@@ -42,8 +42,12 @@ namespace berth {
 /// Threads  Safe from any thread.
 class CachingAllocator final : public StreamObserver {
  public:
-  /// Whether the host may wait for the GPU.
-  enum class Waiting : bool { no, yes };
+  /// What of the GPU's work the host may wait for.
+  enum class Waiting {
+    no,
+    for_streams,  ///< that before the frees of what is cached
+    for_all,      ///< and that of other streams, which freed blocks await
+  };
   /// Asks the other allocators of the same memory to give back `bytes`, or somewhat more; returns how
   /// much they did. Called without a lock.
   using Relief = std::function<std::size_t(std::size_t bytes, Waiting waiting)>;
@@ -111,7 +115,7 @@ class CachingAllocator final : public StreamObserver {
   std::size_t release_cached(std::size_t bytes, Waiting waiting);
   /// Nothing is kept any more for those who have addresses, once the work of all streams is done.
   void close();
-  /// Whether no block is live or pending, and nothing is reserved.
+  /// Whether no block is live or pending, nothing is reserved, and no thread is at work on a free.
   [[nodiscard]] bool is_empty() const;
 
   /// Contracts of these: MemoryPool. Not while the device of `context` is being captured.
@@ -192,10 +196,8 @@ class CachingAllocator final : public StreamObserver {
   /// Calls the driver; false where it has no memory, and the plan is cancelled.
   bool obtain(Request& request, SegmentSource::Growth& growth) BERTH_REQUIRES(slow_mutex_);
   /// Whether the driver would have enough left for others.
-  [[nodiscard]] bool leaves_headroom(const Request& request, std::size_t bytes) const
+  [[nodiscard]] bool leaves_headroom(DeviceContext& context, std::size_t bytes) const
       BERTH_REQUIRES(slow_mutex_);
-  /// Gives back what is cached beyond the soft limit, as far as no work uses it.
-  void keep_soft_limit() BERTH_REQUIRES(slow_mutex_);
   /// Gives back unowned memory, `bytes` or somewhat more; returns how much.
   std::size_t give_back(std::size_t bytes) BERTH_REQUIRES(slow_mutex_);
   /// Releases the deferred frees whose events have passed.
@@ -205,8 +207,8 @@ class CachingAllocator final : public StreamObserver {
   bool wait_for_oldest_deferred() BERTH_REQUIRES(slow_mutex_);
   /// Whether a stream, or what is left of it, can be asked, waited for and marked now.
   [[nodiscard]] static bool can_be_observed(const StreamTable::Entry& stream);
-  /// Waits for the work that a stream has now; false where it cannot be observed.
-  bool wait_for(OwnerId owner) BERTH_REQUIRES(slow_mutex_);
+  /// Waits for the work that a stream has now; false where it cannot be observed, or is forgotten.
+  bool wait_for(OwnerId owner) BERTH_EXCLUDES(mutex_);
   /// Whether a stream has no work pending.
   [[nodiscard]] bool is_idle(OwnerId owner) const BERTH_REQUIRES(slow_mutex_);
   /// Where `owner` is idle: calls pass_on(serial), which passes on memory that was freed up to then,
@@ -292,6 +294,9 @@ class CachingAllocator final : public StreamObserver {
   const std::size_t headroom_bytes_;
   const Relief others_;
   std::atomic<bool> keeps_memory_;
+  std::atomic<bool> is_closed_ = false;
+  std::atomic<int> marking_ =
+      0;  ///< threads that mark the uses of a block which they freed already
   const std::function<bool(std::size_t)> on_pressure_;
   const std::function<EventPool&(DeviceContext&)> events_;
 

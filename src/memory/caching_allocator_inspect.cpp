@@ -53,7 +53,7 @@ MemoryCounters CachingAllocator::counters() const {
 bool CachingAllocator::is_empty() const {
   const MemoryCounters now = counters();
   return now.blocks_allocated.current == 0 && now.blocks_pending.current == 0 &&
-         now.bytes_reserved.current == 0;
+         now.bytes_reserved.current == 0 && marking_ == 0;
 }
 
 void CachingAllocator::reset_peaks() {

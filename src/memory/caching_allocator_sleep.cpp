@@ -7,10 +7,12 @@
 
 #include "memory/caching_allocator.hpp"
 #include "memory/gauge.hpp"
+#include "stream/capture.hpp"
 
 namespace berth {
 
 bool CachingAllocator::is_asleep() const {
+  require_origin();
   const MutexLock lock(mutex_);
   return asleep_;
 }
@@ -69,6 +71,8 @@ std::size_t CachingAllocator::sleep(DeviceContext& context, SleepContent content
   try {
     {
       const ContextScope scope(context);
+      RelaxedCapture relaxed(driver_);
+      relaxed.begin();
       driver_.ctx_synchronize();
     }
     if (content == SleepContent::keep) content_.save(context, ranges_in_use());
@@ -93,7 +97,9 @@ void CachingAllocator::wake(DeviceContext& context) {
     const MutexLock lock(mutex_);
     bytes = counters_.bytes_asleep.current;
   }
-  if (others_ && others_(bytes, Waiting::yes) > 0 && try_to_wake(context)) return;
+  if (others_ && budget_.has_own_room(bytes) &&
+      others_(budget_.wanted_from_others(bytes), Waiting::for_all) > 0 && try_to_wake(context))
+    return;
   throw OutOfMemory(
       fmt::format("{} cannot wake: the device has no {} left, or the limit is reached; it sleeps "
                   "on, and can be "
@@ -112,7 +118,7 @@ bool CachingAllocator::try_to_wake(DeviceContext& context) {
   if (!budget_.try_reserve(bytes)) return false;
   bool has_memory = false;
   try {
-    has_memory = source_->wake();
+    has_memory = leaves_headroom(context, bytes) && source_->wake();
     if (has_memory) content_.restore(context);
   } catch (...) {
     if (has_memory) put_source_to_sleep();

@@ -31,7 +31,13 @@ void* CachingAllocator::grow(Request& request, bool& grown) {
   grown = false;
   if (source_->wants_idle_memory()) disown_idle();
   std::optional<SegmentSource::Growth> growth = plan_growth(request, SegmentSource::Joining::yes);
-  if (growth) keep_soft_limit();
+  if (const std::size_t excess = growth && growth->bytes > 0 ? budget_.excess() : 0; excess > 0) {
+    // Not while the plan holds, which counts on free memory that goes here.
+    cancel_growth(*growth);
+    disown_idle();
+    give_back(excess);
+    growth = plan_growth(request, SegmentSource::Joining::yes);
+  }
   if (growth && !obtain(request, *growth)) {
     if (growth->parts.empty()) return nullptr;
     // Mappings may be what the driver has no room for. Memory in one piece may still be had.
@@ -83,40 +89,32 @@ void CachingAllocator::cancel_growth(const SegmentSource::Growth& growth) {
 bool CachingAllocator::obtain(Request& request, SegmentSource::Growth& growth) {
   try {
     if (growth.bytes > 0) is_captured(request);
-  } catch (...) {
-    cancel_growth(growth);
-    throw;
-  }
-  if (!leaves_headroom(request, growth.bytes)) {
-    cancel_growth(growth);
-    const MutexLock lock(mutex_);
-    ++counters_.limit_rejections;
-    return false;
-  }
-  try {
+    if (request.stream && !leaves_headroom(request.stream->context(), growth.bytes)) {
+      cancel_growth(growth);
+      const MutexLock lock(mutex_);
+      ++counters_.limit_rejections;
+      return false;
+    }
     if (source_->obtain(growth)) return true;
   } catch (const DriverError& error) {
     cancel_growth(growth);
     throw DriverError(name_ + " cannot grow: " + error.what(), error.driver_code());
+  } catch (...) {
+    cancel_growth(growth);
+    throw;
   }
   cancel_growth(growth);
   request.refused_by_driver = true;
   return false;
 }
 
-bool CachingAllocator::leaves_headroom(const Request& request, std::size_t bytes) const {
-  if (headroom_bytes_ == 0 || bytes == 0 || !request.stream) return true;
-  const ContextScope scope(request.stream->context());
+bool CachingAllocator::leaves_headroom(DeviceContext& context, std::size_t bytes) const {
+  if (headroom_bytes_ == 0 || bytes == 0) return true;
+  const ContextScope scope(context);
   std::size_t free = 0;
   std::size_t total = 0;
   driver_.mem_get_info(&free, &total);
   return free >= bytes && free - bytes >= headroom_bytes_;
-}
-
-void CachingAllocator::keep_soft_limit() {
-  if (budget_.excess() == 0) return;
-  disown_idle();
-  give_back(budget_.excess());
 }
 
 std::size_t CachingAllocator::give_back(std::size_t bytes) {
@@ -148,7 +146,8 @@ std::size_t CachingAllocator::give_back(std::size_t bytes) {
 
 std::size_t CachingAllocator::trim(std::size_t bytes_to_keep) {
   const std::size_t reserved = budget_.reserved();
-  return release_cached(reserved > bytes_to_keep ? reserved - bytes_to_keep : 0, Waiting::yes);
+  return release_cached(reserved > bytes_to_keep ? reserved - bytes_to_keep : 0,
+                        Waiting::for_streams);
 }
 
 std::size_t CachingAllocator::release_unused(std::chrono::nanoseconds age,
@@ -171,10 +170,11 @@ std::size_t CachingAllocator::release_unused(std::chrono::nanoseconds age,
 std::size_t CachingAllocator::release_cached(std::size_t bytes, Waiting waiting) {
   require_origin();
   const MutexLock slow(slow_mutex_);
-  if (keeps_memory_ || is_asleep()) return 0;
   flush_caches();
   reclaim_deferred();
-  if (waiting == Waiting::yes) {
+  if (keeps_memory_ || is_asleep()) return 0;
+  if (waiting != Waiting::no) {
+    while (waiting == Waiting::for_all && wait_for_oldest_deferred()) continue;
     disown_all_after_wait();
   } else {
     disown_idle();

@@ -118,7 +118,7 @@ void CachingAllocator::disown_all_after_wait() {
 
 /// Those that have no memory here now included: a graph that was captured on them may still run.
 void CachingAllocator::close() {
-  const MutexLock slow(slow_mutex_);
+  if (is_closed_) return;
   std::vector<OwnerId> all;
   {
     const MutexLock lock(mutex_);
@@ -126,11 +126,19 @@ void CachingAllocator::close() {
   }
   for (const OwnerId owner : all) wait_for(owner);
   keeps_memory_ = false;
+  is_closed_ = true;
+  const MutexLock slow(slow_mutex_);
+  content_.clear();
 }
 
 bool CachingAllocator::wait_for(OwnerId owner) {
-  const StreamTable::Entry stream = entry(owner);
-  if (!can_be_observed(stream)) return false;
+  std::optional<StreamTable::Entry> found;
+  {
+    const MutexLock lock(mutex_);
+    if (streams_.knows(owner)) found = streams_.entry(owner);
+  }
+  if (!found || !can_be_observed(*found)) return false;
+  const StreamTable::Entry& stream = *found;
   RelaxedCapture relaxed(driver_);
   relaxed.begin();
   if (!stream.retired) stream.stream.sync();

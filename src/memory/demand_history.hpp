@@ -26,7 +26,9 @@ class DemandHistory {
   /// counts in full. nullopt where add() was not called that early yet. Forgets what was before.
   std::optional<std::size_t> most_since(Time time) {
     if (!begin_ || *begin_ > time) return std::nullopt;
-    while (!intervals_.empty() && intervals_.front().end <= time) intervals_.pop_front();
+    for (; !intervals_.empty() && intervals_.front().end <= time; intervals_.pop_front()) {
+      begin_ = intervals_.front().end;
+    }
     std::size_t most = 0;
     for (const Interval& interval : intervals_) most = std::max(most, interval.bytes);
     return most;
@@ -37,7 +39,7 @@ class DemandHistory {
     Time end;
     std::size_t bytes;
   };
-  std::optional<Time> begin_;  ///< of watching
+  std::optional<Time> begin_;  ///< of what is known
   std::deque<Interval> intervals_;
 };
 

@@ -8,23 +8,25 @@
 #include "berth/bytes.hpp"
 #include "berth/error.hpp"
 
+#include "stream/capture.hpp"
 #include "stream/settle.hpp"
 
 namespace berth {
 namespace {
 
-constexpr CUstream kLegacyStream = nullptr;
-
 /// Submits copies, and waits for them, also for those before one that fails: their memory is not to go
 /// before they are done.
 template <class Submit>
 void copy_and_wait(DeviceContext& context, const Submit& submit) {
+  RelaxedCapture relaxed(context.driver());
+  relaxed.begin();
+  const Stream stream(context, {});  // the legacy one may be waited for by what others capture
   const ContextScope scope(context);
   try {
-    submit();
-    context.driver().stream_synchronize(kLegacyStream);
+    submit(stream.ref().native());
+    stream.ref().sync();
   } catch (...) {
-    settle(StreamRef(context, kLegacyStream));
+    settle(stream);
     throw;
   }
 }
@@ -42,7 +44,7 @@ void HostCopy::save(DeviceContext& context, const std::vector<MemoryRange>& rang
       pieces.push_back({range, nullptr});
     }
   }
-  copy_and_wait(context, [&] {
+  copy_and_wait(context, [&](CUstream stream) {
     for (Piece& piece : pieces) {
       const auto [address, bytes] = piece.range;
       piece.content.reset(new (std::nothrow) std::byte[bytes]);
@@ -51,19 +53,20 @@ void HostCopy::save(DeviceContext& context, const std::vector<MemoryRange>& rang
                                       context.device().to_string()));
       }
       driver.memcpy_async(reinterpret_cast<CUdeviceptr>(piece.content.get()), CUdeviceptr{address},
-                          bytes, kLegacyStream);
+                          bytes, stream);
     }
   });
   pieces_ = std::move(pieces);
 }
 
 void HostCopy::restore(DeviceContext& context) const {
+  if (pieces_.empty()) return;
   const Driver& driver = context.driver();
-  copy_and_wait(context, [&] {
+  copy_and_wait(context, [&](CUstream stream) {
     for (const Piece& piece : pieces_) {
       driver.memcpy_async(CUdeviceptr{piece.range.address},
                           reinterpret_cast<CUdeviceptr>(piece.content.get()), piece.range.bytes,
-                          kLegacyStream);
+                          stream);
     }
   });
 }

@@ -56,6 +56,23 @@ class MemoryBudget {
     return whole_ == nullptr ? beyond : std::max(beyond, whole_->beyond_soft_max(bytes));
   }
 
+  /// The same for the whole alone.
+  [[nodiscard]] std::size_t whole_beyond_soft_max(std::size_t bytes) const {
+    return whole_ == nullptr ? 0 : whole_->beyond_soft_max(bytes);
+  }
+  /// Whether the limit here has room for `bytes` more, whatever the whole has.
+  [[nodiscard]] bool has_own_room(std::size_t bytes) const {
+    return bytes <= room(max_, reserved());
+  }
+  /// What the others that are part of the whole must give back for `bytes` more, if they were to make
+  /// up for all of it: that, and what is reserved beyond a limit that came later.
+  [[nodiscard]] std::size_t wanted_from_others(std::size_t bytes) const {
+    if (whole_ == nullptr) return bytes;
+    const std::size_t limit = whole_->max();
+    const std::size_t reserved = whole_->reserved();
+    return bytes + (reserved > limit ? reserved - limit : 0);
+  }
+
   /// How far what is reserved is beyond the soft limit.
   [[nodiscard]] std::size_t excess() const {
     const std::size_t limit = soft_max_.load(std::memory_order_relaxed);

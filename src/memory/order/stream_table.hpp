@@ -42,6 +42,8 @@ class StreamTable {
   /// The id of a stream that is not retired; nullopt where it has none.
   [[nodiscard]] std::optional<OwnerId> find(StreamRef stream) const;
   [[nodiscard]] const Entry& entry(OwnerId id) const { return entries_.at(id); }
+  /// Whether it is not forgotten.
+  [[nodiscard]] bool knows(OwnerId id) const { return entries_.count(id) == 1; }
   /// Whether all work of the stream is known to be done for ever.
   [[nodiscard]] bool is_over(OwnerId id) const;
 

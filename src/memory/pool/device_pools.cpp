@@ -124,15 +124,17 @@ std::size_t DevicePools::release_others(const DevicePool& asking, std::size_t by
 
 std::size_t DevicePools::trim(std::size_t bytes_to_keep) {
   own_.require_usable();
-  private_.clean_up();
+  const std::size_t of_closed = private_.clean_up();
   const std::size_t reserved = budget_.reserved();
   const std::size_t bytes = reserved > bytes_to_keep ? reserved - bytes_to_keep : 0;
-  std::size_t released = own_.allocator().release_cached(bytes, CachingAllocator::Waiting::yes);
+  std::size_t released =
+      own_.allocator().release_cached(bytes, CachingAllocator::Waiting::for_streams);
   for (const auto& pool : private_.all()) {
     if (released >= bytes) break;
-    released += pool->allocator().release_cached(bytes - released, CachingAllocator::Waiting::yes);
+    released +=
+        pool->allocator().release_cached(bytes - released, CachingAllocator::Waiting::for_streams);
   }
-  return released;
+  return of_closed + released;
 }
 
 std::size_t DevicePools::release_unused(std::chrono::nanoseconds age) {
@@ -147,6 +149,8 @@ void DevicePools::release_in_background(std::chrono::nanoseconds age) noexcept {
     release_unused(age);
   } catch (const Error& error) {
     context_.driver().report(Severity::warning, own_.name() + ": giving back unused memory", error);
+  } catch (const std::exception& error) {  // the host's memory
+    context_.driver().report(Severity::warning, own_.name() + ": " + error.what());
   }
 }
 
@@ -197,7 +201,6 @@ std::vector<std::shared_ptr<DevicePool>> DevicePools::private_pools() const {
 void DevicePools::close(DevicePool& pool) noexcept {
   if (!is_usable()) return;
   try {
-    pool.allocator().close();
     private_.close(pool);
     private_.clean_up();
   } catch (const Error& error) {
@@ -207,7 +210,8 @@ void DevicePools::close(DevicePool& pool) noexcept {
 }
 
 std::vector<std::shared_ptr<DevicePool>> DevicePools::named(std::string_view name) const {
-  std::vector<std::shared_ptr<DevicePool>> pools = private_pools();
+  own_.require_usable();
+  std::vector<std::shared_ptr<DevicePool>> pools = private_.open();
   std::vector<std::string> names;
   std::erase_if(pools, [&](const auto& pool) {
     names.push_back(pool->own_name());
@@ -221,6 +225,14 @@ std::vector<std::shared_ptr<DevicePool>> DevicePools::named(std::string_view nam
   return pools;
 }
 
+void DevicePools::wake_or_report(DevicePool& pool) noexcept {
+  try {
+    pool.wake();
+  } catch (const Error& error) {
+    context_.driver().report(Severity::error, pool.name() + " sleeps on", error);
+  }
+}
+
 std::size_t DevicePools::sleep(std::string_view name, SleepContent content) {
   std::vector<std::shared_ptr<DevicePool>> asleep;
   std::size_t bytes = 0;
@@ -231,7 +243,7 @@ std::size_t DevicePools::sleep(std::string_view name, SleepContent content) {
       asleep.push_back(pool);
     }
   } catch (...) {
-    for (const auto& pool : asleep) pool->wake();
+    for (const auto& pool : asleep) wake_or_report(*pool);
     throw;
   }
   return bytes;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "berth/memory_pool.hpp"
 
-#include <thread>
 #include <utility>
 
 #include "memory/pool/device_pools.hpp"
@@ -103,12 +102,14 @@ bool MemoryPool::is_asleep() const {
 }
 
 PoolScope::PoolScope(const MemoryPool& pool, std::optional<StreamRef> stream) : pool_(pool) {
-  PoolScopes::Extent extent{.thread = std::this_thread::get_id()};
+  PoolScopes::Extent extent;
   if (stream) {
     pool_.pool().require_stream_of_device(*stream);
     extent.stream = handle_of(*stream);
   }
-  number_ = pool_.reference_->device.open_scope(extent, pool_.reference_->pool);
+  // A request in the scope keeps the pool open, also when the scope ends meanwhile.
+  number_ = pool_.reference_->device.open_scope(
+      extent, std::shared_ptr<DevicePool>(pool_.reference_, &pool_.pool()));
 }
 
 PoolScope PoolScope::on_this_thread(const MemoryPool& pool) {

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "berth/stream.hpp"
@@ -22,9 +21,15 @@ namespace berth {
 /// Threads  Safe from any thread.
 class PoolScopes {
  public:
+  /// Of the calling thread, for ever: the ids of std::thread come back.
+  static std::uint64_t this_thread() {
+    static std::atomic<std::uint64_t> last = 0;
+    thread_local const std::uint64_t number = ++last;
+    return number;
+  }
   /// What a scope covers: the requests of one thread, or those on one stream.
   struct Extent {
-    std::thread::id thread{};
+    std::uint64_t thread = this_thread();
     std::optional<CUstream_st*> stream = std::nullopt;  ///< handle_of()
   };
 
@@ -48,7 +53,7 @@ class PoolScopes {
     const MutexLock lock(mutex_);
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
       const bool covers = scope->extent.stream ? *scope->extent.stream == handle_of(stream)
-                                               : scope->extent.thread == std::this_thread::get_id();
+                                               : scope->extent.thread == this_thread();
       if (covers) return scope->pool;
     }
     return nullptr;

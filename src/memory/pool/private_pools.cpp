@@ -16,21 +16,24 @@ void PrivatePools::close(const DevicePool& pool) {
   for (Entry& entry : entries_) entry.closed = entry.closed || entry.pool.get() == &pool;
 }
 
-void PrivatePools::clean_up() {
-  for (const auto& pool : closed()) {
-    pool->trim(0);
+std::size_t PrivatePools::clean_up() {
+  std::size_t released = 0;
+  for (const auto& pool : in_state(true)) {
+    pool->allocator().close();  // which may have failed before
+    released += pool->trim(0);
     if (!pool->allocator().is_empty()) continue;
     const MutexLock lock(mutex_);
     std::erase_if(entries_, [&](const Entry& entry) { return entry.pool == pool; });
     count_.store(entries_.size(), std::memory_order_relaxed);
   }
+  return released;
 }
 
-std::vector<std::shared_ptr<DevicePool>> PrivatePools::closed() const {
+std::vector<std::shared_ptr<DevicePool>> PrivatePools::in_state(bool closed) const {
   const MutexLock lock(mutex_);
   std::vector<std::shared_ptr<DevicePool>> pools;
   for (const Entry& entry : entries_) {
-    if (entry.closed) pools.push_back(entry.pool);
+    if (entry.closed == closed) pools.push_back(entry.pool);
   }
   return pools;
 }

@@ -20,12 +20,14 @@ class PrivatePools {
   /// Nobody allocates from the pool any more.
   void close(const DevicePool& pool);
   /// Gives back what closed pools have no more use for; the pools themselves, where no block is live.
+  /// Returns the bytes given back.
   /// Blocking  Waits for the work that used it.
-  void clean_up();
+  std::size_t clean_up();
 
   [[nodiscard]] bool any() const { return count_.load(std::memory_order_relaxed) > 0; }
-  /// Oldest first.
+  // Oldest first.
   [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> all() const;
+  [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> open() const { return in_state(false); }
   /// The pool whose memory `data` is, live or not; null where there is none.
   [[nodiscard]] std::shared_ptr<DevicePool> find(const void* data) const;
 
@@ -34,7 +36,7 @@ class PrivatePools {
     std::shared_ptr<DevicePool> pool;
     bool closed = false;
   };
-  [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> closed() const;
+  [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> in_state(bool closed) const;
 
   mutable Mutex mutex_;
   std::vector<Entry> entries_ BERTH_GUARDED_BY(mutex_);

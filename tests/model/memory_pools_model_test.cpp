@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random programs on a small device with private pools that come and go, sleep and wake, take memory
+// from each other and serve whom scopes send to them, against a naive model. Streams run their work
+// in random order: what is handed out too early, or lost in a pool's sleep, is read by somebody.
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "berth/bytes.hpp"
+
+#include "model/pools_model.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+class Program final : public PoolsModel {
+ public:
+  using PoolsModel::PoolsModel;
+
+  void step() {
+    remember_reserved();
+    switch (random_.below(40)) {
+      case 0:
+      case 1:
+        use_elsewhere();
+        break;
+      case 2:
+        write_elsewhere();
+        break;
+      case 3:
+        some_stream()->ref.sync();
+        break;
+      case 4:
+        create_pool();
+        break;
+      case 5:
+        change_handles();
+        break;
+      case 6:
+        begin_scope();
+        break;
+      case 7:
+        end_scope();
+        break;
+      case 8:
+        sleep_or_wake();
+        break;
+      case 9:
+        rarely();
+        break;
+      case 10:
+        refuse_wrong_pool();
+        break;
+      case 11:
+        run_graph();
+        break;
+      default:
+        // Drifts between a nearly full and a nearly empty device.
+        if (random_.below(100) < (filling_ ? 75U : 35U)) {
+          allocate();
+        } else {
+          free_block();
+        }
+    }
+    if (random_.one_in(150)) filling_ = !filling_;
+    verify_finished_readings();
+    check();
+  }
+
+  void finish() {
+    while (!scopes_.empty()) end_scope();
+    while (!live_.empty()) free_block();
+    for (const auto& stream : streams_) stream->ref.sync();
+    for (const Reading& reading : readings_) reading.done->sync();
+    verify_finished_readings();
+    CHECK(readings_.empty());
+    for (const PoolPointer& pool : pools_) pool->handles.clear();
+    memory_.set_limits({});
+    memory_.trim();
+    CHECK(memory_.pool_snapshots().empty());
+    CHECK(memory_.counters().bytes_reserved.current == 0);
+    CHECK(simulation_.simulator.device_bytes_used(0) == 0);
+    CHECK(allocations_ > 0);
+  }
+
+ private:
+  void create_pool() {
+    if (std::ranges::count_if(pools_, &PoolModel::is_open) >= std::ptrdiff_t(kPoolsMax)) return;
+    auto pool = std::make_shared<PoolModel>();
+    pool->name = random_.below(2) == 0 ? "red" : "blue";
+    pool->for_graphs = random_.one_in(4);
+    if (random_.one_in(4)) pool->limit = (1 + random_.below(16)) * kGranuleBytes;
+    MemoryPoolOptions options{.name = pool->name, .for_graphs = pool->for_graphs};
+    options.limits.reserved_bytes_max = pool->limit;
+    if (random_.one_in(4)) options.limits.reserved_bytes_soft_max = random_.below(kDeviceBytes);
+    pool->handles.push_back(memory_.create_pool(options));
+    pools_.push_back(std::move(pool));
+  }
+
+  void change_handles() {
+    const PoolPointer pool = some_pool();
+    if (!pool) return;
+    if (random_.below(3) == 0) {
+      pool->handles.push_back(MemoryPool(pool->handles.back()));
+    } else if (pool->handles.size() > 1 || random_.below(2) == 0) {
+      pool->handles.erase(pool->handles.begin() +
+                          std::ptrdiff_t(random_.below(pool->handles.size())));
+    }
+  }
+
+  void begin_scope() {
+    const PoolPointer pool = some_pool();
+    if (!pool || pool->for_graphs || scopes_.size() > 3) return;
+    const MemoryPool& handle = pool->handles.front();
+    Scope scope{.scope = nullptr, .pool = pool, .stream = nullptr};
+    if (random_.below(2) == 0) {
+      scope.stream = some_stream();
+      scope.scope = std::make_unique<PoolScope>(PoolScope::on_stream(handle, scope.stream->ref));
+    } else {
+      scope.of_second_thread = random_.below(2) == 0;
+      run(scope.of_second_thread,
+          [&] { scope.scope = std::make_unique<PoolScope>(PoolScope::on_this_thread(handle)); });
+    }
+    if (random_.one_in(3)) scope.scope = std::make_unique<PoolScope>(std::move(*scope.scope));
+    ++pool->scopes;
+    scopes_.push_back(std::move(scope));
+  }
+  void end_scope() {
+    if (!scopes_.empty()) end_scope(random_.below(scopes_.size()));
+  }
+  void end_scope(std::size_t index) {
+    Scope scope = std::move(scopes_[index]);
+    scopes_.erase(scopes_.begin() + std::ptrdiff_t(index));
+    run(random_.one_in(3), [&] { scope.scope.reset(); });
+    --scope.pool->scopes;
+  }
+  void allocate() {
+    const std::size_t bytes = random_.one_in(50) ? 0 : random_.size_up_to(kRequestMax);
+    const StreamPointer stream = some_stream();
+    const bool on_second = random_.one_in(4);
+    PoolPointer pool = random_.below(3) == 0 ? some_pool() : nullptr;
+    if (pool && pool->for_graphs) pool = nullptr;
+    std::optional<Result<Allocation>> result;
+    const bool direct = pool != nullptr;
+    if (!pool) pool = pool_of_request(stream, on_second);
+    const bool must_fit = fits_for_certain(bytes, *pool);
+    run(on_second, [&] {
+      result.emplace(direct ? pool->handles.back().try_allocate(bytes, stream->ref)
+                            : memory_.try_allocate(bytes, stream->ref));
+    });
+    if (!*result) {
+      const Errc code = result->error().code();
+      if (pool->is_asleep) {
+        CHECK(code == Errc::invalid_argument);
+        return;
+      }
+      CHECK(code == Errc::out_of_memory);
+      CHECK_FALSE(must_fit);
+      filling_ = false;
+      return;
+    }
+    Allocation memory = std::move(*result).value();
+    CHECK(bool(memory) == (bytes > 0));
+    if (bytes == 0) return;
+    CHECK_FALSE(pool->is_asleep);
+    if (!pool->is_device && !pool->handles.empty())
+      CHECK(pool->handles.front().owns(memory.data()));
+    const unsigned char value = random_.byte();
+    runtime_.copier().fill_async(memory.data(), value, bytes, stream->ref);
+    add(std::move(memory), pool, stream, value);
+  }
+  void free_block() {
+    if (live_.empty()) return;
+    std::swap(some_block(), live_.back());
+    LiveBlock block = std::move(live_.back());
+    live_.pop_back();
+    if (is_usable(block) && block.last_work) {
+      // Its stream is gone: whoever reads it waits for that stream's last work.
+      const StreamPointer reader = some_stream();
+      reader->ref.wait(*block.last_work);
+      read(block, *reader);
+    } else if (is_usable(block)) {
+      read(block, *block.stream);
+    }
+    run(random_.one_in(4), [&] {
+      switch (random_.below(3)) {
+        case 0:
+          memory_.deallocate(block.memory.release());
+          break;
+        case 1:
+          if (!block.pool->handles.empty()) {
+            block.pool->handles.front().deallocate(block.memory.release());
+            break;
+          }
+          [[fallthrough]];
+        default:
+          block.memory.reset();
+      }
+    });
+  }
+
+  /// Another stream reads a block; the block may be freed before it gets there.
+  void use_elsewhere() {
+    if (live_.empty()) return;
+    const LiveBlock& block = some_block();
+    if (!is_usable(block)) return;
+    const StreamPointer user = some_stream();
+    wait_for_block(block, *user);
+    read(block, *user);
+  }
+
+  /// Another stream writes a block, and the block's own stream waits for it.
+  void write_elsewhere() {
+    if (live_.empty()) return;
+    LiveBlock& block = some_block();
+    if (block.last_work || !is_usable(block)) return;
+    const StreamPointer user = some_stream();
+    wait_for_block(block, *user);
+    // Reads of other streams that are under way must be over.
+    for (const Reading& reading : readings_) user->ref.wait(reading.done);
+    block.value = random_.byte();
+    runtime_.copier().fill_async(block.memory.data(), *block.value, block.memory.bytes(),
+                                 user->ref);
+    block.memory.record_stream(user->ref);
+    block.stream->ref.wait(runtime_.record(user->ref));
+  }
+  void fall_asleep(PoolModel& pool, SleepContent content) {
+    if (pool.is_asleep) return;
+    pool.is_asleep = true;
+    pool.forgets = content == SleepContent::discard;
+  }
+  void awake(PoolModel& pool) {
+    if (!pool.is_asleep) return;
+    pool.is_asleep = false;
+    for (LiveBlock& block : live_) {
+      if (block.pool.get() == &pool && pool.forgets) block.value.reset();
+    }
+  }
+  void sleep_or_wake() {
+    const PoolPointer pool = some_pool();
+    if (!pool) return;
+    const SleepContent content = random_.below(2) == 0 ? SleepContent::discard : SleepContent::keep;
+    const bool by_name = random_.one_in(3);
+    std::vector<PoolPointer> meant;
+    for (const PoolPointer& other : pools_) {
+      if (other == pool || (by_name && other->name == pool->name && other->is_open()))
+        meant.push_back(other);
+    }
+    if (!virtual_memory_) {
+      CHECK_THROWS_AS(
+          by_name ? memory_.sleep(pool->name, content) : pool->handles.front().sleep(content),
+          NotSupported);
+      CHECK_FALSE(pool->handles.front().is_asleep());
+      return;
+    }
+    if (random_.below(2) == 0) {
+      const std::uint64_t used = simulation_.simulator.device_bytes_used(0);
+      const std::size_t returned =
+          by_name ? memory_.sleep(pool->name, content) : pool->handles.front().sleep(content);
+      CHECK(used - simulation_.simulator.device_bytes_used(0) == returned);
+      for (const PoolPointer& other : meant) fall_asleep(*other, content);
+    } else {
+      bool failed = false;
+      try {
+        by_name ? memory_.wake(pool->name) : pool->handles.back().wake();
+      } catch (const OutOfMemory&) {
+        failed = true;
+      }
+      for (const PoolPointer& other : meant) {
+        // Where waking by name failed, those before the one that failed are awake.
+        if (!other->handles.empty() ? !other->handles.front().is_asleep() : !failed) awake(*other);
+      }
+      if (failed) CHECK(pool->limit.has_value() + limit_.has_value() + live_.size() > 0);
+    }
+  }
+
+  /// Captures work in memory of a pool for graphs, launches it, and keeps some of the memory.
+  void run_graph() {
+    const PoolPointer pool = some_pool();
+    if (!pool || !pool->for_graphs || pool->is_asleep) return;
+    const StreamPointer stream = some_stream();
+    {
+      const DeviceGuard guard(runtime_.devices(), kDevice);
+      REQUIRE(sim::berth_sim_cuStreamBeginCapture(
+                  stream->ref.native(), random_.below(2) == 0
+                                            ? CU_STREAM_CAPTURE_MODE_GLOBAL
+                                            : CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) == CUDA_SUCCESS);
+    }
+    std::vector<std::pair<Allocation, unsigned char>> blocks;
+    for (std::size_t round = 0; round < 4; ++round) {
+      const std::size_t bytes = random_.size_up_to(kRequestMax);
+      Result<Allocation> block = pool->handles.front().try_allocate(bytes, stream->ref);
+      if (!block) {
+        CHECK(block.error().code() == Errc::out_of_memory);
+        break;
+      }
+      const unsigned char value = random_.byte();
+      const DeviceGuard guard(runtime_.devices(), kDevice);
+      REQUIRE(sim::berth_sim_cuMemsetD8Async(CUdeviceptr{address_of(block.value().data())}, value,
+                                             bytes, stream->ref.native()) == CUDA_SUCCESS);
+      if (random_.below(2) == 0) blocks.emplace_back(std::move(block).value(), value);
+    }
+    // Others go on meanwhile.
+    const StreamPointer other = some_stream();
+    if (other != stream) {
+      static_cast<void>(memory_.try_allocate(random_.size_up_to(kRequestMax), other->ref));
+    }
+    launch(*pool, *stream);
+    for (auto& [memory, value] : blocks) add(std::move(memory), pool, stream, value);
+  }
+  void launch(PoolModel& pool, const ProgramStream& stream) {
+    const DeviceGuard guard(runtime_.devices(), kDevice);
+    CUgraph graph = nullptr;
+    REQUIRE(sim::berth_sim_cuStreamEndCapture(stream.ref.native(), &graph) == CUDA_SUCCESS);
+    CUgraphExec exec = nullptr;
+    REQUIRE(sim::berth_sim_cuGraphInstantiateWithFlags(&exec, graph, 0) == CUDA_SUCCESS);
+    REQUIRE(sim::berth_sim_cuGraphDestroy(graph) == CUDA_SUCCESS);
+    // Graphs that share a pool are launched one after the other, and behind whoever reads.
+    if (pool.last_launch) stream.ref.wait(*pool.last_launch);
+    for (const Reading& reading : readings_) stream.ref.wait(reading.done);
+    REQUIRE(sim::berth_sim_cuGraphLaunch(exec, stream.ref.native()) == CUDA_SUCCESS);
+    REQUIRE(sim::berth_sim_cuGraphExecDestroy(exec) == CUDA_SUCCESS);
+    pool.last_launch = runtime_.record(stream.ref);
+  }
+
+  void rarely() {
+    switch (random_.below(8)) {
+      case 0:
+        replace_stream();
+        break;
+      case 1:
+        give_back([&] { return memory_.trim(); });
+        check_trimmed();
+        break;
+      case 2:
+        give_back([&] { return memory_.trim(random_.below(kDeviceBytes)); });
+        break;
+      case 3:
+        change_limit();
+        break;
+      case 4:
+        if (const PoolPointer pool = some_pool()) {
+          give_back([&] { return pool->handles.back().trim(random_.below(2) * 4_MiB); });
+        }
+        break;
+      case 5:
+        give_back(
+            [&] { return memory_.release_unused(std::chrono::hours(random_.below(2) * 24)); });
+        break;
+      case 6:
+        if (const PoolPointer pool = some_pool()) {
+          give_back([&] { return pool->handles.back().release_unused({}); });
+        }
+        break;
+      default:
+        simulation_.simulator.run_all();
+    }
+  }
+  /// What an operation says it gave back is what the device has more.
+  template <class Action>
+  void give_back(const Action& action) {
+    const std::uint64_t used = simulation_.simulator.device_bytes_used(0);
+    const std::size_t returned = action();
+    CHECK(used - simulation_.simulator.device_bytes_used(0) == returned);
+  }
+  void replace_stream() {
+    const std::size_t index = random_.below(streams_.size());
+    for (std::size_t scope = scopes_.size(); scope-- > 0;) {
+      if (scopes_[scope].stream == streams_[index]) end_scope(scope);
+    }
+    const StreamPointer gone = std::exchange(streams_[index], new_stream());
+    auto last_work = std::make_shared<EventLease>(runtime_.record(gone->ref));
+    for (LiveBlock& block : live_) {
+      if (block.stream == gone) block.last_work = last_work;
+    }
+    destroy(*gone);
+  }
+
+  void change_limit() {
+    const PoolPointer pool = random_.below(2) == 0 ? some_pool() : nullptr;
+    std::optional<std::size_t>& limit = pool ? pool->limit : limit_;
+    limit.reset();
+    MemoryLimits limits;
+    if (random_.below(2) == 0) {
+      limit = kDeviceBytes / 4 + random_.below(kDeviceBytes * 3 / 4);
+      limits.reserved_bytes_max = *limit;
+    }
+    if (random_.below(2) == 0) {
+      limits.reserved_bytes_soft_max = MemoryAmount::part_of_device(double(random_.below(10)) / 10);
+    }
+    if (pool) {
+      pool->handles.front().set_limits(limits);
+    } else {
+      memory_.set_limits(limits);
+    }
+  }
+
+  void refuse_wrong_pool() {
+    const PoolPointer pool = some_pool();
+    if (live_.empty() || !pool) return;
+    const LiveBlock& block = some_block();
+    if (block.pool == pool) return;
+    MemoryPool& wrong = pool->handles.front();
+    CHECK_THROWS_AS(wrong.deallocate(block.memory.data()), InvalidArgument);
+    CHECK_THROWS_AS(wrong.record_stream(block.memory.data(), streams_[0]->ref), InvalidArgument);
+    CHECK_FALSE(wrong.owns(block.memory.data()));
+  }
+};
+
+std::uint64_t run_program(std::uint64_t seed, bool virtual_memory, std::uint64_t count) {
+  Program program(seed, virtual_memory);
+  for (std::uint64_t operation = 0; operation < count; ++operation) {
+    CAPTURE(operation);
+    program.step();
+  }
+  program.finish();
+  return program.order_hash();
+}
+
+}  // namespace
+
+TEST_CASE("a random program with pools never shares memory, loses bytes or breaks a limit") {
+  for_each_seed([](std::uint64_t seed) {
+    for (const bool virtual_memory : {true, false}) {
+      CAPTURE(seed);
+      CAPTURE(virtual_memory);
+      run_program(seed, virtual_memory, operations(1500));
+    }
+  });
+}
+
+TEST_CASE("with pools, too, the same seed is the same run") {
+  const std::uint64_t seed = first_seed();
+  CAPTURE(seed);
+  CHECK(run_program(seed, true, 300) == run_program(seed, true, 300));
+  CHECK(run_program(seed, true, 300) != run_program(seed + 1, true, 300));
+}
