@@ -115,6 +115,26 @@ TEST_CASE_FIXTURE(ArenaFixture,
   CHECK(is_writable(7));
 }
 
+TEST_CASE_FIXTURE(ArenaFixture,
+                  "granules sleep until there is memory for all, and wake where they were") {
+  REQUIRE(arena.map(granule(1), 2 * kGranule));
+  REQUIRE(arena.map(granule(6), 3 * kGranule));
+  CHECK(arena.sleep() == 5 * kGranule);
+  CHECK(simulator.device_bytes_used(0) == 0);
+  {
+    Arena other(context, 4 * kGranule, kGranule);
+    REQUIRE(other.map(other.address(), 4 * kGranule));
+    const sim::Live before = simulator.live();
+    CHECK_FALSE(arena.wake());  // there is memory for the first two
+    CHECK(simulator.live() == before);
+  }
+  CHECK(arena.wake());
+  for (std::size_t index = 0; index < 10; ++index) {
+    CAPTURE(index);
+    CHECK(is_writable(index) == (index == 1 || index == 2 || (index >= 6 && index <= 8)));
+  }
+}
+
 TEST_CASE_FIXTURE(
     ArenaFixture,
     "a driver that refuses any step of mapping costs nothing, and the next try works") {

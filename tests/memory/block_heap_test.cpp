@@ -65,6 +65,41 @@ TEST_CASE_FIXTURE(OneSegment, "a block is cut from the low end of the smallest h
   CHECK(heap.take(0x2000, 0x2000, kRed) == nullptr);
 }
 
+TEST_CASE("a block is cut from the high end of a hole where that breaks fewer granules") {
+  BlockHeap heap;
+  heap.set_granule_bytes(0x4000);
+  heap.settle(heap.add_segment(kBase, 0x10000), Block::State::free, kUnowned);
+  BlockHeap::Fit fit = heap.find_fit(0x3000, kRed);
+  CHECK(fit.address == kBase);
+  CHECK(fit.granules_broken == 1);
+  fit.address = kBase + 0xd000;
+  heap.take(fit, 0x3000, 0x3000, kRed);  // leaves three whole granules, and 4 KiB behind them
+  CHECK(heap.whole_granules(kUnowned) == 3);
+  fit = heap.find_fit(0x1000, kRed);
+  CHECK(fit.address == kBase + 0xc000);
+  CHECK(fit.granules_broken == 0);
+  fit = heap.find_fit(0x2000, kRed);
+  CHECK(fit.address == kBase);
+  CHECK(fit.granules_broken == 1);
+  CHECK(heap.find_fit(0xd000, kRed).granules_broken == 3);
+  CHECK(heap.take(0x1000, 0x1000, kRed)->data() == at(0xc000));
+  CHECK(heap.whole_granules(kUnowned) == 3);
+  heap.validate();
+}
+
+TEST_CASE_FIXTURE(OneSegment, "as little as makes a hole passes on, where it was freed in time") {
+  const std::vector<Block*> row = take_row(16, kRed);
+  heap.release(*row[2], kRed);
+  const std::uint64_t serial = heap.serial();
+  heap.release(*row[3], kRed);
+  CHECK_FALSE(heap.transfer_fit(kRed, kBlue, serial, 0x1000));
+  CHECK(heap.take(0x1000, 0x1000, kBlue) == nullptr);
+  CHECK_FALSE(heap.transfer_fit(kRed, kBlue, heap.serial(), 0x3000));
+  CHECK(heap.transfer_fit(kRed, kBlue, heap.serial(), 0x1000));
+  CHECK(heap.free_blocks(kRed).bytes() == 0x1000);
+  CHECK(heap.take(0x1000, 0x1000, kBlue)->data() == at(0x2000));
+}
+
 TEST_CASE_FIXTURE(OneSegment,
                   "a block serves its owner and, unowned, anyone; never another owner") {
   const std::vector<Block*> row = take_row(16, kRed);

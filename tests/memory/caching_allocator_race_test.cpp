@@ -2,11 +2,14 @@
 // What other threads do while the allocator is in the driver, step by step: an action that runs
 // between two driver calls stands for the other thread, so every interleaving here is exact.
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include "memory/allocator_fixture.hpp"
 #include "support/errors.hpp"
+#include "support/second_thread.hpp"
 
 using namespace berth;
 using namespace berth::test;
@@ -17,9 +20,11 @@ namespace {
 struct TwoBlocks : AllocatorFixture {
   TwoBlocks() { free(cached); }
   /// The other thread: submits work to `busy` and frees the live block behind it.
-  void use_and_free() {
+  void use_and_free() { use_and_free(late); }
+  void use_and_free(void* data) {
     log.submit(busy, "late work");
-    allocator->deallocate(late);
+    // A thread that keeps nothing yet gives it to the heap.
+    std::thread([&] { allocator->deallocate(data); }).join();
   }
 
   Stream busy = stream();
@@ -38,6 +43,22 @@ TEST_CASE_FIXTURE(TwoBlocks, "memory freed after a stream was found idle does no
   CHECK_FALSE(runs_behind(asking, "late work"));
   void* const other = allocate(8_MiB, asking);
   CHECK(other != late);
+  CHECK_FALSE(runs_behind(asking, "late work"));
+}
+
+TEST_CASE_FIXTURE(TwoBlocks,
+                  "a better fit that was freed after a stream was found idle is left alone") {
+  void* const filler = allocate(8_MiB, busy);
+  REQUIRE(filler == cached);
+  void* const better = allocate(6_MiB, busy);
+  free(filler);
+  bool was_asked = false;
+  tap.after(DriverCall::stream_query, [&] {
+    was_asked = true;
+    use_and_free(better);
+  });
+  CHECK(allocate(6_MiB, asking) != better);
+  CHECK(was_asked);
   CHECK_FALSE(runs_behind(asking, "late work"));
 }
 
@@ -191,4 +212,27 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   CHECK_FALSE(log.is_done("use"));
   simulator.run_all();
   CHECK(allocate(40_MiB, own) == data);
+}
+
+TEST_CASE_FIXTURE(
+    AllocatorFixture,
+    "blocks that another thread frees are handed over, each for as many bytes as are asked then") {
+  constexpr std::size_t kBlocks = 300;
+  const Stream own = stream();
+  SecondThread other;
+  std::vector<void*> blocks;
+  for (const std::size_t bytes : {1000, 700}) {
+    CAPTURE(bytes);
+    while (blocks.size() < kBlocks) blocks.push_back(allocator->allocate(bytes, own));
+    CHECK(counters().bytes_requested.current == kBlocks * bytes);
+    CHECK(counters().segments_mapped == 1);
+    allocator->validate();
+    other.run([&] {
+      for (void* data : blocks) {
+        allocator->deallocate(data);
+        if (data == blocks.front()) allocator->validate();  // counts, and sees what the thread does
+      }
+    });
+    blocks.clear();
+  }
 }

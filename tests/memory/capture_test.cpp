@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Allocating while work is captured into a graph, and around captures of others.
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -144,6 +145,65 @@ TEST_CASE("memory of a graph stays while its pool is open, whoever else is short
   test.destroy(graph);
   pool.reset();
   CHECK(test.memory.allocate(40_MiB, stream).data() != nullptr);
+}
+
+TEST_CASE("memory of a graph stays after its stream has gone, however short its own pool is") {
+  with_each_backing([](const DeviceAllocatorOptions& options) {
+    CaptureTest test(options);
+    std::optional<Stream> captured(test.stream());
+    const Stream other = test.stream();
+    MemoryPool pool = test.memory.create_pool({.name = "graph", .for_graphs = true});
+    test.begin(*captured);
+    {
+      const Allocation scratch = pool.allocate(30_MiB, *captured);
+      test.fill(scratch, 1, *captured);
+    }
+    const CUgraphExec graph = test.end(*captured);
+    captured.reset();
+    const Allocation live = pool.allocate(4_MiB, other);
+    message_of<OutOfMemory>([&] { return pool.allocate(62_MiB, other); });
+    CHECK(pool.counters().segments_released == 0);
+    test.launch(graph, other);
+    test.simulator.run_all();
+    test.destroy(graph);
+  });
+}
+
+TEST_CASE("a pool that is closed waits for its graphs, whoever has their memory by now") {
+  with_each_backing([](const DeviceAllocatorOptions& options) {
+    CaptureTest test(options);
+    const Stream captured = test.stream();
+    const Stream next = test.stream();
+    std::optional<MemoryPool> pool(test.memory.create_pool({.name = "graph", .for_graphs = true}));
+    test.begin(captured);
+    {
+      const Allocation scratch = pool->allocate(30_MiB, captured);
+      test.fill(scratch, 1, captured);
+    }
+    const CUgraphExec graph = test.end(captured);
+    { const Allocation passed_on = pool->allocate(30_MiB, next); }
+    test.launch(graph, captured);
+    pool.reset();
+    CHECK(captured.ref().is_done());
+    test.destroy(graph);
+  });
+}
+
+TEST_CASE("a captured stream gets no memory behind a wait for work that is in no graph") {
+  with_each_backing([](const DeviceAllocatorOptions& options) {
+    CaptureTest test(options);
+    const Stream captured = test.stream();
+    const Stream busy = test.stream();
+    MemoryPool pool = test.memory.create_pool({.name = "graph", .for_graphs = true});
+    {
+      const Allocation cached = pool.allocate(40_MiB, busy);
+      test.fill(cached, 1, busy);
+    }
+    test.begin(captured);
+    message_of<OutOfMemory>([&] { return pool.allocate(40_MiB, captured); });
+    test.destroy(test.end(captured));
+    CHECK(pool.counters().stream_waits_inserted == 0);
+  });
 }
 
 TEST_CASE("graphs that are launched one after the other share a pool") {

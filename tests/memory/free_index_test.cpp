@@ -120,6 +120,34 @@ TEST_CASE("random use follows a sorted vector") {
   }
 }
 
+TEST_CASE("blocks that change their place and size at random stay in order") {
+  std::mt19937 random(7);
+  const auto random_bytes = [&] { return std::size_t{512} * (64 + random() % 64); };
+  FreeIndex index;
+  SortedVector model;
+  for (int count = 0; count < 40; ++count) {
+    Block& block = free_block(0x10'0000 * (count + 1), random_bytes());
+    index.insert(block);
+    model.insert(block);
+  }
+  for (int operation = 0; operation < 4000; ++operation) {
+    Block& block = *model.blocks[random() % model.blocks.size()];
+    // By little most often, as when a small block is cut off: within its bin.
+    const std::size_t bytes = operation % 8 == 0 ? random_bytes() : block.bytes ^ 512;
+    const std::uintptr_t address = block.address ^ (random() % 2 * 512);
+    model.erase(block);
+    index.move(block, address, bytes);
+    model.insert(block);
+    REQUIRE(block.bytes == bytes);
+    REQUIRE(block.address == address);
+    std::vector<Block*> in_order;
+    index.for_each([&](Block& each) { in_order.push_back(&each); });
+    REQUIRE(in_order == model.blocks);
+    const std::size_t wanted = random_bytes();
+    REQUIRE(index.best_fit(wanted) == model.best_fit(wanted));
+  }
+}
+
 TEST_CASE("what is not free, or in the index already, or not in it, stops the process") {
   FreeIndex index;
   Block& block = free_block(0x1000, 512);

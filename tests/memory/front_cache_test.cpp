@@ -135,6 +135,42 @@ TEST_CASE_FIXTURE(FrontFixture, "a flush gives out every block once, and the cac
   }
 }
 
+TEST_CASE_FIXTURE(FrontFixture, "what moves to another cache is there once, below what that had") {
+  FrontCache other(7);
+  Block& had = make(512);
+  Block* blocks[] = {&make(512), &make(512), &make(512)};
+  other.push(*other.place(512), had);
+  for (Block* block : blocks) push(*block);
+  front.move_to(other, [](Block&) { FAIL("each has a place"); });
+  CHECK_FALSE(front.was_used());
+  CHECK(pop(512) == nullptr);
+  CHECK(other.was_used());
+  for (Block* expected : {&had, blocks[2], blocks[1], blocks[0]}) {
+    FrontCache::Stack* const stack = other.find(512);
+    REQUIRE(stack != nullptr);
+    CHECK(&stack->pop() == expected);
+  }
+  CHECK(other.find(512) == nullptr);
+}
+
+TEST_CASE_FIXTURE(FrontFixture, "what has no place in another cache is given out, the rest moves") {
+  FrontCache other(7);
+  std::size_t bytes = 512;
+  for (; other.place(bytes) != nullptr; bytes += 512) other.push(*other.place(bytes), make(bytes));
+  Block* homeless[] = {&make(bytes), &make(bytes)};
+  Block& housed = make(512);
+  for (Block* block : {homeless[0], homeless[1], &housed}) REQUIRE(push(*block));
+  std::vector<Block*> given_out;
+  front.move_to(other, [&](Block& block) { given_out.push_back(&block); });
+  CHECK(given_out == std::vector<Block*>{homeless[1], homeless[0]});
+  CHECK_FALSE(front.was_used());
+  CHECK(front.find(bytes) == nullptr);
+  CHECK(other.find(bytes) == nullptr);
+  other.find(512)->pop();
+  REQUIRE(other.find(512) != nullptr);
+  CHECK(&other.find(512)->pop() == &housed);
+}
+
 TEST_CASE_FIXTURE(FrontFixture,
                   "random use gives out what a table of stacks would, and loses no block") {
   std::mt19937 random(3);

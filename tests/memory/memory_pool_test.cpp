@@ -122,6 +122,30 @@ TEST_CASE("closing a pool waits for the work that used its memory") {
   CHECK(test.log.is_done("use"));
 }
 
+TEST_CASE("a foreign stream that is retired may be destroyed, whichever pools it has memory in") {
+  MemoryTest test(small_device(64_MiB, sim::Progress::manual));
+  const Stream survivor = test.stream();
+  MemoryPool pool = test.memory.create_pool({.name = "pool"});
+  CUstream foreign = nullptr;
+  {
+    const DeviceGuard guard(test.runtime->devices(), Device::cuda(0));
+    REQUIRE(sim::berth_sim_cuStreamCreateWithPriority(&foreign, CU_STREAM_NON_BLOCKING, 0) ==
+            CUDA_SUCCESS);
+  }
+  const StreamRef ref = test.runtime->stream(Device::cuda(0), foreign);
+  void* const cached = pool.allocate_raw(60_MiB, ref);
+  test.log.submit(ref, "earlier");
+  pool.deallocate(cached);
+  test.memory.retire_stream(ref);
+  {
+    const DeviceGuard guard(test.runtime->devices(), Device::cuda(0));
+    REQUIRE(sim::berth_sim_cuStreamDestroy(foreign) == CUDA_SUCCESS);
+  }
+  const Allocation block = pool.allocate(60_MiB, survivor);
+  CHECK(test.apart_or_in_order(cached, 60_MiB, block.data(), 60_MiB, survivor));
+  pool.validate();
+}
+
 TEST_CASE("a scope on a thread sends that thread's requests to its pool, and nobody else's") {
   MemoryTest test;
   const Stream stream = test.stream();

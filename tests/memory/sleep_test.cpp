@@ -72,6 +72,22 @@ TEST_CASE("a pool that sleeps has no physical memory, and wakes at the same addr
   test.pool.validate();
 }
 
+TEST_CASE("what sleeps leaves its share of the limit to others, and takes it back") {
+  DeviceAllocatorOptions options;
+  options.limits.reserved_bytes_max = 16_MiB;
+  SleepTest test(small_device(64_MiB), options);
+  const Stream stream = test.stream();
+  const Allocation block = test.pool.allocate(12_MiB, stream);
+  CHECK(test.pool.sleep() == 12_MiB);
+  {
+    const Allocation others = test.memory.allocate(16_MiB, stream);
+    message_of<OutOfMemory>([&] { test.pool.wake(); });
+  }
+  test.pool.wake();
+  message_of<OutOfMemory>([&] { return test.memory.allocate(6_MiB, stream); });
+  CHECK(test.memory.allocate(4_MiB, stream).data() != nullptr);
+}
+
 TEST_CASE("after waking a pool serves as before") {
   SleepTest test;
   const Stream stream = test.stream();

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/hand_over.hpp"
+
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "memory/block_records.hpp"
+
+using namespace berth;
+
+namespace {
+
+constexpr OwnerId kRed = 1;
+constexpr OwnerId kBlue = 2;
+
+/// A thread that keeps three blocks of 512 bytes of red's, and has kept nothing of blue's.
+struct HandOverFixture {
+  HandOverFixture() {
+    FrontCache& front = giver.add_owner(kRed);
+    giver.add_owner(kBlue);
+    for (Block*& block : blocks) {
+      block = &records.make();
+      block->bytes = 512;
+      front.push(*front.place(512), *block);
+    }
+    hand_over.take_over(giver, [](Block&) { FAIL("each has a place"); });
+  }
+
+  BlockRecords records;
+  std::vector<Block*> blocks = std::vector<Block*>(3);
+  ThreadCache giver;
+  HandOver hand_over;
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(HandOverFixture, "what a thread hands over it keeps no more") {
+  CHECK_FALSE(giver.fronts().keeps(kRed));
+  CHECK(hand_over.fronts().keeps(kRed));
+  CHECK_FALSE(hand_over.fronts().keeps(kBlue));
+}
+
+TEST_CASE_FIXTURE(HandOverFixture, "who takes one block gets all of its owner and size") {
+  FrontCache front(kRed);
+  CHECK(hand_over.take(kBlue, 512, front) == nullptr);
+  CHECK(hand_over.take(kRed, 1024, front) == nullptr);
+  CHECK(hand_over.take(kRed, 512, front) == blocks[2]);
+  for (Block* expected : {blocks[1], blocks[0]}) {
+    FrontCache::Stack* const stack = front.find(512);
+    REQUIRE(stack != nullptr);
+    CHECK(&stack->pop() == expected);
+  }
+  CHECK(front.find(512) == nullptr);
+  CHECK(hand_over.take(kRed, 512, front) == nullptr);
+}
+
+TEST_CASE_FIXTURE(HandOverFixture, "who has no place for a size gets one block, the others stay") {
+  FrontCache full(kRed);
+  for (std::size_t bytes = 1024; full.place(512) != nullptr; bytes += 512) {
+    if (FrontCache::Stack* const stack = full.place(bytes)) {
+      Block& block = records.make();
+      block.bytes = bytes;
+      full.push(*stack, block);
+    }
+  }
+  for (Block* expected : {blocks[2], blocks[1], blocks[0]})
+    CHECK(hand_over.take(kRed, 512, full) == expected);
+  CHECK(hand_over.take(kRed, 512, full) == nullptr);
+}

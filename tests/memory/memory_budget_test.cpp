@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/memory_budget.hpp"
+
+#include <optional>
+#include <utility>
+
+#include <doctest/doctest.h>
+
+using namespace berth;
+
+TEST_CASE("what a part reserves counts for the whole, and what either refuses for neither") {
+  MemoryBudget whole({.max = 100});
+  MemoryBudget part({.max = 80}, &whole);
+  MemoryBudget other({}, &whole);
+  CHECK(part.max() == 80);
+  CHECK(other.max() == 100);
+  CHECK(part.try_reserve(60));
+  CHECK(whole.reserved() == 60);
+  CHECK_FALSE(part.try_reserve(21));
+  CHECK_FALSE(other.try_reserve(41));
+  CHECK(part.reserved() == 60);
+  CHECK(other.reserved() == 0);
+  CHECK(whole.reserved() == 60);
+  CHECK(other.try_reserve(40));
+  CHECK(whole.reserved() == 100);
+  part.give_back(60);
+  CHECK(part.reserved() == 0);
+  CHECK(whole.reserved() == 40);
+}
+
+TEST_CASE("a part that ends gives back what it has") {
+  MemoryBudget whole({.max = 100});
+  std::optional<MemoryBudget> part(std::in_place, MemoryBudget::Limits{}, &whole);
+  CHECK(part->try_reserve(70));
+  part.reset();
+  CHECK(whole.reserved() == 0);
+}
+
+TEST_CASE("the soft limit refuses nothing, and says how far beyond it more would be") {
+  MemoryBudget whole({.soft_max = 100});
+  MemoryBudget part({.soft_max = 50}, &whole);
+  MemoryBudget other({}, &whole);
+  CHECK(part.beyond_soft_max(50) == 0);
+  CHECK(part.beyond_soft_max(51) == 1);
+  CHECK(other.try_reserve(90));
+  CHECK(part.beyond_soft_max(51) == 41);  // of the whole
+  CHECK(part.excess() == 0);
+  CHECK(part.try_reserve(30));
+  CHECK(part.excess() == 20);
+  part.set_limits({.soft_max = 5});
+  CHECK(part.excess() == 25);
+}
