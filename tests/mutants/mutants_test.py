@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every planted bug still fits the sources, exactly once; and what plants them does as it says.
+
+  mutants_test.py --root CHECKOUT
+"""
+import argparse
+import pathlib
+import sys
+import tempfile
+import unittest
+import unittest.mock
+
+import planted
+import run
+import workshop
+
+ROOT = pathlib.Path()
+
+MUTANT = planted.Mutant("a sum is a difference", "src/sum.cpp", "a + b", "a - b", ("base/sum",))
+
+
+class ListTest(unittest.TestCase):
+    def test_every_mutant_fits_the_sources(self):
+        mutants = planted.read()
+        self.assertGreaterEqual(len(mutants), 36)
+        self.assertEqual(list(planted.problems(mutants, ROOT)), [])
+
+    def test_what_is_wrong_with_a_list_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for path, text in (("src/sum.cpp", "return a + b;\n"), ("tests/base/sum_test.cpp", "")):
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(text)
+            self.assertEqual(list(planted.problems([MUTANT], root)), [])
+            for changes, word in (
+                ({"old": "a * b"}, "0 times"),
+                ({"old": "r"}, "2 times"),
+                ({"new": "a + b"}, "nothing"),
+                ({"file": "src/product.cpp"}, "no src/product.cpp"),
+                ({"seen_by": ()}, "nobody"),
+                ({"seen_by": ("base/product",)}, "no tests/base/product"),
+                ({"seen_by": ("top",)}, "no tests/top"),
+            ):
+                with self.subTest(word):
+                    found = list(planted.problems([planted.Mutant(**{**vars(MUTANT), **changes})], root))
+                    self.assertEqual(len(found), 1, found)
+                    self.assertIn(word, found[0])
+                    self.assertIn(MUTANT.name, found[0])
+            self.assertIn("two of that name", next(planted.problems([MUTANT, MUTANT], root)))
+
+
+class WorkshopTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name) / "checkout"
+        for path in ("src/sum.cpp", "tests/a_test.cpp", "build/old", ".git/config", "src/__pycache__/c"):
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / path).write_text("return a + b;\n")
+        self.shop = workshop.Workshop(self.root, pathlib.Path(folder.name) / "work", "", 1)
+        self.meson = self.enterContext(unittest.mock.patch("subprocess.run"))
+        self.meson.side_effect = lambda *_, **__: self.shop.build.mkdir(parents=True)
+        self.shop.prepare()
+
+    def test_the_build_folder_is_set_up_once_and_anew_with_other_options(self):
+        self.shop.prepare()
+        self.assertEqual(self.meson.call_count, 1)
+        self.shop.toolkit_include = "elsewhere"
+        self.shop.prepare()
+        self.assertEqual(self.meson.call_count, 2)
+
+    def test_the_copy_has_what_is_built_and_keeps_what_is_the_same(self):
+        copied = {path.as_posix() for path in workshop.files_of(self.shop.source)}
+        self.assertEqual(copied, {"src/sum.cpp", "tests/a_test.cpp"})
+        before = (self.shop.source / "src/sum.cpp").stat().st_mtime_ns
+        (self.root / "tests/a_test.cpp").rename(self.root / "tests/b_test.cpp")
+        self.shop.prepare()
+        copied = {path.as_posix() for path in workshop.files_of(self.shop.source)}
+        self.assertEqual(copied, {"src/sum.cpp", "tests/b_test.cpp"})
+        self.assertEqual((self.shop.source / "src/sum.cpp").stat().st_mtime_ns, before)
+
+    def test_a_mutant_is_in_the_copy_alone_and_only_for_a_while(self):
+        with self.shop.planted(MUTANT):
+            self.assertEqual((self.shop.source / "src/sum.cpp").read_text(), "return a - b;\n")
+        for folder in (self.shop.source, self.root):
+            self.assertEqual((folder / "src/sum.cpp").read_text(), "return a + b;\n")
+
+    def test_what_an_interrupted_run_left_broken_is_mended(self):
+        self.shop.planted(MUTANT).__enter__()
+        self.shop.prepare()
+        self.assertEqual((self.shop.source / "src/sum.cpp").read_text(), "return a + b;\n")
+
+    def program(self, text):
+        path = self.shop.build / "tests" / "base_test"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+
+    def test_a_suite_passes_fails_or_takes_too_long(self):
+        self.program("exit 0")
+        self.assertIsNone(self.shop.test("base", 60).failed)
+        self.program("echo 'TEST CASE:  a claim'; echo 'a.cpp:3: ERROR: CHECK( a ) is NOT correct!'; exit 1")
+        self.assertEqual(self.shop.test("base/sum", 60).failed, "a claim")
+        self.program("kill -9 $$")
+        self.assertEqual(self.shop.test("base", 60).failed, "exit status -9")
+        self.program("sleep 60 & wait")
+        outcome = self.shop.test("base", 0.1)
+        self.assertIsNone(outcome.failed)
+        self.assertLess(outcome.seconds, 50)
+
+    def test_a_part_of_a_suite_is_asked_for_by_file(self):
+        self.program("case \"$*\" in *'--source-file=*/sum_test.cpp'*) exit 0;; esac; exit 3")
+        self.assertIsNone(self.shop.test("base/sum", 60).failed)
+        self.assertEqual(self.shop.test("base", 60).failed, "exit status 3")
+
+    def test_messages_of_test_cases_that_pass_are_no_failures(self):
+        passed = "TEST CASE:  the first\na.cpp:1: MESSAGE: seed 7\n"
+        failed = "TEST CASE:  the second\n  a part\na.cpp:9: FATAL ERROR: REQUIRE( x ) is NOT correct!\n"
+        self.assertIsNone(workshop.failed_test_case(passed))
+        self.assertEqual(workshop.failed_test_case(passed + failed), "the second")
+
+
+class TableTest(unittest.TestCase):
+    def test_a_row_has_all_of_it_in_80_columns(self):
+        name = "a name that takes more room than its column has"
+        text = run.row(name, "memory: a test case that takes more than that, and a third line of it", "12.5")
+        self.assertGreater(text.count("\n"), 0)
+        self.assertTrue(all(len(line) <= 80 for line in text.splitlines()), text)
+        words = f"{name} memory: a test case that takes more than that, and a third line of it 12.5".split()
+        self.assertEqual(sorted(text.split()), sorted(words))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--root", type=pathlib.Path, required=True)
+    options, rest = parser.parse_known_args()
+    ROOT = options.root
+    unittest.main(argv=[sys.argv[0], *rest])

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Who tests the tests: plants each bug of mutants.toml in a copy of the sources, one at a time, and
+prints which test sees it. Exit status 1 where one is not seen within a minute of testing.
+
+  run.py --root CHECKOUT --folder FOLDER --toolkit-include DIR [--only PATTERN] [--jobs N] [--list]
+         [--json FILE]
+"""
+import argparse
+import dataclasses
+import fnmatch
+import itertools
+import json
+import os
+import pathlib
+import sys
+import textwrap
+import time
+
+import planted
+import workshop
+
+SECONDS_MAX = 60
+TOO_LATE = f"NOT WITHIN {SECONDS_MAX} s"
+# What is asked where those that should have seen a bug have not.
+SUITES = ("memory", "model", "fault", "base")
+NAME_COLUMNS = 35
+CAUGHT_COLUMNS = 36
+# Where no run has said yet: on two processors.
+SECONDS_EACH = 10.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    name: str
+    suite: str | None  # None: nobody saw it
+    test_case: str
+    test_seconds: float
+    build_seconds: float
+
+
+def row(name, caught, seconds):
+    """Lines of 80 columns at most."""
+    columns = itertools.zip_longest(
+        textwrap.wrap(name, NAME_COLUMNS), textwrap.wrap(caught, CAUGHT_COLUMNS), [seconds], fillvalue=""
+    )
+    lines = (f"{a:{NAME_COLUMNS}}  {b:{CAUGHT_COLUMNS}} {c:>6}".rstrip() for a, b, c in columns)
+    return "\n".join(lines)
+
+
+def suite_of(step):
+    return step.partition("/")[0]
+
+
+def catch(shop, mutant):
+    """Asks one suite after the other, the likeliest first."""
+    build_seconds = 0.0
+    test_seconds = 0.0
+    with shop.planted(mutant):
+        for step in dict.fromkeys((*mutant.seen_by, *SUITES)):
+            begin = time.monotonic()
+            try:
+                shop.make([suite_of(step)])
+            except workshop.DoesNotBuild as problem:
+                said = f"DOES NOT BUILD: {problem}"
+                return Result(mutant.name, None, said, test_seconds, build_seconds)
+            build_seconds += time.monotonic() - begin
+            outcome = shop.test(step, SECONDS_MAX - test_seconds)
+            test_seconds += outcome.seconds
+            if outcome.failed is not None:
+                return Result(mutant.name, suite_of(step), outcome.failed, test_seconds, build_seconds)
+            if test_seconds >= SECONDS_MAX:
+                return Result(mutant.name, None, TOO_LATE, test_seconds, build_seconds)
+    return Result(mutant.name, None, "NOT SEEN", test_seconds, build_seconds)
+
+
+def require_sound(shop, suites):
+    """What fails already catches nothing."""
+    shop.make(suites)
+    for suite in suites:
+        outcome = shop.test(suite, 600)
+        if outcome.failed is not None:
+            sys.exit(f"the tests fail without any mutant: {suite}: {outcome.failed}")
+
+
+def run(shop, mutants, seconds_file):
+    """Prints the table, and returns the results."""
+    shop.prepare()
+    print("building the copy, and testing it without mutants", flush=True)
+    likeliest = (suite_of(step) for mutant in mutants for step in mutant.seen_by)
+    require_sound(shop, list(dict.fromkeys((*SUITES, *likeliest))))
+    known = json.loads(seconds_file.read_text()) if seconds_file.is_file() else {}
+    estimate = sum(known.get(mutant.name, SECONDS_EACH) for mutant in mutants)
+    print(f"{len(mutants)} mutants take about {estimate / 60:.1f} minutes\n")
+    print(row("planted bug", "caught by", "s"))
+    print("-" * 80, flush=True)
+    results = []
+    for mutant in mutants:
+        result = catch(shop, mutant)
+        caught = f"{result.suite}: {result.test_case}" if result.suite else result.test_case
+        print(row(mutant.name, caught, f"{result.test_seconds:.1f}"), flush=True)
+        results.append(result)
+        known[mutant.name] = result.test_seconds + result.build_seconds
+        seconds_file.write_text(json.dumps(known))
+    return results
+
+
+def is_meant(mutant, pattern):
+    return any(fnmatch.fnmatch(text, pattern) for text in (mutant.name, mutant.file))
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(prog="./run mutants", description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--root", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--toolkit-include", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--only", metavar="PATTERN", action="append", help="those with this in name or file")
+    parser.add_argument("--jobs", metavar="N", type=int, default=os.cpu_count(), help="to build with")
+    parser.add_argument("--list", action="store_true", help="print their names, and plant none")
+    parser.add_argument("--json", metavar="FILE", type=pathlib.Path, help="write the table, too")
+    return parser.parse_args()
+
+
+def main():
+    options = parse_options()
+    mutants = planted.read()
+    problems = list(planted.problems(mutants, options.root))
+    if problems:
+        sys.exit("\n".join(problems))
+    patterns = [f"*{pattern}*" for pattern in options.only or [""]]
+    mutants = [each for each in mutants if any(is_meant(each, pattern) for pattern in patterns)]
+    if not mutants:
+        sys.exit(f"no mutant has {' or '.join(options.only)} in its name or file")
+    if options.list:
+        print("\n".join(f"{each.file}: {each.name}" for each in mutants))
+        return 0
+    shop = workshop.Workshop(options.root, options.folder, options.toolkit_include, options.jobs)
+    results = run(shop, mutants, options.folder / "seconds.json")
+    if options.json:
+        rows = [dataclasses.asdict(result) for result in results]
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    caught = sum(result.suite is not None for result in results)
+    print(f"\n{caught} of {len(results)} caught")
+    return 0 if caught == len(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A copy of the checkout that bugs are planted in, and its build folder."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+
+# Quick to build, and quick enough to run. A mutant may leave a variable unused.
+MESON_OPTIONS = ("-Dbuildtype=plain", "-Doptimization=1", "-Ddebug=false", "-Dwerror=false")
+
+
+class DoesNotBuild(Exception):
+    """The message is what the compiler said first."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    failed: str | None  # the first test case that failed; None: all passed
+    seconds: float
+
+
+def is_copied(path):
+    """Of the top level: what is built and what is nobody's is left out."""
+    return path.name != "build" and not path.name.startswith(".")
+
+
+def files_of(root):
+    for top in filter(is_copied, root.iterdir()):
+        for path in [top, *top.rglob("*")] if top.is_dir() else [top]:
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield path.relative_to(root)
+
+
+def failed_test_case(output):
+    """The test case before doctest's first error; None where it names no error."""
+    name = None
+    for line in output.splitlines():
+        if match := re.match(r"TEST CASE: +(.*)", line):
+            name = match.group(1)
+        elif re.search(r"\bERROR: ", line):
+            return name
+    return None
+
+
+class Workshop:
+    def __init__(self, root, folder, toolkit_include, jobs):
+        self.root = root
+        self.source = folder / "source"
+        self.build = folder / "build"
+        self.toolkit_include = toolkit_include
+        self.jobs = jobs
+
+    def prepare(self):
+        """Brings the copy up to date. What is the same stays as it is, so that it is not built anew."""
+        wanted = set(files_of(self.root))
+        if self.source.is_dir():
+            for path in set(files_of(self.source)) - wanted:
+                (self.source / path).unlink()
+        for path in wanted:
+            copy = self.source / path
+            text = (self.root / path).read_bytes()
+            if not copy.is_file() or copy.read_bytes() != text:
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(self.root / path, copy)
+        options = [*MESON_OPTIONS, f"-Dtoolkit_include={self.toolkit_include}"]
+        set_up_with = self.build / "options"
+        if set_up_with.is_file() and set_up_with.read_text() == "\n".join(options):
+            return
+        shutil.rmtree(self.build, ignore_errors=True)
+        environment = {**os.environ, "CC": "gcc", "CXX": "g++"}
+        command = ["meson", "setup", self.build, self.source, *options]
+        subprocess.run(command, check=True, env=environment, stdin=subprocess.DEVNULL)
+        set_up_with.write_text("\n".join(options))
+
+    def make(self, suites):
+        """Builds the programs of these suites.
+        Errors  DoesNotBuild."""
+        targets = [f"tests/{suite}_test" for suite in suites]
+        done = subprocess.run(
+            ["ninja", "-C", self.build, f"-j{self.jobs}", *targets],
+            capture_output=True, text=True, check=False,
+        )
+        if done.returncode != 0:
+            said = re.search(r".*\berror: .*|.*undefined reference.*", done.stdout)
+            raise DoesNotBuild(said.group() if said else done.stdout[-400:] + done.stderr)
+
+    def test(self, suite, seconds_max):
+        """Runs a suite, or one file of it, until a test fails."""
+        suite, _, file = suite.partition("/")
+        command = [self.build / "tests" / f"{suite}_test", "--no-version", "--no-intro", "--abort-after=1"]
+        if file:
+            command.append(f"--source-file=*/{file}_test.cpp")
+        environment = {
+            **os.environ,
+            "BERTH_DRIVER": "sim",
+            "BERTH_SOURCE_ROOT": str(self.source),
+            "BERTH_SIM_LIBRARIES": str(self.build / "src/sim/exports"),
+        }
+        begin = time.monotonic()
+        # Tests have children of their own, which are to end with them.
+        process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
+        )
+        try:
+            output, _ = process.communicate(timeout=max(seconds_max, 0.1))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            return Outcome(None, time.monotonic() - begin)
+        seconds = time.monotonic() - begin
+        if process.returncode == 0:
+            return Outcome(None, seconds)
+        return Outcome(failed_test_case(output) or f"exit status {process.returncode}", seconds)
+
+    def planted(self, mutant):
+        """A context in which the bug is in the copy."""
+        return Planted(self.source / mutant.file, mutant)
+
+
+class Planted:
+    def __init__(self, path, mutant):
+        self.path = path
+        self.text = path.read_text(encoding="utf-8")
+        self.broken = mutant.broken(self.text)
+
+    def __enter__(self):
+        self.path.write_text(self.broken, encoding="utf-8")
+
+    def __exit__(self, *_):
+        self.path.write_text(self.text, encoding="utf-8")
