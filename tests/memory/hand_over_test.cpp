@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/hand_over.hpp"
+#include "memory/thread/hand_over.hpp"
 
 #include <vector>
 
 #include <doctest/doctest.h>
 
-#include "memory/block_records.hpp"
+#include "memory/heap/block_records.hpp"
 
 using namespace berth;
 
