@@ -157,8 +157,10 @@ TEST_CASE_FIXTURE(ManualFixture, "a host function is not called in a context tha
 TEST_CASE("a simulator that goes waits for the host function that runs, and drops the rest") {
   std::atomic<int> calls{0};
   std::atomic<bool> started{false};
+  std::atomic<bool> leaving{false};
   std::function<void()> body = [&] {
     started = true;
+    while (!leaving) std::this_thread::yield();  // so that no other one runs before the end begins
     std::this_thread::sleep_for(std::chrono::milliseconds(150));
     ++calls;
   };
@@ -167,6 +169,8 @@ TEST_CASE("a simulator that goes waits for the host function that runs, and drop
     const CUstream stream = make_stream();
     launch(stream, body);
     launch(stream, body);
+    while (!started) std::this_thread::yield();
+    leaving = true;
   }
   CHECK(started);
   CHECK(calls == 1);
