@@ -20,6 +20,7 @@ TEST_CASE("a driver that has no memory for one growth leaves the next one its pl
     message_of<OutOfMemory>([&] { return test.allocate(3_MiB, own); });
     test.allocator->validate();
     CHECK(test.counters().bytes_reserved.current == 0);
+    CHECK(test.budget.reserved() == 0);
     CHECK(test.counters().segments_mapped == 0);
     CHECK(test.counters().out_of_memory == 1);
     test.tap.allow(call);
@@ -38,6 +39,7 @@ TEST_CASE("a driver that fails otherwise is not out of memory: the error names i
     CHECK(contains(message, "CUDA_ERROR_INVALID_VALUE"));
     test.allocator->validate();
     CHECK(test.counters().bytes_reserved.current == 0);
+    CHECK(test.budget.reserved() == 0);
     CHECK(test.counters().out_of_memory == 0);
     CHECK(test.allocate(3_MiB, own) != nullptr);
   }
