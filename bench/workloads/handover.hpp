@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <stdexcept>
 #include <thread>
@@ -39,9 +40,16 @@ class Handover {
   /// Frees the oldest batch, once there is one.
   void consume() {
     wait_until([this] { return produced_ != consumed_; });
-    guarded([this] { deallocate(ring_[consumed_ % kBatches]); });
+    guarded([this] {
+      const auto begin = std::chrono::steady_clock::now();
+      deallocate(ring_[consumed_ % kBatches]);
+      freeing_ += std::chrono::steady_clock::now() - begin;
+    });
     consumed_.store(consumed_ + 1, std::memory_order_release);
   }
+
+  /// How long consume() has been freeing, without what it waited. Of the thread that calls that.
+  [[nodiscard]] std::chrono::nanoseconds freeing() const { return freeing_; }
 
  private:
   using Batch = std::array<void*, kBatchBlocks>;
@@ -76,6 +84,7 @@ class Handover {
   std::size_t bytes_;
   StreamRef stream_;
   std::array<Batch, kBatches> ring_{};
+  std::chrono::nanoseconds freeing_{0};
   std::atomic<bool> abandoned_ = false;
   alignas(kCacheLine) std::atomic<std::size_t> produced_ = 0;
   alignas(kCacheLine) std::atomic<std::size_t> consumed_ = 0;
