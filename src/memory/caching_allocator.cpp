@@ -360,7 +360,9 @@ Block& CachingAllocator::require_live(void* data, const char* action) {
 void CachingAllocator::count_blocks() const {
   counters_.frees = counters_.allocations - counters_.blocks_allocated.current;
   set_gauge(counters_.blocks_free, heap_.free_count() + blocks_cached_);
-  set_gauge(counters_.bytes_metadata, heap_.metadata_bytes() + caches_.bytes_metadata());
+  std::size_t bytes_metadata = heap_.metadata_bytes();
+  caches_.for_each([&](const ThreadCache& cache) { bytes_metadata += cache.bytes_metadata(); });
+  set_gauge(counters_.bytes_metadata, bytes_metadata);
   set_gauge(counters_.blocks_pending, counters_.frees_deferred - counters_.frees_reclaimed);
 }
 

@@ -4,7 +4,7 @@
 // heap call, nothing that another thread shares.
 //
 // The thread enters through a BiasedLock, which costs it next to nothing; others enter only through
-// ThreadCaches::Halt. Under the allocator's lock no other thread can be inside, so that the owner
+// a ThreadCaches::Halt. Under the allocator's lock no other thread can be inside, so that the owner
 // needs no entry then.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose cache is whose, and what becomes of it when threads and allocators begin and end in any order.
-#include "memory/thread/thread_caches.hpp"
+// Whose part is whose, and what becomes of it when threads and owners begin and end in any order.
+#include "base/per_thread.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -13,29 +13,36 @@
 
 #include <doctest/doctest.h>
 
-#include "berth/device_allocator.hpp"
-
 using namespace berth;
 
 namespace {
 
-/// What an allocator has beside its heap.
+class Part {
+ public:
+  [[nodiscard]] BiasedLock& lock() { return lock_; }
+  std::uint64_t uses = 0;
+
+ private:
+  BiasedLock lock_;
+};
+using Parts = PerThread<Part>;
+
 struct Owner {
   Mutex mutex;
-  std::vector<const ThreadCache*> ended;  ///< guarded by `mutex`
-  std::uint64_t allocations = 0;          ///< likewise: of ledgers that were settled
-  ThreadCaches caches{mutex, [this](ThreadCache& cache) {
-                        ended.push_back(&cache);
-                        settle(cache);
-                      }};
+  std::vector<const Part*> ended;  ///< guarded by `mutex`
+  std::uint64_t uses = 0;          ///< likewise: of parts that were settled
+  Parts parts{mutex, [this](Part& part) {
+                ended.push_back(&part);
+                settle(part);
+              }};
 
-  void settle(ThreadCache& cache) { allocations += std::exchange(cache.ledger().allocations, 0); }
+  void settle(Part& part) { uses += std::exchange(part.uses, 0); }
   [[nodiscard]] std::size_t count() {
     const MutexLock lock(mutex);
-    const ThreadCaches::Halt halt(caches);
-    std::size_t caches_there = 0;
-    halt.for_each([&](ThreadCache&) { ++caches_there; });
-    return caches_there;
+    const Parts::Halt halt(parts);
+    std::size_t parts_there = 0;
+    halt.for_each([&](Part&) { ++parts_there; });
+    return parts_there;
   }
 };
 
@@ -47,87 +54,87 @@ void on_thread(Action&& action) {
 
 bool is_missing() {
   if (BiasedLock::is_available()) return false;
-  MESSAGE("no membarrier here: there are no caches");
+  MESSAGE("no membarrier here: there are no parts");
   return true;
 }
 
 }  // namespace
 
-TEST_CASE("a thread has no cache until it asks, and the same from then on") {
+TEST_CASE("a thread has no part until it asks, and the same from then on") {
   if (is_missing()) return;
   Owner owner;
-  CHECK(owner.caches.mine() == nullptr);
-  ThreadCache* const cache = owner.caches.mine_or_new();
-  REQUIRE(cache != nullptr);
-  CHECK(owner.caches.mine() == cache);
-  CHECK(owner.caches.mine_or_new() == cache);
+  CHECK(owner.parts.mine() == nullptr);
+  Part* const part = owner.parts.mine_or_new();
+  REQUIRE(part != nullptr);
+  CHECK(owner.parts.mine() == part);
+  CHECK(owner.parts.mine_or_new() == part);
   CHECK(owner.count() == 1);
 }
 
-TEST_CASE("each thread has a cache of its own with each allocator") {
+TEST_CASE("each thread has a part of its own with each owner") {
   if (is_missing()) return;
   Owner first;
   Owner second;
-  ThreadCache* const here = first.caches.mine_or_new();
-  CHECK(second.caches.mine() == nullptr);
-  ThreadCache* const with_second = second.caches.mine_or_new();
+  Part* const here = first.parts.mine_or_new();
+  CHECK(second.parts.mine() == nullptr);
+  Part* const with_second = second.parts.mine_or_new();
   CHECK(with_second != here);
   on_thread([&] {
-    CHECK(first.caches.mine() == nullptr);
-    ThreadCache* const there = first.caches.mine_or_new();
+    CHECK(first.parts.mine() == nullptr);
+    Part* const there = first.parts.mine_or_new();
     CHECK(there != nullptr);
     CHECK(there != here);
-    CHECK(first.caches.mine() == there);
-    CHECK(second.caches.mine() == nullptr);
+    CHECK(first.parts.mine() == there);
+    CHECK(second.parts.mine() == nullptr);
     CHECK(first.count() == 2);
     CHECK(second.count() == 1);
   });
-  CHECK(first.caches.mine() == here);
-  CHECK(second.caches.mine() == with_second);
+  CHECK(first.parts.mine() == here);
+  CHECK(second.parts.mine() == with_second);
 }
 
 TEST_CASE(
-    "a thread that ends hands its cache over to each allocator, under its lock, and only its own") {
+    "a thread that ends hands its part over to each owner, under its lock, and only its own") {
   if (is_missing()) return;
   Owner first;
   Owner second;
-  first.caches.mine_or_new();
-  ThreadCache* theirs = nullptr;
+  first.parts.mine_or_new();
+  Part* theirs = nullptr;
   on_thread([&] {
-    theirs = first.caches.mine_or_new();
-    theirs->ledger().allocated(1, 512);
-    second.caches.mine_or_new()->ledger().allocated(1, 512);
+    theirs = first.parts.mine_or_new();
+    theirs->uses += 1;
+    second.parts.mine_or_new()->uses += 1;
   });
-  CHECK(first.ended == std::vector<const ThreadCache*>{theirs});
-  CHECK(first.allocations == 1);
+  CHECK(first.ended == std::vector<const Part*>{theirs});
+  CHECK(first.uses == 1);
   CHECK(second.ended.size() == 1);
-  CHECK(second.allocations == 1);
+  CHECK(second.uses == 1);
   CHECK(first.count() == 1);
   CHECK(second.count() == 0);
 }
 
-TEST_CASE("the end of a thread is told under the allocator's lock") {
+TEST_CASE("the end of a thread is told under the owner's lock") {
   if (is_missing()) return;
   Mutex mutex;
   bool was_locked = false;
-  ThreadCaches caches(mutex, [&](ThreadCache&) {
+  Parts parts(mutex, [&](Part&) {
     on_thread([&] {
       const bool is_free = mutex.try_lock();
       if (is_free) mutex.unlock();
       was_locked = !is_free;
     });
   });
-  on_thread([&] { caches.mine_or_new(); });
+  on_thread([&] { parts.mine_or_new(); });
   CHECK(was_locked);
 }
 
-TEST_CASE("a thread that never used an allocator ends without telling it") {
+TEST_CASE("a thread that never used an owner ends without telling it") {
   Owner owner;
-  on_thread([&] { CHECK(owner.caches.mine() == nullptr); });
+  on_thread([&] { CHECK(owner.parts.mine() == nullptr); });
   CHECK(owner.ended.empty());
 }
 
-TEST_CASE("an allocator that ends before its threads leaves them nothing, and is told nothing") {
+TEST_CASE("an owner that ends before its threads leaves them nothing, and is told nothing") {
   if (is_missing()) return;
   std::atomic<int> step = 0;
   const auto wait_for = [&](int wanted) {
@@ -135,46 +142,46 @@ TEST_CASE("an allocator that ends before its threads leaves them nothing, and is
   };
   auto former = std::make_unique<Owner>();
   std::optional<Owner> later;
-  former->caches.mine_or_new();
+  former->parts.mine_or_new();
   std::thread other([&] {
-    former->caches.mine_or_new();
+    former->parts.mine_or_new();
     step = 1;
     wait_for(2);
     // It has the place that the former one had.
-    CHECK(later->caches.mine() == nullptr);
-    CHECK(later->caches.mine_or_new() != nullptr);
+    CHECK(later->parts.mine() == nullptr);
+    CHECK(later->parts.mine_or_new() != nullptr);
   });
   wait_for(1);
   former.reset();
   later.emplace();
-  CHECK(later->caches.mine() == nullptr);
+  CHECK(later->parts.mine() == nullptr);
   step = 2;
   other.join();
   CHECK(later->ended.size() == 1);
   CHECK(later->count() == 0);
 }
 
-TEST_CASE("where there are too many allocators the later ones go without, until others end") {
+TEST_CASE("where there are too many owners the later ones go without, until others end") {
   if (is_missing()) return;
   std::deque<std::unique_ptr<Owner>> owners;
-  for (int index = 0; index < 100; ++index) owners.push_back(std::make_unique<Owner>());
+  for (int index = 0; index < 300; ++index) owners.push_back(std::make_unique<Owner>());
   std::size_t with = 0;
-  while (with < owners.size() && owners[with]->caches.mine_or_new() != nullptr) ++with;
+  while (with < owners.size() && owners[with]->parts.mine_or_new() != nullptr) ++with;
   CHECK(with > 0);
   REQUIRE(with < owners.size());
   for (std::size_t index = with; index < owners.size(); ++index) {
-    CHECK(owners[index]->caches.mine_or_new() == nullptr);
-    CHECK(owners[index]->caches.mine() == nullptr);
+    CHECK(owners[index]->parts.mine_or_new() == nullptr);
+    CHECK(owners[index]->parts.mine() == nullptr);
     CHECK(owners[index]->count() == 0);
   }
   owners.pop_back();  // one that went without makes no room
   owners.push_back(std::make_unique<Owner>());
-  CHECK(owners.back()->caches.mine_or_new() == nullptr);
+  CHECK(owners.back()->parts.mine_or_new() == nullptr);
   owners.pop_front();
   owners.push_back(std::make_unique<Owner>());
-  CHECK(owners.back()->caches.mine_or_new() != nullptr);
+  CHECK(owners.back()->parts.mine_or_new() != nullptr);
   on_thread([&] {
-    for (const auto& owner : owners) owner->caches.mine_or_new();
+    for (const auto& owner : owners) owner->parts.mine_or_new();
   });
   std::size_t told = 0;
   for (const auto& owner : owners) told += owner->ended.size();
@@ -183,37 +190,37 @@ TEST_CASE("where there are too many allocators the later ones go without, until 
 
 namespace {
 
-/// Uses an allocator when its thread ends.
+/// Uses an owner when its thread ends.
 struct AtThreadEnd {
-  ThreadCaches* caches = nullptr;
-  std::atomic<int>* has_cache = nullptr;
+  Parts* parts = nullptr;
+  std::atomic<int>* has_part = nullptr;
   ~AtThreadEnd() {
-    if (caches == nullptr) return;
-    *has_cache = caches->mine_or_new() != nullptr && caches->mine() != nullptr ? 1 : 0;
+    if (parts == nullptr) return;
+    *has_part = parts->mine_or_new() != nullptr && parts->mine() != nullptr ? 1 : 0;
   }
 };
 thread_local AtThreadEnd at_thread_end;
 
 }  // namespace
 
-TEST_CASE("what a thread does at its very end, after its caches are gone, makes no new one") {
+TEST_CASE("what a thread does at its very end, after its parts are gone, makes no new one") {
   if (is_missing()) return;
   Owner owner;
   for (const bool is_before : {true, false}) {
     CAPTURE(is_before);
-    std::atomic<int> has_cache = -1;
+    std::atomic<int> has_part = -1;
     on_thread([&] {
-      if (is_before) owner.caches.mine_or_new();
-      at_thread_end.caches = &owner.caches;  // made now: it goes before what was made before
-      at_thread_end.has_cache = &has_cache;
-      owner.caches.mine_or_new();
+      if (is_before) owner.parts.mine_or_new();
+      at_thread_end.parts = &owner.parts;  // made now: it goes before what was made before
+      at_thread_end.has_part = &has_part;
+      owner.parts.mine_or_new();
     });
-    CHECK(has_cache == (is_before ? 1 : 0));
+    CHECK(has_part == (is_before ? 1 : 0));
     CHECK(owner.count() == 0);
   }
 }
 
-TEST_CASE("a halt keeps the owners out, of all caches, as long as it lasts") {
+TEST_CASE("a halt keeps the owners out, of all parts, as long as it lasts") {
   if (is_missing()) return;
   constexpr int kOwners = 3;
   constexpr int kRounds = 2000;
@@ -224,17 +231,17 @@ TEST_CASE("a halt keeps the owners out, of all caches, as long as it lasts") {
   std::vector<std::thread> threads;
   for (int index = 0; index < kOwners; ++index) {
     threads.emplace_back([&] {
-      ThreadCache& cache = *owner.caches.mine_or_new();
+      Part& part = *owner.parts.mine_or_new();
       ++ready;
       std::uint64_t mine = 0;
       while (!is_over) {
-        if (!cache.lock().try_enter()) {
+        if (!part.lock().try_enter()) {
           std::this_thread::yield();
           continue;
         }
-        cache.ledger().allocated(1, 512);  // not atomic
+        part.uses += 1;  // not atomic
         ++mine;
-        cache.lock().leave();
+        part.lock().leave();
       }
       entered += mine;
     });
@@ -243,29 +250,29 @@ TEST_CASE("a halt keeps the owners out, of all caches, as long as it lasts") {
   std::uint64_t changed = 0;
   for (int round = 0; round < kRounds; ++round) {
     const MutexLock lock(owner.mutex);
-    const ThreadCaches::Halt halt(owner.caches);
-    halt.for_each([&](ThreadCache& cache) { owner.settle(cache); });
-    halt.for_each([&](ThreadCache& cache) {
-      if (cache.ledger().allocations != 0) ++changed;
+    const Parts::Halt halt(owner.parts);
+    halt.for_each([&](Part& part) { owner.settle(part); });
+    halt.for_each([&](Part& part) {
+      if (part.uses != 0) ++changed;
     });
   }
   is_over = true;
   for (std::thread& thread : threads) thread.join();  // whose ends settle the rest
   CHECK(changed == 0);
-  CHECK(owner.allocations == entered);
+  CHECK(owner.uses == entered);
 }
 
 TEST_CASE("a halt waits for the owner that is inside") {
   if (is_missing()) return;
   Owner owner;
-  BiasedLock& lock = owner.caches.mine_or_new()->lock();
+  BiasedLock& lock = owner.parts.mine_or_new()->lock();
   std::atomic<bool> is_about_to = false;
   std::atomic<bool> is_halted = false;
   REQUIRE(lock.try_enter());
   std::thread other([&] {
     const MutexLock state(owner.mutex);
     is_about_to = true;
-    const ThreadCaches::Halt halt(owner.caches);
+    const Parts::Halt halt(owner.parts);
     is_halted = true;
   });
   while (!is_about_to) std::this_thread::yield();
@@ -278,16 +285,16 @@ TEST_CASE("a halt waits for the owner that is inside") {
   CHECK(is_halted);
 }
 
-TEST_CASE("a thread that halts keeps its own cache open, and others open again afterwards") {
+TEST_CASE("a thread that halts keeps its own part open, and others open again afterwards") {
   if (is_missing()) return;
   Owner owner;
-  ThreadCache& here = *owner.caches.mine_or_new();
+  Part& here = *owner.parts.mine_or_new();
   std::atomic<int> step = 0;
   const auto wait_for = [&](int wanted) {
     while (step != wanted) std::this_thread::yield();
   };
   std::thread other([&] {
-    BiasedLock& lock = owner.caches.mine_or_new()->lock();
+    BiasedLock& lock = owner.parts.mine_or_new()->lock();
     step = 1;
     wait_for(2);
     CHECK_FALSE(lock.try_enter());
@@ -299,7 +306,7 @@ TEST_CASE("a thread that halts keeps its own cache open, and others open again a
   wait_for(1);
   {
     const MutexLock lock(owner.mutex);
-    const ThreadCaches::Halt halt(owner.caches);
+    const Parts::Halt halt(owner.parts);
     CHECK(here.lock().try_enter());
     here.lock().leave();
     step = 2;
@@ -309,7 +316,7 @@ TEST_CASE("a thread that halts keeps its own cache open, and others open again a
   other.join();
 }
 
-TEST_CASE("threads and allocators that come and go lose nothing that was counted") {
+TEST_CASE("threads and owners that come and go lose nothing that was counted") {
   if (is_missing()) return;
   constexpr int kThreads = 4;
   constexpr int kGenerations = 60;
@@ -323,11 +330,11 @@ TEST_CASE("threads and allocators that come and go lose nothing that was counted
         Owner passing;  // used by this thread, and by one that is over before it
         const auto use = [&] {
           for (Owner* owner : {&lasting, &passing}) {
-            ThreadCache& cache = *owner->caches.mine_or_new();
+            Part& part = *owner->parts.mine_or_new();
             for (int round = 0; round < 20; ++round) {
-              if (!cache.lock().try_enter()) continue;
-              cache.ledger().allocated(1, 512);
-              cache.lock().leave();
+              if (!part.lock().try_enter()) continue;
+              part.uses += 1;
+              part.lock().leave();
               ++counted;
             }
           }
@@ -335,19 +342,19 @@ TEST_CASE("threads and allocators that come and go lose nothing that was counted
         use();
         on_thread(use);
         const MutexLock lock(passing.mutex);
-        const ThreadCaches::Halt halt(passing.caches);
-        halt.for_each([&](ThreadCache& cache) { passing.settle(cache); });
-        settled += passing.allocations;
+        const Parts::Halt halt(passing.parts);
+        halt.for_each([&](Part& part) { passing.settle(part); });
+        settled += passing.uses;
       }
     });
   }
   for (int round = 0; round < 500; ++round) {
     const MutexLock lock(lasting.mutex);
-    const ThreadCaches::Halt halt(lasting.caches);
-    halt.for_each([&](ThreadCache& cache) { lasting.settle(cache); });
+    const Parts::Halt halt(lasting.parts);
+    halt.for_each([&](Part& part) { lasting.settle(part); });
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(lasting.count() == 0);
   CHECK(lasting.ended.size() == kThreads * (kGenerations + 1));
-  CHECK(lasting.allocations + settled == counted);
+  CHECK(lasting.uses + settled == counted);
 }

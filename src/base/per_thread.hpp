@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an owner (an allocator, a pool) has of its own for each thread that uses it; found by the
+// thread itself without a lock, and by others when they need all of it.
+//
+// A part goes when its thread ends or its owner does, whichever is first. Both sides know of each
+// other through one table a process, behind one lock that nothing but beginnings and ends take.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/biased_lock.hpp"
+#include "base/fork.hpp"
+#include "base/mutex.hpp"
+
+namespace berth {
+
+/// Which thread has what part of which owner: what PerThread is made of.
+/// Threads  As PerThread.
+class PerThreadTable {
+ public:
+  PerThreadTable(const PerThreadTable&) = delete;
+  PerThreadTable& operator=(const PerThreadTable&) = delete;
+
+ protected:
+  PerThreadTable();
+  virtual ~PerThreadTable() = default;
+
+  /// The calling thread's part; null where it has none.
+  [[nodiscard]] void* find() const {
+    return thread_parts_->of_owner[index_].load(std::memory_order_relaxed);
+  }
+  /// Whether the calling thread may have one.
+  [[nodiscard]] bool prepare() const;
+  /// After prepare() said true.
+  void set(void* part) const {
+    thread_parts_->of_owner[index_].store(part, std::memory_order_relaxed);
+  }
+  /// No thread finds a part any more, or ends with one. To be called before anything else goes.
+  void forget();
+  /// A thread that has a part ends; on that thread.
+  virtual void thread_ends(void* part) = 0;
+
+ private:
+  static constexpr std::size_t kOwnersMax = 256;
+
+  /// A thread's parts, by the index of their owners.
+  struct ThreadParts {
+    std::array<std::atomic<void*>, kOwnersMax + 1> of_owner{};
+  };
+  struct ThreadEnd;
+  struct Process;
+  static Process& process();
+  static void forget_all_but_own_empty_parts();
+
+  static ThreadParts no_parts_;
+  /// In the thread's static block, so that reaching it is one instruction and no call.
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local ThreadParts* thread_parts_;
+
+  const ForkOrigin origin_;
+  std::size_t index_ = kOwnersMax;  ///< which is nobody's
+};
+
+/// `Part` has a lock(), a BiasedLock, through which its thread enters it.
+///
+/// Threads  mine() and mine_or_new(): any. The rest under the owner's lock.
+template <class Part>
+class PerThread final : private PerThreadTable {
+ public:
+  /// Called for the part of a thread that ends, on it, under the owner's lock: takes back what is
+  /// kept there.
+  using OnThreadEnd = std::function<void(Part&)>;
+
+  /// `mutex` is the owner's lock.
+  PerThread(Mutex& mutex, OnThreadEnd on_thread_end)
+      : mutex_(mutex), on_thread_end_(std::move(on_thread_end)) {}
+  /// The owner must have taken back what is kept.
+  ~PerThread() override { forget(); }
+
+  /// The calling thread's part; null where it has none yet, or none any more.
+  [[nodiscard]] Part* mine() const { return static_cast<Part*>(find()); }
+  /// The same, made where there is none. Null on a thread that is about to end, where there are more
+  /// than kOwnersMax owners, and where the kernel lacks what a BiasedLock needs: the owner must do
+  /// without then.
+  /// Not under the owner's lock.
+  Part* mine_or_new() {
+    if (Part* const part = mine()) return part;
+    if (!prepare()) return nullptr;
+    auto made = std::make_unique<Part>();
+    Part* const part = made.get();
+    const MutexLock lock(mutex_);
+    all_.push_back(std::move(made));
+    set(part);
+    return part;
+  }
+
+  /// Keeps every other thread out of its part while it exists. Needs the owner's lock as long.
+  class Halt {
+   public:
+    explicit Halt(PerThread& parts)
+        : parts_(parts),
+          alone_(parts.all_.empty() || (parts.all_.size() == 1 && parts.mine() != nullptr)) {
+      if (alone_) return;
+      for_each_other([](Part& part) { part.lock().forbid(); });
+      BiasedLock::fence();
+      for_each_other([](Part& part) { part.lock().wait_until_left(); });
+    }
+    ~Halt() {
+      if (alone_) return;
+      for_each_other([](Part& part) { part.lock().permit(); });
+    }
+    Halt(const Halt&) = delete;
+    Halt& operator=(const Halt&) = delete;
+
+    template <class Visit>
+    void for_each(const Visit& visit) const {
+      for (const auto& part : parts_.all_) visit(*part);
+    }
+
+   private:
+    template <class Visit>
+    void for_each_other(const Visit& visit) const {
+      const Part* const mine = parts_.mine();
+      for (const auto& part : parts_.all_) {
+        if (part.get() != mine) visit(*part);
+      }
+    }
+
+    PerThread& parts_;
+    const bool alone_;
+  };
+
+  /// Calls visit(const Part&) for each, which its thread may change meanwhile.
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    for (const auto& part : all_) visit(std::as_const(*part));
+  }
+
+ private:
+  void thread_ends(void* ending) override {
+    const MutexLock lock(mutex_);
+    on_thread_end_(*static_cast<Part*>(ending));
+    std::erase_if(all_, [&](const auto& part) { return part.get() == ending; });
+  }
+
+  Mutex& mutex_;
+  const OnThreadEnd on_thread_end_;
+  std::vector<std::unique_ptr<Part>> all_;
+};
+
+}  // namespace berth
