@@ -17,6 +17,7 @@ typedef enum berth_status {
   BERTH_NOT_SUPPORTED = 3,            ///< this device or driver cannot do it
   BERTH_DRIVER_ERROR = 4,             ///< a driver call failed: berth_last_error_driver_code()
   BERTH_INTERNAL_ERROR = 5,           ///< none of these: a bug of berth
+  BERTH_EXHAUSTED = 6,                ///< all that a bounded pool may have is on lease
   BERTH_STATUS_INT_MAX_ = 0x7fffffff  ///< never returned; makes any int a value of this type
 } berth_status;
 

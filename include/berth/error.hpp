@@ -19,6 +19,7 @@ enum class Errc {
   out_of_memory,     ///< every rung of the out-of-memory ladder was tried
   not_supported,     ///< this device or driver cannot do it
   driver,            ///< a driver call failed; driver_code() says how
+  exhausted,         ///< all that a bounded pool may have is on lease
 };
 
 /// Base of everything that berth throws. Catch a subclass to tell causes apart, or this for all.
@@ -62,6 +63,12 @@ class BERTH_API DriverError : public Error {
  public:
   DriverError(const std::string& message, int driver_code)
       : Error(Errc::driver, message, driver_code) {}
+};
+
+/// The message names the pool, its bound, and the option that sets it.
+class BERTH_API Exhausted : public Error {
+ public:
+  explicit Exhausted(const std::string& message) : Error(Errc::exhausted, message) {}
 };
 
 /// A T, or the Error that stood in its way.

@@ -12,24 +12,47 @@
 
 namespace berth {
 
+struct EventPoolOptions {
+  /// Events that exist at most, of both kinds together, 1 or more. A bound for programs that lose
+  /// leases, far from what others need: one that waits for so many points in its work at once has
+  /// gained nothing over waiting for fewer.
+  std::size_t events_max = 65536;
+};
+
 /// The events of one device, timing and non-timing apart. A leased event may still carry the mark
 /// of its last lease: record it before use.
 ///
+/// A thread keeps a few events that it gave back, and takes those first, without a lock. What it has
+/// too many of goes to the others; where there are no more to be had, those that other threads keep
+/// are taken.
+///
 /// Blocking  Acquiring makes no driver call unless every pooled event is out; giving back, none.
 /// Threads   Safe from any thread.
+/// Fork      In a child made by fork() acquiring fails with NotSupported; giving back does nothing.
 class BERTH_API EventPool {
  public:
   using Ref = EventRef;
+  /// What a Lease holds.
+  struct Item {
+    EventRef ref;
+    const bool timing;
+    bool on_lease;
+    Item* below;  ///< among those that are idle
+  };
 
-  explicit EventPool(DeviceContext& context);
+  /// Errors  InvalidArgument: an option out of range.
+  explicit EventPool(DeviceContext& context, EventPoolOptions options = {});
   ~EventPool();
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
 
-  /// Errors  DriverError: the driver cannot create an event.
+  /// Errors  Exhausted: events_max are on lease. DriverError: the driver cannot create an event.
   Lease<EventPool> acquire(EventOptions options = {});
-  /// What Lease calls. `event` must be on lease from this pool.
-  void give_back(EventRef event) noexcept;
+  /// What Lease calls.
+  void give_back(Item& item) noexcept;
+  /// For what came from Lease::release().
+  /// Errors  InvalidArgument: not on lease from this pool.
+  void give_back(EventRef event);
 
   [[nodiscard]] std::size_t events_created() const;
   [[nodiscard]] std::size_t leases_live() const;

@@ -6,43 +6,45 @@
 
 namespace berth {
 
-/// Holds one `Pool::Ref` of a pool. Moves; a moved-from lease holds nothing. Must not outlive its
-/// pool, which belongs to the Runtime.
+/// Holds one item of a pool. Moves; a moved-from lease holds nothing. Must not outlive its pool,
+/// which belongs to the Runtime.
 /// Threads  Like a pointer: one thread at a time. May be released on another thread than it was
 ///          acquired on.
 template <class Pool>
 class [[nodiscard]] Lease {
  public:
   using Ref = typename Pool::Ref;
+  using Item = typename Pool::Item;
 
-  Lease(Pool& pool, Ref ref) noexcept : pool_(&pool), ref_(ref) {}
+  /// For pools.
+  Lease(Pool& pool, Item& item) noexcept : pool_(&pool), item_(&item) {}
   ~Lease() { give_back(); }
-  Lease(Lease&& other) noexcept : pool_(std::exchange(other.pool_, nullptr)), ref_(other.ref_) {}
+  Lease(Lease&& other) noexcept : pool_(std::exchange(other.pool_, nullptr)), item_(other.item_) {}
   Lease& operator=(Lease&& other) noexcept {
     if (this != &other) {
       give_back();
       pool_ = std::exchange(other.pool_, nullptr);
-      ref_ = other.ref_;
+      item_ = other.item_;
     }
     return *this;
   }
 
-  [[nodiscard]] Ref ref() const noexcept { return ref_; }
+  [[nodiscard]] Ref ref() const noexcept { return item_->ref; }
   /// What was held, which the caller gives back from now on with Pool::give_back().
   [[nodiscard]] Ref release() noexcept {
     pool_ = nullptr;
-    return ref_;
+    return item_->ref;
   }
-  operator Ref() const noexcept { return ref_; }  // NOLINT: a lease serves as a reference
-  const Ref* operator->() const noexcept { return &ref_; }
+  operator Ref() const noexcept { return item_->ref; }  // NOLINT: a lease serves as a reference
+  const Ref* operator->() const noexcept { return &item_->ref; }
 
  private:
   void give_back() noexcept {
-    if (pool_ != nullptr) std::exchange(pool_, nullptr)->give_back(ref_);
+    if (pool_ != nullptr) std::exchange(pool_, nullptr)->give_back(*item_);
   }
 
   Pool* pool_;
-  Ref ref_;
+  Item* item_;
 };
 
 }  // namespace berth

@@ -13,6 +13,8 @@ void Error::raise() const {
       throw NotSupported(what(), driver_code_);
     case Errc::driver:
       throw DriverError(what(), driver_code_);
+    case Errc::exhausted:
+      throw Exhausted(what());
   }
   throw *this;
 }

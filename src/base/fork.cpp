@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 
+#include "berth/error.hpp"
+
 #include "base/check.hpp"
 
 namespace berth {
@@ -15,6 +17,14 @@ ForkOrigin::ForkOrigin() : generation_(current_) {
     return true;
   }();
   static_cast<void>(registered);
+}
+
+void ForkOrigin::require_here(const std::string& name) const {
+  if (is_here()) return;
+  throw NotSupported(name +
+                     " belongs to the process that this one was forked from: CUDA does not work in "
+                     "a forked child. Start it anew (exec, or \"spawn\"), or make a Runtime in it "
+                     "where the parent has none");
 }
 
 void at_fork(void (*prepare)(), void (*parent)(), void (*child)()) {

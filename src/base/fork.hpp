@@ -3,6 +3,8 @@
 // held stay locked for ever, and CUDA does not work in the copy.
 #pragma once
 
+#include <string>
+
 namespace berth {
 
 /// A thing that belongs to the process that made it.
@@ -11,6 +13,8 @@ class ForkOrigin {
   ForkOrigin();
   /// Whether this is still that process, and not a copy made by fork() since.
   [[nodiscard]] bool is_here() const { return generation_ == current_; }
+  /// Errors  NotSupported: it is a copy; `name` is the thing's.
+  void require_here(const std::string& name) const;
 
  private:
   static int current_;  ///< how many times a fork() led here

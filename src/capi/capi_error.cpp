@@ -47,6 +47,8 @@ berth_status status_of(Errc code) noexcept {
       return BERTH_NOT_SUPPORTED;
     case Errc::driver:
       return BERTH_DRIVER_ERROR;
+    case Errc::exhausted:
+      return BERTH_EXHAUSTED;
   }
   return BERTH_INTERNAL_ERROR;
 }
@@ -83,6 +85,8 @@ const char* berth_status_name(berth_status status) {
       return "BERTH_DRIVER_ERROR";
     case BERTH_INTERNAL_ERROR:
       return "BERTH_INTERNAL_ERROR";
+    case BERTH_EXHAUSTED:
+      return "BERTH_EXHAUSTED";
     case BERTH_STATUS_INT_MAX_:
       break;
   }

@@ -55,14 +55,6 @@ CachingAllocator::~CachingAllocator() {
   source_->give_back_all(heap_);
 }
 
-void CachingAllocator::require_origin() const {
-  if (origin_.is_here()) return;
-  throw NotSupported(name_ +
-                     " belongs to the process that this one was forked from: CUDA does not work in "
-                     "a forked child. Start it anew (exec, or \"spawn\"), or make a Runtime in it "
-                     "where the parent has none");
-}
-
 void* CachingAllocator::allocate_other(std::size_t bytes, StreamRef stream) {
   if (void* data = take_own(bytes, key_of(stream))) return data;
   return bytes == 0 ? nullptr : climb(make_request(bytes, stream));

@@ -133,7 +133,7 @@ class CachingAllocator final : public StreamObserver {
   /// False in a forked child, where every call fails or, where it must not, does nothing.
   [[nodiscard]] bool is_usable() const { return origin_.is_here(); }
   /// Errors  NotSupported: this is a forked child.
-  void require_origin() const;
+  void require_origin() const { origin_.require_here(name_); }
   [[nodiscard]] const std::string& name() const { return name_; }
 
   [[nodiscard]] MemoryCounters counters() const;

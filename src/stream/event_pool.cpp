@@ -1,64 +1,197 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "berth/event_pool.hpp"
 
+#include <array>
+#include <new>
+#include <string>
 #include <unordered_map>
-#include <vector>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "berth/error.hpp"
 
 #include "base/check.hpp"
+#include "base/fork.hpp"
 #include "base/mutex.hpp"
+#include "base/per_thread.hpp"
 #include "device/device_context.hpp"
+#include "stream/idle_list.hpp"
 
 namespace berth {
+namespace {
 
-/// Every event that exists belongs to `events`; those not on lease are in one of the idle lists,
-/// last in first out. The idle lists have room for every event, so that giving back cannot fail.
+using Item = EventPool::Item;
+
+/// Idle events by kind: without timing, with.
+using IdleEvents = std::array<IdleList<Item>, 2>;
+
+/// What one thread keeps. On cache lines of its own, because its thread writes to it all the time.
+class alignas(64) ThreadEvents {
+ public:
+  static constexpr std::size_t kKeptMax = 32;  ///< of each kind
+  static constexpr std::size_t kBatch = kKeptMax / 2;
+
+  /// The thread. Null where it has none, or others look.
+  Item* take(bool timing) {
+    if (!lock_.try_enter()) [[unlikely]]
+      return nullptr;
+    Item* const item = idle[timing].pop();
+    lock_.leave();
+    return item;
+  }
+  /// The thread. False where it has enough, or others look.
+  bool keep(Item& item) {
+    if (!lock_.try_enter()) [[unlikely]]
+      return false;
+    const bool has_room = idle[item.timing].count() < kKeptMax;
+    if (has_room) idle[item.timing].push(item);
+    lock_.leave();
+    return has_room;
+  }
+
+  [[nodiscard]] BiasedLock& lock() { return lock_; }
+
+  IdleEvents idle;  ///< for the thread under the pool's lock, or any in a Halt
+
+ private:
+  BiasedLock lock_;
+};
+
+using Threads = PerThread<ThreadEvents>;
+
+}  // namespace
+
+/// Every event that exists belongs to `events`; those not on lease are in one idle list.
 struct EventPool::State {
   struct Pooled {
     Event event;
-    bool timing;
-    bool leased;
+    Item item;
   };
 
-  std::vector<CUevent>& idle(bool timing) BERTH_REQUIRES(mutex) {
-    return timing ? idle_timing : idle_plain;
+  State(DeviceContext& context_, EventPoolOptions options_)
+      : context(context_),
+        options(options_),
+        threads(mutex, [this](ThreadEvents& ending) { take_back(ending); }) {}
+
+  [[nodiscard]] std::string name() const { return "events of " + context.device().to_string(); }
+
+  Item& take_other(EventOptions wanted);
+  Item* take_shared(bool timing, ThreadEvents* mine) BERTH_REQUIRES(mutex);
+  Item& create(EventOptions wanted) BERTH_EXCLUDES(mutex);
+  void give_back_other(Item& item) noexcept BERTH_EXCLUDES(mutex);
+  void take_back(ThreadEvents& thread) BERTH_NO_THREAD_SAFETY_ANALYSIS {
+    for (const std::size_t kind : {0, 1})
+      thread.idle[kind].move_to(idle[kind], thread.idle[kind].count());
   }
 
+  const ForkOrigin origin;
   DeviceContext& context;
+  const EventPoolOptions options;
   mutable Mutex mutex;
   std::unordered_map<CUevent, Pooled> events BERTH_GUARDED_BY(mutex);
-  std::vector<CUevent> idle_plain BERTH_GUARDED_BY(mutex);
-  std::vector<CUevent> idle_timing BERTH_GUARDED_BY(mutex);
+  std::size_t being_created BERTH_GUARDED_BY(mutex) = 0;
+  IdleEvents idle BERTH_GUARDED_BY(mutex);
+  mutable Threads threads;
 };
 
-EventPool::EventPool(DeviceContext& context) : state_(new State{context, {}, {}, {}, {}}) {}
+/// One for the calling thread, and a batch for it to keep.
+Item* EventPool::State::take_shared(bool timing, ThreadEvents* mine) {
+  if (idle[timing].count() == 0 && events.size() + being_created >= options.events_max) {
+    const Threads::Halt halt(threads);
+    halt.for_each([this](ThreadEvents& thread) { take_back(thread); });
+  }
+  Item* const item = idle[timing].pop();
+  // Under the lock no other thread can be inside, so that this one needs no entry.
+  if (mine != nullptr) idle[timing].move_to(mine->idle[timing], ThreadEvents::kBatch);
+  return item;
+}
+
+Item& EventPool::State::take_other(EventOptions wanted) {
+  origin.require_here(name());
+  ThreadEvents* const mine = threads.mine_or_new();
+  {
+    const MutexLock lock(mutex);
+    if (Item* const item = take_shared(wanted.timing, mine)) return *item;
+    if (events.size() + being_created >= options.events_max) {
+      throw Exhausted(fmt::format(
+          "{}: all {} are on lease; accepted: as many at once as EventPoolOptions::events_max",
+          name(), options.events_max));
+    }
+    ++being_created;
+  }
+  return create(wanted);
+}
+
+/// The driver call is made without the lock; being_created holds the event's place.
+Item& EventPool::State::create(EventOptions wanted) {
+  try {
+    Event created(context, wanted);
+    const EventRef ref = created.ref();
+    const MutexLock lock(mutex);
+    const auto added = events.emplace(
+        ref.native(), Pooled{std::move(created), {ref, wanted.timing, false, nullptr}});
+    BERTH_CHECK(added.second);
+    --being_created;
+    return added.first->second.item;
+  } catch (...) {
+    const MutexLock lock(mutex);
+    --being_created;
+    throw;
+  }
+}
+
+void EventPool::State::give_back_other(Item& item) noexcept {
+  if (!origin.is_here()) return;
+  ThreadEvents* mine = nullptr;
+  try {
+    mine = threads.mine_or_new();
+  } catch (const std::bad_alloc&) {  // then the thread keeps nothing
+  }
+  const MutexLock lock(mutex);
+  idle[item.timing].push(item);
+  if (mine != nullptr) mine->idle[item.timing].move_to(idle[item.timing], ThreadEvents::kBatch);
+}
+
+EventPool::EventPool(DeviceContext& context, EventPoolOptions options)
+    : state_(new State(context, options)) {
+  if (options.events_max == 0) {
+    throw InvalidArgument("EventPoolOptions::events_max is 0; accepted: 1 or more");
+  }
+}
 
 EventPool::~EventPool() = default;
 
 Lease<EventPool> EventPool::acquire(EventOptions options) {
-  {
-    const MutexLock lock(state_->mutex);
-    std::vector<CUevent>& idle = state_->idle(options.timing);
-    if (!idle.empty()) {
-      const EventRef event(state_->context, idle.back());
-      idle.pop_back();
-      state_->events.at(event.native()).leased = true;
-      return {*this, event};
-    }
-  }
-  Event created(state_->context, options);  // a driver call, so not under the lock
-  const EventRef event = created.ref();
-  const MutexLock lock(state_->mutex);
-  state_->idle(options.timing).reserve(state_->events.size() + 1);
-  state_->events.emplace(event.native(), State::Pooled{std::move(created), options.timing, true});
-  return {*this, event};
+  ThreadEvents* const mine = state_->threads.mine();
+  Item* item = mine != nullptr ? mine->take(options.timing) : nullptr;
+  if (item == nullptr) [[unlikely]]
+    item = &state_->take_other(options);
+  item->on_lease = true;
+  return {*this, *item};
 }
 
-void EventPool::give_back(EventRef event) noexcept {
-  const MutexLock lock(state_->mutex);
-  const auto found = state_->events.find(event.native());
-  BERTH_CHECK(found != state_->events.end() && found->second.leased);
-  found->second.leased = false;
-  state_->idle(found->second.timing).push_back(event.native());
+void EventPool::give_back(Item& item) noexcept {
+  BERTH_CHECK(item.on_lease);
+  item.on_lease = false;
+  ThreadEvents* const mine = state_->threads.mine();
+  if (mine == nullptr || !mine->keep(item)) state_->give_back_other(item);
+}
+
+void EventPool::give_back(EventRef event) {
+  if (!state_->origin.is_here()) return;
+  Item* item = nullptr;
+  {
+    const MutexLock lock(state_->mutex);
+    const auto found = state_->events.find(event.native());
+    if (found != state_->events.end()) item = &found->second.item;
+  }
+  if (item == nullptr || !item->on_lease) {
+    throw InvalidArgument(
+        fmt::format("{}: what is given back is not on lease; accepted: an event of this pool, once",
+                    state_->name()));
+  }
+  give_back(*item);
 }
 
 std::size_t EventPool::events_created() const {
@@ -68,7 +201,11 @@ std::size_t EventPool::events_created() const {
 
 std::size_t EventPool::leases_live() const {
   const MutexLock lock(state_->mutex);
-  return state_->events.size() - state_->idle_plain.size() - state_->idle_timing.size();
+  std::size_t idle = state_->idle[0].count() + state_->idle[1].count();
+  const Threads::Halt halt(state_->threads);
+  halt.for_each(
+      [&](const ThreadEvents& thread) { idle += thread.idle[0].count() + thread.idle[1].count(); });
+  return state_->events.size() - idle;
 }
 
 }  // namespace berth

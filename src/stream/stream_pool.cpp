@@ -2,70 +2,124 @@
 #include "berth/stream_pool.hpp"
 
 #include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <deque>
 #include <map>
 #include <mutex>
-#include <optional>
+#include <string>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
+#include "berth/error.hpp"
+
 #include "base/check.hpp"
+#include "base/fork.hpp"
 #include "base/mutex.hpp"
+#include "base/per_thread.hpp"
 #include "device/device_context.hpp"
+#include "stream/idle_list.hpp"
 
 namespace berth {
 namespace {
 
-struct PooledStream {
-  Stream stream;
-  std::size_t leases;
+using Item = StreamPool::Item;
+
+/// What one thread keeps. On cache lines of its own, because its thread writes to it all the time.
+class alignas(64) ThreadStreams {
+ public:
+  static constexpr std::size_t kKeptMax = 4;  ///< of each priority
+  /// From 0 down: more than any device has. Streams of others are not kept.
+  static constexpr std::size_t kPriorities = 8;
+
+  /// The thread. Null where it has none, or others look.
+  Item* take(int priority) {
+    const auto place = static_cast<std::size_t>(-std::int64_t{priority});
+    if (place >= kPriorities || !lock_.try_enter()) [[unlikely]]
+      return nullptr;
+    Item* const item = idle[place].pop();
+    if (item != nullptr) item->leases.store(1, std::memory_order_relaxed);
+    lock_.leave();
+    return item;
+  }
+  /// The thread. False, and nothing is changed, where it has enough, others wait or look, or the stream
+  /// has another lease.
+  bool keep(Item& item) {
+    const auto place = static_cast<std::size_t>(-std::int64_t{item.priority});
+    if (place >= kPriorities || !lock_.try_enter()) [[unlikely]]
+      return false;
+    const bool keeps = is_open && idle[place].count() < kKeptMax &&
+                       item.leases.load(std::memory_order_relaxed) == 1;
+    if (keeps) {
+      item.leases.store(0, std::memory_order_relaxed);
+      idle[place].push(item);
+    }
+    lock_.leave();
+    return keeps;
+  }
+
+  [[nodiscard]] BiasedLock& lock() { return lock_; }
+
+  // For the thread under the pool's lock, or any in a Halt.
+  std::array<IdleList<Item>, kPriorities> idle;
+  bool is_open = true;  ///< false while others wait for what comes back
+
+ private:
+  BiasedLock lock_;
 };
 
-/// The streams of one priority. `idle` holds the indexes of those without a lease, last in first
-/// out, and has room for all, so that giving back cannot fail.
-struct PriorityPool {
-  std::vector<PooledStream> streams;
-  std::vector<std::size_t> idle;
-  std::size_t being_created = 0;
-};
+using Threads = PerThread<ThreadStreams>;
 
 }  // namespace
 
+/// Every stream that exists belongs to the pool of its priority; those without a lease are in one idle
+/// list. One that has several leases is in none, and its count changes under the lock only.
 struct StreamPool::State {
+  struct Pooled {
+    Pooled(Stream created, int priority)
+        : stream(std::move(created)), item{stream.ref(), priority, 1, nullptr} {}
+    Stream stream;
+    Item item;
+  };
+  struct PriorityPool {
+    std::deque<Pooled> streams;
+    IdleList<Item> idle;
+    std::size_t being_created = 0;
+  };
+
+  State(DeviceContext& context_, StreamPoolOptions options_)
+      : context(context_),
+        options(options_),
+        threads(mutex, [this](ThreadStreams& ending) { take_back(ending); }) {}
+
+  [[nodiscard]] std::string name() const { return "streams of " + context.device().to_string(); }
+  int clamp_priority(int priority);
+  Item& take_other(int priority) BERTH_EXCLUDES(mutex);
+  Item* take_idle(PriorityPool& pool) BERTH_REQUIRES(mutex);
+  /// What on_shortage says; null where it is to be tried again.
+  Item* take_in_shortage(PriorityPool& pool, int priority) BERTH_REQUIRES(mutex);
+  Item* share(PriorityPool& pool) BERTH_REQUIRES(mutex);
+  Item& create(int priority) BERTH_EXCLUDES(mutex);
+  void give_back_other(Item& item) noexcept BERTH_EXCLUDES(mutex);
+  void take_back(ThreadStreams& thread) BERTH_NO_THREAD_SAFETY_ANALYSIS;
+
+  const ForkOrigin origin;
   DeviceContext& context;
   const StreamPoolOptions options;
-  mutable Mutex mutex{};
-  std::map<int, PriorityPool> pools BERTH_GUARDED_BY(mutex){};
+  mutable Mutex mutex;
+  std::condition_variable_any came_back;  ///< or was created, or could not be
+  std::map<int, PriorityPool> pools BERTH_GUARDED_BY(mutex);
+  std::size_t waiting BERTH_GUARDED_BY(mutex) = 0;
+  mutable Threads threads;
 
-  std::once_flag priority_known{};
+  std::once_flag priority_known;
   int priority_min = 0;  ///< of the device's range; once priority_known
-
-  int clamp_priority(int priority);
-  std::optional<StreamRef> take(PriorityPool& pool) BERTH_REQUIRES(mutex);
-  StreamRef create(int priority) BERTH_EXCLUDES(mutex);
 };
-
-/// An idle stream, or past the bound a shared one; none where one more may be created.
-std::optional<StreamRef> StreamPool::State::take(PriorityPool& pool) {
-  if (!pool.idle.empty()) {
-    PooledStream& pooled = pool.streams[pool.idle.back()];
-    pool.idle.pop_back();
-    pooled.leases = 1;
-    return pooled.stream.ref();
-  }
-  const bool may_create = pool.streams.size() + pool.being_created < options.streams_max;
-  if (may_create || pool.streams.empty()) return std::nullopt;
-  PooledStream& shared = *std::min_element(
-      pool.streams.begin(), pool.streams.end(),
-      [](const PooledStream& a, const PooledStream& b) { return a.leases < b.leases; });
-  ++shared.leases;
-  return shared.stream.ref();
-}
 
 /// Priorities below the device's range are the lowest number in it, as the driver would have it.
 int StreamPool::State::clamp_priority(int priority) {
-  if (priority == 0) return 0;
+  if (priority >= 0) return priority;
   std::call_once(priority_known, [this] {
     const ContextScope scope(context);
     int least = 0;
@@ -74,30 +128,99 @@ int StreamPool::State::clamp_priority(int priority) {
   return std::max(priority, priority_min);
 }
 
-/// Adds a leased stream. The driver call is made without the lock; being_created holds its place.
-StreamRef StreamPool::State::create(int priority) {
-  std::optional<Stream> created;
-  const auto settle = [&]() BERTH_REQUIRES(mutex) -> PriorityPool& {
+void StreamPool::State::take_back(ThreadStreams& thread) {
+  for (IdleList<Item>& kept : thread.idle) {
+    while (Item* const item = kept.pop()) pools[item->priority].idle.push(*item);
+  }
+}
+
+Item* StreamPool::State::take_idle(PriorityPool& pool) {
+  Item* const item = pool.idle.pop();
+  if (item != nullptr) item->leases.store(1, std::memory_order_relaxed);
+  return item;
+}
+
+Item& StreamPool::State::take_other(int asked_priority) {
+  origin.require_here(name());
+  const int priority = clamp_priority(asked_priority);
+  ThreadStreams* const mine = threads.mine_or_new();
+  {
+    const MutexLock lock(mutex);
+    if (mine != nullptr) mine->is_open = waiting == 0;
     PriorityPool& pool = pools[priority];
-    --pool.being_created;
-    return pool;
+    for (;;) {
+      if (Item* const item = take_idle(pool)) return *item;
+      if (pool.streams.size() + pool.being_created < options.streams_max) break;
+      if (Item* const item = take_in_shortage(pool, priority)) return *item;
+    }
+    ++pool.being_created;
+  }
+  return create(priority);
+}
+
+Item* StreamPool::State::take_in_shortage(PriorityPool& pool, int priority) {
+  {
+    const Threads::Halt halt(threads);
+    halt.for_each([this](ThreadStreams& thread) { take_back(thread); });
+    if (Item* const item = take_idle(pool)) return item;
+    if (options.on_shortage == StreamShortage::share && !pool.streams.empty()) return share(pool);
+    if (options.on_shortage == StreamShortage::fail) {
+      throw Exhausted(
+          fmt::format("{}: all {} of priority {} are on lease; accepted: as many at once as "
+                      "StreamPoolOptions::streams_max",
+                      name(), options.streams_max, priority));
+    }
+    halt.for_each([](ThreadStreams& thread) { thread.is_open = false; });
+    ++waiting;
+  }
+  came_back.wait(mutex);
+  if (--waiting > 0) return nullptr;
+  const Threads::Halt halt(threads);
+  halt.for_each([](ThreadStreams& thread) { thread.is_open = true; });
+  return nullptr;
+}
+
+/// While threads are kept out: one that gives the stream back meanwhile must see the second lease.
+Item* StreamPool::State::share(PriorityPool& pool) {
+  const auto leases_of = [](const Pooled& pooled) {
+    return pooled.item.leases.load(std::memory_order_relaxed);
   };
+  Item& shared = std::min_element(
+                     pool.streams.begin(), pool.streams.end(),
+                     [&](const Pooled& a, const Pooled& b) { return leases_of(a) < leases_of(b); })
+                     ->item;
+  shared.leases.fetch_add(1, std::memory_order_relaxed);
+  return &shared;
+}
+
+/// The driver call is made without the lock; being_created holds the stream's place.
+Item& StreamPool::State::create(int priority) {
   try {
-    created.emplace(context, StreamOptions{.priority = priority});
+    Stream created(context, StreamOptions{.priority = priority});
+    const MutexLock lock(mutex);
+    PriorityPool& pool = pools[priority];
+    Pooled& added = pool.streams.emplace_back(std::move(created), priority);
+    --pool.being_created;
+    came_back.notify_all();
+    return added.item;
   } catch (...) {
     const MutexLock lock(mutex);
-    settle();
+    --pools[priority].being_created;
+    came_back.notify_all();
     throw;
   }
+}
+
+void StreamPool::State::give_back_other(Item& item) noexcept {
+  if (!origin.is_here()) return;
   const MutexLock lock(mutex);
-  PriorityPool& pool = settle();
-  pool.idle.reserve(pool.streams.size() + 1);
-  pool.streams.push_back({std::move(*created), 1});
-  return pool.streams.back().stream.ref();
+  if (item.leases.fetch_sub(1, std::memory_order_relaxed) > 1) return;
+  pools.at(item.priority).idle.push(item);
+  came_back.notify_all();  // who waits may want another priority
 }
 
 StreamPool::StreamPool(DeviceContext& context, StreamPoolOptions options)
-    : state_(new State{context, options}) {
+    : state_(new State(context, options)) {
   if (options.streams_max == 0) {
     throw InvalidArgument("StreamPoolOptions::streams_max is 0; accepted: 1 or more");
   }
@@ -105,31 +228,37 @@ StreamPool::StreamPool(DeviceContext& context, StreamPoolOptions options)
 
 StreamPool::~StreamPool() = default;
 
-Lease<StreamPool> StreamPool::acquire(int asked_priority) {
-  const int priority = state_->clamp_priority(asked_priority);
-  {
-    const MutexLock lock(state_->mutex);
-    if (const std::optional<StreamRef> pooled = state_->take(state_->pools[priority])) {
-      return {*this, *pooled};
-    }
-    ++state_->pools[priority].being_created;
-  }
-  return {*this, state_->create(priority)};
+Lease<StreamPool> StreamPool::acquire(int priority) {
+  ThreadStreams* const mine = state_->threads.mine();
+  Item* item = mine != nullptr ? mine->take(priority) : nullptr;
+  if (item == nullptr) [[unlikely]]
+    item = &state_->take_other(priority);
+  return {*this, *item};
 }
 
-void StreamPool::give_back(StreamRef stream) noexcept {
-  const MutexLock lock(state_->mutex);
-  bool found = false;
-  for (auto& [priority, pool] : state_->pools) {
-    for (std::size_t index = 0; index < pool.streams.size(); ++index) {
-      PooledStream& pooled = pool.streams[index];
-      if (!(pooled.stream.ref() == stream)) continue;
-      found = true;
-      BERTH_CHECK(pooled.leases > 0);
-      if (--pooled.leases == 0) pool.idle.push_back(index);
+void StreamPool::give_back(Item& item) noexcept {
+  BERTH_CHECK(item.leases.load(std::memory_order_relaxed) > 0);
+  ThreadStreams* const mine = state_->threads.mine();
+  if (mine == nullptr || !mine->keep(item)) state_->give_back_other(item);
+}
+
+void StreamPool::give_back(StreamRef stream) {
+  if (!state_->origin.is_here()) return;
+  Item* item = nullptr;
+  {
+    const MutexLock lock(state_->mutex);
+    for (auto& [priority, pool] : state_->pools) {
+      for (State::Pooled& pooled : pool.streams) {
+        if (pooled.item.ref == stream) item = &pooled.item;
+      }
     }
   }
-  BERTH_CHECK(found);
+  if (item == nullptr || item->leases.load(std::memory_order_relaxed) == 0) {
+    throw InvalidArgument(
+        fmt::format("{}: what is given back is not on lease; accepted: a stream of this pool, once",
+                    state_->name()));
+  }
+  give_back(*item);
 }
 
 std::size_t StreamPool::streams_created() const {
@@ -143,7 +272,8 @@ std::size_t StreamPool::leases_live() const {
   const MutexLock lock(state_->mutex);
   std::size_t count = 0;
   for (const auto& [priority, pool] : state_->pools) {
-    for (const PooledStream& pooled : pool.streams) count += pooled.leases;
+    for (const State::Pooled& pooled : pool.streams)
+      count += pooled.item.leases.load(std::memory_order_relaxed);
   }
   return count;
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "berth/event_pool.hpp"
 
+#include <atomic>
 #include <set>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -129,6 +131,103 @@ TEST_CASE("leases are taken and given back on any thread") {
   EventLease lease = pool.acquire();
   std::thread([moved = std::move(lease)] {}).join();
   CHECK(pool.leases_live() == 0);
+}
+
+TEST_CASE(
+    "no more than events_max exist, those that other threads keep are found, and then it fails") {
+  Simulation simulation;
+  DeviceContext& context = simulation.runtime->devices().context(kDevice);
+  EventPool pool(context, {.events_max = 40});
+  std::atomic<int> step = 0;
+  std::thread keeper([&] {
+    {
+      std::vector<EventLease> kept;
+      for (int lease = 0; lease < 20; ++lease) kept.push_back(pool.acquire());
+    }
+    step = 1;
+    while (step != 2) std::this_thread::yield();
+  });
+  while (step != 1) std::this_thread::yield();
+  std::vector<EventLease> leases;
+  for (int lease = 0; lease < 40; ++lease) leases.push_back(pool.acquire());
+  CHECK(pool.events_created() == 40);
+  CHECK(pool.leases_live() == 40);
+  const std::string message = message_of<Exhausted>([&] { return pool.acquire(); });
+  CHECK(contains(message, "events of cuda:0: all 40 are on lease"));
+  CHECK(contains(message, "EventPoolOptions::events_max"));
+  step = 2;
+  keeper.join();
+  CUevent_st* const back = leases.back().ref().native();
+  leases.pop_back();
+  CHECK(pool.acquire().ref().native() == back);
+  CHECK(pool.events_created() == 40);
+}
+
+TEST_CASE("events that one thread takes and another gives back come round without new ones") {
+  Simulation simulation;
+  EventPool& pool = simulation.runtime->events(kDevice);
+  constexpr std::size_t kAtOnce = 100;
+  for (int round = 0; round < 50; ++round) {
+    std::vector<EventLease> leases;
+    for (std::size_t lease = 0; lease < kAtOnce; ++lease) leases.push_back(pool.acquire());
+    std::thread([moved = std::move(leases)] {}).join();
+    CHECK(pool.leases_live() == 0);
+  }
+  CHECK(pool.events_created() == kAtOnce);
+}
+
+TEST_CASE("two threads that hand events over to each other need few more than are on the way") {
+  Simulation simulation;
+  EventPool& pool = simulation.runtime->events(kDevice);
+  constexpr int kRounds = 400;
+  constexpr std::size_t kBatch = 64;
+  std::vector<EventLease> on_the_way;
+  std::atomic<int> filled = 0;
+  std::thread taker([&] {
+    for (int round = 0; round < kRounds; ++round) {
+      while (filled != 2 * round + 1) std::this_thread::yield();
+      on_the_way.clear();
+      filled = 2 * round + 2;
+    }
+  });
+  for (int round = 0; round < kRounds; ++round) {
+    while (filled != 2 * round) std::this_thread::yield();
+    for (std::size_t lease = 0; lease < kBatch; ++lease) on_the_way.push_back(pool.acquire());
+    filled = 2 * round + 1;
+  }
+  taker.join();
+  CHECK(pool.leases_live() == 0);
+  CHECK(pool.events_created() <= 3 * kBatch);
+}
+
+TEST_CASE("a driver that creates no event leaves nothing taken") {
+  sim::Config config;
+  config.faults = sim::FaultPlan::parse("cuEventCreate@1=out_of_memory");
+  Simulation simulation(config);
+  EventPool pool(simulation.runtime->devices().context(kDevice), {.events_max = 1});
+  CHECK_THROWS_AS(static_cast<void>(pool.acquire()), DriverError);
+  CHECK(pool.leases_live() == 0);
+  const EventLease lease = pool.acquire();
+  CHECK(pool.events_created() == 1);
+}
+
+TEST_CASE("what is not on lease is not taken back, with an error that says so") {
+  Simulation simulation;
+  EventPool& pool = simulation.runtime->events(kDevice);
+  const Event foreign(simulation.runtime->devices().context(kDevice), {});
+  CHECK(contains(message_of<InvalidArgument>([&] { pool.give_back(foreign.ref()); }),
+                 "events of cuda:0"));
+  const EventRef once = pool.acquire().release();
+  pool.give_back(once);
+  CHECK_THROWS_AS(pool.give_back(once), InvalidArgument);
+  CHECK(pool.leases_live() == 0);
+}
+
+TEST_CASE("a pool of no events is refused") {
+  Simulation simulation;
+  DeviceContext& context = simulation.runtime->devices().context(kDevice);
+  CHECK(contains(message_of<InvalidArgument>([&] { EventPool pool(context, {.events_max = 0}); }),
+                 "events_max"));
 }
 
 TEST_CASE("events of a pool belong to its device") {

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a stream pool does at its bound, where other threads keep idle streams, and where none is left.
+#include <atomic>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "berth/stream_pool.hpp"
+
+#include "support/errors.hpp"
+#include "support/second_thread.hpp"
+#include "support/simulation.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+const Device kDevice = Device::cuda(0);
+
+RuntimeOptions bounded(std::size_t streams_max, StreamShortage on_shortage) {
+  RuntimeOptions options;
+  options.stream_pool = {.streams_max = streams_max, .on_shortage = on_shortage};
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a stream that another thread keeps is taken before any is shared, waited for or refused") {
+  for (const StreamShortage policy :
+       {StreamShortage::share, StreamShortage::wait, StreamShortage::fail}) {
+    Simulation simulation({}, bounded(2, policy));
+    StreamPool& pool = simulation.runtime->streams(kDevice);
+    std::atomic<int> step = 0;
+    std::thread keeper([&] {
+      { const StreamLease kept = pool.acquire(); }
+      step = 1;
+      while (step != 2) std::this_thread::yield();
+    });
+    while (step != 1) std::this_thread::yield();
+    const StreamLease first = pool.acquire();
+    const StreamLease second = pool.acquire();
+    CHECK(first.ref() != second.ref());
+    CHECK(pool.streams_created() == 2);
+    CHECK(pool.leases_live() == 2);
+    step = 2;
+    keeper.join();
+  }
+}
+
+TEST_CASE("what a thread keeps goes to the others when it ends") {
+  Simulation simulation({}, bounded(1, StreamShortage::fail));
+  StreamPool& pool = simulation.runtime->streams(kDevice);
+  std::thread([&] { const StreamLease kept = pool.acquire(); }).join();
+  const StreamLease lease = pool.acquire();
+  CHECK(pool.streams_created() == 1);
+}
+
+TEST_CASE(
+    "where the policy is to fail, the error names pool, bound and option, and a stream that comes "
+    "back serves") {
+  Simulation simulation({}, bounded(2, StreamShortage::fail));
+  StreamPool& pool = simulation.runtime->streams(kDevice);
+  std::optional<StreamLease> first = pool.acquire();
+  const StreamLease second = pool.acquire();
+  const std::string message = message_of<Exhausted>([&] { return pool.acquire(); });
+  CHECK(contains(message, "streams of cuda:0: all 2 of priority 0 are on lease"));
+  CHECK(contains(message, "StreamPoolOptions::streams_max"));
+  CHECK(pool.leases_live() == 2);
+  { const StreamLease urgent = pool.acquire(-1); }  // another priority has its own
+  CUstream_st* const back = first->ref().native();
+  first.reset();
+  CHECK(pool.acquire().ref().native() == back);
+}
+
+TEST_CASE(
+    "where the policy is to wait, a thread waits until a stream comes back, from whatever thread") {
+  Simulation simulation({}, bounded(1, StreamShortage::wait));
+  StreamPool& pool = simulation.runtime->streams(kDevice);
+  for (const bool gives_back_elsewhere : {false, true}) {
+    CAPTURE(gives_back_elsewhere);
+    std::optional<StreamLease> held = pool.acquire();
+    CUstream_st* const native = held->ref().native();
+    std::atomic<bool> has_lease = false;
+    std::thread waiter([&] {
+      const StreamLease lease = pool.acquire();
+      CHECK(lease.ref().native() == native);
+      has_lease = true;
+    });
+    for (int turn = 0; turn < 2000; ++turn) std::this_thread::yield();
+    CHECK_FALSE(has_lease.load());
+    if (gives_back_elsewhere) {
+      std::thread([moved = std::move(*held)] {}).join();
+      held.reset();
+    } else {
+      held.reset();
+    }
+    waiter.join();
+    CHECK(has_lease.load());
+    CHECK(pool.leases_live() == 0);
+    CHECK(pool.streams_created() == 1);
+  }
+}
+
+TEST_CASE("threads that wait for streams of different priorities each get theirs") {
+  Simulation simulation({}, bounded(1, StreamShortage::wait));
+  StreamPool& pool = simulation.runtime->streams(kDevice);
+  std::optional<StreamLease> plain = pool.acquire();
+  std::optional<StreamLease> urgent = pool.acquire(-1);
+  std::thread wants_plain([&] { const StreamLease lease = pool.acquire(); });
+  std::thread wants_urgent([&] { const StreamLease lease = pool.acquire(-1); });
+  for (int turn = 0; turn < 2000; ++turn) std::this_thread::yield();
+  urgent.reset();
+  wants_urgent.join();
+  plain.reset();
+  wants_plain.join();
+  CHECK(pool.leases_live() == 0);
+}
+
+TEST_CASE("once nobody waits any more, streams are kept without a lock again") {
+  Simulation simulation({}, bounded(2, StreamShortage::wait));
+  StreamPool& pool = simulation.runtime->streams(kDevice);
+  {
+    std::vector<StreamLease> held;
+    held.push_back(pool.acquire());
+    held.push_back(pool.acquire());
+    std::thread waiter([&] { const StreamLease lease = pool.acquire(); });
+    for (int turn = 0; turn < 2000; ++turn) std::this_thread::yield();
+    held.pop_back();
+    waiter.join();
+  }
+  CUstream_st* const last = pool.acquire().ref().native();
+  for (int round = 0; round < 10; ++round) CHECK(pool.acquire().ref().native() == last);
+  CHECK(pool.leases_live() == 0);
+}
+
+TEST_CASE("many threads, few streams: below the bound none is ever shared, and none is lost") {
+  for (const StreamShortage policy : {StreamShortage::wait, StreamShortage::fail}) {
+    CAPTURE(int(policy));
+    constexpr std::size_t kStreams = 3;
+    Simulation simulation({}, bounded(kStreams, policy));
+    StreamPool& pool = simulation.runtime->streams(kDevice);
+    std::atomic<int> shared = 0;
+    std::atomic<int> refused = 0;
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 6; ++thread) {
+      threads.emplace_back([&, thread] {
+        for (int round = 0; round < 300; ++round) {
+          try {
+            StreamLease lease = pool.acquire(thread % 2 == 0 ? 0 : -1);
+            if (pool.leases_live() > 2 * kStreams) ++shared;
+            if (round % 7 == 0) std::this_thread::yield();
+            if (round % 5 == 0) pool.give_back(lease.release());
+          } catch (const Exhausted&) {
+            ++refused;
+          }
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK(shared == 0);
+    if (policy == StreamShortage::wait) CHECK(refused == 0);
+    CHECK(pool.leases_live() == 0);
+    CHECK(pool.streams_created() <= 2 * kStreams);
+    std::vector<StreamLease> all;
+    for (std::size_t stream = 0; stream < kStreams; ++stream) all.push_back(pool.acquire());
+    for (std::size_t stream = 1; stream < kStreams; ++stream)
+      CHECK(all[stream].ref() != all[0].ref());
+  }
+}
+
+TEST_CASE("a stream with two leases is kept by nobody until the second is back") {
+  Simulation simulation({}, bounded(1, StreamShortage::share));
+  StreamPool& pool = simulation.runtime->streams(kDevice);
+  std::optional<StreamLease> first = pool.acquire();
+  std::optional<StreamLease> second = pool.acquire();
+  REQUIRE(first->ref() == second->ref());
+  std::thread([moved = std::move(*second)] {}).join();
+  second.reset();
+  CHECK(pool.leases_live() == 1);
+  first.reset();
+  CHECK(pool.leases_live() == 0);
+  const StreamLease again = pool.acquire();
+  CHECK(pool.leases_live() == 1);
+}
+
+TEST_CASE("a driver that creates no stream leaves nothing taken, and those who wait for it go on") {
+  sim::Config config;
+  config.faults = sim::FaultPlan::parse("cuStreamCreateWithPriority@1=out_of_memory");
+  Simulation simulation(config, bounded(1, StreamShortage::wait));
+  StreamPool& pool = simulation.runtime->streams(kDevice);
+  CHECK_THROWS_AS(static_cast<void>(pool.acquire()), DriverError);
+  CHECK(pool.leases_live() == 0);
+  CHECK(pool.streams_created() == 0);
+  const StreamLease lease = pool.acquire();
+  CHECK(pool.streams_created() == 1);
+}
+
+TEST_CASE("what is not on lease is not taken back, with an error that says so") {
+  Simulation simulation;
+  StreamPool& pool = simulation.runtime->streams(kDevice);
+  const Stream foreign = simulation.runtime->create_stream(kDevice);
+  CHECK(contains(message_of<InvalidArgument>([&] { pool.give_back(foreign.ref()); }),
+                 "streams of cuda:0"));
+  const StreamRef once = pool.acquire().release();
+  pool.give_back(once);
+  CHECK_THROWS_AS(pool.give_back(once), InvalidArgument);
+  CHECK(pool.leases_live() == 0);
+  const StreamLease lease = pool.acquire();
+  CHECK(lease.ref() == once);
+}
