@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks that one thread allocates and another one frees, handed over in batches through a ring.
+// Things that one thread takes and another one gives back, handed over in batches through a ring.
 //
 // Threads  One calls produce(), one other consume(), each as often as the other.
 #pragma once
@@ -11,54 +11,54 @@
 #include <stdexcept>
 #include <thread>
 
-#include "berth/stream.hpp"
-
 namespace berth::bench {
 
-template <class Allocator>
+/// `Source` has a type Item, which is cheap to move and has a value without meaning; `Item take()`, and
+/// `give_back(Item&)`.
+template <class Source>
 class Handover {
  public:
-  static constexpr std::size_t kBatchBlocks = 64;
+  static constexpr std::size_t kBatchItems = 64;
 
-  Handover(Allocator& allocator, std::size_t bytes, StreamRef stream)
-      : allocator_(allocator), bytes_(bytes), stream_(stream) {}
+  explicit Handover(Source source) : source_(source) {}
   ~Handover() {
-    for (; consumed_ != produced_; ++consumed_) deallocate(ring_[consumed_ % kBatches]);
+    for (; consumed_ != produced_; ++consumed_) give_back(ring_[consumed_ % kBatches]);
   }
   Handover(const Handover&) = delete;
   Handover& operator=(const Handover&) = delete;
 
-  /// Allocates a batch, once there is room for it.
+  /// Takes a batch, once there is room for it.
   void produce() {
     wait_until([this] { return produced_ - consumed_ < kBatches; });
     guarded([this] {
-      for (void*& block : ring_[produced_ % kBatches]) block = allocator_.allocate(bytes_, stream_);
+      for (Item& item : ring_[produced_ % kBatches]) item = source_.take();
     });
     produced_.store(produced_ + 1, std::memory_order_release);
   }
 
-  /// Frees the oldest batch, once there is one.
+  /// Gives the oldest batch back, once there is one.
   void consume() {
     wait_until([this] { return produced_ != consumed_; });
     guarded([this] {
       const auto begin = std::chrono::steady_clock::now();
-      deallocate(ring_[consumed_ % kBatches]);
-      freeing_ += std::chrono::steady_clock::now() - begin;
+      give_back(ring_[consumed_ % kBatches]);
+      giving_back_ += std::chrono::steady_clock::now() - begin;
     });
     consumed_.store(consumed_ + 1, std::memory_order_release);
   }
 
-  /// How long consume() has been freeing, without what it waited. Of the thread that calls that.
-  [[nodiscard]] std::chrono::nanoseconds freeing() const { return freeing_; }
+  /// How long consume() has been giving back, without what it waited. Of the thread that calls that.
+  [[nodiscard]] std::chrono::nanoseconds giving_back() const { return giving_back_; }
 
  private:
-  using Batch = std::array<void*, kBatchBlocks>;
+  using Item = typename Source::Item;
+  using Batch = std::array<Item, kBatchItems>;
   static constexpr std::size_t kBatches = 16;
   // Two that share a cache line would be timed for that.
   static constexpr std::size_t kCacheLine = 64;
 
-  void deallocate(const Batch& batch) {
-    for (void* block : batch) allocator_.deallocate(block, bytes_, stream_);
+  void give_back(Batch& batch) {
+    for (Item& item : batch) source_.give_back(item);
   }
 
   template <class Ready>
@@ -80,11 +80,9 @@ class Handover {
     }
   }
 
-  Allocator& allocator_;
-  std::size_t bytes_;
-  StreamRef stream_;
+  Source source_;
   std::array<Batch, kBatches> ring_{};
-  std::chrono::nanoseconds freeing_{0};
+  std::chrono::nanoseconds giving_back_{0};
   std::atomic<bool> abandoned_ = false;
   alignas(kCacheLine) std::atomic<std::size_t> produced_ = 0;
   alignas(kCacheLine) std::atomic<std::size_t> consumed_ = 0;
