@@ -6,6 +6,7 @@
 #include "berth/bytes.hpp"
 #include "berth/configuration.hpp"
 #include "berth/copier.hpp"
+#include "berth/cross_stream_reuse.hpp"
 #include "berth/current_stream.hpp"
 #include "berth/device.hpp"
 #include "berth/device_allocator.hpp"

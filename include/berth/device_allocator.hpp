@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "berth/allocator.hpp"
+#include "berth/cross_stream_reuse.hpp"
 #include "berth/error.hpp"
 #include "berth/event_pool.hpp"
 #include "berth/export.h"
@@ -35,6 +36,10 @@ struct DeviceAllocatorOptions {
   /// Cached memory that was not used for so long is given back by a thread of berth's; nullopt:
   /// never, and there is no such thread. At least 1 ms.
   std::optional<std::chrono::milliseconds> release_unused_after = std::nullopt;
+
+  /// What a request may have of memory that other streams have freed: in the device's allocator and
+  /// in its private pools.
+  CrossStreamReuse cross_stream_reuse = CrossStreamReuse::behind_waits;
 
   /// Whether memory is mapped granule by granule into one address range, which grows and shrinks
   /// without fragmenting. false, or a device that cannot: segments from cuMemAlloc.

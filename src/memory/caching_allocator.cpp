@@ -29,6 +29,7 @@ CachingAllocator::CachingAllocator(const Driver& driver, Options options,
       name_(std::move(options.name)),
       budget_(options.budget),
       headroom_bytes_(options.headroom_bytes),
+      cross_stream_reuse_(options.cross_stream_reuse),
       others_(std::move(options.others)),
       keeps_memory_(options.keeps_memory),
       on_pressure_(std::move(options.on_pressure)),
@@ -94,7 +95,9 @@ bool CachingAllocator::is_captured(Request& request) {
 
 void* CachingAllocator::climb_to_growth(Request& request) {
   if (void* data = reclaim_then_take(request)) return data;
-  if (void* data = take_from_idle_streams(request)) return data;
+  if (void* data = keeps_streams_apart() ? take_from_ended_streams(request)
+                                         : take_from_idle_streams(request))
+    return data;
   return grow_then_take(request);
 }
 
@@ -246,8 +249,7 @@ void* CachingAllocator::grow_then_take(Request& request) {
 
 void* CachingAllocator::release_then_grow(Request& request) {
   const MutexLock slow(slow_mutex_);
-  disown_idle();
-  if (void* data = grow_until_taken(request)) return data;
+  if (void* data = open_then_grow(request, idle_now())) return data;
   // First as much as is missing, which leaves the rest cached; where that does not help, all.
   for (const std::size_t bytes : {request.bytes, std::numeric_limits<std::size_t>::max()}) {
     if (give_back(bytes) == 0) break;
@@ -264,6 +266,7 @@ void* CachingAllocator::take_from_other_pools(Request& request, Waiting waiting)
 }
 
 void* CachingAllocator::take_behind_waits(Request& request) {
+  if (cross_stream_reuse_ != CrossStreamReuse::behind_waits) return nullptr;
   if (!request.stream || is_captured(request)) return nullptr;
   const MutexLock slow(slow_mutex_);
   std::vector<OwnerId> owners;
@@ -315,8 +318,7 @@ void* CachingAllocator::wait_for_pending_then_retry(Request& request) {
   }
   {
     const MutexLock slow(slow_mutex_);
-    disown_all_after_wait();
-    if (void* data = grow_until_taken(request)) return data;
+    if (void* data = open_then_grow(request, idle_after_wait())) return data;
   }
   return release_then_grow(request);
 }

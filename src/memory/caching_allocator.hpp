@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "berth/cross_stream_reuse.hpp"
 #include "berth/event_pool.hpp"
 #include "berth/memory_pool.hpp"
 #include "berth/memory_snapshot.hpp"
@@ -58,6 +59,7 @@ class CachingAllocator final : public StreamObserver {
     MemoryBudget& budget;
     /// What growing leaves to others, by the driver's count; 0: it is not asked.
     std::size_t headroom_bytes = 0;
+    CrossStreamReuse cross_stream_reuse = CrossStreamReuse::behind_waits;
     /// Nothing is given back before close(): graphs have the addresses.
     bool keeps_memory = false;
     /// Other allocators of the same memory; null: there are none.
@@ -152,6 +154,10 @@ class CachingAllocator final : public StreamObserver {
     std::optional<bool> is_captured = std::nullopt;  ///< nullopt: not asked yet
   };
 
+  /// Whether a stream's free memory stays its own as long as memory is not short.
+  [[nodiscard]] bool keeps_streams_apart() const {
+    return cross_stream_reuse_ == CrossStreamReuse::never;
+  }
   static StreamKey key_of(StreamRef stream) { return reinterpret_cast<StreamKey>(stream.native()); }
   void* take_last(std::size_t bytes, StreamKey stream) {
     ThreadCache* const cache = caches_.mine();
@@ -169,6 +175,7 @@ class CachingAllocator final : public StreamObserver {
   void* take_from_heap(const Request& request) BERTH_EXCLUDES(mutex_);
   void* take_from_other_threads(const Request& request) BERTH_EXCLUDES(mutex_);
   void* reclaim_then_take(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  void* take_from_ended_streams(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
   void* take_from_idle_streams(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
   void* grow_then_take(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
   void* release_then_grow(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
@@ -184,7 +191,12 @@ class CachingAllocator final : public StreamObserver {
   void* climb_to_growth(Request& request) BERTH_EXCLUDES(slow_mutex_, mutex_);
   [[noreturn]] void fail(const Request& request) BERTH_EXCLUDES(mutex_);
 
-  // caching_allocator_slow.cpp: what the rungs are made of.
+  // caching_allocator_slow.cpp and _streams.cpp: what the rungs are made of.
+  /// Free memory of `owners` that was freed up to `serial`.
+  struct Freed {
+    std::vector<OwnerId> owners;
+    std::uint64_t serial = 0;
+  };
   void* grow_until_taken(Request& request) BERTH_REQUIRES(slow_mutex_);
   /// Joins or obtains memory once. Null with `grown` false where the limit or the driver refuses; with
   /// `grown` true where memory has come into the heap.
@@ -198,8 +210,21 @@ class CachingAllocator final : public StreamObserver {
   /// Whether the driver would have enough left for others.
   [[nodiscard]] bool leaves_headroom(DeviceContext& context, std::size_t bytes) const
       BERTH_REQUIRES(slow_mutex_);
-  /// Gives back unowned memory, `bytes` or somewhat more; returns how much.
-  std::size_t give_back(std::size_t bytes) BERTH_REQUIRES(slow_mutex_);
+  /// Opens what is idle to all; before that, where streams keep theirs apart, sees whether it does to
+  /// give back as much of it as the request lacks.
+  void* open_then_grow(Request& request, const Freed& idle) BERTH_REQUIRES(slow_mutex_);
+  void* give_back_then_grow(Request& request, Freed idle) BERTH_REQUIRES(slow_mutex_);
+  /// Gives back unowned memory, and what is whole of what is idle: `bytes` or somewhat more, as far as
+  /// there are so many. Returns how many.
+  std::size_t give_back(std::size_t bytes, const Freed& idle) BERTH_REQUIRES(slow_mutex_);
+  std::size_t give_back(std::size_t bytes) BERTH_REQUIRES(slow_mutex_) {
+    return give_back(bytes, Freed{});
+  }
+  /// The same of all memory, once what is idle is open to all; where streams keep theirs apart, that is
+  /// only where it takes more than what is whole.
+  std::size_t release_idle(std::size_t bytes, const Freed& idle) BERTH_REQUIRES(slow_mutex_);
+  /// Tells the source what no work uses.
+  void note_idle_memory() BERTH_REQUIRES(slow_mutex_);
   /// Releases the deferred frees whose events have passed.
   void reclaim_deferred() BERTH_REQUIRES(slow_mutex_);
   void pass(OwnerId stream, const SharedEvent& event) BERTH_EXCLUDES(mutex_);
@@ -215,20 +240,18 @@ class CachingAllocator final : public StreamObserver {
   /// and says how many blocks. Returns whether any.
   template <class PassOn>
   bool pass_on_if_idle(OwnerId owner, const PassOn& pass_on) BERTH_REQUIRES(slow_mutex_);
-  /// Gives the request's stream whole granules of idle streams, as many as it lacks.
+  /// Gives the request's stream memory of idle streams: a hole, which is taken at once, or as many
+  /// whole granules as it lacks.
+  void* pass_on_idle(const Request& request) BERTH_REQUIRES(slow_mutex_);
   void pass_on_missing_granules(const Request& request) BERTH_REQUIRES(slow_mutex_);
-  /// Opens the free memory of streams without pending work to all: of those that are idle now, or,
-  /// after waiting for them, of all.
-  void disown_idle() BERTH_REQUIRES(slow_mutex_);
-  void disown_all_after_wait() BERTH_REQUIRES(slow_mutex_);
-  /// Whose free memory, freed up to `serial`, may yet have pending work.
-  struct Unsettled {
-    std::vector<OwnerId> owners;
-    std::uint64_t serial = 0;
-  };
-  [[nodiscard]] Unsettled unsettled() BERTH_EXCLUDES(mutex_);
-  /// Free memory of `owner` that was freed up to `serial` has no pending work.
-  void disown(OwnerId owner, std::uint64_t serial) BERTH_EXCLUDES(mutex_);
+  /// What may yet have pending work.
+  [[nodiscard]] Freed unsettled() const BERTH_EXCLUDES(mutex_);
+  /// What of it has none: of streams that are idle now; after waiting for them, of all.
+  [[nodiscard]] Freed idle_of(const Freed& asked) const BERTH_REQUIRES(slow_mutex_);
+  [[nodiscard]] Freed idle_now() const BERTH_REQUIRES(slow_mutex_);
+  [[nodiscard]] Freed idle_after_wait() BERTH_REQUIRES(slow_mutex_);
+  /// Opens it to all.
+  void disown(const Freed& idle) BERTH_EXCLUDES(mutex_);
   /// Gives an event to the marks of `stream` that have none. Returns false where the driver
   /// refuses; the marks then wait for the next try.
   bool seal(OwnerId stream) noexcept BERTH_EXCLUDES(mutex_);
@@ -292,6 +315,7 @@ class CachingAllocator final : public StreamObserver {
   const std::string name_;
   MemoryBudget& budget_;
   const std::size_t headroom_bytes_;
+  const CrossStreamReuse cross_stream_reuse_;
   const Relief others_;
   std::atomic<bool> keeps_memory_;
   std::atomic<bool> is_closed_ = false;

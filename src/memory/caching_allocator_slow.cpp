@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the rungs of the ladder are made of: growing, giving back, polling. Everything here calls
 // the driver, and so holds `mutex_` only between calls.
+#include <algorithm>
 #include <utility>
 
 #include "berth/error.hpp"
@@ -29,13 +30,12 @@ void* CachingAllocator::grow_until_taken(Request& request) {
 
 void* CachingAllocator::grow(Request& request, bool& grown) {
   grown = false;
-  if (source_->wants_idle_memory()) disown_idle();
+  if (source_->wants_idle_memory()) note_idle_memory();
   std::optional<SegmentSource::Growth> growth = plan_growth(request, SegmentSource::Joining::yes);
   if (const std::size_t excess = growth && growth->bytes > 0 ? budget_.excess() : 0; excess > 0) {
     // Not while the plan holds, which counts on free memory that goes here.
     cancel_growth(*growth);
-    disown_idle();
-    give_back(excess);
+    release_idle(excess, idle_now());
     growth = plan_growth(request, SegmentSource::Joining::yes);
   }
   if (growth && !obtain(request, *growth)) {
@@ -63,7 +63,6 @@ void* CachingAllocator::grow(Request& request, bool& grown) {
 std::optional<SegmentSource::Growth> CachingAllocator::plan_growth(const Request& request,
                                                                    SegmentSource::Joining joining) {
   const MutexLock lock(mutex_);
-  if (source_->wants_idle_memory()) source_->note_idle_memory(heap_);
   // What is open to all and what is the stream's own may lie side by side: now they must not be told
   // apart.
   if (heap_.has_granules() && request.owner != kUnowned) {
@@ -117,11 +116,59 @@ bool CachingAllocator::leaves_headroom(DeviceContext& context, std::size_t bytes
   return free >= bytes && free - bytes >= headroom_bytes_;
 }
 
-std::size_t CachingAllocator::give_back(std::size_t bytes) {
+void* CachingAllocator::open_then_grow(Request& request, const Freed& idle) {
+  if (keeps_streams_apart()) {
+    if (void* data = give_back_then_grow(request, idle)) return data;
+    if (keeps_memory_) {  // nothing went back, and nothing will be open to all
+      if (void* data = pass_on_idle(request)) return data;
+    }
+  }
+  disown(idle);
+  return grow_until_taken(request);
+}
+
+void* CachingAllocator::give_back_then_grow(Request& request, Freed idle) {
+  std::size_t lacking = request.bytes;
+  {
+    const MutexLock lock(mutex_);
+    if (heap_.has_granules()) {  // new ones are joined with those that its stream has
+      const std::size_t own = heap_.whole_granules(request.owner) * heap_.granule_bytes();
+      lacking -= std::min(lacking, own);
+      std::erase(idle.owners, request.owner);
+    }
+  }
+  release_idle(lacking, idle);
+  return grow_until_taken(request);
+}
+
+std::size_t CachingAllocator::release_idle(std::size_t bytes, const Freed& idle) {
+  std::size_t given_back = 0;
+  if (keeps_streams_apart()) {
+    given_back = give_back(bytes);
+    if (given_back < bytes) given_back += give_back(bytes - given_back, idle);
+    if (given_back >= bytes) return given_back;
+  }
+  disown(idle);
+  return given_back + give_back(bytes - given_back);
+}
+
+void CachingAllocator::note_idle_memory() {
+  const Freed idle = idle_now();
+  if (!keeps_streams_apart()) disown(idle);
+  const MutexLock lock(mutex_);
+  source_->note_idle_memory(heap_, idle.owners, idle.serial);
+}
+
+std::size_t CachingAllocator::give_back(std::size_t bytes, const Freed& idle) {
   if (keeps_memory_) return 0;
   std::vector<SegmentSource::Range> ranges;
   {
     const MutexLock lock(mutex_);
+    std::size_t opened = 0;
+    for (const OwnerId owner : idle.owners) {  // for no one to take: it is held at once
+      if (opened >= bytes) break;
+      opened += heap_.transfer_whole(owner, kUnowned, idle.serial, bytes - opened);
+    }
     ranges = source_->plan_return(heap_, bytes);
   }
   std::size_t given_back = 0;
@@ -175,11 +222,9 @@ std::size_t CachingAllocator::release_cached(std::size_t bytes, Waiting waiting)
   if (keeps_memory_ || is_asleep()) return 0;
   if (waiting != Waiting::no) {
     while (waiting == Waiting::for_all && wait_for_oldest_deferred()) continue;
-    disown_all_after_wait();
-  } else {
-    disown_idle();
+    return release_idle(bytes, idle_after_wait());
   }
-  return bytes > 0 ? give_back(bytes) : 0;
+  return release_idle(bytes, idle_now());
 }
 
 StreamTable::Entry CachingAllocator::entry(OwnerId owner) const {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How memory passes from stream to stream: from those without pending work, and from those that go
 // away.
+#include <algorithm>
+#include <iterator>
+
 #include "berth/error.hpp"
 
 #include "memory/caching_allocator.hpp"
@@ -36,10 +39,27 @@ bool CachingAllocator::pass_on_if_idle(OwnerId owner, const PassOn& pass_on) {
   return blocks > 0;
 }
 
-// As little as serves the request, or else as many granules as it lacks: streams that take turns in
-// needing memory would hand all of it to and fro otherwise, with a question to the driver each time.
 void* CachingAllocator::take_from_idle_streams(Request& request) {
   const MutexLock slow(slow_mutex_);
+  return pass_on_idle(request);
+}
+
+void* CachingAllocator::take_from_ended_streams(Request& request) {
+  const MutexLock slow(slow_mutex_);
+  Freed left = unsettled();
+  {
+    const MutexLock lock(mutex_);
+    std::erase_if(left.owners, [&](OwnerId owner) BERTH_UNDER_LOCK { return !is_retired(owner); });
+  }
+  const Freed idle = idle_of(left);
+  if (idle.owners.empty()) return nullptr;
+  disown(idle);
+  return take_from_heap(request);
+}
+
+// As little as serves the request, or else as many granules as it lacks: streams that take turns in
+// needing memory would hand all of it to and fro otherwise, with a question to the driver each time.
+void* CachingAllocator::pass_on_idle(const Request& request) {
   std::vector<OwnerId> owners;
   {
     const MutexLock lock(mutex_);
@@ -84,36 +104,42 @@ void CachingAllocator::pass_on_missing_granules(const Request& request) {
   }
 }
 
-CachingAllocator::Unsettled CachingAllocator::unsettled() {
+CachingAllocator::Freed CachingAllocator::unsettled() const {
   const MutexLock lock(mutex_);
-  Unsettled found{heap_.owners_with_free_blocks(), heap_.serial()};
-  const std::vector<OwnerId> ending = streams_.ending();
-  found.owners.insert(found.owners.end(), ending.begin(), ending.end());
+  Freed found{.owners = {}, .serial = heap_.serial()};
+  std::ranges::set_union(heap_.owners_with_free_blocks(), streams_.ending(),
+                         std::back_inserter(found.owners));
   return found;
 }
 
-void CachingAllocator::disown(OwnerId owner, std::uint64_t serial) {
-  const MutexLock lock(mutex_);
-  counters_.blocks_passed_on += heap_.transfer(owner, kUnowned, serial);
-  if (streams_.entry(owner).retired) streams_.set_over(owner);
-  count_blocks();
-}
-
-void CachingAllocator::disown_idle() {
-  if (keeps_memory_) return;  // a graph may be launched again
-  const auto [owners, serial] = unsettled();
+CachingAllocator::Freed CachingAllocator::idle_of(const Freed& asked) const {
+  Freed idle{.owners = {}, .serial = asked.serial};
   RelaxedCapture relaxed(driver_);
-  for (const OwnerId owner : owners) {
+  for (const OwnerId owner : asked.owners) {
     relaxed.begin();
-    if (is_idle(owner)) disown(owner, serial);
+    if (is_idle(owner)) idle.owners.push_back(owner);
   }
+  return idle;
 }
 
-void CachingAllocator::disown_all_after_wait() {
-  const auto [owners, serial] = unsettled();
-  for (const OwnerId owner : owners) {
-    if (wait_for(owner)) disown(owner, serial);
+CachingAllocator::Freed CachingAllocator::idle_now() const {
+  if (keeps_memory_) return {};  // a graph may be launched again
+  return idle_of(unsettled());
+}
+
+CachingAllocator::Freed CachingAllocator::idle_after_wait() {
+  Freed freed = unsettled();
+  std::erase_if(freed.owners, [this](OwnerId owner) { return !wait_for(owner); });
+  return freed;
+}
+
+void CachingAllocator::disown(const Freed& idle) {
+  const MutexLock lock(mutex_);
+  for (const OwnerId owner : idle.owners) {
+    counters_.blocks_passed_on += heap_.transfer(owner, kUnowned, idle.serial);
+    if (is_retired(owner)) streams_.set_over(owner);
   }
+  count_blocks();
 }
 
 /// Those that have no memory here now included: a graph that was captured on them may still run.

@@ -17,6 +17,7 @@
 
 #include "model/random.hpp"
 #include "support/allocator_checks.hpp"
+#include "support/reuse_policies.hpp"
 #include "support/simulation.hpp"
 
 using namespace berth;
@@ -52,12 +53,13 @@ struct Reading {
 
 class Program {
  public:
-  Program(std::uint64_t seed, bool virtual_memory)
+  Program(std::uint64_t seed, bool virtual_memory, CrossStreamReuse reuse)
       : random_(seed),
-        simulation_(config(seed), options(virtual_memory)),
+        simulation_(config(seed), options(virtual_memory, reuse)),
         runtime_(*simulation_.runtime),
         memory_(runtime_.memory(kDevice)),
-        virtual_memory_(virtual_memory) {
+        virtual_memory_(virtual_memory),
+        reuse_(reuse) {
     for (int stream = 0; stream < 4; ++stream) streams_.push_back(new_stream());
   }
   ~Program() {
@@ -126,9 +128,10 @@ class Program {
     config.seed = seed;
     return config;
   }
-  static RuntimeOptions options(bool virtual_memory) {
+  static RuntimeOptions options(bool virtual_memory, CrossStreamReuse reuse) {
     RuntimeOptions options;
     options.device_allocator.virtual_memory = virtual_memory;
+    options.device_allocator.cross_stream_reuse = reuse;
     return options;
   }
 
@@ -332,6 +335,7 @@ class Program {
     CHECK(counters.out_of_memory == failures_);
     CHECK(counters.frees_reclaimed + counters.blocks_pending.current == counters.frees_deferred);
     CHECK(counters.bytes_reserved.current <= kDeviceBytes);
+    if (reuse_ != CrossStreamReuse::behind_waits) CHECK(counters.stream_waits_inserted == 0);
   }
 
   Random random_;
@@ -339,6 +343,7 @@ class Program {
   Runtime& runtime_;
   DeviceAllocator& memory_;
   bool virtual_memory_;
+  CrossStreamReuse reuse_;
   bool filling_ = true;
   std::optional<std::size_t> limit_;
   std::vector<std::shared_ptr<ProgramStream>> streams_;
@@ -349,8 +354,9 @@ class Program {
   std::uint64_t failures_ = 0;
 };
 
-std::uint64_t run_program(std::uint64_t seed, bool virtual_memory, std::uint64_t count) {
-  Program program(seed, virtual_memory);
+std::uint64_t run_program(std::uint64_t seed, bool virtual_memory, CrossStreamReuse reuse,
+                          std::uint64_t count) {
+  Program program(seed, virtual_memory, reuse);
   for (std::uint64_t operation = 0; operation < count; ++operation) {
     CAPTURE(operation);
     program.step();
@@ -366,7 +372,9 @@ TEST_CASE("a random program never shares memory, loses bytes or breaks a sum") {
     for (const bool virtual_memory : {true, false}) {
       CAPTURE(seed);
       CAPTURE(virtual_memory);
-      run_program(seed, virtual_memory, operations(1500));
+      with_each_reuse([&](CrossStreamReuse reuse) {
+        run_program(seed, virtual_memory, reuse, operations(1500));
+      });
     }
   });
 }
@@ -374,6 +382,9 @@ TEST_CASE("a random program never shares memory, loses bytes or breaks a sum") {
 TEST_CASE("the same seed is the same run") {
   const std::uint64_t seed = first_seed();
   CAPTURE(seed);
-  CHECK(run_program(seed, true, 300) == run_program(seed, true, 300));
-  CHECK(run_program(seed, true, 300) != run_program(seed + 1, true, 300));
+  const auto run = [](std::uint64_t of) {
+    return run_program(of, true, CrossStreamReuse::behind_waits, 300);
+  };
+  CHECK(run(seed) == run(seed));
+  CHECK(run(seed) != run(seed + 1));
 }

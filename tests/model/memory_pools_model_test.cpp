@@ -18,6 +18,7 @@
 #include "berth/bytes.hpp"
 
 #include "model/pools_model.hpp"
+#include "support/reuse_policies.hpp"
 
 using namespace berth;
 using namespace berth::test;
@@ -418,8 +419,9 @@ class Program final : public PoolsModel {
   }
 };
 
-std::uint64_t run_program(std::uint64_t seed, bool virtual_memory, std::uint64_t count) {
-  Program program(seed, virtual_memory);
+std::uint64_t run_program(std::uint64_t seed, bool virtual_memory, CrossStreamReuse reuse,
+                          std::uint64_t count) {
+  Program program(seed, virtual_memory, reuse);
   for (std::uint64_t operation = 0; operation < count; ++operation) {
     CAPTURE(operation);
     program.step();
@@ -435,7 +437,9 @@ TEST_CASE("a random program with pools never shares memory, loses bytes or break
     for (const bool virtual_memory : {true, false}) {
       CAPTURE(seed);
       CAPTURE(virtual_memory);
-      run_program(seed, virtual_memory, operations(1500));
+      with_each_reuse([&](CrossStreamReuse reuse) {
+        run_program(seed, virtual_memory, reuse, operations(1500));
+      });
     }
   });
 }
@@ -443,6 +447,9 @@ TEST_CASE("a random program with pools never shares memory, loses bytes or break
 TEST_CASE("with pools, too, the same seed is the same run") {
   const std::uint64_t seed = first_seed();
   CAPTURE(seed);
-  CHECK(run_program(seed, true, 300) == run_program(seed, true, 300));
-  CHECK(run_program(seed, true, 300) != run_program(seed + 1, true, 300));
+  const auto run = [](std::uint64_t of) {
+    return run_program(of, true, CrossStreamReuse::behind_waits, 300);
+  };
+  CHECK(run(seed) == run(seed));
+  CHECK(run(seed) != run(seed + 1));
 }

@@ -77,9 +77,9 @@ struct Scope {
 
 class PoolsModel {
  public:
-  PoolsModel(std::uint64_t seed, bool virtual_memory)
+  PoolsModel(std::uint64_t seed, bool virtual_memory, CrossStreamReuse reuse)
       : random_(seed),
-        simulation_(config(seed), options(virtual_memory)),
+        simulation_(config(seed), options(virtual_memory, reuse)),
         runtime_(*simulation_.runtime),
         memory_(runtime_.memory(kDevice)),
         virtual_memory_(virtual_memory) {
@@ -103,9 +103,10 @@ class PoolsModel {
     config.seed = seed;
     return config;
   }
-  static RuntimeOptions options(bool virtual_memory) {
+  static RuntimeOptions options(bool virtual_memory, CrossStreamReuse reuse) {
     RuntimeOptions options;
     options.device_allocator.virtual_memory = virtual_memory;
+    options.device_allocator.cross_stream_reuse = reuse;
     options.device_allocator.segment_bytes = 6_MiB;
     return options;
   }

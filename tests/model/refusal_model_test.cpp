@@ -23,6 +23,7 @@
 
 #include "model/random.hpp"
 #include "support/allocator_checks.hpp"
+#include "support/reuse_policies.hpp"
 #include "support/simulation.hpp"
 
 using namespace berth;
@@ -74,11 +75,12 @@ class FreeSpace {
 
 class Program {
  public:
-  Program(Claim claim, std::uint64_t seed, sim::Progress progress, std::size_t device_bytes)
+  Program(Claim claim, std::uint64_t seed, sim::Progress progress, std::size_t device_bytes,
+          CrossStreamReuse reuse)
       : claim_(claim),
         random_(seed),
         device_bytes_(device_bytes),
-        simulation_(config(seed, progress, device_bytes)),
+        simulation_(config(seed, progress, device_bytes), options(reuse)),
         runtime_(*simulation_.runtime),
         memory_(runtime_.memory(kDevice)) {
     for (int stream = 0; stream < 3; ++stream) streams_.push_back(runtime_.create_stream(kDevice));
@@ -112,6 +114,12 @@ class Program {
     config.progress = progress;
     config.seed = seed;
     return config;
+  }
+
+  static RuntimeOptions options(CrossStreamReuse reuse) {
+    RuntimeOptions options;
+    options.device_allocator.cross_stream_reuse = reuse;
+    return options;
   }
 
   [[nodiscard]] StreamRef some_stream() { return streams_[random_.below(streams_.size())].ref(); }
@@ -172,17 +180,21 @@ class Program {
   std::uint64_t refusals_ = 0;
 };
 
+void run_programs(Claim claim, std::uint64_t seed, CrossStreamReuse reuse) {
+  for (const auto progress : {sim::Progress::eager, sim::Progress::manual, sim::Progress::random})
+    for (const std::size_t device_bytes : {64_MiB, 128_MiB, 256_MiB}) {
+      CAPTURE(seed);
+      CAPTURE(int(progress));
+      CAPTURE(device_bytes);
+      Program program(claim, seed, progress, device_bytes, reuse);
+      for (std::uint64_t operation = 0; operation < operations(1000); ++operation) program.step();
+      program.finish();
+    }
+}
+
 void run_programs(Claim claim) {
   for_each_seed([claim](std::uint64_t seed) {
-    for (const auto progress : {sim::Progress::eager, sim::Progress::manual, sim::Progress::random})
-      for (const std::size_t device_bytes : {64_MiB, 128_MiB, 256_MiB}) {
-        CAPTURE(seed);
-        CAPTURE(int(progress));
-        CAPTURE(device_bytes);
-        Program program(claim, seed, progress, device_bytes);
-        for (std::uint64_t operation = 0; operation < operations(1000); ++operation) program.step();
-        program.finish();
-      }
+    with_each_reuse([&](CrossStreamReuse reuse) { run_programs(claim, seed, reuse); });
   });
 }
 

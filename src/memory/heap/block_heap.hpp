@@ -35,6 +35,8 @@ class BlockHeap {
   /// where possible. To be said before the first segment.
   void set_granule_bytes(std::size_t bytes);
   [[nodiscard]] bool has_granules() const { return granule_bytes_ > 0; }
+  /// 0 where there are none.
+  [[nodiscard]] std::size_t granule_bytes() const { return granule_bytes_; }
 
   /// Adds a range as one held block, which settle() then puts into circulation.
   Block& add_segment(std::uintptr_t address, std::size_t bytes);
@@ -83,6 +85,9 @@ class BlockHeap {
   /// The same for up to `granules` whole granules; returns how many.
   std::size_t transfer_granules(OwnerId from, OwnerId to, std::uint64_t serial,
                                 std::size_t granules);
+  /// The same for what can go back to the driver by itself, whole granules or, where there are none,
+  /// whole segments: `bytes` or somewhat more, as far as there are so many. Returns how many bytes.
+  std::size_t transfer_whole(OwnerId from, OwnerId to, std::uint64_t serial, std::size_t bytes);
 
   /// Takes the part [address, address + bytes) out of a free or unmapped block; what remains of it
   /// on either side keeps its state. Returns the part, held.

@@ -80,4 +80,21 @@ std::size_t BlockHeap::transfer_granules(OwnerId from, OwnerId to, std::uint64_t
   return moved;
 }
 
+std::size_t BlockHeap::transfer_whole(OwnerId from, OwnerId to, std::uint64_t serial,
+                                      std::size_t bytes) {
+  if (has_granules()) {
+    const std::size_t granules = bytes / granule_bytes_ + (bytes % granule_bytes_ != 0 ? 1 : 0);
+    return transfer_granules(from, to, serial, granules) * granule_bytes_;
+  }
+  std::vector<Block*> blocks = freed_up_to(serial, from);
+  std::erase_if(blocks, [](const Block* block) { return !block->is_whole_segment(); });
+  std::size_t moved = 0;
+  for (; moved < bytes && !blocks.empty(); blocks.pop_back()) {  // the fewest: the largest first
+    Block& block = *blocks.back();
+    moved += block.bytes;
+    settle(hold(block, block.address, block.bytes), Block::State::free, to);
+  }
+  return moved;
+}
+
 }  // namespace berth

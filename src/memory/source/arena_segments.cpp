@@ -151,15 +151,22 @@ SegmentSource::Growth ArenaSegments::plan_stitch(BlockHeap& heap, const Stitch& 
 
 /// Of granules on which no work is pending: all uses of a window that shows one of them are over, because
 /// every block in a window has bytes of each granule of it.
-void ArenaSegments::note_idle_memory(const BlockHeap& heap) {
+void ArenaSegments::note_idle_memory(const BlockHeap& heap, std::span<const OwnerId> owners,
+                                     std::uint64_t serial) {
   idle_.assign(arena_.bytes() / arena_.granule_bytes(), false);
-  heap.free_blocks(kUnowned).for_each([&](const Block& block) {
+  const auto note = [&](const Block& block) {
     const GranuleNumber end = granule_at(align_down(block.end(), arena_.granule_bytes()));
     for (GranuleNumber granule = granule_at(align_up(block.address, arena_.granule_bytes()));
          granule < end; ++granule) {
       idle_[granule] = true;
     }
-  });
+  };
+  heap.free_blocks(kUnowned).for_each(note);
+  for (const OwnerId owner : owners) {
+    heap.free_blocks(owner).for_each([&](const Block& block) {
+      if (block.freed_at <= serial) note(block);
+    });
+  }
 }
 
 bool ArenaSegments::map_fresh(const Growth& growth) {

@@ -9,7 +9,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "memory/source/arena.hpp"
@@ -37,7 +39,8 @@ class ArenaSegments final : public SegmentSource {
   [[nodiscard]] bool wants_idle_memory() const override {
     return windowing_ == Windowing::bounded && windows_.is_over_bound();
   }
-  void note_idle_memory(const BlockHeap& heap) override;
+  void note_idle_memory(const BlockHeap& heap, std::span<const OwnerId> owners,
+                        std::uint64_t serial) override;
 
   std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner,
                                     Joining joining) override;

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "memory/heap/block_heap.hpp"
@@ -35,10 +37,12 @@ class SegmentSource {
   /// Bytes that can exist at most; a larger request cannot be served whatever is given back.
   [[nodiscard]] virtual std::size_t capacity_bytes() const = 0;
 
-  /// Whether growing would do better if it knew memory that no work uses any more: as unowned.
+  /// Whether growing would do better if it knew memory that no work uses any more.
   [[nodiscard]] virtual bool wants_idle_memory() const { return false; }
-  /// Takes note of what is unowned now.
-  virtual void note_idle_memory(const BlockHeap&) {}
+  /// Takes note of it, until the next growth is obtained: what is unowned now, and what `owners` have
+  /// that was freed up to `serial`.
+  virtual void note_idle_memory(const BlockHeap&, std::span<const OwnerId> /*owners*/,
+                                std::uint64_t /*serial*/) {}
 
   enum class Joining : bool { no, yes };
   /// What to obtain so that `owner` can have a block of `bytes`, as little as possible: nothing where

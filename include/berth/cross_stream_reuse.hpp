@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether memory that one stream freed may serve another.
+#pragma once
+
+namespace berth {
+
+/// What a request may have of the memory that other streams have freed, where nothing will do that is
+/// free for its own stream: what was freed on that stream, and what is no stream's any more, such as
+/// what streams that are gone for good have left.
+///
+/// Whatever is chosen: memory passes to another stream only when the work that used it is done, or
+/// behind it; and no request fails while what is free would serve it, because the last rung of the
+/// out-of-memory ladder waits for the GPU on the host. CUDA's own pools know the last two as
+/// "opportunistic" reuse and reuse by "internal dependencies" (CUmemPool_attribute).
+enum class CrossStreamReuse {
+  /// Nothing, as long as new memory can be obtained; no other stream is asked for any. Streams that
+  /// take turns each have memory of their own then, and none calls the driver.
+  ///
+  /// Where memory is short, because a limit or the driver refuses it, is to be below a soft limit,
+  /// is wanted by another pool, or is trimmed or released, what idle streams have left goes back to
+  /// the driver: as many whole granules as are wanted or, without virtual memory, whole segments.
+  /// Where these do not do, what idle streams have left is open to all. A pool for graphs, which
+  /// gives nothing back, passes on what a request lacks then.
+  never,
+
+  /// What streams have left whose work is done when they are asked, before new memory is obtained.
+  when_idle,
+
+  /// That, and before a request fails what streams have left whose work is pending: the request's
+  /// stream is made to wait for that work. The host is not.
+  behind_waits,
+};
+
+}  // namespace berth
