@@ -93,6 +93,11 @@ constexpr Key kKeys[] = {
      [](const Options& o) {
        return text_or("never", o.device_allocator.release_unused_after, time_text);
      }},
+    {{"cross_stream_reuse", "never, when_idle or behind_waits"},
+     [](Options& o, Text t) {
+       return assign(o.device_allocator.cross_stream_reuse, read_reuse(t));
+     },
+     [](const Options& o) { return reuse_text(o.device_allocator.cross_stream_reuse); }},
     {{"virtual_memory", "on or off"},
      [](Options& o, Text t) { return assign(o.device_allocator.virtual_memory, read_switch(t)); },
      [](const Options& o) { return switch_text(o.device_allocator.virtual_memory); }},

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "berth/cross_stream_reuse.hpp"
 #include "berth/memory_limits.hpp"
 
 namespace berth {
@@ -25,6 +26,8 @@ std::optional<std::size_t> read_bytes(std::string_view text, std::size_t smalles
 std::optional<MemoryAmount> read_amount(std::string_view text);
 /// "on" or "off".
 std::optional<bool> read_switch(std::string_view text);
+/// "never", "when_idle" or "behind_waits".
+std::optional<CrossStreamReuse> read_reuse(std::string_view text);
 /// A whole number of ms, s, min or h, such as "10s", from 1 ms to a year.
 std::optional<std::chrono::milliseconds> read_time(std::string_view text);
 
@@ -33,6 +36,7 @@ std::string bytes_text(std::size_t bytes);
 /// Parts of a device to 15 digits, which is every part that was read from as many.
 std::string amount_text(MemoryAmount amount);
 std::string switch_text(bool on);
+std::string reuse_text(CrossStreamReuse reuse);
 std::string time_text(std::chrono::milliseconds time);
 
 }  // namespace berth

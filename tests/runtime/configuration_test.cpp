@@ -34,12 +34,13 @@ std::string complaints(std::string_view text) {
 
 /// Options none of which has its default.
 RuntimeOptions all_different() {
-  return configure({},
-                   "driver=/opt/lib cuda.so, reserved_bytes_max=60GiB, "
-                   "reserved_bytes_soft_max=37.5%, headroom_bytes=2GiB, release_unused_after=90s, "
-                   "virtual_memory=off, granule_bytes=4MiB, segment_bytes=64MiB, "
-                   "pinned_reserved_bytes_max=1536MiB, pinned_segment_bytes=1MiB, streams_max=7, "
-                   "staging_slot_bytes=68KiB, staging_slots=3");
+  return configure(
+      {},
+      "driver=/opt/lib cuda.so, reserved_bytes_max=60GiB, "
+      "reserved_bytes_soft_max=37.5%, headroom_bytes=2GiB, release_unused_after=90s, "
+      "cross_stream_reuse=never, virtual_memory=off, granule_bytes=4MiB, segment_bytes=64MiB, "
+      "pinned_reserved_bytes_max=1536MiB, pinned_segment_bytes=1MiB, streams_max=7, "
+      "staging_slot_bytes=68KiB, staging_slots=3");
 }
 
 std::string whole_text(const RuntimeOptions& options) {
@@ -59,6 +60,7 @@ TEST_CASE("every key sets its option") {
   CHECK(device.limits.reserved_bytes_soft_max == MemoryAmount::part_of_device(0.375));
   CHECK(device.headroom_bytes == MemoryAmount(2_GiB));
   CHECK(device.release_unused_after == 90s);
+  CHECK(device.cross_stream_reuse == CrossStreamReuse::never);
   CHECK_FALSE(device.virtual_memory);
   CHECK(device.granule_bytes == 4_MiB);
   CHECK(device.segment_bytes == 64_MiB);
