@@ -21,6 +21,7 @@ sim::Config Mode::config(std::uint64_t seed) const {
 DeviceAllocatorOptions Mode::options() const {
   DeviceAllocatorOptions options;
   options.virtual_memory = virtual_memory;
+  options.cross_stream_reuse = cross_stream_reuse;
   if (virtual_memory) {
     options.granule_bytes = allocator_granule_bytes();
   } else {
@@ -34,7 +35,13 @@ std::span<const Mode> modes() {
   static const std::array all = {
       Mode{.name = "checked-eager", .share = 1, .checked = true},
       Mode{.name = "checked-manual", .share = 1, .progress = Progress::manual, .checked = true},
-      Mode{.name = "checked-random", .share = 2, .progress = Progress::random, .checked = true},
+      Mode{.name = "checked-random", .share = 1, .progress = Progress::random, .checked = true},
+      Mode{.name = "checked-random-never",
+           .share = 1,
+           .cross_stream_reuse = CrossStreamReuse::never,
+           .progress = Progress::random,
+           .checked = true,
+           .limited = true},
       Mode{.name = "checked-random-threads",
            .share = 2,
            .threads = 4,
@@ -61,7 +68,12 @@ std::span<const Mode> modes() {
            .granule_bytes = 256_KiB,
            .granules_max = 12},
       Mode{.name = "eager", .share = 12},
-      Mode{.name = "eager-limit", .share = 12, .limited = true},
+      Mode{.name = "eager-limit", .share = 10, .limited = true},
+      Mode{.name = "eager-threads-limit-never",
+           .share = 2,
+           .cross_stream_reuse = CrossStreamReuse::never,
+           .threads = 4,
+           .limited = true},
       Mode{.name = "eager-threads", .share = 8, .threads = 4},
       Mode{.name = "eager-threads-calm",
            .share = 8,
@@ -80,7 +92,11 @@ std::span<const Mode> modes() {
            .granule_bytes = 256_KiB,
            .granules_max = 12},
       Mode{.name = "eager-large-granules", .share = 6, .limited = true, .granules_joined = 4},
-      Mode{.name = "random", .share = 8, .progress = Progress::random},
+      Mode{.name = "random", .share = 6, .progress = Progress::random},
+      Mode{.name = "random-when-idle",
+           .share = 2,
+           .cross_stream_reuse = CrossStreamReuse::when_idle,
+           .progress = Progress::random},
       Mode{.name = "random-threads-limit",
            .share = 4,
            .threads = 4,

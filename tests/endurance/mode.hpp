@@ -18,6 +18,7 @@ struct Mode {
   /// Hundredths of all operations.
   unsigned share;
   bool virtual_memory = true;
+  CrossStreamReuse cross_stream_reuse = CrossStreamReuse::behind_waits;
   unsigned threads = 1;
   sim::Progress progress = sim::Progress::eager;
   /// Whether each block is used as its caller may, under the race detector.
