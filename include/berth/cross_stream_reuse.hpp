@@ -16,11 +16,11 @@ enum class CrossStreamReuse {
   /// Nothing, as long as new memory can be obtained; no other stream is asked for any. Streams that
   /// take turns each have memory of their own then, and none calls the driver.
   ///
-  /// Where memory is short, because a limit or the driver refuses it, is to be below a soft limit,
-  /// is wanted by another pool, or is trimmed or released, what idle streams have left goes back to
-  /// the driver: as many whole granules as are wanted or, without virtual memory, whole segments.
-  /// Where these do not do, what idle streams have left is open to all. A pool for graphs, which
-  /// gives nothing back, passes on what a request lacks then.
+  /// Where memory is short (a limit or the driver refuses more, a soft limit is passed, another pool
+  /// lacks some), and where it is trimmed or released, what idle streams have left goes back to the
+  /// driver: as many whole granules as are wanted or, without virtual memory, whole segments. Only
+  /// where these do not do, all that idle streams have left is open to all. A pool for graphs, which
+  /// gives nothing back, then passes on what a request lacks.
   never,
 
   /// What streams have left whose work is done when they are asked, before new memory is obtained.
