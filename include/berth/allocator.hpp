@@ -21,20 +21,36 @@ class BERTH_API Allocator {
 
   /// Frees a block that this allocator gave out. null is no operation. Stream-ordered: work
   /// submitted before still has the block; it is reused without waiting on the stream that it was
-  /// allocated on, and on any other, including those of record_stream(), only behind their work.
-  /// Blocking  Never waits for the GPU. No driver call but, for each recorded stream, the question
-  ///           whether it is being captured, and an event record where it is not.
+  /// allocated on, and on any other, including those of record_stream() and record_use(), only behind
+  /// their work.
+  /// Blocking  Never waits for the GPU. No driver call but, for each stream of record_stream(), the
+  ///           question whether it is being captured, and an event record where it is not. None for
+  ///           those of record_use().
   /// Errors    InvalidArgument: a pointer that this allocator did not give out, one inside a block,
   ///           or one freed before. Nothing is changed.
   virtual void deallocate(void* data) = 0;
 
   /// Declares that work submitted to `stream` uses the block at `data`: after deallocate(), the
-  /// block is not reused before the work that `stream` holds at that time is done. The block's own
-  /// stream needs no record; recording twice is recording once. The stream may go away before the
-  /// block is freed or after, but not while another thread is inside deallocate() for the block.
+  /// block is not reused before the work that `stream` holds at that time is done, also what has
+  /// nothing to do with the block (see record_use()). The block's own stream needs no record;
+  /// recording twice is recording once. The stream may go away before the block is freed or after,
+  /// but not while another thread is inside deallocate() for the block.
   /// Errors  InvalidArgument: not a live block of this allocator, or (device memory) a stream of
   ///         another device.
   virtual void record_stream(void* data, StreamRef stream) = 0;
+
+  /// Declares that work which `stream` holds now uses the block at `data`, and later work does not,
+  /// unless it is recorded as well: after deallocate(), the block is not reused before that work is
+  /// done, whatever was submitted to `stream` since. The later of two uses on one stream stands for
+  /// both; record_stream() for the same stream, before or after, stands for all. A stream that is
+  /// being captured cannot be marked: then this is record_stream(). The block's own stream needs no
+  /// record. The stream may go away as soon as this has returned.
+  /// Blocking  Never waits for the GPU. Asks whether `stream` is being captured, and records an
+  ///           event on it; neither where it is the block's own, or record_stream() stands for all.
+  /// Errors    InvalidArgument: not a live block of this allocator, the per-thread default stream,
+  ///           or (device memory) a stream of another device. DriverError: the driver recorded no
+  ///           event. Nothing is changed, and the work that was not recorded must be waited for.
+  virtual void record_use(void* data, StreamRef stream) = 0;
 
   /// Gives cached memory back to the driver until at most `bytes_to_keep` are reserved, as far as
   /// blocks in use allow; 0 gives back all that can be. Returns the bytes given back.
@@ -99,6 +115,10 @@ class [[nodiscard]] Allocation {
   /// Allocator::record_stream for this block; no operation on an empty Allocation.
   void record_stream(StreamRef stream) const {
     if (data_ != nullptr) allocator_->record_stream(data_, stream);
+  }
+  /// Allocator::record_use for this block; no operation on an empty Allocation.
+  void record_use(StreamRef stream) const {
+    if (data_ != nullptr) allocator_->record_use(data_, stream);
   }
 
   /// The block, which the caller frees from now on with Allocator::deallocate().

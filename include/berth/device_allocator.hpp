@@ -93,6 +93,7 @@ class BERTH_API DeviceAllocator final : public Allocator {
 
   void deallocate(void* data) override;
   void record_stream(void* data, StreamRef stream) override;
+  void record_use(void* data, StreamRef stream) override;
   std::size_t trim(std::size_t bytes_to_keep = 0) override;
   std::size_t release_unused(std::chrono::nanoseconds age) override;
   void retire_stream(StreamRef stream) noexcept override;

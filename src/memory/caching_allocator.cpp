@@ -180,7 +180,7 @@ void* CachingAllocator::take_from_other_threads(const Request& request) {
 void CachingAllocator::deallocate_through_heap(void* data) {
   if (data == nullptr || !origin_.is_here()) return;
   ThreadCache* const cache = caches_.mine_or_new();
-  std::vector<OwnerId> to_seal;
+  std::vector<UseLists::Use> uses;
   {
     const MutexLock lock(mutex_);
     Block& block = require_live(data, "free");
@@ -189,18 +189,18 @@ void CachingAllocator::deallocate_through_heap(void* data) {
     Ledger& ledger = ledger_of(cache);
     ledger.freed(block.bytes_requested(), block.bytes);
     --ledger.blocks_through_heap;
-    uses_.drop_if(block, [this](OwnerId use) BERTH_UNDER_LOCK { return streams_.is_over(use); });
-    uses_.for_each(block, [&](OwnerId use) { to_seal.push_back(use); });
-    if (to_seal.empty()) {
+    uses_.drop_if(block, [this](const UseLists::Use& use)
+                             BERTH_UNDER_LOCK { return streams_.has_passed(use.stream, use.end); });
+    uses = uses_.take(block);
+    if (uses.empty()) {
       release(block);
     } else {
       settle(ledger);
       ++counters_.frees_deferred;
       raise_gauge(counters_.bytes_active, block.bytes);
       raise_gauge(demand_, block.bytes);
-      uses_.clear(block);
       heap_.set_pending(block);
-      deferred_.add(block, to_seal);
+      deferred_.add(block, uses);
       ++marking_;
     }
     if (tidy_up) {
@@ -214,22 +214,15 @@ void CachingAllocator::deallocate_through_heap(void* data) {
     }
   }
   // Recorded here and not by whoever polls later: the caller may destroy the stream after this.
-  for (const OwnerId stream : to_seal) seal(stream);
-  if (!to_seal.empty()) --marking_;
+  for (const UseLists::Use& use : uses) {
+    if (use.end.event == nullptr) seal(use.stream);
+  }
+  if (!uses.empty()) --marking_;
 }
 
 /// Back into the heap, open to all if its stream is gone for good.
 void CachingAllocator::release(Block& block) {
   heap_.release(block, streams_.is_over(block.owner) ? kUnowned : block.owner);
-}
-
-void CachingAllocator::record_stream(void* data, StreamRef stream) {
-  if (data == nullptr) return;
-  require_origin();
-  const MutexLock lock(mutex_);
-  Block& block = require_live(data, "record a stream on");
-  const OwnerId use = streams_.id_of(stream);
-  if (use != block.owner) uses_.add(block, use);
 }
 
 void* CachingAllocator::reclaim_then_take(Request& request) {

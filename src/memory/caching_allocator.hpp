@@ -110,6 +110,7 @@ class CachingAllocator final : public StreamObserver {
     return cache != nullptr && cache->put(data, blocks_in_use_);
   }
   void record_stream(void* data, StreamRef stream);
+  void record_use(void* data, StreamRef stream) BERTH_EXCLUDES(mutex_);
   std::size_t trim(std::size_t bytes_to_keep);
   std::size_t release_unused(std::chrono::nanoseconds age, DemandHistory::Time now);
   /// Gives back `bytes` of cached memory or somewhat more, as far as there are so many: of what no
@@ -225,11 +226,6 @@ class CachingAllocator final : public StreamObserver {
   std::size_t release_idle(std::size_t bytes, const Freed& idle) BERTH_REQUIRES(slow_mutex_);
   /// Tells the source what no work uses.
   void note_idle_memory() BERTH_REQUIRES(slow_mutex_);
-  /// Releases the deferred frees whose events have passed.
-  void reclaim_deferred() BERTH_REQUIRES(slow_mutex_);
-  void pass(OwnerId stream, const SharedEvent& event) BERTH_EXCLUDES(mutex_);
-  /// Waits for the oldest deferred free; false where there is none.
-  bool wait_for_oldest_deferred() BERTH_REQUIRES(slow_mutex_);
   /// Whether a stream, or what is left of it, can be asked, waited for and marked now.
   [[nodiscard]] static bool can_be_observed(const StreamTable::Entry& stream);
   /// Waits for the work that a stream has now; false where it cannot be observed, or is forgotten.
@@ -252,13 +248,7 @@ class CachingAllocator final : public StreamObserver {
   [[nodiscard]] Freed idle_after_wait() BERTH_REQUIRES(slow_mutex_);
   /// Opens it to all.
   void disown(const Freed& idle) BERTH_EXCLUDES(mutex_);
-  /// Gives an event to the marks of `stream` that have none. Returns false where the driver
-  /// refuses; the marks then wait for the next try.
-  bool seal(OwnerId stream) noexcept BERTH_EXCLUDES(mutex_);
-  /// An event after all work submitted to `stream` so far.
-  /// Errors  DriverError.
-  SharedEvent record(StreamRef stream);
-  /// The same, or null where the driver refuses and the stream had to be waited for.
+  /// record(), or null where the driver refuses and the stream had to be waited for.
   SharedEvent record_or_wait(StreamRef stream);
   [[nodiscard]] StreamTable::Entry entry(OwnerId owner) const BERTH_EXCLUDES(mutex_);
   /// As a snapshot has it: none for a block that any stream may use.
@@ -267,6 +257,19 @@ class CachingAllocator final : public StreamObserver {
   [[nodiscard]] BlockInfo describe(const Block& block) const BERTH_REQUIRES(mutex_);
   /// Owners that a block or a deferred free names.
   [[nodiscard]] std::set<OwnerId> owners_in_use() const BERTH_REQUIRES(mutex_);
+
+  // caching_allocator_uses.cpp
+  /// An event after all work submitted to `stream` so far.
+  /// Errors  DriverError.
+  SharedEvent record(StreamRef stream);
+  /// Gives an event to the marks of `stream` that have none. Where that cannot be now, they wait for
+  /// the next try.
+  void seal(OwnerId stream) noexcept BERTH_EXCLUDES(mutex_);
+  /// Releases the deferred frees whose events have passed.
+  void reclaim_deferred() BERTH_REQUIRES(slow_mutex_);
+  void pass(OwnerId stream, const RecordedEvent& end) BERTH_EXCLUDES(mutex_);
+  /// Waits for the oldest deferred free; false where there is none.
+  bool wait_for_oldest_deferred() BERTH_REQUIRES(slow_mutex_);
 
   Request make_request(std::size_t bytes, std::optional<StreamRef> stream) BERTH_EXCLUDES(mutex_);
   /// Throws where all memory there may be would not do.

@@ -70,7 +70,7 @@ std::set<OwnerId> CachingAllocator::owners_in_use() const {
   const auto add = [&](const Block& block) BERTH_UNDER_LOCK {
     owners.insert(block.owner);
     if (block.state() != Block::State::allocated) return;
-    uses_.for_each(block, [&](OwnerId use) { owners.insert(use); });
+    uses_.for_each(block, [&](const UseLists::Use& use) { owners.insert(use.stream); });
   };
   heap_.for_each(add);
   for (const OwnerId stream : deferred_.streams()) owners.insert(stream);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the rungs of the ladder are made of: growing, giving back, polling. Everything here calls
-// the driver, and so holds `mutex_` only between calls.
+// What the rungs of the ladder are made of: growing and giving back. Everything here calls the driver,
+// and so holds `mutex_` only between calls.
 #include <algorithm>
 #include <utility>
 
@@ -8,7 +8,6 @@
 
 #include "memory/caching_allocator.hpp"
 #include "memory/gauge.hpp"
-#include "stream/capture.hpp"
 
 namespace berth {
 
@@ -230,95 +229,6 @@ std::size_t CachingAllocator::release_cached(std::size_t bytes, Waiting waiting)
 StreamTable::Entry CachingAllocator::entry(OwnerId owner) const {
   const MutexLock lock(mutex_);
   return streams_.entry(owner);
-}
-
-SharedEvent CachingAllocator::record(StreamRef stream) {
-  auto event = std::make_shared<EventLease>(events_(stream.context()).acquire());
-  event->ref().record(stream);
-  return event;
-}
-
-bool CachingAllocator::seal(OwnerId stream) noexcept {
-  try {
-    std::uint64_t mark = 0;
-    {
-      const MutexLock lock(mutex_);
-      if (!deferred_.needs_seal(stream)) return true;
-      mark = deferred_.mark();
-    }
-    const StreamTable::Entry used = entry(stream);
-    if (!can_be_observed(used)) return false;  // later, when what is captured has become a graph
-    const SharedEvent event = used.retired ? used.last_work : record(used.stream);
-    const MutexLock lock(mutex_);
-    deferred_.seal(stream, mark, event);
-    return true;
-  } catch (const Error& error) {
-    driver_.report(Severity::warning,
-                   name_ + ": no event marks a deferred free yet, tried again later", error);
-  } catch (const std::exception& error) {  // the host's memory
-    driver_.report(Severity::warning, name_ + ": a deferred free waits: " + error.what());
-  }
-  return false;
-}
-
-void CachingAllocator::pass(OwnerId stream, const SharedEvent& event) {
-  const MutexLock lock(mutex_);
-  for (Block* block : deferred_.pass(stream, event)) {
-    ++counters_.frees_reclaimed;
-    lower_gauge(counters_.bytes_active, block->bytes);
-    lower_gauge(demand_, block->bytes);
-    release(*block);
-  }
-  count_blocks();
-}
-
-void CachingAllocator::reclaim_deferred() {
-  std::vector<OwnerId> streams;
-  {
-    const MutexLock lock(mutex_);
-    streams = deferred_.streams();
-  }
-  RelaxedCapture relaxed(driver_);
-  for (const OwnerId stream : streams) {
-    relaxed.begin();
-    if (!seal(stream)) continue;
-    for (;;) {
-      SharedEvent event;
-      bool over = false;
-      {
-        const MutexLock lock(mutex_);
-        if (!deferred_.has_marks(stream)) break;
-        event = deferred_.front(stream);
-        over = streams_.is_over(stream);
-      }
-      if (!over && (event == nullptr || !event->ref().is_done())) break;
-      pass(stream, event);
-    }
-  }
-}
-
-bool CachingAllocator::wait_for_oldest_deferred() {
-  std::vector<OwnerId> streams;
-  {
-    const MutexLock lock(mutex_);
-    streams = deferred_.streams();
-  }
-  RelaxedCapture relaxed(driver_);
-  for (const OwnerId stream : streams) {
-    relaxed.begin();
-    if (!seal(stream)) continue;
-    SharedEvent event;
-    {
-      const MutexLock lock(mutex_);
-      event = deferred_.front(stream);
-      if (event == nullptr && !streams_.is_over(stream)) continue;
-      ++counters_.pending_free_waits;
-    }
-    if (event != nullptr) event->ref().sync();
-    pass(stream, event);
-    return true;
-  }
-  return false;
 }
 
 void CachingAllocator::flush_caches() {

@@ -201,7 +201,7 @@ void CachingAllocator::retire_stream(StreamRef stream) noexcept {
     settle_all(halt);
     halt.for_each([&](ThreadCache& cache) { cache.drop(*id, back_to_heap()); });
     hand_over_.fronts().drop(*id, back_to_heap());
-    if (last_work != nullptr) deferred_.seal(*id, deferred_.mark(), last_work);
+    deferred_.seal(*id, deferred_.now(), last_work);
     if (is_lost) {
       streams_.lose(*id);
     } else {

@@ -28,6 +28,10 @@ void DeviceAllocator::record_stream(void* data, StreamRef stream) {
   pools_->record_stream(data, stream);
 }
 
+void DeviceAllocator::record_use(void* data, StreamRef stream) {
+  pools_->record_use(data, stream);
+}
+
 std::size_t DeviceAllocator::trim(std::size_t bytes_to_keep) {
   return pools_->trim(bytes_to_keep);
 }

@@ -108,6 +108,10 @@ void PinnedAllocator::record_stream(void* data, StreamRef stream) {
   require_device().record_stream(data, stream);
 }
 
+void PinnedAllocator::record_use(void* data, StreamRef stream) {
+  require_device().record_use(data, stream);
+}
+
 std::size_t PinnedAllocator::trim(std::size_t bytes_to_keep) {
   return impl_ ? impl_->allocator().trim(bytes_to_keep) : 0;
 }

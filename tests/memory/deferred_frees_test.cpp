@@ -43,7 +43,22 @@ Block& pending_block(const std::vector<OwnerId>& streams) {
 }
 
 void add(DeferredFrees& deferred, Block& block) {
-  deferred.add(block, uses().at(&block));
+  std::vector<UseLists::Use> lasting;
+  for (const OwnerId stream : uses().at(&block)) lasting.push_back({stream, {}});
+  deferred.add(block, lasting);
+}
+
+/// An event that is recorded now, while nothing else happens.
+RecordedEvent record(DeferredFrees& deferred) {
+  const std::uint64_t began = deferred.now();
+  return {fake_event(), began, deferred.tick()};
+}
+
+/// Frees a block that `stream` used up to `end`.
+Block& add_used(DeferredFrees& deferred, OwnerId stream, const RecordedEvent& end) {
+  Block& block = pending_block({stream});
+  deferred.add(block, {{stream, end}});
+  return block;
 }
 
 using Blocks = std::vector<Block*>;
@@ -56,7 +71,7 @@ TEST_CASE("nothing is deferred at first") {
   CHECK(deferred.streams().empty());
   CHECK_FALSE(deferred.has_marks(1));
   CHECK_FALSE(deferred.needs_seal(1));
-  CHECK(deferred.front(1) == nullptr);
+  CHECK(deferred.front(1).event == nullptr);
   CHECK(deferred.pass(1, nullptr).empty());
   deferred.seal(1, 10, fake_event());
   CHECK(deferred.mark_count() == 0);
@@ -70,13 +85,13 @@ TEST_CASE("a block with one use is ready when the event of that use passes, not 
   CHECK(deferred.mark_count() == 1);
   CHECK(deferred.has_marks(3));
   CHECK(deferred.needs_seal(3));
-  CHECK(deferred.front(3) == nullptr);
+  CHECK(deferred.front(3).event == nullptr);
 
   const SharedEvent event = fake_event();
   CHECK(deferred.pass(3, event).empty());
-  deferred.seal(3, deferred.mark(), event);
+  deferred.seal(3, deferred.now(), event);
   CHECK_FALSE(deferred.needs_seal(3));
-  CHECK(deferred.front(3) == event);
+  CHECK(deferred.front(3).event == event);
   CHECK(deferred.pass(3, fake_event()).empty());
   CHECK(deferred.pass(4, event).empty());
   CHECK(block.uses.marks_left == 1);
@@ -97,7 +112,7 @@ TEST_CASE("a block with several uses is ready with the last of them, whichever t
     std::map<OwnerId, SharedEvent> events;
     for (const OwnerId stream : order) {
       events[stream] = fake_event();
-      deferred.seal(stream, deferred.mark(), events[stream]);
+      deferred.seal(stream, deferred.now(), events[stream]);
     }
     CHECK(deferred.pass(order[0], events[order[0]]).empty());
     CHECK(deferred.pass(order[1], events[order[1]]).empty());
@@ -111,16 +126,16 @@ TEST_CASE("an event covers the marks that there were when it was recorded, and n
   Block& early = pending_block({1});
   Block& late = pending_block({1});
   add(deferred, early);
-  const std::uint64_t mark = deferred.mark();  // the event is recorded here
+  const std::uint64_t mark = deferred.now();  // the event is recorded here
   add(deferred, late);
   const SharedEvent event = fake_event();
   deferred.seal(1, mark, event);
   CHECK(deferred.needs_seal(1));
   CHECK(deferred.pass(1, event) == Blocks{&early});
-  CHECK(deferred.front(1) == nullptr);
+  CHECK(deferred.front(1).event == nullptr);
   CHECK(late.uses.marks_left == 1);
   const SharedEvent second = fake_event();
-  deferred.seal(1, deferred.mark(), second);
+  deferred.seal(1, deferred.now(), second);
   CHECK(deferred.pass(1, second) == Blocks{&late});
 }
 
@@ -131,9 +146,9 @@ TEST_CASE("a mark keeps the first event that it got") {
   const SharedEvent early = fake_event();
   const SharedEvent late = fake_event();
   add(deferred, first);
-  deferred.seal(1, deferred.mark(), early);
+  deferred.seal(1, deferred.now(), early);
   add(deferred, second);
-  deferred.seal(1, deferred.mark(), late);
+  deferred.seal(1, deferred.now(), late);
   CHECK(deferred.pass(1, early) == Blocks{&first});
   CHECK(deferred.pass(1, late) == Blocks{&second});
 }
@@ -143,7 +158,7 @@ TEST_CASE("one event serves all marks of its stream that had none, oldest first"
   std::vector<Block*> blocks;
   for (int index = 0; index < 5; ++index) add(deferred, *blocks.emplace_back(&pending_block({7})));
   const SharedEvent event = fake_event();
-  deferred.seal(7, deferred.mark(), event);
+  deferred.seal(7, deferred.now(), event);
   CHECK(deferred.pass(7, event) == Blocks{blocks[0], blocks[1], blocks[2], blocks[3], blocks[4]});
 }
 
@@ -154,9 +169,9 @@ TEST_CASE("an event of one stream says nothing about another") {
   add(deferred, on_one);
   add(deferred, on_two);
   const SharedEvent event = fake_event();
-  deferred.seal(1, deferred.mark(), event);
+  deferred.seal(1, deferred.now(), event);
   CHECK(deferred.needs_seal(2));
-  CHECK(deferred.front(2) == nullptr);
+  CHECK(deferred.front(2).event == nullptr);
   CHECK(deferred.pass(2, event).empty());
   CHECK(deferred.pass(1, event) == Blocks{&on_one});
   CHECK(deferred.has_marks(2));
@@ -168,11 +183,100 @@ TEST_CASE("marks without an event pass where the stream is known to be over") {
   Block& unsealed = pending_block({1});
   add(deferred, sealed);
   const SharedEvent event = fake_event();
-  deferred.seal(1, deferred.mark(), event);
+  deferred.seal(1, deferred.now(), event);
   add(deferred, unsealed);
   CHECK(deferred.pass(1, nullptr).empty());  // the older mark has an event that has not passed
   CHECK(deferred.pass(1, event) == Blocks{&sealed});
   CHECK(deferred.pass(1, nullptr) == Blocks{&unsealed});
+}
+
+TEST_CASE("a use with an event needs no seal, gets no other event, and passes with its own") {
+  DeferredFrees deferred;
+  const RecordedEvent end = record(deferred);
+  Block& block = add_used(deferred, 1, end);
+  CHECK(deferred.has_marks(1));
+  CHECK_FALSE(deferred.needs_seal(1));
+  const SharedEvent late = fake_event();
+  deferred.seal(1, deferred.now(), late);
+  CHECK(deferred.front(1).event == end.event);
+  CHECK(deferred.front(1).after == end.after);
+  CHECK(deferred.pass(1, late).empty());
+  CHECK(deferred.pass(1, end.event) == Blocks{&block});
+  CHECK_FALSE(deferred.has_marks(1));
+}
+
+TEST_CASE("a block waits for the end of its own use, in whatever order blocks are freed") {
+  std::vector<std::size_t> order = {0, 1, 2, 3};
+  do {
+    DeferredFrees deferred;
+    std::vector<RecordedEvent> ends;
+    for (std::size_t use = 0; use < order.size(); ++use) ends.push_back(record(deferred));
+    std::vector<Block*> blocks(order.size());
+    for (const std::size_t use : order) blocks[use] = &add_used(deferred, 1, ends[use]);
+    for (std::size_t use = 0; use < order.size(); ++use) {
+      CHECK(deferred.front(1).event == ends[use].event);
+      CHECK(deferred.pass(1, ends[use].event) == Blocks{blocks[use]});
+    }
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST_CASE(
+    "a use that is over goes before marks that were made earlier, and sealed later or not yet") {
+  DeferredFrees deferred;
+  Block& lasting = pending_block({1});
+  add(deferred, lasting);  // its stream cannot be marked yet
+  const RecordedEvent end = record(deferred);
+  const SharedEvent later = fake_event();
+  Block* used = nullptr;
+  SUBCASE("while there is no later event") {
+    used = &add_used(deferred, 1, end);
+    CHECK(deferred.needs_seal(1));
+    CHECK(deferred.front(1).event == end.event);
+    CHECK(deferred.pass(1, end.event) == Blocks{used});
+    CHECK(deferred.front(1).event == nullptr);
+    deferred.seal(1, deferred.now(), later);
+  }
+  SUBCASE("where the later event comes between") {
+    used = &add_used(deferred, 1, end);
+    deferred.seal(1, deferred.now(), later);
+    CHECK(deferred.front(1).event == end.event);
+    CHECK(deferred.pass(1, end.event) == Blocks{used});
+  }
+  SUBCASE("where the block is freed behind the later event") {
+    deferred.seal(1, deferred.now(), later);
+    used = &add_used(deferred, 1, end);
+    CHECK(deferred.front(1).event == end.event);
+    CHECK(deferred.pass(1, end.event) == Blocks{used});
+  }
+  CHECK(deferred.pass(1, later) == Blocks{&lasting});
+}
+
+TEST_CASE("a block with uses that are over and uses that last waits for all of them") {
+  DeferredFrees deferred;
+  const RecordedEvent end = record(deferred);
+  const RecordedEvent same_time = record(deferred);
+  Block& block = pending_block({1, 1, 2});
+  deferred.add(block, {{1, end}, {1, same_time}, {2, {}}});
+  CHECK(block.uses.marks_left == 3);
+  CHECK(deferred.mark_count() == 3);
+  CHECK_FALSE(deferred.needs_seal(1));
+  CHECK(deferred.needs_seal(2));
+  CHECK(deferred.pass(1, end.event).empty());
+  const SharedEvent sealed = fake_event();
+  deferred.seal(2, deferred.now(), sealed);
+  CHECK(deferred.pass(2, sealed).empty());
+  CHECK(deferred.pass(1, same_time.event) == Blocks{&block});
+}
+
+TEST_CASE("the stream whose use ended first comes first, whenever the blocks were freed") {
+  DeferredFrees deferred;
+  const RecordedEvent first = record(deferred);
+  const RecordedEvent third = record(deferred);
+  add_used(deferred, 7, third);
+  Block& lasting = pending_block({5});
+  add(deferred, lasting);
+  add_used(deferred, 9, first);
+  CHECK(deferred.streams() == std::vector<OwnerId>{9, 7, 5});
 }
 
 TEST_CASE("the stream with the oldest mark comes first, whatever the streams' numbers") {
@@ -200,7 +304,8 @@ TEST_CASE("a block that is not pending, has no use, or is queued already stops t
 }
 
 // Random frees on five streams. Events are recorded at one moment and seal marks at a later one, as
-// when another thread is slow; they pass in any order that a stream allows.
+// when another thread is slow; they pass in any order that a stream allows. Some uses end before
+// their block is freed.
 TEST_CASE("random frees are ready exactly when all work that they were to wait for has passed") {
   constexpr OwnerId kStreams = 5;
   struct Recorded {
@@ -214,25 +319,39 @@ TEST_CASE("random frees are ready exactly when all work that they were to wait f
     const auto below = [&](std::size_t bound) { return std::size_t(random() % bound); };
     DeferredFrees deferred;
     std::vector<Block*> blocks;
-    // The model: each stream's marks in order, with their number and the event that covers them.
+    // The model: each stream's marks, with the time when they were made, the event that covers them,
+    // and the time of that.
     struct Mark {
-      std::uint64_t number;
+      std::uint64_t made;
       Block* block;
       SharedEvent event;
+      std::uint64_t ended;
     };
     std::map<OwnerId, std::vector<Mark>> marks;
     std::map<Block*, std::size_t> waits;
     std::vector<Recorded> slow;
-    std::uint64_t number = 0;
+    std::map<OwnerId, std::vector<RecordedEvent>> ended;
+    std::uint64_t time = 0;
+    // Those with an event by its time, then those without.
+    const auto put_in_order = [&](OwnerId stream) {
+      std::ranges::stable_sort(marks[stream], {}, [](const Mark& mark) {
+        return mark.event != nullptr ? mark.ended : RecordedEvent::kLater;
+      });
+    };
 
     const auto seal = [&](const Recorded& recorded) {
       deferred.seal(recorded.stream, recorded.mark, recorded.event);
-      for (Mark& mark : marks[recorded.stream]) {
-        if (mark.number <= recorded.mark && mark.event == nullptr) mark.event = recorded.event;
+      std::vector<Mark>& queue = marks[recorded.stream];
+      if (!queue.empty()) ++time;
+      for (Mark& mark : queue) {
+        if (mark.made > recorded.mark || mark.event != nullptr) continue;
+        mark.event = recorded.event;
+        mark.ended = time;
       }
+      put_in_order(recorded.stream);
     };
     const auto pass = [&](OwnerId stream) {
-      const SharedEvent event = deferred.front(stream);
+      const SharedEvent event = deferred.front(stream).event;
       if (event == nullptr) return;
       Blocks ready;
       std::vector<Mark>& queue = marks[stream];
@@ -253,9 +372,11 @@ TEST_CASE("random frees are ready exactly when all work that they were to wait f
         REQUIRE(deferred.has_marks(stream) == !queue.empty());
         const bool open = !queue.empty() && queue.back().event == nullptr;
         REQUIRE(deferred.needs_seal(stream) == open);
-        REQUIRE(deferred.front(stream) == (queue.empty() ? nullptr : queue.front().event));
+        REQUIRE(deferred.front(stream).event == (queue.empty() ? nullptr : queue.front().event));
         count += queue.size();
-        if (!queue.empty()) oldest.emplace_back(queue.front().number, stream);
+        if (queue.empty()) continue;
+        const Mark& mark = queue.front();
+        oldest.emplace_back(mark.event != nullptr ? mark.ended : mark.made, stream);
       }
       std::sort(oldest.begin(), oldest.end());
       std::vector<OwnerId> streams;
@@ -269,25 +390,41 @@ TEST_CASE("random frees are ready exactly when all work that they were to wait f
 
     for (int operation = 0; operation < 2000; ++operation) {
       const auto stream = static_cast<OwnerId>(1 + below(kStreams));
-      switch (below(5)) {
+      switch (below(6)) {
         case 0:
         case 1: {
-          std::set<OwnerId> uses;
-          for (std::size_t wanted = 1 + below(3); uses.size() < wanted;)
-            uses.insert(static_cast<OwnerId>(1 + below(kStreams)));
-          std::vector<OwnerId> order(uses.begin(), uses.end());
+          std::set<OwnerId> users;
+          for (std::size_t wanted = 1 + below(3); users.size() < wanted;)
+            users.insert(static_cast<OwnerId>(1 + below(kStreams)));
+          std::vector<OwnerId> order(users.begin(), users.end());
           std::shuffle(order.begin(), order.end(), random);
           Block& block = *blocks.emplace_back(&pending_block(order));
-          add(deferred, block);
-          for (const OwnerId use : order) marks[use].push_back({++number, &block, nullptr});
+          std::vector<UseLists::Use> uses_of_block;
+          for (const OwnerId use : order) {
+            std::vector<RecordedEvent>& ends = ended[use];
+            RecordedEvent end;
+            if (!ends.empty() && below(3) == 0) {  // not always the latest
+              std::swap(ends[below(ends.size())], ends.back());
+              end = ends.back();
+              ends.pop_back();
+            }
+            uses_of_block.push_back({use, end});
+            marks[use].push_back({++time, &block, end.event, end.before});
+            put_in_order(use);
+          }
+          deferred.add(block, uses_of_block);
           waits[&block] = order.size();
-          REQUIRE(deferred.mark() == number);
+          REQUIRE(deferred.now() == time);
           break;
         }
         case 2:
-          slow.push_back({stream, deferred.mark(), fake_event()});
+          ended[stream].push_back(record(deferred));
+          ++time;
           break;
         case 3:
+          slow.push_back({stream, deferred.now(), fake_event()});
+          break;
+        case 4:
           if (!slow.empty()) {
             std::swap(slow[below(slow.size())], slow.back());
             seal(slow.back());
@@ -300,7 +437,7 @@ TEST_CASE("random frees are ready exactly when all work that they were to wait f
       check();
     }
     for (OwnerId stream = 1; stream <= kStreams; ++stream) {
-      seal({stream, deferred.mark(), fake_event()});
+      seal({stream, deferred.now(), fake_event()});
       while (deferred.has_marks(stream)) pass(stream);
     }
     check();

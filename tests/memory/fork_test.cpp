@@ -68,6 +68,7 @@ TEST_CASE_FIXTURE(BusyFixture,
       bool refused = is_not_supported([&] { allocator->allocate(2_MiB, own); });
       refused &= is_not_supported([&] { allocator->allocate(3_MiB, own); });
       refused &= is_not_supported([&] { allocator->record_stream(live, other); });
+      refused &= is_not_supported([&] { allocator->record_use(live, other); });
       refused &= is_not_supported([&] { allocator->trim(0); });
       refused &= is_not_supported([&] { static_cast<void>(allocator->counters()); });
       refused &= is_not_supported([&] { static_cast<void>(allocator->snapshot()); });

@@ -152,6 +152,25 @@ TEST_CASE_FIXTURE(Handles, "only what is retired, over and unnamed is forgotten"
 }
 
 TEST_CASE_FIXTURE(Handles,
+                  "what has passed on a stream is what was recorded there before it, and no more") {
+  const OwnerId id = table.id_of(stream(0x100));
+  const OwnerId other = table.id_of(stream(0x200));
+  const RecordedEvent first{event(), 0, 1};
+  const RecordedEvent at_the_same_time{event(), 0, 3};
+  const RecordedEvent second{event(), 2, 4};
+  const RecordedEvent not_yet;
+  table.set_passed(id, second);
+  CHECK(table.has_passed(id, first));
+  CHECK_FALSE(table.has_passed(id, at_the_same_time));
+  CHECK_FALSE(table.has_passed(id, not_yet));
+  CHECK_FALSE(table.has_passed(other, first));
+  table.set_passed(id, first);  // asked late
+  CHECK(table.has_passed(id, first));
+  table.retire(id, nullptr);
+  CHECK(table.has_passed(id, not_yet));
+}
+
+TEST_CASE_FIXTURE(Handles,
                   "retiring twice, or setting over what is not retired, stops the process") {
   const OwnerId id = table.id_of(stream(0x100));
   CHECK(stops_the_process([&] { table.set_over(id); }));

@@ -68,6 +68,7 @@ void hammer(DeviceAllocator& memory, StreamRef stream, StreamRef user, LiveBlock
       const std::size_t index = random() % blocks.size();
       std::swap(blocks[index], blocks.back());
       if (random() % 8 == 0) blocks.back().record_stream(user);
+      if (random() % 8 == 0) blocks.back().record_use(user);
       live.leave(blocks.back().data());
       blocks.pop_back();
     }

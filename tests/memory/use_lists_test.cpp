@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -14,6 +16,8 @@ using namespace berth;
 
 namespace {
 
+using Use = UseLists::Use;
+
 struct UsesFixture {
   Block& make() {
     Block& block = records.make();
@@ -22,37 +26,53 @@ struct UsesFixture {
   }
   [[nodiscard]] std::vector<OwnerId> streams(const Block& block) const {
     std::vector<OwnerId> streams;
-    uses.for_each(block, [&](OwnerId stream) { streams.push_back(stream); });
+    uses.for_each(block, [&](const Use& use) { streams.push_back(use.stream); });
     return streams;
   }
+  [[nodiscard]] std::vector<SharedEvent> events(const Block& block) const {
+    std::vector<SharedEvent> events;
+    uses.for_each(block, [&](const Use& use) { events.push_back(use.end.event); });
+    return events;
+  }
+  void add(Block& block, OwnerId stream) { uses.add(block, {stream, {}}); }
 
   BlockRecords records;
   UseLists uses;
 };
 
 using Streams = std::vector<OwnerId>;
+using Events = std::vector<SharedEvent>;
+
+/// An event that only its identity is asked of, recorded between two times.
+RecordedEvent recorded(std::uint64_t after, std::uint64_t before) {
+  const auto identity = std::make_shared<int>(0);
+  return {{identity, reinterpret_cast<const EventLease*>(identity.get())}, after, before};
+}
 
 }  // namespace
 
-TEST_CASE_FIXTURE(UsesFixture, "a block has no uses at first, and none after they were cleared") {
+TEST_CASE_FIXTURE(UsesFixture, "a block has no uses at first, and none after they were taken") {
   Block& block = make();
   CHECK(streams(block).empty());
-  uses.clear(block);
-  uses.drop_if(block, [](OwnerId) { return true; });
+  CHECK(uses.take(block).empty());
+  uses.drop_if(block, [](const Use&) { return true; });
   CHECK(block.uses.list == 0);
-  uses.add(block, 4);
-  uses.add(block, 5);
+  add(block, 4);
+  add(block, 5);
   CHECK(block.uses.list != 0);
-  uses.clear(block);
+  const std::vector<Use> taken = uses.take(block);
+  CHECK(taken.size() == 2);
+  CHECK(taken.front().stream == 5);
+  CHECK(taken.back().stream == 4);
   CHECK(block.uses.list == 0);
   CHECK(streams(block).empty());
 }
 
 TEST_CASE_FIXTURE(UsesFixture, "streams are visited once each, the last recorded first") {
   Block& block = make();
-  for (const OwnerId stream : {3, 1, 2}) uses.add(block, stream);
+  for (const OwnerId stream : {3, 1, 2}) add(block, stream);
   CHECK(streams(block) == Streams{2, 1, 3});
-  for (const OwnerId stream : {1, 3, 2, 2}) uses.add(block, stream);
+  for (const OwnerId stream : {1, 3, 2, 2}) add(block, stream);
   CHECK(streams(block) == Streams{2, 1, 3});
 }
 
@@ -65,11 +85,12 @@ TEST_CASE_FIXTURE(
                                       {{1, 2, 3, 4}, {}},
                                       {{}, {4, 3, 2, 1}}}) {
     Block& block = make();
-    for (const OwnerId stream : {1, 2, 3, 4}) uses.add(block, stream);
-    uses.drop_if(
-        block, [&gone = dropped](OwnerId stream) { return std::ranges::count(gone, stream) > 0; });
+    for (const OwnerId stream : {1, 2, 3, 4}) add(block, stream);
+    uses.drop_if(block, [&gone = dropped](const Use& use) {
+      return std::ranges::count(gone, use.stream) > 0;
+    });
     CHECK(streams(block) == left);
-    uses.add(block, 9);
+    add(block, 9);
     CHECK(streams(block).front() == 9);
     CHECK(streams(block).size() == left.size() + 1);
   }
@@ -80,18 +101,83 @@ TEST_CASE_FIXTURE(UsesFixture,
   Block& a = make();
   Block& b = make();
   a.uses.marks_left = 7;
-  uses.add(a, 1);
-  uses.add(b, 1);
-  uses.add(a, 2);
-  uses.add(b, 3);
-  uses.clear(a);
+  add(a, 1);
+  add(b, 1);
+  add(a, 2);
+  add(b, 3);
+  CHECK(uses.take(a).size() == 2);
   CHECK(streams(a).empty());
   CHECK(streams(b) == Streams{3, 1});
-  uses.add(a, 5);
-  uses.add(a, 6);
+  add(a, 5);
+  add(a, 6);
   CHECK(streams(a) == Streams{6, 5});
   CHECK(streams(b) == Streams{3, 1});
   CHECK(a.uses.marks_left == 7);
+}
+
+TEST_CASE_FIXTURE(UsesFixture, "the later of two uses of a stream stands for both") {
+  Block& block = make();
+  const RecordedEvent first = recorded(0, 1);
+  const RecordedEvent second = recorded(1, 2);
+  const RecordedEvent other = recorded(2, 3);
+  uses.add(block, {1, first});
+  uses.add(block, {2, other});
+  CHECK(first.event.use_count() == 2);
+  uses.add(block, {1, second});
+  CHECK(streams(block) == Streams{1, 2});
+  CHECK(events(block) == Events{second.event, other.event});
+  CHECK(first.event.use_count() == 1);  // back in its pool
+}
+
+TEST_CASE_FIXTURE(UsesFixture,
+                  "of uses that were recorded at the same time none stands for another") {
+  Block& block = make();
+  const RecordedEvent first = recorded(4, 6);
+  const RecordedEvent second = recorded(5, 7);
+  uses.add(block, {1, first});
+  uses.add(block, {1, second});
+  CHECK(events(block) == Events{second.event, first.event});
+  const RecordedEvent later = recorded(7, 8);
+  uses.add(block, {1, later});
+  CHECK(events(block) == Events{later.event});
+}
+
+TEST_CASE_FIXTURE(UsesFixture, "a use that lasts until the free stands for all of its stream") {
+  Block& block = make();
+  const RecordedEvent before = recorded(0, 1);
+  const RecordedEvent after = recorded(1, 2);
+  const RecordedEvent other = recorded(2, 3);
+  uses.add(block, {1, before});
+  uses.add(block, {2, other});
+  CHECK_FALSE(uses.lasts(block, 1));
+  add(block, 1);
+  CHECK(uses.lasts(block, 1));
+  CHECK_FALSE(uses.lasts(block, 2));
+  CHECK_FALSE(uses.lasts(block, 3));
+  uses.add(block, {1, after});
+  CHECK(streams(block) == Streams{1, 2});
+  CHECK(events(block) == Events{nullptr, other.event});
+  CHECK(before.event.use_count() == 1);
+  CHECK(after.event.use_count() == 1);
+}
+
+TEST_CASE_FIXTURE(UsesFixture, "an event is kept as long as its use, and no longer") {
+  Block& block = make();
+  const RecordedEvent dropped = recorded(0, 1);
+  const RecordedEvent taken = recorded(1, 2);
+  uses.add(block, {1, dropped});
+  uses.add(block, {2, taken});
+  uses.drop_if(block, [](const Use& use) { return use.stream == 1; });
+  CHECK(dropped.event.use_count() == 1);
+  {
+    const std::vector<Use> all = uses.take(block);
+    REQUIRE(all.size() == 1);
+    CHECK(all.front().end.event == taken.event);
+    CHECK(all.front().end.after == 1);
+    CHECK(all.front().end.before == 2);
+    CHECK(taken.event.use_count() == 2);
+  }
+  CHECK(taken.event.use_count() == 1);
 }
 
 TEST_CASE_FIXTURE(UsesFixture,
@@ -108,15 +194,15 @@ TEST_CASE_FIXTURE(UsesFixture,
     const auto stream = static_cast<OwnerId>(1 + random() % 6);
     switch (random() % 4) {
       case 0:
-        uses.clear(block);
+        REQUIRE(uses.take(block).size() == expected.size());
         expected.clear();
         break;
       case 1:
-        uses.drop_if(block, [&](OwnerId each) { return each == stream; });
+        uses.drop_if(block, [&](const Use& use) { return use.stream == stream; });
         std::erase(expected, stream);
         break;
       default:
-        uses.add(block, stream);
+        add(block, stream);
         if (std::ranges::count(expected, stream) == 0) expected.insert(expected.begin(), stream);
     }
     REQUIRE(streams(block) == expected);

@@ -3,12 +3,18 @@
 
 #include <cuda.h>
 
+#include <algorithm>
+
 #include "base/check.hpp"
 
 namespace berth {
 
 CUstream_st* handle_of(StreamRef stream) {
   return stream.native() == CU_STREAM_LEGACY ? nullptr : stream.native();
+}
+
+bool is_per_thread(StreamRef stream) {
+  return stream.native() == CU_STREAM_PER_THREAD;
 }
 
 StreamTable::Key StreamTable::key_of(StreamRef stream) {
@@ -31,6 +37,15 @@ bool StreamTable::is_over(OwnerId id) const {
   if (id == kUnowned) return true;
   const Entry& entry = entries_.at(id);
   return entry.retired && entry.last_work == nullptr && !entry.lost;
+}
+
+bool StreamTable::has_passed(OwnerId id, const RecordedEvent& recorded) const {
+  return is_over(id) || recorded.before <= entries_.at(id).passed;
+}
+
+void StreamTable::set_passed(OwnerId id, const RecordedEvent& recorded) {
+  std::uint64_t& passed = entries_.at(id).passed;
+  passed = std::max(passed, recorded.after);
 }
 
 void StreamTable::retire(OwnerId id, SharedEvent last_work) {

@@ -7,25 +7,24 @@
 // comes back.
 #pragma once
 
+#include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
-#include "berth/event_pool.hpp"
 #include "berth/stream.hpp"
 
 #include "memory/heap/block.hpp"
+#include "memory/order/recorded_event.hpp"
 
 namespace berth {
 
-/// A pooled event that marks some work; shared by all that wait for that work.
-using SharedEvent = std::shared_ptr<const EventLease>;
-
 /// A stream's handle by one name: that of the legacy default stream is null.
 CUstream_st* handle_of(StreamRef stream);
+/// Whether the handle is a different stream on each thread.
+bool is_per_thread(StreamRef stream);
 
 /// Guarded by the lock of the allocator that it belongs to.
 class StreamTable {
@@ -35,6 +34,7 @@ class StreamTable {
     bool retired = false;
     SharedEvent last_work;  ///< of a retired stream; null once it has passed
     bool lost = false;      ///< went away when no event could mark its last work, which may yet run
+    std::uint64_t passed = 0;  ///< of what was recorded on it, that up to here is known to be done
   };
 
   /// The id of a stream, new where it has none. CU_STREAM_LEGACY and 0 are the same stream.
@@ -46,6 +46,10 @@ class StreamTable {
   [[nodiscard]] bool knows(OwnerId id) const { return entries_.count(id) == 1; }
   /// Whether all work of the stream is known to be done for ever.
   [[nodiscard]] bool is_over(OwnerId id) const;
+  /// Whether what was recorded on the stream is known to be done.
+  [[nodiscard]] bool has_passed(OwnerId id, const RecordedEvent& recorded) const;
+  /// An event that was recorded on the stream has passed, and with it all that were before.
+  void set_passed(OwnerId id, const RecordedEvent& recorded);
 
   /// The handle may be destroyed from now on; `last_work` marks its last work.
   void retire(OwnerId id, SharedEvent last_work);

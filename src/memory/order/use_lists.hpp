@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which other streams were recorded on a block: a short list for each of the few blocks that have
-// any, from one pool of entries.
+// Which other streams use a block, and up to where: a short list for each of the few blocks that
+// have any, from one pool of entries.
 #pragma once
 
 #include <cstddef>
@@ -8,24 +8,32 @@
 #include <vector>
 
 #include "memory/heap/block.hpp"
+#include "memory/order/recorded_event.hpp"
 
 namespace berth {
 
-/// Guarded by the lock of the allocator that it belongs to. The lists are those of allocated and
-/// pending blocks.
+/// Guarded by the lock of the allocator that it belongs to. The lists are those of allocated blocks.
 class UseLists {
  public:
+  struct Use {
+    OwnerId stream = kUnowned;
+    RecordedEvent end;  ///< without an event: the use lasts until the block is freed
+  };
+
   UseLists() : entries_(1) {}  // number 0 is no entry
 
-  /// Recording twice is recording once.
-  void add(Block& block, OwnerId stream);
-  void clear(Block& block);
-  /// Drops each stream for which `is_over(stream)` says true.
+  /// Uses that the new one covers go; one that is covered itself is not added.
+  void add(Block& block, Use use);
+  /// Whether a use of `stream` lasts until the block is freed.
+  [[nodiscard]] bool lasts(const Block& block, OwnerId stream) const;
+  /// The uses, the last recorded first, which the block has no more.
+  [[nodiscard]] std::vector<Use> take(Block& block);
+  /// Drops each use for which `is_over(use)` says true.
   template <class IsOver>
   void drop_if(Block& block, const IsOver& is_over) {
     for (std::uint32_t* link = &block.uses.list; *link != 0;) {
       const std::uint32_t number = *link;
-      if (is_over(entries_[number].stream)) {
+      if (is_over(entries_[number].use)) {
         *link = entries_[number].next;
         recycle(number);
       } else {
@@ -33,22 +41,22 @@ class UseLists {
       }
     }
   }
-  /// Calls visit(OwnerId) for each stream, the last recorded first.
+  /// Calls visit(const Use&) for each, the last recorded first.
   template <class Visit>
   void for_each(const Block& block, const Visit& visit) const {
     for (std::uint32_t number = block.uses.list; number != 0; number = entries_[number].next) {
-      visit(entries_[number].stream);
+      visit(entries_[number].use);
     }
   }
 
  private:
   struct Entry {
-    OwnerId stream = kUnowned;
+    Use use;
     std::uint32_t next = 0;
   };
 
   void recycle(std::uint32_t number) {
-    entries_[number].next = spare_;
+    entries_[number] = {{}, spare_};  // its event serves somebody else from now on
     spare_ = number;
   }
 

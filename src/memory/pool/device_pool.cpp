@@ -8,6 +8,7 @@
 
 #include "berth/bytes.hpp"
 
+#include "memory/memory_errors.hpp"
 #include "memory/source/arena_segments.hpp"
 #include "memory/source/whole_segments.hpp"
 
@@ -107,10 +108,7 @@ void DevicePool::require_stream_of_device(StreamRef stream) const {
                     "device and Runtime",
                     stream.device().to_string(), context_.device().to_string()));
   }
-  if (stream.native() != CU_STREAM_PER_THREAD) return;
-  throw InvalidArgument(
-      "the per-thread default stream is a different stream on each thread under one handle, so "
-      "it cannot order memory; accepted: the legacy default stream, or a stream of its own");
+  if (is_per_thread(stream)) throw InvalidArgument(describe_per_thread_stream());
 }
 
 void DevicePool::report_live_blocks() const noexcept {

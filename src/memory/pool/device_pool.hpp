@@ -46,6 +46,10 @@ class DevicePool final : public Allocator {
     require_stream_of_device(stream);
     allocator_.record_stream(data, stream);
   }
+  void record_use(void* data, StreamRef stream) override {
+    require_stream_of_device(stream);
+    allocator_.record_use(data, stream);
+  }
   std::size_t trim(std::size_t bytes_to_keep) override { return allocator_.trim(bytes_to_keep); }
   std::size_t release_unused(std::chrono::nanoseconds age) override {
     return allocator_.release_unused(age, std::chrono::steady_clock::now());

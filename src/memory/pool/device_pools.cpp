@@ -109,6 +109,10 @@ void DevicePools::record_stream(void* data, StreamRef stream) {
   with_pool_of(data, [&](DevicePool& pool) { pool.record_stream(data, stream); });
 }
 
+void DevicePools::record_use(void* data, StreamRef stream) {
+  with_pool_of(data, [&](DevicePool& pool) { pool.record_use(data, stream); });
+}
+
 std::size_t DevicePools::release_others(const DevicePool& asking, std::size_t bytes,
                                         CachingAllocator::Waiting waiting) {
   if (!private_.any()) return 0;

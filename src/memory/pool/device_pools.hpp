@@ -40,6 +40,7 @@ class DevicePools final : public StreamObserver {
     deallocate_other(data);
   }
   void record_stream(void* data, StreamRef stream);
+  void record_use(void* data, StreamRef stream);
   std::size_t trim(std::size_t bytes_to_keep);
   std::size_t release_unused(std::chrono::nanoseconds age);
   void retire_stream(StreamRef stream) noexcept;

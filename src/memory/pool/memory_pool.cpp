@@ -49,6 +49,10 @@ void MemoryPool::record_stream(void* data, StreamRef stream) {
   pool().record_stream(data, stream);
 }
 
+void MemoryPool::record_use(void* data, StreamRef stream) {
+  pool().record_use(data, stream);
+}
+
 std::size_t MemoryPool::trim(std::size_t bytes_to_keep) {
   return pool().trim(bytes_to_keep);
 }
