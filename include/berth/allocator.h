@@ -56,6 +56,13 @@ BERTH_API berth_status berth_allocator_deallocate(berth_allocator* allocator, vo
 /// Errors  BERTH_INVALID_ARGUMENT: not a live block, or a stream of another device.
 BERTH_API berth_status berth_allocator_record_stream(berth_allocator* allocator, void* data,
                                                      berth_stream stream);
+/// Declares that work which `stream` holds now uses the block at `data`, and later work does not:
+/// once freed, the block is not reused before that work is done, whatever was submitted since.
+/// While `stream` is being captured, this is berth_allocator_record_stream().
+/// Errors  BERTH_INVALID_ARGUMENT: not a live block, a stream of another device, or the per-thread
+///         default stream. BERTH_DRIVER_ERROR: no event was recorded. Nothing is changed.
+BERTH_API berth_status berth_allocator_record_use(berth_allocator* allocator, void* data,
+                                                  berth_stream stream);
 /// Gives cached memory back to the driver until at most `bytes_to_keep` are reserved, as far as
 /// blocks in use allow; 0 gives back all that can be.
 /// Blocking  Waits for the work of streams whose cached memory it returns.

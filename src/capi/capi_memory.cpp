@@ -100,6 +100,15 @@ berth_status berth_allocator_record_stream(berth_allocator* allocator, void* dat
   });
 }
 
+berth_status berth_allocator_record_use(berth_allocator* allocator, void* data,
+                                        berth_stream stream) {
+  return guarded([&] {
+    Allocator& any = to_allocator(allocator);
+    if (data == nullptr) refuse_null("data");
+    any.record_use(data, to_stream(stream));
+  });
+}
+
 berth_status berth_allocator_trim(berth_allocator* allocator, std::size_t bytes_to_keep,
                                   std::size_t* bytes_released) {
   return guarded([&] {

@@ -72,6 +72,8 @@ static void pointer_that_is_no_live_block_is_refused(const struct machine* machi
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "", berth_allocator_deallocate(allocator, &foreign));
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "",
               berth_allocator_record_stream(allocator, &foreign, machine->stream));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "",
+              berth_allocator_record_use(allocator, &foreign, machine->stream));
   char* const data = allocate(machine, allocator, kBytes);
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "", berth_allocator_deallocate(allocator, data + 512));
   CHECK_OK(berth_allocator_deallocate(allocator, data));
@@ -79,15 +81,18 @@ static void pointer_that_is_no_live_block_is_refused(const struct machine* machi
   CHECK(strlen(berth_last_error_message()) > 0);
 }
 
+typedef berth_status (*record_function)(berth_allocator* allocator, void* data,
+                                        berth_stream stream);
+
 /// `stream` has work pending on the block when it is freed.
-static void recorded_stream_is_waited_for(const struct machine* machine,
-                                          berth_allocator* allocator) {
+static void recorded_stream_is_waited_for(const struct machine* machine, berth_allocator* allocator,
+                                          record_function record) {
   berth_stream other;
   CHECK_OK(berth_stream_acquire(machine->runtime, machine->device, 0, &other));
   void* const busy = allocate(machine, machine->memory, kBytes);
   void* const data = allocate(machine, allocator, kBytes);
   CHECK_OK(berth_fill_async(machine->runtime, busy, 3, kBytes, other));
-  CHECK_OK(berth_allocator_record_stream(allocator, data, other));
+  CHECK_OK(record(allocator, data, other));
   CHECK_OK(berth_allocator_deallocate(allocator, data));
   if (work_stays_pending(machine)) {
     CHECK(read_counters(allocator).gauges.blocks_pending.current == 1);
@@ -188,7 +193,8 @@ void test_memory(void) {
     block_is_counted_while_it_lives(&machine, allocators[i]);
     zero_bytes_are_null_and_null_can_be_freed(&machine, allocators[i]);
     pointer_that_is_no_live_block_is_refused(&machine, allocators[i]);
-    recorded_stream_is_waited_for(&machine, allocators[i]);
+    recorded_stream_is_waited_for(&machine, allocators[i], berth_allocator_record_stream);
+    recorded_stream_is_waited_for(&machine, allocators[i], berth_allocator_record_use);
     foreign_stream_can_be_retired(&machine, allocators[i]);
     trim_gives_back_what_is_cached(allocators[i]);
     block_is_counted_while_it_lives(&machine, allocators[i]);
