@@ -25,8 +25,8 @@ struct PinnedAllocatorOptions {
 };
 
 /// Pinned memory is ordered on no stream: a freed block is reusable at once, unless record_stream()
-/// named streams that use it. Whoever starts an asynchronous copy from or to a block records the
-/// stream; Copier does it by itself.
+/// or record_use() named streams that use it. Whoever starts an asynchronous copy from or to a block
+/// records the stream; Copier does it by itself.
 class BERTH_API PinnedAllocator final : public Allocator {
  public:
   PinnedAllocator(const DeviceRegistry& registry, PinnedAllocatorOptions options);

@@ -161,12 +161,20 @@ void Worker::receive() {
       const StreamRef user = own_place().stream->ref();
       if (parcel.last_work) user.wait(*parcel.last_work);
       if (works()) machine_.use(user, block.address, block.bytes, false);
-      memory_.record_stream(block.data(), user);
-      block.used_elsewhere = true;
+      record_elsewhere(block, user);
     }
     sums_.add(block, mode_.allocator_granule_bytes());
     live_.push_back(block);
   }
+}
+
+void Worker::record_elsewhere(LiveBlock& block, StreamRef user) {
+  if (random_.one_in(2)) {
+    memory_.record_use(block.data(), user);
+  } else {
+    memory_.record_stream(block.data(), user);
+  }
+  block.used_elsewhere = true;
 }
 
 void Worker::empty() {

@@ -48,6 +48,8 @@ class Worker {
   void leave(const LiveBlock& block);
   LiveBlock take_some();
   void hand_over(const LiveBlock& block);
+  /// Declares that what `user` holds now uses a block, in one of the two ways.
+  void record_elsewhere(LiveBlock& block, StreamRef user);
   void receive();
   void start_phase();
   [[nodiscard]] StreamPlace& some_place();

@@ -60,8 +60,7 @@ void Worker::use_elsewhere() {
     user.wait(machine_.record(block.place->stream->ref()));
     machine_.use(user, block.address, block.bytes, false);
   }
-  memory_.record_stream(block.data(), user);
-  block.used_elsewhere = true;
+  record_elsewhere(block, user);
 }
 
 void Worker::replace_stream() {

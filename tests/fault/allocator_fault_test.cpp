@@ -50,6 +50,15 @@ Step use(std::size_t block, std::size_t stream) {
           }};
 }
 
+/// The same, where the stream's later work does not use the block.
+Step use_once(std::size_t block, std::size_t stream) {
+  return {"use block " + std::to_string(block) + " on stream " + std::to_string(stream) + " once",
+          [=](World& world) {
+            world.log.submit(world.streams[stream], "work");
+            world.blocks[block].record_use(world.streams[stream]);
+          }};
+}
+
 /// deallocate() promises to fail for wrong pointers only.
 Step free_block(std::size_t block) {
   return {"free block " + std::to_string(block), [=](World& world) {
@@ -86,7 +95,7 @@ Program every_rung(bool virtual_memory, sim::Progress progress) {
               allocate(1, 1000, 0),
               allocate(2, 24_MiB, 1),
               use(2, 0),
-              use(2, 2),
+              use_once(2, 2),
               free_block(2),  // deferred
               allocate(3, 14_MiB, 1),
               use(3, 1),
@@ -98,6 +107,8 @@ Program every_rung(bool virtual_memory, sim::Progress progress) {
               trim(30_MiB),
               allocate(6, 20_MiB, 0),
               use(6, 2),
+              use_once(6, 1),
+              use_once(6, 1),
               destroy_stream(2),
               free_block(6),
               run_everything(),
@@ -168,7 +179,7 @@ TEST_CASE("the pinned allocator survives each driver call that fails once") {
                               allocate_pinned(0, 1000),
                               allocate_pinned(1, 30_MiB),
                               use(1, 0),
-                              use(1, 1),
+                              use_once(1, 1),
                               free_pinned(1),
                               allocate_pinned(2, 10_MiB),
                               free_pinned(2),

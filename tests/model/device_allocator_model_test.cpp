@@ -214,12 +214,21 @@ class Program {
     ++frees_;
   }
 
+  /// Declares that what `stream` holds now uses a block, in one of the two ways.
+  void record(const Allocation& memory, StreamRef stream) {
+    if (random_.below(2) == 0) {
+      memory.record_use(stream);
+    } else {
+      memory.record_stream(stream);
+    }
+  }
+
   /// Reads a block on `stream`, in order behind its writes, into pinned memory.
   void read(const LiveBlock& block, const ProgramStream& stream) {
     Allocation target = runtime_.pinned_memory().allocate(block.memory.bytes());
     runtime_.copier().copy_async(target.data(), block.memory.data(), block.memory.bytes(),
                                  stream.ref);
-    block.memory.record_stream(stream.ref);
+    record(block.memory, stream.ref);
     readings_.push_back({std::move(target), runtime_.record(stream.ref), block.value});
   }
 
@@ -243,7 +252,7 @@ class Program {
     for (const Reading& reading : readings_) user->ref.wait(reading.done);
     block.value = random_.byte();
     runtime_.copier().fill_async(block.memory.data(), block.value, block.memory.bytes(), user->ref);
-    block.memory.record_stream(user->ref);
+    record(block.memory, user->ref);
     block.stream->ref.wait(runtime_.record(user->ref));
   }
 
@@ -258,7 +267,7 @@ class Program {
   void record_own_stream() {
     if (live_.empty()) return;
     const LiveBlock& block = some_block();
-    if (!block.last_work) block.memory.record_stream(block.stream->ref);
+    if (!block.last_work) record(block.memory, block.stream->ref);
   }
 
   void rarely() {
@@ -306,8 +315,9 @@ class Program {
     if (live_.empty()) return;
     const Allocation& block = some_block().memory;
     void* const inside = static_cast<char*>(block.data()) + 1 + random_.below(block.bytes());
-    CHECK_THROWS_AS(memory_.record_stream(static_cast<char*>(block.data()) - 1, streams_[0]->ref),
-                    InvalidArgument);
+    void* const before = static_cast<char*>(block.data()) - 1;
+    CHECK_THROWS_AS(memory_.record_stream(before, streams_[0]->ref), InvalidArgument);
+    CHECK_THROWS_AS(memory_.record_use(before, streams_[0]->ref), InvalidArgument);
     const bool is_next_block = std::ranges::any_of(
         live_, [inside](const LiveBlock& other) { return other.memory.data() == inside; });
     if (!is_next_block) CHECK_THROWS_AS(memory_.deallocate(inside), InvalidArgument);

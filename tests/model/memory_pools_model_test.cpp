@@ -233,7 +233,7 @@ class Program final : public PoolsModel {
     block.value = random_.byte();
     runtime_.copier().fill_async(block.memory.data(), *block.value, block.memory.bytes(),
                                  user->ref);
-    block.memory.record_stream(user->ref);
+    record(block.memory, user->ref);
     block.stream->ref.wait(runtime_.record(user->ref));
   }
   void fall_asleep(PoolModel& pool, SleepContent content) {
@@ -415,6 +415,7 @@ class Program final : public PoolsModel {
     MemoryPool& wrong = pool->handles.front();
     CHECK_THROWS_AS(wrong.deallocate(block.memory.data()), InvalidArgument);
     CHECK_THROWS_AS(wrong.record_stream(block.memory.data(), streams_[0]->ref), InvalidArgument);
+    CHECK_THROWS_AS(wrong.record_use(block.memory.data(), streams_[0]->ref), InvalidArgument);
     CHECK_FALSE(wrong.owns(block.memory.data()));
   }
 };

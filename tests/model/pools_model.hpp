@@ -199,13 +199,22 @@ class PoolsModel {
   }
   [[nodiscard]] static std::size_t granules(std::size_t bytes) { return bytes / kGranuleBytes + 2; }
 
+  /// Declares that what `stream` holds now uses a block, in one of the two ways.
+  void record(const Allocation& memory, StreamRef stream) {
+    if (random_.below(2) == 0) {
+      memory.record_use(stream);
+    } else {
+      memory.record_stream(stream);
+    }
+  }
+
   /// Reads a block on `stream`, in order behind its writes, into pinned memory.
   void read(const LiveBlock& block, const ProgramStream& stream) {
     if (!block.value) return;
     Allocation target = runtime_.pinned_memory().allocate(block.memory.bytes());
     runtime_.copier().copy_async(target.data(), block.memory.data(), block.memory.bytes(),
                                  stream.ref);
-    block.memory.record_stream(stream.ref);
+    record(block.memory, stream.ref);
     readings_.push_back({std::move(target), runtime_.record(stream.ref), *block.value});
   }
 

@@ -149,7 +149,11 @@ class Program {
     const StreamRef user = some_stream();
     user.wait(runtime_.record(block.stream));
     work_on(block.memory, user);
-    block.memory.record_stream(user);
+    if (random_.one_in(2)) {
+      block.memory.record_use(user);
+    } else {
+      block.memory.record_stream(user);
+    }
   }
 
   /// The first bytes will do: what matters is that something is pending.
