@@ -32,6 +32,7 @@ struct RuntimeOptions {
   DeviceAllocatorOptions device_allocator;  ///< of every device
   PinnedAllocatorOptions pinned_allocator;
   StreamPoolOptions stream_pool;
+  EventPoolOptions event_pool;
   CopierOptions copier;
   /// Whether BERTH_CONF is read at all: false for programs that apply it themselves, or let nobody
   /// from outside have a say.

@@ -55,6 +55,18 @@ std::optional<std::size_t> read_slot_bytes(std::string_view text) {
   return bytes && *bytes % 4_KiB == 0 ? bytes : std::nullopt;
 }
 
+constexpr Word<CrossStreamReuse> kReuses[] = {
+    {CrossStreamReuse::never, "never"},
+    {CrossStreamReuse::when_idle, "when_idle"},
+    {CrossStreamReuse::behind_waits, "behind_waits"},
+};
+
+constexpr Word<StreamShortage> kShortages[] = {
+    {StreamShortage::share, "share"},
+    {StreamShortage::wait, "wait"},
+    {StreamShortage::fail, "fail"},
+};
+
 struct Key {
   EntryKey is;
   bool (*set)(RuntimeOptions&, std::string_view);  ///< false: changed nothing
@@ -95,9 +107,9 @@ constexpr Key kKeys[] = {
      }},
     {{"cross_stream_reuse", "never, when_idle or behind_waits"},
      [](Options& o, Text t) {
-       return assign(o.device_allocator.cross_stream_reuse, read_reuse(t));
+       return assign(o.device_allocator.cross_stream_reuse, read_word(t, kReuses));
      },
-     [](const Options& o) { return reuse_text(o.device_allocator.cross_stream_reuse); }},
+     [](const Options& o) { return word_text(o.device_allocator.cross_stream_reuse, kReuses); }},
     {{"virtual_memory", "on or off"},
      [](Options& o, Text t) { return assign(o.device_allocator.virtual_memory, read_switch(t)); },
      [](const Options& o) { return switch_text(o.device_allocator.virtual_memory); }},
@@ -125,6 +137,12 @@ constexpr Key kKeys[] = {
     {{"streams_max", "1 or more"},
      [](Options& o, Text t) { return assign(o.stream_pool.streams_max, read_count(t, 1)); },
      [](const Options& o) { return std::to_string(o.stream_pool.streams_max); }},
+    {{"streams_on_shortage", "share, wait or fail"},
+     [](Options& o, Text t) { return assign(o.stream_pool.on_shortage, read_word(t, kShortages)); },
+     [](const Options& o) { return word_text(o.stream_pool.on_shortage, kShortages); }},
+    {{"events_max", "1 or more"},
+     [](Options& o, Text t) { return assign(o.event_pool.events_max, read_count(t, 1)); },
+     [](const Options& o) { return std::to_string(o.event_pool.events_max); }},
     {{"staging_slot_bytes", "bytes such as 4MiB, 64KiB or more, a multiple of 4KiB"},
      [](Options& o, Text t) { return assign(o.copier.staging_slot_bytes, read_slot_bytes(t)); },
      [](const Options& o) { return bytes_text(o.copier.staging_slot_bytes); }},

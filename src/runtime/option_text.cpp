@@ -12,8 +12,6 @@
 #include "berth/bytes.hpp"
 #include "berth/error.hpp"
 
-#include "base/check.hpp"
-
 namespace berth {
 namespace {
 
@@ -26,13 +24,6 @@ constexpr std::array<Unit, 5> kByteUnits = {
     {{"", 1}, {"KiB", 1_KiB}, {"MiB", 1_MiB}, {"GiB", 1_GiB}, {"TiB", 1024_GiB}}};
 constexpr std::array<Unit, 4> kTimeUnits = {
     {{"ms", 1}, {"s", 1000}, {"min", 60 * 1000}, {"h", 60 * 60 * 1000}}};
-struct NamedReuse {
-  CrossStreamReuse reuse;
-  std::string_view name;
-};
-constexpr std::array<NamedReuse, 3> kReuses = {{{CrossStreamReuse::never, "never"},
-                                                {CrossStreamReuse::when_idle, "when_idle"},
-                                                {CrossStreamReuse::behind_waits, "behind_waits"}}};
 /// Far from where a point in time overflows.
 constexpr std::uint64_t kLongestMs = std::uint64_t{365} * 24 * 60 * 60 * 1000;
 
@@ -90,13 +81,6 @@ std::optional<bool> read_switch(std::string_view text) {
   return std::nullopt;
 }
 
-std::optional<CrossStreamReuse> read_reuse(std::string_view text) {
-  for (const auto& [reuse, name] : kReuses) {
-    if (name == text) return reuse;
-  }
-  return std::nullopt;
-}
-
 std::optional<std::chrono::milliseconds> read_time(std::string_view text) {
   const auto digits = std::min(text.find_first_not_of("0123456789"), text.size());
   for (const Unit& unit : kTimeUnits) {
@@ -119,12 +103,6 @@ std::string amount_text(MemoryAmount amount) {
 
 std::string switch_text(bool on) {
   return on ? "on" : "off";
-}
-
-std::string reuse_text(CrossStreamReuse reuse) {
-  const auto* const named = std::ranges::find(kReuses, reuse, &NamedReuse::reuse);
-  BERTH_CHECK(named != kReuses.end());
-  return std::string(named->name);
 }
 
 std::string time_text(std::chrono::milliseconds time) {

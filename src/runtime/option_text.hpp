@@ -10,8 +10,9 @@
 #include <string>
 #include <string_view>
 
-#include "berth/cross_stream_reuse.hpp"
 #include "berth/memory_limits.hpp"
+
+#include "base/check.hpp"
 
 namespace berth {
 
@@ -26,8 +27,6 @@ std::optional<std::size_t> read_bytes(std::string_view text, std::size_t smalles
 std::optional<MemoryAmount> read_amount(std::string_view text);
 /// "on" or "off".
 std::optional<bool> read_switch(std::string_view text);
-/// "never", "when_idle" or "behind_waits".
-std::optional<CrossStreamReuse> read_reuse(std::string_view text);
 /// A whole number of ms, s, min or h, such as "10s", from 1 ms to a year.
 std::optional<std::chrono::milliseconds> read_time(std::string_view text);
 
@@ -36,7 +35,28 @@ std::string bytes_text(std::size_t bytes);
 /// Parts of a device to 15 digits, which is every part that was read from as many.
 std::string amount_text(MemoryAmount amount);
 std::string switch_text(bool on);
-std::string reuse_text(CrossStreamReuse reuse);
 std::string time_text(std::chrono::milliseconds time);
+
+/// A value that is written as one word of a few.
+template <class Value>
+struct Word {
+  Value value;
+  std::string_view text;
+};
+template <class Value, std::size_t N>
+std::optional<Value> read_word(std::string_view text, const Word<Value> (&words)[N]) {
+  for (const Word<Value>& word : words) {
+    if (word.text == text) return word.value;
+  }
+  return std::nullopt;
+}
+/// `value` must be among `words`.
+template <class Value, std::size_t N>
+std::string word_text(Value value, const Word<Value> (&words)[N]) {
+  for (const Word<Value>& word : words) {
+    if (word.value == value) return std::string(word.text);
+  }
+  BERTH_CHECK(!"an option has one of its values");
+}
 
 }  // namespace berth

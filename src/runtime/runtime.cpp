@@ -41,7 +41,9 @@ struct Runtime::State {
   }
 
   EventPool& events(DeviceContext& context, DeviceParts& device) BERTH_REQUIRES(device.mutex) {
-    if (device.events == nullptr) device.events = std::make_unique<EventPool>(context);
+    if (device.events == nullptr) {
+      device.events = std::make_unique<EventPool>(context, options.event_pool);
+    }
     return *device.events;
   }
 

@@ -40,6 +40,7 @@ RuntimeOptions all_different() {
       "reserved_bytes_soft_max=37.5%, headroom_bytes=2GiB, release_unused_after=90s, "
       "cross_stream_reuse=never, virtual_memory=off, granule_bytes=4MiB, segment_bytes=64MiB, "
       "pinned_reserved_bytes_max=1536MiB, pinned_segment_bytes=1MiB, streams_max=7, "
+      "streams_on_shortage=wait, events_max=99, "
       "staging_slot_bytes=68KiB, staging_slots=3");
 }
 
@@ -67,6 +68,8 @@ TEST_CASE("every key sets its option") {
   CHECK(options.pinned_allocator.reserved_bytes_max == 1536_MiB);
   CHECK(options.pinned_allocator.segment_bytes == 1_MiB);
   CHECK(options.stream_pool.streams_max == 7);
+  CHECK(options.stream_pool.on_shortage == StreamShortage::wait);
+  CHECK(options.event_pool.events_max == 99);
   CHECK(options.copier.staging_slot_bytes == 68_KiB);
   CHECK(options.copier.staging_slots == 3);
 
@@ -183,6 +186,9 @@ TEST_CASE("a value that is not accepted is quoted, with what is") {
                            "streams_max=0",
                            "streams_max=+1",
                            "streams_max=1.0",
+                           "streams_on_shortage=Share",
+                           "streams_on_shortage=",
+                           "events_max=0",
                            "staging_slot_bytes=32KiB",
                            "staging_slot_bytes=65537",
                            "staging_slots=1",
