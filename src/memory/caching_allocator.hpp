@@ -215,14 +215,16 @@ class CachingAllocator final : public StreamObserver {
   /// give back as much of it as the request lacks.
   void* open_then_grow(Request& request, const Freed& idle) BERTH_REQUIRES(slow_mutex_);
   void* give_back_then_grow(Request& request, Freed idle) BERTH_REQUIRES(slow_mutex_);
-  /// Gives back unowned memory, and what is whole of what is idle: `bytes` or somewhat more, as far as
-  /// there are so many. Returns how many.
+  /// Gives back unowned memory, and what is whole of what is idle, which nobody else gets: `bytes` or
+  /// somewhat more, as far as there are so many. Returns how many.
   std::size_t give_back(std::size_t bytes, const Freed& idle) BERTH_REQUIRES(slow_mutex_);
   std::size_t give_back(std::size_t bytes) BERTH_REQUIRES(slow_mutex_) {
     return give_back(bytes, Freed{});
   }
-  /// The same of all memory, once what is idle is open to all; where streams keep theirs apart, that is
-  /// only where it takes more than what is whole.
+  /// The same, and of what is idle no more than it takes beside unowned memory.
+  std::size_t give_back_whole(std::size_t bytes, const Freed& idle) BERTH_REQUIRES(slow_mutex_);
+  /// The same once what is idle is open to all; where streams keep theirs apart, it is opened only if
+  /// what is whole does not do.
   std::size_t release_idle(std::size_t bytes, const Freed& idle) BERTH_REQUIRES(slow_mutex_);
   /// Tells the source what no work uses.
   void note_idle_memory() BERTH_REQUIRES(slow_mutex_);

@@ -136,15 +136,18 @@ void* CachingAllocator::give_back_then_grow(Request& request, Freed idle) {
       std::erase(idle.owners, request.owner);
     }
   }
-  release_idle(lacking, idle);
-  return grow_until_taken(request);
+  return give_back_whole(lacking, idle) > 0 ? grow_until_taken(request) : nullptr;
+}
+
+std::size_t CachingAllocator::give_back_whole(std::size_t bytes, const Freed& idle) {
+  const std::size_t given_back = give_back(bytes);
+  return given_back < bytes ? given_back + give_back(bytes - given_back, idle) : given_back;
 }
 
 std::size_t CachingAllocator::release_idle(std::size_t bytes, const Freed& idle) {
   std::size_t given_back = 0;
   if (keeps_streams_apart()) {
-    given_back = give_back(bytes);
-    if (given_back < bytes) given_back += give_back(bytes - given_back, idle);
+    given_back = give_back_whole(bytes, idle);
     if (given_back >= bytes) return given_back;
   }
   disown(idle);
