@@ -92,8 +92,8 @@ TEST_CASE("a block used by several streams waits for each use") {
   UseTest test;
   const Stream slow = test.stream();
   void* const data = test.allocate();
-  test.use(data, test.user, "quick");
   test.use(data, slow, "slow");
+  test.use(data, test.user, "quick");
   test.log.submit(slow, "later");
   test.memory.deallocate(data);
   test.run_to_the_end_of("quick", test.user);
