@@ -17,16 +17,37 @@ class DeviceContext;
 class Driver;
 class Nvml;
 
-/// One physical device, whether CUDA_VISIBLE_DEVICES shows it or not.
+/// Which instance of its device a MIG instance is, as nvidia-smi numbers them; -1: unknown.
+struct MigInstanceIds {
+  int gpu_instance = -1;
+  int compute_instance = -1;
+};
+
+/// One physical device, or one MIG instance of it, whether CUDA_VISIBLE_DEVICES shows it or not.
+/// Text is empty where nobody tells it.
 struct DeviceInfo {
-  int physical;                ///< position in PCI order, from 0
-  std::optional<int> logical;  ///< N of `cuda:N`; nullopt where the device is hidden
-  std::string uuid;            ///< "GPU-" and 8-4-4-4-12 hexadecimal digits
-  std::string pci_bus_id;      ///< domain:bus:device.function, "00000000:1A:00.0"
-  std::string name;            ///< as the driver says it
-  std::uint64_t memory_bytes;  ///< total memory of the device
+  int physical = 0;            ///< position in PCI order, from 0; of an instance, its device's
+  std::optional<int> logical;  ///< N of `cuda:N`; nullopt where it is hidden
+  std::string uuid;        ///< "GPU-", "MIG-" for an instance, and 8-4-4-4-12 hexadecimal digits
+  std::string pci_bus_id;  ///< domain:bus:device.function, "00000000:1A:00.0"
+  std::string name;        ///< as the driver says it
+  std::uint64_t memory_bytes = 0;  ///< total memory, an instance's its own; 0: unknown
+  /// Split by MIG: not usable as a whole, and shown as its instances. False where nobody tells.
+  bool mig_mode = false;
+  bool lost = false;                           ///< NVML says that it does not answer any more
+  std::optional<MigInstanceIds> mig_instance;  ///< where it is an instance
 
   [[nodiscard]] bool visible() const noexcept { return logical.has_value(); }
+};
+
+/// Why a device, or an instance, is visible or not.
+struct DeviceExplanation {
+  std::optional<int> logical;  ///< N of `cuda:N`; nullopt where it is hidden
+  int physical = 0;            ///< DeviceInfo::physical
+  std::string name;
+  std::string uuid;
+  std::string pci_bus_id;
+  std::string sentence;  ///< one plain sentence, one line
 };
 
 struct MemoryInfo {
@@ -34,19 +55,25 @@ struct MemoryInfo {
   std::uint64_t bytes_total;  ///< all memory of the device; of the machine for `cpu`
 };
 
-/// The devices of one driver. Physical devices come from NVML, or from CUDA alone where there is no
-/// NVML (hidden devices are unknown then); the two are joined by UUID, never by position. Read
-/// once, at construction: CUDA reads CUDA_VISIBLE_DEVICES once too.
+/// The devices of one driver. Physical devices come from NVML; where that is missing, from the
+/// kernel driver's folder /proc/driver/nvidia/gpus; else from CUDA alone, and hidden devices are
+/// unknown then. CUDA's own are found among them by UUID and PCI address, never by position. Which
+/// devices are visible, and as what, is what the driver says. Read once, at construction: CUDA
+/// reads CUDA_VISIBLE_DEVICES once too.
 ///
 /// A malformed CUDA_VISIBLE_DEVICES never throws: as in CUDA, the devices before the first invalid
 /// entry are visible. visibility_problem() says what is wrong with it, so does every error about a
 /// device that is missing for that reason, and so does a warning to the report sink.
 ///
 /// Blocking  Looking creates no context. A device's primary context is retained by its first use.
-/// Threads   Safe from any thread. The current device is each thread's own.
+/// Threads   Safe from any thread. The current device is each thread's own. visibility_problem(),
+///           explain() and errors about missing devices read the environment, which no thread may
+///           change meanwhile.
 class BERTH_API DeviceRegistry {
  public:
-  DeviceRegistry(const Driver& driver, const Nvml& nvml);
+  /// `proc_devices`: the folder of the kernel driver.
+  DeviceRegistry(const Driver& driver, const Nvml& nvml,
+                 const std::string& proc_devices = "/proc/driver/nvidia/gpus");
   ~DeviceRegistry();
   DeviceRegistry(const DeviceRegistry&) = delete;
   DeviceRegistry& operator=(const DeviceRegistry&) = delete;
@@ -55,10 +82,20 @@ class BERTH_API DeviceRegistry {
   [[nodiscard]] int count() const noexcept;
   [[nodiscard]] bool is_available() const noexcept { return count() > 0; }
 
-  /// Every physical device that is known, in PCI order.
+  /// Every physical device that is known, in PCI order. One that is split is visible as its
+  /// instances only.
   [[nodiscard]] const std::vector<DeviceInfo>& physical_devices() const noexcept;
-  /// One line on what is wrong with CUDA_VISIBLE_DEVICES; empty where nothing is.
-  [[nodiscard]] const std::string& visibility_problem() const noexcept;
+  /// Every MIG instance that is known, in the order of their devices.
+  [[nodiscard]] const std::vector<DeviceInfo>& mig_instances() const noexcept;
+  /// What `cuda:N` is: one of the two above.
+  /// Errors  InvalidArgument: no such device, or `cpu`.
+  [[nodiscard]] const DeviceInfo& info(Device device) const;
+
+  /// One line on what is wrong with CUDA_VISIBLE_DEVICES; empty where nothing is. Among it: that it
+  /// has changed since the registry was made, which has no effect. The text stays valid.
+  [[nodiscard]] const std::string& visibility_problem() const;
+  /// Each physical device, and behind it each of its instances.
+  [[nodiscard]] std::vector<DeviceExplanation> explain() const;
 
   /// The same device with its ordinal filled in (`cuda` becomes the thread's current device).
   /// Errors  InvalidArgument: no such device; the message says which there are.

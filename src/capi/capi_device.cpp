@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "capi/capi_convert.hpp"
@@ -81,16 +79,7 @@ berth_status berth_device_get_info(berth_runtime* runtime, berth_device device,
   return guarded([&] {
     const DeviceRegistry& devices = devices_of(runtime);
     auto& out = require_struct(info, "info");
-    const Device resolved = devices.resolve(to_device(device));
-    const auto& known = devices.physical_devices();
-    const auto found = std::find_if(known.begin(), known.end(), [&](const DeviceInfo& candidate) {
-      return resolved.is_cuda() && candidate.logical == resolved.ordinal();
-    });
-    if (found == known.end()) {
-      throw InvalidArgument(
-          fmt::format("{} has no device info; accepted: a CUDA device", resolved.to_string()));
-    }
-    write_info(*found, out);
+    write_info(devices.info(to_device(device)), out);
   });
 }
 

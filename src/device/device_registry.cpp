@@ -1,44 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "berth/device_registry.hpp"
 
+#include <set>
 #include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/env.hpp"
+#include "base/mutex.hpp"
+#include "base/quoted.hpp"
 #include "device/device_context.hpp"
 #include "device/physical_devices.hpp"
-#include "device/visible_devices.hpp"
+#include "device/proc_devices.hpp"
+#include "device/visibility.hpp"
+#include "driver/nvml.hpp"
 
 namespace berth {
 
 struct DeviceRegistry::State {
   const Driver& driver;
-  std::vector<DeviceInfo> physical;
+  DeviceList list;
+  VisibilityVariables variables;  ///< as CUDA has read them
+  std::unique_ptr<Visibility> visibility;
   std::vector<std::unique_ptr<DeviceContext>> contexts;  ///< by logical ordinal
-  std::string problem;
+  std::vector<const DeviceInfo*> infos;                  ///< by logical ordinal
+  Mutex mutex;
+  /// What visibility_problem() has said after a change of the environment: references to it are out.
+  std::set<std::string> later_problems BERTH_GUARDED_BY(mutex);
+
+  /// How the variable differs from what CUDA has read; empty where it does not.
+  [[nodiscard]] std::string find_change() const;
 };
 
 namespace {
 
-/// What is wrong with the variable; empty where nothing is, or where nothing can be said because
-/// NVML, which alone knows the hidden devices, is missing.
-std::string find_visibility_problem(const std::vector<DeviceInfo>& devices, std::size_t shown,
-                                    const Nvml& nvml) {
-  const std::optional<std::string> text = env("CUDA_VISIBLE_DEVICES");
-  if (!text || !nvml.usable()) return {};
-  std::vector<std::string> uuids;
-  for (const DeviceInfo& device : devices) uuids.push_back(device.uuid);
-  const VisibleDevices named = resolve_visible_devices(text, uuids);
-  if (named.problem.empty() && named.devices.size() != shown &&
-      text->find("MIG-") == std::string::npos) {
-    return fmt::format(
-        "CUDA_VISIBLE_DEVICES=\"{}\" names {} devices, but the driver shows {}: it reads the "
-        "variable once in a process, so a later change has no effect",
-        *text, named.devices.size(), shown);
-  }
-  return named.problem;
+constexpr const char* kVariable = "CUDA_VISIBLE_DEVICES";
+
+std::string said_to_be(const std::optional<std::string>& value) {
+  return value ? fmt::format("\"{}\"", on_one_line(*value)) : "not set";
 }
 
 MemoryInfo host_memory_info() {
@@ -60,18 +60,41 @@ std::string list_devices(int count) {
 
 }  // namespace
 
-DeviceRegistry::DeviceRegistry(const Driver& driver, const Nvml& nvml)
-    : state_(new State{driver, {}, {}, {}}) {
-  std::vector<DeviceInfo> visible = read_visible_devices(driver);
-  for (const DeviceInfo& info : visible) {
+std::string DeviceRegistry::State::find_change() const {
+  const std::optional<std::string> now = env(kVariable);
+  if (now == variables.visible) return {};
+  return fmt::format("{} was {} when CUDA read it, and is {} now, which has no effect", kVariable,
+                     said_to_be(variables.visible), said_to_be(now));
+}
+
+DeviceRegistry::DeviceRegistry(const Driver& driver, const Nvml& nvml,
+                               const std::string& proc_devices)
+    : state_(
+          new State{driver, {}, {env(kVariable), env("CUDA_DEVICE_ORDER")}, {}, {}, {}, {}, {}}) {
+  const std::vector<ShownDevice> shown = read_shown_devices(driver);
+  for (const ShownDevice& device : shown) {
     CUdevice native = 0;
-    driver.device_get(&native, *info.logical);
+    driver.device_get(&native, device.ordinal);
     state_->contexts.push_back(
-        std::make_unique<DeviceContext>(driver, Device::cuda(*info.logical), native));
+        std::make_unique<DeviceContext>(driver, Device::cuda(device.ordinal), native));
   }
-  state_->physical = join_devices(std::move(visible), nvml.devices());
-  state_->problem = find_visibility_problem(state_->physical, state_->contexts.size(), nvml);
-  if (!state_->problem.empty()) driver.report(Severity::warning, state_->problem);
+  const std::vector<KnownDevice> known =
+      nvml.usable() ? nvml.devices() : read_proc_devices(proc_devices);
+  DeviceList& list = state_->list;
+  list = join_devices(shown, known);
+  state_->infos.resize(shown.size());
+  for (const auto* part : {&list.devices, &list.instances}) {
+    for (const DeviceInfo& info : *part) {
+      if (info.logical) state_->infos[static_cast<std::size_t>(*info.logical)] = &info;
+    }
+  }
+  state_->visibility =
+      std::make_unique<Visibility>(list, state_->variables,
+                                   VisibilitySource{.all_known = !known.empty(),
+                                                    .driver_version = driver.version(),
+                                                    .driver_problem = driver.problem()});
+  const std::string& problem = state_->visibility->problem();
+  if (!problem.empty()) driver.report(Severity::warning, problem);
 }
 
 DeviceRegistry::~DeviceRegistry() = default;
@@ -81,11 +104,28 @@ int DeviceRegistry::count() const noexcept {
 }
 
 const std::vector<DeviceInfo>& DeviceRegistry::physical_devices() const noexcept {
-  return state_->physical;
+  return state_->list.devices;
 }
 
-const std::string& DeviceRegistry::visibility_problem() const noexcept {
-  return state_->problem;
+const std::vector<DeviceInfo>& DeviceRegistry::mig_instances() const noexcept {
+  return state_->list.instances;
+}
+
+const DeviceInfo& DeviceRegistry::info(Device device) const {
+  return *state_->infos[static_cast<std::size_t>(context(device).device().ordinal())];
+}
+
+const std::string& DeviceRegistry::visibility_problem() const {
+  const std::string& problem = state_->visibility->problem();
+  std::string change = state_->find_change();
+  if (change.empty()) return problem;
+  if (!problem.empty()) change += "; " + problem;
+  const MutexLock lock(state_->mutex);
+  return *state_->later_problems.insert(std::move(change)).first;
+}
+
+std::vector<DeviceExplanation> DeviceRegistry::explain() const {
+  return state_->visibility->explain(state_->find_change());
 }
 
 Device DeviceRegistry::resolve(Device device) const {
@@ -96,8 +136,9 @@ Device DeviceRegistry::resolve(Device device) const {
   std::string message =
       fmt::format("{}: no such device: {}", device.to_string(), list_devices(count()));
   const std::string& driver_problem = state_->driver.problem();
-  if (!state_->problem.empty()) {
-    message += "; " + state_->problem;
+  const std::string& problem = visibility_problem();
+  if (!problem.empty()) {
+    message += "; " + problem;
   } else if (!driver_problem.empty()) {
     message += "; driver \"" + state_->driver.name() + "\": " + driver_problem;
   }

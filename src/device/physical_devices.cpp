@@ -2,73 +2,173 @@
 #include "device/physical_devices.hpp"
 
 #include <algorithm>
-#include <cctype>
-#include <string>
+#include <string_view>
+#include <utility>
 
-#include <fmt/format.h>
+#include "device/device_names.hpp"
 
 namespace berth {
 namespace {
 
-std::string uuid_text(const CUuuid& uuid) {
-  std::string text = "GPU-";
-  for (int index = 0; index < 16; ++index) {
-    if (index == 4 || index == 6 || index == 8 || index == 10) text += '-';
-    text += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[index]));
-  }
-  return text;
+/// In the names that CUDA gives instances: "NVIDIA H100 80GB HBM3 MIG 1g.10gb".
+constexpr std::string_view kInstanceMark = " MIG ";
+
+struct Joined {
+  DeviceInfo device;
+  std::vector<DeviceInfo> instances;
+  bool split_unknown = false;  ///< nobody says whether it is in MIG mode
+};
+
+DeviceInfo instance_info(const KnownInstance& known, const std::string& pci_bus_id) {
+  DeviceInfo info;
+  info.uuid = known.uuid;
+  info.pci_bus_id = pci_bus_id;
+  info.name = known.name;
+  info.memory_bytes = known.memory_bytes;
+  info.mig_instance = MigInstanceIds{};
+  if (known.gpu_instance) info.mig_instance->gpu_instance = int(*known.gpu_instance);
+  if (known.compute_instance) info.mig_instance->compute_instance = int(*known.compute_instance);
+  return info;
 }
 
-/// CUDA prints the domain of a PCI address in four digits, NVML in eight. Eight, upper case.
-std::string pci_text(std::string text) {
-  const std::size_t colon = text.find(':');
-  if (colon != std::string::npos && colon < 8) text.insert(0, 8 - colon, '0');
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return text;
+Joined joined_from(const KnownDevice& known) {
+  Joined joined;
+  joined.device.uuid = known.uuid;
+  if (!known.pci_bus_id.empty()) joined.device.pci_bus_id = long_pci_address(known.pci_bus_id);
+  joined.device.name = known.name;
+  joined.device.memory_bytes = known.memory_bytes;
+  joined.device.mig_mode = known.mig_mode.value_or(false);
+  joined.device.lost = known.lost;
+  joined.split_unknown = !known.mig_mode;
+  for (const KnownInstance& instance : known.instances) {
+    joined.instances.push_back(instance_info(instance, joined.device.pci_bus_id));
+  }
+  return joined;
 }
+
+class Join {
+ public:
+  explicit Join(const std::vector<KnownDevice>& known) {
+    for (const KnownDevice& device : known) all_.push_back(joined_from(device));
+  }
+
+  void add(const ShownDevice& shown) {
+    DeviceInfo* info = find_by_uuid(shown);
+    if (info == nullptr) info = find_by_address(shown);
+    if (info == nullptr) info = add_device(shown);
+    info->logical = shown.ordinal;
+    if (!shown.name.empty()) info->name = shown.name;
+    if (!shown.pci_bus_id.empty()) info->pci_bus_id = shown.pci_bus_id;
+    if (shown.memory_bytes != 0) info->memory_bytes = shown.memory_bytes;
+  }
+
+  DeviceList take() {
+    std::stable_sort(all_.begin(), all_.end(), [](const Joined& a, const Joined& b) {
+      return a.device.pci_bus_id < b.device.pci_bus_id;
+    });
+    DeviceList list;
+    for (Joined& joined : all_) {
+      const int physical = static_cast<int>(list.devices.size());
+      joined.device.physical = physical;
+      list.devices.push_back(std::move(joined.device));
+      for (DeviceInfo& instance : joined.instances) {
+        instance.physical = physical;
+        list.instances.push_back(std::move(instance));
+      }
+    }
+    return list;
+  }
+
+ private:
+  /// What is shown already is not shown twice, even if two devices claim one UUID.
+  DeviceInfo* find_by_uuid(const ShownDevice& shown) {
+    if (!shown.uuid) return nullptr;
+    const std::string device_uuid = device_uuid_text(*shown.uuid);
+    const std::string instance_uuid = instance_uuid_text(*shown.uuid);
+    for (Joined& joined : all_) {
+      if (!joined.device.logical && joined.device.uuid == device_uuid) return &joined.device;
+      for (DeviceInfo& instance : joined.instances) {
+        if (!instance.logical && instance.uuid == instance_uuid) return &instance;
+      }
+    }
+    return nullptr;
+  }
+
+  /// The device at the same address, or a new instance of it; null where it is another one.
+  DeviceInfo* find_by_address(const ShownDevice& shown) {
+    const auto found = std::find_if(all_.begin(), all_.end(), [&](const Joined& joined) {
+      return !shown.pci_bus_id.empty() && joined.device.pci_bus_id == shown.pci_bus_id;
+    });
+    if (found == all_.end()) return nullptr;
+    const bool other_uuid = shown.uuid && !found->device.uuid.empty();
+    const bool is_instance =
+        found->device.mig_mode || names_instance(shown) || (found->split_unknown && other_uuid);
+    if (is_instance) return add_instance(*found, shown);
+    if (other_uuid || found->device.logical) return nullptr;
+    if (shown.uuid) found->device.uuid = device_uuid_text(*shown.uuid);
+    return &found->device;
+  }
+
+  DeviceInfo* add_device(const ShownDevice& shown) {
+    Joined& joined = all_.emplace_back();
+    joined.device.pci_bus_id = shown.pci_bus_id;
+    joined.split_unknown = true;
+    if (names_instance(shown)) {
+      joined.device.name = shown.name.substr(0, shown.name.find(kInstanceMark));
+      return add_instance(joined, shown);
+    }
+    if (shown.uuid) joined.device.uuid = device_uuid_text(*shown.uuid);
+    return &joined.device;
+  }
+
+  static DeviceInfo* add_instance(Joined& joined, const ShownDevice& shown) {
+    joined.device.mig_mode = true;
+    KnownInstance instance;
+    if (shown.uuid) instance.uuid = instance_uuid_text(*shown.uuid);
+    joined.instances.push_back(instance_info(instance, joined.device.pci_bus_id));
+    return &joined.instances.back();
+  }
+
+  static bool names_instance(const ShownDevice& shown) {
+    return shown.name.find(kInstanceMark) != std::string::npos;
+  }
+
+  std::vector<Joined> all_;
+};
 
 }  // namespace
 
-std::vector<DeviceInfo> read_visible_devices(const Driver& driver) {
-  std::vector<DeviceInfo> devices;
+std::vector<ShownDevice> read_shown_devices(const Driver& driver) {
+  std::vector<ShownDevice> devices;
   if (!driver.usable()) return devices;
   int count = 0;
   driver.device_get_count(&count);
   for (int ordinal = 0; ordinal < count; ++ordinal) {
-    CUdevice device = 0;
-    CUuuid uuid{};
+    CUdevice native = 0;
+    driver.device_get(&native, ordinal);
+    ShownDevice& device = devices.emplace_back();
+    device.ordinal = ordinal;
     char pci[32] = {};
     char name[256] = {};
     std::size_t bytes = 0;
-    driver.device_get(&device, ordinal);
-    driver.device_get_uuid(&uuid, device);
-    driver.device_get_pci_bus_id(pci, int{sizeof pci}, device);
-    driver.device_get_name(name, int{sizeof name}, device);
-    driver.device_total_mem(&bytes, device);
-    devices.push_back({0, ordinal, uuid_text(uuid), pci_text(pci), name, bytes});
+    CUuuid uuid{};
+    if (driver.try_device_get_uuid(&uuid, native) == CUDA_SUCCESS) device.uuid = uuid;
+    if (driver.try_device_get_pci_bus_id(pci, int{sizeof pci}, native) == CUDA_SUCCESS) {
+      device.pci_bus_id = long_pci_address(pci);
+    }
+    if (driver.try_device_get_name(name, int{sizeof name}, native) == CUDA_SUCCESS) {
+      device.name = name;
+    }
+    if (driver.try_device_total_mem(&bytes, native) == CUDA_SUCCESS) device.memory_bytes = bytes;
   }
   return devices;
 }
 
-std::vector<DeviceInfo> join_devices(std::vector<DeviceInfo> visible,
-                                     const std::vector<Nvml::Device>& known) {
-  std::vector<DeviceInfo> devices = std::move(visible);
-  for (const Nvml::Device& device : known) {
-    const bool shown = std::any_of(devices.begin(), devices.end(), [&](const DeviceInfo& info) {
-      return info.uuid == device.uuid;
-    });
-    if (shown) continue;
-    devices.push_back({0, std::nullopt, device.uuid, pci_text(device.pci_bus_id), device.name,
-                       device.memory_bytes});
-  }
-  std::stable_sort(devices.begin(), devices.end(), [](const DeviceInfo& a, const DeviceInfo& b) {
-    return a.pci_bus_id < b.pci_bus_id;
-  });
-  for (std::size_t index = 0; index < devices.size(); ++index) {
-    devices[index].physical = static_cast<int>(index);
-  }
-  return devices;
+DeviceList join_devices(const std::vector<ShownDevice>& shown,
+                        const std::vector<KnownDevice>& known) {
+  Join join(known);
+  for (const ShownDevice& device : shown) join.add(device);
+  return join.take();
 }
 
 }  // namespace berth

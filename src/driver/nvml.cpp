@@ -6,15 +6,21 @@
 #include <fmt/format.h>
 
 namespace berth {
+namespace {
+
+constexpr bool required = true;
+constexpr bool optional = false;
+
+}  // namespace
 
 Nvml::Nvml(DriverSource source) : source_(std::move(source)) {
   if (!source_.resolve) {
     problem_ = source_.problem.empty() ? "no NVML" : source_.problem;
     return;
   }
-#define BERTH_LOAD(member, symbol, type)                                      \
+#define BERTH_LOAD(member, symbol, type, need)                                \
   table_.member = reinterpret_cast<nvml::type*>(source_.resolve(#symbol, 0)); \
-  if (table_.member == nullptr && problem_.empty()) problem_ = "NVML lacks " #symbol;
+  if (need && table_.member == nullptr && problem_.empty()) problem_ = "NVML lacks " #symbol;
   BERTH_NVML_FUNCTIONS(BERTH_LOAD)
 #undef BERTH_LOAD
   if (!problem_.empty()) return;
@@ -26,25 +32,73 @@ Nvml::~Nvml() {
   if (usable()) table_.shutdown();
 }
 
-std::vector<Nvml::Device> Nvml::devices() const {
-  std::vector<Device> devices;
+template <class Function>
+std::string Nvml::text(Function* function, nvml::Device device) {
+  char said[nvml::kTextBytes] = {};
+  if (function(device, said, sizeof said) != nvml::kSuccess) return {};
+  return said;
+}
+
+template <class Value, class Function, class... Args>
+std::optional<Value> Nvml::ask(Function* function, Args... args) {
+  Value value{};
+  if (function == nullptr || function(args..., &value) != nvml::kSuccess) return std::nullopt;
+  return value;
+}
+
+std::vector<KnownDevice> Nvml::devices() const {
+  std::vector<KnownDevice> devices;
   if (!usable()) return devices;
-  unsigned count = 0;
-  if (table_.device_get_count(&count) != nvml::kSuccess) return devices;
+  const unsigned count = ask<unsigned>(table_.device_get_count).value_or(0);
   for (unsigned index = 0; index < count; ++index) {
-    nvml::Device handle = nullptr;
-    char uuid[nvml::kTextBytes] = {};
-    char name[nvml::kTextBytes] = {};
-    nvml::PciInfo pci{};
-    nvml::Memory memory{};
-    const bool described = table_.device_get_handle_by_index(index, &handle) == nvml::kSuccess &&
-                           table_.device_get_uuid(handle, uuid, sizeof uuid) == nvml::kSuccess &&
-                           table_.device_get_name(handle, name, sizeof name) == nvml::kSuccess &&
-                           table_.device_get_pci_info(handle, &pci) == nvml::kSuccess &&
-                           table_.device_get_memory_info(handle, &memory) == nvml::kSuccess;
-    if (described) devices.push_back({uuid, pci.busId, name, memory.total});
+    const auto handle = ask<nvml::Device>(table_.device_get_handle_by_index, index);
+    if (!handle) continue;
+    KnownDevice device = describe(*handle);
+    if (!device.uuid.empty() || !device.pci_bus_id.empty()) devices.push_back(std::move(device));
   }
   return devices;
+}
+
+KnownDevice Nvml::describe(nvml::Device device) const {
+  KnownDevice known;
+  known.uuid = text(table_.device_get_uuid, device);
+  known.name = text(table_.device_get_name, device);
+  const auto pci = ask<nvml::PciInfo>(table_.device_get_pci_info, device);
+  if (pci) known.pci_bus_id = pci->busId;
+  nvml::Memory memory{};
+  const nvml::Return result = table_.device_get_memory_info(device, &memory);
+  known.lost = result == nvml::kGpuIsLost;
+  if (result == nvml::kSuccess) known.memory_bytes = memory.total;
+
+  unsigned current = 0;
+  unsigned pending = 0;  // after the next reset
+  if (table_.device_get_mig_mode != nullptr) {
+    const nvml::Return mode = table_.device_get_mig_mode(device, &current, &pending);
+    if (mode == nvml::kSuccess) known.mig_mode = current != 0;
+    if (mode == nvml::kNotSupported) known.mig_mode = false;
+  }
+  if (known.mig_mode.value_or(false)) known.instances = instances_of(device);
+  return known;
+}
+
+std::vector<KnownInstance> Nvml::instances_of(nvml::Device device) const {
+  std::vector<KnownInstance> instances;
+  const unsigned most = ask<unsigned>(table_.device_get_max_mig_count, device).value_or(0);
+  for (unsigned index = 0; index < most; ++index) {
+    // Indices have gaps, where instances were removed.
+    const auto handle = ask<nvml::Device>(table_.device_get_mig_handle, device, index);
+    if (!handle) continue;
+    KnownInstance instance;
+    instance.uuid = text(table_.device_get_uuid, *handle);
+    instance.name = text(table_.device_get_name, *handle);
+    if (const auto memory = ask<nvml::Memory>(table_.device_get_memory_info, *handle)) {
+      instance.memory_bytes = memory->total;
+    }
+    instance.gpu_instance = ask<unsigned>(table_.device_get_gpu_instance_id, *handle);
+    instance.compute_instance = ask<unsigned>(table_.device_get_compute_instance_id, *handle);
+    instances.push_back(std::move(instance));
+  }
+  return instances;
 }
 
 }  // namespace berth

@@ -1,26 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // The optional seam to NVML, which sees the physical devices that CUDA_VISIBLE_DEVICES hides from
-// CUDA. Immutable after construction; safe from any thread.
+// CUDA. Immutable after construction; safe from any thread. What a function of NVML refuses to tell
+// is unknown, and never a failure: a device may vanish at any time.
 #pragma once
 
-#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "driver/driver_source.hpp"
+#include "driver/known_device.hpp"
 #include "driver/nvml_abi.hpp"
 
 namespace berth {
 
 class Nvml {
  public:
-  struct Device {
-    std::string uuid;        ///< "GPU-" and 8-4-4-4-12 hexadecimal digits
-    std::string pci_bus_id;  ///< "00000000:1A:00.0"
-    std::string name;
-    std::uint64_t memory_bytes;
-  };
-
   /// Never throws for a missing or failing NVML: usable() is false then.
   explicit Nvml(DriverSource source);
   ~Nvml();
@@ -30,16 +25,27 @@ class Nvml {
   [[nodiscard]] bool usable() const { return problem_.empty(); }
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
-  /// Every physical device, in PCI order. One that NVML cannot describe (fallen off the bus) is
-  /// left out. Empty where not usable().
-  [[nodiscard]] std::vector<Device> devices() const;
+  /// Every physical device, with the instances of those that are split, in NVML's order. One of
+  /// which NVML says neither UUID nor address (fallen off the bus) is left out. Empty where not
+  /// usable().
+  [[nodiscard]] std::vector<KnownDevice> devices() const;
 
  private:
   struct Table {
-#define BERTH_MEMBER(member, symbol, type) nvml::type* member = nullptr;
+#define BERTH_MEMBER(member, symbol, type, need) nvml::type* member = nullptr;
     BERTH_NVML_FUNCTIONS(BERTH_MEMBER)
 #undef BERTH_MEMBER
   };
+
+  /// What a function that gives a text says of `device`; empty where it does not.
+  template <class Function>
+  static std::string text(Function* function, nvml::Device device);
+  /// What a function that gives one value says; nullopt where it does not, or is missing.
+  template <class Value, class Function, class... Args>
+  static std::optional<Value> ask(Function* function, Args... args);
+
+  [[nodiscard]] KnownDevice describe(nvml::Device device) const;
+  [[nodiscard]] std::vector<KnownInstance> instances_of(nvml::Device device) const;
 
   DriverSource source_;
   Table table_;

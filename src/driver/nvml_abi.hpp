@@ -9,8 +9,10 @@ using Return = int;
 inline constexpr Return kSuccess = 0;
 inline constexpr Return kUninitialized = 1;
 inline constexpr Return kInvalidArgument = 2;
+inline constexpr Return kNotSupported = 3;
 inline constexpr Return kNotFound = 6;
 inline constexpr Return kInsufficientSize = 7;
+inline constexpr Return kGpuIsLost = 15;
 
 /// The buffer that holds any UUID, name or PCI address, its final zero included.
 inline constexpr unsigned kTextBytes = 96;
@@ -37,26 +39,73 @@ struct Memory {
   unsigned long long used;
 };
 
+/// nvmlProcessInfo_t of the _v2 and _v3 functions.
+struct ProcessInfo {
+  unsigned pid;
+  unsigned long long usedGpuMemory;
+  unsigned gpuInstanceId;
+  unsigned computeInstanceId;
+};
+static_assert(sizeof(ProcessInfo) == 24);
+
+/// In ProcessInfo, where NVML cannot tell: usedGpuMemory, and the instance outside of MIG.
+inline constexpr unsigned long long kUnknownBytes = ~0ULL;
+inline constexpr unsigned kNoInstance = 0xffffffff;
+
+/// nvmlGpuTopologyLevel_t.
+enum TopologyLevel : int {
+  kTopologyInternal = 0,
+  kTopologySingle = 10,
+  kTopologyMultiple = 20,
+  kTopologyHostbridge = 30,
+  kTopologyNode = 40,
+  kTopologySystem = 50
+};
+
+/// nvmlGpuP2PStatus_t, as far as it is used.
+enum P2pStatus : int { kP2pOk = 0, kP2pNotSupported = 5 };
+
+/// nvmlGpuP2PCapsIndex_t.
+enum P2pCaps : int { kP2pRead, kP2pWrite, kP2pNvlink, kP2pAtomics, kP2pPci, kP2pUnknown };
+
 // clang-format off
 using InitFn = Return();
 using ShutdownFn = Return();
 using DeviceGetCountFn = Return(unsigned* count);
 using DeviceGetHandleByIndexFn = Return(unsigned index, Device* device);
+using DeviceGetHandleByUuidFn = Return(const char* uuid, Device* device);
 using DeviceGetUuidFn = Return(Device device, char* uuid, unsigned bytes);
 using DeviceGetNameFn = Return(Device device, char* name, unsigned bytes);
 using DeviceGetPciInfoFn = Return(Device device, PciInfo* pci);
 using DeviceGetMemoryInfoFn = Return(Device device, Memory* memory);
+using DeviceGetMigModeFn = Return(Device device, unsigned* current, unsigned* pending);
+using DeviceGetNumberFn = Return(Device device, unsigned* number);
+using DeviceGetMigHandleByIndexFn = Return(Device device, unsigned index, Device* instance);
+using DeviceGetProcessesFn = Return(Device device, unsigned* count, ProcessInfo* processes);
+using DeviceGetP2pStatusFn = Return(Device from, Device to, P2pCaps capability, P2pStatus* status);
+using DeviceGetTopologyFn = Return(Device one, Device other, TopologyLevel* level);
 
-// X(member, symbol, type): all are needed, or NVML counts as absent.
+// X(member, symbol, type, need): without one that is required NVML counts as absent; without one that
+// is optional what it tells is unknown.
 #define BERTH_NVML_FUNCTIONS(X) \
-  X(init,                       nvmlInit_v2,                   InitFn) \
-  X(shutdown,                   nvmlShutdown,                  ShutdownFn) \
-  X(device_get_count,           nvmlDeviceGetCount_v2,         DeviceGetCountFn) \
-  X(device_get_handle_by_index, nvmlDeviceGetHandleByIndex_v2, DeviceGetHandleByIndexFn) \
-  X(device_get_uuid,            nvmlDeviceGetUUID,             DeviceGetUuidFn) \
-  X(device_get_name,            nvmlDeviceGetName,             DeviceGetNameFn) \
-  X(device_get_pci_info,        nvmlDeviceGetPciInfo_v3,       DeviceGetPciInfoFn) \
-  X(device_get_memory_info,     nvmlDeviceGetMemoryInfo,       DeviceGetMemoryInfoFn)
+  X(init,                       nvmlInit_v2,                   InitFn,                   required) \
+  X(shutdown,                   nvmlShutdown,                  ShutdownFn,               required) \
+  X(device_get_count,           nvmlDeviceGetCount_v2,         DeviceGetCountFn,         required) \
+  X(device_get_handle_by_index, nvmlDeviceGetHandleByIndex_v2, DeviceGetHandleByIndexFn, required) \
+  X(device_get_uuid,            nvmlDeviceGetUUID,             DeviceGetUuidFn,          required) \
+  X(device_get_name,            nvmlDeviceGetName,             DeviceGetNameFn,          required) \
+  X(device_get_pci_info,        nvmlDeviceGetPciInfo_v3,       DeviceGetPciInfoFn,       required) \
+  X(device_get_memory_info,     nvmlDeviceGetMemoryInfo,       DeviceGetMemoryInfoFn,    required) \
+  X(device_get_handle_by_uuid,  nvmlDeviceGetHandleByUUID,     DeviceGetHandleByUuidFn,  optional) \
+  X(device_get_mig_mode,        nvmlDeviceGetMigMode,          DeviceGetMigModeFn,       optional) \
+  X(device_get_max_mig_count,   nvmlDeviceGetMaxMigDeviceCount, DeviceGetNumberFn,       optional) \
+  X(device_get_mig_handle,      nvmlDeviceGetMigDeviceHandleByIndex, DeviceGetMigHandleByIndexFn, optional) \
+  X(device_get_gpu_instance_id, nvmlDeviceGetGpuInstanceId,    DeviceGetNumberFn,        optional) \
+  X(device_get_compute_instance_id, nvmlDeviceGetComputeInstanceId, DeviceGetNumberFn,   optional) \
+  X(device_get_compute_processes,  nvmlDeviceGetComputeRunningProcesses_v3, DeviceGetProcessesFn, optional) \
+  X(device_get_graphics_processes, nvmlDeviceGetGraphicsRunningProcesses_v3, DeviceGetProcessesFn, optional) \
+  X(device_get_p2p_status,      nvmlDeviceGetP2PStatus,        DeviceGetP2pStatusFn,     optional) \
+  X(device_get_topology,        nvmlDeviceGetTopologyCommonAncestor, DeviceGetTopologyFn, optional)
 // clang-format on
 
 }  // namespace berth::nvml

@@ -64,7 +64,7 @@ void add_per_thread(Table& table, std::string_view name, void* plain, void* per_
 }
 
 void add_nvml(Table& table) {
-#define BERTH_SIM_ADD_NVML(member, symbol, type) \
+#define BERTH_SIM_ADD_NVML(member, symbol, type, need) \
   table.emplace(#symbol, Entry{address_of(&berth_sim_##symbol)});
   BERTH_NVML_FUNCTIONS(BERTH_SIM_ADD_NVML)
 #undef BERTH_SIM_ADD_NVML

@@ -9,10 +9,10 @@
 
 #include "berth/device_registry.hpp"
 
+#include "device/visible_case_text.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
 #include "support/simulation.hpp"
-#include "support/visible_device_cases.hpp"
 
 using namespace berth;
 using namespace berth::test;
@@ -23,54 +23,93 @@ constexpr const char* kVariable = "CUDA_VISIBLE_DEVICES";
 
 sim::Config four_devices() {
   sim::Config config;
-  config.devices = kVisibleDeviceCaseDevices;
+  config.devices = 4;
   return config;
 }
 
-std::vector<std::string> uuids_of_four_devices() {
+MachineUuids uuids_of(const sim::Config& config) {
   const ScopedEnvironment unset(kVariable, std::nullopt);
-  Simulation simulation(four_devices());
-  std::vector<std::string> uuids;
-  for (const DeviceInfo& info : simulation.runtime->devices().physical_devices())
-    uuids.push_back(info.uuid);
-  REQUIRE(uuids.size() == std::size_t(kVisibleDeviceCaseDevices));
+  Simulation simulation(config);
+  const DeviceRegistry& registry = simulation.runtime->devices();
+  MachineUuids uuids;
+  for (const DeviceInfo& info : registry.physical_devices()) uuids.devices.push_back(info.uuid);
+  uuids.instances.resize(uuids.devices.size());
+  for (const DeviceInfo& info : registry.mig_instances()) {
+    uuids.instances.at(std::size_t(info.physical)).push_back(info.uuid);
+  }
+  REQUIRE(uuids.devices.size() == std::size_t(config.devices));
   return uuids;
 }
 
 /// The physical devices that are visible, in logical order.
 std::vector<int> visible(const DeviceRegistry& registry) {
-  std::vector<int> physical(std::size_t(registry.count()), -1);
-  for (const DeviceInfo& info : registry.physical_devices()) {
-    if (info.visible()) physical.at(std::size_t(*info.logical)) = info.physical;
-  }
+  std::vector<int> physical;
+  for (int ordinal = 0; ordinal < registry.count(); ++ordinal)
+    physical.push_back(registry.info(Device::cuda(ordinal)).physical);
   return physical;
+}
+
+/// The same as the table of cases writes it.
+std::string visible_text(const DeviceRegistry& registry) {
+  std::string text;
+  for (int ordinal = 0; ordinal < registry.count(); ++ordinal) {
+    const DeviceInfo& info = registry.info(Device::cuda(ordinal));
+    std::optional<std::size_t> instance;
+    std::size_t index = 0;
+    for (const DeviceInfo& candidate : registry.mig_instances()) {
+      if (&candidate == &info) instance = index;
+      if (candidate.physical == info.physical) ++index;
+    }
+    append_place(text, place_text(std::size_t(info.physical), instance));
+  }
+  return text;
+}
+
+/// Where the simulated driver and the rule differ, there is a sentence that says so.
+void check_that_driver_and_rule_agree(const DeviceRegistry& registry) {
+  for (const DeviceExplanation& explanation : registry.explain()) {
+    CAPTURE(explanation.sentence);
+    CHECK_FALSE(contains(explanation.sentence, "the driver shows it"));
+    CHECK_FALSE(contains(explanation.sentence, "the driver does not show it"));
+    CHECK_FALSE(contains(explanation.sentence, "the CUDA driver does not work"));
+  }
+}
+
+void check_cases(const VisibleDeviceCases& cases) {
+  CAPTURE(cases.machine);
+  std::optional<std::string> order;
+  if (cases.order) order = *cases.order;
+  const ScopedEnvironment order_environment("CUDA_DEVICE_ORDER", order);
+  const sim::Config config = sim::Config::parse(cases.machine);
+  const MachineUuids uuids = uuids_of(config);
+  for (const VisibleDeviceCase& expected : cases.cases) {
+    std::optional<std::string> value;
+    if (expected.text) value = with_uuids(*expected.text, uuids).value();
+    CAPTURE(rule_text(expected.rule));
+    CAPTURE(value.value_or("(not set)"));
+    const ScopedEnvironment environment(kVariable, value);
+    Simulation simulation(config);
+    const DeviceRegistry& registry = simulation.runtime->devices();
+
+    CHECK(visible_text(registry) == expected.visible);
+    CHECK(registry.physical_devices().size() == uuids.devices.size());
+    CHECK(registry.is_available() == !expected.visible.empty());
+    std::optional<std::string> wrong;
+    if (expected.wrong) wrong = with_uuids(*expected.wrong, uuids).value();
+    check_problem(registry.visibility_problem(), value.value_or(""), wrong);
+    check_that_driver_and_rule_agree(registry);
+    CHECK(simulation.simulator.live().contexts == 0);
+  }
 }
 
 }  // namespace
 
-TEST_CASE("CUDA_VISIBLE_DEVICES means what the table of cases says") {
-  const std::vector<std::string> uuids = uuids_of_four_devices();
-  for (const VisibleDeviceCase& expected : visible_device_cases()) {
-    std::optional<std::string> value;
-    if (expected.value) value = with_uuids(*expected.value, uuids);
-    CAPTURE(value.value_or("(not set)"));
-    const ScopedEnvironment environment(kVariable, value);
-    Simulation simulation(four_devices());
-    const DeviceRegistry& registry = simulation.runtime->devices();
+TEST_CASE("the simulated driver shows what the table of cases says, with whole devices") {
+  for (const VisibleDeviceCases& cases : whole_device_cases()) check_cases(cases);
+}
 
-    CHECK(registry.count() == int(expected.visible.size()));
-    CHECK(registry.is_available() == !expected.visible.empty());
-    CHECK(visible(registry) == expected.visible);
-    CHECK(registry.physical_devices().size() == std::size_t(kVisibleDeviceCaseDevices));
-    CHECK(simulation.simulator.live().contexts == 0);
-    if (expected.malformed) {
-      CHECK_FALSE(registry.visibility_problem().empty());
-      CHECK_FALSE(contains(registry.visibility_problem(), "\n"));
-      CHECK(contains(registry.visibility_problem(), kVariable));
-    }
-    if (value == std::nullopt || expected.visible.size() == 4)
-      CHECK(registry.visibility_problem().empty());
-  }
+TEST_CASE("the simulated driver shows what the table of cases says, with instances and orders") {
+  for (const VisibleDeviceCases& cases : instance_and_order_cases()) check_cases(cases);
 }
 
 TEST_CASE("a well-formed CUDA_VISIBLE_DEVICES is no problem and gives no warning") {
@@ -119,7 +158,7 @@ TEST_CASE("hidden devices are listed, with their facts and without a logical ord
 }
 
 TEST_CASE("ordinals in CUDA_VISIBLE_DEVICES count in the driver's order, UUIDs in none") {
-  const std::vector<std::string> uuids = uuids_of_four_devices();
+  const std::vector<std::string> uuids = uuids_of(four_devices()).devices;
   sim::Config config = four_devices();
   config.order = sim::DeviceOrder::reverse;
   {

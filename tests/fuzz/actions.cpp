@@ -33,7 +33,7 @@ std::vector<Action> make_actions() {
 #define BERTH_FUZZ_PER_THREAD(symbol, name) \
   add(#name, &call_per_thread<&sim::berth_sim_##symbol, &sim::berth_sim_##name>);
 #define BERTH_FUZZ_NVML(symbol, parameters) add(#symbol, &call_plain<&sim::berth_sim_##symbol>);
-#define BERTH_FUZZ_NVML_USED(member, symbol, type) \
+#define BERTH_FUZZ_NVML_USED(member, symbol, type, need) \
   add(#symbol, &call_plain<&sim::berth_sim_##symbol>);
   BERTH_SIM_FUNCTIONS(BERTH_FUZZ_CUDA)
   BERTH_SIM_PER_THREAD_FUNCTIONS(BERTH_FUZZ_PER_THREAD)

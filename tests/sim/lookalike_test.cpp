@@ -119,7 +119,7 @@ TEST_CASE("the NVML look-alike exports every simulated function, and older names
   void* library = open_lookalike("libnvidia-ml.so.1");
   if (library == nullptr) return;
   const auto exported = [&](const char* symbol) { return dlsym(library, symbol) != nullptr; };
-#define BERTH_CHECK_EXPORTED(member, symbol, type) CHECK_MESSAGE(exported(#symbol), #symbol);
+#define BERTH_CHECK_EXPORTED(member, symbol, type, need) CHECK_MESSAGE(exported(#symbol), #symbol);
   BERTH_NVML_FUNCTIONS(BERTH_CHECK_EXPORTED)
 #undef BERTH_CHECK_EXPORTED
 #define BERTH_CHECK_EXPORTED(symbol, other)  \

@@ -16,15 +16,21 @@ namespace {
 
 constexpr const char* kSplit = "devices=3,memory=8GiB,name=Some GPU,mig=1:2/2:0";
 
+/// Drivers from R570 on show a process more than one instance.
+constexpr int kOlderDriver = 12070;
+constexpr int kNewerDriver = 12080;
+
 /// Device 0 is whole, 1 has two instances, 2 is in MIG mode and has none.
 struct Fixture : NvmlFixture {
   Fixture() : NvmlFixture(kSplit) {}
 };
 
 /// The UUIDs of what CUDA enumerates; empty where that is nothing.
-std::vector<std::string> enumerated(const std::optional<std::string>& visible) {
+std::vector<std::string> enumerated(const std::optional<std::string>& visible,
+                                    int driver_version = kOlderDriver) {
   const ScopedEnvironment environment("CUDA_VISIBLE_DEVICES", visible);
-  const NvmlFixture fixture(kSplit);
+  const NvmlFixture fixture(std::string(kSplit) +
+                            ",driver_version=" + std::to_string(driver_version));
   const CUresult result = CU(cuInit)(0);
   if (result == CUDA_ERROR_NO_DEVICE) return {};
   REQUIRE(result == CUDA_SUCCESS);
@@ -172,7 +178,7 @@ TEST_CASE_FIXTURE(Fixture, "what is about instances refuses devices, and the oth
   CHECK(CU(nvmlDeviceGetPciInfo_v3)(instance, &pci) == nvml::kInvalidArgument);
 }
 
-TEST_CASE("CUDA enumerates one instance, and then nothing else") {
+TEST_CASE("before R570 CUDA enumerates one instance, and then nothing else") {
   CHECK(enumerated(std::nullopt) == Names{"instance 0"});
   CHECK(enumerated(instance_uuid(0)) == Names{"instance 0"});
   CHECK(enumerated(instance_uuid(1)) == Names{"instance 1"});
@@ -182,6 +188,18 @@ TEST_CASE("CUDA enumerates one instance, and then nothing else") {
   CHECK(enumerated(device_uuid(0)) == Names{"whole"});
   CHECK(enumerated("1") == Names{"instance 0"});
   CHECK(enumerated("0,1") == Names{"instance 0"});
+}
+
+TEST_CASE("since R570 CUDA enumerates every instance, and whole devices beside them") {
+  const auto newer = [](const std::optional<std::string>& visible) {
+    return enumerated(visible, kNewerDriver);
+  };
+  CHECK(newer(std::nullopt) == Names{"whole", "instance 0", "instance 1"});
+  CHECK(newer("1,0") == Names{"instance 0", "instance 1", "whole"});
+  CHECK(newer(instance_uuid(1)) == Names{"instance 1"});
+  CHECK(newer(instance_uuid(1) + "," + instance_uuid(0)) == Names{"instance 1", "instance 0"});
+  CHECK(newer(instance_uuid(1) + "," + instance_uuid(1)) == Names{});
+  CHECK(newer(instance_uuid(1) + ",0") == Names{"instance 1"});
 }
 
 TEST_CASE("CUDA enumerates neither a split device without instances nor an unknown instance") {

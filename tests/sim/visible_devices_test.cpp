@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// What the whole list means is in tests/device/visible_device_cases.hpp.
 #include "sim/device/visible_devices.hpp"
 
 #include <optional>
@@ -7,12 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include "support/visible_device_cases.hpp"
-
 using berth::sim::visible_devices;
-using berth::test::visible_device_cases;
-using berth::test::VisibleDeviceCase;
-using berth::test::with_uuids;
 using Visible = std::vector<int>;
 
 namespace {
@@ -26,15 +22,6 @@ const std::vector<std::string> kUuids = {
 
 TEST_CASE("without the variable every device is visible") {
   CHECK(visible_devices(std::nullopt, kUuids) == Visible{0, 1, 2, 3});
-}
-
-TEST_CASE("the list of visible devices is read as the table says") {
-  for (const VisibleDeviceCase& c : visible_device_cases()) {
-    std::optional<std::string> text;
-    if (c.value) text = with_uuids(*c.value, kUuids);
-    CAPTURE(text.value_or("(not set)"));
-    CHECK(visible_devices(text, kUuids) == c.visible);
-  }
 }
 
 TEST_CASE("a beginning that two devices share names neither") {

@@ -10,9 +10,13 @@ namespace {
 constexpr std::string_view kUuidPrefix = "GPU-";
 constexpr int kNone = -1;
 
+// As strtol: blanks, a sign, digits, and then anything.
 int by_ordinal(std::string_view entry, int count) {
-  while (!entry.empty() && (entry.front() == ' ' || entry.front() == '\t')) entry.remove_prefix(1);
-  if (!entry.empty() && entry.front() == '+') entry.remove_prefix(1);
+  constexpr std::string_view blanks = " \t\n\v\f\r";
+  entry.remove_prefix(std::min(entry.find_first_not_of(blanks), entry.size()));
+  const bool negative = entry.starts_with('-');
+  if (negative || entry.starts_with('+')) entry.remove_prefix(1);
+  if (negative) count = std::min(count, 1);  // minus zero is an ordinal, too
   int ordinal = kNone;
   for (const char c : entry) {
     if (c < '0' || c > '9') break;

@@ -24,7 +24,7 @@ BERTH_SIM_EXPORT("cuGetProcAddress_v2", "berth_sim_cuGetProcAddress_v2")
 
 #define BERTH_SIM_LEND_NVML(symbol, ...) \
   BERTH_SIM_EXPORT("berth_sim_lent_" #symbol, "berth_sim_" #symbol)
-#define BERTH_SIM_LEND_OWN_NVML(member, symbol, type) BERTH_SIM_LEND_NVML(symbol)
+#define BERTH_SIM_LEND_OWN_NVML(member, symbol, type, need) BERTH_SIM_LEND_NVML(symbol)
 BERTH_NVML_FUNCTIONS(BERTH_SIM_LEND_OWN_NVML)
 BERTH_SIM_NVML_FUNCTIONS(BERTH_SIM_LEND_NVML)
 BERTH_SIM_LEND_NVML(nvmlErrorString)

@@ -6,7 +6,7 @@
 
 #define BERTH_SIM_BORROW(name, symbol) BERTH_SIM_EXPORT_BORROWED(#name, "berth_sim_lent_" #symbol)
 
-#define BERTH_SIM_BORROW_OWN(member, symbol, type) BERTH_SIM_BORROW(symbol, symbol)
+#define BERTH_SIM_BORROW_OWN(member, symbol, type, need) BERTH_SIM_BORROW(symbol, symbol)
 BERTH_NVML_FUNCTIONS(BERTH_SIM_BORROW_OWN)
 #define BERTH_SIM_BORROW_SAME(symbol, parameters) BERTH_SIM_BORROW(symbol, symbol)
 BERTH_SIM_NVML_FUNCTIONS(BERTH_SIM_BORROW_SAME)

@@ -16,32 +16,19 @@
   X(nvmlSystemGetNVMLVersion,            (char* version, unsigned bytes)) \
   X(nvmlSystemGetCudaDriverVersion_v2,   (int* version)) \
   X(nvmlSystemGetProcessName,            (unsigned pid, char* name, unsigned bytes)) \
-  X(nvmlDeviceGetHandleByUUID,           (const char* uuid, Device* device)) \
   X(nvmlDeviceGetHandleByPciBusId_v2,    (const char* address, Device* device)) \
   X(nvmlDeviceGetHandleBySerial,         (const char* serial, Device* device)) \
   X(nvmlDeviceGetIndex,                  (Device device, unsigned* index)) \
   X(nvmlDeviceGetMinorNumber,            (Device device, unsigned* minor)) \
   X(nvmlDeviceGetMemoryInfo_v2,          (Device device, MemoryV2* memory)) \
-  X(nvmlDeviceGetComputeRunningProcesses_v3, \
-    (Device device, unsigned* count, ProcessInfo* processes)) \
-  X(nvmlDeviceGetGraphicsRunningProcesses_v3, \
-    (Device device, unsigned* count, ProcessInfo* processes)) \
   X(nvmlDeviceGetMPSComputeRunningProcesses_v3, \
     (Device device, unsigned* count, ProcessInfo* processes)) \
   X(nvmlDeviceGetCudaComputeCapability,  (Device device, int* major, int* minor)) \
   X(nvmlDeviceGetComputeMode,            (Device device, int* mode)) \
   X(nvmlDeviceGetPersistenceMode,        (Device device, int* mode)) \
   X(nvmlDeviceGetEccMode,                (Device device, int* current, int* pending)) \
-  X(nvmlDeviceGetTopologyCommonAncestor, (Device one, Device other, TopologyLevel* level)) \
-  X(nvmlDeviceGetP2PStatus, \
-    (Device from, Device to, P2pCaps capability, P2pStatus* status)) \
-  X(nvmlDeviceGetMigMode,                (Device device, unsigned* current, unsigned* pending)) \
-  X(nvmlDeviceGetMaxMigDeviceCount,      (Device device, unsigned* count)) \
-  X(nvmlDeviceGetMigDeviceHandleByIndex, (Device device, unsigned index, Device* instance)) \
   X(nvmlDeviceGetDeviceHandleFromMigDeviceHandle, (Device instance, Device* device)) \
   X(nvmlDeviceIsMigDeviceHandle,         (Device device, unsigned* is_instance)) \
-  X(nvmlDeviceGetGpuInstanceId,          (Device device, unsigned* id)) \
-  X(nvmlDeviceGetComputeInstanceId,      (Device device, unsigned* id)) \
   X(nvmlDeviceGetAttributes_v2,          (Device device, DeviceAttributes* attributes)) \
   X(nvmlDeviceGetSerial,                 (Device device, char* serial, unsigned bytes)) \
   X(nvmlDeviceGetBAR1MemoryInfo,         (Device device, Bar1Memory* memory)) \
@@ -83,7 +70,7 @@ BERTH_SIM_NVML_FUNCTIONS(BERTH_SIM_NVML_TYPE)
 namespace berth::sim {
 
 extern "C" {
-#define BERTH_SIM_DECLARE_NVML(member, symbol, type) nvml::type berth_sim_##symbol;
+#define BERTH_SIM_DECLARE_NVML(member, symbol, type, need) nvml::type berth_sim_##symbol;
 BERTH_NVML_FUNCTIONS(BERTH_SIM_DECLARE_NVML)
 #undef BERTH_SIM_DECLARE_NVML
 

@@ -7,16 +7,11 @@
 
 namespace berth::nvml {
 
-inline constexpr Return kNotSupported = 3;
 inline constexpr Return kDriverNotLoaded = 9;
-inline constexpr Return kGpuIsLost = 15;
 inline constexpr Return kArgumentVersionMismatch = 25;
 
 inline constexpr unsigned kInitNoGpus = 1;    ///< NVML_INIT_FLAG_NO_GPUS
 inline constexpr unsigned kInitNoAttach = 2;  ///< NVML_INIT_FLAG_NO_ATTACH
-
-/// In ProcessInfo, outside of MIG.
-inline constexpr unsigned kNoInstance = 0xffffffff;
 
 /// nvmlMemory_v2_t, bytes.
 struct MemoryV2 {
@@ -28,15 +23,6 @@ struct MemoryV2 {
 };
 static_assert(sizeof(MemoryV2) == 40);
 inline constexpr unsigned kMemoryV2Version = sizeof(MemoryV2) | 2U << 24;
-
-/// nvmlProcessInfo_t of the _v2 and _v3 functions.
-struct ProcessInfo {
-  unsigned pid;
-  unsigned long long usedGpuMemory;
-  unsigned gpuInstanceId;
-  unsigned computeInstanceId;
-};
-static_assert(sizeof(ProcessInfo) == 24);
 
 /// nvmlDeviceAttributes_t.
 struct DeviceAttributes {
@@ -62,11 +48,5 @@ struct Bar1Memory {
   unsigned long long bar1Free;
   unsigned long long bar1Used;
 };
-
-enum TopologyLevel : int { kTopologyInternal = 0, kTopologySystem = 50 };
-
-enum P2pStatus : int { kP2pOk = 0, kP2pNotSupported = 5 };
-
-enum P2pCaps : int { kP2pRead, kP2pWrite, kP2pNvlink, kP2pAtomics, kP2pPci, kP2pUnknown };
 
 }  // namespace berth::nvml

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/device_names.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include <fmt/format.h>
+
+namespace berth {
+namespace {
+
+constexpr std::size_t kDomainDigits = 8;
+
+bool is_hexadecimal(char c) {
+  return std::isxdigit(static_cast<unsigned char>(c)) != 0;
+}
+
+/// Whether `text` has hexadecimal digits where `form` has an x, and otherwise what `form` has.
+bool has_form(std::string_view text, std::string_view form) {
+  return std::equal(text.begin(), text.end(), form.begin(), form.end(), [](char c, char wanted) {
+    return wanted == 'x' ? is_hexadecimal(c) : c == wanted;
+  });
+}
+
+std::string uuid_text(std::string prefix, const CUuuid& uuid) {
+  for (int index = 0; index < 16; ++index) {
+    if (index == 4 || index == 6 || index == 8 || index == 10) prefix += '-';
+    prefix += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[index]));
+  }
+  return prefix;
+}
+
+}  // namespace
+
+std::string device_uuid_text(const CUuuid& uuid) {
+  return uuid_text("GPU-", uuid);
+}
+
+std::string instance_uuid_text(const CUuuid& uuid) {
+  return uuid_text("MIG-", uuid);
+}
+
+bool is_device_uuid(std::string_view text) {
+  return has_form(text, "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx");
+}
+
+bool is_pci_address(std::string_view text) {
+  return has_form(text, "xxxx:xx:xx.x") || has_form(text, "xxxxxxxx:xx:xx.x");
+}
+
+std::string long_pci_address(std::string_view address) {
+  std::string text(address);
+  const std::size_t colon = text.find(':');
+  if (colon < kDomainDigits) text.insert(0, kDomainDigits - colon, '0');
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return text;
+}
+
+}  // namespace berth

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/visibility.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/quoted.hpp"
+#include "device/device_order.hpp"
+#include "device/visible_entry.hpp"
+
+namespace berth {
+namespace {
+
+/// An id of its own where the true one is unknown, so that nothing is taken for the same.
+unsigned id_or(int id, std::size_t other) {
+  return id >= 0 ? static_cast<unsigned>(id) : static_cast<unsigned>(other) + (1U << 31);
+}
+
+/// The devices that CUDA shows, or of which it shows instances, in its order.
+std::vector<std::size_t> shown_devices(const DeviceList& list) {
+  std::vector<std::pair<int, std::size_t>> shown;
+  for (const auto* part : {&list.devices, &list.instances}) {
+    for (const DeviceInfo& info : *part) {
+      if (info.logical) shown.emplace_back(*info.logical, std::size_t(info.physical));
+    }
+  }
+  std::sort(shown.begin(), shown.end());
+  std::vector<std::size_t> devices;
+  for (const auto& [ordinal, device] : shown) devices.push_back(device);
+  return devices;
+}
+
+bool names(const VisibleEntry& entry, const std::optional<Place>& named, const Place& place) {
+  const std::optional<Place>& what = entry.place ? entry.place : named;
+  if (!what || what->device != place.device) return false;
+  return !what->instance || what->instance == place.instance;
+}
+
+}  // namespace
+
+Visibility::Visibility(const DeviceList& list, VisibilityVariables variables,
+                       VisibilitySource source)
+    : list_(list), variables_(std::move(variables)), source_(std::move(source)) {
+  order_ = cuda_order({.order = variables_.order,
+                       .visible = variables_.visible,
+                       .devices = list.devices.size(),
+                       .shown = shown_devices(list)});
+  machine_.mig_enumeration = mig_enumeration_of(source_.driver_version);
+  for (const std::size_t index : order_) {
+    MachineDevice device{list.devices[index].uuid, list.devices[index].mig_mode, {}};
+    std::vector<std::size_t> instances;
+    for (std::size_t place = 0; place < list.instances.size(); ++place) {
+      const DeviceInfo& instance = list.instances[place];
+      if (std::size_t(instance.physical) != index) continue;
+      device.instances.push_back({instance.uuid, id_or(instance.mig_instance->gpu_instance, place),
+                                  id_or(instance.mig_instance->compute_instance, place)});
+      instances.push_back(place);
+    }
+    machine_.devices.push_back(std::move(device));
+    instances_.push_back(std::move(instances));
+  }
+  by_rule_ = resolve_visible_devices(variables_.visible, machine_);
+  agrees_ = by_rule_.places == places_shown();
+  find_problem();
+}
+
+const DeviceInfo& Visibility::info(const Place& place) const {
+  if (place.instance) return list_.instances[instances_[place.device][*place.instance]];
+  return list_.devices[order_[place.device]];
+}
+
+std::vector<Place> Visibility::places_shown() const {
+  std::vector<std::pair<int, Place>> shown;
+  const auto add = [&](const Place& place) {
+    if (info(place).logical) shown.emplace_back(*info(place).logical, place);
+  };
+  for (std::size_t device = 0; device < order_.size(); ++device) {
+    add({device, {}});
+    for (std::size_t instance = 0; instance < instances_[device].size(); ++instance) {
+      add({device, instance});
+    }
+  }
+  std::sort(shown.begin(), shown.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Place> places;
+  for (const auto& [ordinal, place] : shown) places.push_back(place);
+  return places;
+}
+
+void Visibility::find_problem() {
+  if (!variables_.visible || !source_.all_known) return;
+  problem_ = by_rule_.problem;
+  // A driver that does not work shows nothing, whatever the variable says.
+  if (!problem_.empty() || agrees_ || !source_.driver_problem.empty()) return;
+  problem_ = fmt::format(
+      "{} names {} devices, but the driver shows {}: it reads the variable once in a process, so a "
+      "later change has no effect",
+      variable(), by_rule_.places.size(),
+      by_rule_.places.size() == places_shown().size() ? "others"
+                                                      : std::to_string(places_shown().size()));
+}
+
+std::string Visibility::variable() const {
+  return fmt::format("CUDA_VISIBLE_DEVICES=\"{}\"", on_one_line(variables_.visible.value_or("")));
+}
+
+std::string Visibility::described(const VisibleEntry& entry) const {
+  const auto number = &entry - by_rule_.entries.data() + 1;
+  return fmt::format("entry {} of {}, \"{}\"", number, variable(), on_one_line(entry.text));
+}
+
+std::vector<DeviceExplanation> Visibility::explain(const std::string& remark) const {
+  std::vector<DeviceExplanation> explanations(list_.devices.size());
+  std::vector<std::vector<DeviceExplanation>> of_instances(list_.devices.size());
+  const auto explained = [&](const Place& place) -> DeviceExplanation {
+    const DeviceInfo& what = info(place);
+    const std::string sentence =
+        claim(what, place) + (remark.empty() ? "." : fmt::format(" ({}).", remark));
+    return {what.logical, what.physical, what.name, what.uuid, what.pci_bus_id, sentence};
+  };
+  for (std::size_t device = 0; device < order_.size(); ++device) {
+    explanations[order_[device]] = explained({device, {}});
+    for (std::size_t instance = 0; instance < instances_[device].size(); ++instance) {
+      of_instances[order_[device]].push_back(explained({device, instance}));
+    }
+  }
+  std::vector<DeviceExplanation> all;
+  for (std::size_t index = 0; index < explanations.size(); ++index) {
+    all.push_back(std::move(explanations[index]));
+    for (DeviceExplanation& instance : of_instances[index]) all.push_back(std::move(instance));
+  }
+  return all;
+}
+
+std::string Visibility::claim(const DeviceInfo& info, const Place& place) const {
+  if (info.logical) {
+    return fmt::format("Visible as cuda:{}: {}", *info.logical, why_visible(*info.logical, place));
+  }
+  if (info.mig_mode && !instances_[place.device].empty()) {
+    return "Hidden as a whole: MIG has split it, and CUDA shows its instances instead";
+  }
+  return "Hidden: " + why_hidden(info, place);
+}
+
+std::string Visibility::why_visible(int ordinal, const Place& place) const {
+  if (!agrees_) return "the driver shows it";
+  if (!variables_.visible) return "CUDA_VISIBLE_DEVICES is not set, so that nothing is hidden";
+  const auto entry = std::find_if(
+      by_rule_.entries.begin(), by_rule_.entries.end(), [&](const VisibleEntry& candidate) {
+        return std::count(candidate.ordinals.begin(), candidate.ordinals.end(), ordinal) != 0;
+      });
+  if (entry == by_rule_.entries.end()) return "the driver shows it";
+  const bool through_device = place.instance && !entry->place->instance;
+  return fmt::format("{}, names {}", described(*entry),
+                     through_device ? "its device, which MIG has split" : "it");
+}
+
+std::string Visibility::why_hidden(const DeviceInfo& info, const Place& place) const {
+  if (info.lost) return "it does not answer any more, NVML says that it is lost";
+  if (info.mig_mode) return "it is in MIG mode and has no instances, so that CUDA cannot use it";
+  if (!agrees_) {
+    const auto rule = std::find(by_rule_.places.begin(), by_rule_.places.end(), place);
+    const bool shown_by_rule = rule != by_rule_.places.end();
+    if (shown_by_rule && !source_.driver_problem.empty()) {
+      return "the CUDA driver does not work: " + source_.driver_problem;
+    }
+    if (shown_by_rule) {
+      return fmt::format(
+          "the driver does not show it, although {} does; CUDA reads the variable "
+          "once in a process, so a later change has no effect",
+          variables_.visible ? variable() : "CUDA_VISIBLE_DEVICES, which is not set,");
+    }
+  }
+  if (!variables_.visible) return mig_limit();
+  if (variables_.visible->empty()) return "CUDA_VISIBLE_DEVICES is empty, which hides every device";
+  for (const VisibleEntry& entry : by_rule_.entries) {
+    if (names(entry, find_place(entry.text, machine_).place, place)) return why_not_reached(entry);
+  }
+  return fmt::format("{} does not name it", variable());
+}
+
+std::string Visibility::why_not_reached(const VisibleEntry& entry) const {
+  const auto first = [&](auto&& wanted) -> const VisibleEntry& {
+    const auto found = std::find_if(by_rule_.entries.begin(), by_rule_.entries.end(), wanted);
+    return found == by_rule_.entries.end() ? entry : *found;
+  };
+  switch (entry.outcome) {
+    case EntryOutcome::cleared:
+    case EntryOutcome::repeated: {
+      const VisibleEntry& again = first([](const VisibleEntry& candidate) {
+        return candidate.outcome == EntryOutcome::repeated;
+      });
+      return fmt::format("{}, names a device that is named before, which hides all devices",
+                         described(again));
+    }
+    case EntryOutcome::other_kind:
+      return fmt::format("{}, is of another kind than the first entry, which ends the list",
+                         described(entry));
+    case EntryOutcome::not_read: {
+      const VisibleEntry& last = first([](const VisibleEntry& candidate) {
+        return candidate.outcome == EntryOutcome::ends ||
+               candidate.outcome == EntryOutcome::invalid ||
+               candidate.outcome == EntryOutcome::other_kind ||
+               candidate.outcome == EntryOutcome::repeated;
+      });
+      return fmt::format("{}, names it, but CUDA stops reading at \"{}\"", described(entry),
+                         on_one_line(last.text));
+    }
+    default:
+      return fmt::format("{}, names it, but {}", described(entry), mig_limit());
+  }
+}
+
+std::string Visibility::mig_limit() const {
+  return machine_.mig_enumeration == MigEnumeration::one_a_process
+             ? "this driver shows a process one MIG instance at most, and nothing beside it"
+             : "a process sees one compute instance of a GPU instance";
+}
+
+}  // namespace berth
