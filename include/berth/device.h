@@ -76,19 +76,30 @@ typedef struct berth_memory_info {
 BERTH_API berth_status berth_device_get_memory_info(berth_runtime* runtime, berth_device device,
                                                     berth_memory_info* info);
 
-/// One physical device, whether CUDA_VISIBLE_DEVICES shows it or not.
+/// Bits of berth_device_info.flags.
+enum {
+  BERTH_DEVICE_MIG_MODE = 1,      ///< split by MIG: shown as its instances only
+  BERTH_DEVICE_MIG_INSTANCE = 2,  ///< an instance of a device, not a device
+  BERTH_DEVICE_LOST = 4           ///< NVML says that it does not answer any more
+};
+
+/// One physical device, or one MIG instance of it, whether CUDA_VISIBLE_DEVICES shows it or not.
+/// Text is "" where nobody tells it.
 typedef struct berth_device_info {
   size_t struct_size;
-  const char* uuid;        ///< "GPU-" and 8-4-4-4-12 hexadecimal digits
+  const char* uuid;        ///< "GPU-", "MIG-" for an instance, and 8-4-4-4-12 hexadecimal digits
   const char* pci_bus_id;  ///< domain:bus:device.function, "00000000:1A:00.0"
   const char* name;        ///< as the driver says it
-  uint64_t memory_bytes;   ///< total memory of the device
-  int physical;            ///< position in PCI order, from 0
-  int logical;             ///< N of `cuda:N`; -1 where the device is hidden
+  uint64_t memory_bytes;   ///< total memory, an instance's its own; 0: unknown
+  int physical;            ///< position in PCI order, from 0; of an instance, its device's
+  int logical;             ///< N of `cuda:N`; -1 where it is hidden
+  uint64_t flags;          ///< BERTH_DEVICE_MIG_MODE and its neighbours
+  int gpu_instance;        ///< of an instance, as nvidia-smi numbers it; -1: none, or unknown
+  int compute_instance;    ///< the same
 } berth_device_info;
 
 #define BERTH_DEVICE_INFO_INIT \
-  { sizeof(berth_device_info), NULL, NULL, NULL, 0, 0, 0 }
+  { sizeof(berth_device_info), NULL, NULL, NULL, 0, 0, 0, 0, 0, 0 }
 
 /// Of a visible CUDA device. Not for the CPU.
 BERTH_API berth_status berth_device_get_info(berth_runtime* runtime, berth_device device,
@@ -100,7 +111,22 @@ BERTH_API berth_status berth_physical_device_count(berth_runtime* runtime, int* 
 BERTH_API berth_status berth_physical_device_get_info(berth_runtime* runtime, int physical,
                                                       berth_device_info* info);
 
-/// One line on what is wrong with CUDA_VISIBLE_DEVICES; "" where nothing is.
+/// MIG instances that are known, visible or hidden.
+BERTH_API berth_status berth_mig_instance_count(berth_runtime* runtime, int* count);
+/// `index` from 0, below the count, in the order of their devices. Anything else is
+/// BERTH_INVALID_ARGUMENT.
+BERTH_API berth_status berth_mig_instance_get_info(berth_runtime* runtime, int index,
+                                                   berth_device_info* info);
+
+/// One sentence on why a device is visible or not; berth_string_free() frees it.
+BERTH_API berth_status berth_physical_device_explain(berth_runtime* runtime, int physical,
+                                                     char** sentence);
+/// The same of a MIG instance.
+BERTH_API berth_status berth_mig_instance_explain(berth_runtime* runtime, int index,
+                                                  char** sentence);
+
+/// One line on what is wrong with CUDA_VISIBLE_DEVICES; "" where nothing is. Among it: that it has
+/// changed since the runtime was made. The text is valid as long as the runtime.
 BERTH_API berth_status berth_visible_devices_get_problem(berth_runtime* runtime,
                                                          const char** problem);
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "capi/capi_convert.hpp"
@@ -17,15 +19,35 @@ const DeviceRegistry& devices_of(berth_runtime* runtime) {
   return to_runtime(runtime).devices();
 }
 
+std::uint64_t flags_of(const DeviceInfo& device) {
+  std::uint64_t flags = 0;
+  if (device.mig_mode) flags |= BERTH_DEVICE_MIG_MODE;
+  if (device.mig_instance) flags |= BERTH_DEVICE_MIG_INSTANCE;
+  if (device.lost) flags |= BERTH_DEVICE_LOST;
+  return flags;
+}
+
 void write_info(const DeviceInfo& device, berth_device_info& out) {
-  write_struct({.struct_size = 0,
-                .uuid = device.uuid.c_str(),
-                .pci_bus_id = device.pci_bus_id.c_str(),
-                .name = device.name.c_str(),
-                .memory_bytes = device.memory_bytes,
-                .physical = device.physical,
-                .logical = device.logical.value_or(-1)},
-               out);
+  write_struct(
+      {.struct_size = 0,
+       .uuid = device.uuid.c_str(),
+       .pci_bus_id = device.pci_bus_id.c_str(),
+       .name = device.name.c_str(),
+       .memory_bytes = device.memory_bytes,
+       .physical = device.physical,
+       .logical = device.logical.value_or(-1),
+       .flags = flags_of(device),
+       .gpu_instance = device.mig_instance.value_or(MigInstanceIds{}).gpu_instance,
+       .compute_instance = device.mig_instance.value_or(MigInstanceIds{}).compute_instance},
+      out);
+}
+
+std::size_t checked_index(int index, const char* parameter, std::size_t count) {
+  if (index < 0 || static_cast<std::size_t>(index) >= count) {
+    throw InvalidArgument(
+        fmt::format("\"{}\" is {}; accepted: from 0, below {}", parameter, index, count));
+  }
+  return static_cast<std::size_t>(index);
 }
 
 }  // namespace
@@ -108,11 +130,51 @@ berth_status berth_physical_device_get_info(berth_runtime* runtime, int physical
   return guarded([&] {
     const auto& known = devices_of(runtime).physical_devices();
     auto& out = require_struct(info, "info");
-    if (physical < 0 || static_cast<std::size_t>(physical) >= known.size()) {
-      throw InvalidArgument(
-          fmt::format("\"physical\" is {}; accepted: from 0, below {}", physical, known.size()));
-    }
-    write_info(known[static_cast<std::size_t>(physical)], out);
+    write_info(known[checked_index(physical, "physical", known.size())], out);
+  });
+}
+
+berth_status berth_mig_instance_count(berth_runtime* runtime, int* count) {
+  return guarded([&] {
+    const DeviceRegistry& devices = devices_of(runtime);
+    auto& out = require(count, "count");
+    out = static_cast<int>(devices.mig_instances().size());
+  });
+}
+
+berth_status berth_mig_instance_get_info(berth_runtime* runtime, int index,
+                                         berth_device_info* info) {
+  return guarded([&] {
+    const auto& known = devices_of(runtime).mig_instances();
+    auto& out = require_struct(info, "info");
+    write_info(known[checked_index(index, "index", known.size())], out);
+  });
+}
+
+berth_status berth_physical_device_explain(berth_runtime* runtime, int physical, char** sentence) {
+  return guarded([&] {
+    const DeviceRegistry& devices = devices_of(runtime);
+    auto& out = require(sentence, "sentence");
+    const std::size_t index =
+        checked_index(physical, "physical", devices.physical_devices().size());
+    // Each device is followed by its instances.
+    const auto& instances = devices.mig_instances();
+    const auto before =
+        std::count_if(instances.begin(), instances.end(),
+                      [&](const DeviceInfo& instance) { return instance.physical < physical; });
+    out = to_owned_text(devices.explain()[index + static_cast<std::size_t>(before)].sentence);
+  });
+}
+
+berth_status berth_mig_instance_explain(berth_runtime* runtime, int index, char** sentence) {
+  return guarded([&] {
+    const DeviceRegistry& devices = devices_of(runtime);
+    auto& out = require(sentence, "sentence");
+    const auto& known = devices.mig_instances();
+    const std::size_t place = checked_index(index, "index", known.size());
+    // Behind the instances before it, and all devices up to its own.
+    const auto devices_before = static_cast<std::size_t>(known[place].physical) + 1;
+    out = to_owned_text(devices.explain()[place + devices_before].sentence);
   });
 }
 

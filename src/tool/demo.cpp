@@ -53,7 +53,7 @@ class Demo {
   }
 
   void show_devices() {
-    const auto& devices = runtime_->devices().physical_devices();
+    const DeviceRegistry& devices = runtime_->devices();
     json_["driver"] = runtime_->driver().name;
     json_["devices"] = devices_json(devices);
     tell("\nDevices\n" + devices_text(devices));

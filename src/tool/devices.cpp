@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tool/devices.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "berth/bytes.hpp"
@@ -10,67 +12,135 @@
 #include "tool/output.hpp"
 #include "tool/session.hpp"
 #include "tool/table.hpp"
+#include "tool/wrapped.hpp"
 
 namespace berth::tool {
 namespace {
 
-ExitCode list_devices(const CommonOptions& options) {
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kUnderTitle = 10;  ///< where the second column begins
+
+struct DevicesOptions : CommonOptions {
+  bool explain = false;
+};
+
+ExitCode list_devices(const DevicesOptions& options) {
   const auto runtime = make_runtime(options);
-  const auto& devices = runtime->devices().physical_devices();
+  const DeviceRegistry& devices = runtime->devices();
   if (options.json) {
     print(json_text(devices_json(devices)));
     if (!runtime->driver().usable) print_warning("no devices: " + runtime->driver().problem);
     return ExitCode::ok;
   }
-  print(describe_driver(*runtime, options) + "\n");
-  print(devices.empty() ? "no devices\n" : "\n" + devices_text(devices));
+  print(wrapped(describe_driver(*runtime, options), 0));
+  const bool none = devices.physical_devices().empty();
+  print(none ? "no devices\n" : "\n" + devices_text(devices, options.explain));
   return ExitCode::ok;
+}
+
+/// The devices, each with its instances behind it, as explain() lists them.
+std::vector<const DeviceInfo*> all_of(const DeviceRegistry& devices) {
+  std::vector<const DeviceInfo*> all;
+  for (const DeviceInfo& device : devices.physical_devices()) {
+    all.push_back(&device);
+    for (const DeviceInfo& instance : devices.mig_instances()) {
+      if (instance.physical == device.physical) all.push_back(&instance);
+    }
+  }
+  return all;
+}
+
+std::string reached_as(const DeviceInfo& info) {
+  if (info.visible()) return fmt::format("cuda:{}", *info.logical);
+  return info.mig_mode ? "split" : "hidden";
+}
+
+std::string physical_text(const DeviceInfo& info) {
+  if (!info.mig_instance) return fmt::to_string(info.physical);
+  const MigInstanceIds& ids = *info.mig_instance;
+  const auto id = [](int number) { return number < 0 ? "?" : fmt::to_string(number); };
+  return fmt::format("{}/{}/{}", info.physical, id(ids.gpu_instance), id(ids.compute_instance));
+}
+
+std::string known(const std::string& text) {
+  return text.empty() ? "unknown" : text;
+}
+
+Json text_or_null(const std::string& text) {
+  return text.empty() ? Json(nullptr) : Json(text);
+}
+
+Json entry_of(const DeviceInfo& info, const DeviceExplanation& explanation) {
+  Json entry;
+  entry["physical"] = info.physical;
+  entry["logical"] = info.visible() ? Json(*info.logical) : Json(nullptr);
+  entry["visible"] = info.visible();
+  entry["explanation"] = explanation.sentence;
+  entry["uuid"] = text_or_null(info.uuid);
+  entry["pci_bus_id"] = text_or_null(info.pci_bus_id);
+  entry["name"] = text_or_null(info.name);
+  entry["memory_bytes"] = info.memory_bytes == 0 ? Json(nullptr) : Json(info.memory_bytes);
+  return entry;
+}
+
+Json id_or_null(int id) {
+  return id < 0 ? Json(nullptr) : Json(id);
 }
 
 }  // namespace
 
-std::string devices_text(const std::vector<DeviceInfo>& devices) {
+std::string devices_text(const DeviceRegistry& devices, bool explain) {
   const Table table({{"device", 8}, {"physical", 8, true}, {"memory", 9, true}, {"name", 0}});
+  const std::vector<DeviceExplanation> explanations = devices.explain();
+  const std::vector<const DeviceInfo*> all = all_of(devices);
   std::string text = table.header();
-  for (const DeviceInfo& device : devices) {
-    text += table.row({device.visible() ? fmt::format("cuda:{}", *device.logical) : "hidden",
-                       fmt::to_string(device.physical), format_bytes(device.memory_bytes),
-                       device.name});
-    text += fmt::format("{:8}  {}  {}\n", "", device.pci_bus_id, device.uuid);
+  for (std::size_t index = 0; index < all.size(); ++index) {
+    const DeviceInfo& info = *all[index];
+    const std::string memory = info.memory_bytes == 0 ? "unknown" : format_bytes(info.memory_bytes);
+    text += table.row({reached_as(info), physical_text(info), memory, known(info.name)});
+    text += fmt::format("{:{}}{}  {}\n", "", kUnderTitle, known(info.pci_bus_id), known(info.uuid));
+    if (explain) text += wrapped(explanations[index].sentence, kUnderTitle);
   }
   return text;
 }
 
-nlohmann::ordered_json devices_json(const std::vector<DeviceInfo>& devices) {
-  auto list = nlohmann::ordered_json::array();
-  for (const DeviceInfo& device : devices) {
-    nlohmann::ordered_json entry;
-    entry["physical"] = device.physical;
-    entry["logical"] = nullptr;
-    if (device.visible()) entry["logical"] = *device.logical;
-    entry["visible"] = device.visible();
-    entry["uuid"] = device.uuid;
-    entry["pci_bus_id"] = device.pci_bus_id;
-    entry["name"] = device.name;
-    entry["memory_bytes"] = device.memory_bytes;
+Json devices_json(const DeviceRegistry& devices) {
+  const std::vector<DeviceExplanation> explanations = devices.explain();
+  const std::vector<const DeviceInfo*> all = all_of(devices);
+  Json list = Json::array();
+  for (std::size_t index = 0; index < all.size(); ++index) {
+    const DeviceInfo& info = *all[index];
+    Json entry = entry_of(info, explanations[index]);
+    if (info.mig_instance) {
+      entry["gpu_instance"] = id_or_null(info.mig_instance->gpu_instance);
+      entry["compute_instance"] = id_or_null(info.mig_instance->compute_instance);
+      list.back()["instances"].push_back(std::move(entry));
+      continue;
+    }
+    entry["mig_mode"] = info.mig_mode;
+    entry["lost"] = info.lost;
+    entry["instances"] = Json::array();
     list.push_back(std::move(entry));
   }
   return list;
 }
 
 Command add_devices_command(CLI::App& berth) {
-  const auto options = std::make_shared<CommonOptions>();
+  const auto options = std::make_shared<DevicesOptions>();
   CLI::App* command = berth.add_subcommand("devices", "Which devices there are, hidden ones too");
   add_common_options(*command, *options);
+  command->add_flag("--explain", options->explain, "Say of each why it is visible or not");
   command->footer(
       "Every physical device that the driver or NVML knows, with the name under which\n"
       "programs reach it: `cuda:N`, or `hidden` where CUDA_VISIBLE_DEVICES leaves it\n"
-      "out. No driver is no failure: the list is empty then, and the driver line says\n"
-      "why.\n\n"
+      "out. A device that MIG has split is followed by its instances, whose number is\n"
+      "device/GPU instance/compute instance. No driver is no failure: the list is\n"
+      "empty then, and the driver line says why.\n\n"
       "Examples:\n"
       "  berth devices\n"
-      "  CUDA_VISIBLE_DEVICES=1 berth devices --json\n"
-      "  BERTH_SIM=devices=4 berth devices --driver sim\n\n" +
+      "  CUDA_VISIBLE_DEVICES=1 berth devices --explain\n"
+      "  BERTH_SIM=devices=4 berth devices --driver sim --json\n\n" +
       std::string(kExitCodeHelp));
   return {command, [options] { return list_devices(*options); }};
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The physical devices as text and JSON, for `berth devices` and the demo.
+// The devices as text and JSON, for `berth devices` and the demo.
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -11,8 +10,9 @@
 
 namespace berth::tool {
 
-/// A table of at most 80 columns, two lines a device.
-std::string devices_text(const std::vector<DeviceInfo>& devices);
-nlohmann::ordered_json devices_json(const std::vector<DeviceInfo>& devices);
+/// A table of at most 80 columns, two lines a device; with `explain` a sentence under each.
+std::string devices_text(const DeviceRegistry& devices, bool explain = false);
+/// The physical devices, their instances in them.
+nlohmann::ordered_json devices_json(const DeviceRegistry& devices);
 
 }  // namespace berth::tool

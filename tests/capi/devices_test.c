@@ -105,6 +105,25 @@ static void visible_device_is_one_of_the_physical_ones(berth_runtime* runtime) {
               berth_device_get_info(runtime, berth_device_cpu(), &physical));
 }
 
+static void devices_are_explained(berth_runtime* runtime, int count) {
+  char* sentence = NULL;
+  CHECK_OK(berth_physical_device_explain(runtime, 0, &sentence));
+  CHECK(strncmp(sentence, "Visible as cuda:", 16) == 0);
+  berth_string_free(sentence);
+  sentence = NULL;
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "\"physical\"",
+              berth_physical_device_explain(runtime, -1, &sentence));
+  CHECK(count > 0 && sentence == NULL);
+
+  int instances = -1;
+  CHECK_OK(berth_mig_instance_count(runtime, &instances));
+  berth_device_info info = BERTH_DEVICE_INFO_INIT;
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "\"index\"",
+              berth_mig_instance_get_info(runtime, instances, &info));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "\"index\"",
+              berth_mig_instance_explain(runtime, instances, &sentence));
+}
+
 static void memory_is_said_for_the_device_and_the_machine(berth_runtime* runtime) {
   const berth_device devices[] = {berth_device_cpu(), berth_device_cuda(0)};
   for (size_t i = 0; i < 2; ++i) {
@@ -127,6 +146,7 @@ void test_devices(void) {
   device_resolves_if_it_exists(runtime, count);
   current_device_is_what_was_set_and_guarded(runtime, count);
   visible_device_is_one_of_the_physical_ones(runtime);
+  devices_are_explained(runtime, count);
   memory_is_said_for_the_device_and_the_machine(runtime);
   const char* problem = NULL;
   CHECK_OK(berth_visible_devices_get_problem(runtime, &problem));

@@ -45,6 +45,14 @@ static void device_functions(berth_runtime* runtime) {
   CHECK_REFUSED("count", berth_physical_device_count(runtime, NULL));
   CHECK_REFUSED("runtime", berth_physical_device_get_info(NULL, 0, &device_info));
   CHECK_REFUSED("info", berth_physical_device_get_info(runtime, 0, NULL));
+  CHECK_REFUSED("runtime", berth_mig_instance_count(NULL, &count));
+  CHECK_REFUSED("count", berth_mig_instance_count(runtime, NULL));
+  CHECK_REFUSED("runtime", berth_mig_instance_get_info(NULL, 0, &device_info));
+  CHECK_REFUSED("info", berth_mig_instance_get_info(runtime, 0, NULL));
+  CHECK_REFUSED("runtime", berth_physical_device_explain(NULL, 0, &text));
+  CHECK_REFUSED("sentence", berth_physical_device_explain(runtime, 0, NULL));
+  CHECK_REFUSED("runtime", berth_mig_instance_explain(NULL, 0, &text));
+  CHECK_REFUSED("sentence", berth_mig_instance_explain(runtime, 0, NULL));
   CHECK_REFUSED("runtime", berth_visible_devices_get_problem(NULL, &problem));
   CHECK_REFUSED("problem", berth_visible_devices_get_problem(runtime, NULL));
   CHECK_REFUSED("runtime", berth_device_guard_enter(NULL, cpu, &guard));

@@ -36,6 +36,9 @@ AT(berth_device_info, name, 24);
 AT(berth_device_info, memory_bytes, 32);
 AT(berth_device_info, physical, 40);
 AT(berth_device_info, logical, 44);
+AT(berth_device_info, flags, 48);
+AT(berth_device_info, gpu_instance, 56);
+AT(berth_device_info, compute_instance, 60);
 
 AT(berth_memory_info, bytes_free, 8);
 AT(berth_memory_info, bytes_total, 16);

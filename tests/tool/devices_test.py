@@ -22,8 +22,11 @@ class Devices(CommandTest):
         for position, device in enumerate(devices):
             self.assertEqual(
                 set(device),
-                {"physical", "logical", "visible", "uuid", "pci_bus_id", "name", "memory_bytes"},
+                {"physical", "logical", "visible", "explanation", "uuid", "pci_bus_id", "name"}
+                | {"memory_bytes", "mig_mode", "lost", "instances"},
             )
+            self.assertEqual(device["instances"], [])
+            self.assertIs(device["mig_mode"], False)
             self.assertEqual(device["physical"], position)
             self.assertEqual(device["logical"], position)
             self.assertIs(device["visible"], True)
@@ -39,6 +42,34 @@ class Devices(CommandTest):
         self.assertEqual([device["logical"] for device in devices], [1, None, 0])
         self.assertEqual([device["visible"] for device in devices], [True, False, True])
         self.assertRegex(berth("devices", env=env).out, r"(?m)^hidden +1 ")
+
+    def test_a_split_device_is_followed_by_its_instances(self):
+        env = {"BERTH_SIM": "devices=2,memory=8GiB,mig=1:2", "CUDA_VISIBLE_DEVICES": "1"}
+        whole, split = self.assert_success(berth("devices", "--json", env=env)).json()
+        self.assertIs(whole["visible"], False)
+        self.assertIs(split["mig_mode"], True)
+        self.assertIsNone(split["logical"])
+        for index, instance in enumerate(split["instances"]):
+            self.assertEqual(instance["logical"], index)
+            self.assertEqual(instance["gpu_instance"], index + 1)
+            self.assertEqual(instance["compute_instance"], 0)
+            self.assertEqual(instance["memory_bytes"], 4 << 30)
+            self.assertRegex(instance["uuid"], r"^MIG-")
+        out = berth("devices", env=env).out
+        self.assertRegex(out, r"(?m)^split +1 +8\.00 GiB")
+        self.assertRegex(out, r"(?m)^cuda:1 +1/2/0 +4\.00 GiB")
+
+    def test_explanations_fit_80_columns_whatever_the_variable_says(self):
+        for visible in ("1", "1,x,0", ",".join(["GPU-" + "0" * 32] * 8), "0" * 300):
+            env = {"BERTH_SIM": "devices=2", "CUDA_VISIBLE_DEVICES": visible}
+            outcome = self.assert_success(berth("devices", "--explain", env=env), quiet=False)
+            self.assertLessEqual(max(map(len, outcome.out.splitlines())), 80, outcome.out)
+            explained = self.assert_success(berth("devices", "--json", env=env), quiet=False).json()
+            # Without what wrapping adds, and what it takes from the ends of lines.
+            text = "".join(outcome.out.split())
+            for device in explained:
+                self.assertIn("".join(device["explanation"].split()), text)
+        self.assertNotIn("Hidden:", berth("devices", env=env).out)
 
     def test_malformed_visibility_is_a_warning(self):
         env = {"BERTH_SIM": "devices=2", "CUDA_VISIBLE_DEVICES": "1,x"}
