@@ -11,6 +11,7 @@
 #include "berth/device.hpp"
 #include "berth/device_allocator.hpp"
 #include "berth/device_registry.hpp"
+#include "berth/device_type.hpp"
 #include "berth/error.hpp"
 #include "berth/event.hpp"
 #include "berth/event_pool.hpp"

@@ -14,13 +14,14 @@
 extern "C" {
 #endif
 
+/// Numbers of device types. Others are registered, and count up from 2.
 enum { BERTH_DEVICE_CPU = 0, BERTH_DEVICE_CUDA = 1 };
 
 /// A value: naming a device neither checks that it exists nor touches a driver. All fields 0 is the
 /// CPU.
 typedef struct berth_device {
-  int kind;     ///< BERTH_DEVICE_CPU or BERTH_DEVICE_CUDA
-  int ordinal;  ///< N of `cuda:N`; -1: the calling thread's current device; 0 for the CPU
+  int type;     ///< BERTH_DEVICE_CPU, BERTH_DEVICE_CUDA, or the number of a registered type
+  int ordinal;  ///< N of `cuda:N`; -1: the current device of the type; 0 for the CPU
 } berth_device;
 
 static inline berth_device berth_device_cpu(void) {
@@ -34,14 +35,25 @@ static inline berth_device berth_device_cuda(int ordinal) {
   return device;
 }
 
-/// From "cpu", "cuda" or "cuda:N".
+/// The number of the type of this name, which is registered where it is not yet, for the life of the
+/// process: the same name always gives the same number.
+/// Errors  BERTH_INVALID_ARGUMENT: a name other than 1 to 15 of a-z, 0-9 and _ that begins with a
+///         letter; one more type than 32.
+BERTH_API berth_status berth_device_type_register(const char* name, int* type);
+/// How many types there are: their numbers are those from 0, below this one.
+BERTH_API berth_status berth_device_type_count(int* count);
+/// The name is valid for the life of the process.
+/// Errors  BERTH_INVALID_ARGUMENT: no type has this number.
+BERTH_API berth_status berth_device_type_get_name(int type, const char** name);
+
+/// From "cpu", "cuda", "cuda:N", or a registered type in the place of "cuda". "cpu:0" is the CPU too.
 /// Errors  BERTH_INVALID_ARGUMENT, with the text and what is accepted.
 BERTH_API berth_status berth_device_parse(const char* text, berth_device* device);
 /// The text that berth_device_parse() accepts for it.
 BERTH_API berth_status berth_device_format(berth_device device, char** text);
 
 // Whatever takes a runtime and a device fails with BERTH_INVALID_ARGUMENT where the runtime has no
-// such device. The message says which there are.
+// such device, or manages none of its type. The message says which there are.
 
 /// Visible CUDA devices; 0 where there is no usable driver.
 BERTH_API berth_status berth_device_count(berth_runtime* runtime, int* count);

@@ -6,54 +6,74 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <string_view>
 
+#include "berth/device_type.hpp"
 #include "berth/error.hpp"
 #include "berth/export.h"
 
 namespace berth {
 
-enum class DeviceKind : std::uint8_t { cpu, cuda };
-
-/// A value: naming a device neither checks that it exists nor touches a driver.
-/// DeviceRegistry::resolve() does both.
+/// A value of 8 bytes: naming a device neither checks that it exists nor touches a driver.
+/// DeviceRegistry::resolve() does both. Ordered by the type's number, then by ordinal, those without
+/// an ordinal first.
 ///
-/// Text     `cpu`, `cuda` or `cuda:N` with N a decimal ordinal from 0 to 2^31 - 1 without leading
-///          zeros. Case matters, spaces are not accepted. N is the logical ordinal: it counts the
-///          devices that CUDA_VISIBLE_DEVICES leaves, in its order.
+/// Text     device  = type | type ":" ordinal
+///          type    = "cpu" | "cuda" | a name that DeviceType knows
+///          ordinal = "0" | digit from 1 to 9, followed by digits from 0 to 9
+///          The ordinal is at most kOrdinalMax. Every byte counts: case matters, and there are no
+///          spaces, signs, leading zeros or other digits than ASCII's.
+///          `cpu` is one device that stands for all cores. `cpu:0` is the same device, because
+///          programs that number every device write it; any other `cpu:N` is refused.
+///          `cuda`, and any other type alone, is the current device of that type, which is only
+///          known where it is resolved: `cuda` and `cuda:0` are different values.
+///          N of `cuda:N` is the logical ordinal: it counts the devices that CUDA_VISIBLE_DEVICES
+///          leaves, in its order. What N of a registered type counts is its framework's affair.
 /// Threads  An immutable value.
 class BERTH_API Device {
  public:
-  /// The CPU: one device that stands for all cores.
+  static constexpr int kOrdinalMax = std::numeric_limits<int>::max();
+
+  /// The CPU.
   constexpr Device() noexcept = default;
   static constexpr Device cpu() noexcept { return {}; }
   /// The current CUDA device of the thread that resolves it.
-  static constexpr Device cuda() noexcept { return {DeviceKind::cuda, kCurrent}; }
+  static constexpr Device cuda() noexcept { return of(DeviceType::cuda()); }
   /// Errors  InvalidArgument: negative.
-  static Device cuda(int ordinal);
+  static Device cuda(int ordinal) { return of(DeviceType::cuda(), ordinal); }
 
-  /// Errors  InvalidArgument that quotes the text and says what is accepted.
+  /// The current device of a type; of `cpu` the only one.
+  static constexpr Device of(DeviceType type) noexcept {
+    return {type, type == DeviceType::cpu() ? 0 : kCurrent};
+  }
+  /// Errors  InvalidArgument: negative, or `cpu` with another ordinal than 0.
+  static Device of(DeviceType type, int ordinal);
+
+  /// Errors  InvalidArgument that quotes the text, says what is wrong with it and what is accepted,
+  ///         registered types among it, and where the text comes close to a device, that device.
   static Device parse(std::string_view text);
   static Result<Device> try_parse(std::string_view text);
 
-  [[nodiscard]] constexpr DeviceKind kind() const noexcept { return kind_; }
-  [[nodiscard]] constexpr bool is_cuda() const noexcept { return kind_ == DeviceKind::cuda; }
-  /// False for `cuda`, which stands for the current device.
+  [[nodiscard]] constexpr DeviceType type() const noexcept { return type_; }
+  [[nodiscard]] constexpr bool is_cpu() const noexcept { return type_ == DeviceType::cpu(); }
+  [[nodiscard]] constexpr bool is_cuda() const noexcept { return type_ == DeviceType::cuda(); }
+  /// False for a type alone, which stands for its current device. True for `cpu`.
   [[nodiscard]] constexpr bool has_ordinal() const noexcept { return ordinal_ != kCurrent; }
-  /// The logical ordinal; 0 for `cpu`, -1 where !has_ordinal().
+  /// 0 for `cpu`, -1 where !has_ordinal().
   [[nodiscard]] constexpr int ordinal() const noexcept { return ordinal_; }
 
-  /// The text that parse() accepts for it.
+  /// The text that parse() accepts for it: `cpu`, `cuda`, `cuda:1`.
   [[nodiscard]] std::string to_string() const;
 
   friend constexpr auto operator<=>(const Device&, const Device&) noexcept = default;
 
  private:
   static constexpr int kCurrent = -1;
-  constexpr Device(DeviceKind kind, int ordinal) noexcept : kind_(kind), ordinal_(ordinal) {}
+  constexpr Device(DeviceType type, int ordinal) noexcept : type_(type), ordinal_(ordinal) {}
 
-  DeviceKind kind_ = DeviceKind::cpu;
+  DeviceType type_ = DeviceType::cpu();
   int ordinal_ = 0;
 };
 
@@ -62,6 +82,7 @@ class BERTH_API Device {
 template <>
 struct std::hash<berth::Device> {
   std::size_t operator()(const berth::Device& device) const noexcept {
-    return std::hash<std::int64_t>()((std::int64_t(device.kind()) << 32) ^ device.ordinal());
+    const auto ordinal = static_cast<std::uint32_t>(device.ordinal());
+    return std::hash<std::uint64_t>()((std::uint64_t(device.type().number()) << 32) | ordinal);
   }
 };

@@ -98,7 +98,8 @@ class BERTH_API DeviceRegistry {
   [[nodiscard]] std::vector<DeviceExplanation> explain() const;
 
   /// The same device with its ordinal filled in (`cuda` becomes the thread's current device).
-  /// Errors  InvalidArgument: no such device; the message says which there are.
+  /// Errors  InvalidArgument: no such device, or one of a type that berth does not manage; the
+  ///         message says which there are.
   [[nodiscard]] Device resolve(Device device) const;
 
   /// The device of the calling thread's current CUDA context; cuda:0 where the thread has none.

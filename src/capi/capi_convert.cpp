@@ -12,18 +12,27 @@ void refuse_null(const char* parameter) {
   throw InvalidArgument(fmt::format("\"{}\" is null, which is not accepted", parameter));
 }
 
-Device to_device(berth_device device) {
-  if (device.kind == BERTH_DEVICE_CPU && device.ordinal == 0) return Device::cpu();
-  if (device.kind == BERTH_DEVICE_CUDA && device.ordinal == -1) return Device::cuda();
-  if (device.kind == BERTH_DEVICE_CUDA && device.ordinal >= 0) return Device::cuda(device.ordinal);
+DeviceType to_device_type(int number, const char* parameter) {
+  if (const auto type = DeviceType::from_number(number)) return *type;
+  throw InvalidArgument(fmt::format(
+      "\"{}\" has {} for a device type; accepted: BERTH_DEVICE_CPU ({}), "
+      "BERTH_DEVICE_CUDA ({}), and what berth_device_type_register() gave, all below {}",
+      parameter, number, int{BERTH_DEVICE_CPU}, int{BERTH_DEVICE_CUDA}, DeviceType::count()));
+}
+
+Device to_device(berth_device device, const char* parameter) {
+  const DeviceType type = to_device_type(device.type, parameter);
+  const Device unnumbered = Device::of(type);
+  if (device.ordinal == unnumbered.ordinal()) return unnumbered;
+  if (device.ordinal >= 0 && type != DeviceType::cpu()) return Device::of(type, device.ordinal);
   throw InvalidArgument(
-      fmt::format("\"device\" has kind {} and ordinal {}; accepted: BERTH_DEVICE_CPU ({}) with 0, "
-                  "BERTH_DEVICE_CUDA ({}) with 0 and above, or with -1 for the current device",
-                  device.kind, device.ordinal, int{BERTH_DEVICE_CPU}, int{BERTH_DEVICE_CUDA}));
+      fmt::format("\"{}\" has type {} ({}) and ordinal {}; accepted: {}", parameter, device.type,
+                  type.name(), device.ordinal,
+                  type == DeviceType::cpu() ? "0" : "0 and above, or -1 for the current device"));
 }
 
 berth_device from_device(Device device) noexcept {
-  return {device.is_cuda() ? BERTH_DEVICE_CUDA : BERTH_DEVICE_CPU, device.ordinal()};
+  return {device.type().number(), device.ordinal()};
 }
 
 StreamRef to_stream(berth_stream stream) {

@@ -35,7 +35,8 @@ inline Runtime& to_runtime(berth_runtime* runtime) {
   return require(runtime, "runtime").runtime;
 }
 
-Device to_device(berth_device device);
+DeviceType to_device_type(int number, const char* parameter);
+Device to_device(berth_device device, const char* parameter = "device");
 berth_device from_device(Device device) noexcept;
 
 StreamRef to_stream(berth_stream stream);

@@ -52,6 +52,28 @@ std::size_t checked_index(int index, const char* parameter, std::size_t count) {
 
 }  // namespace
 
+berth_status berth_device_type_register(const char* name, int* type) {
+  return guarded([&] {
+    require(name, "name");
+    auto& out = require(type, "type");
+    out = DeviceType::register_name(name).number();
+  });
+}
+
+berth_status berth_device_type_count(int* count) {
+  return guarded([&] {
+    auto& out = require(count, "count");
+    out = DeviceType::count();
+  });
+}
+
+berth_status berth_device_type_get_name(int type, const char** name) {
+  return guarded([&] {
+    auto& out = require(name, "name");
+    out = to_device_type(type, "type").name().data();
+  });
+}
+
 berth_status berth_device_parse(const char* text, berth_device* device) {
   return guarded([&] {
     require(text, "text");

@@ -6,36 +6,53 @@
 #include <fmt/format.h>
 
 #include "base/quoted.hpp"
+#include "device/similar_device.hpp"
 
 namespace berth {
 namespace {
 
+constexpr const char* kOneCpu = "cpu is one device that stands for all cores";
+
+/// "cpu, cpu:0, cuda, cuda:N, npu, npu:N with N from ...".
+std::string accepted_texts() {
+  std::string texts = "cpu, cpu:0";
+  for (int number = 1; const auto type = DeviceType::from_number(number); ++number)
+    texts += fmt::format(", {0}, {0}:N", type->name());
+  return texts + fmt::format(" with N from 0 to {} in decimal digits without leading zeros",
+                             Device::kOrdinalMax);
+}
+
 InvalidArgument no_device_text(std::string_view text, std::string_view reason) {
-  return InvalidArgument(
-      fmt::format("\"{}\" does not name a device: {}; accepted: cpu, cuda, cuda:N with N from 0 to "
-                  "2147483647 without leading zeros",
-                  on_one_line(text), reason));
+  const auto similar = similar_device(text);
+  return InvalidArgument(fmt::format(
+      "{} does not name a device: {}{}; accepted: {}", quoted(text), reason,
+      similar ? fmt::format("; perhaps \"{}\"", similar->to_string()) : "", accepted_texts()));
 }
 
 }  // namespace
 
-Device Device::cuda(int ordinal) {
+Device Device::of(DeviceType type, int ordinal) {
   if (ordinal < 0) {
     throw InvalidArgument(
-        fmt::format("cuda:{} is no device: ordinals start at 0; Device::cuda() without an ordinal "
-                    "is the current device",
-                    ordinal));
+        fmt::format("{0}:{1} is no device: ordinals start at 0; the type alone, {0}, is the "
+                    "current device",
+                    type.name(), ordinal));
   }
-  return {DeviceKind::cuda, ordinal};
+  if (type == DeviceType::cpu() && ordinal != 0) {
+    throw InvalidArgument(
+        fmt::format("cpu:{} is no device: {}; accepted: cpu, cpu:0", ordinal, kOneCpu));
+  }
+  return {type, ordinal};
 }
 
 Result<Device> Device::try_parse(std::string_view text) {
-  if (text == "cpu") return cpu();
-  if (text == "cuda") return cuda();
-  constexpr std::string_view prefix = "cuda:";
-  if (text.substr(0, prefix.size()) != prefix) return no_device_text(text, "unknown device type");
+  if (text.empty()) return no_device_text(text, "it is empty");
+  const auto colon = text.find(':');
+  const auto type = DeviceType::find(text.substr(0, colon));
+  if (!type) return no_device_text(text, "unknown device type");
+  if (colon == std::string_view::npos) return of(*type);
 
-  const std::string_view digits = text.substr(prefix.size());
+  const std::string_view digits = text.substr(colon + 1);
   const char* const end = digits.data() + digits.size();
   int ordinal = 0;
   // Unsigned in all but type: from_chars takes a minus sign, which no ordinal has.
@@ -43,10 +60,11 @@ Result<Device> Device::try_parse(std::string_view text) {
     return no_device_text(text, "no ordinal after the colon");
   }
   const auto [stop, failure] = std::from_chars(digits.data(), end, ordinal);
-  if (failure == std::errc::result_out_of_range) return no_device_text(text, "ordinal too large");
   if (stop != end) return no_device_text(text, "characters after the ordinal");
+  if (failure == std::errc::result_out_of_range) return no_device_text(text, "ordinal too large");
   if (digits[0] == '0' && digits.size() > 1) return no_device_text(text, "leading zero");
-  return cuda(ordinal);
+  if (*type == DeviceType::cpu() && ordinal != 0) return no_device_text(text, kOneCpu);
+  return of(*type, ordinal);
 }
 
 Device Device::parse(std::string_view text) {
@@ -54,8 +72,8 @@ Device Device::parse(std::string_view text) {
 }
 
 std::string Device::to_string() const {
-  if (!is_cuda()) return "cpu";
-  return has_ordinal() ? fmt::format("cuda:{}", ordinal_) : "cuda";
+  if (is_cpu() || !has_ordinal()) return std::string(type_.name());
+  return fmt::format("{}:{}", type_.name(), ordinal_);
 }
 
 }  // namespace berth

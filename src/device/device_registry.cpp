@@ -129,7 +129,12 @@ std::vector<DeviceExplanation> DeviceRegistry::explain() const {
 }
 
 Device DeviceRegistry::resolve(Device device) const {
-  if (!device.is_cuda()) return device;
+  if (device.is_cpu()) return device;
+  if (!device.is_cuda()) {
+    throw InvalidArgument(
+        fmt::format("{}: berth manages no devices of type {}; accepted: cpu, and CUDA devices ({})",
+                    device.to_string(), device.type().name(), list_devices(count())));
+  }
   if (device.has_ordinal() && device.ordinal() < count()) return device;
   if (!device.has_ordinal() && count() > 0) return current();
 
@@ -166,7 +171,7 @@ void DeviceRegistry::set_current(Device device) const {
 }
 
 MemoryInfo DeviceRegistry::memory_info(Device device) const {
-  if (!device.is_cuda()) return host_memory_info();
+  if (device.is_cpu()) return host_memory_info();
   const ContextScope scope(context(device));
   std::size_t bytes_free = 0;
   std::size_t bytes_total = 0;

@@ -2,43 +2,84 @@
 #include "check.h"
 #include "parts.h"
 
-static void check_device(berth_device device, int kind, int ordinal) {
-  CHECK(device.kind == kind);
+static void check_device(berth_device device, int type, int ordinal) {
+  CHECK(device.type == type);
   CHECK(device.ordinal == ordinal);
 }
 
-static void text_becomes_a_device_and_back(void) {
+static void text_becomes_a_device_and_back(int npu) {
   const struct {
     const char* text;
-    int kind;
+    int type;
     int ordinal;
   } cases[] = {{"cpu", BERTH_DEVICE_CPU, 0},
                {"cuda", BERTH_DEVICE_CUDA, -1},
-               {"cuda:2147483647", BERTH_DEVICE_CUDA, 2147483647}};
+               {"cuda:2147483647", BERTH_DEVICE_CUDA, 2147483647},
+               {"npu", npu, -1},
+               {"npu:3", npu, 3}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
     berth_device device = {-7, -7};
     CHECK_OK(berth_device_parse(cases[i].text, &device));
-    check_device(device, cases[i].kind, cases[i].ordinal);
+    check_device(device, cases[i].type, cases[i].ordinal);
     char* text = NULL;
     CHECK_OK(berth_device_format(device, &text));
     CHECK(strcmp(text, cases[i].text) == 0);
     berth_string_free(text);
   }
+  berth_device same = {-7, -7};
+  CHECK_OK(berth_device_parse("cpu:0", &same));
+  check_device(same, BERTH_DEVICE_CPU, 0);
 }
 
 static void bad_text_is_quoted_and_changes_nothing(void) {
   berth_device device = {-7, -7};
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "\"cuda:-1\"", berth_device_parse("cuda:-1", &device));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "perhaps \"cuda:1\"", berth_device_parse("gpu:1", &device));
   check_device(device, -7, -7);
 }
 
-static void numbers_that_name_no_device_are_refused(berth_runtime* runtime) {
-  const berth_device refused[] = {{BERTH_DEVICE_CPU, 1}, {BERTH_DEVICE_CUDA, -2}, {2, 0}, {-1, 0}};
+static void registered_type_has_a_number_and_a_name(int npu) {
+  int same = -7;
+  CHECK_OK(berth_device_type_register("npu", &same));
+  CHECK(same == npu);
+  int count = 0;
+  CHECK_OK(berth_device_type_count(&count));
+  CHECK(npu >= 2 && npu < count);
+  const char* name = NULL;
+  CHECK_OK(berth_device_type_get_name(npu, &name));
+  CHECK(strcmp(name, "npu") == 0);
+  CHECK_OK(berth_device_type_get_name(BERTH_DEVICE_CPU, &name));
+  CHECK(strcmp(name, "cpu") == 0);
+
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "\"NPU\"", berth_device_type_register("NPU", &same));
+  CHECK(same == npu);
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "\"type\"", berth_device_type_get_name(count, &name));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "\"type\"", berth_device_type_get_name(-1, &name));
+  CHECK(strcmp(name, "cpu") == 0);
+}
+
+static void numbers_that_name_no_device_are_refused(berth_runtime* runtime, int npu) {
+  int count = 0;
+  CHECK_OK(berth_device_type_count(&count));
+  const berth_device refused[] = {{BERTH_DEVICE_CPU, 1},
+                                  {BERTH_DEVICE_CPU, -1},
+                                  {BERTH_DEVICE_CUDA, -2},
+                                  {npu, -2},
+                                  {count, 0},
+                                  {-1, 0}};
   for (size_t i = 0; i < sizeof refused / sizeof refused[0]; ++i) {
     berth_device device = {-7, -7};
-    CHECK_FAILS(BERTH_INVALID_ARGUMENT, "kind", berth_device_resolve(runtime, refused[i], &device));
+    CHECK_FAILS(BERTH_INVALID_ARGUMENT, "type", berth_device_resolve(runtime, refused[i], &device));
     check_device(device, -7, -7);
   }
+}
+
+static void device_of_a_registered_type_is_not_berths(berth_runtime* runtime, int npu) {
+  const berth_device there = {npu, 0};
+  berth_device device = {-7, -7};
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "npu:0", berth_device_resolve(runtime, there, &device));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "npu:0", berth_device_set_current(runtime, there));
+  check_device(device, -7, -7);
 }
 
 static void device_resolves_if_it_exists(berth_runtime* runtime, int count) {
@@ -135,14 +176,18 @@ static void memory_is_said_for_the_device_and_the_machine(berth_runtime* runtime
 }
 
 void test_devices(void) {
-  text_becomes_a_device_and_back();
+  int npu = -1;
+  CHECK_OK(berth_device_type_register("npu", &npu));
+  text_becomes_a_device_and_back(npu);
   bad_text_is_quoted_and_changes_nothing();
+  registered_type_has_a_number_and_a_name(npu);
 
   berth_runtime* runtime = NULL;
   CHECK_OK(berth_runtime_create(NULL, &runtime));
   int count = 0;
   CHECK_OK(berth_device_count(runtime, &count));
-  numbers_that_name_no_device_are_refused(runtime);
+  numbers_that_name_no_device_are_refused(runtime, npu);
+  device_of_a_registered_type_is_not_berths(runtime, npu);
   device_resolves_if_it_exists(runtime, count);
   current_device_is_what_was_set_and_guarded(runtime, count);
   visible_device_is_one_of_the_physical_ones(runtime);

@@ -38,11 +38,13 @@ static void message_stays_until_the_next_failure(void) {
 }
 
 static void long_message_is_cut_and_says_so(void) {
-  char text[3000];
-  memset(text, 'x', sizeof text - 1);
-  text[sizeof text - 1] = '\0';
-  berth_device device;
-  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "xxx", berth_device_parse(text, &device));
+  char entries[3000];
+  for (size_t i = 0; i < sizeof entries; ++i) entries[i] = i % 2 == 0 ? 'x' : ',';
+  entries[sizeof entries - 1] = '\0';
+  berth_runtime_options options = BERTH_RUNTIME_OPTIONS_INIT;
+  options.configuration = entries;
+  berth_runtime* runtime = NULL;
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "\"x\"", berth_runtime_create(&options, &runtime));
   const char* const message = berth_last_error_message();
   CHECK(strlen(message) == 1023);
   CHECK(strcmp(message + 1020, "...") == 0);

@@ -27,6 +27,10 @@ static void device_functions(berth_runtime* runtime) {
   const char* problem = NULL;
   char* text = NULL;
   int count = 0;
+  CHECK_REFUSED("name", berth_device_type_register(NULL, &count));
+  CHECK_REFUSED("type", berth_device_type_register("npu", NULL));
+  CHECK_REFUSED("count", berth_device_type_count(NULL));
+  CHECK_REFUSED("name", berth_device_type_get_name(BERTH_DEVICE_CPU, NULL));
   CHECK_REFUSED("text", berth_device_parse(NULL, &device));
   CHECK_REFUSED("device", berth_device_parse("cpu", NULL));
   CHECK_REFUSED("text", berth_device_format(cpu, NULL));

@@ -38,7 +38,7 @@ static void live_leases_are_different_streams(const struct machine* machine) {
 static void stream_knows_its_device(const struct machine* machine) {
   berth_device device = {-7, -7};
   CHECK_OK(berth_stream_get_device(machine->stream, &device));
-  CHECK(device.kind == BERTH_DEVICE_CUDA && device.ordinal == machine->device.ordinal);
+  CHECK(device.type == BERTH_DEVICE_CUDA && device.ordinal == machine->device.ordinal);
 }
 
 static void own_stream_can_be_made_referred_to_and_destroyed(const struct machine* machine) {
@@ -139,7 +139,7 @@ static void event_without_timing_measures_nothing(const struct machine* machine)
   CHECK(same.context == plain.context && same.native == plain.native);
   berth_device device = {-7, -7};
   CHECK_OK(berth_event_get_device(same, &device));
-  CHECK(device.kind == BERTH_DEVICE_CUDA && device.ordinal == machine->device.ordinal);
+  CHECK(device.type == BERTH_DEVICE_CUDA && device.ordinal == machine->device.ordinal);
 
   CHECK_OK(berth_event_record(plain, machine->stream));
   CHECK_OK(berth_event_sync(plain));

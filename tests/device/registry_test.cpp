@@ -111,6 +111,28 @@ TEST_CASE("resolve fills in the ordinal and refuses a device that is not there")
   }
 }
 
+TEST_CASE(
+    "a device of a type that berth does not manage is refused by name, wherever it is given") {
+  Simulation simulation(devices(2));
+  const DeviceRegistry& registry = simulation.runtime->devices();
+  const DeviceType npu = DeviceType::register_name("npu");
+  for (const Device device : {Device::of(npu), Device::of(npu, 0), Device::of(npu, 1)}) {
+    const auto refused = [&device](auto&& action) {
+      const std::string message = message_of<InvalidArgument>(action);
+      CHECK(message.starts_with(device.to_string() + ": "));
+      CHECK(contains(message, "type npu"));
+      CHECK(contains(message, "cuda:0 to cuda:1"));
+    };
+    refused([&] { return registry.resolve(device); });
+    refused([&] { registry.set_current(device); });
+    refused([&] { return registry.memory_info(device).bytes_total; });
+    refused([&] { const DeviceGuard guard(registry, device); });
+    refused([&] { return &simulation.runtime->memory(device); });
+    refused([&] { return simulation.runtime->default_stream(device); });
+  }
+  CHECK(simulation.simulator.live().contexts == 0);
+}
+
 TEST_CASE("looking at devices creates no context") {
   Simulation simulation(devices(3));
   const DeviceRegistry& registry = simulation.runtime->devices();
