@@ -27,6 +27,7 @@
 #include "berth/event.h"
 #include "berth/memory_pool.h"
 #include "berth/runtime.h"
+#include "berth/same_device.h"
 #include "berth/statistics.h"
 #include "berth/stream.h"
 #include "berth/version.h"

@@ -19,6 +19,7 @@
 #include "berth/pinned_allocator.hpp"
 #include "berth/report.hpp"
 #include "berth/runtime.hpp"
+#include "berth/same_device.hpp"
 #include "berth/statistics.hpp"
 #include "berth/stream.hpp"
 #include "berth/stream_pool.hpp"

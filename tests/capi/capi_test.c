@@ -49,5 +49,6 @@ int main(void) {
   test_errors();
   test_null_arguments();
   test_devices();
+  test_same_device();
   return 0;
 }

@@ -59,6 +59,8 @@ static void device_functions(berth_runtime* runtime) {
   CHECK_REFUSED("sentence", berth_mig_instance_explain(runtime, 0, NULL));
   CHECK_REFUSED("runtime", berth_visible_devices_get_problem(NULL, &problem));
   CHECK_REFUSED("problem", berth_visible_devices_get_problem(runtime, NULL));
+  CHECK_REFUSED("operation", berth_require_same_device(NULL, NULL, 0, NULL));
+  CHECK_REFUSED("arguments", berth_require_same_device("add", NULL, 1, NULL));
   CHECK_REFUSED("runtime", berth_device_guard_enter(NULL, cpu, &guard));
   CHECK_REFUSED("guard", berth_device_guard_enter(runtime, berth_device_cuda(0), NULL));
   CHECK(text == NULL && count == 0 && problem == NULL && guard == NULL);

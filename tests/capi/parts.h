@@ -29,6 +29,7 @@ void test_memory(void);
 void test_memory_pools(void);
 void test_null_arguments(void);
 void test_runtime(void);
+void test_same_device(void);
 void test_statistics(void);
 void test_streams_and_events(void);
 void test_structs(void);
