@@ -121,20 +121,22 @@ TEST_CASE("there are at most 32 types, and those that are there stay usable") {
   CHECK(exit_code_of(full) == 0);
 }
 
-TEST_CASE("threads that register the same names at once get the same types") {
+TEST_CASE("threads that register names at once, in different orders, get the same types") {
   const auto together = [] {
     constexpr int kThreads = 4;
-    constexpr int kNames = 20;
+    constexpr int kNames = 16;
     std::atomic<int> waiting = kThreads;
-    std::vector<std::vector<DeviceType>> got(kThreads);
+    std::vector<std::vector<DeviceType>> got(kThreads, std::vector<DeviceType>(kNames));
     const int before = DeviceType::count();
     std::vector<std::thread> threads;
     for (int thread = 0; thread < kThreads; ++thread) {
       threads.emplace_back([&, thread] {
         --waiting;
         while (waiting > 0) std::this_thread::yield();
-        for (int name = 0; name < kNames; ++name)
-          got[std::size_t(thread)].push_back(register_numbered(name));
+        for (int turn = 0; turn < kNames; ++turn) {
+          const int name = (turn + thread * kNames / kThreads) % kNames;
+          got[std::size_t(thread)][std::size_t(name)] = register_numbered(name);
+        }
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -147,7 +149,10 @@ TEST_CASE("threads that register the same names at once get the same types") {
     }
     return 0;
   };
-  for (int round = 0; round < 10; ++round) CHECK(exit_code_of(together) == 0);
+  for (int round = 0; round < 20; ++round) {
+    CAPTURE(round);
+    CHECK(exit_code_of(together) == 0);
+  }
 }
 
 TEST_CASE("types are keys") {

@@ -31,12 +31,13 @@ TEST_CASE("a text that comes close to a device gets that device for a suggestion
       {"NPU:2", "npu:2"},    {"npuu", "npu"},       {"TPU_V4", "tpu_v4"},  {"tpu_v41", "tpu_v4"},
       {"tpu_v3", "tpu_v4"},  {"\0cuda"sv, "cuda"},
   };
-  for (const auto& [text, meant] : cases) {
+  for (const auto& slip : cases) {
+    const std::string_view text = slip.text;
     CAPTURE(text);
     const auto similar = similar_device(text);
     REQUIRE(similar);
-    CHECK(similar->to_string() == meant);
-    const std::string part = "; perhaps \"" + std::string(meant) + "\"; accepted: ";
+    CHECK(similar->to_string() == slip.meant);
+    const std::string part = "; perhaps \"" + std::string(slip.meant) + "\"; accepted: ";
     CHECK(contains(message_of<InvalidArgument>([&] { return Device::parse(text); }), part));
   }
 }
