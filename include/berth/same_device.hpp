@@ -35,9 +35,9 @@ struct DeviceArgument {
 /// Errors  InvalidArgument: they are not. It names those that are elsewhere, with their devices. The
 ///         device that is expected is that of most arguments, so that the fewest have to move;
 ///         among several such devices, the one that comes first.
-inline void require_same_device(std::string_view operation,
-                                std::span<const DeviceArgument> arguments,
-                                std::string_view hint = {}) {
+constexpr void require_same_device(std::string_view operation,
+                                   std::span<const DeviceArgument> arguments,
+                                   std::string_view hint = {}) {
   for (const DeviceArgument& argument : arguments) {
     if (argument.device != arguments.front().device) {
       refuse_different_devices(operation, arguments, hint);
@@ -46,9 +46,9 @@ inline void require_same_device(std::string_view operation,
 }
 
 /// require_same_device("matmul", {{"input", input.device()}, {"weight", weight.device()}});
-inline void require_same_device(std::string_view operation,
-                                std::initializer_list<DeviceArgument> arguments,
-                                std::string_view hint = {}) {
+constexpr void require_same_device(std::string_view operation,
+                                   std::initializer_list<DeviceArgument> arguments,
+                                   std::string_view hint = {}) {
   require_same_device(operation, std::span(arguments.begin(), arguments.size()), hint);
 }
 

@@ -15,7 +15,7 @@ using namespace std::string_view_literals;
 
 namespace {
 
-const Device kCpu = Device::cpu();
+constexpr Device kCpu = Device::cpu();
 const Device kFirst = Device::cuda(0);
 const Device kSecond = Device::cuda(1);
 
@@ -29,6 +29,9 @@ std::string refusal_of(std::string_view operation, const std::vector<DeviceArgum
 }
 
 }  // namespace
+
+// Where all agree nothing is called that the compiler could not call: no driver, no formatting.
+static_assert((require_same_device("add", {{"a", kCpu}, {{}, Device::cpu()}}), true));
 
 TEST_CASE("arguments on one device are fine, and so are one and none") {
   CHECK_NOTHROW(require_same_device("add", {{"a", kSecond}, {"b", kSecond}, {{}, kSecond}}));
