@@ -10,6 +10,7 @@
 #include "berth/current_stream.hpp"
 #include "berth/device.hpp"
 #include "berth/device_allocator.hpp"
+#include "berth/device_guard.hpp"
 #include "berth/device_registry.hpp"
 #include "berth/device_type.hpp"
 #include "berth/error.hpp"

@@ -105,7 +105,8 @@ class BERTH_API DeviceRegistry {
   /// The device of the calling thread's current CUDA context; cuda:0 where the thread has none.
   /// Errors  InvalidArgument: there are no CUDA devices.
   [[nodiscard]] Device current() const;
-  /// Makes the device's primary context current on the calling thread.
+  /// Makes the device's primary context current on the calling thread; inside a DeviceGuard or a
+  /// StreamGuard until that one ends.
   /// Errors  InvalidArgument: no such device, or `cpu`.
   void set_current(Device device) const;
 
@@ -118,20 +119,6 @@ class BERTH_API DeviceRegistry {
  private:
   struct State;
   std::unique_ptr<State> state_;
-};
-
-/// Makes a device current on the calling thread, and restores what was current before.
-/// Errors   As DeviceRegistry::set_current. The destructor never throws.
-/// Threads  Belongs to the thread that made it; guards nest like scopes.
-class BERTH_API DeviceGuard {
- public:
-  DeviceGuard(const DeviceRegistry& registry, Device device);
-  ~DeviceGuard();
-  DeviceGuard(const DeviceGuard&) = delete;
-  DeviceGuard& operator=(const DeviceGuard&) = delete;
-
- private:
-  DeviceContext* context_;
 };
 
 }  // namespace berth

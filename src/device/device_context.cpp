@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "device/known_context.hpp"
+
 namespace berth {
 
 DeviceContext::~DeviceContext() {
@@ -67,11 +69,18 @@ void ContextScope::enter(DeviceContext& context) {
   if (current == wanted) return;
   driver_.ctx_push_current(wanted);
   pushed_ = true;
+  // What runs inside, as a callback of the program, may make guards.
+  known_before_ = KnownContext::get();
+  KnownContext::set(&context);
 }
 
 ContextScope::~ContextScope() {
+  if (!pushed_) return;
   CUcontext popped = nullptr;
-  if (pushed_) driver_.ctx_pop_current_or_report(&popped);
+  if (driver_.ctx_pop_current_or_report(&popped))
+    KnownContext::set(known_before_);
+  else
+    KnownContext::forget();
 }
 
 }  // namespace berth

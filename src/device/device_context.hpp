@@ -76,6 +76,7 @@ class ContextScope {
   void enter(DeviceContext& context);
 
   const Driver& driver_;
+  DeviceContext* known_before_ = nullptr;
   bool pushed_ = false;
 };
 

@@ -11,6 +11,7 @@
 #include "base/mutex.hpp"
 #include "base/quoted.hpp"
 #include "device/device_context.hpp"
+#include "device/known_context.hpp"
 #include "device/physical_devices.hpp"
 #include "device/proc_devices.hpp"
 #include "device/visibility.hpp"
@@ -154,6 +155,7 @@ Device DeviceRegistry::current() const {
   if (count() == 0) return resolve(Device::cuda(0));
   CUcontext current = nullptr;
   state_->driver.ctx_get_current(&current);
+  KnownContext::compare(current);
   if (current == nullptr) return Device::cuda(0);
   CUdevice native = 0;
   const CUresult result = state_->driver.try_ctx_get_device(&native);
@@ -167,7 +169,9 @@ Device DeviceRegistry::current() const {
 }
 
 void DeviceRegistry::set_current(Device device) const {
-  state_->driver.ctx_set_current(context(device).primary());
+  DeviceContext& wanted = context(device);
+  state_->driver.ctx_set_current(wanted.primary());
+  KnownContext::set(&wanted);
 }
 
 MemoryInfo DeviceRegistry::memory_info(Device device) const {
@@ -180,22 +184,17 @@ MemoryInfo DeviceRegistry::memory_info(Device device) const {
 }
 
 DeviceContext& DeviceRegistry::context(Device device) const {
+  const auto& contexts = state_->contexts;
+  if (device.is_cuda() && device.has_ordinal()) {
+    const auto ordinal = static_cast<std::size_t>(device.ordinal());
+    if (ordinal < contexts.size()) return *contexts[ordinal];
+  }
   const Device resolved = resolve(device);
   if (!resolved.is_cuda()) {
     throw InvalidArgument(fmt::format("cpu is not accepted here; accepted: a CUDA device ({})",
                                       list_devices(count())));
   }
-  return *state_->contexts[static_cast<std::size_t>(resolved.ordinal())];
-}
-
-DeviceGuard::DeviceGuard(const DeviceRegistry& registry, Device device)
-    : context_(&registry.context(device)) {
-  context_->driver().ctx_push_current(context_->primary());
-}
-
-DeviceGuard::~DeviceGuard() {
-  CUcontext popped = nullptr;
-  context_->driver().ctx_pop_current_or_report(&popped);
+  return *contexts[static_cast<std::size_t>(resolved.ordinal())];
 }
 
 }  // namespace berth

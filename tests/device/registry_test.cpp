@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include "berth/device_guard.hpp"
 #include "berth/device_registry.hpp"
 
 #include "support/environment.hpp"
@@ -185,78 +186,6 @@ TEST_CASE("set_current refuses the CPU and a missing device, and leaves the curr
   message_of<InvalidArgument>([&] { registry.set_current(Device::cpu()); });
   message_of<InvalidArgument>([&] { registry.set_current(Device::cuda(2)); });
   CHECK(registry.current() == Device::cuda(1));
-}
-
-TEST_CASE("device guards nest like scopes and restore what was current before") {
-  Simulation simulation(devices(3));
-  const DeviceRegistry& registry = simulation.runtime->devices();
-  registry.set_current(Device::cuda(2));
-  {
-    const DeviceGuard outer(registry, Device::cuda(0));
-    CHECK(registry.current() == Device::cuda(0));
-    {
-      const DeviceGuard inner(registry, Device::cuda(1));
-      CHECK(registry.current() == Device::cuda(1));
-      {
-        const DeviceGuard same(registry, Device::cuda(1));
-        CHECK(registry.current() == Device::cuda(1));
-      }
-      CHECK(registry.current() == Device::cuda(1));
-    }
-    CHECK(registry.current() == Device::cuda(0));
-  }
-  CHECK(registry.current() == Device::cuda(2));
-}
-
-TEST_CASE("a device guard restores that no context was current") {
-  Simulation simulation(devices(2));
-  REQUIRE(current_context() == nullptr);
-  {
-    const DeviceGuard guard(simulation.runtime->devices(), Device::cuda(1));
-    CHECK(current_context() != nullptr);
-  }
-  CHECK(current_context() == nullptr);
-}
-
-TEST_CASE("a device guard restores on the way out of an exception") {
-  Simulation simulation(devices(2));
-  const DeviceRegistry& registry = simulation.runtime->devices();
-  registry.set_current(Device::cuda(0));
-  const auto fail_inside = [&registry] {
-    const DeviceGuard guard(registry, Device::cuda(1));
-    throw InvalidArgument("inside");
-  };
-  CHECK_THROWS_AS(fail_inside(), InvalidArgument);
-  CHECK(registry.current() == Device::cuda(0));
-}
-
-TEST_CASE("a device guard that cannot be made changes nothing") {
-  Simulation simulation(devices(2));
-  const DeviceRegistry& registry = simulation.runtime->devices();
-  registry.set_current(Device::cuda(1));
-  message_of<InvalidArgument>([&] { const DeviceGuard guard(registry, Device::cuda(2)); });
-  message_of<InvalidArgument>([&] { const DeviceGuard guard(registry, Device::cpu()); });
-  CHECK(registry.current() == Device::cuda(1));
-}
-
-TEST_CASE("device guards of different threads do not meet") {
-  Simulation simulation(devices(4));
-  const DeviceRegistry& registry = simulation.runtime->devices();
-  std::array<bool, 4> kept{};
-  std::vector<std::thread> threads;
-  for (int ordinal = 0; ordinal < 4; ++ordinal) {
-    threads.emplace_back([&registry, &kept, ordinal] {
-      bool right = true;
-      for (int round = 0; round < 50; ++round) {
-        const DeviceGuard outer(registry, Device::cuda(ordinal));
-        const DeviceGuard inner(registry, Device::cuda((ordinal + 1) % 4));
-        right = right && registry.current() == Device::cuda((ordinal + 1) % 4);
-      }
-      kept[std::size_t(ordinal)] = right && current_context() == nullptr;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const bool right : kept) CHECK(right);
 }
 
 TEST_CASE("many threads that use a device first at once get one handle and one context") {

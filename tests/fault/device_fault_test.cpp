@@ -8,6 +8,9 @@
 
 #include <doctest/doctest.h>
 
+#include "berth/current_stream.hpp"
+#include "berth/device_guard.hpp"
+
 #include "fault/fault_fixture.hpp"
 
 using namespace berth;
@@ -103,8 +106,16 @@ TEST_CASE("the device registry survives each driver call that fails once") {
               const Device current = world.registry->current();
               check_holds(current == Device::cuda(1));
             }},
-           {"guard",
-            [](World& world) { const DeviceGuard guard(*world.registry, Device::cuda(0)); }},
+           {"guards",
+            [](World& world) {
+              const DeviceGuard outer(*world.registry, Device::cuda(0));
+              const DeviceGuard same(*world.registry, Device::cuda(0));
+              world.registry->set_current(Device::cuda(1));
+              { const StreamGuard stream(StreamRef(world.context(0), nullptr)); }
+              const DeviceGuard inner(*world.registry, Device::cuda(0));
+              const Device current = world.registry->current();
+              check_holds(current == Device::cuda(0));
+            }},
            {"restored",
             [](World& world) {
               world.registry->set_current(Device::cuda(1));

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// What does an operator pay to be on its device and stream? Nanoseconds for a guard inside another
+// one that has the same device current, and for asking for the current stream, beside the driver
+// calls that would do it: cuCtxPushCurrent and cuCtxPopCurrent, cuCtxGetCurrent.
+#include <cuda.h>
+
+#include "berth/current_stream.hpp"
+#include "berth/device_guard.hpp"
+
+#include "support/benchmarks.hpp"
+
+namespace berth::bench {
+namespace {
+
+class SameStreamGuard {
+ public:
+  explicit SameStreamGuard(Session& session) : stream_(session.stream()), outer_(stream_) {}
+  void step() { const StreamGuard guard(stream_); }
+
+ private:
+  const StreamRef stream_;
+  const StreamGuard outer_;
+};
+
+class SameDeviceGuard {
+ public:
+  explicit SameDeviceGuard(Session& session)
+      : devices_(session.runtime().devices()),
+        device_(session.device()),
+        outer_(devices_, device_) {}
+  void step() { const DeviceGuard guard(devices_, device_); }
+
+ private:
+  const DeviceRegistry& devices_;
+  const Device device_;
+  const DeviceGuard outer_;
+};
+
+class PushAndPop {
+ public:
+  explicit PushAndPop(Session& session)
+      : driver_(session.driver()), context_(session.context().primary()) {}
+  void step() {
+    CUcontext popped = nullptr;
+    driver_.ctx_push_current(context_);
+    driver_.ctx_pop_current(&popped);
+  }
+
+ private:
+  const Driver& driver_;
+  const CUcontext context_;
+};
+
+class AskForStream {
+ public:
+  explicit AskForStream(Session& session) : stream_(session.stream()), outer_(stream_) {}
+  void step() { static_cast<void>(current_stream(stream_.context())); }
+
+ private:
+  const StreamRef stream_;
+  const StreamGuard outer_;
+};
+
+class AskForContext {
+ public:
+  explicit AskForContext(Session& session) : driver_(session.driver()) {}
+  void step() {
+    CUcontext current = nullptr;
+    driver_.ctx_get_current(&current);
+  }
+
+ private:
+  const Driver& driver_;
+};
+
+template <class Workload>
+void add_steps(Session& session, const char* figure, const char* peer) {
+  add(session, figure, peer, "", [&session](benchmark::State& state) {
+    Workload workload(session);
+    time_steps(state, workload);
+  });
+}
+
+}  // namespace
+
+void add_benchmarks(Session& session) {
+  add_steps<SameStreamGuard>(session, "stream_guard_same", "berth");
+  add_steps<PushAndPop>(session, "stream_guard_same", "driver");
+  add_steps<SameDeviceGuard>(session, "device_guard_same", "berth");
+  add_steps<PushAndPop>(session, "device_guard_same", "driver");
+  add_steps<AskForStream>(session, "current_stream", "berth");
+  add_steps<AskForContext>(session, "current_stream", "driver");
+}
+
+}  // namespace berth::bench

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which context is current on the calling thread, as far as the innermost guard knows without asking
+// the driver. Whatever in berth makes another one current while a guard may be around it says so
+// here, because guards inside rely on it.
+#pragma once
+
+#include "berth/device_guard.hpp"
+
+#include "device/device_context.hpp"
+
+namespace berth {
+
+/// Threads  Each thread has its own.
+class KnownContext {
+ public:
+  /// Of this device the primary context; null outside of guards, and where the driver has to be
+  /// asked.
+  [[nodiscard]] static DeviceContext* get() noexcept {
+    return innermost_ == nullptr ? nullptr : innermost_->known_;
+  }
+  /// Outside of guards nothing is kept: nobody would correct it.
+  static void set(DeviceContext* context) noexcept {
+    if (innermost_ != nullptr) innermost_->known_ = context;
+  }
+  /// After what berth could not put back or has not seen: no guard of the thread relies on anything.
+  static void forget() noexcept {
+    for (DeviceGuard* guard = innermost_; guard != nullptr; guard = guard->outer_)
+      guard->known_ = nullptr;
+  }
+  /// Forgets where `current`, which the driver has said, is another one.
+  static void compare(CUcontext current) {
+    DeviceContext* const known = get();
+    if (known != nullptr && known->primary() != current) forget();
+  }
+
+ private:
+  friend class DeviceGuard;
+
+  /// In line in each constructor: one that delegates to another is a call of an exported function.
+  static void begin(DeviceGuard& guard) {
+    if (guard.outer_ == nullptr || guard.outer_->known_ != guard.context_) guard.enter();
+    innermost_ = &guard;
+  }
+
+  /// In the thread's static block, so that reaching it is one instruction and no call.
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local DeviceGuard* innermost_;
+};
+
+}  // namespace berth
