@@ -16,6 +16,7 @@
 #include "berth/error.hpp"
 #include "berth/event.hpp"
 #include "berth/event_pool.hpp"
+#include "berth/fork_join.hpp"
 #include "berth/memory_limits.hpp"
 #include "berth/pinned_allocator.hpp"
 #include "berth/report.hpp"

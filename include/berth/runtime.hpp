@@ -2,8 +2,11 @@
 // The one object that owns everything: what a framework embeds.
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "berth/copier.hpp"
@@ -12,6 +15,7 @@
 #include "berth/device_registry.hpp"
 #include "berth/event_pool.hpp"
 #include "berth/export.h"
+#include "berth/fork_join.hpp"
 #include "berth/pinned_allocator.hpp"
 #include "berth/report.hpp"
 #include "berth/statistics.hpp"
@@ -82,6 +86,11 @@ class BERTH_API Runtime {
   [[nodiscard]] Stream create_stream(Device device, StreamOptions options = {});
   /// A pooled event that marks the work submitted to `stream` so far.
   [[nodiscard]] EventLease record(StreamRef stream);
+  /// berth::join() with the events of each stream's device.
+  void join(StreamRef waiter, std::span<const StreamRef> streams);
+  void join(StreamRef waiter, std::initializer_list<StreamRef> streams);
+  /// ForkJoin with the pools of `parent`'s device.
+  [[nodiscard]] ForkJoin fork(StreamRef parent, std::size_t count, int priority = 0);
 
   [[nodiscard]] Statistics statistics() const;
 

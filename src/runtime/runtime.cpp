@@ -10,6 +10,7 @@
 #include "base/mutex.hpp"
 #include "device/device_context.hpp"
 #include "runtime/driver_choice.hpp"
+#include "stream/join.hpp"
 
 namespace berth {
 namespace {
@@ -124,6 +125,20 @@ EventLease Runtime::record(StreamRef stream) {
   EventLease event = events(stream.device()).acquire();
   event->record(stream);
   return event;
+}
+
+void Runtime::join(StreamRef waiter, std::span<const StreamRef> streams) {
+  berth::join([this](DeviceContext& context) -> EventPool& { return events(context.device()); },
+              waiter, streams);
+}
+
+void Runtime::join(StreamRef waiter, std::initializer_list<StreamRef> streams) {
+  join(waiter, std::span(streams.begin(), streams.size()));
+}
+
+ForkJoin Runtime::fork(StreamRef parent, std::size_t count, int priority) {
+  const Device device = parent.device();
+  return {parent, streams(device), events(device), count, priority};
 }
 
 Statistics Runtime::statistics() const {

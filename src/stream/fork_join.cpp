@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "berth/fork_join.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "device/device_context.hpp"
+#include "stream/capture.hpp"
+#include "stream/join.hpp"
+#include "stream/settle.hpp"
+
+namespace berth {
+
+void join(const EventPoolOf& events_of, StreamRef waiter, std::span<const StreamRef> streams) {
+  for (auto stream = streams.begin(); stream != streams.end(); ++stream) {
+    const bool named_before = std::find(streams.begin(), stream, *stream) != stream;
+    if (named_before || *stream == waiter) continue;
+    const EventLease mark = events_of(stream->context()).acquire();
+    mark->record(*stream);
+    waiter.wait(mark);
+  }
+}
+
+void join(EventPool& events, StreamRef waiter, std::span<const StreamRef> streams) {
+  join([&events](DeviceContext&) -> EventPool& { return events; }, waiter, streams);
+}
+
+void join(EventPool& events, StreamRef waiter, std::initializer_list<StreamRef> streams) {
+  join(events, waiter, std::span(streams.begin(), streams.size()));
+}
+
+ForkJoin::ForkJoin(StreamRef parent, StreamPool& streams, EventPool& events, std::size_t count,
+                   int priority)
+    : parent_(parent), events_(&events) {
+  leases_.reserve(count);
+  streams_.reserve(count);
+  for (std::size_t index = 0; index < count; ++index) leases_.push_back(streams.acquire(priority));
+  if (count == 0) return;
+  try {
+    fork(events);
+  } catch (...) {
+    join_or_wait();
+    throw;
+  }
+}
+
+void ForkJoin::fork(EventPool& events) {
+  const DeviceContext& of_streams = leases_.front()->context();
+  if (&of_streams != &parent_.context()) {
+    throw InvalidArgument(fmt::format(
+        "a stream of {} cannot be forked into streams of {}; accepted: a pool of its own device",
+        parent_.device().to_string(), of_streams.device().to_string()));
+  }
+  const EventLease mark = events.acquire();
+  mark->record(parent_);
+  for (const StreamLease& lease : leases_) {
+    if (lease.ref() != parent_) lease->wait(mark);
+    streams_.push_back(lease);
+  }
+}
+
+void ForkJoin::join() {
+  berth::join(*events_, parent_, streams_);
+  streams_.clear();
+  leases_.clear();
+}
+
+void ForkJoin::join_or_wait() noexcept {
+  const Driver& driver = parent_.context().driver();
+  try {
+    return join();
+  } catch (const Error& error) {
+    driver.report(Severity::error, "side streams are waited for instead of joined", error);
+  } catch (const std::exception& error) {  // the host's memory
+    driver.report(Severity::error,
+                  fmt::format("side streams are waited for instead of joined: {}", error.what()));
+  }
+  for (const StreamRef stream : streams_) settle_unless_captured(stream);
+}
+
+ForkJoin::~ForkJoin() {
+  join_or_wait();
+}
+
+}  // namespace berth
