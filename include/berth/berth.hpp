@@ -19,6 +19,7 @@
 #include "berth/fork_join.hpp"
 #include "berth/memory_limits.hpp"
 #include "berth/pinned_allocator.hpp"
+#include "berth/relaxed_capture_scope.hpp"
 #include "berth/report.hpp"
 #include "berth/runtime.hpp"
 #include "berth/same_device.hpp"

@@ -61,6 +61,7 @@ class BERTH_API Copier {
   void copy_async(void* target, const void* source, std::size_t bytes, StreamRef stream);
 
   /// copy_async, then waits for the stream.
+  /// Errors  StreamCaptured: the stream is captured; nothing has been copied.
   void copy(void* target, const void* source, std::size_t bytes, StreamRef stream);
 
   /// Sets every byte of device memory in the order of `stream`.

@@ -20,6 +20,7 @@ enum class Errc {
   not_supported,     ///< this device or driver cannot do it
   driver,            ///< a driver call failed; driver_code() says how
   exhausted,         ///< all that a bounded pool may have is on lease
+  stream_captured,   ///< not while work is captured into a graph: it would break the capture
 };
 
 /// Base of everything that berth throws. Catch a subclass to tell causes apart, or this for all.
@@ -69,6 +70,12 @@ class BERTH_API DriverError : public Error {
 class BERTH_API Exhausted : public Error {
  public:
   explicit Exhausted(const std::string& message) : Error(Errc::exhausted, message) {}
+};
+
+/// Refused before the driver was called, so that the capture is as valid as it was.
+class BERTH_API StreamCaptured : public Error {
+ public:
+  explicit StreamCaptured(const std::string& message) : Error(Errc::stream_captured, message) {}
 };
 
 /// A T, or the Error that stood in its way.

@@ -24,12 +24,21 @@ class BERTH_API EventRef {
   [[nodiscard]] DeviceContext& context() const noexcept { return *context_; }
 
   /// Marks the end of the work submitted to `stream` so far. Recording again moves the mark; waits
-  /// made before keep the old one.
-  /// Errors  InvalidArgument: a stream of another device.
+  /// made before keep the old one. On a captured stream it marks captured work, which streams may
+  /// wait for and the host may not. Asks cuStreamIsCapturing, which is one more driver call.
+  /// Errors  InvalidArgument: a stream of another device. StreamCaptured: the legacy default stream,
+  ///         while a stream that waits for it is captured.
   void record(StreamRef stream) const;
+
+  // The two below make no driver call more for being refused: berth remembers which events it has
+  // recorded on captured streams, until they are recorded again or their owner destroys them. An
+  // event that something else recorded there is not known, and breaks the capture.
+
   /// Whether all marked work is done; true for an event that was never recorded. Never waits.
+  /// Errors  StreamCaptured: it marks captured work.
   [[nodiscard]] bool is_done() const;
   /// Blocks the calling thread until the marked work is done.
+  /// Errors  StreamCaptured: it marks captured work.
   void sync() const;
 
   friend bool operator==(const EventRef& a, const EventRef& b) noexcept {
@@ -43,6 +52,7 @@ class BERTH_API EventRef {
 
 /// Milliseconds between two recorded events made with timing.
 /// Errors  DriverError: an event that was never recorded, is not done, or was made without timing.
+///         StreamCaptured: one that marks captured work.
 [[nodiscard]] BERTH_API float elapsed_ms(EventRef start, EventRef end);
 
 struct EventOptions {

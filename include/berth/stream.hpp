@@ -24,13 +24,31 @@ class BERTH_API StreamRef {
   [[nodiscard]] CUstream_st* native() const noexcept { return native_; }
   [[nodiscard]] DeviceContext& context() const noexcept { return *context_; }
 
+  /// Whether this is its device's legacy default stream, in NVIDIA's words, under either of its names.
+  [[nodiscard]] bool is_legacy_default() const noexcept;
+
+  // What would break a capture is refused before the driver hears of it: StreamCaptured. is_done()
+  // and sync() ask cuStreamIsCapturing first, which is one more driver call; wait() asks it of the
+  // legacy default stream alone. A capture in the mode `global` also forbids to ask about streams
+  // that have no part in it, which no question tells: for that there is RelaxedCaptureScope.
+
   /// Work submitted to this stream from now on waits for `event`'s mark. The host does not. An
-  /// event of another device is fine; one that was never recorded is no wait at all.
+  /// event of another device is fine; one that was never recorded is no wait at all. An event that
+  /// marks captured work draws this stream into the capture; a stream that is captured may wait for
+  /// no other event, or the driver breaks the capture.
+  /// Errors  StreamCaptured: the legacy default stream, while a stream that waits for it is captured
+  ///         or where the event marks captured work.
   void wait(EventRef event) const;
   /// Whether all work submitted so far is done. Never waits.
+  /// Errors  StreamCaptured: is_capturing().
   [[nodiscard]] bool is_done() const;
   /// Blocks the calling thread until all work submitted so far is done.
+  /// Errors  StreamCaptured: is_capturing().
   void sync() const;
+  /// Whether what is submitted becomes part of a graph instead of running. Also true of the legacy
+  /// default stream while a stream that waits for it is captured: it cannot be used then. True of a
+  /// capture that has become invalid, until it is ended. One driver call, which breaks nothing.
+  [[nodiscard]] bool is_capturing() const;
 
   friend bool operator==(const StreamRef& a, const StreamRef& b) noexcept {
     return a.native_ == b.native_ && a.context_ == b.context_;

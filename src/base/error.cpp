@@ -15,6 +15,8 @@ void Error::raise() const {
       throw DriverError(what(), driver_code_);
     case Errc::exhausted:
       throw Exhausted(what());
+    case Errc::stream_captured:
+      throw StreamCaptured(what());
   }
   throw *this;
 }

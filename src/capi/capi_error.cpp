@@ -49,6 +49,8 @@ berth_status status_of(Errc code) noexcept {
       return BERTH_DRIVER_ERROR;
     case Errc::exhausted:
       return BERTH_EXHAUSTED;
+    case Errc::stream_captured:
+      return BERTH_STREAM_CAPTURED;
   }
   return BERTH_INTERNAL_ERROR;
 }
@@ -83,6 +85,8 @@ const char* berth_status_name(berth_status status) {
       return "BERTH_NOT_SUPPORTED";
     case BERTH_DRIVER_ERROR:
       return "BERTH_DRIVER_ERROR";
+    case BERTH_STREAM_CAPTURED:
+      return "BERTH_STREAM_CAPTURED";
     case BERTH_INTERNAL_ERROR:
       return "BERTH_INTERNAL_ERROR";
     case BERTH_EXHAUSTED:

@@ -16,7 +16,9 @@
 #include "copy/memory_kind.hpp"
 #include "copy/staging_ring.hpp"
 #include "device/device_context.hpp"
+#include "stream/capture.hpp"
 #include "stream/settle.hpp"
+#include "stream/unasked.hpp"
 
 namespace berth {
 namespace {
@@ -211,9 +213,10 @@ void Copier::copy_async(void* target, const void* source, std::size_t bytes, Str
 }
 
 void Copier::copy(void* target, const void* source, std::size_t bytes, StreamRef stream) {
+  if (is_capturing(stream)) refuse_captured(stream, "waited for");
   copy_async(target, source, bytes, stream);
   try {
-    stream.sync();
+    sync_unasked(stream);
   } catch (...) {
     settle(stream);
     throw;

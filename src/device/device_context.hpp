@@ -12,6 +12,7 @@
 #include "berth/device.hpp"
 
 #include "base/mutex.hpp"
+#include "device/captured_events.hpp"
 #include "driver/driver.hpp"
 
 namespace berth {
@@ -45,6 +46,8 @@ class DeviceContext {
   /// The primary context, retained by the first call and released with this object.
   CUcontext primary();
 
+  [[nodiscard]] CapturedEvents& captured_events() noexcept { return captured_events_; }
+
   /// An observer is removed before it is destroyed, and not while a stream of the device goes away.
   void add_observer(StreamObserver& observer);
   void remove_observer(StreamObserver& observer) noexcept;
@@ -56,6 +59,7 @@ class DeviceContext {
   const Device device_;
   const CUdevice native_;
   std::atomic<CUcontext> primary_ = nullptr;
+  CapturedEvents captured_events_;
   Mutex mutex_;
   std::vector<StreamObserver*> observers_ BERTH_GUARDED_BY(mutex_);
 };

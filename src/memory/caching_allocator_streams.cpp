@@ -8,6 +8,7 @@
 
 #include "memory/caching_allocator.hpp"
 #include "stream/capture.hpp"
+#include "stream/unasked.hpp"
 
 namespace berth {
 
@@ -18,7 +19,7 @@ bool CachingAllocator::can_be_observed(const StreamTable::Entry& stream) {
 bool CachingAllocator::is_idle(OwnerId owner) const {
   const StreamTable::Entry stream = entry(owner);
   if (!can_be_observed(stream)) return false;
-  if (!stream.retired) return stream.stream.is_done();
+  if (!stream.retired) return is_done_unasked(stream.stream);
   return stream.last_work == nullptr || stream.last_work->ref().is_done();
 }
 
@@ -167,7 +168,7 @@ bool CachingAllocator::wait_for(OwnerId owner) {
   const StreamTable::Entry& stream = *found;
   RelaxedCapture relaxed(driver_);
   relaxed.begin();
-  if (!stream.retired) stream.stream.sync();
+  if (!stream.retired) sync_unasked(stream.stream);
   if (stream.retired && stream.last_work != nullptr) stream.last_work->ref().sync();
   return true;
 }
@@ -177,7 +178,7 @@ SharedEvent CachingAllocator::record_or_wait(StreamRef stream) {
     return record(stream);
   } catch (const Error& error) {
     driver_.report(Severity::warning, name_ + ": waiting for a stream", error);
-    stream.sync();
+    sync_unasked(stream);
     return nullptr;
   }
 }

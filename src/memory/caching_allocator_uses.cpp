@@ -9,6 +9,7 @@
 #include "memory/gauge.hpp"
 #include "memory/memory_errors.hpp"
 #include "stream/capture.hpp"
+#include "stream/unasked.hpp"
 
 namespace berth {
 
@@ -48,7 +49,7 @@ void CachingAllocator::record_use(void* data, StreamRef stream) {
 
 SharedEvent CachingAllocator::record(StreamRef stream) {
   auto event = std::make_shared<EventLease>(events_(stream.context()).acquire());
-  event->ref().record(stream);
+  record_unasked(*event, stream);
   return event;
 }
 

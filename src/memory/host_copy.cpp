@@ -10,6 +10,7 @@
 
 #include "stream/capture.hpp"
 #include "stream/settle.hpp"
+#include "stream/unasked.hpp"
 
 namespace berth {
 namespace {
@@ -24,7 +25,7 @@ void copy_and_wait(DeviceContext& context, const Submit& submit) {
   const ContextScope scope(context);
   try {
     submit(stream.ref().native());
-    stream.ref().sync();
+    sync_unasked(stream);
   } catch (...) {
     settle(stream);
     throw;

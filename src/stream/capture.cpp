@@ -1,19 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stream/capture.hpp"
 
+#include <fmt/format.h>
+
+#include "berth/relaxed_capture_scope.hpp"
+
 #include "device/device_context.hpp"
 
 namespace berth {
 
 bool is_capturing(StreamRef stream) {
+  const ContextScope scope(stream.context());
+  return is_capturing_in_scope(stream);
+}
+
+bool is_capturing_in_scope(StreamRef stream) {
   const Driver& driver = stream.context().driver();
   if (!driver.has(DriverCall::stream_is_capturing)) return false;
-  const ContextScope scope(stream.context());
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   const CUresult result = driver.try_stream_is_capturing(stream.native(), &status);
   if (result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) return true;
   if (result != CUDA_SUCCESS) driver.raise(DriverCall::stream_is_capturing, result);
   return status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+bool in_one_capture(StreamRef stream, StreamRef other) {
+  const auto id_of = [](StreamRef asked) {
+    const ContextScope scope(asked.context());
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    cuuint64_t id = 0;
+    asked.context().driver().stream_get_capture_info(asked.native(), &status, &id, nullptr, nullptr,
+                                                     nullptr, nullptr);
+    return id;
+  };
+  if (!stream.context().driver().has(DriverCall::stream_get_capture_info)) return true;
+  return id_of(stream) == id_of(other);
+}
+
+void refuse_captured(StreamRef stream, const char* action) {
+  if (stream.is_legacy_default()) {
+    throw StreamCaptured(
+        fmt::format("the legacy default stream of {} cannot be {} while a stream that waits for it "
+                    "is captured; "
+                    "accepted: another stream, or after the end of the capture",
+                    stream.device().to_string(), action));
+  }
+  throw StreamCaptured(fmt::format(
+      "a stream of {} cannot be {} while it is captured; accepted: after the end of the "
+      "capture",
+      stream.device().to_string(), action));
+}
+
+RelaxedCaptureScope::RelaxedCaptureScope(DeviceContext& context) : context_(context) {
+  static_assert(CU_STREAM_CAPTURE_MODE_RELAXED == 2);
+  swap();
+}
+
+RelaxedCaptureScope::~RelaxedCaptureScope() {
+  swap();
+}
+
+void RelaxedCaptureScope::swap() noexcept {
+  auto mode = static_cast<CUstreamCaptureMode>(mode_);
+  context_.driver().try_thread_exchange_capture_mode(&mode);
+  mode_ = mode;
 }
 
 }  // namespace berth

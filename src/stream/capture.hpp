@@ -16,6 +16,15 @@ namespace berth {
 /// captured, or it is the legacy default stream and a stream that waits for it is being captured. To
 /// ask it all the same would break that capture.
 bool is_capturing(StreamRef stream);
+/// The same inside of a ContextScope.
+bool is_capturing_in_scope(StreamRef stream);
+
+/// Whether the two, which are captured, are so by one capture. True where the driver cannot say.
+bool in_one_capture(StreamRef stream, StreamRef other);
+
+/// Refuses what the driver would answer by breaking a capture. `action` completes "a stream cannot be
+/// ...".
+[[noreturn]] void refuse_captured(StreamRef stream, const char* action);
 
 /// From begin() on, for as long as it exists, calls of this thread that may disturb a capture are up to
 /// the caller: the driver neither refuses them nor breaks captures of other threads for them. For

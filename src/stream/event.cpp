@@ -8,7 +8,9 @@
 #include "berth/stream.hpp"
 
 #include "device/device_context.hpp"
+#include "stream/capture.hpp"
 #include "stream/poll.hpp"
+#include "stream/unasked.hpp"
 
 namespace berth {
 namespace {
@@ -18,7 +20,23 @@ CUevent create_event(DeviceContext& context, EventOptions options) {
   CUevent event = nullptr;
   context.driver().event_create(
       &event, unsigned{options.timing ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING});
+  context.captured_events().forget(event);  // one of that name which others destroyed
   return event;
+}
+
+/// Inside of a ContextScope, on a stream that is not captured.
+void record_in_scope(EventRef event, StreamRef stream) {
+  DeviceContext& context = event.context();
+  context.driver().event_record(event.native(), stream.native());
+  context.captured_events().forget(event.native());
+}
+
+void refuse_captured_mark(EventRef event, const char* action) {
+  if (!event.context().captured_events().contain(event.native())) return;
+  throw StreamCaptured(
+      fmt::format("an event of {} that was recorded on a captured stream cannot be {}; accepted: "
+                  "events recorded on a stream that is not captured",
+                  event.device().to_string(), action));
 }
 
 }  // namespace
@@ -35,21 +53,37 @@ void EventRef::record(StreamRef stream) const {
                     device().to_string(), stream.device().to_string()));
   }
   const ContextScope scope(*context_);
-  context_->driver().event_record(native_, stream.native());
+  if (!is_capturing_in_scope(stream)) return record_in_scope(*this, stream);
+  if (stream.is_legacy_default()) refuse_captured(stream, "marked");
+  // Before the driver marks it, so that no other thread finds it marked and not noted.
+  const bool is_new = context_->captured_events().note(native_);
+  const CUresult result = context_->driver().try_event_record(native_, stream.native());
+  if (result == CUDA_SUCCESS) return;
+  if (is_new) context_->captured_events().forget(native_);
+  context_->driver().raise(DriverCall::event_record, result);
+}
+
+void record_unasked(EventRef event, StreamRef stream) {
+  const ContextScope scope(event.context());
+  record_in_scope(event, stream);
 }
 
 bool EventRef::is_done() const {
+  refuse_captured_mark(*this, "asked whether it is done");
   const ContextScope scope(*context_);
   return is_complete(context_->driver(), DriverCall::event_query,
                      context_->driver().try_event_query(native_));
 }
 
 void EventRef::sync() const {
+  refuse_captured_mark(*this, "waited for");
   const ContextScope scope(*context_);
   context_->driver().event_synchronize(native_);
 }
 
 float elapsed_ms(EventRef start, EventRef end) {
+  refuse_captured_mark(start, "measured from");
+  refuse_captured_mark(end, "measured to");
   const ContextScope scope(start.context());
   float milliseconds = 0;
   start.context().driver().event_elapsed_time(&milliseconds, start.native(), end.native());
@@ -62,6 +96,7 @@ Event::Event(DeviceContext& context, EventOptions options)
 Event::~Event() {
   if (CUevent event = release()) {
     const ContextScope scope(ref_.context(), std::nothrow);
+    ref_.context().captured_events().forget(event);
     ref_.context().driver().event_destroy_or_report(event);
   }
 }

@@ -11,13 +11,30 @@
 #include "stream/settle.hpp"
 
 namespace berth {
+namespace {
+
+/// `waiter` is captured: only work of the same capture may come before what it captures next, or the
+/// driver breaks the capture.
+void require_same_capture(StreamRef waiter, StreamRef stream, EventRef mark) {
+  if (waiter.is_legacy_default()) refuse_captured(waiter, "made to wait");
+  if (stream.context().captured_events().contain(mark.native()) && in_one_capture(waiter, stream))
+    return;
+  throw StreamCaptured(
+      fmt::format("a captured stream of {} cannot wait for work outside of its capture; accepted: "
+                  "streams of the same capture",
+                  waiter.device().to_string()));
+}
+
+}  // namespace
 
 void join(const EventPoolOf& events_of, StreamRef waiter, std::span<const StreamRef> streams) {
+  const bool waiter_is_captured = !streams.empty() && is_capturing(waiter);
   for (auto stream = streams.begin(); stream != streams.end(); ++stream) {
     const bool named_before = std::find(streams.begin(), stream, *stream) != stream;
     if (named_before || *stream == waiter) continue;
     const EventLease mark = events_of(stream->context()).acquire();
     mark->record(*stream);
+    if (waiter_is_captured) require_same_capture(waiter, *stream, mark);
     waiter.wait(mark);
   }
 }
@@ -76,7 +93,7 @@ void ForkJoin::join_or_wait() noexcept {
     driver.report(Severity::error,
                   fmt::format("side streams are waited for instead of joined: {}", error.what()));
   }
-  for (const StreamRef stream : streams_) settle_unless_captured(stream);
+  for (const StreamRef stream : streams_) settle(stream);
 }
 
 ForkJoin::~ForkJoin() {

@@ -11,21 +11,17 @@
 namespace berth {
 
 /// After a failure, where memory of a caller's must not be left to work that was submitted before:
-/// waits for `stream`, and reports what that says.
+/// waits for `stream`, and reports what that says. On a stream that is captured nothing runs, so there
+/// is nothing to wait for, and waiting would break the capture.
 inline void settle(StreamRef stream) noexcept {
+  const Driver& driver = stream.context().driver();
   const ContextScope scope(stream.context(), std::nothrow);
-  stream.context().driver().stream_synchronize_or_report(stream.native());
-}
-
-/// The same where the stream may be captured: then there is nothing to wait for, and asking would break
-/// the capture.
-inline void settle_unless_captured(StreamRef stream) noexcept {
   try {
-    if (is_capturing(stream)) return;
+    if (is_capturing_in_scope(stream)) return;
   } catch (const Error& error) {
-    stream.context().driver().report(Severity::error, "in a destructor", error);
+    driver.report(Severity::error, "after a failure", error);
   }
-  settle(stream);
+  driver.stream_synchronize_or_report(stream.native());
 }
 
 }  // namespace berth

@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include "device/device_context.hpp"
+#include "stream/capture.hpp"
 #include "stream/poll.hpp"
+#include "stream/unasked.hpp"
 
 namespace berth {
 namespace {
@@ -27,26 +29,54 @@ CUstream create_stream(DeviceContext& context, StreamOptions options) {
   return stream;
 }
 
+/// Inside of a ContextScope.
+bool query(StreamRef stream) {
+  const Driver& driver = stream.context().driver();
+  return is_complete(driver, DriverCall::stream_query, driver.try_stream_query(stream.native()));
+}
+
 }  // namespace
 
 Device StreamRef::device() const noexcept {
   return context_->device();
 }
 
+bool StreamRef::is_legacy_default() const noexcept {
+  return native_ == nullptr || native_ == CU_STREAM_LEGACY;
+}
+
 void StreamRef::wait(EventRef event) const {
   const ContextScope scope(*context_);
+  const bool draws_into_capture = event.context().captured_events().contain(event.native());
+  if (is_legacy_default() && (draws_into_capture || is_capturing_in_scope(*this)))
+    refuse_captured(*this, "made to wait");
   context_->driver().stream_wait_event(native_, event.native(), 0u);
 }
 
 bool StreamRef::is_done() const {
   const ContextScope scope(*context_);
-  return is_complete(context_->driver(), DriverCall::stream_query,
-                     context_->driver().try_stream_query(native_));
+  if (is_capturing_in_scope(*this)) refuse_captured(*this, "asked whether it is done");
+  return query(*this);
 }
 
 void StreamRef::sync() const {
   const ContextScope scope(*context_);
+  if (is_capturing_in_scope(*this)) refuse_captured(*this, "waited for");
   context_->driver().stream_synchronize(native_);
+}
+
+bool StreamRef::is_capturing() const {
+  return berth::is_capturing(*this);
+}
+
+bool is_done_unasked(StreamRef stream) {
+  const ContextScope scope(stream.context());
+  return query(stream);
+}
+
+void sync_unasked(StreamRef stream) {
+  const ContextScope scope(stream.context());
+  stream.context().driver().stream_synchronize(stream.native());
 }
 
 Stream::Stream(DeviceContext& context, StreamOptions options)

@@ -47,6 +47,8 @@ TEST_CASE("each class of Error has a status of its own and keeps its message and
   CHECK(berth_last_error_driver_code() == 801);
   CHECK(status_of(DriverError("d", 719)) == BERTH_DRIVER_ERROR);
   CHECK(berth_last_error_driver_code() == 719);
+  CHECK(status_of(StreamCaptured("e")) == BERTH_STREAM_CAPTURED);
+  CHECK(berth_last_error_driver_code() == 0);
 }
 
 TEST_CASE("an Error thrown by its base class keeps the status of its code") {
