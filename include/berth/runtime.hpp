@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "berth/completion_queue.hpp"
 #include "berth/copier.hpp"
 #include "berth/current_stream.hpp"
 #include "berth/device_allocator.hpp"
@@ -75,6 +76,9 @@ class BERTH_API Runtime {
 
   [[nodiscard]] PinnedAllocator& pinned_memory();
   [[nodiscard]] Copier& copier();
+  /// Callbacks after work on streams. Its thread ends, with all that is outstanding, before anything
+  /// else of the Runtime goes.
+  [[nodiscard]] CompletionQueue& completions();
 
   /// Refers to a stream that the framework made, on `device`; null is the legacy default stream.
   [[nodiscard]] StreamRef stream(Device device, CUstream_st* native);

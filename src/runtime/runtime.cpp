@@ -33,7 +33,12 @@ struct Runtime::State {
         registry(*opened.driver, *opened.nvml),
         parts(static_cast<std::size_t>(registry.count())),
         pinned(registry, options.pinned_allocator),
-        copier(registry, pinned, options.copier) {
+        copier(registry, pinned, options.copier),
+        completions([this](DeviceContext& context) -> EventPool& {
+          DeviceParts& device = parts_of(context);
+          const MutexLock lock(device.mutex);
+          return events(context, device);
+        }) {
     options.driver = opened.driver->name();
   }
 
@@ -54,11 +59,14 @@ struct Runtime::State {
   std::vector<DeviceParts> parts;  ///< by logical ordinal
   PinnedAllocator pinned;
   Copier copier;
+  CompletionQueue completions;
 };
 
 Runtime::Runtime(RuntimeOptions options) : state_(std::make_unique<State>(std::move(options))) {}
 
-Runtime::~Runtime() = default;
+Runtime::~Runtime() {
+  state_->completions.finish();
+}
 
 DriverInfo Runtime::driver() const {
   const Driver& driver = *state_->opened.driver;
@@ -107,6 +115,10 @@ PinnedAllocator& Runtime::pinned_memory() {
 
 Copier& Runtime::copier() {
   return state_->copier;
+}
+
+CompletionQueue& Runtime::completions() {
+  return state_->completions;
 }
 
 StreamRef Runtime::stream(Device device, CUstream_st* native) {

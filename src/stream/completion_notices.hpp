@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// How CUDA's host functions say to a CompletionQueue that they have run. A queue can end before the
+// driver has run, or dropped, the last of them: so what they are given is a number and no pointer, and
+// a number that means nothing any more is no notice.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace berth {
+
+class NoticeTarget {
+ public:
+  /// Called on a thread of the driver's: no driver call, and as short as can be.
+  virtual void notice(std::uint64_t number) noexcept = 0;
+
+ protected:
+  ~NoticeTarget() = default;
+};
+
+/// A number that no other has, and that leads to `target` until it is closed.
+std::uint64_t open_notice(NoticeTarget& target);
+/// From its return on nothing calls the target for `number`.
+void close_notice(std::uint64_t number) noexcept;
+
+/// The host function, for cuLaunchHostFunc, and the number as it wants to have it.
+void CUDA_CB give_notice(void* number) noexcept;
+inline void* notice_data(std::uint64_t number) {
+  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(number));
+}
+
+}  // namespace berth

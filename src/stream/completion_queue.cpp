@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// One thread, which sleeps until there is something to call. For each callback the stream gets two
+// things: an event, its mark, and behind that a host function, which wakes the thread.
+//
+// Why both. A host function alone wakes nobody where the device has failed, because CUDA drops it then
+// ("Execution Control", cuLaunchHostFunc); and it may not call CUDA, so the callback cannot be it. An
+// event alone has to be asked again and again, or one is waited for and the others are late. So host
+// functions say when, and marks say what: the thread asks the mark of each callback before it calls it,
+// and, while any is outstanding, every kProbePeriod the oldest mark of each device, to learn that a
+// device has failed. While nothing is outstanding the thread asks nothing.
+//
+// cuStreamAddCallback would also be called after a failure, but is to be removed from CUDA.
+//
+// What must hold: an entry is in `outstanding` from before its host function is submitted until its
+// callback begins, and only the thread takes out an entry whose host function was submitted. Numbers
+// rise in the order of submission, so that the lowest of a stream is its oldest.
+#include "berth/completion_queue.hpp"
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <optional>
+#include <pthread.h>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/check.hpp"
+#include "base/fork.hpp"
+#include "base/mutex.hpp"
+#include "device/device_context.hpp"
+#include "stream/capture.hpp"
+#include "stream/completion_notices.hpp"
+#include "stream/unasked.hpp"
+
+namespace berth {
+namespace {
+
+/// How long a failed device may go unseen.
+constexpr std::chrono::milliseconds kProbePeriod{50};
+
+/// What the driver says of `mark`.
+CUresult ask(EventRef mark) noexcept {
+  const ContextScope scope(mark.context(), std::nothrow);
+  return mark.context().driver().try_event_query(mark.native());
+}
+
+CUresult wait_for(EventRef mark) noexcept {
+  const ContextScope scope(mark.context(), std::nothrow);
+  return mark.context().driver().try_event_synchronize(mark.native());
+}
+
+}  // namespace
+
+struct CompletionQueue::State final : NoticeTarget {
+  struct Entry {
+    Callback callback;
+    EventLease mark;
+  };
+  using Clock = std::chrono::steady_clock;
+
+  explicit State(EventPools events_) : events(std::move(events_)) {}
+
+  void require_open() const BERTH_REQUIRES(mutex);
+  void start(const Driver& driver) BERTH_EXCLUDES(mutex);
+  std::uint64_t add(Callback callback, EventLease mark) BERTH_EXCLUDES(mutex);
+  /// Takes an entry back whose host function was refused; false where it has been called.
+  bool withdraw(std::uint64_t number) BERTH_EXCLUDES(mutex);
+  void notice(std::uint64_t number) noexcept override;
+  void finish() noexcept BERTH_EXCLUDES(mutex);
+
+  // On the thread.
+  void run(const Driver& driver) BERTH_EXCLUDES(mutex);
+  /// Sleeps until there is something to do; the number of a notice where that is it.
+  std::optional<std::uint64_t> next_notice() BERTH_EXCLUDES(mutex);
+  void probe() BERTH_EXCLUDES(mutex);
+  /// Waits for the oldest entry; false where there is none.
+  bool wait_for_oldest() BERTH_EXCLUDES(mutex);
+  std::optional<EventRef> mark_of(std::uint64_t number) BERTH_EXCLUDES(mutex);
+  void complete(std::uint64_t number, DriverCall asked, CUresult result) BERTH_EXCLUDES(mutex);
+
+  const EventPools events;
+  const ForkOrigin origin;
+  mutable Mutex mutex;
+  std::condition_variable_any changed;
+  std::map<std::uint64_t, Entry> outstanding BERTH_GUARDED_BY(mutex);
+  std::deque<std::uint64_t> notices BERTH_GUARDED_BY(mutex);  ///< some of entries that are gone
+  bool finishing BERTH_GUARDED_BY(mutex) = false;
+  std::thread thread BERTH_GUARDED_BY(mutex);
+  Clock::time_point next_probe;  ///< of the thread alone
+};
+
+void CompletionQueue::State::require_open() const {
+  if (!finishing) return;
+  throw InvalidArgument(
+      "a completion callback was submitted after the end of its Runtime had begun; accepted: "
+      "before");
+}
+
+void CompletionQueue::State::start(const Driver& driver) {
+  const MutexLock lock(mutex);
+  require_open();
+  if (!thread.joinable()) thread = std::thread([this, &driver] { run(driver); });
+}
+
+std::uint64_t CompletionQueue::State::add(Callback callback, EventLease mark) {
+  const std::uint64_t number = open_notice(*this);
+  try {
+    const MutexLock lock(mutex);
+    require_open();
+    const bool was_idle = outstanding.empty();
+    outstanding.emplace(number, Entry{std::move(callback), std::move(mark)});
+    if (was_idle) changed.notify_one();  // to probe from now on
+  } catch (...) {
+    close_notice(number);
+    throw;
+  }
+  return number;
+}
+
+bool CompletionQueue::State::withdraw(std::uint64_t number) {
+  close_notice(number);
+  std::map<std::uint64_t, Entry>::node_type gone;  // its destructors are not for under the lock
+  const MutexLock lock(mutex);
+  gone = outstanding.extract(number);
+  return !gone.empty();
+}
+
+void CompletionQueue::State::notice(std::uint64_t number) noexcept {
+  const MutexLock lock(mutex);
+  try {
+    notices.push_back(number);
+  } catch (const std::bad_alloc&) {
+    return;  // a later probe finds that the mark has passed
+  }
+  changed.notify_one();
+}
+
+std::optional<std::uint64_t> CompletionQueue::State::next_notice() {
+  const MutexLock lock(mutex);
+  while (notices.empty() && !finishing) {
+    if (outstanding.empty()) {
+      changed.wait(mutex);
+      next_probe = Clock::now() + kProbePeriod;
+    } else if (Clock::now() >= next_probe) {
+      return std::nullopt;
+    } else {
+      changed.wait_until(mutex, next_probe);
+    }
+  }
+  if (notices.empty()) return std::nullopt;
+  const std::uint64_t number = notices.front();
+  notices.pop_front();
+  return number;
+}
+
+void CompletionQueue::State::run(const Driver& driver) {
+  pthread_setname_np(pthread_self(), "berth callbacks");
+  RelaxedCapture relaxed(driver);  // marks are never captured, and others may be capturing
+  relaxed.begin();
+  for (;;) {
+    if (const std::optional<std::uint64_t> number = next_notice()) {
+      const std::optional<EventRef> mark = mark_of(*number);
+      if (mark) complete(*number, DriverCall::event_query, ask(*mark));
+    } else {
+      const bool ends = [this] {
+        const MutexLock lock(mutex);
+        return finishing;
+      }();
+      if (ends && !wait_for_oldest()) return;
+    }
+    if (Clock::now() >= next_probe) probe();
+  }
+}
+
+std::optional<EventRef> CompletionQueue::State::mark_of(std::uint64_t number) {
+  const MutexLock lock(mutex);
+  const auto found = outstanding.find(number);
+  if (found == outstanding.end()) return std::nullopt;
+  return found->second.mark.ref();
+}
+
+void CompletionQueue::State::probe() {
+  next_probe = Clock::now() + kProbePeriod;
+  std::set<const DeviceContext*> busy;
+  std::uint64_t last = 0;
+  for (;;) {
+    std::optional<EventRef> mark;
+    {
+      const MutexLock lock(mutex);
+      auto next = outstanding.upper_bound(last);
+      while (next != outstanding.end() && busy.count(&next->second.mark->context()) != 0) ++next;
+      if (next == outstanding.end()) return;
+      last = next->first;
+      mark = next->second.mark.ref();
+    }
+    const CUresult result = ask(*mark);
+    if (result == CUDA_ERROR_NOT_READY) {
+      busy.insert(&mark->context());
+    } else {
+      complete(last, DriverCall::event_query, result);
+    }
+  }
+}
+
+bool CompletionQueue::State::wait_for_oldest() {
+  std::uint64_t number = 0;
+  std::optional<EventRef> mark;
+  {
+    const MutexLock lock(mutex);
+    if (outstanding.empty()) return false;
+    number = outstanding.begin()->first;
+    mark = outstanding.begin()->second.mark.ref();
+  }
+  complete(number, DriverCall::event_synchronize, wait_for(*mark));
+  return true;
+}
+
+void CompletionQueue::State::complete(std::uint64_t number, DriverCall asked, CUresult result) {
+  close_notice(number);
+  std::map<std::uint64_t, Entry>::node_type node;
+  {
+    const MutexLock lock(mutex);
+    node = outstanding.extract(number);
+  }
+  if (node.empty()) return;  // its host function was refused meanwhile
+  const Driver& driver = node.mapped().mark->context().driver();
+  const Callback callback = std::move(node.mapped().callback);
+  node = {};  // the event is for others while the callback runs
+  std::exception_ptr failure;
+  // That the mark is not ready yet, when its host function has run, is not what an event can say.
+  if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) {
+    try {
+      driver.raise(asked, result);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  try {
+    callback(failure);
+  } catch (const std::exception& error) {
+    driver.report(Severity::error, fmt::format("a completion callback threw: {}", error.what()));
+  } catch (...) {
+    driver.report(Severity::error, "a completion callback threw what is no std::exception");
+  }
+}
+
+void CompletionQueue::State::finish() noexcept {
+  std::thread ending;
+  {
+    const MutexLock lock(mutex);
+    finishing = true;
+    ending = std::move(thread);
+    changed.notify_one();
+  }
+  BERTH_CHECK(ending.get_id() != std::this_thread::get_id());
+  if (ending.joinable()) ending.join();
+}
+
+CompletionQueue::CompletionQueue(EventPools events)
+    : state_(std::make_unique<State>(std::move(events))) {}
+
+CompletionQueue::~CompletionQueue() {
+  finish();
+  // A forked child cannot end a thread that it does not have, nor destroy what that one waits on.
+  if (!state_->origin.is_here()) static_cast<void>(state_.release());
+}
+
+void CompletionQueue::when_done(StreamRef stream, Callback callback) {
+  if (!callback) {
+    throw InvalidArgument("a completion callback is empty; accepted: a function to call");
+  }
+  if (!state_->origin.is_here()) {
+    throw NotSupported(
+        "completion callbacks do not come in a process made by fork(), which has not the thread "
+        "for "
+        "them; accepted: the process that made the Runtime");
+  }
+  const Driver& driver = stream.context().driver();
+  const ContextScope scope(stream.context());
+  if (is_capturing_in_scope(stream)) refuse_captured(stream, "given a callback");
+  state_->start(driver);
+  EventLease mark = state_->events(stream.context()).acquire();
+  record_unasked(mark, stream);
+  const std::uint64_t number = state_->add(std::move(callback), std::move(mark));
+  const CUresult result =
+      driver.try_launch_host_func(stream.native(), &give_notice, notice_data(number));
+  if (result != CUDA_SUCCESS && state_->withdraw(number))
+    driver.raise(DriverCall::launch_host_func, result);
+}
+
+std::size_t CompletionQueue::outstanding() const {
+  const MutexLock lock(state_->mutex);
+  return state_->outstanding.size();
+}
+
+void CompletionQueue::finish() noexcept {
+  if (state_->origin.is_here()) state_->finish();
+}
+
+}  // namespace berth
