@@ -35,7 +35,7 @@ struct DeviceInfo {
   /// Split by MIG: not usable as a whole, and shown as its instances. False where nobody tells.
   bool mig_mode = false;
   bool lost = false;                           ///< NVML says that it does not answer any more
-  std::optional<MigInstanceIds> mig_instance;  ///< where it is an instance
+  std::optional<MigInstanceIds> mig_instance = std::nullopt;  ///< where it is an instance
 
   [[nodiscard]] bool visible() const noexcept { return logical.has_value(); }
 };
