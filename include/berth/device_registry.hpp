@@ -34,7 +34,7 @@ struct DeviceInfo {
   std::uint64_t memory_bytes = 0;  ///< total memory, an instance's its own; 0: unknown
   /// Split by MIG: not usable as a whole, and shown as its instances. False where nobody tells.
   bool mig_mode = false;
-  bool lost = false;                           ///< NVML says that it does not answer any more
+  bool lost = false;  ///< NVML says that it does not answer any more
   std::optional<MigInstanceIds> mig_instance = std::nullopt;  ///< where it is an instance
 
   [[nodiscard]] bool visible() const noexcept { return logical.has_value(); }

@@ -65,6 +65,7 @@ std::size_t CachingAllocator::put_source_to_sleep() {
 
 std::size_t CachingAllocator::sleep(DeviceContext& context, SleepContent content) {
   require_origin();
+  source_->require_sleep();
   const MutexLock slow(slow_mutex_);
   if (is_asleep()) return 0;
   refuse_allocations();

@@ -78,7 +78,8 @@ bool loses_a_device(const sim::FaultRule& rule) {
 void tear_down(sim::Simulator& simulator, const Things& things) {
   const auto& rules = simulator.config().faults.rules();
   if (std::any_of(rules.begin(), rules.end(), refuses_for_good)) return;
-  const int devices = simulator.config().devices;
+  int devices = 0;  // as many as can have contexts, instances of split ones included
+  insist([&] { return sim::berth_sim_cuDeviceGetCount(&devices); });
   end_all(things, Kind::context,
           [](Thing thing) { return sim::berth_sim_cuCtxDestroy(Bits{thing.value}); });
   release_contexts(devices);

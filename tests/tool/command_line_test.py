@@ -63,7 +63,7 @@ class Driver(CommandTest):
 
     def test_auto_is_the_default(self):
         out = self.assert_success(berth("devices", env={"BERTH_DRIVER": None})).out
-        self.assertRegex(out, r"^driver: (sim \(simulated; no CUDA .+\)|cuda \(CUDA \d+\.\d\))\n")
+        self.assertRegex(out, r"(?s)^driver: (sim \(simulated; no CUDA .+\)|cuda \(CUDA \d+\.\d\))\n")
 
     def test_a_driver_library_is_named_by_its_path(self):
         out = self.assert_success(berth("replay", self.trace, "--driver", LIBCUDA)).out
@@ -77,7 +77,7 @@ class Driver(CommandTest):
     def test_without_a_driver_there_are_no_devices_and_that_is_fine(self):
         missing = os.path.join(self.folder, "libmissing.so")
         out = self.assert_success(berth("devices", "--driver", missing)).out
-        self.assertRegex(out, r"^driver: none \(.*libmissing\.so.*\)\nno devices\n$")
+        self.assertRegex(out, r"(?s)^driver: none \(.*libmissing\.so.*\)\nno devices\n$")
         outcome = berth("devices", "--driver", missing, "--json")
         self.assertEqual(self.assert_success(outcome, quiet=False).json(), [])
         self.assertRegex(outcome.err, r"^berth: warning: no devices: .*libmissing\.so.*\n$")

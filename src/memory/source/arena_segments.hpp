@@ -51,6 +51,7 @@ class ArenaSegments final : public SegmentSource {
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
   bool give_back(const Range& range) noexcept override;
   void finish_return(BlockHeap& heap, const Range& range) override;
+  void require_sleep() const override {}
   std::size_t sleep(const std::set<std::uintptr_t>& stitched) override;
   bool wake() override;
   void give_back_all(const BlockHeap&) noexcept override {

@@ -68,9 +68,10 @@ class SegmentSource {
   virtual bool give_back(const Range& range) noexcept = 0;
   virtual void finish_return(BlockHeap& heap, const Range& range) = 0;
 
+  /// Errors  NotSupported: this memory does not come back at its addresses.
+  virtual void require_sleep() const = 0;
   /// Gives all memory back, live or not; addresses stay. Returns the bytes. The device must be done with
-  /// it. `stitched`: where stitched blocks are.
-  /// Errors  NotSupported.
+  /// it. `stitched`: where stitched blocks are. After require_sleep().
   virtual std::size_t sleep(const std::set<std::uintptr_t>& stitched) = 0;
   /// Obtains it again, at the same addresses. False where the driver has no memory left: asleep as
   /// before then.

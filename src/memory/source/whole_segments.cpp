@@ -44,10 +44,15 @@ void WholeSegments::finish_return(BlockHeap& heap, const Range& range) {
   heap.remove_segment(*range.held);
 }
 
-std::size_t WholeSegments::sleep(const std::set<std::uintptr_t>&) {
+void WholeSegments::require_sleep() const {
   throw NotSupported(
       "memory can fall asleep only where virtual memory is managed: segments of cuMemAlloc do not "
       "come back at their addresses");
+}
+
+std::size_t WholeSegments::sleep(const std::set<std::uintptr_t>&) {
+  require_sleep();
+  return 0;
 }
 
 void WholeSegments::give_back_all(const BlockHeap& heap) noexcept {

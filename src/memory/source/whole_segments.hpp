@@ -32,6 +32,7 @@ class WholeSegments : public SegmentSource {
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
   bool give_back(const Range& range) noexcept override { return free_segment(range.held->address); }
   void finish_return(BlockHeap& heap, const Range& range) override;
+  void require_sleep() const override;
   std::size_t sleep(const std::set<std::uintptr_t>& stitched) override;
   bool wake() override { return true; }
   void give_back_all(const BlockHeap& heap) noexcept override;
