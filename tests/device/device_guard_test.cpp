@@ -330,10 +330,10 @@ TEST_CASE("a guard that is made while berth works on another device makes its ow
   const DeviceGuard outer(registry, kFirst);
   {
     const ContextScope working(registry.context(kSecond));
-    CHECK(registry.current() == kSecond);
+    CHECK(current_context() == primary_of(registry, kSecond));
     {
       const DeviceGuard guard(registry, kFirst);
-      CHECK(registry.current() == kFirst);
+      CHECK(current_context() == primary_of(registry, kFirst));
     }
     CHECK(registry.current() == kSecond);
   }

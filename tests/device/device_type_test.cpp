@@ -123,18 +123,19 @@ TEST_CASE("there are at most 32 types, and those that are there stay usable") {
 
 TEST_CASE("threads that register names at once, in different orders, get the same types") {
   const auto together = [] {
-    constexpr int kThreads = 4;
+    constexpr int kThreads = 2;
     constexpr int kNames = 16;
-    std::atomic<int> waiting = kThreads;
+    std::atomic<int> arrived = 0;
     std::vector<std::vector<DeviceType>> got(kThreads, std::vector<DeviceType>(kNames));
     const int before = DeviceType::count();
     std::vector<std::thread> threads;
     for (int thread = 0; thread < kThreads; ++thread) {
       threads.emplace_back([&, thread] {
-        --waiting;
-        while (waiting > 0) std::this_thread::yield();
         for (int turn = 0; turn < kNames; ++turn) {
           const int name = (turn + thread * kNames / kThreads) % kNames;
+          // Each turn together: the moment in which both see the same free place is short.
+          ++arrived;
+          while (arrived < (turn + 1) * kThreads) std::this_thread::yield();
           got[std::size_t(thread)][std::size_t(name)] = register_numbered(name);
         }
       });
@@ -149,7 +150,7 @@ TEST_CASE("threads that register names at once, in different orders, get the sam
     }
     return 0;
   };
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < 300; ++round) {
     CAPTURE(round);
     CHECK(exit_code_of(together) == 0);
   }
