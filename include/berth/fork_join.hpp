@@ -22,9 +22,9 @@ namespace berth {
 ///           any devices. One pooled event is recorded for each distinct stream, and is back in the
 ///           pool when the call returns.
 /// Errors    InvalidArgument: a stream of another device than `events`. StreamCaptured: `waiter` is
-///           captured and one of `streams` is not, or by another capture; all are as captured as
-///           before. DriverError. `waiter` then waits for some of the streams, perhaps: that is order
-///           too many, and calling again is fine.
+///           captured and one of `streams` is not, or by another capture; both captures are as valid
+///           as before. DriverError. `waiter` then waits for some of the streams, perhaps: that is
+///           order too many, and calling again is fine.
 /// Threads   Safe from any thread. What another thread submits to `streams` meanwhile is waited for or
 ///           not.
 BERTH_API void join(EventPool& events, StreamRef waiter, std::span<const StreamRef> streams);
