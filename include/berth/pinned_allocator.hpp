@@ -44,6 +44,7 @@ class BERTH_API PinnedAllocator final : public Allocator {
   [[nodiscard]] void* allocate_raw(std::size_t bytes);
 
   void deallocate(void* data) override;
+  /// Errors  InvalidArgument: also the per-thread default stream.
   void record_stream(void* data, StreamRef stream) override;
   void record_use(void* data, StreamRef stream) override;
   std::size_t trim(std::size_t bytes_to_keep = 0) override;

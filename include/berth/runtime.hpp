@@ -80,10 +80,13 @@ class BERTH_API Runtime {
   /// else of the Runtime goes.
   [[nodiscard]] CompletionQueue& completions();
 
-  /// Refers to a stream that the framework made, on `device`; null is the legacy default stream.
+  /// Refers to a stream that the framework made, on `device`. Null is the legacy default stream, also
+  /// where the caller is compiled so that null means the per-thread one to CUDA.
   [[nodiscard]] StreamRef stream(Device device, CUstream_st* native);
   /// The legacy default stream of a device, in NVIDIA's words.
   [[nodiscard]] StreamRef default_stream(Device device) { return stream(device, nullptr); }
+  /// StreamRef::per_thread_default(), of whichever thread uses it.
+  [[nodiscard]] StreamRef per_thread_default_stream(Device device);
   /// The calling thread's current stream on `device` (StreamGuard).
   [[nodiscard]] StreamRef current_stream(Device device);
   /// A stream of one's own, outside the pool.

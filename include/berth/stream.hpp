@@ -20,12 +20,21 @@ class BERTH_API StreamRef {
   StreamRef(DeviceContext& context, CUstream_st* native) noexcept
       : context_(&context), native_(native) {}
 
+  // The default streams, by the names that CUDA gives them. The per-thread one is another stream on
+  // each thread under one handle: what is done with it within a call of the calling thread works
+  // (order, events, callbacks, copies, its being current); what would have to remember it is refused
+  // (memory, its scopes, and with that copies of pinned blocks of berth's).
+  static StreamRef legacy_default(DeviceContext& context) noexcept { return {context, nullptr}; }
+  static StreamRef per_thread_default(DeviceContext& context) noexcept;
+
   [[nodiscard]] Device device() const noexcept;
+  /// As it was given: the legacy default stream is null here, or CUDA's CU_STREAM_LEGACY.
   [[nodiscard]] CUstream_st* native() const noexcept { return native_; }
   [[nodiscard]] DeviceContext& context() const noexcept { return *context_; }
 
-  /// Whether this is its device's legacy default stream, in NVIDIA's words, under either of its names.
+  /// Under either of its handles.
   [[nodiscard]] bool is_legacy_default() const noexcept;
+  [[nodiscard]] bool is_per_thread_default() const noexcept;
 
   // What would break a capture is refused before the driver hears of it: StreamCaptured. is_done()
   // and sync() ask cuStreamIsCapturing first, which is one more driver call; wait() asks it of the
@@ -51,7 +60,8 @@ class BERTH_API StreamRef {
   [[nodiscard]] bool is_capturing() const;
 
   friend bool operator==(const StreamRef& a, const StreamRef& b) noexcept {
-    return a.native_ == b.native_ && a.context_ == b.context_;
+    return a.context_ == b.context_ &&
+           (a.native_ == b.native_ || (a.is_legacy_default() && b.is_legacy_default()));
   }
 
  private:

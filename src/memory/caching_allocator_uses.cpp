@@ -9,6 +9,7 @@
 #include "memory/gauge.hpp"
 #include "memory/memory_errors.hpp"
 #include "stream/capture.hpp"
+#include "stream/default_streams.hpp"
 #include "stream/unasked.hpp"
 
 namespace berth {
@@ -25,7 +26,7 @@ void CachingAllocator::record_stream(void* data, StreamRef stream) {
 void CachingAllocator::record_use(void* data, StreamRef stream) {
   if (data == nullptr) return;
   require_origin();
-  if (is_per_thread(stream)) throw InvalidArgument(describe_per_thread_stream());
+  require_one_stream(stream);
   RecordedEvent end;
   std::uint64_t began = 0;
   {

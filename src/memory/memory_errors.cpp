@@ -50,11 +50,6 @@ std::string describe_capture_without_pool() {
          "through a PoolScope";
 }
 
-std::string describe_per_thread_stream() {
-  return "the per-thread default stream is a different stream on each thread under one handle, so "
-         "it cannot order memory; accepted: the legacy default stream, or a stream of its own";
-}
-
 std::string describe_foreign_pointer(const std::string& allocator, const char* action,
                                      const void* data, const Block* covering) {
   std::string what = "it is not memory of this allocator";

@@ -32,9 +32,6 @@ std::string describe_impossible_request(const std::string& allocator, std::size_
 /// After the name of an allocator whose memory a stream wants that is being captured.
 std::string describe_capture_without_pool();
 
-/// The one handle of many streams, where one stream is asked for.
-std::string describe_per_thread_stream();
-
 /// A pointer that is no live block; `covering` is the block that it points into, if any.
 std::string describe_foreign_pointer(const std::string& allocator, const char* action,
                                      const void* data, const Block* covering);

@@ -13,6 +13,7 @@
 #include "memory/caching_allocator.hpp"
 #include "memory/source/whole_segments.hpp"
 #include "memory/try_result.hpp"
+#include "stream/default_streams.hpp"
 
 namespace berth {
 
@@ -105,6 +106,7 @@ void PinnedAllocator::deallocate(void* data) {
 }
 
 void PinnedAllocator::record_stream(void* data, StreamRef stream) {
+  require_one_stream(stream);
   require_device().record_stream(data, stream);
 }
 

@@ -125,6 +125,10 @@ StreamRef Runtime::stream(Device device, CUstream_st* native) {
   return {state_->registry.context(device), native};
 }
 
+StreamRef Runtime::per_thread_default_stream(Device device) {
+  return StreamRef::per_thread_default(state_->registry.context(device));
+}
+
 StreamRef Runtime::current_stream(Device device) {
   return berth::current_stream(state_->registry.context(device));
 }

@@ -41,6 +41,14 @@ Device StreamRef::device() const noexcept {
   return context_->device();
 }
 
+StreamRef StreamRef::per_thread_default(DeviceContext& context) noexcept {
+  return {context, CU_STREAM_PER_THREAD};
+}
+
+bool StreamRef::is_per_thread_default() const noexcept {
+  return native_ == CU_STREAM_PER_THREAD;
+}
+
 bool StreamRef::is_legacy_default() const noexcept {
   return native_ == nullptr || native_ == CU_STREAM_LEGACY;
 }

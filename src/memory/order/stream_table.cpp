@@ -13,10 +13,6 @@ CUstream_st* handle_of(StreamRef stream) {
   return stream.native() == CU_STREAM_LEGACY ? nullptr : stream.native();
 }
 
-bool is_per_thread(StreamRef stream) {
-  return stream.native() == CU_STREAM_PER_THREAD;
-}
-
 StreamTable::Key StreamTable::key_of(StreamRef stream) {
   return {&stream.context(), handle_of(stream)};
 }

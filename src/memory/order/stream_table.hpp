@@ -23,8 +23,6 @@ namespace berth {
 
 /// A stream's handle by one name: that of the legacy default stream is null.
 CUstream_st* handle_of(StreamRef stream);
-/// Whether the handle is a different stream on each thread.
-bool is_per_thread(StreamRef stream);
 
 /// Guarded by the lock of the allocator that it belongs to.
 class StreamTable {

@@ -8,9 +8,9 @@
 
 #include "berth/bytes.hpp"
 
-#include "memory/memory_errors.hpp"
 #include "memory/source/arena_segments.hpp"
 #include "memory/source/whole_segments.hpp"
+#include "stream/default_streams.hpp"
 
 namespace berth {
 namespace {
@@ -108,7 +108,7 @@ void DevicePool::require_stream_of_device(StreamRef stream) const {
                     "device and Runtime",
                     stream.device().to_string(), context_.device().to_string()));
   }
-  if (is_per_thread(stream)) throw InvalidArgument(describe_per_thread_stream());
+  require_one_stream(stream);
 }
 
 void DevicePool::report_live_blocks() const noexcept {
