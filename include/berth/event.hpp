@@ -2,6 +2,9 @@
 // Events: points in a stream's work that hosts and other streams can wait for.
 #pragma once
 
+#include <array>
+#include <cstddef>
+
 #include "berth/device.hpp"
 #include "berth/export.h"
 
@@ -11,6 +14,11 @@ namespace berth {
 
 class DeviceContext;
 class StreamRef;
+
+/// An event's name in other processes of the machine: plain bytes, to be sent as they are.
+struct IpcEventHandle {
+  std::array<std::byte, 64> bytes{};
+};
 
 /// Refers to a CUDA event; owns nothing. Valid as long as the event is.
 /// Threads  Safe from any thread, as the driver's events are.
@@ -41,6 +49,11 @@ class BERTH_API EventRef {
   /// Errors  StreamCaptured: it marks captured work.
   void sync() const;
 
+  /// For Event::open() in another process.
+  /// Errors  InvalidArgument: made without EventOptions::interprocess. NotSupported: the driver has no
+  ///         such events, as the simulated one. DriverError.
+  [[nodiscard]] IpcEventHandle ipc_handle() const;
+
   friend bool operator==(const EventRef& a, const EventRef& b) noexcept {
     return a.native_ == b.native_;
   }
@@ -57,12 +70,20 @@ class BERTH_API EventRef {
 
 struct EventOptions {
   bool timing = false;  ///< events without timing cost less to record and to wait for
+  /// May be opened in other processes. Without timing, and not of an EventPool: InvalidArgument.
+  bool interprocess = false;
 };
 
 /// Owns a CUDA event. Moves; an empty Event (moved from or released) owns nothing.
 class BERTH_API Event {
  public:
   Event(DeviceContext& context, EventOptions options);
+  /// An event of another process: record, wait for it and ask it as one's own. What either process
+  /// records is the mark for both. The exporter must not destroy it while this exists.
+  /// Source: CUDA Driver API, cuIpcOpenEventHandle.
+  /// Errors  NotSupported: as EventRef::ipc_handle(). DriverError: a handle that names no event of
+  ///         another process that is alive, and of the same device.
+  static Event open(DeviceContext& context, const IpcEventHandle& handle);
   /// Takes ownership of an event that something else made.
   static Event adopt(EventRef event) noexcept { return Event(event); }
   ~Event();

@@ -46,7 +46,8 @@ class BERTH_API EventPool {
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
 
-  /// Errors  Exhausted: events_max are on lease. DriverError: the driver cannot create an event.
+  /// Errors  InvalidArgument: EventOptions::interprocess. Exhausted: events_max are on lease.
+  ///         DriverError: the driver cannot create an event.
   Lease<EventPool> acquire(EventOptions options = {});
   /// What Lease calls.
   void give_back(Item& item) noexcept;

@@ -64,6 +64,8 @@
   X(event_query,                    cuEventQuery,                  2000,  required) \
   X(event_synchronize,              cuEventSynchronize,            2000,  required) \
   X(event_elapsed_time,             cuEventElapsedTime,            2000,  required) \
+  X(ipc_get_event_handle,           cuIpcGetEventHandle,           4010,  optional) \
+  X(ipc_open_event_handle,          cuIpcOpenEventHandle,          4010,  optional) \
   X(memcpy_async,                   cuMemcpyAsync,                 4000,  required) \
   X(memcpy_peer_async,              cuMemcpyPeerAsync,             4000,  required) \
   X(memset_d8_async,                cuMemsetD8Async,               3020,  required) \

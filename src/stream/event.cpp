@@ -16,10 +16,16 @@ namespace berth {
 namespace {
 
 CUevent create_event(DeviceContext& context, EventOptions options) {
+  if (options.interprocess && options.timing) {
+    throw InvalidArgument(
+        "an event has both timing and interprocess; accepted: one of them, as other processes "
+        "cannot measure with it");
+  }
   const ContextScope scope(context);
   CUevent event = nullptr;
   context.driver().event_create(
-      &event, unsigned{options.timing ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING});
+      &event, unsigned{options.timing ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING} |
+                  (options.interprocess ? unsigned{CU_EVENT_INTERPROCESS} : 0));
   context.captured_events().forget(event);  // one of that name which others destroyed
   return event;
 }

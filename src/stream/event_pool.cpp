@@ -163,6 +163,10 @@ EventPool::EventPool(DeviceContext& context, EventPoolOptions options)
 EventPool::~EventPool() = default;
 
 Lease<EventPool> EventPool::acquire(EventOptions options) {
+  if (options.interprocess) [[unlikely]] {
+    throw InvalidArgument(
+        "pooled events are not for other processes; accepted: an Event of one's own");
+  }
   ThreadEvents* const mine = state_->threads.mine();
   Item* item = mine != nullptr ? mine->take(options.timing) : nullptr;
   if (item == nullptr) [[unlikely]]

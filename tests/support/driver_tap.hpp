@@ -84,7 +84,9 @@ class DriverTap {
     static inline CUresult (*simulated)(Args...) = nullptr;
     static CUresult run(Args... args) {
       const std::optional<CUresult> refusal = current_->enter(call);
-      const CUresult result = refusal ? *refusal : simulated(args...);
+      const CUresult result = refusal                ? *refusal
+                              : simulated == nullptr ? CUDA_ERROR_NOT_SUPPORTED
+                                                     : simulated(args...);
       current_->run_once(call, &Plan::after);
       return result;
     }

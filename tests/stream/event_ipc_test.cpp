@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The simulated driver has no events that processes share: what berth says then, and by a driver that
+// answers as NVIDIA's may.
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "berth/event.hpp"
+
+#include "support/errors.hpp"
+#include "support/simulation.hpp"
+#include "support/tapped_device.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+const Device kDevice = Device::cuda(0);
+
+}  // namespace
+
+TEST_CASE("an event for other processes is an event for this one") {
+  Simulation simulation;
+  const Stream stream = simulation.runtime->create_stream(kDevice);
+  const Event event(stream.ref().context(), {.interprocess = true});
+  event.ref().record(stream);
+  event.ref().sync();
+  CHECK(event.ref().is_done());
+  message_of<DriverError>([&] { return elapsed_ms(event, event); });
+}
+
+TEST_CASE("an event for other processes has no timing, and is not pooled") {
+  Simulation simulation;
+  Runtime& runtime = *simulation.runtime;
+  DeviceContext& context = runtime.default_stream(kDevice).context();
+  CHECK(contains(message_of<InvalidArgument>(
+                     [&] { const Event event(context, {.timing = true, .interprocess = true}); }),
+                 "timing"));
+  message_of<InvalidArgument>(
+      [&] { return runtime.events(kDevice).acquire({.interprocess = true}); });
+  CHECK(runtime.events(kDevice).events_created() == 0);
+}
+
+TEST_CASE("a driver without events that processes share is named") {
+  Simulation simulation;
+  DeviceContext& context = simulation.runtime->default_stream(kDevice).context();
+  const Event event(context, {.interprocess = true});
+  CHECK(contains(message_of<NotSupported>([&] { return event.ref().ipc_handle(); }), "sim"));
+  message_of<NotSupported>([&] { return Event::open(context, {}); });
+}
+
+TEST_CASE("an event that was not made for other processes is refused in berth's words") {
+  TappedDevice test;
+  const Event event(test.context, {});
+  for (const CUresult result : {CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_VALUE}) {
+    test.tap.refuse(DriverCall::ipc_get_event_handle, result);
+    CHECK(contains(message_of<InvalidArgument>([&] { return event.ref().ipc_handle(); }),
+                   "EventOptions::interprocess"));
+  }
+  test.tap.refuse(DriverCall::ipc_get_event_handle, CUDA_ERROR_OUT_OF_MEMORY);
+  message_of<DriverError>([&] { return event.ref().ipc_handle(); });
+}
+
+TEST_CASE("a handle that names no event of another process is the driver's to refuse") {
+  TappedDevice test;
+  test.tap.refuse(DriverCall::ipc_open_event_handle, CUDA_ERROR_INVALID_HANDLE);
+  CHECK(contains(message_of<DriverError>([&] { return Event::open(test.context, {}); }),
+                 "cuIpcOpenEventHandle"));
+}
