@@ -21,10 +21,12 @@
 #define BERTH_BERTH_H
 
 #include "berth/allocator.h"
+#include "berth/completion_queue.h"
 #include "berth/copier.h"
 #include "berth/device.h"
 #include "berth/error.h"
 #include "berth/event.h"
+#include "berth/fork_join.h"
 #include "berth/memory_pool.h"
 #include "berth/runtime.h"
 #include "berth/same_device.h"

@@ -27,8 +27,11 @@ typedef struct berth_event {
 /// without it cost less to record and to wait for.
 #define BERTH_EVENT_TIMING UINT32_C(1)
 
+/// A flag of berth_event_create(), not with BERTH_EVENT_TIMING: other processes may open the event.
+#define BERTH_EVENT_INTERPROCESS UINT32_C(2)
+
 /// A pooled event, which may still carry an old mark: record it before use. `flags`: 0 or
-/// BERTH_EVENT_ bits; an unknown bit is BERTH_INVALID_ARGUMENT.
+/// BERTH_EVENT_TIMING; another bit is BERTH_INVALID_ARGUMENT.
 BERTH_API berth_status berth_event_acquire(berth_runtime* runtime, berth_device device,
                                            uint32_t flags, berth_event* event);
 /// A pooled event that marks the work submitted to `stream` so far.
@@ -37,7 +40,8 @@ BERTH_API berth_status berth_event_acquire_recorded(berth_runtime* runtime, bert
 /// Gives back what either gave. The process is stopped over an event that is not of the pool.
 BERTH_API berth_status berth_event_release(berth_runtime* runtime, berth_event event);
 
-/// An event of one's own, outside the pool. `flags` as above.
+/// An event of one's own, outside the pool. `flags`: 0 or BERTH_EVENT_ bits; an unknown bit is
+/// BERTH_INVALID_ARGUMENT.
 BERTH_API berth_status berth_event_create(berth_runtime* runtime, berth_device device,
                                           uint32_t flags, berth_event* event);
 /// Destroys an event that the caller owns, whoever made it.
@@ -47,9 +51,25 @@ BERTH_API berth_status berth_event_destroy(berth_event event);
 BERTH_API berth_status berth_event_from_native(berth_runtime* runtime, berth_device device,
                                                struct CUevent_st* native, berth_event* event);
 
+/// An event's name in other processes of the machine, to be sent to them as it is.
+typedef struct berth_ipc_event_handle {
+  unsigned char bytes[64];
+} berth_ipc_event_handle;
+
+/// Errors  BERTH_INVALID_ARGUMENT: made without BERTH_EVENT_INTERPROCESS. BERTH_NOT_SUPPORTED: the
+///         driver has no such events, as the simulated one.
+BERTH_API berth_status berth_event_get_ipc_handle(berth_event event,
+                                                  berth_ipc_event_handle* handle);
+/// An event of another process, which must not destroy it before berth_event_destroy() is called here.
+/// Errors  BERTH_NOT_SUPPORTED: as above. BERTH_DRIVER_ERROR: the handle names no event of another
+///         process that is alive, and of the same device.
+BERTH_API berth_status berth_event_open(berth_runtime* runtime, berth_device device,
+                                        const berth_ipc_event_handle* handle, berth_event* event);
+
 /// Its ordinal is always filled in.
 BERTH_API berth_status berth_event_get_device(berth_event event, berth_device* device);
-/// Marks the end of the work submitted to `stream` so far.
+/// Marks the end of the work submitted to `stream` so far. On a captured stream it marks captured
+/// work, which streams may wait for; to the three functions of the host that is BERTH_STREAM_CAPTURED.
 /// Errors  BERTH_INVALID_ARGUMENT: a stream of another device.
 BERTH_API berth_status berth_event_record(berth_event event, berth_stream stream);
 /// Whether all marked work is done; true for an event that was never recorded. Never waits.

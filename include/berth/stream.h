@@ -42,7 +42,7 @@ BERTH_API berth_status berth_stream_create(berth_runtime* runtime, berth_device 
                                            int priority, uint32_t flags, berth_stream* stream);
 /// Destroys a stream that the caller owns, whoever made it. Work may be pending, and completes.
 /// Allocators are told: berth_allocator_retire_stream() is not needed.
-/// Errors  BERTH_INVALID_ARGUMENT: the legacy default stream.
+/// Errors  BERTH_INVALID_ARGUMENT: a default stream.
 BERTH_API berth_status berth_stream_destroy(berth_stream stream);
 
 /// Refers to a stream that something else made on `device`. Null `native`: the legacy default
@@ -50,9 +50,19 @@ BERTH_API berth_status berth_stream_destroy(berth_stream stream);
 BERTH_API berth_status berth_stream_from_native(berth_runtime* runtime, berth_device device,
                                                 struct CUstream_st* native, berth_stream* stream);
 
+/// The default stream of each thread, CUDA's CU_STREAM_PER_THREAD: of whichever thread uses it. It
+/// cannot order memory.
+BERTH_API berth_status berth_stream_get_per_thread_default(berth_runtime* runtime,
+                                                           berth_device device,
+                                                           berth_stream* stream);
+
 /// Its ordinal is always filled in.
 BERTH_API berth_status berth_stream_get_device(berth_stream stream, berth_device* device);
+/// Whether what is submitted becomes part of a graph instead of running, or the stream is the legacy
+/// default one and cannot be used because a stream that waits for it is captured.
+BERTH_API berth_status berth_stream_is_capturing(berth_stream stream, bool* is_capturing);
 /// Whether all work submitted so far is done. Never waits.
+/// Errors  BERTH_STREAM_CAPTURED: berth_stream_is_capturing(), here and below.
 BERTH_API berth_status berth_stream_is_done(berth_stream stream, bool* is_done);
 /// Blocks the calling thread until all work submitted so far is done.
 BERTH_API berth_status berth_stream_sync(berth_stream stream);
@@ -69,6 +79,16 @@ typedef struct berth_stream_guard berth_stream_guard;
 BERTH_API berth_status berth_stream_guard_enter(berth_stream stream, berth_stream_guard** guard);
 /// Restores both. Null is no operation.
 BERTH_API void berth_stream_guard_leave(berth_stream_guard* guard);
+
+typedef struct berth_relaxed_capture_scope berth_relaxed_capture_scope;
+
+/// Lets the calling thread ask about streams and events that are not captured, and wait for them,
+/// while other threads capture, until the scope is left. RelaxedCaptureScope in C++.
+/// Threads  The scope is left on the thread that entered it; the last one entered is left first.
+BERTH_API berth_status berth_relaxed_capture_scope_enter(berth_stream any,
+                                                         berth_relaxed_capture_scope** scope);
+/// Null is no operation.
+BERTH_API void berth_relaxed_capture_scope_leave(berth_relaxed_capture_scope* scope);
 
 #ifdef __cplusplus
 }

@@ -7,9 +7,10 @@ using namespace berth::capi;
 
 namespace {
 
-EventOptions to_options(std::uint32_t flags) {
-  check_flags(flags, BERTH_EVENT_TIMING, "flags");
-  return {.timing = (flags & BERTH_EVENT_TIMING) != 0};
+EventOptions to_options(std::uint32_t flags, std::uint32_t known) {
+  check_flags(flags, known, "flags");
+  return {.timing = (flags & BERTH_EVENT_TIMING) != 0,
+          .interprocess = (flags & BERTH_EVENT_INTERPROCESS) != 0};
 }
 
 DeviceContext& context_of(const Runtime& runtime, berth_device device) {
@@ -23,7 +24,7 @@ berth_status berth_event_acquire(berth_runtime* runtime, berth_device device, st
   return guarded([&] {
     Runtime& owner = to_runtime(runtime);
     auto& out = require(event, "event");
-    const EventOptions options = to_options(flags);
+    const EventOptions options = to_options(flags, BERTH_EVENT_TIMING);
     out = from_event(owner.events(to_device(device)).acquire(options).release());
   });
 }
@@ -51,7 +52,8 @@ berth_status berth_event_create(berth_runtime* runtime, berth_device device, std
   return guarded([&] {
     const Runtime& owner = to_runtime(runtime);
     auto& out = require(event, "event");
-    Event made(context_of(owner, device), to_options(flags));
+    Event made(context_of(owner, device),
+               to_options(flags, BERTH_EVENT_TIMING | BERTH_EVENT_INTERPROCESS));
     out = from_event(made.ref());
     made.release();
   });
@@ -68,6 +70,30 @@ berth_status berth_event_from_native(berth_runtime* runtime, berth_device device
     if (native == nullptr) refuse_null("native");
     auto& out = require(event, "event");
     out = from_event(EventRef(context_of(owner, device), native));
+  });
+}
+
+berth_status berth_event_get_ipc_handle(berth_event event, berth_ipc_event_handle* handle) {
+  return guarded([&] {
+    const EventRef ref = to_event(event);
+    auto& out = require(handle, "handle");
+    static_assert(sizeof(berth_ipc_event_handle) == sizeof(IpcEventHandle));
+    const IpcEventHandle given = ref.ipc_handle();
+    std::memcpy(out.bytes, given.bytes.data(), sizeof out.bytes);
+  });
+}
+
+berth_status berth_event_open(berth_runtime* runtime, berth_device device,
+                              const berth_ipc_event_handle* handle, berth_event* event) {
+  return guarded([&] {
+    const Runtime& owner = to_runtime(runtime);
+    const auto& from = require(handle, "handle");
+    auto& out = require(event, "event");
+    IpcEventHandle given;
+    std::memcpy(given.bytes.data(), from.bytes, sizeof from.bytes);
+    Event opened = Event::open(context_of(owner, device), given);
+    out = from_event(opened.ref());
+    opened.release();
   });
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include "capi/capi_convert.hpp"
 #include "capi/capi_error.hpp"
 
@@ -9,14 +11,19 @@ struct berth_stream_guard {
   StreamGuard guard;
 };
 
+struct berth_relaxed_capture_scope {
+  RelaxedCaptureScope scope;
+};
+
 namespace {
 
-/// The stream, unless it is the legacy default one, which nobody can own.
+/// The stream, unless it is a default one, which nobody can own.
 StreamRef require_own(berth_stream stream) {
   const StreamRef ref = to_stream(stream);
-  if (ref.native() == nullptr) {
+  if (ref.is_legacy_default() || ref.is_per_thread_default()) {
     throw InvalidArgument(
-        "\"stream\" is the legacy default stream; accepted: a stream that was made");
+        fmt::format("\"stream\" is the {} default stream; accepted: a stream that was made",
+                    ref.is_legacy_default() ? "legacy" : "per-thread"));
   }
   return ref;
 }
@@ -68,11 +75,28 @@ berth_status berth_stream_from_native(berth_runtime* runtime, berth_device devic
   });
 }
 
+berth_status berth_stream_get_per_thread_default(berth_runtime* runtime, berth_device device,
+                                                 berth_stream* stream) {
+  return guarded([&] {
+    Runtime& owner = to_runtime(runtime);
+    auto& out = require(stream, "stream");
+    out = from_stream(owner.per_thread_default_stream(to_device(device)));
+  });
+}
+
 berth_status berth_stream_get_device(berth_stream stream, berth_device* device) {
   return guarded([&] {
     const StreamRef ref = to_stream(stream);
     auto& out = require(device, "device");
     out = from_device(ref.device());
+  });
+}
+
+berth_status berth_stream_is_capturing(berth_stream stream, bool* is_capturing) {
+  return guarded([&] {
+    const StreamRef ref = to_stream(stream);
+    auto& out = require(is_capturing, "is_capturing");
+    out = ref.is_capturing();
   });
 }
 
@@ -114,4 +138,17 @@ berth_status berth_stream_guard_enter(berth_stream stream, berth_stream_guard** 
 
 void berth_stream_guard_leave(berth_stream_guard* guard) {
   delete guard;
+}
+
+berth_status berth_relaxed_capture_scope_enter(berth_stream any,
+                                               berth_relaxed_capture_scope** scope) {
+  return guarded([&] {
+    const StreamRef ref = to_stream(any);
+    auto& out = require(scope, "scope");
+    out = new berth_relaxed_capture_scope{RelaxedCaptureScope(ref.context())};
+  });
+}
+
+void berth_relaxed_capture_scope_leave(berth_relaxed_capture_scope* scope) {
+  delete scope;
 }

@@ -48,6 +48,7 @@ int main(void) {
   test_statistics();
   test_errors();
   test_null_arguments();
+  test_order();
   test_devices();
   test_same_device();
   return 0;

@@ -83,6 +83,10 @@ static void stream_functions(const struct machine* machine) {
   CHECK_REFUSED("stream", berth_stream_destroy(kNoStream));
   CHECK_REFUSED("runtime", berth_stream_from_native(NULL, cuda, NULL, &stream));
   CHECK_REFUSED("stream", berth_stream_from_native(runtime, cuda, NULL, NULL));
+  CHECK_REFUSED("runtime", berth_stream_get_per_thread_default(NULL, cuda, &stream));
+  CHECK_REFUSED("stream", berth_stream_get_per_thread_default(runtime, cuda, NULL));
+  CHECK_REFUSED("stream", berth_stream_is_capturing(kNoStream, &is_done));
+  CHECK_REFUSED("is_capturing", berth_stream_is_capturing(any, NULL));
   CHECK_REFUSED("stream", berth_stream_get_device(kNoStream, &device));
   CHECK_REFUSED("device", berth_stream_get_device(any, NULL));
   CHECK_REFUSED("stream", berth_stream_is_done(kNoStream, &is_done));
@@ -94,7 +98,39 @@ static void stream_functions(const struct machine* machine) {
   CHECK_REFUSED("stream", berth_stream_get_current(runtime, cuda, NULL));
   CHECK_REFUSED("stream", berth_stream_guard_enter(kNoStream, &guard));
   CHECK_REFUSED("guard", berth_stream_guard_enter(any, NULL));
-  CHECK(stream.context == NULL && guard == NULL && !is_done);
+  berth_relaxed_capture_scope* scope = NULL;
+  CHECK_REFUSED("stream", berth_relaxed_capture_scope_enter(kNoStream, &scope));
+  CHECK_REFUSED("scope", berth_relaxed_capture_scope_enter(any, NULL));
+  CHECK(stream.context == NULL && guard == NULL && scope == NULL && !is_done);
+}
+
+static void never(berth_status status, const char* message, void* user) {
+  (void)status;
+  (void)message;
+  (void)user;
+  CHECK(false);
+}
+
+static void order_functions(const struct machine* machine) {
+  berth_runtime* const runtime = machine->runtime;
+  const berth_stream any = machine->stream;
+  berth_stream side = kNoStream;
+  berth_fork* fork = NULL;
+  CHECK_REFUSED("runtime", berth_stream_join(NULL, any, &any, 1));
+  CHECK_REFUSED("waiter", berth_stream_join(runtime, kNoStream, &any, 1));
+  CHECK_REFUSED("streams", berth_stream_join(runtime, any, NULL, 1));
+  CHECK_REFUSED("stream", berth_stream_join(runtime, any, &kNoStream, 1));
+  CHECK_REFUSED("runtime", berth_fork_begin(NULL, any, 1, 0, &side, &fork));
+  CHECK_REFUSED("parent", berth_fork_begin(runtime, kNoStream, 1, 0, &side, &fork));
+  CHECK_REFUSED("streams", berth_fork_begin(runtime, any, 1, 0, NULL, &fork));
+  CHECK_REFUSED("fork", berth_fork_begin(runtime, any, 1, 0, &side, NULL));
+  CHECK_REFUSED("fork", berth_fork_join(NULL));
+  CHECK_REFUSED("runtime", berth_stream_when_done(NULL, any, &never, NULL));
+  CHECK_REFUSED("stream", berth_stream_when_done(runtime, kNoStream, &never, NULL));
+  CHECK_REFUSED("function", berth_stream_when_done(runtime, any, NULL, NULL));
+  berth_fork_end(NULL);
+  berth_relaxed_capture_scope_leave(NULL);
+  CHECK(side.context == NULL && fork == NULL);
 }
 
 static void event_functions(const struct machine* machine) {
@@ -119,6 +155,12 @@ static void event_functions(const struct machine* machine) {
   CHECK_REFUSED("runtime", berth_event_from_native(NULL, cuda, any.native, &event));
   CHECK_REFUSED("native", berth_event_from_native(runtime, cuda, NULL, &event));
   CHECK_REFUSED("event", berth_event_from_native(runtime, cuda, any.native, NULL));
+  berth_ipc_event_handle handle = {{0}};
+  CHECK_REFUSED("event", berth_event_get_ipc_handle(kNoEvent, &handle));
+  CHECK_REFUSED("handle", berth_event_get_ipc_handle(any, NULL));
+  CHECK_REFUSED("runtime", berth_event_open(NULL, cuda, &handle, &event));
+  CHECK_REFUSED("handle", berth_event_open(runtime, cuda, NULL, &event));
+  CHECK_REFUSED("event", berth_event_open(runtime, cuda, &handle, NULL));
   CHECK_REFUSED("event", berth_event_get_device(kNoEvent, &device));
   CHECK_REFUSED("device", berth_event_get_device(any, NULL));
   CHECK_REFUSED("event", berth_event_record(kNoEvent, machine->stream));
@@ -228,6 +270,7 @@ void test_null_arguments(void) {
   runtime_functions(machine.runtime);
   device_functions(machine.runtime);
   stream_functions(&machine);
+  order_functions(&machine);
   event_functions(&machine);
   allocator_functions(&machine);
   copy_functions(&machine);

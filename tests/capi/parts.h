@@ -28,6 +28,7 @@ void test_errors(void);
 void test_memory(void);
 void test_memory_pools(void);
 void test_null_arguments(void);
+void test_order(void);
 void test_runtime(void);
 void test_same_device(void);
 void test_statistics(void);

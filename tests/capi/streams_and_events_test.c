@@ -65,6 +65,15 @@ static void legacy_default_stream_belongs_to_nobody(const struct machine* machin
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "legacy", berth_stream_release(machine->runtime, legacy));
 }
 
+static void per_thread_default_stream_belongs_to_nobody(const struct machine* machine) {
+  berth_stream own;
+  CHECK_OK(berth_stream_get_per_thread_default(machine->runtime, machine->device, &own));
+  CHECK(own.native != NULL);
+  CHECK_OK(berth_stream_sync(own));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "per-thread", berth_stream_destroy(own));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "per-thread", berth_stream_release(machine->runtime, own));
+}
+
 static void check_current(const struct machine* machine, berth_stream expected) {
   berth_stream current;
   CHECK_OK(berth_stream_get_current(machine->runtime, machine->device, &current));
@@ -150,10 +159,27 @@ static void event_without_timing_measures_nothing(const struct machine* machine)
   CHECK(elapsed_ms == -1);
   CHECK_OK(berth_event_destroy(plain));
 
+  CHECK_FAILS(
+      BERTH_INVALID_ARGUMENT, "\"flags\"",
+      berth_event_acquire(machine->runtime, machine->device, BERTH_EVENT_INTERPROCESS, &plain));
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "\"flags\"",
-              berth_event_acquire(machine->runtime, machine->device, 2, &plain));
-  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "\"flags\"",
-              berth_event_create(machine->runtime, machine->device, 2, &plain));
+              berth_event_create(machine->runtime, machine->device, 4, &plain));
+}
+
+static void interprocess_events_are_not_simulated(const struct machine* machine) {
+  berth_event event;
+  CHECK_OK(berth_event_create(machine->runtime, machine->device, BERTH_EVENT_INTERPROCESS, &event));
+  CHECK_OK(berth_event_record(event, machine->stream));
+  CHECK_OK(berth_event_sync(event));
+  berth_ipc_event_handle handle = {{0}};
+  berth_event opened;
+  CHECK_FAILS(BERTH_NOT_SUPPORTED, "sim", berth_event_get_ipc_handle(event, &handle));
+  CHECK_FAILS(BERTH_NOT_SUPPORTED, "sim",
+              berth_event_open(machine->runtime, machine->device, &handle, &opened));
+  CHECK_OK(berth_event_destroy(event));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "timing",
+              berth_event_create(machine->runtime, machine->device,
+                                 BERTH_EVENT_INTERPROCESS | BERTH_EVENT_TIMING, &event));
 }
 
 void test_streams_and_events(void) {
@@ -162,6 +188,8 @@ void test_streams_and_events(void) {
   stream_knows_its_device(&machine);
   own_stream_can_be_made_referred_to_and_destroyed(&machine);
   legacy_default_stream_belongs_to_nobody(&machine);
+  per_thread_default_stream_belongs_to_nobody(&machine);
+  interprocess_events_are_not_simulated(&machine);
   current_stream_is_what_the_innermost_guard_says(&machine);
   event_marks_the_work_before_it(&machine);
   timing_events_measure_between_their_marks(&machine);
