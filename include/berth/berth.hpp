@@ -11,6 +11,7 @@
 #include "berth/current_stream.hpp"
 #include "berth/device.hpp"
 #include "berth/device_allocator.hpp"
+#include "berth/device_facts.hpp"
 #include "berth/device_guard.hpp"
 #include "berth/device_registry.hpp"
 #include "berth/device_type.hpp"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "berth/device.hpp"
+#include "berth/device_facts.hpp"
 #include "berth/export.h"
 
 namespace berth {
@@ -69,9 +70,12 @@ struct MemoryInfo {
 /// Threads   Safe from any thread. The current device is each thread's own. visibility_problem(),
 ///           explain() and errors about missing devices read the environment, which no thread may
 ///           change meanwhile.
+/// Forks     CUDA does not work in a forked child. There, what is known stays readable, and what
+///           needs the driver throws NotSupported. A child whose parent had no registry makes its
+///           own.
 class BERTH_API DeviceRegistry {
  public:
-  /// `proc_devices`: the folder of the kernel driver.
+  /// `driver` and `nvml` outlive the registry. `proc_devices`: the folder of the kernel driver.
   DeviceRegistry(const Driver& driver, const Nvml& nvml,
                  const std::string& proc_devices = "/proc/driver/nvidia/gpus");
   ~DeviceRegistry();
@@ -110,8 +114,20 @@ class BERTH_API DeviceRegistry {
   /// Errors  InvalidArgument: no such device, or `cpu`.
   void set_current(Device device) const;
 
+  /// Read by the first call and kept, without a context.
+  /// Errors  InvalidArgument: no such device, or `cpu`. What the driver refuses to tell is nullopt.
+  [[nodiscard]] const DeviceFacts& facts(Device device) const;
+  /// How `from` reaches `to`. Read by the first call for the pair and kept, without a context.
+  /// Errors  As facts().
+  [[nodiscard]] const PeerFacts& peer(Device from, Device to) const;
+
+  /// Needs, and so makes, the device's primary context.
   /// Errors  InvalidArgument: no such device.
   [[nodiscard]] MemoryInfo memory_info(Device device) const;
+  /// As NVML says it now, without a context; all nullopt where there is no NVML, or the device is
+  /// lost.
+  /// Errors  InvalidArgument: no such device, or `cpu`. NotSupported: in a forked child.
+  [[nodiscard]] MemoryUse memory_use(Device device) const;
 
   /// berth's own handle on a CUDA device. For the other parts of berth.
   [[nodiscard]] DeviceContext& context(Device device) const;

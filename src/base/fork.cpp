@@ -19,9 +19,8 @@ ForkOrigin::ForkOrigin() : generation_(current_) {
   static_cast<void>(registered);
 }
 
-void ForkOrigin::require_here(const std::string& name) const {
-  if (is_here()) return;
-  throw NotSupported(name +
+void ForkOrigin::refuse(const std::string& what) {
+  throw NotSupported(what +
                      " belongs to the process that this one was forked from: CUDA does not work in "
                      "a forked child. Start it anew (exec, or \"spawn\"), or make a Runtime in it "
                      "where the parent has none");

@@ -13,10 +13,14 @@ class ForkOrigin {
   ForkOrigin();
   /// Whether this is still that process, and not a copy made by fork() since.
   [[nodiscard]] bool is_here() const { return generation_ == current_; }
-  /// Errors  NotSupported: it is a copy; `name` is the thing's.
-  void require_here(const std::string& name) const;
+  /// Errors  NotSupported, where it is a copy: `what` belongs to the parent.
+  void require_here(const std::string& what) const {
+    if (!is_here()) refuse(what);
+  }
 
  private:
+  [[noreturn]] static void refuse(const std::string& what);
+
   static int current_;  ///< how many times a fork() led here
   const int generation_;
 };

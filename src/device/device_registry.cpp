@@ -11,6 +11,7 @@
 #include "base/mutex.hpp"
 #include "base/quoted.hpp"
 #include "device/device_context.hpp"
+#include "device/fact_store.hpp"
 #include "device/known_context.hpp"
 #include "device/physical_devices.hpp"
 #include "device/proc_devices.hpp"
@@ -21,17 +22,20 @@ namespace berth {
 
 struct DeviceRegistry::State {
   const Driver& driver;
+  const Nvml& nvml;
   DeviceList list;
   VisibilityVariables variables;  ///< as CUDA has read them
   std::unique_ptr<Visibility> visibility;
   std::vector<std::unique_ptr<DeviceContext>> contexts;  ///< by logical ordinal
   std::vector<const DeviceInfo*> infos;                  ///< by logical ordinal
+  std::unique_ptr<FactStore> facts;
   Mutex mutex;
   /// What visibility_problem() has said after a change of the environment: references to it are out.
   std::set<std::string> later_problems BERTH_GUARDED_BY(mutex);
 
   /// How the variable differs from what CUDA has read; empty where it does not.
   [[nodiscard]] std::string find_change() const;
+  [[nodiscard]] FactSubject fact_subject(const DeviceContext& context) const;
 };
 
 namespace {
@@ -68,10 +72,17 @@ std::string DeviceRegistry::State::find_change() const {
                      said_to_be(variables.visible), said_to_be(now));
 }
 
+FactSubject DeviceRegistry::State::fact_subject(const DeviceContext& context) const {
+  const auto ordinal = static_cast<std::size_t>(context.device().ordinal());
+  const int physical = infos[ordinal]->physical;
+  return {ordinal, context.native(), physical,
+          list.devices[static_cast<std::size_t>(physical)].uuid};
+}
+
 DeviceRegistry::DeviceRegistry(const Driver& driver, const Nvml& nvml,
                                const std::string& proc_devices)
-    : state_(
-          new State{driver, {}, {env(kVariable), env("CUDA_DEVICE_ORDER")}, {}, {}, {}, {}, {}}) {
+    : state_(new State{
+          driver, nvml, {}, {env(kVariable), env("CUDA_DEVICE_ORDER")}, {}, {}, {}, {}, {}, {}}) {
   const std::vector<ShownDevice> shown = read_shown_devices(driver);
   for (const ShownDevice& device : shown) {
     CUdevice native = 0;
@@ -83,6 +94,7 @@ DeviceRegistry::DeviceRegistry(const Driver& driver, const Nvml& nvml,
       nvml.usable() ? nvml.devices() : read_proc_devices(proc_devices);
   DeviceList& list = state_->list;
   list = join_devices(shown, known);
+  state_->facts = std::make_unique<FactStore>(driver, nvml, shown.size());
   state_->infos.resize(shown.size());
   for (const auto* part : {&list.devices, &list.instances}) {
     for (const DeviceInfo& info : *part) {
@@ -183,6 +195,32 @@ MemoryInfo DeviceRegistry::memory_info(Device device) const {
   return {bytes_free, bytes_total};
 }
 
+const DeviceFacts& DeviceRegistry::facts(Device device) const {
+  return state_->facts->facts(state_->fact_subject(context(device)));
+}
+
+const PeerFacts& DeviceRegistry::peer(Device from, Device to) const {
+  return state_->facts->peer(state_->fact_subject(context(from)),
+                             state_->fact_subject(context(to)));
+}
+
+MemoryUse DeviceRegistry::memory_use(Device device) const {
+  const std::string& uuid = info(device).uuid;
+  state_->driver.require_here();
+  MemoryUse use;
+  if (const auto memory = state_->nvml.memory(uuid)) {
+    use.bytes_total = memory->total;
+    use.bytes_used = memory->used;
+  }
+  if (const auto processes = state_->nvml.processes(uuid)) {
+    use.processes.emplace();
+    for (const Nvml::Process& process : *processes) {
+      use.processes->push_back({process.pid, process.bytes});
+    }
+  }
+  return use;
+}
+
 DeviceContext& DeviceRegistry::context(Device device) const {
   const auto& contexts = state_->contexts;
   if (device.is_cuda() && device.has_ordinal()) {
@@ -195,6 +233,10 @@ DeviceContext& DeviceRegistry::context(Device device) const {
                                       list_devices(count())));
   }
   return *contexts[static_cast<std::size_t>(resolved.ordinal())];
+}
+
+int toolkit_version() noexcept {
+  return CUDA_VERSION;
 }
 
 }  // namespace berth

@@ -57,11 +57,15 @@ void Driver::report(Severity severity, const std::string& message) const noexcep
 }
 
 void Driver::report(Severity severity, const std::string& what, const Error& error) const noexcept {
-  if (error.driver_code() == CUDA_ERROR_DEINITIALIZED) return;
+  if (error.driver_code() == CUDA_ERROR_DEINITIALIZED || !origin_.is_here()) return;
   try {
     report(severity, what + ": " + error.what());
   } catch (...) {  // NOLINT(bugprone-empty-catch): no memory left to say so
   }
+}
+
+void Driver::require_here() const {
+  origin_.require_here(fmt::format("driver \"{}\"", source_.name));
 }
 
 std::string Driver::describe(CUresult result) const {
@@ -74,6 +78,7 @@ std::string Driver::describe(CUresult result) const {
 }
 
 void Driver::raise(DriverCall call, CUresult result) const {
+  require_here();
   throw DriverError(
       fmt::format("{} failed: {}", kDriverCallNames[std::size_t(call)], describe(result)), result);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one seam to CUDA: one driver's entry points, with a counter on each and errors that carry the
 // driver's own names. No policy. Immutable after construction but for the counters, so safe from
-// any thread.
+// any thread. In a forked child nothing reaches the driver, which does not work there: calls are
+// refused, and what berth would give back belongs to the parent.
 //
 // For each function of the list there are three ways to call it, here for cuMemAlloc:
 //   try_mem_alloc(...)         returns the CUresult
@@ -18,6 +19,7 @@
 #include "berth/error.hpp"
 #include "berth/report.hpp"
 
+#include "base/fork.hpp"
 #include "driver/driver_source.hpp"
 #include "driver/driver_table.hpp"
 
@@ -42,6 +44,9 @@ class Driver {
   /// Whether the driver has a function that the list calls optional.
   [[nodiscard]] bool has(DriverCall call) const { return present_[std::size_t(call)]; }
 
+  /// Errors  NotSupported: in a forked child.
+  void require_here() const;
+
   /// Calls made so far, indexed by DriverCall.
   [[nodiscard]] std::array<std::uint64_t, kDriverCallCount> calls() const;
 
@@ -53,7 +58,8 @@ class Driver {
 
   /// "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory".
   [[nodiscard]] std::string describe(CUresult result) const;
-  /// Throws DriverError with the function's name and describe(result).
+  /// Throws DriverError with the function's name and describe(result); in a forked child,
+  /// NotSupported.
   [[noreturn]] void raise(DriverCall call, CUresult result) const;
 
 #define BERTH_METHODS(member, symbol, version, need)                  \
@@ -78,6 +84,7 @@ class Driver {
   CUresult invoke(Function function, DriverCall call, Args... args) const noexcept {
     if (function == nullptr)
       return usable() ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_NOT_INITIALIZED;
+    if (!origin_.is_here()) return CUDA_ERROR_DEINITIALIZED;
     calls_[std::size_t(call)].fetch_add(1, std::memory_order_relaxed);
     return function(args...);
   }
@@ -89,6 +96,7 @@ class Driver {
   /// is no failure. Everything else is reported.
   bool report_failure(DriverCall call, CUresult result) const noexcept;
 
+  const ForkOrigin origin_;
   DriverSource source_;
   ReportSink sink_;
   DriverTable table_;

@@ -25,6 +25,7 @@
   X(device_total_mem,               cuDeviceTotalMem,              3020,  required) \
   X(device_get_attribute,           cuDeviceGetAttribute,          2000,  required) \
   X(device_can_access_peer,         cuDeviceCanAccessPeer,         4000,  required) \
+  X(device_get_p2p_attribute,       cuDeviceGetP2PAttribute,       8000,  optional) \
   X(primary_ctx_retain,             cuDevicePrimaryCtxRetain,      7000,  required) \
   X(primary_ctx_release,            cuDevicePrimaryCtxRelease,     11000, required) \
   X(primary_ctx_get_state,          cuDevicePrimaryCtxGetState,    7000,  required) \

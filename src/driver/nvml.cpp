@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/nvml.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -29,7 +30,7 @@ Nvml::Nvml(DriverSource source) : source_(std::move(source)) {
 }
 
 Nvml::~Nvml() {
-  if (usable()) table_.shutdown();
+  if (usable() && origin_.is_here()) table_.shutdown();
 }
 
 template <class Function>
@@ -48,7 +49,7 @@ std::optional<Value> Nvml::ask(Function* function, Args... args) {
 
 std::vector<KnownDevice> Nvml::devices() const {
   std::vector<KnownDevice> devices;
-  if (!usable()) return devices;
+  if (!usable() || !origin_.is_here()) return devices;
   const unsigned count = ask<unsigned>(table_.device_get_count).value_or(0);
   for (unsigned index = 0; index < count; ++index) {
     const auto handle = ask<nvml::Device>(table_.device_get_handle_by_index, index);
@@ -99,6 +100,90 @@ std::vector<KnownInstance> Nvml::instances_of(nvml::Device device) const {
     instances.push_back(std::move(instance));
   }
   return instances;
+}
+
+std::optional<nvml::Device> Nvml::find(const std::string& uuid) const {
+  if (!usable() || !origin_.is_here() || uuid.empty()) return std::nullopt;
+  return ask<nvml::Device>(table_.device_get_handle_by_uuid, uuid.c_str());
+}
+
+std::optional<nvml::Memory> Nvml::memory(const std::string& uuid) const {
+  const auto device = find(uuid);
+  if (!device) return std::nullopt;
+  return ask<nvml::Memory>(table_.device_get_memory_info, *device);
+}
+
+std::optional<std::vector<nvml::ProcessInfo>> Nvml::list(nvml::DeviceGetProcessesFn* function,
+                                                         nvml::Device device) {
+  if (function == nullptr) return std::nullopt;
+  std::vector<nvml::ProcessInfo> processes;
+  // Others come and go: there may be more of them than there were a moment ago.
+  constexpr int attempts = 8;
+  for (int attempt = 0; attempt < attempts; ++attempt) {
+    auto count = static_cast<unsigned>(processes.size());
+    const nvml::Return result = function(device, &count, processes.data());
+    if (result != nvml::kSuccess && result != nvml::kInsufficientSize) return std::nullopt;
+    if (result == nvml::kSuccess && count <= processes.size()) {
+      processes.resize(count);
+      return processes;
+    }
+    processes.resize(count + 4);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::vector<Nvml::Process>> Nvml::processes(const std::string& uuid) const {
+  const auto device = find(uuid);
+  if (!device) return std::nullopt;
+  const auto compute = list(table_.device_get_compute_processes, *device);
+  if (!compute) return std::nullopt;
+  std::vector<nvml::ProcessInfo> all = *compute;
+  if (const auto graphics = list(table_.device_get_graphics_processes, *device)) {
+    all.insert(all.end(), graphics->begin(), graphics->end());
+  }
+  // A process that does both is in both lists with all its memory; one that uses several instances
+  // is in one list several times, with the memory of each.
+  const auto same = [](const nvml::ProcessInfo& a, const nvml::ProcessInfo& b) {
+    return a.pid == b.pid && a.gpuInstanceId == b.gpuInstanceId &&
+           a.computeInstanceId == b.computeInstanceId;
+  };
+  std::vector<Process> processes;
+  for (auto info = all.begin(); info != all.end(); ++info) {
+    if (std::any_of(all.begin(), info, [&](const auto& before) { return same(before, *info); })) {
+      continue;
+    }
+    const bool known = info->usedGpuMemory != nvml::kUnknownBytes;
+    const std::optional<std::uint64_t> bytes =
+        known ? std::optional<std::uint64_t>(info->usedGpuMemory) : std::nullopt;
+    const auto listed =
+        std::find_if(processes.begin(), processes.end(),
+                     [&](const Process& process) { return process.pid == info->pid; });
+    if (listed == processes.end()) {
+      processes.push_back({info->pid, bytes});
+    } else {
+      listed->bytes =
+          listed->bytes && bytes ? std::optional(*listed->bytes + *bytes) : std::nullopt;
+    }
+  }
+  return processes;
+}
+
+std::optional<bool> Nvml::has_nvlink(const std::string& from, const std::string& to) const {
+  const auto source = find(from);
+  const auto target = find(to);
+  if (!source || !target) return std::nullopt;
+  const auto status =
+      ask<nvml::P2pStatus>(table_.device_get_p2p_status, *source, *target, nvml::kP2pNvlink);
+  if (!status) return std::nullopt;
+  return *status == nvml::kP2pOk;
+}
+
+std::optional<nvml::TopologyLevel> Nvml::topology(const std::string& one,
+                                                  const std::string& other) const {
+  const auto first = find(one);
+  const auto second = find(other);
+  if (!first || !second) return std::nullopt;
+  return ask<nvml::TopologyLevel>(table_.device_get_topology, *first, *second);
 }
 
 }  // namespace berth

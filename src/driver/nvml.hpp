@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The optional seam to NVML, which sees the physical devices that CUDA_VISIBLE_DEVICES hides from
 // CUDA. Immutable after construction; safe from any thread. What a function of NVML refuses to tell
-// is unknown, and never a failure: a device may vanish at any time.
+// is unknown, and never a failure: a device may vanish at any time. So is everything in a forked
+// child.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/fork.hpp"
 #include "driver/driver_source.hpp"
 #include "driver/known_device.hpp"
 #include "driver/nvml_abi.hpp"
@@ -30,6 +33,19 @@ class Nvml {
   /// usable().
   [[nodiscard]] std::vector<KnownDevice> devices() const;
 
+  struct Process {
+    unsigned pid;
+    std::optional<std::uint64_t> bytes;
+  };
+  // By UUID, "GPU-..." or "MIG-..."; nullopt where NVML does not tell.
+  [[nodiscard]] std::optional<nvml::Memory> memory(const std::string& uuid) const;
+  /// Of compute and graphics, each once.
+  [[nodiscard]] std::optional<std::vector<Process>> processes(const std::string& uuid) const;
+  [[nodiscard]] std::optional<bool> has_nvlink(const std::string& from,
+                                               const std::string& to) const;
+  [[nodiscard]] std::optional<nvml::TopologyLevel> topology(const std::string& one,
+                                                            const std::string& other) const;
+
  private:
   struct Table {
 #define BERTH_MEMBER(member, symbol, type, need) nvml::type* member = nullptr;
@@ -44,9 +60,14 @@ class Nvml {
   template <class Value, class Function, class... Args>
   static std::optional<Value> ask(Function* function, Args... args);
 
+  [[nodiscard]] std::optional<nvml::Device> find(const std::string& uuid) const;
+  /// What `function` says; nullopt where it does not.
+  static std::optional<std::vector<nvml::ProcessInfo>> list(nvml::DeviceGetProcessesFn* function,
+                                                            nvml::Device device);
   [[nodiscard]] KnownDevice describe(nvml::Device device) const;
   [[nodiscard]] std::vector<KnownInstance> instances_of(nvml::Device device) const;
 
+  const ForkOrigin origin_;
   DriverSource source_;
   Table table_;
   std::string problem_;

@@ -129,7 +129,8 @@ TEST_CASE("without NVML and without that folder what CUDA shows is all there is"
   const sim::Simulator simulator("devices=2");
   const DriverTap tap;
   const Driver driver(tap.source(), {});
-  const DeviceRegistry registry(driver, Nvml(DriverSource{}), "/nonexistent/gpus");
+  const Nvml none(DriverSource{});
+  const DeviceRegistry registry(driver, none, "/nonexistent/gpus");
   CHECK(registry.count() == 1);
   CHECK(registry.physical_devices().size() == 1);
   CHECK(registry.visibility_problem().empty());

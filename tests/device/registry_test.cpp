@@ -146,7 +146,16 @@ TEST_CASE("looking at devices creates no context") {
   CHECK_THROWS_AS(static_cast<void>(registry.resolve(Device::cuda(9))), InvalidArgument);
   CHECK(simulation.runtime->statistics().devices.size() == 3);
   CHECK(simulation.runtime->default_stream(Device::cuda(1)).device() == Device::cuda(1));
+  CHECK(registry.info(Device::cuda(1)).logical == 1);
+  CHECK(registry.mig_instances().empty());
+  CHECK(registry.explain().size() == 3);
+  CHECK(registry.visibility_problem().empty());
   CHECK(simulation.simulator.live().contexts == 0);
+  for (const char* call : {"cuDevicePrimaryCtxRetain", "cuCtxCreate", "cuCtxSetCurrent",
+                           "cuCtxPushCurrent", "cuMemGetInfo"}) {
+    CAPTURE(call);
+    CHECK(simulation.simulator.calls(call) == 0);
+  }
 }
 
 TEST_CASE("the first use of a device retains its context, and no other device's") {

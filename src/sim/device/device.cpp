@@ -161,6 +161,9 @@ std::optional<int> device_attribute(const Config& config, const DeviceFacts& fac
       return 0;
     case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
       return 1;
+    // A machine of one node.
+    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
+      return 0;
     // What the first version does not simulate is said to be missing.
     case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The facts of visible devices, each read by whoever asks for it first, and kept.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "berth/device_facts.hpp"
+
+#include "driver/driver.hpp"
+#include "driver/nvml.hpp"
+
+namespace berth {
+
+/// A visible device, as far as its facts need it.
+struct FactSubject {
+  std::size_t ordinal;
+  CUdevice native;
+  int physical;
+  std::string device_uuid;  ///< of the whole device, also where this is an instance of it
+};
+
+/// Threads  Safe from any thread.
+/// Forks    What was read before stays readable in a child; what was not throws NotSupported.
+class FactStore {
+ public:
+  FactStore(const Driver& driver, const Nvml& nvml, std::size_t devices);
+
+  const DeviceFacts& facts(const FactSubject& device);
+  const PeerFacts& peer(const FactSubject& from, const FactSubject& to);
+
+ private:
+  template <class T>
+  class Once {
+   public:
+    template <class Read>
+    const T& get(const Driver& driver, Read&& read) {
+      if (!read_.load(std::memory_order_acquire)) {
+        driver.require_here();
+        std::call_once(flag_, [&] {
+          value_ = read();
+          read_.store(true, std::memory_order_release);
+        });
+      }
+      return value_;
+    }
+
+   private:
+    std::once_flag flag_;
+    std::atomic<bool> read_ = false;
+    T value_{};
+  };
+
+  [[nodiscard]] PeerFacts read_peer(const FactSubject& from, const FactSubject& to) const;
+  [[nodiscard]] std::optional<PeerLink> read_link(const FactSubject& from,
+                                                  const FactSubject& to) const;
+
+  const Driver& driver_;
+  const Nvml& nvml_;
+  const std::size_t devices_;
+  std::unique_ptr<Once<DeviceFacts>[]> facts_;  ///< by ordinal
+  std::unique_ptr<Once<PeerFacts>[]> peers_;    ///< by ordinal of `from`, then of `to`
+};
+
+}  // namespace berth

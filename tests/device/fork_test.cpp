@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// A process that has looked at devices is forked. The child must neither wait for a driver that does
+// not work there, nor give back what is the parent's.
+#include <atomic>
+#include <optional>
+#include <thread>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+
+#include "berth/runtime.hpp"
+
+#include "support/child_process.hpp"
+#include "support/errors.hpp"
+#include "support/simulation.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+constexpr unsigned kHangSeconds = 60;
+
+template <class Action>
+bool is_not_supported(const Action& action) {
+  try {
+    action();
+  } catch (const NotSupported& error) {
+    return contains(error.what(), "forked from");
+  }
+  return false;
+}
+
+/// The exit code of a child that ends itself where it waits.
+template <class Action>
+std::optional<int> exit_code_without_waiting(const Action& action) {
+  return exit_code_of([&] {
+    alarm(kHangSeconds);
+    _exit(action() ? 0 : 1);
+    return 0;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("in a forked child what is known stays readable, and the driver is refused") {
+  Simulation simulation(sim::Config::parse("devices=2"));
+  const DeviceRegistry& registry = simulation.runtime->devices();
+  registry.set_current(Device::cuda(1));
+  std::atomic<bool> stop = false;
+  std::thread busy([&] {  // most of the time inside of the driver
+    while (!stop) static_cast<void>(registry.memory_info(Device::cuda(0)));
+  });
+  for (int round = 0; round < 10; ++round) {
+    CHECK(exit_code_without_waiting([&] {
+            bool right = registry.count() == 2 && registry.physical_devices().size() == 2;
+            right &= registry.resolve(Device::cuda(1)) == Device::cuda(1);
+            right &= registry.explain().size() == 2 && registry.visibility_problem().empty();
+            right &= registry.memory_info(Device::cpu()).bytes_total > 0;
+            right &= is_not_supported([&] { static_cast<void>(registry.current()); });
+            right &= is_not_supported([&] { static_cast<void>(registry.resolve(Device::cuda())); });
+            right &= is_not_supported([&] { registry.set_current(Device::cuda(0)); });
+            right &= is_not_supported([&] { registry.set_current(Device::cuda(1)); });
+            right &=
+                is_not_supported([&] { static_cast<void>(registry.memory_info(Device::cuda(0))); });
+            right &= is_not_supported([&] { const DeviceGuard guard(registry, Device::cuda(0)); });
+            right &= is_not_supported(
+                [&] { static_cast<void>(simulation.runtime->create_stream(Device::cuda(0))); });
+            return right;
+          }) == 0);
+  }
+  stop = true;
+  busy.join();
+  CHECK(registry.current() == Device::cuda(1));
+}
+
+TEST_CASE("the end of a Runtime in a forked child calls no driver, and reports nothing") {
+  Simulation simulation(sim::Config::parse("devices=2"));
+  simulation.runtime->devices().set_current(Device::cuda(1));
+  std::optional<Stream> stream = simulation.runtime->create_stream(Device::cuda(0));
+  CHECK(exit_code_without_waiting([&] {
+          const std::uint64_t calls = simulation.simulator.calls("cuDevicePrimaryCtxRelease") +
+                                      simulation.simulator.calls("cuStreamDestroy");
+          stream.reset();
+          simulation.runtime.reset();
+          return simulation.simulator.calls("cuDevicePrimaryCtxRelease") +
+                         simulation.simulator.calls("cuStreamDestroy") ==
+                     calls &&
+                 simulation.simulator.live().contexts == 2 && simulation.reports.all().empty();
+        }) == 0);
+  CHECK(simulation.simulator.live().contexts == 2);
+  stream.reset();
+}
+
+TEST_CASE("a forked child whose parent has no Runtime makes its own") {
+  CHECK(exit_code_without_waiting([] {
+          Simulation simulation(sim::Config::parse("devices=3"));
+          const DeviceRegistry& registry = simulation.runtime->devices();
+          registry.set_current(Device::cuda(2));
+          return registry.count() == 3 && registry.current() == Device::cuda(2) &&
+                 registry.memory_info(Device::cuda(1)).bytes_total > 0;
+        }) == 0);
+}
