@@ -84,7 +84,7 @@ typedef struct berth_memory_info {
 #define BERTH_MEMORY_INFO_INIT \
   { sizeof(berth_memory_info), 0, 0 }
 
-/// Of the machine's memory for the CPU.
+/// Needs, and so makes, the device's primary context. Of the machine's memory for the CPU.
 BERTH_API berth_status berth_device_get_memory_info(berth_runtime* runtime, berth_device device,
                                                     berth_memory_info* info);
 
@@ -136,6 +136,82 @@ BERTH_API berth_status berth_physical_device_explain(berth_runtime* runtime, int
 /// The same of a MIG instance.
 BERTH_API berth_status berth_mig_instance_explain(berth_runtime* runtime, int index,
                                                   char** sentence);
+
+enum {
+  BERTH_COMPUTE_MODE_SHARED = 0,            ///< every process may have contexts; the default
+  BERTH_COMPUTE_MODE_PROHIBITED = 1,        ///< nobody
+  BERTH_COMPUTE_MODE_EXCLUSIVE_PROCESS = 2  ///< one process at a time
+};
+
+/// What does not change while a process runs. -1: the driver does not tell.
+typedef struct berth_device_facts {
+  size_t struct_size;
+  int compute_capability_major;  ///< "9.0" as 9 and 0
+  int compute_capability_minor;
+  int multiprocessors;  ///< of a MIG instance, its own
+  int copy_engines;
+  int host_numa_node;  ///< the machine's node that is closest to the device
+  int compute_mode;    ///< BERTH_COMPUTE_MODE_SHARED and its neighbours
+} berth_device_facts;
+
+#define BERTH_DEVICE_FACTS_INIT \
+  { sizeof(berth_device_facts), 0, 0, 0, 0, 0, 0 }
+
+/// Read by the first call and kept, without a context. Not for the CPU.
+BERTH_API berth_status berth_device_get_facts(berth_runtime* runtime, berth_device device,
+                                              berth_device_facts* facts);
+
+/// What lies between two devices, the closest first.
+enum {
+  BERTH_PEER_LINK_SAME_DEVICE = 0,  ///< also two MIG instances of one device
+  BERTH_PEER_LINK_NVLINK = 1,
+  BERTH_PEER_LINK_PCI_SWITCH = 2,   ///< one PCI switch, or several
+  BERTH_PEER_LINK_HOST_BRIDGE = 3,  ///< one PCI host bridge of the processor
+  BERTH_PEER_LINK_NUMA_NODE = 4,    ///< several host bridges of one NUMA node
+  BERTH_PEER_LINK_SYSTEM = 5        ///< several NUMA nodes
+};
+
+/// One direction between two devices. -1: nobody tells.
+typedef struct berth_peer_facts {
+  size_t struct_size;
+  int access;            ///< 1: `from` can be given access to the memory of `to`
+  int native_atomics;    ///< 1: all atomic operations work across
+  int performance_rank;  ///< relative; lower is faster, 0 the fastest
+  int link;              ///< BERTH_PEER_LINK_NVLINK and its neighbours, where NVML tells
+} berth_peer_facts;
+
+#define BERTH_PEER_FACTS_INIT \
+  { sizeof(berth_peer_facts), 0, 0, 0, 0 }
+
+/// Read by the first call for the pair and kept, without a context. Not for the CPU.
+BERTH_API berth_status berth_device_get_peer_facts(berth_runtime* runtime, berth_device from,
+                                                   berth_device to, berth_peer_facts* facts);
+
+/// Who holds a device's memory, as NVML says it. UINT64_MAX: it does not tell.
+typedef struct berth_memory_use {
+  size_t struct_size;
+  uint64_t bytes_total;
+  uint64_t bytes_used;     ///< by all processes and the driver itself
+  uint64_t process_count;  ///< processes with memory on the device, this one among them
+} berth_memory_use;
+
+#define BERTH_MEMORY_USE_INIT \
+  { sizeof(berth_memory_use), 0, 0, 0 }
+
+typedef struct berth_process_memory {
+  uint64_t pid;    ///< as NVML sees it: in a container, outside of that
+  uint64_t bytes;  ///< UINT64_MAX: NVML does not tell
+} berth_process_memory;
+
+/// Without a context. Writes as many of the processes as there are and `capacity` allows; null where
+/// `capacity` is 0. Not for the CPU.
+BERTH_API berth_status berth_device_get_memory_use(berth_runtime* runtime, berth_device device,
+                                                   berth_memory_use* use,
+                                                   berth_process_memory* processes,
+                                                   size_t capacity);
+
+/// The CUDA version whose headers berth was built with: 13000 is 13.0.
+BERTH_API int berth_toolkit_version(void);
 
 /// One line on what is wrong with CUDA_VISIBLE_DEVICES; "" where nothing is. Among it: that it has
 /// changed since the runtime was made. The text is valid as long as the runtime.

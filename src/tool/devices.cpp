@@ -8,6 +8,7 @@
 #include "berth/bytes.hpp"
 
 #include "tool/command.hpp"
+#include "tool/device_facts.hpp"
 #include "tool/json_text.hpp"
 #include "tool/output.hpp"
 #include "tool/session.hpp"
@@ -100,6 +101,7 @@ std::string devices_text(const DeviceRegistry& devices, bool explain) {
     const std::string memory = info.memory_bytes == 0 ? "unknown" : format_bytes(info.memory_bytes);
     text += table.row({reached_as(info), physical_text(info), memory, known(info.name)});
     text += fmt::format("{:{}}{}  {}\n", "", kUnderTitle, known(info.pci_bus_id), known(info.uuid));
+    if (info.visible()) text += wrapped(facts_text(devices, info), kUnderTitle);
     if (explain) text += wrapped(explanations[index].sentence, kUnderTitle);
   }
   return text;
@@ -112,6 +114,7 @@ Json devices_json(const DeviceRegistry& devices) {
   for (std::size_t index = 0; index < all.size(); ++index) {
     const DeviceInfo& info = *all[index];
     Json entry = entry_of(info, explanations[index]);
+    if (info.visible()) add_facts(entry, devices, info);
     if (info.mig_instance) {
       entry["gpu_instance"] = id_or_null(info.mig_instance->gpu_instance);
       entry["compute_instance"] = id_or_null(info.mig_instance->compute_instance);

@@ -10,7 +10,8 @@
 
 namespace berth::tool {
 
-/// A table of at most 80 columns, two lines a device; with `explain` a sentence under each.
+/// A table of at most 80 columns, two lines a device, three a visible one; with `explain` a sentence
+/// under each.
 std::string devices_text(const DeviceRegistry& devices, bool explain = false);
 /// The physical devices, their instances in them.
 nlohmann::ordered_json devices_json(const DeviceRegistry& devices);

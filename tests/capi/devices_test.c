@@ -175,6 +175,39 @@ static void memory_is_said_for_the_device_and_the_machine(berth_runtime* runtime
   }
 }
 
+static void facts_are_those_of_the_device(berth_runtime* runtime, int count) {
+  const berth_device last = berth_device_cuda(count - 1);
+  berth_device_facts facts = BERTH_DEVICE_FACTS_INIT;
+  CHECK_OK(berth_device_get_facts(runtime, last, &facts));
+  CHECK(facts.compute_capability_major > 0);
+  CHECK(facts.multiprocessors > 0);
+  CHECK(facts.compute_mode != BERTH_COMPUTE_MODE_PROHIBITED);
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "cpu",
+              berth_device_get_facts(runtime, berth_device_cpu(), &facts));
+
+  berth_peer_facts peer = BERTH_PEER_FACTS_INIT;
+  CHECK_OK(berth_device_get_peer_facts(runtime, last, last, &peer));
+  CHECK(peer.access == 1 && peer.native_atomics == 1 && peer.performance_rank == 0);
+  CHECK(peer.link == BERTH_PEER_LINK_SAME_DEVICE);
+  if (count > 1) {
+    CHECK_OK(berth_device_get_peer_facts(runtime, berth_device_cuda(0), last, &peer));
+    CHECK(peer.link != BERTH_PEER_LINK_SAME_DEVICE);
+  }
+  CHECK(berth_toolkit_version() >= 11040);
+}
+
+static void memory_use_counts_this_process(berth_runtime* runtime) {
+  const berth_device device = berth_device_cuda(0);
+  CHECK_OK(berth_device_set_current(runtime, device));
+  berth_memory_use use = BERTH_MEMORY_USE_INIT;
+  CHECK_OK(berth_device_get_memory_use(runtime, device, &use, NULL, 0));
+  CHECK(use.bytes_total == UINT64_MAX || use.bytes_used <= use.bytes_total);
+  CHECK(use.process_count > 0);
+  berth_process_memory process = {0, 0};
+  CHECK_OK(berth_device_get_memory_use(runtime, device, &use, &process, 1));
+  CHECK(use.process_count == UINT64_MAX || process.pid != 0);
+}
+
 void test_devices(void) {
   int npu = -1;
   CHECK_OK(berth_device_type_register("npu", &npu));
@@ -192,6 +225,8 @@ void test_devices(void) {
   current_device_is_what_was_set_and_guarded(runtime, count);
   visible_device_is_one_of_the_physical_ones(runtime);
   devices_are_explained(runtime, count);
+  facts_are_those_of_the_device(runtime, count);
+  memory_use_counts_this_process(runtime);
   memory_is_said_for_the_device_and_the_machine(runtime);
   const char* problem = NULL;
   CHECK_OK(berth_visible_devices_get_problem(runtime, &problem));

@@ -57,6 +57,17 @@ static void device_functions(berth_runtime* runtime) {
   CHECK_REFUSED("sentence", berth_physical_device_explain(runtime, 0, NULL));
   CHECK_REFUSED("runtime", berth_mig_instance_explain(NULL, 0, &text));
   CHECK_REFUSED("sentence", berth_mig_instance_explain(runtime, 0, NULL));
+  const berth_device cuda = berth_device_cuda(0);
+  berth_device_facts facts = BERTH_DEVICE_FACTS_INIT;
+  berth_peer_facts peer = BERTH_PEER_FACTS_INIT;
+  berth_memory_use use = BERTH_MEMORY_USE_INIT;
+  CHECK_REFUSED("runtime", berth_device_get_facts(NULL, cuda, &facts));
+  CHECK_REFUSED("facts", berth_device_get_facts(runtime, cuda, NULL));
+  CHECK_REFUSED("runtime", berth_device_get_peer_facts(NULL, cuda, cuda, &peer));
+  CHECK_REFUSED("facts", berth_device_get_peer_facts(runtime, cuda, cuda, NULL));
+  CHECK_REFUSED("runtime", berth_device_get_memory_use(NULL, cuda, &use, NULL, 0));
+  CHECK_REFUSED("use", berth_device_get_memory_use(runtime, cuda, NULL, NULL, 0));
+  CHECK_REFUSED("processes", berth_device_get_memory_use(runtime, cuda, &use, NULL, 1));
   CHECK_REFUSED("runtime", berth_visible_devices_get_problem(NULL, &problem));
   CHECK_REFUSED("problem", berth_visible_devices_get_problem(runtime, NULL));
   CHECK_REFUSED("operation", berth_require_same_device(NULL, NULL, 0, NULL));

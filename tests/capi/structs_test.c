@@ -40,6 +40,22 @@ AT(berth_device_info, flags, 48);
 AT(berth_device_info, gpu_instance, 56);
 AT(berth_device_info, compute_instance, 60);
 
+AT(berth_device_facts, compute_capability_major, 8);
+AT(berth_device_facts, compute_capability_minor, 12);
+AT(berth_device_facts, multiprocessors, 16);
+AT(berth_device_facts, copy_engines, 20);
+AT(berth_device_facts, host_numa_node, 24);
+AT(berth_device_facts, compute_mode, 28);
+
+AT(berth_peer_facts, access, 8);
+AT(berth_peer_facts, native_atomics, 12);
+AT(berth_peer_facts, performance_rank, 16);
+AT(berth_peer_facts, link, 20);
+
+AT(berth_memory_use, bytes_total, 8);
+AT(berth_memory_use, bytes_used, 16);
+AT(berth_memory_use, process_count, 24);
+
 AT(berth_memory_info, bytes_free, 8);
 AT(berth_memory_info, bytes_total, 16);
 
@@ -75,6 +91,7 @@ AT(berth_copy_counters, staging_waits, 40);
 _Static_assert(sizeof(berth_device) == 8, "passed by value: programs would break");
 _Static_assert(sizeof(berth_stream) == 16, "passed by value: programs would break");
 _Static_assert(sizeof(berth_event) == 16, "passed by value: programs would break");
+_Static_assert(sizeof(berth_process_memory) == 16, "in arrays: programs would break");
 _Static_assert(sizeof(berth_gauge) == 16, "part of a struct: programs would break");
 _Static_assert(sizeof(berth_status) == sizeof(int), "returned: programs would break");
 

@@ -13,6 +13,7 @@ class Devices(CommandTest):
         for device in ("cuda:0", "cuda:1", "cuda:2"):
             self.assertIn(device, out)
         self.assertEqual(out.count(name), 3)
+        self.assertEqual(out.count("compute 9.0, 132 multiprocessors"), 3)
         self.assertLessEqual(max(map(len, out.splitlines())), 80, out)
 
     def test_json(self):
@@ -23,7 +24,15 @@ class Devices(CommandTest):
             self.assertEqual(
                 set(device),
                 {"physical", "logical", "visible", "explanation", "uuid", "pci_bus_id", "name"}
-                | {"memory_bytes", "mig_mode", "lost", "instances"},
+                | {"memory_bytes", "mig_mode", "lost", "instances", "facts", "memory_use", "peers"},
+            )
+            self.assertEqual(device["facts"]["compute_capability"], "9.0")
+            self.assertEqual(device["facts"]["multiprocessors"], 132)
+            self.assertEqual(device["memory_use"]["bytes_used"], 0)
+            self.assertEqual(device["memory_use"]["processes"], [])
+            other = {"logical": 1 - position, "access": True, "native_atomics": True}
+            self.assertEqual(
+                device["peers"], [other | {"performance_rank": 0, "link": "system"}]
             )
             self.assertEqual(device["instances"], [])
             self.assertIs(device["mig_mode"], False)
