@@ -91,12 +91,12 @@ void Arena::unmap_granule(std::size_t granule) noexcept {
 bool Arena::map(std::uintptr_t address, std::size_t bytes) {
   BERTH_CHECK(contains(address) && is_aligned(address - address_, granule_bytes_));
   BERTH_CHECK(bytes > 0 && bytes % granule_bytes_ == 0);
-  const ContextScope scope(context_);
   const std::size_t first = granule_at(address);
   const std::size_t end = first + bytes / granule_bytes_;
   for (std::size_t granule = first; granule < end; ++granule) {
     BERTH_CHECK(handles_[granule] == 0 || stuck_.count(granule) == 1);
   }
+  const ContextScope scope(context_);
   const auto undo = [&] {
     for (std::size_t granule = first; granule < end; ++granule) {
       if (handles_[granule] != 0) unmap_granule(granule);
