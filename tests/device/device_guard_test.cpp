@@ -429,21 +429,17 @@ TEST_CASE("a driver that refuses everything, or has shut down, makes no destruct
 TEST_CASE("a guard that ends before one made after it, or on another thread, stops the process") {
   Simulation simulation(devices(2));
   const DeviceRegistry& registry = simulation.runtime->devices();
-  CHECK(stops_the_process([&] {
-    auto outer = std::make_unique<DeviceGuard>(registry, kFirst);
-    const DeviceGuard inner(registry, kFirst);
-    outer.reset();
-  }));
-  CHECK(stops_the_process([&] {
-    auto guard = std::make_unique<DeviceGuard>(registry, kFirst);
-    std::thread([&] { guard.reset(); }).join();
-  }));
-  CHECK_FALSE(stops_the_process([&] {
-    auto outer = std::make_unique<DeviceGuard>(registry, kFirst);
+  // Made here: the child in which it stops can reach no driver.
+  auto outer = std::make_unique<DeviceGuard>(registry, kFirst);
+  {
     auto inner = std::make_unique<DeviceGuard>(registry, kFirst);
-    inner.reset();
-    outer.reset();
-  }));
+    CHECK(stops_the_process([&] { outer.reset(); }));
+    CHECK_FALSE(stops_the_process([&] {
+      inner.reset();
+      outer.reset();
+    }));
+  }
+  CHECK(stops_the_process([&] { std::thread([&] { outer.reset(); }).join(); }));
 }
 
 TEST_CASE("what guards know is each thread's own") {

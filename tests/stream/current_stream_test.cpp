@@ -253,16 +253,16 @@ TEST_CASE("a stream guard that ends before a guard made after it stops the proce
   Simulation simulation(two_devices());
   Runtime& runtime = *simulation.runtime;
   const Stream stream = runtime.create_stream(kFirst);
-  CHECK(stops_the_process([&] {
-    auto outer = std::make_unique<StreamGuard>(stream);
+  // Made here: the child in which it stops can reach no driver.
+  auto outer = std::make_unique<StreamGuard>(stream);
+  {
     const StreamGuard inner(stream);
-    outer.reset();
-  }));
-  CHECK(stops_the_process([&] {
-    auto outer = std::make_unique<StreamGuard>(stream);
+    CHECK(stops_the_process([&] { outer.reset(); }));
+  }
+  {
     const DeviceGuard inner(runtime.devices(), kFirst);
-    outer.reset();
-  }));
+    CHECK(stops_the_process([&] { outer.reset(); }));
+  }
 }
 
 TEST_CASE("current streams of one Runtime mean nothing to the next") {
