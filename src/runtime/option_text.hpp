@@ -3,9 +3,11 @@
 // reads back as the same value.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -53,10 +55,9 @@ std::optional<Value> read_word(std::string_view text, const Word<Value> (&words)
 /// `value` must be among `words`.
 template <class Value, std::size_t N>
 std::string word_text(Value value, const Word<Value> (&words)[N]) {
-  for (const Word<Value>& word : words) {
-    if (word.value == value) return std::string(word.text);
-  }
-  BERTH_CHECK(!"an option has one of its values");
+  const auto* const found = std::ranges::find(words, value, &Word<Value>::value);
+  BERTH_CHECK(found != std::end(words));
+  return std::string(found->text);
 }
 
 }  // namespace berth
