@@ -38,22 +38,23 @@ constinit thread_local bool thread_is_over = false;  ///< readable after ThreadE
 
 }  // namespace
 
-/// Owns the calling thread's parts table.
+/// Owns the calling thread's table of parts. Not in the thread's static block itself: a library that is
+/// loaded later may put little there.
 struct PerThreadTable::ThreadEnd {
-  ThreadParts parts;
+  const std::unique_ptr<ThreadParts> parts = std::make_unique<ThreadParts>();
 
   ThreadEnd() {
     const MutexLock lock(process().mutex);
-    process().threads.push_back(&parts);
-    thread_parts_ = &parts;
+    process().threads.push_back(parts.get());
+    thread_parts_ = parts.get();
   }
   ~ThreadEnd() {
     const MutexLock lock(process().mutex);
     thread_is_over = true;
     thread_parts_ = &no_parts_;
-    std::erase(process().threads, &parts);
+    std::erase(process().threads, parts.get());
     for (std::size_t index = 0; index < kOwnersMax; ++index) {
-      void* const part = parts.of_owner[index].load(std::memory_order_relaxed);
+      void* const part = parts->of_owner[index].load(std::memory_order_relaxed);
       if (part != nullptr) process().owners[index]->thread_ends(part);
     }
   }
