@@ -5,7 +5,8 @@
   check_symbols.py --nm NM --readelf READELF --shared FILE --static FILE
 
 Shared: only names in namespace berth and berth_* are exported, nothing of CUDA or NVML is exported,
-wanted or linked. Static: no global symbol of CUDA or NVML, defined or wanted.
+wanted or linked, and little is kept for each thread. Static: no global symbol of CUDA or NVML,
+defined or wanted.
 Prints `file: symbol: reason` for each violation; exit status 1 if there is one.
 """
 import argparse
@@ -16,6 +17,9 @@ import sys
 EXPORTED = re.compile(r"(?:(?:typeinfo|typeinfo name|vtable|VTT) for )?berth::|berth_\w+$")
 VERSION_NODE = re.compile(r"BERTH_[0-9.]+$")
 CUDA = re.compile(r"_*(?:cu[A-Z]|cuda[A-Z]|nvml[A-Z])")
+# Some of it is reached as only a program's own may be, for speed: a library that is loaded later gets it
+# out of what glibc keeps for all of them, some 1.6 KiB by default (tunables glibc.rtld.*).
+THREAD_BYTES_MAX = 1280
 CUDA_LIBRARY = re.compile(r"lib(?:cuda|cudart|nvidia-ml)\b.*\.so")
 
 
@@ -57,6 +61,14 @@ def link_problems(libraries):
             yield library, "linked, but must be loaded at run time"
 
 
+def thread_block_problems(readelf_output):
+    """`readelf -lW`: of the segment TLS, the size in memory."""
+    for match in re.finditer(r"^\s*TLS(?:\s+0x[0-9a-f]+){4}\s+(0x[0-9a-f]+)", readelf_output, re.M):
+        size = int(match.group(1), 16)
+        if size > THREAD_BYTES_MAX:
+            yield f"{size} B for each thread", f"more than {THREAD_BYTES_MAX}: dlopen may fail"
+
+
 def output_of(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
@@ -79,6 +91,7 @@ def main():
     note(shared, cuda_problems(symbol_names(exported)))
     note(shared, cuda_problems(symbol_names(wanted)))
     note(shared, link_problems(linked_libraries(output_of(options.readelf, "-d", shared))))
+    note(shared, thread_block_problems(output_of(options.readelf, "-lW", shared)))
     note(static, cuda_problems(symbol_names(output_of(nm, "--extern-only", static))))
     print("\n".join(found))
     return 1 if found else 0

@@ -199,6 +199,12 @@ libberth.so.p/member.cpp.o:
         found = list(check_symbols.link_problems(libraries))
         self.assertEqual([name for name, _ in found], ["libcuda.so.1"])
 
+    def test_what_a_thread_has_is_bounded(self):
+        line = "  TLS            0x15bfc8 0x000000000015cfc8 0x000000000015cfc8 0x000008 {} R   0x8\n"
+        fine, too_much = line.format("0x000500"), line.format("0x000501")
+        self.assertEqual(list(check_symbols.thread_block_problems("  LOAD 0x0\n" + fine)), [])
+        self.assertEqual(len(list(check_symbols.thread_block_problems(fine + too_much))), 1)
+
 
 if __name__ == "__main__":
     unittest.main()
