@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The script `run` parses as POSIX shell, names every command and setup that it takes in its usage,
-and refuses others without doing anything.
+and refuses others without doing anything; what it says of tests last names those that failed.
 
   check_run.py --root CHECKOUT
 """
 import argparse
+import json
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path()
@@ -68,6 +70,46 @@ class RunTest(unittest.TestCase):
         self.assertIn('"msan"', problem)
         self.assertIn("tsan", problem)
         self.assertEqual(output, "")
+
+
+class SummaryTest(unittest.TestCase):
+    def summed_up(self, *ended, **setups):
+        """Exit status and output for tests that ended so in `setups`."""
+        with tempfile.TemporaryDirectory() as build:
+            for setup, tests in setups.items():
+                logs = pathlib.Path(build) / setup / "meson-logs"
+                logs.mkdir(parents=True)
+                lines = [json.dumps(test) + "\n" for test in tests]
+                (logs / "testlog.json").write_text("".join(lines), encoding="utf-8")
+            done = subprocess.run(
+                [sys.executable, "-B", ROOT / "tests/summary.py", build, *ended],
+                capture_output=True, text=True, check=False
+            )
+            self.assertEqual(done.stderr, "")
+            return done.returncode, done.stdout
+
+    def test_counts_are_over_all_setups(self):
+        fine = {"name": "base", "result": "OK"}
+        skipped = {"name": "outside", "result": "SKIP"}
+        found = self.summed_up("gcc=0", "clang=0", gcc=[fine, skipped], clang=[fine])
+        self.assertEqual(found, (0, "2 passed, 0 failed, 1 skipped\n"))
+
+    def test_what_failed_is_named_with_the_end_of_what_it_printed(self):
+        printed = "\n".join(f"line {number}" for number in range(1000))
+        failed = {"name": "memory", "result": "TIMEOUT", "stdout": printed, "stderr": "\nwhy"}
+        fine = {"name": "base", "result": "OK"}
+        status, output = self.summed_up("asan=1", "gcc=0", asan=[failed], gcc=[fine])
+        self.assertEqual(status, 1)
+        self.assertIn("asan, memory: TIMEOUT\n", output)
+        self.assertNotIn("line 0\n", output)
+        self.assertTrue(output.endswith("line 999\n  why\n1 passed, 1 failed\n"), output)
+
+    def test_a_setup_whose_tests_did_not_run_or_that_ended_badly_counts_as_failed(self):
+        status, output = self.summed_up("clang=3", "gcc=1", gcc=[{"name": "base", "result": "OK"}])
+        self.assertEqual(status, 1)
+        self.assertIn("clang: exit status 3, 0 tests ran", output)
+        self.assertIn("gcc: exit status 1, 1 tests ran", output)
+        self.assertTrue(output.endswith("\n1 passed, 2 failed\n"), output)
 
 
 if __name__ == "__main__":
