@@ -267,6 +267,7 @@ class CachingAllocator final : public StreamObserver {
   /// Gives an event to the marks of `stream` that have none. Where that cannot be now, they wait for
   /// the next try.
   void seal(OwnerId stream) noexcept BERTH_EXCLUDES(mutex_);
+  std::vector<OwnerId> streams_deferred_for() const BERTH_EXCLUDES(mutex_);
   /// Releases the deferred frees whose events have passed.
   void reclaim_deferred() BERTH_REQUIRES(slow_mutex_);
   void pass(OwnerId stream, const RecordedEvent& end) BERTH_EXCLUDES(mutex_);

@@ -87,14 +87,14 @@ void CachingAllocator::pass(OwnerId stream, const RecordedEvent& end) {
   count_blocks();
 }
 
+std::vector<OwnerId> CachingAllocator::streams_deferred_for() const {
+  const MutexLock lock(mutex_);
+  return deferred_.streams();
+}
+
 void CachingAllocator::reclaim_deferred() {
-  std::vector<OwnerId> streams;
-  {
-    const MutexLock lock(mutex_);
-    streams = deferred_.streams();
-  }
   RelaxedCapture relaxed(driver_);
-  for (const OwnerId stream : streams) {
+  for (const OwnerId stream : streams_deferred_for()) {
     relaxed.begin();
     seal(stream);
     for (;;) {
@@ -113,13 +113,8 @@ void CachingAllocator::reclaim_deferred() {
 }
 
 bool CachingAllocator::wait_for_oldest_deferred() {
-  std::vector<OwnerId> streams;
-  {
-    const MutexLock lock(mutex_);
-    streams = deferred_.streams();
-  }
   RelaxedCapture relaxed(driver_);
-  for (const OwnerId stream : streams) {
+  for (const OwnerId stream : streams_deferred_for()) {
     relaxed.begin();
     seal(stream);
     RecordedEvent oldest;

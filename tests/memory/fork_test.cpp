@@ -13,6 +13,7 @@
 
 #include "memory/allocator_fixture.hpp"
 #include "support/child_process.hpp"
+#include "support/errors.hpp"
 
 using namespace berth;
 using namespace berth::test;
@@ -47,16 +48,6 @@ struct BusyFixture : AllocatorFixture {
   std::thread thread;
 };
 
-template <class Action>
-bool is_not_supported(const Action& action) {
-  try {
-    action();
-  } catch (const NotSupported&) {
-    return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 TEST_CASE_FIXTURE(BusyFixture,
@@ -65,14 +56,14 @@ TEST_CASE_FIXTURE(BusyFixture,
     const auto code = exit_code_of([&] {
       alarm(kHangSeconds);  // ends a child that waits
       const std::uint64_t calls = driver_calls();
-      bool refused = is_not_supported([&] { allocator->allocate(2_MiB, own); });
-      refused &= is_not_supported([&] { allocator->allocate(3_MiB, own); });
-      refused &= is_not_supported([&] { allocator->record_stream(live, other); });
-      refused &= is_not_supported([&] { allocator->record_use(live, other); });
-      refused &= is_not_supported([&] { allocator->trim(0); });
-      refused &= is_not_supported([&] { static_cast<void>(allocator->counters()); });
-      refused &= is_not_supported([&] { static_cast<void>(allocator->snapshot()); });
-      refused &= is_not_supported([&] { allocator->validate(); });
+      bool refused = is_refused_after_fork([&] { allocator->allocate(2_MiB, own); });
+      refused &= is_refused_after_fork([&] { allocator->allocate(3_MiB, own); });
+      refused &= is_refused_after_fork([&] { allocator->record_stream(live, other); });
+      refused &= is_refused_after_fork([&] { allocator->record_use(live, other); });
+      refused &= is_refused_after_fork([&] { allocator->trim(0); });
+      refused &= is_refused_after_fork([&] { static_cast<void>(allocator->counters()); });
+      refused &= is_refused_after_fork([&] { static_cast<void>(allocator->snapshot()); });
+      refused &= is_refused_after_fork([&] { allocator->validate(); });
       allocator->deallocate(live);
       allocator->deallocate(live);
       allocator->retire_stream(own);

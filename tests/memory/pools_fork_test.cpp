@@ -12,6 +12,7 @@
 
 #include "memory/memory_fixture.hpp"
 #include "support/child_process.hpp"
+#include "support/errors.hpp"
 
 using namespace berth;
 using namespace berth::test;
@@ -53,16 +54,6 @@ struct BusyPools : MemoryTest {
   std::thread thread;
 };
 
-template <class Action>
-bool is_not_supported(const Action& action) {
-  try {
-    action();
-  } catch (const NotSupported&) {
-    return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 TEST_CASE_FIXTURE(BusyPools, "in a forked child pools refuse at once, or do nothing") {
@@ -70,18 +61,18 @@ TEST_CASE_FIXTURE(BusyPools, "in a forked child pools refuse at once, or do noth
   for (int round = 0; round < 20; ++round) {
     const auto code = exit_code_of([&] {
       alarm(kHangSeconds);  // ends a child that waits
-      bool refused = is_not_supported([&] { (void)memory.create_pool({.name = "child"}); });
-      refused &= is_not_supported([&] { (void)memory.allocate(1_MiB, own); });
-      refused &= is_not_supported([&] { (void)pool->allocate(1_MiB, own); });
-      refused &= is_not_supported([&] { (void)PoolScope::on_this_thread(*pool); });
-      refused &= is_not_supported([&] { memory.set_limits({}); });
-      refused &= is_not_supported([&] { pool->set_limits({}); });
-      refused &= is_not_supported([&] { memory.trim(); });
-      refused &= is_not_supported([&] { memory.release_unused(std::chrono::seconds(1)); });
-      refused &= is_not_supported([&] { memory.sleep("pool"); });
-      refused &= is_not_supported([&] { pool->sleep(); });
-      refused &= is_not_supported([&] { pool->wake(); });
-      refused &= is_not_supported([&] { (void)memory.pool_snapshots(); });
+      bool refused = is_refused_after_fork([&] { (void)memory.create_pool({.name = "child"}); });
+      refused &= is_refused_after_fork([&] { (void)memory.allocate(1_MiB, own); });
+      refused &= is_refused_after_fork([&] { (void)pool->allocate(1_MiB, own); });
+      refused &= is_refused_after_fork([&] { (void)PoolScope::on_this_thread(*pool); });
+      refused &= is_refused_after_fork([&] { memory.set_limits({}); });
+      refused &= is_refused_after_fork([&] { pool->set_limits({}); });
+      refused &= is_refused_after_fork([&] { memory.trim(); });
+      refused &= is_refused_after_fork([&] { memory.release_unused(std::chrono::seconds(1)); });
+      refused &= is_refused_after_fork([&] { memory.sleep("pool"); });
+      refused &= is_refused_after_fork([&] { pool->sleep(); });
+      refused &= is_refused_after_fork([&] { pool->wake(); });
+      refused &= is_refused_after_fork([&] { (void)memory.pool_snapshots(); });
       refused &= !memory.owns(live.data()) && !pool->owns(live.data());
       memory.retire_stream(own);
       memory.deallocate(live.data());

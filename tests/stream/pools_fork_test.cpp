@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "support/child_process.hpp"
+#include "support/errors.hpp"
 #include "support/simulation.hpp"
 
 using namespace berth;
@@ -18,16 +19,6 @@ namespace {
 
 constexpr unsigned kHangSeconds = 60;
 const Device kDevice = Device::cuda(0);
-
-template <class Action>
-bool is_not_supported(const Action& action) {
-  try {
-    action();
-  } catch (const NotSupported&) {
-    return true;
-  }
-  return false;
-}
 
 }  // namespace
 
@@ -49,8 +40,8 @@ TEST_CASE("in a forked child acquiring fails at once, and giving back does nothi
   for (int round = 0; round < 20; ++round) {
     const auto code = exit_code_of([&] {
       alarm(kHangSeconds);  // ends a child that waits
-      bool refused = is_not_supported([&] { (void)events.acquire(); });
-      refused &= is_not_supported([&] { (void)streams.acquire(); });
+      bool refused = is_refused_after_fork([&] { (void)events.acquire(); });
+      refused &= is_refused_after_fork([&] { (void)streams.acquire(); });
       event.reset();
       stream.reset();
       events.give_back(released);

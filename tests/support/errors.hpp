@@ -36,7 +36,19 @@ std::string message_of(Action&& action) {
   return {};
 }
 
-/// The same for Result: the message of the error in it, which must have the code `code`.
+/// Whether `action` is refused because this process is a child that fork() made: for the child itself,
+/// from where a check would reach nobody.
+template <class Action>
+bool is_refused_after_fork(const Action& action) {
+  try {
+    action();
+  } catch (const NotSupported& error) {
+    return contains(error.what(), "forked from");
+  }
+  return false;
+}
+
+/// message_of() for a Result: the message of the error in it, which must have the code `code`.
 template <class T>
 std::string message_of(const Result<T>& result, Errc code) {
   REQUIRE_FALSE(result.ok());
