@@ -274,12 +274,7 @@ void CompletionQueue::when_done(StreamRef stream, Callback callback) {
   if (!callback) {
     throw InvalidArgument("a completion callback is empty; accepted: a function to call");
   }
-  if (!state_->origin.is_here()) {
-    throw NotSupported(
-        "completion callbacks do not come in a process made by fork(), which has not the thread "
-        "for "
-        "them; accepted: the process that made the Runtime");
-  }
+  state_->origin.require_here("the thread of completion callbacks");
   const Driver& driver = stream.context().driver();
   const ContextScope scope(stream.context());
   if (is_capturing_in_scope(stream)) refuse_captured(stream, "given a callback");
