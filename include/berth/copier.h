@@ -25,8 +25,9 @@ extern "C" {
 /// Blocking  Pinned and device memory: never. Pageable memory: while every slot of the staging ring is
 ///           in use. Host to host copies are done when the call returns.
 /// Errors    BERTH_INVALID_ARGUMENT: ranges that overlap or wrap around, a stream of a device that
-///           neither side belongs to. BERTH_DRIVER_ERROR: parts of a staged copy may have been
-///           submitted then.
+///           neither side belongs to. BERTH_STREAM_CAPTURED: the stream is captured, and the host would
+///           do the copy or a part of it: pageable memory, host to host; nothing has been copied.
+///           BERTH_DRIVER_ERROR: parts of a staged copy may have been submitted then.
 BERTH_API berth_status berth_copy_async(berth_runtime* runtime, void* target, const void* source,
                                         size_t bytes, berth_stream stream);
 /// berth_copy_async(), then waits for the stream.

@@ -55,9 +55,12 @@ class BERTH_API Copier {
   ///           ring is in use, the caller waits for the oldest; copyCounters().staging_waits counts
   ///           it. Host to host copies are done when the call returns, and do not wait for the
   ///           stream.
+  /// Captures  On a captured stream a copy of pinned or device memory becomes part of the graph.
   /// Errors    InvalidArgument: null, ranges that overlap or wrap around, a stream of a device that
-  ///           neither side belongs to. DriverError: refused by the driver. Parts of a staged copy
-  ///           may have been made then; a pageable target is written no more.
+  ///           neither side belongs to. StreamCaptured: the stream is captured, and the host would do
+  ///           the copy or a part of it: pageable memory, host to host; nothing has been copied, and
+  ///           the capture goes on. DriverError: refused by the driver. Parts of a staged copy may
+  ///           have been made then; a pageable target is written no more.
   void copy_async(void* target, const void* source, std::size_t bytes, StreamRef stream);
 
   /// copy_async, then waits for the stream.

@@ -81,12 +81,14 @@ class Copier::Impl {
     const MemoryKind to = find_memory_kind(registry_, pinned_, driver, target);
     const MemoryKind from = find_memory_kind(registry_, pinned_, driver, source);
     if (to.is_host() && from.is_host()) {
+      require_uncaptured(stream);
       ++copies_host_;
       bytes_copied_ += bytes;
       std::memcpy(target, source, bytes);
       return;
     }
     require_stream_of(to, from, stream);
+    if (from.type == Type::pageable || to.type == Type::pageable) require_uncaptured(stream);
     bytes_copied_ += bytes;
     if (from.type == Type::pageable) return stage_in(target, source, bytes, stream);
     if (to.type == Type::pageable) return stage_out(target, source, bytes, stream);
@@ -117,6 +119,11 @@ class Copier::Impl {
     throw InvalidArgument(fmt::format(
         "a stream of {} cannot copy memory of {}; accepted: a stream of a device on either side",
         stream.device().to_string(), other->device().to_string()));
+  }
+
+  /// For what the host does itself: a graph would not do it again, and slots serve others by then.
+  static void require_uncaptured(StreamRef stream) {
+    if (is_capturing_in_scope(stream)) refuse_captured(stream, "given a copy by the host");
   }
 
   void copy_direct(void* target, const MemoryKind& to, const void* source, const MemoryKind& from,

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies on a stream that is being captured.
+#include <cstddef>
+
+#include <doctest/doctest.h>
+
+#include "berth/error.hpp"
+
+#include "copy/copy_fixture.hpp"
+#include "support/captured_graph.hpp"
+#include "support/errors.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+constexpr std::size_t kBytes = 100'000;
+
+bool is_pageable(Kind kind) {
+  return kind == Kind::pageable;
+}
+
+sim::Config two_devices() {
+  sim::Config config;
+  config.devices = 2;
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("on a captured stream a copy is captured, or refused where the host would do it") {
+  for (const Kind to : kKinds) {
+    for (const Kind from : kKinds) {
+      if (to == Kind::peer && (is_host(from) || from == Kind::peer)) continue;  // another stream's
+      if (from == Kind::peer && is_host(to)) continue;
+      CAPTURE(name_of(to));
+      CAPTURE(name_of(from));
+      CopyTest test(two_devices());
+      const Stream stream = test.stream();
+      Buffer target(test, to, kBytes);
+      Buffer source(test, from, kBytes);
+      const Bytes before = pattern(kBytes, 1);
+      target.write(before);
+      source.write(pattern(kBytes, 2));
+      const bool by_host = is_pageable(to) || is_pageable(from) || (is_host(to) && is_host(from));
+
+      begin_capture(stream);
+      const auto copy = [&] {
+        test.copier.copy_async(target.data(), source.data(), kBytes, stream);
+      };
+      if (by_host) {
+        CHECK(contains(message_of<StreamCaptured>(copy), "by the host"));
+        CHECK(test.copier.counters().bytes_copied == 0);
+      } else {
+        copy();
+      }
+      const CapturedGraph graph(stream);
+      CHECK(graph.nodes() == (by_host ? 0 : 1));
+      CHECK(target.read() == before);
+      const Bytes later = pattern(kBytes, 3);
+      source.write(later);
+      graph.launch();
+      stream.ref().sync();
+      CHECK(target.read() == (by_host ? before : later));
+
+      // The next copy works, in either case.
+      target.write(before);
+      test.copier.copy(target.data(), source.data(), kBytes, stream);
+      CHECK(target.read() == later);
+    }
+  }
+}
