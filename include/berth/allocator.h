@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// The caching allocators, of each device's memory and of pinned host memory.
+// The allocators: of each device's memory, of pinned host memory, and of `cpu`.
 #ifndef BERTH_ALLOCATOR_H
 #define BERTH_ALLOCATOR_H
 
@@ -18,15 +18,19 @@
 extern "C" {
 #endif
 
-/// One device's allocator, or the pinned one. Part of its runtime: there is nothing to give back,
-/// and every call gives the same handle. What only one of the two kinds can do is
-/// BERTH_INVALID_ARGUMENT for the other.
+/// One device's allocator, the pinned one, or that of `cpu`. Part of its runtime: there is nothing to
+/// give back, and every call gives the same handle. What only one of the kinds can do is
+/// BERTH_INVALID_ARGUMENT for the others.
 typedef struct berth_allocator berth_allocator;
 
 BERTH_API berth_status berth_allocator_get_device(berth_runtime* runtime, berth_device device,
                                                   berth_allocator** allocator);
 BERTH_API berth_status berth_allocator_get_pinned(berth_runtime* runtime,
                                                   berth_allocator** allocator);
+/// Of `cpu`: HostAllocator in C++, whose header has what differs from the other two: nothing is cached,
+/// and it works in a forked child.
+BERTH_API berth_status berth_allocator_get_host(berth_runtime* runtime,
+                                                berth_allocator** allocator);
 
 /// Device memory that is ordered on `stream`: work submitted to it from now on may use the memory,
 /// whose content is undefined. 0 bytes gives null. For a device's allocator only.
@@ -44,6 +48,11 @@ BERTH_API berth_status berth_allocator_allocate(berth_allocator* allocator, size
 ///           BERTH_DRIVER_ERROR.
 BERTH_API berth_status berth_allocator_allocate_pinned(berth_allocator* allocator, size_t bytes,
                                                        void** data);
+/// Ordinary, pageable host memory, aligned to 64 B and ordered on no stream. 0 bytes gives null. For
+/// the allocator of `cpu` only.
+/// Errors  BERTH_OUT_OF_MEMORY.
+BERTH_API berth_status berth_allocator_allocate_host(berth_allocator* allocator, size_t bytes,
+                                                     void** data);
 
 /// Frees a block that this allocator gave out, in the order of its stream. Null `data` is no
 /// operation.

@@ -33,6 +33,12 @@ BERTH_API berth_status berth_copy_async(berth_runtime* runtime, void* target, co
 /// berth_copy_async(), then waits for the stream.
 BERTH_API berth_status berth_copy_sync(berth_runtime* runtime, void* target, const void* source,
                                        size_t bytes, berth_stream stream);
+/// Copies between host memory, pinned or pageable, on the calling thread and without a stream: works
+/// without devices, and in a forked child.
+/// Errors  BERTH_INVALID_ARGUMENT: ranges that overlap or wrap around; memory of a device that berth has
+///         used.
+BERTH_API berth_status berth_copy_host(berth_runtime* runtime, void* target, const void* source,
+                                       size_t bytes);
 /// Sets every byte of device memory in the order of `stream`.
 /// Errors  BERTH_INVALID_ARGUMENT: memory that is not the stream's device's.
 BERTH_API berth_status berth_fill_async(berth_runtime* runtime, void* target, uint8_t value,

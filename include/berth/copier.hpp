@@ -67,6 +67,12 @@ class BERTH_API Copier {
   /// Errors  StreamCaptured: the stream is captured; nothing has been copied.
   void copy(void* target, const void* source, std::size_t bytes, StreamRef stream);
 
+  /// Copies between host memory, pinned or pageable, on the calling thread and without a stream: works
+  /// without devices, and in a forked child.
+  /// Errors  InvalidArgument: null, ranges that overlap or wrap around; memory of a device that berth
+  ///         has used.
+  void copy(void* target, const void* source, std::size_t bytes);
+
   /// Sets every byte of device memory in the order of `stream`.
   /// Errors  InvalidArgument: null, or memory that is not the stream's device's.
   void fill_async(void* target, std::uint8_t value, std::size_t bytes, StreamRef stream);

@@ -44,7 +44,7 @@ struct SegmentInfo {
 };
 
 struct MemorySnapshot {
-  std::string allocator;  ///< "cuda:0", "cuda:0/name" of a private pool, or "pinned"
+  std::string allocator;  ///< "cuda:0", "cuda:0/name" of a private pool, "pinned", or "cpu"
   MemoryCounters counters;
   std::vector<SegmentInfo> segments;         ///< in address order
   std::size_t largest_free_block_bytes = 0;  ///< fragmentation as a number

@@ -55,10 +55,14 @@ typedef struct berth_runtime_options {
   /// "key=value,key=value", applied over the fields above; docs/configuration.md has the keys. The
   /// environment variable BERTH_CONF is applied over both. Read during the call only.
   const char* configuration;
+  size_t host_bytes_max;  ///< of memory of `cpu`; default: no limit
 } berth_runtime_options;
 
-#define BERTH_RUNTIME_OPTIONS_INIT \
-  { sizeof(berth_runtime_options), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL }
+#define BERTH_RUNTIME_OPTIONS_INIT                                                                \
+  {                                                                                               \
+    sizeof(berth_runtime_options), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, \
+        0                                                                                         \
+  }
 
 /// Null `options` means all defaults. Without a usable driver this succeeds all the same: there are
 /// no devices then, and berth_driver_get_info() says why.

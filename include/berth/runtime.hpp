@@ -17,6 +17,7 @@
 #include "berth/event_pool.hpp"
 #include "berth/export.h"
 #include "berth/fork_join.hpp"
+#include "berth/host_allocator.hpp"
 #include "berth/pinned_allocator.hpp"
 #include "berth/report.hpp"
 #include "berth/statistics.hpp"
@@ -36,6 +37,7 @@ struct RuntimeOptions {
   std::string driver;
   DeviceAllocatorOptions device_allocator;  ///< of every device
   PinnedAllocatorOptions pinned_allocator;
+  HostAllocatorOptions host_allocator;
   StreamPoolOptions stream_pool;
   EventPoolOptions event_pool;
   CopierOptions copier;
@@ -69,12 +71,15 @@ class BERTH_API Runtime {
   [[nodiscard]] const RuntimeOptions& options() const noexcept;
   [[nodiscard]] const DeviceRegistry& devices() const noexcept;
 
-  // The parts of one device. Errors  InvalidArgument: no such device, or `cpu`.
+  // The parts of one device. Errors  InvalidArgument: no such device, or `cpu`, whose memory is
+  // host_memory().
   [[nodiscard]] StreamPool& streams(Device device);
   [[nodiscard]] EventPool& events(Device device);
   [[nodiscard]] DeviceAllocator& memory(Device device);
 
   [[nodiscard]] PinnedAllocator& pinned_memory();
+  /// The memory of `cpu`.
+  [[nodiscard]] HostAllocator& host_memory();
   [[nodiscard]] Copier& copier();
   /// Callbacks after work on streams. Its thread ends, with all that is outstanding, before anything
   /// else of the Runtime goes.

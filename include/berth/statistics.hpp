@@ -28,7 +28,8 @@ struct DriverCallCount {
 struct Statistics {
   DriverInfo driver;
   std::vector<DeviceInfo> devices;
-  std::vector<MemorySnapshot> allocators;  ///< of each device in use and its pools, then pinned
+  std::vector<MemorySnapshot>
+      allocators;  ///< of each device in use and its pools, then pinned, then cpu
   std::vector<DriverCallCount>
       driver_calls;  ///< functions called at least once, in the list's order
   CopyCounters copies;

@@ -21,6 +21,14 @@ berth_status berth_copy_sync(berth_runtime* runtime, void* target, const void* s
   });
 }
 
+berth_status berth_copy_host(berth_runtime* runtime, void* target, const void* source,
+                             std::size_t bytes) {
+  return guarded([&] {
+    Runtime& owner = to_runtime(runtime);
+    owner.copier().copy(target, source, bytes);
+  });
+}
+
 berth_status berth_fill_async(berth_runtime* runtime, void* target, std::uint8_t value,
                               std::size_t bytes, berth_stream stream) {
   return guarded([&] {

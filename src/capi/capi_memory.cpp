@@ -19,14 +19,20 @@ void with_device_memory(berth_allocator* allocator, const Use& use) {
   if (auto* const device = as_kind<DeviceAllocator>(any)) return use(*device);
   if (auto* const pool = as_kind<MemoryPool>(any)) return use(*pool);
   throw InvalidArgument(
-      "\"allocator\" is the pinned one; accepted: what berth_allocator_get_device() or "
+      "\"allocator\" is one of host memory; accepted: what berth_allocator_get_device() or "
       "berth_memory_pool_create() gave");
 }
 
 PinnedAllocator& to_pinned_allocator(berth_allocator* allocator) {
   if (auto* const pinned = as_kind<PinnedAllocator>(to_allocator(allocator))) return *pinned;
   throw InvalidArgument(
-      "\"allocator\" is a device's; accepted: what berth_allocator_get_pinned() gave");
+      "\"allocator\" is not the pinned one; accepted: what berth_allocator_get_pinned() gave");
+}
+
+HostAllocator& to_host_allocator(berth_allocator* allocator) {
+  if (auto* const host = as_kind<HostAllocator>(to_allocator(allocator))) return *host;
+  throw InvalidArgument(
+      "\"allocator\" is not that of cpu; accepted: what berth_allocator_get_host() gave");
 }
 
 std::optional<MemoryAmount> to_limit(std::size_t bytes) {
@@ -68,6 +74,14 @@ berth_status berth_allocator_get_pinned(berth_runtime* runtime, berth_allocator*
   });
 }
 
+berth_status berth_allocator_get_host(berth_runtime* runtime, berth_allocator** allocator) {
+  return guarded([&] {
+    Runtime& owner = to_runtime(runtime);
+    auto& out = require(allocator, "allocator");
+    out = from_allocator(owner.host_memory());
+  });
+}
+
 berth_status berth_allocator_allocate(berth_allocator* allocator, std::size_t bytes,
                                       berth_stream stream, void** data) {
   return guarded([&] {
@@ -84,6 +98,15 @@ berth_status berth_allocator_allocate_pinned(berth_allocator* allocator, std::si
     PinnedAllocator& pinned = to_pinned_allocator(allocator);
     auto& out = require(data, "data");
     out = pinned.allocate_raw(bytes);
+  });
+}
+
+berth_status berth_allocator_allocate_host(berth_allocator* allocator, std::size_t bytes,
+                                           void** data) {
+  return guarded([&] {
+    HostAllocator& host = to_host_allocator(allocator);
+    auto& out = require(data, "data");
+    out = host.allocate_raw(bytes);
   });
 }
 

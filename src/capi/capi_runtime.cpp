@@ -47,6 +47,7 @@ RuntimeOptions to_options(const berth_runtime_options& from) {
 
   options.pinned_allocator.reserved_bytes_max = limit_unless_zero(from.pinned_reserved_bytes_max);
   set_unless_zero(options.pinned_allocator.segment_bytes, from.pinned_segment_bytes);
+  options.host_allocator.bytes_max = limit_unless_zero(from.host_bytes_max);
   set_unless_zero(options.stream_pool.streams_max, from.streams_max);
   set_unless_zero(options.copier.staging_slot_bytes, from.staging_slot_bytes);
   set_unless_zero(options.copier.staging_slots, from.staging_slots);

@@ -12,6 +12,7 @@
 #include "berth/device_registry.hpp"
 #include "berth/pinned_allocator.hpp"
 
+#include "base/fork.hpp"
 #include "base/mutex.hpp"
 #include "copy/memory_kind.hpp"
 #include "copy/staging_ring.hpp"
@@ -82,10 +83,7 @@ class Copier::Impl {
     const MemoryKind from = find_memory_kind(registry_, pinned_, driver, source);
     if (to.is_host() && from.is_host()) {
       require_uncaptured(stream);
-      ++copies_host_;
-      bytes_copied_ += bytes;
-      std::memcpy(target, source, bytes);
-      return;
+      return copy_host(target, source, bytes);
     }
     require_stream_of(to, from, stream);
     if (from.type == Type::pageable || to.type == Type::pageable) require_uncaptured(stream);
@@ -93,6 +91,12 @@ class Copier::Impl {
     if (from.type == Type::pageable) return stage_in(target, source, bytes, stream);
     if (to.type == Type::pageable) return stage_out(target, source, bytes, stream);
     copy_direct(target, to, source, from, bytes, stream);
+  }
+
+  void copy_on_host(std::byte* target, const std::byte* source, std::size_t bytes) {
+    require_host(target);
+    require_host(source);
+    copy_host(target, source, bytes);
   }
 
   void fill(void* target, std::uint8_t value, std::size_t bytes, StreamRef stream) {
@@ -124,6 +128,27 @@ class Copier::Impl {
   /// For what the host does itself: a graph would not do it again, and slots serve others by then.
   static void require_uncaptured(StreamRef stream) {
     if (is_capturing_in_scope(stream)) refuse_captured(stream, "given a copy by the host");
+  }
+
+  void copy_host(std::byte* target, const std::byte* source, std::size_t bytes) {
+    ++copies_host_;
+    bytes_copied_ += bytes;
+    std::memcpy(target, source, bytes);
+  }
+
+  /// Without a context there is no device memory yet, and looking should not make one.
+  void require_host(const void* data) const {
+    if (!origin_.is_here()) return;
+    for (int ordinal = 0; ordinal < registry_.count(); ++ordinal) {
+      DeviceContext& context = registry_.context(Device::cuda(ordinal));
+      if (!context.is_used()) continue;
+      const ContextScope scope(context);
+      const MemoryKind kind = find_memory_kind(registry_, pinned_, context.driver(), data);
+      if (kind.is_host()) return;
+      throw InvalidArgument(
+          fmt::format("{} is memory of {}; accepted without a stream: host memory", data,
+                      kind.device->device().to_string()));
+    }
   }
 
   void copy_direct(void* target, const MemoryKind& to, const void* source, const MemoryKind& from,
@@ -191,6 +216,7 @@ class Copier::Impl {
     return *ring;
   }
 
+  const ForkOrigin origin_;
   const DeviceRegistry& registry_;
   PinnedAllocator& pinned_;
   const CopierOptions options_;
@@ -228,6 +254,13 @@ void Copier::copy(void* target, const void* source, std::size_t bytes, StreamRef
     settle(stream);
     throw;
   }
+}
+
+void Copier::copy(void* target, const void* source, std::size_t bytes) {
+  if (bytes == 0) return;
+  check_ranges(target, source, bytes);
+  impl_->copy_on_host(static_cast<std::byte*>(target), static_cast<const std::byte*>(source),
+                      bytes);
 }
 
 void Copier::fill_async(void* target, std::uint8_t value, std::size_t bytes, StreamRef stream) {

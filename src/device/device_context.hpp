@@ -45,6 +45,8 @@ class DeviceContext {
 
   /// The primary context, retained by the first call and released with this object.
   CUcontext primary();
+  /// Whether primary() has been called.
+  [[nodiscard]] bool is_used() const noexcept { return primary_ != nullptr; }
 
   [[nodiscard]] CapturedEvents& captured_events() noexcept { return captured_events_; }
 

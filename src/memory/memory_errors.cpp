@@ -12,6 +12,25 @@ std::string exact(std::size_t bytes) {
   return fmt::format("{} ({} B)", format_bytes(bytes), bytes);
 }
 
+std::string describe_place(const void* data, const Block* covering) {
+  if (covering == nullptr) return kNotOfThisAllocator;
+  switch (covering->state()) {
+    case Block::State::allocated:
+      return describe_inside(data, covering->data());
+    case Block::State::pending:
+      return kFreedAndPending;
+    case Block::State::cached:
+    case Block::State::free:
+      return "it was freed before, or never allocated: its memory is free";
+    case Block::State::part:
+      return "its memory is in use at another address";
+    case Block::State::unmapped:
+    case Block::State::held:
+      return "no memory is mapped there";
+  }
+  return kNotOfThisAllocator;
+}
+
 }  // namespace
 
 std::string describe_out_of_memory(const OutOfMemoryNumbers& numbers) {
@@ -52,31 +71,19 @@ std::string describe_capture_without_pool() {
 
 std::string describe_foreign_pointer(const std::string& allocator, const char* action,
                                      const void* data, const Block* covering) {
-  std::string what = "it is not memory of this allocator";
-  if (covering != nullptr) {
-    const auto offset = reinterpret_cast<std::uintptr_t>(data) - covering->address;
-    switch (covering->state()) {
-      case Block::State::allocated:
-        what = fmt::format("it points {} B into the live block at {}", offset, covering->data());
-        break;
-      case Block::State::pending:
-        what = "it was freed before, and its memory awaits the streams that use it";
-        break;
-      case Block::State::cached:
-      case Block::State::free:
-        what = "it was freed before, or never allocated: its memory is free";
-        break;
-      case Block::State::part:
-        what = "its memory is in use at another address";
-        break;
-      case Block::State::unmapped:
-      case Block::State::held:
-        what = "no memory is mapped there";
-        break;
-    }
-  }
+  return describe_refused_pointer(allocator, action, data, describe_place(data, covering));
+}
+
+std::string describe_refused_pointer(const std::string& allocator, const char* action,
+                                     const void* data, const std::string& what) {
   return fmt::format("cannot {} {}: {}; accepted: the address of a live block of {}", action, data,
                      what, allocator);
+}
+
+std::string describe_inside(const void* data, const void* block) {
+  const auto offset =
+      reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(block);
+  return fmt::format("it points {} B into the live block at {}", offset, block);
 }
 
 }  // namespace berth

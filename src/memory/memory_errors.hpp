@@ -35,5 +35,12 @@ std::string describe_capture_without_pool();
 /// A pointer that is no live block; `covering` is the block that it points into, if any.
 std::string describe_foreign_pointer(const std::string& allocator, const char* action,
                                      const void* data, const Block* covering);
+/// The same where the allocator knows `what` the pointer is: one of the next three.
+std::string describe_refused_pointer(const std::string& allocator, const char* action,
+                                     const void* data, const std::string& what);
+inline constexpr const char* kNotOfThisAllocator = "it is not memory of this allocator";
+inline constexpr const char* kFreedAndPending =
+    "it was freed before, and its memory awaits the streams that use it";
+std::string describe_inside(const void* data, const void* block);
 
 }  // namespace berth

@@ -134,6 +134,12 @@ constexpr Key kKeys[] = {
        return assign(o.pinned_allocator.segment_bytes, read_bytes(t, 64_KiB));
      },
      [](const Options& o) { return bytes_text(o.pinned_allocator.segment_bytes); }},
+    {{"host_bytes_max", "bytes such as 64GiB, or none"},
+     [](Options& o, Text t) {
+       return assign_or<std::size_t>("none", o.host_allocator.bytes_max, t,
+                                     [](Text bytes) { return read_bytes(bytes); });
+     },
+     [](const Options& o) { return text_or("none", o.host_allocator.bytes_max, bytes_text); }},
     {{"streams_max", "1 or more"},
      [](Options& o, Text t) { return assign(o.stream_pool.streams_max, read_count(t, 1)); },
      [](const Options& o) { return std::to_string(o.stream_pool.streams_max); }},

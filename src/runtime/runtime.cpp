@@ -33,6 +33,7 @@ struct Runtime::State {
         registry(*opened.driver, *opened.nvml),
         parts(static_cast<std::size_t>(registry.count())),
         pinned(registry, options.pinned_allocator),
+        host(registry, options.host_allocator),
         copier(registry, pinned, options.copier),
         completions([this](DeviceContext& context) -> EventPool& {
           DeviceParts& device = parts_of(context);
@@ -58,6 +59,7 @@ struct Runtime::State {
   const DeviceRegistry registry;
   std::vector<DeviceParts> parts;  ///< by logical ordinal
   PinnedAllocator pinned;
+  HostAllocator host;
   Copier copier;
   CompletionQueue completions;
 };
@@ -111,6 +113,10 @@ DeviceAllocator& Runtime::memory(Device device) {
 
 PinnedAllocator& Runtime::pinned_memory() {
   return state_->pinned;
+}
+
+HostAllocator& Runtime::host_memory() {
+  return state_->host;
 }
 
 Copier& Runtime::copier() {
@@ -170,6 +176,7 @@ Statistics Runtime::statistics() const {
     }
   }
   statistics.allocators.push_back(state_->pinned.snapshot());
+  statistics.allocators.push_back(state_->host.snapshot());
   const auto calls = state_->opened.driver->calls();
   for (std::size_t call = 0; call < calls.size(); ++call) {
     if (calls[call] > 0) statistics.driver_calls.push_back({kDriverCallNames[call], calls[call]});

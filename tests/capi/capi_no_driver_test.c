@@ -26,6 +26,11 @@ int main(void) {
   CHECK_OK(berth_allocator_get_pinned(runtime, &allocator));
   CHECK_FAILS(BERTH_NOT_SUPPORTED, "", berth_allocator_allocate_pinned(allocator, 1, &data));
   CHECK(data == NULL);
+  CHECK_OK(berth_allocator_get_host(runtime, &allocator));
+  CHECK_OK(berth_allocator_allocate_host(allocator, 100, &data));
+  CHECK_OK(berth_copy_host(runtime, data, "bytes of the host", 18));
+  CHECK(strcmp(data, "bytes of the host") == 0);
+  CHECK_OK(berth_allocator_deallocate(allocator, data));
 
   berth_memory_info memory = BERTH_MEMORY_INFO_INIT;
   CHECK_OK(berth_device_get_memory_info(runtime, berth_device_cpu(), &memory));

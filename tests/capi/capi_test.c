@@ -9,12 +9,14 @@ struct machine open_machine(const berth_runtime_options* options) {
   CHECK_OK(berth_stream_acquire(machine.runtime, machine.device, 0, &machine.stream));
   CHECK_OK(berth_allocator_get_device(machine.runtime, machine.device, &machine.memory));
   CHECK_OK(berth_allocator_get_pinned(machine.runtime, &machine.pinned));
+  CHECK_OK(berth_allocator_get_host(machine.runtime, &machine.host));
   return machine;
 }
 
 void close_machine(struct machine* machine) {
   CHECK_OK(berth_allocator_validate(machine->memory));
   CHECK_OK(berth_allocator_validate(machine->pinned));
+  CHECK_OK(berth_allocator_validate(machine->host));
   CHECK_OK(berth_stream_release(machine->runtime, machine->stream));
   berth_runtime_destroy(machine->runtime);
 }

@@ -44,6 +44,7 @@ static void memory_of_the_wrong_place_is_refused(const struct machine* machine,
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "",
               berth_fill_async(machine->runtime, host, 0, 1, machine->stream));
   CHECK_OK(berth_copy_async(machine->runtime, host, host, 0, machine->stream));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "overlap", berth_copy_host(machine->runtime, host, host, 1));
 }
 
 void test_copies(void) {

@@ -31,6 +31,8 @@ static void* allocate(const struct machine* machine, berth_allocator* allocator,
   void* data = NULL;
   if (allocator == machine->pinned) {
     CHECK_OK(berth_allocator_allocate_pinned(allocator, bytes, &data));
+  } else if (allocator == machine->host) {
+    CHECK_OK(berth_allocator_allocate_host(allocator, bytes, &data));
   } else {
     CHECK_OK(berth_allocator_allocate(allocator, bytes, machine->stream, &data));
   }
@@ -171,38 +173,50 @@ static void address_tells_whose_it_is(const struct machine* machine) {
   CHECK(find_pinned(machine->pinned, pinned_data) == NULL);
 }
 
-static void each_kind_refuses_what_only_the_other_can(const struct machine* machine) {
+static void each_kind_refuses_what_only_the_others_can(const struct machine* machine) {
   void* data = NULL;
   bool found = false;
-  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "pinned",
-              berth_allocator_allocate(machine->pinned, 1, machine->stream, &data));
-  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "device",
-              berth_allocator_allocate_pinned(machine->memory, 1, &data));
-  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "pinned",
-              berth_allocator_set_limits(machine->pinned, 1, BERTH_NO_LIMIT));
-  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "pinned",
-              berth_allocator_owns(machine->pinned, &data, &found));
-  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "device",
-              berth_allocator_find_pinned(machine->memory, &data, &data));
+  berth_allocator* const of_host[] = {machine->pinned, machine->host};
+  for (size_t i = 0; i < 2; ++i) {
+    CHECK_FAILS(BERTH_INVALID_ARGUMENT, "host memory",
+                berth_allocator_allocate(of_host[i], 1, machine->stream, &data));
+    CHECK_FAILS(BERTH_INVALID_ARGUMENT, "host memory",
+                berth_allocator_set_limits(of_host[i], 1, BERTH_NO_LIMIT));
+    CHECK_FAILS(BERTH_INVALID_ARGUMENT, "host memory",
+                berth_allocator_owns(of_host[i], &data, &found));
+  }
+  berth_allocator* const not_pinned[] = {machine->memory, machine->host};
+  for (size_t i = 0; i < 2; ++i) {
+    CHECK_FAILS(BERTH_INVALID_ARGUMENT, "pinned",
+                berth_allocator_allocate_pinned(not_pinned[i], 1, &data));
+    CHECK_FAILS(BERTH_INVALID_ARGUMENT, "pinned",
+                berth_allocator_find_pinned(not_pinned[i], &data, &data));
+  }
+  berth_allocator* const not_host[] = {machine->memory, machine->pinned};
+  for (size_t i = 0; i < 2; ++i) {
+    CHECK_FAILS(BERTH_INVALID_ARGUMENT, "cpu",
+                berth_allocator_allocate_host(not_host[i], 1, &data));
+  }
   CHECK(data == NULL);
 }
 
 void test_memory(void) {
   struct machine machine = open_machine(NULL);
-  berth_allocator* const allocators[] = {machine.memory, machine.pinned};
-  for (size_t i = 0; i < 2; ++i) {
+  berth_allocator* const allocators[] = {machine.memory, machine.pinned, machine.host};
+  for (size_t i = 0; i < 3; ++i) {
     block_is_counted_while_it_lives(&machine, allocators[i]);
     zero_bytes_are_null_and_null_can_be_freed(&machine, allocators[i]);
     pointer_that_is_no_live_block_is_refused(&machine, allocators[i]);
     recorded_stream_is_waited_for(&machine, allocators[i], berth_allocator_record_stream);
     recorded_stream_is_waited_for(&machine, allocators[i], berth_allocator_record_use);
     foreign_stream_can_be_retired(&machine, allocators[i]);
+    if (allocators[i] == machine.host) continue;  // caches nothing
     trim_gives_back_what_is_cached(allocators[i]);
     block_is_counted_while_it_lives(&machine, allocators[i]);
     what_is_not_needed_is_released(allocators[i]);
   }
   limit_is_kept_and_can_be_lifted(&machine);
   address_tells_whose_it_is(&machine);
-  each_kind_refuses_what_only_the_other_can(&machine);
+  each_kind_refuses_what_only_the_others_can(&machine);
   close_machine(&machine);
 }

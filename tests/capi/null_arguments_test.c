@@ -199,11 +199,15 @@ static void allocator_functions(const struct machine* machine) {
   CHECK_REFUSED("allocator", berth_allocator_get_device(machine->runtime, machine->device, NULL));
   CHECK_REFUSED("runtime", berth_allocator_get_pinned(NULL, &allocator));
   CHECK_REFUSED("allocator", berth_allocator_get_pinned(machine->runtime, NULL));
+  CHECK_REFUSED("runtime", berth_allocator_get_host(NULL, &allocator));
+  CHECK_REFUSED("allocator", berth_allocator_get_host(machine->runtime, NULL));
   CHECK_REFUSED("allocator", berth_allocator_allocate(NULL, 1, machine->stream, &data));
   CHECK_REFUSED("stream", berth_allocator_allocate(memory, 1, kNoStream, &data));
   CHECK_REFUSED("data", berth_allocator_allocate(memory, 1, machine->stream, NULL));
   CHECK_REFUSED("allocator", berth_allocator_allocate_pinned(NULL, 1, &data));
   CHECK_REFUSED("data", berth_allocator_allocate_pinned(pinned, 1, NULL));
+  CHECK_REFUSED("allocator", berth_allocator_allocate_host(NULL, 1, &data));
+  CHECK_REFUSED("data", berth_allocator_allocate_host(machine->host, 1, NULL));
   CHECK_REFUSED("allocator", berth_allocator_deallocate(NULL, NULL));
   CHECK_REFUSED("allocator", berth_allocator_record_stream(NULL, &data, machine->stream));
   CHECK_REFUSED("data", berth_allocator_record_stream(memory, NULL, machine->stream));
@@ -260,6 +264,9 @@ static void copy_functions(const struct machine* machine) {
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "target", berth_copy_sync(runtime, NULL, source, 8, any));
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "source", berth_copy_sync(runtime, target, NULL, 8, any));
   CHECK_REFUSED("stream", berth_copy_sync(runtime, target, source, 8, kNoStream));
+  CHECK_REFUSED("runtime", berth_copy_host(NULL, target, source, 8));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "target", berth_copy_host(runtime, NULL, source, 8));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "source", berth_copy_host(runtime, target, NULL, 8));
   CHECK_REFUSED("runtime", berth_fill_async(NULL, target, 0, 8, any));
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "target", berth_fill_async(runtime, NULL, 0, 8, any));
   CHECK_REFUSED("stream", berth_fill_async(runtime, target, 0, 8, kNoStream));

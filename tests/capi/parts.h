@@ -12,6 +12,7 @@ struct machine {
   berth_stream stream;  ///< a pooled one
   berth_allocator* memory;
   berth_allocator* pinned;
+  berth_allocator* host;
 };
 
 /// Null `options`: the defaults.

@@ -57,6 +57,18 @@ static void option_bounds_pinned_memory(void) {
   close_machine(&machine);
 }
 
+static void option_bounds_host_memory(void) {
+  berth_runtime_options options = BERTH_RUNTIME_OPTIONS_INIT;
+  options.host_bytes_max = 1 << 20;
+  struct machine machine = open_machine(&options);
+  void* data = NULL;
+  CHECK_FAILS(BERTH_OUT_OF_MEMORY, "cpu",
+              berth_allocator_allocate_host(machine.host, 2 << 20, &data));
+  CHECK_OK(berth_allocator_allocate_host(machine.host, 1 << 20, &data));
+  CHECK_OK(berth_allocator_deallocate(machine.host, data));
+  close_machine(&machine);
+}
+
 static void check_refused(berth_runtime_options options, const char* part) {
   berth_runtime* runtime = NULL;
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, part, berth_runtime_create(&options, &runtime));
@@ -184,7 +196,7 @@ static bool give_up(size_t bytes_needed, void* user) {
   if (spare->data == NULL) return false;
   void* elsewhere = NULL;
   // A failure in here must not replace that of the call which met the shortage.
-  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "device's",
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "not the pinned one",
               berth_allocator_allocate_pinned(spare->memory, 1, &elsewhere));
   spare->bytes_needed = bytes_needed;
   CHECK_OK(berth_allocator_deallocate(spare->memory, spare->data));
@@ -221,6 +233,7 @@ void test_runtime(void) {
   driver_is_usable_and_named();
   option_bounds_the_pooled_streams();
   option_bounds_pinned_memory();
+  option_bounds_host_memory();
   options_out_of_range_are_refused_by_the_part_that_they_are_for();
   configuration_goes_before_the_fields();
   malformed_configuration_is_refused();

@@ -24,6 +24,7 @@ AT(berth_runtime_options, on_pressure_user, 96);
 AT(berth_runtime_options, report, 104);
 AT(berth_runtime_options, report_user, 112);
 AT(berth_runtime_options, configuration, 120);
+AT(berth_runtime_options, host_bytes_max, 128);
 
 AT(berth_driver_info, name, 8);
 AT(berth_driver_info, problem, 16);

@@ -3,10 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <unistd.h>
 
 #include <doctest/doctest.h>
 
 #include "copy/copy_fixture.hpp"
+#include "support/child_process.hpp"
 #include "support/errors.hpp"
 
 using namespace berth;
@@ -73,6 +75,44 @@ TEST_CASE("null, overlapping and wrapping ranges are refused, and nothing is cop
   CHECK((pinned.read() == content));
   CHECK((pageable.read() == content));
   CHECK(same(test.copier.counters(), CopyCounters{}));
+}
+
+TEST_CASE("without a stream host memory is copied, and nothing asks a device that is not used") {
+  CopyTest test(three_devices());
+  const Bytes content = pattern(10'000, 3);
+  Bytes target(10'000);
+  const std::uint64_t calls = driver_calls(*test.runtime);
+  test.copier.copy(target.data(), content.data(), content.size());
+  CHECK((target == content));
+  CHECK(driver_calls(*test.runtime) == calls);
+  CHECK(test.copier.counters().copies_host == 1);
+  CHECK(test.copier.counters().bytes_copied == content.size());
+
+  const Buffer device(test, Kind::device, 10'000);
+  const Buffer pinned(test, Kind::pinned, 10'000);
+  test.copier.copy(pinned.data(), content.data(), content.size());
+  CHECK((pinned.read() == content));
+  for (const Buffer* const buffer : {&device, &pinned}) {
+    message_of<InvalidArgument>([&] { test.copier.copy(buffer->data(), nullptr, 1); });
+    message_of<InvalidArgument>([&] { test.copier.copy(buffer->data(), buffer->data() + 1, 10); });
+  }
+  const std::string message =
+      message_of<InvalidArgument>([&] { test.copier.copy(target.data(), device.data(), 10); });
+  CHECK(contains(message, "cuda:0"));
+  message_of<InvalidArgument>([&] { test.copier.copy(device.data(), target.data(), 10); });
+  CHECK(test.copier.counters().copies_host == 2);
+}
+
+TEST_CASE("a forked child copies host memory") {
+  CopyTest test;
+  const Buffer device(test, Kind::device, 100);
+  const Bytes content = pattern(1000, 4);
+  CHECK(exit_code_of([&] {
+          Bytes target(1000);
+          test.copier.copy(target.data(), content.data(), content.size());
+          _exit(target == content ? 0 : 1);
+          return 2;
+        }) == 0);
 }
 
 TEST_CASE("neighbouring ranges of one block are copied") {

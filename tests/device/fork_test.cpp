@@ -48,12 +48,14 @@ TEST_CASE("in a forked child what is known stays readable, and the driver is ref
             right &= registry.explain().size() == 2 && registry.visibility_problem().empty();
             right &= registry.memory_info(Device::cpu()).bytes_total > 0;
             right &= is_refused_after_fork([&] { static_cast<void>(registry.current()); });
-            right &= is_refused_after_fork([&] { static_cast<void>(registry.resolve(Device::cuda())); });
+            right &=
+                is_refused_after_fork([&] { static_cast<void>(registry.resolve(Device::cuda())); });
             right &= is_refused_after_fork([&] { registry.set_current(Device::cuda(0)); });
             right &= is_refused_after_fork([&] { registry.set_current(Device::cuda(1)); });
+            right &= is_refused_after_fork(
+                [&] { static_cast<void>(registry.memory_info(Device::cuda(0))); });
             right &=
-                is_refused_after_fork([&] { static_cast<void>(registry.memory_info(Device::cuda(0))); });
-            right &= is_refused_after_fork([&] { const DeviceGuard guard(registry, Device::cuda(0)); });
+                is_refused_after_fork([&] { const DeviceGuard guard(registry, Device::cuda(0)); });
             right &= is_refused_after_fork(
                 [&] { static_cast<void>(simulation.runtime->create_stream(Device::cuda(0))); });
             return right;

@@ -32,7 +32,7 @@ TEST_CASE("a private pool has memory, counters and a name of its own") {
     CHECK(test.counters().bytes_requested.current == 0);
     CHECK(test.counters().bytes_reserved.current == 0);
     CHECK(pool.snapshot().allocator == "cuda:0/weights");
-    CHECK(test.runtime->statistics().allocators.size() == 3);
+    CHECK(test.runtime->statistics().allocators.size() == 4);
     pool.validate();
   });
 }
@@ -91,11 +91,11 @@ TEST_CASE("a closed pool gives its memory back, but for blocks that are live") {
       used = test.simulator.device_bytes_used(0);
     }
     CHECK(test.simulator.device_bytes_used(0) == used - 6_MiB);
-    CHECK(test.runtime->statistics().allocators.size() == 3);  // what is live is still shown
+    CHECK(test.runtime->statistics().allocators.size() == 4);  // what is live is still shown
     live.reset();
     test.memory.trim();
     CHECK(test.simulator.device_bytes_used(0) == used - 8_MiB);
-    CHECK(test.runtime->statistics().allocators.size() == 2);
+    CHECK(test.runtime->statistics().allocators.size() == 3);
   });
 }
 
@@ -108,7 +108,7 @@ TEST_CASE("copies of a handle are one pool, which the last of them closes") {
   first.reset();
   CHECK(reserved(*second) == 2_MiB);
   second.reset();
-  CHECK(test.runtime->statistics().allocators.size() == 2);
+  CHECK(test.runtime->statistics().allocators.size() == 3);
 }
 
 TEST_CASE("closing a pool waits for the work that used its memory") {

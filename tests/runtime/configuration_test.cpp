@@ -39,7 +39,8 @@ RuntimeOptions all_different() {
       "driver=/opt/lib cuda.so, reserved_bytes_max=60GiB, "
       "reserved_bytes_soft_max=37.5%, headroom_bytes=2GiB, release_unused_after=90s, "
       "cross_stream_reuse=never, virtual_memory=off, granule_bytes=4MiB, segment_bytes=64MiB, "
-      "pinned_reserved_bytes_max=1536MiB, pinned_segment_bytes=1MiB, streams_max=7, "
+      "pinned_reserved_bytes_max=1536MiB, pinned_segment_bytes=1MiB, "
+      "host_bytes_max=20GiB, streams_max=7, "
       "streams_on_shortage=wait, events_max=99, "
       "staging_slot_bytes=68KiB, staging_slots=3");
 }
@@ -67,6 +68,7 @@ TEST_CASE("every key sets its option") {
   CHECK(device.segment_bytes == 64_MiB);
   CHECK(options.pinned_allocator.reserved_bytes_max == 1536_MiB);
   CHECK(options.pinned_allocator.segment_bytes == 1_MiB);
+  CHECK(options.host_allocator.bytes_max == 20_GiB);
   CHECK(options.stream_pool.streams_max == 7);
   CHECK(options.stream_pool.on_shortage == StreamShortage::wait);
   CHECK(options.event_pool.events_max == 99);
@@ -91,14 +93,15 @@ TEST_CASE("what is left out stays as the code has it, callbacks too") {
 }
 
 TEST_CASE("a word takes a value away again") {
-  const RuntimeOptions options =
-      configure(all_different(),
-                "reserved_bytes_max=none,reserved_bytes_soft_max=none,release_unused_after=never,"
-                "pinned_reserved_bytes_max=none,granule_bytes=0,headroom_bytes=0");
+  const RuntimeOptions options = configure(
+      all_different(),
+      "reserved_bytes_max=none,reserved_bytes_soft_max=none,release_unused_after=never,"
+      "pinned_reserved_bytes_max=none,host_bytes_max=none,granule_bytes=0,headroom_bytes=0");
   CHECK_FALSE(options.device_allocator.limits.reserved_bytes_max);
   CHECK_FALSE(options.device_allocator.limits.reserved_bytes_soft_max);
   CHECK_FALSE(options.device_allocator.release_unused_after);
   CHECK_FALSE(options.pinned_allocator.reserved_bytes_max);
+  CHECK_FALSE(options.host_allocator.bytes_max);
   CHECK(options.device_allocator.granule_bytes == 0);
   CHECK(options.device_allocator.headroom_bytes == MemoryAmount(0));
 }

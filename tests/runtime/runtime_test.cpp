@@ -34,7 +34,7 @@ sim::Config two_devices(sim::Progress progress = sim::Progress::eager) {
 TEST_CASE("a fresh Runtime has touched nothing but the driver's list of devices") {
   Simulation simulation(two_devices());
   CHECK(simulation.simulator.live() == sim::Live{});
-  CHECK(simulation.runtime->statistics().allocators.size() <= 1);
+  CHECK(simulation.runtime->statistics().allocators.size() <= 2);
   CHECK(simulation.simulator.live() == sim::Live{});
 }
 
@@ -92,6 +92,7 @@ TEST_CASE("statistics hold the driver, the devices, the allocators in use, calls
   const Stream stream = runtime.create_stream(Device::cuda(1));
   const Allocation block = runtime.memory(Device::cuda(1)).allocate(5000, stream);
   const Allocation pinned = runtime.pinned_memory().allocate(3000);
+  const Allocation host = runtime.host_memory().allocate(2000);
   runtime.copier().copy(block.data(), pinned.data(), 3000, stream);
 
   const Statistics statistics = runtime.statistics();
@@ -99,11 +100,13 @@ TEST_CASE("statistics hold the driver, the devices, the allocators in use, calls
   CHECK(statistics.driver.usable);
   REQUIRE(statistics.devices.size() == 2);
   CHECK(statistics.devices[1].logical == 1);
-  REQUIRE(statistics.allocators.size() == 2);
+  REQUIRE(statistics.allocators.size() == 3);
   CHECK(statistics.allocators[0].allocator == "cuda:1");
   CHECK(statistics.allocators[0].counters.bytes_requested.current == 5000);
   CHECK(statistics.allocators[1].allocator == "pinned");
   CHECK(statistics.allocators[1].counters.bytes_requested.current >= 3000);
+  CHECK(statistics.allocators[2].allocator == "cpu");
+  CHECK(statistics.allocators[2].counters.bytes_requested.current == 2000);
   CHECK(statistics.copies.copies_direct == 1);
   CHECK(statistics.copies.bytes_copied == 3000);
 

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/host/host_blocks.hpp"
+
+#include <algorithm>
+
+#include "berth/host_allocator.hpp"
+
+#include "base/arithmetic.hpp"
+#include "base/check.hpp"
+#include "memory/gauge.hpp"
+#include "memory/memory_errors.hpp"
+
+namespace berth {
+namespace {
+
+std::uintptr_t address_of(const void* data) {
+  return reinterpret_cast<std::uintptr_t>(data);
+}
+
+bool is_unmarked(const HostUse& use, StreamRef stream) {
+  return use.event == nullptr && use.stream == stream;
+}
+
+SegmentInfo segment_of(const BlockInfo& block) {
+  return {.address = block.address, .bytes = block.bytes, .blocks = {block}};
+}
+
+}  // namespace
+
+std::size_t HostBlocks::bytes_for(std::size_t bytes_requested) {
+  return align_up(bytes_requested, HostAllocator::kAlignment);
+}
+
+void HostBlocks::add(void* data, std::size_t bytes_requested) {
+  const bool is_new = live_.emplace(data, Live{bytes_requested, {}}).second;
+  BERTH_CHECK(is_new);
+  const std::size_t bytes = bytes_for(bytes_requested);
+  ++counters_.allocations;
+  ++counters_.allocations_grown;
+  ++counters_.segments_mapped;
+  raise_gauge(counters_.blocks_allocated, 1);
+  raise_gauge(counters_.bytes_requested, bytes_requested);
+  raise_gauge(counters_.bytes_allocated, bytes);
+  raise_gauge(counters_.bytes_active, bytes);
+  raise_gauge(counters_.bytes_reserved, bytes);
+  count_metadata();
+}
+
+HostUses* HostBlocks::find_uses(const void* data) {
+  const auto found = live_.find(const_cast<void*>(data));
+  return found == live_.end() ? nullptr : &found->second.uses;
+}
+
+std::string HostBlocks::describe_foreign(const void* data, const char* action) const {
+  std::string what = kNotOfThisAllocator;
+  for (const auto& [start, block] : live_) {
+    if (address_of(data) - address_of(start) < block.bytes_requested) {
+      what = describe_inside(data, start);
+    }
+  }
+  for (const auto& [id, block] : pending_) {
+    if (block.data == data) what = kFreedAndPending;
+  }
+  return describe_refused_pointer("cpu", action, data, what);
+}
+
+std::size_t HostBlocks::remove(void* data) {
+  const auto found = live_.find(data);
+  const std::size_t bytes_requested = found->second.bytes_requested;
+  live_.erase(found);
+  count_free(bytes_requested);
+  count_release(bytes_for(bytes_requested));
+  count_metadata();
+  return bytes_for(bytes_requested);
+}
+
+std::pair<HostBlocks::PendingId, HostUses> HostBlocks::defer(void* data) {
+  const auto found = live_.find(data);
+  const std::size_t bytes_requested = found->second.bytes_requested;
+  pending_.emplace_hint(pending_.end(), last_id_ + 1,
+                        Pending{data, bytes_for(bytes_requested), {}, true});
+  HostUses uses = std::move(found->second.uses);
+  live_.erase(found);
+  count_free(bytes_requested);
+  ++counters_.frees_deferred;
+  raise_gauge(counters_.blocks_pending, 1);
+  count_metadata();
+  return {++last_id_, std::move(uses)};
+}
+
+void HostBlocks::show(PendingId id, HostUses uses) {
+  Pending& block = pending_.at(id);
+  block.uses = std::move(uses);
+  block.hidden = false;
+}
+
+std::optional<std::pair<HostBlocks::PendingId, HostUses>> HostBlocks::next_pending(
+    PendingId id) const {
+  const auto is_shown = [](const auto& entry) { return !entry.second.hidden; };
+  const auto after = pending_.upper_bound(id);
+  auto next = std::find_if(after, pending_.end(), is_shown);
+  if (next == pending_.end()) next = std::find_if(pending_.begin(), after, is_shown);
+  if (next == pending_.end() || !is_shown(*next)) return std::nullopt;
+  return std::pair(next->first, next->second.uses);
+}
+
+HostBlocks::Pending HostBlocks::remove_pending(PendingId id) {
+  Pending block = std::move(pending_.extract(id).mapped());
+  ++counters_.frees_reclaimed;
+  lower_gauge(counters_.blocks_pending, 1);
+  count_release(block.bytes);
+  count_metadata();
+  return block;
+}
+
+bool HostBlocks::has_unmarked(StreamRef stream) const {
+  const auto has = [&](const auto& entry) {
+    return std::ranges::any_of(entry.second.uses,
+                               [&](const HostUse& use) { return is_unmarked(use, stream); });
+  };
+  return std::ranges::any_of(live_, has) || std::ranges::any_of(pending_, has);
+}
+
+void HostBlocks::mark(StreamRef stream, const SharedEvent& event) {
+  for_each_uses([&](HostUses& uses) {
+    for (HostUse& use : uses) {
+      if (is_unmarked(use, stream)) use = {std::nullopt, event};
+    }
+  });
+}
+
+void HostBlocks::drop(StreamRef stream) {
+  for_each_uses([&](HostUses& uses) {
+    std::erase_if(uses, [&](const HostUse& use) { return is_unmarked(use, stream); });
+  });
+}
+
+template <class Visit>
+void HostBlocks::for_each_uses(const Visit& visit) {
+  for (auto& [data, block] : live_) visit(block.uses);
+  for (auto& [id, block] : pending_) visit(block.uses);
+}
+
+void HostBlocks::reset_peaks() {
+#define BERTH_RESET(name, help) counters_.name.peak = counters_.name.current;
+  BERTH_MEMORY_GAUGES(BERTH_RESET)
+#undef BERTH_RESET
+}
+
+MemorySnapshot HostBlocks::snapshot() const {
+  MemorySnapshot snapshot{.allocator = "cpu", .counters = counters_, .segments = {}};
+  for (const auto& [data, block] : live_) {
+    snapshot.segments.push_back(segment_of({.address = address_of(data),
+                                            .bytes = bytes_for(block.bytes_requested),
+                                            .bytes_requested = block.bytes_requested,
+                                            .state = BlockState::allocated,
+                                            .stream = std::nullopt,
+                                            .data = address_of(data)}));
+  }
+  for (const auto& [id, block] : pending_) {
+    snapshot.segments.push_back(segment_of({.address = address_of(block.data),
+                                            .bytes = block.bytes,
+                                            .bytes_requested = 0,
+                                            .state = BlockState::pending,
+                                            .stream = std::nullopt,
+                                            .data = address_of(block.data)}));
+  }
+  std::ranges::sort(snapshot.segments, {}, &SegmentInfo::address);
+  return snapshot;
+}
+
+void HostBlocks::validate() const {
+  std::size_t requested = 0;
+  std::size_t allocated = 0;
+  std::size_t active = 0;
+  for (const auto& [data, block] : live_) {
+    BERTH_CHECK(is_aligned(address_of(data), HostAllocator::kAlignment));
+    requested += block.bytes_requested;
+    allocated += bytes_for(block.bytes_requested);
+  }
+  active = allocated;
+  for (const auto& [id, block] : pending_) active += block.bytes;
+  BERTH_CHECK(counters_.blocks_allocated.current == live_.size());
+  BERTH_CHECK(counters_.blocks_pending.current == pending_.size());
+  BERTH_CHECK(counters_.bytes_requested.current == requested);
+  BERTH_CHECK(counters_.bytes_allocated.current == allocated);
+  BERTH_CHECK(counters_.bytes_active.current == active);
+  BERTH_CHECK(counters_.bytes_reserved.current == active);
+}
+
+void HostBlocks::count_free(std::size_t bytes_requested) {
+  ++counters_.frees;
+  lower_gauge(counters_.blocks_allocated, 1);
+  lower_gauge(counters_.bytes_requested, bytes_requested);
+  lower_gauge(counters_.bytes_allocated, bytes_for(bytes_requested));
+}
+
+void HostBlocks::count_release(std::size_t bytes) {
+  ++counters_.segments_released;
+  lower_gauge(counters_.bytes_active, bytes);
+  lower_gauge(counters_.bytes_reserved, bytes);
+}
+
+/// Of the containers: a node is its value and about three words, a bucket one.
+void HostBlocks::count_metadata() {
+  constexpr std::size_t kNodeWords = 3 * sizeof(void*);
+  set_gauge(counters_.bytes_metadata,
+            live_.size() * (sizeof(decltype(live_)::value_type) + kNodeWords) +
+                live_.bucket_count() * sizeof(void*) +
+                pending_.size() * (sizeof(decltype(pending_)::value_type) + kNodeWords));
+}
+
+}  // namespace berth

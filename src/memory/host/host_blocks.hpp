@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// The books of the host allocator: which blocks are live, which await streams, and the counters.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "berth/memory_snapshot.hpp"
+#include "berth/stream.hpp"
+
+#include "memory/order/recorded_event.hpp"
+
+namespace berth {
+
+/// A stream's use of a block.
+struct HostUse {
+  /// None once the stream is gone: then the event says all.
+  std::optional<StreamRef> stream;
+  /// After the last work that uses the block. Null: that is still to come, or was captured, and is
+  /// marked later; or, without a stream, can never be known.
+  SharedEvent event;
+};
+using HostUses = std::vector<HostUse>;
+
+/// Takes no lock and calls no driver, nor lets go of an event, which would: what holds events is
+/// handed out.
+/// Threads  One at a time.
+class HostBlocks {
+ public:
+  using PendingId = std::uint64_t;
+  struct Pending {
+    void* data;
+    std::size_t bytes;
+    HostUses uses;
+    bool hidden;
+  };
+
+  /// What a request takes. At most PTRDIFF_MAX bytes are requested.
+  static std::size_t bytes_for(std::size_t bytes_requested);
+
+  void add(void* data, std::size_t bytes_requested);
+  [[nodiscard]] HostUses* find_uses(const void* data);
+  /// The words for a pointer that is no live block. Looks at every block.
+  [[nodiscard]] std::string describe_foreign(const void* data, const char* action) const;
+
+  /// Ends a live block, whose memory the caller gives back; its bytes.
+  std::size_t remove(void* data);
+  /// Ends a live block that streams use, and hands out its uses. It is hidden from next_pending()
+  /// until show().
+  std::pair<PendingId, HostUses> defer(void* data);
+  void show(PendingId id, HostUses uses);
+  /// What stands behind `id` in the order of frees, or, at the end, the first; nullopt where there is
+  /// nothing.
+  [[nodiscard]] std::optional<std::pair<PendingId, HostUses>> next_pending(PendingId id) const;
+  void swap_uses(PendingId id, HostUses& uses) { pending_.at(id).uses.swap(uses); }
+  [[nodiscard]] bool has_pending(PendingId id) const { return pending_.contains(id); }
+  /// Ends a block that awaited streams. The caller gives back its memory.
+  Pending remove_pending(PendingId id);
+
+  /// Whether a use by `stream` has no event yet.
+  [[nodiscard]] bool has_unmarked(StreamRef stream) const;
+  /// Gives such uses `event`; their stream is gone. With null it is never known when they are over.
+  void mark(StreamRef stream, const SharedEvent& event);
+  /// Such uses are over.
+  void drop(StreamRef stream);
+
+  [[nodiscard]] const MemoryCounters& counters() const { return counters_; }
+  [[nodiscard]] MemoryCounters& counters() { return counters_; }
+  void reset_peaks();
+  [[nodiscard]] MemorySnapshot snapshot() const;
+  /// Stops the process where the counters are not what the blocks add up to.
+  void validate() const;
+
+ private:
+  struct Live {
+    std::size_t bytes_requested;
+    HostUses uses;
+  };
+
+  template <class Visit>
+  void for_each_uses(const Visit& visit);
+  /// Of a block that is live no more.
+  void count_free(std::size_t bytes_requested);
+  void count_release(std::size_t bytes);
+  void count_metadata();
+
+  std::unordered_map<void*, Live> live_;
+  std::map<PendingId, Pending> pending_;
+  PendingId last_id_ = 0;
+  MemoryCounters counters_;
+};
+
+}  // namespace berth

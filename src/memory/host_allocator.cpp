@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two locks. `mutex_` guards the books and is never held during a driver call or one of malloc's, so
+// that a forked child can go on with it. `poll_mutex_` lets one thread at a time use streams that were
+// recorded, so that none goes away meanwhile; a child does not touch it. Order: poll_mutex_, then
+// mutex_.
+#include "berth/host_allocator.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "berth/bytes.hpp"
+#include "berth/device_registry.hpp"
+
+#include "base/fork.hpp"
+#include "base/fork_safe_mutex.hpp"
+#include "device/device_context.hpp"
+#include "memory/host/host_blocks.hpp"
+#include "memory/memory_budget.hpp"
+#include "memory/memory_errors.hpp"
+#include "memory/try_result.hpp"
+#include "stream/capture.hpp"
+#include "stream/default_streams.hpp"
+#include "stream/settle.hpp"
+#include "stream/unasked.hpp"
+
+namespace berth {
+namespace {
+
+const std::string kName = "cpu";
+
+/// One more than an allocation can add, so that the blocks that await streams become fewer.
+constexpr std::size_t kPolledPerAllocation = 2;
+
+}  // namespace
+
+class HostAllocator::Impl final : public StreamObserver {
+ public:
+  Impl(const DeviceRegistry& registry, const HostAllocatorOptions& options)
+      : budget_({.max = options.bytes_max.value_or(MemoryBudget::kNoLimit)}) {
+    for (int ordinal = 0; ordinal < registry.count(); ++ordinal) {
+      DeviceContext& context = registry.context(Device::cuda(ordinal));
+      events_.push_back(std::make_unique<DeviceEvents>(context));
+      context.add_observer(*this);
+    }
+  }
+
+  ~Impl() override {
+    if (origin_.is_here()) {
+      for (const auto& device : events_) device->context.remove_observer(*this);
+      while (wait_for_one()) {
+      }
+    }
+    const MutexLock lock(mutex_);
+    const std::uint64_t live = blocks_.counters().blocks_allocated.current;
+    for (const SegmentInfo& block : blocks_.snapshot().segments) {
+      std::free(reinterpret_cast<void*>(block.address));
+    }
+    if (live > 0) {
+      report(
+          fmt::format("{} allocations were still live when their allocator was destroyed", live));
+    }
+  }
+
+  void* allocate(std::size_t bytes) BERTH_EXCLUDES(poll_mutex_, mutex_) {
+    constexpr std::size_t kBytesMax = std::numeric_limits<std::ptrdiff_t>::max() - kAlignment;
+    if (bytes > kBytesMax) throw OutOfMemory(describe_impossible_request(kName, bytes, kBytesMax));
+    poll_some();
+    const std::size_t rounded = HostBlocks::bytes_for(bytes);
+    void* data = obtain(rounded);
+    while (data == nullptr && (poll_all() > 0 || wait_for_one())) data = obtain(rounded);
+    if (data == nullptr) refuse(bytes);
+    try {
+      const MutexLock lock(mutex_);
+      blocks_.add(data, bytes);
+    } catch (...) {
+      give_back(data, rounded);
+      throw;
+    }
+    return data;
+  }
+
+  void deallocate(void* data) BERTH_EXCLUDES(mutex_) {
+    std::size_t bytes = 0;
+    std::pair<HostBlocks::PendingId, HostUses> deferred;
+    {
+      const MutexLock lock(mutex_);
+      if (require_live(data, "free").empty() || !origin_.is_here()) {
+        bytes = blocks_.remove(data);
+      } else {
+        deferred = blocks_.defer(data);
+        ++pending_;
+      }
+    }
+    if (bytes > 0) return give_back(data, bytes);
+    for (HostUse& use : deferred.second) try_mark(use);
+    const MutexLock lock(mutex_);
+    blocks_.show(deferred.first, std::move(deferred.second));
+  }
+
+  void record_stream(void* data, StreamRef stream) BERTH_EXCLUDES(mutex_) {
+    origin_.require_here("a stream that uses memory of cpu");
+    add_use(data, {stream, nullptr}, "record a stream on");
+  }
+
+  void record_use(void* data, StreamRef stream) BERTH_EXCLUDES(mutex_) {
+    // What is being captured cannot be marked now: the free does it, or whoever polls later.
+    HostUse use{stream, nullptr};
+    if (!is_capturing(stream)) use.event = record(stream);
+    add_use(data, std::move(use), "record a use of");
+  }
+
+  std::size_t trim(std::size_t bytes_to_keep) BERTH_EXCLUDES(poll_mutex_, mutex_) {
+    const std::size_t before = budget_.reserved();
+    poll_all();
+    while (budget_.reserved() > bytes_to_keep && wait_for_one()) {
+    }
+    return before - std::min(before, budget_.reserved());
+  }
+
+  /// Frees what awaited streams that are done; how many bytes.
+  std::size_t poll_all() BERTH_EXCLUDES(poll_mutex_, mutex_) {
+    if (pending_ == 0 || !origin_.is_here()) return 0;
+    const MutexLock one_at_a_time(poll_mutex_);
+    return poll(pending_);
+  }
+
+  void stream_retiring(DeviceContext& context, CUstream native) noexcept override {
+    if (!origin_.is_here()) return;
+    const StreamRef stream(context, native);
+    try {
+      const MutexLock no_poll(poll_mutex_);
+      {
+        const MutexLock lock(mutex_);
+        if (!blocks_.has_unmarked(stream)) return;
+      }
+      if (is_capturing(stream)) {
+        report(
+            "a stream is destroyed while it is captured: memory that it uses stays until the end");
+        const MutexLock lock(mutex_);
+        return blocks_.mark(stream, nullptr);
+      }
+      HostUse use{stream, nullptr};
+      try_mark(use);
+      if (use.event == nullptr) settle(stream);
+      const MutexLock lock(mutex_);
+      use.event == nullptr ? blocks_.drop(stream) : blocks_.mark(stream, use.event);
+    } catch (const Error& error) {
+      report(error.what());
+    }
+  }
+
+  [[nodiscard]] MemoryCounters counters() const BERTH_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return blocks_.counters();
+  }
+  void reset_peaks() BERTH_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    blocks_.reset_peaks();
+  }
+  [[nodiscard]] MemorySnapshot snapshot() const BERTH_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return blocks_.snapshot();
+  }
+  void validate() const BERTH_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    blocks_.validate();
+  }
+
+ private:
+  struct DeviceEvents {
+    explicit DeviceEvents(DeviceContext& device) : context(device), pool(device) {}
+    DeviceContext& context;
+    EventPool pool;
+  };
+
+  HostUses& require_live(void* data, const char* action) BERTH_REQUIRES(mutex_) {
+    if (HostUses* const uses = blocks_.find_uses(data)) return *uses;
+    throw InvalidArgument(blocks_.describe_foreign(data, action));
+  }
+
+  void add_use(void* data, HostUse use, const char* action) BERTH_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    HostUses& uses = require_live(data, action);
+    const auto known = std::ranges::find(uses, use.stream, &HostUse::stream);
+    if (known == uses.end()) return uses.push_back(std::move(use));
+    // Without an event it stands for all work until the free.
+    if (known->event != nullptr) std::swap(*known, use);
+  }
+
+  SharedEvent record(StreamRef stream) {
+    DeviceContext& context = stream.context();
+    EventPool& pool = events_[static_cast<std::size_t>(context.device().ordinal())]->pool;
+    auto event = std::make_shared<EventLease>(pool.acquire());
+    record_unasked(*event, stream);
+    return event;
+  }
+
+  /// Gives a use its event, where it has none and the stream can be marked now.
+  void try_mark(HostUse& use) noexcept {
+    try {
+      if (use.event != nullptr || !use.stream || is_capturing(*use.stream)) return;
+      use.event = record(*use.stream);
+    } catch (const std::exception& error) {
+      report(std::string("no event marks a use yet: ") + error.what());
+    }
+  }
+
+  bool are_over(HostUses& uses) noexcept {
+    for (HostUse& use : uses) try_mark(use);
+    try {
+      return std::ranges::all_of(uses, [](const HostUse& use) {
+        return use.event != nullptr && use.event->ref().is_done();
+      });
+    } catch (const Error&) {
+      return false;  // whoever uses the device that failed hears of it; the memory stays
+    }
+  }
+
+  /// Asks about so many of the blocks that await streams, each in its turn.
+  std::size_t poll(std::size_t blocks) BERTH_REQUIRES(poll_mutex_) BERTH_EXCLUDES(mutex_) {
+    RelaxedCapture relaxed(driver());
+    relaxed.begin();
+    std::size_t released = 0;
+    for (; blocks > 0; --blocks) {
+      auto next = next_pending(last_polled_);
+      if (!next) break;
+      last_polled_ = next->first;
+      released += are_over(next->second) ? release(next->first) : keep(next->first, next->second);
+    }
+    return released;
+  }
+
+  void poll_some() BERTH_EXCLUDES(poll_mutex_, mutex_) {
+    if (pending_ == 0 || !origin_.is_here()) return;
+    if (!poll_mutex_.try_lock()) return;
+    poll(kPolledPerAllocation);
+    poll_mutex_.unlock();
+  }
+
+  std::size_t release(HostBlocks::PendingId id) BERTH_EXCLUDES(mutex_) {
+    HostBlocks::Pending block;
+    {
+      const MutexLock lock(mutex_);
+      block = blocks_.remove_pending(id);
+      --pending_;
+    }
+    give_back(block.data, block.bytes);
+    return block.bytes;
+  }
+  std::size_t keep(HostBlocks::PendingId id, HostUses& uses) BERTH_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    blocks_.swap_uses(id, uses);
+    return 0;
+  }
+
+  /// Waits for the oldest block whose end is marked, and frees it; false where there is none.
+  bool wait_for_one() BERTH_EXCLUDES(poll_mutex_, mutex_) {
+    if (pending_ == 0 || !origin_.is_here()) return false;
+    for (HostBlocks::PendingId id = 0;;) {
+      const auto next = next_pending(id);
+      if (!next || next->first <= id) return false;
+      id = next->first;
+      if (!wait_for(next->second)) continue;
+      poll_all();
+      const MutexLock lock(mutex_);
+      blocks_.counters().pending_free_waits += 1;
+      return !blocks_.has_pending(id);
+    }
+  }
+  bool wait_for(const HostUses& uses) {
+    const auto is_marked = [](const HostUse& use) { return use.event != nullptr; };
+    if (!std::ranges::all_of(uses, is_marked)) return false;
+    RelaxedCapture relaxed(driver());
+    relaxed.begin();
+    try {
+      for (const HostUse& use : uses) use.event->ref().sync();
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  [[nodiscard]] std::optional<std::pair<HostBlocks::PendingId, HostUses>> next_pending(
+      HostBlocks::PendingId id) const BERTH_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return blocks_.next_pending(id);
+  }
+
+  /// Null where the limit or malloc refuses.
+  void* obtain(std::size_t bytes) BERTH_EXCLUDES(mutex_) {
+    if (!budget_.try_reserve(bytes)) {
+      const MutexLock lock(mutex_);
+      ++blocks_.counters().limit_rejections;
+      return nullptr;
+    }
+    void* const data = std::aligned_alloc(kAlignment, bytes);
+    if (data == nullptr) budget_.give_back(bytes);
+    return data;
+  }
+  void give_back(void* data, std::size_t bytes) {
+    std::free(data);
+    budget_.give_back(bytes);
+  }
+
+  [[noreturn]] void refuse(std::size_t bytes) BERTH_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    ++blocks_.counters().out_of_memory;
+    throw OutOfMemory(describe_out_of_memory({.allocator = kName,
+                                              .bytes_requested = bytes,
+                                              .counters = blocks_.counters(),
+                                              .reserved_bytes_max = budget_.max(),
+                                              .largest_free_block_bytes = 0,
+                                              .driver_free_bytes = 0,
+                                              .driver_total_bytes = 0}));
+  }
+
+  /// Of the first device; only where there is one.
+  [[nodiscard]] const Driver& driver() const { return events_.front()->context.driver(); }
+  void report(const std::string& message) const noexcept {
+    if (!events_.empty()) driver().report(Severity::warning, kName + ": " + message);
+  }
+
+  const ForkOrigin origin_;
+  MemoryBudget budget_;
+  std::vector<std::unique_ptr<DeviceEvents>> events_;  ///< by logical ordinal
+
+  Mutex poll_mutex_;
+  HostBlocks::PendingId last_polled_ BERTH_GUARDED_BY(poll_mutex_) = 0;
+  mutable ForkSafeMutex mutex_;
+  HostBlocks blocks_ BERTH_GUARDED_BY(mutex_);
+  std::atomic<std::size_t> pending_ = 0;  ///< blocks that await streams
+};
+
+HostAllocator::HostAllocator(const DeviceRegistry& registry, HostAllocatorOptions options)
+    : impl_(std::make_unique<Impl>(registry, options)) {}
+
+HostAllocator::~HostAllocator() = default;
+
+void* HostAllocator::allocate_raw(std::size_t bytes) {
+  return bytes == 0 ? nullptr : impl_->allocate(bytes);
+}
+
+Result<Allocation> HostAllocator::try_allocate(std::size_t bytes) noexcept {
+  return try_result<Allocation>([&] { return allocate(bytes); });
+}
+
+void HostAllocator::deallocate(void* data) {
+  if (data != nullptr) impl_->deallocate(data);
+}
+
+void HostAllocator::record_stream(void* data, StreamRef stream) {
+  require_one_stream(stream);
+  if (data != nullptr) impl_->record_stream(data, stream);
+}
+
+void HostAllocator::record_use(void* data, StreamRef stream) {
+  require_one_stream(stream);
+  if (data != nullptr) impl_->record_use(data, stream);
+}
+
+std::size_t HostAllocator::trim(std::size_t bytes_to_keep) {
+  return impl_->trim(bytes_to_keep);
+}
+
+std::size_t HostAllocator::release_unused(std::chrono::nanoseconds) {
+  return impl_->poll_all();
+}
+
+void HostAllocator::retire_stream(StreamRef stream) noexcept {
+  impl_->stream_retiring(stream.context(), stream.native());
+}
+
+MemoryCounters HostAllocator::counters() const {
+  return impl_->counters();
+}
+
+void HostAllocator::reset_peaks() {
+  impl_->reset_peaks();
+}
+
+MemorySnapshot HostAllocator::snapshot() const {
+  return impl_->snapshot();
+}
+
+void HostAllocator::validate() const {
+  impl_->validate();
+}
+
+}  // namespace berth

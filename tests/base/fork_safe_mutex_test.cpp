@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/fork_safe_mutex.hpp"
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+
+#include "support/child_process.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+TEST_CASE("a forked child finds the mutex free and what it guards whole, whoever held it") {
+  ForkSafeMutex mutex;
+  ForkSafeMutex other;
+  int first = 0;
+  int second = 0;
+  std::atomic<bool> stop = false;
+  std::thread busy([&] {
+    while (!stop) {
+      const MutexLock lock(mutex);
+      ++first;
+      std::this_thread::yield();
+      ++second;
+    }
+  });
+  for (int round = 0; round < 100; ++round) {
+    CHECK(exit_code_of([&] {
+            alarm(60);
+            const MutexLock lock(mutex);
+            const MutexLock lock_other(other);
+            _exit(first == second ? 0 : 1);
+            return 2;
+          }) == 0);
+  }
+  stop = true;
+  busy.join();
+}
+
+TEST_CASE("a mutex that is gone holds up no fork") {
+  auto mutex = std::make_unique<ForkSafeMutex>();
+  mutex.reset();
+  CHECK(exit_code_of([] { return 3; }) == 3);
+  const ForkSafeMutex later;
+  CHECK(exit_code_of([] { return 4; }) == 4);
+}
