@@ -13,24 +13,23 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include "berth/bytes.hpp"
-#include "berth/device_registry.hpp"
 
 #include "base/fork.hpp"
 #include "base/fork_safe_mutex.hpp"
 #include "device/device_context.hpp"
 #include "memory/host/host_blocks.hpp"
+#include "memory/host/host_use_marks.hpp"
 #include "memory/memory_budget.hpp"
 #include "memory/memory_errors.hpp"
+#include "memory/order/device_event_pools.hpp"
 #include "memory/try_result.hpp"
 #include "stream/capture.hpp"
 #include "stream/default_streams.hpp"
 #include "stream/settle.hpp"
-#include "stream/unasked.hpp"
 
 namespace berth {
 namespace {
@@ -45,17 +44,15 @@ constexpr std::size_t kPolledPerAllocation = 2;
 class HostAllocator::Impl final : public StreamObserver {
  public:
   Impl(const DeviceRegistry& registry, const HostAllocatorOptions& options)
-      : budget_({.max = options.bytes_max.value_or(MemoryBudget::kNoLimit)}) {
-    for (int ordinal = 0; ordinal < registry.count(); ++ordinal) {
-      DeviceContext& context = registry.context(Device::cuda(ordinal));
-      events_.push_back(std::make_unique<DeviceEvents>(context));
-      context.add_observer(*this);
-    }
+      : budget_({.max = options.bytes_max.value_or(MemoryBudget::kNoLimit)}),
+        events_(registry),
+        marks_(events_) {
+    events_.for_each_context([this](DeviceContext& context) { context.add_observer(*this); });
   }
 
   ~Impl() override {
     if (origin_.is_here()) {
-      for (const auto& device : events_) device->context.remove_observer(*this);
+      events_.for_each_context([this](DeviceContext& context) { context.remove_observer(*this); });
       while (wait_for_one()) {
       }
     }
@@ -65,7 +62,7 @@ class HostAllocator::Impl final : public StreamObserver {
       std::free(reinterpret_cast<void*>(block.address));
     }
     if (live > 0) {
-      report(
+      marks_.report(
           fmt::format("{} allocations were still live when their allocator was destroyed", live));
     }
   }
@@ -101,7 +98,7 @@ class HostAllocator::Impl final : public StreamObserver {
       }
     }
     if (bytes > 0) return give_back(data, bytes);
-    for (HostUse& use : deferred.second) try_mark(use);
+    for (HostUse& use : deferred.second) marks_.try_mark(use);
     const MutexLock lock(mutex_);
     blocks_.show(deferred.first, std::move(deferred.second));
   }
@@ -112,10 +109,8 @@ class HostAllocator::Impl final : public StreamObserver {
   }
 
   void record_use(void* data, StreamRef stream) BERTH_EXCLUDES(mutex_) {
-    // What is being captured cannot be marked now: the free does it, or whoever polls later.
-    HostUse use{stream, nullptr};
-    if (!is_capturing(stream)) use.event = record(stream);
-    add_use(data, std::move(use), "record a use of");
+    // A captured stream gives no mark: the free gets one, or whoever polls later.
+    add_use(data, {stream, marks_.mark(stream)}, "record a use of");
   }
 
   std::size_t trim(std::size_t bytes_to_keep) BERTH_EXCLUDES(poll_mutex_, mutex_) {
@@ -143,18 +138,18 @@ class HostAllocator::Impl final : public StreamObserver {
         if (!blocks_.has_unmarked(stream)) return;
       }
       if (is_capturing(stream)) {
-        report(
+        marks_.report(
             "a stream is destroyed while it is captured: memory that it uses stays until the end");
         const MutexLock lock(mutex_);
         return blocks_.mark(stream, nullptr);
       }
       HostUse use{stream, nullptr};
-      try_mark(use);
+      marks_.try_mark(use);
       if (use.event == nullptr) settle(stream);
       const MutexLock lock(mutex_);
       use.event == nullptr ? blocks_.drop(stream) : blocks_.mark(stream, use.event);
     } catch (const Error& error) {
-      report(error.what());
+      marks_.report(error.what());
     }
   }
 
@@ -176,12 +171,6 @@ class HostAllocator::Impl final : public StreamObserver {
   }
 
  private:
-  struct DeviceEvents {
-    explicit DeviceEvents(DeviceContext& device) : context(device), pool(device) {}
-    DeviceContext& context;
-    EventPool pool;
-  };
-
   HostUses& require_live(void* data, const char* action) BERTH_REQUIRES(mutex_) {
     if (HostUses* const uses = blocks_.find_uses(data)) return *uses;
     throw InvalidArgument(blocks_.describe_foreign(data, action));
@@ -196,45 +185,17 @@ class HostAllocator::Impl final : public StreamObserver {
     if (known->event != nullptr) std::swap(*known, use);
   }
 
-  SharedEvent record(StreamRef stream) {
-    DeviceContext& context = stream.context();
-    EventPool& pool = events_[static_cast<std::size_t>(context.device().ordinal())]->pool;
-    auto event = std::make_shared<EventLease>(pool.acquire());
-    record_unasked(*event, stream);
-    return event;
-  }
-
-  /// Gives a use its event, where it has none and the stream can be marked now.
-  void try_mark(HostUse& use) noexcept {
-    try {
-      if (use.event != nullptr || !use.stream || is_capturing(*use.stream)) return;
-      use.event = record(*use.stream);
-    } catch (const std::exception& error) {
-      report(std::string("no event marks a use yet: ") + error.what());
-    }
-  }
-
-  bool are_over(HostUses& uses) noexcept {
-    for (HostUse& use : uses) try_mark(use);
-    try {
-      return std::ranges::all_of(uses, [](const HostUse& use) {
-        return use.event != nullptr && use.event->ref().is_done();
-      });
-    } catch (const Error&) {
-      return false;  // whoever uses the device that failed hears of it; the memory stays
-    }
-  }
-
   /// Asks about so many of the blocks that await streams, each in its turn.
   std::size_t poll(std::size_t blocks) BERTH_REQUIRES(poll_mutex_) BERTH_EXCLUDES(mutex_) {
-    RelaxedCapture relaxed(driver());
+    RelaxedCapture relaxed(events_.driver());
     relaxed.begin();
     std::size_t released = 0;
     for (; blocks > 0; --blocks) {
       auto next = next_pending(last_polled_);
       if (!next) break;
       last_polled_ = next->first;
-      released += are_over(next->second) ? release(next->first) : keep(next->first, next->second);
+      released +=
+          marks_.are_over(next->second) ? release(next->first) : keep(next->first, next->second);
     }
     return released;
   }
@@ -269,26 +230,13 @@ class HostAllocator::Impl final : public StreamObserver {
       const auto next = next_pending(id);
       if (!next || next->first <= id) return false;
       id = next->first;
-      if (!wait_for(next->second)) continue;
+      if (!marks_.wait_for(next->second)) continue;
       poll_all();
       const MutexLock lock(mutex_);
       blocks_.counters().pending_free_waits += 1;
       return !blocks_.has_pending(id);
     }
   }
-  bool wait_for(const HostUses& uses) {
-    const auto is_marked = [](const HostUse& use) { return use.event != nullptr; };
-    if (!std::ranges::all_of(uses, is_marked)) return false;
-    RelaxedCapture relaxed(driver());
-    relaxed.begin();
-    try {
-      for (const HostUse& use : uses) use.event->ref().sync();
-      return true;
-    } catch (const Error&) {
-      return false;
-    }
-  }
-
   [[nodiscard]] std::optional<std::pair<HostBlocks::PendingId, HostUses>> next_pending(
       HostBlocks::PendingId id) const BERTH_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
@@ -323,15 +271,10 @@ class HostAllocator::Impl final : public StreamObserver {
                                               .driver_total_bytes = 0}));
   }
 
-  /// Of the first device; only where there is one.
-  [[nodiscard]] const Driver& driver() const { return events_.front()->context.driver(); }
-  void report(const std::string& message) const noexcept {
-    if (!events_.empty()) driver().report(Severity::warning, kName + ": " + message);
-  }
-
   const ForkOrigin origin_;
   MemoryBudget budget_;
-  std::vector<std::unique_ptr<DeviceEvents>> events_;  ///< by logical ordinal
+  const DeviceEventPools events_;
+  const HostUseMarks marks_;
 
   Mutex poll_mutex_;
   HostBlocks::PendingId last_polled_ BERTH_GUARDED_BY(poll_mutex_) = 0;

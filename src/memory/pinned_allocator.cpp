@@ -2,15 +2,13 @@
 #include "berth/pinned_allocator.hpp"
 
 #include <optional>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include "berth/bytes.hpp"
-#include "berth/device_registry.hpp"
 
-#include "device/device_context.hpp"
 #include "memory/caching_allocator.hpp"
+#include "memory/order/device_event_pools.hpp"
 #include "memory/source/whole_segments.hpp"
 #include "memory/try_result.hpp"
 #include "stream/default_streams.hpp"
@@ -21,25 +19,27 @@ namespace berth {
 class PinnedAllocator::Impl {
  public:
   Impl(const DeviceRegistry& registry, const PinnedAllocatorOptions& options)
-      : pools_(make_pools(registry)),
+      : events_(registry),
         budget_({.max = options.reserved_bytes_max.value_or(MemoryBudget::kNoLimit)}),
-        allocator_(
-            driver(),
-            {.name = "pinned",
-             .budget = budget_,
-             .events = [this](DeviceContext& context) -> EventPool& { return pool(context); }},
-            [&](BlockHeap&) {
-              return std::make_unique<PinnedSegments>(registry, options.segment_bytes);
-            }) {
-    for (const auto& pool : pools_) pool->context.add_observer(allocator_);
+        allocator_(events_.driver(),
+                   {.name = "pinned",
+                    .budget = budget_,
+                    .events = [this](DeviceContext& context) -> EventPool& {
+                      return events_.of(context);
+                    }},
+                   [&](BlockHeap&) {
+                     return std::make_unique<PinnedSegments>(registry, options.segment_bytes);
+                   }) {
+    events_.for_each_context([this](DeviceContext& context) { context.add_observer(allocator_); });
   }
 
   ~Impl() {
     if (!allocator_.is_usable()) return;
-    for (const auto& pool : pools_) pool->context.remove_observer(allocator_);
+    events_.for_each_context(
+        [this](DeviceContext& context) { context.remove_observer(allocator_); });
     const MemoryCounters counters = allocator_.counters();
     if (counters.blocks_allocated.current == 0) return;
-    driver().report(
+    events_.driver().report(
         Severity::warning,
         fmt::format(
             "pinned: {} allocations of {} were still live when their allocator was destroyed",
@@ -49,27 +49,7 @@ class PinnedAllocator::Impl {
   CachingAllocator& allocator() { return allocator_; }
 
  private:
-  struct DevicePool {
-    explicit DevicePool(DeviceContext& device) : context(device), events(device) {}
-    DeviceContext& context;
-    EventPool events;
-  };
-
-  static std::vector<std::unique_ptr<DevicePool>> make_pools(const DeviceRegistry& registry) {
-    std::vector<std::unique_ptr<DevicePool>> pools;
-    for (int ordinal = 0; ordinal < registry.count(); ++ordinal) {
-      pools.push_back(std::make_unique<DevicePool>(registry.context(Device::cuda(ordinal))));
-    }
-    return pools;
-  }
-
-  [[nodiscard]] const Driver& driver() const { return pools_.front()->context.driver(); }
-
-  EventPool& pool(const DeviceContext& context) {
-    return pools_[static_cast<std::size_t>(context.device().ordinal())]->events;
-  }
-
-  std::vector<std::unique_ptr<DevicePool>> pools_;  ///< by logical ordinal
+  const DeviceEventPools events_;
   MemoryBudget budget_;
   CachingAllocator allocator_;
 };

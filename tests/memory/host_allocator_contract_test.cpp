@@ -275,14 +275,13 @@ TEST_CASE("pointers that are no live block of host memory are refused by what th
       {static_cast<std::byte*>(live.data()) + 100, "100 B into the live block"},
       {freed, "freed before"},
       {&foreign, "not memory of this allocator"}};
-  for (const auto& [data, what] : pointers) {
-    CAPTURE(what);
-    void* const refused = data;
+  for (const auto& pointer : pointers) {
+    void* const refused = pointer.first;
     for (const std::string& message :
          {message_of<InvalidArgument>([&] { test.memory.deallocate(refused); }),
           message_of<InvalidArgument>([&] { test.memory.record_stream(refused, stream); }),
           message_of<InvalidArgument>([&] { test.memory.record_use(refused, stream); })}) {
-      CHECK(contains(message, what));
+      CHECK(contains(message, pointer.second));
       CHECK(contains(message, "of cpu"));
     }
   }

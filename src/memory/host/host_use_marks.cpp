@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/host/host_use_marks.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+
+#include "stream/capture.hpp"
+#include "stream/unasked.hpp"
+
+namespace berth {
+namespace {
+
+bool is_marked(const HostUse& use) {
+  return use.event != nullptr;
+}
+
+}  // namespace
+
+SharedEvent HostUseMarks::mark(StreamRef stream) const {
+  if (is_capturing(stream)) return nullptr;
+  auto event = std::make_shared<EventLease>(pools_.of(stream.context()).acquire());
+  record_unasked(*event, stream);
+  return event;
+}
+
+void HostUseMarks::try_mark(HostUse& use) const noexcept {
+  if (is_marked(use) || !use.stream) return;
+  try {
+    use.event = mark(*use.stream);
+  } catch (const std::exception& error) {
+    report(std::string("no event marks a use yet, tried again later: ") + error.what());
+  }
+}
+
+bool HostUseMarks::are_over(HostUses& uses) const noexcept {
+  for (HostUse& use : uses) try_mark(use);
+  try {
+    return std::ranges::all_of(
+        uses, [](const HostUse& use) { return is_marked(use) && use.event->ref().is_done(); });
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+bool HostUseMarks::wait_for(const HostUses& uses) const noexcept {
+  if (!std::ranges::all_of(uses, is_marked)) return false;
+  RelaxedCapture relaxed(pools_.driver());
+  relaxed.begin();
+  try {
+    for (const HostUse& use : uses) use.event->ref().sync();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void HostUseMarks::report(const std::string& message) const noexcept {
+  if (!pools_.empty()) pools_.driver().report(Severity::warning, "cpu: " + message);
+}
+
+}  // namespace berth

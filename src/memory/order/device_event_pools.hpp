@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Events for an allocator whose memory streams of every device use.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "berth/device_registry.hpp"
+#include "berth/event_pool.hpp"
+
+#include "device/device_context.hpp"
+
+namespace berth {
+
+/// A pool for each visible device.
+/// Threads  Safe from any thread.
+class DeviceEventPools {
+ public:
+  explicit DeviceEventPools(const DeviceRegistry& registry) {
+    for (int ordinal = 0; ordinal < registry.count(); ++ordinal) {
+      devices_.push_back(std::make_unique<PerDevice>(registry.context(Device::cuda(ordinal))));
+    }
+  }
+
+  [[nodiscard]] bool empty() const { return devices_.empty(); }
+  /// Only where there is a device.
+  [[nodiscard]] const Driver& driver() const { return devices_.front()->context.driver(); }
+  [[nodiscard]] EventPool& of(const DeviceContext& context) const {
+    return devices_[static_cast<std::size_t>(context.device().ordinal())]->pool;
+  }
+  template <class Visit>
+  void for_each_context(const Visit& visit) const {
+    for (const auto& device : devices_) visit(device->context);
+  }
+
+ private:
+  struct PerDevice {
+    explicit PerDevice(DeviceContext& device) : context(device), pool(device) {}
+    DeviceContext& context;
+    EventPool pool;
+  };
+
+  std::vector<std::unique_ptr<PerDevice>> devices_;  ///< by logical ordinal
+};
+
+}  // namespace berth
