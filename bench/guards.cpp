@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What does an operator pay to be on its device and stream? Nanoseconds for a guard inside another
 // one that has the same device current, and for asking for the current stream, beside the driver
-// calls that would do it: cuCtxPushCurrent and cuCtxPopCurrent, cuCtxGetCurrent.
+// calls that would do it (cuCtxPushCurrent and cuCtxPopCurrent, cuCtxGetCurrent) and PyTorch's own.
 #include <cuda.h>
 
 #include "berth/current_stream.hpp"
 #include "berth/device_guard.hpp"
 
+#include "peers/torch_streams.hpp"
 #include "support/benchmarks.hpp"
 
 namespace berth::bench {
@@ -90,6 +91,9 @@ void add_benchmarks(Session& session) {
   add_steps<PushAndPop>(session, "device_guard_same", "driver");
   add_steps<AskForStream>(session, "current_stream", "berth");
   add_steps<AskForContext>(session, "current_stream", "driver");
+  add_torch_streams(session, "stream_guard_same", &PeerStreamFunctions::guard_stream);
+  add_torch_streams(session, "device_guard_same", &PeerStreamFunctions::guard_device);
+  add_torch_streams(session, "current_stream", &PeerStreamFunctions::ask_current);
 }
 
 }  // namespace berth::bench

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What does a pooled event or stream cost beside a new one? Nanoseconds to acquire and give back,
-// beside creating and destroying it by driver calls. Events are without timing, streams do not
+// beside creating and destroying it by driver calls, and beside PyTorch's pool of streams, which has
+// nothing to give back: it hands out 32 streams in turn, in use or not. Events are without timing, streams do not
 // synchronise with the legacy default stream.
 #include <cuda.h>
 
+#include "peers/torch_streams.hpp"
 #include "support/benchmarks.hpp"
 
 namespace berth::bench {
@@ -62,6 +64,7 @@ void add_benchmarks(Session& session) {
   add_steps<Lending<StreamPool>>(session, "stream_acquire", "berth",
                                  session.runtime().streams(session.device()));
   add_steps<NewStream>(session, "stream_acquire", "driver", session.driver());
+  add_torch_streams(session, "stream_acquire", &PeerStreamFunctions::acquire);
 }
 
 }  // namespace berth::bench

@@ -50,7 +50,6 @@ BERTH_UNSUPPORTED(cudaMemPoolTrimTo)
 BERTH_UNSUPPORTED(cudaMemcpy)
 BERTH_UNSUPPORTED(cudaMemcpyAsync)
 BERTH_UNSUPPORTED(cudaMemcpyPeerAsync)
-BERTH_UNSUPPORTED(cudaStreamCreateWithPriority)
 BERTH_UNSUPPORTED(cudaStreamGetCaptureInfo)
 
 }  // extern "C"

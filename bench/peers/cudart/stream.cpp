@@ -12,6 +12,12 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
       [=](const Driver& to) { return to.try_ctx_get_stream_priority_range(least, greatest); });
 }
 
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+  return forward([=](const Driver& to) {
+    return to.try_stream_create_with_priority(stream, flags, priority);
+  });
+}
+
 cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
   return forward([=](const Driver&) {
     return stream_get_id != nullptr ? stream_get_id(stream, id) : CUDA_ERROR_NOT_SUPPORTED;

@@ -10,6 +10,18 @@ struct CUstream_st;
 
 namespace berth::bench {
 
+/// Of the calling thread, and the first device.
+struct PeerStreamFunctions {
+  /// Makes a stream of the peer's pool current.
+  void (*enter)();
+  /// Takes a stream of the pool, which is shared and never given back.
+  void (*acquire)();
+  /// Makes and destroys a guard for the stream, or device, that is current.
+  void (*guard_stream)();
+  void (*guard_device)();
+  void (*ask_current)();
+};
+
 struct PeerFunctions {
   /// A cache that starts empty. The runtime API must lead somewhere until it is destroyed.
   void* (*create)();
@@ -19,6 +31,7 @@ struct PeerFunctions {
   void (*deallocate)(void* cache, void* data, std::size_t bytes, CUstream_st* stream);
   /// Gives back what is cached; null where the peer never does.
   void (*trim)(void* cache);
+  const PeerStreamFunctions* streams;  ///< null where the peer has none
 };
 
 }  // namespace berth::bench

@@ -31,4 +31,5 @@ void deallocate(void* cache, void* data, std::size_t bytes, CUstream_st* stream)
 
 }  // namespace
 
-const berth::bench::PeerFunctions berth_peer = {create, destroy, allocate, deallocate, nullptr};
+const berth::bench::PeerFunctions berth_peer = {create,     destroy, allocate,
+                                                deallocate, nullptr, nullptr};

@@ -3,10 +3,17 @@
 // process, so that a new cache is the old one, emptied.
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
 #include <c10/util/Exception.h>
 #include <new>
 
 #include "peers/modules/peer_functions.hpp"
+
+// Not in its headers: what PyTorch's own start gives this library to ask by.
+namespace c10::cuda::_internal {
+void setHasPrimaryContext(bool (*has_primary_context)(DeviceIndex));
+}
 
 namespace caching = c10::cuda::CUDACachingAllocator;
 
@@ -39,6 +46,33 @@ void trim(void*) {
   caching::emptyCache();
 }
 
+volatile c10::StreamId last_id;  // so that no compiler leaves out what is asked for
+
+void enter() {
+  c10::cuda::_internal::setHasPrimaryContext([](c10::DeviceIndex) { return true; });
+  c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromPool(false, 0));
+}
+
+void acquire() {
+  last_id = c10::cuda::getStreamFromPool(false, 0).id();
+}
+
+void guard_stream() {
+  const c10::cuda::CUDAStreamGuard guard(c10::cuda::getCurrentCUDAStream(0));
+}
+
+void guard_device() {
+  const c10::cuda::CUDAGuard guard(c10::DeviceIndex{0});
+}
+
+void ask_current() {
+  last_id = c10::cuda::getCurrentCUDAStream(0).id();
+}
+
+constexpr berth::bench::PeerStreamFunctions kStreams = {enter, acquire, guard_stream, guard_device,
+                                                        ask_current};
+
 }  // namespace
 
-const berth::bench::PeerFunctions berth_peer = {create, destroy, allocate, deallocate, trim};
+const berth::bench::PeerFunctions berth_peer = {create,     destroy, allocate,
+                                                deallocate, trim,    &kStreams};
