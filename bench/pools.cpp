@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What does a pooled event or stream cost beside a new one? Nanoseconds to acquire and give back,
-// beside creating and destroying it by driver calls, and beside PyTorch's pool of streams, which has
-// nothing to give back: it hands out 32 streams in turn, in use or not. Events are without timing, streams do not
+// beside creating and destroying it by driver calls, and beside PyTorch's pool of streams, which hands
+// out 32 in turn, in use or not, and gets none back. Events are without timing, streams do not
 // synchronise with the legacy default stream.
 #include <cuda.h>
 
