@@ -20,6 +20,7 @@
 #include "berth/event_pool.hpp"
 #include "berth/fork_join.hpp"
 #include "berth/host_allocator.hpp"
+#include "berth/handle_pool.hpp"
 #include "berth/memory_limits.hpp"
 #include "berth/pinned_allocator.hpp"
 #include "berth/relaxed_capture_scope.hpp"

@@ -115,6 +115,9 @@ class BERTH_API DeviceAllocator final : public Allocator {
 
   /// Whether `data` points into memory of this allocator, live or not. No driver call.
   [[nodiscard]] bool owns(const void* data) const noexcept;
+  /// Whether `data` points into memory of an open pool for graphs (MemoryPoolOptions::for_graphs), live or
+  /// not. No driver call.
+  [[nodiscard]] bool is_for_graphs(const void* data) const noexcept;
 
   [[nodiscard]] MemoryCounters counters() const override;
   void reset_peaks() override;

@@ -118,6 +118,8 @@ class CachingAllocator final : public StreamObserver {
   std::size_t release_cached(std::size_t bytes, Waiting waiting);
   /// Nothing is kept any more for those who have addresses, once the work of all streams is done.
   void close();
+  /// Whether what is freed keeps its memory, for graphs.
+  [[nodiscard]] bool keeps_memory() const { return keeps_memory_; }
   /// Whether no block is live or pending, nothing is reserved, and no thread is at work on a free.
   [[nodiscard]] bool is_empty() const;
 

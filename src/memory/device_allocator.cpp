@@ -52,6 +52,10 @@ bool DeviceAllocator::owns(const void* data) const noexcept {
   return pools_->owns(data);
 }
 
+bool DeviceAllocator::is_for_graphs(const void* data) const noexcept {
+  return pools_->is_for_graphs(data);
+}
+
 MemoryPool DeviceAllocator::create_pool(const MemoryPoolOptions& options) {
   return {*pools_, pools_->open(options)};
 }

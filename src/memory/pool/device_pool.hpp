@@ -61,6 +61,7 @@ class DevicePool final : public Allocator {
   void validate() const override { allocator_.validate(); }
 
   [[nodiscard]] bool owns(const void* data) const { return allocator_.owns(data); }
+  [[nodiscard]] bool is_for_graphs() const { return allocator_.keeps_memory(); }
   [[nodiscard]] CachingAllocator& allocator() { return allocator_; }
   /// False in a forked child.
   [[nodiscard]] bool is_usable() const { return allocator_.is_usable(); }

@@ -168,6 +168,12 @@ bool DevicePools::owns(const void* data) const {
   return is_usable() && (own_.owns(data) || private_.find(data) != nullptr);
 }
 
+bool DevicePools::is_for_graphs(const void* data) const {
+  if (!is_usable() || !private_.any()) return false;
+  const auto pool = private_.find(data);
+  return pool != nullptr && pool->is_for_graphs();
+}
+
 void DevicePools::validate() const {
   own_.validate();
   for (const auto& pool : private_.all()) pool->validate();

@@ -49,6 +49,7 @@ class DevicePools final : public StreamObserver {
     retire_stream(StreamRef(context, stream));
   }
   [[nodiscard]] bool owns(const void* data) const;
+  [[nodiscard]] bool is_for_graphs(const void* data) const;
   void validate() const;
   void set_limits(const MemoryLimits& limits);
 

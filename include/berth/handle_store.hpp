@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a HandlePool is made of: the same for handles of any type. Programs use handle_pool.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "berth/device.hpp"
+#include "berth/device_allocator.hpp"
+#include "berth/event_pool.hpp"
+#include "berth/export.h"
+#include "berth/stream.hpp"
+
+namespace berth {
+
+/// What HandlePool::acquire() does where handles_max handles of a device are on lease.
+enum class HandleShortage : std::uint8_t {
+  wait,  ///< waits until one comes back; of threads that wait, any may be the next
+  fail,  ///< throws Exhausted
+};
+
+/// Of all devices together.
+struct HandleCounters {
+  std::uint64_t created;  ///< handles that create() has made so far
+  std::uint64_t binds;    ///< calls of bind() that have succeeded
+  std::size_t live;       ///< handles that exist
+  std::size_t idle;       ///< of those, how many are not on lease
+};
+
+/// HandlePoolOptions, whose words hold, for handles behind pointers.
+struct HandleStoreOptions {
+  std::string name;
+  std::function<void*()> create;
+  std::function<void(void* handle)> destroy;
+  /// Gives back the host's memory of a handle that is left to its own: no library is called.
+  std::function<void(void* handle)> abandon;
+  std::function<void(void* handle, StreamRef stream)> bind;
+  std::function<void(void* handle, void* workspace, std::size_t bytes)> set_workspace;
+  std::size_t workspace_bytes;
+  bool keeps_device_memory;
+  std::size_t handles_max;
+  HandleShortage on_shortage;
+};
+
+/// The parts of a Runtime that handles need. Errors of each  InvalidArgument: no such device.
+struct HandleStoreParts {
+  std::function<DeviceContext&(Device device)> context;
+  std::function<DeviceAllocator&(Device device)> memory;
+  std::function<EventPool&(Device device)> events;
+};
+
+/// Contracts of its functions: HandlePool.
+class BERTH_API HandleStore {
+ public:
+  struct Item;
+  /// What a lease holds.
+  struct Held {
+    Item* item;
+    void* handle;
+  };
+
+  HandleStore(HandleStoreParts parts, HandleStoreOptions options);
+  ~HandleStore();
+  HandleStore(const HandleStore&) = delete;
+  HandleStore& operator=(const HandleStore&) = delete;
+
+  [[nodiscard]] Held acquire(StreamRef stream);
+  void give_back(Item& item) noexcept;
+  std::size_t trim();
+  void retire_stream(StreamRef stream) noexcept;
+  [[nodiscard]] HandleCounters counters() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace berth

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes wrong in the library, the driver or the process around it: nothing is lost, and the next
+// lease works.
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+#include <doctest/doctest.h>
+
+#include "berth/bytes.hpp"
+
+#include "library/library_fixture.hpp"
+#include "support/child_process.hpp"
+#include "support/errors.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+constexpr unsigned kHangSeconds = 60;
+
+std::string failed_function(FakePool& pool, StreamRef stream) {
+  try {
+    static_cast<void>(pool.acquire(stream));
+  } catch (const LibraryFailure& failure) {
+    return failure.function;
+  }
+  return "none";
+}
+
+}  // namespace
+
+TEST_CASE(
+    "what a function of the library throws reaches the caller as it is, and nothing is lost") {
+  LibraryTest test;
+  FakePool pool(*test.runtime, test.library.options_with_workspace(1_MiB));
+  DeviceAllocator& memory = test.runtime->memory(kDevice);
+  const Stream a = test.stream();
+  const Stream b = test.stream();
+  for (const bool has_idle : {false, true}) {
+    for (const std::string function : {"create", "bind", "set_workspace"}) {
+      if (has_idle && function == "create") continue;
+      CAPTURE(has_idle);
+      CAPTURE(function);
+      pool.trim();
+      if (has_idle) const FakeLease idle = pool.acquire(b);
+      test.library.fail_next(function);
+      CHECK(failed_function(pool, a) == function);
+      CHECK(test.library.live() == 0);  // a handle with which the library has failed is gone
+      CHECK(pool.counters().live == 0);
+      CHECK(memory.counters().blocks_allocated.current == 0);
+      CHECK(current_context() == nullptr);
+      const FakeLease next = pool.acquire(a);
+      CHECK(next->stream == a.ref());
+      CHECK(next->workspace != nullptr);
+    }
+  }
+}
+
+TEST_CASE(
+    "a handle that gets no workspace for want of memory is kept, and serves once there is some") {
+  sim::Config config;
+  config.memory = {64_MiB};
+  LibraryTest test(config);
+  DeviceAllocator& memory = test.runtime->memory(kDevice);
+  const Stream a = test.stream();
+  FakePool pool(*test.runtime, test.library.options_with_workspace(40_MiB));
+  {
+    const Allocation other = memory.allocate(40_MiB, a);
+    message_of<OutOfMemory>([&] { return pool.acquire(a); });
+  }
+  CHECK(pool.counters().idle == 1);
+  CHECK(test.library.binds == 0);
+  const FakeLease lease = pool.acquire(a);
+  CHECK(lease->stream == a.ref());
+  CHECK(lease->workspace != nullptr);
+  CHECK(test.library.creates == 1);
+}
+
+TEST_CASE("what destroy throws is reported, and the handle is gone") {
+  LibraryTest test;
+  test.errors_expected = true;
+  const Stream stream = test.stream();
+  {
+    FakePool pool(*test.runtime, test.library.options());
+    const auto idle = [&] { const FakeLease lease = pool.acquire(stream); };
+    idle();
+    test.library.fail_next("destroy");
+    CHECK(pool.trim() == 1);
+    CHECK(test.reports.mention(
+        "fake handles of cuda:0: destroying one: an exception of another type"));
+    idle();
+    test.library.on_destroy = [] { throw std::runtime_error("status 7"); };
+    CHECK(pool.trim() == 1);
+    CHECK(test.reports.mention("fake handles of cuda:0: destroying one: status 7"));
+    test.library.on_destroy = nullptr;
+    idle();
+    CHECK(pool.counters().live == 1);
+  }
+  CHECK(test.library.live() == 0);
+  CHECK(test.reports.count(Severity::error) == 2);
+}
+
+TEST_CASE("in a forked child handles are refused, and the library hears of nothing") {
+  LibraryTest test;
+  const Stream stream = test.stream();
+  auto pool = std::make_unique<FakePool>(*test.runtime, test.library.options_with_workspace(512));
+  std::optional<FakeLease> held = pool->acquire(stream);
+  { const FakeLease idle = pool->acquire(stream); }
+  std::atomic<bool> stop = false;
+  std::thread busy([&] {
+    while (!stop) const FakeLease lease = pool->acquire(stream);
+  });
+  for (int round = 0; round < 20; ++round) {
+    const auto code = exit_code_of([&] {
+      alarm(kHangSeconds);  // ends a child that waits
+      bool refused = is_refused_after_fork([&] { static_cast<void>(pool->acquire(stream)); });
+      refused &= is_refused_after_fork([&] { pool->trim(); });
+      refused &= is_refused_after_fork([&] { static_cast<void>(pool->counters()); });
+      pool->retire_stream(stream);
+      held.reset();
+      pool.reset();
+      _exit(refused && test.library.destroys == 0 ? 0 : 1);
+      return 0;
+    });
+    CHECK(code == 0);
+  }
+  stop = true;
+  busy.join();
+}
+
+TEST_CASE("where the driver has gone before the pool, handles are left alone") {
+  constexpr int kLibraryCalled = 3;
+  const auto code = exit_code_of([&] {
+    alarm(kHangSeconds);
+    // Destroyed in the opposite order, as the process exits.
+    static std::optional<FakeLibrary> library;
+    static std::optional<Runtime> runtime;
+    static std::optional<FakePool> pool;
+    static std::optional<sim::Simulator> goes_first;
+    library.emplace();
+    goes_first.emplace(sim::Config{});
+    RuntimeOptions options;
+    options.driver = "sim";
+    runtime.emplace(std::move(options));
+    pool.emplace(*runtime, library->options_with_workspace(1_MiB));
+    static const Stream stream = runtime->create_stream(kDevice);
+    { const FakeLease lease = pool->acquire(stream); }
+    library->on_destroy = [] { _exit(kLibraryCalled); };
+    return 0;
+  });
+  CHECK(code == 0);
+}
+
+TEST_CASE(
+    "handles whose leases are still there at the end of the pool are not destroyed, but reported") {
+  LibraryTest test;
+  test.errors_expected = true;
+  const Stream stream = test.stream();
+  auto pool = std::make_unique<FakePool>(*test.runtime, test.library.options());
+  alignas(FakeLease) std::array<std::byte, sizeof(FakeLease)> never_ends;
+  ::new (never_ends.data()) FakeLease(pool->acquire(stream));
+  pool.reset();
+  CHECK(test.library.destroys == 0);
+  CHECK(test.reports.mention(
+      "fake handles of cuda:0: 1 still on lease, which nobody destroys any more"));
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a pool of handles does at its bound.
+#include <atomic>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <doctest/doctest.h>
+
+#include "library/library_fixture.hpp"
+#include "support/errors.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+HandlePoolOptions<FakeHandle> bounded(FakeLibrary& library, std::size_t handles_max,
+                                      HandleShortage on_shortage) {
+  HandlePoolOptions<FakeHandle> options = library.options();
+  options.handles_max = handles_max;
+  options.on_shortage = on_shortage;
+  return options;
+}
+
+/// Gives a thread that should be waiting the time to do otherwise.
+void let_others_run() {
+  for (int turn = 0; turn < 2000; ++turn) std::this_thread::yield();
+}
+
+}  // namespace
+
+TEST_CASE(
+    "where the policy is to fail, the error names pool, bound and option; each device has its "
+    "own") {
+  sim::Config config;
+  config.devices = 2;
+  LibraryTest test(config);
+  FakePool pool(*test.runtime, bounded(test.library, 2, HandleShortage::fail));
+  const Stream stream = test.stream();
+  const Stream other = test.stream();
+  const Stream there = test.stream(Device::cuda(1));
+  std::optional<FakeLease> first = pool.acquire(stream);
+  const FakeLease second = pool.acquire(stream);
+  const std::string message = message_of<Exhausted>([&] { return pool.acquire(other); });
+  CHECK(contains(message,
+                 "fake handles of cuda:0: all 2 are on lease; accepted: as many at once as "
+                 "HandlePoolOptions::handles_max"));
+  const FakeLease elsewhere = pool.acquire(there);
+  const FakeHandle back = *first;
+  first.reset();
+  CHECK(pool.acquire(other).get() == back);
+  CHECK(test.library.creates == 3);
+}
+
+TEST_CASE(
+    "where the policy is to wait, a thread waits until a handle comes back, and has it bound") {
+  LibraryTest test;
+  FakePool pool(*test.runtime, bounded(test.library, 1, HandleShortage::wait));
+  const Stream stream = test.stream();
+  const Stream other = test.stream();
+  std::optional<FakeLease> held = pool.acquire(stream);
+  const FakeHandle handle = *held;
+  std::atomic<bool> has_lease = false;
+  std::thread waiter([&] {
+    const FakeLease lease = pool.acquire(other);
+    CHECK(lease.get() == handle);
+    CHECK(lease->stream == other.ref());
+    has_lease = true;
+  });
+  let_others_run();
+  CHECK_FALSE(has_lease);
+  held.reset();
+  waiter.join();
+  CHECK(has_lease);
+  CHECK(test.library.creates == 1);
+}
+
+TEST_CASE(
+    "who waits goes on too where a handle that was being made is not, and where one is destroyed") {
+  LibraryTest test;
+  FakePool pool(*test.runtime, bounded(test.library, 1, HandleShortage::wait));
+  const Stream stream = test.stream();
+  for (const std::string function : {"create", "bind"}) {
+    CAPTURE(function);
+    pool.trim();
+    std::optional<std::thread> waiter;
+    test.library.on_create = [&] {
+      test.library.on_create = nullptr;
+      waiter.emplace([&] { CHECK(pool.acquire(stream)->stream == stream.ref()); });
+      let_others_run();
+      if (function == "create") throw LibraryFailure{function};
+      test.library.fail_next(function);
+    };
+    CHECK_THROWS_AS(static_cast<void>(pool.acquire(stream)), LibraryFailure);
+    waiter->join();
+    CHECK(pool.counters().live == 1);
+    CHECK(pool.counters().idle == 1);
+  }
+}
