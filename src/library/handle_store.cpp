@@ -290,15 +290,13 @@ std::size_t HandleStore::State::trim() noexcept {
   return destroyed;
 }
 
-/// The driver is asked before the library is called, which may not bear that the driver has gone.
+/// The scope asks the driver before the library is called, which may not bear that the driver has gone.
 void HandleStore::State::destroy(Item& item) noexcept {
   DeviceContext& context = item.context;
   const Driver& driver = context.driver();
   const std::string where = name(context) + ": destroying one";
   bool is_called = false;
   try {
-    CUcontext current = nullptr;
-    driver.ctx_get_current(&current);
     const LibraryScope scope(context);
     is_called = true;
     options.destroy(item.handle);

@@ -53,6 +53,8 @@ TEST_CASE("a graph's workspace is memory of its pool, and nobody else's while th
       of_graph = lease->workspace;
       CHECK(of_graph != ordinary);
       CHECK(graph_pool.owns(of_graph));
+      CHECK(test.memory.is_for_graphs(of_graph));
+      CHECK_FALSE(test.memory.is_for_graphs(ordinary));
       test.submit(lease);
     }
     {

@@ -86,6 +86,28 @@ TEST_CASE(
   CHECK(test.library.creates == 1);
 }
 
+TEST_CASE("a handle that gets no workspace on another stream has one again on its own") {
+  LibraryTest test;
+  DeviceAllocator& memory = test.runtime->memory(kDevice);
+  const Stream a = test.stream();
+  const Stream b = test.stream();
+  FakePool pool(*test.runtime, test.library.options_with_workspace(4_MiB));
+  { const FakeLease lease = pool.acquire(a); }
+  {
+    MemoryPool small = memory.create_pool({.name = "small"});
+    small.set_limits({.reserved_bytes_max = 2_MiB});
+    const PoolScope scope = PoolScope::on_stream(small, b);
+    message_of<OutOfMemory>([&] { return pool.acquire(b); });
+  }
+  CHECK(pool.counters().idle == 1);
+  for (const StreamRef stream : {a.ref(), b.ref()}) {
+    const FakeLease lease = pool.acquire(stream);
+    CHECK(lease->stream == stream);
+    CHECK(lease->workspace != nullptr);
+  }
+  CHECK(test.library.creates == 1);
+}
+
 TEST_CASE("what destroy throws is reported, and the handle is gone") {
   LibraryTest test;
   test.errors_expected = true;

@@ -24,10 +24,31 @@ HandlePoolOptions<FakeHandle> bounded(FakeLibrary& library, std::size_t handles_
   return options;
 }
 
-/// Gives a thread that should be waiting the time to do otherwise.
-void let_others_run() {
-  for (int turn = 0; turn < 2000; ++turn) std::this_thread::yield();
-}
+/// A thread that asks for a handle, which it should have to wait for.
+class Waiter {
+ public:
+  Waiter(FakePool& pool, StreamRef stream)
+      : thread_([this, &pool, stream] {
+          has_begun_ = true;
+          const FakeLease lease = pool.acquire(stream);
+          CHECK(lease->stream == stream);
+          handle_ = lease;
+        }) {
+    while (!has_begun_) std::this_thread::yield();
+    for (int turn = 0; turn < 2000; ++turn) std::this_thread::yield();
+  }
+  [[nodiscard]] FakeHandle handle_now() const { return handle_; }
+  /// What it has had in the end.
+  FakeHandle join() {
+    thread_.join();
+    return handle_;
+  }
+
+ private:
+  std::atomic<bool> has_begun_ = false;
+  std::atomic<FakeHandle> handle_ = nullptr;
+  std::thread thread_;
+};
 
 }  // namespace
 
@@ -62,18 +83,10 @@ TEST_CASE(
   const Stream other = test.stream();
   std::optional<FakeLease> held = pool.acquire(stream);
   const FakeHandle handle = *held;
-  std::atomic<bool> has_lease = false;
-  std::thread waiter([&] {
-    const FakeLease lease = pool.acquire(other);
-    CHECK(lease.get() == handle);
-    CHECK(lease->stream == other.ref());
-    has_lease = true;
-  });
-  let_others_run();
-  CHECK_FALSE(has_lease);
+  Waiter waiter(pool, other);
+  CHECK(waiter.handle_now() == nullptr);
   held.reset();
-  waiter.join();
-  CHECK(has_lease);
+  CHECK(waiter.join() == handle);
   CHECK(test.library.creates == 1);
 }
 
@@ -85,16 +98,17 @@ TEST_CASE(
   for (const std::string function : {"create", "bind"}) {
     CAPTURE(function);
     pool.trim();
-    std::optional<std::thread> waiter;
+    std::optional<Waiter> waiter;
+    const int creates = test.library.creates;
     test.library.on_create = [&] {
       test.library.on_create = nullptr;
-      waiter.emplace([&] { CHECK(pool.acquire(stream)->stream == stream.ref()); });
-      let_others_run();
+      waiter.emplace(pool, stream);
+      CHECK(test.library.creates == creates + 1);
       if (function == "create") throw LibraryFailure{function};
       test.library.fail_next(function);
     };
     CHECK_THROWS_AS(static_cast<void>(pool.acquire(stream)), LibraryFailure);
-    waiter->join();
+    CHECK(waiter->join() != nullptr);
     CHECK(pool.counters().live == 1);
     CHECK(pool.counters().idle == 1);
   }

@@ -91,8 +91,12 @@ TEST_CASE("a workspace that goes with trim is reused in the order of its stream'
 }
 
 TEST_CASE("for a later stream of a destroyed one's handle everything is done anew") {
-  LibraryTest test(manual_progress());
-  FakePool pool(*test.runtime, test.library.options_with_workspace(1_MiB));
+  sim::Config config = manual_progress();
+  config.memory = {64_MiB};  // so that all have the same memory one after the other
+  LibraryTest test(config);
+  FakePool pool(*test.runtime, test.library.options_with_workspace(40_MiB));
+  DeviceAllocator& memory = test.runtime->memory(kDevice);
+  const Stream other = test.stream();
   // The stream stays here, and is used again as a later one of the same handle would be.
   const Stream owner = test.stream();
   const StreamRef stream = owner;
@@ -106,14 +110,19 @@ TEST_CASE("for a later stream of a destroyed one's handle everything is done ane
       stream.context().retire_stream(stream.native());  // as a berth::Stream does at its end
     } else {
       pool.retire_stream(stream);
-      test.runtime->memory(kDevice).retire_stream(stream);
+      memory.retire_stream(stream);
     }
-    const FakeLease lease = pool.acquire(stream);
-    CHECK(test.library.binds == binds + 1);
-    CHECK(test.library.workspaces_set == binds + 1);
-    CHECK(lease->workspace != nullptr);
-    CHECK(test.library.creates == 1);
-    test.submit(lease);
+    {
+      const FakeLease lease = pool.acquire(stream);
+      CHECK(test.library.binds == binds + 1);
+      CHECK(test.library.workspaces_set == binds + 1);
+      CHECK(lease->workspace != nullptr);
+      test.submit(lease);
+    }
+    // A workspace that were still the first stream's would be free once that one's work is done.
+    pool.trim();
+    const Allocation block = memory.allocate(40_MiB, other);
+    test.submit_write(other, block.data(), block.bytes());
   }
   CHECK_FALSE(test.races());
 }
