@@ -65,9 +65,12 @@ struct HandleStore::State final : StreamObserver {
       : parts(std::move(parts_)), options(checked(std::move(options_))) {}
   ~State() override;
 
-  [[nodiscard]] std::string name() const { return options.name + " handles"; }
   [[nodiscard]] std::string name(const DeviceContext& context) const {
     return fmt::format("{} handles of {}", options.name, context.device().to_string());
+  }
+  /// Errors  NotSupported: in a forked child.
+  void require_here() const {
+    if (!origin.is_here()) origin.require_here(options.name + " handles");
   }
   bool require_usable(StreamRef stream) const;
   HandleList& list_of(DeviceContext& context) BERTH_REQUIRES(mutex);
@@ -110,7 +113,7 @@ HandleStore::State::~State() {
 
 /// Whether it is captured, where that matters.
 bool HandleStore::State::require_usable(StreamRef stream) const {
-  origin.require_here(name());
+  require_here();
   if (stream.is_per_thread_default()) {
     throw InvalidArgument(
         fmt::format("{} cannot be bound to the per-thread default stream, which is another one on "
@@ -340,7 +343,7 @@ void HandleStore::give_back(Item& item) noexcept {
 }
 
 std::size_t HandleStore::trim() {
-  state_->origin.require_here(state_->name());
+  state_->require_here();
   return state_->trim();
 }
 
@@ -349,7 +352,7 @@ void HandleStore::retire_stream(StreamRef stream) noexcept {
 }
 
 HandleCounters HandleStore::counters() const {
-  state_->origin.require_here(state_->name());
+  state_->require_here();
   const MutexLock lock(state_->mutex);
   HandleCounters counters{.created = state_->created, .binds = state_->binds, .live = 0, .idle = 0};
   for (const auto& list : state_->lists) {

@@ -167,6 +167,10 @@ int main() {
     std::printf("skipped: no GPU: %s\n", runtime.driver().problem.c_str());
     return kSkipped;
   }
+  if (runtime.driver().name == "sim") {
+    std::printf("skipped: cuBLAS needs a GPU, and this driver is simulated\n");
+    return kSkipped;
+  }
   void* const library = load_cublas();
   if (library == nullptr) {
     std::printf("skipped: no cuBLAS: %s\n", dlerror());
