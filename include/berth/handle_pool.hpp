@@ -61,7 +61,8 @@ template <class Handle>
 class HandlePool;
 
 /// A handle in use: back to its pool on destruction. Moves; a moved-from lease holds nothing. Goes
-/// before its pool and before its stream.
+/// before its pool and before its stream. Makes no device current: for libraries that work on the
+/// calling thread's current device, as NVIDIA's, a StreamGuard or DeviceGuard does.
 /// Threads  Like a pointer: one thread at a time. May be destroyed on another thread than it was
 ///          acquired on.
 template <class Handle>

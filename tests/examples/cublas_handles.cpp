@@ -139,6 +139,7 @@ int run(const Cublas& cublas, berth::Runtime& runtime) {
     std::vector<Matrix> results;
     for (int index = 0; index < 2; ++index) {
       const berth::StreamRef stream = streams[std::size_t(index)];
+      const berth::StreamGuard guard(stream);  // cuBLAS works on the thread's current device
       const Matrix a(runtime, stream, 2.0F);
       const Matrix b(runtime, stream, float(index + 1));
       results.emplace_back(runtime, stream, -1.0F);
