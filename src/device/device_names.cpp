@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include <fmt/format.h>
+#include "base/uuid_text.hpp"
 
 namespace berth {
 namespace {
@@ -22,22 +22,14 @@ bool has_form(std::string_view text, std::string_view form) {
   });
 }
 
-std::string uuid_text(std::string prefix, const CUuuid& uuid) {
-  for (int index = 0; index < 16; ++index) {
-    if (index == 4 || index == 6 || index == 8 || index == 10) prefix += '-';
-    prefix += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[index]));
-  }
-  return prefix;
-}
-
 }  // namespace
 
 std::string device_uuid_text(const CUuuid& uuid) {
-  return uuid_text("GPU-", uuid);
+  return uuid_text("GPU-", uuid.bytes);
 }
 
 std::string instance_uuid_text(const CUuuid& uuid) {
-  return uuid_text("MIG-", uuid);
+  return uuid_text("MIG-", uuid.bytes);
 }
 
 bool is_device_uuid(std::string_view text) {
@@ -52,8 +44,9 @@ std::string long_pci_address(std::string_view address) {
   std::string text(address);
   const std::size_t colon = text.find(':');
   if (colon < kDomainDigits) text.insert(0, kDomainDigits - colon, '0');
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  std::transform(text.begin(), text.end(), text.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
   return text;
 }
 

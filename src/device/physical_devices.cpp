@@ -49,6 +49,7 @@ Joined joined_from(const KnownDevice& known) {
 class Join {
  public:
   explicit Join(const std::vector<KnownDevice>& known) {
+    all_.reserve(known.size());
     for (const KnownDevice& device : known) all_.push_back(joined_from(device));
   }
 
@@ -63,10 +64,14 @@ class Join {
   }
 
   DeviceList take() {
-    std::stable_sort(all_.begin(), all_.end(), [](const Joined& a, const Joined& b) {
+    const auto in_pci_order = [](const Joined& a, const Joined& b) {
       return a.device.pci_bus_id < b.device.pci_bus_id;
-    });
+    };
+    // NVML lists them so already, and moving them all takes longer than looking.
+    if (!std::is_sorted(all_.begin(), all_.end(), in_pci_order))
+      std::stable_sort(all_.begin(), all_.end(), in_pci_order);
     DeviceList list;
+    list.devices.reserve(all_.size());
     for (Joined& joined : all_) {
       const int physical = static_cast<int>(list.devices.size());
       joined.device.physical = physical;

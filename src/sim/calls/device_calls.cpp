@@ -4,8 +4,6 @@
 #include <cstring>
 #include <string_view>
 
-#include <fmt/format.h>
-
 #include "sim/call.hpp"
 #include "sim/device/pci_address.hpp"
 
@@ -62,9 +60,7 @@ CUresult berth_sim_cuDeviceGetPCIBusId(char* text, int bytes, CUdevice device) {
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   if (text == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!call.state().is_ordinal(device)) return CUDA_ERROR_INVALID_DEVICE;
-  const DeviceFacts& facts = call.state().device_at(device).facts;
-  const std::string address =
-      fmt::format("{:04X}:{:02X}:{:02X}.0", facts.pci_domain, facts.pci_bus, facts.pci_device);
+  const std::string address = pci_address_text(call.state().device_at(device).facts).substr(4);
   if (bytes <= static_cast<int>(address.size())) return CUDA_ERROR_INVALID_VALUE;
   copy_text(text, static_cast<std::size_t>(bytes), address);
   return CUDA_SUCCESS;

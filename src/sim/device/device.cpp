@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/uuid_text.hpp"
 #include "sim/random.hpp"
 #include "sim/work/pitch.hpp"
 
@@ -17,6 +18,14 @@ std::array<unsigned char, 16> uuid_from(std::uint64_t seed) {
   uuid[6] = static_cast<unsigned char>((uuid[6] & 0x0f) | 0x40);
   uuid[8] = static_cast<unsigned char>((uuid[8] & 0x3f) | 0x80);
   return uuid;
+}
+
+/// Every registry of devices asks for every address, and fmt takes twenty times as long.
+void write_hexadecimal(int number, char* out, int digits) {
+  for (int digit = digits - 1; digit >= 0; --digit) {
+    out[digit] = "0123456789ABCDEF"[number & 15];
+    number >>= 4;
+  }
 }
 
 }  // namespace
@@ -45,11 +54,14 @@ DeviceFacts instance_facts(const DeviceFacts& parent, const MigInstance& instanc
 }
 
 std::string uuid_text(const DeviceFacts& facts) {
-  std::string text = facts.mig ? "MIG" : "GPU";
-  for (std::size_t i = 0; i < facts.uuid.size(); ++i) {
-    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += fmt::format("{:02x}", facts.uuid[i]);
-  }
+  return berth::uuid_text(facts.mig ? "MIG-" : "GPU-", facts.uuid.data());
+}
+
+std::string pci_address_text(const DeviceFacts& facts) {
+  std::string text = "00000000:00:00.0";
+  write_hexadecimal(facts.pci_domain, text.data(), 8);
+  write_hexadecimal(facts.pci_bus, text.data() + 9, 2);
+  write_hexadecimal(facts.pci_device, text.data() + 12, 2);
   return text;
 }
 

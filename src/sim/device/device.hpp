@@ -31,6 +31,8 @@ DeviceFacts instance_facts(const DeviceFacts& parent, const MigInstance& instanc
 
 /// "GPU-" or "MIG-" and 8-4-4-4-12 hexadecimal digits, as nvidia-smi and CUDA_VISIBLE_DEVICES write it.
 std::string uuid_text(const DeviceFacts& facts);
+/// "00000000:1A:00.0". CUDA, and NVML in an older form, leave out the first four digits.
+std::string pci_address_text(const DeviceFacts& facts);
 
 /// What cuDeviceGetAttribute says; nullopt for an attribute that is not simulated. The values are
 /// those of a data-centre GPU of compute capability 9.0, as far as anything here depends on them.

@@ -8,8 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "sim/nvml/nvml_call.hpp"
 
 namespace berth::sim {
@@ -161,10 +159,9 @@ nvml::Return berth_sim_nvmlDeviceGetPciInfo_v3(nvml::Device device, nvml::PciInf
   pci->bus = static_cast<unsigned>(facts.pci_bus);
   pci->device = static_cast<unsigned>(facts.pci_device);
   pci->pciDeviceId = 0x233010de;  // an H100; the vendor stands in the low half
-  const std::string place = fmt::format(":{:02X}:{:02X}.0", facts.pci_bus, facts.pci_device);
-  give_text(pci->busIdLegacy, sizeof(pci->busIdLegacy),
-            fmt::format("{:04X}", facts.pci_domain) + place);
-  give_text(pci->busId, sizeof(pci->busId), fmt::format("{:08X}", facts.pci_domain) + place);
+  const std::string address = pci_address_text(facts);
+  give_text(pci->busIdLegacy, sizeof(pci->busIdLegacy), std::string_view(address).substr(4));
+  give_text(pci->busId, sizeof(pci->busId), address);
   return nvml::kSuccess;
 }
 
