@@ -210,6 +210,13 @@ BERTH_API berth_status berth_device_get_memory_use(berth_runtime* runtime, berth
                                                    berth_process_memory* processes,
                                                    size_t capacity);
 
+/// Of how much of the last moment, a second at most, some kernel ran on the device, without a
+/// context; -1 where NVML does not tell. Not for the CPU.
+BERTH_API berth_status berth_device_get_utilization(berth_runtime* runtime, berth_device device,
+                                                    int* percent);
+/// One line on why NVML tells nothing; "" where it works. Valid as long as the runtime.
+BERTH_API berth_status berth_nvml_get_problem(berth_runtime* runtime, const char** problem);
+
 /// The CUDA version whose headers berth was built with: 13000 is 13.0.
 BERTH_API int berth_toolkit_version(void);
 

@@ -98,6 +98,10 @@ class BERTH_API DeviceRegistry {
   /// One line on what is wrong with CUDA_VISIBLE_DEVICES; empty where nothing is. Among it: that it
   /// has changed since the registry was made, which has no effect. The text stays valid.
   [[nodiscard]] const std::string& visibility_problem() const;
+  /// CUDA_VISIBLE_DEVICES as CUDA has read it; nullopt where it was not set.
+  [[nodiscard]] const std::optional<std::string>& visible_devices() const noexcept;
+  /// One line on why NVML tells nothing; empty where it works.
+  [[nodiscard]] const std::string& nvml_problem() const noexcept;
   /// Each physical device, and behind it each of its instances.
   [[nodiscard]] std::vector<DeviceExplanation> explain() const;
 
@@ -128,6 +132,11 @@ class BERTH_API DeviceRegistry {
   /// lost.
   /// Errors  InvalidArgument: no such device, or `cpu`. NotSupported: in a forked child.
   [[nodiscard]] MemoryUse memory_use(Device device) const;
+
+  /// Of how much of the last moment, a second at most, some kernel ran on the device, as NVML says
+  /// it now, without a context; nullopt where it does not: of MIG instances, of lost devices.
+  /// Errors  As memory_use().
+  [[nodiscard]] std::optional<int> utilization_percent(Device device) const;
 
   /// berth's own handle on a CUDA device. For the other parts of berth.
   [[nodiscard]] DeviceContext& context(Device device) const;

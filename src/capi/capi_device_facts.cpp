@@ -83,6 +83,23 @@ berth_status berth_device_get_memory_use(berth_runtime* runtime, berth_device de
   });
 }
 
+berth_status berth_device_get_utilization(berth_runtime* runtime, berth_device device,
+                                          int* percent) {
+  return guarded([&] {
+    const DeviceRegistry& devices = to_runtime(runtime).devices();
+    auto& out = require(percent, "percent");
+    out = or_unknown(devices.utilization_percent(to_device(device)));
+  });
+}
+
+berth_status berth_nvml_get_problem(berth_runtime* runtime, const char** problem) {
+  return guarded([&] {
+    const DeviceRegistry& devices = to_runtime(runtime).devices();
+    auto& out = require(problem, "problem");
+    out = devices.nvml_problem().c_str();
+  });
+}
+
 int berth_toolkit_version(void) {
   return toolkit_version();
 }

@@ -137,6 +137,14 @@ const std::string& DeviceRegistry::visibility_problem() const {
   return *state_->later_problems.insert(std::move(change)).first;
 }
 
+const std::optional<std::string>& DeviceRegistry::visible_devices() const noexcept {
+  return state_->variables.visible;
+}
+
+const std::string& DeviceRegistry::nvml_problem() const noexcept {
+  return state_->nvml.problem();
+}
+
 std::vector<DeviceExplanation> DeviceRegistry::explain() const {
   return state_->visibility->explain(state_->find_change());
 }
@@ -219,6 +227,13 @@ MemoryUse DeviceRegistry::memory_use(Device device) const {
     }
   }
   return use;
+}
+
+std::optional<int> DeviceRegistry::utilization_percent(Device device) const {
+  const std::string& uuid = info(device).uuid;
+  state_->driver.require_here();
+  const auto utilization = state_->nvml.utilization(uuid);
+  return utilization ? std::optional(static_cast<int>(utilization->gpu)) : std::nullopt;
 }
 
 DeviceContext& DeviceRegistry::context(Device device) const {

@@ -168,6 +168,12 @@ std::optional<std::vector<Nvml::Process>> Nvml::processes(const std::string& uui
   return processes;
 }
 
+std::optional<nvml::Utilization> Nvml::utilization(const std::string& uuid) const {
+  const auto device = find(uuid);
+  if (!device) return std::nullopt;
+  return ask<nvml::Utilization>(table_.device_get_utilization, *device);
+}
+
 std::optional<bool> Nvml::has_nvlink(const std::string& from, const std::string& to) const {
   const auto source = find(from);
   const auto target = find(to);

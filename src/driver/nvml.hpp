@@ -41,6 +41,7 @@ class Nvml {
   [[nodiscard]] std::optional<nvml::Memory> memory(const std::string& uuid) const;
   /// Of compute and graphics, each once.
   [[nodiscard]] std::optional<std::vector<Process>> processes(const std::string& uuid) const;
+  [[nodiscard]] std::optional<nvml::Utilization> utilization(const std::string& uuid) const;
   [[nodiscard]] std::optional<bool> has_nvlink(const std::string& from,
                                                const std::string& to) const;
   [[nodiscard]] std::optional<nvml::TopologyLevel> topology(const std::string& one,

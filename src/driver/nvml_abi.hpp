@@ -39,6 +39,12 @@ struct Memory {
   unsigned long long used;
 };
 
+/// nvmlUtilization_t, percent of the last sample period, which lasts a sixth of a second to a second.
+struct Utilization {
+  unsigned gpu;     ///< of the time, with a kernel running
+  unsigned memory;  ///< of the time, with memory being read or written
+};
+
 /// nvmlProcessInfo_t of the _v2 and _v3 functions.
 struct ProcessInfo {
   unsigned pid;
@@ -82,6 +88,7 @@ using DeviceGetMigModeFn = Return(Device device, unsigned* current, unsigned* pe
 using DeviceGetNumberFn = Return(Device device, unsigned* number);
 using DeviceGetMigHandleByIndexFn = Return(Device device, unsigned index, Device* instance);
 using DeviceGetProcessesFn = Return(Device device, unsigned* count, ProcessInfo* processes);
+using DeviceGetUtilizationFn = Return(Device device, Utilization* percent);
 using DeviceGetP2pStatusFn = Return(Device from, Device to, P2pCaps capability, P2pStatus* status);
 using DeviceGetTopologyFn = Return(Device one, Device other, TopologyLevel* level);
 
@@ -104,6 +111,7 @@ using DeviceGetTopologyFn = Return(Device one, Device other, TopologyLevel* leve
   X(device_get_compute_instance_id, nvmlDeviceGetComputeInstanceId, DeviceGetNumberFn,   optional) \
   X(device_get_compute_processes,  nvmlDeviceGetComputeRunningProcesses_v3, DeviceGetProcessesFn, optional) \
   X(device_get_graphics_processes, nvmlDeviceGetGraphicsRunningProcesses_v3, DeviceGetProcessesFn, optional) \
+  X(device_get_utilization,     nvmlDeviceGetUtilizationRates, DeviceGetUtilizationFn,   optional) \
   X(device_get_p2p_status,      nvmlDeviceGetP2PStatus,        DeviceGetP2pStatusFn,     optional) \
   X(device_get_topology,        nvmlDeviceGetTopologyCommonAncestor, DeviceGetTopologyFn, optional)
 // clang-format on

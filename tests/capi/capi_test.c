@@ -51,6 +51,7 @@ int main(void) {
   test_errors();
   test_null_arguments();
   test_order();
+  test_device_pick();
   test_devices();
   test_same_device();
   return 0;

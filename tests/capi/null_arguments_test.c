@@ -68,6 +68,17 @@ static void device_functions(berth_runtime* runtime) {
   CHECK_REFUSED("runtime", berth_device_get_memory_use(NULL, cuda, &use, NULL, 0));
   CHECK_REFUSED("use", berth_device_get_memory_use(runtime, cuda, NULL, NULL, 0));
   CHECK_REFUSED("processes", berth_device_get_memory_use(runtime, cuda, &use, NULL, 1));
+  CHECK_REFUSED("runtime", berth_device_get_utilization(NULL, cuda, &count));
+  CHECK_REFUSED("percent", berth_device_get_utilization(runtime, cuda, NULL));
+  CHECK_REFUSED("runtime", berth_nvml_get_problem(NULL, &problem));
+  CHECK_REFUSED("problem", berth_nvml_get_problem(runtime, NULL));
+  CHECK_REFUSED("runtime", berth_device_pick(NULL, BERTH_PICK_LEAST_USED, &device));
+  CHECK_REFUSED("picked", berth_device_pick(runtime, BERTH_PICK_LEAST_USED, NULL));
+  CHECK_REFUSED("runtime", berth_device_find(NULL, "GPU-0", &device));
+  CHECK_REFUSED("uuid", berth_device_find(runtime, NULL, &device));
+  CHECK_REFUSED("found", berth_device_find(runtime, "GPU-0", NULL));
+  CHECK_REFUSED("rank", berth_local_rank_get(NULL, &problem));
+  CHECK_REFUSED("variable", berth_local_rank_get(&count, NULL));
   CHECK_REFUSED("runtime", berth_visible_devices_get_problem(NULL, &problem));
   CHECK_REFUSED("problem", berth_visible_devices_get_problem(runtime, NULL));
   CHECK_REFUSED("operation", berth_require_same_device(NULL, NULL, 0, NULL));

@@ -24,6 +24,7 @@ void close_machine(struct machine* machine);
 bool work_stays_pending(const struct machine* machine);
 
 void test_copies(void);
+void test_device_pick(void);
 void test_devices(void);
 void test_errors(void);
 void test_memory(void);

@@ -32,7 +32,6 @@
   X(nvmlDeviceGetAttributes_v2,          (Device device, DeviceAttributes* attributes)) \
   X(nvmlDeviceGetSerial,                 (Device device, char* serial, unsigned bytes)) \
   X(nvmlDeviceGetBAR1MemoryInfo,         (Device device, Bar1Memory* memory)) \
-  X(nvmlDeviceGetUtilizationRates,       (Device device, Utilization* percent)) \
   X(nvmlDeviceGetEncoderUtilization,     (Device device, unsigned* percent, unsigned* period_us)) \
   X(nvmlDeviceGetDecoderUtilization,     (Device device, unsigned* percent, unsigned* period_us)) \
   X(nvmlDeviceGetTemperature,            (Device device, int sensor, unsigned* celsius)) \

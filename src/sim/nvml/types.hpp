@@ -38,11 +38,6 @@ struct DeviceAttributes {
 };
 static_assert(sizeof(DeviceAttributes) == 40);
 
-struct Utilization {
-  unsigned gpu;
-  unsigned memory;
-};
-
 struct Bar1Memory {
   unsigned long long bar1Total;
   unsigned long long bar1Free;

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "berth/device_pick.hpp"
+#include "berth/device_registry.hpp"
+#include "berth/error.hpp"
+
+#include "base/quoted.hpp"
+
+namespace berth {
+namespace {
+
+/// Both prefixes have it.
+constexpr std::size_t kPrefixBytes = 4;
+/// Errors list no more devices than that.
+constexpr std::size_t kListedMax = 8;
+
+std::string list_of(const std::vector<std::string>& texts) {
+  const std::size_t listed = std::min(texts.size(), kListedMax);
+  const std::string more =
+      listed < texts.size() ? fmt::format(" and {} more", texts.size() - listed) : "";
+  return fmt::format("{}{}", fmt::join(texts.begin(), texts.begin() + std::ptrdiff_t(listed), ", "),
+                     more);
+}
+
+std::string accepted(const DeviceRegistry& devices) {
+  if (devices.count() == 0) {
+    const std::string& problem = devices.visibility_problem();
+    return "there are no CUDA devices" + (problem.empty() ? "" : "; " + problem);
+  }
+  std::vector<std::string> texts;
+  for (int ordinal = 0; ordinal < devices.count(); ++ordinal) {
+    const Device device = Device::cuda(ordinal);
+    const std::string& uuid = devices.info(device).uuid;
+    texts.push_back(
+        fmt::format("{} ({})", device.to_string(), uuid.empty() ? "UUID unknown" : uuid));
+  }
+  return "accepted: the UUID, or its beginning, of " + list_of(texts);
+}
+
+[[noreturn]] void refuse(const DeviceRegistry& devices, std::string_view uuid,
+                         std::string_view reason) {
+  throw InvalidArgument(fmt::format("{} {}; {}", quoted(uuid), reason, accepted(devices)));
+}
+
+/// The name of an instance in drivers before R470, which CUDA still takes.
+bool has_older_name(const DeviceRegistry& devices, const DeviceInfo& info, std::string_view name) {
+  if (!info.mig_instance) return false;
+  const auto parent = static_cast<std::size_t>(info.physical);
+  const MigInstanceIds& ids = *info.mig_instance;
+  return name == fmt::format("MIG-{}/{}/{}", devices.physical_devices()[parent].uuid,
+                             ids.gpu_instance, ids.compute_instance);
+}
+
+/// Every device and instance, visible or hidden, that has this UUID, or a UUID that begins so.
+std::vector<const DeviceInfo*> find_all(const DeviceRegistry& devices, std::string_view uuid) {
+  std::vector<const DeviceInfo*> found;
+  for (const auto* list : {&devices.physical_devices(), &devices.mig_instances()}) {
+    for (const DeviceInfo& info : *list) {
+      if (info.uuid.starts_with(uuid) || has_older_name(devices, info, uuid))
+        found.push_back(&info);
+    }
+  }
+  return found;
+}
+
+std::string why_hidden(const DeviceRegistry& devices, const DeviceInfo& hidden) {
+  for (const DeviceExplanation& explanation : devices.explain()) {
+    if (explanation.uuid == hidden.uuid && explanation.physical == hidden.physical) {
+      return explanation.sentence.substr(0, explanation.sentence.rfind('.'));
+    }
+  }
+  return "Hidden";
+}
+
+std::string instances_of(const DeviceRegistry& devices, const DeviceInfo& device) {
+  std::vector<std::string> uuids;
+  for (const DeviceInfo& instance : devices.mig_instances()) {
+    if (instance.physical == device.physical) uuids.push_back(instance.uuid);
+  }
+  return uuids.empty() ? "" : ": " + list_of(uuids);
+}
+
+}  // namespace
+
+Device find_device(const DeviceRegistry& devices, std::string_view uuid) {
+  const bool is_uuid = uuid.starts_with("GPU-") || uuid.starts_with("MIG-");
+  if (!is_uuid || uuid.size() == kPrefixBytes) {
+    refuse(devices, uuid,
+           "is no UUID of a device, which is GPU- or MIG- and then hexadecimal digits");
+  }
+  const std::vector<const DeviceInfo*> found = find_all(devices, uuid);
+  if (found.empty()) refuse(devices, uuid, "fits no device");
+  if (found.size() > 1) {
+    std::vector<std::string> uuids;
+    for (const DeviceInfo* info : found) uuids.push_back(info->uuid);
+    refuse(devices, uuid, "fits several devices: " + list_of(uuids));
+  }
+  const DeviceInfo& info = *found.front();
+  if (devices.physical_devices()[static_cast<std::size_t>(info.physical)].lost)
+    refuse(devices, uuid, "does not answer any more, NVML says that it is lost");
+  if (info.visible()) return Device::cuda(*info.logical);
+  if (info.mig_mode)
+    refuse(devices, uuid,
+           "is split by MIG and used as its instances" + instances_of(devices, info));
+  refuse(devices, uuid,
+         fmt::format("is there, but not for this process ({})", why_hidden(devices, info)));
+}
+
+}  // namespace berth
