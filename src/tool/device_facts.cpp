@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tool/device_facts.hpp"
 
+#include <algorithm>
+#include <unistd.h>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "berth/bytes.hpp"
 
 namespace berth::tool {
 namespace {
@@ -79,8 +83,29 @@ std::string facts_text(const DeviceRegistry& devices, const DeviceInfo& visible)
     parts.push_back(fmt::format("{} multiprocessors", *facts.multiprocessors));
   if (facts.copy_engines) parts.push_back(fmt::format("{} copy engines", *facts.copy_engines));
   if (facts.host_numa_node) parts.push_back(fmt::format("NUMA node {}", *facts.host_numa_node));
-  if (facts.compute_mode && *facts.compute_mode != ComputeMode::shared)
-    parts.push_back(fmt::format("compute mode {}", name_of(*facts.compute_mode)));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string use_text(const DeviceRegistry& devices, const DeviceInfo& visible) {
+  const Device device = Device::cuda(visible.logical.value());
+  const MemoryUse use = devices.memory_use(device);
+  std::vector<std::string> parts;
+  if (const auto mode = devices.facts(device).compute_mode)
+    parts.push_back(fmt::format("compute mode {}", name_of(*mode)));
+  if (use.bytes_used) parts.push_back(format_bytes(*use.bytes_used) + " in use");
+  if (use.processes) {
+    const auto own = static_cast<unsigned>(getpid());
+    const auto others = std::ranges::count_if(
+        *use.processes, [&](const ProcessMemory& process) { return process.pid != own; });
+    std::uint64_t bytes = 0;
+    for (const ProcessMemory& process : *use.processes)
+      if (process.pid != own) bytes += process.bytes.value_or(0);
+    parts.push_back(others == 0
+                        ? "no other processes"
+                        : fmt::format("{} other processes hold {}", others, format_bytes(bytes)));
+  }
+  if (const auto percent = devices.utilization_percent(device))
+    parts.push_back(fmt::format("{} % busy", *percent));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -93,6 +118,7 @@ void add_facts(Json& entry, const DeviceRegistry& devices, const DeviceInfo& vis
   out["copy_engines"] = or_null(facts.copy_engines);
   out["host_numa_node"] = or_null(facts.host_numa_node);
   out["compute_mode"] = name_or_null(facts.compute_mode);
+  entry["utilization_percent"] = or_null(devices.utilization_percent(device));
   entry["memory_use"] = memory_use_json(devices.memory_use(device));
   Json& peers = entry["peers"] = Json::array();
   for (int other = 0; other < devices.count(); ++other) {

@@ -12,7 +12,10 @@ namespace berth::tool {
 
 /// "compute 9.0, 132 multiprocessors, ...": what is unknown is left out.
 std::string facts_text(const DeviceRegistry& devices, const DeviceInfo& visible);
-/// Adds `facts`, `memory_use` and `peers` to `entry`; null is unknown.
+/// Who may use it, and who does: "compute mode shared, 3.00 GiB in use, 2 other processes hold
+/// 1.00 GiB, 12 % busy"; likewise.
+std::string use_text(const DeviceRegistry& devices, const DeviceInfo& visible);
+/// Adds `facts`, `utilization_percent`, `memory_use` and `peers` to `entry`; null is unknown.
 void add_facts(nlohmann::ordered_json& entry, const DeviceRegistry& devices,
                const DeviceInfo& visible);
 

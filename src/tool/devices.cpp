@@ -11,6 +11,7 @@
 #include "tool/device_facts.hpp"
 #include "tool/json_text.hpp"
 #include "tool/output.hpp"
+#include "tool/peer_matrix.hpp"
 #include "tool/session.hpp"
 #include "tool/table.hpp"
 #include "tool/wrapped.hpp"
@@ -26,6 +27,16 @@ struct DevicesOptions : CommonOptions {
   bool explain = false;
 };
 
+/// Beside each other, because a newer toolkit may want a newer driver.
+std::string versions_text(const Runtime& runtime) {
+  const auto version = [](int number) {
+    return fmt::format("CUDA {}.{}", number / 1000, number % 1000 / 10);
+  };
+  const DriverInfo driver = runtime.driver();
+  return fmt::format("versions: driver {}, built with the headers of {}",
+                     driver.usable ? version(driver.version) : "none", version(toolkit_version()));
+}
+
 ExitCode list_devices(const DevicesOptions& options) {
   const auto runtime = make_runtime(options);
   const DeviceRegistry& devices = runtime->devices();
@@ -35,8 +46,11 @@ ExitCode list_devices(const DevicesOptions& options) {
     return ExitCode::ok;
   }
   print(wrapped(describe_driver(*runtime, options), 0));
+  print(wrapped(versions_text(*runtime), 0));
   const bool none = devices.physical_devices().empty();
   print(none ? "no devices\n" : "\n" + devices_text(devices, options.explain));
+  const std::string peers = peer_matrix(devices);
+  if (!peers.empty()) print("\n" + peers);
   return ExitCode::ok;
 }
 
@@ -101,7 +115,10 @@ std::string devices_text(const DeviceRegistry& devices, bool explain) {
     const std::string memory = info.memory_bytes == 0 ? "unknown" : format_bytes(info.memory_bytes);
     text += table.row({reached_as(info), physical_text(info), memory, known(info.name)});
     text += fmt::format("{:{}}{}  {}\n", "", kUnderTitle, known(info.pci_bus_id), known(info.uuid));
-    if (info.visible()) text += wrapped(facts_text(devices, info), kUnderTitle);
+    if (info.visible()) {
+      text += wrapped(facts_text(devices, info), kUnderTitle);
+      text += wrapped(use_text(devices, info), kUnderTitle);
+    }
     if (explain) text += wrapped(explanations[index].sentence, kUnderTitle);
   }
   return text;
@@ -138,7 +155,8 @@ Command add_devices_command(CLI::App& berth) {
       "Every physical device that the driver or NVML knows, with the name under which\n"
       "programs reach it: `cuda:N`, or `hidden` where CUDA_VISIBLE_DEVICES leaves it\n"
       "out. A device that MIG has split is followed by its instances, whose number is\n"
-      "device/GPU instance/compute instance. No driver is no failure: the list is\n"
+      "device/GPU instance/compute instance. Several visible devices are followed by\n"
+      "who reaches whose memory. No driver is no failure: the list is\n"
       "empty then, and the driver line says why.\n\n"
       "Examples:\n"
       "  berth devices\n"

@@ -10,7 +10,7 @@
 
 namespace berth::tool {
 
-/// A table of at most 80 columns, two lines a device, three a visible one; with `explain` a sentence
+/// A table of at most 80 columns, two lines a device, four a visible one; with `explain` a sentence
 /// under each.
 std::string devices_text(const DeviceRegistry& devices, bool explain = false);
 /// The physical devices, their instances in them.

@@ -15,6 +15,38 @@ class Devices(CommandTest):
         self.assertEqual(out.count(name), 3)
         self.assertEqual(out.count("compute 9.0, 132 multiprocessors"), 3)
         self.assertLessEqual(max(map(len, out.splitlines())), 80, out)
+        for fact in ("3 copy engines", "NUMA node 0", "compute mode shared", "0 B in use"):
+            self.assertEqual(out.count(fact), 3, fact)
+        self.assertEqual(out.count("no other processes"), 3)
+
+    def test_text_has_the_versions_of_driver_and_toolkit(self):
+        env = {"BERTH_SIM": "devices=1,driver_version=12040"}
+        out = self.assert_success(berth("devices", env=env)).out
+        self.assertRegex(out, r"(?m)^versions: driver CUDA 12\.4, built with the headers of CUDA \d+\.\d$")
+
+    def peers(self, machine):
+        """The rows of the matrix, each without its title."""
+        lines = self.assert_success(berth("devices", env={"BERTH_SIM": machine})).out.splitlines()
+        self.assertLessEqual(max(map(len, lines)), 80)
+        begin = next((at for at, line in enumerate(lines) if line.startswith("from ")), None)
+        return None if begin is None else [line.split() for line in lines[begin:]]
+
+    def test_text_says_who_reaches_whom_and_through_what(self):
+        self.assertIsNone(self.peers("devices=1"))
+        rows = self.peers("devices=2,memory=8GiB,mig=1:2")
+        self.assertEqual(rows[0], ["from", "cuda:0", "cuda:1", "cuda:2"])
+        self.assertEqual(rows[1][:2], ["cuda:0", "same"])
+        self.assertEqual(rows[2][2], "same")
+        rows = self.peers("devices=2")
+        self.assertEqual(rows[1:3], [["cuda:0", "same", "system"], ["cuda:1", "system", "same"]])
+        rows = self.peers("devices=2,peer=off")
+        self.assertEqual(rows[1:3], [["cuda:0", "same", "no"], ["cuda:1", "no", "same"]])
+
+    def test_the_matrix_of_many_devices_goes_on_below(self):
+        rows = self.peers("devices=17")
+        titles = [row[1:] for row in rows if row and row[0] == "from"]
+        self.assertEqual([title for part in titles for title in part], [f"cuda:{n}" for n in range(17)])
+        self.assertEqual(sum(row[:1] == ["cuda:16"] for row in rows), 3)
 
     def test_json(self):
         env = {"BERTH_SIM": "devices=2,memory=3GiB/5GiB,name=Some GPU"}
@@ -24,10 +56,18 @@ class Devices(CommandTest):
             self.assertEqual(
                 set(device),
                 {"physical", "logical", "visible", "explanation", "uuid", "pci_bus_id", "name"}
-                | {"memory_bytes", "mig_mode", "lost", "instances", "facts", "memory_use", "peers"},
+                | {"memory_bytes", "mig_mode", "lost", "instances", "facts", "memory_use", "peers"}
+                | {"utilization_percent"},
             )
             self.assertEqual(device["facts"]["compute_capability"], "9.0")
             self.assertEqual(device["facts"]["multiprocessors"], 132)
+            self.assertEqual(
+                set(device["facts"]),
+                {"compute_capability", "multiprocessors", "copy_engines", "host_numa_node"}
+                | {"compute_mode"},
+            )
+            self.assertEqual(device["facts"]["compute_mode"], "shared")
+            self.assertIsNone(device["utilization_percent"])
             self.assertEqual(device["memory_use"]["bytes_used"], 0)
             self.assertEqual(device["memory_use"]["processes"], [])
             other = {"logical": 1 - position, "access": True, "native_atomics": True}
