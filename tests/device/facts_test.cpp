@@ -136,6 +136,14 @@ TEST_CASE_FIXTURE(SplitFixture,
   CHECK(registry.memory_use(Device::cuda(2)).bytes_total == 4_GiB);
 }
 
+TEST_CASE_FIXTURE(SplitFixture,
+                  "two instances of one device are the same device, whatever NVML says of it") {
+  nvml_tap.refuse("nvmlDeviceGetTopologyCommonAncestor", kUnknownError);
+  CHECK(registry.peer(Device::cuda(1), Device::cuda(2)).link == PeerLink::same_device);
+  CHECK(registry.peer(Device::cuda(2), Device::cuda(1)).link == PeerLink::same_device);
+  CHECK_FALSE(registry.peer(Device::cuda(0), Device::cuda(1)).link.has_value());
+}
+
 TEST_CASE_FIXTURE(Fixture, "memory use names the processes, and their bytes") {
   CHECK(registry.memory_use(Device::cuda(0)).processes.value().empty());
   CHECK(simulator.live().contexts == 0);
