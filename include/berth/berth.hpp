@@ -20,12 +20,9 @@
 #include "berth/event.hpp"
 #include "berth/event_pool.hpp"
 #include "berth/fork_join.hpp"
-<<<<<<< HEAD
 #include "berth/handle_pool.hpp"
 #include "berth/host_allocator.hpp"
-=======
 #include "berth/local_rank.hpp"
->>>>>>> 7682c99 (A device is picked by use, free memory, local rank or UUID)
 #include "berth/memory_limits.hpp"
 #include "berth/pinned_allocator.hpp"
 #include "berth/relaxed_capture_scope.hpp"

@@ -55,9 +55,6 @@ TEST_CASE("in a forked child what is known stays readable, and the driver is ref
             right &= is_refused_after_fork([&] { registry.set_current(Device::cuda(1)); });
             right &= is_refused_after_fork(
                 [&] { static_cast<void>(registry.memory_info(Device::cuda(0))); });
-<<<<<<< HEAD
-            right &=
-=======
             right &= is_refused_after_fork(
                 [&] { static_cast<void>(registry.memory_use(Device::cuda(0))); });
             right &= is_refused_after_fork(
@@ -67,7 +64,6 @@ TEST_CASE("in a forked child what is known stays readable, and the driver is ref
             right &= is_refused_after_fork(
                 [&] { static_cast<void>(pick_device(registry, DevicePreference::least_used)); });
             right &=
->>>>>>> 7682c99 (A device is picked by use, free memory, local rank or UUID)
                 is_refused_after_fork([&] { const DeviceGuard guard(registry, Device::cuda(0)); });
             right &= is_refused_after_fork(
                 [&] { static_cast<void>(simulation.runtime->create_stream(Device::cuda(0))); });
