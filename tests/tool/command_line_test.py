@@ -77,7 +77,11 @@ class Driver(CommandTest):
     def test_without_a_driver_there_are_no_devices_and_that_is_fine(self):
         missing = os.path.join(self.folder, "libmissing.so")
         out = self.assert_success(berth("devices", "--driver", missing)).out
-        self.assertRegex(out, r"(?s)^driver: none \(.*libmissing\.so.*\)\nno devices\n$")
+        self.assertRegex(
+            out,
+            r"(?s)^driver: none \(.*libmissing\.so.*\)\n"
+            r"versions: driver none, built with the headers of CUDA [0-9.]+\nno devices\n$",
+        )
         outcome = berth("devices", "--driver", missing, "--json")
         self.assertEqual(self.assert_success(outcome, quiet=False).json(), [])
         self.assertRegex(outcome.err, r"^berth: warning: no devices: .*libmissing\.so.*\n$")
