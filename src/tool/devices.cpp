@@ -37,11 +37,25 @@ std::string versions_text(const Runtime& runtime) {
                      driver.usable ? version(driver.version) : "none", version(toolkit_version()));
 }
 
+Json text_or_null(const std::string& text) {
+  return text.empty() ? Json(nullptr) : Json(text);
+}
+
+Json driver_json(const DriverInfo& driver) {
+  return {{"name", driver.name},
+          {"usable", driver.usable},
+          {"problem", text_or_null(driver.problem)},
+          {"version", driver.usable ? Json(driver.version) : Json(nullptr)}};
+}
+
 ExitCode list_devices(const DevicesOptions& options) {
   const auto runtime = make_runtime(options);
   const DeviceRegistry& devices = runtime->devices();
   if (options.json) {
-    print(json_text(devices_json(devices)));
+    print(json_text({{"driver", driver_json(runtime->driver())},
+                     {"toolkit_version", toolkit_version()},
+                     {"visibility_problem", text_or_null(devices.visibility_problem())},
+                     {"devices", devices_json(devices)}}));
     if (!runtime->driver().usable) print_warning("no devices: " + runtime->driver().problem);
     return ExitCode::ok;
   }
@@ -80,10 +94,6 @@ std::string physical_text(const DeviceInfo& info) {
 
 std::string known(const std::string& text) {
   return text.empty() ? "unknown" : text;
-}
-
-Json text_or_null(const std::string& text) {
-  return text.empty() ? Json(nullptr) : Json(text);
 }
 
 Json entry_of(const DeviceInfo& info, const DeviceExplanation& explanation) {

@@ -83,7 +83,7 @@ class Driver(CommandTest):
             r"versions: driver none, built with the headers of CUDA [0-9.]+\nno devices\n$",
         )
         outcome = berth("devices", "--driver", missing, "--json")
-        self.assertEqual(self.assert_success(outcome, quiet=False).json(), [])
+        self.assertEqual(self.assert_success(outcome, quiet=False).json()["devices"], [])
         self.assertRegex(outcome.err, r"^berth: warning: no devices: .*libmissing\.so.*\n$")
 
     def test_a_malformed_simulator_is_a_usage_error(self):

@@ -50,7 +50,7 @@ class Devices(CommandTest):
 
     def test_json(self):
         env = {"BERTH_SIM": "devices=2,memory=3GiB/5GiB,name=Some GPU"}
-        devices = self.assert_success(berth("devices", "--json", env=env)).json()
+        devices = self.assert_success(berth("devices", "--json", env=env)).json()["devices"]
         self.assertEqual([device["memory_bytes"] for device in devices], [3 << 30, 5 << 30])
         for position, device in enumerate(devices):
             self.assertEqual(
@@ -85,16 +85,26 @@ class Devices(CommandTest):
                 device["pci_bus_id"], r"^[0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-9A-F]$"
             )
 
+    def test_json_has_the_versions_and_what_is_wrong(self):
+        env = {"BERTH_SIM": "devices=2", "CUDA_VISIBLE_DEVICES": "1,x"}
+        found = self.assert_success(berth("devices", "--json", env=env), quiet=False).json()
+        self.assertEqual(set(found), {"driver", "toolkit_version", "visibility_problem", "devices"})
+        driver = found["driver"]
+        self.assertEqual((driver["name"], driver["usable"], driver["problem"]), ("sim", True, None))
+        self.assertGreaterEqual(driver["version"], 12000)
+        self.assertGreaterEqual(found["toolkit_version"], 12000)
+        self.assertIn('"x"', found["visibility_problem"])
+
     def test_hidden_devices_are_listed_without_a_logical_ordinal(self):
         env = {"BERTH_SIM": "devices=3", "CUDA_VISIBLE_DEVICES": "2,0"}
-        devices = self.assert_success(berth("devices", "--json", env=env)).json()
+        devices = self.assert_success(berth("devices", "--json", env=env)).json()["devices"]
         self.assertEqual([device["logical"] for device in devices], [1, None, 0])
         self.assertEqual([device["visible"] for device in devices], [True, False, True])
         self.assertRegex(berth("devices", env=env).out, r"(?m)^hidden +1 ")
 
     def test_a_split_device_is_followed_by_its_instances(self):
         env = {"BERTH_SIM": "devices=2,memory=8GiB,mig=1:2", "CUDA_VISIBLE_DEVICES": "1"}
-        whole, split = self.assert_success(berth("devices", "--json", env=env)).json()
+        whole, split = self.assert_success(berth("devices", "--json", env=env)).json()["devices"]
         self.assertIs(whole["visible"], False)
         self.assertIs(split["mig_mode"], True)
         self.assertIsNone(split["logical"])
@@ -113,7 +123,8 @@ class Devices(CommandTest):
             env = {"BERTH_SIM": "devices=2", "CUDA_VISIBLE_DEVICES": visible}
             outcome = self.assert_success(berth("devices", "--explain", env=env), quiet=False)
             self.assertLessEqual(max(map(len, outcome.out.splitlines())), 80, outcome.out)
-            explained = self.assert_success(berth("devices", "--json", env=env), quiet=False).json()
+            outcome_of_json = self.assert_success(berth("devices", "--json", env=env), quiet=False)
+            explained = outcome_of_json.json()["devices"]
             # Without what wrapping adds, and what it takes from the ends of lines.
             text = "".join(outcome.out.split())
             for device in explained:
@@ -123,7 +134,7 @@ class Devices(CommandTest):
     def test_malformed_visibility_is_a_warning(self):
         env = {"BERTH_SIM": "devices=2", "CUDA_VISIBLE_DEVICES": "1,x"}
         outcome = self.assert_success(berth("devices", "--json", env=env), quiet=False)
-        self.assertEqual([device["logical"] for device in outcome.json()], [None, 0])
+        self.assertEqual([device["logical"] for device in outcome.json()["devices"]], [None, 0])
         self.assertRegex(outcome.err, r"^berth: warning: .*CUDA_VISIBLE_DEVICES.*\n$")
 
 
