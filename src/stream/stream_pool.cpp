@@ -144,6 +144,9 @@ Item& StreamPool::State::take_other(int asked_priority) {
   origin.require_here(name());
   const int priority = clamp_priority(asked_priority);
   ThreadStreams* const mine = threads.mine_or_new();
+  if (mine != nullptr && priority != asked_priority) {  // under which it has looked for nothing yet
+    if (Item* const kept = mine->take(priority)) return *kept;
+  }
   {
     const MutexLock lock(mutex);
     if (mine != nullptr) mine->is_open = waiting == 0;

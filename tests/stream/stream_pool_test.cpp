@@ -146,6 +146,14 @@ TEST_CASE("priorities below the device's range are one priority") {
   CHECK(low.ref() == lower.ref());
 }
 
+TEST_CASE("a priority below the device's range finds what the thread gave back of the lowest") {
+  Simulation simulation;
+  StreamPool& pool = simulation.runtime->streams(kDevice);
+  CUstream_st* const native = pool.acquire(-1000).ref().native();
+  for (int round = 0; round < 10; ++round) CHECK(pool.acquire(-1000).ref().native() == native);
+  CHECK(pool.streams_created() == 1);
+}
+
 TEST_CASE("a priority above 0 is refused, and the pool stays usable") {
   Simulation simulation;
   StreamPool& pool = simulation.runtime->streams(kDevice);
