@@ -38,8 +38,8 @@ BERTH_API void join(EventPool& events, StreamRef waiter, std::initializer_list<S
 ///       launch_right(side[1]);
 ///     }                          // what is submitted to `stream` from here on waits for both
 ///
-/// Within a capture of the parent the side streams are captured too, from here until they are joined,
-/// as the capture needs them to be before it ends.
+/// Within a capture of the parent the side streams are captured too, and have to be joined before it
+/// ends. Once joined they are nobody's until it has ended: CUDA goes on to capture what they get.
 /// Source: CUDA Programming Guide, "Cross-stream Dependencies and Events".
 ///
 /// Order     As by join(): each side stream behind the parent's work of now, at construction; the
@@ -76,9 +76,12 @@ class BERTH_API ForkJoin {
  private:
   void fork(EventPool& events);
   void join_or_wait() noexcept;
+  void give_back() noexcept;
 
   StreamRef parent_;
+  StreamPool* pool_;
   EventPool* events_;
+  bool is_captured_ = false;  ///< the parent was, when it was forked
   std::vector<StreamLease> leases_;
   std::vector<StreamRef> streams_;  ///< of leases_, in their order; those that wait for the parent
 };

@@ -21,7 +21,8 @@ enum class StreamShortage : std::uint8_t {
 };
 
 struct StreamPoolOptions {
-  /// Streams of one priority that exist at most, 1 or more. More than 128 cannot run at once on any
+  /// Streams of one priority that exist at most, 1 or more; those that captures still have come on
+  /// top. More than 128 cannot run at once on any
   /// current GPU (CUDA C++ Programming Guide, "Compute Capabilities": resident grids per device).
   std::size_t streams_max = 128;
   StreamShortage on_shortage = StreamShortage::share;
@@ -33,8 +34,12 @@ struct StreamPoolOptions {
 /// A thread keeps a few streams that it gave back, and takes those first, without a lock. Where there
 /// are no more to be had, those that other threads keep are taken.
 ///
-/// Blocking  Acquiring makes no driver call but for a stream's first creation, and waits for other
-///           threads only where StreamShortage::wait says so; giving back does neither.
+/// Captures  A side stream of a ForkJoin within a capture stays captured until the capture ends, and
+///           is leased to nobody until then. A stream that StreamRef::wait() drew into a capture is to
+///           be given back after its end.
+/// Blocking  Acquiring makes no driver call but for a stream's first creation, and to ask whether
+///           captures that have such streams have ended; it waits for other threads only where
+///           StreamShortage::wait says so. Giving back does neither.
 /// Threads   Safe from any thread.
 /// Fork      In a child made by fork() acquiring fails with NotSupported; giving back does nothing.
 class BERTH_API StreamPool {
@@ -68,7 +73,12 @@ class BERTH_API StreamPool {
   [[nodiscard]] std::size_t leases_live() const;
 
  private:
+  friend class ForkJoin;
+
   struct State;
+  /// Gives back what is perhaps captured.
+  void set_aside(StreamRef stream) noexcept;
+
   std::unique_ptr<State> state_;
 };
 

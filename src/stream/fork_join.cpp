@@ -49,7 +49,7 @@ void join(EventPool& events, StreamRef waiter, std::initializer_list<StreamRef> 
 
 ForkJoin::ForkJoin(StreamRef parent, StreamPool& streams, EventPool& events, std::size_t count,
                    int priority)
-    : parent_(parent), events_(&events) {
+    : parent_(parent), pool_(&streams), events_(&events) {
   leases_.reserve(count);
   streams_.reserve(count);
   for (std::size_t index = 0; index < count; ++index) leases_.push_back(streams.acquire(priority));
@@ -71,6 +71,7 @@ void ForkJoin::fork(EventPool& events) {
   }
   const EventLease mark = events.acquire();
   mark->record(parent_);
+  is_captured_ = parent_.context().captured_events().contain(mark->native());
   for (const StreamLease& lease : leases_) {
     if (lease.ref() != parent_) lease->wait(mark);
     streams_.push_back(lease);
@@ -79,7 +80,14 @@ void ForkJoin::fork(EventPool& events) {
 
 void ForkJoin::join() {
   berth::join(*events_, parent_, streams_);
+  give_back();
+}
+
+void ForkJoin::give_back() noexcept {
   streams_.clear();
+  if (is_captured_) {
+    for (StreamLease& lease : leases_) pool_->set_aside(lease.release());
+  }
   leases_.clear();
 }
 
@@ -94,6 +102,7 @@ void ForkJoin::join_or_wait() noexcept {
                   fmt::format("side streams are waited for instead of joined: {}", error.what()));
   }
   for (const StreamRef stream : streams_) settle(stream);
+  give_back();
 }
 
 ForkJoin::~ForkJoin() {

@@ -19,6 +19,7 @@
 #include "base/mutex.hpp"
 #include "base/per_thread.hpp"
 #include "device/device_context.hpp"
+#include "stream/capture.hpp"
 #include "stream/idle_list.hpp"
 
 namespace berth {
@@ -74,7 +75,8 @@ using Threads = PerThread<ThreadStreams>;
 }  // namespace
 
 /// Every stream that exists belongs to the pool of its priority; those without a lease are in one idle
-/// list. One that has several leases is in none, and its count changes under the lock only.
+/// list, or in that of the captured ones, or are just asked whether they are captured. One that has
+/// several leases is in none, and its count changes under the lock only.
 struct StreamPool::State {
   struct Pooled {
     Pooled(Stream created, int priority)
@@ -85,7 +87,13 @@ struct StreamPool::State {
   struct PriorityPool {
     std::deque<Pooled> streams;
     IdleList<Item> idle;
+    IdleList<Item> captured;  ///< perhaps, and until their captures end
     std::size_t being_created = 0;
+
+    /// Whether one more may be created.
+    [[nodiscard]] bool has_room(std::size_t streams_max) const {
+      return streams.size() - captured.count() + being_created < streams_max;
+    }
   };
 
   State(DeviceContext& context_, StreamPoolOptions options_)
@@ -96,9 +104,12 @@ struct StreamPool::State {
   [[nodiscard]] std::string name() const { return "streams of " + context.device().to_string(); }
   int clamp_priority(int priority);
   Item& take_other(int priority) BERTH_EXCLUDES(mutex);
+  /// Those whose captures have ended serve again.
+  void ask_captured(int priority) BERTH_EXCLUDES(mutex);
   Item* take_idle(PriorityPool& pool) BERTH_REQUIRES(mutex);
   /// What on_shortage says; null where it is to be tried again.
   Item* take_in_shortage(PriorityPool& pool, int priority) BERTH_REQUIRES(mutex);
+  /// Null where no stream is on lease: all are being created, or asked whether they are captured.
   Item* share(PriorityPool& pool) BERTH_REQUIRES(mutex);
   Item& create(int priority) BERTH_EXCLUDES(mutex);
   void give_back_other(Item& item) noexcept BERTH_EXCLUDES(mutex);
@@ -134,6 +145,27 @@ void StreamPool::State::take_back(ThreadStreams& thread) {
   }
 }
 
+void StreamPool::State::ask_captured(int priority) {
+  IdleList<Item> asked;
+  {
+    const MutexLock lock(mutex);
+    std::swap(asked, pools[priority].captured);
+  }
+  while (Item* const item = asked.pop()) {
+    const bool still_captured = [&] {
+      try {
+        return is_capturing(item->ref);
+      } catch (const Error&) {  // whoever creates or uses a stream hears of it
+        return true;
+      }
+    }();
+    const MutexLock lock(mutex);
+    PriorityPool& pool = pools[priority];
+    (still_captured ? pool.captured : pool.idle).push(*item);
+    came_back.notify_all();
+  }
+}
+
 Item* StreamPool::State::take_idle(PriorityPool& pool) {
   Item* const item = pool.idle.pop();
   if (item != nullptr) item->leases.store(1, std::memory_order_relaxed);
@@ -150,10 +182,15 @@ Item& StreamPool::State::take_other(int asked_priority) {
   {
     const MutexLock lock(mutex);
     if (mine != nullptr) mine->is_open = waiting == 0;
+    if (Item* const item = take_idle(pools[priority])) return *item;
+  }
+  ask_captured(priority);
+  {
+    const MutexLock lock(mutex);
     PriorityPool& pool = pools[priority];
     for (;;) {
       if (Item* const item = take_idle(pool)) return *item;
-      if (pool.streams.size() + pool.being_created < options.streams_max) break;
+      if (pool.has_room(options.streams_max)) break;
       if (Item* const item = take_in_shortage(pool, priority)) return *item;
     }
     ++pool.being_created;
@@ -166,7 +203,9 @@ Item* StreamPool::State::take_in_shortage(PriorityPool& pool, int priority) {
     const Threads::Halt halt(threads);
     halt.for_each([this](ThreadStreams& thread) { take_back(thread); });
     if (Item* const item = take_idle(pool)) return item;
-    if (options.on_shortage == StreamShortage::share && !pool.streams.empty()) return share(pool);
+    if (options.on_shortage == StreamShortage::share && !pool.streams.empty()) {
+      if (Item* const item = share(pool)) return item;
+    }
     if (options.on_shortage == StreamShortage::fail) {
       throw Exhausted(
           fmt::format("{}: all {} of priority {} are on lease; accepted: as many at once as "
@@ -188,10 +227,13 @@ Item* StreamPool::State::share(PriorityPool& pool) {
   const auto leases_of = [](const Pooled& pooled) {
     return pooled.item.leases.load(std::memory_order_relaxed);
   };
-  Item& shared = std::min_element(
-                     pool.streams.begin(), pool.streams.end(),
-                     [&](const Pooled& a, const Pooled& b) { return leases_of(a) < leases_of(b); })
+  // Less 1, so that those without a lease, which captures have, come last.
+  Item& shared = std::min_element(pool.streams.begin(), pool.streams.end(),
+                                  [&](const Pooled& a, const Pooled& b) {
+                                    return leases_of(a) - 1 < leases_of(b) - 1;
+                                  })
                      ->item;
+  if (shared.leases.load(std::memory_order_relaxed) == 0) return nullptr;
   shared.leases.fetch_add(1, std::memory_order_relaxed);
   return &shared;
 }
@@ -262,6 +304,20 @@ void StreamPool::give_back(StreamRef stream) {
                     state_->name()));
   }
   give_back(*item);
+}
+
+void StreamPool::set_aside(StreamRef stream) noexcept {
+  if (!state_->origin.is_here()) return;
+  const MutexLock lock(state_->mutex);
+  for (auto& [priority, pool] : state_->pools) {
+    for (State::Pooled& pooled : pool.streams) {
+      if (pooled.item.ref != stream) continue;
+      if (pooled.item.leases.fetch_sub(1, std::memory_order_relaxed) == 1)
+        pool.captured.push(pooled.item);
+      state_->came_back.notify_all();  // there is room for one more
+      return;
+    }
+  }
 }
 
 std::size_t StreamPool::streams_created() const {

@@ -334,6 +334,38 @@ TEST_CASE("a fork and join in a capture becomes branches of its graph") {
   }
 }
 
+TEST_CASE("a joined side stream of a capture is leased to nobody until the capture ends") {
+  for (const StreamShortage policy :
+       {StreamShortage::share, StreamShortage::wait, StreamShortage::fail}) {
+    RuntimeOptions options;
+    options.stream_pool = {.streams_max = 1, .on_shortage = policy};
+    Simulation simulation(manual_progress(), options);
+    Runtime& runtime = *simulation.runtime;
+    StreamPool& pool = runtime.streams(kDevice);
+    const Stream parent = runtime.create_stream(kDevice);
+    begin_capture(parent);
+    CUstream_st* side = nullptr;
+    {
+      const ForkJoin fork = runtime.fork(parent, 1);
+      side = fork[0].native();
+      simulation.log.submit(fork[0], "captured");
+    }
+    CHECK(pool.leases_live() == 0);
+    for (int round = 0; round < 2; ++round) {
+      const StreamLease lease = pool.acquire();
+      CHECK(lease.ref().native() != side);
+      CHECK_FALSE(lease->is_capturing());
+      simulation.log.submit(lease, "beside");
+    }
+    CHECK(pool.streams_created() == 2);
+    CHECK(CapturedGraph(parent).nodes() == 1);
+    const StreamLease first = pool.acquire();
+    const StreamLease second = pool.acquire();
+    CHECK(second.ref().native() == side);
+    CHECK(pool.streams_created() == 2);
+  }
+}
+
 TEST_CASE("a fork that fails halfway in a capture leaves a capture that ends well") {
   ForkTest test;
   const Stream parent = test.stream();
