@@ -23,10 +23,10 @@ struct EventPoolOptions {
 /// of its last lease: record it before use.
 ///
 /// A thread keeps a few events that it gave back, and takes those first, without a lock. What it has
-/// too many of goes to the others; where there are no more to be had, those that other threads keep
-/// are taken.
+/// too many of goes to the others; where events_max exist, those that other threads keep are taken.
 ///
-/// Blocking  Acquiring makes no driver call unless every pooled event is out; giving back, none.
+/// Blocking  Acquiring makes no driver call but to create an event, where all are out or with other
+///           threads; giving back, none.
 /// Threads   Safe from any thread.
 /// Fork      In a child made by fork() acquiring fails with NotSupported; giving back does nothing.
 class BERTH_API EventPool {
