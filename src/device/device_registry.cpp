@@ -90,10 +90,10 @@ DeviceRegistry::DeviceRegistry(const Driver& driver, const Nvml& nvml,
     state_->contexts.push_back(
         std::make_unique<DeviceContext>(driver, Device::cuda(device.ordinal), native));
   }
-  const std::vector<KnownDevice> known =
-      nvml.usable() ? nvml.devices() : read_proc_devices(proc_devices);
+  std::vector<KnownDevice> known = nvml.usable() ? nvml.devices() : read_proc_devices(proc_devices);
+  const bool all_known = !known.empty();
   DeviceList& list = state_->list;
-  list = join_devices(shown, known);
+  list = join_devices(shown, std::move(known));
   state_->facts = std::make_unique<FactStore>(driver, nvml, shown.size());
   state_->infos.resize(shown.size());
   for (const auto* part : {&list.devices, &list.instances}) {
@@ -103,7 +103,7 @@ DeviceRegistry::DeviceRegistry(const Driver& driver, const Nvml& nvml,
   }
   state_->visibility =
       std::make_unique<Visibility>(list, state_->variables,
-                                   VisibilitySource{.all_known = !known.empty(),
+                                   VisibilitySource{.all_known = all_known,
                                                     .driver_version = driver.version(),
                                                     .driver_problem = driver.problem()});
   const std::string& problem = state_->visibility->problem();

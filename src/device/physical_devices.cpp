@@ -31,11 +31,11 @@ DeviceInfo instance_info(const KnownInstance& known, const std::string& pci_bus_
   return info;
 }
 
-Joined joined_from(const KnownDevice& known) {
+Joined joined_from(KnownDevice known) {
   Joined joined;
-  joined.device.uuid = known.uuid;
+  joined.device.uuid = std::move(known.uuid);
   if (!known.pci_bus_id.empty()) joined.device.pci_bus_id = long_pci_address(known.pci_bus_id);
-  joined.device.name = known.name;
+  joined.device.name = std::move(known.name);
   joined.device.memory_bytes = known.memory_bytes;
   joined.device.mig_mode = known.mig_mode.value_or(false);
   joined.device.lost = known.lost;
@@ -48,9 +48,9 @@ Joined joined_from(const KnownDevice& known) {
 
 class Join {
  public:
-  explicit Join(const std::vector<KnownDevice>& known) {
+  explicit Join(std::vector<KnownDevice> known) {
     all_.reserve(known.size());
-    for (const KnownDevice& device : known) all_.push_back(joined_from(device));
+    for (KnownDevice& device : known) all_.push_back(joined_from(std::move(device)));
   }
 
   void add(const ShownDevice& shown) {
@@ -89,9 +89,10 @@ class Join {
   DeviceInfo* find_by_uuid(const ShownDevice& shown) {
     if (!shown.uuid) return nullptr;
     const std::string device_uuid = device_uuid_text(*shown.uuid);
-    const std::string instance_uuid = instance_uuid_text(*shown.uuid);
     for (Joined& joined : all_) {
       if (!joined.device.logical && joined.device.uuid == device_uuid) return &joined.device;
+      if (joined.instances.empty()) continue;
+      const std::string instance_uuid = instance_uuid_text(*shown.uuid);
       for (DeviceInfo& instance : joined.instances) {
         if (!instance.logical && instance.uuid == instance_uuid) return &instance;
       }
@@ -148,6 +149,7 @@ std::vector<ShownDevice> read_shown_devices(const Driver& driver) {
   if (!driver.usable()) return devices;
   int count = 0;
   driver.device_get_count(&count);
+  if (count > 0) devices.reserve(static_cast<std::size_t>(count));
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     CUdevice native = 0;
     driver.device_get(&native, ordinal);
@@ -169,9 +171,8 @@ std::vector<ShownDevice> read_shown_devices(const Driver& driver) {
   return devices;
 }
 
-DeviceList join_devices(const std::vector<ShownDevice>& shown,
-                        const std::vector<KnownDevice>& known) {
-  Join join(known);
+DeviceList join_devices(const std::vector<ShownDevice>& shown, std::vector<KnownDevice> known) {
+  Join join(std::move(known));
   for (const ShownDevice& device : shown) join.add(device);
   return join.take();
 }

@@ -36,7 +36,6 @@ struct DeviceList {
 
 /// Joins by UUID, and by PCI address where one side knows no UUID: never by position. Where the two
 /// differ CUDA is right. An instance that only CUDA knows finds its device by its address.
-DeviceList join_devices(const std::vector<ShownDevice>& shown,
-                        const std::vector<KnownDevice>& known);
+DeviceList join_devices(const std::vector<ShownDevice>& shown, std::vector<KnownDevice> known);
 
 }  // namespace berth
