@@ -18,6 +18,7 @@
 #include "berth/bytes.hpp"
 
 #include "model/pools_model.hpp"
+#include "model/run_to_the_end.hpp"
 #include "support/reuse_policies.hpp"
 
 using namespace berth;
@@ -423,12 +424,7 @@ class Program final : public PoolsModel {
 std::uint64_t run_program(std::uint64_t seed, bool virtual_memory, CrossStreamReuse reuse,
                           std::uint64_t count) {
   Program program(seed, virtual_memory, reuse);
-  for (std::uint64_t operation = 0; operation < count; ++operation) {
-    CAPTURE(operation);
-    program.step();
-  }
-  program.finish();
-  return program.order_hash();
+  return run_to_the_end(program, count);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include "model/run_to_the_end.hpp"
 #include "model/stream_program.hpp"
 
 using namespace berth;
@@ -27,12 +28,7 @@ std::uint64_t run_program(std::uint64_t seed, sim::Progress progress, StreamShor
                             std::to_string(int(progress)) + ", policy " +
                             std::to_string(int(policy));
   StreamProgram program(where, seed, progress, pool, callbacks);
-  for (std::uint64_t operation = 0; operation < count; ++operation) {
-    CAPTURE(operation);
-    program.step();
-  }
-  program.finish();
-  return program.order_hash();
+  return run_to_the_end(program, count);
 }
 
 }  // namespace
