@@ -60,9 +60,7 @@ void CachingAllocator::reset_peaks() {
   require_origin();
   const MutexLock lock(mutex_);
   settle_all(ThreadCaches::Halt(caches_));
-#define BERTH_RESET(name, help) counters_.name.peak = counters_.name.current;
-  BERTH_MEMORY_GAUGES(BERTH_RESET)
-#undef BERTH_RESET
+  berth::reset_peaks(counters_);
 }
 
 std::set<OwnerId> CachingAllocator::owners_in_use() const {

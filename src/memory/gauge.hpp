@@ -34,4 +34,10 @@ inline void set_gauge(Gauge& gauge, std::uint64_t value) {
   move_gauge(gauge, change, std::max<std::int64_t>(change, 0));
 }
 
+inline void reset_peaks(MemoryCounters& counters) {
+#define BERTH_RESET(name, help) counters.name.peak = counters.name.current;
+  BERTH_MEMORY_GAUGES(BERTH_RESET)
+#undef BERTH_RESET
+}
+
 }  // namespace berth

@@ -21,6 +21,7 @@
 #include "base/fork.hpp"
 #include "base/fork_safe_mutex.hpp"
 #include "device/device_context.hpp"
+#include "memory/gauge.hpp"
 #include "memory/host/host_blocks.hpp"
 #include "memory/host/host_use_marks.hpp"
 #include "memory/memory_budget.hpp"
@@ -33,8 +34,6 @@
 
 namespace berth {
 namespace {
-
-const std::string kName = "cpu";
 
 /// One more than an allocation can add, so that the blocks that await streams become fewer.
 constexpr std::size_t kPolledPerAllocation = 2;
@@ -69,7 +68,8 @@ class HostAllocator::Impl final : public StreamObserver {
 
   void* allocate(std::size_t bytes) BERTH_EXCLUDES(poll_mutex_, mutex_) {
     constexpr std::size_t kBytesMax = std::numeric_limits<std::ptrdiff_t>::max() - kAlignment;
-    if (bytes > kBytesMax) throw OutOfMemory(describe_impossible_request(kName, bytes, kBytesMax));
+    if (bytes > kBytesMax)
+      throw OutOfMemory(describe_impossible_request(kHostAllocatorName, bytes, kBytesMax));
     poll_some();
     const std::size_t rounded = HostBlocks::bytes_for(bytes);
     void* data = obtain(rounded);
@@ -159,7 +159,7 @@ class HostAllocator::Impl final : public StreamObserver {
   }
   void reset_peaks() BERTH_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
-    blocks_.reset_peaks();
+    berth::reset_peaks(blocks_.counters());
   }
   [[nodiscard]] MemorySnapshot snapshot() const BERTH_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
@@ -237,6 +237,7 @@ class HostAllocator::Impl final : public StreamObserver {
       return !blocks_.has_pending(id);
     }
   }
+
   [[nodiscard]] std::optional<std::pair<HostBlocks::PendingId, HostUses>> next_pending(
       HostBlocks::PendingId id) const BERTH_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
@@ -262,7 +263,7 @@ class HostAllocator::Impl final : public StreamObserver {
   [[noreturn]] void refuse(std::size_t bytes) BERTH_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     ++blocks_.counters().out_of_memory;
-    throw OutOfMemory(describe_out_of_memory({.allocator = kName,
+    throw OutOfMemory(describe_out_of_memory({.allocator = kHostAllocatorName,
                                               .bytes_requested = bytes,
                                               .counters = blocks_.counters(),
                                               .reserved_bytes_max = budget_.max(),

@@ -112,6 +112,8 @@ struct StreamPool::State {
   /// Null where no stream is on lease: all are being created, or asked whether they are captured.
   Item* share(PriorityPool& pool) BERTH_REQUIRES(mutex);
   Item& create(int priority) BERTH_EXCLUDES(mutex);
+  /// Null where the stream is not of this pool.
+  Item* find(StreamRef stream) BERTH_REQUIRES(mutex);
   void give_back_other(Item& item) noexcept BERTH_EXCLUDES(mutex);
   void take_back(ThreadStreams& thread) BERTH_NO_THREAD_SAFETY_ANALYSIS;
 
@@ -256,6 +258,15 @@ Item& StreamPool::State::create(int priority) {
   }
 }
 
+Item* StreamPool::State::find(StreamRef stream) {
+  for (auto& [priority, pool] : pools) {
+    for (Pooled& pooled : pool.streams) {
+      if (pooled.item.ref == stream) return &pooled.item;
+    }
+  }
+  return nullptr;
+}
+
 void StreamPool::State::give_back_other(Item& item) noexcept {
   if (!origin.is_here()) return;
   const MutexLock lock(mutex);
@@ -292,11 +303,7 @@ void StreamPool::give_back(StreamRef stream) {
   Item* item = nullptr;
   {
     const MutexLock lock(state_->mutex);
-    for (auto& [priority, pool] : state_->pools) {
-      for (State::Pooled& pooled : pool.streams) {
-        if (pooled.item.ref == stream) item = &pooled.item;
-      }
-    }
+    item = state_->find(stream);
   }
   if (item == nullptr || item->leases.load(std::memory_order_relaxed) == 0) {
     throw InvalidArgument(
@@ -309,15 +316,11 @@ void StreamPool::give_back(StreamRef stream) {
 void StreamPool::set_aside(StreamRef stream) noexcept {
   if (!state_->origin.is_here()) return;
   const MutexLock lock(state_->mutex);
-  for (auto& [priority, pool] : state_->pools) {
-    for (State::Pooled& pooled : pool.streams) {
-      if (pooled.item.ref != stream) continue;
-      if (pooled.item.leases.fetch_sub(1, std::memory_order_relaxed) == 1)
-        pool.captured.push(pooled.item);
-      state_->came_back.notify_all();  // there is room for one more
-      return;
-    }
-  }
+  Item* const item = state_->find(stream);
+  if (item == nullptr) return;
+  if (item->leases.fetch_sub(1, std::memory_order_relaxed) == 1)
+    state_->pools.at(item->priority).captured.push(*item);
+  state_->came_back.notify_all();  // there is room for one more
 }
 
 std::size_t StreamPool::streams_created() const {

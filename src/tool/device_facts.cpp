@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tool/device_facts.hpp"
 
-#include <algorithm>
 #include <unistd.h>
 #include <vector>
 
@@ -95,11 +94,13 @@ std::string use_text(const DeviceRegistry& devices, const DeviceInfo& visible) {
   if (use.bytes_used) parts.push_back(format_bytes(*use.bytes_used) + " in use");
   if (use.processes) {
     const auto own = static_cast<unsigned>(getpid());
-    const auto others = std::ranges::count_if(
-        *use.processes, [&](const ProcessMemory& process) { return process.pid != own; });
+    std::size_t others = 0;
     std::uint64_t bytes = 0;
-    for (const ProcessMemory& process : *use.processes)
-      if (process.pid != own) bytes += process.bytes.value_or(0);
+    for (const ProcessMemory& process : *use.processes) {
+      if (process.pid == own) continue;
+      ++others;
+      bytes += process.bytes.value_or(0);
+    }
     parts.push_back(others == 0
                         ? "no other processes"
                         : fmt::format("{} other processes hold {}", others, format_bytes(bytes)));

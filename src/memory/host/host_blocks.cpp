@@ -61,7 +61,7 @@ std::string HostBlocks::describe_foreign(const void* data, const char* action) c
   for (const auto& [id, block] : pending_) {
     if (block.data == data) what = kFreedAndPending;
   }
-  return describe_refused_pointer("cpu", action, data, what);
+  return describe_refused_pointer(kHostAllocatorName, action, data, what);
 }
 
 std::size_t HostBlocks::remove(void* data) {
@@ -141,14 +141,8 @@ void HostBlocks::for_each_uses(const Visit& visit) {
   for (auto& [id, block] : pending_) visit(block.uses);
 }
 
-void HostBlocks::reset_peaks() {
-#define BERTH_RESET(name, help) counters_.name.peak = counters_.name.current;
-  BERTH_MEMORY_GAUGES(BERTH_RESET)
-#undef BERTH_RESET
-}
-
 MemorySnapshot HostBlocks::snapshot() const {
-  MemorySnapshot snapshot{.allocator = "cpu", .counters = counters_, .segments = {}};
+  MemorySnapshot snapshot{.allocator = kHostAllocatorName, .counters = counters_, .segments = {}};
   for (const auto& [data, block] : live_) {
     snapshot.segments.push_back(segment_of({.address = address_of(data),
                                             .bytes = bytes_for(block.bytes_requested),

@@ -18,6 +18,9 @@
 
 namespace berth {
 
+/// In errors, reports and snapshots.
+inline constexpr const char* kHostAllocatorName = "cpu";
+
 /// A stream's use of a block.
 struct HostUse {
   /// None once the stream is gone: then the event says all.
@@ -72,7 +75,6 @@ class HostBlocks {
 
   [[nodiscard]] const MemoryCounters& counters() const { return counters_; }
   [[nodiscard]] MemoryCounters& counters() { return counters_; }
-  void reset_peaks();
   [[nodiscard]] MemorySnapshot snapshot() const;
   /// Stops the process where the counters are not what the blocks add up to.
   void validate() const;

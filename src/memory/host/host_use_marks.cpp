@@ -56,7 +56,8 @@ bool HostUseMarks::wait_for(const HostUses& uses) const noexcept {
 }
 
 void HostUseMarks::report(const std::string& message) const noexcept {
-  if (!pools_.empty()) pools_.driver().report(Severity::warning, "cpu: " + message);
+  if (!pools_.empty())
+    pools_.driver().report(Severity::warning, std::string(kHostAllocatorName) + ": " + message);
 }
 
 }  // namespace berth
