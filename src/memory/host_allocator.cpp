@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -190,12 +191,15 @@ class HostAllocator::Impl final : public StreamObserver {
     RelaxedCapture relaxed(events_.driver());
     relaxed.begin();
     std::size_t released = 0;
-    for (; blocks > 0; --blocks) {
-      auto next = next_pending(last_polled_);
-      if (!next) break;
-      last_polled_ = next->first;
-      released +=
-          marks_.are_over(next->second) ? release(next->first) : keep(next->first, next->second);
+    try {
+      for (; blocks > 0; --blocks) {
+        auto next = next_pending(last_polled_);
+        if (!next) break;
+        last_polled_ = next->first;
+        released +=
+            marks_.are_over(next->second) ? release(next->first) : keep(next->first, next->second);
+      }
+    } catch (const std::bad_alloc&) {  // asked again later; poll_some() has a lock to give back
     }
     return released;
   }
