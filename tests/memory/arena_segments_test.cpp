@@ -357,6 +357,50 @@ TEST_CASE_FIXTURE(SegmentsFixture, "the end gives back everything, live blocks t
   CHECK(simulator.live().mappings == 0);
 }
 
+TEST_CASE_FIXTURE(SegmentsFixture,
+                  "no window goes that a live block is in, however many there are") {
+  const auto has_memory = [&](const Block& block) {
+    return !simulator.peek(block.address, 1).empty() && !simulator.peek(block.end() - 1, 1).empty();
+  };
+  std::mt19937 random(1);
+  const auto below = [&](std::size_t bound) { return std::size_t(random() % bound); };
+  std::vector<Block*> live;
+  std::vector<Block*> kept;
+  std::size_t times_over_bound = 0;
+  for (int operation = 0; operation < 3000; ++operation) {
+    CAPTURE(operation);
+    const std::size_t bytes = 512 * (1 + below(20'000));
+    Block* block = heap.take(bytes, bytes, kRed);
+    if (block == nullptr) {
+      const std::vector<OwnerId> owners{kRed};
+      if (segments.wants_idle_memory()) {
+        ++times_over_bound;
+        segments.note_idle_memory(heap, owners, heap.serial());
+      }
+      auto growth = segments.plan_growth(heap, bytes, kRed, SegmentSource::Joining::yes);
+      if (growth) {
+        REQUIRE(segments.obtain(*growth));
+        block = segments.finish_growth(heap, *growth, bytes, kRed);
+        if (block == nullptr) block = heap.take(bytes, bytes, kRed);
+      }
+    }
+    if (block != nullptr) {
+      // Some live long, so that their windows are those that were wanted longest ago.
+      const bool stays = block->is_stitched && kept.size() < 6 && bytes < 5_MiB;
+      (stays ? kept : live).push_back(block);
+    }
+    for (std::size_t count = block == nullptr ? 2 : below(2); count > 0 && !live.empty(); --count) {
+      std::swap(live[below(live.size())], live.back());
+      heap.release(*live.back(), kRed);
+      live.pop_back();
+    }
+    REQUIRE(std::ranges::all_of(kept, [&](const Block* each) { return has_memory(*each); }));
+    REQUIRE(std::ranges::all_of(live, [&](const Block* each) { return has_memory(*each); }));
+  }
+  heap.validate();
+  CHECK(times_over_bound > 100);
+}
+
 // The fewest granules, found by trying every range of every gap.
 TEST_CASE_FIXTURE(SegmentsFixture,
                   "no growth obtains more than the fewest granules that make the block") {

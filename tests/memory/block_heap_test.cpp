@@ -100,6 +100,45 @@ TEST_CASE_FIXTURE(OneSegment, "as little as makes a hole passes on, where it was
   CHECK(heap.take(0x1000, 0x1000, kBlue)->data() == at(0x2000));
 }
 
+TEST_CASE("what can go back by itself passes on: whole granules, freed in time") {
+  BlockHeap heap;
+  heap.set_granule_bytes(0x4000);
+  heap.settle(heap.add_segment(kBase, 0x10000), Block::State::free, kUnowned);
+  Block* const early = heap.take(0x9000, 0x9000, kRed);  // two granules, and a quarter of one
+  Block* const late = heap.take(0x7000, 0x7000, kRed);
+  heap.release(*early, kRed);
+  const std::uint64_t serial = heap.serial();
+  CHECK(heap.transfer_whole(kRed, kUnowned, serial, 0x1001) == 0x4000);
+  CHECK(heap.free_blocks(kUnowned).bytes() == 0x4000);
+  CHECK(heap.transfer_whole(kRed, kUnowned, serial, 0x4001) == 0x4000);  // as far as there are any
+  CHECK(heap.transfer_whole(kRed, kUnowned, serial, 1) == 0);
+  CHECK(heap.free_blocks(kRed).bytes() == 0x1000);
+  heap.release(*late, kRed);  // the piece before it is now a part of what was freed late
+  CHECK(heap.transfer_whole(kRed, kUnowned, serial, 1) == 0);
+  CHECK(heap.transfer_whole(kRed, kUnowned, heap.serial(), 0x10000) == 0x8000);
+  heap.validate();
+}
+
+TEST_CASE("what can go back by itself passes on: whole segments, the largest first") {
+  BlockHeap heap;
+  const auto add = [&](std::uintptr_t offset, std::size_t bytes) {
+    heap.settle(heap.add_segment(kBase + offset, bytes), Block::State::free, kRed);
+  };
+  add(0, 0x1000);
+  add(0x10000, 0x4000);
+  add(0x20000, 0x2000);
+  Block* const user = heap.take(0x200, 0x200, kRed);  // of the smallest, which stays
+  CHECK(heap.transfer_whole(kRed, kUnowned, heap.serial(), 0x3000) == 0x4000);
+  CHECK(heap.free_blocks(kUnowned).largest_bytes() == 0x4000);
+  CHECK(heap.transfer_whole(kRed, kBlue, heap.serial(), 0x10000) == 0x2000);
+  CHECK(heap.free_blocks(kBlue).bytes() == 0x2000);
+  CHECK(heap.free_blocks(kRed).bytes() == 0xe00);
+  heap.release(*user, kRed);
+  CHECK(heap.transfer_whole(kRed, kBlue, heap.serial() - 1, 1) == 0);
+  CHECK(heap.transfer_whole(kRed, kBlue, heap.serial(), 1) == 0x1000);
+  heap.validate();
+}
+
 TEST_CASE_FIXTURE(OneSegment,
                   "a block serves its owner and, unowned, anyone; never another owner") {
   const std::vector<Block*> row = take_row(16, kRed);
