@@ -33,6 +33,7 @@
 #include "berth/same_device.h"
 #include "berth/statistics.h"
 #include "berth/stream.h"
+#include "berth/transfer.h"
 #include "berth/version.h"
 
 #endif

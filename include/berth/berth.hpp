@@ -33,3 +33,4 @@
 #include "berth/stream.hpp"
 #include "berth/stream_pool.hpp"
 #include "berth/trace.hpp"
+#include "berth/transfer.hpp"

@@ -20,17 +20,19 @@ extern "C" {
 /// operation, whatever the pointers.
 ///
 /// Source    Device and pinned sources are read when the stream gets there, and stay as they are until
-///           then. A pageable source has been read when the call returns.
+///           then. A pageable source has been read when the call returns; berth_transfer_start() does
+///           not wait for that.
 /// Target    Has the bytes when the stream has passed the copy, and stays valid until then.
-/// Blocking  Pinned and device memory: never. Pageable memory: while every slot of the staging ring is
-///           in use. Host to host copies are done when the call returns.
+/// Blocking  Pinned and device memory: never. Pageable memory: until a source is in staging memory, which
+///           takes a memcpy and, where there is no room, the device's having passed other copies. Host to
+///           host copies are done when the call returns.
 /// Errors    BERTH_INVALID_ARGUMENT: ranges that overlap or wrap around, a stream of a device that
 ///           neither side belongs to. BERTH_STREAM_CAPTURED: the stream is captured, and the host would
 ///           do the copy or a part of it: pageable memory, host to host; nothing has been copied.
-///           BERTH_DRIVER_ERROR: parts of a staged copy may have been submitted then.
+///           BERTH_DRIVER_ERROR: the target's content is undefined then, and it is written no more.
 BERTH_API berth_status berth_copy_async(berth_runtime* runtime, void* target, const void* source,
                                         size_t bytes, berth_stream stream);
-/// berth_copy_async(), then waits for the stream.
+/// The same, and returns when the target has the bytes.
 BERTH_API berth_status berth_copy_sync(berth_runtime* runtime, void* target, const void* source,
                                        size_t bytes, berth_stream stream);
 /// Copies between host memory, pinned or pageable, on the calling thread and without a stream: works
@@ -46,15 +48,17 @@ BERTH_API berth_status berth_fill_async(berth_runtime* runtime, void* target, ui
 
 typedef struct berth_copy_counters {
   size_t struct_size;
-  uint64_t copies_direct;  ///< one driver call: pinned or device memory on both sides
-  uint64_t copies_staged;  ///< through the staging ring
+  uint64_t copies_direct;  ///< pinned or device memory on both sides
+  uint64_t copies_staged;  ///< through staging memory
   uint64_t copies_host;    ///< host to host
   uint64_t bytes_copied;   ///< of all of them
-  uint64_t staging_waits;  ///< times a caller waited because every slot was in use
+  /// Times a caller waited for a device: for staging memory, or so that a source was read on return.
+  uint64_t staging_waits;
+  uint64_t copies_by_driver;  ///< of pageable memory, by the driver's own means
 } berth_copy_counters;
 
 #define BERTH_COPY_COUNTERS_INIT \
-  { sizeof(berth_copy_counters), 0, 0, 0, 0, 0 }
+  { sizeof(berth_copy_counters), 0, 0, 0, 0, 0, 0 }
 
 BERTH_API berth_status berth_copy_get_counters(berth_runtime* runtime,
                                                berth_copy_counters* counters);

@@ -4,66 +4,117 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <memory>
+#include <optional>
 
 #include "berth/export.h"
 #include "berth/stream.hpp"
+#include "berth/transfer.hpp"
 
 namespace berth {
 
+class CompletionQueue;
 class DeviceRegistry;
 class PinnedAllocator;
 
+/// What becomes of a copy of pageable memory while all staging memory of its device is in use.
+enum class StagingShortage : std::uint8_t {
+  wait,       ///< the caller waits until the oldest copy that has some is over
+  grow,       ///< more is pinned, which goes back when the copy is over
+  fall_back,  ///< the driver copies by its own means: slower, and it may block the caller
+};
+
 struct CopierOptions {
-  /// Size of one slot of a device's staging ring, through which pageable memory travels. 64 KiB or
-  /// more, a multiple of 4 KiB.
+  /// Size of one slot of a device's staging memory, through which pageable memory travels: what is copied
+  /// at a time. 64 KiB or more, a multiple of 4 KiB. A slot of 4 MiB takes 75 us at 55 GB/s: an urgent copy
+  /// in the same direction comes in between.
   std::size_t staging_slot_bytes = std::size_t{4} << 20;
-  /// Slots of one device's ring, 2 or more.
-  std::size_t staging_slots = 8;
+  /// Slots of one device, 2 or more. One copy gets half of them at most.
+  std::size_t staging_slots = 16;
+  StagingShortage on_staging_shortage = StagingShortage::wait;
+  /// Threads that copy between staging memory and the rest of the host's, 1 to 64. Started by the first
+  /// copy that needs them. nullopt: one for every two processors, 6 at most.
+  std::optional<std::size_t> workers = std::nullopt;
+  /// What is copied directly is cut into pieces of this size, so that others come in between. 64 KiB or
+  /// more, a multiple of 4 KiB.
+  std::size_t direct_piece_bytes = std::size_t{8} << 20;
 };
 
 struct CopyCounters {
-  std::uint64_t copies_direct = 0;  ///< one driver call: pinned or device memory on both sides
-  std::uint64_t copies_staged = 0;  ///< through the staging ring
-  std::uint64_t copies_host = 0;    ///< host to host
-  std::uint64_t bytes_copied = 0;   ///< of all of them
-  std::uint64_t staging_waits = 0;  ///< times a caller waited because every slot was in use
+  std::uint64_t copies_direct = 0;     ///< pinned or device memory on both sides
+  std::uint64_t copies_staged = 0;     ///< through staging memory
+  std::uint64_t copies_by_driver = 0;  ///< of pageable memory, by the driver's own means
+  std::uint64_t copies_host = 0;       ///< host to host
+  std::uint64_t bytes_copied = 0;      ///< of all of them
+  /// Times a caller waited for a device: for staging memory, or so that a source was read on return.
+  std::uint64_t staging_waits = 0;
+};
+
+struct TransferOptions {
+  /// Kept until the transfer is over: whatever owns source and target. Null: they stay by other means.
+  std::shared_ptr<const void> keep_alive = nullptr;
+  /// Lower numbers go first where the host has its part to do. nullopt: the stream's own priority.
+  std::optional<int> priority = std::nullopt;
+  /// Called once the transfer is over, with null or what went wrong, under the rules of
+  /// CompletionQueue::when_done(): on berth's thread, and it may call CUDA and berth. Empty: nothing is.
+  std::function<void(std::exception_ptr failure)> on_done = nullptr;
 };
 
 /// Each range must lie in one allocation, of any kind: device memory of berth or of anything else
 /// in this process, pinned memory, pageable memory. The two ranges must not overlap. 0 bytes is no
 /// operation.
 ///
+/// Pageable memory travels through pinned staging memory, between which and the pageable memory
+/// threads of the copier copy. The stream waits for them behind gates (cuStreamWaitValue32), not the
+/// caller. Where the driver has no such waits, or no memory can be pinned, the driver copies by its own
+/// means.
+///
 /// Threads  Safe from any thread, except from inside a CUDA host callback.
+/// Fork     In a child made by fork() copies without a stream work, all others fail with NotSupported.
 class BERTH_API Copier {
  public:
-  Copier(const DeviceRegistry& registry, PinnedAllocator& pinned, CopierOptions options);
+  /// Errors  InvalidArgument: an option out of range.
+  Copier(const DeviceRegistry& registry, PinnedAllocator& pinned, CompletionQueue& completions,
+         CopierOptions options);
+  /// Waits for what is under way.
   ~Copier();
   Copier(const Copier&) = delete;
   Copier& operator=(const Copier&) = delete;
 
-  /// Copies in the order of `stream`, which must be a stream of the device of one side. To wait for
-  /// the copy alone, record an event on the stream after it (Runtime::record()).
+  /// Copies in the order of `stream`, which must be a stream of the device of one side, and returns at
+  /// once. To wait for the copy alone there is the Transfer; an event that is recorded on the stream
+  /// after it serves as well.
   ///
-  /// Source    Device and pinned sources are read when the stream gets there: they stay as they are
-  ///           until then. A pinned block of berth's may be freed at once, its reuse waits. A
-  ///           pageable source has been read when the call returns, and may be changed or freed at
-  ///           once.
-  /// Target    Has the bytes when the stream has passed the copy. Stays valid until then; a
-  ///           pageable target too.
-  /// Blocking  Pinned and device memory: never. Pageable memory: while every slot of the staging
-  ///           ring is in use, the caller waits for the oldest; copyCounters().staging_waits counts
-  ///           it. Host to host copies are done when the call returns, and do not wait for the
-  ///           stream.
-  /// Captures  On a captured stream a copy of pinned or device memory becomes part of the graph.
+  /// Source    Is read when the stream gets there, or before: it stays valid and as it is until the
+  ///           transfer is over, whatever kind of memory it is. A pinned block of berth's may be freed at
+  ///           once, its reuse waits.
+  /// Target    Has the bytes when the stream has passed the copy. Stays valid until then.
+  /// Blocking  Pinned and device memory: never. Pageable memory: never while there is staging memory;
+  ///           otherwise as CopierOptions::on_staging_shortage says, and CopyCounters count it. Each
+  ///           piece of a copy is work that the driver queues, a thousand or so for a stream: a copy of
+  ///           some GiB fills the queue, and the call waits in the driver until there is room. Host to
+  ///           host copies are done when the call returns, and do not wait for the stream.
+  /// Captures  On a captured stream a copy of pinned or device memory becomes part of the graph; there
+  ///           is nothing to wait for, and the Transfer is empty.
   /// Errors    InvalidArgument: null, ranges that overlap or wrap around, a stream of a device that
   ///           neither side belongs to. StreamCaptured: the stream is captured, and the host would do
-  ///           the copy or a part of it: pageable memory, host to host; nothing has been copied, and
-  ///           the capture goes on. DriverError: refused by the driver. Parts of a staged copy may
-  ///           have been made then; a pageable target is written no more.
+  ///           the copy or a part of it, or there are options that only an end can satisfy; nothing has
+  ///           been copied, and the capture goes on. OutOfMemory: StagingShortage::grow. DriverError:
+  ///           refused by the driver. The target's content is undefined then, and it is written no
+  ///           more.
+  Transfer start(void* target, const void* source, std::size_t bytes, StreamRef stream,
+                 TransferOptions options = {});
+
+  /// start() for sources that will not stay: a pageable one has been read when this returns, and may be
+  /// changed or freed at once, as with cuMemcpyAsync.
+  /// Blocking  Until the bytes are in staging memory, which the caller helps with; where it does not hold
+  ///           all of them, until the stream has passed the rest. CopyCounters::staging_waits counts
+  ///           that.
   void copy_async(void* target, const void* source, std::size_t bytes, StreamRef stream);
 
-  /// copy_async, then waits for the stream.
+  /// Copies in the order of `stream`, and returns when the target has the bytes.
   /// Errors  StreamCaptured: the stream is captured; nothing has been copied.
   void copy(void* target, const void* source, std::size_t bytes, StreamRef stream);
 

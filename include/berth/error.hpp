@@ -21,6 +21,7 @@ enum class Errc {
   driver,            ///< a driver call failed; driver_code() says how
   exhausted,         ///< all that a bounded pool may have is on lease
   stream_captured,   ///< not while work is captured into a graph: it would break the capture
+  cancelled,         ///< someone ended it early
 };
 
 /// Base of everything that berth throws. Catch a subclass to tell causes apart, or this for all.
@@ -76,6 +77,12 @@ class BERTH_API Exhausted : public Error {
 class BERTH_API StreamCaptured : public Error {
  public:
   explicit StreamCaptured(const std::string& message) : Error(Errc::stream_captured, message) {}
+};
+
+/// What was asked for has been called off meanwhile.
+class BERTH_API Cancelled : public Error {
+ public:
+  explicit Cancelled(const std::string& message) : Error(Errc::cancelled, message) {}
 };
 
 /// A T, or the Error that stood in its way.

@@ -17,6 +17,8 @@ void Error::raise() const {
       throw Exhausted(what());
     case Errc::stream_captured:
       throw StreamCaptured(what());
+    case Errc::cancelled:
+      throw Cancelled(what());
   }
   throw *this;
 }

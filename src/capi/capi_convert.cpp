@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "capi/capi_error.hpp"
+
 namespace berth::capi {
 
 void refuse_null(const char* parameter) {
@@ -60,6 +62,14 @@ EventRef to_event(berth_event event, const char* parameter) {
 
 berth_event from_event(EventRef event) noexcept {
   return {reinterpret_cast<berth_device_context*>(&event.context()), event.native()};
+}
+
+CompletionQueue::Callback to_callback(berth_completion_function function, void* user) {
+  return [function, user](const std::exception_ptr& failure) {
+    if (!failure) return function(BERTH_OK, "", user);
+    const berth_status status = guarded([&] { std::rethrow_exception(failure); });
+    function(status, berth_last_error_message(), user);
+  };
 }
 
 void check_flags(std::uint64_t flags, std::uint64_t known, const char* parameter) {

@@ -45,6 +45,8 @@ berth_stream from_stream(StreamRef stream) noexcept;
 EventRef to_event(berth_event event, const char* parameter = "event");
 berth_event from_event(EventRef event) noexcept;
 
+CompletionQueue::Callback to_callback(berth_completion_function function, void* user);
+
 /// Refuses bits of `flags` outside of `known`.
 void check_flags(std::uint64_t flags, std::uint64_t known, const char* parameter);
 

@@ -47,7 +47,8 @@ berth_status berth_copy_get_counters(berth_runtime* runtime, berth_copy_counters
                   .copies_staged = counted.copies_staged,
                   .copies_host = counted.copies_host,
                   .bytes_copied = counted.bytes_copied,
-                  .staging_waits = counted.staging_waits},
+                  .staging_waits = counted.staging_waits,
+                  .copies_by_driver = counted.copies_by_driver},
                  out);
   });
 }

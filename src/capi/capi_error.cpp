@@ -51,6 +51,8 @@ berth_status status_of(Errc code) noexcept {
       return BERTH_EXHAUSTED;
     case Errc::stream_captured:
       return BERTH_STREAM_CAPTURED;
+    case Errc::cancelled:
+      return BERTH_CANCELLED;
   }
   return BERTH_INTERNAL_ERROR;
 }
@@ -87,6 +89,8 @@ const char* berth_status_name(berth_status status) {
       return "BERTH_DRIVER_ERROR";
     case BERTH_STREAM_CAPTURED:
       return "BERTH_STREAM_CAPTURED";
+    case BERTH_CANCELLED:
+      return "BERTH_CANCELLED";
     case BERTH_INTERNAL_ERROR:
       return "BERTH_INTERNAL_ERROR";
     case BERTH_EXHAUSTED:

@@ -55,10 +55,6 @@ berth_status berth_stream_when_done(berth_runtime* runtime, berth_stream stream,
     Runtime& owner = to_runtime(runtime);
     const StreamRef ref = to_stream(stream);
     if (function == nullptr) refuse_null("function");
-    owner.completions().when_done(ref, [function, user](const std::exception_ptr& failure) {
-      if (!failure) return function(BERTH_OK, "", user);
-      const berth_status status = guarded([&] { std::rethrow_exception(failure); });
-      function(status, berth_last_error_message(), user);
-    });
+    owner.completions().when_done(ref, to_callback(function, user));
   });
 }

@@ -4,18 +4,21 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <vector>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "berth/bytes.hpp"
+#include "berth/completion_queue.hpp"
 #include "berth/device_registry.hpp"
 #include "berth/pinned_allocator.hpp"
 
 #include "base/fork.hpp"
-#include "base/mutex.hpp"
+#include "copy/copy_ends.hpp"
+#include "copy/direct_copies.hpp"
 #include "copy/memory_kind.hpp"
-#include "copy/staging_ring.hpp"
+#include "copy/staged_copies.hpp"
+#include "copy/transfer_state.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
 #include "stream/settle.hpp"
@@ -26,15 +29,28 @@ namespace {
 
 using Type = MemoryKind::Type;
 
+/// Up to this a source is copied into pinned memory at once, in some microseconds: less than it takes to
+/// wake a thread.
+constexpr std::size_t kSmallSourceBytes = 64_KiB;
+constexpr std::size_t kWorkersMax = 64;
+
+void check_piece(const char* option, std::size_t bytes) {
+  if (bytes >= 64_KiB && bytes % 4_KiB == 0) return;
+  throw InvalidArgument(fmt::format(
+      "CopierOptions::{} is {}; accepted: 64 KiB or more, a multiple of 4 KiB", option, bytes));
+}
+
 void check(const CopierOptions& options) {
-  if (options.staging_slot_bytes < 64_KiB || options.staging_slot_bytes % 4_KiB != 0) {
-    throw InvalidArgument(fmt::format(
-        "CopierOptions::staging_slot_bytes is {}; accepted: 64 KiB or more, a multiple of 4 KiB",
-        options.staging_slot_bytes));
-  }
+  check_piece("staging_slot_bytes", options.staging_slot_bytes);
+  check_piece("direct_piece_bytes", options.direct_piece_bytes);
   if (options.staging_slots < 2) {
     throw InvalidArgument(fmt::format("CopierOptions::staging_slots is {}; accepted: 2 or more",
                                       options.staging_slots));
+  }
+  const std::size_t workers = options.workers.value_or(1);
+  if (workers < 1 || workers > kWorkersMax) {
+    throw InvalidArgument(
+        fmt::format("CopierOptions::workers is {}; accepted: 1 to {}", workers, kWorkersMax));
   }
 }
 
@@ -60,42 +76,72 @@ void check_ranges(const void* target, const void* source, std::size_t bytes) {
   }
 }
 
-/// A host function: the second half of a copy from a device to pageable memory.
-void CUDA_CB drain_slot(void* argument) {
-  const auto& slot = *static_cast<const StagingRing::Slot*>(argument);
-  std::memcpy(slot.drain_target, slot.memory.data(), slot.drain_bytes);
+/// For what the host does itself: a graph would not do it again.
+void require_uncaptured(StreamRef stream, const char* action = "given a copy by the host") {
+  if (is_capturing_in_scope(stream)) refuse_captured(stream, action);
+}
+
+void require_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream) {
+  const DeviceContext* device = &stream.context();
+  if (to.device == device || from.device == device) return;
+  const DeviceContext* other = to.device != nullptr ? to.device : from.device;
+  throw InvalidArgument(
+      fmt::format("a stream of {} cannot copy memory of {}; accepted: a stream of a device on "
+                  "either side",
+                  stream.device().to_string(), other->device().to_string()));
 }
 
 }  // namespace
 
 class Copier::Impl {
  public:
-  Impl(const DeviceRegistry& registry, PinnedAllocator& pinned, CopierOptions options)
+  Impl(const DeviceRegistry& registry, PinnedAllocator& pinned, CompletionQueue& completions,
+       const CopierOptions& options)
       : registry_(registry),
         pinned_(pinned),
-        options_(options),
-        rings_(static_cast<std::size_t>(registry.count())) {}
+        completions_(completions),
+        direct_(pinned, options.direct_piece_bytes),
+        staged_(registry, pinned, options) {}
 
-  void copy(std::byte* target, const std::byte* source, std::size_t bytes, StreamRef stream) {
+  /// What is asked of a copy beyond its bytes.
+  struct Request {
+    StreamRef stream;
+    bool reads_source_now = false;
+    bool wants_transfer = false;
+    TransferOptions options{};
+
+    [[nodiscard]] bool wants_end() const {
+      return options.on_done != nullptr || options.keep_alive != nullptr;
+    }
+  };
+
+  Transfer start(void* target, const void* source, std::size_t bytes, Request request) {
+    if (bytes == 0) return end(Transfer(), std::move(request));
+    check_ranges(target, source, bytes);
+    const StreamRef stream = request.stream;
     const Driver& driver = stream.context().driver();
     const ContextScope scope(stream.context());
-    const MemoryKind to = find_memory_kind(registry_, pinned_, driver, target);
-    const MemoryKind from = find_memory_kind(registry_, pinned_, driver, source);
-    if (to.is_host() && from.is_host()) {
-      require_uncaptured(stream);
-      return copy_host(target, source, bytes);
-    }
-    require_stream_of(to, from, stream);
-    if (from.type == Type::pageable || to.type == Type::pageable) require_uncaptured(stream);
+    const CopySide to = side(target, driver);
+    const CopySide from = side(const_cast<void*>(source), driver);  // nobody writes there
+    const bool is_on_host = to.kind.is_host() && from.kind.is_host();
+    const bool has_pageable = to.kind.type == Type::pageable || from.kind.type == Type::pageable;
+    if (!is_on_host) require_stream_of(to.kind, from.kind, stream);
+    if (is_on_host || has_pageable) require_uncaptured(stream);
+    if (request.wants_end()) require_uncaptured(stream, "given a transfer with an end");
     bytes_copied_ += bytes;
-    if (from.type == Type::pageable) return stage_in(target, source, bytes, stream);
-    if (to.type == Type::pageable) return stage_out(target, source, bytes, stream);
-    copy_direct(target, to, source, from, bytes, stream);
+    if (is_on_host) {
+      copy_host(to.data, from.data, bytes);
+      return end(Transfer(), std::move(request));
+    }
+    if (has_pageable) return copy_pageable(to, from, bytes, std::move(request));
+    ++copies_direct_;
+    return copy_direct(to, from, bytes, std::move(request));
   }
 
   void copy_on_host(std::byte* target, const std::byte* source, std::size_t bytes) {
     require_host(target);
     require_host(source);
+    bytes_copied_ += bytes;
     copy_host(target, source, bytes);
   }
 
@@ -111,28 +157,24 @@ class Copier::Impl {
     driver.memset_d8_async(reinterpret_cast<CUdeviceptr>(target), value, bytes, stream.native());
   }
 
+  [[nodiscard]] bool is_here() const { return origin_.is_here(); }
+
   [[nodiscard]] CopyCounters counters() const {
-    return {copies_direct_, copies_staged_, copies_host_, bytes_copied_, staging_waits_};
+    return {.copies_direct = copies_direct_,
+            .copies_staged = copies_staged_,
+            .copies_by_driver = copies_by_driver_,
+            .copies_host = copies_host_,
+            .bytes_copied = bytes_copied_,
+            .staging_waits = staged_.waits()};
   }
 
  private:
-  static void require_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream) {
-    const DeviceContext* device = &stream.context();
-    if (to.device == device || from.device == device) return;
-    const DeviceContext* other = to.device != nullptr ? to.device : from.device;
-    throw InvalidArgument(fmt::format(
-        "a stream of {} cannot copy memory of {}; accepted: a stream of a device on either side",
-        stream.device().to_string(), other->device().to_string()));
-  }
-
-  /// For what the host does itself: a graph would not do it again, and slots serve others by then.
-  static void require_uncaptured(StreamRef stream) {
-    if (is_capturing_in_scope(stream)) refuse_captured(stream, "given a copy by the host");
+  CopySide side(void* data, const Driver& driver) {
+    return {static_cast<std::byte*>(data), find_memory_kind(registry_, pinned_, driver, data)};
   }
 
   void copy_host(std::byte* target, const std::byte* source, std::size_t bytes) {
     ++copies_host_;
-    bytes_copied_ += bytes;
     std::memcpy(target, source, bytes);
   }
 
@@ -151,109 +193,131 @@ class Copier::Impl {
     }
   }
 
-  void copy_direct(void* target, const MemoryKind& to, const void* source, const MemoryKind& from,
-                   std::size_t bytes, StreamRef stream) {
-    const Driver& driver = stream.context().driver();
-    const auto destination = reinterpret_cast<CUdeviceptr>(target);
-    const auto origin = reinterpret_cast<CUdeviceptr>(source);
-    // Recorded first: a block freed by another thread right after the submission must wait for it.
-    for (void* block : {to.pinned_block, from.pinned_block}) {
-      if (block != nullptr) pinned_.record_stream(block, stream);
-    }
-    ++copies_direct_;
-    if (to.device != nullptr && from.device != nullptr && to.device != from.device) {
-      driver.memcpy_peer_async(destination, to.device->primary(), origin, from.device->primary(),
-                               bytes, stream.native());
-    } else {
-      driver.memcpy_async(destination, origin, bytes, stream.native());
-    }
-  }
-
-  void stage_in(std::byte* target, const std::byte* source, std::size_t bytes, StreamRef stream) {
-    for_each_chunk(bytes, stream, [&](StagingSlot& slot, std::size_t offset, std::size_t chunk) {
-      std::memcpy(slot.data(), source + offset, chunk);
-      stream.context().driver().memcpy_async(reinterpret_cast<CUdeviceptr>(target + offset),
-                                             reinterpret_cast<CUdeviceptr>(slot.data()), chunk,
-                                             stream.native());
-    });
-  }
-
-  void stage_out(std::byte* target, const std::byte* source, std::size_t bytes, StreamRef stream) {
-    const Driver& driver = stream.context().driver();
-    const auto submit = [&](StagingSlot& slot, std::size_t offset, std::size_t chunk) {
-      driver.memcpy_async(reinterpret_cast<CUdeviceptr>(slot.data()),
-                          reinterpret_cast<CUdeviceptr>(source + offset), chunk, stream.native());
-      slot.slot().drain_target = target + offset;
-      slot.slot().drain_bytes = chunk;
-      driver.launch_host_func(stream.native(), &drain_slot, static_cast<void*>(&slot.slot()));
+  Transfer copy_direct(const CopySide& to, const CopySide& from, std::size_t bytes,
+                       Request request) {
+    const StreamRef stream = request.stream;
+    std::shared_ptr<DirectTransfer> transfer;
+    if (request.wants_transfer && !is_capturing_in_scope(stream))
+      transfer = std::make_shared<DirectTransfer>(bytes, direct_.piece_bytes());
+    const auto mark_step = [&] {
+      if (transfer == nullptr) return;
+      EventLease mark = staged_.events(stream.context()).acquire();
+      record_unasked(mark, stream);
+      transfer->add_step(std::move(mark));
     };
     try {
-      for_each_chunk(bytes, stream, submit);
+      direct_.submit(to, from, bytes, stream, mark_step);
+      return end(Transfer(std::move(transfer)), std::move(request));
     } catch (...) {
-      settle(stream);  // the caller may free the target of the chunks before
+      settle(stream);  // a piece may be under way, and the caller's memory go
       throw;
     }
   }
 
-  template <class CopyChunk>
-  void for_each_chunk(std::size_t bytes, StreamRef stream, const CopyChunk& copy_chunk) {
-    StagingRing& staging = ring(stream.context());
+  Transfer copy_pageable(const CopySide& to, const CopySide& from, std::size_t bytes,
+                         Request request) {
+    const bool is_to_device = from.kind.type == Type::pageable;
+    if (is_to_device && bytes <= kSmallSourceBytes && !request.stream.is_per_thread_default()) {
+      if (auto pinned = pinned_.try_allocate(bytes)) {
+        ++copies_staged_;
+        return copy_through(pinned.value(), to, from, bytes, std::move(request));
+      }
+    }
+    using Direction = StagedRoute::Direction;
+    StagedRoute route{.direction = is_to_device ? Direction::to_device : Direction::to_host,
+                      .host = std::make_unique<LinearHost>(is_to_device ? from.data : to.data),
+                      .device = std::make_unique<LinearDevice>(is_to_device ? to.data : from.data),
+                      .bytes = bytes,
+                      .is_read_at_once = is_to_device && request.reads_source_now,
+                      .keep_alive = request.options.keep_alive};
+    const HostWork::CopyPtr copy =
+        staged_.start(request.stream, std::move(route), priority_of(request));
+    if (copy == nullptr) {
+      ++copies_by_driver_;
+      return copy_direct(to, from, bytes, std::move(request));
+    }
     ++copies_staged_;
-    for (std::size_t offset = 0; offset < bytes; offset += staging.slot_bytes()) {
-      StagingSlot slot(staging, stream);
-      if (slot.waited()) ++staging_waits_;
-      copy_chunk(slot, offset, std::min(staging.slot_bytes(), bytes - offset));
+    if (is_to_device && request.reads_source_now) staged_.complete_reading(copy);
+    if (!request.wants_transfer) return {};
+    request.options.keep_alive = nullptr;  // the copy has it
+    Transfer transfer(std::make_shared<StagedTransfer>(staged_.work(), copy));
+    try {
+      return end(transfer, std::move(request));
+    } catch (...) {
+      staged_.work().complete(copy);
+      throw;
     }
   }
 
-  StagingRing& ring(DeviceContext& context) {
-    const MutexLock lock(mutex_);
-    auto& ring = rings_[static_cast<std::size_t>(context.device().ordinal())];
-    if (ring == nullptr) {
-      ring = std::make_unique<StagingRing>(context, pinned_, options_.staging_slot_bytes,
-                                           options_.staging_slots);
-    }
-    return *ring;
+  /// The block may go at once: its reuse waits for the stream.
+  Transfer copy_through(const Allocation& pinned, const CopySide& to, const CopySide& from,
+                        std::size_t bytes, Request request) {
+    std::memcpy(pinned.data(), from.data, bytes);
+    const CopySide staging{static_cast<std::byte*>(pinned.data()),
+                           {Type::pinned, nullptr, pinned.data()}};
+    return copy_direct(to, staging, bytes, std::move(request));
+  }
+
+  static int priority_of(const Request& request) {
+    if (request.options.priority) return *request.options.priority;
+    int priority = 0;  // where the driver cannot say, all streams are alike
+    request.stream.context().driver().try_stream_get_priority(request.stream.native(), &priority);
+    return priority;
+  }
+
+  /// Sees to what is to happen at the end.
+  /// Errors  As CompletionQueue::when_done(): nothing will happen then.
+  Transfer end(Transfer transfer, Request request) {
+    if (!request.wants_end()) return transfer;
+    completions_.when_done(
+        request.stream, [transfer, keep_alive = std::move(request.options.keep_alive),
+                         on_done = std::move(request.options.on_done)](std::exception_ptr failure) {
+          // Of a failure of the device and one of its own a transfer tells the second.
+          const std::exception_ptr own = transfer.failure();
+          if (on_done) on_done(own != nullptr ? own : failure);
+        });
+    return transfer;
   }
 
   const ForkOrigin origin_;
   const DeviceRegistry& registry_;
   PinnedAllocator& pinned_;
-  const CopierOptions options_;
-
-  Mutex mutex_;
-  std::vector<std::unique_ptr<StagingRing>> rings_ BERTH_GUARDED_BY(mutex_);  ///< by ordinal
+  CompletionQueue& completions_;
 
   std::atomic<std::uint64_t> copies_direct_ = 0;
   std::atomic<std::uint64_t> copies_staged_ = 0;
+  std::atomic<std::uint64_t> copies_by_driver_ = 0;
   std::atomic<std::uint64_t> copies_host_ = 0;
   std::atomic<std::uint64_t> bytes_copied_ = 0;
-  std::atomic<std::uint64_t> staging_waits_ = 0;
+
+  DirectCopies direct_;
+  StagedCopies staged_;
 };
 
-Copier::Copier(const DeviceRegistry& registry, PinnedAllocator& pinned, CopierOptions options) {
+Copier::Copier(const DeviceRegistry& registry, PinnedAllocator& pinned,
+               CompletionQueue& completions, CopierOptions options) {
   check(options);
-  impl_ = std::make_unique<Impl>(registry, pinned, options);
+  impl_ = std::make_unique<Impl>(registry, pinned, completions, options);
 }
 
-Copier::~Copier() = default;
+Copier::~Copier() {
+  // A forked child has none of the threads, and cannot wait for what they were doing.
+  if (!impl_->is_here()) static_cast<void>(impl_.release());
+}
+
+Transfer Copier::start(void* target, const void* source, std::size_t bytes, StreamRef stream,
+                       TransferOptions options) {
+  return impl_->start(target, source, bytes,
+                      {.stream = stream, .wants_transfer = true, .options = std::move(options)});
+}
 
 void Copier::copy_async(void* target, const void* source, std::size_t bytes, StreamRef stream) {
-  if (bytes == 0) return;
-  check_ranges(target, source, bytes);
-  impl_->copy(static_cast<std::byte*>(target), static_cast<const std::byte*>(source), bytes,
-              stream);
+  impl_->start(target, source, bytes, {.stream = stream, .reads_source_now = true});
 }
 
 void Copier::copy(void* target, const void* source, std::size_t bytes, StreamRef stream) {
   if (is_capturing(stream)) refuse_captured(stream, "waited for");
-  copy_async(target, source, bytes, stream);
-  try {
-    sync_unasked(stream);
-  } catch (...) {
-    settle(stream);
-    throw;
-  }
+  start(target, source, bytes, stream).wait();
 }
 
 void Copier::copy(void* target, const void* source, std::size_t bytes) {

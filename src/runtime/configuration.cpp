@@ -55,6 +55,17 @@ std::optional<std::size_t> read_slot_bytes(std::string_view text) {
   return bytes && *bytes % 4_KiB == 0 ? bytes : std::nullopt;
 }
 
+constexpr std::size_t kCopyWorkersMax = 64;
+
+std::optional<std::size_t> read_workers(std::string_view text) {
+  const auto count = read_count(text, 1);
+  return count && *count <= kCopyWorkersMax ? count : std::nullopt;
+}
+
+std::string count_text(std::size_t count) {
+  return std::to_string(count);
+}
+
 constexpr Word<CrossStreamReuse> kReuses[] = {
     {CrossStreamReuse::never, "never"},
     {CrossStreamReuse::when_idle, "when_idle"},
@@ -65,6 +76,12 @@ constexpr Word<StreamShortage> kShortages[] = {
     {StreamShortage::share, "share"},
     {StreamShortage::wait, "wait"},
     {StreamShortage::fail, "fail"},
+};
+
+constexpr Word<StagingShortage> kStagingShortages[] = {
+    {StagingShortage::wait, "wait"},
+    {StagingShortage::grow, "grow"},
+    {StagingShortage::fall_back, "fall_back"},
 };
 
 struct Key {
@@ -155,6 +172,17 @@ constexpr Key kKeys[] = {
     {{"staging_slots", "2 or more"},
      [](Options& o, Text t) { return assign(o.copier.staging_slots, read_count(t, 2)); },
      [](const Options& o) { return std::to_string(o.copier.staging_slots); }},
+    {{"staging_on_shortage", "wait, grow or fall_back"},
+     [](Options& o, Text t) {
+       return assign(o.copier.on_staging_shortage, read_word(t, kStagingShortages));
+     },
+     [](const Options& o) { return word_text(o.copier.on_staging_shortage, kStagingShortages); }},
+    {{"copy_workers", "default, or 1 to 64"},
+     [](Options& o, Text t) { return assign_or("default", o.copier.workers, t, read_workers); },
+     [](const Options& o) { return text_or("default", o.copier.workers, count_text); }},
+    {{"copy_piece_bytes", "bytes such as 8MiB, 64KiB or more, a multiple of 4KiB"},
+     [](Options& o, Text t) { return assign(o.copier.direct_piece_bytes, read_slot_bytes(t)); },
+     [](const Options& o) { return bytes_text(o.copier.direct_piece_bytes); }},
 };
 
 EntryGrammar grammar() {

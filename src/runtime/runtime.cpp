@@ -34,12 +34,12 @@ struct Runtime::State {
         parts(static_cast<std::size_t>(registry.count())),
         pinned(registry, options.pinned_allocator),
         host(registry, options.host_allocator),
-        copier(registry, pinned, options.copier),
         completions([this](DeviceContext& context) -> EventPool& {
           DeviceParts& device = parts_of(context);
           const MutexLock lock(device.mutex);
           return events(context, device);
-        }) {
+        }),
+        copier(registry, pinned, completions, options.copier) {
     options.driver = opened.driver->name();
   }
 
@@ -60,8 +60,8 @@ struct Runtime::State {
   std::vector<DeviceParts> parts;  ///< by logical ordinal
   PinnedAllocator pinned;
   HostAllocator host;
-  Copier copier;
   CompletionQueue completions;
+  Copier copier;
 };
 
 Runtime::Runtime(RuntimeOptions options) : state_(std::make_unique<State>(std::move(options))) {}

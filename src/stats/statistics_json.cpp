@@ -92,11 +92,9 @@ Json make(const DriverCallCount& count) {
 }
 
 Json make(const CopyCounters& copies) {
-  return {{"copies_direct", copies.copies_direct},
-          {"copies_staged", copies.copies_staged},
-          {"copies_host", copies.copies_host},
-          {"bytes_copied", copies.bytes_copied},
-          {"staging_waits", copies.staging_waits}};
+  return {{"copies_direct", copies.copies_direct},       {"copies_staged", copies.copies_staged},
+          {"copies_by_driver", copies.copies_by_driver}, {"copies_host", copies.copies_host},
+          {"bytes_copied", copies.bytes_copied},         {"staging_waits", copies.staging_waits}};
 }
 
 }  // namespace

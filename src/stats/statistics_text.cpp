@@ -67,14 +67,17 @@ void append_driver_calls(std::string& text, const std::vector<DriverCallCount>& 
 }
 
 void append_copies(std::string& text, const CopyCounters& copies) {
-  if (copies.copies_direct + copies.copies_staged + copies.copies_host == 0) return;
+  if (copies.bytes_copied == 0) return;
   append_line(text, "");
   append_wrapped(text, "copies   ",
                  fmt::format("{} in {} direct, {} staged, {} on the host",
                              format_bytes(copies.bytes_copied), group_digits(copies.copies_direct),
                              group_digits(copies.copies_staged), group_digits(copies.copies_host)));
+  if (copies.copies_by_driver > 0)
+    append_line(text, fmt::format("         {} of pageable memory by the driver's own means",
+                                  group_digits(copies.copies_by_driver)));
   if (copies.staging_waits > 0)
-    append_line(text, fmt::format("         {} times a caller waited for a staging slot",
+    append_line(text, fmt::format("         {} times a caller waited for staging memory",
                                   group_digits(copies.staging_waits)));
 }
 

@@ -48,6 +48,7 @@ TEST_CASE("each class of Error has a status of its own and keeps its message and
   CHECK(status_of(DriverError("d", 719)) == BERTH_DRIVER_ERROR);
   CHECK(berth_last_error_driver_code() == 719);
   CHECK(status_of(StreamCaptured("e")) == BERTH_STREAM_CAPTURED);
+  CHECK(status_of(Cancelled("f")) == BERTH_CANCELLED);
   CHECK(berth_last_error_driver_code() == 0);
 }
 

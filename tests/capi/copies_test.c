@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
 #include "check.h"
 #include "parts.h"
 
@@ -37,6 +41,46 @@ static void bytes_survive_the_way_there_and_back(const struct machine* machine, 
         before.copies_direct + before.copies_staged + 3);
 }
 
+static void set_flag(berth_status status, const char* message, void* user) {
+  CHECK(status == BERTH_OK && strcmp(message, "") == 0);
+  atomic_store((atomic_bool*)user, true);
+}
+
+static void a_transfer_returns_at_once_and_is_waited_for(const struct machine* machine,
+                                                         unsigned char* host, unsigned char* back) {
+  fill_pattern(host);
+  memset(back, 0, kBytes);
+  void* data = NULL;
+  CHECK_OK(berth_allocator_allocate(machine->memory, kBytes, machine->stream, &data));
+  atomic_bool told = false;
+  bool done = false;
+  size_t bytes = 0;
+  double rate = 0;
+  berth_transfer* transfer = NULL;
+  CHECK_OK(berth_transfer_start(machine->runtime, data, host, kBytes, machine->stream, NULL, NULL,
+                                NULL));
+  CHECK_OK(berth_transfer_start(machine->runtime, back, data, kBytes, machine->stream, &set_flag,
+                                &told, &transfer));
+  CHECK_OK(berth_transfer_wait(transfer));
+  CHECK(memcmp(host, back, kBytes) == 0);
+  CHECK_OK(berth_transfer_is_done(transfer, &done));
+  CHECK_OK(berth_transfer_progress(transfer, &bytes, &rate));
+  CHECK(done && bytes == kBytes && rate > 0);
+  CHECK_OK(berth_transfer_progress(transfer, NULL, NULL));
+  berth_transfer_cancel(transfer);  // too late: no operation
+  CHECK_OK(berth_transfer_wait(transfer));
+  berth_transfer_release(transfer);
+
+  transfer = NULL;
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "overlap",
+              berth_transfer_start(machine->runtime, host, host, 1, machine->stream, NULL, NULL,
+                                   &transfer));
+  CHECK(transfer == NULL);
+  CHECK_OK(berth_allocator_deallocate(machine->memory, data));
+  CHECK_OK(berth_stream_sync(machine->stream));
+  while (!atomic_load(&told)) sched_yield();
+}
+
 static void memory_of_the_wrong_place_is_refused(const struct machine* machine,
                                                  unsigned char* host) {
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "",
@@ -58,6 +102,7 @@ void test_copies(void) {
   bytes_survive_the_way_there_and_back(&machine, host, back);
   bytes_survive_the_way_there_and_back(&machine, pinned, back);
   bytes_survive_the_way_there_and_back(&machine, host, pinned);
+  a_transfer_returns_at_once_and_is_waited_for(&machine, host, back);
   memory_of_the_wrong_place_is_refused(&machine, host);
 
   CHECK_OK(berth_allocator_deallocate(machine.pinned, pinned));

@@ -150,6 +150,17 @@ static void order_functions(const struct machine* machine) {
   CHECK_REFUSED("runtime", berth_stream_when_done(NULL, any, &never, NULL));
   CHECK_REFUSED("stream", berth_stream_when_done(runtime, kNoStream, &never, NULL));
   CHECK_REFUSED("function", berth_stream_when_done(runtime, any, NULL, NULL));
+  bool done = false;
+  char byte = 0;
+  char other = 0;
+  CHECK_REFUSED("runtime", berth_transfer_start(NULL, &byte, &other, 1, any, NULL, NULL, NULL));
+  CHECK_REFUSED("stream",
+                berth_transfer_start(runtime, &byte, &other, 1, kNoStream, NULL, NULL, NULL));
+  CHECK_REFUSED("transfer", berth_transfer_is_done(NULL, &done));
+  CHECK_REFUSED("transfer", berth_transfer_wait(NULL));
+  CHECK_REFUSED("transfer", berth_transfer_progress(NULL, NULL, NULL));
+  berth_transfer_cancel(NULL);
+  berth_transfer_release(NULL);
   berth_fork_end(NULL);
   berth_relaxed_capture_scope_leave(NULL);
   CHECK(side.context == NULL && fork == NULL);

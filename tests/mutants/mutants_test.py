@@ -5,6 +5,7 @@
   mutants_test.py --root CHECKOUT
 """
 import argparse
+import contextlib
 import pathlib
 import sys
 import tempfile
@@ -107,6 +108,7 @@ class WorkshopTest(unittest.TestCase):
         self.program("sleep 60 & wait")
         outcome = self.shop.test("base", 0.1)
         self.assertIsNone(outcome.failed)
+        self.assertFalse(outcome.ended)
         self.assertLess(outcome.seconds, 50)
 
     def test_a_part_of_a_suite_is_asked_for_by_file(self):
@@ -119,6 +121,49 @@ class WorkshopTest(unittest.TestCase):
         failed = "TEST CASE:  the second\n  a part\na.cpp:9: FATAL ERROR: REQUIRE( x ) is NOT correct!\n"
         self.assertIsNone(workshop.failed_test_case(passed))
         self.assertEqual(workshop.failed_test_case(passed + failed), "the second")
+
+
+class Played:
+    """A workshop whose tests say what they are told to, and note how long they were given."""
+
+    def __init__(self, **outcomes):
+        self.outcomes = outcomes
+        self.given = []
+
+    def planted(self, _):
+        return contextlib.nullcontext()
+
+    def make(self, _):
+        pass
+
+    def test(self, step, seconds_max):
+        self.given.append(seconds_max)
+        return self.outcomes.get(step.replace("/", "_"), workshop.Outcome(None, 1.0))
+
+
+
+class CatchTest(unittest.TestCase):
+    SOUND = {"base/sum": 0.1, "memory": 20.0, "model": 1.0, "fault": 1.0, "base": 1.0}
+
+    def test_the_first_that_fails_has_caught_it(self):
+        shop = Played(base_sum=workshop.Outcome("a claim", 0.2))
+        result = run.catch(shop, MUTANT, self.SOUND)
+        self.assertEqual((result.suite, result.test_case), ("base", "a claim"))
+
+    def test_a_test_that_does_not_end_has_caught_it_if_it_should_have_ended_long_ago(self):
+        shop = Played(base_sum=workshop.Outcome(None, 10.0, ended=False))
+        result = run.catch(shop, MUTANT, self.SOUND)
+        self.assertEqual((result.suite, result.test_case), ("base", "base/sum does not end"))
+        self.assertEqual(shop.given, [run.HANGS_SECONDS_MIN])
+
+    def test_a_test_that_is_merely_slow_has_not(self):
+        shop = Played(memory=workshop.Outcome(None, 59.0, ended=False))
+        result = run.catch(shop, MUTANT, self.SOUND)
+        self.assertEqual((result.suite, result.test_case), (None, run.TOO_LATE))
+
+    def test_nobody_sees_it(self):
+        result = run.catch(Played(), MUTANT, self.SOUND)
+        self.assertEqual((result.suite, result.test_case), (None, "NOT SEEN"))
 
 
 class TableTest(unittest.TestCase):

@@ -21,6 +21,9 @@ import planted
 import workshop
 
 SECONDS_MAX = 60
+# A test that takes so many times as long as without a bug, and as long as that, does not end.
+HANGS_FACTOR = 5
+HANGS_SECONDS_MIN = 10
 TOO_LATE = f"NOT WITHIN {SECONDS_MAX} s"
 # What is asked where those that should have seen a bug have not.
 SUITES = ("memory", "model", "fault", "base")
@@ -52,8 +55,8 @@ def suite_of(step):
     return step.partition("/")[0]
 
 
-def catch(shop, mutant):
-    """Asks one suite after the other, the likeliest first."""
+def catch(shop, mutant, sound):
+    """Asks one suite after the other, the likeliest first. `sound`: how long each takes without bugs."""
     build_seconds = 0.0
     test_seconds = 0.0
     with shop.planted(mutant):
@@ -65,30 +68,37 @@ def catch(shop, mutant):
                 said = f"DOES NOT BUILD: {problem}"
                 return Result(mutant.name, None, said, test_seconds, build_seconds)
             build_seconds += time.monotonic() - begin
-            outcome = shop.test(step, SECONDS_MAX - test_seconds)
+            seconds_left = SECONDS_MAX - test_seconds
+            hangs_seconds = max(HANGS_FACTOR * sound[step], HANGS_SECONDS_MIN)
+            outcome = shop.test(step, min(seconds_left, hangs_seconds))
             test_seconds += outcome.seconds
-            if outcome.failed is not None:
-                return Result(mutant.name, suite_of(step), outcome.failed, test_seconds, build_seconds)
+            hangs = not outcome.ended and hangs_seconds < seconds_left
+            failed = f"{step} does not end" if hangs else outcome.failed
+            if failed is not None:
+                return Result(mutant.name, suite_of(step), failed, test_seconds, build_seconds)
             if test_seconds >= SECONDS_MAX:
                 return Result(mutant.name, None, TOO_LATE, test_seconds, build_seconds)
     return Result(mutant.name, None, "NOT SEEN", test_seconds, build_seconds)
 
 
-def require_sound(shop, suites):
-    """What fails already catches nothing."""
-    shop.make(suites)
-    for suite in suites:
-        outcome = shop.test(suite, 600)
-        if outcome.failed is not None:
-            sys.exit(f"the tests fail without any mutant: {suite}: {outcome.failed}")
+def require_sound(shop, steps):
+    """What fails already catches nothing. How long each step takes."""
+    shop.make(list(dict.fromkeys(suite_of(step) for step in steps)))
+    seconds = {}
+    for step in steps:
+        outcome = shop.test(step, 600)
+        if outcome.failed is not None or not outcome.ended:
+            sys.exit(f"the tests fail without any mutant: {step}: {outcome.failed or 'does not end'}")
+        seconds[step] = outcome.seconds
+    return seconds
 
 
 def run(shop, mutants, seconds_file):
     """Prints the table, and returns the results."""
     shop.prepare()
     print("building the copy, and testing it without mutants", flush=True)
-    likeliest = (suite_of(step) for mutant in mutants for step in mutant.seen_by)
-    require_sound(shop, list(dict.fromkeys((*SUITES, *likeliest))))
+    likeliest = (step for mutant in mutants for step in mutant.seen_by)
+    sound = require_sound(shop, list(dict.fromkeys((*SUITES, *likeliest))))
     known = json.loads(seconds_file.read_text()) if seconds_file.is_file() else {}
     estimate = sum(known.get(mutant.name, SECONDS_EACH) for mutant in mutants)
     print(f"{len(mutants)} mutants take about {estimate / 60:.1f} minutes\n")
@@ -96,7 +106,7 @@ def run(shop, mutants, seconds_file):
     print("-" * 80, flush=True)
     results = []
     for mutant in mutants:
-        result = catch(shop, mutant)
+        result = catch(shop, mutant, sound)
         caught = f"{result.suite}: {result.test_case}" if result.suite else result.test_case
         print(row(mutant.name, caught, f"{result.test_seconds:.1f}"), flush=True)
         results.append(result)

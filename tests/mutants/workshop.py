@@ -19,8 +19,9 @@ class DoesNotBuild(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    failed: str | None  # the first test case that failed; None: all passed
+    failed: str | None  # the first test case that failed; None: all that ended passed
     seconds: float
+    ended: bool = True  # within the time it had
 
 
 def is_copied(path):
@@ -111,7 +112,7 @@ class Workshop:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-            return Outcome(None, time.monotonic() - begin)
+            return Outcome(None, time.monotonic() - begin, ended=False)
         seconds = time.monotonic() - begin
         if process.returncode == 0:
             return Outcome(None, seconds)

@@ -42,7 +42,8 @@ RuntimeOptions all_different() {
       "pinned_reserved_bytes_max=1536MiB, pinned_segment_bytes=1MiB, "
       "host_bytes_max=20GiB, streams_max=7, "
       "streams_on_shortage=wait, events_max=99, "
-      "staging_slot_bytes=68KiB, staging_slots=3");
+      "staging_slot_bytes=68KiB, staging_slots=3, staging_on_shortage=grow, copy_workers=3, "
+      "copy_piece_bytes=1MiB");
 }
 
 std::string whole_text(const RuntimeOptions& options) {
@@ -74,6 +75,9 @@ TEST_CASE("every key sets its option") {
   CHECK(options.event_pool.events_max == 99);
   CHECK(options.copier.staging_slot_bytes == 68_KiB);
   CHECK(options.copier.staging_slots == 3);
+  CHECK(options.copier.on_staging_shortage == StagingShortage::grow);
+  CHECK(options.copier.workers == 3);
+  CHECK(options.copier.direct_piece_bytes == 1_MiB);
 
   const auto defaults = values_of({});
   for (const auto& entry : values_of(options))

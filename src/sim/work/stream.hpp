@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -84,6 +85,8 @@ struct Stream {
   Handle callers_handle;  ///< what callers know it by; a chain of a graph, the stream of the launch
   bool destroyed = false;
   bool running = false;  ///< its head: a host function, outside of the lock, or in virtual time
+  /// In virtual time: since when its head could have begun, had there been an engine for it.
+  std::optional<std::uint64_t> ready_ns = std::nullopt;
   std::uint64_t submitted = 0;
   std::uint64_t completed = 0;
   OperationQueue queue;

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+// An asynchronous copy under way: whether it is done, how far it is, and what became of it.
+#ifndef BERTH_TRANSFER_H
+#define BERTH_TRANSFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "berth/completion_queue.h"
+#include "berth/error.h"
+#include "berth/export.h"
+#include "berth/runtime.h"
+#include "berth/stream.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Safe from any thread, as long as it is released once.
+typedef struct berth_transfer berth_transfer;
+
+/// As berth_copy_async(), but returns at once: the source, too, stays valid and as it is until the
+/// transfer is over, whatever kind of memory it is. `transfer` may be null where nobody asks;
+/// what it gets is to be released before the runtime.
+///
+/// `on_done` is called once the transfer is over, as that of berth_stream_when_done(); null: nobody is.
+/// Where this fails, it is not called.
+/// Errors  As berth_copy_async(). BERTH_STREAM_CAPTURED: also for `on_done` on a captured stream.
+BERTH_API berth_status berth_transfer_start(berth_runtime* runtime, void* target,
+                                            const void* source, size_t bytes, berth_stream stream,
+                                            berth_completion_function on_done, void* user,
+                                            berth_transfer** transfer);
+/// Lets go of it; the copy goes on. Null is no operation.
+BERTH_API void berth_transfer_release(berth_transfer* transfer);
+
+/// Whether it is over, well or not. Asks the device, and never waits.
+BERTH_API berth_status berth_transfer_is_done(berth_transfer* transfer, bool* done);
+/// Returns once it is over; what went wrong is its status. The calling thread does a part of a copy of
+/// pageable memory meanwhile.
+/// Errors  BERTH_DRIVER_ERROR. BERTH_CANCELLED.
+BERTH_API berth_status berth_transfer_wait(berth_transfer* transfer);
+/// Bytes that have arrived, by what is known, and bytes per second since the start. Each of the two may
+/// be null.
+BERTH_API berth_status berth_transfer_progress(berth_transfer* transfer, size_t* bytes_done,
+                                               double* bytes_per_second);
+/// Ends a copy of pageable memory early: the target's content is undefined then, and the stream goes on.
+/// Others go on. Never waits. Null is no operation.
+BERTH_API void berth_transfer_cancel(berth_transfer* transfer);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

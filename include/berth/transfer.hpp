@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// An asynchronous copy under way: whether it is done, how far it is, and what became of it.
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include "berth/export.h"
+
+namespace berth {
+
+class TransferState;
+
+/// What Copier::start() returns. Copies are of the same transfer; an empty one is done and moved
+/// nothing. Letting go of it lets the transfer go on. Must not outlive its Runtime.
+/// Threads  Safe from any thread, as far as one object is not assigned to meanwhile.
+class BERTH_API Transfer {
+ public:
+  Transfer() = default;
+  /// For Copier.
+  explicit Transfer(std::shared_ptr<TransferState> state) : state_(std::move(state)) {}
+
+  /// Whether it is over: the target has the bytes, or something went wrong. Asks the device, and never
+  /// waits.
+  [[nodiscard]] bool is_done() const;
+  /// Returns once it is over. Of a copy through staging memory the calling thread does a part meanwhile.
+  /// Errors  What went wrong: DriverError, Cancelled, or what the other end of the copy can meet.
+  void wait() const;
+  /// What went wrong, as far as is known; null where nothing has, or the transfer is under way.
+  [[nodiscard]] std::exception_ptr failure() const noexcept;
+
+  /// In all.
+  [[nodiscard]] std::size_t bytes() const noexcept;
+  /// That have arrived, by what is known: in steps of some MiB, and a moment late. Costs one driver call
+  /// for each such step of a copy without staging memory, and none otherwise.
+  [[nodiscard]] std::size_t bytes_done() const;
+  /// bytes_done() over the time since the start, or the time that it took.
+  [[nodiscard]] double bytes_per_second() const;
+
+  /// Ends a copy through staging memory early: what has not been moved yet stays behind, and wait() throws
+  /// Cancelled. The target's content is undefined from then on until the stream has passed the copy, and
+  /// what has arrived. A copy without staging memory, which the device does alone, goes on. Never
+  /// waits.
+  void cancel() noexcept;
+
+ private:
+  std::shared_ptr<TransferState> state_;
+};
+
+}  // namespace berth

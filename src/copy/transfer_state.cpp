@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "copy/transfer_state.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "berth/error.hpp"
+
+#include "device/device_context.hpp"
+#include "stream/capture.hpp"
+
+namespace berth {
+
+double TransferState::bytes_per_second() {
+  const bool done = is_done();
+  const std::size_t bytes = bytes_done();
+  const MutexLock lock(mutex_);
+  const Clock::time_point now = Clock::now();
+  if (done && end_ == Clock::time_point{}) end_ = now;
+  const std::chrono::duration<double> seconds = (done ? end_ : now) - start_;
+  return seconds.count() > 0 ? static_cast<double>(bytes) / seconds.count() : 0;
+}
+
+bool StagedTransfer::is_done() {
+  if (!copy_->is_over.load(std::memory_order_acquire)) work_.look();
+  return copy_->is_over.load(std::memory_order_acquire);
+}
+
+void StagedTransfer::cancel() noexcept {
+  work_.cancel(copy_, std::make_exception_ptr(Cancelled("the transfer has been cancelled")));
+}
+
+void DirectTransfer::fail() {
+  failure_ = std::current_exception();
+  passed_ = steps_.size();
+}
+
+void DirectTransfer::ask() {
+  if (passed_ == steps_.size()) return;
+  RelaxedCapture relaxed(steps_.front()->context().driver());
+  relaxed.begin();
+  try {
+    while (passed_ < steps_.size() && steps_[passed_]->is_done()) ++passed_;
+  } catch (const Error&) {
+    fail();
+  }
+}
+
+bool DirectTransfer::is_done() {
+  const MutexLock lock(mutex_);
+  ask();
+  return passed_ == steps_.size();
+}
+
+void DirectTransfer::wait() {
+  std::optional<EventRef> last;
+  {
+    const MutexLock lock(mutex_);
+    if (passed_ == steps_.size()) return;
+    last = steps_.back().ref();
+  }
+  std::exception_ptr failure;
+  try {
+    last->sync();
+  } catch (const Error&) {
+    failure = std::current_exception();
+  }
+  const MutexLock lock(mutex_);
+  passed_ = steps_.size();
+  if (failure_ == nullptr) failure_ = failure;
+}
+
+std::exception_ptr DirectTransfer::failure() const {
+  const MutexLock lock(mutex_);
+  return failure_;
+}
+
+std::size_t DirectTransfer::bytes_done() {
+  const MutexLock lock(mutex_);
+  ask();
+  return std::min(bytes(), passed_ * step_bytes_);
+}
+
+bool Transfer::is_done() const {
+  return state_ == nullptr || state_->is_done();
+}
+
+void Transfer::wait() const {
+  if (state_ == nullptr) return;
+  state_->wait();
+  if (const std::exception_ptr failure = state_->failure()) std::rethrow_exception(failure);
+}
+
+std::exception_ptr Transfer::failure() const noexcept {
+  return state_ == nullptr ? nullptr : state_->failure();
+}
+
+std::size_t Transfer::bytes() const noexcept {
+  return state_ == nullptr ? 0 : state_->bytes();
+}
+
+std::size_t Transfer::bytes_done() const {
+  return state_ == nullptr ? 0 : state_->bytes_done();
+}
+
+double Transfer::bytes_per_second() const {
+  return state_ == nullptr ? 0 : state_->bytes_per_second();
+}
+
+void Transfer::cancel() noexcept {
+  if (state_ != nullptr) state_->cancel();
+}
+
+}  // namespace berth

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host's share of staged copies: which piece is next, and how a copy ends.
+#include "copy/host_work.hpp"
+
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "copy/copy_fixture.hpp"
+#include "copy/staged_fixture.hpp"
+#include "support/errors.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+constexpr std::size_t kSlot = 64_KiB;
+
+sim::Config with(sim::Progress progress) {
+  sim::Config config;
+  config.memory = {256_MiB};
+  config.progress = progress;
+  return config;
+}
+
+struct EagerStaged : StagedTest {
+  EagerStaged() : StagedTest(with(sim::Progress::eager)) {}
+};
+struct ManualStaged : StagedTest {
+  ManualStaged() : StagedTest(with(sim::Progress::manual)) {}
+};
+
+/// A source that ends early.
+class BrokenHost final : public HostEnd {
+ public:
+  explicit BrokenHost(std::size_t good_bytes) : good_bytes_(good_bytes) {}
+  void read(std::byte* staging, std::size_t offset, std::size_t bytes) override {
+    ++reads;
+    if (offset + bytes > good_bytes_) throw std::runtime_error("the source ends here");
+    std::fill_n(staging, bytes, std::byte{7});
+  }
+  void write(const std::byte*, std::size_t, std::size_t) override {}
+  inline static int reads = 0;
+
+ private:
+  const std::size_t good_bytes_;
+};
+
+}  // namespace
+
+TEST_CASE("whoever waits for a copy does its share: no thread is needed") {
+  for (const auto progress : {sim::Progress::eager, sim::Progress::manual, sim::Progress::random}) {
+    for (const std::size_t bytes : {std::size_t{1}, kSlot, 3 * kSlot + 5, 40 * kSlot + 1}) {
+      CAPTURE(int(progress));
+      CAPTURE(bytes);
+      StagedTest test(with(progress));
+      const Stream stream = test.stream();
+      std::byte* const device = test.allocate(bytes);
+      Bytes source = pattern(bytes, 5);
+      Bytes target(bytes);
+      const auto in =
+          test.start(StagedTest::Direction::to_device, source.data(), device, bytes, stream);
+      const auto out =
+          test.start(StagedTest::Direction::to_host, target.data(), device, bytes, stream);
+      test.work.complete(in);
+      CHECK((test.content(device, bytes) == source));
+      test.work.complete(out);
+      CHECK((target == source));
+      CHECK(in->failure() == nullptr);
+      CHECK(out->bytes_done() == bytes);
+      CHECK(test.copies_over == 2);
+      CHECK(test.work.copies_under_way() == 0);
+    }
+  }
+}
+
+TEST_CASE_FIXTURE(ManualStaged,
+                  "a source is read as far as there are slots, before the stream gets there") {
+  const Stream stream = this->stream();
+  log.submit(stream, "earlier");
+  std::byte* const device = allocate(20 * kSlot);
+  Bytes source = pattern(20 * kSlot, 1);
+  const auto copy = start(Direction::to_device, source.data(), device, 20 * kSlot, stream);
+  std::size_t pieces = 0;
+  while (work.help()) ++pieces;
+  CHECK(pieces == 4);  // half of the slots
+  CHECK_FALSE(log.is_done("earlier"));
+  CHECK(copy->bytes_done() == 0);
+}
+
+TEST_CASE_FIXTURE(ManualStaged, "copies take turns, a piece each, however large they are") {
+  const Stream first = stream();
+  const Stream second = stream();
+  std::byte* const device = allocate(8 * kSlot);
+  Bytes source(8 * kSlot);
+  const auto large = start(Direction::to_device, source.data(), device, 7 * kSlot, first);
+  const auto small = start(Direction::to_device, source.data(), device + 7 * kSlot, kSlot, second);
+  std::vector<StagedCopy*> order;
+  while (const auto task = work.take()) {
+    order.push_back(task->copy.get());
+    task->move();
+    work.finish(*task);
+  }
+  REQUIRE(order.size() == 5);
+  CHECK((order[0] == large.get() && order[1] == small.get() && order[2] == large.get()));
+}
+
+TEST_CASE_FIXTURE(ManualStaged, "the urgent go first") {
+  const Stream first = stream();
+  const Stream second = stream();
+  std::byte* const device = allocate(8 * kSlot);
+  Bytes source(8 * kSlot);
+  const auto patient = start(Direction::to_device, source.data(), device, 4 * kSlot, first);
+  const auto urgent =
+      start(Direction::to_device, source.data(), device + 4 * kSlot, 4 * kSlot, second, -1);
+  for (int count = 0; count < 4; ++count) {
+    const auto task = work.take();
+    REQUIRE(task.has_value());
+    CHECK(task->copy == urgent);
+    task->move();
+    work.finish(*task);
+  }
+  const auto last = work.take();
+  REQUIRE(last.has_value());
+  CHECK(last->copy == patient);
+  work.finish(*last);
+}
+
+TEST_CASE_FIXTURE(EagerStaged, "a copy whose host end fails ends with that, and holds up nothing") {
+  const Stream stream = this->stream();
+  std::byte* const device = allocate(20 * kSlot);
+  BrokenHost::reads = 0;
+  const auto copy = start({.direction = Direction::to_device,
+                           .host = std::make_unique<BrokenHost>(2 * kSlot),
+                           .device = std::make_unique<LinearDevice>(device),
+                           .bytes = 20 * kSlot},
+                          stream);
+  log.submit(stream, "after");
+  work.complete(copy);
+  CHECK(copy->is_given_up());
+  CHECK(BrokenHost::reads == 3);
+  CHECK_THROWS_WITH(std::rethrow_exception(copy->failure()), "the source ends here");
+  stream.ref().sync();
+  CHECK(log.is_done("after"));
+  CHECK_FALSE(memory.is_in_use());
+}
+
+TEST_CASE_FIXTURE(EagerStaged, "a copy that is given up moves no byte any more") {
+  const Stream stream = this->stream();
+  std::byte* const device = allocate(20 * kSlot);
+  Bytes target(20 * kSlot, 1);
+  fill(device, Bytes(20 * kSlot, 2), stream);
+  const auto copy = start(Direction::to_host, target.data(), device, 20 * kSlot, stream);
+  work.look();
+  REQUIRE(work.help());
+  copy->give_up(std::make_exception_ptr(Cancelled("enough")));
+  work.complete(copy);
+  CHECK(std::ranges::count(target, 2) == kSlot);
+  CHECK_THROWS_AS(std::rethrow_exception(copy->failure()), Cancelled);
+}
+
+TEST_CASE("a copy that cannot be submitted as a whole is over when that is said") {
+  for (const auto direction : {StagedTest::Direction::to_device, StagedTest::Direction::to_host}) {
+    for (const DriverCall call :
+         {DriverCall::memcpy_async, DriverCall::event_record, DriverCall::stream_wait_value32}) {
+      for (const int nth : {1, 2, 7}) {
+        CAPTURE(int(direction));
+        CAPTURE(int(call));
+        CAPTURE(nth);
+        StagedTest test(with(sim::Progress::eager));
+        const Stream stream = test.stream();
+        std::byte* const device = test.allocate(20 * kSlot);
+        Bytes host(20 * kSlot);
+        test.tap.refuse(call, CUDA_ERROR_UNKNOWN, nth);
+        message_of<DriverError>(
+            [&] { test.start(direction, host.data(), device, 20 * kSlot, stream); });
+        CHECK(test.work.copies_under_way() == 0);
+        CHECK_FALSE(test.memory.is_in_use());
+        stream.ref().sync();
+        const auto next = test.start(direction, host.data(), device, 20 * kSlot, stream);
+        test.work.complete(next);
+        CHECK(next->failure() == nullptr);
+      }
+    }
+  }
+}
+
+TEST_CASE_FIXTURE(ManualStaged, "a device that fails ends its copies with what the driver says") {
+  const Stream stream = this->stream();
+  std::byte* const device = allocate(20 * kSlot);
+  Bytes source(20 * kSlot);
+  const auto copy = start(Direction::to_device, source.data(), device, 20 * kSlot, stream);
+  tap.refuse(DriverCall::event_query, CUDA_ERROR_ILLEGAL_ADDRESS);
+  work.look();
+  CHECK(copy->is_given_up());
+  CHECK(copy->is_over);
+  CHECK_THROWS_AS(std::rethrow_exception(copy->failure()), DriverError);
+  CHECK_FALSE(memory.is_in_use());
+  simulator.run_all();
+}
+
+TEST_CASE_FIXTURE(EagerStaged,
+                  "several threads do the share of several copies, and every byte is right") {
+  constexpr std::size_t kBytes = 100 * kSlot + 11;
+  const Stream first = stream();
+  const Stream second = stream();
+  std::byte* const here = allocate(kBytes);
+  std::byte* const there = allocate(kBytes);
+  Bytes source = pattern(kBytes, 8);
+  Bytes other = pattern(kBytes, 9);
+  Bytes target(kBytes);
+  fill(there, other, second);
+  const auto in = start(Direction::to_device, source.data(), here, kBytes, first);
+  const auto out = start(Direction::to_host, target.data(), there, kBytes, second);
+  std::vector<std::thread> threads;
+  for (int count = 0; count < 3; ++count) {
+    threads.emplace_back([this] {
+      while (work.copies_under_way() > 0) {
+        if (!work.help() && !work.look()) std::this_thread::yield();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK((content(here, kBytes) == source));
+  CHECK((target == other));
+  CHECK((in->is_over && out->is_over));
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Staged copies without a Copier: nothing of the host's share is done but what a test does.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "berth/bytes.hpp"
+
+#include "copy/host_work.hpp"
+#include "copy/staging_memory.hpp"
+#include "support/tapped_device.hpp"
+
+namespace berth::test {
+
+/// Calls `before` ahead of each submission.
+class ObservedDevice final : public DeviceEnd {
+ public:
+  ObservedDevice(std::byte* data, std::function<void()> before)
+      : memory_(data), before_(std::move(before)) {}
+  void submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,
+                    StreamRef stream) override {
+    before_();
+    memory_.submit_write(staging, offset, bytes, stream);
+  }
+  void submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
+                   StreamRef stream) override {
+    before_();
+    memory_.submit_read(staging, offset, bytes, stream);
+  }
+
+ private:
+  LinearDevice memory_;
+  const std::function<void()> before_;
+};
+
+struct StagedTest : TappedDevice {
+  using Direction = StagedRoute::Direction;
+
+  explicit StagedTest(sim::Config config, std::size_t slot_bytes = 64_KiB, std::size_t slots = 8)
+      : TappedDevice(std::move(config)), memory(pinned, slot_bytes, slots) {}
+  ~StagedTest() {
+    while (const HostWork::CopyPtr copy = work.oldest()) work.complete(copy);
+    const ContextScope scope(context);
+    for (const CUdeviceptr address : allocated_) driver.mem_free(address);
+  }
+
+  /// Device memory of the driver.
+  std::byte* allocate(std::size_t bytes) {
+    const ContextScope scope(context);
+    CUdeviceptr address = 0;
+    driver.mem_alloc(&address, bytes);
+    allocated_.push_back(address);
+    return reinterpret_cast<std::byte*>(address);
+  }
+  [[nodiscard]] std::vector<unsigned char> content(const std::byte* device,
+                                                   std::size_t bytes) const {
+    return simulator.peek(reinterpret_cast<CUdeviceptr>(device), bytes);
+  }
+  void fill(std::byte* device, const std::vector<unsigned char>& bytes, StreamRef stream) {
+    const ContextScope scope(context);
+    driver.memcpy_async(reinterpret_cast<CUdeviceptr>(device),
+                        reinterpret_cast<CUdeviceptr>(bytes.data()), bytes.size(), stream.native());
+    driver.stream_synchronize(stream.native());
+  }
+
+  HostWork::CopyPtr start(StagedRoute route, StreamRef stream, int priority = 0) {
+    auto staging = memory.try_take(route.bytes);
+    REQUIRE(staging.has_value());
+    auto copy = std::make_shared<StagedCopy>(stream, std::move(route), std::move(*staging));
+    work.add(copy, priority);
+    try {
+      copy->submit(events);
+    } catch (...) {
+      work.abandon(copy, std::current_exception());
+      throw;
+    }
+    return copy;
+  }
+  HostWork::CopyPtr start(Direction direction, void* host, std::byte* device, std::size_t bytes,
+                          StreamRef stream, int priority = 0) {
+    return start({.direction = direction,
+                  .host = std::make_unique<LinearHost>(static_cast<std::byte*>(host)),
+                  .device = std::make_unique<LinearDevice>(device),
+                  .bytes = bytes},
+                 stream, priority);
+  }
+
+  PinnedAllocator pinned{registry, {}};
+  StagingMemory memory;
+  std::size_t copies_over = 0;
+  HostWork work{[this](StagedCopy& copy) {
+    memory.give_back(copy.take_staging());
+    ++copies_over;
+  }};
+
+ private:
+  std::vector<CUdeviceptr> allocated_;
+};
+
+}  // namespace berth::test

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a copy gets of a device's staging memory, and what is left for others.
+#include "copy/staging_memory.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "berth/bytes.hpp"
+
+#include "support/errors.hpp"
+#include "support/tapped_device.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+constexpr std::size_t kSlot = 1_MiB;
+
+struct StagingTest : TappedDevice {
+  explicit StagingTest(PinnedAllocatorOptions options = {}) : pinned(registry, options) {}
+
+  Staging take(std::size_t bytes) {
+    std::optional<Staging> staging = memory.try_take(bytes);
+    REQUIRE(staging.has_value());
+    return std::move(*staging);
+  }
+
+  PinnedAllocator pinned;
+  StagingMemory memory{pinned, kSlot, 4};
+};
+
+struct CrampedTest : StagingTest {
+  CrampedTest() : StagingTest({.reserved_bytes_max = 3_MiB, .segment_bytes = 64_KiB}) {}
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(StagingTest, "nothing is pinned before a copy needs it") {
+  CHECK(pinned.counters().allocations == 0);
+  CHECK_FALSE(memory.is_in_use());
+  memory.give_back(take(kSlot));
+  CHECK(pinned.counters().allocations == 1);
+  CHECK_FALSE(memory.is_in_use());
+}
+
+TEST_CASE_FIXTURE(StagingTest,
+                  "slots lie side by side or apart, never over each other or the gate") {
+  for (const std::size_t bytes :
+       {std::size_t{1}, 64_KiB, 64_KiB + 1, 300_KiB, kSlot, 3 * kSlot, 1_GiB}) {
+    CAPTURE(bytes);
+    Staging staging = take(bytes);
+    std::vector<std::pair<std::uintptr_t, std::size_t>> ranges;
+    for (std::byte* slot : staging.slots)
+      ranges.emplace_back(reinterpret_cast<std::uintptr_t>(slot), staging.slot_bytes);
+    ranges.emplace_back(reinterpret_cast<std::uintptr_t>(staging.gate), 4);
+    std::ranges::sort(ranges);
+    for (std::size_t index = 1; index < ranges.size(); ++index)
+      CHECK(ranges[index - 1].first + ranges[index - 1].second <= ranges[index].first);
+    for (const auto& [address, length] : ranges) {
+      CHECK(std::ranges::any_of(staging.blocks, [&](const Allocation& block) {
+        const auto start = reinterpret_cast<std::uintptr_t>(block.data());
+        return start <= address && address + length <= start + block.bytes();
+      }));
+    }
+    CHECK(*staging.gate == 0);
+    memory.give_back(std::move(staging));
+  }
+}
+
+TEST_CASE_FIXTURE(StagingTest,
+                  "a copy is cut into four chunks at least, and into whole slots at most") {
+  CHECK(take(256_KiB).slot_bytes == 64_KiB);
+  CHECK(take(1_MiB).slot_bytes == 256_KiB);
+  CHECK(take(1_MiB).slots.size() == 4);
+  CHECK(take(64_MiB).slot_bytes == kSlot);
+}
+
+TEST_CASE_FIXTURE(StagingTest, "a gate is closed again for the next copy") {
+  Staging first = take(64_MiB);
+  *first.gate = 77;
+  memory.give_back(std::move(first));
+  Staging second = take(64_MiB);
+  CHECK(*second.gate == 0);
+  memory.give_back(std::move(second));
+}
+
+TEST_CASE_FIXTURE(StagingTest, "one copy gets half of the slots, so that a second finds some") {
+  Staging first = take(1_GiB);
+  Staging second = take(1_GiB);
+  CHECK(first.slots.size() == 2);
+  CHECK(second.slots.size() == 2);
+  CHECK_FALSE(memory.try_take(1_GiB).has_value());
+  memory.give_back(std::move(first));
+  memory.give_back(take(1_GiB));
+  memory.give_back(std::move(second));
+  CHECK(pinned.counters().allocations == 4);  // kept, and used again
+}
+
+TEST_CASE_FIXTURE(StagingTest, "small copies take no slots, and are bounded all the same") {
+  std::vector<Staging> small;
+  while (auto staging = memory.try_take(64_KiB)) small.push_back(std::move(*staging));
+  CHECK(small.size() == 4 * kSlot / 64_KiB);
+  memory.give_back(take(kSlot));
+  for (Staging& staging : small) memory.give_back(std::move(staging));
+  small.clear();
+  CHECK_FALSE(memory.is_in_use());
+  CHECK(pinned.counters().blocks_allocated.current == 1);  // the slot is kept, the rest is not
+}
+
+TEST_CASE_FIXTURE(StagingTest,
+                  "beyond the bounds there is as much as can be pinned, and it is not kept") {
+  std::vector<Staging> all;
+  for (int count = 0; count < 5; ++count) all.push_back(memory.take_beyond(1_GiB));
+  CHECK(pinned.counters().blocks_allocated.current == 10);
+  for (Staging& staging : all) memory.give_back(std::move(staging));
+  all.clear();
+  CHECK(pinned.counters().blocks_allocated.current == 4);
+  CHECK_FALSE(memory.is_in_use());
+}
+
+TEST_CASE_FIXTURE(CrampedTest, "a copy does with the slots that can be pinned") {
+  Staging first = take(1_GiB);
+  CHECK(first.slots.size() == 2);
+  CHECK_FALSE(memory.try_take(1_GiB).has_value());  // the limit: there is one to wait for
+  memory.give_back(std::move(first));
+  CHECK(take(1_GiB).slots.size() == 2);
+}
+
+TEST_CASE_FIXTURE(CrampedTest,
+                  "where nothing can be pinned, and nothing will come back, that is said") {
+  const Allocation others = pinned.allocate(2_MiB + 512_KiB);
+  message_of<OutOfMemory>([&] { return memory.try_take(1_GiB); });
+  CHECK_FALSE(memory.is_in_use());
+  message_of<OutOfMemory>([&] { return memory.take_beyond(1_GiB); });
+  CHECK_FALSE(memory.is_in_use());
+}
+
+TEST_CASE("a failure of the driver leaves nothing taken") {
+  StagingTest test({.segment_bytes = 64_KiB});  // each slot is pinned by itself
+  Staging first = test.take(kSlot);
+  test.tap.refuse(DriverCall::mem_host_alloc, CUDA_ERROR_UNKNOWN, 2);
+  message_of<DriverError>([&] { return test.memory.try_take(1_GiB); });
+  test.memory.give_back(std::move(first));
+  CHECK_FALSE(test.memory.is_in_use());
+  test.memory.give_back(test.take(1_GiB));
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// What start() promises: it returns at once, and the Transfer says how far it is, and how it ended.
+#include "berth/transfer.hpp"
+
+#include <future>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "copy/copy_fixture.hpp"
+#include "support/captured_graph.hpp"
+#include "support/child_process.hpp"
+#include "support/errors.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+constexpr std::size_t kSlot = 64_KiB;
+constexpr std::size_t kSlots = 4;
+constexpr std::size_t kRing = kSlot * kSlots;
+
+CopierOptions small_ring(StagingShortage on_shortage = StagingShortage::wait) {
+  return {.staging_slot_bytes = kSlot,
+          .staging_slots = kSlots,
+          .on_staging_shortage = on_shortage,
+          .workers = 2,
+          .direct_piece_bytes = kSlot};
+}
+
+sim::Config with(sim::Progress progress) {
+  sim::Config config;
+  config.devices = 2;
+  config.progress = progress;
+  return config;
+}
+
+/// Waits for what other threads do, without a limit of its own.
+template <class Condition>
+void wait_until(const Condition& condition) {
+  while (!condition()) std::this_thread::yield();
+}
+
+}  // namespace
+
+TEST_CASE("start() returns at once, whatever kind of memory it is and however much") {
+  for (const bool to_device : {true, false}) {
+    for (const Kind host : {Kind::pageable, Kind::pinned, Kind::registered}) {
+      CAPTURE(to_device);
+      CAPTURE(name_of(host));
+      CopyTest test(with(sim::Progress::manual), small_ring());
+      const Stream stream = test.stream();
+      constexpr std::size_t kBytes = 10 * kRing + 3;
+      Buffer there(test, Kind::device, kBytes);
+      Buffer here(test, host, kBytes);
+      const Bytes content = pattern(kBytes, 1);
+      (to_device ? here : there).write(content);
+      test.log.submit(stream, "earlier");
+      const Transfer transfer = to_device
+                                    ? test.copier.start(there.data(), here.data(), kBytes, stream)
+                                    : test.copier.start(here.data(), there.data(), kBytes, stream);
+      CHECK_FALSE(test.log.is_done("earlier"));
+      CHECK_FALSE(transfer.is_done());
+      CHECK(transfer.bytes() == kBytes);
+      CHECK(transfer.bytes_done() == 0);
+      CHECK(test.copier.counters().staging_waits == 0);
+      transfer.wait();
+      CHECK(transfer.is_done());
+      CHECK(transfer.bytes_done() == kBytes);
+      CHECK(transfer.failure() == nullptr);
+      CHECK(transfer.bytes_per_second() > 0);
+      CHECK(((to_device ? there : here).read() == content));
+      CHECK((there.guards_hold() && here.guards_hold()));
+    }
+  }
+}
+
+TEST_CASE("work submitted after start() finds the bytes, whoever waits for it and how") {
+  for (const auto progress : {sim::Progress::eager, sim::Progress::manual, sim::Progress::random}) {
+    CAPTURE(int(progress));
+    CopyTest test(with(progress), small_ring());
+    const Stream first = test.stream();
+    const Stream second = test.stream();
+    constexpr std::size_t kBytes = 3 * kRing + 1;
+    Buffer there(test, Kind::device, kBytes);
+    const Bytes content = pattern(kBytes, 4);
+    Bytes back(kBytes);
+    const Transfer in = test.copier.start(there.data(), content.data(), kBytes, first);
+    second.ref().wait(test.runtime->record(first));
+    const Transfer out = test.copier.start(back.data(), there.data(), kBytes, second);
+    second.ref().sync();
+    CHECK((back == content));
+    in.wait();
+    out.wait();
+  }
+}
+
+TEST_CASE("a transfer without bytes, and one that nobody started, are done") {
+  CopyTest test(with(sim::Progress::manual), small_ring());
+  const Stream stream = test.stream();
+  for (const Transfer& transfer : {Transfer(), test.copier.start(nullptr, nullptr, 0, stream)}) {
+    CHECK(transfer.is_done());
+    CHECK(transfer.bytes() == 0);
+    CHECK(transfer.bytes_done() == 0);
+    transfer.wait();
+  }
+}
+
+TEST_CASE("progress of a copy by the device alone shows in pieces") {
+  CopyTest test(with(sim::Progress::manual), small_ring());
+  const Stream stream = test.stream();
+  Buffer there(test, Kind::device, 4 * kSlot + 1);
+  Buffer here(test, Kind::pinned, 4 * kSlot + 1);
+  const Transfer transfer = test.copier.start(there.data(), here.data(), here.bytes(), stream);
+  std::vector<std::size_t> seen{transfer.bytes_done()};
+  while (test.run_next(stream)) {
+    if (transfer.bytes_done() != seen.back()) seen.push_back(transfer.bytes_done());
+  }
+  CHECK(seen == std::vector<std::size_t>{0, kSlot, 2 * kSlot, 3 * kSlot, 4 * kSlot, 4 * kSlot + 1});
+}
+
+TEST_CASE("what is kept alive stays until the transfer is over, and no longer") {
+  for (const Kind host : {Kind::pageable, Kind::pinned}) {
+    CAPTURE(name_of(host));
+    CopyTest test(with(sim::Progress::manual), small_ring());
+    const Stream stream = test.stream();
+    Buffer there(test, Kind::device, kRing);
+    Buffer here(test, host, kRing);
+    auto owner = std::make_shared<int>(1);
+    const std::weak_ptr<int> watched = owner;
+    const Transfer transfer = test.copier.start(there.data(), here.data(), kRing, stream,
+                                                {.keep_alive = std::move(owner)});
+    CHECK_FALSE(watched.expired());
+    transfer.wait();
+    stream.ref().sync();
+    wait_until([&] { return watched.expired(); });
+  }
+}
+
+TEST_CASE("the callback of a transfer comes once, with the bytes there") {
+  for (const Kind from : kKinds) {
+    if (from == Kind::peer) continue;
+    CAPTURE(name_of(from));
+    CopyTest test(with(sim::Progress::eager), small_ring());
+    const Stream stream = test.stream();
+    Buffer target(test, Kind::pageable, 2 * kRing);
+    Buffer source(test, from, 2 * kRing);
+    const Bytes content = pattern(2 * kRing, 2);
+    source.write(content);
+    std::promise<Bytes> seen;
+    int calls = 0;
+    test.copier.start(target.data(), source.data(), 2 * kRing, stream,
+                      {.on_done = [&](std::exception_ptr failure) {
+                        CHECK(failure == nullptr);
+                        ++calls;
+                        seen.set_value(target.read());
+                      }});
+    CHECK((seen.get_future().get() == content));
+    test.runtime->completions().finish();
+    CHECK(calls == 1);
+  }
+}
+
+TEST_CASE("a transfer that is cancelled says so, and its stream goes on") {
+  CopyTest test(with(sim::Progress::manual), small_ring());
+  const Stream stream = test.stream();
+  constexpr std::size_t kBytes = 100 * kRing;
+  Buffer there(test, Kind::device, kBytes);
+  Bytes here(kBytes, 1);
+  Transfer transfer = test.copier.start(there.data(), here.data(), kBytes, stream);
+  test.log.submit(stream, "after");
+  transfer.cancel();
+  CHECK(contains(message_of<Cancelled>([&] { transfer.wait(); }), "cancelled"));
+  CHECK(transfer.is_done());
+  CHECK(transfer.failure() != nullptr);
+  here = Bytes();  // nobody reads it any more
+  stream.ref().sync();
+  CHECK(test.log.is_done("after"));
+  transfer.cancel();  // no operation
+  test.copier.copy(there.data(), pattern(kBytes, 1).data(), kBytes, stream);
+  CHECK((there.read() == pattern(kBytes, 1)));
+}
+
+TEST_CASE("where all staging memory is in use, what happens is what was said") {
+  constexpr std::size_t kBytes = 4 * kRing;
+  for (const auto policy :
+       {StagingShortage::wait, StagingShortage::grow, StagingShortage::fall_back}) {
+    CAPTURE(int(policy));
+    CopyTest test(with(sim::Progress::manual), small_ring(policy));
+    const Stream streams[] = {test.stream(), test.stream(), test.stream()};
+    Buffer there(test, Kind::device, 3 * kBytes);
+    const Bytes content = pattern(3 * kBytes, 7);
+    there.write(content);
+    Bytes back(3 * kBytes);
+    std::vector<Transfer> transfers;
+    for (std::size_t index = 0; index < 3; ++index) {
+      transfers.push_back(test.copier.start(back.data() + index * kBytes,
+                                            there.data() + index * kBytes, kBytes, streams[index]));
+    }
+    const CopyCounters counted = test.copier.counters();
+    CHECK(counted.staging_waits == (policy == StagingShortage::wait ? 1 : 0));
+    CHECK(counted.copies_by_driver == (policy == StagingShortage::fall_back ? 1 : 0));
+    CHECK(counted.copies_staged == (policy == StagingShortage::fall_back ? 2 : 3));
+    for (const Transfer& transfer : transfers) transfer.wait();
+    CHECK((back == content));
+  }
+}
+
+TEST_CASE("where the driver has no gates, or nothing can be pinned, the driver copies") {
+  sim::Config without_gates = with(sim::Progress::eager);
+  without_gates.faults = sim::FaultPlan::parse("cuStreamWaitValue32@1=not_supported");
+  sim::Config without_pinned = with(sim::Progress::eager);
+  without_pinned.host_memory = 0;
+  for (const sim::Config& config : {without_gates, without_pinned}) {
+    CopyTest test(config, small_ring());
+    const Stream stream = test.stream();
+    Buffer there(test, Kind::device, 3 * kRing);
+    const Bytes content = pattern(3 * kRing, 3);
+    Bytes back(3 * kRing);
+    for (int round = 0; round < 2; ++round) {
+      test.copier.copy_async(there.data(), content.data(), content.size(), stream);
+      test.copier.start(back.data(), there.data(), content.size(), stream).wait();
+      CHECK((back == content));
+    }
+    CHECK(test.copier.counters().copies_by_driver == 4);
+    CHECK(test.copier.counters().copies_staged == 0);
+  }
+}
+
+TEST_CASE("on a captured stream a transfer has no end to wait for, or call at") {
+  CopyTest test(with(sim::Progress::eager), small_ring());
+  const Stream stream = test.stream();
+  Buffer there(test, Kind::device, kSlot);
+  Buffer here(test, Kind::pinned, kSlot);
+  begin_capture(stream);
+  const Transfer transfer = test.copier.start(there.data(), here.data(), kSlot, stream);
+  CHECK(transfer.is_done());
+  for (TransferOptions options : {TransferOptions{.on_done = [](std::exception_ptr) {}},
+                                  TransferOptions{.keep_alive = std::make_shared<int>(1)}}) {
+    message_of<StreamCaptured>(
+        [&] { test.copier.start(there.data(), here.data(), kSlot, stream, options); });
+  }
+  const CapturedGraph graph(stream);
+  CHECK(graph.nodes() == 1);
+}
+
+TEST_CASE("a Runtime waits for the copies that are under way") {
+  constexpr std::size_t kBytes = 20 * kRing;
+  Bytes back(kBytes);
+  const Bytes content = pattern(kBytes, 2);
+  {
+    CopyTest test(with(sim::Progress::eager), small_ring());
+    const Stream stream = test.stream();
+    Buffer there(test, Kind::device, kBytes);
+    there.write(content);
+    test.copier.start(back.data(), there.data(), kBytes, stream);
+    stream.ref().sync();
+  }
+  CHECK((back == content));
+}
+
+TEST_CASE("a forked child that a copy was under way in ends, and can copy on the host") {
+  CopyTest test(with(sim::Progress::manual), small_ring());
+  const Stream stream = test.stream();
+  Buffer there(test, Kind::device, 20 * kRing);
+  const Bytes content = pattern(20 * kRing, 2);
+  const Transfer transfer = test.copier.start(there.data(), content.data(), content.size(), stream);
+  const auto code = exit_code_of([&] {
+    Bytes copied(100);
+    test.copier.copy(copied.data(), content.data(), 100);
+    const bool refused = is_refused_after_fork(
+        [&] { test.copier.start(there.data(), content.data(), 100, stream); });
+    test.runtime.reset();
+    return refused && std::equal(copied.begin(), copied.end(), content.begin()) ? 7 : 1;
+  });
+  CHECK(code == 7);
+  transfer.wait();
+  CHECK((there.read() == content));
+}
