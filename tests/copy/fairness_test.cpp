@@ -2,14 +2,11 @@
 // Nothing waits behind a gigabyte, and copies overlap with work. In virtual time, which is exact.
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "copy/copy_fixture.hpp"
-#include "copy/staged_fixture.hpp"
-#include "copy/virtual_crew.hpp"
 #include "sim/work/cost_model.hpp"
 
 using namespace berth;
@@ -83,30 +80,6 @@ TEST_CASE("64 KiB behind a gigabyte of pinned memory arrive within 250 us, every
     CHECK_FALSE(bulk.ref().is_done());  // it was behind it all the time
     MESSAGE("longest: ", longest, " ns");
     CHECK(longest <= kBarNs);
-  }
-}
-
-TEST_CASE("64 KiB behind a gigabyte of pageable memory arrive within 250 us, every time") {
-  for (const auto direction : {StagedTest::Direction::to_device, StagedTest::Direction::to_host}) {
-    CAPTURE(int(direction));
-    StagedTest test(timed(), 4_MiB, 16);
-    VirtualCrew crew(test.simulator, test.work, 4, 14.8);
-    const Stream bulk = test.stream();
-    const Stream urgent = test.stream();
-    std::byte* const device = test.allocate(1_GiB + kSmall);
-    const std::unique_ptr<std::byte[]> host(new std::byte[1_GiB + kSmall]());
-    const auto large = test.start(direction, host.get(), device, 1_GiB, bulk);
-    std::uint64_t longest = 0;
-    for (int count = 0; count < kSmallCopies; ++count) {
-      const std::uint64_t before = test.simulator.now_ns();
-      const auto small = test.start(direction, host.get() + 1_GiB, device + 1_GiB, kSmall, urgent);
-      while (!small->is_over) crew.step();
-      longest = std::max(longest, test.simulator.now_ns() - before);
-    }
-    CHECK_FALSE(large->is_over);
-    MESSAGE("longest: ", longest, " ns");
-    CHECK(longest <= kBarNs);
-    crew.run();
   }
 }
 

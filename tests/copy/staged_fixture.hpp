@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -17,27 +16,6 @@
 #include "support/tapped_device.hpp"
 
 namespace berth::test {
-
-/// Calls `before` ahead of each submission.
-class ObservedDevice final : public DeviceEnd {
- public:
-  ObservedDevice(std::byte* data, std::function<void()> before)
-      : memory_(data), before_(std::move(before)) {}
-  void submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,
-                    StreamRef stream) override {
-    before_();
-    memory_.submit_write(staging, offset, bytes, stream);
-  }
-  void submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
-                   StreamRef stream) override {
-    before_();
-    memory_.submit_read(staging, offset, bytes, stream);
-  }
-
- private:
-  LinearDevice memory_;
-  const std::function<void()> before_;
-};
 
 struct StagedTest : TappedDevice {
   using Direction = StagedRoute::Direction;

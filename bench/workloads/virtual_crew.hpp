@@ -13,7 +13,7 @@
 #include "copy/host_work.hpp"
 #include "sim/simulator.hpp"
 
-namespace berth::test {
+namespace berth::bench {
 
 class VirtualCrew {
  public:
@@ -73,4 +73,4 @@ class VirtualCrew {
   const double bytes_per_ns_;
 };
 
-}  // namespace berth::test
+}  // namespace berth::bench
