@@ -55,6 +55,8 @@ constexpr std::array<std::string_view, 2> kSwitch = {"off", "on"};
 constexpr std::array<std::string_view, 4> kProgress = {"eager", "manual", "random", "timed"};
 constexpr std::array<std::string_view, 2> kOrder = {"pci", "reverse"};
 
+constexpr std::string_view kNoNode = "none";
+
 struct Key {
   std::string_view name;
   std::string_view accepted;
@@ -120,6 +122,22 @@ constexpr Key kKeys[] = {
     {"registration_limit", "bytes such as 512GiB, at most 16 TiB",
      [](Config& c, std::string_view v) { c.registration_limit = bytes(v, 1, kMemoryMax); },
      [](const Config& c) { return fmt::to_string(c.registration_limit); }},
+    {"numa", "a node from 0 to 1023 or none, for all devices or one a device as in 0/1",
+     [](Config& c, std::string_view v) {
+       std::vector<int> nodes;
+       for (std::string_view part : split(v, '/'))
+         nodes.push_back(trim(part) == kNoNode ? -1 : number(trim(part), 0, 1023));
+       c.numa = std::move(nodes);
+     },
+     [](const Config& c) {
+       std::vector<std::string> nodes;
+       for (const int node : c.numa)
+         nodes.push_back(node < 0 ? std::string(kNoNode) : fmt::to_string(node));
+       return fmt::format("{}", fmt::join(nodes, "/"));
+     }},
+    {"same_host_address", "on or off",
+     [](Config& c, std::string_view v) { c.same_host_address = choice(v, kSwitch) == 1; },
+     [](const Config& c) { return std::string(kSwitch[c.same_host_address]); }},
     {"faults", "rules such as cuMemCreate@3=out_of_memory",
      [](Config& c, std::string_view v) { c.faults = FaultPlan::parse(v); },
      [](const Config& c) { return c.faults.text(); }},
@@ -148,12 +166,16 @@ const Key* find_key(std::string_view name) {
 }
 
 /// What only the whole configuration can show.
+void check_count(const Config& config, std::string_view key, std::size_t values) {
+  if (values == 1 || values == static_cast<std::size_t>(config.devices)) return;
+  throw InvalidArgument(
+      fmt::format("simulator: {} names {} devices, but devices={}; accepted: one value for all, or "
+                  "one a device",
+                  key, values, config.devices));
+}
+
 void check_memory(const Config& config) {
-  if (config.memory.size() != 1 && config.memory.size() != static_cast<std::size_t>(config.devices))
-    throw InvalidArgument(
-        fmt::format("simulator: memory names {} devices, but devices={}; accepted: one value for "
-                    "all, or one a device",
-                    config.memory.size(), config.devices));
+  check_count(config, "memory", config.memory.size());
   for (const std::uint64_t memory : config.memory)
     if (memory < config.granularity)
       throw InvalidArgument(fmt::format("simulator: memory={} is less than one granule of {} B",
@@ -192,6 +214,10 @@ std::uint64_t Config::memory_of(int physical) const {
   return memory.size() == 1 ? memory.front() : memory.at(static_cast<std::size_t>(physical));
 }
 
+int Config::numa_of(int physical) const {
+  return numa.size() == 1 ? numa.front() : numa.at(static_cast<std::size_t>(physical));
+}
+
 Config Config::parse(std::string_view text) {
   Config config;
   if (trim(text).empty()) return config;
@@ -220,6 +246,7 @@ Config Config::parse(std::string_view text) {
     }
   }
   check_memory(config);
+  check_count(config, "numa", config.numa.size());
   check_mig(config);
   return config;
 }

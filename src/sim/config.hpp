@@ -64,6 +64,11 @@ struct Config {
   /// Bytes from which on one registration of host memory fails, as a current driver does.
   /// Source: vllm-project/vllm, issue 51081.
   std::uint64_t registration_limit = 512_GiB;
+  /// The NUMA node of the machine that each device is closest to, "0" for all or one a device, "0/1";
+  /// 0 to 1023, or "none", -1 here, for a machine without NUMA.
+  std::vector<int> numa = {0};
+  /// Whether devices reach registered host memory at its own address, as all current ones do.
+  bool same_host_address = true;
   /// Which calls go wrong; fault_plan.hpp says how that is written.
   FaultPlan faults;
   /// Whether races and leaks are looked for.
@@ -78,6 +83,9 @@ struct Config {
   [[nodiscard]] int places() const;
   /// Bytes of the device in slot `physical`.
   [[nodiscard]] std::uint64_t memory_of(int physical) const;
+
+  /// The NUMA node of the device in slot `physical`.
+  [[nodiscard]] int numa_of(int physical) const;
 
   /// Keys in any order, each at most once; what is left out keeps its default; empty text is valid.
   /// Errors  InvalidArgument that names the entry, and what is accepted.

@@ -40,7 +40,7 @@ TEST_CASE("every key is read") {
   const Config config = Config::parse(
       "devices=2, memory=80GiB/40GiB, progress=random, seed=18446744073709551615, name=Big GPU, "
       "granularity=64KiB, vmm=off, peer=off, driver_version=12020, host_memory=1GiB, "
-      "order=reverse, poison=off, mig=1:3");
+      "order=reverse, poison=off, mig=1:3, numa=1/none, same_host_address=off");
   CHECK(config.devices == 2);
   CHECK(config.memory_of(0) == 80_GiB);
   CHECK(config.memory_of(1) == 40_GiB);
@@ -54,6 +54,9 @@ TEST_CASE("every key is read") {
   CHECK(config.host_memory == 1_GiB);
   CHECK(config.order == DeviceOrder::reverse);
   CHECK_FALSE(config.poison);
+  CHECK(config.numa_of(0) == 1);
+  CHECK(config.numa_of(1) == -1);
+  CHECK_FALSE(config.same_host_address);
   CHECK(config.mig == berth::sim::MigDevices{{1, 3}});
 }
 
@@ -62,9 +65,10 @@ TEST_CASE("one memory size serves all devices") {
 }
 
 TEST_CASE("to_text gives back what parse read") {
-  for (const char* text : {"", "devices=2,memory=80GiB/1GiB,progress=manual,seed=7,order=reverse",
-                           "vmm=off,peer=off,poison=off,name=a b=c,granularity=4KiB", "mig=off",
-                           "devices=4,mig=3:7/0:0"}) {
+  for (const char* text :
+       {"", "devices=2,memory=80GiB/1GiB,progress=manual,seed=7,order=reverse",
+        "vmm=off,peer=off,poison=off,name=a b=c,granularity=4KiB", "mig=off",
+        "devices=3,numa=0/none/1023,same_host_address=off", "numa=none", "devices=4,mig=3:7/0:0"}) {
     const Config config = Config::parse(text);
     CHECK(Config::parse(config.to_text()) == config);
   }
@@ -107,6 +111,10 @@ TEST_CASE("what is refused is named, with what is accepted, in one line") {
       {"poison=0", "poison=\"0\"", "on or off"},
       {"driver_version=9000", "driver_version=\"9000\"", "11040"},
       {"host_memory=-1", "host_memory=\"-1\"", "16 TiB"},
+      {"numa=1024", "numa=\"1024\"", "0 to 1023 or none"},
+      {"numa=-1", "numa=\"-1\"", "0 to 1023 or none"},
+      {"numa=0/1", "numa names 2 devices", "one a device"},
+      {"same_host_address=no", "same_host_address=\"no\"", "on or off"},
       {"order=random", "order=\"random\"", "pci or reverse"},
   };
   for (const Case& c : cases) {

@@ -156,7 +156,7 @@ std::optional<int> device_attribute(const Config& config, const DeviceFacts& fac
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
       return config.vmm ? 1 : 0;
     case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
-      return 1;
+      return config.same_host_address ? 1 : 0;
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
       return 1;
     case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
@@ -173,9 +173,8 @@ std::optional<int> device_attribute(const Config& config, const DeviceFacts& fac
       return 0;
     case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
       return 1;
-    // A machine of one node.
     case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
-      return 0;
+      return config.numa_of(facts.mig ? facts.mig->parent : facts.slot);
     // What the first version does not simulate is said to be missing.
     case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
