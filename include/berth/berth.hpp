@@ -22,6 +22,7 @@
 #include "berth/fork_join.hpp"
 #include "berth/handle_pool.hpp"
 #include "berth/host_allocator.hpp"
+#include "berth/host_registration.hpp"
 #include "berth/local_rank.hpp"
 #include "berth/memory_limits.hpp"
 #include "berth/pinned_allocator.hpp"

@@ -41,6 +41,8 @@ struct SegmentInfo {
   std::uintptr_t address;
   std::size_t bytes;
   std::vector<BlockInfo> blocks;
+  std::optional<int> numa_node = std::nullopt;  ///< of pinned memory: that it was bound to
+  bool write_combined = false;                  ///< of pinned memory: PinnedKind
 };
 
 struct MemorySnapshot {

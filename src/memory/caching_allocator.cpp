@@ -30,6 +30,7 @@ CachingAllocator::CachingAllocator(const Driver& driver, Options options,
       budget_(options.budget),
       headroom_bytes_(options.headroom_bytes),
       cross_stream_reuse_(options.cross_stream_reuse),
+      slack_max_(options.slack_max),
       others_(std::move(options.others)),
       keeps_memory_(options.keeps_memory),
       on_pressure_(std::move(options.on_pressure)),
@@ -149,8 +150,16 @@ void* CachingAllocator::take_from_heap(const Request& request) {
   if (is_costly && flush(request.cache, request.owner)) {
     fit = heap_.find_fit(request.bytes, request.owner);
   }
-  if (fit.hole == nullptr) return nullptr;
+  if (fit.hole == nullptr || wastes(*fit.hole, request)) return nullptr;
   return hand_out(heap_.take(fit, request.bytes, request.bytes_requested, request.owner), request);
+}
+
+bool CachingAllocator::wastes(const Block& hole, const Request& request) const {
+  if (!slack_max_ || !hole.is_whole_segment()) return false;
+  if (hole.bytes <= source_->shared_bytes()) return false;
+  const std::size_t rest = hole.bytes - request.bytes;
+  // Half of what is allowed lies in segments that are in use, the other half in those that are not.
+  return static_cast<double>(rest) > static_cast<double>(request.bytes) * *slack_max_ / 2;
 }
 
 void* CachingAllocator::take_handed_over(const Request& request) {
@@ -244,7 +253,13 @@ void* CachingAllocator::release_then_grow(Request& request) {
   const MutexLock slow(slow_mutex_);
   if (void* data = open_then_grow(request, idle_now())) return data;
   // First as much as is missing, which leaves the rest cached; where that does not help, all.
-  for (const std::size_t bytes : {request.bytes, std::numeric_limits<std::size_t>::max()}) {
+  std::size_t missing = request.beyond_limit_bytes;
+  {
+    const MutexLock lock(mutex_);
+    if (heap_.has_granules()) missing = 0;  // new ones are joined with those that there are
+  }
+  for (const std::size_t bytes : {missing > 0 ? missing : request.bytes, request.bytes,
+                                  std::numeric_limits<std::size_t>::max()}) {
     if (give_back(bytes) == 0) break;
     if (void* data = grow_until_taken(request)) return data;
   }
@@ -351,6 +366,10 @@ void CachingAllocator::count_blocks() const {
   caches_.for_each([&](const ThreadCache& cache) { bytes_metadata += cache.bytes_metadata(); });
   set_gauge(counters_.bytes_metadata, bytes_metadata);
   set_gauge(counters_.blocks_pending, counters_.frees_deferred - counters_.frees_reclaimed);
+  const auto cached =
+      static_cast<std::int64_t>(counters_.bytes_reserved.current - counters_.bytes_active.current);
+  cached_bytes_then_.store(static_cast<std::size_t>(std::max<std::int64_t>(cached, 0)),
+                           std::memory_order_relaxed);
 }
 
 }  // namespace berth

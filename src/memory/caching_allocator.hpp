@@ -62,6 +62,10 @@ class CachingAllocator final : public StreamObserver {
     CrossStreamReuse cross_stream_reuse = CrossStreamReuse::behind_waits;
     /// Nothing is given back before close(): graphs have the addresses.
     bool keeps_memory = false;
+    /// How much may be reserved beyond the most that was ever active before growing gives whole idle
+    /// memory back first, as a part of it; nullopt: no matter how much. Segments that are not shared
+    /// are then taken whole or not at all.
+    std::optional<double> slack_max = std::nullopt;
     /// Other allocators of the same memory; null: there are none.
     Relief others = nullptr;
     std::function<bool(std::size_t bytes_needed)> on_pressure = nullptr;
@@ -84,7 +88,7 @@ class CachingAllocator final : public StreamObserver {
     return allocate_other(bytes, stream);
   }
   void* allocate(std::size_t bytes, std::nullopt_t) {
-    if (void* data = take_last(bytes, kNoStream)) [[likely]]
+    if (void* data = allocate_last(bytes, std::nullopt)) [[likely]]
       return data;
     return allocate_other(bytes, std::nullopt);
   }
@@ -92,6 +96,7 @@ class CachingAllocator final : public StreamObserver {
   void* allocate_last(std::size_t bytes, StreamRef stream) {
     return take_last(bytes, key_of(stream));
   }
+  void* allocate_last(std::size_t bytes, std::nullopt_t) { return take_last(bytes, kNoStream); }
   void* allocate_other(std::size_t bytes, StreamRef stream) BERTH_EXCLUDES(slow_mutex_, mutex_);
   void* allocate_other(std::size_t bytes, std::nullopt_t) BERTH_EXCLUDES(slow_mutex_, mutex_);
   /// Contracts of these: Allocator.
@@ -116,6 +121,26 @@ class CachingAllocator final : public StreamObserver {
   /// Gives back `bytes` of cached memory or somewhat more, as far as there are so many: of what no
   /// work uses, or, waiting, of all that is free. Returns how many.
   std::size_t release_cached(std::size_t bytes, Waiting waiting);
+  /// The same of what no work uses, and nothing where another thread is at work on the lower rungs.
+  std::size_t try_release_cached(std::size_t bytes) BERTH_NO_THREAD_SAFETY_ANALYSIS;
+  enum class Ahead { grown, at_limit, no_memory };
+  /// Obtains `bytes` before anybody asks for them, with no lock held. Only with a source whose plans
+  /// hold nothing in the heap (WholeSegments), and which obtains several segments at once.
+  /// Errors  DriverError.
+  Ahead grow_ahead(std::size_t bytes) BERTH_EXCLUDES(slow_mutex_, mutex_);
+  /// What is free in the heap, beside what threads keep.
+  [[nodiscard]] std::size_t free_bytes() const BERTH_EXCLUDES(mutex_);
+  /// What is reserved and not active, by all threads' count.
+  [[nodiscard]] std::size_t cached_bytes() const BERTH_EXCLUDES(mutex_);
+  /// The same as of the last time that somebody looked.
+  [[nodiscard]] std::size_t cached_bytes_then() const {
+    return cached_bytes_then_.load(std::memory_order_relaxed);
+  }
+  /// Whether the calling thread has freed at least `bytes` more than it allocated since then.
+  [[nodiscard]] bool has_freed(std::size_t bytes) const {
+    ThreadCache* const cache = caches_.mine();
+    return cache == nullptr || cache->has_freed(bytes);
+  }
   /// Nothing is kept any more for those who have addresses, once the work of all streams is done.
   void close();
   /// Whether what is freed keeps its memory, for graphs.
@@ -130,6 +155,12 @@ class CachingAllocator final : public StreamObserver {
   void retire_stream(StreamRef stream) noexcept;
   void stream_retiring(DeviceContext& context, CUstream stream) noexcept override;
 
+  struct Live {
+    void* data;
+    std::size_t bytes_requested;
+  };
+  /// The live block that covers `data`, and its size.
+  [[nodiscard]] std::optional<Live> find_live(const void* data) const;
   /// The live block that covers `data`; null where there is none.
   [[nodiscard]] void* find_block(const void* data) const;
   /// Whether `data` lies in memory of this allocator, in use or not.
@@ -152,7 +183,9 @@ class CachingAllocator final : public StreamObserver {
     std::size_t bytes_requested;
     OwnerId owner;
     std::optional<StreamRef> stream;
-    ThreadCache* cache;              ///< the calling thread's; null where it has none
+    ThreadCache* cache;  ///< the calling thread's; null where it has none
+    /// What the last growth lacked to stay within the limit; 0: it was something else.
+    std::size_t beyond_limit_bytes = 0;
     bool refused_by_driver = false;  ///< the driver was asked for memory and had none
     std::optional<bool> is_captured = std::nullopt;  ///< nullopt: not asked yet
   };
@@ -204,10 +237,12 @@ class CachingAllocator final : public StreamObserver {
   /// Joins or obtains memory once. Null with `grown` false where the limit or the driver refuses; with
   /// `grown` true where memory has come into the heap.
   void* grow(Request& request, bool& grown) BERTH_REQUIRES(slow_mutex_);
-  std::optional<SegmentSource::Growth> plan_growth(const Request& request,
-                                                   SegmentSource::Joining joining)
+  std::optional<SegmentSource::Growth> plan_growth(Request& request, SegmentSource::Joining joining)
       BERTH_REQUIRES(slow_mutex_);
   void cancel_growth(const SegmentSource::Growth& growth) BERTH_REQUIRES(slow_mutex_);
+  /// How far beyond slack_max growing by `bytes` for the request would go.
+  [[nodiscard]] std::size_t excess_slack(const Request& request, std::size_t bytes) const
+      BERTH_EXCLUDES(mutex_);
   /// Calls the driver; false where it has no memory, and the plan is cancelled.
   bool obtain(Request& request, SegmentSource::Growth& growth) BERTH_REQUIRES(slow_mutex_);
   /// Whether the driver would have enough left for others.
@@ -279,6 +314,8 @@ class CachingAllocator final : public StreamObserver {
   Request make_request(std::size_t bytes, std::optional<StreamRef> stream) BERTH_EXCLUDES(mutex_);
   /// Throws where all memory there may be would not do.
   void refuse_impossible(const Request& request) BERTH_EXCLUDES(mutex_);
+  /// Whether a block there would break a segment that one of its size may want, for little.
+  [[nodiscard]] bool wastes(const Block& hole, const Request& request) const BERTH_REQUIRES(mutex_);
   void* take_handed_over(const Request& request) BERTH_REQUIRES(mutex_);
   /// Gives what the calling thread keeps of `owner`'s, and what was handed over, back to the heap.
   /// False where there is none.
@@ -324,6 +361,7 @@ class CachingAllocator final : public StreamObserver {
   MemoryBudget& budget_;
   const std::size_t headroom_bytes_;
   const CrossStreamReuse cross_stream_reuse_;
+  const std::optional<double> slack_max_;
   const Relief others_;
   std::atomic<bool> keeps_memory_;
   std::atomic<bool> is_closed_ = false;
@@ -347,6 +385,7 @@ class CachingAllocator final : public StreamObserver {
   /// bytes_active since the last look at it.
   mutable Gauge demand_ BERTH_GUARDED_BY(mutex_);
   DemandHistory history_ BERTH_GUARDED_BY(mutex_);
+  mutable std::atomic<std::size_t> cached_bytes_then_ = 0;
   mutable Ledger ledger_without_cache_ BERTH_GUARDED_BY(mutex_);
   mutable std::size_t blocks_cached_ BERTH_GUARDED_BY(mutex_) = 0;
   bool asleep_ BERTH_GUARDED_BY(mutex_) = false;

@@ -37,6 +37,28 @@ void* CachingAllocator::find_block(const void* data) const {
   return live ? covering->data() : nullptr;
 }
 
+std::optional<CachingAllocator::Live> CachingAllocator::find_live(const void* data) const {
+  require_origin();
+  const MutexLock lock(mutex_);
+  const ThreadCaches::Halt halt(caches_);
+  const Block* block = heap_.find(data);
+  if (block == nullptr) block = heap_.find_covering(data);
+  if (block == nullptr || block->state() != Block::State::allocated) return std::nullopt;
+  return Live{block->data(), block->bytes_requested()};
+}
+
+std::size_t CachingAllocator::free_bytes() const {
+  const MutexLock lock(mutex_);
+  return heap_.free_bytes();
+}
+
+std::size_t CachingAllocator::cached_bytes() const {
+  require_origin();
+  const MutexLock lock(mutex_);
+  settle_all(ThreadCaches::Halt(caches_));
+  return cached_bytes_then();
+}
+
 bool CachingAllocator::owns(const void* data) const {
   if (!origin_.is_here()) return false;
   const MutexLock lock(mutex_);

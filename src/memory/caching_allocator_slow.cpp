@@ -2,6 +2,7 @@
 // What the rungs of the ladder are made of: growing and giving back. Everything here calls the driver,
 // and so holds `mutex_` only between calls.
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "berth/error.hpp"
@@ -31,7 +32,10 @@ void* CachingAllocator::grow(Request& request, bool& grown) {
   grown = false;
   if (source_->wants_idle_memory()) note_idle_memory();
   std::optional<SegmentSource::Growth> growth = plan_growth(request, SegmentSource::Joining::yes);
-  if (const std::size_t excess = growth && growth->bytes > 0 ? budget_.excess() : 0; excess > 0) {
+  const bool obtains = growth && growth->bytes > 0;
+  if (const std::size_t excess =
+          obtains ? std::max(budget_.excess(), excess_slack(request, growth->bytes)) : 0;
+      excess > 0) {
     // Not while the plan holds, which counts on free memory that goes here.
     cancel_growth(*growth);
     release_idle(excess, idle_now());
@@ -59,8 +63,20 @@ void* CachingAllocator::grow(Request& request, bool& grown) {
   return hand_out(*block, request);
 }
 
-std::optional<SegmentSource::Growth> CachingAllocator::plan_growth(const Request& request,
+std::size_t CachingAllocator::excess_slack(const Request& request, std::size_t bytes) const {
+  if (!slack_max_) return 0;
+  const MutexLock lock(mutex_);
+  settle_all(ThreadCaches::Halt(caches_));
+  const auto most = std::max<std::uint64_t>(counters_.bytes_active.peak,
+                                            counters_.bytes_active.current + request.bytes);
+  const auto allowed = most + static_cast<std::size_t>(static_cast<double>(most) * *slack_max_ / 2);
+  const std::size_t reserved = counters_.bytes_reserved.current + bytes;
+  return reserved > allowed ? reserved - allowed : 0;
+}
+
+std::optional<SegmentSource::Growth> CachingAllocator::plan_growth(Request& request,
                                                                    SegmentSource::Joining joining) {
+  request.beyond_limit_bytes = 0;
   const MutexLock lock(mutex_);
   // What is open to all and what is the stream's own may lie side by side: now they must not be told
   // apart.
@@ -72,6 +88,7 @@ std::optional<SegmentSource::Growth> CachingAllocator::plan_growth(const Request
   if (!budget_.try_reserve(growth->bytes)) {
     source_->cancel_growth(heap_, *growth);
     ++counters_.limit_rejections;
+    request.beyond_limit_bytes = budget_.beyond_max(growth->bytes);
     return std::nullopt;
   }
   return growth;
@@ -227,6 +244,36 @@ std::size_t CachingAllocator::release_cached(std::size_t bytes, Waiting waiting)
     return release_idle(bytes, idle_after_wait());
   }
   return release_idle(bytes, idle_now());
+}
+
+std::size_t CachingAllocator::try_release_cached(std::size_t bytes) {
+  require_origin();
+  const std::unique_lock slow(slow_mutex_, std::try_to_lock);
+  if (!slow.owns_lock()) return 0;
+  flush_caches();
+  reclaim_deferred();
+  return keeps_memory_ || is_asleep() ? 0 : release_idle(bytes, idle_now());
+}
+
+CachingAllocator::Ahead CachingAllocator::grow_ahead(std::size_t bytes) {
+  require_origin();
+  SegmentSource::Growth growth{.bytes = bytes};
+  if (!budget_.try_reserve(bytes)) return Ahead::at_limit;
+  try {
+    if (!source_->obtain(growth)) {
+      budget_.give_back(bytes);
+      return Ahead::no_memory;
+    }
+  } catch (...) {
+    budget_.give_back(bytes);
+    throw;
+  }
+  const MutexLock lock(mutex_);
+  source_->finish_growth(heap_, growth, 0, kUnowned);
+  raise_gauge(counters_.bytes_reserved, bytes);
+  ++counters_.segments_mapped;
+  count_blocks();
+  return Ahead::grown;
 }
 
 StreamTable::Entry CachingAllocator::entry(OwnerId owner) const {

@@ -49,6 +49,13 @@ class MemoryBudget {
     if (whole_ != nullptr) whole_->give_back(bytes);
   }
 
+  /// How far `bytes` more would go beyond the limit, here or in the whole; 0: there is room.
+  [[nodiscard]] std::size_t beyond_max(std::size_t bytes) const {
+    const std::size_t left = room(max_, reserved());
+    const std::size_t beyond = bytes > left ? bytes - left : 0;
+    return whole_ == nullptr ? beyond : std::max(beyond, whole_->beyond_max(bytes));
+  }
+
   /// How far `bytes` more would go beyond the soft limit, here or in the whole; 0: not at all.
   [[nodiscard]] std::size_t beyond_soft_max(std::size_t bytes) const {
     const std::size_t left = room(soft_max_, reserved());

@@ -1,84 +1,81 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "berth/pinned_allocator.hpp"
 
+#include <algorithm>
+#include <limits>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "berth/bytes.hpp"
 
-#include "memory/caching_allocator.hpp"
-#include "memory/order/device_event_pools.hpp"
-#include "memory/source/whole_segments.hpp"
+#include "memory/pinned/pinned_heaps.hpp"
 #include "memory/try_result.hpp"
 #include "stream/default_streams.hpp"
 
 namespace berth {
+namespace {
 
-/// Exists where there is a device; which one does not matter, the memory is visible to all.
-class PinnedAllocator::Impl {
- public:
-  Impl(const DeviceRegistry& registry, const PinnedAllocatorOptions& options)
-      : events_(registry),
-        budget_({.max = options.reserved_bytes_max.value_or(MemoryBudget::kNoLimit)}),
-        allocator_(events_.driver(),
-                   {.name = "pinned",
-                    .budget = budget_,
-                    .events = [this](DeviceContext& context) -> EventPool& {
-                      return events_.of(context);
-                    }},
-                   [&](BlockHeap&) {
-                     return std::make_unique<PinnedSegments>(registry, options.segment_bytes);
-                   }) {
-    events_.for_each_context([this](DeviceContext& context) { context.add_observer(allocator_); });
-  }
-
-  ~Impl() {
-    if (!allocator_.is_usable()) return;
-    events_.for_each_context(
-        [this](DeviceContext& context) { context.remove_observer(allocator_); });
-    const MemoryCounters counters = allocator_.counters();
-    if (counters.blocks_allocated.current == 0) return;
-    events_.driver().report(
-        Severity::warning,
-        fmt::format(
-            "pinned: {} allocations of {} were still live when their allocator was destroyed",
-            counters.blocks_allocated.current, format_bytes(counters.bytes_requested.current)));
-  }
-
-  CachingAllocator& allocator() { return allocator_; }
-
- private:
-  const DeviceEventPools events_;
-  MemoryBudget budget_;
-  CachingAllocator allocator_;
-};
-
-PinnedAllocator::PinnedAllocator(const DeviceRegistry& registry, PinnedAllocatorOptions options) {
-  if (options.segment_bytes < 64_KiB) {
+void check(const PinnedAllocatorOptions& options) {
+  if (options.segment_bytes < 64_KiB || options.segment_bytes > 1_GiB) {
     throw InvalidArgument(
-        fmt::format("PinnedAllocatorOptions::segment_bytes is {}; accepted: 64 KiB or more",
+        fmt::format("PinnedAllocatorOptions::segment_bytes is {}; accepted: 64 KiB to 1 GiB",
                     options.segment_bytes));
   }
-  if (registry.is_available()) impl_ = std::make_unique<Impl>(registry, options);
+  if (options.prefault_threads > 128) {
+    throw InvalidArgument(fmt::format(
+        "PinnedAllocatorOptions::prefault_threads is {}; accepted: 0 to 128, 0 for pages that the "
+        "driver allocates",
+        options.prefault_threads));
+  }
+  if (options.slack_max && !(*options.slack_max >= 0 && *options.slack_max <= 1)) {
+    throw InvalidArgument(
+        fmt::format("PinnedAllocatorOptions::slack_max is {}; accepted: 0 to 1, or no limit",
+                    *options.slack_max));
+  }
+  const std::size_t room = std::numeric_limits<std::size_t>::max() - options.segment_bytes;
+  const std::size_t cached_min = std::min(options.low_water_bytes, room) + options.segment_bytes;
+  if (options.low_water_bytes > 0 && options.cached_bytes_max.value_or(cached_min) < cached_min) {
+    throw InvalidArgument(
+        fmt::format("PinnedAllocatorOptions::cached_bytes_max is {}; accepted: {} or more, which "
+                    "low_water_bytes and segment_bytes want, or no limit",
+                    *options.cached_bytes_max, cached_min));
+  }
+}
+
+}  // namespace
+
+PinnedAllocator::PinnedAllocator(const DeviceRegistry& registry, PinnedAllocatorOptions options) {
+  check(options);
+  if (registry.is_available()) heaps_ = std::make_unique<PinnedHeaps>(registry, options);
 }
 
 PinnedAllocator::~PinnedAllocator() = default;
 
-CachingAllocator& PinnedAllocator::require_device() const {
-  if (impl_ == nullptr) {
+PinnedHeaps& PinnedAllocator::require_device() const {
+  if (heaps_ == nullptr) {
     throw NotSupported("memory cannot be pinned without a CUDA device, and there is none");
   }
-  return impl_->allocator();
+  return *heaps_;
 }
 
 void* PinnedAllocator::allocate_raw(std::size_t bytes) {
   if (bytes == 0) return nullptr;
-  return require_device().allocate(bytes, std::nullopt);
+  return require_device().allocate(bytes);
+}
+
+void* PinnedAllocator::allocate_raw(std::size_t bytes, const PinnedOptions& options) {
+  if (bytes == 0) return nullptr;
+  return require_device().allocate(bytes, options);
 }
 
 Result<Allocation> PinnedAllocator::try_allocate(std::size_t bytes) noexcept {
   return try_result<Allocation>([&] { return allocate(bytes); });
+}
+
+Result<Allocation> PinnedAllocator::try_allocate(std::size_t bytes,
+                                                 const PinnedOptions& options) noexcept {
+  return try_result<Allocation>([&] { return allocate(bytes, options); });
 }
 
 void PinnedAllocator::deallocate(void* data) {
@@ -87,46 +84,106 @@ void PinnedAllocator::deallocate(void* data) {
 
 void PinnedAllocator::record_stream(void* data, StreamRef stream) {
   require_one_stream(stream);
-  require_device().record_stream(data, stream);
+  if (data != nullptr) require_device().record_stream(data, stream);
 }
 
 void PinnedAllocator::record_use(void* data, StreamRef stream) {
-  require_device().record_use(data, stream);
+  require_one_stream(stream);
+  if (data != nullptr) require_device().record_use(data, stream);
 }
 
 std::size_t PinnedAllocator::trim(std::size_t bytes_to_keep) {
-  return impl_ ? impl_->allocator().trim(bytes_to_keep) : 0;
+  return heaps_ ? heaps_->trim(bytes_to_keep) : 0;
 }
 
 std::size_t PinnedAllocator::release_unused(std::chrono::nanoseconds age) {
-  return impl_ ? impl_->allocator().release_unused(age, std::chrono::steady_clock::now()) : 0;
+  return heaps_ ? heaps_->release_unused(age) : 0;
 }
 
 void PinnedAllocator::retire_stream(StreamRef stream) noexcept {
-  if (impl_) impl_->allocator().retire_stream(stream);
+  if (heaps_) heaps_->retire_stream(stream);
+}
+
+Result<HostRegistration> PinnedAllocator::try_register_memory(void* data,
+                                                              std::size_t bytes) noexcept {
+  return try_result<HostRegistration>([&] { return register_memory(data, bytes); });
+}
+
+void PinnedAllocator::register_raw(void* data, std::size_t bytes) {
+  if (bytes > 0) require_device().add_registration(data, bytes);
+}
+
+void PinnedAllocator::unregister(void* data) {
+  if (data != nullptr) require_device().registrations().remove(data);
+}
+
+void PinnedAllocator::end_registration(void* data) noexcept {
+  try {
+    unregister(data);
+  } catch (const Error& error) {
+    heaps_->driver().report(Severity::error, "pinned: memory could not be unregistered", error);
+  }
 }
 
 void* PinnedAllocator::find_block(const void* data) const noexcept {
-  return impl_ ? impl_->allocator().find_block(data) : nullptr;
+  return heaps_ ? heaps_->find_block(data) : nullptr;
+}
+
+std::optional<PinnedRange> PinnedAllocator::find(const void* data) const {
+  return heaps_ ? heaps_->find(data) : std::nullopt;
 }
 
 MemoryCounters PinnedAllocator::counters() const {
-  return impl_ ? impl_->allocator().counters() : MemoryCounters{};
+  return heaps_ ? heaps_->counters() : MemoryCounters{};
+}
+
+PinnedGrowthCounters PinnedAllocator::growth_counters() const {
+  return heaps_ ? heaps_->growth_counters() : PinnedGrowthCounters{};
+}
+
+std::size_t PinnedAllocator::bytes_registered() const {
+  return heaps_ ? heaps_->registrations().bytes() : 0;
 }
 
 void PinnedAllocator::reset_peaks() {
-  if (impl_) impl_->allocator().reset_peaks();
+  if (heaps_) heaps_->reset_peaks();
 }
 
 MemorySnapshot PinnedAllocator::snapshot() const {
-  if (impl_) return impl_->allocator().snapshot();
+  if (heaps_) return heaps_->snapshot();
   MemorySnapshot empty;
   empty.allocator = "pinned";
   return empty;
 }
 
 void PinnedAllocator::validate() const {
-  if (impl_) impl_->allocator().validate();
+  if (heaps_) heaps_->validate();
+}
+
+void PinnedAllocator::finish_growth() {
+  if (heaps_) heaps_->finish_growth();
+}
+
+HostRegistration& HostRegistration::operator=(HostRegistration&& other) noexcept {
+  if (this != &other) {
+    reset();
+    allocator_ = other.allocator_;
+    data_ = std::exchange(other.data_, nullptr);
+    bytes_ = std::exchange(other.bytes_, 0);
+  }
+  return *this;
+}
+
+void HostRegistration::record_stream(StreamRef stream) const {
+  if (data_ != nullptr) allocator_->record_stream(data_, stream);
+}
+
+void HostRegistration::record_use(StreamRef stream) const {
+  if (data_ != nullptr) allocator_->record_use(data_, stream);
+}
+
+void HostRegistration::reset() noexcept {
+  if (data_ != nullptr) allocator_->end_registration(release());
 }
 
 }  // namespace berth

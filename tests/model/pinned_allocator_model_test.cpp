@@ -87,6 +87,7 @@ class Program {
     check();
     CHECK(memory_.counters().bytes_reserved.current == 0);
     CHECK(simulation_.simulator.live().host_allocations == 0);
+    CHECK(simulation_.simulator.live().host_registrations == 0);
   }
 
  private:

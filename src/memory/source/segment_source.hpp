@@ -37,6 +37,9 @@ class SegmentSource {
   /// Bytes that can exist at most; a larger request cannot be served whatever is given back.
   [[nodiscard]] virtual std::size_t capacity_bytes() const = 0;
 
+  /// Bytes of the segments that requests share; 0 where that is no question.
+  [[nodiscard]] virtual std::size_t shared_bytes() const { return 0; }
+
   /// Whether growing would do better if it knew memory that no work uses any more.
   [[nodiscard]] virtual bool wants_idle_memory() const { return false; }
   /// Takes note of it, until the next growth is obtained: what is unowned now, and what `owners` have

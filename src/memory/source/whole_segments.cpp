@@ -2,7 +2,6 @@
 #include "memory/source/whole_segments.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include "berth/bytes.hpp"
 #include "berth/error.hpp"
@@ -17,7 +16,7 @@ std::optional<SegmentSource::Growth> WholeSegments::plan_growth(BlockHeap&, std:
                                                                 OwnerId, Joining) {
   if (bytes > capacity_bytes_) return std::nullopt;
   const bool shares = bytes < segment_bytes_ / 2;
-  return Growth{.bytes = shares ? segment_bytes_ : align_up(bytes, rounding_bytes_)};
+  return Growth{.bytes = align_up(shares ? segment_bytes_ : bytes, rounding_bytes_)};
 }
 
 Block* WholeSegments::finish_growth(BlockHeap& heap, const Growth& growth, std::size_t,
@@ -26,18 +25,31 @@ Block* WholeSegments::finish_growth(BlockHeap& heap, const Growth& growth, std::
   return nullptr;
 }
 
-std::vector<SegmentSource::Range> WholeSegments::plan_return(BlockHeap& heap, std::size_t bytes) {
+std::vector<Block*> WholeSegments::whole_segments(const BlockHeap& heap) {
   std::vector<Block*> whole;
   heap.free_blocks(kUnowned).for_each([&](Block& block) {
     if (block.is_whole_segment()) whole.push_back(&block);
   });
+  return whole;
+}
+
+std::vector<SegmentSource::Range> WholeSegments::hold(BlockHeap& heap,
+                                                      std::span<Block* const> whole,
+                                                      std::size_t bytes) {
   std::vector<Range> ranges;
   std::size_t planned = 0;
-  for (auto it = whole.rbegin(); it != whole.rend() && planned < bytes; ++it) {
-    planned += (*it)->bytes;
-    ranges.push_back({&heap.hold(**it, (*it)->address, (*it)->bytes)});
+  for (Block* const block : whole) {
+    if (planned >= bytes) break;
+    planned += block->bytes;
+    ranges.push_back({&heap.hold(*block, block->address, block->bytes)});
   }
   return ranges;
+}
+
+std::vector<SegmentSource::Range> WholeSegments::plan_return(BlockHeap& heap, std::size_t bytes) {
+  std::vector<Block*> whole = whole_segments(heap);
+  std::ranges::reverse(whole);
+  return hold(heap, whole, bytes);
 }
 
 void WholeSegments::finish_return(BlockHeap& heap, const Range& range) {
@@ -78,30 +90,6 @@ bool DeviceSegments::free_segment(std::uintptr_t address) noexcept {
   RelaxedCapture relaxed(context_.driver());
   relaxed.begin();
   return context_.driver().mem_free_or_report(CUdeviceptr{address});
-}
-
-PinnedSegments::PinnedSegments(const DeviceRegistry& registry, std::size_t segment_bytes)
-    : WholeSegments(segment_bytes, 4_KiB, std::numeric_limits<std::ptrdiff_t>::max()),
-      registry_(registry) {}
-
-bool PinnedSegments::obtain(Growth& growth) {
-  DeviceContext& context = registry_.context(Device::cuda());
-  if (context_ == nullptr) context_ = &context;
-  const ContextScope scope(context);
-  RelaxedCapture relaxed(context.driver());
-  relaxed.begin();
-  void* data = nullptr;
-  const CUresult result =
-      context.driver().try_mem_host_alloc(&data, growth.bytes, unsigned{CU_MEMHOSTALLOC_PORTABLE});
-  growth.address = reinterpret_cast<std::uintptr_t>(data);
-  return has_memory(context.driver(), DriverCall::mem_host_alloc, result);
-}
-
-bool PinnedSegments::free_segment(std::uintptr_t address) noexcept {
-  const ContextScope scope(*context_, std::nothrow);
-  RelaxedCapture relaxed(context_->driver());
-  relaxed.begin();
-  return context_->driver().mem_free_host_or_report(reinterpret_cast<void*>(address));
 }
 
 }  // namespace berth

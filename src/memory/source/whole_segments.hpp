@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Segments that come and go as a whole, one driver call each: cuMemAlloc where there is no virtual
-// memory management, cuMemHostAlloc for pinned memory.
+// Segments that come and go as a whole: those of cuMemAlloc, where there is no virtual memory
+// management, and pinned ones (memory/pinned/pinned_segments.hpp).
 #pragma once
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
 
-#include "berth/device_registry.hpp"
-
+#include "base/arithmetic.hpp"
 #include "device/device_context.hpp"
 #include "memory/source/segment_source.hpp"
 
@@ -24,6 +24,9 @@ class WholeSegments : public SegmentSource {
         capacity_bytes_(capacity_bytes) {}
 
   [[nodiscard]] std::size_t capacity_bytes() const override { return capacity_bytes_; }
+  [[nodiscard]] std::size_t shared_bytes() const override {
+    return align_up(segment_bytes_, rounding_bytes_);
+  }
   std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner,
                                     Joining joining) override;
   Block* finish_growth(BlockHeap& heap, const Growth& growth, std::size_t bytes_requested,
@@ -36,6 +39,12 @@ class WholeSegments : public SegmentSource {
   std::size_t sleep(const std::set<std::uintptr_t>& stitched) override;
   bool wake() override { return true; }
   void give_back_all(const BlockHeap& heap) noexcept override;
+
+ protected:
+  /// Segments that are free as a whole and unowned, the smallest first.
+  static std::vector<Block*> whole_segments(const BlockHeap& heap);
+  /// Holds the first of them, until there are `bytes`.
+  static std::vector<Range> hold(BlockHeap& heap, std::span<Block* const> whole, std::size_t bytes);
 
  private:
   virtual bool free_segment(std::uintptr_t address) noexcept = 0;
@@ -55,22 +64,6 @@ class DeviceSegments final : public WholeSegments {
   bool free_segment(std::uintptr_t address) noexcept override;
 
   DeviceContext& context_;
-};
-
-/// Page-locked host memory from cuMemHostAlloc, usable by every device. The driver wants some
-/// context to be current: it is that of the calling thread's device, so that no other device gets
-/// one.
-class PinnedSegments final : public WholeSegments {
- public:
-  PinnedSegments(const DeviceRegistry& registry, std::size_t segment_bytes);
-  bool obtain(Growth& growth) override;
-
- private:
-  bool free_segment(std::uintptr_t address) noexcept override;
-
-  const DeviceRegistry& registry_;
-  /// The device that pinned first. Portable memory belongs to every context: this one frees it.
-  DeviceContext* context_ = nullptr;
 };
 
 }  // namespace berth

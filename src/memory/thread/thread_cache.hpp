@@ -104,6 +104,15 @@ class ThreadCache {
     return owner;
   }
 
+  /// The owner thread. Whether it has freed at least `bytes` more than it allocated since its ledger
+  /// was settled.
+  [[nodiscard]] bool has_freed(std::size_t bytes) {
+    if (!lock_.try_enter()) return false;  // it is about to be settled
+    const std::int64_t change = ledger_.bytes_allocated.change();
+    lock_.leave();
+    return change < 0 && static_cast<std::size_t>(-change) >= bytes;
+  }
+
   // The owner thread under the allocator's lock, or any in a Halt.
 
   /// From now on frees of memory of `owner`'s go to a FrontCache.

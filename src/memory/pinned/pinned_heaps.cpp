@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which heap serves whom, and what they do for each other.
+#include "memory/pinned/pinned_heaps.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "berth/bytes.hpp"
+
+#include "memory/memory_errors.hpp"
+
+namespace berth {
+namespace {
+
+constexpr const char* kName = "pinned";
+
+std::string heap_name(PinnedKind kind, std::optional<int> node, bool is_one_of_many) {
+  if (kind == PinnedKind::write_combined) return std::string(kName) + "/write_combined";
+  if (!is_one_of_many) return kName;
+  return node ? fmt::format("{}/node{}", kName, *node) : std::string(kName) + "/any_node";
+}
+
+}  // namespace
+
+PinnedHeaps::Heap::Heap(PinnedHeaps& heaps, std::size_t place, PinnedKind of_kind,
+                        std::optional<int> of_node, std::string name)
+    : number(place),
+      kind(of_kind),
+      node(of_node),
+      budget(MemoryBudget::Limits{}, &heaps.budget_),
+      allocator(heaps.driver(),
+                {.name = std::move(name),
+                 .budget = budget,
+                 .slack_max = heaps.options_.slack_max,
+                 .others =
+                     [&heaps, this](std::size_t bytes, CachingAllocator::Waiting waiting) {
+                       return heaps.release_others(*this, bytes, waiting);
+                     },
+                 .events = [&heaps](DeviceContext& context) -> EventPool& {
+                   return heaps.events_.of(context);
+                 }},
+                [&](BlockHeap&) {
+                  auto made = std::make_unique<PinnedSegments>(
+                      heaps.registry_, PinnedSegments::Options{
+                                           .segment_bytes = heaps.options_.segment_bytes,
+                                           .prefault_threads = heaps.options_.prefault_threads,
+                                           .write_combined = kind == PinnedKind::write_combined,
+                                           .node = node,
+                                       });
+                  segments = made.get();
+                  return made;
+                }) {}
+
+PinnedHeaps::PinnedHeaps(const DeviceRegistry& registry, const PinnedAllocatorOptions& options)
+    : registry_(registry),
+      options_(options),
+      cached_bytes_max_(options.cached_bytes_max.value_or(MemoryBudget::kNoLimit)),
+      events_(registry),
+      budget_({.max = options.reserved_bytes_max.value_or(MemoryBudget::kNoLimit)}),
+      registrations_(registry, events_),
+      background_([this](std::size_t number) { grow_ahead(*heaps_[number]); }) {}
+
+PinnedHeaps::~PinnedHeaps() {
+  if (!origin_.is_here()) return;
+  background_.end();
+  for_each([this](Heap& heap) {
+    events_.for_each_context(
+        [&](DeviceContext& context) { context.remove_observer(heap.allocator); });
+  });
+  const MemoryCounters left = counters();
+  if (left.blocks_allocated.current == 0) return;
+  driver().report(
+      Severity::warning,
+      fmt::format("pinned: {} allocations of {} were still live when their allocator was destroyed",
+                  left.blocks_allocated.current, format_bytes(left.bytes_requested.current)));
+}
+
+const std::vector<std::optional<int>>& PinnedHeaps::nodes() {
+  if (nodes_) return *nodes_;
+  std::vector<std::optional<int>> nodes;
+  for (int ordinal = 0; ordinal < registry_.count(); ++ordinal) {
+    const bool counts = options_.prefault_threads > 0;  // the driver binds nothing
+    nodes.push_back(counts ? registry_.facts(Device::cuda(ordinal)).host_numa_node : std::nullopt);
+  }
+  const bool differ = std::ranges::adjacent_find(nodes, std::ranges::not_equal_to()) != nodes.end();
+  differs_ = differ ? Differs::yes : Differs::no;
+  return nodes_.emplace(std::move(nodes));
+}
+
+PinnedHeaps::Heap& PinnedHeaps::heap_for(const PinnedOptions& options) {
+  origin_.require_here(kName);
+  if (options.kind == PinnedKind::registered) {
+    throw InvalidArgument(
+        "pinned: PinnedKind::registered is memory of the caller's own, which register_memory() "
+        "pins; accepted: portable, write_combined");
+  }
+  if (options.near && options.near->is_cpu()) {
+    throw InvalidArgument("pinned: memory is near a CUDA device, and cpu is none");
+  }
+  std::optional<Device> near;
+  if (options.near) near = registry_.resolve(*options.near);
+  if (options.kind == PinnedKind::portable) {
+    if (Heap* const only = only_.load(std::memory_order_acquire)) return *only;
+  }
+  if (!near && differs()) near = registry_.current();
+  const auto ordinal = static_cast<std::size_t>(near ? near->ordinal() : 0);
+  if (options.kind == PinnedKind::portable && ordinal < kDevicesMax) {
+    if (Heap* const heap = near_[ordinal].load(std::memory_order_acquire)) return *heap;
+  }
+  const MutexLock lock(mutex_);
+  if (options.kind == PinnedKind::write_combined) return find_or_make(options.kind, std::nullopt);
+  Heap& heap = find_or_make(options.kind, nodes()[ordinal]);
+  if (ordinal < kDevicesMax) near_[ordinal].store(&heap, std::memory_order_release);
+  if (differs_ == Differs::no) only_.store(&heap, std::memory_order_release);
+  return heap;
+}
+
+bool PinnedHeaps::differs() {
+  if (differs_ == Differs::unknown) {
+    const MutexLock lock(mutex_);
+    nodes();
+  }
+  return differs_ == Differs::yes;
+}
+
+PinnedHeaps::Heap& PinnedHeaps::find_or_make(PinnedKind kind, std::optional<int> node) {
+  const std::size_t count = count_.load(std::memory_order_relaxed);
+  for (std::size_t number = 0; number < count; ++number) {
+    if (heaps_[number]->kind == kind && heaps_[number]->node == node) return *heaps_[number];
+  }
+  BERTH_CHECK(count < kHeapsMax);
+  heaps_[count] = std::make_unique<Heap>(*this, count, kind, node,
+                                         heap_name(kind, node, differs_ == Differs::yes));
+  Heap& heap = *heaps_[count];
+  events_.for_each_context([&](DeviceContext& context) { context.add_observer(heap.allocator); });
+  count_.store(count + 1, std::memory_order_release);
+  return heap;
+}
+
+void* PinnedHeaps::allocate_other(std::size_t bytes, const PinnedOptions& options) {
+  Heap& heap = heap_for(options);
+  if (void* data = heap.allocator.allocate_last(bytes, std::nullopt)) return data;
+  void* const data = heap.allocator.allocate_other(bytes, std::nullopt);
+  if (options_.low_water_bytes > 0) want_growth(heap);
+  return data;
+}
+
+void PinnedHeaps::deallocate_other(void* data, Heap* freed) {
+  if (!origin_.is_here()) return;
+  const auto frees = [&](Heap& heap, bool (CachingAllocator::*free)(void*)) {
+    if (freed == nullptr && (heap.allocator.*free)(data)) freed = &heap;
+  };
+  for_each([&](Heap& heap) { frees(heap, &CachingAllocator::deallocate_last); });
+  for_each([&](Heap& heap) { frees(heap, &CachingAllocator::deallocate_at_hand); });
+  if (freed == nullptr) {
+    freed = &require_owner(data, "free");
+    freed->allocator.deallocate(data);
+  }
+  if (cached_bytes_max_ != MemoryBudget::kNoLimit) limit_cache(*freed);
+}
+
+PinnedHeaps::Heap* PinnedHeaps::owner_of(const void* data) const {
+  Heap* owner = nullptr;
+  for_each([&](Heap& heap) {
+    if (owner == nullptr && heap.allocator.owns(data)) owner = &heap;
+  });
+  return owner;
+}
+
+PinnedHeaps::Heap& PinnedHeaps::require_owner(void* data, const char* action) const {
+  origin_.require_here(kName);
+  const auto range = registrations_.find(data);
+  if (count_ == 1 && !range) return *heaps_[0];  // which has its own words for strangers
+  if (Heap* const owner = owner_of(data)) return *owner;
+  if (range) {
+    throw InvalidArgument(describe_refused_pointer(
+        kName, action, data,
+        fmt::format("it lies in registered memory at {}, which unregister() unpins", range->data)));
+  }
+  throw InvalidArgument(describe_foreign_pointer(kName, action, data, nullptr));
+}
+
+void PinnedHeaps::record_stream(void* data, StreamRef stream) {
+  if (registrations_.record_stream(data, stream)) return;
+  require_owner(data, "record a stream on").allocator.record_stream(data, stream);
+}
+
+void PinnedHeaps::record_use(void* data, StreamRef stream) {
+  if (registrations_.record_use(data, stream)) return;
+  require_owner(data, "record a use of").allocator.record_use(data, stream);
+}
+
+void PinnedHeaps::add_registration(void* data, std::size_t bytes) {
+  origin_.require_here(kName);
+  for (const void* end : {data, static_cast<void*>(static_cast<std::byte*>(data) + bytes - 1)}) {
+    const Heap* const owner = owner_of(end);
+    if (owner == nullptr) continue;
+    throw InvalidArgument(
+        fmt::format("pinned: {} at {} cannot be registered: {} is pinned memory of this allocator",
+                    format_bytes(bytes), data, end));
+  }
+  registrations_.add(data, bytes);
+}
+
+std::size_t PinnedHeaps::trim(std::size_t bytes_to_keep) {
+  const std::size_t reserved = budget_.reserved();
+  const std::size_t bytes = reserved > bytes_to_keep ? reserved - bytes_to_keep : 0;
+  std::size_t released = 0;
+  for_each([&](Heap& heap) {
+    released += heap.allocator.release_cached(bytes - std::min(bytes, released),
+                                              CachingAllocator::Waiting::for_streams);
+  });
+  return released;
+}
+
+std::size_t PinnedHeaps::release_unused(std::chrono::nanoseconds age) {
+  std::size_t released = 0;
+  for_each([&](Heap& heap) {
+    released += heap.allocator.release_unused(age, std::chrono::steady_clock::now());
+  });
+  return released;
+}
+
+void PinnedHeaps::retire_stream(StreamRef stream) noexcept {
+  for_each([&](Heap& heap) { heap.allocator.retire_stream(stream); });
+  registrations_.retire_stream(stream);
+}
+
+std::size_t PinnedHeaps::release_others(const Heap& asking, std::size_t bytes,
+                                        CachingAllocator::Waiting waiting) {
+  // As a segment, which may be larger than the request; only what lacks, where it is the limit.
+  const std::size_t planned = bytes < options_.segment_bytes / 2 ? options_.segment_bytes : bytes;
+  const std::size_t beyond = budget_.beyond_max(planned);
+  const std::size_t wanted = beyond > 0 ? beyond : planned;
+  std::size_t released = 0;
+  for_each([&](Heap& heap) {
+    if (&heap == &asking || released >= wanted) return;
+    released += heap.allocator.release_cached(wanted - released, waiting);
+  });
+  return released;
+}
+
+}  // namespace berth

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// All heaps of pinned memory, one for each NUMA node and kind, behind one PinnedAllocator. They share
+// its limits, and help each other out. Where all devices are near one node, there is one heap of a kind.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "berth/device_registry.hpp"
+#include "berth/pinned_allocator.hpp"
+
+#include "base/fork.hpp"
+#include "base/mutex.hpp"
+#include "memory/caching_allocator.hpp"
+#include "memory/memory_budget.hpp"
+#include "memory/order/device_event_pools.hpp"
+#include "memory/pinned/background_growth.hpp"
+#include "memory/pinned/pinned_registrations.hpp"
+#include "memory/pinned/pinned_segments.hpp"
+
+namespace berth {
+
+/// Exists where there is a device. Contracts: PinnedAllocator.
+/// Threads  Any.
+class PinnedHeaps {
+ public:
+  PinnedHeaps(const DeviceRegistry& registry, const PinnedAllocatorOptions& options);
+  ~PinnedHeaps();
+  PinnedHeaps(const PinnedHeaps&) = delete;
+  PinnedHeaps& operator=(const PinnedHeaps&) = delete;
+
+  void* allocate(std::size_t bytes) {
+    if (Heap* const heap = only_.load(std::memory_order_acquire)) [[likely]] {
+      if (void* data = heap->allocator.allocate_last(bytes, std::nullopt)) [[likely]]
+        return data;
+    }
+    return allocate_other(bytes, {});
+  }
+  void* allocate(std::size_t bytes, const PinnedOptions& options) {
+    return allocate_other(bytes, options);
+  }
+  void deallocate(void* data) {
+    Heap* const heap = only_.load(std::memory_order_acquire);
+    const bool is_back = heap != nullptr && heap->allocator.deallocate_last(data);
+    if (is_back && cached_bytes_max_ == MemoryBudget::kNoLimit) [[likely]]
+      return;
+    deallocate_other(data, is_back ? heap : nullptr);
+  }
+  void record_stream(void* data, StreamRef stream);
+  void record_use(void* data, StreamRef stream);
+  std::size_t trim(std::size_t bytes_to_keep);
+  std::size_t release_unused(std::chrono::nanoseconds age);
+  void retire_stream(StreamRef stream) noexcept;
+
+  [[nodiscard]] void* find_block(const void* data) const;
+  [[nodiscard]] std::optional<PinnedRange> find(const void* data) const;
+  [[nodiscard]] MemoryCounters counters() const;
+  [[nodiscard]] PinnedGrowthCounters growth_counters() const;
+  void reset_peaks();
+  [[nodiscard]] MemorySnapshot snapshot() const;
+  void validate() const;
+  void finish_growth() { background_.wait_until_done(); }
+
+  [[nodiscard]] const Driver& driver() const { return events_.driver(); }
+  [[nodiscard]] PinnedRegistrations& registrations() { return registrations_; }
+  [[nodiscard]] const PinnedRegistrations& registrations() const { return registrations_; }
+  /// The same as PinnedRegistrations::add, of what is no block.
+  void add_registration(void* data, std::size_t bytes);
+
+ private:
+  struct Heap {
+    Heap(PinnedHeaps& heaps, std::size_t place, PinnedKind of_kind, std::optional<int> of_node,
+         std::string name);
+
+    const std::size_t number;  ///< in heaps_
+    const PinnedKind kind;
+    const std::optional<int> node;
+    MemoryBudget budget;
+    PinnedSegments* segments = nullptr;
+    // Of the background thread, whose requests for a heap come one at a time.
+    std::atomic<std::uint64_t> grown_ahead = 0;
+    std::atomic<std::uint64_t> failed_ahead = 0;
+    std::atomic<unsigned> failed_in_row = 0;
+    std::atomic<std::uint64_t> requests_to_skip = 0;
+    CachingAllocator allocator;
+  };
+  static constexpr std::size_t kDevicesMax = 64;
+  /// A node for each device, none, and the write-combined one.
+  static constexpr std::size_t kHeapsMax = kDevicesMax + 2;
+
+  void* allocate_other(std::size_t bytes, const PinnedOptions& options);
+  void deallocate_other(void* data, Heap* freed);
+  /// Errors  InvalidArgument: no such device or kind. NotSupported: a forked child. DriverError.
+  Heap& heap_for(const PinnedOptions& options);
+  /// Whether devices are near different nodes.
+  bool differs() BERTH_EXCLUDES(mutex_);
+  /// By logical ordinal, the nodes that count. Read from the devices once.
+  const std::vector<std::optional<int>>& nodes() BERTH_REQUIRES(mutex_);
+  Heap& find_or_make(PinnedKind kind, std::optional<int> node) BERTH_REQUIRES(mutex_);
+  /// Calls visit(Heap&) for each.
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    const std::size_t count = count_.load(std::memory_order_acquire);
+    for (std::size_t number = 0; number < count; ++number) visit(*heaps_[number]);
+  }
+  /// The heap that has memory at `data`, live or not; null where none has.
+  [[nodiscard]] Heap* owner_of(const void* data) const;
+  /// The same; where there is none, an error that says that `action` is not for `data`.
+  [[nodiscard]] Heap& require_owner(void* data, const char* action) const;
+  std::size_t release_others(const Heap& asking, std::size_t bytes,
+                             CachingAllocator::Waiting waiting);
+  void want_growth(Heap& heap) noexcept;
+  void grow_ahead(Heap& heap) noexcept;
+  void note_failure(Heap& heap, const std::string& why) noexcept;
+  void limit_cache(Heap& freed) noexcept;
+
+  const ForkOrigin origin_;
+  const DeviceRegistry& registry_;
+  const PinnedAllocatorOptions options_;
+  const std::size_t cached_bytes_max_;
+  const DeviceEventPools events_;
+  MemoryBudget budget_;
+  PinnedRegistrations registrations_;
+  Mutex mutex_;
+  std::optional<std::vector<std::optional<int>>> nodes_ BERTH_GUARDED_BY(mutex_);
+  std::array<std::unique_ptr<Heap>, kHeapsMax> heaps_;  ///< written under mutex_, then never again
+  std::atomic<std::size_t> count_ = 0;                  ///< of heaps_ that there are
+  enum class Differs : std::uint8_t { unknown, no, yes };
+  std::atomic<Differs> differs_ = Differs::unknown;
+  std::array<std::atomic<Heap*>, kDevicesMax> near_{};  ///< by logical ordinal, where known
+  std::atomic<Heap*> only_ = nullptr;  ///< that of portable memory, where there is one for all
+  /// What was cached when the last try to give some back could not give enough.
+  std::atomic<std::size_t> stuck_bytes_ = 0;
+  BackgroundGrowth background_;  ///< last, so that it ends first
+};
+
+}  // namespace berth

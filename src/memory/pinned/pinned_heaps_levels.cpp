@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much is kept at hand: growing ahead of requests, and giving back what is cached beyond the
+// limit.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "berth/bytes.hpp"
+
+#include "base/arithmetic.hpp"
+#include "memory/pinned/pinned_heaps.hpp"
+
+namespace berth {
+namespace {
+
+constexpr std::size_t kStepMax = 1_GiB;
+/// After so many failures in a row the thread waits no longer for the next try.
+constexpr unsigned kPatienceMax = 10;
+
+}  // namespace
+
+void PinnedHeaps::want_growth(Heap& heap) noexcept {
+  try {
+    if (heap.allocator.free_bytes() >= options_.low_water_bytes) return;
+    if (heap.requests_to_skip > 0) {  // trying costs as much as growing, and failed of late
+      --heap.requests_to_skip;
+      return;
+    }
+    background_.request(heap.number);
+  } catch (const std::exception& error) {  // no thread can be made
+    note_failure(heap, error.what());
+  }
+}
+
+void PinnedHeaps::grow_ahead(Heap& heap) noexcept {
+  try {
+    for (;;) {
+      const std::size_t free = heap.allocator.free_bytes();
+      if (free >= options_.low_water_bytes) return;
+      const std::size_t lacking = options_.low_water_bytes - free;
+      const std::size_t bytes =
+          align_up(std::clamp(lacking, options_.segment_bytes, kStepMax), 4_KiB);
+      const CachingAllocator::Ahead outcome = heap.allocator.grow_ahead(bytes);
+      if (outcome == CachingAllocator::Ahead::at_limit) return;
+      if (outcome == CachingAllocator::Ahead::no_memory) {
+        note_failure(heap, fmt::format("there is no memory for {} more", format_bytes(bytes)));
+        return;
+      }
+      ++heap.grown_ahead;
+      heap.failed_in_row = 0;
+      if (background_.ends()) return;
+    }
+  } catch (const std::exception& error) {
+    note_failure(heap, error.what());
+  }
+}
+
+void PinnedHeaps::note_failure(Heap& heap, const std::string& why) noexcept {
+  ++heap.failed_ahead;
+  const unsigned failures = ++heap.failed_in_row;
+  heap.requests_to_skip = (std::uint64_t{1} << std::min(failures - 1, kPatienceMax)) - 1;
+  if (failures > 1) return;
+  try {
+    driver().report(Severity::warning, fmt::format("{}: no memory was obtained ahead: {}",
+                                                   heap.allocator.name(), why));
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): no memory left to say so
+  }
+}
+
+void PinnedHeaps::limit_cache(Heap& freed) noexcept {
+  const std::size_t step = cached_bytes_max_ / 16;
+  std::size_t cached = 0;
+  for_each([&](Heap& heap) { cached += heap.allocator.cached_bytes_then(); });
+  const std::size_t stuck = stuck_bytes_;
+  const bool is_beyond = cached > cached_bytes_max_ && (stuck == 0 || cached > stuck + step);
+  if (!is_beyond && !freed.allocator.has_freed(std::max<std::size_t>(step, 1))) return;
+  try {
+    cached = 0;
+    for_each([&](Heap& heap) { cached += heap.allocator.cached_bytes(); });
+    if (cached <= cached_bytes_max_) {
+      stuck_bytes_ = 0;
+      return;
+    }
+    if (stuck > 0 && cached <= stuck + step) return;
+    std::size_t excess = cached - cached_bytes_max_;
+    const auto release = [&](Heap& heap) {
+      if (excess > 0) excess -= std::min(excess, heap.allocator.try_release_cached(excess));
+    };
+    for_each([&](Heap& heap) {  // this one was used last
+      if (&heap != &freed) release(heap);
+    });
+    release(freed);
+    stuck_bytes_ = excess > 0 ? cached_bytes_max_ + excess : 0;
+  } catch (const Error& error) {
+    driver().report(Severity::warning, "pinned: cached memory is not given back", error);
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the next free tries again
+  }
+}
+
+}  // namespace berth

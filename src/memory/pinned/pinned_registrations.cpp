@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// Source: CUDA Driver API, cuMemHostRegister, cuMemHostUnregister.
+#include "memory/pinned/pinned_registrations.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "berth/bytes.hpp"
+#include "berth/error.hpp"
+
+#include "memory/pinned/pinned_segments.hpp"
+#include "stream/capture.hpp"
+#include "stream/unasked.hpp"
+
+namespace berth {
+namespace {
+
+std::uintptr_t address_of(const void* data) {
+  return reinterpret_cast<std::uintptr_t>(data);
+}
+
+std::string describe_range(std::uintptr_t start, std::size_t bytes) {
+  return fmt::format("{} at {:#x}", format_bytes(bytes), start);
+}
+
+void check_range(const void* data, std::size_t bytes) {
+  if (data == nullptr) throw InvalidArgument("pinned: null cannot be registered");
+  if (bytes > std::numeric_limits<std::uintptr_t>::max() - address_of(data)) {
+    throw InvalidArgument(fmt::format("pinned: {} cannot be registered: the range wraps around",
+                                      describe_range(address_of(data), bytes)));
+  }
+  if (bytes >= PinnedSegments::kRegistrationBytesMax) {
+    throw InvalidArgument(
+        fmt::format("pinned: {} cannot be registered in one piece; accepted: less than {}",
+                    describe_range(address_of(data), bytes),
+                    format_bytes(PinnedSegments::kRegistrationBytesMax)));
+  }
+}
+
+[[noreturn]] void refuse(const Driver& driver, CUresult result, std::uintptr_t start,
+                         std::size_t bytes) {
+  const std::string range = describe_range(start, bytes);
+  switch (result) {
+    case CUDA_ERROR_INVALID_VALUE:
+      throw InvalidArgument(fmt::format(
+          "pinned: {} cannot be registered: it is not all memory of this process that may be "
+          "written, as the driver says: {}",
+          range, driver.describe(result)));
+    case CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED:
+      throw InvalidArgument(fmt::format(
+          "pinned: {} cannot be registered: some of it is pinned already, by berth or by "
+          "another library",
+          range));
+    case CUDA_ERROR_OUT_OF_MEMORY:
+      throw OutOfMemory(
+          fmt::format("pinned: {} could not be registered: {}", range, driver.describe(result)),
+          result);
+    case CUDA_ERROR_NOT_SUPPORTED:
+    case CUDA_ERROR_NOT_PERMITTED:
+      throw NotSupported(
+          fmt::format("pinned: {} cannot be registered: {}", range, driver.describe(result)));
+    default:
+      driver.raise(DriverCall::mem_host_register, result);
+  }
+}
+
+}  // namespace
+
+PinnedRegistrations::PinnedRegistrations(const DeviceRegistry& registry,
+                                         const DeviceEventPools& events)
+    : registry_(registry), events_(events) {
+  events_.for_each_context([this](DeviceContext& context) { context.add_observer(*this); });
+}
+
+PinnedRegistrations::~PinnedRegistrations() {
+  if (!origin_.is_here()) return;
+  events_.for_each_context([this](DeviceContext& context) { context.remove_observer(*this); });
+  for (;;) {
+    void* data = nullptr;
+    {
+      const MutexLock lock(mutex_);
+      if (entries_.empty()) return;
+      const auto& [start, entry] = *entries_.begin();
+      data = reinterpret_cast<void*>(start);
+      driver().report(
+          Severity::warning,
+          fmt::format("pinned: {} was still registered when the allocator was destroyed",
+                      describe_range(start, entry.bytes)));
+    }
+    try {
+      remove(data);
+    } catch (const Error& error) {
+      driver().report(Severity::error, "pinned: at its end", error);
+      drop(address_of(data));
+    }
+  }
+}
+
+void PinnedRegistrations::add(void* data, std::size_t bytes) {
+  check_range(data, bytes);
+  DeviceContext& context = registry_.context(Device::cuda());
+  claim(address_of(data), bytes, context);
+  CUresult result = CUDA_SUCCESS;
+  try {
+    const ContextScope scope(context);
+    RelaxedCapture relaxed(driver());
+    relaxed.begin();
+    result = driver().try_mem_host_register(data, bytes, unsigned{CU_MEMHOSTREGISTER_PORTABLE});
+  } catch (...) {
+    drop(address_of(data));
+    throw;
+  }
+  if (result != CUDA_SUCCESS) {
+    drop(address_of(data));
+    refuse(driver(), result, address_of(data), bytes);
+  }
+  const MutexLock lock(mutex_);
+  entries_.at(address_of(data)).state = State::live;
+  bytes_ += bytes;
+}
+
+void PinnedRegistrations::claim(std::uintptr_t start, std::size_t bytes, DeviceContext& context) {
+  const MutexLock lock(mutex_);
+  const auto after = entries_.lower_bound(start);
+  const auto overlaps = [&](const Entries::value_type& entry) {
+    return entry.first < start + bytes && start < entry.first + entry.second.bytes;
+  };
+  for (const auto& near : {after, after == entries_.begin() ? after : std::prev(after)}) {
+    if (near == entries_.end() || !overlaps(*near)) continue;
+    throw InvalidArgument(fmt::format("pinned: {} cannot be registered: it overlaps {}, which is",
+                                      describe_range(start, bytes),
+                                      describe_range(near->first, near->second.bytes)));
+  }
+  entries_.emplace(start, Entry{.bytes = bytes, .context = &context});
+}
+
+void PinnedRegistrations::drop(std::uintptr_t start) {
+  const MutexLock lock(mutex_);
+  entries_.erase(start);
+}
+
+void PinnedRegistrations::remove(void* data) {
+  if (!origin_.is_here()) return;
+  std::vector<Use> uses;
+  DeviceContext* context = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = around(data);
+    if (found == entries_.end() || found->first != address_of(data)) {
+      throw InvalidArgument(fmt::format(
+          "pinned: no registration starts at {}{}", data,
+          found == entries_.end() ? "" : fmt::format("; one does at {:#x}", found->first)));
+    }
+    found->second.state = State::ending;
+    uses.swap(found->second.uses);
+    context = found->second.context;
+  }
+  for (const Use& use : uses) {
+    try {
+      wait(use);
+    } catch (const Error& error) {  // work that failed is over
+      driver().report(Severity::warning, "pinned: waiting for work on registered memory", error);
+    }
+  }
+  try {
+    unpin(*context, data);
+  } catch (...) {
+    const MutexLock lock(mutex_);
+    entries_.at(address_of(data)).state = State::live;
+    throw;
+  }
+  const MutexLock lock(mutex_);
+  const auto found = entries_.find(address_of(data));
+  bytes_ -= found->second.bytes;
+  entries_.erase(found);
+}
+
+void PinnedRegistrations::unpin(DeviceContext& context, void* data) const {
+  const ContextScope scope(context);
+  RelaxedCapture relaxed(driver());
+  relaxed.begin();
+  const CUresult result = driver().try_mem_host_unregister(data);
+  if (result == CUDA_SUCCESS || result == CUDA_ERROR_DEINITIALIZED) return;  // Driver's exit rule
+  driver().raise(DriverCall::mem_host_unregister, result);
+}
+
+PinnedRegistrations::Entries::iterator PinnedRegistrations::around(const void* data) {
+  const std::uintptr_t address = address_of(data);
+  auto found = entries_.upper_bound(address);
+  if (found == entries_.begin()) return entries_.end();
+  --found;
+  const bool covers = address - found->first < found->second.bytes;
+  return covers && found->second.state == State::live ? found : entries_.end();
+}
+
+std::optional<PinnedRegistrations::Range> PinnedRegistrations::find(const void* data) const {
+  if (bytes_ == 0 || !origin_.is_here()) return std::nullopt;
+  const MutexLock lock(mutex_);
+  const auto found = const_cast<PinnedRegistrations*>(this)->around(data);
+  if (found == entries_.end()) return std::nullopt;
+  return Range{reinterpret_cast<void*>(found->first), found->second.bytes};
+}
+
+void PinnedRegistrations::add_use(Entry& entry, Use use) {
+  const auto same = std::ranges::find_if(entry.uses, [&](const Use& other) {
+    return !other.is_retired && other.stream == use.stream;
+  });
+  if (same == entry.uses.end()) {
+    entry.uses.push_back(std::move(use));
+  } else if (same->end != nullptr) {  // else all of the stream's work counts already
+    same->end = std::move(use.end);
+  }
+}
+
+bool PinnedRegistrations::record_stream(const void* data, StreamRef stream) {
+  if (bytes_ == 0 || !origin_.is_here()) return false;
+  const MutexLock lock(mutex_);
+  const auto found = around(data);
+  if (found == entries_.end()) return false;
+  add_use(found->second, {stream, nullptr});
+  return true;
+}
+
+bool PinnedRegistrations::record_use(const void* data, StreamRef stream) {
+  if (!find(data)) return false;
+  End end = is_capturing(stream) ? nullptr : record(stream);
+  const MutexLock lock(mutex_);
+  const auto found = around(data);
+  if (found == entries_.end()) return false;
+  add_use(found->second, {stream, std::move(end)});
+  return true;
+}
+
+void PinnedRegistrations::retire_stream(StreamRef stream) noexcept {
+  if (bytes_ == 0 || !origin_.is_here()) return;
+  try {
+    const auto for_each_use = [&](const auto& visit) BERTH_UNDER_LOCK {
+      for (auto& [start, entry] : entries_) {
+        for (Use& use : entry.uses) {
+          if (use.stream == stream && !use.is_retired) visit(use);
+        }
+      }
+    };
+    bool is_used = false;
+    {
+      const MutexLock lock(mutex_);
+      for_each_use([&](Use& use) {
+        use.is_retired = use.end != nullptr;
+        is_used = is_used || !use.is_retired;
+      });
+    }
+    if (!is_used) return;
+    End end;
+    if (!is_capturing(stream)) {
+      try {
+        end = record(stream);
+      } catch (const Error& error) {
+        driver().report(Severity::warning, "pinned: waiting for a stream", error);
+        sync_unasked(stream);
+        end = std::make_shared<EventLease>(events_.of(stream.context()).acquire());
+      }
+    }
+    const MutexLock lock(mutex_);
+    for_each_use([&](Use& use) {
+      use.end = end;
+      use.is_retired = true;
+    });
+    if (end != nullptr) return;
+    for (auto& [start, entry] : entries_) {
+      std::erase_if(entry.uses,
+                    [](const Use& use) { return use.is_retired && use.end == nullptr; });
+    }
+    driver().report(Severity::warning,
+                    "pinned: a stream that uses registered memory goes away in the middle of a "
+                    "capture, so nobody can tell when its work is done");
+  } catch (const Error& error) {
+    driver().report(Severity::error, "pinned: a stream could not be retired", error);
+  } catch (const std::exception& error) {  // the host's memory
+    driver().report(Severity::error,
+                    std::string("pinned: a stream could not be retired: ") + error.what());
+  }
+}
+
+void PinnedRegistrations::wait(const Use& use) const {
+  if (use.end != nullptr) {
+    use.end->ref().sync();
+  } else if (!is_capturing(use.stream)) {
+    sync_unasked(use.stream);
+  } else {
+    driver().report(Severity::warning,
+                    "pinned: registered memory ends while a stream that uses it is captured, whose "
+                    "work cannot be waited for");
+  }
+}
+
+PinnedRegistrations::End PinnedRegistrations::record(StreamRef stream) const {
+  auto event = std::make_shared<EventLease>(events_.of(stream.context()).acquire());
+  record_unasked(*event, stream);
+  return event;
+}
+
+}  // namespace berth
