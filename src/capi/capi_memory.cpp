@@ -101,6 +101,15 @@ berth_status berth_allocator_allocate_pinned(berth_allocator* allocator, std::si
   });
 }
 
+berth_status berth_allocator_register_pinned(berth_allocator* allocator, void* data,
+                                             std::size_t bytes) {
+  return guarded([&] { to_pinned_allocator(allocator).register_raw(data, bytes); });
+}
+
+berth_status berth_allocator_unregister_pinned(berth_allocator* allocator, void* data) {
+  return guarded([&] { to_pinned_allocator(allocator).unregister(data); });
+}
+
 berth_status berth_allocator_allocate_host(berth_allocator* allocator, std::size_t bytes,
                                            void** data) {
   return guarded([&] {

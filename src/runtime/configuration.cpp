@@ -20,7 +20,7 @@ constexpr const char* kVariable = "BERTH_CONF";
 
 template <class T, class Value>
 bool assign(T& target, const std::optional<Value>& value) {
-  if (value) target = *value;
+  if (value) target = static_cast<T>(*value);
   return value.has_value();
 }
 
@@ -48,6 +48,20 @@ std::optional<std::string> read_driver(std::string_view text) {
 std::optional<std::size_t> read_granule(std::string_view text) {
   const auto bytes = read_bytes(text);
   return bytes && (*bytes == 0 || std::has_single_bit(*bytes)) ? bytes : std::nullopt;
+}
+
+std::optional<std::size_t> read_segment_bytes(std::string_view text) {
+  const auto bytes = read_bytes(text, 64_KiB);
+  return bytes && *bytes <= 1_GiB ? bytes : std::nullopt;
+}
+
+std::optional<double> read_part(std::string_view text) {
+  const auto amount = read_amount(text);
+  return amount ? amount->part() : std::nullopt;
+}
+
+std::string part_text(double part) {
+  return amount_text(MemoryAmount::part_of_device(part));
 }
 
 std::optional<std::size_t> read_slot_bytes(std::string_view text) {
@@ -146,11 +160,32 @@ constexpr Key kKeys[] = {
      [](const Options& o) {
        return text_or("none", o.pinned_allocator.reserved_bytes_max, bytes_text);
      }},
-    {{"pinned_segment_bytes", "bytes such as 16MiB, 64KiB or more"},
+    {{"pinned_cached_bytes_max", "bytes such as 4GiB, or none"},
      [](Options& o, Text t) {
-       return assign(o.pinned_allocator.segment_bytes, read_bytes(t, 64_KiB));
+       return assign_or<std::size_t>("none", o.pinned_allocator.cached_bytes_max, t,
+                                     [](Text bytes) { return read_bytes(bytes); });
+     },
+     [](const Options& o) {
+       return text_or("none", o.pinned_allocator.cached_bytes_max, bytes_text);
+     }},
+    {{"pinned_slack_max", "a part such as 5%, or none"},
+     [](Options& o, Text t) {
+       return assign_or("none", o.pinned_allocator.slack_max, t, read_part);
+     },
+     [](const Options& o) { return text_or("none", o.pinned_allocator.slack_max, part_text); }},
+    {{"pinned_segment_bytes", "bytes such as 16MiB, 64KiB to 1GiB"},
+     [](Options& o, Text t) {
+       return assign(o.pinned_allocator.segment_bytes, read_segment_bytes(t));
      },
      [](const Options& o) { return bytes_text(o.pinned_allocator.segment_bytes); }},
+    {{"pinned_prefault_threads", "0 to 128, 0 for pages that the driver allocates"},
+     [](Options& o, Text t) {
+       return assign(o.pinned_allocator.prefault_threads, read_count(t, 0, 128));
+     },
+     [](const Options& o) { return std::to_string(o.pinned_allocator.prefault_threads); }},
+    {{"pinned_low_water_bytes", "bytes such as 256MiB, or 0 for none"},
+     [](Options& o, Text t) { return assign(o.pinned_allocator.low_water_bytes, read_bytes(t)); },
+     [](const Options& o) { return bytes_text(o.pinned_allocator.low_water_bytes); }},
     {{"host_bytes_max", "bytes such as 64GiB, or none"},
      [](Options& o, Text t) {
        return assign_or<std::size_t>("none", o.host_allocator.bytes_max, t,

@@ -28,6 +28,8 @@ struct Settings {
   std::uint64_t large_segment_mib = 20;
   std::optional<std::uint64_t> max_split_mib;
   std::optional<std::uint64_t> max_rounding_mib;
+  std::optional<bool> registers_pinned;
+  std::optional<std::uint64_t> register_threads;
 };
 
 template <class T>
@@ -151,23 +153,27 @@ constexpr Key kKeys[] = {
      is_bool,
      "berth refuses what goes beyond its limit without asking the driver"},
     {{"pinned_use_cuda_host_register", kBool},
-     is_bool,
-     "berth lets the driver allocate what it pins"},
+     [](Settings& s, Text t) { return keep(s.registers_pinned, read_bool(t)); },
+     ""},
     {{"pinned_num_register_threads", "a power of two up to 128"},
-     [](Settings&, Text t) { return is_power_of_two(t) && read_count(t, 1, 128).has_value(); },
-     "berth lets the driver allocate what it pins"},
+     [](Settings& s, Text t) {
+       return is_power_of_two(t) && keep(s.register_threads, read_count(t, 1, 128));
+     },
+     ""},
     {{"pinned_reserve_segment_size_mb", "a whole number of MB above 0"},
      [](Settings&, Text t) { return read_count(t, 1, kMibMax).has_value(); },
      "berth pins segments as they are needed, of pinned_segment_bytes"},
     {{"pinned_use_background_threads", kBool},
      is_bool,
-     "berth asks for events where a block is wanted, and not on every allocation"},
+     "berth asks for events where a block is wanted, and not on every allocation; what it obtains "
+     "in "
+     "the background pinned_low_water_bytes says"},
     {{"pinned_max_round_threshold_mb", kMib},
      is_mib,
      "berth rounds no pinned block to a power of two"},
     {{"pinned_max_cached_size_mb", kMib},
      is_mib,
-     "berth gives cached pinned memory back when trim() is called"},
+     "berth caches pinned blocks of every size; how much in all pinned_cached_bytes_max says"},
     {{"pinned_free_catch_all", kBool},
      is_bool,
      "berth reports what goes wrong in a destructor, and throws nothing there"},
@@ -220,6 +226,10 @@ PytorchConfiguration configure_like_pytorch(RuntimeOptions options, std::string_
           "per_process_memory_fraction below 1 is set");
     device.limits.reserved_bytes_soft_max = soft_max(device.limits, *settings.threshold);
   }
+  PinnedAllocatorOptions& pinned = options.pinned_allocator;
+  if (settings.register_threads)
+    pinned.prefault_threads = static_cast<unsigned>(*settings.register_threads);
+  if (settings.registers_pinned == false) pinned.prefault_threads = 0;
   return {std::move(options), std::move(remarks)};
 }
 

@@ -159,6 +159,23 @@ static void limit_is_kept_and_can_be_lifted(const struct machine* machine) {
   CHECK_OK(berth_allocator_deallocate(machine->memory, data));
 }
 
+static void memory_of_the_callers_own_can_be_pinned(const struct machine* machine) {
+  char* const own = aligned_alloc(4096, 1 << 20);
+  CHECK(own != NULL);
+  CHECK_OK(berth_allocator_register_pinned(machine->pinned, own, 1 << 20));
+  CHECK(find_pinned(machine->pinned, own + 5000) == own);
+  CHECK_OK(berth_allocator_record_stream(machine->pinned, own + 5000, machine->stream));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "overlaps",
+              berth_allocator_register_pinned(machine->pinned, own + 4096, 4096));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "no registration starts",
+              berth_allocator_unregister_pinned(machine->pinned, own + 1));
+  CHECK_OK(berth_allocator_unregister_pinned(machine->pinned, own));
+  CHECK(find_pinned(machine->pinned, own) == NULL);
+  CHECK_OK(berth_allocator_register_pinned(machine->pinned, NULL, 0));
+  CHECK_OK(berth_allocator_unregister_pinned(machine->pinned, NULL));
+  free(own);
+}
+
 static void address_tells_whose_it_is(const struct machine* machine) {
   char* const device_data = allocate(machine, machine->memory, kBytes);
   char* const pinned_data = allocate(machine, machine->pinned, kBytes);
@@ -191,6 +208,8 @@ static void each_kind_refuses_what_only_the_others_can(const struct machine* mac
                 berth_allocator_allocate_pinned(not_pinned[i], 1, &data));
     CHECK_FAILS(BERTH_INVALID_ARGUMENT, "pinned",
                 berth_allocator_find_pinned(not_pinned[i], &data, &data));
+    CHECK_FAILS(BERTH_INVALID_ARGUMENT, "pinned",
+                berth_allocator_register_pinned(not_pinned[i], &data, 8));
   }
   berth_allocator* const not_host[] = {machine->memory, machine->pinned};
   for (size_t i = 0; i < 2; ++i) {
@@ -216,6 +235,7 @@ void test_memory(void) {
     what_is_not_needed_is_released(allocators[i]);
   }
   limit_is_kept_and_can_be_lifted(&machine);
+  memory_of_the_callers_own_can_be_pinned(&machine);
   address_tells_whose_it_is(&machine);
   each_kind_refuses_what_only_the_others_can(&machine);
   close_machine(&machine);

@@ -228,6 +228,9 @@ static void allocator_functions(const struct machine* machine) {
   CHECK_REFUSED("data", berth_allocator_allocate(memory, 1, machine->stream, NULL));
   CHECK_REFUSED("allocator", berth_allocator_allocate_pinned(NULL, 1, &data));
   CHECK_REFUSED("data", berth_allocator_allocate_pinned(pinned, 1, NULL));
+  CHECK_REFUSED("allocator", berth_allocator_register_pinned(NULL, &data, 1));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "null", berth_allocator_register_pinned(pinned, NULL, 1));
+  CHECK_REFUSED("allocator", berth_allocator_unregister_pinned(NULL, &data));
   CHECK_REFUSED("allocator", berth_allocator_allocate_host(NULL, 1, &data));
   CHECK_REFUSED("data", berth_allocator_allocate_host(machine->host, 1, NULL));
   CHECK_REFUSED("allocator", berth_allocator_deallocate(NULL, NULL));

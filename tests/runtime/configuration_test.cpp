@@ -40,6 +40,8 @@ RuntimeOptions all_different() {
       "reserved_bytes_soft_max=37.5%, headroom_bytes=2GiB, release_unused_after=90s, "
       "cross_stream_reuse=never, virtual_memory=off, granule_bytes=4MiB, segment_bytes=64MiB, "
       "pinned_reserved_bytes_max=1536MiB, pinned_segment_bytes=1MiB, "
+      "pinned_cached_bytes_max=3GiB, pinned_slack_max=2.5%, pinned_prefault_threads=9, "
+      "pinned_low_water_bytes=256MiB, "
       "host_bytes_max=20GiB, streams_max=7, "
       "streams_on_shortage=wait, events_max=99, "
       "staging_slot_bytes=68KiB, staging_slots=3, staging_on_shortage=grow, copy_workers=3, "
@@ -69,6 +71,10 @@ TEST_CASE("every key sets its option") {
   CHECK(device.segment_bytes == 64_MiB);
   CHECK(options.pinned_allocator.reserved_bytes_max == 1536_MiB);
   CHECK(options.pinned_allocator.segment_bytes == 1_MiB);
+  CHECK(options.pinned_allocator.cached_bytes_max == 3_GiB);
+  CHECK(options.pinned_allocator.slack_max == 0.025);
+  CHECK(options.pinned_allocator.prefault_threads == 9);
+  CHECK(options.pinned_allocator.low_water_bytes == 256_MiB);
   CHECK(options.host_allocator.bytes_max == 20_GiB);
   CHECK(options.stream_pool.streams_max == 7);
   CHECK(options.stream_pool.on_shortage == StreamShortage::wait);
@@ -190,6 +196,14 @@ TEST_CASE("a value that is not accepted is quoted, with what is") {
                            "segment_bytes=2097151",
                            "pinned_reserved_bytes_max=50%",
                            "pinned_segment_bytes=65535",
+                           "pinned_segment_bytes=1073741825",
+                           "pinned_cached_bytes_max=5%",
+                           "pinned_slack_max=0.05GiB",
+                           "pinned_slack_max=101%",
+                           "pinned_slack_max=64KiB",
+                           "pinned_prefault_threads=129",
+                           "pinned_prefault_threads=-1",
+                           "pinned_low_water_bytes=none",
                            "streams_max=0",
                            "streams_max=+1",
                            "streams_max=1.0",

@@ -59,8 +59,14 @@ const std::vector<KeyCase>& key_cases() {
       {"release_lock_on_cudamalloc", "", kBools, kNoBools},
       {"graph_capture_record_stream_reuse", "", kBools, kNoBools},
       {"throw_on_cudamalloc_oom", "", kBools, kNoBools},
-      {"pinned_use_cuda_host_register", "", kBools, kNoBools},
-      {"pinned_num_register_threads", "", {"8", "1", "128"}, {"", "0", "3", "256", "-8"}},
+      {"pinned_use_cuda_host_register",
+       "pinned_prefault_threads=0",
+       {"False", "True", "true", "false"},
+       kNoBools},
+      {"pinned_num_register_threads",
+       "pinned_prefault_threads=8",
+       {"8", "1", "128"},
+       {"", "0", "3", "256", "-8"}},
       {"pinned_reserve_segment_size_mb", "", {"1024", "1"}, {"", "0", "-1"}},
       {"pinned_use_background_threads", "", kBools, kNoBools},
       {"pinned_max_round_threshold_mb", "", {"128", "0"}, {"", "-1", "1.5"}},
@@ -92,7 +98,9 @@ TEST_CASE("each key has its effect, and one without says why in one remark") {
       CAPTURE(value);
       const auto remarks = configure_like_pytorch({}, entry(c.key, value)).remarks;
       const bool none = std::string(c.key) == "backend" || std::string(c.key).starts_with("exp") ||
-                        std::string(c.key) == "per_process_memory_fraction";
+                        std::string(c.key) == "per_process_memory_fraction" ||
+                        std::string(c.key) == "pinned_use_cuda_host_register" ||
+                        std::string(c.key) == "pinned_num_register_threads";
       if (none && std::string(c.key).find("reserve") == std::string::npos) {
         CHECK(remarks.empty());
         continue;
@@ -158,8 +166,10 @@ TEST_CASE("texts as people use them are read") {
   CHECK(effect("expandable_segments:True,max_split_size_mb:128,garbage_collection_threshold:0.8") ==
         "reserved_bytes_soft_max=80%");
   CHECK(effect(" backend : native , roundup_power2_divisions : [256:1,512:2,1024:4,>:8] ,"
-               "pinned_use_cuda_host_register:True,pinned_num_register_threads:8")
-            .empty());
+               "pinned_use_cuda_host_register:True,pinned_num_register_threads:8") ==
+        "pinned_prefault_threads=8");
+  CHECK(effect("pinned_use_cuda_host_register:False,pinned_num_register_threads:8") ==
+        "pinned_prefault_threads=0");
 }
 
 TEST_CASE("none of what PyTorch's parser lets through, or trips over, is here") {
