@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstddef>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -192,5 +194,88 @@ TEST_CASE("the pinned allocator survives each driver call that fails once") {
                               {"trim", [](World& world) { world.pinned->trim(0); }},
                               free_pinned(0),
                           }});
+  }
+}
+
+TEST_CASE("pinned memory near several devices survives each driver call that fails once") {
+  const auto allocate_near = [](std::size_t block, std::size_t bytes, PinnedOptions options) {
+    return Step{"allocate " + std::to_string(bytes) + " pinned bytes", [=](World& world) {
+                  if (world.blocks.size() <= block) world.blocks.resize(block + 1);
+                  world.blocks[block] = world.pinned->allocate(bytes, options);
+                }};
+  };
+  const auto free_pinned = [](std::size_t block) {
+    return Step{"free block " + std::to_string(block), [=](World& world) {
+                  void* const data = world.blocks[block].release();
+                  CHECK_NOTHROW(world.pinned->deallocate(data));
+                }};
+  };
+  sim::Config config = small_device(64_MiB, sim::Progress::manual);
+  config.devices = 2;
+  config.numa = {0, -1};
+  config.host_memory = 64_MiB;
+  const PinnedOptions near_first = {.near = Device::cuda(0)};
+  const PinnedOptions near_second = {.near = Device::cuda(1)};
+  const PinnedOptions write_combined = {.kind = PinnedKind::write_combined};
+  survives_every_fault({config,
+                        make_registry_and_events,
+                        {
+                            {"make the allocator",
+                             [](World& world) {
+                               PinnedAllocatorOptions options;
+                               options.segment_bytes = 1_MiB;
+                               options.reserved_bytes_max = 64_MiB;
+                               options.cached_bytes_max = 24_MiB;
+                               world.pinned.emplace(*world.registry, options);
+                             }},
+                            allocate_near(0, 1000, near_first),
+                            allocate_near(1, 20_MiB, near_second),
+                            allocate_near(2, 10_MiB, write_combined),
+                            use(1, 0),
+                            free_pinned(1),
+                            free_pinned(2),
+                            allocate_near(3, 20_MiB, near_first),
+                            allocate_near(4, 24_MiB, near_second),  // needs what others have cached
+                            use_once(3, 1),
+                            free_pinned(3),
+                            run_everything(),
+                            free_pinned(4),
+                            {"trim", [](World& world) { world.pinned->trim(0); }},
+                            free_pinned(0),
+                        }});
+}
+
+TEST_CASE("memory of the user's own survives each driver call that fails once") {
+  const auto own = std::make_unique<std::byte[]>(64_KiB);
+  void* const data = own.get();
+  for (const auto progress : {sim::Progress::eager, sim::Progress::manual}) {
+    survives_every_fault(
+        {small_device(64_MiB, progress),
+         make_registry_and_events,
+         {
+             {"make the allocator",
+              [](World& world) {
+                world.pinned.emplace(*world.registry, PinnedAllocatorOptions{});
+              }},
+             {"register", [=](World& world) { world.pinned->register_raw(data, 64_KiB); }},
+             {"record a stream",
+              [=](World& world) {
+                world.log.submit(world.streams[0], "work");
+                world.pinned->record_stream(data, world.streams[0]);
+              }},
+             {"record a use",
+              [=](World& world) {
+                world.log.submit(world.streams[1], "work");
+                world.pinned->record_use(data, world.streams[1]);
+              }},
+             {"record a stream that goes away",
+              [=](World& world) {
+                world.log.submit(world.streams[2], "work");
+                world.pinned->record_stream(data, world.streams[2]);
+              }},
+             {"destroy it", [](World& world) { world.streams.pop_back(); }},
+             {"unregister", [=](World& world) { world.pinned->unregister(data); }},
+             {"check", [=](World& world) { CHECK(world.pinned->bytes_registered() == 0); }},
+         }});
   }
 }
