@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What does a block of pinned memory cost that the allocator has cached? Nanoseconds for one
+// allocation and its free on one thread, beside the driver's own, which pins and unpins; and how many
+// driver calls that takes. Rows: bytes.
+#include "workloads/pinned_pair.hpp"
+
+#include <cuda.h>
+
+#include "berth/bytes.hpp"
+
+#include "support/benchmarks.hpp"
+
+namespace berth::bench {
+namespace {
+
+class DriverPair {
+ public:
+  DriverPair(const Driver& driver, std::size_t bytes) : driver_(driver), bytes_(bytes) {}
+  void step() {
+    void* data = nullptr;
+    driver_.mem_host_alloc(&data, bytes_, unsigned{CU_MEMHOSTALLOC_PORTABLE});
+    driver_.mem_free_host(data);
+  }
+
+ private:
+  const Driver& driver_;
+  const std::size_t bytes_;
+};
+
+}  // namespace
+
+void add_benchmarks(Session& session) {
+  for (const std::size_t bytes : {4_KiB, 64_KiB, 1_MiB, 8_MiB, 64_MiB}) {
+    add(session, "pinned_pair", "berth", std::to_string(bytes),
+        [&session, bytes](benchmark::State& state) {
+          PinnedPair pair(session.runtime().pinned_memory(), bytes);
+          time_steps(state, pair);
+        });
+    add(session, "pinned_pair", "driver", std::to_string(bytes),
+        [&session, bytes](benchmark::State& state) {
+          DriverPair pair(session.driver(), bytes);
+          time_steps(state, pair);
+        });
+  }
+  add(session, "driver_calls_pinned", "berth", "", [&session](benchmark::State& state) {
+    PinnedPair pair(session.runtime().pinned_memory(), 64_KiB);
+    constexpr int kSteps = 100'000;
+    std::uint64_t calls = 0;
+    for (auto _ : state) {
+      const std::uint64_t before = session.driver_calls();
+      for (int step = 0; step < kSteps; ++step) pair.step();
+      calls = session.driver_calls() - before;
+    }
+    state.counters["calls"] = static_cast<double>(calls) / kSteps;
+  })->Iterations(1);
+}
+
+}  // namespace berth::bench
