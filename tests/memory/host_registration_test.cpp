@@ -135,6 +135,23 @@ TEST_CASE("a stream that used registered memory may go away before the registrat
   CHECK(test.registrations() == 0);
 }
 
+TEST_CASE("a stream's handle that returns is another stream, and both are waited for") {
+  PinnedTest test(manual_progress());
+  const OwnPages pages(1_MiB);
+  const Stream stream = test.stream();
+  const auto waits = [&](const char* function) { return driver_calls(*test.runtime, function); };
+  HostRegistration own = test.memory.register_memory(pages.at(), 1_MiB);
+  test.log.submit(stream, "first");
+  own.record_stream(stream);
+  test.memory.retire_stream(stream);  // as if it went away, and its handle came back
+  test.log.submit(stream, "second");
+  own.record_stream(stream);
+  own.reset();
+  CHECK(waits("cuEventSynchronize") == 1);
+  CHECK(waits("cuStreamSynchronize") == 1);
+  CHECK(test.log.is_done("second"));
+}
+
 TEST_CASE("ranges that cannot be registered are refused by what is wrong with them") {
   PinnedTest test;
   const OwnPages pages(1_MiB);
