@@ -234,7 +234,7 @@ class VirtualCopies {
   DeviceContext& context_ = registry_.context(Device::cuda(0));
   EventPool events_{context_};
   PinnedAllocator pinned_{registry_, {}};
-  StagingMemory memory_{pinned_, kSlotBytes, kSlots};
+  StagingMemory memory_{pinned_, Device::cuda(0), kSlotBytes, kSlots};
   HostWork work_{[this](StagedCopy& copy) { memory_.give_back(copy.take_staging()); }};
   VirtualCrew crew_;
   Stream stream_;

@@ -47,7 +47,8 @@ class StagedCopies {
   /// One device's.
   struct Station {
     Station(DeviceContext& context, PinnedAllocator& pinned, const CopierOptions& options)
-        : memory(pinned, options.staging_slot_bytes, options.staging_slots), events(context) {}
+        : memory(pinned, context.device(), options.staging_slot_bytes, options.staging_slots),
+          events(context) {}
     StagingMemory memory;
     EventPool events;
     std::atomic<bool> has_gates = true;  ///< until the driver has said otherwise

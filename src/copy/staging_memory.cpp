@@ -41,8 +41,10 @@ void set_gate(Staging& staging, std::size_t block_bytes) {
 
 }  // namespace
 
-StagingMemory::StagingMemory(PinnedAllocator& pinned, std::size_t slot_bytes, std::size_t slots_max)
+StagingMemory::StagingMemory(PinnedAllocator& pinned, Device device, std::size_t slot_bytes,
+                             std::size_t slots_max)
     : pinned_(pinned),
+      device_(device),
       slot_bytes_(slot_bytes),
       slots_max_(slots_max),
       small_bytes_max_(std::max(slot_bytes / kSmallPart, kChunkBytesMin / kSmallPart)) {}
@@ -94,7 +96,7 @@ std::optional<Allocation> StagingMemory::take_slot(Bounds bounds) {
     ++slots_in_use_;
   }
   try {
-    return pinned_.allocate(slot_bytes_ + kGateBytes);
+    return pin(slot_bytes_ + kGateBytes);
   } catch (const OutOfMemory&) {
     const MutexLock lock(mutex_);
     if (--slots_in_use_ > 0 && bounds == Bounds::held) return std::nullopt;  // one will come back
@@ -117,7 +119,7 @@ std::optional<Staging> StagingMemory::take_small(std::size_t bytes, Bounds bound
   staging.slot_bytes = bytes;
   staging.is_small = true;
   try {
-    staging.blocks.push_back(pinned_.allocate(align_up(bytes, kGateBytes) + kGateBytes));
+    staging.blocks.push_back(pin(align_up(bytes, kGateBytes) + kGateBytes));
     add_slots(staging, staging.blocks.front(), bytes);
   } catch (...) {
     const MutexLock lock(mutex_);

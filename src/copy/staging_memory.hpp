@@ -26,13 +26,14 @@ struct Staging {
   [[nodiscard]] std::byte* slot(std::size_t chunk) const { return slots[chunk % slots.size()]; }
 };
 
-/// Of one device.
+/// Of one device, and near it.
 /// Threads  Safe from any thread.
 class StagingMemory {
  public:
   /// At most `slots_max` blocks of `slot_bytes`, which are kept once they have been needed, and for
   /// small copies as many bytes again, which go back to `pinned`.
-  StagingMemory(PinnedAllocator& pinned, std::size_t slot_bytes, std::size_t slots_max);
+  StagingMemory(PinnedAllocator& pinned, Device device, std::size_t slot_bytes,
+                std::size_t slots_max);
 
   /// How many of the slots one copy may have.
   enum class Share {
@@ -58,7 +59,10 @@ class StagingMemory {
   std::optional<Staging> take_small(std::size_t bytes, Bounds bounds);
   std::optional<Allocation> take_slot(Bounds bounds);
 
+  Allocation pin(std::size_t bytes) { return pinned_.allocate(bytes, {.near = device_}); }
+
   PinnedAllocator& pinned_;
+  const Device device_;
   const std::size_t slot_bytes_;
   const std::size_t slots_max_;
   const std::size_t small_bytes_max_;

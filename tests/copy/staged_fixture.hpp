@@ -21,7 +21,7 @@ struct StagedTest : TappedDevice {
   using Direction = StagedRoute::Direction;
 
   explicit StagedTest(sim::Config config, std::size_t slot_bytes = 64_KiB, std::size_t slots = 8)
-      : TappedDevice(std::move(config)), memory(pinned, slot_bytes, slots) {}
+      : TappedDevice(std::move(config)), memory(pinned, Device::cuda(0), slot_bytes, slots) {}
   ~StagedTest() {
     while (const HostWork::CopyPtr copy = work.oldest()) work.complete(copy);
     const ContextScope scope(context);

@@ -31,7 +31,7 @@ struct StagingTest : TappedDevice {
   }
 
   PinnedAllocator pinned;
-  StagingMemory memory{pinned, kSlot, 4};
+  StagingMemory memory{pinned, Device::cuda(0), kSlot, 4};
 };
 
 struct CrampedTest : StagingTest {
