@@ -77,7 +77,7 @@ std::size_t StagedCopy::open_chunks() const {
 }
 
 bool StagedCopy::has_piece() const {
-  return !is_all_taken() && taken_ / staging_.slot_bytes < open_chunks();
+  return !device_ended_ && !is_all_taken() && taken_ / staging_.slot_bytes < open_chunks();
 }
 
 StagedCopy::Piece StagedCopy::take() {

@@ -19,6 +19,7 @@ struct Command {
 Command add_devices_command(CLI::App& berth);
 Command add_replay_command(CLI::App& berth);
 Command add_stats_command(CLI::App& berth);
+Command add_copy_command(CLI::App& berth);
 Command add_demo_command(CLI::App& berth);
 Command add_config_command(CLI::App& berth);
 

@@ -54,8 +54,8 @@ ExitCode parse_and_run(int argc, const char* const* argv) {
   app.footer(fmt::format("Examples:\n  berth devices\n  berth demo\n  berth replay --help\n\n{}",
                          kExitCodeHelp));
   const std::vector<Command> commands = {add_devices_command(app), add_replay_command(app),
-                                         add_stats_command(app), add_demo_command(app),
-                                         add_config_command(app)};
+                                         add_copy_command(app),    add_stats_command(app),
+                                         add_demo_command(app),    add_config_command(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help_or_version) {

@@ -15,6 +15,7 @@ import unittest
 
 BERTH = os.path.abspath(sys.argv.pop(1))
 LIBCUDA = os.path.abspath(sys.argv.pop(1))
+KIB = 1 << 10
 MIB = 1 << 20
 HEADER = "op,id,bytes,stream,device,t_us\n"
 

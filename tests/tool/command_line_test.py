@@ -6,7 +6,7 @@ import unittest
 
 from berth_command import LIBCUDA, CommandTest, berth
 
-COMMANDS = ("devices", "replay", "stats", "demo", "config")
+COMMANDS = ("devices", "replay", "copy", "stats", "demo", "config")
 
 
 class CommandLine(CommandTest):

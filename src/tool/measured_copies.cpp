@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tool/measured_copies.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <vector>
+
+namespace berth::tool {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Bytes that no neighbour, and no power of two away, has.
+std::byte pattern_at(std::size_t offset) {
+  return static_cast<std::byte>((offset * 0x9E3779B97F4A7C15U) >> 56);
+}
+
+/// One end of a copy.
+class CopyEnd {
+ public:
+  CopyEnd(Runtime& runtime, std::size_t bytes, bool pinned) {
+    if (pinned)
+      block_ = runtime.pinned_memory().allocate(bytes);
+    else
+      pageable_.resize(bytes);
+  }
+  CopyEnd(Runtime& runtime, std::size_t bytes, Device device)
+      : block_(runtime.memory(device).allocate(bytes, runtime.default_stream(device))) {}
+
+  [[nodiscard]] void* data() { return pageable_.empty() ? block_.data() : pageable_.data(); }
+
+ private:
+  std::vector<std::byte> pageable_;
+  Allocation block_;
+};
+
+class CopyMeasurement {
+ public:
+  CopyMeasurement(Runtime& runtime, const CopyDevices& devices, const CopyCase& what)
+      : runtime_(runtime),
+        what_(what),
+        peer_(devices.peer),
+        stream_(runtime.streams(devices.device).acquire()),
+        source_(what.direction == CopyDirection::in ? host() : on(devices.device)),
+        target_(what.direction == CopyDirection::out
+                    ? host()
+                    : on(what.direction == CopyDirection::peer ? devices.peer : devices.device)) {
+    for (const Device device : {devices.device, devices.peer})
+      runtime.default_stream(device).sync();  // in whose order the ends were allocated
+  }
+
+  double seconds(int repeats) {
+    run();
+    double best = std::numeric_limits<double>::infinity();
+    for (int repeat = 0; repeat < repeats; ++repeat) best = std::min(best, run());
+    return best;
+  }
+
+  /// Sends a pattern through, over a target that has none of it.
+  std::uint64_t bytes_different() {
+    std::vector<std::byte> expected(what_.bytes);
+    for (std::size_t offset = 0; offset < what_.bytes; ++offset)
+      expected[offset] = pattern_at(offset);
+    std::vector<std::byte> got(what_.bytes);
+    std::ranges::transform(expected, got.begin(), [](std::byte byte) { return ~byte; });
+    move(target_.data(), got.data());
+    move(source_.data(), expected.data());
+    run();
+    move(got.data(), target_.data());
+    std::uint64_t different = 0;
+    for (std::size_t offset = 0; offset < what_.bytes; ++offset)
+      if (got[offset] != expected[offset]) ++different;
+    return different;
+  }
+
+ private:
+  CopyEnd host() { return {runtime_, what_.bytes, what_.pinned}; }
+  CopyEnd on(Device device) { return {runtime_, what_.bytes, device}; }
+
+  void move(void* target, const void* source) {
+    const bool to_peer = what_.direction == CopyDirection::peer && target == target_.data();
+    const bool from_peer = what_.direction == CopyDirection::peer && source == target_.data();
+    if (!to_peer && !from_peer) return runtime_.copier().copy(target, source, what_.bytes, stream_);
+    runtime_.copier().copy(target, source, what_.bytes, runtime_.default_stream(peer_));
+  }
+  double run() {
+    const Clock::time_point begin = Clock::now();
+    runtime_.copier().start(target_.data(), source_.data(), what_.bytes, stream_).wait();
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+
+  Runtime& runtime_;
+  const CopyCase what_;
+  const Device peer_;
+  StreamLease stream_;
+  CopyEnd source_;
+  CopyEnd target_;
+};
+
+}  // namespace
+
+std::string_view name_of(CopyDirection direction) {
+  constexpr std::string_view kNames[] = {"in", "out", "within", "peer"};
+  return kNames[static_cast<std::size_t>(direction)];
+}
+
+bool is_of_host(CopyDirection direction) {
+  return direction == CopyDirection::in || direction == CopyDirection::out;
+}
+
+MeasuredCopy measure_copy(Runtime& runtime, const CopyDevices& devices, const CopyCase& what,
+                          int repeats, bool check) {
+  CopyMeasurement measurement(runtime, devices, what);
+  MeasuredCopy result{.what = what, .checked = check};
+  if (check) result.bytes_different = measurement.bytes_different();
+  result.seconds = measurement.seconds(repeats);
+  return result;
+}
+
+}  // namespace berth::tool
