@@ -8,8 +8,6 @@
 #include "berth/device_registry.hpp"
 #include "berth/error.hpp"
 
-#include "device/device_context.hpp"
-
 namespace berth {
 namespace {
 

@@ -16,6 +16,7 @@
 #include "copy/copy_workers.hpp"
 #include "copy/host_work.hpp"
 #include "copy/staging_memory.hpp"
+#include "device/device_context.hpp"
 
 namespace berth {
 

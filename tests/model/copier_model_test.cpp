@@ -20,6 +20,9 @@ namespace {
 
 constexpr std::size_t kBufferBytes = 300'000;
 
+constexpr StagingShortage kShortages[] = {StagingShortage::wait, StagingShortage::grow,
+                                          StagingShortage::fall_back};
+
 struct ModelBuffer {
   Kind kind;
   std::unique_ptr<Buffer> buffer;
@@ -32,7 +35,10 @@ class Program {
  public:
   explicit Program(std::uint64_t seed)
       : random_(seed),
-        test_(config(seed), {.staging_slot_bytes = 64_KiB, .staging_slots = 3}),
+        test_(config(seed), {.staging_slot_bytes = 64_KiB,
+                             .staging_slots = 3,
+                             .on_staging_shortage = kShortages[seed % 3],
+                             .direct_piece_bytes = 64_KiB}),
         streams_{test_.stream(0), test_.stream(1)} {
     for (const Kind kind : kKinds) {
       for (int copy = 0; copy < 2; ++copy) {
@@ -44,7 +50,7 @@ class Program {
   }
 
   void step() {
-    switch (random_.below(12)) {
+    switch (random_.below(13)) {
       case 0:
         settle();
         break;
@@ -54,6 +60,9 @@ class Program {
       case 2:
         change_host_memory();
         break;
+      case 3:
+        wait_for_one();
+        break;
       default:
         copy();
     }
@@ -62,6 +71,11 @@ class Program {
   /// Waits for everything and compares everything.
   void settle() {
     for (const Stream& stream : streams_) stream.ref().sync();
+    for (const Transfer& transfer : transfers_) {
+      transfer.wait();
+      CHECK(transfer.bytes_done() == transfer.bytes());
+    }
+    transfers_.clear();
     for (ModelBuffer& model : buffers_) {
       CAPTURE(name_of(model.kind));
       CHECK((model.buffer->read() == model.expected));
@@ -106,14 +120,32 @@ class Program {
     if ((host_to_host && (from.busy || to.busy)) || (from.kind == Kind::pageable && from.busy))
       settle();
     const int device = device_of(is_host(to.kind) ? from.kind : to.kind);
-    test_.copier.copy_async(to.buffer->data() + target, from.buffer->data() + source, bytes,
-                            take_over(device));
+    const bool source_stays = random_.below(2) == 0;
+    if (source_stays) {
+      transfers_.push_back(test_.copier.start(to.buffer->data() + target,
+                                              from.buffer->data() + source, bytes,
+                                              take_over(device), {.priority = priority()}));
+    } else {
+      test_.copier.copy_async(to.buffer->data() + target, from.buffer->data() + source, bytes,
+                              take_over(device));
+    }
     std::copy_n(from.expected.begin() + std::ptrdiff_t(source), bytes,
                 to.expected.begin() + std::ptrdiff_t(target));
     bytes_copied_ += bytes;
     if (host_to_host) return;
-    if (from.kind != Kind::pageable) from.busy = true;
+    if (from.kind != Kind::pageable || source_stays) from.busy = true;
     to.busy = true;
+  }
+
+  int priority() { return -static_cast<int>(random_.below(3)); }
+
+  /// Whichever it is: a thread that waits does its share, and its stream's order stays.
+  void wait_for_one() {
+    if (transfers_.empty()) return;
+    std::swap(transfers_[random_.below(transfers_.size())], transfers_.back());
+    transfers_.back().wait();
+    CHECK(transfers_.back().failure() == nullptr);
+    transfers_.pop_back();
   }
 
   void fill() {
@@ -140,6 +172,7 @@ class Program {
   Stream streams_[2];
   int last_device_ = 0;
   std::vector<ModelBuffer> buffers_;
+  std::vector<Transfer> transfers_;
   std::uint64_t bytes_copied_ = 0;
 };
 
