@@ -218,6 +218,7 @@ class VirtualCopies {
         memory_.try_take(bytes).value());
     work_.add(copy, 0);
     copy->submit(events_);
+    work_.end_submission(copy);
     return copy;
   }
   std::uint64_t stage(Direction direction, std::size_t bytes) {

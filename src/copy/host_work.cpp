@@ -29,6 +29,11 @@ void HostWork::add(const CopyPtr& copy, int priority) {
   changed_.notify_all();
 }
 
+void HostWork::end_submission(const CopyPtr& copy) {
+  const MutexLock lock(mutex_);
+  copy->end_submission();
+}
+
 std::optional<HostWork::Task> HostWork::take() {
   const MutexLock lock(mutex_);
   const std::size_t count = under_way_.size();
@@ -98,7 +103,7 @@ bool HostWork::ask_about_step(const CopyPtr& copy, const Ask& ask) {
   }
   const MutexLock lock(mutex_);
   --copy->askers;
-  if (failure != nullptr) copy->end_device();
+  if (failure != nullptr) copy->note_failed_answer();
   if (passed && copy->steps_passed() == step) copy->pass();
   if (passed || failure != nullptr) changed_.notify_all();
   return passed || failure != nullptr;
@@ -112,8 +117,24 @@ bool HostWork::look_at(const CopyPtr& copy) {
   };
   bool went_on = false;
   while (ask_about_step(copy, ask)) went_on = true;
+  settle_if_failed(copy);
   retire_if_over(copy);
   return went_on;
+}
+
+void HostWork::settle_if_failed(const CopyPtr& copy) {
+  std::optional<EventRef> last;
+  {
+    const MutexLock lock(mutex_);
+    if (!copy->wants_settling() || copy->askers > 0) return;
+    last = copy->last_event();
+    ++copy->askers;
+  }
+  settle(*last);
+  const MutexLock lock(mutex_);
+  --copy->askers;
+  copy->end_device();
+  changed_.notify_all();
 }
 
 bool HostWork::look() {
@@ -224,6 +245,7 @@ void HostWork::abandon(const CopyPtr& copy, std::exception_ptr failure) noexcept
   settle(copy->stream());
   {
     const MutexLock lock(mutex_);
+    copy->end_submission();
     copy->end_device();
   }
   retire_if_over(copy);

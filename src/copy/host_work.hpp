@@ -39,6 +39,9 @@ class HostWork {
   /// Lower priorities first.
   void add(const CopyPtr& copy, int priority) BERTH_EXCLUDES(mutex_);
 
+  /// After StagedCopy::submit().
+  void end_submission(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
+
   /// The next piece to move; nullopt where there is none now.
   std::optional<Task> take() BERTH_EXCLUDES(mutex_);
   /// It has been moved.
@@ -83,6 +86,9 @@ class HostWork {
   template <class Ask>
   bool ask_about_step(const CopyPtr& copy, const Ask& ask) BERTH_EXCLUDES(mutex_);
   bool look_at(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
+  /// Where the driver has failed to answer: waits until the device is done with what was submitted, all
+  /// of whose gates are open.
+  void settle_if_failed(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
   /// Waits for the device's next step, or a little where that is not submitted yet, or others have to
   /// do something first. Whether it was the device.
   bool wait_for_progress(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);

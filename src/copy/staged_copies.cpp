@@ -80,6 +80,7 @@ HostWork::CopyPtr StagedCopies::start(StreamRef stream, StagedRoute route, int p
   const bool has_workers = workers_.start();
   try {
     copy->submit(here.events);
+    work_.end_submission(copy);
   } catch (const DriverError& error) {
     work_.abandon(copy, std::current_exception());
     if (error.driver_code() != CUDA_ERROR_NOT_SUPPORTED) throw;

@@ -77,12 +77,22 @@ class StagedCopy {
   [[nodiscard]] bool is_all_taken() const { return taken_ == bytes_; }
 
   // The device's share, as far as the host knows.
-  /// The event that tells of the device's next step; nullopt where it is not submitted yet, or all have
-  /// passed.
+  /// The event that tells of the device's next step; nullopt where it is not submitted yet, all have
+  /// passed, or the driver has failed to answer.
   [[nodiscard]] std::optional<EventRef> next_event() const;
   [[nodiscard]] std::size_t steps_passed() const { return passed_; }
   void pass();
-  /// The device takes no more steps: it has failed, or the rest was never submitted.
+  /// submit() has come to its end, well or not.
+  void end_submission() { submission_ended_ = true; }
+  /// The driver has failed to answer. Perhaps the device has failed; perhaps it goes on.
+  void note_failed_answer() { answer_failed_ = true; }
+  /// Whether somebody should wait for what the device may still do before end_device().
+  [[nodiscard]] bool wants_settling() const {
+    return answer_failed_ && submission_ended_ && !device_ended_;
+  }
+  /// Behind all that was submitted. Something was.
+  [[nodiscard]] EventRef last_event() const { return events_.back().ref(); }
+  /// The device takes no more steps: it has failed, or what was submitted has passed.
   void end_device() { device_ended_ = true; }
 
   /// Nobody will touch anything of it again, if nobody does now.
@@ -140,6 +150,8 @@ class StagedCopy {
   std::vector<EventLease> events_;  ///< has room for all; submitted_ of them may be read
   std::atomic<std::size_t> submitted_ = 0;
   std::size_t passed_ = 0;
+  bool submission_ended_ = false;
+  bool answer_failed_ = false;
   bool device_ended_ = false;
 
   std::size_t taken_ = 0;  ///< bytes, from the start of the row

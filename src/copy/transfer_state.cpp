@@ -8,6 +8,7 @@
 
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
+#include "stream/settle.hpp"
 
 namespace berth {
 
@@ -30,41 +31,38 @@ void StagedTransfer::cancel() noexcept {
   work_.cancel(copy_, std::make_exception_ptr(Cancelled("the transfer has been cancelled")));
 }
 
-void DirectTransfer::fail() {
-  failure_ = std::current_exception();
-  passed_ = steps_.size();
-}
-
 void DirectTransfer::ask() {
-  if (passed_ == steps_.size()) return;
+  if (passed_ == steps_.size() || failure_ != nullptr) return;
   RelaxedCapture relaxed(steps_.front()->context().driver());
   relaxed.begin();
   try {
     while (passed_ < steps_.size() && steps_[passed_]->is_done()) ++passed_;
   } catch (const Error&) {
-    fail();
+    failure_ = std::current_exception();
   }
 }
 
 bool DirectTransfer::is_done() {
   const MutexLock lock(mutex_);
   ask();
-  return passed_ == steps_.size();
+  return passed_ == steps_.size() || failure_ != nullptr;
 }
 
 void DirectTransfer::wait() {
   std::optional<EventRef> last;
+  std::exception_ptr failure;
   {
     const MutexLock lock(mutex_);
     if (passed_ == steps_.size()) return;
     last = steps_.back().ref();
+    failure = failure_;
   }
-  std::exception_ptr failure;
   try {
-    last->sync();
+    if (failure == nullptr) last->sync();
   } catch (const Error&) {
     failure = std::current_exception();
   }
+  if (failure != nullptr) settle(*last);  // perhaps the answer alone has failed
   const MutexLock lock(mutex_);
   passed_ = steps_.size();
   if (failure_ == nullptr) failure_ = failure;

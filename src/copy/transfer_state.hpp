@@ -81,8 +81,6 @@ class DirectTransfer final : public TransferState {
  private:
   /// Asks for steps until one has not passed.
   void ask() BERTH_REQUIRES(mutex_);
-  void fail() BERTH_REQUIRES(mutex_);
-
   const std::size_t step_bytes_;
   mutable Mutex mutex_;
   std::vector<EventLease> steps_ BERTH_GUARDED_BY(mutex_);

@@ -3,6 +3,7 @@
 
 #include <new>
 
+#include "berth/event.hpp"
 #include "berth/stream.hpp"
 
 #include "device/device_context.hpp"
@@ -22,6 +23,15 @@ inline void settle(StreamRef stream) noexcept {
     driver.report(Severity::error, "after a failure", error);
   }
   driver.stream_synchronize_or_report(stream.native());
+}
+
+/// The same for what `mark` marks, which is not captured, where the driver has failed to say whether it
+/// is done. Of a device that has failed that is said at once, and known.
+inline void settle(EventRef mark) noexcept {
+  const ContextScope scope(mark.context(), std::nothrow);
+  RelaxedCapture relaxed(mark.context().driver());
+  relaxed.begin();
+  mark.context().driver().try_event_synchronize(mark.native());
 }
 
 }  // namespace berth

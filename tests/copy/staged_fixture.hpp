@@ -54,6 +54,7 @@ struct StagedTest : TappedDevice {
     work.add(copy, priority);
     try {
       copy->submit(events);
+      work.end_submission(copy);
     } catch (...) {
       work.abandon(copy, std::current_exception());
       throw;

@@ -46,8 +46,7 @@ std::vector<Step> copies() {
   return {
       {"make the copier",
        [](World& world) {
-         world.copier.emplace(*world.registry, *world.pinned,
-                              CopierOptions{.staging_slot_bytes = 64_KiB, .staging_slots = 2});
+         world.make_copier({.staging_slot_bytes = 64_KiB, .staging_slots = 2, .workers = 1});
        }},
       {"pageable to device, and back",
        [=](World& world) {
@@ -208,7 +207,7 @@ TEST_CASE("when the driver has shut down, destruction neither throws nor reports
   world.nvml.emplace(world.tap.source());
   make_buffers(world);
   world.stream_pool.emplace(world.context(), StreamPoolOptions{});
-  world.copier.emplace(*world.registry, *world.pinned, CopierOptions{});
+  world.make_copier();
   {
     const Allocation freed = world.memory->allocate(10_MiB, world.streams[0]);
     freed.record_stream(world.streams[0]);

@@ -98,7 +98,8 @@ void survives_every_fault(const Program& program) {
   for (std::size_t call = 0; call < calls.size(); ++call) {
     for (std::uint64_t nth = 1; nth <= calls[call]; ++nth) {
       for (const CUresult code : {CUDA_ERROR_UNKNOWN, CUDA_ERROR_OUT_OF_MEMORY}) {
-        CAPTURE(kDriverCallNames[call]);
+        const std::string name = kDriverCallNames[call];
+        CAPTURE(name);
         CAPTURE(nth);
         CAPTURE(int(code));
         run_once(program, Fault{DriverCall(call), int(nth), code});

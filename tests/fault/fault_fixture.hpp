@@ -16,6 +16,7 @@
 #include <doctest/doctest.h>
 
 #include "berth/bytes.hpp"
+#include "berth/completion_queue.hpp"
 #include "berth/copier.hpp"
 #include "berth/device_allocator.hpp"
 #include "berth/device_registry.hpp"
@@ -23,6 +24,7 @@
 #include "berth/pinned_allocator.hpp"
 #include "berth/stream_pool.hpp"
 
+#include "device/device_context.hpp"
 #include "driver/driver.hpp"
 #include "driver/nvml.hpp"
 #include "sim/simulator.hpp"
@@ -51,11 +53,19 @@ struct World {
     if (pinned) check_whole(*pinned);
   }
 
+  void make_copier(CopierOptions options = {}) {
+    completions.emplace([this](DeviceContext& of) -> EventPool& {
+      return of.device().ordinal() == 0 ? *events : *other_events;
+    });
+    copier.emplace(*registry, *pinned, *completions, options);
+  }
+
   /// Everything goes away, in the order in which a program lets go.
   void let_go() {
     streams.clear();
     blocks.clear();
     copier.reset();
+    completions.reset();
     pinned.reset();
     other_memory.reset();
     memory.reset();
@@ -78,6 +88,7 @@ struct World {
   std::optional<DeviceAllocator> memory;
   std::optional<DeviceAllocator> other_memory;  ///< of cuda:1
   std::optional<PinnedAllocator> pinned;
+  std::optional<CompletionQueue> completions;
   std::optional<Copier> copier;
   std::vector<Allocation> blocks;
   std::deque<Stream> streams;
