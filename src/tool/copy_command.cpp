@@ -166,8 +166,8 @@ ExitCode run_copies(const CopyCommandOptions& options) {
 constexpr const char* kHelp =
     R"(Each copy is timed from the call to the end of the wait for it, on the calling
 thread; shown is the fastest of --repeat, after one that is not timed. Bars
-compare all rates that are shown. On the simulated driver a copy is a memcpy: its
-rate says nothing about a GPU.
+compare all rates that are shown. On the simulated driver a copy is a memcpy,
+whose rate says nothing about a GPU.
 
   in      host to device         within  device to itself
   out     device to host         peer    device to the next one

@@ -141,7 +141,8 @@ TEST_CASE_FIXTURE(CrampedTest,
 }
 
 TEST_CASE("a failure of the driver leaves nothing taken") {
-  StagingTest test({.segment_bytes = 64_KiB, .prefault_threads = 0});  // each slot is pinned by itself
+  StagingTest test(
+      {.segment_bytes = 64_KiB, .prefault_threads = 0});  // each slot is pinned by itself
   Staging first = test.take(kSlot);
   test.tap.refuse(DriverCall::mem_host_alloc, CUDA_ERROR_UNKNOWN, 2);
   message_of<DriverError>([&] { return test.memory.try_take(1_GiB); });

@@ -58,7 +58,12 @@ inline Statistics sample_statistics() {
   pinned.allocator = "pinned";
   statistics.allocators = {snapshot_that_adds_up(), pinned};
   statistics.driver_calls = {{"cuMemCreate", 12}, {"cuEventRecord", 3456}, {"cuMemMap", 78}};
-  statistics.copies = {11, 12, 13, 14_MiB, 15};
+  statistics.copies = {.copies_direct = 11,
+                       .copies_staged = 12,
+                       .copies_by_driver = 16,
+                       .copies_host = 13,
+                       .bytes_copied = 14_MiB,
+                       .staging_waits = 15};
   return statistics;
 }
 

@@ -85,7 +85,8 @@ driver calls
   cuEventRecord  3,456
 
 copies   14.0 MiB in 11 direct, 12 staged, 13 on the host
-         15 times a caller waited for a staging slot
+         16 of pageable memory by the driver's own means
+         15 times a caller waited for staging memory
 )");
 }
 

@@ -11,7 +11,8 @@ namespace berth::sim {
 
 void Scheduler::spend(std::uint64_t ns) {
   const std::uint64_t until = timeline_.now_ns() + ns;
-  if (value_waits_ != 0) begin_ready();  // the host may have written one
+  // The host may have written a value.
+  if (progress_ == Progress::timed && value_waits_ != 0) begin_ready();
   while (timeline_.next_end_ns().value_or(UINT64_MAX) <= until) end_next();
   timeline_.advance_to(std::max(until, timeline_.now_ns()));
 }
