@@ -61,10 +61,10 @@ TEST_CASE_FIXTURE(StagingTest,
     std::ranges::sort(ranges);
     for (std::size_t index = 1; index < ranges.size(); ++index)
       CHECK(ranges[index - 1].first + ranges[index - 1].second <= ranges[index].first);
-    for (const auto& [address, length] : ranges) {
+    for (const auto& range : ranges) {
       CHECK(std::ranges::any_of(staging.blocks, [&](const Allocation& block) {
         const auto start = reinterpret_cast<std::uintptr_t>(block.data());
-        return start <= address && address + length <= start + block.bytes();
+        return start <= range.first && range.first + range.second <= start + block.bytes();
       }));
     }
     CHECK(*staging.gate == 0);

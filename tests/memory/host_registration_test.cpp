@@ -165,11 +165,11 @@ TEST_CASE("ranges that cannot be registered are refused by what is wrong with th
   CHECK(contains(refusal(pages.at(), 64_GiB), "memory of this process"));
 
   const HostRegistration own = test.memory.register_memory(pages.at(64_KiB), 64_KiB);
-  for (const auto& [offset, bytes] :
+  for (const auto& range :
        {std::pair{64_KiB, 64_KiB}, std::pair{60_KiB, 8_KiB}, std::pair{124_KiB, 8_KiB},
         std::pair{72_KiB, 4_KiB}, std::pair{std::size_t{0}, 1_MiB}}) {
-    CAPTURE(offset);
-    CHECK(contains(refusal(pages.at(offset), bytes), "overlaps"));
+    CAPTURE(range.first);
+    CHECK(contains(refusal(pages.at(range.first), range.second), "overlaps"));
   }
   const Allocation block = test.memory.allocate(100'000);
   auto* const inside = static_cast<std::byte*>(block.data()) + 4096;
