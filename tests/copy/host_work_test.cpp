@@ -90,6 +90,7 @@ TEST_CASE_FIXTURE(ManualStaged,
   CHECK(pieces == 4);  // half of the slots
   CHECK_FALSE(log.is_done("earlier"));
   CHECK(copy->bytes_done() == 0);
+  complete_all();
 }
 
 TEST_CASE_FIXTURE(ManualStaged, "copies take turns, a piece each, however large they are") {
@@ -107,6 +108,7 @@ TEST_CASE_FIXTURE(ManualStaged, "copies take turns, a piece each, however large 
   }
   REQUIRE(order.size() == 5);
   CHECK((order[0] == large.get() && order[1] == small.get() && order[2] == large.get()));
+  complete_all();
 }
 
 TEST_CASE_FIXTURE(ManualStaged, "the urgent go first") {
@@ -127,7 +129,9 @@ TEST_CASE_FIXTURE(ManualStaged, "the urgent go first") {
   const auto last = work.take();
   REQUIRE(last.has_value());
   CHECK(last->copy == patient);
+  last->move();
   work.finish(*last);
+  complete_all();
 }
 
 TEST_CASE_FIXTURE(EagerStaged, "a copy whose host end fails ends with that, and holds up nothing") {

@@ -23,9 +23,14 @@ struct StagedTest : TappedDevice {
   explicit StagedTest(sim::Config config, std::size_t slot_bytes = 64_KiB, std::size_t slots = 8)
       : TappedDevice(std::move(config)), memory(pinned, Device::cuda(0), slot_bytes, slots) {}
   ~StagedTest() {
-    while (const HostWork::CopyPtr copy = work.oldest()) work.complete(copy);
+    complete_all();
     const ContextScope scope(context);
     for (const CUdeviceptr address : allocated_) driver.mem_free(address);
+  }
+
+  /// While the host's memory of the copies is there: a test's own is gone before its fixture is.
+  void complete_all() {
+    while (const HostWork::CopyPtr copy = work.oldest()) work.complete(copy);
   }
 
   /// Device memory of the driver.
