@@ -156,6 +156,27 @@ TEST_CASE("eager work goes on after a host write without any further call") {
   CHECK(gone.get() == 1);
 }
 
+TEST_CASE("eager work behind the last value goes on, whichever call finds that value there") {
+  SimFixture fixture(config("eager"));
+  const CUstream stream = make_stream();
+  const CUevent event = make_event();
+  const CUdeviceptr memory = make_memory(4096);
+  Flag<cuuint32_t> flag;
+  // More than once: the simulator's own look at the value may come first.
+  for (cuuint32_t round = 1; round <= 50; ++round) {
+    CAPTURE(round);
+    OK(CU(cuStreamWaitValue32)(stream, flag.address(), round, CU_STREAM_WAIT_VALUE_GEQ));
+    OK(CU(cuEventRecord)(event, stream));
+    OK(CU(cuMemsetD8Async)(memory, 1, 4096, stream));
+    flag.set(round);
+    if (round % 2 == 0)
+      OK(CU(cuMemsetD8Async)(memory, 2, 4096, stream));
+    else
+      OK(CU(cuEventSynchronize)(event));
+    CHECK(fixture.sim.pending_operations(stream) == 0);
+  }
+}
+
 TEST_CASE("a loop that only asks sees a value arrive") {
   for (const char* progress : {"eager", "random"}) {
     CAPTURE(progress);

@@ -68,9 +68,10 @@ class Scheduler {
     if (progress_ == Progress::timed) spend(call_ns(function));
   }
   /// Every driver call ends here: work goes on where a value that the call or the host has written
-  /// lets it. May let go of the lock.
+  /// lets it, and what was behind such a value with it. May let go of the lock.
   void at_return() BERTH_REQUIRES(mutex) {
-    if (value_waits_ != 0) go_on();
+    const bool waits_for_nobody = progress_ == Progress::eager && !busy_.empty();
+    if (value_waits_ != 0 || waits_for_nobody) go_on();
   }
   /// The host does something else for `ns` of virtual time. May let go of the lock.
   void spend(std::uint64_t ns) BERTH_REQUIRES(mutex);
