@@ -19,13 +19,12 @@ int DeviceContext::attribute(CUdevice_attribute attribute) const {
 
 CUcontext DeviceContext::primary() {
   if (CUcontext retained = primary_.load(std::memory_order_acquire)) return retained;
-  CUcontext retained = nullptr;
+  // Who comes here meanwhile waits: making a context takes long, and the driver would make him wait too.
+  const MutexLock lock(retain_mutex_);
+  CUcontext retained = primary_.load(std::memory_order_relaxed);
+  if (retained != nullptr) return retained;
   driver_.primary_ctx_retain(&retained, native_);
-  // Two threads may come here at once. Each has retained; the loser gives its count back.
-  CUcontext expected = nullptr;
-  if (!primary_.compare_exchange_strong(expected, retained)) {
-    driver_.primary_ctx_release_or_report(native_);
-  }
+  primary_.store(retained, std::memory_order_release);
   return retained;
 }
 

@@ -60,6 +60,7 @@ class DeviceContext {
   const Driver& driver_;
   const Device device_;
   const CUdevice native_;
+  Mutex retain_mutex_;  ///< of its own: observers come and go while a context is made
   std::atomic<CUcontext> primary_ = nullptr;
   CapturedEvents captured_events_;
   Mutex mutex_;
