@@ -15,6 +15,7 @@
 
 #include "base/fork.hpp"
 #include "copy/copy_ends.hpp"
+#include "copy/copy_workers.hpp"
 #include "copy/direct_copies.hpp"
 #include "copy/memory_kind.hpp"
 #include "copy/staged_copies.hpp"
@@ -32,7 +33,6 @@ using Type = MemoryKind::Type;
 /// Up to this a source is copied into pinned memory at once, in some microseconds: less than it takes to
 /// wake a thread.
 constexpr std::size_t kSmallSourceBytes = 64_KiB;
-constexpr std::size_t kWorkersMax = 64;
 
 void check_piece(const char* option, std::size_t bytes) {
   if (bytes >= 64_KiB && bytes % 4_KiB == 0) return;
@@ -48,9 +48,9 @@ void check(const CopierOptions& options) {
                                       options.staging_slots));
   }
   const std::size_t workers = options.workers.value_or(1);
-  if (workers < 1 || workers > kWorkersMax) {
+  if (workers < 1 || workers > CopyWorkers::kMax) {
     throw InvalidArgument(
-        fmt::format("CopierOptions::workers is {}; accepted: 1 to {}", workers, kWorkersMax));
+        fmt::format("CopierOptions::workers is {}; accepted: 1 to {}", workers, CopyWorkers::kMax));
   }
 }
 
@@ -74,11 +74,6 @@ void check_ranges(const void* target, const void* source, std::size_t bytes) {
         "target {} and source {} of a copy of {} B overlap; accepted: ranges that do not", target,
         source, bytes));
   }
-}
-
-/// For what the host does itself: a graph would not do it again.
-void require_uncaptured(StreamRef stream, const char* action = "given a copy by the host") {
-  if (is_capturing_in_scope(stream)) refuse_captured(stream, action);
 }
 
 void require_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream) {
@@ -126,8 +121,13 @@ class Copier::Impl {
     const bool is_on_host = to.kind.is_host() && from.kind.is_host();
     const bool has_pageable = to.kind.type == Type::pageable || from.kind.type == Type::pageable;
     if (!is_on_host) require_stream_of(to.kind, from.kind, stream);
-    if (is_on_host || has_pageable) require_uncaptured(stream);
-    if (request.wants_end()) require_uncaptured(stream, "given a transfer with an end");
+    const bool by_host = is_on_host || has_pageable;
+    // Asked only where it matters: a small copy of pinned memory goes its way without.
+    const bool is_captured = (by_host || request.wants_transfer || bytes > direct_.piece_bytes()) &&
+                             is_capturing_in_scope(stream);
+    // A graph would not do again what the host does itself, and has no end.
+    if (is_captured && by_host) refuse_captured(stream, "given a copy by the host");
+    if (is_captured && request.wants_end()) refuse_captured(stream, "given a transfer with an end");
     bytes_copied_ += bytes;
     if (is_on_host) {
       copy_host(to.data, from.data, bytes);
@@ -135,7 +135,7 @@ class Copier::Impl {
     }
     if (has_pageable) return copy_pageable(to, from, bytes, std::move(request));
     ++copies_direct_;
-    return copy_direct(to, from, bytes, std::move(request));
+    return copy_direct(to, from, bytes, std::move(request), is_captured);
   }
 
   void copy_on_host(std::byte* target, const std::byte* source, std::size_t bytes) {
@@ -193,11 +193,11 @@ class Copier::Impl {
     }
   }
 
-  Transfer copy_direct(const CopySide& to, const CopySide& from, std::size_t bytes,
-                       Request request) {
+  Transfer copy_direct(const CopySide& to, const CopySide& from, std::size_t bytes, Request request,
+                       bool is_captured = false) {
     const StreamRef stream = request.stream;
     std::shared_ptr<DirectTransfer> transfer;
-    if (request.wants_transfer && !is_capturing_in_scope(stream))
+    if (request.wants_transfer && !is_captured)
       transfer = std::make_shared<DirectTransfer>(bytes, direct_.piece_bytes());
     const auto mark_step = [&] {
       if (transfer == nullptr) return;
@@ -206,7 +206,8 @@ class Copier::Impl {
       transfer->add_step(std::move(mark));
     };
     try {
-      direct_.submit(to, from, bytes, stream, mark_step);
+      const auto cut = is_captured ? DirectCopies::Cut::no : DirectCopies::Cut::yes;
+      direct_.submit(to, from, bytes, stream, cut, mark_step);
       return end(Transfer(std::move(transfer)), std::move(request));
     } catch (...) {
       settle(stream);  // a piece may be under way, and the caller's memory go

@@ -14,7 +14,9 @@ namespace berth {
 /// Threads  Safe from any thread.
 class CopyWorkers {
  public:
-  /// Starts no thread.
+  static constexpr std::size_t kMax = 64;
+
+  /// 1 to kMax. Starts no thread.
   CopyWorkers(HostWork& work, std::size_t count) : work_(work), count_(count) {}
   /// Nothing is under way any more. In a forked child there are no threads to end.
   ~CopyWorkers();

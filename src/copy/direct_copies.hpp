@@ -10,7 +10,6 @@
 #include "berth/stream.hpp"
 
 #include "copy/memory_kind.hpp"
-#include "stream/capture.hpp"
 
 namespace berth {
 
@@ -28,16 +27,16 @@ class DirectCopies {
 
   [[nodiscard]] std::size_t piece_bytes() const { return piece_bytes_; }
 
-  /// Within a ContextScope of the stream's device. Calls after_piece() behind each piece; a captured
-  /// stream gets one. Pinned blocks of berth's are recorded as used by the stream, before anything is
-  /// submitted.
+  enum class Cut : bool { no, yes };  ///< into pieces; no: a captured stream gets one node
+
+  /// Within a ContextScope of the stream's device. Calls after_piece() behind each piece. Pinned blocks
+  /// of berth's are recorded as used by the stream, before anything is submitted.
   /// Errors  DriverError.
   template <class AfterPiece>
   void submit(const CopySide& to, const CopySide& from, std::size_t bytes, StreamRef stream,
-              const AfterPiece& after_piece) {
+              Cut cut, const AfterPiece& after_piece) {
     record_blocks(to, from, stream);
-    const bool is_cut = bytes > piece_bytes_ && !is_capturing_in_scope(stream);
-    const std::size_t piece = is_cut ? piece_bytes_ : bytes;
+    const std::size_t piece = cut == Cut::yes ? piece_bytes_ : bytes;
     for (std::size_t offset = 0; offset < bytes; offset += piece) {
       submit_piece(to, from, offset, std::min(piece, bytes - offset), stream);
       after_piece();

@@ -226,6 +226,10 @@ bool HostWork::complete_reading(const CopyPtr& copy) {
   }
 }
 
+void HostWork::complete_all() {
+  while (const CopyPtr copy = oldest(nullptr)) complete(copy);
+}
+
 HostWork::CopyPtr HostWork::oldest(const DeviceContext* context) {
   const MutexLock lock(mutex_);
   const auto found = std::ranges::find_if(under_way_, [&](const Entry& entry) {

@@ -63,9 +63,10 @@ class HostWork {
   bool complete(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
   /// Returns once all bytes of a copy to the device have been read, or it has been given up. Likewise.
   bool complete_reading(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
-  /// The oldest copy under way on that device, or on any; null where there is none.
+  /// The oldest copy under way on that device; null where there is none.
   CopyPtr oldest(const DeviceContext& context) BERTH_EXCLUDES(mutex_) { return oldest(&context); }
-  CopyPtr oldest() BERTH_EXCLUDES(mutex_) { return oldest(nullptr); }
+  /// Completes the oldest copy under way until there is none.
+  void complete_all() BERTH_EXCLUDES(mutex_);
 
   /// Gives the copy up, unless it is over: its gate is another's then.
   void cancel(const CopyPtr& copy, std::exception_ptr failure) noexcept BERTH_EXCLUDES(mutex_);

@@ -12,10 +12,10 @@ namespace berth {
 namespace {
 
 /// Three to four cores fill a link of 55 GB/s, and a few more hide that they are not alone.
-constexpr std::size_t kWorkersMax = 6;
+constexpr std::size_t kWorkersByDefault = 6;
 
 std::size_t default_workers() {
-  return std::clamp<std::size_t>(std::thread::hardware_concurrency() / 2, 1, kWorkersMax);
+  return std::clamp<std::size_t>(std::thread::hardware_concurrency() / 2, 1, kWorkersByDefault);
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ StagedCopies::StagedCopies(const DeviceRegistry& registry, PinnedAllocator& pinn
       workers_(work_, options.workers.value_or(default_workers())) {}
 
 StagedCopies::~StagedCopies() {
-  while (const HostWork::CopyPtr copy = work_.oldest()) work_.complete(copy);
+  work_.complete_all();
 }
 
 StagedCopies::Station& StagedCopies::station(DeviceContext& context) {
@@ -39,10 +39,10 @@ StagedCopies::Station& StagedCopies::station(DeviceContext& context) {
   return *station;
 }
 
-std::optional<Staging> StagedCopies::obtain(DeviceContext& context, const StagedRoute& route) {
+std::optional<Staging> StagedCopies::obtain(StagingMemory& memory, const DeviceContext& context,
+                                            const StagedRoute& route) {
   using Share = StagingMemory::Share;
   const Share share = route.is_read_at_once ? Share::all : Share::half;
-  StagingMemory& memory = station(context).memory;
   const auto try_take = [&]() -> std::optional<Staging> {
     try {
       return memory.try_take(route.bytes, share);
@@ -55,7 +55,6 @@ std::optional<Staging> StagedCopies::obtain(DeviceContext& context, const Staged
   if (staging || options_.on_staging_shortage == StagingShortage::fall_back) return staging;
   if (options_.on_staging_shortage == StagingShortage::grow)
     return memory.take_beyond(route.bytes, share);
-  if (!memory.is_in_use()) return std::nullopt;
   bool waited = false;
   while (!staging && memory.is_in_use()) {
     if (const HostWork::CopyPtr oldest = work_.oldest(context))
@@ -73,7 +72,7 @@ HostWork::CopyPtr StagedCopies::start(StreamRef stream, StagedRoute route, int p
   if (!context.driver().has(DriverCall::stream_wait_value32)) return nullptr;
   Station& here = station(context);
   if (!here.has_gates) return nullptr;
-  std::optional<Staging> staging = obtain(context, route);
+  std::optional<Staging> staging = obtain(here.memory, context, route);
   if (!staging) return nullptr;
   const auto copy = std::make_shared<StagedCopy>(stream, std::move(route), std::move(*staging));
   work_.add(copy, priority);

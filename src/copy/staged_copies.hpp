@@ -56,7 +56,8 @@ class StagedCopies {
   };
 
   Station& station(DeviceContext& context) BERTH_EXCLUDES(mutex_);
-  std::optional<Staging> obtain(DeviceContext& context, const StagedRoute& route);
+  std::optional<Staging> obtain(StagingMemory& memory, const DeviceContext& context,
+                                const StagedRoute& route);
   void end(StagedCopy& copy);
 
   PinnedAllocator& pinned_;

@@ -112,7 +112,6 @@ class StagedCopy {
   Staging take_staging();
 
   [[nodiscard]] StreamRef stream() const { return stream_; }
-  [[nodiscard]] Direction direction() const { return direction_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   /// Bytes that have arrived. Threads  any.
   [[nodiscard]] std::size_t bytes_done() const {

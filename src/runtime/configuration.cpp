@@ -9,6 +9,7 @@
 #include "berth/bytes.hpp"
 
 #include "base/env.hpp"
+#include "copy/copy_workers.hpp"
 #include "runtime/driver_choice.hpp"
 #include "runtime/entry_list.hpp"
 #include "runtime/option_text.hpp"
@@ -69,11 +70,9 @@ std::optional<std::size_t> read_slot_bytes(std::string_view text) {
   return bytes && *bytes % 4_KiB == 0 ? bytes : std::nullopt;
 }
 
-constexpr std::size_t kCopyWorkersMax = 64;
-
 std::optional<std::size_t> read_workers(std::string_view text) {
   const auto count = read_count(text, 1);
-  return count && *count <= kCopyWorkersMax ? count : std::nullopt;
+  return count && *count <= CopyWorkers::kMax ? count : std::nullopt;
 }
 
 std::string count_text(std::size_t count) {

@@ -29,9 +29,7 @@ struct StagedTest : TappedDevice {
   }
 
   /// While the host's memory of the copies is there: a test's own is gone before its fixture is.
-  void complete_all() {
-    while (const HostWork::CopyPtr copy = work.oldest()) work.complete(copy);
-  }
+  void complete_all() { work.complete_all(); }
 
   /// Device memory of the driver.
   std::byte* allocate(std::size_t bytes) {
