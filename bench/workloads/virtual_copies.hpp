@@ -17,9 +17,8 @@
 #include "berth/event_pool.hpp"
 #include "berth/pinned_allocator.hpp"
 
-#include "copy/copy_ends.hpp"
-#include "copy/direct_copies.hpp"
 #include "copy/host_work.hpp"
+#include "copy/linear_copy.hpp"
 #include "copy/staging_memory.hpp"
 #include "device/device_context.hpp"
 #include "driver/driver.hpp"

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "berth/export.h"
 #include "berth/stream.hpp"
@@ -42,8 +43,26 @@ struct CopierOptions {
   std::size_t direct_piece_bytes = std::size_t{8} << 20;
 };
 
+/// The first of some rows that lie `pitch` bytes apart, counted from one row's begin to the next one's.
+struct PitchedTarget {
+  void* data;
+  std::size_t pitch;
+};
+struct PitchedSource {
+  const void* data;
+  std::size_t pitch;
+};
+
+/// One copy of a batch.
+struct CopyRange {
+  void* target;
+  const void* source;
+  std::size_t bytes;
+};
+
 struct CopyCounters {
-  std::uint64_t copies_direct = 0;     ///< pinned or device memory on both sides
+  /// Pinned or device memory on both sides. Of a batch all that goes the same way counts as one.
+  std::uint64_t copies_direct = 0;
   std::uint64_t copies_staged = 0;     ///< through staging memory
   std::uint64_t copies_by_driver = 0;  ///< of pageable memory, by the driver's own means
   std::uint64_t copies_host = 0;       ///< host to host
@@ -106,6 +125,28 @@ class BERTH_API Copier {
   ///           more.
   Transfer start(void* target, const void* source, std::size_t bytes, StreamRef stream,
                  TransferOptions options = {});
+
+  /// start() for `rows` rows of `row_bytes`, each side with a pitch of its own: a part of a matrix, a
+  /// padded image. Either number 0 is no operation. All rows of a side lie in one allocation.
+  /// Between two devices each row is a copy of its own.
+  /// Errors  InvalidArgument also: a pitch below `row_bytes`. Sides with the same pitch may be columns
+  ///         of one matrix, as long as they share none; all others must not overlap from the first byte
+  ///         to the last.
+  Transfer start_rows(PitchedTarget target, PitchedSource source, std::size_t row_bytes,
+                      std::size_t rows, StreamRef stream, TransferOptions options = {});
+
+  /// start() for many copies at once, between memory of any kinds: a model's parameters, the blocks of
+  /// a cache. They are in no order among one another. Neighbours of the list that adjoin on both sides
+  /// travel as one, and what goes the same way takes one call of the driver for each 8 MiB
+  /// (cuMemcpyBatchAsync, of CUDA 13) instead of one for each copy. Small ranges of pinned memory
+  /// that are one range on the device go through staging memory.
+  ///
+  /// Returns one Transfer for all of them. Cancelling it ends those that pass through staging memory.
+  /// Captures  Each becomes a node of the graph.
+  /// Errors    InvalidArgument also: a target that overlaps anything else of the batch. Nothing has been
+  ///           copied then. Of any other error: some may have been.
+  Transfer start_batch(std::span<const CopyRange> copies, StreamRef stream,
+                       TransferOptions options = {});
 
   /// start() for sources that will not stay: a pageable one has been read when this returns, and may be
   /// changed or freed at once, as with cuMemcpyAsync.

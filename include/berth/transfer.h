@@ -30,6 +30,33 @@ BERTH_API berth_status berth_transfer_start(berth_runtime* runtime, void* target
                                             const void* source, size_t bytes, berth_stream stream,
                                             berth_completion_function on_done, void* user,
                                             berth_transfer** transfer);
+/// The same for `rows` rows of `row_bytes`, which lie a pitch apart on either side, counted from one row's
+/// begin to the next one's. Either number 0 is no operation. All rows of a side lie in one allocation.
+/// Errors  BERTH_INVALID_ARGUMENT also: a pitch below `row_bytes`; sides that overlap, unless they are
+///         other columns of the same pitch.
+BERTH_API berth_status berth_transfer_start_rows(berth_runtime* runtime, void* target,
+                                                 size_t target_pitch, const void* source,
+                                                 size_t source_pitch, size_t row_bytes, size_t rows,
+                                                 berth_stream stream,
+                                                 berth_completion_function on_done, void* user,
+                                                 berth_transfer** transfer);
+
+/// One copy of a batch. 0 bytes are none.
+typedef struct berth_copy_range {
+  void* target;
+  const void* source;
+  size_t bytes;
+} berth_copy_range;
+
+/// The same for many copies at once, in no order among one another, with one transfer for all of them.
+/// Null with a `count` of 0 is no operation.
+/// Errors  BERTH_INVALID_ARGUMENT also: a target that overlaps anything else of the batch. Nothing has been
+///         copied then. Of any other error: some may have been.
+BERTH_API berth_status berth_transfer_start_batch(berth_runtime* runtime,
+                                                  const berth_copy_range* copies, size_t count,
+                                                  berth_stream stream,
+                                                  berth_completion_function on_done, void* user,
+                                                  berth_transfer** transfer);
 /// Lets go of it; the copy goes on. Null is no operation.
 BERTH_API void berth_transfer_release(berth_transfer* transfer);
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "berth/copier.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -14,77 +15,27 @@
 #include "berth/pinned_allocator.hpp"
 
 #include "base/fork.hpp"
-#include "copy/copy_ends.hpp"
-#include "copy/copy_workers.hpp"
-#include "copy/direct_copies.hpp"
+#include "copy/batch_plan.hpp"
+#include "copy/copy_arguments.hpp"
+#include "copy/direct_submission.hpp"
+#include "copy/linear_copy.hpp"
 #include "copy/memory_kind.hpp"
+#include "copy/rows_copy.hpp"
 #include "copy/staged_copies.hpp"
 #include "copy/transfer_state.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
 #include "stream/settle.hpp"
-#include "stream/unasked.hpp"
 
 namespace berth {
 namespace {
 
 using Type = MemoryKind::Type;
+using Batches = DirectSubmission::Batches;
 
 /// Up to this a source is copied into pinned memory at once, in some microseconds: less than it takes to
 /// wake a thread.
 constexpr std::size_t kSmallSourceBytes = 64_KiB;
-
-void check_piece(const char* option, std::size_t bytes) {
-  if (bytes >= 64_KiB && bytes % 4_KiB == 0) return;
-  throw InvalidArgument(fmt::format(
-      "CopierOptions::{} is {}; accepted: 64 KiB or more, a multiple of 4 KiB", option, bytes));
-}
-
-void check(const CopierOptions& options) {
-  check_piece("staging_slot_bytes", options.staging_slot_bytes);
-  check_piece("direct_piece_bytes", options.direct_piece_bytes);
-  if (options.staging_slots < 2) {
-    throw InvalidArgument(fmt::format("CopierOptions::staging_slots is {}; accepted: 2 or more",
-                                      options.staging_slots));
-  }
-  const std::size_t workers = options.workers.value_or(1);
-  if (workers < 1 || workers > CopyWorkers::kMax) {
-    throw InvalidArgument(
-        fmt::format("CopierOptions::workers is {}; accepted: 1 to {}", workers, CopyWorkers::kMax));
-  }
-}
-
-void check_range(const void* data, std::size_t bytes, const char* side) {
-  const auto address = reinterpret_cast<std::uintptr_t>(data);
-  if (data == nullptr || address + bytes < address) {
-    throw InvalidArgument(fmt::format(
-        "the {} of a copy is {} with {} B; accepted: an address that is not null, and a range that "
-        "does not wrap around",
-        side, data, bytes));
-  }
-}
-
-void check_ranges(const void* target, const void* source, std::size_t bytes) {
-  check_range(target, bytes, "target");
-  check_range(source, bytes, "source");
-  const auto to = reinterpret_cast<std::uintptr_t>(target);
-  const auto from = reinterpret_cast<std::uintptr_t>(source);
-  if (std::max(to, from) - std::min(to, from) < bytes) {
-    throw InvalidArgument(fmt::format(
-        "target {} and source {} of a copy of {} B overlap; accepted: ranges that do not", target,
-        source, bytes));
-  }
-}
-
-void require_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream) {
-  const DeviceContext* device = &stream.context();
-  if (to.device == device || from.device == device) return;
-  const DeviceContext* other = to.device != nullptr ? to.device : from.device;
-  throw InvalidArgument(
-      fmt::format("a stream of {} cannot copy memory of {}; accepted: a stream of a device on "
-                  "either side",
-                  stream.device().to_string(), other->device().to_string()));
-}
 
 }  // namespace
 
@@ -95,7 +46,7 @@ class Copier::Impl {
       : registry_(registry),
         pinned_(pinned),
         completions_(completions),
-        direct_(pinned, options.direct_piece_bytes),
+        part_bytes_(options.direct_piece_bytes),
         staged_(registry, pinned, options) {}
 
   /// What is asked of a copy beyond its bytes.
@@ -108,34 +59,54 @@ class Copier::Impl {
     [[nodiscard]] bool wants_end() const {
       return options.on_done != nullptr || options.keep_alive != nullptr;
     }
+    /// For one of several copies, at whose common end the rest happens.
+    [[nodiscard]] Request part() const {
+      return {.stream = stream,
+              .wants_transfer = true,
+              .options = {.keep_alive = options.keep_alive, .priority = options.priority}};
+    }
   };
 
   Transfer start(void* target, const void* source, std::size_t bytes, Request request) {
     if (bytes == 0) return end(Transfer(), std::move(request));
     check_ranges(target, source, bytes);
-    const StreamRef stream = request.stream;
-    const Driver& driver = stream.context().driver();
-    const ContextScope scope(stream.context());
-    const CopySide to = side(target, driver);
-    const CopySide from = side(const_cast<void*>(source), driver);  // nobody writes there
-    const bool is_on_host = to.kind.is_host() && from.kind.is_host();
-    const bool has_pageable = to.kind.type == Type::pageable || from.kind.type == Type::pageable;
-    if (!is_on_host) require_stream_of(to.kind, from.kind, stream);
-    const bool by_host = is_on_host || has_pageable;
-    // Asked only where it matters: a small copy of pinned memory goes its way without.
-    const bool is_captured = (by_host || request.wants_transfer || bytes > direct_.piece_bytes()) &&
-                             is_capturing_in_scope(stream);
-    // A graph would not do again what the host does itself, and has no end.
-    if (is_captured && by_host) refuse_captured(stream, "given a copy by the host");
-    if (is_captured && request.wants_end()) refuse_captured(stream, "given a transfer with an end");
-    bytes_copied_ += bytes;
-    if (is_on_host) {
-      copy_host(to.data, from.data, bytes);
-      return end(Transfer(), std::move(request));
+    const ContextScope scope(request.stream.context());
+    return start(LinearCopy(side(target, request), side(source, request), bytes),
+                 std::move(request));
+  }
+
+  Transfer start_rows(const PitchedTarget& target, const PitchedSource& source,
+                      std::size_t row_bytes, std::size_t rows, Request request) {
+    if (row_bytes == 0 || rows == 0) return end(Transfer(), std::move(request));
+    check_rows(target, source, row_bytes, rows);
+    const ContextScope scope(request.stream.context());
+    const MemorySide to = side(target.data, request);
+    const MemorySide from = side(source.data, request);
+    return start(RowsCopy(to.kind, {to.data, target.pitch, row_bytes}, from.kind,
+                          {from.data, source.pitch, row_bytes}, rows),
+                 std::move(request));
+  }
+
+  Transfer start_batch(std::span<const CopyRange> copies, Request request) {
+    check_batch(copies);
+    const ContextScope scope(request.stream.context());
+    const Driver& driver = request.stream.context().driver();
+    const std::vector<PlannedCopy> planned = plan_batch(copies, [&](const void* data) {
+      return find_memory_place(registry_, pinned_, driver, data);
+    });
+    if (planned.size() == 1) return start(planned[0], std::move(request));
+    // All are refused where one would be.
+    for (const PlannedCopy& each : planned) static_cast<void>(route_of(*each.copy, request));
+    std::vector<Transfer> parts;
+    try {
+      for (const PlannedCopy& each : planned) parts.push_back(start(each, request.part()));
+    } catch (...) {
+      JointTransfer(std::move(parts)).wait();
+      throw;
     }
-    if (has_pageable) return copy_pageable(to, from, bytes, std::move(request));
-    ++copies_direct_;
-    return copy_direct(to, from, bytes, std::move(request), is_captured);
+    Transfer transfer;
+    if (!parts.empty()) transfer = Transfer(std::make_shared<JointTransfer>(std::move(parts)));
+    return end(std::move(transfer), std::move(request));
   }
 
   void copy_on_host(std::byte* target, const std::byte* source, std::size_t bytes) {
@@ -169,8 +140,58 @@ class Copier::Impl {
   }
 
  private:
-  CopySide side(void* data, const Driver& driver) {
-    return {static_cast<std::byte*>(data), find_memory_kind(registry_, pinned_, driver, data)};
+  /// How a copy goes.
+  enum class Way { on_host, staged, direct };
+  struct Route {
+    Way way;
+    bool is_captured;
+  };
+
+  MemorySide side(const void* data, const Request& request) {
+    auto* const bytes = static_cast<std::byte*>(const_cast<void*>(data));  // nobody writes a source
+    const Driver& driver = request.stream.context().driver();
+    return {bytes, find_memory_kind(registry_, pinned_, driver, data)};
+  }
+
+  /// Errors  InvalidArgument, StreamCaptured: not this copy on this stream.
+  Route route_of(const CopyShape& shape, const Request& request, bool is_packed = false) {
+    const StreamRef stream = request.stream;
+    const bool is_on_host = shape.to().is_host() && shape.from().is_host();
+    const bool has_pageable =
+        shape.to().type == Type::pageable || shape.from().type == Type::pageable;
+    if (!is_on_host) require_stream_of(shape.to(), shape.from(), stream);
+    const bool by_host = is_on_host || has_pageable;
+    // Asked only where it matters: a small copy of pinned memory goes its way without.
+    const bool is_captured = (by_host || request.wants_transfer || shape.bytes() > part_bytes_) &&
+                             is_capturing_in_scope(stream);
+    // A graph would not do again what the host does itself, and has no end.
+    if (is_captured && by_host) refuse_captured(stream, "given a copy by the host");
+    if (is_captured && request.wants_end()) refuse_captured(stream, "given a transfer with an end");
+    if (is_captured) return {Way::direct, true};
+    if (is_on_host) return {Way::on_host, false};
+    return {has_pageable || is_packed ? Way::staged : Way::direct, false};
+  }
+
+  Transfer start(const PlannedCopy& planned, Request request) {
+    return start(*planned.copy, std::move(request), planned.is_packed);
+  }
+
+  /// Within a ContextScope of the stream's device.
+  Transfer start(const CopyShape& shape, Request request, bool is_packed = false) {
+    const Route route = route_of(shape, request, is_packed);
+    bytes_copied_ += shape.bytes();
+    switch (route.way) {
+      case Way::on_host:
+        ++copies_host_;
+        shape.copy_on_host();
+        return end(Transfer(), std::move(request));
+      case Way::staged:
+        return copy_staged(shape, std::move(request));
+      case Way::direct:
+        break;
+    }
+    ++copies_direct_;
+    return copy_direct(shape, std::move(request), route.is_captured);
   }
 
   void copy_host(std::byte* target, const std::byte* source, std::size_t bytes) {
@@ -193,49 +214,68 @@ class Copier::Impl {
     }
   }
 
-  Transfer copy_direct(const CopySide& to, const CopySide& from, std::size_t bytes, Request request,
-                       bool is_captured = false) {
+  /// By the driver alone. A graph has one node for one copy, and no marks; pageable memory is in no batch,
+  /// because nobody says when the driver reads it.
+  Transfer copy_direct(const CopyShape& shape, Request request, bool is_captured) {
+    const bool has_pageable =
+        shape.to().type == Type::pageable || shape.from().type == Type::pageable;
+    const Submission how{.part_bytes = is_captured ? ~std::size_t{0} : part_bytes_,
+                         .batches = is_captured || has_pageable ? Batches::no : Batches::yes,
+                         .is_marked = request.wants_transfer && !is_captured};
+    shape.record_blocks(pinned_, request.stream);
+    return submit(request, how, shape.bytes(), {shape.to(), shape.from()},
+                  [&](DirectSubmission& submission) { shape.submit(submission); });
+  }
+
+  struct Submission {
+    std::size_t part_bytes;
+    Batches batches;
+    bool is_marked;
+  };
+
+  /// What `add` adds to a submission.
+  template <class Add>
+  Transfer submit(Request& request, const Submission& how, std::size_t bytes,
+                  const DevicePair& devices, const Add& add) {
     const StreamRef stream = request.stream;
+    DirectSubmission submission(stream, devices, how.part_bytes, how.batches);
     std::shared_ptr<DirectTransfer> transfer;
-    if (request.wants_transfer && !is_captured)
-      transfer = std::make_shared<DirectTransfer>(bytes, direct_.piece_bytes());
-    const auto mark_step = [&] {
-      if (transfer == nullptr) return;
-      EventLease mark = staged_.events(stream.context()).acquire();
-      record_unasked(mark, stream);
-      transfer->add_step(std::move(mark));
-    };
+    if (how.is_marked) {
+      transfer = std::make_shared<DirectTransfer>(bytes);
+      submission.mark_for(*transfer, staged_.events(stream.context()));
+    }
     try {
-      const auto cut = is_captured ? DirectCopies::Cut::no : DirectCopies::Cut::yes;
-      direct_.submit(to, from, bytes, stream, cut, mark_step);
+      add(submission);
       return end(Transfer(std::move(transfer)), std::move(request));
     } catch (...) {
-      settle(stream);  // a piece may be under way, and the caller's memory go
+      settle(stream);  // a part may be under way, and the caller's memory go
       throw;
     }
   }
 
-  Transfer copy_pageable(const CopySide& to, const CopySide& from, std::size_t bytes,
-                         Request request) {
-    const bool is_to_device = from.kind.type == Type::pageable;
-    if (is_to_device && bytes <= kSmallSourceBytes && !request.stream.is_per_thread_default()) {
-      if (auto pinned = pinned_.try_allocate(bytes)) {
+  Transfer copy_staged(const CopyShape& shape, Request request) {
+    const auto direction =
+        shape.from().is_host() ? CopyDirection::to_device : CopyDirection::to_host;
+    const bool is_to_device = direction == CopyDirection::to_device;
+    if (is_to_device && shape.bytes() <= kSmallSourceBytes &&
+        !request.stream.is_per_thread_default()) {
+      if (auto pinned = pinned_.try_allocate(shape.bytes())) {
         ++copies_staged_;
-        return copy_through(pinned.value(), to, from, bytes, std::move(request));
+        return copy_through(pinned.value(), shape, request);
       }
     }
-    using Direction = StagedRoute::Direction;
-    StagedRoute route{.direction = is_to_device ? Direction::to_device : Direction::to_host,
-                      .host = std::make_unique<LinearHost>(is_to_device ? from.data : to.data),
-                      .device = std::make_unique<LinearDevice>(is_to_device ? to.data : from.data),
-                      .bytes = bytes,
+    shape.record_blocks(pinned_, request.stream);
+    StagedRoute route{.direction = direction,
+                      .host = shape.host_end(direction),
+                      .device = shape.device_end(direction),
+                      .bytes = shape.bytes(),
                       .is_read_at_once = is_to_device && request.reads_source_now,
                       .keep_alive = request.options.keep_alive};
     const HostWork::CopyPtr copy =
         staged_.start(request.stream, std::move(route), priority_of(request));
     if (copy == nullptr) {
       ++copies_by_driver_;
-      return copy_direct(to, from, bytes, std::move(request));
+      return copy_direct(shape, std::move(request), false);
     }
     ++copies_staged_;
     if (is_to_device && request.reads_source_now) staged_.complete_reading(copy);
@@ -251,12 +291,15 @@ class Copier::Impl {
   }
 
   /// The block may go at once: its reuse waits for the stream.
-  Transfer copy_through(const Allocation& pinned, const CopySide& to, const CopySide& from,
-                        std::size_t bytes, Request request) {
-    std::memcpy(pinned.data(), from.data, bytes);
-    const CopySide staging{static_cast<std::byte*>(pinned.data()),
-                           {Type::pinned, nullptr, pinned.data()}};
-    return copy_direct(to, staging, bytes, std::move(request));
+  Transfer copy_through(const Allocation& pinned, const CopyShape& shape, Request& request) {
+    auto* const staging = static_cast<std::byte*>(pinned.data());
+    shape.host_end(CopyDirection::to_device)->read(staging, 0, shape.bytes());
+    const auto device = shape.device_end(CopyDirection::to_device);
+    pinned_.record_stream(pinned.data(), request.stream);
+    const Submission how{part_bytes_, Batches::yes, request.wants_transfer};
+    return submit(request, how, shape.bytes(), {}, [&](DirectSubmission& submission) {
+      submission.add_staged(*device, staging, shape.bytes());
+    });
   }
 
   static int priority_of(const Request& request) {
@@ -291,13 +334,13 @@ class Copier::Impl {
   std::atomic<std::uint64_t> copies_host_ = 0;
   std::atomic<std::uint64_t> bytes_copied_ = 0;
 
-  DirectCopies direct_;
+  const std::size_t part_bytes_;
   StagedCopies staged_;
 };
 
 Copier::Copier(const DeviceRegistry& registry, PinnedAllocator& pinned,
                CompletionQueue& completions, CopierOptions options) {
-  check(options);
+  check_options(options);
   impl_ = std::make_unique<Impl>(registry, pinned, completions, options);
 }
 
@@ -310,6 +353,19 @@ Transfer Copier::start(void* target, const void* source, std::size_t bytes, Stre
                        TransferOptions options) {
   return impl_->start(target, source, bytes,
                       {.stream = stream, .wants_transfer = true, .options = std::move(options)});
+}
+
+Transfer Copier::start_rows(PitchedTarget target, PitchedSource source, std::size_t row_bytes,
+                            std::size_t rows, StreamRef stream, TransferOptions options) {
+  return impl_->start_rows(
+      target, source, row_bytes, rows,
+      {.stream = stream, .wants_transfer = true, .options = std::move(options)});
+}
+
+Transfer Copier::start_batch(std::span<const CopyRange> copies, StreamRef stream,
+                             TransferOptions options) {
+  return impl_->start_batch(
+      copies, {.stream = stream, .wants_transfer = true, .options = std::move(options)});
 }
 
 void Copier::copy_async(void* target, const void* source, std::size_t bytes, StreamRef stream) {

@@ -9,6 +9,9 @@
 
 namespace berth {
 
+/// Of a copy between a device and the host.
+enum class CopyDirection { to_device, to_host };
+
 /// Memory of the host, a file: what the host itself reads and writes.
 /// Threads  Stretches that do not overlap may be moved at the same time.
 class HostEnd {
@@ -33,31 +36,6 @@ class DeviceEnd {
   /// The other way.
   virtual void submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
                            StreamRef stream) = 0;
-};
-
-/// Host memory in one piece.
-class LinearHost final : public HostEnd {
- public:
-  /// A source is not written, whatever its type says.
-  explicit LinearHost(std::byte* data) : data_(data) {}
-  void read(std::byte* staging, std::size_t offset, std::size_t bytes) override;
-  void write(const std::byte* staging, std::size_t offset, std::size_t bytes) override;
-
- private:
-  std::byte* const data_;
-};
-
-/// Device memory in one piece.
-class LinearDevice final : public DeviceEnd {
- public:
-  explicit LinearDevice(std::byte* data) : data_(data) {}
-  void submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,
-                    StreamRef stream) override;
-  void submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
-                   StreamRef stream) override;
-
- private:
-  std::byte* const data_;
 };
 
 }  // namespace berth

@@ -84,6 +84,7 @@ std::vector<Memcpy> ways() {
 class FastestMemcpy {
  public:
   void operator()(void* target, const void* source, std::size_t bytes) {
+    if (bytes < kSmallBytes) return plain(target, source, bytes);
     if (const Memcpy best = best_.load(std::memory_order_relaxed))
       return best(target, source, bytes);
     if (bytes < kTrialBytesMin) return plain(target, source, bytes);
@@ -91,6 +92,8 @@ class FastestMemcpy {
   }
 
  private:
+  /// Below that, what a way takes to begin and to end counts: rows, and what is scattered.
+  static constexpr std::size_t kSmallBytes = std::size_t{16} << 10;
   /// Smaller pieces tell nothing of larger ones; memcpy will do for them.
   static constexpr std::size_t kTrialBytesMin = std::size_t{256} << 10;
   static constexpr std::size_t kTrialsEach = 6;

@@ -27,4 +27,20 @@ MemoryKind find_memory_kind(const DeviceRegistry& registry, const PinnedAllocato
   throw InvalidArgument(fmt::format("{} is memory of a device that is not visible here", data));
 }
 
+MemoryPlace find_memory_place(const DeviceRegistry& registry, const PinnedAllocator& pinned,
+                              const Driver& driver, const void* data) {
+  const MemoryKind kind = find_memory_kind(registry, pinned, driver, data);
+  if (kind.type == MemoryKind::Type::pageable) return {};
+  if (kind.pinned_block != nullptr) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(kind.pinned_block);
+    return {kind, begin, begin};
+  }
+  const auto address = reinterpret_cast<CUdeviceptr>(data);
+  CUdeviceptr begin = 0;
+  std::size_t bytes = 0;
+  driver.pointer_get_attribute(&begin, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
+  driver.pointer_get_attribute(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address);
+  return {kind, begin, begin + bytes};
+}
+
 }  // namespace berth

@@ -4,6 +4,9 @@
 
 #include <cuda.h>
 
+#include <cstddef>
+#include <cstdint>
+
 #include "berth/device_registry.hpp"
 #include "berth/pinned_allocator.hpp"
 
@@ -19,11 +22,31 @@ struct MemoryKind {
   void* pinned_block = nullptr;     ///< of berth's pinned allocator; null for other pinned memory
 
   [[nodiscard]] bool is_host() const { return type != Type::device; }
+  /// Of the same type, and the same device's.
+  [[nodiscard]] bool is_like(const MemoryKind& other) const {
+    return type == other.type && device == other.device;
+  }
+};
+
+/// One side of a copy: where it begins, and of which kind all of it is.
+struct MemorySide {
+  std::byte* data;
+  MemoryKind kind;
+};
+
+/// An allocation that an address belongs to.
+struct MemoryPlace {
+  MemoryKind kind;
+  std::uintptr_t begin = 0;  ///< 0 for pageable memory, of which nobody knows
+  std::uintptr_t end = 0;    ///< behind it; `begin` where that is not known
 };
 
 /// Asks the driver only about memory that is no live block of `pinned`.
 /// Errors  DriverError. InvalidArgument: memory of a device that is not visible.
 MemoryKind find_memory_kind(const DeviceRegistry& registry, const PinnedAllocator& pinned,
                             const Driver& driver, const void* data);
+/// Likewise. Of memory that is mapped by granules it is the reservation.
+MemoryPlace find_memory_place(const DeviceRegistry& registry, const PinnedAllocator& pinned,
+                              const Driver& driver, const void* data);
 
 }  // namespace berth

@@ -34,7 +34,7 @@ namespace berth {
 
 /// What a staged copy is of.
 struct StagedRoute {
-  enum class Direction { to_device, to_host };
+  using Direction = CopyDirection;
 
   Direction direction;
   std::unique_ptr<HostEnd> host;

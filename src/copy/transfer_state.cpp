@@ -2,6 +2,7 @@
 #include "copy/transfer_state.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "berth/error.hpp"
@@ -33,10 +34,11 @@ void StagedTransfer::cancel() noexcept {
 
 void DirectTransfer::ask() {
   if (passed_ == steps_.size() || failure_ != nullptr) return;
-  RelaxedCapture relaxed(steps_.front()->context().driver());
+  RelaxedCapture relaxed(steps_.front().mark->context().driver());
   relaxed.begin();
   try {
-    while (passed_ < steps_.size() && steps_[passed_]->is_done()) ++passed_;
+    while (passed_ < steps_.size() && steps_[passed_].mark->is_done())
+      bytes_passed_ += steps_[passed_++].bytes;
   } catch (const Error&) {
     failure_ = std::current_exception();
   }
@@ -54,7 +56,7 @@ void DirectTransfer::wait() {
   {
     const MutexLock lock(mutex_);
     if (passed_ == steps_.size()) return;
-    last = steps_.back().ref();
+    last = steps_.back().mark.ref();
     failure = failure_;
   }
   try {
@@ -65,6 +67,7 @@ void DirectTransfer::wait() {
   if (failure != nullptr) settle(*last);  // perhaps the answer alone has failed
   const MutexLock lock(mutex_);
   passed_ = steps_.size();
+  bytes_passed_ = bytes();
   if (failure_ == nullptr) failure_ = failure;
 }
 
@@ -76,7 +79,44 @@ std::exception_ptr DirectTransfer::failure() const {
 std::size_t DirectTransfer::bytes_done() {
   const MutexLock lock(mutex_);
   ask();
-  return std::min(bytes(), passed_ * step_bytes_);
+  return bytes_passed_;
+}
+
+JointTransfer::JointTransfer(std::vector<Transfer> parts)
+    : TransferState(std::accumulate(
+          parts.begin(), parts.end(), std::size_t{0},
+          [](std::size_t sum, const Transfer& part) { return sum + part.bytes(); })),
+      parts_(std::move(parts)) {}
+
+bool JointTransfer::is_done() {
+  return std::ranges::all_of(parts_, &Transfer::is_done);
+}
+
+void JointTransfer::wait() {
+  for (const Transfer& part : parts_) {
+    try {
+      part.wait();
+    } catch (...) {
+      continue;  // failure() tells of it, and the others are to be over, too
+    }
+  }
+}
+
+std::exception_ptr JointTransfer::failure() const {
+  for (const Transfer& part : parts_) {
+    if (const std::exception_ptr failure = part.failure()) return failure;
+  }
+  return nullptr;
+}
+
+std::size_t JointTransfer::bytes_done() {
+  std::size_t sum = 0;
+  for (const Transfer& part : parts_) sum += part.bytes_done();
+  return sum;
+}
+
+void JointTransfer::cancel() noexcept {
+  for (Transfer& part : parts_) part.cancel();
 }
 
 bool Transfer::is_done() const {

@@ -64,12 +64,12 @@ class StagedTransfer final : public TransferState {
 /// By the device alone, in steps: there is an event behind each.
 class DirectTransfer final : public TransferState {
  public:
-  DirectTransfer(std::size_t bytes, std::size_t step_bytes)
-      : TransferState(bytes), step_bytes_(step_bytes) {}
+  using TransferState::TransferState;
 
-  /// The next step has been submitted, and `mark` is recorded behind it. Before anyone else knows of this.
-  void add_step(EventLease mark) BERTH_NO_THREAD_SAFETY_ANALYSIS {
-    steps_.push_back(std::move(mark));
+  /// The next step has been submitted, of so many bytes, and `mark` is recorded behind it. Before anyone
+  /// else knows of this.
+  void add_step(EventLease mark, std::size_t bytes) BERTH_NO_THREAD_SAFETY_ANALYSIS {
+    steps_.push_back({std::move(mark), bytes});
   }
   /// For marks that are not captured.
   bool is_done() override BERTH_EXCLUDES(mutex_);
@@ -79,13 +79,34 @@ class DirectTransfer final : public TransferState {
   void cancel() noexcept override {}
 
  private:
+  struct Step {
+    EventLease mark;
+    std::size_t bytes;
+  };
+
   /// Asks for steps until one has not passed.
   void ask() BERTH_REQUIRES(mutex_);
-  const std::size_t step_bytes_;
+
   mutable Mutex mutex_;
-  std::vector<EventLease> steps_ BERTH_GUARDED_BY(mutex_);
+  std::vector<Step> steps_ BERTH_GUARDED_BY(mutex_);
   std::size_t passed_ BERTH_GUARDED_BY(mutex_) = 0;
+  std::size_t bytes_passed_ BERTH_GUARDED_BY(mutex_) = 0;
   std::exception_ptr failure_ BERTH_GUARDED_BY(mutex_);
+};
+
+/// Several copies as one: over when all of them are, failed as the first of them that has.
+class JointTransfer final : public TransferState {
+ public:
+  explicit JointTransfer(std::vector<Transfer> parts);
+
+  bool is_done() override;
+  void wait() override;
+  [[nodiscard]] std::exception_ptr failure() const override;
+  std::size_t bytes_done() override;
+  void cancel() noexcept override;
+
+ private:
+  std::vector<Transfer> parts_;
 };
 
 }  // namespace berth

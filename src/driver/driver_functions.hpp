@@ -71,6 +71,8 @@
   X(ipc_open_event_handle,          cuIpcOpenEventHandle,          4010,  optional) \
   X(memcpy_async,                   cuMemcpyAsync,                 4000,  required) \
   X(memcpy_peer_async,              cuMemcpyPeerAsync,             4000,  required) \
+  X(memcpy_2d_async,                cuMemcpy2DAsync,               3020,  required) \
+  X(memcpy_batch_async,             cuMemcpyBatchAsync,            13000, optional) \
   X(memset_d8_async,                cuMemsetD8Async,               3020,  required) \
   X(event_record_with_flags,        cuEventRecordWithFlags,        11010, optional) \
   X(stream_begin_capture,           cuStreamBeginCapture,          10010, optional) \

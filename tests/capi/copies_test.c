@@ -81,6 +81,37 @@ static void a_transfer_returns_at_once_and_is_waited_for(const struct machine* m
   while (!atomic_load(&told)) sched_yield();
 }
 
+static void rows_and_batches_arrive(const struct machine* machine, unsigned char* host,
+                                    unsigned char* back) {
+  fill_pattern(host);
+  memset(back, 0, kBytes);
+  void* data = NULL;
+  CHECK_OK(berth_allocator_allocate(machine->memory, kBytes, machine->stream, &data));
+  // Four rows of 100 B: the first column of the host's matrix, packed on the device.
+  CHECK_OK(berth_transfer_start_rows(machine->runtime, data, 100, host, 1000, 100, 4,
+                                     machine->stream, NULL, NULL, NULL));
+  unsigned char* const device = data;
+  const berth_copy_range copies[] = {
+      {back, device + 300, 100}, {back + 500, device, 100}, {NULL, NULL, 0}};
+  berth_transfer* transfer = NULL;
+  CHECK_OK(berth_transfer_start_batch(machine->runtime, copies, 3, machine->stream, NULL, NULL,
+                                      &transfer));
+  CHECK_OK(berth_transfer_wait(transfer));
+  berth_transfer_release(transfer);
+  CHECK(memcmp(back, host + 3000, 100) == 0 && memcmp(back + 500, host, 100) == 0);
+  CHECK(back[100] == 0 && back[499] == 0);
+  CHECK_OK(
+      berth_transfer_start_batch(machine->runtime, NULL, 0, machine->stream, NULL, NULL, NULL));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "pitch",
+              berth_transfer_start_rows(machine->runtime, data, 99, host, 1000, 100, 4,
+                                        machine->stream, NULL, NULL, NULL));
+  const berth_copy_range twice[] = {{back, device, 100}, {back + 50, device + 200, 100}};
+  CHECK_FAILS(
+      BERTH_INVALID_ARGUMENT, "overlaps",
+      berth_transfer_start_batch(machine->runtime, twice, 2, machine->stream, NULL, NULL, NULL));
+  CHECK_OK(berth_allocator_deallocate(machine->memory, data));
+}
+
 static void memory_of_the_wrong_place_is_refused(const struct machine* machine,
                                                  unsigned char* host) {
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "",
@@ -103,6 +134,7 @@ void test_copies(void) {
   bytes_survive_the_way_there_and_back(&machine, pinned, back);
   bytes_survive_the_way_there_and_back(&machine, host, pinned);
   a_transfer_returns_at_once_and_is_waited_for(&machine, host, back);
+  rows_and_batches_arrive(&machine, host, back);
   memory_of_the_wrong_place_is_refused(&machine, host);
 
   CHECK_OK(berth_allocator_deallocate(machine.pinned, pinned));

@@ -156,6 +156,15 @@ static void order_functions(const struct machine* machine) {
   CHECK_REFUSED("runtime", berth_transfer_start(NULL, &byte, &other, 1, any, NULL, NULL, NULL));
   CHECK_REFUSED("stream",
                 berth_transfer_start(runtime, &byte, &other, 1, kNoStream, NULL, NULL, NULL));
+  CHECK_REFUSED("runtime",
+                berth_transfer_start_rows(NULL, &byte, 1, &other, 1, 1, 1, any, NULL, NULL, NULL));
+  CHECK_REFUSED("stream", berth_transfer_start_rows(runtime, &byte, 1, &other, 1, 1, 1, kNoStream,
+                                                    NULL, NULL, NULL));
+  const berth_copy_range copy = {&byte, &other, 1};
+  CHECK_REFUSED("runtime", berth_transfer_start_batch(NULL, &copy, 1, any, NULL, NULL, NULL));
+  CHECK_REFUSED("copies", berth_transfer_start_batch(runtime, NULL, 1, any, NULL, NULL, NULL));
+  CHECK_REFUSED("stream",
+                berth_transfer_start_batch(runtime, &copy, 1, kNoStream, NULL, NULL, NULL));
   CHECK_REFUSED("transfer", berth_transfer_is_done(NULL, &done));
   CHECK_REFUSED("transfer", berth_transfer_wait(NULL));
   CHECK_REFUSED("transfer", berth_transfer_progress(NULL, NULL, NULL));

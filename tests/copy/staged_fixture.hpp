@@ -12,6 +12,7 @@
 #include "berth/bytes.hpp"
 
 #include "copy/host_work.hpp"
+#include "copy/linear_copy.hpp"
 #include "copy/staging_memory.hpp"
 #include "support/tapped_device.hpp"
 

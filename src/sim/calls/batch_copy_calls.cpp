@@ -122,6 +122,7 @@ CUresult berth_sim_cuMemcpyBatchAsync(CUdeviceptr* destinations, CUdeviceptr* so
     const CUresult accepted =
         look_up(state, context, {destinations[i], sources[i], sizes[i]}, {}, item.copy);
     if (accepted != CUDA_SUCCESS) return accepted;
+    item.copy.work.is_further = i != 0;
     frees_host = frees_host && item.copy.frees_host();
     batch.push_back(std::move(item));
   }

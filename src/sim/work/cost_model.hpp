@@ -27,6 +27,8 @@ std::uint64_t call_ns(Function function);
 
 /// From the start of a copy or fill of `bytes` to its end.
 std::uint64_t transfer_ns(Engine engine, std::uint64_t bytes);
+/// The same for a copy of a batch that is not its first.
+std::uint64_t further_transfer_ns(Engine engine, std::uint64_t bytes);
 /// A copy between pageable memory and a device: the driver moves it through a buffer of its own.
 std::uint64_t pageable_transfer_ns(std::uint64_t bytes);
 /// A copy that the host does by itself.

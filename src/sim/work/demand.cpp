@@ -49,14 +49,14 @@ Demand demand(State& state, const CopyWork& copy) {
   const std::optional<int> to = device_of(state, copy.destination);
   const std::optional<int> from = device_of(state, copy.source);
   if (!to && !from) return {Engine::none, host_copy_ns(copy.total())};
-  if (to && from) {
-    const Engine engine = *to == *from ? Engine::processors : Engine::device_to_device;
-    return {engine, transfer_ns(engine, copy.total())};
-  }
-  const Engine engine = to ? Engine::host_to_device : Engine::device_to_host;
-  const bool pageable = copy.destination_pageable || copy.source_pageable;
-  return {engine,
-          pageable ? pageable_transfer_ns(copy.total()) : transfer_ns(engine, copy.total())};
+  const auto by = [&](Engine engine) -> Demand {
+    if (copy.destination_pageable || copy.source_pageable)
+      return {engine, pageable_transfer_ns(copy.total())};
+    return {engine, copy.is_further ? further_transfer_ns(engine, copy.total())
+                                    : transfer_ns(engine, copy.total())};
+  };
+  if (to && from) return by(*to == *from ? Engine::processors : Engine::device_to_device);
+  return by(to ? Engine::host_to_device : Engine::device_to_host);
 }
 
 }  // namespace

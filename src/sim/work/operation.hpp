@@ -48,6 +48,7 @@ struct CopyWork {
   std::size_t source_pitch = 0;
   bool destination_pageable = false;
   bool source_pageable = false;
+  bool is_further = false;  ///< of a batch, and not its first: the engine is under way already
   /// The rows of the source as they were when they were read, one right behind the other, where that
   /// is not when the copy runs. Shared, so that work can be copied: a graph runs its own again and
   /// again.

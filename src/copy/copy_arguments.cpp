@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "copy/copy_arguments.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "berth/bytes.hpp"
+#include "berth/error.hpp"
+
+#include "copy/copy_workers.hpp"
+#include "device/device_context.hpp"
+
+namespace berth {
+namespace {
+
+std::uintptr_t address(const void* data) {
+  return reinterpret_cast<std::uintptr_t>(data);
+}
+
+void check_piece(const char* option, std::size_t bytes) {
+  if (bytes >= 64_KiB && bytes % 4_KiB == 0) return;
+  throw InvalidArgument(fmt::format(
+      "CopierOptions::{} is {}; accepted: 64 KiB or more, a multiple of 4 KiB", option, bytes));
+}
+
+/// From the first byte of the first row to the last of the last.
+std::size_t extent(const void* data, std::size_t pitch, std::size_t row_bytes, std::size_t rows,
+                   const char* side) {
+  if (pitch < row_bytes) {
+    throw InvalidArgument(
+        fmt::format("the {} of a copy has a pitch of {} B for rows of {} B; accepted: at least the "
+                    "bytes of a row",
+                    side, pitch, row_bytes));
+  }
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(rows - 1, pitch, &bytes) ||
+      __builtin_add_overflow(bytes, row_bytes, &bytes)) {
+    throw InvalidArgument(fmt::format(
+        "the {} of a copy has {} rows a pitch of {} B apart; accepted: a range that does "
+        "not wrap around",
+        side, rows, pitch));
+  }
+  check_range(data, bytes, side);
+  return bytes;
+}
+
+/// Whether rows a pitch apart, which begin at `to` and at `from`, never share a column.
+bool are_other_columns(std::uintptr_t to, std::uintptr_t from, std::size_t pitch,
+                       std::size_t row_bytes) {
+  const std::size_t shift = (std::max(to, from) - std::min(to, from)) % pitch;
+  return shift >= row_bytes && pitch - shift >= row_bytes;
+}
+
+struct Extent {
+  std::uintptr_t begin;
+  std::uintptr_t end;
+};
+
+[[noreturn]] void refuse_overlap(const char* side, const Extent& a, const Extent& b) {
+  throw InvalidArgument(
+      fmt::format("a target of a batch, {:#x} with {} B, overlaps a {} at {:#x} with {} B; "
+                  "accepted: targets that "
+                  "overlap nothing else of the batch",
+                  a.begin, a.end - a.begin, side, b.begin, b.end - b.begin));
+}
+
+}  // namespace
+
+void check_options(const CopierOptions& options) {
+  check_piece("staging_slot_bytes", options.staging_slot_bytes);
+  check_piece("direct_piece_bytes", options.direct_piece_bytes);
+  if (options.staging_slots < 2) {
+    throw InvalidArgument(fmt::format("CopierOptions::staging_slots is {}; accepted: 2 or more",
+                                      options.staging_slots));
+  }
+  const std::size_t workers = options.workers.value_or(1);
+  if (workers < 1 || workers > CopyWorkers::kMax) {
+    throw InvalidArgument(
+        fmt::format("CopierOptions::workers is {}; accepted: 1 to {}", workers, CopyWorkers::kMax));
+  }
+}
+
+void check_range(const void* data, std::size_t bytes, const char* side) {
+  if (data == nullptr || address(data) + bytes < address(data)) {
+    throw InvalidArgument(fmt::format(
+        "the {} of a copy is {} with {} B; accepted: an address that is not null, and a range that "
+        "does not wrap around",
+        side, data, bytes));
+  }
+}
+
+void check_ranges(const void* target, const void* source, std::size_t bytes) {
+  check_range(target, bytes, "target");
+  check_range(source, bytes, "source");
+  const std::uintptr_t to = address(target);
+  const std::uintptr_t from = address(source);
+  if (std::max(to, from) - std::min(to, from) < bytes) {
+    throw InvalidArgument(fmt::format(
+        "target {} and source {} of a copy of {} B overlap; accepted: ranges that do not", target,
+        source, bytes));
+  }
+}
+
+void check_rows(const PitchedTarget& target, const PitchedSource& source, std::size_t row_bytes,
+                std::size_t rows) {
+  const std::size_t target_bytes = extent(target.data, target.pitch, row_bytes, rows, "target");
+  const std::size_t source_bytes = extent(source.data, source.pitch, row_bytes, rows, "source");
+  const std::uintptr_t to = address(target.data);
+  const std::uintptr_t from = address(source.data);
+  if (to + target_bytes <= from || from + source_bytes <= to) return;
+  if (target.pitch == source.pitch && are_other_columns(to, from, target.pitch, row_bytes)) return;
+  throw InvalidArgument(fmt::format(
+      "target {} and source {} of a copy of {} rows of {} B, {} and {} B apart, overlap; accepted: "
+      "ranges that do not, or other columns of the same pitch",
+      target.data, source.data, rows, row_bytes, target.pitch, source.pitch));
+}
+
+void check_batch(std::span<const CopyRange> ranges) {
+  std::vector<Extent> targets;
+  for (const CopyRange& range : ranges) {
+    if (range.bytes == 0) continue;
+    check_ranges(range.target, range.source, range.bytes);
+    targets.push_back({address(range.target), address(range.target) + range.bytes});
+  }
+  if (!std::ranges::is_sorted(targets, {}, &Extent::begin))
+    std::ranges::sort(targets, {}, &Extent::begin);
+  const auto overlapping = std::ranges::adjacent_find(
+      targets, [](const Extent& a, const Extent& b) { return b.begin < a.end; });
+  if (overlapping != targets.end()) refuse_overlap("target", overlapping[0], overlapping[1]);
+  for (const CopyRange& range : ranges) {
+    if (range.bytes == 0) continue;
+    const Extent source{address(range.source), address(range.source) + range.bytes};
+    const auto behind = std::ranges::lower_bound(targets, source.end, {}, &Extent::begin);
+    if (behind != targets.begin() && behind[-1].end > source.begin)
+      refuse_overlap("source", behind[-1], source);
+  }
+}
+
+void require_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream) {
+  const DeviceContext* device = &stream.context();
+  if (to.device == device || from.device == device) return;
+  const DeviceContext* other = to.device != nullptr ? to.device : from.device;
+  throw InvalidArgument(
+      fmt::format("a stream of {} cannot copy memory of {}; accepted: a stream of a device on "
+                  "either side",
+                  stream.device().to_string(), other->device().to_string()));
+}
+
+}  // namespace berth

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a copy may be asked for. All of it is checked before anything is submitted.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "berth/copier.hpp"
+
+#include "copy/memory_kind.hpp"
+
+namespace berth {
+
+// Errors  Of all: InvalidArgument, which names what is wrong and what is accepted.
+
+void check_options(const CopierOptions& options);
+
+/// `side`: "target" or "source".
+void check_range(const void* data, std::size_t bytes, const char* side);
+/// Both sides, which do not overlap.
+void check_ranges(const void* target, const void* source, std::size_t bytes);
+/// `row_bytes` and `rows` are not 0.
+void check_rows(const PitchedTarget& target, const PitchedSource& source, std::size_t row_bytes,
+                std::size_t rows);
+/// No target overlaps another target, or a source. Ranges of 0 bytes are none.
+void check_batch(std::span<const CopyRange> ranges);
+
+/// A stream of the device of one side.
+void require_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream);
+
+}  // namespace berth
