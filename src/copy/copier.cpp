@@ -120,7 +120,7 @@ class Copier::Impl {
     const Driver& driver = stream.context().driver();
     const ContextScope scope(stream.context());
     const MemoryKind kind = find_memory_kind(registry_, pinned_, driver, target);
-    if (kind.device != &stream.context()) {
+    if (kind.type != Type::managed && kind.device != &stream.context()) {
       throw InvalidArgument(
           fmt::format("cannot fill {} on a stream of {}; accepted: memory of that device", target,
                       stream.device().to_string()));
@@ -207,7 +207,7 @@ class Copier::Impl {
       if (!context.is_used()) continue;
       const ContextScope scope(context);
       const MemoryKind kind = find_memory_kind(registry_, pinned_, context.driver(), data);
-      if (kind.is_host()) return;
+      if (kind.type != Type::device) return;
       throw InvalidArgument(
           fmt::format("{} is memory of {}; accepted without a stream: host memory", data,
                       kind.device->device().to_string()));

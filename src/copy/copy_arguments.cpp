@@ -143,6 +143,7 @@ void require_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef s
   const DeviceContext* device = &stream.context();
   if (to.device == device || from.device == device) return;
   const DeviceContext* other = to.device != nullptr ? to.device : from.device;
+  if (other == nullptr) return;  // managed memory
   throw InvalidArgument(
       fmt::format("a stream of {} cannot copy memory of {}; accepted: a stream of a device on "
                   "either side",

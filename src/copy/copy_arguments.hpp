@@ -25,7 +25,7 @@ void check_rows(const PitchedTarget& target, const PitchedSource& source, std::s
 /// No target overlaps another target, or a source. Ranges of 0 bytes are none.
 void check_batch(std::span<const CopyRange> ranges);
 
-/// A stream of the device of one side.
+/// A stream of the device of one side; of any where no side is a device's alone.
 void require_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream);
 
 }  // namespace berth

@@ -20,7 +20,7 @@ struct DevicePair {
 
   DevicePair() = default;
   DevicePair(const MemoryKind& target, const MemoryKind& source) {
-    if (target.is_host() || source.is_host()) return;
+    if (target.device == nullptr || source.device == nullptr) return;
     to = target.device;
     from = source.device;
   }

@@ -15,13 +15,19 @@
 namespace berth {
 
 struct MemoryKind {
-  enum class Type { pageable, pinned, device };
+  enum class Type {
+    pageable,
+    pinned,
+    device,
+    managed,  ///< of every device and the host; berth leaves it to the devices
+  };
 
   Type type = Type::pageable;
   DeviceContext* device = nullptr;  ///< whose memory it is; null unless `device`
   void* pinned_block = nullptr;     ///< of berth's pinned allocator; null for other pinned memory
 
-  [[nodiscard]] bool is_host() const { return type != Type::device; }
+  /// Whether it is the host alone that has it.
+  [[nodiscard]] bool is_host() const { return type == Type::pageable || type == Type::pinned; }
   /// Of the same type, and the same device's.
   [[nodiscard]] bool is_like(const MemoryKind& other) const {
     return type == other.type && device == other.device;
@@ -41,12 +47,14 @@ struct MemoryPlace {
   std::uintptr_t end = 0;    ///< behind it; `begin` where that is not known
 };
 
-/// Asks the driver only about memory that is no live block of `pinned`.
+/// Asks the driver only about memory that is no live block of `pinned`, and with one call. Of memory that
+/// is mapped by granules the place is the reservation.
 /// Errors  DriverError. InvalidArgument: memory of a device that is not visible.
-MemoryKind find_memory_kind(const DeviceRegistry& registry, const PinnedAllocator& pinned,
-                            const Driver& driver, const void* data);
-/// Likewise. Of memory that is mapped by granules it is the reservation.
 MemoryPlace find_memory_place(const DeviceRegistry& registry, const PinnedAllocator& pinned,
                               const Driver& driver, const void* data);
+inline MemoryKind find_memory_kind(const DeviceRegistry& registry, const PinnedAllocator& pinned,
+                                   const Driver& driver, const void* data) {
+  return find_memory_place(registry, pinned, driver, data).kind;
+}
 
 }  // namespace berth

@@ -45,6 +45,7 @@
   X(mem_host_register,              cuMemHostRegister,             6050,  required) \
   X(mem_host_unregister,            cuMemHostUnregister,           4000,  required) \
   X(pointer_get_attribute,          cuPointerGetAttribute,         4000,  required) \
+  X(pointer_get_attributes,         cuPointerGetAttributes,        7000,  required) \
   X(mem_get_allocation_granularity, cuMemGetAllocationGranularity, 10020, optional) \
   X(mem_address_reserve,            cuMemAddressReserve,           10020, optional) \
   X(mem_address_free,               cuMemAddressFree,              10020, optional) \

@@ -131,6 +131,7 @@
   X(cuMemcpy2DAsync,               v2,    3020) \
   X(cuMemcpyBatchAsync,            v2,    13000) \
   X(cuMemAllocPitch,               v2,    3020) \
+  X(cuMemAllocManaged,             plain, 6000) \
   X(cuMemsetD8,                    v2,    3020) \
   X(cuMemsetD16,                   v2,    3020) \
   X(cuMemsetD32,                   v2,    3020) \

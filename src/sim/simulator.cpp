@@ -35,6 +35,8 @@ std::size_t& count_of(Live& live, RangeKind kind) {
       return live.pool_allocations;
     case RangeKind::mapping:
       return live.mappings;
+    case RangeKind::managed:
+      return live.managed_allocations;
     case RangeKind::host_allocation:
       return live.host_allocations;
     case RangeKind::host_registration:
@@ -51,6 +53,8 @@ const char* name_of(RangeKind kind) {
       return "pool allocation";
     case RangeKind::mapping:
       return "mapping";
+    case RangeKind::managed:
+      return "managed allocation";
     case RangeKind::host_allocation:
       return "host allocation";
     case RangeKind::host_registration:

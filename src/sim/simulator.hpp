@@ -30,17 +30,18 @@ struct Live {
   std::size_t streams = 0;           ///< without the default streams
   std::size_t streams_draining = 0;  ///< destroyed, with work that has not run
   std::size_t events = 0;
-  std::size_t allocations = 0;         ///< of cuMemAlloc
-  std::size_t host_allocations = 0;    ///< of cuMemHostAlloc
-  std::size_t host_registrations = 0;  ///< of cuMemHostRegister
-  std::size_t reservations = 0;        ///< of cuMemAddressReserve
-  std::size_t mappings = 0;            ///< of cuMemMap
-  std::size_t physical_handles = 0;    ///< of cuMemCreate, not released
-  std::size_t captures = 0;            ///< begun, not ended
-  std::size_t graphs = 0;              ///< with those that captures record into
-  std::size_t graph_execs = 0;         ///< of cuGraphInstantiate
-  std::size_t pool_allocations = 0;    ///< of cuMemAllocAsync, until cuMemFreeAsync is called
-  std::size_t pools = 0;               ///< of cuMemPoolCreate, until nothing is in them
+  std::size_t allocations = 0;          ///< of cuMemAlloc
+  std::size_t managed_allocations = 0;  ///< of cuMemAllocManaged
+  std::size_t host_allocations = 0;     ///< of cuMemHostAlloc
+  std::size_t host_registrations = 0;   ///< of cuMemHostRegister
+  std::size_t reservations = 0;         ///< of cuMemAddressReserve
+  std::size_t mappings = 0;             ///< of cuMemMap
+  std::size_t physical_handles = 0;     ///< of cuMemCreate, not released
+  std::size_t captures = 0;             ///< begun, not ended
+  std::size_t graphs = 0;               ///< with those that captures record into
+  std::size_t graph_execs = 0;          ///< of cuGraphInstantiate
+  std::size_t pool_allocations = 0;     ///< of cuMemAllocAsync, until cuMemFreeAsync is called
+  std::size_t pools = 0;                ///< of cuMemPoolCreate, until nothing is in them
 
   bool operator==(const Live&) const = default;
 };

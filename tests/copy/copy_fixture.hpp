@@ -55,14 +55,16 @@ enum class Kind {
   device,          ///< cuda:0, of berth
   foreign_device,  ///< cuda:0, of cuMemAlloc
   peer,            ///< cuda:1, of berth
+  managed,         ///< of cuMemAllocManaged
 };
 
 inline constexpr Kind kKinds[] = {Kind::pageable, Kind::pinned,         Kind::registered,
-                                  Kind::device,   Kind::foreign_device, Kind::peer};
+                                  Kind::device,   Kind::foreign_device, Kind::peer,
+                                  Kind::managed};
 
 inline const char* name_of(Kind kind) {
-  constexpr const char* kNames[] = {"pageable", "pinned",         "registered",
-                                    "device",   "foreign device", "peer"};
+  constexpr const char* kNames[] = {"pageable",       "pinned", "registered", "device",
+                                    "foreign device", "peer",   "managed"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -71,6 +73,11 @@ inline bool is_host(Kind kind) {
 }
 inline int device_of(Kind kind) {
   return kind == Kind::peer ? 1 : 0;
+}
+
+/// Of whose streams one may copy between the two.
+inline int stream_device_of(Kind from, Kind to) {
+  return is_host(to) || to == Kind::managed ? device_of(from) : device_of(to);
 }
 
 /// `bytes` of one kind of memory, at an odd address, between guards. What it does to device memory
@@ -103,6 +110,11 @@ class Buffer {
         break;
       case Kind::foreign_device:
         REQUIRE(sim::berth_sim_cuMemAlloc(&raw_, whole) == CUDA_SUCCESS);
+        base_ = reinterpret_cast<unsigned char*>(raw_);
+        break;
+      case Kind::managed:
+        REQUIRE(sim::berth_sim_cuMemAllocManaged(&raw_, whole, CU_MEM_ATTACH_GLOBAL) ==
+                CUDA_SUCCESS);
         base_ = reinterpret_cast<unsigned char*>(raw_);
         break;
     }
@@ -144,8 +156,9 @@ class Buffer {
   static constexpr std::size_t kGuard = std::size_t(kGuardOffset);
   static constexpr unsigned char kGuardByte = 0xC3;
 
+  [[nodiscard]] bool host_reaches_it() const { return is_host(kind_) || kind_ == Kind::managed; }
   void write_whole(const Bytes& content) {
-    if (is_host(kind_)) {
+    if (host_reaches_it()) {
       std::copy(content.begin(), content.end(), base_);
       return;
     }
@@ -160,7 +173,7 @@ class Buffer {
   }
   [[nodiscard]] Bytes read_whole() const {
     const std::size_t whole = bytes_ + 2 * kGuard;
-    if (is_host(kind_)) return {base_, base_ + whole};
+    if (host_reaches_it()) return {base_, base_ + whole};
     return test_.simulator.peek(address_of(base_), whole);
   }
 

@@ -60,9 +60,8 @@ TEST_CASE("every kind of memory is copied to every other, at every size, in ever
     const Stream streams[] = {test.stream(0), test.stream(1)};
     for (const Kind from : kKinds) {
       for (const Kind to : kKinds) {
-        const Kind sided = is_host(to) ? from : to;
         for (const std::size_t bytes : kSizes)
-          check_copy(test, from, to, bytes, streams[device_of(sided)]);
+          check_copy(test, from, to, bytes, streams[stream_device_of(from, to)]);
       }
     }
   }

@@ -77,11 +77,11 @@ TEST_CASE_FIXTURE(
     "a live pinned block is pinned from its first byte to its last, without asking the driver") {
   const Allocation block = pinned.allocate(10'000);
   auto* const data = static_cast<char*>(block.data());
-  const std::uint64_t asked = simulator.calls("cuPointerGetAttribute");
+  const std::uint64_t asked = simulator.calls("cuPointerGetAttributes");
   check_pinned(data, data);
   check_pinned(data + 1, data);
   check_pinned(data + 9'999, data);
-  CHECK(simulator.calls("cuPointerGetAttribute") == asked);
+  CHECK(simulator.calls("cuPointerGetAttributes") == asked);
 }
 
 TEST_CASE_FIXTURE(KindFixture, "pinned memory that is no live block is pinned, and no block") {
@@ -127,6 +127,38 @@ TEST_CASE_FIXTURE(KindFixture,
   }
 }
 
+TEST_CASE_FIXTURE(KindFixture, "managed memory is neither the host's nor one device's") {
+  CUdeviceptr address = 0;
+  {
+    const ContextScope scope(context);
+    REQUIRE(sim::berth_sim_cuMemAllocManaged(&address, 4096, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS);
+  }
+  const MemoryKind kind = kind_of(pointer(address + 4095));
+  CHECK(kind.type == MemoryKind::Type::managed);
+  CHECK_FALSE(kind.is_host());
+  CHECK(kind.device == nullptr);
+  const ContextScope scope(context);
+  driver.mem_free(address);
+}
+
+TEST_CASE_FIXTURE(KindFixture, "the place of an address is its allocation, for one driver call") {
+  CUdeviceptr address = 0;
+  const ContextScope scope(context);
+  driver.mem_alloc(&address, std::size_t{4096});
+  const std::uint64_t asked = simulator.calls("cuPointerGetAttributes");
+  const MemoryPlace place = find_memory_place(registry, pinned, driver, pointer(address + 100));
+  CHECK(simulator.calls("cuPointerGetAttributes") == asked + 1);
+  CHECK(place.kind.device == &context);
+  CHECK(place.begin == address);
+  CHECK(place.end == address + 4096);
+  driver.mem_free(address);
+
+  const int local = 0;
+  const MemoryPlace unknown = find_memory_place(registry, pinned, driver, &local);
+  CHECK(unknown.kind.type == MemoryKind::Type::pageable);
+  CHECK(unknown.begin == 0);
+}
+
 TEST_CASE_FIXTURE(KindFixture, "memory mapped into an arena is the device's") {
   DeviceContext& second = registry.context(Device::cuda(1));
   Arena arena(second, 8_MiB, 2_MiB);
@@ -136,9 +168,9 @@ TEST_CASE_FIXTURE(KindFixture, "memory mapped into an arena is the device's") {
 
 TEST_CASE_FIXTURE(KindFixture, "a driver that fails to say is an error, not pageable memory") {
   const int local = 0;
-  tap.refuse(DriverCall::pointer_get_attribute, CUDA_ERROR_UNKNOWN);
+  tap.refuse(DriverCall::pointer_get_attributes, CUDA_ERROR_UNKNOWN);
   const std::string message = message_of<DriverError>([&] { return kind_of(&local); });
-  CHECK(contains(message, "cuPointerGetAttribute"));
+  CHECK(contains(message, "cuPointerGetAttributes"));
   check_pageable(&local);
 }
 

@@ -70,6 +70,7 @@ BERTH_FUZZ(cuMemHostRegister, host_address, size, number(0, 1, 2, 4, 8))
 BERTH_FUZZ(cuMemHostUnregister, ending_address(Kind::registration))
 BERTH_FUZZ(cuPointerGetAttribute, out, below(32), address(Kind::memory))
 BERTH_FUZZ(cuMemAllocHost, made_memory(Kind::pinned), size)
+BERTH_FUZZ(cuMemAllocManaged, made_memory(Kind::memory), size, number(1, 2, 4, 0))
 BERTH_FUZZ(cuMemAllocPitch, made_memory(Kind::memory), out, size, number(1, 2, 3, 0),
            number(4, 8, 16, 3))
 BERTH_FUZZ(cuMemHostGetDevicePointer, out, address(Kind::pinned), zero_flags)

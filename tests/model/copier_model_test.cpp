@@ -119,7 +119,7 @@ class Program {
     // What the call does at once on the host must not meet work that is under way.
     if ((host_to_host && (from.busy || to.busy)) || (from.kind == Kind::pageable && from.busy))
       settle();
-    const int device = device_of(is_host(to.kind) ? from.kind : to.kind);
+    const int device = stream_device_of(from.kind, to.kind);
     const bool source_stays = random_.below(2) == 0;
     if (source_stays) {
       transfers_.push_back(test_.copier.start(to.buffer->data() + target,

@@ -11,21 +11,22 @@ using namespace berth::test;
 
 TEST_CASE_FIXTURE(EagerFixture, "what is alive is counted and listed, kind by kind") {
   CHECK(sim.live() == sim::Live{.contexts = 1});
+  CUdeviceptr pointer = 0;
   make_memory(512);
+  OK(CU(cuMemAllocManaged)(&pointer, 64, CU_MEM_ATTACH_GLOBAL));
   make_pinned(64);
   std::vector<char> own(4096);
   OK(CU(cuMemHostRegister)(own.data(), own.size(), 0));
   make_stream();
   make_event();
-  CUdeviceptr pointer = 0;
   CUmemGenericAllocationHandle block = 0;
   const CUmemAllocationProp properties = properties_on(0);
   OK(CU(cuMemAddressReserve)(&pointer, 2 << 20, 0, 0, 0));
   OK(CU(cuMemCreate)(&block, 2 << 20, &properties, 0));
   OK(CU(cuMemMap)(pointer, 2 << 20, 0, block, 0));
-  CHECK(sim.live() == sim::Live{1, 1, 0, 1, 1, 1, 1, 1, 1, 1});
+  CHECK(sim.live() == sim::Live{1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1});
   const std::vector<std::string> lines = sim.live_list();
-  CHECK(lines.size() == 9);
+  CHECK(lines.size() == 10);
   for (const std::string& line : lines) CHECK(line.find("0x") != std::string::npos);
 }
 

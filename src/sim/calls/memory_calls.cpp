@@ -49,6 +49,21 @@ CUresult allocate_pinned(Call& call, void** pointer, std::size_t bytes, unsigned
   return CUDA_SUCCESS;
 }
 
+// Managed memory and pinned memory: work of any context may use it.
+CUresult free_pages(Call& call, RangeKind kind, std::uint64_t start) {
+  State& state = call.state();
+  const Range* range = state.addresses.find_start(start);
+  if (range == nullptr || range->kind != kind) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult refusal = refuse_unsafe(state);
+  if (refusal != CUDA_SUCCESS) return refusal;
+  const std::uint64_t id = range->id;
+  state.scheduler.wait(state.scheduler.work_in(0));
+  range = state.addresses.find_start(start);
+  if (range == nullptr || range->id != id) return CUDA_ERROR_INVALID_VALUE;  // freed meanwhile
+  unpin_host_memory(state, *range);
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 CUresult berth_sim_cuMemGetInfo(std::size_t* free, std::size_t* total) {
@@ -85,6 +100,21 @@ CUresult berth_sim_cuMemAllocPitch(CUdeviceptr* pointer, std::size_t* pitch, std
   return result;
 }
 
+// Its pages stay in host memory, where every device reaches them: that they move is nothing that a
+// program could see.
+CUresult berth_sim_cuMemAllocManaged(CUdeviceptr* pointer, std::size_t bytes, unsigned flags) {
+  Call call(Function::k_cuMemAllocManaged, Needs::context);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  const bool is_attached = flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST;
+  if (pointer == nullptr || bytes == 0 || !is_attached) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult refusal = refuse_unsafe(call.state());
+  if (refusal != CUDA_SUCCESS) return refusal;
+  void* const pages = make_managed_memory(call.state(), call.context(), bytes);
+  if (pages == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  *pointer = to_handle(pages);
+  return CUDA_SUCCESS;
+}
+
 CUresult berth_sim_cuMemFree(CUdeviceptr pointer) {
   Call call(Function::k_cuMemFree, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
@@ -92,6 +122,8 @@ CUresult berth_sim_cuMemFree(CUdeviceptr pointer) {
   const Range* range = state.addresses.find_start(pointer);
   if (range != nullptr && range->kind == RangeKind::pool_allocation)
     return free_from_pool(call, *range);
+  if (range != nullptr && range->kind == RangeKind::managed)
+    return free_pages(call, RangeKind::managed, pointer);
   if (range == nullptr || range->kind != RangeKind::allocation) return CUDA_ERROR_INVALID_VALUE;
   const CUresult refusal = refuse_unsafe(call.state());
   if (refusal != CUDA_SUCCESS) return refusal;
@@ -120,19 +152,7 @@ CUresult berth_sim_cuMemAllocHost(void** pointer, std::size_t bytes) {
 CUresult berth_sim_cuMemFreeHost(void* pointer) {
   Call call(Function::k_cuMemFreeHost, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  State& state = call.state();
-  const auto start = reinterpret_cast<std::uint64_t>(pointer);
-  const Range* range = state.addresses.find_start(start);
-  if (range == nullptr || range->kind != RangeKind::host_allocation)
-    return CUDA_ERROR_INVALID_VALUE;
-  const CUresult refusal = refuse_unsafe(call.state());
-  if (refusal != CUDA_SUCCESS) return refusal;
-  const std::uint64_t id = range->id;
-  state.scheduler.wait(state.scheduler.work_in(0));  // any context may use it
-  range = state.addresses.find_start(start);
-  if (range == nullptr || range->id != id) return CUDA_ERROR_INVALID_VALUE;
-  unpin_host_memory(state, *range);
-  return CUDA_SUCCESS;
+  return free_pages(call, RangeKind::host_allocation, to_handle(pointer));
 }
 
 CUresult berth_sim_cuMemHostRegister(void* pointer, std::size_t bytes, unsigned flags) {

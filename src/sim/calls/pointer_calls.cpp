@@ -35,14 +35,16 @@ CUresult range_attribute(const State& state, void* data, CUpointer_attribute att
     case CU_POINTER_ATTRIBUTE_CONTEXT:
       return give(data, from_handle<CUcontext>(range.context));
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-      return give<unsigned>(data, range.is_host() ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
+      return give<unsigned>(data, range.is_host() && range.kind != RangeKind::managed
+                                      ? CU_MEMORYTYPE_HOST
+                                      : CU_MEMORYTYPE_DEVICE);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
       if (!range.is_host()) return CUDA_ERROR_INVALID_VALUE;
       return give(data, reinterpret_cast<void*>(pointer));
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
       return give<unsigned long long>(data, range.id);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-      return give<unsigned>(data, 0);
+      return give<unsigned>(data, range.kind == RangeKind::managed ? 1 : 0);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       return give<int>(data, state.ordinal_of(range.device));
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
@@ -139,7 +141,8 @@ CUresult berth_sim_cuMemGetAddressRange(CUdeviceptr* start, std::size_t* bytes,
   Call call(Function::k_cuMemGetAddressRange, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   const Range* range = call.state().addresses.find(pointer);
-  if (range == nullptr || range->is_host()) return CUDA_ERROR_NOT_FOUND;
+  if (range == nullptr || (range->is_host() && range->kind != RangeKind::managed))
+    return CUDA_ERROR_NOT_FOUND;
   if (start != nullptr) *start = range->start;
   if (bytes != nullptr) *bytes = range->bytes;
   return CUDA_SUCCESS;
@@ -150,7 +153,8 @@ CUresult berth_sim_cuMemHostGetDevicePointer(CUdeviceptr* device, void* host, un
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   if (device == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   const Range* range = call.state().addresses.find(to_handle(host));
-  if (range == nullptr || !range->is_host()) return CUDA_ERROR_INVALID_VALUE;
+  if (range == nullptr || !range->is_host() || range->kind == RangeKind::managed)
+    return CUDA_ERROR_INVALID_VALUE;
   *device = to_handle(host);
   return CUDA_SUCCESS;
 }

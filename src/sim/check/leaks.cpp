@@ -31,6 +31,7 @@ std::string describe(const Count& count) {
 void check_leaks(State& state, const Context& context, const CallSite& call) {
   if (!state.config.checks || context.sticky != CUDA_SUCCESS) return;
   Count allocations{"allocation"};
+  Count managed{"managed allocation"};
   Count pinned{"pinned host allocation"};
   Count registrations{"host registration"};
   Count streams{"stream"};
@@ -38,6 +39,7 @@ void check_leaks(State& state, const Context& context, const CallSite& call) {
   state.addresses.for_each_range([&](const Range& range) {
     if (range.context != context.handle) return;
     if (range.kind == RangeKind::allocation) add(allocations, range.bytes);
+    if (range.kind == RangeKind::managed) add(managed, range.bytes);
     if (range.kind == RangeKind::host_allocation) add(pinned, range.bytes);
     if (range.kind == RangeKind::host_registration) add(registrations, range.bytes);
   });
@@ -48,7 +50,7 @@ void check_leaks(State& state, const Context& context, const CallSite& call) {
     if (event.context == context.handle) add(events, 0);
   });
   std::vector<std::string> leaked;
-  for (const Count* count : {&allocations, &pinned, &registrations, &streams, &events})
+  for (const Count* count : {&allocations, &managed, &pinned, &registrations, &streams, &events})
     if (count->objects != 0) leaked.push_back(describe(*count));
   if (leaked.empty()) return;
   state.findings.add(fmt::format("leak: {} (call {}) ends a context of device {} that still has {}",

@@ -175,9 +175,10 @@ std::optional<int> device_attribute(const Config& config, const DeviceFacts& fac
       return 1;
     case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
       return config.numa_of(facts.mig ? facts.mig->parent : facts.slot);
-    // What the first version does not simulate is said to be missing.
     case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
+      return 1;
+    // What is not simulated is said to be missing.
     case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
     case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
     case CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every address means: device allocations, mappings inside reservations, pinned host memory.
+// What every address means: device allocations, mappings inside reservations, managed and pinned host memory.
 // Whatever is not here is pageable host memory, or was freed. What must hold: ranges do not
 // overlap; a mapping lies inside one reservation. Guarded by sim::mutex.
 #pragma once
@@ -16,7 +16,14 @@
 
 namespace berth::sim {
 
-enum class RangeKind { allocation, pool_allocation, mapping, host_allocation, host_registration };
+enum class RangeKind {
+  allocation,
+  pool_allocation,
+  mapping,
+  managed,  ///< stays in host memory, where every device and the host reach it
+  host_allocation,
+  host_registration,
+};
 
 /// One bit a device, by slot.
 using DeviceSet = std::uint64_t;
@@ -41,7 +48,8 @@ struct Range {
 
   [[nodiscard]] std::uint64_t end() const { return start + bytes; }
   [[nodiscard]] bool is_host() const {
-    return kind == RangeKind::host_allocation || kind == RangeKind::host_registration;
+    return kind == RangeKind::managed || kind == RangeKind::host_allocation ||
+           kind == RangeKind::host_registration;
   }
   [[nodiscard]] bool is_closed() const {
     return kind == RangeKind::mapping || kind == RangeKind::pool_allocation;
@@ -58,7 +66,7 @@ struct Reservation {
 struct Span {
   enum class Kind {
     device,    ///< inside one allocation, or mapped without a gap inside one reservation
-    pinned,    ///< inside one piece of pinned host memory
+    pinned,    ///< inside one piece of pinned host memory, or of managed memory
     pageable,  ///< no address of ours
     invalid,   ///< freed, unmapped, or crosses the end of what it starts in
   };

@@ -31,6 +31,20 @@ Range pinned_range(RangeKind kind, const Context& context, std::uint64_t start, 
           .writers = ~DeviceSet{0}};
 }
 
+void* make_pages(State& state, RangeKind kind, const Context& context, std::size_t bytes,
+                 unsigned flags) {
+  if (!has_room(state, bytes)) return nullptr;
+  void* pages = mmap(nullptr, align_up(bytes, kPage), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (pages == MAP_FAILED) return nullptr;
+  if (state.config.poison) std::memset(pages, kPoison, std::min<std::size_t>(bytes, kPage));
+  Range range = pinned_range(kind, context, reinterpret_cast<std::uint64_t>(pages), bytes);
+  range.host_flags = flags;
+  state.addresses.add(range);
+  state.host_bytes_pinned += bytes;
+  return pages;
+}
+
 }  // namespace
 
 bool is_host_memory(const void* address, std::size_t bytes) {
@@ -44,17 +58,11 @@ bool is_host_memory(const void* address, std::size_t bytes) {
 
 void* make_pinned_host_memory(State& state, const Context& context, std::size_t bytes,
                               unsigned flags) {
-  if (!has_room(state, bytes)) return nullptr;
-  void* pages = mmap(nullptr, align_up(bytes, kPage), PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (pages == MAP_FAILED) return nullptr;
-  if (state.config.poison) std::memset(pages, kPoison, std::min<std::size_t>(bytes, kPage));
-  Range range = pinned_range(RangeKind::host_allocation, context,
-                             reinterpret_cast<std::uint64_t>(pages), bytes);
-  range.host_flags = flags;
-  state.addresses.add(range);
-  state.host_bytes_pinned += bytes;
-  return pages;
+  return make_pages(state, RangeKind::host_allocation, context, bytes, flags);
+}
+
+void* make_managed_memory(State& state, const Context& context, std::size_t bytes) {
+  return make_pages(state, RangeKind::managed, context, bytes, 0);
 }
 
 CUresult register_host_memory(State& state, const Context& context, void* address,
@@ -72,7 +80,7 @@ CUresult register_host_memory(State& state, const Context& context, void* addres
 
 void unpin_host_memory(State& state, const Range& range) {
   state.host_bytes_pinned -= range.bytes;
-  const bool ours = range.kind == RangeKind::host_allocation;
+  const bool ours = range.kind != RangeKind::host_registration;
   void* const pages = reinterpret_cast<void*>(range.start);
   const std::size_t bytes = align_up(range.bytes, kPage);
   state.races.forget({static_cast<std::byte*>(pages), bytes});

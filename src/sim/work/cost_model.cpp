@@ -32,6 +32,7 @@ constexpr CallCost kCallCosts[] = {
     // eunomia-bpf/bpftime, issue 506: the means of one trace.
     {Function::k_cuMemAlloc, 168'500},
     {Function::k_cuMemAllocPitch, 168'500},
+    {Function::k_cuMemAllocManaged, 168'500},
     {Function::k_cuMemFree, 183'600},
     // FlexKV, issue 193: H20, each copy.
     {Function::k_cuMemcpyAsync, 2'300},
