@@ -20,6 +20,7 @@ void add_benchmarks(Session& session) {
     }
   });
   counts.add_pairs<DriverAllocator>();
+  counts.add_pinned_pairs();
 }
 
 }  // namespace berth::bench

@@ -6,7 +6,6 @@
 #include "support/benchmarks.hpp"
 #include "support/heap_counter.hpp"
 #include "support/steady_counts.hpp"
-#include "workloads/pinned_pair.hpp"
 
 namespace berth::bench {
 
@@ -20,17 +19,7 @@ void add_benchmarks(Session& session) {
       counts.add_replays<Allocator>();
     }
   });
-  add(session, "heap_calls_pinned", "berth", "", [&session](benchmark::State& state) {
-    PinnedPair pair(session.runtime().pinned_memory(), 64_KiB);
-    constexpr int kSteps = 100'000;
-    std::uint64_t calls = 0;
-    for (auto _ : state) {
-      const std::uint64_t before = heap_calls_of_thread();
-      for (int step = 0; step < kSteps; ++step) pair.step();
-      calls = heap_calls_of_thread() - before;
-    }
-    state.counters["calls"] = static_cast<double>(calls) / kSteps;
-  })->Iterations(1);
+  counts.add_pinned_pairs();
 }
 
 }  // namespace berth::bench

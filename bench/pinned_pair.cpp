@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What does a block of pinned memory cost that the allocator has cached? Nanoseconds for one
-// allocation and its free on one thread, beside the driver's own, which pins and unpins; and how many
-// driver calls that takes. Rows: bytes.
+// allocation and its free on one thread, beside the driver's own, which pins and unpins. Rows: bytes.
 #include "workloads/pinned_pair.hpp"
 
 #include <cuda.h>
@@ -42,17 +41,6 @@ void add_benchmarks(Session& session) {
           time_steps(state, pair);
         });
   }
-  add(session, "driver_calls_pinned", "berth", "", [&session](benchmark::State& state) {
-    PinnedPair pair(session.runtime().pinned_memory(), 64_KiB);
-    constexpr int kSteps = 100'000;
-    std::uint64_t calls = 0;
-    for (auto _ : state) {
-      const std::uint64_t before = session.driver_calls();
-      for (int step = 0; step < kSteps; ++step) pair.step();
-      calls = session.driver_calls() - before;
-    }
-    state.counters["calls"] = static_cast<double>(calls) / kSteps;
-  })->Iterations(1);
 }
 
 }  // namespace berth::bench

@@ -4,6 +4,7 @@
 //   WHAT_steady           blocks of one size that come from the cache
 //   WHAT_random_live_set  rows: live blocks
 //   WHAT_replay           rows: traces
+//   WHAT_pinned           one block of pinned memory, which comes from the cache
 #pragma once
 
 #include <cstddef>
@@ -18,6 +19,7 @@
 
 #include "support/benchmarks.hpp"
 #include "workloads/pair.hpp"
+#include "workloads/pinned_pair.hpp"
 #include "workloads/random_live_set.hpp"
 #include "workloads/replay.hpp"
 
@@ -34,6 +36,13 @@ class SteadyCounts {
     add_row("_steady", Allocator::kName, "", [this](benchmark::State& state) {
       Allocator allocator(session_);
       HitPair pair(allocator, 64_KiB, session_.stream());
+      report(state, pair, kSteps, kSteps);
+    });
+  }
+
+  void add_pinned_pairs() {
+    add_row("_pinned", "berth", "", [this](benchmark::State& state) {
+      PinnedPair pair(session_.runtime().pinned_memory(), 64_KiB);
       report(state, pair, kSteps, kSteps);
     });
   }

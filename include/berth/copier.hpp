@@ -82,8 +82,8 @@ struct TransferOptions {
 };
 
 /// Each range must lie in one allocation, of any kind: device memory of berth or of anything else
-/// in this process, managed memory, pinned memory, pageable memory. The two ranges must not overlap. 0 bytes is no
-/// operation.
+/// in this process, managed memory, pinned memory, pageable memory. The two ranges must not overlap. 0
+/// bytes is no operation.
 ///
 /// Pageable memory travels through pinned staging memory, between which and the pageable memory
 /// threads of the copier copy. The stream waits for them behind gates (cuStreamWaitValue32), not the

@@ -2,6 +2,8 @@
 #include "base/fork.hpp"
 
 #include <pthread.h>
+#include <utility>
+#include <vector>
 
 #include "berth/error.hpp"
 
@@ -24,6 +26,12 @@ void ForkOrigin::refuse(const std::string& what) {
                      " belongs to the process that this one was forked from: CUDA does not work in "
                      "a forked child. Start it anew (exec, or \"spawn\"), or make a Runtime in it "
                      "where the parent has none");
+}
+
+void keep_until_exit(std::shared_ptr<const void> kept) noexcept {
+  // A child has one thread, and what that has kept is never destroyed.
+  static auto& all = *new std::vector<std::shared_ptr<const void>>;
+  all.push_back(std::move(kept));
 }
 
 void at_fork(void (*prepare)(), void (*parent)(), void (*child)()) {

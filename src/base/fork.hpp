@@ -3,6 +3,7 @@
 // held stay locked for ever, and CUDA does not work in the copy.
 #pragma once
 
+#include <memory>
 #include <string>
 
 namespace berth {
@@ -24,6 +25,10 @@ class ForkOrigin {
   static int current_;  ///< how many times a fork() led here
   const int generation_;
 };
+
+/// For what a forked child cannot destroy, because its end would wait for threads that only the parent has:
+/// it stays until the process ends, where leak checkers see it.
+void keep_until_exit(std::shared_ptr<const void> kept) noexcept;
 
 /// Calls `prepare` before each fork() of this process, `parent` and `child` after it, on the thread
 /// that forks. For the whole life of the process.

@@ -346,7 +346,7 @@ Copier::Copier(const DeviceRegistry& registry, PinnedAllocator& pinned,
 
 Copier::~Copier() {
   // A forked child has none of the threads, and cannot wait for what they were doing.
-  if (!impl_->is_here()) static_cast<void>(impl_.release());
+  if (!impl_->is_here()) keep_until_exit(std::move(impl_));
 }
 
 Transfer Copier::start(void* target, const void* source, std::size_t bytes, StreamRef stream,

@@ -45,7 +45,7 @@ CachingAllocator::CachingAllocator(const Driver& driver, Options options,
 
 CachingAllocator::~CachingAllocator() {
   if (!origin_.is_here()) {  // the memory is the parent's, and so is the driver
-    static_cast<void>(source_.release());
+    keep_until_exit(std::move(source_));
     return;
   }
   try {

@@ -267,7 +267,7 @@ CompletionQueue::CompletionQueue(EventPools events)
 CompletionQueue::~CompletionQueue() {
   finish();
   // A forked child cannot end a thread that it does not have, nor destroy what that one waits on.
-  if (!state_->origin.is_here()) static_cast<void>(state_.release());
+  if (!state_->origin.is_here()) keep_until_exit(std::move(state_));
 }
 
 void CompletionQueue::when_done(StreamRef stream, Callback callback) {

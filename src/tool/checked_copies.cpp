@@ -7,22 +7,12 @@
 #include <span>
 #include <vector>
 
+#include "tool/byte_pattern.hpp"
+
 namespace berth::tool {
 namespace {
 
 constexpr std::uint8_t kOtherBytes = 0xEE;
-
-/// Bytes that differ for every lane, round and position (splitmix64).
-void fill_pattern(std::span<std::byte> bytes, std::uint64_t seed) {
-  std::uint64_t state = seed * 0x9E3779B97F4A7C15U;
-  for (std::size_t at = 0; at < bytes.size(); at += sizeof(std::uint64_t)) {
-    state += 0x9E3779B97F4A7C15U;
-    std::uint64_t mixed = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9U;
-    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBU;
-    mixed ^= mixed >> 31;
-    std::memcpy(&bytes[at], &mixed, std::min(sizeof mixed, bytes.size() - at));
-  }
-}
 
 /// Host memory of either kind.
 class HostBuffer {
@@ -143,9 +133,7 @@ class CopyCheck {
     expected_.resize(got.size());
     fill_pattern(expected_, pattern);
     result_.bytes_compared += got.size();
-    if (std::memcmp(got.data(), expected_.data(), got.size()) == 0) return;
-    for (std::size_t i = 0; i < got.size(); ++i)
-      if (got[i] != expected_[i]) ++result_.bytes_different;
+    result_.bytes_different += bytes_different(got, expected_);
   }
 
   Runtime& runtime_;

@@ -6,15 +6,12 @@
 #include <limits>
 #include <vector>
 
+#include "tool/byte_pattern.hpp"
+
 namespace berth::tool {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// Bytes that no neighbour, and no power of two away, has.
-std::byte pattern_at(std::size_t offset) {
-  return static_cast<std::byte>((offset * 0x9E3779B97F4A7C15U) >> 56);
-}
 
 /// One end of a copy.
 class CopyEnd {
@@ -60,18 +57,14 @@ class CopyMeasurement {
   /// Sends a pattern through, over a target that has none of it.
   std::uint64_t bytes_different() {
     std::vector<std::byte> expected(what_.bytes);
-    for (std::size_t offset = 0; offset < what_.bytes; ++offset)
-      expected[offset] = pattern_at(offset);
+    fill_pattern(expected, what_.bytes);
     std::vector<std::byte> got(what_.bytes);
     std::ranges::transform(expected, got.begin(), [](std::byte byte) { return ~byte; });
     move(target_.data(), got.data());
     move(source_.data(), expected.data());
     run();
     move(got.data(), target_.data());
-    std::uint64_t different = 0;
-    for (std::size_t offset = 0; offset < what_.bytes; ++offset)
-      if (got[offset] != expected[offset]) ++different;
-    return different;
+    return tool::bytes_different(got, expected);
   }
 
  private:

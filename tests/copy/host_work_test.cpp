@@ -101,11 +101,7 @@ TEST_CASE_FIXTURE(ManualStaged, "copies take turns, a piece each, however large 
   const auto large = start(Direction::to_device, source.data(), device, 7 * kSlot, first);
   const auto small = start(Direction::to_device, source.data(), device + 7 * kSlot, kSlot, second);
   std::vector<StagedCopy*> order;
-  while (const auto task = work.take()) {
-    order.push_back(task->copy.get());
-    task->move();
-    work.finish(*task);
-  }
+  while (const auto copy = move_next()) order.push_back(copy.get());
   REQUIRE(order.size() == 5);
   CHECK((order[0] == large.get() && order[1] == small.get() && order[2] == large.get()));
   complete_all();
@@ -119,18 +115,8 @@ TEST_CASE_FIXTURE(ManualStaged, "the urgent go first") {
   const auto patient = start(Direction::to_device, source.data(), device, 4 * kSlot, first);
   const auto urgent =
       start(Direction::to_device, source.data(), device + 4 * kSlot, 4 * kSlot, second, -1);
-  for (int count = 0; count < 4; ++count) {
-    const auto task = work.take();
-    REQUIRE(task.has_value());
-    CHECK(task->copy == urgent);
-    task->move();
-    work.finish(*task);
-  }
-  const auto last = work.take();
-  REQUIRE(last.has_value());
-  CHECK(last->copy == patient);
-  last->move();
-  work.finish(*last);
+  for (int count = 0; count < 4; ++count) CHECK(move_next() == urgent);
+  CHECK(move_next() == patient);
   complete_all();
 }
 

@@ -32,6 +32,15 @@ struct StagedTest : TappedDevice {
   /// While the host's memory of the copies is there: a test's own is gone before its fixture is.
   void complete_all() { work.complete_all(); }
 
+  /// Moves the next piece; the copy that it is of, or null where there is none.
+  HostWork::CopyPtr move_next() {
+    const auto task = work.take();
+    if (!task) return nullptr;
+    task->move();
+    work.finish(*task);
+    return task->copy;
+  }
+
   /// Device memory of the driver.
   std::byte* allocate(std::size_t bytes) {
     const ContextScope scope(context);

@@ -43,7 +43,7 @@ BackgroundGrowth::BackgroundGrowth(Work work)
 BackgroundGrowth::~BackgroundGrowth() {
   if (!origin_.is_here()) {
     // The end of a condition variable waits for its waiters, which a forked child does not have.
-    static_cast<void>(thread_.release());
+    keep_until_exit(std::move(thread_));
     return;
   }
   end();

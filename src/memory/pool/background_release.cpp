@@ -40,7 +40,7 @@ BackgroundRelease::BackgroundRelease(std::chrono::nanoseconds period, std::funct
 
 BackgroundRelease::~BackgroundRelease() {
   // The end of a condition variable waits for its waiters, which a forked child does not have.
-  if (!origin_.is_here()) static_cast<void>(thread_.release());
+  if (!origin_.is_here()) keep_until_exit(std::move(thread_));
 }
 
 }  // namespace berth

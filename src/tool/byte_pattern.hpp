@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// What copies that are checked carry.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace berth::tool {
+
+/// Bytes that differ for every seed and position.
+void fill_pattern(std::span<std::byte> bytes, std::uint64_t seed);
+/// How many of them are others.
+std::uint64_t bytes_different(std::span<const std::byte> got, std::span<const std::byte> expected);
+
+}  // namespace berth::tool
