@@ -49,7 +49,8 @@ enum class SleepContent {
 /// is done. Blocks that are still live stay valid; their memory goes back after they are freed, when
 /// memory is trimmed or short, or when a pool is made or closed, which waits for that work. Handles
 /// are gone before the DeviceAllocator is. A pool takes address space, not memory, of 33 times the
-/// device's size at most: there is room for some fifty on a device of 80 GiB.
+/// device's size at most: there is room for some fifty on a device of 80 GiB. Where there is less, free
+/// memory that lies apart is joined in less of it.
 ///
 /// Threads  Safe from any thread; one object, like a pointer, from one at a time.
 class BERTH_API MemoryPool final : public Allocator {

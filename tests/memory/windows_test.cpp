@@ -274,6 +274,16 @@ TEST_CASE_FIXTURE(WindowsFixture, "address space that the driver refuses is aske
   CHECK(shows(map({0, 2}), {0, 2}));
 }
 
+TEST_CASE_FIXTURE(WindowsFixture, "where there is not so much address space, less will do") {
+  windows.emplace(context, arena, std::size_t{1} << 26);  // would like 256 TiB
+  const std::uint64_t before = simulator.calls("cuMemAddressReserve");
+  CHECK(shows(map({0, 2}), {0, 2}));
+  CHECK(simulator.calls("cuMemAddressReserve") >= before + 3);
+  windows.reset();
+  CHECK(simulator.live().reservations == 1);
+  CHECK(reports.all().empty());
+}
+
 TEST_CASE_FIXTURE(WindowsFixture, "a context that cannot be made current maps nothing") {
   map({6, 7});  // address space is there
   const sim::Live before = simulator.live();

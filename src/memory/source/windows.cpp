@@ -22,8 +22,7 @@ Windows::~Windows() {
   drop_all();
   if (address_ == 0) return;
   const ContextScope scope(context_, std::nothrow);
-  context_.driver().mem_address_free_or_report(
-      CUdeviceptr{address_}, kAddressSpaceFactor * mappings_max_ * arena_.granule_bytes());
+  context_.driver().mem_address_free_or_report(CUdeviceptr{address_}, address_bytes_);
 }
 
 bool Windows::shows(const Window& window, std::span<const GranuleNumber> granules) const {
@@ -41,15 +40,23 @@ std::optional<std::uintptr_t> Windows::find(std::span<const GranuleNumber> granu
 }
 
 bool Windows::reserve_address_space() {
-  const std::size_t bytes = kAddressSpaceFactor * mappings_max_ * arena_.granule_bytes();
   const ContextScope scope(context_);
-  CUdeviceptr address = 0;
-  const CUresult reserved = context_.driver().try_mem_address_reserve(
-      &address, bytes, arena_.granule_bytes(), CUdeviceptr{0}, 0ull);
-  if (!has_memory(context_.driver(), DriverCall::mem_address_reserve, reserved)) return false;
-  address_ = static_cast<std::uintptr_t>(address);
-  free_.emplace(address_, bytes);
-  return true;
+  std::size_t granules = kAddressSpaceFactor * mappings_max_;
+  do {
+    const std::size_t bytes = granules * arena_.granule_bytes();
+    CUdeviceptr address = 0;
+    const CUresult reserved = context_.driver().try_mem_address_reserve(
+        &address, bytes, arena_.granule_bytes(), CUdeviceptr{0}, 0ull);
+    if (has_memory(context_.driver(), DriverCall::mem_address_reserve, reserved)) {
+      address_ = static_cast<std::uintptr_t>(address);
+      address_bytes_ = bytes;
+      free_.emplace(address_, bytes);
+      return true;
+    }
+    // A limit of the process, or many pools of large devices: with less there are holes sooner.
+    granules /= 2;
+  } while (granules * arena_.granule_bytes() >= arena_.bytes());
+  return false;
 }
 
 std::optional<std::uintptr_t> Windows::take_address_space(std::size_t bytes) {

@@ -104,7 +104,8 @@ class Windows {
   bool asleep_ = false;
   ByUse by_use_;                                          ///< wanted longest ago first
   std::vector<std::vector<ByUse::iterator>> by_granule_;  ///< windows that show it, each once
-  std::uintptr_t address_ = 0;                  ///< of all address space for windows; 0: none yet
+  std::uintptr_t address_ = 0;  ///< of all address space for windows; 0: none yet
+  std::size_t address_bytes_ = 0;
   std::map<std::uintptr_t, std::size_t> free_;  ///< address space, by address
 };
 
