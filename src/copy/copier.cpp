@@ -20,6 +20,7 @@
 #include "copy/direct_submission.hpp"
 #include "copy/linear_copy.hpp"
 #include "copy/memory_kind.hpp"
+#include "copy/peer_access.hpp"
 #include "copy/rows_copy.hpp"
 #include "copy/staged_copies.hpp"
 #include "copy/transfer_state.hpp"
@@ -222,8 +223,13 @@ class Copier::Impl {
     const Submission how{.part_bytes = is_captured ? ~std::size_t{0} : part_bytes_,
                          .batches = is_captured || has_pageable ? Batches::no : Batches::yes,
                          .is_marked = request.wants_transfer && !is_captured};
+    const DevicePair devices(shape.to(), shape.from());
+    if (devices.are_different()) {
+      DeviceContext& user = request.stream.context();
+      peers_.enable(user, &user == devices.to ? *devices.from : *devices.to);
+    }
     shape.record_blocks(pinned_, request.stream);
-    return submit(request, how, shape.bytes(), {shape.to(), shape.from()},
+    return submit(request, how, shape.bytes(), devices,
                   [&](DirectSubmission& submission) { shape.submit(submission); });
   }
 
@@ -335,6 +341,7 @@ class Copier::Impl {
   std::atomic<std::uint64_t> bytes_copied_ = 0;
 
   const std::size_t part_bytes_;
+  PeerAccess peers_;
   StagedCopies staged_;
 };
 
