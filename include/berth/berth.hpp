@@ -13,6 +13,7 @@
 #include "berth/device_allocator.hpp"
 #include "berth/device_facts.hpp"
 #include "berth/device_guard.hpp"
+#include "berth/device_map.hpp"
 #include "berth/device_pick.hpp"
 #include "berth/device_registry.hpp"
 #include "berth/device_type.hpp"
