@@ -4,6 +4,7 @@
 
 #include "berth/allocator.hpp"
 #include "berth/bytes.hpp"
+#include "berth/collectives.hpp"
 #include "berth/completion_queue.hpp"
 #include "berth/configuration.hpp"
 #include "berth/copier.hpp"

@@ -16,6 +16,7 @@
 
 namespace berth {
 
+class Collectives;
 class CompletionQueue;
 class DeviceRegistry;
 class PinnedAllocator;
@@ -172,6 +173,9 @@ class BERTH_API Copier {
   [[nodiscard]] CopyCounters counters() const;
 
  private:
+  friend class Collectives;  // makes copies of its own, and has them counted
+  void count_direct(std::size_t bytes) noexcept;
+
   class Impl;
   std::unique_ptr<Impl> impl_;
 };

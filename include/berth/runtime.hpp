@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "berth/collectives.hpp"
 #include "berth/completion_queue.hpp"
 #include "berth/copier.hpp"
 #include "berth/current_stream.hpp"
@@ -81,6 +82,8 @@ class BERTH_API Runtime {
   /// The memory of `cpu`.
   [[nodiscard]] HostAllocator& host_memory();
   [[nodiscard]] Copier& copier();
+  /// Scatter, gather and broadcast over devices.
+  [[nodiscard]] Collectives& collectives();
   /// Callbacks after work on streams. Its thread ends, with all that is outstanding, before anything
   /// else of the Runtime goes.
   [[nodiscard]] CompletionQueue& completions();

@@ -13,8 +13,8 @@ namespace berth {
 
 class TransferState;
 
-/// What Copier::start() returns. Copies are of the same transfer; an empty one is done and moved
-/// nothing. Letting go of it lets the transfer go on. Must not outlive its Runtime.
+/// What Copier::start() and Collectives return. Copies are of the same transfer; an empty one is done
+/// and moved nothing. Letting go of it lets the transfer go on. Must not outlive its Runtime.
 /// Threads  Safe from any thread, as far as one object is not assigned to meanwhile.
 class BERTH_API Transfer {
  public:

@@ -16,6 +16,7 @@
 
 #include "base/fork.hpp"
 #include "copy/batch_plan.hpp"
+#include "copy/composite_transfer.hpp"
 #include "copy/copy_arguments.hpp"
 #include "copy/direct_submission.hpp"
 #include "copy/linear_copy.hpp"
@@ -102,11 +103,11 @@ class Copier::Impl {
     try {
       for (const PlannedCopy& each : planned) parts.push_back(start(each, request.part()));
     } catch (...) {
-      JointTransfer(std::move(parts)).wait();
+      CompositeTransfer(std::move(parts)).wait();
       throw;
     }
     Transfer transfer;
-    if (!parts.empty()) transfer = Transfer(std::make_shared<JointTransfer>(std::move(parts)));
+    if (!parts.empty()) transfer = Transfer(std::make_shared<CompositeTransfer>(std::move(parts)));
     return end(std::move(transfer), std::move(request));
   }
 
@@ -127,6 +128,11 @@ class Copier::Impl {
                       stream.device().to_string()));
     }
     driver.memset_d8_async(reinterpret_cast<CUdeviceptr>(target), value, bytes, stream.native());
+  }
+
+  void count_direct(std::size_t bytes) noexcept {
+    ++copies_direct_;
+    bytes_copied_ += bytes;
   }
 
   [[nodiscard]] bool is_here() const { return origin_.is_here(); }
@@ -395,6 +401,10 @@ void Copier::fill_async(void* target, std::uint8_t value, std::size_t bytes, Str
   if (bytes == 0) return;
   check_range(target, bytes, "target");
   impl_->fill(target, value, bytes, stream);
+}
+
+void Copier::count_direct(std::size_t bytes) noexcept {
+  impl_->count_direct(bytes);
 }
 
 CopyCounters Copier::counters() const {

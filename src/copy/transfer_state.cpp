@@ -2,7 +2,6 @@
 #include "copy/transfer_state.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "berth/error.hpp"
@@ -80,43 +79,6 @@ std::size_t DirectTransfer::bytes_done() {
   const MutexLock lock(mutex_);
   ask();
   return bytes_passed_;
-}
-
-JointTransfer::JointTransfer(std::vector<Transfer> parts)
-    : TransferState(std::accumulate(
-          parts.begin(), parts.end(), std::size_t{0},
-          [](std::size_t sum, const Transfer& part) { return sum + part.bytes(); })),
-      parts_(std::move(parts)) {}
-
-bool JointTransfer::is_done() {
-  return std::ranges::all_of(parts_, &Transfer::is_done);
-}
-
-void JointTransfer::wait() {
-  for (const Transfer& part : parts_) {
-    try {
-      part.wait();
-    } catch (...) {
-      continue;  // failure() tells of it, and the others are to be over, too
-    }
-  }
-}
-
-std::exception_ptr JointTransfer::failure() const {
-  for (const Transfer& part : parts_) {
-    if (const std::exception_ptr failure = part.failure()) return failure;
-  }
-  return nullptr;
-}
-
-std::size_t JointTransfer::bytes_done() {
-  std::size_t sum = 0;
-  for (const Transfer& part : parts_) sum += part.bytes_done();
-  return sum;
-}
-
-void JointTransfer::cancel() noexcept {
-  for (Transfer& part : parts_) part.cancel();
 }
 
 bool Transfer::is_done() const {

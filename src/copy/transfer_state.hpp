@@ -94,19 +94,4 @@ class DirectTransfer final : public TransferState {
   std::exception_ptr failure_ BERTH_GUARDED_BY(mutex_);
 };
 
-/// Several copies as one: over when all of them are, failed as the first of them that has.
-class JointTransfer final : public TransferState {
- public:
-  explicit JointTransfer(std::vector<Transfer> parts);
-
-  bool is_done() override;
-  void wait() override;
-  [[nodiscard]] std::exception_ptr failure() const override;
-  std::size_t bytes_done() override;
-  void cancel() noexcept override;
-
- private:
-  std::vector<Transfer> parts_;
-};
-
 }  // namespace berth

@@ -34,12 +34,12 @@ struct Runtime::State {
         parts(static_cast<std::size_t>(registry.count())),
         pinned(registry, options.pinned_allocator),
         host(registry, options.host_allocator),
-        completions([this](DeviceContext& context) -> EventPool& {
-          DeviceParts& device = parts_of(context);
-          const MutexLock lock(device.mutex);
-          return events(context, device);
-        }),
-        copier(registry, pinned, completions, options.copier) {
+        completions([this](DeviceContext& context) -> EventPool& { return events_of(context); }),
+        copier(registry, pinned, completions, options.copier),
+        collectives(
+            registry, pinned, copier, completions,
+            [this](DeviceContext& context) -> EventPool& { return events_of(context); },
+            options.copier.direct_piece_bytes) {
     options.driver = opened.driver->name();
   }
 
@@ -54,6 +54,12 @@ struct Runtime::State {
     return *device.events;
   }
 
+  EventPool& events_of(DeviceContext& context) {
+    DeviceParts& device = parts_of(context);
+    const MutexLock lock(device.mutex);
+    return events(context, device);
+  }
+
   RuntimeOptions options;  ///< as they are after BERTH_CONF; never changed once this is made
   const OpenedDriver opened;
   const DeviceRegistry registry;
@@ -62,6 +68,7 @@ struct Runtime::State {
   HostAllocator host;
   CompletionQueue completions;
   Copier copier;
+  Collectives collectives;
 };
 
 Runtime::Runtime(RuntimeOptions options) : state_(std::make_unique<State>(std::move(options))) {}
@@ -125,6 +132,10 @@ Copier& Runtime::copier() {
 
 CompletionQueue& Runtime::completions() {
   return state_->completions;
+}
+
+Collectives& Runtime::collectives() {
+  return state_->collectives;
 }
 
 StreamRef Runtime::stream(Device device, CUstream_st* native) {
