@@ -21,6 +21,7 @@
 #define BERTH_BERTH_H
 
 #include "berth/allocator.h"
+#include "berth/collectives.h"
 #include "berth/completion_queue.h"
 #include "berth/copier.h"
 #include "berth/device.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <memory>
+#include "capi/capi_transfer.hpp"
+
 #include <span>
 #include <utility>
 #include <vector>
@@ -10,32 +11,13 @@
 using namespace berth;
 using namespace berth::capi;
 
-struct berth_transfer {
-  Transfer transfer;
-};
-
-namespace {
-
-/// What `start` returns for the options goes to `transfer`, where the caller wants it.
-template <class Start>
-void start_for(berth_completion_function on_done, void* user, berth_transfer** transfer,
-               const Start& start) {
-  TransferOptions options;
-  if (on_done != nullptr) options.on_done = to_callback(on_done, user);
-  auto started = std::make_unique<berth_transfer>();
-  started->transfer = start(std::move(options));
-  if (transfer != nullptr) *transfer = started.release();
-}
-
-}  // namespace
-
 berth_status berth_transfer_start(berth_runtime* runtime, void* target, const void* source,
                                   size_t bytes, berth_stream stream,
                                   berth_completion_function on_done, void* user,
                                   berth_transfer** transfer) {
   return guarded([&] {
     Runtime& owner = to_runtime(runtime);
-    start_for(on_done, user, transfer, [&](TransferOptions options) {
+    start_transfer(on_done, user, transfer, [&](TransferOptions options) {
       return owner.copier().start(target, source, bytes, to_stream(stream), std::move(options));
     });
   });
@@ -48,7 +30,7 @@ berth_status berth_transfer_start_rows(berth_runtime* runtime, void* target, siz
                                        berth_transfer** transfer) {
   return guarded([&] {
     Runtime& owner = to_runtime(runtime);
-    start_for(on_done, user, transfer, [&](TransferOptions options) {
+    start_transfer(on_done, user, transfer, [&](TransferOptions options) {
       return owner.copier().start_rows({target, target_pitch}, {source, source_pitch}, row_bytes,
                                        rows, to_stream(stream), std::move(options));
     });
@@ -66,7 +48,7 @@ berth_status berth_transfer_start_batch(berth_runtime* runtime, const berth_copy
       for (const berth_copy_range& copy : std::span(&require(copies, "copies"), count))
         ranges.push_back({copy.target, copy.source, copy.bytes});
     }
-    start_for(on_done, user, transfer, [&](TransferOptions options) {
+    start_transfer(on_done, user, transfer, [&](TransferOptions options) {
       return owner.copier().start_batch(ranges, to_stream(stream), std::move(options));
     });
   });

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "copy/transfer_state.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "berth/error.hpp"

@@ -47,6 +47,7 @@ int main(void) {
   test_memory();
   test_memory_pools();
   test_copies();
+  test_collectives();
   test_statistics();
   test_errors();
   test_null_arguments();

@@ -175,6 +175,38 @@ static void order_functions(const struct machine* machine) {
   CHECK(side.context == NULL && fork == NULL);
 }
 
+static void collective_functions(const struct machine* machine) {
+  berth_runtime* const runtime = machine->runtime;
+  const berth_stream any = machine->stream;
+  char byte = 0;
+  char other = 0;
+  const berth_shard shard = {&other, 1, any};
+  const berth_shard streamless = {&other, 1, kNoStream};
+  const berth_shard nowhere = {NULL, 1, any};
+  CHECK_REFUSED("runtime", berth_scatter_start(NULL, &byte, 1, any, &shard, 1, NULL, NULL, NULL));
+  CHECK_REFUSED("stream",
+                berth_scatter_start(runtime, &byte, 1, kNoStream, &shard, 1, NULL, NULL, NULL));
+  CHECK_REFUSED("shards", berth_scatter_start(runtime, &byte, 1, any, NULL, 1, NULL, NULL, NULL));
+  CHECK_REFUSED("stream",
+                berth_scatter_start(runtime, &byte, 1, any, &streamless, 1, NULL, NULL, NULL));
+  CHECK_REFUSED("runtime", berth_gather_start(NULL, &byte, 1, any, &shard, 1, NULL, NULL, NULL));
+  CHECK_REFUSED("stream",
+                berth_gather_start(runtime, &byte, 1, kNoStream, &shard, 1, NULL, NULL, NULL));
+  CHECK_REFUSED("shards", berth_gather_start(runtime, &byte, 1, any, NULL, 1, NULL, NULL, NULL));
+  CHECK_REFUSED("stream",
+                berth_gather_start(runtime, &byte, 1, any, &streamless, 1, NULL, NULL, NULL));
+  CHECK_REFUSED("runtime", berth_broadcast_start(NULL, &byte, 1, any, &shard, 1, NULL, NULL, NULL));
+  CHECK_REFUSED("stream",
+                berth_broadcast_start(runtime, &byte, 1, kNoStream, &shard, 1, NULL, NULL, NULL));
+  CHECK_REFUSED("shards", berth_broadcast_start(runtime, &byte, 1, any, NULL, 1, NULL, NULL, NULL));
+  CHECK_REFUSED("stream",
+                berth_broadcast_start(runtime, &byte, 1, any, &streamless, 1, NULL, NULL, NULL));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "not null",
+              berth_broadcast_start(runtime, NULL, 1, any, &shard, 1, NULL, NULL, NULL));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "not null",
+              berth_broadcast_start(runtime, &byte, 1, any, &nowhere, 1, NULL, NULL, NULL));
+}
+
 static void event_functions(const struct machine* machine) {
   berth_runtime* const runtime = machine->runtime;
   const berth_device cuda = machine->device;
@@ -323,6 +355,7 @@ void test_null_arguments(void) {
   device_functions(machine.runtime);
   stream_functions(&machine);
   order_functions(&machine);
+  collective_functions(&machine);
   event_functions(&machine);
   allocator_functions(&machine);
   copy_functions(&machine);

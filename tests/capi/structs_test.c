@@ -90,6 +90,7 @@ AT(berth_copy_counters, bytes_copied, 32);
 AT(berth_copy_counters, staging_waits, 40);
 
 _Static_assert(sizeof(berth_device) == 8, "passed by value: programs would break");
+_Static_assert(sizeof(berth_shard) == 32, "in arrays: programs would break");
 _Static_assert(sizeof(berth_stream) == 16, "passed by value: programs would break");
 _Static_assert(sizeof(berth_event) == 16, "passed by value: programs would break");
 _Static_assert(sizeof(berth_process_memory) == 16, "in arrays: programs would break");

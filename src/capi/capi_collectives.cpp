@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <span>
+#include <vector>
+
+#include "capi/capi_convert.hpp"
+#include "capi/capi_error.hpp"
+#include "capi/capi_transfer.hpp"
+
+using namespace berth;
+using namespace berth::capi;
+
+namespace {
+
+std::vector<Shard> to_shards(const berth_shard* shards, std::size_t count) {
+  if (count > 0) require(shards, "shards");
+  std::vector<Shard> converted;
+  converted.reserve(count);
+  for (const berth_shard& shard : std::span(shards, count))
+    converted.push_back({shard.data, shard.bytes, to_stream(shard.stream)});
+  return converted;
+}
+
+}  // namespace
+
+berth_status berth_scatter_start(berth_runtime* runtime, const void* source, std::size_t bytes,
+                                 berth_stream stream, const berth_shard* shards, std::size_t count,
+                                 berth_completion_function on_done, void* user,
+                                 berth_transfer** transfer) {
+  return guarded([&] {
+    Runtime& owner = to_runtime(runtime);
+    const StreamRef of_source = to_stream(stream);
+    const std::vector<Shard> targets = to_shards(shards, count);
+    start_transfer(on_done, user, transfer, [&](TransferOptions options) {
+      return owner.collectives().scatter(source, bytes, of_source, targets, std::move(options));
+    });
+  });
+}
+
+berth_status berth_gather_start(berth_runtime* runtime, void* target, std::size_t bytes,
+                                berth_stream stream, const berth_shard* shards, std::size_t count,
+                                berth_completion_function on_done, void* user,
+                                berth_transfer** transfer) {
+  return guarded([&] {
+    Runtime& owner = to_runtime(runtime);
+    const StreamRef of_target = to_stream(stream);
+    const std::vector<Shard> sources = to_shards(shards, count);
+    start_transfer(on_done, user, transfer, [&](TransferOptions options) {
+      return owner.collectives().gather(target, bytes, of_target, sources, std::move(options));
+    });
+  });
+}
+
+berth_status berth_broadcast_start(berth_runtime* runtime, const void* source, std::size_t bytes,
+                                   berth_stream stream, const berth_shard* shards,
+                                   std::size_t count, berth_completion_function on_done, void* user,
+                                   berth_transfer** transfer) {
+  return guarded([&] {
+    Runtime& owner = to_runtime(runtime);
+    const StreamRef of_source = to_stream(stream);
+    const std::vector<Shard> targets = to_shards(shards, count);
+    start_transfer(on_done, user, transfer, [&](TransferOptions options) {
+      return owner.collectives().broadcast(source, bytes, of_source, targets, std::move(options));
+    });
+  });
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the functions that start a transfer have in common.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "capi/capi_convert.hpp"
+
+struct berth_transfer {
+  berth::Transfer transfer;
+};
+
+namespace berth::capi {
+
+/// `start` gets the options and gives the Transfer. `transfer` may be null, and is untouched where it
+/// throws.
+template <class Start>
+void start_transfer(berth_completion_function on_done, void* user, berth_transfer** transfer,
+                    const Start& start) {
+  TransferOptions options;
+  if (on_done != nullptr) options.on_done = to_callback(on_done, user);
+  auto started = std::make_unique<berth_transfer>();
+  started->transfer = start(std::move(options));
+  if (transfer != nullptr) *transfer = started.release();
+}
+
+}  // namespace berth::capi
