@@ -189,9 +189,7 @@ class Copier::Impl {
     bytes_copied_ += shape.bytes();
     switch (route.way) {
       case Way::on_host:
-        ++copies_host_;
-        shape.copy_on_host();
-        return end(Transfer(), std::move(request));
+        return copy_on_host(shape, std::move(request));
       case Way::staged:
         return copy_staged(shape, std::move(request));
       case Way::direct:
@@ -199,6 +197,14 @@ class Copier::Impl {
     }
     ++copies_direct_;
     return copy_direct(shape, std::move(request), route.is_captured);
+  }
+
+  Transfer copy_on_host(const CopyShape& shape, Request request) {
+    ++copies_host_;
+    Transfer transfer;
+    if (request.wants_transfer) transfer = Transfer(std::make_shared<HostTransfer>(shape.bytes()));
+    shape.copy_on_host();
+    return end(std::move(transfer), std::move(request));
   }
 
   void copy_host(std::byte* target, const std::byte* source, std::size_t bytes) {

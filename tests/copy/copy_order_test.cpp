@@ -247,9 +247,12 @@ TEST_CASE("host to host copies are done when the call returns, and wait for no s
     for (Buffer& target : targets) {
       const Bytes content = pattern(kBytes, copies);
       source.write(content);
-      test.copier.copy_async(target.data(), source.data(), kBytes, stream);
+      const Transfer transfer = test.copier.start(target.data(), source.data(), kBytes, stream);
       CHECK((target.read() == content));
       CHECK(target.guards_hold());
+      CHECK(transfer.is_done());
+      CHECK(transfer.bytes() == kBytes);
+      CHECK(transfer.bytes_done() == kBytes);
       CHECK(test.copier.counters().copies_host == ++copies);
     }
   }
