@@ -139,8 +139,9 @@ class BERTH_API Copier {
   /// start() for many copies at once, between memory of any kinds: a model's parameters, the blocks of
   /// a cache. They are in no order among one another. Neighbours of the list that adjoin on both sides
   /// travel as one, and what goes the same way takes one call of the driver for each 8 MiB
-  /// (cuMemcpyBatchAsync, of CUDA 13) instead of one for each copy. Small ranges of pinned memory
-  /// that are one range on the device go through staging memory.
+  /// (cuMemcpyBatchAsync, of CUDA 13; each copy counts 28 KiB more than it has) instead of one for each
+  /// copy. Small ranges of pinned memory that are one range on the device go through staging memory:
+  /// the host reads such a source early, whatever work of the stream is still to write it.
   ///
   /// Returns one Transfer for all of them. Cancelling it ends those that pass through staging memory.
   /// Captures  Each becomes a node of the graph.

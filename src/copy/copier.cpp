@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "berth/copier.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -90,6 +91,8 @@ class Copier::Impl {
   }
 
   Transfer start_batch(std::span<const CopyRange> copies, Request request) {
+    if (std::ranges::all_of(copies, [](const CopyRange& range) { return range.bytes == 0; }))
+      return end(Transfer(), std::move(request));
     check_batch(copies);
     const ContextScope scope(request.stream.context());
     const Driver& driver = request.stream.context().driver();
@@ -106,9 +109,7 @@ class Copier::Impl {
       CompositeTransfer(std::move(parts)).wait();
       throw;
     }
-    Transfer transfer;
-    if (!parts.empty()) transfer = Transfer(std::make_shared<CompositeTransfer>(std::move(parts)));
-    return end(std::move(transfer), std::move(request));
+    return end(Transfer(std::make_shared<CompositeTransfer>(std::move(parts))), std::move(request));
   }
 
   void copy_on_host(std::byte* target, const std::byte* source, std::size_t bytes) {
