@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program of random copies of every shape between buffers of every kind, against arrays that are
+// copied at once. It uses several streams, and before one takes over it waits for the one that worked
+// last: so the program has one order, and the arrays follow it. Several programs may run at once, each in
+// a thread, on one copier and the same streams.
+//
+// What a copy that is cancelled leaves in its target is not known, nor what is copied from there, until it
+// is written again; all beside it is.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "berth/error.hpp"
+
+#include "copy/copy_fixture.hpp"
+#include "model/random.hpp"
+
+namespace berth::test {
+
+class CopyProgram {
+ public:
+  static constexpr std::size_t kStreamsOfDevice = 2;
+
+  /// Of cuda:0 and cuda:1.
+  using Streams = std::array<std::array<Stream, kStreamsOfDevice>, 2>;
+  static Streams make_streams(CopyTest& test) {
+    return {{{test.stream(0), test.stream(0)}, {test.stream(1), test.stream(1)}}};
+  }
+
+  CopyProgram(CopyTest& test, const Streams& streams, std::size_t buffer_bytes, std::uint64_t seed)
+      : test_(test), streams_(streams), bytes_(buffer_bytes), random_(seed), last_(streams[0][0]) {
+    for (const Kind kind : kKinds) {
+      for (int copy = 0; copy < 2; ++copy) {
+        Model& model = models_.emplace_back(test, kind, bytes_);
+        write(model);
+      }
+    }
+  }
+
+  void step() {
+    switch (random_.below(18)) {
+      case 0:
+        settle();
+        break;
+      case 1:
+        fill();
+        break;
+      case 2:
+        change_host_memory();
+        break;
+      case 3:
+        wait_for_one();
+        break;
+      case 4:
+        copy_from_what_goes();
+        break;
+      case 5:
+        copy_through_what_goes();
+        break;
+      case 6:
+      case 7:
+      case 8:
+        copy_rows();
+        break;
+      case 9:
+      case 10:
+      case 11:
+        copy_batch();
+        break;
+      default:
+        copy();
+    }
+  }
+
+  /// Waits for everything and compares everything.
+  void settle() {
+    last_.sync();
+    for (Transfer& transfer : doomed_) {
+      transfer.cancel();
+      try {
+        transfer.wait();
+      } catch (const Cancelled&) {
+        continue;  // the others had come to their end
+      }
+    }
+    doomed_.clear();
+    for (const Transfer& transfer : transfers_) {
+      transfer.wait();
+      note(transfer.bytes_done() == transfer.bytes(), "not all bytes of a transfer are done");
+    }
+    transfers_.clear();
+    for (Model& model : models_) compare(model);
+    for (const auto& [block, content] : kept_) {
+      const auto* const data = static_cast<const unsigned char*>(block.data());
+      note(std::equal(content.begin(), content.end(), data),
+           "a block was written by an earlier copy");
+    }
+    kept_.clear();
+  }
+  /// After settle(), and after CompletionQueue::finish().
+  void check_ends() { note(ends_ == ends_expected_, "not each transfer has called back once"); }
+
+  /// What was found wrong; a line each.
+  [[nodiscard]] const std::vector<std::string>& problems() const { return problems_; }
+  [[nodiscard]] std::uint64_t bytes_copied() const { return bytes_copied_; }
+
+ private:
+  struct Model {
+    Model(CopyTest& test, Kind of, std::size_t bytes)
+        : kind(of), buffer(test, of, bytes), expected(bytes), is_known(bytes, 1) {}
+    Kind kind;
+    Buffer buffer;
+    Bytes expected;
+    Bytes is_known;
+    // Of work that is under way. Only kept for host memory.
+    bool is_read = false;
+    bool is_written = false;
+  };
+  struct Range {
+    Model* to;
+    std::size_t target;
+    Model* from;
+    std::size_t source;
+    std::size_t bytes;
+  };
+
+  void note(bool holds, const char* problem) {
+    if (!holds) problems_.emplace_back(problem);
+  }
+
+  void write(Model& model) {
+    model.expected = pattern(bytes_, random_.below(1000));
+    std::ranges::fill(model.is_known, static_cast<unsigned char>(1));
+    model.buffer.write(model.expected);
+  }
+
+  void compare(Model& model) {
+    const Bytes content = model.buffer.read();
+    for (std::size_t at = 0; at < bytes_; ++at) {
+      if (model.is_known[at] == 0 || content[at] == model.expected[at]) continue;
+      problems_.push_back(fmt::format("{} memory, byte {}: {} instead of {}", name_of(model.kind),
+                                      at, content[at], model.expected[at]));
+      break;
+    }
+    note(model.buffer.guards_hold(), "a byte beside a buffer was written");
+    model.is_read = model.is_written = false;
+  }
+
+  const Stream& take_over(int device) {
+    const Stream& next = streams_[std::size_t(device)][random_.below(kStreamsOfDevice)];
+    if (!(next.ref() == last_)) {
+      next.ref().wait(test_.runtime->record(last_));
+      last_ = next;
+    }
+    return next;
+  }
+
+  static bool is_on(Kind kind, int device) { return !is_host(kind) && device_of(kind) == device; }
+  static bool host_only(const Range& range) {
+    return is_host(range.to->kind) && is_host(range.from->kind);
+  }
+
+  /// Whether the host does at once, or may do at once, what must not meet work that is under way.
+  static bool must_settle(const Range& range, bool packs) {
+    if (host_only(range))
+      return range.from->is_written || range.to->is_written || range.to->is_read;
+    const bool reads_early =
+        range.from->kind == Kind::pageable || (packs && is_host(range.from->kind));
+    return reads_early && range.from->is_written;
+  }
+
+  /// What a copy does to the arrays. `arrives`: false where it is to be cancelled.
+  void follow(const Range& range, bool source_stays, bool arrives) {
+    const auto source = std::ptrdiff_t(range.source);
+    const auto target = std::ptrdiff_t(range.target);
+    const auto bytes = std::ptrdiff_t(range.bytes);
+    std::copy_n(range.from->expected.begin() + source, bytes, range.to->expected.begin() + target);
+    if (arrives)
+      std::copy_n(range.from->is_known.begin() + source, bytes,
+                  range.to->is_known.begin() + target);
+    else
+      std::fill_n(range.to->is_known.begin() + target, bytes, static_cast<unsigned char>(0));
+    bytes_copied_ += range.bytes;
+    if (host_only(range)) return;
+    if (range.from->kind != Kind::pageable || source_stays) range.from->is_read = true;
+    range.to->is_written = true;
+  }
+
+  TransferOptions options() {
+    TransferOptions options;
+    if (random_.below(3) != 0) options.priority = -static_cast<int>(random_.below(3));
+    if (random_.one_in(4)) options.keep_alive = std::make_shared<int>(1);
+    if (random_.one_in(4)) {
+      ++ends_expected_;
+      options.on_done = [this](std::exception_ptr) { ++ends_; };
+    }
+    return options;
+  }
+
+  /// A copy may be cancelled at once, later, or at the next settling.
+  void keep(Transfer transfer, bool is_doomed) {
+    if (!is_doomed) {
+      transfers_.push_back(std::move(transfer));
+      return;
+    }
+    if (random_.below(2) == 0) transfer.cancel();
+    doomed_.push_back(std::move(transfer));
+  }
+
+  Range some_range(std::size_t bytes_max) {
+    Model& from = models_[random_.below(models_.size())];
+    Model& to = models_[random_.below(models_.size())];
+    const std::size_t bytes = random_.size_up_to(bytes_max);
+    Range range{&to, random_.below(bytes_ - bytes + 1), &from, random_.below(bytes_ - bytes + 1),
+                bytes};
+    if (&from == &to && overlaps(range.target, bytes, range.source, bytes)) {
+      range.bytes = bytes / 2;
+      range.source = random_.below(bytes_ - 2 * range.bytes + 1);
+      range.target = range.source + range.bytes;
+      if (random_.below(2) == 0) std::swap(range.source, range.target);
+    }
+    return range;
+  }
+  static bool overlaps(std::size_t a, std::size_t a_bytes, std::size_t b, std::size_t b_bytes) {
+    return a < b + b_bytes && b < a + a_bytes;
+  }
+
+  /// Whose stream a copy is submitted to.
+  int device_for(const Range& range) {
+    if (host_only(range)) return static_cast<int>(random_.below(2));
+    if (is_host(range.to->kind)) return device_of(range.from->kind);
+    if (is_host(range.from->kind) || random_.below(2) == 0) return device_of(range.to->kind);
+    return device_of(range.from->kind);
+  }
+
+  void copy() {
+    const Range range = some_range(bytes_);
+    if (must_settle(range, false)) settle();
+    void* const target = range.to->buffer.data() + range.target;
+    const void* const source = range.from->buffer.data() + range.source;
+    const Stream& stream = take_over(device_for(range));
+    switch (random_.below(4)) {
+      case 0:
+        test_.copier.copy(target, source, range.bytes, stream);
+        follow(range, false, true);
+        break;
+      case 1:
+        test_.copier.copy_async(target, source, range.bytes, stream);
+        follow(range, false, true);
+        break;
+      default:
+        const bool is_doomed = random_.one_in(6);
+        keep(test_.copier.start(target, source, range.bytes, stream, options()), is_doomed);
+        follow(range, true, !is_doomed || host_only(range));
+    }
+  }
+
+  void copy_rows() {
+    const std::size_t rows = random_.size_up_to(64);
+    const std::size_t row_bytes = random_.size_up_to(bytes_ / rows / 2);
+    const std::size_t room = bytes_ / rows - row_bytes;
+    const auto pitch = [&] {
+      return row_bytes + (random_.below(3) == 0 ? 0 : random_.below(room + 1));
+    };
+    std::size_t to_pitch = pitch();
+    std::size_t from_pitch = random_.below(3) == 0 ? to_pitch : pitch();
+    const auto offset = [&](std::size_t of) { return random_.below(bytes_ - rows * of + 1); };
+    Range first{&models_[random_.below(models_.size())], offset(to_pitch),
+                &models_[random_.below(models_.size())], offset(from_pitch), row_bytes};
+    if (first.to == first.from) {  // other columns
+      to_pitch = from_pitch = bytes_ / rows;
+      first.source = random_.below(to_pitch - 2 * row_bytes + 1);
+      first.target = first.source + row_bytes;
+      if (random_.below(2) == 0) std::swap(first.source, first.target);
+    }
+    if (must_settle(first, false)) settle();
+    const Stream& stream = take_over(device_for(first));
+    const bool is_doomed = random_.one_in(8);
+    keep(test_.copier.start_rows({first.to->buffer.data() + first.target, to_pitch},
+                                 {first.from->buffer.data() + first.source, from_pitch}, row_bytes,
+                                 rows, stream, options()),
+         is_doomed);
+    for (std::size_t row = 0; row < rows; ++row) {
+      Range range = first;
+      range.target += row * to_pitch;
+      range.source += row * from_pitch;
+      follow(range, true, !is_doomed || host_only(first));
+    }
+  }
+
+  /// Ranges that `device` may copy, and the host. Neighbours often adjoin, on one side or on both.
+  std::vector<Range> some_batch(int device) {
+    std::vector<Range> batch;
+    const std::size_t count = random_.size_up_to(60);
+    const std::size_t bytes_max = random_.below(3) == 0 ? bytes_ / 4 : std::size_t{9000};
+    for (std::size_t tries = 0; tries < 4 * count && batch.size() < count; ++tries) {
+      Range next = some_range(bytes_max);
+      if (!batch.empty() && random_.below(3) != 0) {
+        const Range& last = batch.back();
+        next.to = last.to;
+        next.from = last.from;
+        next.target = last.target + last.bytes + random_.below(2) * random_.below(50);
+        next.source = last.source + last.bytes + random_.below(2) * random_.below(50);
+      }
+      if (next.target + next.bytes > bytes_ || next.source + next.bytes > bytes_) continue;
+      if (!host_only(next) && !is_on(next.to->kind, device) && !is_on(next.from->kind, device))
+        continue;
+      const auto meets = [&](const Range& other) {
+        const auto meet = [](const Model* a, std::size_t a_at, std::size_t a_bytes, const Model* b,
+                             std::size_t b_at, std::size_t b_bytes) {
+          return a == b && overlaps(a_at, a_bytes, b_at, b_bytes);
+        };
+        return meet(next.to, next.target, next.bytes, other.to, other.target, other.bytes) ||
+               meet(next.to, next.target, next.bytes, other.from, other.source, other.bytes) ||
+               meet(next.from, next.source, next.bytes, other.to, other.target, other.bytes);
+      };
+      if (meets(next) || std::ranges::any_of(batch, meets)) continue;
+      batch.push_back(next);
+    }
+    return batch;
+  }
+
+  void copy_batch() {
+    const int device = static_cast<int>(random_.below(2));
+    const std::vector<Range> batch = some_batch(device);
+    if (std::ranges::any_of(batch, [](const Range& range) { return must_settle(range, true); }))
+      settle();
+    std::vector<CopyRange> copies;
+    for (const Range& range : batch)
+      copies.push_back({range.to->buffer.data() + range.target,
+                        range.from->buffer.data() + range.source, range.bytes});
+    const Stream& stream = take_over(device);
+    const bool is_doomed = random_.one_in(6);
+    keep(test_.copier.start_batch(copies, stream, options()), is_doomed);
+    for (const Range& range : batch) follow(range, true, !is_doomed || host_only(range));
+  }
+
+  void fill() {
+    Model& model = models_[random_.below(models_.size())];
+    if (is_host(model.kind)) return;
+    const std::size_t bytes = random_.size_up_to(bytes_);
+    const std::size_t offset = random_.below(bytes_ - bytes + 1);
+    const unsigned char value = random_.byte();
+    test_.copier.fill_async(model.buffer.data() + offset, value, bytes,
+                            take_over(device_of(model.kind)));
+    std::fill_n(model.expected.begin() + std::ptrdiff_t(offset), bytes, value);
+    std::fill_n(model.is_known.begin() + std::ptrdiff_t(offset), bytes,
+                static_cast<unsigned char>(1));
+  }
+
+  /// The host writes memory that nothing under way uses.
+  void change_host_memory() {
+    Model& model = models_[random_.below(models_.size())];
+    if (is_host(model.kind) && !model.is_read && !model.is_written) write(model);
+  }
+
+  /// Whichever it is: a thread that waits does its share, and its stream's order stays.
+  void wait_for_one() {
+    if (transfers_.empty()) return;
+    std::swap(transfers_[random_.below(transfers_.size())], transfers_.back());
+    transfers_.back().wait();
+    note(transfers_.back().failure() == nullptr, "a transfer has failed");
+    transfers_.pop_back();
+  }
+
+  Model& some_device_model() {
+    for (;;) {
+      Model& model = models_[random_.below(models_.size())];
+      if (!is_host(model.kind)) return model;
+    }
+  }
+
+  void expect(Model& to, std::size_t at, const Bytes& content) {
+    std::ranges::copy(content, to.expected.begin() + std::ptrdiff_t(at));
+    std::fill_n(to.is_known.begin() + std::ptrdiff_t(at), content.size(),
+                static_cast<unsigned char>(1));
+    bytes_copied_ += content.size();
+  }
+
+  /// Pieces of `bytes`, which the ranges of a batch may be.
+  std::vector<CopyRange> pieces(unsigned char* target, unsigned char* source, std::size_t bytes) {
+    std::vector<CopyRange> copies;
+    const std::size_t piece = 1 + random_.below(9000);
+    for (std::size_t at = 0; at < bytes; at += piece)
+      copies.push_back({target + at, source + at, std::min(piece, bytes - at)});
+    return copies;
+  }
+
+  /// A source that is freed right after the call, by its owner or by the one it was handed to.
+  void copy_from_what_goes() {
+    Model& to = some_device_model();
+    const Bytes content = pattern(random_.size_up_to(bytes_), random_.below(1000));
+    const std::size_t at = random_.below(bytes_ - content.size() + 1);
+    unsigned char* const target = to.buffer.data() + at;
+    const Stream& stream = take_over(device_of(to.kind));
+    if (random_.below(2) == 0) {
+      auto owner = std::make_shared<Bytes>(content);
+      unsigned char* const source = owner->data();
+      switch (random_.below(3)) {
+        case 0:
+          test_.copier.copy_async(target, source, content.size(), stream);
+          std::ranges::fill(*owner, static_cast<unsigned char>(0xEE));
+          break;
+        case 1:
+          test_.copier.start(target, source, content.size(), stream,
+                             {.keep_alive = std::move(owner)});
+          break;
+        default:
+          test_.copier.start_batch(pieces(target, source, content.size()), stream,
+                                   {.keep_alive = std::move(owner)});
+      }
+    } else {
+      const Allocation block = test_.runtime->pinned_memory().allocate(content.size());
+      auto* const source = static_cast<unsigned char*>(block.data());
+      std::ranges::copy(content, source);
+      if (random_.below(2) == 0)
+        test_.copier.start(target, source, content.size(), stream);
+      else
+        test_.copier.start_batch(pieces(target, source, content.size()), stream);
+    }
+    expect(to, at, content);
+    write_a_fresh_block();
+  }
+
+  /// Memory that is the target of one copy, the source of another, and freed right after.
+  void copy_through_what_goes() {
+    Model& from = some_device_model();
+    const std::size_t bytes = random_.size_up_to(bytes_);
+    const std::size_t source = random_.below(bytes_ - bytes + 1);
+    const int device = device_of(from.kind);
+    const Stream& stream = take_over(device);
+    unsigned char* const data = from.buffer.data() + source;
+    if (random_.below(2) == 0) {
+      const Allocation block = test_.runtime->pinned_memory().allocate(bytes);
+      if (random_.below(2) == 0)
+        test_.copier.start(block.data(), data, bytes, stream);
+      else
+        test_.copier.start_batch(pieces(static_cast<unsigned char*>(block.data()), data, bytes),
+                                 stream);
+      bytes_copied_ += bytes;
+    } else {
+      const Allocation block = test_.runtime->memory(Device::cuda(device)).allocate(bytes, stream);
+      test_.copier.start(block.data(), data, bytes, stream);
+      test_.copier.fill_async(data, 0x11, bytes, stream);
+      test_.copier.start_batch(pieces(data, static_cast<unsigned char*>(block.data()), bytes),
+                               stream);
+      bytes_copied_ += 2 * bytes;
+    }
+    write_a_fresh_block();
+  }
+
+  /// A block that may be where another has just been freed; nobody else writes it.
+  void write_a_fresh_block() {
+    Bytes content = pattern(random_.size_up_to(bytes_), random_.below(1000));
+    Allocation block = test_.runtime->pinned_memory().allocate(content.size());
+    std::ranges::copy(content, static_cast<unsigned char*>(block.data()));
+    kept_.emplace_back(std::move(block), std::move(content));
+  }
+
+  CopyTest& test_;
+  const Streams& streams_;
+  const std::size_t bytes_;
+  Random random_;
+  StreamRef last_;
+  std::deque<Model> models_;
+  std::vector<Transfer> transfers_;
+  std::vector<Transfer> doomed_;
+  std::vector<std::pair<Allocation, Bytes>> kept_;
+  std::uint64_t bytes_copied_ = 0;
+  std::atomic<int> ends_ = 0;
+  int ends_expected_ = 0;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace berth::test
