@@ -34,6 +34,8 @@ class BatchTest {
   /// One more copy, which is expected to happen.
   void add(Known& target, std::size_t target_at, const Known& source, std::size_t source_at,
            std::size_t bytes) {
+    REQUIRE(target_at + bytes <= target.expected.size());
+    REQUIRE(source_at + bytes <= source.expected.size());
     copies.push_back({target.buffer.data() + target_at, source.buffer.data() + source_at, bytes});
     std::copy_n(source.expected.begin() + std::ptrdiff_t(source_at), bytes,
                 target.expected.begin() + std::ptrdiff_t(target_at));

@@ -31,18 +31,15 @@ void add_mixture(BatchTest& batch, int device) {
   std::vector<Side> targets;
   std::vector<Side> sources;
   for (const Kind kind : kKinds) {
-    targets.push_back({&batch.make(kind, 1'000'000), kind});
-    sources.push_back({&batch.make(kind, 1'000'000), kind});
+    targets.push_back({&batch.make(kind, 1'200'000), kind});
+    sources.push_back({&batch.make(kind, 1'200'000), kind});
   }
   std::size_t gap = 0;
   for (const std::size_t bytes :
        {std::size_t{1}, std::size_t{100}, 7_KiB, 7_KiB + 1, kBatchPiece - 1, kBatchPiece + 1}) {
     for (Side& target : targets) {
       for (Side& source : sources) {
-        const bool host_only = is_host(target.kind) && is_host(source.kind);
-        const bool is_ours = (!is_host(target.kind) && device_of(target.kind) == device) ||
-                             (!is_host(source.kind) && device_of(source.kind) == device);
-        if (!host_only && !is_ours) continue;
+        if (!may_copy(device, source.kind, target.kind)) continue;
         gap = gap == 0 ? 11 : 0;  // every other one adjoins what is before it
         target.at += gap;
         source.at += gap;

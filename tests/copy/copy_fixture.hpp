@@ -75,7 +75,14 @@ inline int device_of(Kind kind) {
   return kind == Kind::peer ? 1 : 0;
 }
 
-/// Of whose streams one may copy between the two.
+/// Whether streams of that device may copy between the two.
+inline bool may_copy(int device, Kind from, Kind to) {
+  const auto is_of_one_device = [](Kind kind) { return !is_host(kind) && kind != Kind::managed; };
+  if (!is_of_one_device(from) && !is_of_one_device(to)) return true;
+  return (is_of_one_device(from) && device_of(from) == device) ||
+         (is_of_one_device(to) && device_of(to) == device);
+}
+/// One whose streams may.
 inline int stream_device_of(Kind from, Kind to) {
   return is_host(to) || to == Kind::managed ? device_of(from) : device_of(to);
 }

@@ -167,7 +167,6 @@ class CopyProgram {
     return next;
   }
 
-  static bool is_on(Kind kind, int device) { return !is_host(kind) && device_of(kind) == device; }
   static bool host_only(const Range& range) {
     return is_host(range.to->kind) && is_host(range.from->kind);
   }
@@ -239,10 +238,8 @@ class CopyProgram {
 
   /// Whose stream a copy is submitted to.
   int device_for(const Range& range) {
-    if (host_only(range)) return static_cast<int>(random_.below(2));
-    if (is_host(range.to->kind)) return device_of(range.from->kind);
-    if (is_host(range.from->kind) || random_.below(2) == 0) return device_of(range.to->kind);
-    return device_of(range.from->kind);
+    const auto device = static_cast<int>(random_.below(2));
+    return may_copy(device, range.from->kind, range.to->kind) ? device : 1 - device;
   }
 
   void copy() {
@@ -315,8 +312,7 @@ class CopyProgram {
         next.source = last.source + last.bytes + random_.below(2) * random_.below(50);
       }
       if (next.target + next.bytes > bytes_ || next.source + next.bytes > bytes_) continue;
-      if (!host_only(next) && !is_on(next.to->kind, device) && !is_on(next.from->kind, device))
-        continue;
+      if (!may_copy(device, next.from->kind, next.to->kind)) continue;
       const auto meets = [&](const Range& other) {
         const auto meet = [](const Model* a, std::size_t a_at, std::size_t a_bytes, const Model* b,
                              std::size_t b_at, std::size_t b_bytes) {

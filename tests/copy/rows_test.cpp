@@ -79,10 +79,6 @@ void for_each_pair(const Check& check) {
   }
 }
 
-int stream_device(Kind from, Kind to) {
-  return device_of(is_host(to) ? from : to);
-}
-
 }  // namespace
 
 TEST_CASE("rows of every kind of memory are copied to every other, whatever the pitches") {
@@ -92,7 +88,7 @@ TEST_CASE("rows of every kind of memory are copied to every other, whatever the 
     const Stream streams[] = {test.stream(0), test.stream(1)};
     for_each_pair([&](Kind from, Kind to) {
       for (const Gaps gaps : kGaps)
-        check_rows(test, from, to, {1013, 70}, gaps, streams[stream_device(from, to)]);
+        check_rows(test, from, to, {1013, 70}, gaps, streams[stream_device_of(from, to)]);
     });
   }
 }
@@ -109,7 +105,7 @@ TEST_CASE("rows of every size arrive, below and above what is copied at a time")
     for (const Shape shape : kShapes) {
       if (to == Kind::peer && shape.rows > 1000) continue;  // each a copy of its own
       for (const Gaps gaps : {kGaps[0], kGaps[1], kGaps[4]})
-        check_rows(test, from, to, shape, gaps, streams[stream_device(from, to)]);
+        check_rows(test, from, to, shape, gaps, streams[stream_device_of(from, to)]);
     }
   }
 }
@@ -370,7 +366,7 @@ TEST_CASE("rows that are cancelled say so, and their stream goes on") {
 
 TEST_CASE("on a captured stream rows are one node, or refused where the host would copy them") {
   for_each_pair([](Kind from, Kind to) {
-    if (stream_device(from, to) != 0) return;
+    if (stream_device_of(from, to) != 0) return;
     CAPTURE(name_of(from));
     CAPTURE(name_of(to));
     CopyTest test(two_devices(sim::Progress::eager), small());
