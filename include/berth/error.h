@@ -20,6 +20,7 @@ typedef enum berth_status {
   BERTH_EXHAUSTED = 6,                ///< all that a bounded pool may have is on lease
   BERTH_STREAM_CAPTURED = 7,          ///< refused, as it would break the capture of a stream
   BERTH_CANCELLED = 8,                ///< called off before it was done
+  BERTH_FILE = 9,                     ///< a file cannot be opened, read or written
   BERTH_STATUS_INT_MAX_ = 0x7fffffff  ///< never returned; makes any int a value of this type
 } berth_status;
 

@@ -22,6 +22,7 @@ enum class Errc {
   exhausted,         ///< all that a bounded pool may have is on lease
   stream_captured,   ///< not while work is captured into a graph: it would break the capture
   cancelled,         ///< someone ended it early
+  file,              ///< a file cannot be opened, read or written
 };
 
 /// Base of everything that berth throws. Catch a subclass to tell causes apart, or this for all.
@@ -83,6 +84,12 @@ class BERTH_API StreamCaptured : public Error {
 class BERTH_API Cancelled : public Error {
  public:
   explicit Cancelled(const std::string& message) : Error(Errc::cancelled, message) {}
+};
+
+/// The message names the file, what was asked of it, and what the system says or where the file ends.
+class BERTH_API FileError : public Error {
+ public:
+  explicit FileError(const std::string& message) : Error(Errc::file, message) {}
 };
 
 /// A T, or the Error that stood in its way.

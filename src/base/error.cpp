@@ -19,6 +19,8 @@ void Error::raise() const {
       throw StreamCaptured(what());
     case Errc::cancelled:
       throw Cancelled(what());
+    case Errc::file:
+      throw FileError(what());
   }
   throw *this;
 }

@@ -53,6 +53,8 @@ berth_status status_of(Errc code) noexcept {
       return BERTH_STREAM_CAPTURED;
     case Errc::cancelled:
       return BERTH_CANCELLED;
+    case Errc::file:
+      return BERTH_FILE;
   }
   return BERTH_INTERNAL_ERROR;
 }
@@ -91,6 +93,8 @@ const char* berth_status_name(berth_status status) {
       return "BERTH_STREAM_CAPTURED";
     case BERTH_CANCELLED:
       return "BERTH_CANCELLED";
+    case BERTH_FILE:
+      return "BERTH_FILE";
     case BERTH_INTERNAL_ERROR:
       return "BERTH_INTERNAL_ERROR";
     case BERTH_EXHAUSTED:

@@ -14,6 +14,8 @@ TEST_CASE("a Result rethrows its error as the class that was put in") {
   CHECK_THROWS_AS(Result<int>(NotSupported("x")).value(), NotSupported);
   CHECK_THROWS_AS(Result<int>(DriverError("x", 2)).value(), DriverError);
   CHECK_THROWS_AS(Result<int>(StreamCaptured("x")).value(), StreamCaptured);
+  CHECK_THROWS_AS(Result<int>(Cancelled("x")).value(), Cancelled);
+  CHECK_THROWS_AS(Result<int>(FileError("x")).value(), FileError);
 }
 
 TEST_CASE("a raised error keeps its message and its driver code") {

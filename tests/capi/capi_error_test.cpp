@@ -49,6 +49,7 @@ TEST_CASE("each class of Error has a status of its own and keeps its message and
   CHECK(berth_last_error_driver_code() == 719);
   CHECK(status_of(StreamCaptured("e")) == BERTH_STREAM_CAPTURED);
   CHECK(status_of(Cancelled("f")) == BERTH_CANCELLED);
+  CHECK(status_of(FileError("g")) == BERTH_FILE);
   CHECK(berth_last_error_driver_code() == 0);
 }
 

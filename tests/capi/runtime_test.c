@@ -18,6 +18,7 @@ static void status_names_are_their_constants(void) {
   CHECK(strcmp(berth_status_name(BERTH_NOT_SUPPORTED), "BERTH_NOT_SUPPORTED") == 0);
   CHECK(strcmp(berth_status_name(BERTH_STREAM_CAPTURED), "BERTH_STREAM_CAPTURED") == 0);
   CHECK(strcmp(berth_status_name(BERTH_CANCELLED), "BERTH_CANCELLED") == 0);
+  CHECK(strcmp(berth_status_name(BERTH_FILE), "BERTH_FILE") == 0);
   CHECK(strcmp(berth_status_name(BERTH_DRIVER_ERROR), "BERTH_DRIVER_ERROR") == 0);
   CHECK(strcmp(berth_status_name(BERTH_INTERNAL_ERROR), "BERTH_INTERNAL_ERROR") == 0);
   CHECK(strcmp(berth_status_name((berth_status)99), "unknown berth_status") == 0);
