@@ -158,6 +158,7 @@ void HostWork::retire_if_over(const CopyPtr& copy) {
         std::ranges::find_if(under_way_, [&](const Entry& entry) { return entry.copy == copy; });
     if (found == under_way_.end()) return;
     under_way_.erase(found);
+    copy->end_device();  // a thread that is about to ask finds nothing to ask about
   }
   on_over_(*copy);
   const MutexLock lock(mutex_);

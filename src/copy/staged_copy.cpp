@@ -129,7 +129,8 @@ void StagedCopy::set_gate(std::size_t chunks_done) {
 }
 
 std::optional<EventRef> StagedCopy::next_event() const {
-  if (answer_failed_ || passed_ >= submitted_.load(std::memory_order_acquire)) return std::nullopt;
+  if (device_ended_ || answer_failed_ || passed_ >= submitted_.load(std::memory_order_acquire))
+    return std::nullopt;
   return events_[passed_].ref();
 }
 

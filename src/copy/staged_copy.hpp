@@ -92,7 +92,8 @@ class StagedCopy {
   }
   /// Behind all that was submitted. Something was.
   [[nodiscard]] EventRef last_event() const { return events_.back().ref(); }
-  /// The device takes no more steps: it has failed, or what was submitted has passed.
+  /// The device takes no more steps: it has failed, or what was submitted has passed. Nothing is asked
+  /// about it from now on.
   void end_device() { device_ended_ = true; }
 
   /// Nobody will touch anything of it again, if nobody does now.

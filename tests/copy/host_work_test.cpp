@@ -193,6 +193,42 @@ TEST_CASE_FIXTURE(ManualStaged, "a device that fails ends its copies with what t
   simulator.run_all();
 }
 
+TEST_CASE("a copy that is over by the time that its turn comes is asked about no more") {
+  enum class End { abandoned, passed_with_an_answer_that_failed };
+  for (const End end : {End::abandoned, End::passed_with_an_answer_that_failed}) {
+    CAPTURE(int(end));
+    ManualStaged test;
+    const Stream first = test.stream();
+    const Stream second = test.stream();
+    std::byte* const device = test.allocate(2 * kSlot);
+    Bytes source(2 * kSlot);
+    const auto start = [&](std::size_t offset, const Stream& stream) {
+      return test.start(StagedTest::Direction::to_device, source.data() + offset, device + offset,
+                        kSlot, stream);
+    };
+    const auto copy = start(0, first);
+    const auto other = start(kSlot, second);
+    std::size_t steps = 0;
+    // What other threads do in between.
+    test.tap.before(DriverCall::event_query, [&] {
+      if (end == End::abandoned) {
+        test.work.abandon(other, std::make_exception_ptr(Cancelled("by another thread")));
+      } else {
+        for (; other->next_event(); ++steps) other->pass();
+        other->note_failed_answer();
+        while (test.work.help()) continue;
+      }
+    });
+    test.work.look();
+    CHECK(other->is_over);
+    CHECK(other->steps_passed() == steps);
+    test.work.complete(copy);
+    CHECK(copy->failure() == nullptr);
+    CHECK(test.copies_over == 2);
+    test.simulator.run_all();
+  }
+}
+
 TEST_CASE_FIXTURE(EagerStaged,
                   "several threads do the share of several copies, and every byte is right") {
   constexpr std::size_t kBytes = 100 * kSlot + 11;
