@@ -67,14 +67,14 @@ class ObservedDevice final : public DeviceEnd {
   const std::function<void()> before_;
 };
 
-/// One device with a link, and `threads` of the host that copy.
+/// One device with a link, and `threads` of the host that copy, or that wait for a disk.
 class VirtualCopies {
  public:
   static constexpr std::size_t kSlotBytes = 4_MiB;
   static constexpr std::size_t kSlots = 16;
 
-  explicit VirtualCopies(std::size_t threads)
-      : crew_(simulator_, work_, threads, thread_rate()),
+  explicit VirtualCopies(std::size_t threads, PieceEnd piece_end = by_copying(thread_rate()))
+      : crew_(simulator_, work_, threads, std::move(piece_end)),
         stream_(context_, {}),
         other_stream_(context_, {}) {}
   ~VirtualCopies() {

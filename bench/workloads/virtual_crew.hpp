@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads that copy, in virtual time: each takes pieces of staged copies as a real one would, and a
-// piece takes as long as its bytes do at a given rate. One real thread plays them all, so that one
-// program takes the same time on every run.
+// piece takes as long as its bytes do at a given rate, or on a given disk. One real thread plays them
+// all, so that one program takes the same time on every run.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "copy/host_work.hpp"
@@ -15,13 +19,33 @@
 
 namespace berth::bench {
 
+/// When a thread is done with a piece of `bytes` that it takes at `now_ns`.
+using PieceEnd = std::function<std::uint64_t(std::uint64_t now_ns, std::size_t bytes)>;
+
+inline std::uint64_t ns_at(double bytes_per_ns, std::size_t bytes) {
+  return static_cast<std::uint64_t>(std::ceil(static_cast<double>(bytes) / bytes_per_ns));
+}
+/// Each thread copies by itself.
+inline PieceEnd by_copying(double bytes_per_ns) {
+  return
+      [=](std::uint64_t now_ns, std::size_t bytes) { return now_ns + ns_at(bytes_per_ns, bytes); };
+}
+/// All wait for one disk, which answers after `latency_ns` at the earliest, and one after the other.
+inline PieceEnd by_a_disk(double bytes_per_ns, std::uint64_t latency_ns) {
+  return [=, busy_until = std::make_shared<std::uint64_t>(0)](std::uint64_t now_ns,
+                                                              std::size_t bytes) {
+    *busy_until = std::max(*busy_until, now_ns + latency_ns) + ns_at(bytes_per_ns, bytes);
+    return *busy_until;
+  };
+}
+
 class VirtualCrew {
  public:
   /// How often a thread that has nothing to do looks at the device.
   static constexpr std::uint64_t kLookNs = 1'000;
 
-  VirtualCrew(sim::Simulator& simulator, HostWork& work, std::size_t threads, double bytes_per_ns)
-      : simulator_(simulator), work_(work), lanes_(threads), bytes_per_ns_(bytes_per_ns) {}
+  VirtualCrew(sim::Simulator& simulator, HostWork& work, std::size_t threads, PieceEnd piece_end)
+      : simulator_(simulator), work_(work), lanes_(threads), piece_end_(std::move(piece_end)) {}
 
   /// Until no copy is under way; the virtual time then.
   std::uint64_t run() {
@@ -58,8 +82,7 @@ class VirtualCrew {
   void take(Lane& lane, std::uint64_t now_ns) {
     lane.task = work_.take();
     if (!lane.task) return;
-    const double ns = std::ceil(static_cast<double>(lane.task->piece.bytes) / bytes_per_ns_);
-    lane.end_ns = now_ns + static_cast<std::uint64_t>(ns);
+    lane.end_ns = piece_end_(now_ns, lane.task->piece.bytes);
   }
   void finish(Lane& lane) {
     lane.task->move();
@@ -70,7 +93,7 @@ class VirtualCrew {
   sim::Simulator& simulator_;
   HostWork& work_;
   std::vector<Lane> lanes_;
-  const double bytes_per_ns_;
+  const PieceEnd piece_end_;
 };
 
 }  // namespace berth::bench

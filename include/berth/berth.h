@@ -28,6 +28,7 @@
 #include "berth/device_pick.h"
 #include "berth/error.h"
 #include "berth/event.h"
+#include "berth/file.h"
 #include "berth/fork_join.h"
 #include "berth/memory_pool.h"
 #include "berth/runtime.h"

@@ -21,6 +21,7 @@
 #include "berth/error.hpp"
 #include "berth/event.hpp"
 #include "berth/event_pool.hpp"
+#include "berth/file.hpp"
 #include "berth/fork_join.hpp"
 #include "berth/handle_pool.hpp"
 #include "berth/host_allocator.hpp"

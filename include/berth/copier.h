@@ -54,7 +54,7 @@ typedef struct berth_copy_counters {
   uint64_t bytes_copied;   ///< of all of them
   /// Times a caller waited for a device: for staging memory, or so that a source was read on return.
   uint64_t staging_waits;
-  uint64_t copies_by_driver;  ///< of pageable memory, by the driver's own means
+  uint64_t copies_by_driver;  ///< of pageable memory and files, by the driver's own means
 } berth_copy_counters;
 
 #define BERTH_COPY_COUNTERS_INIT \

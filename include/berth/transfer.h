@@ -64,7 +64,7 @@ BERTH_API void berth_transfer_release(berth_transfer* transfer);
 BERTH_API berth_status berth_transfer_is_done(berth_transfer* transfer, bool* done);
 /// Returns once it is over; what went wrong is its status. The calling thread does a part of a copy of
 /// pageable memory meanwhile.
-/// Errors  BERTH_DRIVER_ERROR. BERTH_CANCELLED.
+/// Errors  BERTH_DRIVER_ERROR. BERTH_CANCELLED. BERTH_FILE.
 BERTH_API berth_status berth_transfer_wait(berth_transfer* transfer);
 /// Bytes that have arrived, by what is known, and bytes per second since the start. Each of the two may
 /// be null.

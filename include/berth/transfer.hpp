@@ -26,7 +26,7 @@ class BERTH_API Transfer {
   /// waits.
   [[nodiscard]] bool is_done() const;
   /// Returns once it is over. Of a copy through staging memory the calling thread does a part meanwhile.
-  /// Errors  What went wrong: DriverError, Cancelled, or what the other end of the copy can meet.
+  /// Errors  What went wrong: DriverError, Cancelled, of a file FileError.
   void wait() const;
   /// What went wrong, as far as is known; null where nothing has, or the transfer is under way.
   [[nodiscard]] std::exception_ptr failure() const noexcept;

@@ -7,6 +7,7 @@
 
 #include "capi/capi_convert.hpp"
 #include "capi/capi_error.hpp"
+#include "capi/capi_file.hpp"
 
 using namespace berth;
 using namespace berth::capi;
@@ -50,6 +51,32 @@ berth_status berth_transfer_start_batch(berth_runtime* runtime, const berth_copy
     }
     start_transfer(on_done, user, transfer, [&](TransferOptions options) {
       return owner.copier().start_batch(ranges, to_stream(stream), std::move(options));
+    });
+  });
+}
+
+berth_status berth_transfer_start_from_file(berth_runtime* runtime, void* target,
+                                            berth_file* source, uint64_t offset, size_t bytes,
+                                            berth_stream stream, berth_completion_function on_done,
+                                            void* user, berth_transfer** transfer) {
+  return guarded([&] {
+    Runtime& owner = to_runtime(runtime);
+    const FileRange range{require(source, "source").file, offset, bytes};
+    start_transfer(on_done, user, transfer, [&](TransferOptions options) {
+      return owner.copier().start(target, range, to_stream(stream), std::move(options));
+    });
+  });
+}
+
+berth_status berth_transfer_start_to_file(berth_runtime* runtime, berth_file* target,
+                                          uint64_t offset, const void* source, size_t bytes,
+                                          berth_stream stream, berth_completion_function on_done,
+                                          void* user, berth_transfer** transfer) {
+  return guarded([&] {
+    Runtime& owner = to_runtime(runtime);
+    const FileRange range{require(target, "target").file, offset, bytes};
+    start_transfer(on_done, user, transfer, [&](TransferOptions options) {
+      return owner.copier().start(range, source, to_stream(stream), std::move(options));
     });
   });
 }

@@ -17,6 +17,7 @@
 #include "copy/broadcast_route.hpp"
 #include "copy/collective_sides.hpp"
 #include "copy/composite_transfer.hpp"
+#include "copy/transfer_end.hpp"
 #include "device/device_context.hpp"
 #include "stream/settle.hpp"
 #include "stream/unasked.hpp"
@@ -217,7 +218,8 @@ class Collectives::Impl {
   /// What all collectives have in common. `submit` submits the copies, each on its shard's stream.
   template <class Submit>
   Transfer run(const CollectiveSides& sides, TransferOptions options, const Submit& submit) {
-    if (sides.whole.bytes == 0) return end(sides, Transfer(), std::move(options));
+    if (sides.whole.bytes == 0)
+      return end_transfer(completions_, sides.whole.stream, Transfer(), std::move(options));
     const std::vector<StreamRef> streams = sides.streams();
     fork(streams);
     Work work;
@@ -232,7 +234,8 @@ class Collectives::Impl {
       join(streams, work);
       for (const std::size_t bytes : work.handed_on) copier_.count_direct(bytes);
       Transfer transfer(std::make_shared<CompositeTransfer>(work.parts));
-      return end(sides, std::move(transfer), std::move(options));
+      return end_transfer(completions_, sides.whole.stream, std::move(transfer),
+                          std::move(options));
     } catch (...) {
       give_up(streams, work);
       throw;
@@ -254,17 +257,6 @@ class Collectives::Impl {
       if (read.of != read.by) read.of.wait(marks.of(read.by));
     }
     for (const StreamRef shard : streams.subspan(1)) streams.front().wait(marks.of(shard));
-  }
-
-  Transfer end(const CollectiveSides& sides, Transfer transfer, TransferOptions options) {
-    if (options.on_done == nullptr && options.keep_alive == nullptr) return transfer;
-    completions_.when_done(sides.whole.stream,
-                           [transfer, keep_alive = std::move(options.keep_alive),
-                            on_done = std::move(options.on_done)](std::exception_ptr failure) {
-                             const std::exception_ptr own = transfer.failure();
-                             if (on_done) on_done(own != nullptr ? own : failure);
-                           });
-    return transfer;
   }
 
   /// Some of the copies have been submitted, and the caller's memory may go.

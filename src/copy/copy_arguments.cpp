@@ -26,6 +26,12 @@ void check_piece(const char* option, std::size_t bytes) {
       "CopierOptions::{} is {}; accepted: 64 KiB or more, a multiple of 4 KiB", option, bytes));
 }
 
+void check_workers(const char* option, std::size_t workers) {
+  if (workers >= 1 && workers <= CopyWorkers::kMax) return;
+  throw InvalidArgument(fmt::format("CopierOptions::{} is {}; accepted: 1 to {}", option, workers,
+                                    CopyWorkers::kMax));
+}
+
 /// From the first byte of the first row to the last of the last.
 std::size_t extent(const void* data, std::size_t pitch, std::size_t row_bytes, std::size_t rows,
                    const char* side) {
@@ -76,11 +82,8 @@ void check_options(const CopierOptions& options) {
     throw InvalidArgument(fmt::format("CopierOptions::staging_slots is {}; accepted: 2 or more",
                                       options.staging_slots));
   }
-  const std::size_t workers = options.workers.value_or(1);
-  if (workers < 1 || workers > CopyWorkers::kMax) {
-    throw InvalidArgument(
-        fmt::format("CopierOptions::workers is {}; accepted: 1 to {}", workers, CopyWorkers::kMax));
-  }
+  check_workers("workers", options.workers.value_or(1));
+  check_workers("file_workers", options.file_workers);
 }
 
 void check_range(const void* data, std::size_t bytes, const char* side) {
@@ -148,6 +151,19 @@ void require_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef s
       fmt::format("a stream of {} cannot copy memory of {}; accepted: a stream of a device on "
                   "either side",
                   stream.device().to_string(), other->device().to_string()));
+}
+
+void require_host_memory(const DeviceRegistry& registry, const PinnedAllocator& pinned,
+                         const void* data) {
+  for (int ordinal = 0; ordinal < registry.count(); ++ordinal) {
+    DeviceContext& context = registry.context(Device::cuda(ordinal));
+    if (!context.is_used()) continue;
+    const ContextScope scope(context);
+    const MemoryKind kind = find_memory_kind(registry, pinned, context.driver(), data);
+    if (kind.type != MemoryKind::Type::device) return;
+    throw InvalidArgument(fmt::format("{} is memory of {}; accepted without a stream: host memory",
+                                      data, kind.device->device().to_string()));
+  }
 }
 
 }  // namespace berth

@@ -28,4 +28,9 @@ void check_batch(std::span<const CopyRange> ranges);
 /// A stream of the device of one side; of any where no side is a device's alone.
 void require_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream);
 
+/// Asks no device that is not used: without a context there is no device memory yet, and looking should
+/// not make one. Not in a forked child.
+void require_host_memory(const DeviceRegistry& registry, const PinnedAllocator& pinned,
+                         const void* data);
+
 }  // namespace berth

@@ -46,9 +46,10 @@ class DirectSubmission {
     end_part(bytes);
   }
 
- private:
+  /// What has been submitted since the last part is one, of so many bytes.
   void end_part(std::size_t bytes);
 
+ private:
   const StreamRef stream_;
   const DevicePair devices_;
   const std::size_t part_bytes_;

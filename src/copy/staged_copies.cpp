@@ -26,10 +26,13 @@ StagedCopies::StagedCopies(const DeviceRegistry& registry, PinnedAllocator& pinn
       options_(options),
       stations_(static_cast<std::size_t>(registry.count())),
       work_([this](StagedCopy& copy) { end(copy); }),
-      workers_(work_, options.workers.value_or(default_workers())) {}
+      workers_(work_, options.workers.value_or(default_workers())),
+      disk_work_([this](StagedCopy& copy) { end(copy); }),
+      disk_workers_(disk_work_, options.file_workers) {}
 
 StagedCopies::~StagedCopies() {
   work_.complete_all();
+  disk_work_.complete_all();
 }
 
 StagedCopies::Station& StagedCopies::station(DeviceContext& context) {
@@ -57,14 +60,22 @@ std::optional<Staging> StagedCopies::obtain(StagingMemory& memory, const DeviceC
     return memory.take_beyond(route.bytes, share);
   bool waited = false;
   while (!staging && memory.is_in_use()) {
-    if (const HostWork::CopyPtr oldest = work_.oldest(context))
-      waited = work_.complete(oldest) || waited;
-    else
+    if (!complete_oldest(context, waited))
       std::this_thread::yield();  // another thread is about to submit one
     staging = try_take();
   }
   if (waited) ++waits_;
   return staging;
+}
+
+bool StagedCopies::complete_oldest(const DeviceContext& context, bool& waited) {
+  for (HostWork* const work : {&work_, &disk_work_}) {
+    if (const HostWork::CopyPtr oldest = work->oldest(context)) {
+      waited = work->complete(oldest) || waited;
+      return true;
+    }
+  }
+  return false;
 }
 
 HostWork::CopyPtr StagedCopies::start(StreamRef stream, StagedRoute route, int priority) {
@@ -74,22 +85,24 @@ HostWork::CopyPtr StagedCopies::start(StreamRef stream, StagedRoute route, int p
   if (!here.has_gates) return nullptr;
   std::optional<Staging> staging = obtain(here.memory, context, route);
   if (!staging) return nullptr;
+  HostWork& work = route.waits_for_disk ? disk_work_ : work_;
+  CopyWorkers& workers = route.waits_for_disk ? disk_workers_ : workers_;
   const auto copy = std::make_shared<StagedCopy>(stream, std::move(route), std::move(*staging));
-  work_.add(copy, priority);
-  const bool has_workers = workers_.start();
+  work.add(copy, priority);
+  const bool has_workers = workers.start();
   try {
     copy->submit(here.events);
-    work_.end_submission(copy);
+    work.end_submission(copy);
   } catch (const DriverError& error) {
-    work_.abandon(copy, std::current_exception());
+    work.abandon(copy, std::current_exception());
     if (error.driver_code() != CUDA_ERROR_NOT_SUPPORTED) throw;
     here.has_gates = false;
     return nullptr;
   } catch (...) {
-    work_.abandon(copy, std::current_exception());
+    work.abandon(copy, std::current_exception());
     throw;
   }
-  if (!has_workers) work_.complete(copy);
+  if (!has_workers) work.complete(copy);
   return copy;
 }
 

@@ -40,6 +40,8 @@ class StagedCopies {
   void complete_reading(const HostWork::CopyPtr& copy);
 
   [[nodiscard]] HostWork& work() { return work_; }
+  /// Of copies that wait for a disk.
+  [[nodiscard]] HostWork& disk_work() { return disk_work_; }
   /// For marks behind copies on that device.
   [[nodiscard]] EventPool& events(DeviceContext& context) { return station(context).events; }
   [[nodiscard]] std::uint64_t waits() const { return waits_.load(std::memory_order_relaxed); }
@@ -58,6 +60,9 @@ class StagedCopies {
   Station& station(DeviceContext& context) BERTH_EXCLUDES(mutex_);
   std::optional<Staging> obtain(StagingMemory& memory, const DeviceContext& context,
                                 const StagedRoute& route);
+  /// Completes an old copy on that device, of those that wait for no disk if there is one; false where
+  /// none is under way. `waited`: whether the device had to be waited for.
+  bool complete_oldest(const DeviceContext& context, bool& waited);
   void end(StagedCopy& copy);
 
   PinnedAllocator& pinned_;
@@ -67,6 +72,9 @@ class StagedCopies {
   std::atomic<std::uint64_t> waits_ = 0;
   HostWork work_;
   CopyWorkers workers_;
+  // Apart, so that copies of memory do not wait for a thread that waits for a disk.
+  HostWork disk_work_;
+  CopyWorkers disk_workers_;
 };
 
 }  // namespace berth

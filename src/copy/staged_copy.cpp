@@ -153,6 +153,7 @@ std::exception_ptr StagedCopy::failure() const {
 
 Staging StagedCopy::take_staging() {
   events_.clear();
+  host_ = nullptr;
   keep_alive_ = nullptr;
   return std::move(staging_);
 }

@@ -42,6 +42,8 @@ struct StagedRoute {
   std::size_t bytes;  ///< 1 or more
   /// The source does not stay: StagedCopies::complete_reading() follows.
   bool is_read_at_once = false;
+  /// The host's end is a file: threads that may wait for a disk move it.
+  bool waits_for_disk = false;
   /// Kept until the copy is over.
   std::shared_ptr<const void> keep_alive = nullptr;
 };
@@ -141,7 +143,7 @@ class StagedCopy {
 
   const StreamRef stream_;
   const Direction direction_;
-  const std::unique_ptr<HostEnd> host_;
+  std::unique_ptr<HostEnd> host_;
   const std::unique_ptr<DeviceEnd> device_;
   const std::size_t bytes_;
   std::shared_ptr<const void> keep_alive_;

@@ -19,23 +19,30 @@ constexpr std::size_t kChunkBytesMin = 64_KiB;
 constexpr std::size_t kSmallPart = 16;
 /// Behind the slots of a block, on a cache line of its own.
 constexpr std::size_t kGateBytes = 64;
+/// Slots begin at pages, as O_DIRECT may want: blocks of pinned memory begin at multiples of 512 B.
+constexpr std::size_t kPageBytes = 4_KiB;
 
 std::size_t chunk_bytes(std::size_t bytes, std::size_t slot_bytes) {
   const std::size_t part = align_up((bytes + kChunksMin - 1) / kChunksMin, kChunkBytesMin);
   return std::min(part, slot_bytes);
 }
 
-void add_slots(Staging& staging, const Allocation& block, std::size_t block_bytes) {
-  auto* const data = static_cast<std::byte*>(block.data());
+std::byte* first_page(const Allocation& block) {
+  const auto address = reinterpret_cast<std::uintptr_t>(block.data());
+  return reinterpret_cast<std::byte*>(align_up(address, kPageBytes));
+}
+
+void add_slots(Staging& staging, std::byte* data, std::size_t block_bytes) {
   for (std::size_t offset = 0; offset + staging.slot_bytes <= block_bytes;
        offset += staging.slot_bytes) {
     staging.slots.push_back(data + offset);
   }
 }
 
+/// Behind the slots of the first block.
 void set_gate(Staging& staging, std::size_t block_bytes) {
-  auto* const data = static_cast<std::byte*>(staging.blocks.front().data());
-  staging.gate = reinterpret_cast<std::uint32_t*>(data + align_up(block_bytes, kGateBytes));
+  staging.gate =
+      reinterpret_cast<std::uint32_t*>(staging.slots.front() + align_up(block_bytes, kGateBytes));
   *staging.gate = 0;
 }
 
@@ -69,7 +76,7 @@ std::optional<Staging> StagingMemory::take(std::size_t bytes, Share share, Bound
       std::optional<Allocation> block = take_slot(bounds);
       if (!block) break;
       staging.blocks.push_back(std::move(*block));
-      add_slots(staging, staging.blocks.back(), slot_bytes_);
+      add_slots(staging, first_page(staging.blocks.back()), slot_bytes_);
     }
   } catch (const OutOfMemory&) {
     if (staging.blocks.empty()) throw;
@@ -96,7 +103,7 @@ std::optional<Allocation> StagingMemory::take_slot(Bounds bounds) {
     ++slots_in_use_;
   }
   try {
-    return pin(slot_bytes_ + kGateBytes);
+    return pin(slot_bytes_ + kPageBytes);
   } catch (const OutOfMemory&) {
     const MutexLock lock(mutex_);
     if (--slots_in_use_ > 0 && bounds == Bounds::held) return std::nullopt;  // one will come back
@@ -120,7 +127,7 @@ std::optional<Staging> StagingMemory::take_small(std::size_t bytes, Bounds bound
   staging.is_small = true;
   try {
     staging.blocks.push_back(pin(align_up(bytes, kGateBytes) + kGateBytes));
-    add_slots(staging, staging.blocks.front(), bytes);
+    add_slots(staging, static_cast<std::byte*>(staging.blocks.front().data()), bytes);
   } catch (...) {
     const MutexLock lock(mutex_);
     small_bytes_in_use_ -= bytes;

@@ -26,6 +26,11 @@ bool StagedTransfer::is_done() {
   return copy_->is_over.load(std::memory_order_acquire);
 }
 
+std::size_t StagedTransfer::bytes_done() {
+  const std::size_t done = copy_->bytes_done();
+  return std::min(bytes(), done - std::min(done, bytes_before_));
+}
+
 void StagedTransfer::cancel() noexcept {
   work_.cancel(copy_, std::make_exception_ptr(Cancelled("the transfer has been cancelled")));
 }

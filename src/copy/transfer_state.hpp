@@ -48,17 +48,22 @@ class TransferState {
 class StagedTransfer final : public TransferState {
  public:
   StagedTransfer(HostWork& work, HostWork::CopyPtr copy)
-      : TransferState(copy->bytes()), work_(work), copy_(std::move(copy)) {}
+      : StagedTransfer(work, copy, 0, copy->bytes()) {}
+  /// Of whose row `bytes` behind the first `bytes_before` count.
+  StagedTransfer(HostWork& work, HostWork::CopyPtr copy, std::size_t bytes_before,
+                 std::size_t bytes)
+      : TransferState(bytes), work_(work), copy_(std::move(copy)), bytes_before_(bytes_before) {}
 
   bool is_done() override;
   void wait() override { work_.complete(copy_); }
   [[nodiscard]] std::exception_ptr failure() const override { return copy_->failure(); }
-  std::size_t bytes_done() override { return copy_->bytes_done(); }
+  std::size_t bytes_done() override;
   void cancel() noexcept override;
 
  private:
   HostWork& work_;
   const HostWork::CopyPtr copy_;
+  const std::size_t bytes_before_;
 };
 
 /// By the device alone, in steps: there is an event behind each.

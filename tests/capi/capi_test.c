@@ -48,6 +48,7 @@ int main(void) {
   test_memory_pools();
   test_copies();
   test_collectives();
+  test_files();
   test_statistics();
   test_errors();
   test_null_arguments();

@@ -168,6 +168,36 @@ static void order_functions(const struct machine* machine) {
   CHECK_REFUSED("transfer", berth_transfer_is_done(NULL, &done));
   CHECK_REFUSED("transfer", berth_transfer_wait(NULL));
   CHECK_REFUSED("transfer", berth_transfer_progress(NULL, NULL, NULL));
+  berth_file* file = NULL;
+  uint64_t size = 0;
+  CHECK_REFUSED("path", berth_file_open_to_read(NULL, BERTH_FILE_CACHED, &file));
+  CHECK_REFUSED("file", berth_file_open_to_read("/dev/null", BERTH_FILE_CACHED, NULL));
+  CHECK_REFUSED("path", berth_file_open_to_write(NULL, BERTH_FILE_CACHED, &file));
+  CHECK_REFUSED("file", berth_file_open_to_write("/dev/null", BERTH_FILE_CACHED, NULL));
+  CHECK_REFUSED("file", berth_file_get_size(NULL, &size));
+  CHECK_REFUSED("file", berth_file_read(NULL, &byte, 1, 0));
+  CHECK_REFUSED("file", berth_file_write(NULL, &byte, 1, 0));
+  CHECK_REFUSED("file", berth_file_sync(NULL));
+  CHECK_OK(berth_file_open_to_write("/dev/null", BERTH_FILE_CACHED, &file));
+  CHECK_REFUSED("bytes", berth_file_get_size(file, NULL));
+  CHECK_REFUSED("source", berth_file_write(file, NULL, 1, 0));
+  CHECK_REFUSED("runtime",
+                berth_transfer_start_to_file(NULL, file, 0, &byte, 1, any, NULL, NULL, NULL));
+  CHECK_REFUSED("target",
+                berth_transfer_start_to_file(runtime, NULL, 0, &byte, 1, any, NULL, NULL, NULL));
+  CHECK_REFUSED("stream", berth_transfer_start_to_file(runtime, file, 0, &byte, 1, kNoStream, NULL,
+                                                       NULL, NULL));
+  berth_file_close(file);
+  CHECK_OK(berth_file_open_to_read("/dev/zero", BERTH_FILE_CACHED, &file));
+  CHECK_REFUSED("target", berth_file_read(file, NULL, 1, 0));
+  CHECK_REFUSED("runtime",
+                berth_transfer_start_from_file(NULL, &byte, file, 0, 1, any, NULL, NULL, NULL));
+  CHECK_REFUSED("source",
+                berth_transfer_start_from_file(runtime, &byte, NULL, 0, 1, any, NULL, NULL, NULL));
+  CHECK_REFUSED("stream", berth_transfer_start_from_file(runtime, &byte, file, 0, 1, kNoStream,
+                                                         NULL, NULL, NULL));
+  berth_file_close(file);
+  berth_file_close(NULL);
   berth_transfer_cancel(NULL);
   berth_transfer_release(NULL);
   berth_fork_end(NULL);

@@ -198,6 +198,11 @@ TEST_CASE("options of the copier out of range are refused by name") {
     CHECK(
         contains(refusal({.staging_slot_bytes = 64_KiB, .staging_slots = slots}), "staging_slots"));
   }
+  for (const std::size_t threads : {std::size_t{0}, std::size_t{65}}) {
+    CAPTURE(threads);
+    CHECK(contains(refusal({.workers = threads}), "CopierOptions::workers"));
+    CHECK(contains(refusal({.file_workers = threads}), "CopierOptions::file_workers"));
+  }
 }
 
 TEST_CASE("each copy is counted as what it was") {

@@ -73,6 +73,18 @@ TEST_CASE_FIXTURE(StagingTest,
 }
 
 TEST_CASE_FIXTURE(StagingTest,
+                  "slots that are kept begin at pages, as reads past the page cache want") {
+  Staging first = take(2 * kSlot);
+  Staging second = take(2 * kSlot);
+  for (const Staging* const staging : {&first, &second}) {
+    for (const std::byte* const slot : staging->slots)
+      CHECK(reinterpret_cast<std::uintptr_t>(slot) % 4096 == 0);
+  }
+  memory.give_back(std::move(first));
+  memory.give_back(std::move(second));
+}
+
+TEST_CASE_FIXTURE(StagingTest,
                   "a copy is cut into four chunks at least, and into whole slots at most") {
   CHECK(take(256_KiB).slot_bytes == 64_KiB);
   CHECK(take(1_MiB).slot_bytes == 256_KiB);

@@ -10,8 +10,10 @@
 
 #include "berth/current_stream.hpp"
 #include "berth/device_guard.hpp"
+#include "berth/file.hpp"
 
 #include "fault/fault_fixture.hpp"
+#include "support/temporary_folder.hpp"
 
 using namespace berth;
 using namespace berth::test;
@@ -67,6 +69,21 @@ std::vector<Step> copies() {
                             world.streams[1]);
          world.copier->copy(pinned, world.blocks[1].data(), kBytes, world.streams[1]);
          check_holds(std::equal(sent.begin(), sent.end(), pinned));
+       }},
+      {"a file to device, and back",
+       [=](World& world) {
+         const std::vector<unsigned char> sent = content();
+         std::vector<unsigned char> back(kBytes);
+         const TemporaryFolder folder;
+         const std::string path = folder.path() / "weights";
+         const FileRange target{File::open_to_write(path), 0, kBytes};
+         target.file.write(sent.data(), kBytes, 1000);
+         const FileRange source{File::open_to_read(path), 1000, kBytes};
+         void* const memory = world.blocks[0].data();
+         world.copier->start(memory, source, world.streams[0]).wait();
+         world.copier->start(target, memory, world.streams[0]).wait();
+         source.file.read(back.data(), kBytes, 0);
+         check_holds((back == sent));
        }},
       {"fill",
        [](World& world) {

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is asked of a copy beyond its bytes.
+#pragma once
+
+#include "berth/copier.hpp"
+#include "berth/stream.hpp"
+
+#include "device/device_context.hpp"
+
+namespace berth {
+
+struct CopyRequest {
+  StreamRef stream;
+  bool reads_source_now = false;
+  bool wants_transfer = false;
+  TransferOptions options{};
+
+  [[nodiscard]] bool wants_end() const {
+    return options.on_done != nullptr || options.keep_alive != nullptr;
+  }
+  /// For one of several copies, at whose common end the rest happens.
+  [[nodiscard]] CopyRequest part() const {
+    return {.stream = stream,
+            .wants_transfer = true,
+            .options = {.keep_alive = options.keep_alive, .priority = options.priority}};
+  }
+  /// Lower numbers go first.
+  [[nodiscard]] int priority() const {
+    if (options.priority) return *options.priority;
+    int priority = 0;  // where the driver cannot say, all streams are alike
+    stream.context().driver().try_stream_get_priority(stream.native(), &priority);
+    return priority;
+  }
+};
+
+}  // namespace berth

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "copy/copy_ways.hpp"
+
+#include <utility>
+
+#include "berth/bytes.hpp"
+#include "berth/completion_queue.hpp"
+
+#include "copy/copy_arguments.hpp"
+#include "copy/file_copies.hpp"
+#include "copy/transfer_end.hpp"
+#include "device/device_context.hpp"
+#include "stream/capture.hpp"
+#include "stream/settle.hpp"
+
+namespace berth {
+namespace {
+
+using Type = MemoryKind::Type;
+
+/// Up to this a source is copied into pinned memory at once, in some microseconds: less than it takes to
+/// wake a thread.
+constexpr std::size_t kSmallSourceBytes = 64_KiB;
+
+}  // namespace
+
+CopyWays::CopyWays(const DeviceRegistry& registry, PinnedAllocator& pinned,
+                   CompletionQueue& completions, const CopierOptions& options)
+    : pinned_(pinned),
+      completions_(completions),
+      part_bytes_(options.direct_piece_bytes),
+      staged_(registry, pinned, options) {}
+
+void CopyWays::check(const CopyShape& shape, const CopyRequest& request) const {
+  static_cast<void>(route_of(shape, request, Preferred::direct));
+}
+
+CopyWays::Route CopyWays::route_of(const CopyShape& shape, const CopyRequest& request,
+                                   Preferred preferred) const {
+  const StreamRef stream = request.stream;
+  const bool is_on_host = shape.to().is_host() && shape.from().is_host();
+  const bool has_pageable =
+      shape.to().type == Type::pageable || shape.from().type == Type::pageable;
+  if (!is_on_host) require_stream_of(shape.to(), shape.from(), stream);
+  const bool by_host = is_on_host || has_pageable;
+  // Asked only where it matters: a small copy of pinned memory goes its way without.
+  const bool is_captured = (by_host || request.wants_transfer || shape.bytes() > part_bytes_) &&
+                           is_capturing_in_scope(stream);
+  // A graph would not do again what the host does itself, and has no end.
+  if (is_captured && by_host) refuse_captured(stream, "given a copy by the host");
+  if (is_captured && request.wants_end()) refuse_captured(stream, "given a transfer with an end");
+  if (is_captured) return {Way::direct, true};
+  if (is_on_host) return {Way::on_host, false};
+  return {has_pageable || preferred == Preferred::staged ? Way::staged : Way::direct, false};
+}
+
+Transfer CopyWays::start(const CopyShape& shape, CopyRequest request, Preferred preferred) {
+  const Route route = route_of(shape, request, preferred);
+  bytes_copied_ += shape.bytes();
+  switch (route.way) {
+    case Way::on_host:
+      return copy_on_host(shape, std::move(request));
+    case Way::staged:
+      return copy_staged(shape, std::move(request));
+    case Way::direct:
+      break;
+  }
+  ++copies_direct_;
+  return copy_direct(shape, std::move(request), route.is_captured);
+}
+
+Transfer CopyWays::start(const FileRange& range, const MemorySide& device, CopyDirection direction,
+                         CopyRequest request) {
+  const StreamRef stream = request.stream;
+  check_file_copy(range, device, direction);
+  require_stream_of(device.kind, {}, stream);
+  if (is_capturing_in_scope(stream)) refuse_captured(stream, "given a copy of a file");
+  bytes_copied_ += range.bytes;
+  const HostWork::CopyPtr copy =
+      staged_.start(stream, file_route(range, device.data, direction, request.options.keep_alive),
+                    request.priority());
+  if (copy == nullptr) {
+    ++copies_by_driver_;
+    copy_file_by_driver(range, device.data, direction, stream);
+    const Submission how{.part_bytes = range.bytes, .batches = Batches::no, .is_marked = true};
+    return submit(request, how, range.bytes, {},
+                  [&](DirectSubmission& submission) { submission.end_part(range.bytes); });
+  }
+  ++copies_staged_;
+  return end_staged(file_transfer(range, staged_.disk_work(), copy), std::move(request));
+}
+
+Transfer CopyWays::copy_on_host(const CopyShape& shape, CopyRequest request) {
+  ++copies_host_;
+  Transfer transfer;
+  if (request.wants_transfer) transfer = Transfer(std::make_shared<HostTransfer>(shape.bytes()));
+  shape.copy_on_host();
+  return end(std::move(transfer), std::move(request));
+}
+
+Transfer CopyWays::copy_staged(const CopyShape& shape, CopyRequest request) {
+  const auto direction = shape.from().is_host() ? CopyDirection::to_device : CopyDirection::to_host;
+  const bool is_to_device = direction == CopyDirection::to_device;
+  if (is_to_device && shape.bytes() <= kSmallSourceBytes &&
+      !request.stream.is_per_thread_default()) {
+    if (auto pinned = pinned_.try_allocate(shape.bytes())) {
+      ++copies_staged_;
+      return copy_through(pinned.value(), shape, request);
+    }
+  }
+  shape.record_blocks(pinned_, request.stream);
+  StagedRoute route{.direction = direction,
+                    .host = shape.host_end(direction),
+                    .device = shape.device_end(direction),
+                    .bytes = shape.bytes(),
+                    .is_read_at_once = is_to_device && request.reads_source_now,
+                    .keep_alive = request.options.keep_alive};
+  const HostWork::CopyPtr copy =
+      staged_.start(request.stream, std::move(route), request.priority());
+  if (copy == nullptr) {
+    ++copies_by_driver_;
+    return copy_direct(shape, std::move(request), false);
+  }
+  ++copies_staged_;
+  if (is_to_device && request.reads_source_now) staged_.complete_reading(copy);
+  if (!request.wants_transfer) return {};
+  return end_staged(std::make_shared<StagedTransfer>(staged_.work(), copy), std::move(request));
+}
+
+// The block may go at once: its reuse waits for the stream.
+Transfer CopyWays::copy_through(const Allocation& pinned, const CopyShape& shape,
+                                CopyRequest& request) {
+  auto* const staging = static_cast<std::byte*>(pinned.data());
+  shape.host_end(CopyDirection::to_device)->read(staging, 0, shape.bytes());
+  const auto device = shape.device_end(CopyDirection::to_device);
+  pinned_.record_stream(pinned.data(), request.stream);
+  const Submission how{part_bytes_, Batches::yes, request.wants_transfer};
+  return submit(request, how, shape.bytes(), {}, [&](DirectSubmission& submission) {
+    submission.add_staged(*device, staging, shape.bytes());
+  });
+}
+
+Transfer CopyWays::end_staged(const std::shared_ptr<StagedTransfer>& transfer,
+                              CopyRequest request) {
+  request.options.keep_alive = nullptr;  // the copy has it
+  try {
+    return end(Transfer(transfer), std::move(request));
+  } catch (...) {
+    transfer->wait();
+    throw;
+  }
+}
+
+// A graph has one node for one copy, and no marks; pageable memory is in no batch, because nobody says when
+// the driver reads it.
+Transfer CopyWays::copy_direct(const CopyShape& shape, CopyRequest request, bool is_captured) {
+  const bool has_pageable =
+      shape.to().type == Type::pageable || shape.from().type == Type::pageable;
+  const Submission how{.part_bytes = is_captured ? ~std::size_t{0} : part_bytes_,
+                       .batches = is_captured || has_pageable ? Batches::no : Batches::yes,
+                       .is_marked = request.wants_transfer && !is_captured};
+  const DevicePair devices(shape.to(), shape.from());
+  if (devices.are_different()) {
+    DeviceContext& user = request.stream.context();
+    peers_.enable(user, &user == devices.to ? *devices.from : *devices.to);
+  }
+  shape.record_blocks(pinned_, request.stream);
+  return submit(request, how, shape.bytes(), devices,
+                [&](DirectSubmission& submission) { shape.submit(submission); });
+}
+
+template <class Add>
+Transfer CopyWays::submit(CopyRequest& request, const Submission& how, std::size_t bytes,
+                          const DevicePair& devices, const Add& add) {
+  const StreamRef stream = request.stream;
+  DirectSubmission submission(stream, devices, how.part_bytes, how.batches);
+  std::shared_ptr<DirectTransfer> transfer;
+  if (how.is_marked) {
+    transfer = std::make_shared<DirectTransfer>(bytes);
+    submission.mark_for(*transfer, staged_.events(stream.context()));
+  }
+  try {
+    add(submission);
+    return end(Transfer(std::move(transfer)), std::move(request));
+  } catch (...) {
+    settle(stream);  // a part may be under way, and the caller's memory go
+    throw;
+  }
+}
+
+Transfer CopyWays::end(Transfer transfer, CopyRequest request) {
+  return end_transfer(completions_, request.stream, std::move(transfer),
+                      std::move(request.options));
+}
+
+void CopyWays::count_direct(std::size_t bytes) noexcept {
+  ++copies_direct_;
+  bytes_copied_ += bytes;
+}
+
+void CopyWays::count_on_host(std::size_t bytes) noexcept {
+  ++copies_host_;
+  bytes_copied_ += bytes;
+}
+
+CopyCounters CopyWays::counters() const {
+  return {.copies_direct = copies_direct_,
+          .copies_staged = copies_staged_,
+          .copies_by_driver = copies_by_driver_,
+          .copies_host = copies_host_,
+          .bytes_copied = bytes_copied_,
+          .staging_waits = staged_.waits()};
+}
+
+}  // namespace berth

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program wants to happen when a transfer is over.
+#pragma once
+
+#include "berth/completion_queue.hpp"
+#include "berth/copier.hpp"
+#include "berth/stream.hpp"
+#include "berth/transfer.hpp"
+
+namespace berth {
+
+/// Sees to it, in the order of `stream`, which holds all of the transfer's work, and gives the transfer.
+/// Errors  As CompletionQueue::when_done(): nothing will happen then.
+Transfer end_transfer(CompletionQueue& completions, StreamRef stream, Transfer transfer,
+                      TransferOptions options);
+
+}  // namespace berth
