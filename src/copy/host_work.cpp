@@ -87,6 +87,7 @@ bool HostWork::ask_about_step(const CopyPtr& copy, const Ask& ask) {
   std::size_t step = 0;
   {
     const MutexLock lock(mutex_);
+    copy->open_gates_if_given_up();
     event = copy->next_event();
     if (!event) return false;
     step = copy->steps_passed();
@@ -242,11 +243,17 @@ HostWork::CopyPtr HostWork::oldest(const DeviceContext* context) {
 void HostWork::cancel(const CopyPtr& copy, std::exception_ptr failure) noexcept {
   const MutexLock lock(mutex_);
   const auto is_it = [&](const Entry& entry) { return entry.copy == copy; };
-  if (std::ranges::any_of(under_way_, is_it)) copy->give_up(std::move(failure));
+  if (!std::ranges::any_of(under_way_, is_it)) return;
+  copy->give_up(std::move(failure));
+  copy->open_gates_if_given_up();
 }
 
 void HostWork::abandon(const CopyPtr& copy, std::exception_ptr failure) noexcept {
   copy->give_up(std::move(failure));
+  {
+    const MutexLock lock(mutex_);
+    copy->open_gates_if_given_up();
+  }
   settle(copy->stream());
   {
     const MutexLock lock(mutex_);

@@ -116,12 +116,13 @@ void StagedCopy::finish(const Piece& piece) {
     ++chunks_moved_;
   }
   if (chunks_moved_ != before) set_gate(chunks_moved_);
+  open_gates_if_given_up();
 }
 
 void StagedCopy::set_gate(std::size_t chunks_done) {
   const std::atomic_ref<std::uint32_t> gate(*staging_.gate);
   const auto wanted = static_cast<std::uint32_t>(chunks_done);
-  // Who gives up opens all gates, and a thread that has just moved a piece may come after it.
+  // Only ever further: what has been opened for a copy that was given up stays open.
   std::uint32_t present = gate.load(std::memory_order_relaxed);
   while (present < wanted &&
          !gate.compare_exchange_weak(present, wanted, std::memory_order_release))
@@ -144,7 +145,10 @@ void StagedCopy::give_up(std::exception_ptr failure) noexcept {
   if (has_failure_.exchange(true)) return;
   failure_ = std::move(failure);
   given_up_.store(true, std::memory_order_release);
-  set_gate(chunks());
+}
+
+void StagedCopy::open_gates_if_given_up() noexcept {
+  if (is_given_up() && pieces_in_hand_ == 0 && !is_at_end()) set_gate(chunks());
 }
 
 std::exception_ptr StagedCopy::failure() const {

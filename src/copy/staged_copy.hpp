@@ -80,7 +80,7 @@ class StagedCopy {
 
   // The device's share, as far as the host knows.
   /// The event that tells of the device's next step; nullopt where it is not submitted yet, all have
-  /// passed, or the driver has failed to answer.
+  /// passed, the driver has failed to answer, or the device takes no more steps.
   [[nodiscard]] std::optional<EventRef> next_event() const;
   [[nodiscard]] std::size_t steps_passed() const { return passed_; }
   void pass();
@@ -103,10 +103,12 @@ class StagedCopy {
     return device_ended_ || (passed_ == steps() && is_all_taken());
   }
 
-  /// The copy has come to nothing: no byte is moved from now on, and the device waits for none. The
-  /// first failure counts. Not once it may be over: only while a piece is in hand, or an asker asks, or
-  /// under the lock.
+  /// The copy has come to nothing: no byte is moved from now on. The first failure counts. Not once it
+  /// may be over: only while a piece is in hand, or an asker asks, or under the lock.
   void give_up(std::exception_ptr failure) noexcept;
+  /// Where it has been given up, the device waits for nothing any more. Not while a thread still has a
+  /// piece in hand: the stream is not to pass the copy before that one has left the target alone.
+  void open_gates_if_given_up() noexcept;
   /// What went wrong; null where nothing has.
   [[nodiscard]] std::exception_ptr failure() const;
   [[nodiscard]] bool is_given_up() const { return given_up_.load(std::memory_order_acquire); }

@@ -2,9 +2,12 @@
 // The host's share of staged copies: which piece is next, and how a copy ends.
 #include "copy/host_work.hpp"
 
+#include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -48,6 +51,17 @@ class BrokenHost final : public HostEnd {
 
  private:
   const std::size_t good_bytes_;
+};
+
+/// A target in whose midst something else happens.
+class InterruptedHost final : public HostEnd {
+ public:
+  explicit InterruptedHost(std::function<void()> action) : action_(std::move(action)) {}
+  void read(std::byte*, std::size_t, std::size_t) override { action_(); }
+  void write(const std::byte*, std::size_t, std::size_t) override { action_(); }
+
+ private:
+  const std::function<void()> action_;
 };
 
 }  // namespace
@@ -151,6 +165,49 @@ TEST_CASE_FIXTURE(EagerStaged, "a copy that is given up moves no byte any more")
   work.complete(copy);
   CHECK(std::ranges::count(target, 2) == kSlot);
   CHECK_THROWS_AS(std::rethrow_exception(copy->failure()), Cancelled);
+}
+
+TEST_CASE_FIXTURE(
+    EagerStaged, "a stream does not pass a cancelled copy while a thread still writes its target") {
+  const Stream stream = this->stream();
+  HostWork::CopyPtr copy;
+  int writes = 0;
+  copy = start({.direction = Direction::to_host,
+                .host = std::make_unique<InterruptedHost>([&] {
+                  ++writes;
+                  work.cancel(copy, std::make_exception_ptr(Cancelled("enough")));
+                  CHECK_FALSE(stream.ref().is_done());
+                }),
+                .device = std::make_unique<LinearDevice>(allocate(20 * kSlot)),
+                .bytes = 20 * kSlot},
+               stream);
+  work.complete(copy);
+  CHECK(writes == 1);
+  CHECK(stream.ref().is_done());
+}
+
+TEST_CASE("a copy that could not be submitted has no events to ask for once it is over") {
+  StagedTest test(with(sim::Progress::eager));
+  const Stream stream = test.stream();
+  bool was_over = false;
+  HostWork work([&](StagedCopy& copy) {
+    test.memory.give_back(copy.take_staging());
+    CHECK_FALSE(copy.next_event().has_value());
+    was_over = true;
+  });
+  Bytes host(20 * kSlot);
+  const auto copy = std::make_shared<StagedCopy>(
+      stream,
+      StagedRoute{.direction = CopyDirection::to_device,
+                  .host = std::make_unique<LinearHost>(reinterpret_cast<std::byte*>(host.data())),
+                  .device = std::make_unique<LinearDevice>(test.allocate(20 * kSlot)),
+                  .bytes = 20 * kSlot},
+      test.memory.try_take(20 * kSlot).value());
+  test.tap.refuse(DriverCall::memcpy_async, CUDA_ERROR_UNKNOWN, 3);
+  work.add(copy, 0);
+  message_of<DriverError>([&] { copy->submit(test.events); });
+  work.abandon(copy, std::make_exception_ptr(Cancelled("not submitted")));
+  CHECK(was_over);
 }
 
 TEST_CASE("a copy that cannot be submitted as a whole is over when that is said") {
