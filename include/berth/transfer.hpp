@@ -40,9 +40,9 @@ class BERTH_API Transfer {
   [[nodiscard]] double bytes_per_second() const;
 
   /// Ends a copy through staging memory early: what has not been moved yet stays behind, and wait() throws
-  /// Cancelled. The target's content is undefined from then on until the stream has passed the copy, and
-  /// what has arrived. A copy without staging memory, which the device does alone, goes on. Never
-  /// waits.
+  /// Cancelled. The target's content is undefined, and once the stream has passed the copy, which waits
+  /// for what a thread is writing then, it is written no more. A copy without staging memory, which the
+  /// device does alone, goes on. Never waits.
   void cancel() noexcept;
 
  private:

@@ -14,17 +14,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "berth/error.hpp"
 
 #include "copy/copy_fixture.hpp"
+#include "copy/copy_model.hpp"
 #include "model/random.hpp"
 
 namespace berth::test {
@@ -50,38 +49,22 @@ class CopyProgram {
   }
 
   void step() {
-    switch (random_.below(18)) {
-      case 0:
-        settle();
-        break;
-      case 1:
-        fill();
-        break;
-      case 2:
-        change_host_memory();
-        break;
-      case 3:
-        wait_for_one();
-        break;
-      case 4:
-        copy_from_what_goes();
-        break;
-      case 5:
-        copy_through_what_goes();
-        break;
-      case 6:
-      case 7:
-      case 8:
-        copy_rows();
-        break;
-      case 9:
-      case 10:
-      case 11:
-        copy_batch();
-        break;
-      default:
-        copy();
-    }
+    using Program = CopyProgram;
+    constexpr void (Program::*kSteps[])() = {&Program::copy,
+                                             &Program::copy,
+                                             &Program::copy,
+                                             &Program::copy,
+                                             &Program::copy_rows,
+                                             &Program::copy_rows,
+                                             &Program::copy_batch,
+                                             &Program::copy_batch,
+                                             &Program::copy_from_what_goes,
+                                             &Program::wait_for_one,
+                                             &Program::fill,
+                                             &Program::copy_through_what_goes,
+                                             &Program::settle,
+                                             &Program::change_host_memory};
+    (this->*kSteps[random_.below(std::size(kSteps))])();
   }
 
   /// Waits for everything and compares everything.
@@ -101,7 +84,7 @@ class CopyProgram {
       note(transfer.bytes_done() == transfer.bytes(), "not all bytes of a transfer are done");
     }
     transfers_.clear();
-    for (Model& model : models_) compare(model);
+    for (Model& model : models_) model.compare(problems_);
     for (const auto& [block, content] : kept_) {
       const auto* const data = static_cast<const unsigned char*>(block.data());
       note(std::equal(content.begin(), content.end(), data),
@@ -117,46 +100,14 @@ class CopyProgram {
   [[nodiscard]] std::uint64_t bytes_copied() const { return bytes_copied_; }
 
  private:
-  struct Model {
-    Model(CopyTest& test, Kind of, std::size_t bytes)
-        : kind(of), buffer(test, of, bytes), expected(bytes), is_known(bytes, 1) {}
-    Kind kind;
-    Buffer buffer;
-    Bytes expected;
-    Bytes is_known;
-    // Of work that is under way. Only kept for host memory.
-    bool is_read = false;
-    bool is_written = false;
-  };
-  struct Range {
-    Model* to;
-    std::size_t target;
-    Model* from;
-    std::size_t source;
-    std::size_t bytes;
-  };
+  using Model = ModelBuffer;
+  using Range = ModelRange;
 
   void note(bool holds, const char* problem) {
     if (!holds) problems_.emplace_back(problem);
   }
 
-  void write(Model& model) {
-    model.expected = pattern(bytes_, random_.below(1000));
-    std::ranges::fill(model.is_known, static_cast<unsigned char>(1));
-    model.buffer.write(model.expected);
-  }
-
-  void compare(Model& model) {
-    const Bytes content = model.buffer.read();
-    for (std::size_t at = 0; at < bytes_; ++at) {
-      if (model.is_known[at] == 0 || content[at] == model.expected[at]) continue;
-      problems_.push_back(fmt::format("{} memory, byte {}: {} instead of {}", name_of(model.kind),
-                                      at, content[at], model.expected[at]));
-      break;
-    }
-    note(model.buffer.guards_hold(), "a byte beside a buffer was written");
-    model.is_read = model.is_written = false;
-  }
+  void write(Model& model) { model.write(pattern(bytes_, random_.below(1000))); }
 
   const Stream& take_over(int device) {
     const Stream& next = streams_[std::size_t(device)][random_.below(kStreamsOfDevice)];
@@ -167,30 +118,9 @@ class CopyProgram {
     return next;
   }
 
-  static bool host_only(const Range& range) {
-    return is_host(range.to->kind) && is_host(range.from->kind);
-  }
-
-  /// Whether the host does at once, or may do at once, what must not meet work that is under way.
-  static bool must_settle(const Range& range, bool packs) {
-    if (host_only(range))
-      return range.from->is_written || range.to->is_written || range.to->is_read;
-    const bool reads_early =
-        range.from->kind == Kind::pageable || (packs && is_host(range.from->kind));
-    return reads_early && range.from->is_written;
-  }
-
   /// What a copy does to the arrays. `arrives`: false where it is to be cancelled.
   void follow(const Range& range, bool source_stays, bool arrives) {
-    const auto source = std::ptrdiff_t(range.source);
-    const auto target = std::ptrdiff_t(range.target);
-    const auto bytes = std::ptrdiff_t(range.bytes);
-    std::copy_n(range.from->expected.begin() + source, bytes, range.to->expected.begin() + target);
-    if (arrives)
-      std::copy_n(range.from->is_known.begin() + source, bytes,
-                  range.to->is_known.begin() + target);
-    else
-      std::fill_n(range.to->is_known.begin() + target, bytes, static_cast<unsigned char>(0));
+    follow_bytes(range, arrives);
     bytes_copied_ += range.bytes;
     if (host_only(range)) return;
     if (range.from->kind != Kind::pageable || source_stays) range.from->is_read = true;
@@ -232,10 +162,6 @@ class CopyProgram {
     }
     return range;
   }
-  static bool overlaps(std::size_t a, std::size_t a_bytes, std::size_t b, std::size_t b_bytes) {
-    return a < b + b_bytes && b < a + a_bytes;
-  }
-
   /// Whose stream a copy is submitted to.
   int device_for(const Range& range) {
     const auto device = static_cast<int>(random_.below(2));
@@ -313,16 +239,9 @@ class CopyProgram {
       }
       if (next.target + next.bytes > bytes_ || next.source + next.bytes > bytes_) continue;
       if (!may_copy(device, next.from->kind, next.to->kind)) continue;
-      const auto meets = [&](const Range& other) {
-        const auto meet = [](const Model* a, std::size_t a_at, std::size_t a_bytes, const Model* b,
-                             std::size_t b_at, std::size_t b_bytes) {
-          return a == b && overlaps(a_at, a_bytes, b_at, b_bytes);
-        };
-        return meet(next.to, next.target, next.bytes, other.to, other.target, other.bytes) ||
-               meet(next.to, next.target, next.bytes, other.from, other.source, other.bytes) ||
-               meet(next.from, next.source, next.bytes, other.to, other.target, other.bytes);
-      };
-      if (meets(next) || std::ranges::any_of(batch, meets)) continue;
+      if (meet(next, next) ||
+          std::ranges::any_of(batch, [&](const Range& other) { return meet(next, other); }))
+        continue;
       batch.push_back(next);
     }
     return batch;
@@ -351,9 +270,7 @@ class CopyProgram {
     const unsigned char value = random_.byte();
     test_.copier.fill_async(model.buffer.data() + offset, value, bytes,
                             take_over(device_of(model.kind)));
-    std::fill_n(model.expected.begin() + std::ptrdiff_t(offset), bytes, value);
-    std::fill_n(model.is_known.begin() + std::ptrdiff_t(offset), bytes,
-                static_cast<unsigned char>(1));
+    model.expect(offset, Bytes(bytes, value));
   }
 
   /// The host writes memory that nothing under way uses.
@@ -376,13 +293,6 @@ class CopyProgram {
       Model& model = models_[random_.below(models_.size())];
       if (!is_host(model.kind)) return model;
     }
-  }
-
-  void expect(Model& to, std::size_t at, const Bytes& content) {
-    std::ranges::copy(content, to.expected.begin() + std::ptrdiff_t(at));
-    std::fill_n(to.is_known.begin() + std::ptrdiff_t(at), content.size(),
-                static_cast<unsigned char>(1));
-    bytes_copied_ += content.size();
   }
 
   /// Pieces of `bytes`, which the ranges of a batch may be.
@@ -426,7 +336,8 @@ class CopyProgram {
       else
         test_.copier.start_batch(pieces(target, source, content.size()), stream);
     }
-    expect(to, at, content);
+    to.expect(at, content);
+    bytes_copied_ += content.size();
     write_a_fresh_block();
   }
 
