@@ -137,33 +137,36 @@ TEST_CASE_FIXTURE(FileFailureTest,
 
 TEST_CASE_FIXTURE(FileFailureTest, "a file that is cut short under its copy ends that copy alone") {
   for (const FileCaching caching : kCachings) {
-    CAPTURE(int(caching));
     if (!can_open(path, caching)) continue;
-    write_file(path, content);
-    evict(path);
-    const std::string whole = folder.path() / "whole";
-    write_file(whole, content);
-    const Stream second = stream();
-    Buffer target(*this, Kind::device, kBytes);
-    Buffer other(*this, Kind::device, kBytes);
-    std::promise<std::exception_ptr> told;
-    const Transfer cut =
-        copier.start(target.data(), {File::open_to_read(path, caching), 0, kBytes}, own,
-                     {.on_done = [&](std::exception_ptr failure) { told.set_value(failure); }});
-    const Transfer good =
-        copier.start(other.data(), {File::open_to_read(whole), 0, kBytes}, second);
-    log.submit(own, "after");
-    std::filesystem::resize_file(path, kAheadMax + 1000);
-    const std::string message = message_of<FileError>([&] { cut.wait(); });
-    CHECK(contains(message, "ends at " + std::to_string(kAheadMax + 1000) + " B"));
-    CHECK(contains(message, path));
-    own.ref().sync();
-    CHECK(log.is_done("after"));
-    CHECK_THROWS_AS(std::rethrow_exception(told.get_future().get()), FileError);
-    good.wait();
-    CHECK((other.read() == content));
-    CHECK(target.guards_hold());
-    check_next_copies_work();
+    for (const std::size_t left : {kAheadMax + 1000, kBytes - 100}) {
+      CAPTURE(int(caching));
+      CAPTURE(left);
+      write_file(path, content);
+      evict(path);
+      const std::string whole = folder.path() / "whole";
+      write_file(whole, content);
+      const Stream second = stream();
+      Buffer target(*this, Kind::device, kBytes);
+      Buffer other(*this, Kind::device, kBytes);
+      std::promise<std::exception_ptr> told;
+      const Transfer cut =
+          copier.start(target.data(), {File::open_to_read(path, caching), 0, kBytes}, own,
+                       {.on_done = [&](std::exception_ptr failure) { told.set_value(failure); }});
+      const Transfer good =
+          copier.start(other.data(), {File::open_to_read(whole), 0, kBytes}, second);
+      log.submit(own, "after");
+      std::filesystem::resize_file(path, left);
+      const std::string message = message_of<FileError>([&] { cut.wait(); });
+      CHECK(contains(message, "ends at " + std::to_string(left) + " B"));
+      CHECK(contains(message, path));
+      own.ref().sync();
+      CHECK(log.is_done("after"));
+      CHECK_THROWS_AS(std::rethrow_exception(told.get_future().get()), FileError);
+      good.wait();
+      CHECK((other.read() == content));
+      CHECK(target.guards_hold());
+      check_next_copies_work();
+    }
   }
 }
 

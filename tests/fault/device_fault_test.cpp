@@ -48,7 +48,8 @@ std::vector<Step> copies() {
   return {
       {"make the copier",
        [](World& world) {
-         world.make_copier({.staging_slot_bytes = 64_KiB, .staging_slots = 2, .workers = 1});
+         world.make_copier(
+             {.staging_slot_bytes = 64_KiB, .staging_slots = 2, .workers = 1, .file_workers = 2});
        }},
       {"pageable to device, and back",
        [=](World& world) {
