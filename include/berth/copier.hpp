@@ -111,9 +111,10 @@ class BERTH_API Copier {
   /// once. To wait for the copy alone there is the Transfer; an event that is recorded on the stream
   /// after it serves as well.
   ///
-  /// Source    Is read when the stream gets there, or before: it stays valid and as it is until the
-  ///           transfer is over, whatever kind of memory it is. A pinned block of berth's may be freed at
-  ///           once, its reuse waits.
+  /// Source    Is read when the stream gets there, so that earlier work of the stream may write it; a
+  ///           pageable one also before. It stays valid until the transfer is over, whatever kind of
+  ///           memory it is, and a pageable one as it is. A pinned block of berth's may be freed at once,
+  ///           its reuse waits.
   /// Target    Has the bytes when the stream has passed the copy. Stays valid until then.
   /// Blocking  Pinned and device memory: never. Pageable memory: never while there is staging memory;
   ///           otherwise as CopierOptions::on_staging_shortage says, and CopyCounters count it. Each
@@ -144,8 +145,8 @@ class BERTH_API Copier {
   /// a cache. They are in no order among one another. Neighbours of the list that adjoin on both sides
   /// travel as one, and what goes the same way takes one call of the driver for each 8 MiB
   /// (cuMemcpyBatchAsync, of CUDA 13; each copy counts 28 KiB more than it has) instead of one for each
-  /// copy. Small ranges of pinned memory that are one range on the device go through staging memory:
-  /// the host reads such a source early, whatever work of the stream is still to write it.
+  /// copy. Small targets in pinned memory whose sources are one range of a device go through staging
+  /// memory.
   ///
   /// Returns one Transfer for all of them. Cancelling it ends those that pass through staging memory.
   /// Captures  Each becomes a node of the graph.

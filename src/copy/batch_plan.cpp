@@ -67,19 +67,14 @@ std::vector<PlacedRange> place(std::span<const CopyRange> ranges, Places& places
   return placed;
 }
 
-/// Whether it is better copied by the host into, or out of, a range of the device that it shares with a
-/// neighbour.
+/// Whether it is better copied by the host out of a range of the device that it shares with a neighbour.
+/// Not the other way: the host would read the source before work that the stream holds has written it.
 bool is_packed(std::span<const PlacedRange> all, std::size_t index) {
   const PlacedRange& it = all[index];
-  const bool to_device = it.to->kind.type == Type::device && it.from->kind.type == Type::pinned;
   const bool to_host = it.to->kind.type == Type::pinned && it.from->kind.type == Type::device;
-  if (!(to_device || to_host) || it.range.bytes > kPackedBytesMax) return false;
-  const auto shares = [&](const PlacedRange& before, const PlacedRange& next) {
-    const RangesCopy::Adjoins adjoins = adjoin(before, next);
-    return to_device ? adjoins.target : adjoins.source;
-  };
-  return (index > 0 && shares(all[index - 1], it)) ||
-         (index + 1 < all.size() && shares(it, all[index + 1]));
+  if (!to_host || it.range.bytes > kPackedBytesMax) return false;
+  return (index > 0 && adjoin(all[index - 1], it).source) ||
+         (index + 1 < all.size() && adjoin(it, all[index + 1]).source);
 }
 
 /// The ranges that travel one way.

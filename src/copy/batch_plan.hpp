@@ -16,7 +16,7 @@ namespace berth {
 
 struct PlannedCopy {
   std::unique_ptr<RangesCopy> copy;
-  /// Many small ranges of pinned memory, which are one range on the device: faster through staging
+  /// Into many small ranges of pinned memory, from what is one range on the device: faster through staging
   /// memory, although the device could reach them.
   bool is_packed;
 };

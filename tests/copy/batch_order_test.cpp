@@ -142,6 +142,29 @@ TEST_CASE(
   CHECK_FALSE(test.log.is_done("earlier"));
 }
 
+TEST_CASE(
+    "a batch reads pinned memory after what the stream wrote there, however small its ranges") {
+  for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
+    CAPTURE(seed);
+    sim::Config machine = batch_machine(sim::Progress::random);
+    machine.seed = seed;
+    CopyTest test(machine, small_pieces());
+    const Stream stream = test.stream();
+    BatchTest out(test);
+    BatchTest in(test);
+    auto& from = out.make(Kind::device, 100'000);
+    auto& between = out.make(Kind::pinned, 100'000);
+    out.add_many(between, 1000, from, 900, 900, 100);
+    const Transfer written = out.start(stream);
+    auto& to = in.make(Kind::device, 100'000);
+    in.add_many(to, 900, between, 1000, 900, 100);
+    in.start(stream).wait();
+    CHECK(written.is_done());
+    out.check_arrived();
+    in.check_arrived();
+  }
+}
+
 TEST_CASE("pinned blocks may be freed right after the call: their reuse waits") {
   // Direct, and packed into staging memory, of which the host reads them.
   for (const std::size_t bytes : {std::size_t{20'000}, std::size_t{2000}}) {

@@ -77,12 +77,9 @@ inline bool meet(const ModelRange& a, const ModelRange& b) {
 }
 
 /// Whether the host does at once, or may do at once, what must not meet work that is under way.
-/// `packs`: small pinned sources are among those that it reads.
-inline bool must_settle(const ModelRange& range, bool packs) {
+inline bool must_settle(const ModelRange& range) {
   if (host_only(range)) return range.from->is_written || range.to->is_written || range.to->is_read;
-  const bool reads_early =
-      range.from->kind == Kind::pageable || (packs && is_host(range.from->kind));
-  return reads_early && range.from->is_written;
+  return range.from->kind == Kind::pageable && range.from->is_written;
 }
 
 /// What a copy does to the arrays. `arrives`: false where it is to be cancelled.

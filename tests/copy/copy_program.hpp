@@ -170,7 +170,7 @@ class CopyProgram {
 
   void copy() {
     const Range range = some_range(bytes_);
-    if (must_settle(range, false)) settle();
+    if (must_settle(range)) settle();
     void* const target = range.to->buffer.data() + range.target;
     const void* const source = range.from->buffer.data() + range.source;
     const Stream& stream = take_over(device_for(range));
@@ -208,7 +208,7 @@ class CopyProgram {
       first.target = first.source + row_bytes;
       if (random_.below(2) == 0) std::swap(first.source, first.target);
     }
-    if (must_settle(first, false)) settle();
+    if (must_settle(first)) settle();
     const Stream& stream = take_over(device_for(first));
     const bool is_doomed = random_.one_in(8);
     keep(test_.copier.start_rows({first.to->buffer.data() + first.target, to_pitch},
@@ -250,8 +250,7 @@ class CopyProgram {
   void copy_batch() {
     const int device = static_cast<int>(random_.below(2));
     const std::vector<Range> batch = some_batch(device);
-    if (std::ranges::any_of(batch, [](const Range& range) { return must_settle(range, true); }))
-      settle();
+    if (std::ranges::any_of(batch, must_settle)) settle();
     std::vector<CopyRange> copies;
     for (const Range& range : batch)
       copies.push_back({range.to->buffer.data() + range.target,
