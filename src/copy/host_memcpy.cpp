@@ -20,7 +20,7 @@ namespace {
 using Memcpy = void (*)(void* target, const void* source, std::size_t bytes);
 
 void plain(void* target, const void* source, std::size_t bytes) {
-  std::memcpy(target, source, bytes);
+  if (bytes != 0) std::memcpy(target, source, bytes);  // of nothing the addresses may be null
 }
 
 #ifdef __x86_64__

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <pthread.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -113,16 +114,31 @@ class BusyThread {
     runtime_.pinned_memory().deallocate(runtime_.pinned_memory().allocate_raw(1 + round % 100'000));
     if (round % 50 == 0) memory.trim();
     if (round % 70 == 0) static_cast<void>(memory.try_allocate(std::size_t{1} << 44, own_));
-    if (round % 20 == 0) {
-      // Not joined: the process may end in the middle of that, which a sanitizer would report.
-      std::atomic<bool> is_done = false;
-      std::thread([&] {
-        memory.deallocate(memory.allocate_raw(1, own_));
-        is_done = true;
-      }).detach();
-      while (!is_done) std::this_thread::yield();
-    }
+    if (round % 20 == 0) use_in_thread_of_its_own(memory);
     rounds_ = round + 1;
+  }
+
+  /// Detached from its beginning: the process may end at any time, and a sanitizer reports a thread that
+  /// nobody has joined by then.
+  void use_in_thread_of_its_own(DeviceAllocator& memory) {
+    struct Use {
+      DeviceAllocator& memory;
+      StreamRef stream;
+      std::atomic<bool> is_done = false;
+    } use{memory, own_};
+    pthread_attr_t detached;
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    pthread_t thread{};
+    const auto run = [](void* data) -> void* {
+      Use& its = *static_cast<Use*>(data);
+      its.memory.deallocate(its.memory.allocate_raw(1, its.stream));
+      its.is_done = true;
+      return nullptr;
+    };
+    const bool is_running = pthread_create(&thread, &detached, run, &use) == 0;
+    pthread_attr_destroy(&detached);
+    while (is_running && !use.is_done) std::this_thread::yield();
   }
 
   Runtime& runtime_;
