@@ -103,7 +103,8 @@ class VirtualCollectives {
     const ContextScope scope(context);
     CUmemAllocationProp properties{};
     properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {context.native()}};
+    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    properties.location.id = context.native();
     CUmemGenericAllocationHandle physical = 0;
     driver.mem_create(&physical, kPhysicalBytes, &properties, 0ULL);
     CUdeviceptr address = 0;

@@ -110,9 +110,11 @@ TEST_CASE("ranges without bytes stand in nobody's way") {
 }
 
 TEST_CASE("scattered ranges of pinned and device memory are one driver call for each piece") {
-  for (const auto& [from, to] : {std::pair{Kind::pinned, Kind::device},
-                                 {Kind::device, Kind::registered},
-                                 {Kind::device, Kind::foreign_device}}) {
+  for (const auto& pair : {std::pair{Kind::pinned, Kind::device},
+                           {Kind::device, Kind::registered},
+                           {Kind::device, Kind::foreign_device}}) {
+    const auto from = pair.first;
+    const auto to = pair.second;
     CAPTURE(name_of(from));
     CopyTest test(batch_machine(sim::Progress::eager));
     const Stream stream = test.stream();

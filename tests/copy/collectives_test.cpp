@@ -63,7 +63,9 @@ std::vector<std::size_t> uneven(std::size_t count) {
 
 TEST_CASE("a scatter gives each shard its range, and a gather puts the ranges together again") {
   in_every_order([](const sim::Config& config) {
-    for (const auto& [whole, places] : kPlaces) {
+    for (const auto& combination : kPlaces) {
+      const auto& whole = combination.first;
+      const auto& places = combination.second;
       CAPTURE(whole.name());
       CollectiveTest test(config);
       const std::vector<std::size_t> bytes = uneven(places.size());
@@ -97,7 +99,9 @@ TEST_CASE("a scatter gives each shard its range, and a gather puts the ranges to
 
 TEST_CASE("a broadcast gives each shard all of it, whether that is handed on or not") {
   in_every_order([](const sim::Config& config) {
-    for (const auto& [whole, places] : kPlaces) {
+    for (const auto& combination : kPlaces) {
+      const auto& whole = combination.first;
+      const auto& places = combination.second;
       for (const std::size_t size : {std::size_t{1}, 3 * kPiece / 2, 3 * kPiece / 2 + 1, kLarge}) {
         CAPTURE(whole.name());
         CAPTURE(size);

@@ -146,9 +146,11 @@ TEST_CASE("rows further apart than the driver can say arrive") {
 TEST_CASE("rows of a lone driver call: one cuMemcpy2DAsync where they fit one piece") {
   CopyTest test(two_devices(sim::Progress::eager), small());
   const Stream stream = test.stream();
-  for (const auto& [from, to] : {std::pair{Kind::pinned, Kind::device},
-                                 {Kind::device, Kind::registered},
-                                 {Kind::device, Kind::foreign_device}}) {
+  for (const auto& pair : {std::pair{Kind::pinned, Kind::device},
+                           {Kind::device, Kind::registered},
+                           {Kind::device, Kind::foreign_device}}) {
+    const auto from = pair.first;
+    const auto to = pair.second;
     CAPTURE(name_of(from));
     CAPTURE(name_of(to));
     RowsTest rows(test, from, 1030, to, 1100, {1024, 64});
@@ -207,12 +209,14 @@ TEST_CASE("columns of one matrix are copied to others of it") {
   constexpr Shape kShape{100, 300};
   constexpr std::size_t kPitch = 1000;
   for (const Kind kind : {Kind::device, Kind::pinned, Kind::pageable, Kind::peer}) {
-    for (const auto& [from, to] : {std::pair<std::size_t, std::size_t>{0, 100},
-                                   {100, 0},
-                                   {800, 100},
-                                   {100, 950},    // through the end of each row
-                                   {0, 301'000},  // below the others
-                                   {250'050, 150}}) {
+    for (const auto& pair : {std::pair<std::size_t, std::size_t>{0, 100},
+                             {100, 0},
+                             {800, 100},
+                             {100, 950},    // through the end of each row
+                             {0, 301'000},  // below the others
+                             {250'050, 150}}) {
+      const auto from = pair.first;
+      const auto to = pair.second;
       CAPTURE(name_of(kind));
       CAPTURE(from);
       CAPTURE(to);
