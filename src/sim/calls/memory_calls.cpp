@@ -50,7 +50,7 @@ CUresult allocate_pinned(Call& call, void** pointer, std::size_t bytes, unsigned
 }
 
 // Managed memory and pinned memory: work of any context may use it.
-CUresult free_pages(Call& call, RangeKind kind, std::uint64_t start) {
+CUresult free_pages(Call& call, RangeKind kind, std::uint64_t start) BERTH_REQUIRES(mutex) {
   State& state = call.state();
   const Range* range = state.addresses.find_start(start);
   if (range == nullptr || range->kind != kind) return CUDA_ERROR_INVALID_VALUE;
