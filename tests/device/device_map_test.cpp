@@ -95,7 +95,7 @@ TEST_CASE(
     const char* quoted;
     const char* reason;
   };
-  for (const auto& [text, entry, reason] :
+  for (const Case& wrong :
        {Case{"", "\"\"", "empty"}, Case{"cuda:1=cpu,", "\"\"", "empty"},
         Case{",cuda:1=cpu", "\"\"", "empty"}, Case{"cuda:1=cpu,,cuda:2=cpu", "\"\"", "empty"},
         Case{"cuda:1", "\"cuda:1\"", "perhaps \"*=cuda:1\""}, Case{"cpu", "\"cpu\"", "\"*=cpu\""},
@@ -110,12 +110,12 @@ TEST_CASE(
         Case{"**=cpu", "\"**=cpu\"", "does not name a device"},
         Case{"cuda:1=cpu;cuda:2=cpu", "\"cuda:1=cpu;cuda:2=cpu\"", "does not name a device"},
         Case{"cuda:4294967297=cpu", "\"cuda:4294967297=cpu\"", "too large"}}) {
-    CAPTURE(text);
-    const std::string message = message_of(DeviceMap::try_parse(text), Errc::invalid_argument);
-    CHECK(contains(message, entry));
-    CHECK(contains(message, reason));
+    CAPTURE(wrong.text);
+    const std::string message = message_of(DeviceMap::try_parse(wrong.text), Errc::invalid_argument);
+    CHECK(contains(message, wrong.quoted));
+    CHECK(contains(message, wrong.reason));
     CHECK(contains(message, "accepted: entries such as cuda:1=cpu"));
-    CHECK(message_of<InvalidArgument>([&] { return DeviceMap::parse(text); }) == message);
+    CHECK(message_of<InvalidArgument>([&] { return DeviceMap::parse(wrong.text); }) == message);
   }
 }
 

@@ -15,6 +15,7 @@
 
 #include "memory/heap/block_heap.hpp"
 #include "support/death.hpp"
+#include "support/sanitizers.hpp"
 
 using namespace berth;
 using namespace berth::test;
@@ -127,7 +128,7 @@ TEST_CASE("records that are reserved are there without another step, spare ones 
   CHECK(records.bytes_committed() > committed);
 }
 
-#ifndef __SANITIZE_ADDRESS__  // which needs memory of its own at any moment
+#ifndef BERTH_UNDER_ASAN  // which needs memory of its own at any moment
 TEST_CASE("what was reserved is made even when the host has no memory left, and no more") {
   const auto reserve_then_run_out = [] {
     BlockRecords records;

@@ -11,6 +11,7 @@
 
 #include "memory/pinned_fixture.hpp"
 #include "support/child_process.hpp"
+#include "support/sanitizers.hpp"
 
 using namespace berth;
 using namespace berth::test;
@@ -185,7 +186,7 @@ TEST_CASE("a thread that ends gives back what it kept of pinned memory") {
   check_whole(test.memory);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(BERTH_UNDER_ASAN) && !defined(BERTH_UNDER_TSAN)
 TEST_CASE("a system that maps no more pages is out of memory, and the next call works") {
   PinnedTest test;
   const Allocation block = test.memory.allocate(1000);

@@ -3,7 +3,9 @@
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
-#ifdef __SANITIZE_THREAD__
+#include "support/sanitizers.hpp"
+
+#ifdef BERTH_UNDER_TSAN
 // The references to an exception are counted by code of the C++ library that the sanitizer does not see: it
 // takes the last one's end on another thread for a race.
 extern "C" const char* __tsan_default_suppressions() {
