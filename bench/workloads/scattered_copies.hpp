@@ -10,7 +10,7 @@
 #include "berth/bytes.hpp"
 #include "berth/runtime.hpp"
 
-#include "copy/copy_ends.hpp"
+#include "copy/staged/copy_ends.hpp"
 #include "sim/simulator.hpp"
 
 namespace berth::bench {

@@ -17,9 +17,9 @@
 #include "berth/event_pool.hpp"
 #include "berth/pinned_allocator.hpp"
 
-#include "copy/host_work.hpp"
-#include "copy/linear_copy.hpp"
-#include "copy/staging_memory.hpp"
+#include "copy/shape/linear_copy.hpp"
+#include "copy/staged/host_work.hpp"
+#include "copy/staged/staging_memory.hpp"
 #include "device/device_context.hpp"
 #include "driver/driver.hpp"
 #include "driver/nvml.hpp"

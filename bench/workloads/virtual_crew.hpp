@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "copy/host_work.hpp"
+#include "copy/staged/host_work.hpp"
 #include "sim/simulator.hpp"
 
 namespace berth::bench {

@@ -10,7 +10,7 @@
 #include "berth/bytes.hpp"
 #include "berth/error.hpp"
 
-#include "copy/copy_workers.hpp"
+#include "copy/staged/copy_workers.hpp"
 #include "device/device_context.hpp"
 
 namespace berth {

@@ -7,7 +7,7 @@
 
 #include "berth/copier.hpp"
 
-#include "copy/memory_kind.hpp"
+#include "copy/shape/memory_kind.hpp"
 
 namespace berth {
 

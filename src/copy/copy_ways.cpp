@@ -7,8 +7,8 @@
 #include "berth/completion_queue.hpp"
 
 #include "copy/copy_arguments.hpp"
-#include "copy/file_copies.hpp"
-#include "copy/transfer_end.hpp"
+#include "copy/file/file_copies.hpp"
+#include "copy/transfer/transfer_end.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
 #include "stream/settle.hpp"

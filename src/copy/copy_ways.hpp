@@ -11,11 +11,11 @@
 #include "berth/pinned_allocator.hpp"
 
 #include "copy/copy_request.hpp"
-#include "copy/copy_shape.hpp"
-#include "copy/direct_submission.hpp"
-#include "copy/peer_access.hpp"
-#include "copy/staged_copies.hpp"
-#include "copy/transfer_state.hpp"
+#include "copy/direct/direct_submission.hpp"
+#include "copy/direct/peer_access.hpp"
+#include "copy/shape/copy_shape.hpp"
+#include "copy/staged/staged_copies.hpp"
+#include "copy/transfer/transfer_state.hpp"
 
 namespace berth {
 

@@ -9,7 +9,7 @@
 #include "berth/bytes.hpp"
 
 #include "base/env.hpp"
-#include "copy/copy_workers.hpp"
+#include "copy/staged/copy_workers.hpp"
 #include "runtime/driver_choice.hpp"
 #include "runtime/entry_list.hpp"
 #include "runtime/option_text.hpp"

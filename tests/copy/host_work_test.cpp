@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The host's share of staged copies: which piece is next, and how a copy ends.
-#include "copy/host_work.hpp"
+#include "copy/staged/host_work.hpp"
 
 #include <functional>
 #include <memory>

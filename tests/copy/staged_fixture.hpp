@@ -11,9 +11,9 @@
 
 #include "berth/bytes.hpp"
 
-#include "copy/host_work.hpp"
-#include "copy/linear_copy.hpp"
-#include "copy/staging_memory.hpp"
+#include "copy/shape/linear_copy.hpp"
+#include "copy/staged/host_work.hpp"
+#include "copy/staged/staging_memory.hpp"
 #include "support/tapped_device.hpp"
 
 namespace berth::test {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a copy gets of a device's staging memory, and what is left for others.
-#include "copy/staging_memory.hpp"
+#include "copy/staged/staging_memory.hpp"
 
 #include <algorithm>
 #include <set>

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// One copy that the driver makes alone, on its way to a stream: cut into parts, so that an urgent copy
+// comes in between, and each part marked for whoever wants to know how far the copy is.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "berth/copier.hpp"
+#include "berth/event_pool.hpp"
+#include "berth/stream.hpp"
+
+#include "copy/direct/driver_copies.hpp"
+#include "copy/staged/copy_ends.hpp"
+#include "copy/transfer/transfer_state.hpp"
+
+namespace berth {
+
+/// Within a ContextScope of the stream's device. All that is added may overlap nothing else of it.
+/// Errors   Of each: DriverError; a part may be under way.
+/// Threads  One.
+class DirectSubmission {
+ public:
+  /// Whether ranges may go as a batch of the driver's.
+  enum class Batches : bool { no, yes };
+
+  /// Parts have up to `part_bytes`.
+  DirectSubmission(StreamRef stream, const DevicePair& devices, std::size_t part_bytes,
+                   Batches batches)
+      : stream_(stream), devices_(devices), part_bytes_(part_bytes), batches_(batches) {}
+
+  /// From now on `transfer` learns of each part, by an event of `events`.
+  void mark_for(DirectTransfer& transfer, EventPool& events) {
+    transfer_ = &transfer;
+    events_ = &events;
+  }
+
+  void add(std::byte* to, const std::byte* from, std::size_t bytes);
+  void add_rows(const PitchedTarget& to, const PitchedSource& from, std::size_t row_bytes,
+                std::size_t rows);
+  void add_ranges(std::span<const CopyRange> ranges);
+  /// From staging memory, all in one part.
+  void add_staged(DeviceEnd& to, const std::byte* staging, std::size_t bytes) {
+    to.submit_write(staging, 0, bytes, stream_);
+    end_part(bytes);
+  }
+
+  /// What has been submitted since the last part is one, of so many bytes.
+  void end_part(std::size_t bytes);
+
+ private:
+  const StreamRef stream_;
+  const DevicePair devices_;
+  const std::size_t part_bytes_;
+  const Batches batches_;
+  DirectTransfer* transfer_ = nullptr;
+  EventPool* events_ = nullptr;
+};
+
+}  // namespace berth

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driver's copies, each in as few calls as the driver can do it. All within a ContextScope of the
+// stream's device.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "berth/copier.hpp"
+#include "berth/stream.hpp"
+
+#include "copy/shape/memory_kind.hpp"
+
+namespace berth {
+
+/// The devices of both sides, where each is one's; otherwise alike.
+struct DevicePair {
+  DeviceContext* to = nullptr;
+  DeviceContext* from = nullptr;
+
+  DevicePair() = default;
+  DevicePair(const MemoryKind& target, const MemoryKind& source) {
+    if (target.device == nullptr || source.device == nullptr) return;
+    to = target.device;
+    from = source.device;
+  }
+  [[nodiscard]] bool are_different() const { return to != from; }
+};
+
+/// Bytes in one piece.
+/// Errors  DriverError.
+void submit_linear(std::byte* to, const std::byte* from, std::size_t bytes,
+                   const DevicePair& devices, StreamRef stream);
+
+/// `rows` rows, each of `row_bytes`, that lie a pitch apart. Between two devices, and where a pitch is
+/// beyond what the driver takes, row by row.
+/// Errors  DriverError: some rows may be under way.
+void submit_rows(const PitchedTarget& to, const PitchedSource& from, std::size_t row_bytes,
+                 std::size_t rows, const DevicePair& devices, StreamRef stream);
+
+/// Ranges that do not depend on one another: in one call where they may be a batch, and the driver takes
+/// it, otherwise one by one.
+/// Errors  DriverError: some may be under way.
+void submit_ranges(std::span<const CopyRange> ranges, const DevicePair& devices, bool may_batch,
+                   StreamRef stream);
+
+}  // namespace berth

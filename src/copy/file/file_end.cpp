@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "copy/file/file_end.hpp"
+
+#include <algorithm>
+
+#include "base/arithmetic.hpp"
+#include "copy/file/open_file.hpp"
+
+namespace berth {
+namespace {
+
+constexpr std::size_t kBlockBytes = OpenFile::kBlockBytes;
+
+}  // namespace
+
+FileRow::FileRow(const FileRange& range)
+    : offset_(align_down(range.offset, kBlockBytes)),
+      before_(range.offset - offset_),
+      range_bytes_(range.bytes) {}
+
+std::size_t FileRow::bytes() const {
+  return align_up(before_ + range_bytes_, kBlockBytes);
+}
+
+FileRow::Stretch FileRow::in_range(std::size_t offset, std::size_t bytes) const {
+  return {std::max(offset, before_), std::min(offset + bytes, before_ + range_bytes_)};
+}
+
+FileEnd::FileEnd(const FileRange& range)
+    : owner_(range.file), file_(owner_.open_file()), row_(range) {
+  const bool matters = file_.caching() == FileCaching::automatic && file_.has_direct();
+  if (matters) cache_.emplace(file_, row_.offset(), row_.bytes());
+}
+
+bool FileEnd::is_read_past_cache(const std::byte* staging, std::size_t offset,
+                                 std::size_t bytes) const {
+  if (!file_.has_direct() || !file_.can_be_direct(staging)) return false;
+  return !cache_ || !cache_->has_most(offset, bytes);
+}
+
+void FileEnd::read(std::byte* staging, std::size_t offset, std::size_t bytes) {
+  const FileRow::Stretch wanted = row_.in_range(offset, bytes);
+  if (is_read_past_cache(staging, offset, bytes) &&
+      file_.try_read_direct(staging, bytes, wanted.end - offset, row_.offset() + offset)) {
+    return;
+  }
+  file_.read(staging + (wanted.begin - offset), wanted.bytes(), row_.offset() + wanted.begin);
+}
+
+void FileEnd::write(const std::byte* staging, std::size_t offset, std::size_t bytes) {
+  const FileRow::Stretch wanted = row_.in_range(offset, bytes);
+  const auto write_cached = [&](std::size_t begin, std::size_t end) {
+    if (begin < end) file_.write(staging + (begin - offset), end - begin, row_.offset() + begin);
+  };
+  if (!file_.has_direct() || !file_.can_be_direct(staging))
+    return write_cached(wanted.begin, wanted.end);
+  const std::size_t granule = file_.write_granule_bytes();
+  const std::size_t first = align_up(row_.offset() + wanted.begin, granule) - row_.offset();
+  const std::size_t last = align_down(row_.offset() + wanted.end, granule) - row_.offset();
+  if (first >= last) return write_cached(wanted.begin, wanted.end);
+  write_cached(wanted.begin, first);
+  file_.write_direct(staging + (first - offset), last - first, row_.offset() + first);
+  write_cached(last, wanted.end);
+}
+
+void DeviceOfRow::submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,
+                               StreamRef stream) {
+  const FileRow::Stretch wanted = row_.in_range(offset, bytes);
+  memory_.submit_write(staging + (wanted.begin - offset), wanted.begin - row_.bytes_before(),
+                       wanted.bytes(), stream);
+}
+
+void DeviceOfRow::submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
+                              StreamRef stream) {
+  const FileRow::Stretch wanted = row_.in_range(offset, bytes);
+  memory_.submit_read(staging + (wanted.begin - offset), wanted.begin - row_.bytes_before(),
+                      wanted.bytes(), stream);
+}
+
+}  // namespace berth

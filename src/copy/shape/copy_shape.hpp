@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is copied, in the shape in which it lies: in one piece, in rows a pitch apart, here and there.
+// Each shape says what its bytes take on each of the ways that a copy can go; the copier chooses the
+// way.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "copy/direct/direct_submission.hpp"
+#include "copy/shape/memory_kind.hpp"
+#include "copy/staged/copy_ends.hpp"
+
+namespace berth {
+
+/// Threads  One thread; the ends are of their own.
+class CopyShape {
+ public:
+  /// Of the memory on each side, all of it.
+  CopyShape(const MemoryKind& to, const MemoryKind& from) : to_(to), from_(from) {}
+  virtual ~CopyShape() = default;
+  CopyShape(const CopyShape&) = delete;
+  CopyShape& operator=(const CopyShape&) = delete;
+
+  [[nodiscard]] const MemoryKind& to() const { return to_; }
+  [[nodiscard]] const MemoryKind& from() const { return from_; }
+  /// 1 or more.
+  [[nodiscard]] virtual std::size_t bytes() const = 0;
+
+  /// On the calling thread. Host memory on both sides.
+  virtual void copy_on_host() const = 0;
+  /// By the device alone, or by whatever else the driver can do.
+  /// Errors  DriverError: a part may be under way.
+  virtual void submit(DirectSubmission& submission) const = 0;
+
+  /// The side that is the host's, and the other, for a copy through staging memory. They do without
+  /// this object.
+  [[nodiscard]] virtual std::unique_ptr<HostEnd> host_end(CopyDirection direction) const = 0;
+  [[nodiscard]] virtual std::unique_ptr<DeviceEnd> device_end(CopyDirection direction) const = 0;
+
+  /// Records the stream's use of pinned blocks of berth's. Before anything is submitted: a block that
+  /// another thread frees right after that must wait for it.
+  virtual void record_blocks(PinnedAllocator& pinned, StreamRef stream) const {
+    for (void* block : {to_.pinned_block, from_.pinned_block}) {
+      if (block != nullptr) pinned.record_stream(block, stream);
+    }
+  }
+
+ private:
+  const MemoryKind to_;
+  const MemoryKind from_;
+};
+
+}  // namespace berth

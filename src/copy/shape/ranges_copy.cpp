@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "copy/shape/ranges_copy.hpp"
+
+#include <cstring>
+
+#include "copy/staged/host_memcpy.hpp"
+
+namespace berth {
+
+void Scattered::add(std::byte* data, std::size_t bytes, bool adjoins) {
+  if (adjoins) {
+    ranges_.back().bytes += bytes;
+    return;
+  }
+  const std::size_t offset = ranges_.empty() ? 0 : ranges_.back().offset + ranges_.back().bytes;
+  ranges_.push_back({data, bytes, offset});
+}
+
+std::size_t Scattered::index_of(std::size_t offset) const {
+  const auto behind = std::ranges::upper_bound(ranges_, offset, {}, &Range::offset);
+  return static_cast<std::size_t>(behind - ranges_.begin()) - 1;
+}
+
+void ScatteredHost::read(std::byte* staging, std::size_t offset, std::size_t bytes) {
+  ranges_.for_each_stretch(offset, bytes,
+                           [&](const std::byte* data, std::size_t place, std::size_t stretch) {
+                             memcpy_to_staging(staging + place, data, stretch);
+                           });
+}
+
+void ScatteredHost::write(const std::byte* staging, std::size_t offset, std::size_t bytes) {
+  ranges_.for_each_stretch(offset, bytes,
+                           [&](std::byte* data, std::size_t place, std::size_t stretch) {
+                             memcpy_from_staging(data, staging + place, stretch);
+                           });
+}
+
+void ScatteredDevice::submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,
+                                   StreamRef stream) {
+  std::vector<CopyRange> parts;
+  ranges_.for_each_stretch(offset, bytes,
+                           [&](std::byte* data, std::size_t place, std::size_t stretch) {
+                             parts.push_back({data, staging + place, stretch});
+                           });
+  submit_ranges(parts, {}, true, stream);
+}
+
+void ScatteredDevice::submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
+                                  StreamRef stream) {
+  std::vector<CopyRange> parts;
+  ranges_.for_each_stretch(offset, bytes,
+                           [&](const std::byte* data, std::size_t place, std::size_t stretch) {
+                             parts.push_back({staging + place, data, stretch});
+                           });
+  submit_ranges(parts, {}, true, stream);
+}
+
+void RangesCopy::add(const CopyRange& range, Adjoins adjoins) {
+  if (adjoins.target && adjoins.source)
+    ranges_.back().bytes += range.bytes;
+  else
+    ranges_.push_back(range);
+  targets_.add(static_cast<std::byte*>(range.target), range.bytes, adjoins.target);
+  // A source is not written, whatever its type says.
+  auto* const source = static_cast<std::byte*>(const_cast<void*>(range.source));
+  sources_.add(source, range.bytes, adjoins.source);
+  bytes_ += range.bytes;
+}
+
+void RangesCopy::add_block(void* block) {
+  if (blocks_.empty() || blocks_.back() != block) blocks_.push_back(block);
+}
+
+void RangesCopy::copy_on_host() const {
+  for (const CopyRange& range : ranges_) std::memcpy(range.target, range.source, range.bytes);
+}
+
+void RangesCopy::submit(DirectSubmission& submission) const {
+  submission.add_ranges(ranges_);
+}
+
+std::unique_ptr<HostEnd> RangesCopy::host_end(CopyDirection direction) const {
+  return std::make_unique<ScatteredHost>(direction == CopyDirection::to_device ? sources_
+                                                                               : targets_);
+}
+
+std::unique_ptr<DeviceEnd> RangesCopy::device_end(CopyDirection direction) const {
+  return std::make_unique<ScatteredDevice>(direction == CopyDirection::to_device ? targets_
+                                                                                 : sources_);
+}
+
+void RangesCopy::record_blocks(PinnedAllocator& pinned, StreamRef stream) const {
+  for (void* block : blocks_) pinned.record_stream(block, stream);
+}
+
+}  // namespace berth

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several transfers that were started together, as one.
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "copy/transfer/transfer_state.hpp"
+
+namespace berth {
+
+class CompositeTransfer final : public TransferState {
+ public:
+  explicit CompositeTransfer(std::vector<Transfer> parts);
+
+  bool is_done() override;
+  void wait() override;
+  /// Of the first part that has one.
+  [[nodiscard]] std::exception_ptr failure() const override;
+  std::size_t bytes_done() override;
+  void cancel() noexcept override;
+
+ private:
+  std::vector<Transfer> parts_;  ///< each safe from any thread; the list is never changed
+};
+
+}  // namespace berth
