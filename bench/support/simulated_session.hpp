@@ -10,6 +10,7 @@
 #include "berth/bytes.hpp"
 
 #include "sim/simulator.hpp"
+#include "support/measured_simulator.hpp"
 #include "support/session.hpp"
 
 namespace berth::bench {
@@ -29,11 +30,8 @@ class SimulatedSession {
 
  private:
   static sim::Config config(std::uint64_t device_bytes, sim::Progress progress) {
-    sim::Config config;
+    sim::Config config = measured_simulator(progress);
     config.memory = {device_bytes};
-    config.progress = progress;
-    config.poison = false;
-    config.checks = false;
     return config;
   }
 

@@ -12,6 +12,7 @@
 
 #include "copy/staged/copy_ends.hpp"
 #include "sim/simulator.hpp"
+#include "support/measured_simulator.hpp"
 
 namespace berth::bench {
 
@@ -55,11 +56,8 @@ class ScatteredCopies {
   static constexpr std::size_t kStep = 1237;
 
   static sim::Config config() {
-    sim::Config config;
+    sim::Config config = measured_simulator(sim::Progress::timed);
     config.memory = {8_GiB};
-    config.progress = sim::Progress::timed;
-    config.checks = false;
-    config.poison = false;
     return config;
   }
   static RuntimeOptions options() {

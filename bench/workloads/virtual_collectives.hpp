@@ -14,6 +14,7 @@
 
 #include "device/device_context.hpp"
 #include "sim/simulator.hpp"
+#include "support/measured_simulator.hpp"
 
 namespace berth::bench {
 
@@ -81,13 +82,10 @@ class VirtualCollectives {
   static constexpr std::size_t kPhysicalBytes = 16_MiB;
 
   static sim::Config config(int devices, bool peer) {
-    sim::Config config;
+    sim::Config config = measured_simulator(sim::Progress::timed);
     config.devices = devices;
-    config.progress = sim::Progress::timed;
     config.peer = peer;
     config.granularity = kPhysicalBytes;
-    config.checks = false;
-    config.poison = false;
     return config;
   }
   static RuntimeOptions options() {

@@ -26,6 +26,7 @@
 #include "sim/functions.hpp"
 #include "sim/simulator.hpp"
 #include "sim/work/cost_model.hpp"
+#include "support/measured_simulator.hpp"
 #include "workloads/virtual_crew.hpp"
 
 namespace berth::bench {
@@ -173,11 +174,8 @@ class VirtualCopies {
   };
 
   static sim::Config config() {
-    sim::Config config;
+    sim::Config config = measured_simulator(sim::Progress::timed);
     config.memory = {8_GiB};
-    config.progress = sim::Progress::timed;
-    config.checks = false;
-    config.poison = false;
     return config;
   }
   static DriverSource source() {

@@ -26,40 +26,31 @@ berth_status berth_scatter_start(berth_runtime* runtime, const void* source, std
                                  berth_stream stream, const berth_shard* shards, std::size_t count,
                                  berth_completion_function on_done, void* user,
                                  berth_transfer** transfer) {
-  return guarded([&] {
-    Runtime& owner = to_runtime(runtime);
-    const StreamRef of_source = to_stream(stream);
-    const std::vector<Shard> targets = to_shards(shards, count);
-    start_transfer(on_done, user, transfer, [&](TransferOptions options) {
-      return owner.collectives().scatter(source, bytes, of_source, targets, std::move(options));
-    });
-  });
+  return start_transfer(
+      runtime, on_done, user, transfer, [&](Runtime& owner, TransferOptions options) {
+        return owner.collectives().scatter(source, bytes, to_stream(stream),
+                                           to_shards(shards, count), std::move(options));
+      });
 }
 
 berth_status berth_gather_start(berth_runtime* runtime, void* target, std::size_t bytes,
                                 berth_stream stream, const berth_shard* shards, std::size_t count,
                                 berth_completion_function on_done, void* user,
                                 berth_transfer** transfer) {
-  return guarded([&] {
-    Runtime& owner = to_runtime(runtime);
-    const StreamRef of_target = to_stream(stream);
-    const std::vector<Shard> sources = to_shards(shards, count);
-    start_transfer(on_done, user, transfer, [&](TransferOptions options) {
-      return owner.collectives().gather(target, bytes, of_target, sources, std::move(options));
-    });
-  });
+  return start_transfer(
+      runtime, on_done, user, transfer, [&](Runtime& owner, TransferOptions options) {
+        return owner.collectives().gather(target, bytes, to_stream(stream),
+                                          to_shards(shards, count), std::move(options));
+      });
 }
 
 berth_status berth_broadcast_start(berth_runtime* runtime, const void* source, std::size_t bytes,
                                    berth_stream stream, const berth_shard* shards,
                                    std::size_t count, berth_completion_function on_done, void* user,
                                    berth_transfer** transfer) {
-  return guarded([&] {
-    Runtime& owner = to_runtime(runtime);
-    const StreamRef of_source = to_stream(stream);
-    const std::vector<Shard> targets = to_shards(shards, count);
-    start_transfer(on_done, user, transfer, [&](TransferOptions options) {
-      return owner.collectives().broadcast(source, bytes, of_source, targets, std::move(options));
-    });
-  });
+  return start_transfer(
+      runtime, on_done, user, transfer, [&](Runtime& owner, TransferOptions options) {
+        return owner.collectives().broadcast(source, bytes, to_stream(stream),
+                                             to_shards(shards, count), std::move(options));
+      });
 }

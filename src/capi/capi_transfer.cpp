@@ -16,12 +16,10 @@ berth_status berth_transfer_start(berth_runtime* runtime, void* target, const vo
                                   size_t bytes, berth_stream stream,
                                   berth_completion_function on_done, void* user,
                                   berth_transfer** transfer) {
-  return guarded([&] {
-    Runtime& owner = to_runtime(runtime);
-    start_transfer(on_done, user, transfer, [&](TransferOptions options) {
-      return owner.copier().start(target, source, bytes, to_stream(stream), std::move(options));
-    });
-  });
+  return start_transfer(
+      runtime, on_done, user, transfer, [&](Runtime& owner, TransferOptions options) {
+        return owner.copier().start(target, source, bytes, to_stream(stream), std::move(options));
+      });
 }
 
 berth_status berth_transfer_start_rows(berth_runtime* runtime, void* target, size_t target_pitch,
@@ -29,56 +27,48 @@ berth_status berth_transfer_start_rows(berth_runtime* runtime, void* target, siz
                                        size_t rows, berth_stream stream,
                                        berth_completion_function on_done, void* user,
                                        berth_transfer** transfer) {
-  return guarded([&] {
-    Runtime& owner = to_runtime(runtime);
-    start_transfer(on_done, user, transfer, [&](TransferOptions options) {
-      return owner.copier().start_rows({target, target_pitch}, {source, source_pitch}, row_bytes,
-                                       rows, to_stream(stream), std::move(options));
-    });
-  });
+  return start_transfer(
+      runtime, on_done, user, transfer, [&](Runtime& owner, TransferOptions options) {
+        return owner.copier().start_rows({target, target_pitch}, {source, source_pitch}, row_bytes,
+                                         rows, to_stream(stream), std::move(options));
+      });
 }
 
 berth_status berth_transfer_start_batch(berth_runtime* runtime, const berth_copy_range* copies,
                                         size_t count, berth_stream stream,
                                         berth_completion_function on_done, void* user,
                                         berth_transfer** transfer) {
-  return guarded([&] {
-    Runtime& owner = to_runtime(runtime);
-    std::vector<CopyRange> ranges;
-    if (count != 0) {
-      for (const berth_copy_range& copy : std::span(&require(copies, "copies"), count))
-        ranges.push_back({copy.target, copy.source, copy.bytes});
-    }
-    start_transfer(on_done, user, transfer, [&](TransferOptions options) {
-      return owner.copier().start_batch(ranges, to_stream(stream), std::move(options));
-    });
-  });
+  return start_transfer(
+      runtime, on_done, user, transfer, [&](Runtime& owner, TransferOptions options) {
+        std::vector<CopyRange> ranges;
+        if (count != 0) {
+          for (const berth_copy_range& copy : std::span(&require(copies, "copies"), count))
+            ranges.push_back({copy.target, copy.source, copy.bytes});
+        }
+        return owner.copier().start_batch(ranges, to_stream(stream), std::move(options));
+      });
 }
 
 berth_status berth_transfer_start_from_file(berth_runtime* runtime, void* target,
                                             berth_file* source, uint64_t offset, size_t bytes,
                                             berth_stream stream, berth_completion_function on_done,
                                             void* user, berth_transfer** transfer) {
-  return guarded([&] {
-    Runtime& owner = to_runtime(runtime);
-    const FileRange range{require(source, "source").file, offset, bytes};
-    start_transfer(on_done, user, transfer, [&](TransferOptions options) {
-      return owner.copier().start(target, range, to_stream(stream), std::move(options));
-    });
-  });
+  return start_transfer(
+      runtime, on_done, user, transfer, [&](Runtime& owner, TransferOptions options) {
+        const FileRange range{require(source, "source").file, offset, bytes};
+        return owner.copier().start(target, range, to_stream(stream), std::move(options));
+      });
 }
 
 berth_status berth_transfer_start_to_file(berth_runtime* runtime, berth_file* target,
                                           uint64_t offset, const void* source, size_t bytes,
                                           berth_stream stream, berth_completion_function on_done,
                                           void* user, berth_transfer** transfer) {
-  return guarded([&] {
-    Runtime& owner = to_runtime(runtime);
-    const FileRange range{require(target, "target").file, offset, bytes};
-    start_transfer(on_done, user, transfer, [&](TransferOptions options) {
-      return owner.copier().start(range, source, to_stream(stream), std::move(options));
-    });
-  });
+  return start_transfer(
+      runtime, on_done, user, transfer, [&](Runtime& owner, TransferOptions options) {
+        const FileRange range{require(target, "target").file, offset, bytes};
+        return owner.copier().start(range, source, to_stream(stream), std::move(options));
+      });
 }
 
 void berth_transfer_release(berth_transfer* transfer) {

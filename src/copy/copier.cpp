@@ -69,7 +69,8 @@ class Copier::Impl {
     for (const PlannedCopy& each : planned) ways_.check(*each.copy, request);
     std::vector<Transfer> parts;
     try {
-      for (const PlannedCopy& each : planned) parts.push_back(start(each, request.part()));
+      for (const PlannedCopy& each : planned)
+        parts.push_back(start(each, request.part(each.needs_host())));
     } catch (...) {
       CompositeTransfer(std::move(parts)).wait();
       throw;
@@ -143,33 +144,30 @@ Copier::~Copier() {
 
 Transfer Copier::start(void* target, const void* source, std::size_t bytes, StreamRef stream,
                        TransferOptions options) {
-  return impl_->start(target, source, bytes,
-                      {.stream = stream, .wants_transfer = true, .options = std::move(options)});
+  return impl_->start(target, source, bytes, CopyRequest::of_transfer(stream, std::move(options)));
 }
 
 Transfer Copier::start(void* target, const FileRange& source, StreamRef stream,
                        TransferOptions options) {
   return impl_->start(source, target, CopyDirection::to_device,
-                      {.stream = stream, .wants_transfer = true, .options = std::move(options)});
+                      CopyRequest::of_transfer(stream, std::move(options)));
 }
 
 Transfer Copier::start(const FileRange& target, const void* source, StreamRef stream,
                        TransferOptions options) {
   return impl_->start(target, source, CopyDirection::to_host,
-                      {.stream = stream, .wants_transfer = true, .options = std::move(options)});
+                      CopyRequest::of_transfer(stream, std::move(options)));
 }
 
 Transfer Copier::start_rows(PitchedTarget target, PitchedSource source, std::size_t row_bytes,
                             std::size_t rows, StreamRef stream, TransferOptions options) {
-  return impl_->start_rows(
-      target, source, row_bytes, rows,
-      {.stream = stream, .wants_transfer = true, .options = std::move(options)});
+  return impl_->start_rows(target, source, row_bytes, rows,
+                           CopyRequest::of_transfer(stream, std::move(options)));
 }
 
 Transfer Copier::start_batch(std::span<const CopyRange> copies, StreamRef stream,
                              TransferOptions options) {
-  return impl_->start_batch(
-      copies, {.stream = stream, .wants_transfer = true, .options = std::move(options)});
+  return impl_->start_batch(copies, CopyRequest::of_transfer(stream, std::move(options)));
 }
 
 void Copier::copy_async(void* target, const void* source, std::size_t bytes, StreamRef stream) {

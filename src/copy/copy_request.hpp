@@ -2,6 +2,8 @@
 // What is asked of a copy beyond its bytes.
 #pragma once
 
+#include <utility>
+
 #include "berth/copier.hpp"
 #include "berth/stream.hpp"
 
@@ -15,14 +17,17 @@ struct CopyRequest {
   bool wants_transfer = false;
   TransferOptions options{};
 
+  [[nodiscard]] static CopyRequest of_transfer(StreamRef stream, TransferOptions options) {
+    return {.stream = stream, .wants_transfer = true, .options = std::move(options)};
+  }
   [[nodiscard]] bool wants_end() const {
     return options.on_done != nullptr || options.keep_alive != nullptr;
   }
-  /// For one of several copies, at whose common end the rest happens.
-  [[nodiscard]] CopyRequest part() const {
-    return {.stream = stream,
-            .wants_transfer = true,
-            .options = {.keep_alive = options.keep_alive, .priority = options.priority}};
+  /// For one of several copies, at whose common end, in stream order, the rest happens. The host may be at
+  /// the memory for longer.
+  [[nodiscard]] CopyRequest part(bool needs_host) const {
+    return of_transfer(stream, {.keep_alive = needs_host ? options.keep_alive : nullptr,
+                                .priority = options.priority});
   }
   /// Lower numbers go first.
   [[nodiscard]] int priority() const {

@@ -16,8 +16,6 @@
 namespace berth {
 namespace {
 
-using Type = MemoryKind::Type;
-
 /// Up to this a source is copied into pinned memory at once, in some microseconds: less than it takes to
 /// wake a thread.
 constexpr std::size_t kSmallSourceBytes = 64_KiB;
@@ -38,11 +36,8 @@ void CopyWays::check(const CopyShape& shape, const CopyRequest& request) const {
 CopyWays::Route CopyWays::route_of(const CopyShape& shape, const CopyRequest& request,
                                    Preferred preferred) const {
   const StreamRef stream = request.stream;
-  const bool is_on_host = shape.to().is_host() && shape.from().is_host();
-  const bool has_pageable =
-      shape.to().type == Type::pageable || shape.from().type == Type::pageable;
-  if (!is_on_host) require_stream_of(shape.to(), shape.from(), stream);
-  const bool by_host = is_on_host || has_pageable;
+  if (!shape.is_on_host()) require_stream_of(shape.to(), shape.from(), stream);
+  const bool by_host = shape.is_on_host() || shape.has_pageable();
   // Asked only where it matters: a small copy of pinned memory goes its way without.
   const bool is_captured = (by_host || request.wants_transfer || shape.bytes() > part_bytes_) &&
                            is_capturing_in_scope(stream);
@@ -50,8 +45,9 @@ CopyWays::Route CopyWays::route_of(const CopyShape& shape, const CopyRequest& re
   if (is_captured && by_host) refuse_captured(stream, "given a copy by the host");
   if (is_captured && request.wants_end()) refuse_captured(stream, "given a transfer with an end");
   if (is_captured) return {Way::direct, true};
-  if (is_on_host) return {Way::on_host, false};
-  return {has_pageable || preferred == Preferred::staged ? Way::staged : Way::direct, false};
+  if (shape.is_on_host()) return {Way::on_host, false};
+  return {shape.has_pageable() || preferred == Preferred::staged ? Way::staged : Way::direct,
+          false};
 }
 
 Transfer CopyWays::start(const CopyShape& shape, CopyRequest request, Preferred preferred) {
@@ -154,10 +150,8 @@ Transfer CopyWays::end_staged(const std::shared_ptr<StagedTransfer>& transfer,
 // A graph has one node for one copy, and no marks; pageable memory is in no batch, because nobody says when
 // the driver reads it.
 Transfer CopyWays::copy_direct(const CopyShape& shape, CopyRequest request, bool is_captured) {
-  const bool has_pageable =
-      shape.to().type == Type::pageable || shape.from().type == Type::pageable;
   const Submission how{.part_bytes = is_captured ? ~std::size_t{0} : part_bytes_,
-                       .batches = is_captured || has_pageable ? Batches::no : Batches::yes,
+                       .batches = is_captured || shape.has_pageable() ? Batches::no : Batches::yes,
                        .is_marked = request.wants_transfer && !is_captured};
   const DevicePair devices(shape.to(), shape.from());
   if (devices.are_different()) {

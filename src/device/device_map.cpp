@@ -19,8 +19,7 @@ namespace {
 constexpr std::string_view kOthers = "*";
 constexpr const char* kAccepted =
     "accepted: entries such as cuda:1=cpu, separated by commas, with * for all devices that no "
-    "other "
-    "entry names";
+    "other entry names";
 
 InvalidArgument no_map(std::string_view entry, std::string_view reason) {
   return InvalidArgument(

@@ -111,7 +111,8 @@ TEST_CASE(
         Case{"cuda:1=cpu;cuda:2=cpu", "\"cuda:1=cpu;cuda:2=cpu\"", "does not name a device"},
         Case{"cuda:4294967297=cpu", "\"cuda:4294967297=cpu\"", "too large"}}) {
     CAPTURE(wrong.text);
-    const std::string message = message_of(DeviceMap::try_parse(wrong.text), Errc::invalid_argument);
+    const std::string message =
+        message_of(DeviceMap::try_parse(wrong.text), Errc::invalid_argument);
     CHECK(contains(message, wrong.quoted));
     CHECK(contains(message, wrong.reason));
     CHECK(contains(message, "accepted: entries such as cuda:1=cpu"));

@@ -46,7 +46,7 @@ std::vector<CollectiveSide> in_order(std::span<const CollectiveSide> sides,
 }
 
 bool is_pageable(const CollectiveSide& side) {
-  return side.kind.type == MemoryKind::Type::pageable;
+  return side.kind.is_pageable();
 }
 
 /// Events behind what streams hold, of each stream at most one.
@@ -261,14 +261,9 @@ class Collectives::Impl {
 
   /// Some of the copies have been submitted, and the caller's memory may go.
   static void give_up(std::span<const StreamRef> streams, Work& work) noexcept {
-    for (Transfer& part : work.parts) part.cancel();
-    for (const Transfer& part : work.parts) {
-      try {
-        part.wait();
-      } catch (...) {
-        continue;  // the caller gets what came first
-      }
-    }
+    CompositeTransfer submitted(std::move(work.parts));
+    submitted.cancel();
+    submitted.wait();
     for (const StreamRef stream : streams) settle(stream);
   }
 

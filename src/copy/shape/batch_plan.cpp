@@ -30,7 +30,7 @@ class Places {
       if (address < known.end) return known;
     }
     const MemoryPlace found = find_(data);
-    if (found.kind.type == Type::pageable) return pageable_;
+    if (found.kind.is_pageable()) return pageable_;
     return known_.insert_or_assign(found.begin, found).first->second;
   }
 

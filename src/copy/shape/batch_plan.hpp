@@ -19,6 +19,9 @@ struct PlannedCopy {
   /// Into many small ranges of pinned memory, from what is one range on the device: faster through staging
   /// memory, although the device could reach them.
   bool is_packed;
+
+  /// Otherwise the driver makes it alone.
+  [[nodiscard]] bool needs_host() const { return is_packed || copy->has_pageable(); }
 };
 
 /// `ranges` have been checked; those of 0 bytes are left out. Neighbours that adjoin on both sides, in the

@@ -24,6 +24,8 @@ class CopyShape {
 
   [[nodiscard]] const MemoryKind& to() const { return to_; }
   [[nodiscard]] const MemoryKind& from() const { return from_; }
+  [[nodiscard]] bool is_on_host() const { return to_.is_host() && from_.is_host(); }
+  [[nodiscard]] bool has_pageable() const { return to_.is_pageable() || from_.is_pageable(); }
   /// 1 or more.
   [[nodiscard]] virtual std::size_t bytes() const = 0;
 

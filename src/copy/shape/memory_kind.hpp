@@ -27,7 +27,8 @@ struct MemoryKind {
   void* pinned_block = nullptr;     ///< of berth's pinned allocator; null for other pinned memory
 
   /// Whether it is the host alone that has it.
-  [[nodiscard]] bool is_host() const { return type == Type::pageable || type == Type::pinned; }
+  [[nodiscard]] bool is_host() const { return is_pageable() || type == Type::pinned; }
+  [[nodiscard]] bool is_pageable() const { return type == Type::pageable; }
   /// Of the same type, and the same device's.
   [[nodiscard]] bool is_like(const MemoryKind& other) const {
     return type == other.type && device == other.device;

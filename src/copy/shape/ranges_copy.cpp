@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "copy/staged/host_memcpy.hpp"
+#include "copy/shape/packed_host.hpp"
 
 namespace berth {
 
@@ -19,20 +19,6 @@ void Scattered::add(std::byte* data, std::size_t bytes, bool adjoins) {
 std::size_t Scattered::index_of(std::size_t offset) const {
   const auto behind = std::ranges::upper_bound(ranges_, offset, {}, &Range::offset);
   return static_cast<std::size_t>(behind - ranges_.begin()) - 1;
-}
-
-void ScatteredHost::read(std::byte* staging, std::size_t offset, std::size_t bytes) {
-  ranges_.for_each_stretch(offset, bytes,
-                           [&](const std::byte* data, std::size_t place, std::size_t stretch) {
-                             memcpy_to_staging(staging + place, data, stretch);
-                           });
-}
-
-void ScatteredHost::write(const std::byte* staging, std::size_t offset, std::size_t bytes) {
-  ranges_.for_each_stretch(offset, bytes,
-                           [&](std::byte* data, std::size_t place, std::size_t stretch) {
-                             memcpy_from_staging(data, staging + place, stretch);
-                           });
 }
 
 void ScatteredDevice::submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,
@@ -80,8 +66,8 @@ void RangesCopy::submit(DirectSubmission& submission) const {
 }
 
 std::unique_ptr<HostEnd> RangesCopy::host_end(CopyDirection direction) const {
-  return std::make_unique<ScatteredHost>(direction == CopyDirection::to_device ? sources_
-                                                                               : targets_);
+  return std::make_unique<PackedHost<Scattered>>(direction == CopyDirection::to_device ? sources_
+                                                                                       : targets_);
 }
 
 std::unique_ptr<DeviceEnd> RangesCopy::device_end(CopyDirection direction) const {

@@ -44,16 +44,6 @@ class Scattered {
   std::vector<Range> ranges_;
 };
 
-class ScatteredHost final : public HostEnd {
- public:
-  explicit ScatteredHost(Scattered ranges) : ranges_(std::move(ranges)) {}
-  void read(std::byte* staging, std::size_t offset, std::size_t bytes) override;
-  void write(const std::byte* staging, std::size_t offset, std::size_t bytes) override;
-
- private:
-  const Scattered ranges_;
-};
-
 class ScatteredDevice final : public DeviceEnd {
  public:
   explicit ScatteredDevice(Scattered ranges) : ranges_(std::move(ranges)) {}

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "copy/staged/host_memcpy.hpp"
+#include "copy/shape/packed_host.hpp"
 
 namespace berth {
 namespace {
@@ -27,20 +27,6 @@ void for_each_block(const Rows& rows, std::size_t offset, std::size_t bytes, con
 }
 
 }  // namespace
-
-void RowsHost::read(std::byte* staging, std::size_t offset, std::size_t bytes) {
-  rows_.for_each_stretch(offset, bytes,
-                         [&](const std::byte* data, std::size_t place, std::size_t stretch) {
-                           memcpy_to_staging(staging + place, data, stretch);
-                         });
-}
-
-void RowsHost::write(const std::byte* staging, std::size_t offset, std::size_t bytes) {
-  rows_.for_each_stretch(offset, bytes,
-                         [&](std::byte* data, std::size_t place, std::size_t stretch) {
-                           memcpy_from_staging(data, staging + place, stretch);
-                         });
-}
 
 void RowsDevice::submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,
                               StreamRef stream) {
@@ -70,7 +56,7 @@ void RowsCopy::submit(DirectSubmission& submission) const {
 }
 
 std::unique_ptr<HostEnd> RowsCopy::host_end(CopyDirection direction) const {
-  return std::make_unique<RowsHost>(direction == CopyDirection::to_device ? from_ : to_);
+  return std::make_unique<PackedHost<Rows>>(direction == CopyDirection::to_device ? from_ : to_);
 }
 
 std::unique_ptr<DeviceEnd> RowsCopy::device_end(CopyDirection direction) const {

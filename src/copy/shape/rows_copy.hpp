@@ -29,16 +29,6 @@ struct Rows {
   }
 };
 
-class RowsHost final : public HostEnd {
- public:
-  explicit RowsHost(const Rows& rows) : rows_(rows) {}
-  void read(std::byte* staging, std::size_t offset, std::size_t bytes) override;
-  void write(const std::byte* staging, std::size_t offset, std::size_t bytes) override;
-
- private:
-  const Rows rows_;
-};
-
 class RowsDevice final : public DeviceEnd {
  public:
   explicit RowsDevice(const Rows& rows) : rows_(rows) {}

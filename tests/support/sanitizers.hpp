@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether this code is instrumented. GCC and Clang say it in words of their own.
+#pragma once
+
+#if defined(__SANITIZE_ADDRESS__)
+#define BERTH_UNDER_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define BERTH_UNDER_ASAN 1
+#endif
+#endif
+
+#if defined(__SANITIZE_THREAD__)
+#define BERTH_UNDER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define BERTH_UNDER_TSAN 1
+#endif
+#endif
