@@ -4,12 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 
+#include "berth/copier_options.hpp"
+#include "berth/copy_counters.hpp"
+#include "berth/copy_range.hpp"
 #include "berth/export.h"
 #include "berth/file.hpp"
 #include "berth/stream.hpp"
@@ -21,70 +21,6 @@ class Collectives;
 class CompletionQueue;
 class DeviceRegistry;
 class PinnedAllocator;
-
-/// What becomes of a copy of pageable memory while all staging memory of its device is in use.
-enum class StagingShortage : std::uint8_t {
-  wait,       ///< the caller waits until the oldest copy that has some is over
-  grow,       ///< more is pinned, which goes back when the copy is over
-  fall_back,  ///< the driver copies by its own means: slower, and it may block the caller
-};
-
-struct CopierOptions {
-  /// Size of one slot of a device's staging memory, through which pageable memory travels: what is copied
-  /// at a time. 64 KiB or more, a multiple of 4 KiB. A slot of 4 MiB takes 75 us at 55 GB/s: an urgent copy
-  /// in the same direction comes in between.
-  std::size_t staging_slot_bytes = std::size_t{4} << 20;
-  /// Slots of one device, 2 or more. One copy gets half of them at most.
-  std::size_t staging_slots = 16;
-  StagingShortage on_staging_shortage = StagingShortage::wait;
-  /// Threads that copy between staging memory and the rest of the host's, 1 to 64. Started by the first
-  /// copy that needs them. nullopt: one for every two processors, 6 at most.
-  std::optional<std::size_t> workers = std::nullopt;
-  /// Threads that copy between staging memory and files, 1 to 64, likewise. They wait for the disk: 8 keep
-  /// 4 MiB of reads under way, which is 14 GB/s at 0.3 ms each.
-  std::size_t file_workers = 8;
-  /// What is copied directly is cut into pieces of this size, so that others come in between. 64 KiB or
-  /// more, a multiple of 4 KiB.
-  std::size_t direct_piece_bytes = std::size_t{8} << 20;
-};
-
-/// The first of some rows that lie `pitch` bytes apart, counted from one row's begin to the next one's.
-struct PitchedTarget {
-  void* data;
-  std::size_t pitch;
-};
-struct PitchedSource {
-  const void* data;
-  std::size_t pitch;
-};
-
-/// One copy of a batch.
-struct CopyRange {
-  void* target;
-  const void* source;
-  std::size_t bytes;
-};
-
-struct CopyCounters {
-  /// Pinned or device memory on both sides. Of a batch all that goes the same way counts as one.
-  std::uint64_t copies_direct = 0;
-  std::uint64_t copies_staged = 0;     ///< through staging memory
-  std::uint64_t copies_by_driver = 0;  ///< of pageable memory and files, by the driver's own means
-  std::uint64_t copies_host = 0;       ///< host to host
-  std::uint64_t bytes_copied = 0;      ///< of all of them
-  /// Times a caller waited for a device: for staging memory, or so that a source was read on return.
-  std::uint64_t staging_waits = 0;
-};
-
-struct TransferOptions {
-  /// Kept until the transfer is over: whatever owns source and target. Null: they stay by other means.
-  std::shared_ptr<const void> keep_alive = nullptr;
-  /// Lower numbers go first where the host has its part to do. nullopt: the stream's own priority.
-  std::optional<int> priority = std::nullopt;
-  /// Called once the transfer is over, with null or what went wrong, under the rules of
-  /// CompletionQueue::when_done(): on berth's thread, and it may call CUDA and berth. Empty: nothing is.
-  std::function<void(std::exception_ptr failure)> on_done = nullptr;
-};
 
 /// Each range must lie in one allocation, of any kind: device memory of berth or of anything else
 /// in this process, managed memory, pinned memory, pageable memory. The two ranges must not overlap. 0

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "berth/copier.hpp"
+#include "berth/copy_counters.hpp"
 #include "berth/device_registry.hpp"
 #include "berth/export.h"
 #include "berth/memory_snapshot.hpp"

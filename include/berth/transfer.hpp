@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "berth/export.h"
@@ -12,6 +14,17 @@
 namespace berth {
 
 class TransferState;
+
+/// Of the calls that start one.
+struct TransferOptions {
+  /// Kept until the transfer is over: whatever owns source and target. Null: they stay by other means.
+  std::shared_ptr<const void> keep_alive = nullptr;
+  /// Lower numbers go first where the host has its part to do. nullopt: the stream's own priority.
+  std::optional<int> priority = std::nullopt;
+  /// Called once the transfer is over, with null or what went wrong, under the rules of
+  /// CompletionQueue::when_done(): on berth's thread, and it may call CUDA and berth. Empty: nothing is.
+  std::function<void(std::exception_ptr failure)> on_done = nullptr;
+};
 
 /// What Copier::start() and Collectives return. Copies are of the same transfer; an empty one is done
 /// and moved nothing. Letting go of it lets the transfer go on. Must not outlive its Runtime.

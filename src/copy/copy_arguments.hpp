@@ -5,9 +5,10 @@
 #include <cstddef>
 #include <span>
 
-#include "berth/copier.hpp"
+#include "berth/copier_options.hpp"
+#include "berth/copy_range.hpp"
 
-#include "copy/shape/memory_kind.hpp"
+#include "copy/side/memory_kind.hpp"
 
 namespace berth {
 

@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "berth/copier.hpp"
 #include "berth/stream.hpp"
+#include "berth/transfer.hpp"
 
 #include "device/device_context.hpp"
 

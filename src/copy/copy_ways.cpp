@@ -7,8 +7,10 @@
 #include "berth/completion_queue.hpp"
 
 #include "copy/copy_arguments.hpp"
+#include "copy/direct/direct_transfer.hpp"
 #include "copy/file/file_copies.hpp"
 #include "copy/transfer/transfer_end.hpp"
+#include "copy/transfer/transfer_state.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
 #include "stream/settle.hpp"

@@ -7,17 +7,22 @@
 #include <cstdint>
 #include <memory>
 
-#include "berth/copier.hpp"
+#include "berth/copier_options.hpp"
+#include "berth/copy_counters.hpp"
+#include "berth/file.hpp"
 #include "berth/pinned_allocator.hpp"
+#include "berth/transfer.hpp"
 
 #include "copy/copy_request.hpp"
 #include "copy/direct/direct_submission.hpp"
 #include "copy/direct/peer_access.hpp"
 #include "copy/shape/copy_shape.hpp"
 #include "copy/staged/staged_copies.hpp"
-#include "copy/transfer/transfer_state.hpp"
+#include "copy/staged/staged_transfer.hpp"
 
 namespace berth {
+
+class CompletionQueue;
 
 /// Within a ContextScope of the request's stream, all of it.
 /// Threads  Safe from any thread.

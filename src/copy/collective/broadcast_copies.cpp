@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
+#include "copy/direct/direct_transfer.hpp"
 #include "copy/direct/driver_copies.hpp"
-#include "copy/transfer/transfer_state.hpp"
 #include "device/device_context.hpp"
 #include "stream/unasked.hpp"
 

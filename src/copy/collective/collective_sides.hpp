@@ -11,7 +11,7 @@
 #include "berth/pinned_allocator.hpp"
 #include "berth/stream.hpp"
 
-#include "copy/shape/memory_kind.hpp"
+#include "copy/side/memory_kind.hpp"
 
 namespace berth {
 

@@ -7,13 +7,13 @@
 #include <memory>
 #include <span>
 
-#include "berth/copier.hpp"
+#include "berth/copy_range.hpp"
 #include "berth/event_pool.hpp"
 #include "berth/stream.hpp"
 
+#include "copy/direct/direct_transfer.hpp"
 #include "copy/direct/driver_copies.hpp"
-#include "copy/staged/copy_ends.hpp"
-#include "copy/transfer/transfer_state.hpp"
+#include "copy/side/copy_ends.hpp"
 
 namespace berth {
 

@@ -6,10 +6,10 @@
 #include <cstddef>
 #include <span>
 
-#include "berth/copier.hpp"
+#include "berth/copy_range.hpp"
 #include "berth/stream.hpp"
 
-#include "copy/shape/memory_kind.hpp"
+#include "copy/side/memory_kind.hpp"
 
 namespace berth {
 

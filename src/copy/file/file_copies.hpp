@@ -8,9 +8,9 @@
 #include "berth/file.hpp"
 #include "berth/stream.hpp"
 
-#include "copy/shape/memory_kind.hpp"
+#include "copy/side/memory_kind.hpp"
 #include "copy/staged/staged_copy.hpp"
-#include "copy/transfer/transfer_state.hpp"
+#include "copy/staged/staged_transfer.hpp"
 
 namespace berth {
 

@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "berth/copier.hpp"
+#include "berth/copy_range.hpp"
 
-#include "copy/shape/memory_kind.hpp"
 #include "copy/shape/ranges_copy.hpp"
+#include "copy/side/memory_kind.hpp"
 
 namespace berth {
 

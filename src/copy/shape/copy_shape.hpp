@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "copy/direct/direct_submission.hpp"
-#include "copy/shape/memory_kind.hpp"
-#include "copy/staged/copy_ends.hpp"
+#include "copy/side/copy_ends.hpp"
+#include "copy/side/memory_kind.hpp"
 
 namespace berth {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "copy/staged/copy_ends.hpp"
+#include "copy/side/copy_ends.hpp"
 #include "copy/staged/host_memcpy.hpp"
 
 namespace berth {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "berth/copier.hpp"
+#include "berth/copier_options.hpp"
 #include "berth/event_pool.hpp"
 
 #include "base/mutex.hpp"

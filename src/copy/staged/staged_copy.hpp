@@ -27,7 +27,7 @@
 #include "berth/event_pool.hpp"
 #include "berth/stream.hpp"
 
-#include "copy/staged/copy_ends.hpp"
+#include "copy/side/copy_ends.hpp"
 #include "copy/staged/staging_memory.hpp"
 
 namespace berth {

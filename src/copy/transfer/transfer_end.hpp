@@ -3,7 +3,6 @@
 #pragma once
 
 #include "berth/completion_queue.hpp"
-#include "berth/copier.hpp"
 #include "berth/stream.hpp"
 #include "berth/transfer.hpp"
 

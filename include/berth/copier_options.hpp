@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a Copier divides its work, and what it may take for that.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace berth {
+
+/// What becomes of a copy of pageable memory while all staging memory of its device is in use.
+enum class StagingShortage : std::uint8_t {
+  wait,       ///< the caller waits until the oldest copy that has some is over
+  grow,       ///< more is pinned, which goes back when the copy is over
+  fall_back,  ///< the driver copies by its own means: slower, and it may block the caller
+};
+
+struct CopierOptions {
+  /// Size of one slot of a device's staging memory, through which pageable memory travels: what is copied
+  /// at a time. 64 KiB or more, a multiple of 4 KiB. A slot of 4 MiB takes 75 us at 55 GB/s: an urgent copy
+  /// in the same direction comes in between.
+  std::size_t staging_slot_bytes = std::size_t{4} << 20;
+  /// Slots of one device, 2 or more. One copy gets half of them at most.
+  std::size_t staging_slots = 16;
+  StagingShortage on_staging_shortage = StagingShortage::wait;
+  /// Threads that copy between staging memory and the rest of the host's, 1 to 64. Started by the first
+  /// copy that needs them. nullopt: one for every two processors, 6 at most.
+  std::optional<std::size_t> workers = std::nullopt;
+  /// Threads that copy between staging memory and files, 1 to 64, likewise. They wait for the disk: 8 keep
+  /// 4 MiB of reads under way, which is 14 GB/s at 0.3 ms each.
+  std::size_t file_workers = 8;
+  /// What is copied directly is cut into pieces of this size, so that others come in between. 64 KiB or
+  /// more, a multiple of 4 KiB.
+  std::size_t direct_piece_bytes = std::size_t{8} << 20;
+};
+
+}  // namespace berth

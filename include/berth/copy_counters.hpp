@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a Copier has copied so far, and which way.
+#pragma once
+
+#include <cstdint>
+
+namespace berth {
+
+struct CopyCounters {
+  /// Pinned or device memory on both sides. Of a batch all that goes the same way counts as one.
+  std::uint64_t copies_direct = 0;
+  std::uint64_t copies_staged = 0;     ///< through staging memory
+  std::uint64_t copies_by_driver = 0;  ///< of pageable memory and files, by the driver's own means
+  std::uint64_t copies_host = 0;       ///< host to host
+  std::uint64_t bytes_copied = 0;      ///< of all of them
+  /// Times a caller waited for a device: for staging memory, or so that a source was read on return.
+  std::uint64_t staging_waits = 0;
+};
+
+}  // namespace berth

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "copy/direct/direct_transfer.hpp"
+
+#include <optional>
+
+#include "berth/error.hpp"
+
+#include "device/device_context.hpp"
+#include "stream/capture.hpp"
+#include "stream/settle.hpp"
+
+namespace berth {
+
+void DirectTransfer::ask() {
+  if (passed_ == steps_.size() || failure_ != nullptr) return;
+  RelaxedCapture relaxed(steps_.front().mark->context().driver());
+  relaxed.begin();
+  try {
+    while (passed_ < steps_.size() && steps_[passed_].mark->is_done())
+      bytes_passed_ += steps_[passed_++].bytes;
+  } catch (const Error&) {
+    failure_ = std::current_exception();
+  }
+}
+
+bool DirectTransfer::is_done() {
+  const MutexLock lock(mutex_);
+  ask();
+  return passed_ == steps_.size() || failure_ != nullptr;
+}
+
+void DirectTransfer::wait() {
+  std::optional<EventRef> last;
+  std::exception_ptr failure;
+  {
+    const MutexLock lock(mutex_);
+    if (passed_ == steps_.size()) return;
+    last = steps_.back().mark.ref();
+    failure = failure_;
+  }
+  try {
+    if (failure == nullptr) last->sync();
+  } catch (const Error&) {
+    failure = std::current_exception();
+  }
+  if (failure != nullptr) settle(*last);  // perhaps the answer alone has failed
+  const MutexLock lock(mutex_);
+  passed_ = steps_.size();
+  bytes_passed_ = bytes();
+  if (failure_ == nullptr) failure_ = failure;
+}
+
+std::exception_ptr DirectTransfer::failure() const {
+  const MutexLock lock(mutex_);
+  return failure_;
+}
+
+std::size_t DirectTransfer::bytes_done() {
+  const MutexLock lock(mutex_);
+  ask();
+  return bytes_passed_;
+}
+
+}  // namespace berth

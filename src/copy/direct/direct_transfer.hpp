@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a Transfer knows of a copy that the device makes alone.
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "berth/event_pool.hpp"
+
+#include "base/mutex.hpp"
+#include "copy/transfer/transfer_state.hpp"
+
+namespace berth {
+
+/// In steps: there is an event behind each.
+/// Threads  Safe from any thread.
+class DirectTransfer final : public TransferState {
+ public:
+  using TransferState::TransferState;
+
+  /// The next step has been submitted, of so many bytes, and `mark` is recorded behind it. Before anyone
+  /// else knows of this.
+  void add_step(EventLease mark, std::size_t bytes) BERTH_NO_THREAD_SAFETY_ANALYSIS {
+    steps_.push_back({std::move(mark), bytes});
+  }
+  /// For marks that are not captured.
+  bool is_done() override BERTH_EXCLUDES(mutex_);
+  void wait() override BERTH_EXCLUDES(mutex_);
+  [[nodiscard]] std::exception_ptr failure() const override BERTH_EXCLUDES(mutex_);
+  std::size_t bytes_done() override BERTH_EXCLUDES(mutex_);
+  void cancel() noexcept override {}
+
+ private:
+  struct Step {
+    EventLease mark;
+    std::size_t bytes;
+  };
+
+  /// Asks for steps until one has not passed.
+  void ask() BERTH_REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
+  std::vector<Step> steps_ BERTH_GUARDED_BY(mutex_);
+  std::size_t passed_ BERTH_GUARDED_BY(mutex_) = 0;
+  std::size_t bytes_passed_ BERTH_GUARDED_BY(mutex_) = 0;
+  std::exception_ptr failure_ BERTH_GUARDED_BY(mutex_);
+};
+
+}  // namespace berth

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "copy/staged/staged_transfer.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+#include "berth/error.hpp"
+
+namespace berth {
+
+bool StagedTransfer::is_done() {
+  if (!copy_->is_over.load(std::memory_order_acquire)) work_.look();
+  return copy_->is_over.load(std::memory_order_acquire);
+}
+
+std::size_t StagedTransfer::bytes_done() {
+  const std::size_t done = copy_->bytes_done();
+  return std::min(bytes(), done - std::min(done, bytes_before_));
+}
+
+void StagedTransfer::cancel() noexcept {
+  work_.cancel(copy_, std::make_exception_ptr(Cancelled("the transfer has been cancelled")));
+}
+
+}  // namespace berth
