@@ -187,6 +187,10 @@ typedef struct berth_peer_facts {
 BERTH_API berth_status berth_device_get_peer_facts(berth_runtime* runtime, berth_device from,
                                                    berth_device to, berth_peer_facts* facts);
 
+/// Runtime::enable_peer_access(): work of `user` reaches the memory of `owner` from now on.
+BERTH_API berth_status berth_device_enable_peer_access(berth_runtime* runtime, berth_device user,
+                                                       berth_device owner);
+
 /// Who holds a device's memory, as NVML says it. UINT64_MAX: it does not tell.
 typedef struct berth_memory_use {
   size_t struct_size;

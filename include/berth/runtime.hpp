@@ -78,6 +78,15 @@ class BERTH_API Runtime {
   [[nodiscard]] EventPool& events(Device device);
   [[nodiscard]] DeviceAllocator& memory(Device device);
 
+  /// Lets work of `user`, kernels and copies, reach the memory of `owner` directly, in this direction: all
+  /// that is mapped or allocated there, by berth and by others, now and from now on
+  /// (cuCtxEnablePeerAccess, and cuMemSetAccess for what berth maps). Copies between two devices do it by
+  /// themselves. Driver calls the first time for the pair; there is no way back.
+  /// Errors  InvalidArgument: no such device, `cpu`, or one device twice. NotSupported: the two cannot, as
+  ///         DeviceRegistry::peer() says. DriverError: it may reach what is there, and not what comes;
+  ///         calling again tries again.
+  void enable_peer_access(Device user, Device owner);
+
   [[nodiscard]] PinnedAllocator& pinned_memory();
   /// The memory of `cpu`.
   [[nodiscard]] HostAllocator& host_memory();

@@ -44,6 +44,12 @@ berth_status berth_device_get_facts(berth_runtime* runtime, berth_device device,
   });
 }
 
+berth_status berth_device_enable_peer_access(berth_runtime* runtime, berth_device user,
+                                             berth_device owner) {
+  return guarded(
+      [&] { to_runtime(runtime).enable_peer_access(to_device(user), to_device(owner)); });
+}
+
 berth_status berth_device_get_peer_facts(berth_runtime* runtime, berth_device from, berth_device to,
                                          berth_peer_facts* facts) {
   return guarded([&] {

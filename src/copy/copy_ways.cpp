@@ -158,7 +158,7 @@ Transfer CopyWays::copy_direct(const CopyShape& shape, CopyRequest request, bool
   const DevicePair devices(shape.to(), shape.from());
   if (devices.are_different()) {
     DeviceContext& user = request.stream.context();
-    peers_.enable(user, &user == devices.to ? *devices.from : *devices.to);
+    links_.open(user, &user == devices.to ? *devices.from : *devices.to);
   }
   shape.record_blocks(pinned_, request.stream);
   return submit(request, how, shape.bytes(), devices,

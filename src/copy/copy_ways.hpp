@@ -15,7 +15,7 @@
 
 #include "copy/copy_request.hpp"
 #include "copy/direct/direct_submission.hpp"
-#include "copy/direct/peer_access.hpp"
+#include "copy/direct/peer_links.hpp"
 #include "copy/shape/copy_shape.hpp"
 #include "copy/staged/staged_copies.hpp"
 #include "copy/staged/staged_transfer.hpp"
@@ -89,7 +89,7 @@ class CopyWays {
   std::atomic<std::uint64_t> bytes_copied_ = 0;
 
   const std::size_t part_bytes_;
-  PeerAccess peers_;
+  PeerLinks links_;
   StagedCopies staged_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth's handle on one visible CUDA device: its driver, its ordinals, its primary context, and who
-// wants to know when a stream of it goes away. One per device and Runtime, at a stable address.
+// berth's handle on one visible CUDA device: its driver, its ordinals, its primary context, who reaches
+// its memory, and who wants to know when a stream of it goes away. One per device and Runtime, at a stable
+// address.
 #pragma once
 
 #include <cuda.h>
@@ -13,6 +14,7 @@
 
 #include "base/mutex.hpp"
 #include "device/captured_events.hpp"
+#include "device/peer_access.hpp"
 #include "driver/driver.hpp"
 
 namespace berth {
@@ -49,6 +51,8 @@ class DeviceContext {
   [[nodiscard]] bool is_used() const noexcept { return primary_ != nullptr; }
 
   [[nodiscard]] CapturedEvents& captured_events() noexcept { return captured_events_; }
+  /// Of other devices to this one's memory.
+  [[nodiscard]] PeerAccess& peer_access() noexcept { return peer_access_; }
 
   /// An observer is removed before it is destroyed, and not while a stream of the device goes away.
   void add_observer(StreamObserver& observer);
@@ -63,6 +67,7 @@ class DeviceContext {
   Mutex retain_mutex_;  ///< of its own: observers come and go while a context is made
   std::atomic<CUcontext> primary_ = nullptr;
   CapturedEvents captured_events_;
+  PeerAccess peer_access_{*this};
   Mutex mutex_;
   std::vector<StreamObserver*> observers_ BERTH_GUARDED_BY(mutex_);
 };

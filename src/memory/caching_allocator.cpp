@@ -57,6 +57,11 @@ CachingAllocator::~CachingAllocator() {
   source_->give_back_all(heap_);
 }
 
+void CachingAllocator::let_in(DeviceContext& user) {
+  const MutexLock slow(slow_mutex_);
+  source_->let_in(user);
+}
+
 void* CachingAllocator::allocate_other(std::size_t bytes, StreamRef stream) {
   if (void* data = take_own(bytes, key_of(stream))) return data;
   return bytes == 0 ? nullptr : climb(make_request(bytes, stream));

@@ -152,6 +152,8 @@ class CachingAllocator final : public StreamObserver {
   std::size_t sleep(DeviceContext& context, SleepContent content);
   void wake(DeviceContext& context);
   [[nodiscard]] bool is_asleep() const;
+  /// Contract: SegmentSource::let_in().
+  void let_in(DeviceContext& user) BERTH_EXCLUDES(slow_mutex_);
   void retire_stream(StreamRef stream) noexcept;
   void stream_retiring(DeviceContext& context, CUstream stream) noexcept override;
 

@@ -5,11 +5,15 @@
 
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "berth/configuration.hpp"
+#include "berth/error.hpp"
 
 #include "base/mutex.hpp"
 #include "device/device_context.hpp"
 #include "runtime/driver_choice.hpp"
+#include "stream/capture.hpp"
 #include "stream/join.hpp"
 
 namespace berth {
@@ -88,6 +92,24 @@ const RuntimeOptions& Runtime::options() const noexcept {
 
 const DeviceRegistry& Runtime::devices() const noexcept {
   return state_->registry;
+}
+
+void Runtime::enable_peer_access(Device user, Device owner) {
+  const DeviceRegistry& devices = state_->registry;
+  DeviceContext& of_user = devices.context(user);
+  DeviceContext& of_owner = devices.context(owner);
+  if (&of_user == &of_owner) {
+    throw InvalidArgument(fmt::format("{} reaches its own memory; accepted: two devices",
+                                      of_user.device().to_string()));
+  }
+  if (devices.peer(user, owner).access == false) {
+    throw NotSupported(fmt::format("{} cannot access memory of {}, the driver says",
+                                   of_user.device().to_string(), of_owner.device().to_string()));
+  }
+  const ContextScope scope(of_user);
+  RelaxedCapture relaxed(of_user.driver());  // captures of this thread and of others go on
+  relaxed.begin();
+  of_owner.peer_access().enable(of_user);
 }
 
 StreamPool& Runtime::streams(Device device) {

@@ -192,7 +192,10 @@ static void facts_are_those_of_the_device(berth_runtime* runtime, int count) {
   if (count > 1) {
     CHECK_OK(berth_device_get_peer_facts(runtime, berth_device_cuda(0), last, &peer));
     CHECK(peer.link != BERTH_PEER_LINK_SAME_DEVICE);
+    CHECK_OK(berth_device_enable_peer_access(runtime, berth_device_cuda(0), last));
   }
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "accepted: two devices",
+              berth_device_enable_peer_access(runtime, last, last));
   CHECK(berth_toolkit_version() >= 11040);
 }
 

@@ -65,6 +65,7 @@ static void device_functions(berth_runtime* runtime) {
   CHECK_REFUSED("facts", berth_device_get_facts(runtime, cuda, NULL));
   CHECK_REFUSED("runtime", berth_device_get_peer_facts(NULL, cuda, cuda, &peer));
   CHECK_REFUSED("facts", berth_device_get_peer_facts(runtime, cuda, cuda, NULL));
+  CHECK_REFUSED("runtime", berth_device_enable_peer_access(NULL, cuda, cuda));
   CHECK_REFUSED("runtime", berth_device_get_memory_use(NULL, cuda, &use, NULL, 0));
   CHECK_REFUSED("use", berth_device_get_memory_use(runtime, cuda, NULL, NULL, 0));
   CHECK_REFUSED("processes", berth_device_get_memory_use(runtime, cuda, &use, NULL, 1));

@@ -265,6 +265,13 @@ TEST_CASE("devices are given access to each other once, and only those that copy
     CHECK(after_copies <= 4);
     test.copier.copy_async(source.data(), shards[0].data(), kLarge, test.on(0));
     CHECK(enabled() == after_copies + 1);
+    // Asking costs calls even where nothing is to be done.
+    const auto prepared = [&] {
+      return driver_calls(*test.runtime, "cuThreadExchangeStreamCaptureMode");
+    };
+    const std::uint64_t prepared_once = prepared();
+    test.copier.copy_async(source.data(), shards[0].data(), kLarge, test.on(0));
+    CHECK(prepared() == prepared_once);
     test.sync_all();
   }
 }

@@ -41,7 +41,7 @@ class BroadcastCopies::Link {
         transfer_(std::make_shared<DirectTransfer>(bytes)) {
     work.parts.emplace_back(transfer_);
     work.handed_on.push_back(bytes);
-    if (from.device() != to.device()) copies.peers_.enable(*to.device(), *from.device());
+    if (from.device() != to.device()) copies.links_.open(*to.device(), *from.device());
   }
 
   [[nodiscard]] DeviceContext& context() const { return to_.stream.context(); }

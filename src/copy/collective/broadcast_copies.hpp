@@ -19,7 +19,7 @@
 #include "berth/transfer.hpp"
 
 #include "copy/collective/collective_sides.hpp"
-#include "copy/direct/peer_access.hpp"
+#include "copy/direct/peer_links.hpp"
 
 namespace berth {
 
@@ -69,7 +69,7 @@ class BroadcastCopies {
 
   const Collectives::EventPools events_;
   const std::size_t piece_bytes_;
-  PeerAccess peers_;
+  PeerLinks links_;
 };
 
 }  // namespace berth

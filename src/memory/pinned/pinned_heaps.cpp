@@ -193,12 +193,13 @@ void PinnedHeaps::record_use(void* data, StreamRef stream) {
 
 void PinnedHeaps::add_registration(void* data, std::size_t bytes) {
   origin_.require_here(kName);
-  for (const void* end : {data, static_cast<void*>(static_cast<std::byte*>(data) + bytes - 1)}) {
-    const Heap* const owner = owner_of(end);
-    if (owner == nullptr) continue;
+  const auto first = reinterpret_cast<std::uintptr_t>(data);
+  for (const std::uintptr_t end : {first, first + bytes - 1}) {
+    const auto* const address = reinterpret_cast<const void*>(end);
+    if (owner_of(address) == nullptr) continue;
     throw InvalidArgument(
         fmt::format("pinned: {} at {} cannot be registered: {} is pinned memory of this allocator",
-                    format_bytes(bytes), data, end));
+                    format_bytes(bytes), data, address));
   }
   registrations_.add(data, bytes);
 }

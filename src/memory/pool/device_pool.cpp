@@ -85,10 +85,14 @@ DevicePool::DevicePool(const Setup& setup, const MemoryPoolOptions& options)
               [this, others = setup.others](std::size_t bytes, CachingAllocator::Waiting waiting) {
                 return others(*this, bytes, waiting);
               }),
-          [&](BlockHeap& heap) { return make_source(setup, options, device_bytes_, heap); }) {}
+          [&](BlockHeap& heap) { return make_source(setup, options, device_bytes_, heap); }) {
+  context_.peer_access().add(*this);
+}
 
 DevicePool::~DevicePool() {
-  if (allocator_.is_usable()) report_live_blocks();
+  if (!allocator_.is_usable()) return;
+  context_.peer_access().remove(*this);
+  report_live_blocks();
 }
 
 void DevicePool::set_limits(const MemoryLimits& limits) {

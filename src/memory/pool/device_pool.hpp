@@ -11,13 +11,14 @@
 #include "berth/memory_pool.hpp"
 
 #include "device/device_context.hpp"
+#include "device/peer_access.hpp"
 #include "memory/caching_allocator.hpp"
 #include "memory/memory_budget.hpp"
 
 namespace berth {
 
 /// Threads  Safe from any thread.
-class DevicePool final : public Allocator {
+class DevicePool final : public Allocator, public MappedMemory {
  public:
   struct Setup {
     DeviceContext& context;
@@ -75,6 +76,7 @@ class DevicePool final : public Allocator {
   std::size_t sleep(SleepContent content) { return allocator_.sleep(context_, content); }
   void wake() { allocator_.wake(context_); }
   [[nodiscard]] bool is_asleep() const { return allocator_.is_asleep(); }
+  void let_in(DeviceContext& user) override { allocator_.let_in(user); }
   /// Errors  InvalidArgument: a stream that cannot order memory of the device.
   void require_stream_of_device(StreamRef stream) const;
 

@@ -10,11 +10,17 @@
 namespace berth {
 namespace {
 
+CUmemLocation location_of(const DeviceContext& context) {
+  CUmemLocation location{};
+  location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  location.id = context.native();
+  return location;
+}
+
 CUmemAllocationProp physical_properties(const DeviceContext& context) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties.location.id = context.native();
+  properties.location = location_of(context);
   return properties;
 }
 
@@ -39,8 +45,15 @@ std::size_t minimum_granule_bytes(const DeviceContext& context) {
   return bytes;
 }
 
+CUmemAccessDesc access_by(const DeviceContext& user) {
+  CUmemAccessDesc access{};
+  access.location = location_of(user);
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return access;
+}
+
 Arena::Arena(DeviceContext& context, std::size_t bytes, std::size_t granule_bytes)
-    : context_(context), bytes_(bytes), granule_bytes_(granule_bytes) {
+    : context_(context), access_{access_by(context)}, bytes_(bytes), granule_bytes_(granule_bytes) {
   BERTH_CHECK(bytes % granule_bytes == 0);
   handles_.resize(bytes / granule_bytes, 0);
   const ContextScope scope(context);
@@ -55,11 +68,18 @@ Arena::~Arena() {
   context_.driver().mem_address_free_or_report(CUdeviceptr{address_}, bytes_);
 }
 
-CUmemAccessDesc Arena::access() const {
-  CUmemAccessDesc access{};
-  access.location = physical_properties(context_).location;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  return access;
+void Arena::let_in(const CUmemAccessDesc& user) {
+  const ContextScope scope(context_);
+  for (std::size_t first = 0; first < handles_.size();) {
+    std::size_t end = first;  // of granules side by side, which get access by one call
+    while (end < handles_.size() && handles_[end] != 0) ++end;
+    if (end != first) {
+      context_.driver().mem_set_access(CUdeviceptr{address_ + first * granule_bytes_},
+                                       (end - first) * granule_bytes_, &user, std::size_t{1});
+    }
+    first = end + 1;
+  }
+  access_.push_back(user);
 }
 
 bool Arena::map_granule(std::size_t granule) {
@@ -117,10 +137,9 @@ bool Arena::map_granules(std::size_t first, std::size_t end) {
     if (!map_granule(granule)) return false;
   }
   const Driver& driver = context_.driver();
-  const CUmemAccessDesc access = this->access();
   const CUdeviceptr address = address_ + first * granule_bytes_;
-  const CUresult allowed =
-      driver.try_mem_set_access(address, (end - first) * granule_bytes_, &access, std::size_t{1});
+  const CUresult allowed = driver.try_mem_set_access(address, (end - first) * granule_bytes_,
+                                                     access_.data(), access_.size());
   return has_memory(driver, DriverCall::mem_set_access, allowed);
 }
 

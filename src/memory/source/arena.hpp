@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "device/device_context.hpp"
@@ -17,6 +18,8 @@ namespace berth {
 
 /// Whether the device and the driver can map memory at all.
 bool supports_virtual_memory(const DeviceContext& context);
+/// Reading and writing by that device.
+CUmemAccessDesc access_by(const DeviceContext& user);
 /// The least granule that the device accepts.
 std::size_t minimum_granule_bytes(const DeviceContext& context);
 
@@ -43,8 +46,11 @@ class Arena {
   [[nodiscard]] CUmemGenericAllocationHandle handle(std::size_t granule) const {
     return handles_[granule];
   }
-  /// Reading and writing by the device, which is what mappings of its memory allow.
-  [[nodiscard]] CUmemAccessDesc access() const;
+  /// What mappings of its memory allow: reading and writing, by the device and by those let in.
+  [[nodiscard]] std::span<const CUmemAccessDesc> access() const { return access_; }
+  /// Allows it to another device, for what is mapped and for what will be.
+  /// Errors  DriverError: it has access to some of what is mapped, perhaps, and to nothing that will be.
+  void let_in(const CUmemAccessDesc& user);
 
   /// Backs a range of unmapped granules with new physical memory, readable and writable by the
   /// device. False where the driver has no memory left. On failure nothing is mapped, nothing lost.
@@ -73,6 +79,7 @@ class Arena {
   }
 
   DeviceContext& context_;
+  std::vector<CUmemAccessDesc> access_;
   const std::size_t bytes_;
   const std::size_t granule_bytes_;
   std::uintptr_t address_ = 0;

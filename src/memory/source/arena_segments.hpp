@@ -51,6 +51,10 @@ class ArenaSegments final : public SegmentSource {
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
   bool give_back(const Range& range) noexcept override;
   void finish_return(BlockHeap& heap, const Range& range) override;
+  void let_in(DeviceContext& user) override {
+    windows_.let_in(access_by(user));
+    arena_.let_in(access_by(user));
+  }
   void require_sleep() const override {}
   std::size_t sleep(const std::set<std::uintptr_t>& stitched) override;
   bool wake() override;

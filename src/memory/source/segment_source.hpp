@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "device/device_context.hpp"
 #include "memory/heap/block_heap.hpp"
 
 namespace berth {
@@ -70,6 +71,11 @@ class SegmentSource {
   /// hears: the memory is still there then.
   virtual bool give_back(const Range& range) noexcept = 0;
   virtual void finish_return(BlockHeap& heap, const Range& range) = 0;
+
+  /// Lets work of another device reach all of it, now and from now on, where peer access of contexts alone
+  /// does not.
+  /// Errors  DriverError: it may reach what is there, and not what comes.
+  virtual void let_in(DeviceContext& /*user*/) {}
 
   /// Errors  NotSupported: this memory does not come back at its addresses.
   virtual void require_sleep() const = 0;

@@ -101,9 +101,9 @@ bool Windows::map_at(std::uintptr_t address, std::span<const GranuleNumber> gran
     if (result != CUDA_SUCCESS) return fail(DriverCall::mem_map, result);
     ++mapped;
   }
-  const CUmemAccessDesc access = arena_.access();
-  const CUresult result = driver.try_mem_set_access(
-      CUdeviceptr{address}, granules.size() * granule_bytes, &access, std::size_t{1});
+  const CUresult result =
+      driver.try_mem_set_access(CUdeviceptr{address}, granules.size() * granule_bytes,
+                                arena_.access().data(), arena_.access().size());
   if (result != CUDA_SUCCESS) return fail(DriverCall::mem_set_access, result);
   return true;
 }
@@ -201,6 +201,16 @@ bool Windows::wake() {
   }
   asleep_ = false;
   return true;
+}
+
+void Windows::let_in(const CUmemAccessDesc& user) {
+  if (asleep_) return;
+  const ContextScope scope(context_);
+  for (const Window& window : by_use_) {
+    context_.driver().mem_set_access(CUdeviceptr{window.address},
+                                     window.granules.size() * arena_.granule_bytes(), &user,
+                                     std::size_t{1});
+  }
 }
 
 void Windows::drop_all() noexcept {

@@ -38,7 +38,7 @@ class Windows {
 
   /// Where `granules` are mapped in this order already; nullopt where they are not.
   [[nodiscard]] std::optional<std::uintptr_t> find(std::span<const GranuleNumber> granules);
-  /// Maps them, readable and writable by the device. nullopt where the driver has no memory for that,
+  /// Maps them, with the arena's access. nullopt where the driver has no memory for that,
   /// or there is no address space. On failure nothing is mapped.
   /// Errors  DriverError.
   std::optional<std::uintptr_t> map(std::span<const GranuleNumber> granules);
@@ -70,6 +70,10 @@ class Windows {
     }
   }
   void drop_all() noexcept;
+
+  /// Allows another device what the arena allows: for what is mapped. For what will be, the arena says.
+  /// Errors  DriverError: it has access to some, perhaps.
+  void let_in(const CUmemAccessDesc& user);
 
   /// Unmaps all, but keeps their addresses. The device must be done with them.
   void sleep() noexcept;

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "copy/direct/peer_links.hpp"
+
+#include <algorithm>
+
+#include "berth/error.hpp"
+
+#include "stream/capture.hpp"
+
+namespace berth {
+
+void PeerLinks::open(DeviceContext& user, DeviceContext& owner) {
+  const Pair pair(&user, &owner);
+  {
+    const MutexLock lock(mutex_);
+    if (std::ranges::binary_search(asked_, pair)) return;
+  }
+  const ContextScope scope(user);
+  RelaxedCapture relaxed(user.driver());  // captures of this thread and of others go on
+  relaxed.begin();
+  try {
+    owner.peer_access().enable(user);
+  } catch (const Error&) {
+    // Some pairs cannot, and a device has room for so many peers.
+  }
+  // Noted only now: who comes meanwhile asks as well, and does not copy before the link is open.
+  const MutexLock lock(mutex_);
+  const auto place = std::ranges::lower_bound(asked_, pair);
+  if (place == asked_.end() || *place != pair) asked_.insert(place, pair);
+}
+
+}  // namespace berth

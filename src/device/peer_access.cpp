@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/peer_access.hpp"
+
+#include <algorithm>
+
+#include "device/device_context.hpp"
+
+namespace berth {
+
+void PeerAccess::enable(DeviceContext& user) {
+  const Driver& driver = owner_.driver();
+  const CUcontext context = owner_.primary();
+  const ContextScope scope(user);
+  const MutexLock lock(mutex_);
+  if (std::ranges::find(users_, &user) != users_.end()) return;
+  const CUresult enabled = driver.try_ctx_enable_peer_access(context, 0u);
+  // The program may have done it itself.
+  if (enabled != CUDA_SUCCESS && enabled != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
+    driver.raise(DriverCall::ctx_enable_peer_access, enabled);
+  for (MappedMemory* memory : memory_) memory->let_in(user);
+  users_.push_back(&user);
+}
+
+void PeerAccess::add(MappedMemory& memory) {
+  const MutexLock lock(mutex_);
+  for (DeviceContext* user : users_) memory.let_in(*user);
+  memory_.push_back(&memory);
+}
+
+void PeerAccess::remove(MappedMemory& memory) noexcept {
+  const MutexLock lock(mutex_);
+  std::erase(memory_, &memory);
+}
+
+}  // namespace berth

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which other devices reach the memory of a device. What cuMemAlloc gives they reach once their contexts
+// may (cuCtxEnablePeerAccess); what is mapped by cuMemMap each has to be let in to by itself.
+// Source: CUDA Programming Guide, "Peer-to-Peer Memory Access" and "Virtual Memory Management".
+#pragma once
+
+#include <vector>
+
+#include "base/mutex.hpp"
+
+namespace berth {
+
+class DeviceContext;
+
+/// Maps memory of a device.
+class MappedMemory {
+ public:
+  virtual ~MappedMemory() = default;
+  /// Lets work of `user` read and write all that is mapped, now and from now on.
+  /// Errors  DriverError: later mappings are not open to it, those that are there may be.
+  virtual void let_in(DeviceContext& user) = 0;
+};
+
+/// Threads  Safe from any thread.
+class PeerAccess {
+ public:
+  explicit PeerAccess(DeviceContext& owner) : owner_(owner) {}
+
+  /// Lets work of `user`, another device, reach the owner's memory. Driver calls the first time only.
+  /// Errors  DriverError: the two cannot do that, or it failed; asking again tries again.
+  void enable(DeviceContext& user) BERTH_EXCLUDES(mutex_);
+
+  /// Lets in who has access already, and from now on whoever gets it.
+  /// Errors  As MappedMemory::let_in(): it has not been added.
+  void add(MappedMemory& memory) BERTH_EXCLUDES(mutex_);
+  /// Before it is destroyed. Nothing where it was not added.
+  void remove(MappedMemory& memory) noexcept BERTH_EXCLUDES(mutex_);
+
+ private:
+  DeviceContext& owner_;
+  /// Held during driver calls, so that memory which is added meanwhile is not left out.
+  Mutex mutex_;
+  std::vector<DeviceContext*> users_ BERTH_GUARDED_BY(mutex_);
+  std::vector<MappedMemory*> memory_ BERTH_GUARDED_BY(mutex_);
+};
+
+}  // namespace berth
