@@ -10,6 +10,7 @@
 #include "berth/bytes.hpp"
 
 #include "memory/pool/device_pools.hpp"
+#include "support/device_bytes.hpp"
 #include "support/errors.hpp"
 #include "support/tapped_device.hpp"
 
@@ -52,8 +53,7 @@ class CaptureTest : public TappedDevice {
                            stream.native());
   }
   [[nodiscard]] bool holds(const Allocation& block, unsigned char value) const {
-    return simulator.peek(CUdeviceptr{std::uintptr_t(block.data())}, block.bytes()) ==
-           std::vector<unsigned char>(block.bytes(), value);
+    return test::holds(simulator, CUdeviceptr{std::uintptr_t(block.data())}, block.bytes(), value);
   }
 
   DeviceAllocator memory;
@@ -141,7 +141,7 @@ TEST_CASE("memory of a graph stays while its pool is open, whoever else is short
   message_of<OutOfMemory>([&] { return test.memory.allocate(40_MiB, stream); });
   test.launch(graph, stream);
   test.simulator.run_all();
-  CHECK(test.simulator.peek(CUdeviceptr{address}, 40_MiB) == std::vector<unsigned char>(40_MiB, 7));
+  CHECK(holds(test.simulator, CUdeviceptr{address}, 40_MiB, 7));
   test.destroy(graph);
   pool.reset();
   CHECK(test.memory.allocate(40_MiB, stream).data() != nullptr);

@@ -77,8 +77,7 @@ TEST_CASE("a pool may go before its blocks, which keep their bytes until they ar
     test.memory.trim();
     for (const Allocation& block : blocks) {
       CHECK(test.memory.owns(block.data()));
-      CHECK(test.simulator.peek(address_of(block.data()), 1_MiB) ==
-            std::vector<unsigned char>(1_MiB, 7));
+      CHECK(holds(test.simulator, address_of(block.data()), 1_MiB, 7));
     }
     blocks[0].reset();
     test.memory.deallocate(blocks[1].release());

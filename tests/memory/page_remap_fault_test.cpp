@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "memory/allocator_fixture.hpp"
+#include "support/device_bytes.hpp"
 
 using namespace berth;
 using namespace berth::test;
@@ -41,7 +42,7 @@ struct Holes : AllocatorFixture {
   }
   [[nodiscard]] bool holds(void* data, std::size_t bytes, unsigned char value) const {
     const auto address = static_cast<CUdeviceptr>(reinterpret_cast<std::uintptr_t>(data));
-    return simulator.peek(address, bytes) == std::vector<unsigned char>(bytes, value);
+    return test::holds(simulator, address, bytes, value);
   }
   [[nodiscard]] bool walls_hold() const {
     bool all = true;

@@ -13,6 +13,7 @@
 #include "berth/copier.hpp"
 
 #include "memory/memory_fixture.hpp"
+#include "support/device_bytes.hpp"
 
 namespace berth::test {
 
@@ -48,9 +49,7 @@ class RemapTest : public MemoryTest {
   [[nodiscard]] bool all_hold() {
     simulator.run_all();
     return std::ranges::all_of(written_, [&](const Written& block) {
-      const std::vector<unsigned char> bytes = simulator.peek(block.address, block.bytes);
-      return bytes.size() == block.bytes &&
-             std::ranges::all_of(bytes, [&](unsigned char byte) { return byte == block.value; });
+      return holds(simulator, block.address, block.bytes, block.value);
     });
   }
 

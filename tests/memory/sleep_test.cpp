@@ -7,6 +7,7 @@
 
 #include "memory/allocator_fixture.hpp"
 #include "memory/memory_fixture.hpp"
+#include "support/device_bytes.hpp"
 #include "support/errors.hpp"
 
 using namespace berth;
@@ -25,8 +26,8 @@ struct SleepTest : MemoryTest {
     on.sync();
   }
   [[nodiscard]] bool holds(const Allocation& block, unsigned char value) const {
-    const auto bytes = simulator.peek(reinterpret_cast<CUdeviceptr>(block.data()), block.bytes());
-    return bytes == std::vector<unsigned char>(block.bytes(), value);
+    return test::holds(simulator, reinterpret_cast<CUdeviceptr>(block.data()), block.bytes(),
+                       value);
   }
 
   MemoryPool pool;
@@ -240,8 +241,7 @@ TEST_CASE("whichever driver call fails, a pool is asleep or awake, and the next 
       allocator.validate();
       allocator.wake(test.context);
       CHECK_FALSE(allocator.is_asleep());
-      CHECK(test.simulator.peek(CUdeviceptr{std::uintptr_t(stitched)}, 7_MiB) ==
-            std::vector<unsigned char>(7_MiB, 9));
+      CHECK(holds(test.simulator, CUdeviceptr{std::uintptr_t(stitched)}, 7_MiB, 9));
       CHECK(test.allocate(512, stream) != nullptr);
       if (!failed) break;
       ++failures;

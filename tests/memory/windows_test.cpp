@@ -13,6 +13,7 @@
 
 #include "berth/bytes.hpp"
 
+#include "support/device_bytes.hpp"
 #include "support/tapped_device.hpp"
 
 using namespace berth;
@@ -54,11 +55,8 @@ struct WindowsFixture : TappedDevice {
     driver.memset_d8_async(CUdeviceptr{address}, value, bytes, CUstream{nullptr});
     driver.stream_synchronize(CUstream{nullptr});
   }
-  /// Whether all of the range can be read and has this value: its ends and some bytes between.
   [[nodiscard]] bool holds(std::uintptr_t address, std::size_t bytes, unsigned char value) const {
-    const std::vector<unsigned char> content = simulator.peek(address, bytes);
-    return content.size() == bytes &&
-           std::ranges::all_of(content, [&](unsigned char byte) { return byte == value; });
+    return test::holds(simulator, address, bytes, value);
   }
   /// Whether a window shows `granules`: each is written at home, and seen.
   [[nodiscard]] bool shows(std::uintptr_t address, const Granules& granules) {
