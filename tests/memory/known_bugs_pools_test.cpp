@@ -14,6 +14,7 @@
 #include "memory/memory_fixture.hpp"
 #include "memory/pool/device_pools.hpp"
 #include "support/child_process.hpp"
+#include "support/device_bytes.hpp"
 #include "support/errors.hpp"
 #include "support/second_thread.hpp"
 #include "support/tapped_device.hpp"
