@@ -25,6 +25,7 @@
 #include "berth/completion_queue.h"
 #include "berth/copier.h"
 #include "berth/device.h"
+#include "berth/device_map.h"
 #include "berth/device_pick.h"
 #include "berth/error.h"
 #include "berth/event.h"

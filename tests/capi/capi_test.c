@@ -52,7 +52,9 @@ int main(void) {
   test_statistics();
   test_errors();
   test_null_arguments();
+  test_null_device_arguments();
   test_order();
+  test_device_map();
   test_device_pick();
   test_devices();
   test_same_device();

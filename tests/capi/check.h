@@ -22,6 +22,10 @@ enum { kExitSkipped = 77 };
 #define CHECK_FAILS(status, part, call) \
   check_status(__FILE__, __LINE__, #call, (call), (status), (part))
 
+/// The same of a parameter that is null.
+#define CHECK_REFUSED(parameter, call) \
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "\"" parameter "\"", call)
+
 static inline void check(const char* file, int line, const char* condition, bool holds) {
   if (holds) return;
   fprintf(stderr, "%s:%d: does not hold: %s\n", file, line, condition);

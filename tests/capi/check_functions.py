@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds the tests of the C ABI against its headers.
 
-  check_functions.py --headers HEADER... --null-arguments FILE --tests FILE...
+  check_functions.py --headers HEADER... --null-arguments FILE... --tests FILE...
 
 Every function is called by some test; and every function with a status and something that can be
-null is called by the test of null arguments. Prints `header:line: function: reason` for each that is
+null is called by a test of null arguments. Prints `header:line: function: reason` for each that is
 not; exit status 1 if there is one.
 """
 import argparse
@@ -47,11 +47,11 @@ def read(path):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--headers", type=pathlib.Path, nargs="+", required=True)
-    parser.add_argument("--null-arguments", type=pathlib.Path, required=True)
+    parser.add_argument("--null-arguments", type=pathlib.Path, nargs="+", required=True)
     parser.add_argument("--tests", type=pathlib.Path, nargs="+", required=True)
     options = parser.parse_args()
     tests = "".join(map(read, options.tests))
-    null_arguments = read(options.null_arguments)
+    null_arguments = "".join(map(read, options.null_arguments))
     found = False
     for path in options.headers:
         for line, reason in problems_of(read(path), tests, null_arguments):

@@ -25,6 +25,7 @@ bool work_stays_pending(const struct machine* machine);
 
 void test_collectives(void);
 void test_copies(void);
+void test_device_map(void);
 void test_device_pick(void);
 void test_devices(void);
 void test_errors(void);
@@ -32,6 +33,7 @@ void test_files(void);
 void test_memory(void);
 void test_memory_pools(void);
 void test_null_arguments(void);
+void test_null_device_arguments(void);
 void test_order(void);
 void test_runtime(void);
 void test_same_device(void);

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+// Where the tensors of a file go that was saved on other devices. device_map.hpp has the rules.
+#ifndef BERTH_DEVICE_MAP_H
+#define BERTH_DEVICE_MAP_H
+
+#include <stddef.h>
+
+#include "berth/device.h"
+#include "berth/error.h"
+#include "berth/export.h"
+#include "berth/runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Needs no runtime. Never changes; safe from any thread.
+typedef struct berth_device_map berth_device_map;
+
+/// Where what was saved on `saved` goes. Called by the thread that asks.
+typedef berth_device (*berth_device_map_function)(void* user, berth_device saved);
+
+/// From text: "cuda:1=cpu,*=cuda:0".
+/// Errors  BERTH_INVALID_ARGUMENT, with the first offending entry and what is accepted.
+BERTH_API berth_status berth_device_map_parse(const char* text, berth_device_map** map);
+/// From a function, which `user` is handed to.
+BERTH_API berth_status berth_device_map_create(berth_device_map_function function, void* user,
+                                               berth_device_map** map);
+/// Null is no operation.
+BERTH_API void berth_device_map_release(berth_device_map* map);
+
+/// Errors  BERTH_INVALID_ARGUMENT: `saved`, or what a function has returned, is no device.
+BERTH_API berth_status berth_device_map_find(berth_device_map* map, berth_device saved,
+                                             berth_device* target);
+/// Refuses what cannot be loaded here, before anything is: each of `count` devices, which may repeat
+/// themselves, has a place among the runtime's.
+/// Errors  BERTH_INVALID_ARGUMENT: it names each device without a place. Those of
+///         berth_device_map_find().
+BERTH_API berth_status berth_device_map_check(berth_device_map* map, berth_runtime* runtime,
+                                              const berth_device* saved, size_t count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
