@@ -3,24 +3,15 @@
 // once that is parsed.
 #pragma once
 
-#include <functional>
-
-#include <CLI/CLI.hpp>
-
-#include "tool/exit_code.hpp"
+#include "tool/command_line.hpp"
 
 namespace berth::tool {
 
-struct Command {
-  CLI::App* app;
-  std::function<ExitCode()> run;
-};
-
-Command add_devices_command(CLI::App& berth);
-Command add_replay_command(CLI::App& berth);
-Command add_stats_command(CLI::App& berth);
-Command add_copy_command(CLI::App& berth);
-Command add_demo_command(CLI::App& berth);
-Command add_config_command(CLI::App& berth);
+void add_devices_command(CommandLine& berth);
+void add_replay_command(CommandLine& berth);
+void add_stats_command(CommandLine& berth);
+void add_copy_command(CommandLine& berth);
+void add_demo_command(CommandLine& berth);
+void add_config_command(CommandLine& berth);
 
 }  // namespace berth::tool

@@ -59,21 +59,19 @@ ExitCode show_configuration(const CommonOptions& options) {
 
 }  // namespace
 
-Command add_config_command(CLI::App& berth) {
+void add_config_command(CommandLine& berth) {
   const auto options = std::make_shared<CommonOptions>();
-  CLI::App* command =
-      berth.add_subcommand("config", "Every option, and what BERTH_CONF makes of it");
-  add_common_options(*command, *options);
-  command->footer(
+  CommandOptions command = berth.add("config", "Every option, and what BERTH_CONF makes of it",
+                                     [options] { return show_configuration(*options); });
+  add_common_options(command, *options);
+  command.footer(
       "The options of a Runtime as a program finds them that sets none by itself, with\n"
       "their defaults and what is accepted. BERTH_CONF=key=value,... changes them for\n"
       "every program that embeds berth; what it has wrong is said here before.\n\n"
       "Examples:\n"
       "  berth config\n"
       "  BERTH_CONF=reserved_bytes_max=90%,release_unused_after=10s berth config\n"
-      "  berth config --json\n\n" +
-      std::string(kExitCodeHelp));
-  return {command, [options] { return show_configuration(*options); }};
+      "  berth config --json\n");
 }
 
 }  // namespace berth::tool

@@ -176,38 +176,25 @@ Examples:
   berth copy
   berth copy --check --sizes 1MiB,1GiB --directions in,out
   berth copy --device cuda:1 --kinds pageable --json
-
 )";
 
 }  // namespace
 
-Command add_copy_command(CLI::App& berth) {
+void add_copy_command(CommandLine& berth) {
   const auto options = std::make_shared<CopyCommandOptions>();
-  CLI::App* command = berth.add_subcommand("copy", "Measure copies, and check them");
-  command
-      ->add_option("--sizes", options->sizes,
-                   "Such as 64KiB,1GiB; default\n4KiB,64KiB,1MiB,16MiB,256MiB")
-      ->delimiter(',')
-      ->type_name("BYTES,...");
-  command
-      ->add_option("--directions", options->directions,
-                   "Of " + known_directions() + "; default: all\nthat the machine has")
-      ->delimiter(',')
-      ->type_name("NAME,...");
-  command
-      ->add_option("--kinds", options->kinds,
-                   "Of the host's memory: pageable, pinned; default both")
-      ->delimiter(',')
-      ->type_name("NAME,...");
-  command->add_option("--repeat", options->repeats, "How often, 1 to 1000; default 5")
-      ->check(CLI::Range(1, 1000).description(""))
-      ->type_name("N");
-  command->add_flag("--check", options->check, "Compare every byte of one copy of each");
-  command->add_option("--device", options->device, "cuda or cuda:N; default cuda")
-      ->type_name("DEVICE");
-  add_common_options(*command, options->common);
-  command->footer(std::string(kHelp) + kExitCodeHelp);
-  return {command, [options] { return run_copies(*options); }};
+  CommandOptions command = berth.add("copy", "Measure copies, and check them",
+                                     [options] { return run_copies(*options); });
+  command.list("--sizes", options->sizes, "BYTES,...",
+               "Such as 64KiB,1GiB; default\n4KiB,64KiB,1MiB,16MiB,256MiB");
+  command.list("--directions", options->directions, "NAME,...",
+               "Of " + known_directions() + "; default: all\nthat the machine has");
+  command.list("--kinds", options->kinds, "NAME,...",
+               "Of the host's memory: pageable, pinned; default both");
+  command.count("--repeat", options->repeats, 1000, "How often, 1 to 1000; default 5");
+  command.flag("--check", options->check, "Compare every byte of one copy of each");
+  command.text("--device", options->device, "DEVICE", "cuda or cuda:N; default cuda");
+  add_common_options(command, options->common);
+  command.footer(kHelp);
 }
 
 }  // namespace berth::tool

@@ -127,17 +127,15 @@ ExitCode run_demo(const DemoOptions& options) {
 
 }  // namespace
 
-Command add_demo_command(CLI::App& berth) {
+void add_demo_command(CommandLine& berth) {
   const auto options = std::make_shared<DemoOptions>();
-  CLI::App* command =
-      berth.add_subcommand("demo", "Show what berth does on this machine, and check it");
-  command
-      ->add_option("TRACE,--trace", options->trace,
-                   "What to replay; default: the first trace that comes\n"
-                   "with berth")
-      ->type_name("TRACE");
-  add_common_options(*command, options->common);
-  command->footer(
+  CommandOptions command = berth.add("demo", "Show what berth does on this machine, and check it",
+                                     [options] { return run_demo(*options); });
+  command.text("TRACE,--trace", options->trace, "TRACE",
+               "What to replay; default: the first trace that comes\n"
+               "with berth");
+  add_common_options(command, options->common);
+  command.footer(
       "Lists the devices, replays a recorded program on the allocator, sends bytes\n"
       "from host to device to device and back on several streams at once, compares\n"
       "every byte, and prints the statistics. Unless BERTH_SIM is set, a simulated\n"
@@ -145,9 +143,7 @@ Command add_demo_command(CLI::App& berth) {
       "Examples:\n"
       "  berth demo\n"
       "  berth demo --trace train.csv.gz\n"
-      "  berth demo --driver sim --json\n\n" +
-      std::string(kExitCodeHelp));
-  return {command, [options] { return run_demo(*options); }};
+      "  berth demo --driver sim --json\n");
 }
 
 }  // namespace berth::tool

@@ -156,12 +156,13 @@ Json devices_json(const DeviceRegistry& devices) {
   return list;
 }
 
-Command add_devices_command(CLI::App& berth) {
+void add_devices_command(CommandLine& berth) {
   const auto options = std::make_shared<DevicesOptions>();
-  CLI::App* command = berth.add_subcommand("devices", "Which devices there are, hidden ones too");
-  add_common_options(*command, *options);
-  command->add_flag("--explain", options->explain, "Say of each why it is visible or not");
-  command->footer(
+  CommandOptions command = berth.add("devices", "Which devices there are, hidden ones too",
+                                     [options] { return list_devices(*options); });
+  add_common_options(command, *options);
+  command.flag("--explain", options->explain, "Say of each why it is visible or not");
+  command.footer(
       "Every physical device that the driver or NVML knows, with the name under which\n"
       "programs reach it: `cuda:N`, or `hidden` where CUDA_VISIBLE_DEVICES leaves it\n"
       "out. A device that MIG has split is followed by its instances, whose number is\n"
@@ -171,9 +172,7 @@ Command add_devices_command(CLI::App& berth) {
       "Examples:\n"
       "  berth devices\n"
       "  CUDA_VISIBLE_DEVICES=1 berth devices --explain\n"
-      "  BERTH_SIM=devices=4 berth devices --driver sim --json\n\n" +
-      std::string(kExitCodeHelp));
-  return {command, [options] { return list_devices(*options); }};
+      "  BERTH_SIM=devices=4 berth devices --driver sim --json\n");
 }
 
 }  // namespace berth::tool

@@ -154,35 +154,26 @@ Examples:
   berth replay --json --passes 10 traces/*.csv
   berth replay --validate --limit 8GiB snapshot.pickle
   BERTH_SIM=memory=80GiB berth replay --driver sim train.csv.gz
-
 )";
 
 }  // namespace
 
-Command add_replay_command(CLI::App& berth) {
+void add_replay_command(CommandLine& berth) {
   const auto options = std::make_shared<ReplayCommandOptions>();
-  CLI::App* command =
-      berth.add_subcommand("replay", "Replay recorded allocations, and measure waste");
-  command
-      ->add_option("TRACE", options->traces,
-                   "Traces in berth's format, or PyTorch memory snapshots,\n"
-                   "plain or gzip")
-      ->required()
-      ->type_name("");
-  command->add_option("--passes", options->passes, "How often, 1 to 1000; default 4")
-      ->check(CLI::Range(1, 1000).description(""))
-      ->type_name("N");
-  command->add_flag("--validate", options->validate,
-                    "Check every block and counter after every operation");
-  command->add_option("--limit", options->limit, "Reserve at most this much, such as 8GiB")
-      ->type_name("BYTES");
-  command->add_flag("--no-virtual-memory", options->no_virtual_memory,
-                    "Segments from cuMemAlloc, as devices without it need");
-  command->add_option("--device", options->device, "cuda or cuda:N; default cuda")
-      ->type_name("DEVICE");
-  add_common_options(*command, options->common);
-  command->footer(std::string(kHelp) + kExitCodeHelp);
-  return {command, [options] { return replay_traces(*options); }};
+  CommandOptions command = berth.add("replay", "Replay recorded allocations, and measure waste",
+                                     [options] { return replay_traces(*options); });
+  command.arguments("TRACE", options->traces,
+                    "Traces in berth's format, or PyTorch memory snapshots,\n"
+                    "plain or gzip");
+  command.count("--passes", options->passes, 1000, "How often, 1 to 1000; default 4");
+  command.flag("--validate", options->validate,
+               "Check every block and counter after every operation");
+  command.text("--limit", options->limit, "BYTES", "Reserve at most this much, such as 8GiB");
+  command.flag("--no-virtual-memory", options->no_virtual_memory,
+               "Segments from cuMemAlloc, as devices without it need");
+  command.text("--device", options->device, "DEVICE", "cuda or cuda:N; default cuda");
+  add_common_options(command, options->common);
+  command.footer(kHelp);
 }
 
 }  // namespace berth::tool

@@ -29,14 +29,12 @@ std::string reason_against_cuda() {
 
 }  // namespace
 
-void add_common_options(CLI::App& command, CommonOptions& options) {
-  command
-      .add_option("--driver", options.driver,
-                  "cuda, sim (simulated), auto (cuda where it has a device,\n"
-                  "else sim), or the path of a driver library;\n"
-                  "default: BERTH_CONF, BERTH_DRIVER, else auto")
-      ->type_name("NAME");
-  command.add_flag("--json", options.json, "Print JSON");
+void add_common_options(CommandOptions& command, CommonOptions& options) {
+  command.text("--driver", options.driver, "NAME",
+               "cuda, sim (simulated), auto (cuda where it has a device,\n"
+               "else sim), or the path of a driver library;\n"
+               "default: BERTH_CONF, BERTH_DRIVER, else auto");
+  command.flag("--json", options.json, "Print JSON");
 }
 
 RuntimeOptions options_from_environment() {

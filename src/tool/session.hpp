@@ -6,10 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include <CLI/CLI.hpp>
-
 #include "berth/runtime.hpp"
 
+#include "tool/command_line.hpp"
 #include "tool/exit_code.hpp"
 
 namespace berth::tool {
@@ -19,7 +18,7 @@ struct CommonOptions {
   bool json = false;
 };
 
-void add_common_options(CLI::App& command, CommonOptions& options);
+void add_common_options(CommandOptions& command, CommonOptions& options);
 
 /// What BERTH_CONF says, for a subcommand to put its own options over: the command line goes before
 /// the environment.

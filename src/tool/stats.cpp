@@ -56,18 +56,17 @@ ExitCode show_statistics(const StatsOptions& options) {
 
 }  // namespace
 
-Command add_stats_command(CLI::App& berth) {
+void add_stats_command(CommandLine& berth) {
   const auto options = std::make_shared<StatsOptions>();
-  CLI::App* command = berth.add_subcommand("stats", "Everything berth knows about itself");
-  command->add_option("--trace", options->trace, "Replay this first, and stop at --at")
-      ->type_name("TRACE");
-  command->add_option("--at", options->moment, "peak (of live bytes) or end; default peak")
-      ->check(CLI::IsMember({"peak", "end"}).description(""))
-      ->type_name("MOMENT");
-  command->add_option("--device", options->device, "Where to replay: cuda or cuda:N; default cuda")
-      ->type_name("DEVICE");
-  add_common_options(*command, options->common);
-  command->footer(
+  CommandOptions command = berth.add("stats", "Everything berth knows about itself",
+                                     [options] { return show_statistics(*options); });
+  command.text("--trace", options->trace, "TRACE", "Replay this first, and stop at --at");
+  command.choice("--at", options->moment, "MOMENT", "peak (of live bytes) or end; default peak",
+                 {"peak", "end"});
+  command.text("--device", options->device, "DEVICE",
+               "Where to replay: cuda or cuda:N; default cuda");
+  add_common_options(command, options->common);
+  command.footer(
       "Prints driver, devices, allocators, driver calls and copies, as a program that\n"
       "embeds berth gets them from Runtime::statistics(). With --trace the program is a\n"
       "recorded one, and stands still where most of its memory is live, or at its end:\n"
@@ -76,9 +75,7 @@ Command add_stats_command(CLI::App& berth) {
       "Examples:\n"
       "  berth stats\n"
       "  berth stats --trace train.csv.gz\n"
-      "  berth stats --trace snapshot.pickle --at end --json\n\n" +
-      std::string(kExitCodeHelp));
-  return {command, [options] { return show_statistics(*options); }};
+      "  berth stats --trace snapshot.pickle --at end --json\n");
 }
 
 }  // namespace berth::tool

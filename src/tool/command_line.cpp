@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tool/command_line.hpp"
+
+#include <sstream>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "tool/output.hpp"
+
+namespace berth::tool {
+namespace {
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  return names;
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    if (option->get_name().starts_with('-')) names.push_back(option->get_name());
+  return names;
+}
+
+/// CLI11's own message, but what is accepted is added where it says only what is not.
+std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
+  const auto parsed = app.get_subcommands();
+  const CLI::App& at = parsed.empty() ? app : *parsed.front();
+  const std::vector<std::string> extras = app.remaining(true);
+  if (!extras.empty()) {
+    const bool is_option = extras.front().starts_with('-');
+    if (!is_option && parsed.empty())
+      return fmt::format("unknown command '{}'; accepted: {}", extras.front(),
+                         fmt::join(command_names(app), ", "));
+    return fmt::format("unexpected argument '{}'; accepted: {}", extras.front(),
+                       fmt::join(option_names(at), ", "));
+  }
+  if (parsed.empty())
+    return fmt::format("no command; accepted: {}", fmt::join(command_names(app), ", "));
+  return fmt::format("{}; see berth {} --help", error.what(), at.get_name());
+}
+
+}  // namespace
+
+void CommandOptions::flag(const char* name, bool& value, const char* help) {
+  command_.add_flag(name, value, help);
+}
+
+void CommandOptions::text(const char* name, std::string& value, const char* type,
+                          const std::string& help) {
+  command_.add_option(name, value, help)->type_name(type);
+}
+
+void CommandOptions::choice(const char* name, std::string& value, const char* type,
+                            const std::string& help, const std::vector<std::string>& accepted) {
+  command_.add_option(name, value, help)
+      ->check(CLI::IsMember(accepted).description(""))
+      ->type_name(type);
+}
+
+void CommandOptions::count(const char* name, int& value, int max, const std::string& help) {
+  command_.add_option(name, value, help)->check(CLI::Range(1, max).description(""))->type_name("N");
+}
+
+void CommandOptions::list(const char* name, std::vector<std::string>& values, const char* type,
+                          const std::string& help) {
+  command_.add_option(name, values, help)->delimiter(',')->type_name(type);
+}
+
+void CommandOptions::arguments(const char* name, std::vector<std::string>& values,
+                               const std::string& help) {
+  command_.add_option(name, values, help)->required()->type_name("");
+}
+
+void CommandOptions::footer(const std::string& text) {
+  command_.footer(text + "\n" + kExitCodeHelp);
+}
+
+CommandLine::CommandLine()
+    : app_(std::make_unique<CLI::App>("Devices, streams, memory and copies of GPUs.", "berth")) {
+  app_->set_version_flag("--version", "berth " BERTH_VERSION);
+  app_->get_formatter()->column_width(22);
+  app_->require_subcommand(1);
+  app_->footer(fmt::format("Examples:\n  berth devices\n  berth demo\n  berth replay --help\n\n{}",
+                           kExitCodeHelp));
+}
+
+CommandLine::~CommandLine() = default;
+
+CommandOptions CommandLine::add(const char* name, const char* summary,
+                                std::function<ExitCode()> run) {
+  CLI::App* const command = app_->add_subcommand(name, summary);
+  commands_.push_back({command, std::move(run)});
+  return CommandOptions(*command);
+}
+
+ExitCode CommandLine::parse_and_run(int argc, const char* const* argv) {
+  try {
+    app_->parse(argc, argv);
+  } catch (const CLI::Success& help_or_version) {
+    std::ostringstream text;
+    app_->exit(help_or_version, text, text);
+    print(text.str());
+    return ExitCode::ok;
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(usage_message(*app_, error));
+  }
+  for (const Command& command : commands_)
+    if (command.app->parsed()) return command.run();
+  return ExitCode::usage;
+}
+
+}  // namespace berth::tool

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line, without the library that parses it: that takes long to compile, and each subcommand
+// would again.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tool/exit_code.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace berth::tool {
+
+/// A subcommand while it says what it takes. What is named is filled in when it is parsed; what is not
+/// given keeps its value. In help text a line break is one.
+class CommandOptions {
+ public:
+  explicit CommandOptions(CLI::App& command) : command_(command) {}
+
+  void flag(const char* name, bool& value, const char* help);
+  /// `type` stands for the value in the help.
+  void text(const char* name, std::string& value, const char* type, const std::string& help);
+  /// One of `accepted`.
+  void choice(const char* name, std::string& value, const char* type, const std::string& help,
+              const std::vector<std::string>& accepted);
+  /// From 1 to `max`.
+  void count(const char* name, int& value, int max, const std::string& help);
+  /// Separated by commas.
+  void list(const char* name, std::vector<std::string>& values, const char* type,
+            const std::string& help);
+  /// One or more arguments, each a value.
+  void arguments(const char* name, std::vector<std::string>& values, const std::string& help);
+  /// At the end of the help, before the exit codes.
+  void footer(const std::string& text);
+
+ private:
+  CLI::App& command_;
+};
+
+class CommandLine {
+ public:
+  CommandLine();
+  ~CommandLine();
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  /// A subcommand, which `run` runs.
+  CommandOptions add(const char* name, const char* summary, std::function<ExitCode()> run);
+
+  /// Parses, and runs what was asked for: a subcommand, or the help.
+  /// Errors  UsageError. What the subcommand throws.
+  ExitCode parse_and_run(int argc, const char* const* argv);
+
+ private:
+  struct Command {
+    CLI::App* app;
+    std::function<ExitCode()> run;
+  };
+
+  std::unique_ptr<CLI::App> app_;
+  std::vector<Command> commands_;
+};
+
+}  // namespace berth::tool
