@@ -83,49 +83,49 @@ struct FileCopyTest : CopyTest {
 
 const std::size_t kEdges[] = {0, 1, 511, 4095, 4096, kSlot - 1, kSlot, kSlot + 1};
 
-}  // namespace
-
-TEST_CASE("every range of a file arrives in device memory, however it is read") {
+/// In each folder, and in each way in which files there can be opened.
+template <class Test>
+void with_each_caching(const Test& check) {
   for (const auto& parent : parent_folders()) {
     CAPTURE(parent);
     FileCopyTest test(sim::Progress::eager, parent);
     const Stream stream = test.stream();
-    const Bytes content = pattern(7 * kSlot + 77, 1);
-    write_file(test.path, content);
+    write_file(test.path, {});
     for (const FileCaching caching : kCachings) {
       CAPTURE(int(caching));
-      if (!can_open(test.path, caching)) continue;
-      for (const std::size_t offset : kEdges) {
-        evict(test.path);
-        for (const std::size_t bytes : kEdges)
-          test.check_read(content, offset, bytes, caching, stream);
-        test.check_read(content, offset, 5 * kSlot + 3, caching, stream);
-        test.check_read(content, offset, content.size() - offset, caching, stream);
-      }
+      if (can_open(test.path, caching)) check(test, stream, caching);
     }
   }
 }
 
-TEST_CASE("every range of a file is written from device memory, and nothing around it") {
-  for (const auto& parent : parent_folders()) {
-    CAPTURE(parent);
-    FileCopyTest test(sim::Progress::eager, parent);
-    const Stream stream = test.stream();
-    const Bytes content = pattern(3 * kSlot + 77, 1);
+}  // namespace
+
+TEST_CASE("every range of a file arrives in device memory, however it is read") {
+  with_each_caching([](FileCopyTest& test, const Stream& stream, FileCaching caching) {
+    const Bytes content = pattern(7 * kSlot + 77, 1);
     write_file(test.path, content);
-    for (const FileCaching caching : kCachings) {
-      CAPTURE(int(caching));
-      if (!can_open(test.path, caching)) continue;
-      for (const std::size_t offset : {std::size_t{0}, std::size_t{511}, kSlot - 1}) {
-        for (const std::size_t bytes : kEdges)
-          test.check_write(content, offset, bytes, caching, stream);
-        test.check_write(content, offset, 5 * kSlot + 3, caching, stream);  // extends it
-      }
-      test.check_write(content, 4096, kSlot, caching, stream);
-      test.check_write(content, 4 * kSlot + 5, kSlot, caching, stream);  // leaves a hole
-      test.check_write({}, 0, 2 * kSlot + 1, caching, stream);
+    for (const std::size_t offset : kEdges) {
+      evict(test.path);
+      for (const std::size_t bytes : kEdges)
+        test.check_read(content, offset, bytes, caching, stream);
+      test.check_read(content, offset, 5 * kSlot + 3, caching, stream);
+      test.check_read(content, offset, content.size() - offset, caching, stream);
     }
-  }
+  });
+}
+
+TEST_CASE("every range of a file is written from device memory, and nothing around it") {
+  with_each_caching([](FileCopyTest& test, const Stream& stream, FileCaching caching) {
+    const Bytes content = pattern(3 * kSlot + 77, 1);
+    for (const std::size_t offset : {std::size_t{0}, std::size_t{511}, kSlot - 1}) {
+      for (const std::size_t bytes : kEdges)
+        test.check_write(content, offset, bytes, caching, stream);
+      test.check_write(content, offset, 5 * kSlot + 3, caching, stream);  // extends it
+    }
+    test.check_write(content, 4096, kSlot, caching, stream);
+    test.check_write(content, 4 * kSlot + 5, kSlot, caching, stream);  // leaves a hole
+    test.check_write({}, 0, 2 * kSlot + 1, caching, stream);
+  });
 }
 
 TEST_CASE("copies of files follow the order of their stream in every progress mode") {

@@ -12,48 +12,16 @@
 #include <doctest/doctest.h>
 
 #include "memory/memory_fixture.hpp"
-#include "memory/pool/device_pools.hpp"
+#include "memory/pools_fixture.hpp"
 #include "support/child_process.hpp"
 #include "support/device_bytes.hpp"
 #include "support/errors.hpp"
 #include "support/second_thread.hpp"
-#include "support/tapped_device.hpp"
 
 using namespace berth;
 using namespace berth::test;
 
 namespace {
-
-/// A device of 64 MiB in manual progress, with taps and its allocator.
-struct PoolsTest : TappedDevice {
-  explicit PoolsTest(DeviceAllocatorOptions options = {})
-      : TappedDevice(config()), memory(context, events, std::move(options)) {}
-  ~PoolsTest() { simulator.run_all(); }
-
-  void begin_capture(StreamRef stream, CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL) {
-    const ContextScope scope(context);
-    driver.stream_begin_capture(stream.native(), mode);
-  }
-  /// Whether the capture was valid to its end.
-  bool end_capture(StreamRef stream) {
-    const ContextScope scope(context);
-    CUgraph graph = nullptr;
-    const CUresult result = driver.try_stream_end_capture(stream.native(), &graph);
-    if (graph != nullptr) driver.graph_destroy(graph);
-    return result == CUDA_SUCCESS;
-  }
-  [[nodiscard]] std::uint64_t used() const { return simulator.device_bytes_used(0); }
-
-  DeviceAllocator memory;
-
- private:
-  static sim::Config config() {
-    sim::Config config;
-    config.memory = {64_MiB};
-    config.progress = sim::Progress::manual;
-    return config;
-  }
-};
 
 bool is_free(const MemoryPool& pool) {
   return pool.counters().blocks_allocated.current == 0;

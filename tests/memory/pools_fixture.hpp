@@ -22,9 +22,9 @@ struct PoolsTest : TappedDevice {
       : TappedDevice(config()), memory(context, events, std::move(options)) {}
   ~PoolsTest() { simulator.run_all(); }
 
-  void begin_capture(StreamRef stream) {
+  void begin_capture(StreamRef stream, CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL) {
     const ContextScope scope(context);
-    driver.stream_begin_capture(stream.native(), CU_STREAM_CAPTURE_MODE_GLOBAL);
+    driver.stream_begin_capture(stream.native(), mode);
   }
   /// Whether the capture was valid to its end.
   bool end_capture(StreamRef stream) {

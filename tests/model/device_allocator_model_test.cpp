@@ -15,6 +15,7 @@
 
 #include "berth/bytes.hpp"
 
+#include "model/allocator_program.hpp"
 #include "model/random.hpp"
 #include "model/run_to_the_end.hpp"
 #include "support/allocator_checks.hpp"
@@ -29,45 +30,17 @@ namespace {
 constexpr std::size_t kDeviceBytes = 96_MiB;
 constexpr std::size_t kGranuleBytes = 2_MiB;
 constexpr std::size_t kRequestMax = 6_MiB;
-const Device kDevice = Device::cuda(0);
 
-/// A stream of the program: berth's, or one that the program made and retires by itself.
-struct ProgramStream {
-  explicit ProgramStream(StreamRef ref_) : ref(ref_) {}
-  StreamRef ref;
-  std::optional<Stream> owner;
+struct LiveBlock : ProgramBlock {
+  unsigned char value;  ///< of every byte, once pending work is done
 };
 
-struct LiveBlock {
-  Allocation memory;
-  std::shared_ptr<ProgramStream> stream;
-  std::shared_ptr<EventLease> last_work;  ///< of the stream, where it is gone
-  unsigned char value;                    ///< of every byte, once pending work is done
-};
-
-/// A read that is under way: what it must find.
-struct Reading {
-  Allocation target;
-  EventLease done;
-  unsigned char value;
-};
-
-class Program {
+class Program final : public AllocatorProgram {
  public:
   Program(std::uint64_t seed, bool virtual_memory, CrossStreamReuse reuse)
-      : random_(seed),
-        simulation_(config(seed), options(virtual_memory, reuse)),
-        runtime_(*simulation_.runtime),
-        memory_(runtime_.memory(kDevice)),
+      : AllocatorProgram(seed, kDeviceBytes, options(virtual_memory, reuse)),
         virtual_memory_(virtual_memory),
-        reuse_(reuse) {
-    for (int stream = 0; stream < 4; ++stream) streams_.push_back(new_stream());
-  }
-  ~Program() {
-    for (const auto& stream : streams_) destroy(*stream);
-  }
-  Program(const Program&) = delete;
-  Program& operator=(const Program&) = delete;
+        reuse_(reuse) {}
 
   void step() {
     switch (random_.below(24)) {
@@ -107,10 +80,7 @@ class Program {
 
   void finish() {
     while (!live_.empty()) free_block();
-    for (const auto& stream : streams_) stream->ref.sync();
-    for (const Reading& reading : readings_) reading.done->sync();
-    verify_finished_readings();
-    CHECK(readings_.empty());
+    settle_all();
     memory_.set_limits({});
     memory_.trim();
     check();
@@ -119,16 +89,7 @@ class Program {
     CHECK(allocations_ > 0);
   }
 
-  [[nodiscard]] std::uint64_t order_hash() const { return simulation_.simulator.order_hash(); }
-
  private:
-  static sim::Config config(std::uint64_t seed) {
-    sim::Config config;
-    config.memory = {kDeviceBytes};
-    config.progress = sim::Progress::random;
-    config.seed = seed;
-    return config;
-  }
   static RuntimeOptions options(bool virtual_memory, CrossStreamReuse reuse) {
     RuntimeOptions options;
     options.device_allocator.virtual_memory = virtual_memory;
@@ -136,32 +97,6 @@ class Program {
     return options;
   }
 
-  std::shared_ptr<ProgramStream> new_stream() {
-    if (random_.one_in(3)) {
-      const DeviceGuard guard(runtime_.devices(), kDevice);
-      CUstream native = nullptr;
-      REQUIRE(sim::berth_sim_cuStreamCreateWithPriority(&native, CU_STREAM_NON_BLOCKING, 0) ==
-              CUDA_SUCCESS);
-      return std::make_shared<ProgramStream>(runtime_.stream(kDevice, native));
-    }
-    Stream owner = runtime_.create_stream(kDevice);
-    auto stream = std::make_shared<ProgramStream>(owner.ref());
-    stream->owner.emplace(std::move(owner));
-    return stream;
-  }
-  void destroy(ProgramStream& stream) {
-    if (stream.owner) {
-      stream.owner.reset();
-      return;
-    }
-    memory_.retire_stream(stream.ref);
-    runtime_.pinned_memory().retire_stream(stream.ref);
-    const DeviceGuard guard(runtime_.devices(), kDevice);
-    CHECK(sim::berth_sim_cuStreamDestroy(stream.ref.native()) == CUDA_SUCCESS);
-  }
-  [[nodiscard]] std::shared_ptr<ProgramStream> some_stream() {
-    return streams_[random_.below(streams_.size())];
-  }
   [[nodiscard]] LiveBlock& some_block() { return live_[random_.below(live_.size())]; }
 
   void allocate() {
@@ -185,7 +120,7 @@ class Program {
       CHECK_FALSE(overlap(memory.data(), bytes, other.memory.data(), other.memory.bytes()));
     const unsigned char value = random_.byte();
     runtime_.copier().fill_async(memory.data(), value, bytes, stream->ref);
-    live_.push_back({std::move(memory), stream, nullptr, value});
+    live_.push_back({{std::move(memory), stream, nullptr}, value});
   }
 
   /// Whether a request succeeds however fragmented memory is: every live block spoils at most one
@@ -203,34 +138,9 @@ class Program {
     std::swap(some_block(), live_.back());
     LiveBlock block = std::move(live_.back());
     live_.pop_back();
-    if (block.last_work) {
-      // Its stream is gone: whoever reads it waits for that stream's last work.
-      const auto reader = some_stream();
-      reader->ref.wait(*block.last_work);
-      read(block, *reader);
-    } else {
-      read(block, *block.stream);
-    }
+    read_at_the_end(block, block.value);
     block.memory.reset();
     ++frees_;
-  }
-
-  /// Declares that what `stream` holds now uses a block, in one of the two ways.
-  void record(const Allocation& memory, StreamRef stream) {
-    if (random_.below(2) == 0) {
-      memory.record_use(stream);
-    } else {
-      memory.record_stream(stream);
-    }
-  }
-
-  /// Reads a block on `stream`, in order behind its writes, into pinned memory.
-  void read(const LiveBlock& block, const ProgramStream& stream) {
-    Allocation target = runtime_.pinned_memory().allocate(block.memory.bytes());
-    runtime_.copier().copy_async(target.data(), block.memory.data(), block.memory.bytes(),
-                                 stream.ref);
-    record(block.memory, stream.ref);
-    readings_.push_back({std::move(target), runtime_.record(stream.ref), block.value});
   }
 
   /// Another stream reads a block; the block may be freed before it gets there.
@@ -239,7 +149,7 @@ class Program {
     const LiveBlock& block = some_block();
     const auto user = some_stream();
     wait_for_block(block, *user);
-    read(block, *user);
+    read(block, block.value, *user);
   }
 
   /// Another stream writes a block, and the block's own stream waits for it.
@@ -249,20 +159,11 @@ class Program {
     if (block.last_work) return;
     const auto user = some_stream();
     wait_for_block(block, *user);
-    // Reads of other streams that are under way must be over.
-    for (const Reading& reading : readings_) user->ref.wait(reading.done);
+    wait_for_readings(user->ref);
     block.value = random_.byte();
     runtime_.copier().fill_async(block.memory.data(), block.value, block.memory.bytes(), user->ref);
     record(block.memory, user->ref);
     block.stream->ref.wait(runtime_.record(user->ref));
-  }
-
-  void wait_for_block(const LiveBlock& block, const ProgramStream& user) {
-    if (block.last_work) {
-      user.ref.wait(*block.last_work);
-    } else {
-      user.ref.wait(runtime_.record(block.stream->ref));
-    }
   }
 
   void record_own_stream() {
@@ -274,7 +175,7 @@ class Program {
   void rarely() {
     switch (random_.below(6)) {
       case 0:
-        replace_stream();
+        replace_stream(random_.below(streams_.size()), live_);
         break;
       case 1:
         memory_.trim();
@@ -291,16 +192,6 @@ class Program {
       default:
         simulation_.simulator.run_all();
     }
-  }
-
-  void replace_stream() {
-    const std::size_t index = random_.below(streams_.size());
-    const std::shared_ptr<ProgramStream> gone = std::exchange(streams_[index], new_stream());
-    auto last_work = std::make_shared<EventLease>(runtime_.record(gone->ref));
-    for (LiveBlock& block : live_) {
-      if (block.stream == gone) block.last_work = last_work;
-    }
-    destroy(*gone);
   }
 
   void change_limit() {
@@ -324,16 +215,6 @@ class Program {
     if (!is_next_block) CHECK_THROWS_AS(memory_.deallocate(inside), InvalidArgument);
   }
 
-  void verify_finished_readings() {
-    std::erase_if(readings_, [](const Reading& reading) {
-      if (!reading.done->is_done()) return false;
-      const auto* const bytes = static_cast<const unsigned char*>(reading.target.data());
-      CHECK(std::all_of(bytes, bytes + reading.target.bytes(),
-                        [&](unsigned char byte) { return byte == reading.value; }));
-      return true;
-    });
-  }
-
   void check() const {
     check_whole(memory_);
     std::uint64_t requested = 0;
@@ -349,17 +230,9 @@ class Program {
     if (reuse_ != CrossStreamReuse::behind_waits) CHECK(counters.stream_waits_inserted == 0);
   }
 
-  Random random_;
-  Simulation simulation_;
-  Runtime& runtime_;
-  DeviceAllocator& memory_;
-  bool virtual_memory_;
-  CrossStreamReuse reuse_;
-  bool filling_ = true;
-  std::optional<std::size_t> limit_;
-  std::vector<std::shared_ptr<ProgramStream>> streams_;
+  const bool virtual_memory_;
+  const CrossStreamReuse reuse_;
   std::vector<LiveBlock> live_;
-  std::vector<Reading> readings_;
   std::uint64_t allocations_ = 0;
   std::uint64_t frees_ = 0;
   std::uint64_t failures_ = 0;

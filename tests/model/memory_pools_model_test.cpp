@@ -83,10 +83,7 @@ class Program final : public PoolsModel {
   void finish() {
     while (!scopes_.empty()) end_scope();
     while (!live_.empty()) free_block();
-    for (const auto& stream : streams_) stream->ref.sync();
-    for (const Reading& reading : readings_) reading.done->sync();
-    verify_finished_readings();
-    CHECK(readings_.empty());
+    settle_all();
     for (const PoolPointer& pool : pools_) pool->handles.clear();
     memory_.set_limits({});
     memory_.trim();
@@ -187,14 +184,7 @@ class Program final : public PoolsModel {
     std::swap(some_block(), live_.back());
     LiveBlock block = std::move(live_.back());
     live_.pop_back();
-    if (is_usable(block) && block.last_work) {
-      // Its stream is gone: whoever reads it waits for that stream's last work.
-      const StreamPointer reader = some_stream();
-      reader->ref.wait(*block.last_work);
-      read(block, *reader);
-    } else if (is_usable(block)) {
-      read(block, *block.stream);
-    }
+    if (is_readable(block)) read_at_the_end(block, *block.value);
     run(random_.one_in(4), [&] {
       switch (random_.below(3)) {
         case 0:
@@ -216,10 +206,10 @@ class Program final : public PoolsModel {
   void use_elsewhere() {
     if (live_.empty()) return;
     const LiveBlock& block = some_block();
-    if (!is_usable(block)) return;
+    if (!is_readable(block)) return;
     const StreamPointer user = some_stream();
     wait_for_block(block, *user);
-    read(block, *user);
+    read(block, *block.value, *user);
   }
 
   /// Another stream writes a block, and the block's own stream waits for it.
@@ -229,8 +219,7 @@ class Program final : public PoolsModel {
     if (block.last_work || !is_usable(block)) return;
     const StreamPointer user = some_stream();
     wait_for_block(block, *user);
-    // Reads of other streams that are under way must be over.
-    for (const Reading& reading : readings_) user->ref.wait(reading.done);
+    wait_for_readings(user->ref);
     block.value = random_.byte();
     runtime_.copier().fill_async(block.memory.data(), *block.value, block.memory.bytes(),
                                  user->ref);
@@ -330,7 +319,7 @@ class Program final : public PoolsModel {
     REQUIRE(sim::berth_sim_cuGraphDestroy(graph) == CUDA_SUCCESS);
     // Graphs that share a pool are launched one after the other, and behind whoever reads.
     if (pool.last_launch) stream.ref.wait(*pool.last_launch);
-    for (const Reading& reading : readings_) stream.ref.wait(reading.done);
+    wait_for_readings(stream.ref);
     REQUIRE(sim::berth_sim_cuGraphLaunch(exec, stream.ref.native()) == CUDA_SUCCESS);
     REQUIRE(sim::berth_sim_cuGraphExecDestroy(exec) == CUDA_SUCCESS);
     pool.last_launch = runtime_.record(stream.ref);
@@ -339,7 +328,7 @@ class Program final : public PoolsModel {
   void rarely() {
     switch (random_.below(8)) {
       case 0:
-        replace_stream();
+        replace_some_stream();
         break;
       case 1:
         give_back([&] { return memory_.trim(); });
@@ -376,17 +365,12 @@ class Program final : public PoolsModel {
     const std::size_t returned = action();
     CHECK(used - simulation_.simulator.device_bytes_used(0) == returned);
   }
-  void replace_stream() {
+  void replace_some_stream() {
     const std::size_t index = random_.below(streams_.size());
     for (std::size_t scope = scopes_.size(); scope-- > 0;) {
       if (scopes_[scope].stream == streams_[index]) end_scope(scope);
     }
-    const StreamPointer gone = std::exchange(streams_[index], new_stream());
-    auto last_work = std::make_shared<EventLease>(runtime_.record(gone->ref));
-    for (LiveBlock& block : live_) {
-      if (block.stream == gone) block.last_work = last_work;
-    }
-    destroy(*gone);
+    replace_stream(index, live_);
   }
 
   void change_limit() {

@@ -16,7 +16,7 @@
 
 #include "berth/bytes.hpp"
 
-#include "model/random.hpp"
+#include "model/allocator_program.hpp"
 #include "support/allocator_checks.hpp"
 #include "support/second_thread.hpp"
 #include "support/simulation.hpp"
@@ -27,15 +27,6 @@ inline constexpr std::size_t kDeviceBytes = 40_MiB;
 inline constexpr std::size_t kGranuleBytes = 2_MiB;
 inline constexpr std::size_t kRequestMax = 8_MiB;
 inline constexpr std::size_t kPoolsMax = 5;
-inline const Device kDevice = Device::cuda(0);
-
-/// A stream of the program: berth's, or one that the program made and retires by itself.
-struct ProgramStream {
-  explicit ProgramStream(StreamRef ref_) : ref(ref_) {}
-  StreamRef ref;
-  std::optional<Stream> owner;
-};
-using StreamPointer = std::shared_ptr<ProgramStream>;
 
 /// What the model knows of a pool; of the device's own it knows the same.
 struct PoolModel {
@@ -53,19 +44,9 @@ struct PoolModel {
 };
 using PoolPointer = std::shared_ptr<PoolModel>;
 
-struct LiveBlock {
-  Allocation memory;
+struct LiveBlock : ProgramBlock {
   PoolPointer pool;
-  StreamPointer stream;
-  std::shared_ptr<EventLease> last_work;  ///< of the stream, where it is gone
-  std::optional<unsigned char> value;     ///< of every byte, once pending work is done
-};
-
-/// A read that is under way: what it must find.
-struct Reading {
-  Allocation target;
-  EventLease done;
-  unsigned char value;
+  std::optional<unsigned char> value;  ///< of every byte, once pending work is done
 };
 
 struct Scope {
@@ -75,34 +56,16 @@ struct Scope {
   bool of_second_thread = false;
 };
 
-class PoolsModel {
+class PoolsModel : public AllocatorProgram {
  public:
   PoolsModel(std::uint64_t seed, bool virtual_memory, CrossStreamReuse reuse)
-      : random_(seed),
-        simulation_(config(seed), options(virtual_memory, reuse)),
-        runtime_(*simulation_.runtime),
-        memory_(runtime_.memory(kDevice)),
+      : AllocatorProgram(seed, kDeviceBytes, options(virtual_memory, reuse)),
         virtual_memory_(virtual_memory) {
     device_->is_device = true;
-    for (int stream = 0; stream < 4; ++stream) streams_.push_back(new_stream());
   }
-  ~PoolsModel() {
-    second_.end();
-    for (const auto& stream : streams_) destroy(*stream);
-  }
-  PoolsModel(const PoolsModel&) = delete;
-  PoolsModel& operator=(const PoolsModel&) = delete;
-
-  [[nodiscard]] std::uint64_t order_hash() const { return simulation_.simulator.order_hash(); }
+  ~PoolsModel() { second_.end(); }
 
  protected:
-  static sim::Config config(std::uint64_t seed) {
-    sim::Config config;
-    config.memory = {kDeviceBytes};
-    config.progress = sim::Progress::random;
-    config.seed = seed;
-    return config;
-  }
   static RuntimeOptions options(bool virtual_memory, CrossStreamReuse reuse) {
     RuntimeOptions options;
     options.device_allocator.virtual_memory = virtual_memory;
@@ -111,30 +74,6 @@ class PoolsModel {
     return options;
   }
 
-  StreamPointer new_stream() {
-    if (random_.one_in(3)) {
-      const DeviceGuard guard(runtime_.devices(), kDevice);
-      CUstream native = nullptr;
-      REQUIRE(sim::berth_sim_cuStreamCreateWithPriority(&native, CU_STREAM_NON_BLOCKING, 0) ==
-              CUDA_SUCCESS);
-      return std::make_shared<ProgramStream>(runtime_.stream(kDevice, native));
-    }
-    Stream owner = runtime_.create_stream(kDevice);
-    auto stream = std::make_shared<ProgramStream>(owner.ref());
-    stream->owner.emplace(std::move(owner));
-    return stream;
-  }
-  void destroy(ProgramStream& stream) {
-    if (stream.owner) {
-      stream.owner.reset();
-      return;
-    }
-    memory_.retire_stream(stream.ref);
-    runtime_.pinned_memory().retire_stream(stream.ref);
-    const DeviceGuard guard(runtime_.devices(), kDevice);
-    CHECK(sim::berth_sim_cuStreamDestroy(stream.ref.native()) == CUDA_SUCCESS);
-  }
-  [[nodiscard]] StreamPointer some_stream() { return streams_[random_.below(streams_.size())]; }
   [[nodiscard]] LiveBlock& some_block() { return live_[random_.below(live_.size())]; }
   /// A private pool that a handle refers to; null where there is none.
   [[nodiscard]] PoolPointer some_pool() {
@@ -145,6 +84,9 @@ class PoolsModel {
     return pools.empty() ? nullptr : pools[random_.below(pools.size())];
   }
   [[nodiscard]] static bool is_usable(const LiveBlock& block) { return !block.pool->is_asleep; }
+  [[nodiscard]] static bool is_readable(const LiveBlock& block) {
+    return is_usable(block) && block.value.has_value();
+  }
 
   /// On this thread or on the other one.
   template <class Action>
@@ -171,7 +113,7 @@ class PoolsModel {
       CHECK_FALSE(
           overlap(memory.data(), memory.bytes(), other.memory.data(), other.memory.bytes()));
     }
-    live_.push_back({std::move(memory), std::move(pool), std::move(stream), nullptr, value});
+    live_.push_back({{std::move(memory), std::move(stream), nullptr}, std::move(pool), value});
   }
 
   /// Whether a request succeeds however fragmented memory is: every live block spoils at most one
@@ -198,43 +140,6 @@ class PoolsModel {
            of_device * kGranuleBytes <= limit_.value_or(kDeviceBytes);
   }
   [[nodiscard]] static std::size_t granules(std::size_t bytes) { return bytes / kGranuleBytes + 2; }
-
-  /// Declares that what `stream` holds now uses a block, in one of the two ways.
-  void record(const Allocation& memory, StreamRef stream) {
-    if (random_.below(2) == 0) {
-      memory.record_use(stream);
-    } else {
-      memory.record_stream(stream);
-    }
-  }
-
-  /// Reads a block on `stream`, in order behind its writes, into pinned memory.
-  void read(const LiveBlock& block, const ProgramStream& stream) {
-    if (!block.value) return;
-    Allocation target = runtime_.pinned_memory().allocate(block.memory.bytes());
-    runtime_.copier().copy_async(target.data(), block.memory.data(), block.memory.bytes(),
-                                 stream.ref);
-    record(block.memory, stream.ref);
-    readings_.push_back({std::move(target), runtime_.record(stream.ref), *block.value});
-  }
-
-  void wait_for_block(const LiveBlock& block, const ProgramStream& user) {
-    if (block.last_work) {
-      user.ref.wait(*block.last_work);
-    } else {
-      user.ref.wait(runtime_.record(block.stream->ref));
-    }
-  }
-
-  void verify_finished_readings() {
-    std::erase_if(readings_, [](const Reading& reading) {
-      if (!reading.done->is_done()) return false;
-      const auto* const bytes = static_cast<const unsigned char*>(reading.target.data());
-      CHECK(std::all_of(bytes, bytes + reading.target.bytes(),
-                        [&](unsigned char byte) { return byte == reading.value; }));
-      return true;
-    });
-  }
 
   void remember_reserved() {
     reserved_before_.clear();
@@ -318,20 +223,12 @@ class PoolsModel {
     }
   }
 
-  Random random_;
+  const bool virtual_memory_;
   SecondThread second_;
-  Simulation simulation_;
-  Runtime& runtime_;
-  DeviceAllocator& memory_;
-  bool virtual_memory_;
-  bool filling_ = true;
-  std::optional<std::size_t> limit_;
-  std::vector<StreamPointer> streams_;
   PoolPointer device_ = std::make_shared<PoolModel>();
   std::vector<PoolPointer> pools_;  ///< oldest first, until closed and empty
   std::vector<Scope> scopes_;       ///< oldest first
   std::vector<LiveBlock> live_;
-  std::vector<Reading> readings_;
   std::map<const PoolModel*, std::size_t> reserved_before_;
   std::uint64_t reserved_before_sum_ = 0;
   std::uint64_t allocations_ = 0;
