@@ -53,7 +53,8 @@ struct Shard {
 ///           copies through host memory.
 /// Captures  Refused: the parts of a graph on several devices are for its maker to lay out.
 /// Errors    InvalidArgument: no shards, null, ranges that wrap around or overlap, bytes that do not
-///           add up, a stream that is not of the memory's device, memory of the host on both sides.
+///           add up, a stream that is not of the memory's device, memory of the host on both sides,
+///           managed memory, which is of no device alone.
 ///           StreamCaptured: a stream is captured, and the capture goes on. NotSupported: in a
 ///           forked child. Nothing is submitted then. OutOfMemory: StagingShortage::grow. DriverError:
 ///           what was submitted is over when it is thrown, nothing is written any more, and the

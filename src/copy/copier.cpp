@@ -83,7 +83,8 @@ class Copier::Impl {
   Transfer start(const FileRange& range, const void* memory, CopyDirection direction,
                  Request request) {
     if (range.bytes == 0) return ways_.end(Transfer(), std::move(request));
-    check_range(memory, range.bytes, direction == CopyDirection::to_device ? "target" : "source");
+    check_range(memory, range.bytes,
+                direction == CopyDirection::to_device ? kTargetName : kSourceName);
     const ContextScope scope(request.stream.context());
     return ways_.start(range, side(memory, request), direction, std::move(request));
   }
@@ -188,7 +189,7 @@ void Copier::copy(void* target, const void* source, std::size_t bytes) {
 
 void Copier::fill_async(void* target, std::uint8_t value, std::size_t bytes, StreamRef stream) {
   if (bytes == 0) return;
-  check_range(target, bytes, "target");
+  check_range(target, bytes, kTargetName);
   impl_->fill(target, value, bytes, stream);
 }
 

@@ -34,22 +34,20 @@ void check_workers(const char* option, std::size_t workers) {
 
 /// From the first byte of the first row to the last of the last.
 std::size_t extent(const void* data, std::size_t pitch, std::size_t row_bytes, std::size_t rows,
-                   const char* side) {
+                   const char* name) {
   if (pitch < row_bytes) {
-    throw InvalidArgument(
-        fmt::format("the {} of a copy has a pitch of {} B for rows of {} B; accepted: at least the "
-                    "bytes of a row",
-                    side, pitch, row_bytes));
+    throw InvalidArgument(fmt::format(
+        "{} has a pitch of {} B for rows of {} B; accepted: at least the bytes of a row", name,
+        pitch, row_bytes));
   }
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(rows - 1, pitch, &bytes) ||
       __builtin_add_overflow(bytes, row_bytes, &bytes)) {
     throw InvalidArgument(fmt::format(
-        "the {} of a copy has {} rows a pitch of {} B apart; accepted: a range that does "
-        "not wrap around",
-        side, rows, pitch));
+        "{} has {} rows a pitch of {} B apart; accepted: a range that does not wrap around", name,
+        rows, pitch));
   }
-  check_range(data, bytes, side);
+  check_range(data, bytes, name);
   return bytes;
 }
 
@@ -86,18 +84,18 @@ void check_options(const CopierOptions& options) {
   check_workers("file_workers", options.file_workers);
 }
 
-void check_range(const void* data, std::size_t bytes, const char* side) {
+void check_range(const void* data, std::size_t bytes, std::string_view name) {
   if (data == nullptr || address(data) + bytes < address(data)) {
     throw InvalidArgument(fmt::format(
-        "the {} of a copy is {} with {} B; accepted: an address that is not null, and a range that "
-        "does not wrap around",
-        side, data, bytes));
+        "{} is {} with {} B; accepted: an address that is not null, and a range that does not wrap "
+        "around",
+        name, data, bytes));
   }
 }
 
 void check_ranges(const void* target, const void* source, std::size_t bytes) {
-  check_range(target, bytes, "target");
-  check_range(source, bytes, "source");
+  check_range(target, bytes, kTargetName);
+  check_range(source, bytes, kSourceName);
   const std::uintptr_t to = address(target);
   const std::uintptr_t from = address(source);
   if (std::max(to, from) - std::min(to, from) < bytes) {
@@ -109,8 +107,8 @@ void check_ranges(const void* target, const void* source, std::size_t bytes) {
 
 void check_rows(const PitchedTarget& target, const PitchedSource& source, std::size_t row_bytes,
                 std::size_t rows) {
-  const std::size_t target_bytes = extent(target.data, target.pitch, row_bytes, rows, "target");
-  const std::size_t source_bytes = extent(source.data, source.pitch, row_bytes, rows, "source");
+  const std::size_t target_bytes = extent(target.data, target.pitch, row_bytes, rows, kTargetName);
+  const std::size_t source_bytes = extent(source.data, source.pitch, row_bytes, rows, kSourceName);
   const std::uintptr_t to = address(target.data);
   const std::uintptr_t from = address(source.data);
   if (to + target_bytes <= from || from + source_bytes <= to) return;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string_view>
 
 #include "berth/copier_options.hpp"
 #include "berth/copy_range.hpp"
@@ -16,8 +17,12 @@ namespace berth {
 
 void check_options(const CopierOptions& options);
 
-/// `side`: "target" or "source".
-void check_range(const void* data, std::size_t bytes, const char* side);
+/// How errors name the sides of a copy.
+inline constexpr const char* kTargetName = "the target of a copy";
+inline constexpr const char* kSourceName = "the source of a copy";
+
+/// `name` is for the error.
+void check_range(const void* data, std::size_t bytes, std::string_view name);
 /// Both sides, which do not overlap.
 void check_ranges(const void* target, const void* source, std::size_t bytes);
 /// `row_bytes` and `rows` are not 0.

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "copy/copy_arguments.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
 
@@ -40,14 +41,6 @@ struct Range {
   [[nodiscard]] std::uintptr_t begin() const { return reinterpret_cast<std::uintptr_t>(data); }
   [[nodiscard]] std::uintptr_t end() const { return begin() + bytes; }
 };
-
-void check_range(const Range& range) {
-  if (range.data != nullptr && range.end() >= range.begin()) return;
-  throw InvalidArgument(fmt::format(
-      "{} is {} with {} B; accepted: an address that is not null, and a range that does not wrap "
-      "around",
-      range.name, range.data, range.bytes));
-}
 
 [[noreturn]] void refuse_overlap(const Range& one, const Range& other) {
   throw InvalidArgument(
@@ -156,13 +149,13 @@ CollectiveSides find_sides(const DeviceRegistry& registry, const PinnedAllocator
   };
   if (bytes == 0) return {{{nullptr, {}}, 0, stream}, {}};
   const Range range{fmt::format("the {} of a {}", names.whole, names.collective), whole, bytes};
-  check_range(range);
+  check_range(range.data, range.bytes, range.name);
   std::vector<Range> ranges;
   for (std::size_t index = 0; index < shards.size(); ++index) {
     if (shards[index].bytes == 0) continue;
     ranges.push_back({fmt::format("{} {} of a {}", names.shard, index, names.collective),
                       shards[index].data, shards[index].bytes});
-    check_range(ranges.back());
+    check_range(ranges.back().data, ranges.back().bytes, ranges.back().name);
   }
   check_overlaps(collective, range, ranges);
 
