@@ -43,6 +43,12 @@ std::optional<std::uint64_t> bytes_from_disk() {
   return std::nullopt;
 }
 
+/// Times that the file has been read from the disk since `before`. What is read beside it is little: pages
+/// of the program that are used for the first time.
+std::uint64_t readings_since(std::uint64_t before) {
+  return (bytes_from_disk().value() - before + kBytes / 4) / kBytes;
+}
+
 /// A file on a disk, of which nothing is in the page cache; skipped where there is none.
 struct ColdFile {
   ColdFile() {
@@ -90,7 +96,7 @@ TEST_CASE_FIXTURE(ColdFile,
     const std::optional<std::uint64_t> before = bytes_from_disk();
     CHECK((read(caching) == content));
     CHECK(cached_pages(path) == 0);
-    if (before) CHECK(bytes_from_disk().value() - *before == kBytes);
+    if (before) CHECK(readings_since(*before) == 1);
   }
   CHECK((read(FileCaching::cached) == content));
   CHECK(cached_pages(path) > 0);
@@ -102,9 +108,9 @@ TEST_CASE_FIXTURE(ColdFile, "what is in the page cache is read from there") {
   const std::optional<std::uint64_t> before = bytes_from_disk();
   if (!before) return;
   CHECK((read(FileCaching::automatic) == content));
-  CHECK(bytes_from_disk().value() == *before);
+  CHECK(readings_since(*before) == 0);
   CHECK((read(FileCaching::direct) == content));
-  CHECK(bytes_from_disk().value() - *before == kBytes);
+  CHECK(readings_since(*before) == 1);
 }
 
 TEST_CASE_FIXTURE(ColdFile, "what has been written and not yet brought to the disk is read") {
