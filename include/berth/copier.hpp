@@ -60,9 +60,11 @@ class BERTH_API Copier {
   /// Captures  On a captured stream a copy of pinned or device memory becomes part of the graph; there
   ///           is nothing to wait for, and the Transfer is empty.
   /// Errors    InvalidArgument: null, ranges that overlap or wrap around, a stream of a device that
-  ///           neither side belongs to. StreamCaptured: the stream is captured, and the host would do
-  ///           the copy or a part of it, or there are options that only an end can satisfy; nothing has
-  ///           been copied, and the capture goes on. OutOfMemory: StagingShortage::grow. DriverError:
+  ///           neither side belongs to; memory that is not there, such as a device's that has been freed
+  ///           to the driver, as far as the first and the last byte tell, and a block of pinned memory
+  ///           that is free. What berth caches of a device's is there, and not known to be free. StreamCaptured:
+  ///           the stream is captured, and the host would do the copy or a part of it, or there are options
+  ///           that only an end can satisfy; nothing has been copied, and the capture goes on. OutOfMemory: StagingShortage::grow. DriverError:
   ///           refused by the driver. The target's content is undefined then, and it is written no
   ///           more.
   Transfer start(void* target, const void* source, std::size_t bytes, StreamRef stream,
@@ -123,7 +125,7 @@ class BERTH_API Copier {
   /// Copies between host memory, pinned or pageable, on the calling thread and without a stream: works
   /// without devices, and in a forked child.
   /// Errors  InvalidArgument: null, ranges that overlap or wrap around; memory of a device that berth
-  ///         has used.
+  ///         has used; memory that is not there.
   void copy(void* target, const void* source, std::size_t bytes);
 
   /// Sets every byte of device memory in the order of `stream`.

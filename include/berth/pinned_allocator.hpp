@@ -155,7 +155,10 @@ class BERTH_API PinnedAllocator final : public Allocator {
   /// The start of the live block or registration that `data` points into, at its start or inside; null
   /// where there is none.
   [[nodiscard]] void* find_block(const void* data) const noexcept;
-  /// The same with all that is known of it.
+  /// Whether `data` points into memory that this allocator has pinned for blocks, live or not. No driver
+  /// call.
+  [[nodiscard]] bool owns(const void* data) const noexcept;
+  /// The same as find_block() with all that is known of it.
   [[nodiscard]] std::optional<PinnedRange> find(const void* data) const;
 
   [[nodiscard]] MemoryCounters counters() const override;

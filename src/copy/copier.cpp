@@ -20,6 +20,7 @@
 #include "copy/shape/linear_copy.hpp"
 #include "copy/shape/rows_copy.hpp"
 #include "copy/side/memory_kind.hpp"
+#include "copy/side/readable_memory.hpp"
 #include "copy/transfer/composite_transfer.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
@@ -94,6 +95,8 @@ class Copier::Impl {
       require_host_memory(registry_, pinned_, target);
       require_host_memory(registry_, pinned_, source);
     }
+    require_readable(target, bytes);
+    require_readable(source, bytes);
     ways_.count_on_host(bytes);
     std::memcpy(target, source, bytes);
   }

@@ -39,6 +39,7 @@ CopyWays::Route CopyWays::route_of(const CopyShape& shape, const CopyRequest& re
                                    Preferred preferred) const {
   const StreamRef stream = request.stream;
   if (!shape.is_on_host()) require_stream_of(shape.to(), shape.from(), stream);
+  if (shape.has_pageable()) shape.check_pageable();
   const bool by_host = shape.is_on_host() || shape.has_pageable();
   // Asked only where it matters: a small copy of pinned memory goes its way without.
   const bool is_captured = (by_host || request.wants_transfer || shape.bytes() > part_bytes_) &&

@@ -129,6 +129,10 @@ void* PinnedAllocator::find_block(const void* data) const noexcept {
   return heaps_ ? heaps_->find_block(data) : nullptr;
 }
 
+bool PinnedAllocator::owns(const void* data) const noexcept {
+  return heaps_ && heaps_->owns(data);
+}
+
 std::optional<PinnedRange> PinnedAllocator::find(const void* data) const {
   return heaps_ ? heaps_->find(data) : std::nullopt;
 }

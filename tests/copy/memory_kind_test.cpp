@@ -84,14 +84,19 @@ TEST_CASE_FIXTURE(
   CHECK(simulator.calls("cuPointerGetAttributes") == asked);
 }
 
-TEST_CASE_FIXTURE(KindFixture, "pinned memory that is no live block is pinned, and no block") {
+TEST_CASE_FIXTURE(KindFixture, "pinned memory that is free is refused") {
   void* freed = nullptr;
   {
     const Allocation block = pinned.allocate(1000);
     freed = block.data();
   }
-  check_pinned(freed, nullptr);
+  const ContextScope scope(context);
+  const std::string refusal = message_of<InvalidArgument>(
+      [&] { static_cast<void>(find_memory_kind(registry, pinned, driver, freed)); });
+  CHECK(contains(refusal, "lies in pinned memory that is free; accepted: memory of a live block"));
+}
 
+TEST_CASE_FIXTURE(KindFixture, "pinned memory of others is pinned, and no block") {
   void* foreign = nullptr;
   std::vector<char> registered(64_KiB);
   {

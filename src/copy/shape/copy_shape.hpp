@@ -29,6 +29,10 @@ class CopyShape {
   /// 1 or more.
   [[nodiscard]] virtual std::size_t bytes() const = 0;
 
+  /// Of pageable memory. What lies close together is looked at once.
+  /// Errors  As require_readable().
+  virtual void check_pageable() const = 0;
+
   /// On the calling thread. Host memory on both sides.
   virtual void copy_on_host() const = 0;
   /// By the device alone, or by whatever else the driver can do.

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "copy/side/readable_memory.hpp"
 #include "copy/staged/host_memcpy.hpp"
 
 namespace berth {
@@ -23,6 +24,11 @@ void LinearDevice::submit_write(const std::byte* staging, std::size_t offset, st
 void LinearDevice::submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
                                StreamRef stream) {
   submit_linear(staging, data_ + offset, bytes, {}, stream);
+}
+
+void LinearCopy::check_pageable() const {
+  if (to().is_pageable()) require_readable(target_, bytes_);
+  if (from().is_pageable()) require_readable(source_, bytes_);
 }
 
 void LinearCopy::copy_on_host() const {

@@ -35,6 +35,7 @@ class LinearCopy final : public CopyShape {
       : CopyShape(to.kind, from.kind), target_(to.data), source_(from.data), bytes_(bytes) {}
 
   [[nodiscard]] std::size_t bytes() const override { return bytes_; }
+  void check_pageable() const override;
   void copy_on_host() const override;
   void submit(DirectSubmission& submission) const override;
   [[nodiscard]] std::unique_ptr<HostEnd> host_end(CopyDirection direction) const override;

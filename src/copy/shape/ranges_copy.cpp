@@ -1,11 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "copy/shape/ranges_copy.hpp"
 
+#include <cstdint>
 #include <cstring>
 
+#include "berth/bytes.hpp"
+
+#include "base/arithmetic.hpp"
 #include "copy/shape/packed_host.hpp"
+#include "copy/side/readable_memory.hpp"
 
 namespace berth {
+namespace {
+
+/// Thousands of small ranges often lie in few allocations, and looking takes 100 ns: of ranges in the same
+/// stretch of so much one is looked at.
+constexpr std::size_t kCloseBytes = 2_MiB;
+
+void check_readable(const Scattered& ranges, std::size_t bytes) {
+  std::uintptr_t seen = 0;
+  const auto check = [&](const std::byte* data, std::size_t, std::size_t range_bytes) {
+    const auto begin = align_down(reinterpret_cast<std::uintptr_t>(data), kCloseBytes);
+    if (begin == seen && range_bytes < kCloseBytes) return;
+    require_readable(data, range_bytes);
+    seen = begin;
+  };
+  ranges.for_each_stretch(0, bytes, check);
+}
+
+}  // namespace
 
 void Scattered::add(std::byte* data, std::size_t bytes, bool adjoins) {
   if (adjoins) {
@@ -55,6 +78,11 @@ void RangesCopy::add(const CopyRange& range, Adjoins adjoins) {
 
 void RangesCopy::add_block(void* block) {
   if (blocks_.empty() || blocks_.back() != block) blocks_.push_back(block);
+}
+
+void RangesCopy::check_pageable() const {
+  if (to().is_pageable()) check_readable(targets_, bytes_);
+  if (from().is_pageable()) check_readable(sources_, bytes_);
 }
 
 void RangesCopy::copy_on_host() const {

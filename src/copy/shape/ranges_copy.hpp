@@ -72,6 +72,7 @@ class RangesCopy final : public CopyShape {
   void add_block(void* block);
 
   [[nodiscard]] std::size_t bytes() const override { return bytes_; }
+  void check_pageable() const override;
   void copy_on_host() const override;
   void submit(DirectSubmission& submission) const override;
   [[nodiscard]] std::unique_ptr<HostEnd> host_end(CopyDirection direction) const override;

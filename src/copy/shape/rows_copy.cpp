@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "copy/shape/packed_host.hpp"
+#include "copy/side/readable_memory.hpp"
 
 namespace berth {
 namespace {
@@ -44,6 +45,14 @@ void RowsDevice::submit_read(std::byte* staging, std::size_t offset, std::size_t
       [&](const std::byte* data, std::size_t place, std::size_t stretch, std::size_t rows) {
         submit_rows({staging + place, stretch}, {data, rows_.pitch}, stretch, rows, {}, stream);
       });
+}
+
+void RowsCopy::check_pageable() const {
+  const auto check = [&](const Rows& side) {
+    require_readable(side.data, (rows_ - 1) * side.pitch + side.row_bytes);
+  };
+  if (to().is_pageable()) check(to_);
+  if (from().is_pageable()) check(from_);
 }
 
 void RowsCopy::copy_on_host() const {

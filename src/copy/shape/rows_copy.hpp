@@ -49,6 +49,7 @@ class RowsCopy final : public CopyShape {
       : CopyShape(to_kind, from_kind), to_(to), from_(from), rows_(rows) {}
 
   [[nodiscard]] std::size_t bytes() const override { return rows_ * to_.row_bytes; }
+  void check_pageable() const override;
   void copy_on_host() const override;
   void submit(DirectSubmission& submission) const override;
   [[nodiscard]] std::unique_ptr<HostEnd> host_end(CopyDirection direction) const override;

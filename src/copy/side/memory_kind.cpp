@@ -41,6 +41,13 @@ DeviceContext& device_of(const DeviceRegistry& registry, const Attributes& known
   throw InvalidArgument(fmt::format("{} is memory of a device that is not visible here", data));
 }
 
+/// Pinned memory of others, or what is free of berth's: that may be somebody else's at any moment.
+Type foreign_pinned(const PinnedAllocator& pinned, const void* data) {
+  if (!pinned.owns(data)) return Type::pinned;
+  throw InvalidArgument(
+      fmt::format("{} lies in pinned memory that is free; accepted: memory of a live block", data));
+}
+
 }  // namespace
 
 MemoryPlace find_memory_place(const DeviceRegistry& registry, const PinnedAllocator& pinned,
@@ -55,7 +62,7 @@ MemoryPlace find_memory_place(const DeviceRegistry& registry, const PinnedAlloca
   if (known.is_managed != 0)
     place.kind.type = Type::managed;
   else if (known.type == CU_MEMORYTYPE_HOST)
-    place.kind.type = Type::pinned;
+    place.kind.type = foreign_pinned(pinned, data);
   else if (known.type == CU_MEMORYTYPE_DEVICE)
     place.kind = {Type::device, &device_of(registry, known, data), nullptr};
   else

@@ -50,7 +50,8 @@ struct MemoryPlace {
 
 /// Asks the driver only about memory that is no live block of `pinned`, and with one call. Of memory that
 /// is mapped by granules the place is the reservation.
-/// Errors  DriverError. InvalidArgument: memory of a device that is not visible.
+/// Errors  DriverError. InvalidArgument: memory of a device that is not visible; memory of `pinned` that is
+///         no live block.
 MemoryPlace find_memory_place(const DeviceRegistry& registry, const PinnedAllocator& pinned,
                               const Driver& driver, const void* data);
 inline MemoryKind find_memory_kind(const DeviceRegistry& registry, const PinnedAllocator& pinned,

@@ -58,6 +58,7 @@ class PinnedHeaps {
   void retire_stream(StreamRef stream) noexcept;
 
   [[nodiscard]] void* find_block(const void* data) const;
+  [[nodiscard]] bool owns(const void* data) const { return owner_of(data) != nullptr; }
   [[nodiscard]] std::optional<PinnedRange> find(const void* data) const;
   [[nodiscard]] MemoryCounters counters() const;
   [[nodiscard]] PinnedGrowthCounters growth_counters() const;

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies of memory that is not there: a device's that has been freed, pages that are unmapped or that
+// nobody may touch. An error instead of the end of the process, nothing is copied, and the next copy works.
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <sys/mman.h>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "copy/copy_fixture.hpp"
+#include "copy/side/readable_memory.hpp"
+#include "support/errors.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+constexpr std::size_t kBytes = 3_MiB;
+
+/// Pages of which the last is not there, or not to be touched.
+class Pages {
+ public:
+  explicit Pages(bool unmaps) {
+    void* const pages =
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(pages != MAP_FAILED);
+    data_ = static_cast<unsigned char*>(pages);
+    unsigned char* const last = data_ + kBytes - 4096;
+    const int done = unmaps ? munmap(last, 4096) : mprotect(last, 4096, PROT_NONE);
+    REQUIRE(done == 0);
+  }
+  ~Pages() { munmap(data_, kBytes); }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+
+  [[nodiscard]] unsigned char* data() const { return data_; }
+
+ private:
+  unsigned char* data_ = nullptr;
+};
+
+/// Memory of a device that the driver has back.
+unsigned char* freed_memory(CopyTest& test) {
+  const DeviceGuard guard(test.runtime->devices(), Device::cuda(0));
+  CUdeviceptr address = 0;
+  REQUIRE(sim::berth_sim_cuMemAlloc(&address, kBytes) == CUDA_SUCCESS);
+  REQUIRE(sim::berth_sim_cuMemFree(address) == CUDA_SUCCESS);
+  return reinterpret_cast<unsigned char*>(address);
+}
+
+void refused(const unsigned char* missing, const std::function<void()>& copy) {
+  const std::string message = message_of<InvalidArgument>(copy);
+  CHECK(contains(message, fmt::format("{} with", fmt::ptr(missing))));
+  CHECK(contains(message, "this process cannot read it at"));
+  CHECK(contains(message, "accepted: memory that is there"));
+}
+
+/// `missing` as either side of every kind of copy of all of it.
+void check_refused(CopyTest& test, unsigned char* missing) {
+  const Stream stream = test.stream();
+  Copier& copier = test.copier;
+  const Bytes content = pattern(kBytes, 1);
+  Buffer there(test, Kind::device, kBytes);
+  Buffer host(test, Kind::pageable, kBytes);
+  there.write(content);
+  host.write(content);
+  refused(missing, [&] { copier.start(there.data(), missing, kBytes, stream); });
+  refused(missing, [&] { copier.start(missing, there.data(), kBytes, stream); });
+  refused(missing, [&] { copier.start(host.data(), missing, kBytes, stream); });
+  refused(missing, [&] { copier.copy_async(there.data(), missing, kBytes, stream); });
+  refused(missing, [&] { copier.copy(host.data(), missing, kBytes); });
+  refused(missing, [&] { copier.copy(missing, host.data(), kBytes); });
+  refused(missing, [&] {
+    copier.start_rows({there.data(), 1000}, {missing, 4096}, 1000, kBytes / 4096, stream);
+  });
+  const CopyRange ranges[] = {{there.data(), host.data(), 1000},
+                              {there.data() + 2000, missing, kBytes - 2000}};
+  message_of<InvalidArgument>([&] { copier.start_batch(ranges, stream); });
+  CHECK(copier.counters().bytes_copied == 0);
+  CHECK((there.read() == content));
+  CHECK((host.read() == content));
+  there.write(Bytes(kBytes, 0));
+  copier.start(there.data(), host.data(), kBytes, stream).wait();
+  CHECK((there.read() == content));
+}
+
+}  // namespace
+
+TEST_CASE("memory that a device had once is refused, whichever way it would be copied") {
+  CopyTest test;
+  unsigned char* const missing = freed_memory(test);
+  CHECK_FALSE(is_readable(missing));
+  check_refused(test, missing);
+}
+
+TEST_CASE("host memory whose end is not there, or not to be touched, is refused") {
+  for (const bool unmaps : {true, false}) {
+    CAPTURE(unmaps);
+    CopyTest test;
+    const Pages pages(unmaps);
+    CHECK(is_readable(pages.data() + kBytes - 4097));
+    CHECK_FALSE(is_readable(pages.data() + kBytes - 4096));
+    check_refused(test, pages.data());
+  }
+}
+
+TEST_CASE("one range of a batch that is not there is found among thousands that are") {
+  CopyTest test;
+  const Stream stream = test.stream();
+  Buffer there(test, Kind::device, 8_MiB);
+  Buffer host(test, Kind::pageable, 8_MiB);
+  unsigned char* const missing = freed_memory(test);
+  std::vector<CopyRange> ranges;
+  for (std::size_t offset = 0; offset < 8_MiB; offset += 2048)
+    ranges.push_back({there.data() + offset, host.data() + offset, 1024});
+  ranges[3000].source = missing;
+  refused(missing, [&] { test.copier.start_batch(ranges, stream); });
+  CHECK(test.copier.counters().bytes_copied == 0);
+  ranges[3000].source = host.data() + 3000 * 2048;
+  test.copier.start_batch(ranges, stream).wait();
+  CHECK(test.copier.counters().bytes_copied == ranges.size() * 1024);
+}
+
+TEST_CASE("looking at memory leaves errno as it was, and takes any address") {
+  const unsigned char here[16] = {};
+  for (const unsigned char& byte : here) CHECK(is_readable(&byte));
+  CHECK_FALSE(is_readable(nullptr));
+  const auto* const last = reinterpret_cast<const void*>(~std::uintptr_t{0});
+  CHECK_FALSE(is_readable(last));
+  errno = ERANGE;
+  static_cast<void>(is_readable(here));
+  static_cast<void>(is_readable(last));
+  const int after = errno;
+  CHECK(after == ERANGE);
+}
