@@ -62,11 +62,11 @@ class BERTH_API Copier {
   /// Errors    InvalidArgument: null, ranges that overlap or wrap around, a stream of a device that
   ///           neither side belongs to; memory that is not there, such as a device's that has been freed
   ///           to the driver, as far as the first and the last byte tell, and a block of pinned memory
-  ///           that is free. What berth caches of a device's is there, and not known to be free. StreamCaptured:
-  ///           the stream is captured, and the host would do the copy or a part of it, or there are options
-  ///           that only an end can satisfy; nothing has been copied, and the capture goes on. OutOfMemory: StagingShortage::grow. DriverError:
-  ///           refused by the driver. The target's content is undefined then, and it is written no
-  ///           more.
+  ///           that is free. What berth caches of a device's is there, and not known to be free.
+  ///           StreamCaptured: the stream is captured, and the host would do the copy or a part of it, or
+  ///           there are options that only an end can satisfy; nothing has been copied, and the capture
+  ///           goes on. OutOfMemory: StagingShortage::grow. DriverError: refused by the driver. The
+  ///           target's content is undefined then, and it is written no more.
   Transfer start(void* target, const void* source, std::size_t bytes, StreamRef stream,
                  TransferOptions options = {});
 
