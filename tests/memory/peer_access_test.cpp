@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Other devices in a device's memory: who is let in reaches all of it, whatever it is made of and
 // whenever it was, and nobody else does.
+#include <atomic>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -202,4 +204,28 @@ TEST_CASE("memory that cannot be opened to a device that was let in is not hande
   const Allocation after = test.memory.allocate(20_MiB, stream);
   CHECK(test.is_open_to(kOwner, after));
   CHECK(test.is_open_to(kUser, after));
+}
+
+TEST_CASE("devices are let in while pools come and go and memory is mapped") {
+  PeerTest test;
+  const Stream stream = test.stream();
+  std::atomic<bool> done = false;
+  std::thread others([&] {
+    const Stream own = test.runtime->create_stream(kOwner);
+    while (!done) {
+      MemoryPool pool = test.memory.create_pool({.name = "pool"});
+      const Allocation block = pool.allocate(3_MiB, own);
+      const Allocation beside = test.memory.allocate(5_MiB, own);
+    }
+  });
+  for (const Device user : {kUser, kOther}) {
+    test.runtime->enable_peer_access(user, kOwner);
+    MemoryPool pool = test.memory.create_pool({.name = "mine"});
+    const Allocation block = pool.allocate(3_MiB, stream);
+    CHECK(test.is_open_to(user, block));
+    test.memory.trim();
+  }
+  done = true;
+  others.join();
+  test.memory.validate();
 }
