@@ -90,31 +90,20 @@ class Collectives::Impl {
         piece_bytes_(std::min(piece_bytes, kPieceBytesMax)),
         broadcasts_(events, piece_bytes_) {}
 
-  Transfer scatter(void* source, std::size_t bytes, StreamRef stream,
-                   std::span<const Shard> targets, TransferOptions options) {
+  /// Between consecutive ranges of the whole and the shards: a scatter or a gather.
+  Transfer divide(Collective collective, void* whole, std::size_t bytes, StreamRef stream,
+                  std::span<const Shard> shards, TransferOptions options) {
     const CollectiveSides sides =
-        find_sides(registry_, pinned_, Collective::scatter, source, bytes, stream, targets);
+        find_sides(registry_, pinned_, collective, whole, bytes, stream, shards);
     return run(sides, std::move(options), [&](const PartOptions& of_part, Work& work) {
       std::vector<Part> parts;
-      std::byte* from = sides.whole.data;
-      for (const CollectiveSide& to : sides.shards) {
-        parts.push_back({to.data, from, to.bytes, to.stream});
-        from += to.bytes;
-      }
-      start(parts, of_part, work);
-    });
-  }
-
-  Transfer gather(void* target, std::size_t bytes, StreamRef stream, std::span<const Shard> sources,
-                  TransferOptions options) {
-    const CollectiveSides sides =
-        find_sides(registry_, pinned_, Collective::gather, target, bytes, stream, sources);
-    return run(sides, std::move(options), [&](const PartOptions& of_part, Work& work) {
-      std::vector<Part> parts;
-      std::byte* to = sides.whole.data;
-      for (const CollectiveSide& from : sides.shards) {
-        parts.push_back({to, from.data, from.bytes, from.stream});
-        to += from.bytes;
+      std::byte* range = sides.whole.data;
+      for (const CollectiveSide& shard : sides.shards) {
+        const bool is_target = collective == Collective::scatter;
+        std::byte* const to = is_target ? shard.data : range;
+        const std::byte* const from = is_target ? range : shard.data;
+        parts.push_back({to, from, shard.bytes, shard.stream});
+        range += shard.bytes;
       }
       start(parts, of_part, work);
     });
@@ -284,13 +273,14 @@ Collectives::~Collectives() = default;
 
 Transfer Collectives::scatter(const void* source, std::size_t bytes, StreamRef source_stream,
                               std::span<const Shard> targets, TransferOptions options) {
-  return impl_->scatter(const_cast<void*>(source), bytes, source_stream, targets,
-                        std::move(options));
+  return impl_->divide(Collective::scatter, const_cast<void*>(source), bytes, source_stream,
+                       targets, std::move(options));
 }
 
 Transfer Collectives::gather(void* target, std::size_t bytes, StreamRef target_stream,
                              std::span<const Shard> sources, TransferOptions options) {
-  return impl_->gather(target, bytes, target_stream, sources, std::move(options));
+  return impl_->divide(Collective::gather, target, bytes, target_stream, sources,
+                       std::move(options));
 }
 
 Transfer Collectives::broadcast(const void* source, std::size_t bytes, StreamRef source_stream,
