@@ -10,7 +10,6 @@ namespace berth {
 void PeerAccess::enable(DeviceContext& user) {
   const Driver& driver = owner_.driver();
   const CUcontext context = owner_.primary();
-  const ContextScope scope(user);
   const MutexLock lock(mutex_);
   if (std::ranges::find(users_, &user) != users_.end()) return;
   const CUresult enabled = driver.try_ctx_enable_peer_access(context, 0u);

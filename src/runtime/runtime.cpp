@@ -13,7 +13,7 @@
 #include "base/mutex.hpp"
 #include "device/device_context.hpp"
 #include "runtime/driver_choice.hpp"
-#include "stream/capture.hpp"
+#include "stream/enable_peer_access.hpp"
 #include "stream/join.hpp"
 
 namespace berth {
@@ -106,10 +106,7 @@ void Runtime::enable_peer_access(Device user, Device owner) {
     throw NotSupported(fmt::format("{} cannot access memory of {}, the driver says",
                                    of_user.device().to_string(), of_owner.device().to_string()));
   }
-  const ContextScope scope(of_user);
-  RelaxedCapture relaxed(of_user.driver());  // captures of this thread and of others go on
-  relaxed.begin();
-  of_owner.peer_access().enable(of_user);
+  berth::enable_peer_access(of_user, of_owner);
 }
 
 StreamPool& Runtime::streams(Device device) {

@@ -5,7 +5,7 @@
 
 #include "berth/error.hpp"
 
-#include "stream/capture.hpp"
+#include "stream/enable_peer_access.hpp"
 
 namespace berth {
 
@@ -15,11 +15,9 @@ void PeerLinks::open(DeviceContext& user, DeviceContext& owner) {
     const MutexLock lock(mutex_);
     if (std::ranges::binary_search(asked_, pair)) return;
   }
-  const ContextScope scope(user);
-  RelaxedCapture relaxed(user.driver());  // captures of this thread and of others go on
-  relaxed.begin();
+  const ContextScope scope(user);  // whose failure is the copy's, too
   try {
-    owner.peer_access().enable(user);
+    enable_peer_access(user, owner);
   } catch (const Error&) {
     // Some pairs cannot, and a device has room for so many peers.
   }

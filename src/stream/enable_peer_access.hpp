@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "device/device_context.hpp"
+#include "stream/capture.hpp"
+
+namespace berth {
+
+/// PeerAccess::enable() for any thread: captures of this one and of others go on.
+inline void enable_peer_access(DeviceContext& user, DeviceContext& owner) {
+  const ContextScope scope(user);
+  RelaxedCapture relaxed(user.driver());
+  relaxed.begin();
+  owner.peer_access().enable(user);
+}
+
+}  // namespace berth
