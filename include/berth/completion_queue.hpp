@@ -44,7 +44,7 @@ class BERTH_API CompletionQueue {
   ///          finish(). DriverError. The callback is not called then.
   void when_done(StreamRef stream, Callback callback);
 
-  /// Callbacks that have been submitted, and not begun.
+  /// Callbacks that have been submitted, and not begun. 0 in a forked child.
   [[nodiscard]] std::size_t outstanding() const;
 
   /// Waits for the work of all that is outstanding, calls it, and ends the thread. Runtime's

@@ -28,7 +28,8 @@ struct EventPoolOptions {
 /// Blocking  Acquiring makes no driver call but to create an event, where all are out or with other
 ///           threads; giving back, none.
 /// Threads   Safe from any thread.
-/// Fork      In a child made by fork() acquiring fails with NotSupported; giving back does nothing.
+/// Fork      In a child made by fork() acquiring and counting fail with NotSupported; giving back does
+///           nothing.
 class BERTH_API EventPool {
  public:
   using Ref = EventRef;

@@ -57,6 +57,9 @@ struct RuntimeOptions {
 ///           owners. A Runtime destroyed while the process exits, when the driver may be gone
 ///           already, is fine, if no thread uses it any more: where some may, as with a static
 ///           Runtime and threads that nobody joins, make it with `new` and leave it to the exit.
+/// Fork      In a child made by fork() the parts that the parent had made are there, each with its own
+///           rule; those that it had not made throw NotSupported. Nothing waits, and the driver is not
+///           called.
 /// Threads   Safe from any thread. Each device's parts are made by their first use.
 class BERTH_API Runtime {
  public:

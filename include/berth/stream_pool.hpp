@@ -41,7 +41,8 @@ struct StreamPoolOptions {
 ///           captures that have such streams have ended; it waits for other threads only where
 ///           StreamShortage::wait says so. Giving back does neither.
 /// Threads   Safe from any thread.
-/// Fork      In a child made by fork() acquiring fails with NotSupported; giving back does nothing.
+/// Fork      In a child made by fork() acquiring and counting fail with NotSupported; giving back does
+///           nothing.
 class BERTH_API StreamPool {
  public:
   using Ref = StreamRef;

@@ -8,7 +8,7 @@
 namespace berth {
 
 DeviceContext::~DeviceContext() {
-  if (primary_ != nullptr) driver_.primary_ctx_release_or_report(native_);
+  if (is_used()) driver_.primary_ctx_release_or_report(native_);
 }
 
 int DeviceContext::attribute(CUdevice_attribute attribute) const {
@@ -17,28 +17,20 @@ int DeviceContext::attribute(CUdevice_attribute attribute) const {
   return value;
 }
 
-CUcontext DeviceContext::primary() {
-  if (CUcontext retained = primary_.load(std::memory_order_acquire)) return retained;
-  // Who comes here meanwhile waits: making a context takes long, and the driver would make him wait too.
-  const MutexLock lock(retain_mutex_);
-  CUcontext retained = primary_.load(std::memory_order_relaxed);
-  if (retained != nullptr) return retained;
-  driver_.primary_ctx_retain(&retained, native_);
-  primary_.store(retained, std::memory_order_release);
-  return retained;
-}
-
 void DeviceContext::add_observer(StreamObserver& observer) {
+  driver_.require_here();
   const MutexLock lock(mutex_);
   observers_.push_back(&observer);
 }
 
 void DeviceContext::remove_observer(StreamObserver& observer) noexcept {
+  if (!driver_.is_here()) return;
   const MutexLock lock(mutex_);
   observers_.erase(std::remove(observers_.begin(), observers_.end(), &observer), observers_.end());
 }
 
 void DeviceContext::retire_stream(CUstream stream) noexcept {
+  if (!driver_.is_here()) return;
   // An observer may call the driver, so it is called on a copy and not under the lock.
   std::vector<StreamObserver*> observers;
   {

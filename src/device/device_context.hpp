@@ -6,7 +6,6 @@
 
 #include <cuda.h>
 
-#include <atomic>
 #include <new>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "device/captured_events.hpp"
 #include "device/peer_access.hpp"
 #include "driver/driver.hpp"
+#include "driver/made_once.hpp"
 
 namespace berth {
 
@@ -46,15 +46,22 @@ class DeviceContext {
   [[nodiscard]] int attribute(CUdevice_attribute attribute) const;
 
   /// The primary context, retained by the first call and released with this object.
-  CUcontext primary();
+  CUcontext primary() {
+    return primary_.get(driver_, [this] {
+      CUcontext retained = nullptr;
+      driver_.primary_ctx_retain(&retained, native_);
+      return retained;
+    });
+  }
   /// Whether primary() has been called.
-  [[nodiscard]] bool is_used() const noexcept { return primary_ != nullptr; }
+  [[nodiscard]] bool is_used() const noexcept { return primary_.find() != nullptr; }
 
   [[nodiscard]] CapturedEvents& captured_events() noexcept { return captured_events_; }
   /// Of other devices to this one's memory.
   [[nodiscard]] PeerAccess& peer_access() noexcept { return peer_access_; }
 
   /// An observer is removed before it is destroyed, and not while a stream of the device goes away.
+  /// In a forked child nobody observes: there is no driver.
   void add_observer(StreamObserver& observer);
   void remove_observer(StreamObserver& observer) noexcept;
   /// Tells every observer.
@@ -64,8 +71,7 @@ class DeviceContext {
   const Driver& driver_;
   const Device device_;
   const CUdevice native_;
-  Mutex retain_mutex_;  ///< of its own: observers come and go while a context is made
-  std::atomic<CUcontext> primary_ = nullptr;
+  MadeOnce<CUcontext> primary_;
   CapturedEvents captured_events_;
   PeerAccess peer_access_{*this};
   Mutex mutex_;

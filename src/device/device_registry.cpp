@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/env.hpp"
-#include "base/mutex.hpp"
+#include "base/fork_safe_mutex.hpp"
 #include "base/quoted.hpp"
 #include "device/device_context.hpp"
 #include "device/fact_store.hpp"
@@ -29,7 +29,7 @@ struct DeviceRegistry::State {
   std::vector<std::unique_ptr<DeviceContext>> contexts;  ///< by logical ordinal
   std::vector<const DeviceInfo*> infos;                  ///< by logical ordinal
   std::unique_ptr<FactStore> facts;
-  Mutex mutex;
+  ForkSafeMutex mutex;
   /// What visibility_problem() has said after a change of the environment: references to it are out.
   std::set<std::string> later_problems BERTH_GUARDED_BY(mutex);
 

@@ -4,15 +4,14 @@
 
 #include <cuda.h>
 
-#include <atomic>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "berth/device_facts.hpp"
 
 #include "driver/driver.hpp"
+#include "driver/made_once.hpp"
 #include "driver/nvml.hpp"
 
 namespace berth {
@@ -35,27 +34,6 @@ class FactStore {
   const PeerFacts& peer(const FactSubject& from, const FactSubject& to);
 
  private:
-  template <class T>
-  class Once {
-   public:
-    template <class Read>
-    const T& get(const Driver& driver, Read&& read) {
-      if (!read_.load(std::memory_order_acquire)) {
-        driver.require_here();
-        std::call_once(flag_, [&] {
-          value_ = read();
-          read_.store(true, std::memory_order_release);
-        });
-      }
-      return value_;
-    }
-
-   private:
-    std::once_flag flag_;
-    std::atomic<bool> read_ = false;
-    T value_{};
-  };
-
   [[nodiscard]] PeerFacts read_peer(const FactSubject& from, const FactSubject& to) const;
   [[nodiscard]] std::optional<PeerLink> read_link(const FactSubject& from,
                                                   const FactSubject& to) const;
@@ -63,8 +41,8 @@ class FactStore {
   const Driver& driver_;
   const Nvml& nvml_;
   const std::size_t devices_;
-  std::unique_ptr<Once<DeviceFacts>[]> facts_;  ///< by ordinal
-  std::unique_ptr<Once<PeerFacts>[]> peers_;    ///< by ordinal of `from`, then of `to`
+  std::unique_ptr<MadeOnce<DeviceFacts>[]> facts_;  ///< by ordinal
+  std::unique_ptr<MadeOnce<PeerFacts>[]> peers_;    ///< by ordinal of `from`, then of `to`
 };
 
 }  // namespace berth

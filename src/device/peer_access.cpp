@@ -9,6 +9,7 @@ namespace berth {
 
 void PeerAccess::enable(DeviceContext& user) {
   const Driver& driver = owner_.driver();
+  driver.require_here();
   const CUcontext context = owner_.primary();
   const MutexLock lock(mutex_);
   if (std::ranges::find(users_, &user) != users_.end()) return;
@@ -21,12 +22,14 @@ void PeerAccess::enable(DeviceContext& user) {
 }
 
 void PeerAccess::add(MappedMemory& memory) {
+  owner_.driver().require_here();
   const MutexLock lock(mutex_);
   for (DeviceContext* user : users_) memory.let_in(*user);
   memory_.push_back(&memory);
 }
 
 void PeerAccess::remove(MappedMemory& memory) noexcept {
+  if (!owner_.driver().is_here()) return;
   const MutexLock lock(mutex_);
   std::erase(memory_, &memory);
 }

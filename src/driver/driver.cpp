@@ -65,6 +65,7 @@ void Driver::report(Severity severity, const std::string& what, const Error& err
 }
 
 void Driver::require_here() const {
+  if (is_here()) return;
   origin_.require_here(fmt::format("driver \"{}\"", source_.name));
 }
 

@@ -44,7 +44,10 @@ class Driver {
   /// Whether the driver has a function that the list calls optional.
   [[nodiscard]] bool has(DriverCall call) const { return present_[std::size_t(call)]; }
 
-  /// Errors  NotSupported: in a forked child.
+  /// Not in a forked child. Whoever takes a lock there, before any driver call, waits for ever where a
+  /// thread of the parent held it: this is asked first.
+  [[nodiscard]] bool is_here() const { return origin_.is_here(); }
+  /// Errors  NotSupported: it is not.
   void require_here() const;
 
   /// Calls made so far, indexed by DriverCall.

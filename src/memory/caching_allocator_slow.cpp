@@ -191,16 +191,16 @@ std::size_t CachingAllocator::give_back(std::size_t bytes, const Freed& idle) {
     ranges = source_->plan_return(heap_, bytes);
   }
   std::size_t given_back = 0;
-  for (const SegmentSource::Range& range : ranges) {
+  for (SegmentSource::Range& range : ranges) {
     const std::size_t range_bytes = range.held->bytes;
     const bool gone = source_->give_back(range);
     const MutexLock lock(mutex_);
     if (!gone) {
-      heap_.settle(*range.held, Block::State::free, kUnowned);
+      source_->cancel_return(heap_, std::move(range));
       count_blocks();
       continue;
     }
-    source_->finish_return(heap_, range);
+    source_->finish_return(heap_, std::move(range));
     budget_.give_back(range_bytes);
     lower_gauge(counters_.bytes_reserved, range_bytes);
     ++counters_.segments_released;

@@ -10,8 +10,8 @@
 #include "berth/configuration.hpp"
 #include "berth/error.hpp"
 
-#include "base/mutex.hpp"
 #include "device/device_context.hpp"
+#include "driver/made_once.hpp"
 #include "runtime/driver_choice.hpp"
 #include "stream/enable_peer_access.hpp"
 #include "stream/join.hpp"
@@ -21,10 +21,9 @@ namespace {
 
 /// The parts of one device, each made by its first use.
 struct DeviceParts {
-  Mutex mutex;
-  std::unique_ptr<EventPool> events BERTH_GUARDED_BY(mutex);
-  std::unique_ptr<StreamPool> streams BERTH_GUARDED_BY(mutex);
-  std::unique_ptr<DeviceAllocator> memory BERTH_GUARDED_BY(mutex);
+  MadeOnce<std::unique_ptr<EventPool>> events;
+  MadeOnce<std::unique_ptr<StreamPool>> streams;
+  MadeOnce<std::unique_ptr<DeviceAllocator>> memory;
 };
 
 }  // namespace
@@ -51,17 +50,9 @@ struct Runtime::State {
     return parts[static_cast<std::size_t>(context.device().ordinal())];
   }
 
-  EventPool& events(DeviceContext& context, DeviceParts& device) BERTH_REQUIRES(device.mutex) {
-    if (device.events == nullptr) {
-      device.events = std::make_unique<EventPool>(context, options.event_pool);
-    }
-    return *device.events;
-  }
-
   EventPool& events_of(DeviceContext& context) {
-    DeviceParts& device = parts_of(context);
-    const MutexLock lock(device.mutex);
-    return events(context, device);
+    return *parts_of(context).events.get(
+        context.driver(), [&] { return std::make_unique<EventPool>(context, options.event_pool); });
   }
 
   RuntimeOptions options;  ///< as they are after BERTH_CONF; never changed once this is made
@@ -111,30 +102,21 @@ void Runtime::enable_peer_access(Device user, Device owner) {
 
 StreamPool& Runtime::streams(Device device) {
   DeviceContext& context = state_->registry.context(device);
-  DeviceParts& parts = state_->parts_of(context);
-  const MutexLock lock(parts.mutex);
-  if (parts.streams == nullptr) {
-    parts.streams = std::make_unique<StreamPool>(context, state_->options.stream_pool);
-  }
-  return *parts.streams;
+  return *state_->parts_of(context).streams.get(context.driver(), [&] {
+    return std::make_unique<StreamPool>(context, state_->options.stream_pool);
+  });
 }
 
 EventPool& Runtime::events(Device device) {
-  DeviceContext& context = state_->registry.context(device);
-  DeviceParts& parts = state_->parts_of(context);
-  const MutexLock lock(parts.mutex);
-  return state_->events(context, parts);
+  return state_->events_of(state_->registry.context(device));
 }
 
 DeviceAllocator& Runtime::memory(Device device) {
   DeviceContext& context = state_->registry.context(device);
-  DeviceParts& parts = state_->parts_of(context);
-  const MutexLock lock(parts.mutex);
-  if (parts.memory == nullptr) {
-    parts.memory = std::make_unique<DeviceAllocator>(context, state_->events(context, parts),
-                                                     state_->options.device_allocator);
-  }
-  return *parts.memory;
+  return *state_->parts_of(context).memory.get(context.driver(), [&] {
+    return std::make_unique<DeviceAllocator>(context, state_->events_of(context),
+                                             state_->options.device_allocator);
+  });
 }
 
 PinnedAllocator& Runtime::pinned_memory() {
@@ -197,11 +179,11 @@ Statistics Runtime::statistics() const {
   Statistics statistics;
   statistics.driver = driver();
   statistics.devices = state_->registry.physical_devices();
-  for (DeviceParts& parts : state_->parts) {
-    const MutexLock lock(parts.mutex);
-    if (parts.memory == nullptr) continue;
-    statistics.allocators.push_back(parts.memory->snapshot());
-    for (MemorySnapshot& pool : parts.memory->pool_snapshots()) {
+  for (const DeviceParts& parts : state_->parts) {
+    const auto* const memory = parts.memory.find();
+    if (memory == nullptr) continue;
+    statistics.allocators.push_back((*memory)->snapshot());
+    for (MemorySnapshot& pool : (*memory)->pool_snapshots()) {
       statistics.allocators.push_back(std::move(pool));
     }
   }

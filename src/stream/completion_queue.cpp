@@ -289,6 +289,7 @@ void CompletionQueue::when_done(StreamRef stream, Callback callback) {
 }
 
 std::size_t CompletionQueue::outstanding() const {
+  if (!state_->origin.is_here()) return 0;
   const MutexLock lock(state_->mutex);
   return state_->outstanding.size();
 }

@@ -199,11 +199,13 @@ void EventPool::give_back(EventRef event) {
 }
 
 std::size_t EventPool::events_created() const {
+  state_->origin.require_here(state_->name());
   const MutexLock lock(state_->mutex);
   return state_->events.size();
 }
 
 std::size_t EventPool::leases_live() const {
+  state_->origin.require_here(state_->name());
   const MutexLock lock(state_->mutex);
   std::size_t idle = state_->idle[0].count() + state_->idle[1].count();
   const Threads::Halt halt(state_->threads);

@@ -19,6 +19,7 @@
 #include "base/mutex.hpp"
 #include "base/per_thread.hpp"
 #include "device/device_context.hpp"
+#include "driver/made_once.hpp"
 #include "stream/capture.hpp"
 #include "stream/idle_list.hpp"
 
@@ -126,19 +127,20 @@ struct StreamPool::State {
   std::size_t waiting BERTH_GUARDED_BY(mutex) = 0;
   mutable Threads threads;
 
-  std::once_flag priority_known;
-  int priority_min = 0;  ///< of the device's range; once priority_known
+  MadeOnce<int> priority_min;  ///< of the device's range
 };
 
 /// Priorities below the device's range are the lowest number in it, as the driver would have it.
 int StreamPool::State::clamp_priority(int priority) {
   if (priority >= 0) return priority;
-  std::call_once(priority_known, [this] {
+  const int lowest_number = priority_min.get(context.driver(), [this] {
     const ContextScope scope(context);
     int least = 0;
-    context.driver().ctx_get_stream_priority_range(&least, &priority_min);
+    int greatest = 0;
+    context.driver().ctx_get_stream_priority_range(&least, &greatest);
+    return greatest;
   });
-  return std::max(priority, priority_min);
+  return std::max(priority, lowest_number);
 }
 
 void StreamPool::State::take_back(ThreadStreams& thread) {
@@ -324,6 +326,7 @@ void StreamPool::set_aside(StreamRef stream) noexcept {
 }
 
 std::size_t StreamPool::streams_created() const {
+  state_->origin.require_here(state_->name());
   const MutexLock lock(state_->mutex);
   std::size_t count = 0;
   for (const auto& [priority, pool] : state_->pools) count += pool.streams.size();
@@ -331,6 +334,7 @@ std::size_t StreamPool::streams_created() const {
 }
 
 std::size_t StreamPool::leases_live() const {
+  state_->origin.require_here(state_->name());
   const MutexLock lock(state_->mutex);
   std::size_t count = 0;
   for (const auto& [priority, pool] : state_->pools) {

@@ -29,7 +29,7 @@ TEST_CASE("a forked child finds the mutex free and what it guards whole, whoever
   });
   for (int round = 0; round < 100; ++round) {
     CHECK(exit_code_of([&] {
-            alarm(60);
+            alarm(kHangSeconds);
             const MutexLock lock(mutex);
             const MutexLock lock_other(other);
             _exit(first == second ? 0 : 1);

@@ -2,9 +2,9 @@
 // A process that has looked at devices is forked. The child must neither wait for a driver that does
 // not work there, nor give back what is the parent's.
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <thread>
-#include <unistd.h>
 
 #include <doctest/doctest.h>
 
@@ -14,25 +14,10 @@
 #include "support/child_process.hpp"
 #include "support/errors.hpp"
 #include "support/simulation.hpp"
+#include "support/tapped_device.hpp"
 
 using namespace berth;
 using namespace berth::test;
-
-namespace {
-
-constexpr unsigned kHangSeconds = 60;
-
-/// The exit code of a child that ends itself where it waits.
-template <class Action>
-std::optional<int> exit_code_without_waiting(const Action& action) {
-  return exit_code_of([&] {
-    alarm(kHangSeconds);
-    _exit(action() ? 0 : 1);
-    return 0;
-  });
-}
-
-}  // namespace
 
 TEST_CASE("in a forked child what is known stays readable, and the driver is refused") {
   Simulation simulation(sim::Config::parse("devices=2"));
@@ -73,6 +58,41 @@ TEST_CASE("in a forked child what is known stays readable, and the driver is ref
   stop = true;
   busy.join();
   CHECK(registry.current() == Device::cuda(1));
+}
+
+TEST_CASE("a fork while another thread is in the middle of a first use leaves no child waiting") {
+  sim::Config config;
+  config.devices = 2;
+  TappedDevice test(config);
+  DeviceContext& context = test.registry.context(Device::cuda(0));
+  DeviceContext& peer = test.registry.context(Device::cuda(1));
+  /// What the other thread does, within which call it is, and what the child is refused.
+  struct Case {
+    DriverCall within;
+    std::function<void()> use;
+  };
+  const Case cases[] = {
+      {DriverCall::primary_ctx_retain, [&] { static_cast<void>(context.primary()); }},
+      {DriverCall::primary_ctx_retain, [&] { static_cast<void>(peer.primary()); }},
+      {DriverCall::ctx_enable_peer_access,
+       [&] {
+         const ContextScope scope(context);
+         peer.peer_access().enable(context);
+       }},
+  };
+  for (const Case& each : cases) {
+    std::atomic<bool> is_inside = false;
+    std::atomic<bool> may_end = false;
+    test.tap.before(each.within, [&] {
+      is_inside = true;
+      while (!may_end) std::this_thread::yield();
+    });
+    std::thread user([&] { each.use(); });
+    while (!is_inside) std::this_thread::yield();
+    CHECK(exit_code_without_waiting([&] { return is_refused_after_fork(each.use); }) == 0);
+    may_end = true;
+    user.join();
+  }
 }
 
 TEST_CASE("the end of a Runtime in a forked child calls no driver, and reports nothing") {

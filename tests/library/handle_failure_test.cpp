@@ -26,8 +26,6 @@ using namespace berth::test;
 
 namespace {
 
-constexpr unsigned kHangSeconds = 60;
-
 std::string failed_function(FakePool& pool, StreamRef stream) {
   try {
     static_cast<void>(pool.acquire(stream));

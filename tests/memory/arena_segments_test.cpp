@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -67,11 +68,11 @@ struct SegmentsFixture : TappedDevice {
   }
   std::size_t give_back(std::size_t bytes) {
     std::size_t given_back = 0;
-    for (const SegmentSource::Range& range : segments.plan_return(heap, bytes)) {
+    for (SegmentSource::Range& range : segments.plan_return(heap, bytes)) {
       heap.validate();
       given_back += range.held->bytes;
       segments.give_back(range);
-      segments.finish_return(heap, range);
+      segments.finish_return(heap, std::move(range));
       heap.validate();
     }
     return given_back;

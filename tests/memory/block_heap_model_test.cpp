@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -413,8 +414,14 @@ class Pair {
     for (std::size_t index = 0; index < held_.size(); ++index) {
       Block* block = held_[index];
       if (!block->is_whole_segment()) continue;
+      auto detached = heap_.detach_segment(*block);
+      if (random_() % 4 == 0) {
+        heap_.attach_segment(std::move(detached));
+        heap_.validate();
+        detached = heap_.detach_segment(*block);
+      }
       REQUIRE(model_.segments.erase(block->address) == 1);
-      heap_.remove_segment(*block);
+      heap_.remove_segment(std::move(detached));
       held_.erase(held_.begin() + std::ptrdiff_t(index));
       return;
     }

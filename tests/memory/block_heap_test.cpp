@@ -365,7 +365,7 @@ TEST_CASE("a segment that is held as a whole is removed, and its range may come 
     heap.release(*block, kRed);
     Block& whole = heap.hold(*heap.free_blocks(kRed).best_fit(1), kBase, 0x4000);
     CHECK(whole.is_whole_segment());
-    heap.remove_segment(whole);
+    heap.remove_segment(heap.detach_segment(whole));
     heap.validate();
     CHECK(heap.segments().empty());
     CHECK(heap.free_bytes() == 0);
@@ -386,10 +386,10 @@ TEST_CASE_FIXTURE(OneSegment, "a step that the state of a block does not allow s
   CHECK(stops_the_process([&] { heap.release(free, kRed); }));
   CHECK(stops_the_process([&] { heap.release(*pending, kRed); }));
   CHECK(stops_the_process([&] { heap.set_pending(*pending); }));
-  CHECK(stops_the_process([&] { heap.remove_segment(free); }));
+  CHECK(stops_the_process([&] { static_cast<void>(heap.detach_segment(free)); }));
   CHECK(stops_the_process([&] { heap.add_segment(kBase, 512); }));
   Block& part = heap.hold(free, free.address, 0x1000);
-  CHECK(stops_the_process([&] { heap.remove_segment(part); }));
+  CHECK(stops_the_process([&] { static_cast<void>(heap.detach_segment(part)); }));
   CHECK(stops_the_process([&] { heap.settle(part, Block::State::allocated, kRed); }));
   CHECK_FALSE(stops_the_process([&] { heap.settle(part, Block::State::free, kRed); }));
 }

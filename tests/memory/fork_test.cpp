@@ -20,8 +20,6 @@ using namespace berth::test;
 
 namespace {
 
-constexpr unsigned kHangSeconds = 60;
-
 struct BusyFixture : AllocatorFixture {
   BusyFixture() : own(stream()), other(stream()) {
     live = allocator->allocate(1_MiB, own);

@@ -21,8 +21,6 @@ using namespace berth::test;
 
 namespace {
 
-constexpr unsigned kHangSeconds = 60;
-
 /// An allocator that climbs its whole ladder while another thread, during each kind of driver call,
 /// asks for memory, looks around and frees: what wants the lock of the allocator's state.
 struct LadderWithCompany : AllocatorFixture {

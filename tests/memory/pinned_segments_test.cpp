@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <sys/mman.h>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -64,11 +65,11 @@ struct SegmentsTest : TappedDevice {
     CHECK(int{data[0]} + int{data[bytes - 1]} == 3);
   }
   void give_back(std::size_t bytes) {
-    for (const SegmentSource::Range& range : segments.plan_return(heap, bytes)) {
+    for (SegmentSource::Range& range : segments.plan_return(heap, bytes)) {
       if (segments.give_back(range)) {
-        segments.finish_return(heap, range);
+        segments.finish_return(heap, std::move(range));
       } else {
-        heap.settle(*range.held, Block::State::free, kUnowned);
+        segments.cancel_return(heap, std::move(range));
       }
     }
     heap.validate();

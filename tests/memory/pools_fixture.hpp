@@ -14,8 +14,6 @@
 
 namespace berth::test {
 
-inline constexpr unsigned kHangSeconds = 5;
-
 /// A device of 64 MiB in manual progress, with taps and its allocator.
 struct PoolsTest : TappedDevice {
   explicit PoolsTest(DeviceAllocatorOptions options = {})

@@ -19,8 +19,6 @@ using namespace berth::test;
 
 namespace {
 
-constexpr unsigned kHangSeconds = 60;
-
 DeviceAllocatorOptions with_background() {
   DeviceAllocatorOptions options;
   options.release_unused_after = std::chrono::milliseconds(1);

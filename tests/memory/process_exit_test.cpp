@@ -25,7 +25,6 @@ using namespace berth::test;
 
 namespace {
 
-constexpr unsigned kHangSeconds = 60;
 constexpr int kErrorReported = 3;
 constexpr int kNeverEnded = 4;
 

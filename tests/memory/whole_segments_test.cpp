@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/source/whole_segments.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -31,14 +33,21 @@ class NumberedSegments final : public WholeSegments {
  public:
   using WholeSegments::WholeSegments;
   bool obtain(Growth& growth) override {
+    if (reuses_freed) {
+      growth.address = freed.back();
+      return true;
+    }
     growth.address = next_;
     next_ += 0x1'0000'0000;
     return true;
   }
   std::vector<std::uintptr_t> freed;
+  bool reuses_freed = false;  ///< the next segment gets the addresses of the one freed last
+  bool refuses = false;       ///< to free
 
  private:
   bool free_segment(std::uintptr_t address) noexcept override {
+    if (refuses) return false;
     freed.push_back(address);
     return true;
   }
@@ -109,12 +118,12 @@ TEST_CASE_FIXTURE(NumberedFixture,
     CHECK(addresses(ranges) == std::vector{all[0], all[1]});
   }
   SUBCASE("all that there are where more is wanted") {
-    const auto ranges = segments.plan_return(heap, std::numeric_limits<std::size_t>::max());
+    auto ranges = segments.plan_return(heap, std::numeric_limits<std::size_t>::max());
     CHECK(addresses(ranges) == all);
-    for (const SegmentSource::Range& range : ranges) {
+    for (SegmentSource::Range& range : ranges) {
       CHECK(range.held->state() == Block::State::held);
       segments.give_back(range);
-      segments.finish_return(heap, range);
+      segments.finish_return(heap, std::move(range));
       heap.validate();
     }
     CHECK(segments.freed == all);
@@ -122,6 +131,37 @@ TEST_CASE_FIXTURE(NumberedFixture,
     CHECK(owned->state() == Block::State::free);
     CHECK(segments.plan_return(heap, 1).empty());
   }
+}
+
+TEST_CASE_FIXTURE(NumberedFixture,
+                  "a segment may get the addresses of one whose return is not finished") {
+  const std::uintptr_t address = add(4_MiB, kUnowned)->address;
+  const auto* const data = reinterpret_cast<const std::byte*>(address);
+  CHECK(heap.covers(data));
+  auto ranges = segments.plan_return(heap, 4_MiB);
+  REQUIRE(ranges.size() == 1);
+  CHECK_FALSE(heap.covers(data));  // from here on it may be another heap's
+  CHECK(segments.give_back(ranges[0]));
+  segments.reuses_freed = true;
+  Block* const again = add(8_MiB, kRed);
+  REQUIRE(again->address == address);
+  segments.finish_return(heap, std::move(ranges[0]));
+  heap.validate();
+  CHECK(heap.segments().size() == 1);
+  CHECK(heap.find_covering(data) == again);
+  CHECK(heap.free_bytes() == 8_MiB);
+}
+
+TEST_CASE_FIXTURE(NumberedFixture, "a segment whose return is refused is there again, and free") {
+  Block* const segment = add(4_MiB, kUnowned);
+  auto ranges = segments.plan_return(heap, 4_MiB);
+  REQUIRE(ranges.size() == 1);
+  segments.refuses = true;
+  CHECK_FALSE(segments.give_back(ranges[0]));
+  segments.cancel_return(heap, std::move(ranges[0]));
+  heap.validate();
+  CHECK(heap.segments().at(segment->address) == segment);
+  CHECK(heap.take(4_MiB, 4_MiB, kRed) == segment);
 }
 
 TEST_CASE_FIXTURE(NumberedFixture,
@@ -156,10 +196,10 @@ TEST_CASE("device segments come from cuMemAlloc and go back to it, in multiples 
   heap.validate();
   CHECK(heap.segments().size() == 1);
 
-  const auto ranges = segments.plan_return(heap, 1);
+  auto ranges = segments.plan_return(heap, 1);
   REQUIRE(ranges.size() == 1);
   segments.give_back(ranges.front());
-  segments.finish_return(heap, ranges.front());
+  segments.finish_return(heap, std::move(ranges.front()));
   CHECK(device.simulator.live().allocations == 0);
   CHECK(device.reports.all().empty());
 }

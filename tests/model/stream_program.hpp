@@ -242,7 +242,7 @@ class StreamProgram : public StreamHost {
     StreamPool* const streams[] = {&pool(0), &pool(1)};
     EventPool* const marks[] = {&events(0), &events(1)};
     const auto code = exit_code_of([&] {
-      alarm(60);  // ends a child that waits
+      alarm(kHangSeconds);  // ends a child that waits
       bool refused = true;
       for (std::size_t device = 0; device < kDevices; ++device) {
         for (int priority = priority_min_; priority <= 0; ++priority)

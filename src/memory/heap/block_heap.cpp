@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "base/arithmetic.hpp"
 #include "base/check.hpp"
@@ -91,10 +92,20 @@ Block& BlockHeap::add_segment(std::uintptr_t address, std::size_t bytes) {
   return block;
 }
 
-void BlockHeap::remove_segment(Block& whole) {
+BlockHeap::Segments::node_type BlockHeap::detach_segment(Block& whole) {
   BERTH_CHECK(whole.state() == Block::State::held && whole.is_whole_segment());
-  segments_.erase(whole.address);
-  records_.recycle(whole);
+  auto detached = segments_.extract(whole.address);
+  BERTH_CHECK(!detached.empty() && detached.mapped() == &whole);
+  return detached;
+}
+
+void BlockHeap::attach_segment(Segments::node_type&& detached) noexcept {
+  const bool attached = segments_.insert(std::move(detached)).inserted;
+  BERTH_CHECK(attached);
+}
+
+void BlockHeap::remove_segment(Segments::node_type&& detached) noexcept {
+  records_.recycle(*detached.mapped());
 }
 
 Block& BlockHeap::cut_off(Block& hole, std::uintptr_t address, std::size_t bytes) {

@@ -40,8 +40,14 @@ class BlockHeap {
 
   /// Adds a range as one held block, which settle() then puts into circulation.
   Block& add_segment(std::uintptr_t address, std::size_t bytes);
-  /// Removes the segment of a held block that is the whole of it.
-  void remove_segment(Block& whole);
+  using Segments = std::map<std::uintptr_t, Block*>;
+  /// Takes out the segment of a held block that is the whole of it: nothing is found there any more, and
+  /// another segment may get its addresses.
+  [[nodiscard]] Segments::node_type detach_segment(Block& whole);
+  /// Undoes that. Allocates nothing.
+  void attach_segment(Segments::node_type&& detached) noexcept;
+  /// Ends it.
+  void remove_segment(Segments::node_type&& detached) noexcept;
 
   /// A place for a block.
   struct Fit {
@@ -120,7 +126,7 @@ class BlockHeap {
     for (const Block* whole : stitched_) visit(*whole);
   }
   /// The first block of each segment, by address.
-  [[nodiscard]] const std::map<std::uintptr_t, Block*>& segments() const { return segments_; }
+  [[nodiscard]] const Segments& segments() const { return segments_; }
   [[nodiscard]] const std::map<std::uintptr_t, Block*>& unmapped() const { return unmapped_; }
   [[nodiscard]] const FreeIndex& free_blocks(OwnerId owner) const;
   /// Owners other than kUnowned that have free blocks.
@@ -177,7 +183,7 @@ class BlockHeap {
   std::unordered_map<OwnerId, std::unique_ptr<FreeIndex>> owned_;
   OwnerId last_owner_ = kUnowned;  ///< whose index was wanted last: most often the next one, too
   FreeIndex* last_index_ = &unowned_;
-  std::map<std::uintptr_t, Block*> segments_;
+  Segments segments_;
   std::map<std::uintptr_t, Block*> unmapped_;
   std::vector<Block*> stitched_;
   std::size_t granule_bytes_ = 0;  ///< 0 where there are none

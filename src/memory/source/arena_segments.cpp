@@ -280,7 +280,7 @@ std::vector<SegmentSource::Range> ArenaSegments::plan_return(BlockHeap& heap, st
     // From the top, so that what stays mapped stays low.
     const std::size_t wanted =
         align_up(std::min(bytes - planned, end - begin), arena_.granule_bytes());
-    ranges.push_back({&heap.hold(*block, end - wanted, wanted)});
+    ranges.push_back({.held = &heap.hold(*block, end - wanted, wanted)});
     planned += wanted;
   }
   return ranges;
@@ -315,7 +315,7 @@ bool ArenaSegments::wake() {
   return false;
 }
 
-void ArenaSegments::finish_return(BlockHeap& heap, const Range& range) {
+void ArenaSegments::finish_return(BlockHeap& heap, Range&& range) {
   heap.settle(*range.held, Block::State::unmapped, kUnowned);
 }
 

@@ -50,7 +50,7 @@ class ArenaSegments final : public SegmentSource {
   void cancel_growth(BlockHeap& heap, const Growth& growth) override;
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
   bool give_back(const Range& range) noexcept override;
-  void finish_return(BlockHeap& heap, const Range& range) override;
+  void finish_return(BlockHeap& heap, Range&& range) override;
   void let_in(DeviceContext& user) override {
     windows_.let_in(access_by(user));
     arena_.let_in(access_by(user));

@@ -31,6 +31,9 @@ class SegmentSource {
   };
   struct Range {
     Block* held;
+    /// Where it is a whole segment: once the driver has it, another segment may get its addresses, also
+    /// one of another heap, before finish_return().
+    BlockHeap::Segments::node_type segment{};
   };
 
   virtual ~SegmentSource() = default;
@@ -70,7 +73,11 @@ class SegmentSource {
   /// Gives a range back to the driver. False where the driver refuses, of which the report sink
   /// hears: the memory is still there then.
   virtual bool give_back(const Range& range) noexcept = 0;
-  virtual void finish_return(BlockHeap& heap, const Range& range) = 0;
+  virtual void finish_return(BlockHeap& heap, Range&& range) = 0;
+  /// Undoes plan_return() for a range that the driver refused: it is free again.
+  virtual void cancel_return(BlockHeap& heap, Range&& range) {
+    heap.settle(*range.held, Block::State::free, kUnowned);
+  }
 
   /// Lets work of another device reach all of it, now and from now on, where peer access of contexts alone
   /// does not.

@@ -2,6 +2,7 @@
 #include "memory/source/whole_segments.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "berth/bytes.hpp"
 #include "berth/error.hpp"
@@ -41,7 +42,8 @@ std::vector<SegmentSource::Range> WholeSegments::hold(BlockHeap& heap,
   for (Block* const block : whole) {
     if (planned >= bytes) break;
     planned += block->bytes;
-    ranges.push_back({&heap.hold(*block, block->address, block->bytes)});
+    Block& held = heap.hold(*block, block->address, block->bytes);
+    ranges.push_back({.held = &held, .segment = heap.detach_segment(held)});
   }
   return ranges;
 }
@@ -52,8 +54,13 @@ std::vector<SegmentSource::Range> WholeSegments::plan_return(BlockHeap& heap, st
   return hold(heap, whole, bytes);
 }
 
-void WholeSegments::finish_return(BlockHeap& heap, const Range& range) {
-  heap.remove_segment(*range.held);
+void WholeSegments::finish_return(BlockHeap& heap, Range&& range) {
+  heap.remove_segment(std::move(range.segment));
+}
+
+void WholeSegments::cancel_return(BlockHeap& heap, Range&& range) {
+  heap.attach_segment(std::move(range.segment));
+  SegmentSource::cancel_return(heap, std::move(range));
 }
 
 void WholeSegments::require_sleep() const {

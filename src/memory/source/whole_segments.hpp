@@ -34,7 +34,8 @@ class WholeSegments : public SegmentSource {
   void cancel_growth(BlockHeap&, const Growth&) override {}
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
   bool give_back(const Range& range) noexcept override { return free_segment(range.held->address); }
-  void finish_return(BlockHeap& heap, const Range& range) override;
+  void finish_return(BlockHeap& heap, Range&& range) override;
+  void cancel_return(BlockHeap& heap, Range&& range) override;
   void require_sleep() const override;
   std::size_t sleep(const std::set<std::uintptr_t>& stitched) override;
   bool wake() override { return true; }

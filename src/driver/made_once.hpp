@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+#include "driver/driver.hpp"
+
+namespace berth {
+
+/// What whoever asks for it first obtains from the driver, and all share. Where that throws, the next
+/// one tries again.
+/// Threads  Safe from any thread. Who comes while it is being made waits.
+/// Forks    What was made before stays there in a child. What was not throws NotSupported, and does not
+///          wait for a thread that only the parent has.
+template <class T>
+class MadeOnce {
+ public:
+  template <class Make>
+  T& get(const Driver& driver, Make&& make) {
+    if (!is_made_.load(std::memory_order_acquire)) [[unlikely]] {
+      driver.require_here();
+      std::call_once(once_, [&] {
+        value_ = std::forward<Make>(make)();
+        is_made_.store(true, std::memory_order_release);
+      });
+    }
+    return value_;
+  }
+
+  /// Null where it has not been made. Never waits.
+  [[nodiscard]] T* find() noexcept {
+    return is_made_.load(std::memory_order_acquire) ? &value_ : nullptr;
+  }
+  [[nodiscard]] const T* find() const noexcept {
+    return is_made_.load(std::memory_order_acquire) ? &value_ : nullptr;
+  }
+
+ private:
+  std::once_flag once_;
+  std::atomic<bool> is_made_ = false;
+  T value_{};
+};
+
+}  // namespace berth
