@@ -2,9 +2,9 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 #include <utility>
 
+#include "base/mutex.hpp"
 #include "driver/driver.hpp"
 
 namespace berth {
@@ -21,10 +21,12 @@ class MadeOnce {
   T& get(const Driver& driver, Make&& make) {
     if (!is_made_.load(std::memory_order_acquire)) [[unlikely]] {
       driver.require_here();
-      std::call_once(once_, [&] {
+      // Not std::call_once, which waits for ever under ThreadSanitizer where an earlier call threw.
+      const MutexLock lock(mutex_);
+      if (!is_made_.load(std::memory_order_relaxed)) {
         value_ = std::forward<Make>(make)();
         is_made_.store(true, std::memory_order_release);
-      });
+      }
     }
     return value_;
   }
@@ -38,7 +40,7 @@ class MadeOnce {
   }
 
  private:
-  std::once_flag once_;
+  Mutex mutex_;
   std::atomic<bool> is_made_ = false;
   T value_{};
 };
