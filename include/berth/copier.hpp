@@ -38,7 +38,7 @@ class BERTH_API Copier {
   /// Errors  InvalidArgument: an option out of range.
   Copier(const DeviceRegistry& registry, PinnedAllocator& pinned, CompletionQueue& completions,
          CopierOptions options);
-  /// Waits for what is under way.
+  /// Waits for what goes through staging memory. What a device copies alone goes on.
   ~Copier();
   Copier(const Copier&) = delete;
   Copier& operator=(const Copier&) = delete;

@@ -112,7 +112,7 @@ class BERTH_API PoolScope {
  public:
   /// Requests of the calling thread.
   [[nodiscard]] static PoolScope on_this_thread(const MemoryPool& pool);
-  /// Requests that are ordered on `stream`, whichever thread makes them.
+  /// Requests that are ordered on `stream`, whichever thread makes them; none once the stream is gone.
   /// Errors  InvalidArgument: a stream of another device.
   [[nodiscard]] static PoolScope on_stream(const MemoryPool& pool, StreamRef stream);
   ~PoolScope();

@@ -16,8 +16,8 @@ struct Report {
   std::string message;  ///< one line, without a trailing newline
 };
 
-/// Called from whichever thread met the problem, never under a lock of berth. May be empty: reports
-/// are then dropped. What it throws is swallowed.
+/// Called from whichever thread met the problem, perhaps under a lock of berth: it calls nothing of berth,
+/// and waits for nobody who does. May be empty: reports are then dropped. What it throws is swallowed.
 using ReportSink = std::function<void(const Report&)>;
 
 }  // namespace berth

@@ -17,7 +17,9 @@ class TransferState;
 
 /// Of the calls that start one.
 struct TransferOptions {
-  /// Kept until the transfer is over: whatever owns source and target. Null: they stay by other means.
+  /// Kept until the transfer is over: whatever owns source and target. Null: they stay by other means. It
+  /// is let go on any thread, perhaps one of berth's that copies: what happens then waits for no work of
+  /// the device.
   std::shared_ptr<const void> keep_alive = nullptr;
   /// Lower numbers go first where the host has its part to do. nullopt: the stream's own priority.
   std::optional<int> priority = std::nullopt;
@@ -29,6 +31,7 @@ struct TransferOptions {
 /// What Copier::start() and Collectives return. Copies are of the same transfer; an empty one is done
 /// and moved nothing. Letting go of it lets the transfer go on. Must not outlive its Runtime.
 /// Threads  Safe from any thread, as far as one object is not assigned to meanwhile.
+/// Fork     In a child made by fork() asking and waiting fail with NotSupported, and cancel() does nothing.
 class BERTH_API Transfer {
  public:
   Transfer() = default;

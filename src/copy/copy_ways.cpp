@@ -142,12 +142,7 @@ Transfer CopyWays::copy_through(const Allocation& pinned, const CopyShape& shape
 Transfer CopyWays::end_staged(const std::shared_ptr<StagedTransfer>& transfer,
                               CopyRequest request) {
   request.options.keep_alive = nullptr;  // the copy has it
-  try {
-    return end(Transfer(transfer), std::move(request));
-  } catch (...) {
-    transfer->wait();
-    throw;
-  }
+  return end(Transfer(transfer), std::move(request));
 }
 
 // A graph has one node for one copy, and no marks; pageable memory is in no batch, because nobody says when
@@ -170,6 +165,7 @@ template <class Add>
 Transfer CopyWays::submit(CopyRequest& request, const Submission& how, std::size_t bytes,
                           const DevicePair& devices, const Add& add) {
   const StreamRef stream = request.stream;
+  const std::shared_ptr<const void> kept = request.options.keep_alive;
   DirectSubmission submission(stream, devices, how.part_bytes, how.batches);
   std::shared_ptr<DirectTransfer> transfer;
   if (how.is_marked) {

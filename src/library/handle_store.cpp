@@ -97,12 +97,10 @@ struct HandleStore::State final : StreamObserver {
 };
 
 HandleStore::State::~State() {
-  if (origin.is_here()) {
-    for (const auto& list : lists) list->context().remove_observer(*this);
-    trim();
-  }
+  for (const auto& list : lists) list->context().remove_observer(*this);
+  trim();
   for (const auto& list : lists) {
-    if (origin.is_here() && list->live_count() > 0) {
+    if (list->live_count() > 0) {
       list->context().driver().report(
           Severity::error, fmt::format("{}: {} still on lease, which nobody destroys any more",
                                        name(list->context()), list->live_count()));
@@ -322,7 +320,10 @@ void HandleStore::State::stream_retiring(DeviceContext& context, CUstream stream
 HandleStore::HandleStore(HandleStoreParts parts, HandleStoreOptions options)
     : state_(new State(std::move(parts), std::move(options))) {}
 
-HandleStore::~HandleStore() = default;
+HandleStore::~HandleStore() {
+  // In a forked child the books may be torn, and the end of a condition variable waits for its waiters.
+  if (!state_->origin.is_here()) keep_until_exit(std::move(state_));
+}
 
 HandleStore::Held HandleStore::acquire(StreamRef stream) {
   const bool is_captured = state_->require_usable(stream);

@@ -294,7 +294,7 @@ void* CachingAllocator::take_behind_waits(Request& request) {
       const MutexLock lock(mutex_);
       serial = heap_.serial();
     }
-    const StreamTable::Entry other = entry(owner);
+    const StreamTable::Entry other = find(owner).value();
     if (!can_be_observed(other)) continue;
     const SharedEvent event = other.retired ? other.last_work : record(other.stream);
     if (event != nullptr) request.stream->wait(event->ref());

@@ -265,12 +265,13 @@ class CachingAllocator final : public StreamObserver {
   /// The same once what is idle is open to all; where streams keep theirs apart, it is opened only if
   /// what is whole does not do.
   std::size_t release_idle(std::size_t bytes, const Freed& idle) BERTH_REQUIRES(slow_mutex_);
-  /// Tells the source what no work uses.
   void note_idle_memory() BERTH_REQUIRES(slow_mutex_);
   /// Whether a stream, or what is left of it, can be asked, waited for and marked now.
   [[nodiscard]] static bool can_be_observed(const StreamTable::Entry& stream);
   /// Waits for the work that a stream has now; false where it cannot be observed, or is forgotten.
-  bool wait_for(OwnerId owner) BERTH_EXCLUDES(mutex_);
+  bool wait_for(OwnerId owner) BERTH_REQUIRES(slow_mutex_) BERTH_EXCLUDES(mutex_);
+  /// Marks that work; null where wait_for() says false, or there is none.
+  SharedEvent end_of_work(OwnerId owner) BERTH_REQUIRES(slow_mutex_) BERTH_EXCLUDES(mutex_);
   /// Whether a stream has no work pending.
   [[nodiscard]] bool is_idle(OwnerId owner) const BERTH_REQUIRES(slow_mutex_);
   /// Where `owner` is idle: calls pass_on(serial), which passes on memory that was freed up to then,
@@ -291,7 +292,7 @@ class CachingAllocator final : public StreamObserver {
   void disown(const Freed& idle) BERTH_EXCLUDES(mutex_);
   /// record(), or null where the driver refuses and the stream had to be waited for.
   SharedEvent record_or_wait(StreamRef stream);
-  [[nodiscard]] StreamTable::Entry entry(OwnerId owner) const BERTH_EXCLUDES(mutex_);
+  std::optional<StreamTable::Entry> find(OwnerId owner) const BERTH_EXCLUDES(mutex_);
   /// As a snapshot has it: none for a block that any stream may use.
   [[nodiscard]] std::optional<CUstream> public_stream(const Block& block) const
       BERTH_REQUIRES(mutex_);

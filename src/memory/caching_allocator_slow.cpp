@@ -276,9 +276,9 @@ CachingAllocator::Ahead CachingAllocator::grow_ahead(std::size_t bytes) {
   return Ahead::grown;
 }
 
-StreamTable::Entry CachingAllocator::entry(OwnerId owner) const {
+std::optional<StreamTable::Entry> CachingAllocator::find(OwnerId owner) const {
   const MutexLock lock(mutex_);
-  return streams_.entry(owner);
+  return streams_.knows(owner) ? std::optional(streams_.entry(owner)) : std::nullopt;
 }
 
 void CachingAllocator::flush_caches() {

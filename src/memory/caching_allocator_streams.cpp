@@ -17,7 +17,7 @@ bool CachingAllocator::can_be_observed(const StreamTable::Entry& stream) {
 }
 
 bool CachingAllocator::is_idle(OwnerId owner) const {
-  const StreamTable::Entry stream = entry(owner);
+  const StreamTable::Entry stream = find(owner).value();
   if (!can_be_observed(stream)) return false;
   if (!stream.retired) return is_done_unasked(stream.stream);
   return stream.last_work == nullptr || stream.last_work->ref().is_done();
@@ -130,7 +130,7 @@ CachingAllocator::Freed CachingAllocator::idle_now() const {
 
 CachingAllocator::Freed CachingAllocator::idle_after_wait() {
   Freed freed = unsettled();
-  std::erase_if(freed.owners, [this](OwnerId owner) { return !wait_for(owner); });
+  std::erase_if(freed.owners, [this](OwnerId owner) BERTH_UNDER_LOCK { return !wait_for(owner); });
   return freed;
 }
 
@@ -151,7 +151,16 @@ void CachingAllocator::close() {
     const MutexLock lock(mutex_);
     all = streams_.all();
   }
-  for (const OwnerId owner : all) wait_for(owner);
+  RelaxedCapture relaxed(driver_);
+  relaxed.begin();
+  for (const OwnerId owner : all) {
+    SharedEvent end;
+    {
+      const MutexLock slow(slow_mutex_);  // a stream that goes away waits for it, and for no more
+      end = end_of_work(owner);
+    }
+    if (end != nullptr) end->ref().sync();
+  }
   keeps_memory_ = false;
   is_closed_ = true;
   const MutexLock slow(slow_mutex_);
@@ -159,18 +168,19 @@ void CachingAllocator::close() {
 }
 
 bool CachingAllocator::wait_for(OwnerId owner) {
-  std::optional<StreamTable::Entry> found;
-  {
-    const MutexLock lock(mutex_);
-    if (streams_.knows(owner)) found = streams_.entry(owner);
-  }
-  if (!found || !can_be_observed(*found)) return false;
-  const StreamTable::Entry& stream = *found;
+  const std::optional<StreamTable::Entry> stream = find(owner);
+  if (!stream || !can_be_observed(*stream)) return false;
   RelaxedCapture relaxed(driver_);
   relaxed.begin();
-  if (!stream.retired) sync_unasked(stream.stream);
-  if (stream.retired && stream.last_work != nullptr) stream.last_work->ref().sync();
+  if (!stream->retired) sync_unasked(stream->stream);
+  if (stream->retired && stream->last_work != nullptr) stream->last_work->ref().sync();
   return true;
+}
+
+SharedEvent CachingAllocator::end_of_work(OwnerId owner) {
+  const std::optional<StreamTable::Entry> stream = find(owner);
+  if (!stream || !can_be_observed(*stream)) return nullptr;
+  return stream->retired ? stream->last_work : record_or_wait(stream->stream);
 }
 
 SharedEvent CachingAllocator::record_or_wait(StreamRef stream) {

@@ -62,7 +62,7 @@ void CachingAllocator::seal(OwnerId stream) noexcept {
       if (!deferred_.needs_seal(stream)) return;
       began = deferred_.now();
     }
-    const StreamTable::Entry used = entry(stream);
+    const StreamTable::Entry used = find(stream).value();
     if (!can_be_observed(used)) return;  // later, when what is captured has become a graph
     const SharedEvent event = used.retired ? used.last_work : record(used.stream);
     const MutexLock lock(mutex_);

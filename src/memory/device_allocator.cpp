@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "berth/device_allocator.hpp"
 
+#include "base/fork.hpp"
 #include "memory/pool/device_pools.hpp"
 #include "memory/try_result.hpp"
 
@@ -10,7 +11,9 @@ DeviceAllocator::DeviceAllocator(DeviceContext& context, EventPool& events,
                                  DeviceAllocatorOptions options)
     : pools_(std::make_unique<DevicePools>(context, events, std::move(options))) {}
 
-DeviceAllocator::~DeviceAllocator() = default;
+DeviceAllocator::~DeviceAllocator() {
+  if (!pools_->is_usable()) keep_until_exit(std::move(pools_));  // a fork may have torn the books
+}
 
 void* DeviceAllocator::allocate_raw(std::size_t bytes, StreamRef stream) {
   return pools_->allocate(bytes, stream);

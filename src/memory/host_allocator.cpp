@@ -109,7 +109,10 @@ class HostAllocator::Impl final : public StreamObserver {
     add_use(data, {stream, nullptr}, "record a stream on");
   }
 
-  void record_use(void* data, StreamRef stream) BERTH_EXCLUDES(mutex_) {
+  void record_use(void* data, StreamRef stream) BERTH_EXCLUDES(record_mutex_, mutex_) {
+    origin_.require_here("a stream that uses memory of cpu");
+    // Of two marks of one stream the later one counts: they get into the books as they were made.
+    const MutexLock in_order(record_mutex_);
     // A captured stream gives no mark: the free gets one, or whoever polls later.
     add_use(data, {stream, marks_.mark(stream)}, "record a use of");
   }
@@ -136,6 +139,7 @@ class HostAllocator::Impl final : public StreamObserver {
       const MutexLock no_poll(poll_mutex_);
       {
         const MutexLock lock(mutex_);
+        blocks_.forget(stream);
         if (!blocks_.has_unmarked(stream)) return;
       }
       if (is_capturing(stream)) {
@@ -281,6 +285,7 @@ class HostAllocator::Impl final : public StreamObserver {
   const DeviceEventPools events_;
   const HostUseMarks marks_;
 
+  Mutex record_mutex_;
   Mutex poll_mutex_;
   HostBlocks::PendingId last_polled_ BERTH_GUARDED_BY(poll_mutex_) = 0;
   mutable ForkSafeMutex mutex_;

@@ -9,6 +9,7 @@
 
 #include "berth/bytes.hpp"
 
+#include "base/fork.hpp"
 #include "memory/pinned/pinned_heaps.hpp"
 #include "memory/try_result.hpp"
 #include "stream/default_streams.hpp"
@@ -50,7 +51,10 @@ PinnedAllocator::PinnedAllocator(const DeviceRegistry& registry, PinnedAllocator
   if (registry.is_available()) heaps_ = std::make_unique<PinnedHeaps>(registry, options);
 }
 
-PinnedAllocator::~PinnedAllocator() = default;
+PinnedAllocator::~PinnedAllocator() {
+  // A fork may have torn the books.
+  if (heaps_ != nullptr && !heaps_->is_usable()) keep_until_exit(std::move(heaps_));
+}
 
 PinnedHeaps& PinnedAllocator::require_device() const {
   if (heaps_ == nullptr) {

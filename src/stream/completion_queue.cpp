@@ -34,6 +34,7 @@
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
 #include "stream/completion_notices.hpp"
+#include "stream/settle.hpp"
 #include "stream/unasked.hpp"
 
 namespace berth {
@@ -56,9 +57,11 @@ CUresult wait_for(EventRef mark) noexcept {
 }  // namespace
 
 struct CompletionQueue::State final : NoticeTarget {
+  /// Shared with who asks about it: an event that has gone back to its pool may mark captured work.
+  using Mark = std::shared_ptr<const EventLease>;
   struct Entry {
     Callback callback;
-    EventLease mark;
+    Mark mark;
   };
   using Clock = std::chrono::steady_clock;
 
@@ -66,7 +69,7 @@ struct CompletionQueue::State final : NoticeTarget {
 
   void require_open() const BERTH_REQUIRES(mutex);
   void start(const Driver& driver) BERTH_EXCLUDES(mutex);
-  std::uint64_t add(Callback callback, EventLease mark) BERTH_EXCLUDES(mutex);
+  std::uint64_t add(Callback callback, Mark mark) BERTH_EXCLUDES(mutex);
   /// Takes an entry back whose host function was refused; false where it has been called.
   bool withdraw(std::uint64_t number) BERTH_EXCLUDES(mutex);
   void notice(std::uint64_t number) noexcept override;
@@ -79,8 +82,10 @@ struct CompletionQueue::State final : NoticeTarget {
   void probe() BERTH_EXCLUDES(mutex);
   /// Waits for the oldest entry; false where there is none.
   bool wait_for_oldest() BERTH_EXCLUDES(mutex);
-  std::optional<EventRef> mark_of(std::uint64_t number) BERTH_EXCLUDES(mutex);
-  void complete(std::uint64_t number, DriverCall asked, CUresult result) BERTH_EXCLUDES(mutex);
+  Mark mark_of(std::uint64_t number) BERTH_EXCLUDES(mutex);
+  /// `mark` is the entry's, and has been asked.
+  void complete(std::uint64_t number, Mark mark, DriverCall asked, CUresult result)
+      BERTH_EXCLUDES(mutex);
 
   const EventPools events;
   const ForkOrigin origin;
@@ -106,7 +111,7 @@ void CompletionQueue::State::start(const Driver& driver) {
   if (!thread.joinable()) thread = std::thread([this, &driver] { run(driver); });
 }
 
-std::uint64_t CompletionQueue::State::add(Callback callback, EventLease mark) {
+std::uint64_t CompletionQueue::State::add(Callback callback, Mark mark) {
   const std::uint64_t number = open_notice(*this);
   try {
     const MutexLock lock(mutex);
@@ -164,8 +169,10 @@ void CompletionQueue::State::run(const Driver& driver) {
   relaxed.begin();
   for (;;) {
     if (const std::optional<std::uint64_t> number = next_notice()) {
-      const std::optional<EventRef> mark = mark_of(*number);
-      if (mark) complete(*number, DriverCall::event_query, ask(*mark));
+      if (Mark mark = mark_of(*number)) {
+        const CUresult result = ask(mark->ref());
+        complete(*number, std::move(mark), DriverCall::event_query, result);
+      }
     } else {
       const bool ends = [this] {
         const MutexLock lock(mutex);
@@ -177,11 +184,10 @@ void CompletionQueue::State::run(const Driver& driver) {
   }
 }
 
-std::optional<EventRef> CompletionQueue::State::mark_of(std::uint64_t number) {
+CompletionQueue::State::Mark CompletionQueue::State::mark_of(std::uint64_t number) {
   const MutexLock lock(mutex);
   const auto found = outstanding.find(number);
-  if (found == outstanding.end()) return std::nullopt;
-  return found->second.mark.ref();
+  return found == outstanding.end() ? nullptr : found->second.mark;
 }
 
 void CompletionQueue::State::probe() {
@@ -189,38 +195,41 @@ void CompletionQueue::State::probe() {
   std::set<const DeviceContext*> busy;
   std::uint64_t last = 0;
   for (;;) {
-    std::optional<EventRef> mark;
+    Mark mark;
     {
       const MutexLock lock(mutex);
       auto next = outstanding.upper_bound(last);
-      while (next != outstanding.end() && busy.count(&next->second.mark->context()) != 0) ++next;
+      while (next != outstanding.end() && busy.count(&next->second.mark->ref().context()) != 0)
+        ++next;
       if (next == outstanding.end()) return;
       last = next->first;
-      mark = next->second.mark.ref();
+      mark = next->second.mark;
     }
-    const CUresult result = ask(*mark);
+    const CUresult result = ask(mark->ref());
     if (result == CUDA_ERROR_NOT_READY) {
-      busy.insert(&mark->context());
+      busy.insert(&mark->ref().context());
     } else {
-      complete(last, DriverCall::event_query, result);
+      complete(last, std::move(mark), DriverCall::event_query, result);
     }
   }
 }
 
 bool CompletionQueue::State::wait_for_oldest() {
   std::uint64_t number = 0;
-  std::optional<EventRef> mark;
+  Mark mark;
   {
     const MutexLock lock(mutex);
     if (outstanding.empty()) return false;
     number = outstanding.begin()->first;
-    mark = outstanding.begin()->second.mark.ref();
+    mark = outstanding.begin()->second.mark;
   }
-  complete(number, DriverCall::event_synchronize, wait_for(*mark));
+  const CUresult result = wait_for(mark->ref());
+  complete(number, std::move(mark), DriverCall::event_synchronize, result);
   return true;
 }
 
-void CompletionQueue::State::complete(std::uint64_t number, DriverCall asked, CUresult result) {
+void CompletionQueue::State::complete(std::uint64_t number, Mark mark, DriverCall asked,
+                                      CUresult result) {
   close_notice(number);
   std::map<std::uint64_t, Entry>::node_type node;
   {
@@ -228,9 +237,9 @@ void CompletionQueue::State::complete(std::uint64_t number, DriverCall asked, CU
     node = outstanding.extract(number);
   }
   if (node.empty()) return;  // its host function was refused meanwhile
-  const Driver& driver = node.mapped().mark->context().driver();
+  const Driver& driver = mark->ref().context().driver();
   const Callback callback = std::move(node.mapped().callback);
-  node = {};  // the event is for others while the callback runs
+  node = {};
   std::exception_ptr failure;
   // That the mark is not ready yet, when its host function has run, is not what an event can say.
   if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) {
@@ -239,7 +248,10 @@ void CompletionQueue::State::complete(std::uint64_t number, DriverCall asked, CU
     } catch (...) {
       failure = std::current_exception();
     }
+    // Perhaps the answer alone has failed, and the callback keeps alive what is in use.
+    settle(mark->ref());
   }
+  mark = nullptr;  // the event is for others while the callback runs
   try {
     callback(failure);
   } catch (const std::exception& error) {
@@ -279,8 +291,8 @@ void CompletionQueue::when_done(StreamRef stream, Callback callback) {
   const ContextScope scope(stream.context());
   if (is_capturing_in_scope(stream)) refuse_captured(stream, "given a callback");
   state_->start(driver);
-  EventLease mark = state_->events(stream.context()).acquire();
-  record_unasked(mark, stream);
+  auto mark = std::make_shared<const EventLease>(state_->events(stream.context()).acquire());
+  record_unasked(mark->ref(), stream);
   const std::uint64_t number = state_->add(std::move(callback), std::move(mark));
   const CUresult result =
       driver.try_launch_host_func(stream.native(), &give_notice, notice_data(number));

@@ -143,11 +143,9 @@ Item& EventPool::State::create(EventOptions wanted) {
 
 void EventPool::State::give_back_other(Item& item) noexcept {
   if (!origin.is_here()) return;
-  ThreadEvents* mine = nullptr;
-  try {
-    mine = threads.mine_or_new();
-  } catch (const std::bad_alloc&) {  // then the thread keeps nothing
-  }
+  // A thread that has acquired none keeps none: to begin with it takes the lock of all threads' table, and
+  // an allocator, which that lock comes before, gives events back under its own.
+  ThreadEvents* const mine = threads.mine();
   const MutexLock lock(mutex);
   idle[item.timing].push(item);
   if (mine != nullptr) mine->idle[item.timing].move_to(idle[item.timing], ThreadEvents::kBatch);
@@ -160,7 +158,9 @@ EventPool::EventPool(DeviceContext& context, EventPoolOptions options)
   }
 }
 
-EventPool::~EventPool() = default;
+EventPool::~EventPool() {
+  if (!state_->origin.is_here()) keep_until_exit(std::move(state_));
+}
 
 Lease<EventPool> EventPool::acquire(EventOptions options) {
   if (options.interprocess) [[unlikely]] {

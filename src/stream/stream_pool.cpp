@@ -90,10 +90,11 @@ struct StreamPool::State {
     IdleList<Item> idle;
     IdleList<Item> captured;  ///< perhaps, and until their captures end
     std::size_t being_created = 0;
+    std::size_t being_asked = 0;  ///< whether they are captured still
 
     /// Whether one more may be created.
     [[nodiscard]] bool has_room(std::size_t streams_max) const {
-      return streams.size() - captured.count() + being_created < streams_max;
+      return streams.size() - captured.count() - being_asked + being_created < streams_max;
     }
   };
 
@@ -153,18 +154,21 @@ void StreamPool::State::ask_captured(int priority) {
   IdleList<Item> asked;
   {
     const MutexLock lock(mutex);
-    std::swap(asked, pools[priority].captured);
+    PriorityPool& pool = pools[priority];
+    std::swap(asked, pool.captured);
+    pool.being_asked += asked.count();
   }
   while (Item* const item = asked.pop()) {
     const bool still_captured = [&] {
       try {
         return is_capturing(item->ref);
-      } catch (const Error&) {  // whoever creates or uses a stream hears of it
+      } catch (...) {  // whoever creates or uses a stream hears of it
         return true;
       }
     }();
     const MutexLock lock(mutex);
     PriorityPool& pool = pools[priority];
+    --pool.being_asked;
     (still_captured ? pool.captured : pool.idle).push(*item);
     came_back.notify_all();
   }
@@ -284,7 +288,10 @@ StreamPool::StreamPool(DeviceContext& context, StreamPoolOptions options)
   }
 }
 
-StreamPool::~StreamPool() = default;
+StreamPool::~StreamPool() {
+  // In a forked child the books may be torn, and the end of a condition variable waits for its waiters.
+  if (!state_->origin.is_here()) keep_until_exit(std::move(state_));
+}
 
 Lease<StreamPool> StreamPool::acquire(int priority) {
   ThreadStreams* const mine = state_->threads.mine();

@@ -126,6 +126,15 @@ TEST_CASE("a batch with a target that overlaps anything else of it is refused wh
   }
 }
 
+TEST_CASE("a batch with an address near null is refused, whichever side it is") {
+  CopyTest test(batch_machine(sim::Progress::eager), small_pieces());
+  const Stream stream = test.stream();
+  Untouched buffers(test);
+  auto* const nowhere = reinterpret_cast<unsigned char*>(0x1000);
+  buffers.refused({{buffers.data(Kind::device), nowhere, 100}}, stream);
+  buffers.refused({{nowhere, buffers.data(Kind::device), 100}}, stream);
+}
+
 TEST_CASE(
     "a batch on a stream of a device that one of its copies does not belong to is refused whole") {
   CopyTest test(batch_machine(sim::Progress::eager), small_pieces());

@@ -152,6 +152,30 @@ TEST_CASE("a row is made of whole blocks around its range") {
   CHECK(row.in_range(8192, 4096).end == 8904);
 }
 
+TEST_CASE("what is written past the cache is whole granules of the file, however large they are") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "weights";
+  write_file(path, Bytes(400'000));
+  const FileRow row(FileRange{File::open_to_read(path), 4096 + 100, 300'000});
+  REQUIRE(row.offset() == 4096);
+  const auto check = [&](FileRow::Stretch stretch, std::size_t granule, std::size_t begin,
+                         std::size_t end) {
+    CAPTURE(stretch.begin);
+    CAPTURE(granule);
+    const FileRow::Stretch whole = row.whole_granules(stretch, granule);
+    CHECK(whole.begin == begin);
+    CHECK(whole.end == end);
+  };
+  check({100, 8192}, 4096, 4096, 8192);
+  check({100, 8191}, 4096, 8191, 8191);
+  check({100, 4095}, 4096, 4095, 4095);
+  // The row begins in the midst of the file's first granule.
+  check({100, 200}, 65'536, 200, 200);
+  check({100, 61'440}, 65'536, 61'440, 61'440);
+  check({100, 65'536}, 65'536, 65'536, 65'536);
+  check({100, 130'000}, 65'536, 61'440, 126'976);
+}
+
 TEST_CASE_FIXTURE(TappedDevice, "a disk that does not answer holds up no copy of memory") {
   PinnedAllocator pinned(registry, {});
   constexpr std::size_t kSlot = 64_KiB;

@@ -186,6 +186,21 @@ TEST_CASE_FIXTURE(
   CHECK(stream.ref().is_done());
 }
 
+TEST_CASE_FIXTURE(ManualStaged, "a copy of which nothing is left to move is not cancelled") {
+  const Stream stream = this->stream();
+  Bytes source(kSlot, 3);
+  const auto copy =
+      start({.direction = Direction::to_device,
+             .host = std::make_unique<LinearHost>(reinterpret_cast<std::byte*>(source.data())),
+             .device = std::make_unique<LinearDevice>(allocate(kSlot)),
+             .bytes = kSlot},
+            stream);
+  while (work.help()) continue;
+  work.cancel(copy, std::make_exception_ptr(Cancelled("too late")));
+  work.complete(copy);
+  CHECK(copy->failure() == nullptr);
+}
+
 TEST_CASE("a copy that could not be submitted has no events to ask for once it is over") {
   StagedTest test(with(sim::Progress::eager));
   const Stream stream = test.stream();

@@ -141,6 +141,39 @@ TEST_CASE("what is kept alive stays until the transfer is over, and no longer") 
   }
 }
 
+TEST_CASE("where the end of a transfer cannot be promised, it is over before its owner goes") {
+  for (const std::vector<Kind>& hosts :
+       {std::vector{Kind::pageable}, {Kind::pinned}, {Kind::pageable, Kind::pinned}}) {
+    CAPTURE(hosts.size());
+    CAPTURE(name_of(hosts.front()));
+    sim::Config config = with(sim::Progress::manual);
+    config.faults = sim::FaultPlan::parse("cuLaunchHostFunc@2=unknown");
+    CopyTest test(config, small_ring());
+    const Stream stream = test.stream();
+    Buffer there(test, Kind::device, 2 * kRing);
+    Buffer pageable(test, Kind::pageable, kRing);
+    Buffer pinned(test, Kind::pinned, kRing);
+    std::vector<CopyRange> copies;
+    for (const Kind kind : hosts) {
+      copies.push_back({there.data() + copies.size() * kRing,
+                        (kind == Kind::pinned ? pinned : pageable).data(), kRing});
+    }
+    test.log.submit(stream, "before the copies");
+    bool was_over = false;
+    std::shared_ptr<int> owner(new int(1), [&](const int* owned) {
+      was_over = test.log.is_done("before the copies");
+      delete owned;
+    });
+    const std::string message = message_of<DriverError>([&] {
+      test.copier.start_batch(copies, stream,
+                              {.keep_alive = std::move(owner), .on_done = [](const auto&) {}});
+    });
+    CHECK(contains(message, "cuLaunchHostFunc"));
+    CHECK(was_over);
+    test.copier.start_batch(copies, stream, {.keep_alive = std::make_shared<int>(1)}).wait();
+  }
+}
+
 TEST_CASE("the callback of a transfer comes once, with the bytes there") {
   for (const Kind from : kKinds) {
     if (from == Kind::peer) continue;
@@ -272,8 +305,14 @@ TEST_CASE("a forked child that a copy was under way in ends, and can copy on the
   const auto code = exit_code_of([&]() -> int {
     Bytes copied(100);
     test.copier.copy(copied.data(), content.data(), 100);
-    const bool refused = is_refused_after_fork(
+    bool refused = is_refused_after_fork(
         [&] { test.copier.start(there.data(), content.data(), 100, stream); });
+    refused &= is_refused_after_fork([&] { (void)transfer.is_done(); });
+    refused &= is_refused_after_fork([&] { (void)transfer.bytes_done(); });
+    refused &= is_refused_after_fork([&] { (void)transfer.bytes_per_second(); });
+    refused &= is_refused_after_fork([&] { transfer.wait(); });
+    refused &= transfer.failure() == nullptr && transfer.bytes() == content.size();
+    Transfer(transfer).cancel();
     test.runtime.reset();
     const bool is_right = refused && std::equal(copied.begin(), copied.end(), content.begin());
     return is_right ? 7 : 1;

@@ -177,6 +177,17 @@ TEST_CASE("a scope on a stream sends requests on it to its pool, from every thre
   CHECK_FALSE(pool.owns(test.memory.allocate(4096, blue).data()));
 }
 
+TEST_CASE("a scope on a stream that is gone sends nothing to its pool") {
+  MemoryTest test;
+  const Stream stream = test.stream();
+  MemoryPool pool = test.memory.create_pool({.name = "pool"});
+  const PoolScope scope = PoolScope::on_stream(pool, stream);
+  CHECK(pool.owns(test.memory.allocate(4096, stream).data()));
+  test.memory.retire_stream(
+      stream);  // and used again, as a later stream of the same handle would be
+  CHECK_FALSE(pool.owns(test.memory.allocate(4096, stream).data()));
+}
+
 TEST_CASE("the scope that was made last counts, and scopes end in any order") {
   MemoryTest test;
   const Stream stream = test.stream();

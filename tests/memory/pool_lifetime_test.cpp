@@ -80,16 +80,17 @@ TEST_CASE(
 
 TEST_CASE("a pool closes while its streams go away") {
   PoolsTest test;
-  const Stream first = test.stream();
+  std::optional<Stream> first = test.stream();
   std::optional<Stream> second = test.stream();
   std::optional<Stream> third = test.stream();
   std::optional<MemoryPool> pool = test.memory.create_pool({.name = "pool"});
-  for (const StreamRef stream : {first.ref(), second->ref(), third->ref()}) {
+  for (const StreamRef stream : {first->ref(), second->ref(), third->ref()}) {
     const Allocation block = pool->allocate(2_MiB, stream);
   }
   SecondThread other;
-  test.tap.before(DriverCall::stream_synchronize, [&] {
+  test.tap.before(DriverCall::event_synchronize, [&] {
     other.run([&] {
+      first.reset();  // which is waited for
       second.reset();
       pool->trim();
       third.reset();
@@ -105,8 +106,9 @@ TEST_CASE("a pool that could not be closed at once is closed later") {
   const Stream stream = test.stream();
   std::optional<MemoryPool> pool = test.memory.create_pool({.name = "pool"});
   { const Allocation block = pool->allocate(2_MiB, stream); }
-  test.tap.refuse(DriverCall::stream_synchronize, CUDA_ERROR_UNKNOWN);
+  test.tap.refuse(DriverCall::event_synchronize, CUDA_ERROR_UNKNOWN);
   pool.reset();
+  CHECK(test.memory.pool_snapshots().size() == 1);
   test.memory.trim();
   CHECK(test.memory.pool_snapshots().empty());
 }

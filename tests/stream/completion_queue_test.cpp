@@ -293,6 +293,20 @@ TEST_CASE("a device that fails while work is pending fails its callbacks, in the
   CHECK(test.calls.now().size() == 2);
 }
 
+TEST_CASE("a callback whose mark cannot be asked about comes when its work is over all the same") {
+  QueueTest test;
+  const Stream stream = test.stream();
+  test.log.submit(stream, "work");
+  bool was_over = false;
+  test.queue.when_done(stream, [&](const std::exception_ptr& failure) {
+    was_over = test.log.is_done("work");
+    test.calls.note(failure ? "failed" : "done");
+  });
+  test.tap.refuse(DriverCall::event_query, CUDA_ERROR_UNKNOWN);
+  CHECK(test.calls.wait_for(1) == Names{"failed"});
+  CHECK(was_over);
+}
+
 TEST_CASE("an error that the device has when the work is done reaches the callback") {
   QueueTest test;
   const Stream stream = test.stream();

@@ -10,6 +10,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/per_thread.hpp"
 #include "support/errors.hpp"
 #include "support/simulation.hpp"
 
@@ -174,6 +175,33 @@ TEST_CASE("events that one thread takes and another gives back come round withou
     CHECK(pool.leases_live() == 0);
   }
   CHECK(pool.events_created() == kAtOnce);
+}
+
+TEST_CASE("a thread's first event given back does not wait for another thread that is ending") {
+  // As an allocator does under its own lock, which the ending thread waits for.
+  struct Part {
+    BiasedLock& lock() { return biased; }
+    BiasedLock biased;
+  };
+  Simulation simulation;
+  EventPool& pool = simulation.runtime->events(kDevice);
+  EventLease lease = pool.acquire();
+  std::atomic<bool> is_ending = false;
+  std::atomic<bool> is_back = false;
+  Mutex mutex;
+  PerThread<Part> parts(mutex, [&](Part&) {
+    is_ending = true;
+    while (!is_back) std::this_thread::yield();
+  });
+  REQUIRE(BiasedLock::is_available());
+  std::thread ending([&] { parts.mine_or_new(); });
+  while (!is_ending) std::this_thread::yield();
+  std::thread([&, given_back = std::move(lease)]() mutable {
+    { const EventLease here = std::move(given_back); }
+    is_back = true;
+  }).join();
+  ending.join();
+  CHECK(pool.leases_live() == 0);
 }
 
 TEST_CASE("two threads that hand events over to each other need few more than are on the way") {

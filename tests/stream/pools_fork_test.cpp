@@ -2,6 +2,7 @@
 // A process is forked while another thread is busy with the pools. The child must not wait for locks
 // that nobody will open, nor call the driver.
 #include <atomic>
+#include <chrono>
 #include <optional>
 #include <thread>
 
@@ -52,4 +53,22 @@ TEST_CASE("in a forked child acquiring fails at once, and giving back does nothi
   events.give_back(released);
   stop = true;
   busy.join();
+}
+
+TEST_CASE("the end of a Runtime in a forked child waits for no thread that waited for a stream") {
+  RuntimeOptions options;
+  options.stream_pool = {.streams_max = 1, .on_shortage = StreamShortage::wait};
+  Simulation simulation({}, options);
+  StreamPool& streams = simulation.runtime->streams(kDevice);
+  std::optional<StreamLease> held = streams.acquire();
+  std::thread waiting([&] { const StreamLease next = streams.acquire(); });
+  for (int round = 0; round < 10; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // in one of them it waits by now
+    CHECK(exit_code_without_waiting([&] {
+            simulation.runtime.reset();
+            return true;
+          }) == 0);
+  }
+  held.reset();
+  waiting.join();
 }

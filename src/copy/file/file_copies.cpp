@@ -13,6 +13,7 @@
 #include "copy/file/file_end.hpp"
 #include "copy/file/open_file.hpp"
 #include "device/device_context.hpp"
+#include "stream/settle.hpp"
 
 namespace berth {
 namespace {
@@ -69,6 +70,14 @@ void copy_file_by_driver(const FileRange& range, std::byte* device, CopyDirectio
   const FileRow row(range);
   DeviceOfRow memory(device, row);
   const Buffer buffer = make_buffer(std::min(kBufferBytes, row.bytes()));
+  const auto sync = [&] {
+    try {
+      stream.context().driver().stream_synchronize(stream.native());
+    } catch (...) {
+      settle(stream);  // perhaps the answer alone has failed, and the buffer is about to go
+      throw;
+    }
+  };
   for (std::size_t offset = 0; offset < row.bytes(); offset += kBufferBytes) {
     const std::size_t bytes = std::min(kBufferBytes, row.bytes() - offset);
     if (direction == CopyDirection::to_device) {
@@ -78,7 +87,7 @@ void copy_file_by_driver(const FileRange& range, std::byte* device, CopyDirectio
       memory.submit_read(buffer.get(), offset, bytes, stream);
     }
     // The buffer's next content must not meet this one's copy.
-    stream.context().driver().stream_synchronize(stream.native());
+    sync();
     if (direction == CopyDirection::to_host) file.write(buffer.get(), offset, bytes);
   }
 }

@@ -26,6 +26,13 @@ FileRow::Stretch FileRow::in_range(std::size_t offset, std::size_t bytes) const 
   return {std::max(offset, before_), std::min(offset + bytes, before_ + range_bytes_)};
 }
 
+FileRow::Stretch FileRow::whole_granules(const Stretch& stretch, std::size_t granule) const {
+  const std::uint64_t begin = align_up(offset_ + stretch.begin, std::uint64_t{granule});
+  const std::uint64_t end = align_down(offset_ + stretch.end, std::uint64_t{granule});
+  if (begin >= end) return {stretch.end, stretch.end};  // end may lie before the row
+  return {static_cast<std::size_t>(begin - offset_), static_cast<std::size_t>(end - offset_)};
+}
+
 FileEnd::FileEnd(const FileRange& range)
     : owner_(range.file), file_(owner_.open_file()), row_(range) {
   const bool matters = file_.caching() == FileCaching::automatic && file_.has_direct();
@@ -54,13 +61,13 @@ void FileEnd::write(const std::byte* staging, std::size_t offset, std::size_t by
   };
   if (!file_.has_direct() || !file_.can_be_direct(staging))
     return write_cached(wanted.begin, wanted.end);
-  const std::size_t granule = file_.write_granule_bytes();
-  const std::size_t first = align_up(row_.offset() + wanted.begin, granule) - row_.offset();
-  const std::size_t last = align_down(row_.offset() + wanted.end, granule) - row_.offset();
-  if (first >= last) return write_cached(wanted.begin, wanted.end);
-  write_cached(wanted.begin, first);
-  file_.write_direct(staging + (first - offset), last - first, row_.offset() + first);
-  write_cached(last, wanted.end);
+  const FileRow::Stretch whole = row_.whole_granules(wanted, file_.write_granule_bytes());
+  write_cached(wanted.begin, whole.begin);
+  if (whole.bytes() > 0) {
+    file_.write_direct(staging + (whole.begin - offset), whole.bytes(),
+                       row_.offset() + whole.begin);
+  }
+  write_cached(whole.end, wanted.end);
 }
 
 void DeviceOfRow::submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,

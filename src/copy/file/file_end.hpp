@@ -35,6 +35,8 @@ class FileRow {
     [[nodiscard]] std::size_t bytes() const { return end - begin; }
   };
   [[nodiscard]] Stretch in_range(std::size_t offset, std::size_t bytes) const;
+  /// What a stretch has of whole granules of the file; where it has none, nothing at its end.
+  [[nodiscard]] Stretch whole_granules(const Stretch& stretch, std::size_t granule) const;
 
  private:
   std::uint64_t offset_;

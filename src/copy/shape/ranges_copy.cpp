@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
 
 #include "berth/bytes.hpp"
 
@@ -18,7 +19,7 @@ namespace {
 constexpr std::size_t kCloseBytes = 2_MiB;
 
 void check_readable(const Scattered& ranges, std::size_t bytes) {
-  std::uintptr_t seen = 0;
+  std::optional<std::uintptr_t> seen;
   const auto check = [&](const std::byte* data, std::size_t, std::size_t range_bytes) {
     const auto begin = align_down(reinterpret_cast<std::uintptr_t>(data), kCloseBytes);
     if (begin == seen && range_bytes < kCloseBytes) return;

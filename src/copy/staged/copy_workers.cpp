@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <new>
 #include <pthread.h>
 
 namespace berth {
@@ -38,9 +39,13 @@ void CopyWorkers::run() {
   pthread_setname_np(pthread_self(), "berth copies");
   std::chrono::microseconds nap = kFirstNap;
   while (work_.sleep(nap)) {
-    const bool did_something = work_.help() || work_.look();
-    nap = did_something ? kFirstNap : std::min(2 * nap, kLongestNap);
-    while (work_.help() || work_.look()) continue;
+    try {
+      const bool did_something = work_.help() || work_.look();
+      nap = did_something ? kFirstNap : std::min(2 * nap, kLongestNap);
+      while (work_.help() || work_.look()) continue;
+    } catch (const std::bad_alloc&) {
+      nap = kLongestNap;  // looked again later
+    }
   }
 }
 

@@ -244,6 +244,7 @@ void HostWork::cancel(const CopyPtr& copy, std::exception_ptr failure) noexcept 
   const MutexLock lock(mutex_);
   const auto is_it = [&](const Entry& entry) { return entry.copy == copy; };
   if (!std::ranges::any_of(under_way_, is_it)) return;
+  if (copy->is_all_taken() && copy->pieces_in_hand() == 0) return;  // nothing can stay behind
   copy->give_up(std::move(failure));
   copy->open_gates_if_given_up();
 }

@@ -83,13 +83,14 @@ HostWork::CopyPtr StagedCopies::start(StreamRef stream, StagedRoute route, int p
   if (!context.driver().has(DriverCall::stream_wait_value32)) return nullptr;
   Station& here = station(context);
   if (!here.has_gates) return nullptr;
-  std::optional<Staging> staging = obtain(here.memory, context, route);
-  if (!staging) return nullptr;
   HostWork& work = route.waits_for_disk ? disk_work_ : work_;
   CopyWorkers& workers = route.waits_for_disk ? disk_workers_ : workers_;
-  const auto copy = std::make_shared<StagedCopy>(stream, std::move(route), std::move(*staging));
-  work.add(copy, priority);
-  const bool has_workers = workers.start();
+  // The driver queues no more than some thousand steps: to submit a large copy somebody must open gates.
+  if (!workers.start()) return nullptr;
+  std::optional<Staging> staging = obtain(here.memory, context, route);
+  if (!staging) return nullptr;
+  const HostWork::CopyPtr copy =
+      add(work, stream, std::move(route), priority, here.memory, std::move(*staging));
   try {
     copy->submit(here.events);
     work.end_submission(copy);
@@ -102,7 +103,19 @@ HostWork::CopyPtr StagedCopies::start(StreamRef stream, StagedRoute route, int p
     work.abandon(copy, std::current_exception());
     throw;
   }
-  if (!has_workers) work.complete(copy);
+  return copy;
+}
+
+HostWork::CopyPtr StagedCopies::add(HostWork& work, StreamRef stream, StagedRoute route,
+                                    int priority, StagingMemory& memory, Staging staging) {
+  HostWork::CopyPtr copy;
+  try {
+    copy = std::make_shared<StagedCopy>(stream, std::move(route), std::move(staging));
+    work.add(copy, priority);
+  } catch (...) {  // the host's memory
+    memory.give_back(copy == nullptr ? std::move(staging) : copy->take_staging());
+    throw;
+  }
   return copy;
 }
 

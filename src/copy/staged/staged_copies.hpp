@@ -31,7 +31,7 @@ class StagedCopies {
   StagedCopies& operator=(const StagedCopies&) = delete;
 
   /// Submits a copy to a stream that is not captured. Null, and nothing is submitted, where the driver
-  /// has to do it by its own means: there are no gates, or there is no staging memory to be had.
+  /// has to do it by its own means: there are no gates, no threads, or no staging memory to be had.
   /// Errors  OutOfMemory: StagingShortage::grow. DriverError: what was submitted is over.
   HostWork::CopyPtr start(StreamRef stream, StagedRoute route, int priority);
 
@@ -60,6 +60,9 @@ class StagedCopies {
   Station& station(DeviceContext& context) BERTH_EXCLUDES(mutex_);
   std::optional<Staging> obtain(StagingMemory& memory, const DeviceContext& context,
                                 const StagedRoute& route);
+  /// Makes the copy, for the threads to work on. Where that fails, `staging` has gone back.
+  static HostWork::CopyPtr add(HostWork& work, StreamRef stream, StagedRoute route, int priority,
+                               StagingMemory& memory, Staging staging);
   /// Completes an old copy on that device, of those that wait for no disk if there is one; false where
   /// none is under way. `waited`: whether the device had to be waited for.
   bool complete_oldest(const DeviceContext& context, bool& waited);

@@ -19,21 +19,22 @@ constexpr std::size_t kPieceBytes = 512_KiB;
 
 }  // namespace
 
-StagedCopy::StagedCopy(StreamRef stream, StagedRoute route, Staging staging)
+StagedCopy::StagedCopy(StreamRef stream, StagedRoute route, Staging&& staging)
     : stream_(stream),
       direction_(route.direction),
       host_(std::move(route.host)),
       device_(std::move(route.device)),
       bytes_(route.bytes),
       keep_alive_(std::move(route.keep_alive)),
-      staging_(std::move(staging)),
-      moved_(staging_.slots.size(), 0) {
+      slot_bytes_(staging.slot_bytes),
+      moved_(staging.slots.size(), 0) {
   BERTH_CHECK(bytes_ > 0);
   events_.reserve(steps());
+  staging_ = std::move(staging);  // last: where anything fails it stays the caller's
 }
 
 std::size_t StagedCopy::chunk_bytes(std::size_t chunk) const {
-  return std::min(staging_.slot_bytes, bytes_ - chunk * staging_.slot_bytes);
+  return std::min(slot_bytes_, bytes_ - chunk * slot_bytes_);
 }
 
 void StagedCopy::submit(EventPool& events) {
@@ -48,7 +49,7 @@ void StagedCopy::submit(EventPool& events) {
 }
 
 void StagedCopy::submit_chunk(std::size_t chunk) {
-  const std::size_t offset = chunk * staging_.slot_bytes;
+  const std::size_t offset = chunk * slot_bytes_;
   std::byte* const slot = staging_.slot(chunk);
   if (direction_ == Direction::to_device) {
     submit_gate(chunk + 1);
@@ -77,13 +78,13 @@ std::size_t StagedCopy::open_chunks() const {
 }
 
 bool StagedCopy::has_piece() const {
-  return !device_ended_ && !is_all_taken() && taken_ / staging_.slot_bytes < open_chunks();
+  return !device_ended_ && !is_all_taken() && taken_ / slot_bytes_ < open_chunks();
 }
 
 StagedCopy::Piece StagedCopy::take() {
   BERTH_CHECK(has_piece());
-  const std::size_t chunk = taken_ / staging_.slot_bytes;
-  const std::size_t chunk_end = chunk * staging_.slot_bytes + chunk_bytes(chunk);
+  const std::size_t chunk = taken_ / slot_bytes_;
+  const std::size_t chunk_end = chunk * slot_bytes_ + chunk_bytes(chunk);
   const Piece piece{taken_, std::min(kPieceBytes, chunk_end - taken_)};
   taken_ += piece.bytes;
   ++pieces_in_hand_;
@@ -92,8 +93,8 @@ StagedCopy::Piece StagedCopy::take() {
 
 void StagedCopy::move(const Piece& piece) noexcept {
   if (is_given_up()) return;
-  const std::size_t chunk = piece.offset / staging_.slot_bytes;
-  std::byte* const staging = staging_.slot(chunk) + piece.offset % staging_.slot_bytes;
+  const std::size_t chunk = piece.offset / slot_bytes_;
+  std::byte* const staging = staging_.slot(chunk) + piece.offset % slot_bytes_;
   try {
     if (direction_ == Direction::to_device)
       host_->read(staging, piece.offset, piece.bytes);
@@ -106,7 +107,7 @@ void StagedCopy::move(const Piece& piece) noexcept {
 
 void StagedCopy::finish(const Piece& piece) {
   --pieces_in_hand_;
-  moved_[piece.offset / staging_.slot_bytes % moved_.size()] += piece.bytes;
+  moved_[piece.offset / slot_bytes_ % moved_.size()] += piece.bytes;
   if (direction_ == Direction::to_host) bytes_done_ += piece.bytes;
   const std::size_t before = chunks_moved_;
   while (chunks_moved_ < chunks()) {

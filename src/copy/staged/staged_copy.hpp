@@ -60,7 +60,7 @@ class StagedCopy {
     std::size_t bytes;
   };
 
-  StagedCopy(StreamRef stream, StagedRoute route, Staging staging);
+  StagedCopy(StreamRef stream, StagedRoute route, Staging&& staging);
 
   /// Submits all that the device does, and the gates. The stream is not captured.
   /// Errors  DriverError, OutOfMemory: HostWork::abandon().
@@ -129,9 +129,7 @@ class StagedCopy {
   std::atomic<bool> is_over = false;
 
  private:
-  [[nodiscard]] std::size_t chunks() const {
-    return (bytes_ + staging_.slot_bytes - 1) / staging_.slot_bytes;
-  }
+  [[nodiscard]] std::size_t chunks() const { return (bytes_ + slot_bytes_ - 1) / slot_bytes_; }
   [[nodiscard]] std::size_t steps() const {
     return chunks() + (direction_ == Direction::to_host ? 1 : 0);
   }
@@ -149,6 +147,7 @@ class StagedCopy {
   const std::unique_ptr<DeviceEnd> device_;
   const std::size_t bytes_;
   std::shared_ptr<const void> keep_alive_;
+  const std::size_t slot_bytes_;
   Staging staging_;
 
   std::vector<EventLease> events_;  ///< has room for all; submitted_ of them may be read

@@ -9,7 +9,7 @@
 namespace berth {
 
 /// Sees to it, in the order of `stream`, which holds all of the transfer's work, and gives the transfer.
-/// Errors  As CompletionQueue::when_done(): nothing will happen then.
+/// Errors  As CompletionQueue::when_done(): nothing will happen then, and the transfer is over.
 Transfer end_transfer(CompletionQueue& completions, StreamRef stream, Transfer transfer,
                       TransferOptions options);
 

@@ -14,17 +14,20 @@ double TransferState::bytes_per_second() {
 }
 
 bool Transfer::is_done() const {
-  return state_ == nullptr || state_->is_done();
+  if (state_ == nullptr) return true;
+  state_->require_here();
+  return state_->is_done();
 }
 
 void Transfer::wait() const {
   if (state_ == nullptr) return;
+  state_->require_here();
   state_->wait();
   if (const std::exception_ptr failure = state_->failure()) std::rethrow_exception(failure);
 }
 
 std::exception_ptr Transfer::failure() const noexcept {
-  return state_ == nullptr ? nullptr : state_->failure();
+  return state_ == nullptr || !state_->is_here() ? nullptr : state_->failure();
 }
 
 std::size_t Transfer::bytes() const noexcept {
@@ -32,15 +35,19 @@ std::size_t Transfer::bytes() const noexcept {
 }
 
 std::size_t Transfer::bytes_done() const {
-  return state_ == nullptr ? 0 : state_->bytes_done();
+  if (state_ == nullptr) return 0;
+  state_->require_here();
+  return state_->bytes_done();
 }
 
 double Transfer::bytes_per_second() const {
-  return state_ == nullptr ? 0 : state_->bytes_per_second();
+  if (state_ == nullptr) return 0;
+  state_->require_here();
+  return state_->bytes_per_second();
 }
 
 void Transfer::cancel() noexcept {
-  if (state_ != nullptr) state_->cancel();
+  if (state_ != nullptr && state_->is_here()) state_->cancel();
 }
 
 }  // namespace berth

@@ -8,6 +8,7 @@
 
 #include "berth/transfer.hpp"
 
+#include "base/fork.hpp"
 #include "base/mutex.hpp"
 
 namespace berth {
@@ -30,10 +31,16 @@ class TransferState {
   virtual std::size_t bytes_done() = 0;
   virtual void cancel() noexcept = 0;
 
+  /// Not in a forked child, which has neither the threads nor the device. Asked before all that follows.
+  [[nodiscard]] bool is_here() const { return origin_.is_here(); }
+  /// Errors  NotSupported.
+  void require_here() const { origin_.require_here("a transfer"); }
+
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   double bytes_per_second();
 
  private:
+  const ForkOrigin origin_;
   const std::size_t bytes_;
   const Clock::time_point start_ = Clock::now();
   Mutex mutex_;

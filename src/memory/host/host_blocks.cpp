@@ -113,6 +113,14 @@ HostBlocks::Pending HostBlocks::remove_pending(PendingId id) {
   return block;
 }
 
+void HostBlocks::forget(StreamRef stream) {
+  for_each_uses([&](HostUses& uses) {
+    for (HostUse& use : uses) {
+      if (use.event != nullptr && use.stream == stream) use.stream.reset();
+    }
+  });
+}
+
 bool HostBlocks::has_unmarked(StreamRef stream) const {
   const auto has = [&](const auto& entry) {
     return std::ranges::any_of(entry.second.uses,

@@ -66,6 +66,9 @@ class HostBlocks {
   /// Ends a block that awaited streams. The caller gives back its memory.
   Pending remove_pending(PendingId id);
 
+  /// The stream is gone: of its uses that have an event, which says all, none is another stream's of that
+  /// handle.
+  void forget(StreamRef stream);
   /// Whether a use by `stream` has no event yet.
   [[nodiscard]] bool has_unmarked(StreamRef stream) const;
   /// Gives such uses `event`; their stream is gone. With null it is never known when they are over.

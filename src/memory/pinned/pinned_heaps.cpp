@@ -62,7 +62,6 @@ PinnedHeaps::PinnedHeaps(const DeviceRegistry& registry, const PinnedAllocatorOp
       background_([this](std::size_t number) { grow_ahead(*heaps_[number]); }) {}
 
 PinnedHeaps::~PinnedHeaps() {
-  if (!origin_.is_here()) return;
   background_.end();
   for_each([this](Heap& heap) {
     events_.for_each_context(

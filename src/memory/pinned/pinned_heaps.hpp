@@ -67,6 +67,8 @@ class PinnedHeaps {
   void validate() const;
   void finish_growth() { background_.wait_until_done(); }
 
+  /// Not in a forked child.
+  [[nodiscard]] bool is_usable() const { return origin_.is_here(); }
   [[nodiscard]] const Driver& driver() const { return events_.driver(); }
   [[nodiscard]] PinnedRegistrations& registrations() { return registrations_; }
   [[nodiscard]] const PinnedRegistrations& registrations() const { return registrations_; }

@@ -82,6 +82,7 @@ class PinnedRegistrations final : public StreamObserver {
   const DeviceRegistry& registry_;
   const DeviceEventPools& events_;
   std::atomic<std::size_t> bytes_ = 0;
+  Mutex record_mutex_;  ///< before mutex_
   mutable Mutex mutex_;
   Entries entries_ BERTH_GUARDED_BY(mutex_);
 };

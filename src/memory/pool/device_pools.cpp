@@ -61,10 +61,11 @@ DevicePools::DevicePools(DeviceContext& context, EventPool& events, DeviceAlloca
       device_bytes_(total_bytes(context)),
       budget_(device_limits(options_, options_.limits, device_bytes_)),
       own_(setup(), {}) {
-  context_.add_observer(*this);
-  if (const auto age = options_.release_unused_after) {
-    background_.emplace(*age / kReleasesInAge, [this, age] { release_in_background(*age); });
+  if (options_.release_unused_after) {
+    const std::chrono::nanoseconds age = *options_.release_unused_after;
+    background_.emplace(age / kReleasesInAge, [this, age] { release_in_background(age); });
   }
+  context_.add_observer(*this);  // last: who is not made is not removed
 }
 
 DevicePools::~DevicePools() {
@@ -160,6 +161,7 @@ void DevicePools::release_in_background(std::chrono::nanoseconds age) noexcept {
 
 void DevicePools::retire_stream(StreamRef stream) noexcept {
   if (!is_usable()) return;
+  scopes_.retire_stream(stream);
   own_.retire_stream(stream);
   for (const auto& pool : private_.all()) pool->retire_stream(stream);
 }

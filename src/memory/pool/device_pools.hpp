@@ -68,9 +68,10 @@ class DevicePools final : public StreamObserver {
   /// Of all pools of that name. Contracts: DeviceAllocator.
   std::size_t sleep(std::string_view name, SleepContent content);
   void wake(std::string_view name);
+  /// Not in a forked child.
+  [[nodiscard]] bool is_usable() const { return own_.is_usable(); }
 
  private:
-  [[nodiscard]] bool is_usable() const { return own_.is_usable(); }
   void* allocate_in_scope(std::size_t bytes, StreamRef stream);
   void deallocate_other(void* data);
   template <class Use>

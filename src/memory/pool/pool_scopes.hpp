@@ -46,12 +46,22 @@ class PoolScopes {
     count_.store(scopes_.size(), std::memory_order_relaxed);
   }
 
+  /// Scopes on it cover nothing any more.
+  void retire_stream(StreamRef stream) noexcept {
+    if (!any()) return;
+    const MutexLock lock(mutex_);
+    for (Scope& scope : scopes_) {
+      scope.is_retired = scope.is_retired || scope.extent.stream == handle_of(stream);
+    }
+  }
+
   [[nodiscard]] bool any() const { return count_.load(std::memory_order_relaxed) > 0; }
   /// Of the scopes that cover a request of the calling thread on `stream`, the pool of that which was
   /// opened last; null where there is none.
   [[nodiscard]] std::shared_ptr<DevicePool> find(StreamRef stream) const {
     const MutexLock lock(mutex_);
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+      if (scope->is_retired) continue;
       const bool covers = scope->extent.stream ? *scope->extent.stream == handle_of(stream)
                                                : scope->extent.thread == this_thread();
       if (covers) return scope->pool;
@@ -64,6 +74,7 @@ class PoolScopes {
     std::uint64_t number;
     Extent extent;
     std::shared_ptr<DevicePool> pool;
+    bool is_retired = false;  ///< its stream is gone: another one of that handle is not meant
   };
 
   mutable Mutex mutex_;

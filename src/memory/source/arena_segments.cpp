@@ -270,6 +270,7 @@ std::vector<SegmentSource::Range> ArenaSegments::plan_return(BlockHeap& heap, st
   heap.free_blocks(kUnowned).for_each([&](Block& block) { largest_first.push_back(&block); });
   std::reverse(largest_first.begin(), largest_first.end());
   std::vector<Range> ranges;
+  ranges.reserve(largest_first.size());  // what is held must not be lost
   std::size_t planned = 0;
   for (Block* block : largest_first) {
     if (planned >= bytes) break;

@@ -38,6 +38,7 @@ std::vector<SegmentSource::Range> WholeSegments::hold(BlockHeap& heap,
                                                       std::span<Block* const> whole,
                                                       std::size_t bytes) {
   std::vector<Range> ranges;
+  ranges.reserve(whole.size());  // what is detached must not be lost
   std::size_t planned = 0;
   for (Block* const block : whole) {
     if (planned >= bytes) break;

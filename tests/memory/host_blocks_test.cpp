@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/host/host_blocks.hpp"
+
+#include <array>
+#include <cstddef>
+
+#include <doctest/doctest.h>
+
+#include "support/tapped_device.hpp"
+
+using namespace berth;
+using namespace berth::test;
+
+TEST_CASE_FIXTURE(TappedDevice,
+                  "what a stream that is gone has used is not known by its handle any more") {
+  const Stream gone = stream();
+  const Stream other = stream();
+  alignas(64) std::array<std::byte, 64> live{};
+  alignas(64) std::array<std::byte, 64> freed{};
+  HostBlocks blocks;
+  blocks.add(live.data(), 64);
+  blocks.add(freed.data(), 64);
+  HostUses& uses = *blocks.find_uses(live.data());
+  uses = {{gone, record(gone)}, {other, record(other)}};
+  auto [pending, of_freed] = blocks.defer(freed.data());
+  blocks.show(pending, {{gone, record(gone)}, {gone, nullptr}});
+
+  blocks.forget(gone);
+  CHECK_FALSE(uses[0].stream.has_value());
+  CHECK(uses[0].event != nullptr);
+  CHECK(uses[1].stream == other.ref());
+  const HostUses awaited = blocks.next_pending(0)->second;
+  CHECK_FALSE(awaited[0].stream.has_value());
+  CHECK(awaited[1].stream == gone.ref());  // nothing else tells when it is over
+  CHECK(blocks.has_unmarked(gone));
+  blocks.drop(gone);
+  CHECK_FALSE(blocks.has_unmarked(gone));
+}
