@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/per_thread.hpp"
 
+#include <mutex>
+
 namespace berth {
 
 /// Never destroyed: threads may end after the static objects have.
@@ -43,10 +45,16 @@ constinit thread_local bool thread_is_over = false;  ///< readable after ThreadE
 struct PerThreadTable::ThreadEnd {
   const std::unique_ptr<ThreadParts> parts = std::make_unique<ThreadParts>();
 
-  ThreadEnd() {
-    const MutexLock lock(process().mutex);
+  bool begin(Waiting waiting) BERTH_NO_THREAD_SAFETY_ANALYSIS {
+    Mutex& mutex = process().mutex;
+    if (waiting == Waiting::yes)
+      mutex.lock();
+    else if (!mutex.try_lock())
+      return false;
+    const std::unique_lock<Mutex> lock(mutex, std::adopt_lock);
     process().threads.push_back(parts.get());
     thread_parts_ = parts.get();
+    return true;
   }
   ~ThreadEnd() {
     const MutexLock lock(process().mutex);
@@ -78,10 +86,11 @@ void PerThreadTable::forget() {
   }
 }
 
-bool PerThreadTable::prepare() const {
+bool PerThreadTable::prepare(Waiting waiting) const {
   if (index_ == kOwnersMax || thread_is_over || !BiasedLock::is_available()) return false;
+  if (thread_parts_ != &no_parts_) return true;
   thread_local ThreadEnd thread_end;
-  return true;
+  return thread_end.begin(waiting);
 }
 
 }  // namespace berth

@@ -25,6 +25,9 @@ namespace berth {
 /// Threads  As PerThread.
 class PerThreadTable {
  public:
+  /// For a thread that is about to end, which holds the table's lock while it waits for its owners'.
+  enum class Waiting : bool { no, yes };
+
   PerThreadTable(const PerThreadTable&) = delete;
   PerThreadTable& operator=(const PerThreadTable&) = delete;
 
@@ -36,8 +39,8 @@ class PerThreadTable {
   [[nodiscard]] void* find() const {
     return thread_parts_->of_owner[index_].load(std::memory_order_relaxed);
   }
-  /// Whether the calling thread may have one.
-  [[nodiscard]] bool prepare() const;
+  /// Whether the calling thread may have one; without waiting, perhaps not now.
+  [[nodiscard]] bool prepare(Waiting waiting) const;
   /// After prepare() said true.
   void set(void* part) const {
     thread_parts_->of_owner[index_].store(part, std::memory_order_relaxed);
@@ -73,6 +76,7 @@ class PerThreadTable {
 template <class Part>
 class PerThread final : private PerThreadTable {
  public:
+  using PerThreadTable::Waiting;
   /// Called for the part of a thread that ends, on it, under the owner's lock: takes back what is
   /// kept there.
   using OnThreadEnd = std::function<void(Part&)>;
@@ -88,10 +92,10 @@ class PerThread final : private PerThreadTable {
   /// The same, made where there is none. Null on a thread that is about to end, where there are more
   /// than kOwnersMax owners, and where the kernel lacks what a BiasedLock needs: the owner must do
   /// without then.
-  /// Not under the owner's lock.
-  Part* mine_or_new() {
+  /// Not under the owner's lock; with Waiting::yes, under no other owner's either.
+  Part* mine_or_new(Waiting waiting = Waiting::yes) {
     if (Part* const part = mine()) return part;
-    if (!prepare()) return nullptr;
+    if (!prepare(waiting)) return nullptr;
     auto made = std::make_unique<Part>();
     Part* const part = made.get();
     const MutexLock lock(mutex_);

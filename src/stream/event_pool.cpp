@@ -143,9 +143,12 @@ Item& EventPool::State::create(EventOptions wanted) {
 
 void EventPool::State::give_back_other(Item& item) noexcept {
   if (!origin.is_here()) return;
-  // A thread that has acquired none keeps none: to begin with it takes the lock of all threads' table, and
-  // an allocator, which that lock comes before, gives events back under its own.
-  ThreadEvents* const mine = threads.mine();
+  ThreadEvents* mine = nullptr;
+  try {
+    // An allocator gives events back under its own lock, for which a thread that ends may wait.
+    mine = threads.mine_or_new(Threads::Waiting::no);
+  } catch (const std::bad_alloc&) {  // then the thread keeps nothing
+  }
   const MutexLock lock(mutex);
   idle[item.timing].push(item);
   if (mine != nullptr) mine->idle[item.timing].move_to(idle[item.timing], ThreadEvents::kBatch);
