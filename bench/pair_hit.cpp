@@ -34,7 +34,7 @@ void add_mimalloc(Session& session) {
 
 void add_benchmarks(Session& session) {
   for_each_allocator([&]<class Allocator>(std::type_identity<Allocator>) {
-    for (const std::size_t bytes : {std::size_t{512}, 4_KiB, 64_KiB, 1_MiB, 8_MiB, 64_MiB}) {
+    for (const std::size_t bytes : {std::size_t{512}, 4_KiB, 64_KiB, 1_MiB, 2_MiB, 8_MiB, 64_MiB}) {
       add(session, "pair_hit", Allocator::kName, std::to_string(bytes),
           [&session, bytes](benchmark::State& state) {
             Allocator allocator(session);

@@ -22,13 +22,16 @@ class BerthAllocator {
   /// Whether deallocate_uncached() can be had.
   static constexpr bool kTrims = true;
 
-  explicit BerthAllocator(Session& session)
-      : memory_(session.context(), session.runtime().events(session.device()), {}) {}
+  explicit BerthAllocator(Session& session, const DeviceAllocatorOptions& options = {})
+      : memory_(session.context(), session.runtime().events(session.device()), options) {}
 
   void* allocate(std::size_t bytes, StreamRef stream) {
     return memory_.allocate_raw(bytes, stream);
   }
   void deallocate(void* data, std::size_t, StreamRef) { memory_.deallocate(data); }
+
+  void record_stream(void* data, StreamRef stream) { memory_.record_stream(data, stream); }
+  void record_use(void* data, StreamRef stream) { memory_.record_use(data, stream); }
 
   [[nodiscard]] MemoryCounters counters() const { return memory_.counters(); }
 

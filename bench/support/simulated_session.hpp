@@ -21,7 +21,8 @@ class SimulatedSession {
   /// `device_bytes`: a multiple of the simulated granule.
   explicit SimulatedSession(std::uint64_t device_bytes = 80_GiB,
                             sim::Progress progress = sim::Progress::eager)
-      : simulator_(config(device_bytes, progress)), session_("sim") {
+      : SimulatedSession(config(device_bytes, progress)) {}
+  explicit SimulatedSession(const sim::Config& config) : simulator_(config), session_("sim") {
     session_.enter_thread();
   }
 

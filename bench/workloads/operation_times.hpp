@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time of each single operation of a replay, for what a mean hides.
+// The time of each single operation, for what a mean hides.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "workloads/replay.hpp"
+#include "base/check.hpp"
 
 namespace berth::bench {
 
@@ -23,20 +23,32 @@ class OperationTimes {
     clock_ns_ = *middle;
   }
 
-  /// Adds the times of one pass. No more operations in all than the constructor was told of.
-  template <class Allocator>
-  void add_pass(Replay<Allocator>& replay, const ReplayPlan& plan) {
-    for (const ReplayPlan::Operation& operation : plan.operations) {
-      times_ns_[count_++] = time_ns([&] { replay.run(operation); });
-    }
+  /// Carries out an operation, and adds its time. No more of them than the constructor was told of.
+  template <class Operation>
+  void add(Operation operation) {
+    BERTH_DCHECK(count_ < times_ns_.size());
+    times_ns_[count_++] = time_ns(operation);
   }
+  void clear() { count_ = 0; }
 
-  /// The time that `share` of the operations do not exceed, without the clock's own.
+  // Both without the clock's own time.
+  [[nodiscard]] double mean_ns() const {
+    if (count_ == 0) return 0;
+    std::int64_t sum_ns = 0;
+    for (std::size_t index = 0; index < count_; ++index) sum_ns += times_ns_[index];
+    return std::max(
+        static_cast<double>(sum_ns) / static_cast<double>(count_) - static_cast<double>(clock_ns_),
+        0.0);
+  }
+  /// The time that `share` of the operations do not exceed.
   [[nodiscard]] double quantile_ns(double share) {
-    const auto rank = static_cast<std::ptrdiff_t>(share * static_cast<double>(count_));
+    if (count_ == 0) return 0;
+    const auto rank = std::min(static_cast<std::ptrdiff_t>(share * static_cast<double>(count_)),
+                               static_cast<std::ptrdiff_t>(count_ - 1));
     const auto end = times_ns_.begin() + static_cast<std::ptrdiff_t>(count_);
     std::nth_element(times_ns_.begin(), times_ns_.begin() + rank, end);
-    return static_cast<double>(std::max<std::int64_t>(times_ns_[rank] - clock_ns_, 0));
+    return static_cast<double>(
+        std::max<std::int64_t>(times_ns_[static_cast<std::size_t>(rank)] - clock_ns_, 0));
   }
 
  private:

@@ -15,13 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string name_of(const std::string& path) {
-  std::string name = fs::path(path).filename().string();
-  for (const std::string_view ending : {".gz", ".csv"})
-    if (name.ends_with(ending)) name.resize(name.size() - ending.size());
-  return name;
-}
-
 /// Gives out numbers that are not in use, the last that came back first.
 class Slots {
  public:
@@ -49,7 +42,14 @@ bool frees(const TraceEvent& event) {
 
 }  // namespace
 
-ReplayPlan::ReplayPlan(const Trace& trace) : name(name_of(trace.name)) {
+std::string trace_name(const Trace& trace) {
+  std::string name = fs::path(trace.name).filename().string();
+  for (const std::string_view ending : {".gz", ".csv"})
+    if (name.ends_with(ending)) name.resize(name.size() - ending.size());
+  return name;
+}
+
+ReplayPlan::ReplayPlan(const Trace& trace) : name(trace_name(trace)) {
   Slots free_slots;
   std::size_t bytes_live = 0;
   std::unordered_map<std::int64_t, Operation> live;

@@ -13,6 +13,9 @@
 
 namespace berth::bench {
 
+/// The file's name, without folder and endings.
+std::string trace_name(const Trace& trace);
+
 /// A trace in the form that costs least to run: blocks are numbered by slots, which are used again.
 /// Blocks that the trace leaves live are freed at the end, so that it can be run again at once.
 struct ReplayPlan {
@@ -21,7 +24,7 @@ struct ReplayPlan {
     std::size_t bytes;  ///< 0 frees the slot
     std::size_t stream;
   };
-  std::string name;  ///< the file's, without folder and endings
+  std::string name;  ///< trace_name()
   std::vector<Operation> operations;
   std::size_t bytes_live_peak = 0;  ///< as asked for
   std::size_t slots = 0;

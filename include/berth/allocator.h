@@ -35,7 +35,7 @@ BERTH_API berth_status berth_allocator_get_host(berth_runtime* runtime,
 /// Device memory that is ordered on `stream`: work submitted to it from now on may use the memory,
 /// whose content is undefined. 0 bytes gives null. For a device's allocator only.
 /// Blocking  A block cached for the stream: no driver call. Otherwise the out-of-memory ladder, whose
-///           last rung waits for the GPU.
+///           last rungs wait for the GPU.
 /// Errors    BERTH_INVALID_ARGUMENT: a stream of another device. BERTH_OUT_OF_MEMORY: every rung was
 ///           tried, and the message has the numbers; a caller that probes carries on.
 ///           BERTH_DRIVER_ERROR.
@@ -75,8 +75,10 @@ BERTH_API berth_status berth_allocator_allocate_host(berth_allocator* allocator,
 ///           Nothing is changed.
 BERTH_API berth_status berth_allocator_deallocate(berth_allocator* allocator, void* data);
 /// Declares that work submitted to `stream` uses the block at `data`: once freed, the block is not
-/// reused before that work is done.
+/// reused before that work is done. A stream of berth_stream_from_native() is told to
+/// berth_allocator_retire_stream() before it is destroyed.
 /// Errors  BERTH_INVALID_ARGUMENT: not a live block, or a stream of another device.
+///         BERTH_DRIVER_ERROR: no event was recorded for blocks freed before; this block is recorded.
 BERTH_API berth_status berth_allocator_record_stream(berth_allocator* allocator, void* data,
                                                      berth_stream stream);
 /// Declares that work which `stream` holds now uses the block at `data`, and later work does not:
@@ -88,7 +90,9 @@ BERTH_API berth_status berth_allocator_record_use(berth_allocator* allocator, vo
                                                   berth_stream stream);
 /// Gives cached memory back to the driver until at most `bytes_to_keep` are reserved, as far as
 /// blocks in use allow; 0 gives back all that can be.
-/// Blocking  Waits for the work of streams whose cached memory it returns.
+/// Blocking  Waits for the work of streams whose cached memory it returns; until the device is idle,
+///           where that does not do and memory awaits a stream of berth_stream_from_native() that
+///           cannot be asked.
 BERTH_API berth_status berth_allocator_trim(berth_allocator* allocator, size_t bytes_to_keep,
                                             size_t* bytes_released);
 /// Gives back what was not needed for `age_ns`: as much as is reserved beyond the most that was
@@ -98,7 +102,9 @@ BERTH_API berth_status berth_allocator_trim(berth_allocator* allocator, size_t b
 BERTH_API berth_status berth_allocator_release_unused(berth_allocator* allocator, uint64_t age_ns,
                                                       size_t* bytes_released);
 /// Called before a stream that blocks were allocated or recorded on is destroyed by anything but
-/// berth. Live blocks stay valid.
+/// berth: memory cached for it becomes available to other streams behind its work, and a later stream
+/// that gets its handle is not taken for it. On a device's allocator or a pool: for whatever has
+/// memory or libraries' handles in the runtime; on the others for themselves. Live blocks stay valid.
 BERTH_API berth_status berth_allocator_retire_stream(berth_allocator* allocator,
                                                      berth_stream stream);
 

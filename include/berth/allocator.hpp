@@ -23,9 +23,11 @@ class BERTH_API Allocator {
   /// submitted before still has the block; it is reused without waiting on the stream that it was
   /// allocated on, and on any other, including those of record_stream() and record_use(), only behind
   /// their work.
-  /// Blocking  Never waits for the GPU. No driver call but, for each stream of record_stream(), the
-  ///           question whether it is being captured, and an event record where it is not. None for
-  ///           those of record_use().
+  /// Blocking  Never waits for the GPU. No driver call but, for each stream of record_stream() that
+  ///           berth owns, the question whether it is being captured, and an event record where it is
+  ///           not. For streams that berth does not own the next call that names them makes both, as
+  ///           their handles may be gone now; HostAllocator makes them here for each stream. None
+  ///           for those of record_use().
   /// Errors    InvalidArgument: a pointer that this allocator did not give out, one inside a block,
   ///           or one freed before. Nothing is changed.
   virtual void deallocate(void* data) = 0;
@@ -34,9 +36,14 @@ class BERTH_API Allocator {
   /// block is not reused before the work that `stream` holds at that time is done, also what has
   /// nothing to do with the block (see record_use()). The block's own stream needs no record;
   /// recording twice is recording once. The stream may go away before the block is freed or after,
-  /// but not while another thread is inside deallocate() for the block.
-  /// Errors  InvalidArgument: not a live block of this allocator, or (device memory) a stream of
-  ///         another device.
+  /// but not while another thread is inside deallocate() for the block; one that berth does not own
+  /// is told to retire_stream() before.
+  /// Blocking  Never waits for the GPU. No driver call but, for a stream that berth does not own and
+  ///           whose event freed blocks still await, the question whether it is being captured, and
+  ///           an event record where it is not.
+  /// Errors    InvalidArgument: not a live block of this allocator, or (device memory) a stream of
+  ///           another device. DriverError: the driver recorded no event for freed blocks, which wait
+  ///           for the next; the block at `data` is recorded.
   virtual void record_stream(void* data, StreamRef stream) = 0;
 
   /// Declares that work which `stream` holds now uses the block at `data`, and later work does not,
@@ -44,7 +51,8 @@ class BERTH_API Allocator {
   /// done, whatever was submitted to `stream` since. The later of two uses on one stream stands for
   /// both; record_stream() for the same stream, before or after, stands for all. A stream that is
   /// being captured cannot be marked: then this is record_stream(). The block's own stream needs no
-  /// record. The stream may go away as soon as this has returned.
+  /// record. The stream may go away as soon as this has returned; one that berth does not own is
+  /// told to retire_stream() before.
   /// Blocking  Never waits for the GPU. Asks whether `stream` is being captured, and records an
   ///           event on it; neither where it is the block's own, or record_stream() stands for all.
   /// Errors    InvalidArgument: not a live block of this allocator, the per-thread default stream,
@@ -54,8 +62,9 @@ class BERTH_API Allocator {
 
   /// Gives cached memory back to the driver until at most `bytes_to_keep` are reserved, as far as
   /// blocks in use allow; 0 gives back all that can be. Returns the bytes given back.
-  /// Blocking  Waits for the work of streams whose cached memory it returns. Other threads' cache
-  ///           hits go on meanwhile.
+  /// Blocking  Waits for the work of streams whose cached memory it returns; until the device is
+  ///           idle, where that does not do and memory awaits a stream that berth does not own and
+  ///           cannot ask. Other threads' cache hits go on meanwhile.
   virtual std::size_t trim(std::size_t bytes_to_keep = 0) = 0;
 
   /// Gives back what was not needed for `age`: as much as is reserved beyond the most that was active
@@ -67,9 +76,14 @@ class BERTH_API Allocator {
   virtual std::size_t release_unused(std::chrono::nanoseconds age) = 0;
 
   /// To be called before a stream that berth does not own is destroyed, if blocks were allocated or
-  /// recorded on it: memory cached for it becomes available to other streams behind its work.
-  /// Stream and StreamPool do it by themselves. Live blocks of the stream stay valid, and are
-  /// waited for by the same rule when they are freed.
+  /// recorded on it: memory cached for it becomes available to other streams behind its work, and a
+  /// later stream that gets its handle is not taken for it. DeviceAllocator and MemoryPool do so for
+  /// whatever has memory or libraries' handles in the Runtime, PinnedAllocator and HostAllocator for
+  /// themselves. Stream and StreamPool do it by themselves. Live blocks of the stream stay valid, and
+  /// are waited for by the same rule when they are freed. Where the handle is none any more, that is
+  /// reported, and the memory is available once the device is idle.
+  /// Blocking  A question and an event record where the stream has memory. Waits for its work only
+  ///           where no event can be recorded.
   virtual void retire_stream(StreamRef stream) noexcept = 0;
 
   [[nodiscard]] virtual MemoryCounters counters() const = 0;

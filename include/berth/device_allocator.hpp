@@ -54,10 +54,15 @@ struct DeviceAllocatorOptions {
   std::size_t segment_bytes = std::size_t{20} << 20;
 
   /// Called when memory is short and berth has nothing left to give back without waiting for the
-  /// GPU, with the bytes that are missing: frees or spills what it can (a framework's own caches)
-  /// and returns whether it freed anything. The request is tried again then, and this called again,
-  /// for as long as blocks are freed meanwhile. May call this allocator. Called without a lock, on
-  /// the thread that needs memory.
+  /// GPU on the host, with the bytes that are missing (what goes beyond a limit, and at most the size
+  /// of the request): frees or spills what it can (a framework's own caches) and returns whether it
+  /// freed anything. The request is tried again then. For one request this is called again only where
+  /// blocks were freed, or other memory was found, since the last call.
+  ///
+  /// Called without a lock, on the thread that needs memory, so on several threads at once if several
+  /// do. May call this allocator: an allocation inside it, from any pool of the device, that runs
+  /// short does not call it again. An exception of its own passes through allocate(), and the
+  /// allocator is as before then; try_allocate() returns it as OutOfMemory with its text.
   std::function<bool(std::size_t bytes_needed)> on_pressure = nullptr;
 };
 
@@ -78,15 +83,16 @@ class BERTH_API DeviceAllocator final : public Allocator {
   /// Units     `bytes` as needed; 0 gives an empty Allocation. Rounded up to kBlockBytes.
   /// Stream    Work submitted to `stream` from now on may use the memory. Its content is undefined.
   /// Blocking  A block cached for the stream: no driver call. Otherwise the out-of-memory ladder
-  ///           (docs/architecture.md), whose last rung waits for the GPU; no rung holds a lock that
-  ///           a cache hit needs during a driver call.
+  ///           (docs/architecture.md), whose last rungs wait for the GPU, under no lock; no rung
+  ///           holds a lock that a cache hit needs during a driver call.
   /// Errors    InvalidArgument: a stream of another device. OutOfMemory: with every number that
-  ///           explains it. DriverError: the driver failed otherwise. The allocator is as before
-  ///           then, but for cached memory given back.
+  ///           explains it. DriverError: the driver failed otherwise. What on_pressure throws. The
+  ///           allocator is as before then, but for cached memory given back.
   [[nodiscard]] Allocation allocate(std::size_t bytes, StreamRef stream) {
     return {*this, allocate_raw(bytes, stream), bytes};
   }
-  /// The same for callers that probe; never throws.
+  /// The same for callers that probe; never throws. An exception of on_pressure that is no Error is
+  /// returned as OutOfMemory with its text.
   Result<Allocation> try_allocate(std::size_t bytes, StreamRef stream) noexcept;
   /// The same without an owner: free with deallocate(). null for 0 bytes.
   [[nodiscard]] void* allocate_raw(std::size_t bytes, StreamRef stream);

@@ -32,9 +32,9 @@ struct MemoryPoolOptions {
 
   /// For memory that CUDA graphs use. A stream that is being captured can allocate, and every
   /// address keeps its memory until the pool is closed: trim() and other pools get none of it. So
-  /// whoever has a graph keeps a MemoryPool with it, and closes it after the graph's last launch is
-  /// done. What a graph uses, each launch of it writes: allocate from such a pool for nothing else,
-  /// and let graphs share one only where they are launched one after the other.
+  /// keep a MemoryPool with the graph, and close it after the graph's last launch is done. What a
+  /// graph uses, each launch of it writes: allocate from such a pool for nothing else, and let graphs
+  /// share one only where they are launched one after the other.
   bool for_graphs = false;
 };
 

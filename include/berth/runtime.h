@@ -23,9 +23,11 @@ typedef enum berth_severity { BERTH_SEVERITY_WARNING = 0, BERTH_SEVERITY_ERROR =
 /// whichever thread met the problem, so from several at once. Must not throw or leave by longjmp().
 typedef void (*berth_report_function)(berth_severity severity, const char* message, void* user);
 
-/// Called when device memory is short and berth has none left to give back, with the bytes that are
-/// missing: frees what it can, and returns whether it freed anything. On the thread that asked for
-/// memory. May call berth, and may fail there. Must not throw or leave by longjmp().
+/// Called when device memory is short and berth has none left to give back without waiting, with the
+/// bytes that are missing: frees what it can, and returns whether it freed anything. On the thread
+/// that asked for memory, so on several at once if several are short. May call berth, and may fail
+/// there: an allocation inside it that runs short does not call it again. Must not throw or leave by
+/// longjmp().
 typedef bool (*berth_pressure_function)(size_t bytes_needed, void* user);
 
 /// A flag of berth_runtime_options: device memory comes in segments from cuMemAlloc, and is not

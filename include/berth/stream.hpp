@@ -86,9 +86,9 @@ class BERTH_API Stream {
  public:
   Stream(DeviceContext& context, StreamOptions options);
   /// Takes ownership of a stream that something else made.
-  static Stream adopt(StreamRef stream) noexcept { return Stream(stream); }
+  static Stream adopt(StreamRef stream) noexcept;
   ~Stream();
-  Stream(Stream&& other) noexcept : ref_(other.ref_.context(), other.release()) {}
+  Stream(Stream&& other) noexcept : ref_(other.ref_.context(), other.take()) {}
   Stream& operator=(Stream&& other) noexcept;
 
   /// The stream, which the caller owns from now on.
@@ -98,6 +98,12 @@ class BERTH_API Stream {
 
  private:
   explicit Stream(StreamRef stream) noexcept : ref_(stream) {}
+  CUstream_st* take() noexcept {
+    CUstream_st* const stream = ref_.native();
+    ref_ = StreamRef(ref_.context(), nullptr);
+    return stream;
+  }
+
   StreamRef ref_;
 };
 

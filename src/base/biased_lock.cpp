@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/biased_lock.hpp"
 
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <linux/membarrier.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
+#include <type_traits>
 #include <unistd.h>
 
-#include "base/check.hpp"
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "base/mutex.hpp"
 
 namespace berth {
 namespace {
@@ -15,15 +25,80 @@ long membarrier(int command) {
   return syscall(SYS_membarrier, command, 0, 0);
 }
 
-}  // namespace
+/// What does without membarrier(2). To take write access to a page away the kernel must have every
+/// processor that runs a thread of the process drop its translation, and on x86 it asks for that
+/// by an interrupt, whose return is a full fence. A processor that runs no thread of the process
+/// has passed one when it switched.
+/// It is no way on other architectures, where translations are dropped by an instruction that
+/// interrupts nobody, as on x86 processors with INVLPGB under kernels that use it.
+class PageToggle {
+ public:
+  PageToggle() {
+    if (!drops_translations_by_interrupt()) return;
+    void* const page = mmap(nullptr, 1, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page != MAP_FAILED) page_ = static_cast<volatile char*>(page);
+  }
 
-bool BiasedLock::is_available() {
-  static const bool registered = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
-  return registered;
+  /// False where there is no such way.
+  bool fence() {
+    if (page_ == nullptr) return false;
+    const MutexLock lock(mutex_);
+    if (!protect(PROT_READ | PROT_WRITE)) return false;
+    *page_ = 1;  // there is something to drop only once it was written
+    return protect(PROT_READ);
+  }
+
+ private:
+  /// AMD64 Architecture Programmer's Manual, volume 3: CPUID Fn8000_0008_EBX[INVLPGB].
+  static bool drops_translations_by_interrupt() {
+#if defined(__x86_64__)
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+    if (__get_cpuid(0x8000'0008u, &eax, &ebx, &ecx, &edx) == 0) return true;
+    return (ebx & (1u << 3)) == 0;
+#else
+    return false;
+#endif
+  }
+  [[nodiscard]] bool protect(int access) const {
+    return mprotect(const_cast<char*>(page_), 1, access) == 0;
+  }
+
+  /// Not one that fork() waits for: a forked child has no threads to keep out.
+  Mutex mutex_;
+  volatile char* page_ = nullptr;  ///< written under mutex_
+};
+
+/// Made while the kernel still allows all. Has no destructor: threads may outlive static objects.
+PageToggle& page_toggle() {
+  static PageToggle toggle;
+  return toggle;
+}
+static_assert(std::is_trivially_destructible_v<PageToggle>);
+
+bool make_available() {
+  if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0) return false;
+  page_toggle();
+  return true;
 }
 
-void BiasedLock::fence() {
-  BERTH_CHECK(membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0);
+}  // namespace
+
+bool BiasedLock::is_available() noexcept {
+  static const bool available = make_available();
+  return available;
+}
+
+void BiasedLock::fence() noexcept {
+  if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) [[likely]]
+    return;
+  const int error = errno;
+  if (membarrier(MEMBARRIER_CMD_GLOBAL) == 0 || page_toggle().fence()) return;
+  std::fprintf(stderr,
+               "berth: membarrier(2) was allowed when this process began to use it and fails now "
+               "(%s), and nothing here does without; a sandbox must allow it, or forbid it before "
+               "memory is first allocated\n",
+               std::strerror(error));
+  std::abort();
 }
 
 void BiasedLock::wait_until_left() const {

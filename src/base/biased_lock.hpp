@@ -19,8 +19,9 @@ class BiasedLock {
   BiasedLock& operator=(const BiasedLock&) = delete;
 
   /// Whether the kernel has what this needs: Linux 4.14 and later, unless a sandbox forbids it.
-  /// Where not, there must be no such locks.
-  static bool is_available();
+  /// Where not, there must be no such locks. The answer stays: where a sandbox forbids it later,
+  /// fence() takes a slower way, or stops the process where there is none.
+  static bool is_available() noexcept;
 
   /// The owner. False, and nothing is locked, while another thread has forbidden entry.
   [[nodiscard]] bool try_enter() {
@@ -38,7 +39,7 @@ class BiasedLock {
   // locks as are wanted, then one fence() for all of them, then wait_until_left() on each; what they
   // guard may then be used until permit().
   void forbid() { forbidden_.store(true, std::memory_order_relaxed); }
-  static void fence();
+  static void fence() noexcept;
   void wait_until_left() const;
   void permit() { forbidden_.store(false, std::memory_order_release); }
 

@@ -2,6 +2,7 @@
 #include "base/fork.hpp"
 
 #include <pthread.h>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,8 +22,8 @@ ForkOrigin::ForkOrigin() : generation_(current_) {
   static_cast<void>(registered);
 }
 
-void ForkOrigin::refuse(const std::string& what) {
-  throw NotSupported(what +
+void ForkOrigin::refuse(std::string_view what) {
+  throw NotSupported(std::string(what) +
                      " belongs to the process that this one was forked from: CUDA does not work in "
                      "a forked child. Start it anew (exec, or \"spawn\"), or make a Runtime in it "
                      "where the parent has none");

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <memory>
-#include <string>
+#include <string_view>
 
 namespace berth {
 
@@ -15,12 +15,12 @@ class ForkOrigin {
   /// Whether this is still that process, and not a copy made by fork() since.
   [[nodiscard]] bool is_here() const { return generation_ == current_; }
   /// Errors  NotSupported, where it is a copy: `what` belongs to the parent.
-  void require_here(const std::string& what) const {
+  void require_here(std::string_view what) const {
     if (!is_here()) refuse(what);
   }
 
  private:
-  [[noreturn]] static void refuse(const std::string& what);
+  [[noreturn]] static void refuse(std::string_view what);
 
   static int current_;  ///< how many times a fork() led here
   const int generation_;

@@ -2,6 +2,7 @@
 #include "base/per_thread.hpp"
 
 #include <mutex>
+#include <new>
 
 namespace berth {
 
@@ -9,7 +10,7 @@ namespace berth {
 struct PerThreadTable::Process {
   Mutex mutex;  ///< taken before any owner's
   std::array<PerThreadTable*, kOwnersMax> owners BERTH_GUARDED_BY(mutex){};
-  std::vector<ThreadParts*> threads BERTH_GUARDED_BY(mutex);
+  ThreadParts* threads BERTH_GUARDED_BY(mutex) = nullptr;  ///< linked by ThreadParts::next
 };
 
 PerThreadTable::Process& PerThreadTable::process() {
@@ -27,7 +28,12 @@ PerThreadTable::Process& PerThreadTable::process() {
 void PerThreadTable::forget_all_but_own_empty_parts() BERTH_NO_THREAD_SAFETY_ANALYSIS {
   for (auto& part : thread_parts_->of_owner) part.store(nullptr, std::memory_order_relaxed);
   process().owners = {};
-  std::erase_if(process().threads, [](const ThreadParts* parts) { return parts != thread_parts_; });
+  if (thread_parts_ != &no_parts_) {
+    thread_parts_->next = nullptr;
+    process().threads = thread_parts_;
+  } else {
+    process().threads = nullptr;
+  }
   process().mutex.unlock();
 }
 
@@ -43,29 +49,39 @@ constinit thread_local bool thread_is_over = false;  ///< readable after ThreadE
 /// Owns the calling thread's table of parts. Not in the thread's static block itself: a library that is
 /// loaded later may put little there.
 struct PerThreadTable::ThreadEnd {
-  const std::unique_ptr<ThreadParts> parts = std::make_unique<ThreadParts>();
+  ThreadEnd() = default;
+  ThreadEnd(const ThreadEnd&) = delete;
+  ThreadEnd& operator=(const ThreadEnd&) = delete;
 
-  bool begin(Waiting waiting) BERTH_NO_THREAD_SAFETY_ANALYSIS {
-    Mutex& mutex = process().mutex;
+  bool begin(Waiting waiting) noexcept BERTH_NO_THREAD_SAFETY_ANALYSIS {
+    if (parts == nullptr) parts.reset(new (std::nothrow) ThreadParts);
+    if (parts == nullptr) return false;
+    std::unique_lock lock(process().mutex, std::defer_lock);
     if (waiting == Waiting::yes)
-      mutex.lock();
-    else if (!mutex.try_lock())
+      lock.lock();
+    else if (!lock.try_lock())
       return false;
-    const std::unique_lock<Mutex> lock(mutex, std::adopt_lock);
-    process().threads.push_back(parts.get());
+    parts->next = process().threads;
+    process().threads = parts.get();
     thread_parts_ = parts.get();
     return true;
   }
   ~ThreadEnd() {
     const MutexLock lock(process().mutex);
     thread_is_over = true;
+    if (thread_parts_ == &no_parts_) return;  // it never began
     thread_parts_ = &no_parts_;
-    std::erase(process().threads, parts.get());
+    ThreadParts** link = &process().threads;
+    while (*link != parts.get()) link = &(*link)->next;
+    *link = parts->next;
     for (std::size_t index = 0; index < kOwnersMax; ++index) {
       void* const part = parts->of_owner[index].load(std::memory_order_relaxed);
       if (part != nullptr) process().owners[index]->thread_ends(part);
     }
   }
+
+ private:
+  std::unique_ptr<ThreadParts> parts;  ///< null until there is memory for it
 };
 
 PerThreadTable::PerThreadTable() {
@@ -81,12 +97,12 @@ void PerThreadTable::forget() {
   if (!origin_.is_here()) return;
   const MutexLock lock(process().mutex);
   process().owners[index_] = nullptr;
-  for (ThreadParts* parts : process().threads) {
+  for (ThreadParts* parts = process().threads; parts != nullptr; parts = parts->next) {
     parts->of_owner[index_].store(nullptr, std::memory_order_relaxed);
   }
 }
 
-bool PerThreadTable::prepare(Waiting waiting) const {
+bool PerThreadTable::prepare(Waiting waiting) const noexcept {
   if (index_ == kOwnersMax || thread_is_over || !BiasedLock::is_available()) return false;
   if (thread_parts_ != &no_parts_) return true;
   thread_local ThreadEnd thread_end;

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,7 @@ namespace berth {
 /// Threads  As PerThread.
 class PerThreadTable {
  public:
-  /// For a thread that is about to end, which holds the table's lock while it waits for its owners'.
+  /// For threads that end, which hold the table's lock while they wait for their owners'.
   enum class Waiting : bool { no, yes };
 
   PerThreadTable(const PerThreadTable&) = delete;
@@ -40,7 +41,7 @@ class PerThreadTable {
     return thread_parts_->of_owner[index_].load(std::memory_order_relaxed);
   }
   /// Whether the calling thread may have one; without waiting, perhaps not now.
-  [[nodiscard]] bool prepare(Waiting waiting) const;
+  [[nodiscard]] bool prepare(Waiting waiting) const noexcept;
   /// After prepare() said true.
   void set(void* part) const {
     thread_parts_->of_owner[index_].store(part, std::memory_order_relaxed);
@@ -56,6 +57,7 @@ class PerThreadTable {
   /// A thread's parts, by the index of their owners.
   struct ThreadParts {
     std::array<std::atomic<void*>, kOwnersMax + 1> of_owner{};
+    ThreadParts* next = nullptr;  ///< another thread's: under the lock of the table
   };
   struct ThreadEnd;
   struct Process;
@@ -89,22 +91,28 @@ class PerThread final : private PerThreadTable {
 
   /// The calling thread's part; null where it has none yet, or none any more.
   [[nodiscard]] Part* mine() const { return static_cast<Part*>(find()); }
-  /// The same, made where there is none. Null on a thread that is about to end, where there are more
-  /// than kOwnersMax owners, and where the kernel lacks what a BiasedLock needs: the owner must do
-  /// without then.
-  /// Not under the owner's lock; with Waiting::yes, under no other owner's either.
-  Part* mine_or_new(Waiting waiting = Waiting::yes) {
+  /// The same, made where there is none. Null on a thread that is about to end, where there are
+  /// more than kOwnersMax owners, where the kernel lacks what a BiasedLock needs, and where the
+  /// host has no memory for it: the owner must do without then. Not under the owner's lock; with
+  /// Waiting::yes, under no other owner's either.
+  Part* mine_or_new(Waiting waiting = Waiting::yes) noexcept {
     if (Part* const part = mine()) return part;
     if (!prepare(waiting)) return nullptr;
-    auto made = std::make_unique<Part>();
-    Part* const part = made.get();
-    const MutexLock lock(mutex_);
-    all_.push_back(std::move(made));
-    set(part);
-    return part;
+    try {
+      auto made = std::make_unique<Part>();
+      const MutexLock lock(mutex_);
+      set(all_.emplace_back(std::move(made)).get());
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
+    return mine();
   }
 
+  /// How many parts there are. Under the owner's lock.
+  [[nodiscard]] std::size_t count() const { return all_.size(); }
+
   /// Keeps every other thread out of its part while it exists. Needs the owner's lock as long.
+  /// Allocates nothing.
   class Halt {
    public:
     explicit Halt(PerThread& parts)

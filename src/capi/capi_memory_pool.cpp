@@ -22,7 +22,7 @@ MemoryPool& to_pool(berth_allocator* pool) {
       "berth_memory_pool_create() gave");
 }
 
-std::optional<MemoryAmount> to_limit(std::size_t bytes) {
+std::optional<MemoryAmount> to_pool_limit(std::size_t bytes) {
   return bytes == 0 ? std::nullopt : std::optional<MemoryAmount>(bytes);
 }
 
@@ -38,8 +38,8 @@ berth_status berth_memory_pool_create(berth_runtime* runtime, berth_device devic
     check_flags(from.flags, BERTH_MEMORY_POOL_FOR_GRAPHS, "options.flags");
     const MemoryPoolOptions to{
         .name = &require(from.name, "options.name"),
-        .limits = {.reserved_bytes_max = to_limit(from.reserved_bytes_max),
-                   .reserved_bytes_soft_max = to_limit(from.reserved_bytes_soft_max)},
+        .limits = {.reserved_bytes_max = to_pool_limit(from.reserved_bytes_max),
+                   .reserved_bytes_soft_max = to_pool_limit(from.reserved_bytes_soft_max)},
         .for_graphs = (from.flags & BERTH_MEMORY_POOL_FOR_GRAPHS) != 0};
     auto made = std::make_unique<MemoryPool>(owner.memory(to_device(device)).create_pool(to));
     out = from_allocator(*made.release());

@@ -3,6 +3,7 @@
 
 #include "capi/capi_convert.hpp"
 #include "capi/capi_error.hpp"
+#include "device/device_context.hpp"
 
 using namespace berth;
 using namespace berth::capi;
@@ -57,8 +58,10 @@ berth_status berth_stream_create(berth_runtime* runtime, berth_device device, in
         to_device(device),
         {.priority = priority,
          .blocks_with_legacy_default = (flags & BERTH_STREAM_BLOCKS_WITH_LEGACY_DEFAULT) != 0});
-    out = from_stream(made.ref());
+    const StreamRef ref = made.ref();
+    out = from_stream(ref);
     made.release();
+    ref.context().own_stream(ref.native());  // berth_stream_destroy() tells of its end
   });
 }
 

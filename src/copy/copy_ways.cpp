@@ -165,7 +165,6 @@ template <class Add>
 Transfer CopyWays::submit(CopyRequest& request, const Submission& how, std::size_t bytes,
                           const DevicePair& devices, const Add& add) {
   const StreamRef stream = request.stream;
-  const std::shared_ptr<const void> kept = request.options.keep_alive;
   DirectSubmission submission(stream, devices, how.part_bytes, how.batches);
   std::shared_ptr<DirectTransfer> transfer;
   if (how.is_marked) {

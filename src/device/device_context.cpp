@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/device_context.hpp"
 
-#include <algorithm>
-
 #include "device/known_context.hpp"
 
 namespace berth {
@@ -19,25 +17,16 @@ int DeviceContext::attribute(CUdevice_attribute attribute) const {
 
 void DeviceContext::add_observer(StreamObserver& observer) {
   driver_.require_here();
-  const MutexLock lock(mutex_);
-  observers_.push_back(&observer);
+  observers_.add(observer);
 }
 
 void DeviceContext::remove_observer(StreamObserver& observer) noexcept {
-  if (!driver_.is_here()) return;
-  const MutexLock lock(mutex_);
-  observers_.erase(std::remove(observers_.begin(), observers_.end(), &observer), observers_.end());
+  if (driver_.is_here()) observers_.remove(observer);
 }
 
 void DeviceContext::retire_stream(CUstream stream) noexcept {
-  if (!driver_.is_here()) return;
-  // An observer may call the driver, so it is called on a copy and not under the lock.
-  std::vector<StreamObserver*> observers;
-  {
-    const MutexLock lock(mutex_);
-    observers = observers_;
-  }
-  for (StreamObserver* observer : observers) observer->stream_retiring(*this, stream);
+  if (driver_.is_here()) observers_.tell(*this, stream);
+  seen_captures_.note(stream, false);  // which ends with the stream
 }
 
 ContextScope::ContextScope(DeviceContext& context) : driver_(context.driver()) {

@@ -1,33 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth's handle on one visible CUDA device: its driver, its ordinals, its primary context, who reaches
-// its memory, and who wants to know when a stream of it goes away. One per device and Runtime, at a stable
-// address.
+// berth's handle on one visible CUDA device: its driver, its ordinals, its primary context, who
+// reaches its memory, and who wants to know when a stream of it goes away. One per device and
+// Runtime, at a stable address.
 #pragma once
 
 #include <cuda.h>
 
+#include <cstdint>
 #include <new>
-#include <vector>
 
 #include "berth/device.hpp"
 
-#include "base/mutex.hpp"
 #include "device/captured_events.hpp"
+#include "device/owned_streams.hpp"
 #include "device/peer_access.hpp"
+#include "device/seen_captures.hpp"
+#include "device/stream_observers.hpp"
 #include "driver/driver.hpp"
 #include "driver/made_once.hpp"
 
 namespace berth {
-
-class DeviceContext;
-
-/// Is told about streams that are about to be destroyed, while they still can be recorded on.
-class StreamObserver {
- public:
-  virtual ~StreamObserver() = default;
-  /// Called without a lock of berth.
-  virtual void stream_retiring(DeviceContext& context, CUstream stream) noexcept = 0;
-};
 
 /// Threads  Safe from any thread.
 class DeviceContext {
@@ -57,15 +49,26 @@ class DeviceContext {
   [[nodiscard]] bool is_used() const noexcept { return primary_.find() != nullptr; }
 
   [[nodiscard]] CapturedEvents& captured_events() noexcept { return captured_events_; }
+  [[nodiscard]] SeenCaptures& seen_captures() noexcept { return seen_captures_; }
   /// Of other devices to this one's memory.
   [[nodiscard]] PeerAccess& peer_access() noexcept { return peer_access_; }
 
-  /// An observer is removed before it is destroyed, and not while a stream of the device goes away.
+  /// An observer is removed before it is destroyed. Contracts: StreamObservers.
   /// In a forked child nobody observes: there is no driver.
   void add_observer(StreamObserver& observer);
   void remove_observer(StreamObserver& observer) noexcept;
   /// Tells every observer.
   void retire_stream(CUstream stream) noexcept;
+
+  /// Contracts: OwnedStreams.
+  void own_stream(CUstream stream) { owned_streams_.add(stream); }
+  void disown_stream(CUstream stream) noexcept { owned_streams_.remove(stream); }
+  /// 0 for a stream that berth does not own; 1 for the legacy default stream; for others a number
+  /// that no other stream of any device ever has, from the beginning of their Stream until
+  /// observers have been told of its end, or it is released.
+  [[nodiscard]] std::uint64_t stream_number(CUstream stream) const noexcept {
+    return owned_streams_.number_of(stream);
+  }
 
  private:
   const Driver& driver_;
@@ -73,9 +76,10 @@ class DeviceContext {
   const CUdevice native_;
   MadeOnce<CUcontext> primary_;
   CapturedEvents captured_events_;
+  SeenCaptures seen_captures_;
   PeerAccess peer_access_{*this};
-  Mutex mutex_;
-  std::vector<StreamObserver*> observers_ BERTH_GUARDED_BY(mutex_);
+  StreamObservers observers_;
+  OwnedStreams owned_streams_;
 };
 
 /// Makes a device's primary context current on this thread for a scope, where it is not already.

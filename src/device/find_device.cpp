@@ -18,10 +18,10 @@ namespace {
 /// Both prefixes have it.
 constexpr std::size_t kPrefixBytes = 4;
 /// Errors list no more devices than that.
-constexpr std::size_t kListedMax = 8;
+constexpr std::size_t kDevicesListedMax = 8;
 
 std::string list_of(const std::vector<std::string>& texts) {
-  const std::size_t listed = std::min(texts.size(), kListedMax);
+  const std::size_t listed = std::min(texts.size(), kDevicesListedMax);
   const std::string more =
       listed < texts.size() ? fmt::format(" and {} more", texts.size() - listed) : "";
   return fmt::format("{}{}", fmt::join(texts.begin(), texts.begin() + std::ptrdiff_t(listed), ", "),

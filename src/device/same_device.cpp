@@ -14,7 +14,7 @@ namespace berth {
 namespace {
 
 /// More are only counted: the message stays one that can be read.
-constexpr std::size_t kListedMax = 8;
+constexpr std::size_t kIndicesListedMax = 8;
 
 std::string name_of(std::span<const DeviceArgument> arguments, std::size_t index) {
   const std::string_view name = arguments[index].name;
@@ -40,7 +40,7 @@ Device expected_device(std::span<const DeviceArgument> arguments) {
 std::string list_places(std::span<const DeviceArgument> arguments,
                         const std::vector<std::size_t>& indices) {
   std::string list;
-  const std::size_t listed = std::min(indices.size(), kListedMax);
+  const std::size_t listed = std::min(indices.size(), kIndicesListedMax);
   for (std::size_t i = 0; i < listed; ++i) {
     if (i > 0) list += i + 1 == indices.size() ? " and " : ", ";
     list += fmt::format("{} is on {}", name_of(arguments, indices[i]),

@@ -32,7 +32,7 @@ std::vector<std::size_t> shown_devices(const DeviceList& list) {
   return devices;
 }
 
-bool names(const VisibleEntry& entry, const std::optional<Place>& named, const Place& place) {
+bool names_place(const VisibleEntry& entry, const std::optional<Place>& named, const Place& place) {
   const std::optional<Place>& what = entry.place ? entry.place : named;
   if (!what || what->device != place.device) return false;
   return !what->instance || what->instance == place.instance;
@@ -176,7 +176,8 @@ std::string Visibility::why_hidden(const DeviceInfo& info, const Place& place) c
   if (!variables_.visible) return mig_limit();
   if (variables_.visible->empty()) return "CUDA_VISIBLE_DEVICES is empty, which hides every device";
   for (const VisibleEntry& entry : by_rule_.entries) {
-    if (names(entry, find_place(entry.text, machine_).place, place)) return why_not_reached(entry);
+    if (names_place(entry, find_place(entry.text, machine_).place, place))
+      return why_not_reached(entry);
   }
   return fmt::format("{} does not name it", variable());
 }

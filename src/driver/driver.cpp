@@ -4,14 +4,10 @@
 #include <fmt/format.h>
 
 namespace berth {
-namespace {
-
-constexpr bool required = true;
-constexpr bool optional = false;
-
-}  // namespace
 
 const char* Driver::load_table() {
+  constexpr bool required = true;
+  constexpr bool optional = false;
   const char* missing = nullptr;
 #define BERTH_LOAD(member, symbol, version, need)                                               \
   table_.member = reinterpret_cast<decltype(table_.member)>(source_.resolve(#symbol, version)); \

@@ -32,9 +32,6 @@ class MadeOnce {
   }
 
   /// Null where it has not been made. Never waits.
-  [[nodiscard]] T* find() noexcept {
-    return is_made_.load(std::memory_order_acquire) ? &value_ : nullptr;
-  }
   [[nodiscard]] const T* find() const noexcept {
     return is_made_.load(std::memory_order_acquire) ? &value_ : nullptr;
   }

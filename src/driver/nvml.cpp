@@ -7,18 +7,14 @@
 #include <fmt/format.h>
 
 namespace berth {
-namespace {
-
-constexpr bool required = true;
-constexpr bool optional = false;
-
-}  // namespace
 
 Nvml::Nvml(DriverSource source) : source_(std::move(source)) {
   if (!source_.resolve) {
     problem_ = source_.problem.empty() ? "no NVML" : source_.problem;
     return;
   }
+  constexpr bool required = true;
+  constexpr bool optional = false;
 #define BERTH_LOAD(member, symbol, type, need)                                \
   table_.member = reinterpret_cast<nvml::type*>(source_.resolve(#symbol, 0)); \
   if (need && table_.member == nullptr && problem_.empty()) problem_ = "NVML lacks " #symbol;

@@ -30,46 +30,44 @@ BlockState public_state(const Block& block) {
 
 void* CachingAllocator::find_block(const void* data) const {
   if (!origin_.is_here()) return nullptr;
-  const MutexLock lock(mutex_);
-  if (Block* block = heap_.find(data)) return block->data();
-  const Block* covering = heap_.find_covering(data);
-  const bool live = covering != nullptr && covering->state() == Block::State::allocated;
-  return live ? covering->data() : nullptr;
+  const MutexLock lock(heap_.mutex);
+  const Block* block = heap_.blocks.find_in_use(data);
+  const bool live = block != nullptr && block->state() == Block::State::allocated;
+  return live ? block->data() : nullptr;
 }
 
 std::optional<CachingAllocator::Live> CachingAllocator::find_live(const void* data) const {
   require_origin();
-  const MutexLock lock(mutex_);
-  const ThreadCaches::Halt halt(caches_);
-  const Block* block = heap_.find(data);
-  if (block == nullptr) block = heap_.find_covering(data);
+  const MutexLock lock(heap_.mutex);
+  const SharedHeap::Halted halted(heap_);
+  const Block* block = heap_.blocks.find_in_use(data);
   if (block == nullptr || block->state() != Block::State::allocated) return std::nullopt;
   return Live{block->data(), block->bytes_requested()};
 }
 
 std::size_t CachingAllocator::free_bytes() const {
-  const MutexLock lock(mutex_);
-  return heap_.free_bytes();
+  const MutexLock lock(heap_.mutex);
+  return heap_.blocks.free_bytes();
 }
 
 std::size_t CachingAllocator::cached_bytes() const {
   require_origin();
-  const MutexLock lock(mutex_);
-  settle_all(ThreadCaches::Halt(caches_));
+  const MutexLock lock(heap_.mutex);
+  heap_.settle_all();
   return cached_bytes_then();
 }
 
 bool CachingAllocator::owns(const void* data) const {
   if (!origin_.is_here()) return false;
-  const MutexLock lock(mutex_);
-  return heap_.find(data) != nullptr || heap_.covers(data);
+  const MutexLock lock(heap_.mutex);
+  return heap_.blocks.find(data) != nullptr || heap_.blocks.covers(data);
 }
 
 MemoryCounters CachingAllocator::counters() const {
   require_origin();
-  const MutexLock lock(mutex_);
-  settle_all(ThreadCaches::Halt(caches_));
-  return counters_;
+  const MutexLock lock(heap_.mutex);
+  heap_.settle_all();
+  return heap_.counters;
 }
 
 bool CachingAllocator::is_empty() const {
@@ -80,26 +78,14 @@ bool CachingAllocator::is_empty() const {
 
 void CachingAllocator::reset_peaks() {
   require_origin();
-  const MutexLock lock(mutex_);
-  settle_all(ThreadCaches::Halt(caches_));
-  berth::reset_peaks(counters_);
-}
-
-std::set<OwnerId> CachingAllocator::owners_in_use() const {
-  std::set<OwnerId> owners;
-  const auto add = [&](const Block& block) BERTH_UNDER_LOCK {
-    owners.insert(block.owner);
-    if (block.state() != Block::State::allocated) return;
-    uses_.for_each(block, [&](const UseLists::Use& use) { owners.insert(use.stream); });
-  };
-  heap_.for_each(add);
-  for (const OwnerId stream : deferred_.streams()) owners.insert(stream);
-  return owners;
+  const MutexLock lock(heap_.mutex);
+  heap_.settle_all();
+  berth::reset_peaks(heap_.counters);
 }
 
 std::optional<CUstream> CachingAllocator::public_stream(const Block& block) const {
-  if (block.owner == kUnowned || streams_.entry(block.owner).retired) return std::nullopt;
-  return streams_.entry(block.owner).stream.native();
+  if (block.owner == kUnowned || heap_.streams.entry(block.owner).retired) return std::nullopt;
+  return heap_.streams.entry(block.owner).stream.native();
 }
 
 BlockInfo CachingAllocator::describe(const Block& block) const {
@@ -121,14 +107,13 @@ BlockInfo CachingAllocator::describe(const Block& block) const {
 
 MemorySnapshot CachingAllocator::snapshot() const {
   require_origin();
-  const MutexLock slow(slow_mutex_);
-  const MutexLock lock(mutex_);
-  const ThreadCaches::Halt halt(caches_);
-  settle_all(halt);
+  const MutexLock slow(heap_.slow_mutex);
+  const MutexLock lock(heap_.mutex);
+  const SharedHeap::Halted halted(heap_);
   MemorySnapshot snapshot;
-  snapshot.allocator = name_;
-  snapshot.counters = counters_;
-  for (const auto& [address, first] : heap_.segments()) {
+  snapshot.allocator = name();
+  snapshot.counters = heap_.counters;
+  for (const auto& [address, first] : heap_.blocks.segments()) {
     bool extends = false;  // address space without memory parts one segment from the next
     for (const Block* block = first; block != nullptr; block = block->next) {
       if (is_mapped(*block)) {
@@ -149,11 +134,10 @@ MemorySnapshot CachingAllocator::snapshot() const {
 
 void CachingAllocator::validate() const {
   require_origin();
-  const MutexLock slow(slow_mutex_);
-  const MutexLock lock(mutex_);
-  const ThreadCaches::Halt halt(caches_);
-  settle_all(halt);
-  heap_.validate();
+  const MutexLock slow(heap_.slow_mutex);
+  const MutexLock lock(heap_.mutex);
+  const SharedHeap::Halted halted(heap_);
+  heap_.blocks.validate();
   struct Sum {
     std::uint64_t bytes = 0;
     std::uint64_t blocks = 0;
@@ -166,7 +150,7 @@ void CachingAllocator::validate() const {
   std::uint64_t requested = 0;
   std::uint64_t marks = 0;
   std::uint64_t mapped = 0;
-  heap_.for_each([&](const Block& block) {
+  heap_.blocks.for_each([&](const Block& block) {
     if (!block.is_stitched && is_mapped(block)) mapped += block.bytes;
     switch (block.state()) {
       case Block::State::allocated:
@@ -185,19 +169,21 @@ void CachingAllocator::validate() const {
     }
   });
   const std::uint64_t active = allocated.bytes + pending.bytes;
-  BERTH_CHECK(counters_.bytes_requested.current == requested);
-  BERTH_CHECK(counters_.bytes_allocated.current == allocated.bytes);
-  BERTH_CHECK(counters_.bytes_active.current == active);
-  const std::uint64_t held = counters_.bytes_reserved.current + counters_.bytes_asleep.current;
+  BERTH_CHECK(heap_.counters.bytes_requested.current == requested);
+  BERTH_CHECK(heap_.counters.bytes_allocated.current == allocated.bytes);
+  BERTH_CHECK(heap_.counters.bytes_active.current == active);
+  const std::uint64_t held =
+      heap_.counters.bytes_reserved.current + heap_.counters.bytes_asleep.current;
   BERTH_CHECK(held == mapped);
-  BERTH_CHECK(held == active + cached.bytes + heap_.free_bytes());
-  BERTH_CHECK(blocks_cached_ == cached.blocks);
-  BERTH_CHECK(counters_.blocks_allocated.current == allocated.blocks);
-  BERTH_CHECK(heap_.in_use_count() == allocated.blocks + cached.blocks);
-  BERTH_CHECK(counters_.blocks_allocated.current == counters_.allocations - counters_.frees);
-  BERTH_CHECK(counters_.blocks_pending.current == pending.blocks);
-  BERTH_CHECK(counters_.blocks_free.current == heap_.free_count() + cached.blocks);
-  BERTH_CHECK(deferred_.mark_count() == marks);
+  BERTH_CHECK(held == active + cached.bytes + heap_.blocks.free_bytes());
+  BERTH_CHECK(heap_.blocks_cached() == cached.blocks);
+  BERTH_CHECK(heap_.counters.blocks_allocated.current == allocated.blocks);
+  BERTH_CHECK(heap_.blocks.in_use_count() == allocated.blocks + cached.blocks);
+  BERTH_CHECK(heap_.counters.blocks_allocated.current ==
+              heap_.counters.allocations - heap_.counters.frees);
+  BERTH_CHECK(heap_.counters.blocks_pending.current == pending.blocks);
+  BERTH_CHECK(heap_.counters.blocks_free.current == heap_.blocks.free_count() + cached.blocks);
+  BERTH_CHECK(order_.uses().mark_count() == marks);
 }
 
 }  // namespace berth

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <mutex>
 
 namespace berth {
 
@@ -87,6 +90,37 @@ class MemoryBudget {
     return whole_ == nullptr ? own : std::max(own, whole_->excess());
   }
 
+  /// While it exists, memory is on its way from the driver to a heap or back: what is reserved is more
+  /// than what heaps have.
+  class Change {
+   public:
+    explicit Change(MemoryBudget& budget) : budget_(budget.root()) {
+      const std::scoped_lock lock(budget_.changes_mutex_);
+      ++budget_.changes_under_way_;
+    }
+    ~Change() {
+      const std::scoped_lock lock(budget_.changes_mutex_);
+      --budget_.changes_under_way_;
+      ++budget_.changes_made_;
+      budget_.change_made_.notify_all();
+    }
+    Change(const Change&) = delete;
+    Change& operator=(const Change&) = delete;
+
+   private:
+    MemoryBudget& budget_;
+  };
+  /// Waits for the end of one that is under way, here or elsewhere in the whole; false where none is.
+  /// Not inside of a Change.
+  bool wait_for_changes() {
+    MemoryBudget& all = root();
+    std::unique_lock lock(all.changes_mutex_);
+    if (all.changes_under_way_ == 0) return false;
+    const std::uint64_t made = all.changes_made_;
+    all.change_made_.wait(lock, [&] { return all.changes_made_ != made; });
+    return true;
+  }
+
   [[nodiscard]] std::size_t reserved() const { return reserved_.load(std::memory_order_relaxed); }
   /// The most that may be reserved here, if nobody else had anything.
   [[nodiscard]] std::size_t max() const {
@@ -100,10 +134,16 @@ class MemoryBudget {
     return bytes > reserved ? bytes - reserved : 0;
   }
 
+  MemoryBudget& root() { return whole_ == nullptr ? *this : whole_->root(); }
+
   MemoryBudget* const whole_;
   std::atomic<std::size_t> max_;
   std::atomic<std::size_t> soft_max_;
   std::atomic<std::size_t> reserved_ = 0;
+  std::mutex changes_mutex_;
+  std::condition_variable change_made_;
+  int changes_under_way_ = 0;  ///< under changes_mutex_, as the next
+  std::uint64_t changes_made_ = 0;
 };
 
 }  // namespace berth

@@ -2,11 +2,25 @@
 // Makes the `try_` twin of a function that throws.
 #pragma once
 
+#include <exception>
 #include <new>
+#include <string>
 
 #include "berth/error.hpp"
 
 namespace berth {
+
+/// Made beforehand: its copies need no memory.
+inline const OutOfMemory kHostOutOfMemory{"the host is out of memory"};
+
+/// What is no error of berth's comes from the program: from its callback for when memory is short.
+inline Error failed_callback(const char* what) noexcept {
+  try {
+    return OutOfMemory(std::string("a callback of the program failed: ") + what);
+  } catch (const std::bad_alloc&) {
+    return kHostOutOfMemory;
+  }
+}
 
 template <class T, class Function>
 Result<T> try_result(const Function& function) noexcept {
@@ -15,7 +29,11 @@ Result<T> try_result(const Function& function) noexcept {
   } catch (const Error& error) {
     return error;
   } catch (const std::bad_alloc&) {
-    return OutOfMemory("the host is out of memory");
+    return kHostOutOfMemory;
+  } catch (const std::exception& error) {
+    return failed_callback(error.what());
+  } catch (...) {
+    return failed_callback("it threw what is no std::exception");
   }
 }
 

@@ -44,7 +44,7 @@ std::optional<bool> read_bool(std::string_view text) {
   return std::nullopt;
 }
 
-std::optional<double> read_part(std::string_view text) {
+std::optional<double> read_fraction(std::string_view text) {
   const auto part = read_number(text);
   return part && *part <= 1 ? part : std::nullopt;
 }
@@ -88,7 +88,7 @@ bool is_reserve(std::string_view text) {
   return factor ? *factor > 0 : read_bytes(text, 1).has_value();
 }
 
-struct Key {
+struct TorchKey {
   EntryKey is;
   bool (*set)(Settings&, std::string_view);
   std::string_view remark;  ///< why the key has no effect; empty where it has one
@@ -102,7 +102,7 @@ constexpr EntryKey kMaxSplit = {"max_split_size_mb",
                                 "a whole number of MB, large_segment_size_mb or more, which is 20"};
 constexpr EntryKey kMaxRounding = {"max_non_split_rounding_mb", kMaxSplit.accepted};
 
-constexpr Key kKeys[] = {
+constexpr TorchKey kTorchKeys[] = {
     {{"backend", "native, in whose place berth is"},
      [](Settings&, Text t) { return t == "native"; },
      ""},
@@ -110,11 +110,11 @@ constexpr Key kKeys[] = {
      [](Settings& s, Text t) { return keep(s.expandable_segments, read_bool(t)); },
      ""},
     {{"per_process_memory_fraction", "a number from 0 to 1"},
-     [](Settings& s, Text t) { return keep(s.fraction, read_part(t)); },
+     [](Settings& s, Text t) { return keep(s.fraction, read_fraction(t)); },
      ""},
     {{"garbage_collection_threshold", "a number above 0 and below 1"},
      [](Settings& s, Text t) {
-       return keep(s.threshold, read_part(t)) && *s.threshold > 0 && *s.threshold < 1;
+       return keep(s.threshold, read_fraction(t)) && *s.threshold > 0 && *s.threshold < 1;
      },
      ""},
     {kMaxSplit,
@@ -202,12 +202,12 @@ MemoryAmount soft_max(const MemoryLimits& limits, double threshold) {
 PytorchConfiguration configure_like_pytorch(RuntimeOptions options, std::string_view text) {
   EntryGrammar grammar{
       .equals = ':', .example = "key:value such as expandable_segments:True", .lists = true};
-  for (const Key& key : kKeys) grammar.keys.push_back(key.is);
+  for (const TorchKey& key : kTorchKeys) grammar.keys.push_back(key.is);
 
   Settings settings;
   std::vector<std::string> remarks;
   Complaints complaints = read_entries(text, grammar, [&](std::size_t index, Text value) {
-    const Key& key = kKeys[index];
+    const TorchKey& key = kTorchKeys[index];
     if (!key.set(settings, value)) return false;
     if (!key.remark.empty()) remarks.push_back(fmt::format("{}: {}", key.is.name, key.remark));
     return true;

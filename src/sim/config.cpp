@@ -21,14 +21,14 @@ constexpr std::uint64_t kMemoryMax = 16ULL << 40;
 constexpr int kPlacesMax = 64;
 
 /// Thrown by a setter; parse() adds which entry it was.
-struct Rejected {};
+struct RejectedValue {};
 
 template <class T>
 T number(std::string_view text, T smallest, T largest) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) throw Rejected{};
-  if (value < smallest || value > largest) throw Rejected{};
+  if (error != std::errc{} || end != text.data() + text.size()) throw RejectedValue{};
+  if (value < smallest || value > largest) throw RejectedValue{};
   return value;
 }
 
@@ -37,9 +37,9 @@ std::uint64_t bytes(std::string_view text, std::uint64_t smallest, std::uint64_t
   try {
     value = parse_bytes(text);
   } catch (const InvalidArgument&) {
-    throw Rejected{};
+    throw RejectedValue{};
   }
-  if (value < smallest || value > largest) throw Rejected{};
+  if (value < smallest || value > largest) throw RejectedValue{};
   return value;
 }
 
@@ -48,7 +48,7 @@ template <std::size_t N>
 std::size_t choice(std::string_view text, const std::array<std::string_view, N>& words) {
   for (std::size_t i = 0; i < N; ++i)
     if (words[i] == text) return i;
-  throw Rejected{};
+  throw RejectedValue{};
 }
 
 constexpr std::array<std::string_view, 2> kSwitch = {"off", "on"};
@@ -90,14 +90,14 @@ constexpr Key kKeys[] = {
      [](const Config& c) { return fmt::to_string(c.jitter_percent); }},
     {"name", "1 to 64 characters",
      [](Config& c, std::string_view v) {
-       if (v.empty() || v.size() > 64) throw Rejected{};
+       if (v.empty() || v.size() > 64) throw RejectedValue{};
        c.name = v;
      },
      [](const Config& c) { return c.name; }},
     {"granularity", "a power of two from 4KiB to 1GiB",
      [](Config& c, std::string_view v) {
        c.granularity = bytes(v, 4_KiB, 1_GiB);
-       if (!std::has_single_bit(c.granularity)) throw Rejected{};
+       if (!std::has_single_bit(c.granularity)) throw RejectedValue{};
      },
      [](const Config& c) { return fmt::to_string(c.granularity); }},
     {"vmm", "on or off", [](Config& c, std::string_view v) { c.vmm = choice(v, kSwitch) == 1; },
@@ -146,14 +146,14 @@ constexpr Key kKeys[] = {
      [](const Config& c) { return std::string(kSwitch[c.checks]); }},
     {"log", "off, on, or the name of a file",
      [](Config& c, std::string_view v) {
-       if (v.empty() || v.size() > 4096) throw Rejected{};
+       if (v.empty() || v.size() > 4096) throw RejectedValue{};
        c.log = v;
      },
      [](const Config& c) { return c.log; }},
     {"mig", "off, or device:instances as in 0:2/3:7, 0 to 7 instances a device",
      [](Config& c, std::string_view v) {
        const std::optional<MigDevices> mig = parse_mig(v);
-       if (!mig) throw Rejected{};
+       if (!mig) throw RejectedValue{};
        c.mig = *mig;
      },
      [](const Config& c) { return mig_text(c.mig); }},
@@ -240,7 +240,7 @@ Config Config::parse(std::string_view text) {
     const std::string_view value = trim(entry.substr(equals + 1));
     try {
       key->set(config, value);
-    } catch (const Rejected&) {
+    } catch (const RejectedValue&) {
       throw InvalidArgument(fmt::format("simulator: {}=\"{}\" is not accepted; accepted: {}", name,
                                         value, key->accepted));
     }

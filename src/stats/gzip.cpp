@@ -17,7 +17,7 @@
 namespace berth {
 namespace {
 
-constexpr std::size_t kChunkBytes = 256_KiB;
+constexpr std::size_t kGzipChunkBytes = 256_KiB;
 constexpr int kWindowBitsGzipOnly = MAX_WBITS + 16;
 
 /// Owns the state of one zlib stream.
@@ -46,7 +46,7 @@ std::string gunzip(const std::string& name, std::string_view content, std::size_
   Inflater inflater;
   z_stream& stream = inflater.stream();
   std::string plain;
-  std::vector<char> chunk(kChunkBytes);
+  std::vector<char> chunk(kGzipChunkBytes);
   for (;;) {
     const auto offered =
         static_cast<uInt>(std::min<std::size_t>(content.size(), std::numeric_limits<uInt>::max()));

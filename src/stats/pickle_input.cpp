@@ -13,7 +13,7 @@
 namespace berth {
 namespace {
 
-constexpr const char* kAccepted =
+constexpr const char* kAcceptedPickle =
     "accepted: a complete pickle of numbers, texts, lists, tuples and dictionaries";
 
 PlainValue require(const PickleInput& input, std::string_view line,
@@ -25,7 +25,7 @@ PlainValue require(const PickleInput& input, std::string_view line,
 }  // namespace
 
 void PickleInput::reject(std::string_view problem) const {
-  reject_trace(name_, fmt::format("byte {}: {}; {}", opcode_at_, problem, kAccepted));
+  reject_trace(name_, fmt::format("byte {}: {}; {}", opcode_at_, problem, kAcceptedPickle));
 }
 
 std::string_view PickleInput::take(std::uint64_t size) {

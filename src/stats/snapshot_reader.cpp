@@ -15,7 +15,7 @@
 namespace berth {
 namespace {
 
-constexpr const char* kAccepted =
+constexpr const char* kAcceptedSnapshot =
     "accepted: what torch.cuda.memory._dump_snapshot() writes, or the same as JSON";
 constexpr std::size_t kDevicesMax = 1024;
 
@@ -43,7 +43,7 @@ class SnapshotReader {
 
  private:
   [[noreturn]] void reject(std::string_view problem) const {
-    reject_trace(name_, fmt::format("{}; {}", problem, kAccepted));
+    reject_trace(name_, fmt::format("{}; {}", problem, kAcceptedSnapshot));
   }
 
   [[noreturn]] void reject_field(const std::string& place, std::string_view key,

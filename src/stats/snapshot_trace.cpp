@@ -211,7 +211,7 @@ std::vector<std::pair<std::string, std::string>> make_header(std::string_view en
     header.emplace_back("allocator_settings", timeline.allocator_settings);
   std::string skipped;
   for (const auto& [action, count] : timeline.skipped_actions)
-    skipped += fmt::format("{}{} {}", skipped.empty() ? "" : ", ", quoted(action), count);
+    skipped += fmt::format("{}{} {}", skipped.empty() ? "" : ", ", berth::quoted(action), count);
   if (!skipped.empty()) header.emplace_back("skipped_actions", skipped);
   return header;
 }

@@ -26,7 +26,7 @@ namespace berth {
 namespace {
 
 constexpr std::size_t kTraceBytesMax = 4_GiB;
-constexpr std::size_t kChunkBytes = 1_MiB;
+constexpr std::size_t kReadBytes = 1_MiB;
 
 struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
@@ -40,7 +40,7 @@ std::string read_file(const std::string& path) {
   const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rbe"));
   if (file == nullptr) reject(errno);
   std::string content;
-  std::vector<char> chunk(kChunkBytes);
+  std::vector<char> chunk(kReadBytes);
   while (const std::size_t size = std::fread(chunk.data(), 1, chunk.size(), file.get())) {
     content.append(chunk.data(), size);
     if (content.size() > kTraceBytesMax) break;  // refused by its size, like any content

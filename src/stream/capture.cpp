@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stream/capture.hpp"
 
+#include <algorithm>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "berth/relaxed_capture_scope.hpp"
@@ -19,9 +22,20 @@ bool is_capturing_in_scope(StreamRef stream) {
   if (!driver.has(DriverCall::stream_is_capturing)) return false;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   const CUresult result = driver.try_stream_is_capturing(stream.native(), &status);
-  if (result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) return true;
-  if (result != CUDA_SUCCESS) driver.raise(DriverCall::stream_is_capturing, result);
-  return status != CU_STREAM_CAPTURE_STATUS_NONE;
+  const bool is_implicit = result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  if (!is_implicit && result != CUDA_SUCCESS) driver.raise(DriverCall::stream_is_capturing, result);
+  const bool is_captured = is_implicit || status != CU_STREAM_CAPTURE_STATUS_NONE;
+  stream.context().seen_captures().note(stream.native(), is_captured);
+  return is_captured;
+}
+
+bool may_be_capturing(DeviceContext& context) {
+  SeenCaptures& seen = context.seen_captures();
+  const std::vector<CUstream> streams = seen.streams();
+  if (seen.has_lost_some()) return true;
+  return std::ranges::any_of(streams, [&](CUstream stream) {
+    return context.stream_number(stream) == 0 || is_capturing(StreamRef(context, stream));
+  });
 }
 
 bool in_one_capture(StreamRef stream, StreamRef other) {

@@ -19,6 +19,11 @@ bool is_capturing(StreamRef stream);
 /// The same inside of a ContextScope.
 bool is_capturing_in_scope(StreamRef stream);
 
+/// Whether a stream of the device is known to be captured, or was when it was last asked about and may
+/// not be asked now. To synchronize the device would break that capture. A capture that berth never met
+/// is not known.
+bool may_be_capturing(DeviceContext& context);
+
 /// Whether the two, which are captured, are so by one capture. True where the driver cannot say.
 bool in_one_capture(StreamRef stream, StreamRef other);
 

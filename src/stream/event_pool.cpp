@@ -21,10 +21,10 @@
 namespace berth {
 namespace {
 
-using Item = EventPool::Item;
+using EventItem = EventPool::Item;
 
 /// Idle events by kind: without timing, with.
-using IdleEvents = std::array<IdleList<Item>, 2>;
+using IdleEvents = std::array<IdleList<EventItem>, 2>;
 
 /// What one thread keeps. On cache lines of its own, because its thread writes to it all the time.
 class alignas(64) ThreadEvents {
@@ -33,15 +33,15 @@ class alignas(64) ThreadEvents {
   static constexpr std::size_t kBatch = kKeptMax / 2;
 
   /// The thread. Null where it has none, or others look.
-  Item* take(bool timing) {
+  EventItem* take(bool timing) {
     if (!lock_.try_enter()) [[unlikely]]
       return nullptr;
-    Item* const item = idle[timing].pop();
+    EventItem* const item = idle[timing].pop();
     lock_.leave();
     return item;
   }
   /// The thread. False where it has enough, or others look.
-  bool keep(Item& item) {
+  bool keep(EventItem& item) {
     if (!lock_.try_enter()) [[unlikely]]
       return false;
     const bool has_room = idle[item.timing].count() < kKeptMax;
@@ -58,7 +58,7 @@ class alignas(64) ThreadEvents {
   BiasedLock lock_;
 };
 
-using Threads = PerThread<ThreadEvents>;
+using EventThreads = PerThread<ThreadEvents>;
 
 }  // namespace
 
@@ -66,7 +66,7 @@ using Threads = PerThread<ThreadEvents>;
 struct EventPool::State {
   struct Pooled {
     Event event;
-    Item item;
+    EventItem item;
   };
 
   State(DeviceContext& context_, EventPoolOptions options_)
@@ -76,10 +76,10 @@ struct EventPool::State {
 
   [[nodiscard]] std::string name() const { return "events of " + context.device().to_string(); }
 
-  Item& take_other(EventOptions wanted);
-  Item* take_shared(bool timing, ThreadEvents* mine) BERTH_REQUIRES(mutex);
-  Item& create(EventOptions wanted) BERTH_EXCLUDES(mutex);
-  void give_back_other(Item& item) noexcept BERTH_EXCLUDES(mutex);
+  EventItem& take_other(EventOptions wanted);
+  EventItem* take_shared(bool timing, ThreadEvents* mine) BERTH_REQUIRES(mutex);
+  EventItem& create(EventOptions wanted) BERTH_EXCLUDES(mutex);
+  void give_back_other(EventItem& item) noexcept BERTH_EXCLUDES(mutex);
   void take_back(ThreadEvents& thread) BERTH_NO_THREAD_SAFETY_ANALYSIS {
     for (const std::size_t kind : {0, 1})
       thread.idle[kind].move_to(idle[kind], thread.idle[kind].count());
@@ -92,27 +92,27 @@ struct EventPool::State {
   std::unordered_map<CUevent, Pooled> events BERTH_GUARDED_BY(mutex);
   std::size_t being_created BERTH_GUARDED_BY(mutex) = 0;
   IdleEvents idle BERTH_GUARDED_BY(mutex);
-  mutable Threads threads;
+  mutable EventThreads threads;
 };
 
 /// One for the calling thread, and a batch for it to keep.
-Item* EventPool::State::take_shared(bool timing, ThreadEvents* mine) {
+EventItem* EventPool::State::take_shared(bool timing, ThreadEvents* mine) {
   if (idle[timing].count() == 0 && events.size() + being_created >= options.events_max) {
-    const Threads::Halt halt(threads);
+    const EventThreads::Halt halt(threads);
     halt.for_each([this](ThreadEvents& thread) { take_back(thread); });
   }
-  Item* const item = idle[timing].pop();
+  EventItem* const item = idle[timing].pop();
   // Under the lock no other thread can be inside, so that this one needs no entry.
   if (mine != nullptr) idle[timing].move_to(mine->idle[timing], ThreadEvents::kBatch);
   return item;
 }
 
-Item& EventPool::State::take_other(EventOptions wanted) {
+EventItem& EventPool::State::take_other(EventOptions wanted) {
   origin.require_here(name());
   ThreadEvents* const mine = threads.mine_or_new();
   {
     const MutexLock lock(mutex);
-    if (Item* const item = take_shared(wanted.timing, mine)) return *item;
+    if (EventItem* const item = take_shared(wanted.timing, mine)) return *item;
     if (events.size() + being_created >= options.events_max) {
       throw Exhausted(fmt::format(
           "{}: all {} are on lease; accepted: as many at once as EventPoolOptions::events_max",
@@ -124,7 +124,7 @@ Item& EventPool::State::take_other(EventOptions wanted) {
 }
 
 /// The driver call is made without the lock; being_created holds the event's place.
-Item& EventPool::State::create(EventOptions wanted) {
+EventItem& EventPool::State::create(EventOptions wanted) {
   try {
     Event created(context, wanted);
     const EventRef ref = created.ref();
@@ -141,12 +141,12 @@ Item& EventPool::State::create(EventOptions wanted) {
   }
 }
 
-void EventPool::State::give_back_other(Item& item) noexcept {
+void EventPool::State::give_back_other(EventItem& item) noexcept {
   if (!origin.is_here()) return;
   ThreadEvents* mine = nullptr;
   try {
     // An allocator gives events back under its own lock, for which a thread that ends may wait.
-    mine = threads.mine_or_new(Threads::Waiting::no);
+    mine = threads.mine_or_new(EventThreads::Waiting::no);
   } catch (const std::bad_alloc&) {  // then the thread keeps nothing
   }
   const MutexLock lock(mutex);
@@ -171,14 +171,14 @@ Lease<EventPool> EventPool::acquire(EventOptions options) {
         "pooled events are not for other processes; accepted: an Event of one's own");
   }
   ThreadEvents* const mine = state_->threads.mine();
-  Item* item = mine != nullptr ? mine->take(options.timing) : nullptr;
+  EventItem* item = mine != nullptr ? mine->take(options.timing) : nullptr;
   if (item == nullptr) [[unlikely]]
     item = &state_->take_other(options);
   item->on_lease = true;
   return {*this, *item};
 }
 
-void EventPool::give_back(Item& item) noexcept {
+void EventPool::give_back(EventItem& item) noexcept {
   BERTH_CHECK(item.on_lease);
   item.on_lease = false;
   ThreadEvents* const mine = state_->threads.mine();
@@ -187,7 +187,7 @@ void EventPool::give_back(Item& item) noexcept {
 
 void EventPool::give_back(EventRef event) {
   if (!state_->origin.is_here()) return;
-  Item* item = nullptr;
+  EventItem* item = nullptr;
   {
     const MutexLock lock(state_->mutex);
     const auto found = state_->events.find(event.native());
@@ -211,7 +211,7 @@ std::size_t EventPool::leases_live() const {
   state_->origin.require_here(state_->name());
   const MutexLock lock(state_->mutex);
   std::size_t idle = state_->idle[0].count() + state_->idle[1].count();
-  const Threads::Halt halt(state_->threads);
+  const EventThreads::Halt halt(state_->threads);
   halt.for_each(
       [&](const ThreadEvents& thread) { idle += thread.idle[0].count() + thread.idle[1].count(); });
   return state_->events.size() - idle;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "berth/stream.hpp"
 
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
@@ -26,6 +27,12 @@ CUstream create_stream(DeviceContext& context, StreamOptions options) {
       &stream,
       unsigned{options.blocks_with_legacy_default ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING},
       options.priority);
+  try {
+    context.own_stream(stream);
+  } catch (...) {
+    context.driver().stream_destroy_or_report(stream);
+    throw;
+  }
   return stream;
 }
 
@@ -90,25 +97,36 @@ void sync_unasked(StreamRef stream) {
 Stream::Stream(DeviceContext& context, StreamOptions options)
     : ref_(context, create_stream(context, options)) {}
 
-Stream::~Stream() {
-  if (CUstream stream = release()) {
-    ref_.context().retire_stream(stream);
-    const ContextScope scope(ref_.context(), std::nothrow);
-    ref_.context().driver().stream_destroy_or_report(stream);
+Stream Stream::adopt(StreamRef stream) noexcept {
+  try {
+    stream.context().own_stream(stream.native());
+  } catch (const std::bad_alloc&) {
+    // Others take it for a stream that berth does not own, which is never wrong.
   }
+  return Stream(stream);
+}
+
+Stream::~Stream() {
+  const CUstream stream = take();
+  if (stream == nullptr) return;
+  DeviceContext& context = ref_.context();
+  context.retire_stream(stream);
+  context.disown_stream(stream);
+  const ContextScope scope(context, std::nothrow);
+  context.driver().stream_destroy_or_report(stream);
 }
 
 Stream& Stream::operator=(Stream&& other) noexcept {
   if (this != &other) {
     Stream old = std::move(*this);
-    ref_ = StreamRef(other.ref_.context(), other.release());
+    ref_ = StreamRef(other.ref_.context(), other.take());
   }
   return *this;
 }
 
 CUstream_st* Stream::release() noexcept {
-  CUstream stream = ref_.native();
-  ref_ = StreamRef(ref_.context(), nullptr);
+  const CUstream stream = take();
+  if (stream != nullptr) ref_.context().disown_stream(stream);
   return stream;
 }
 

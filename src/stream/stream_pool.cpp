@@ -26,7 +26,7 @@
 namespace berth {
 namespace {
 
-using Item = StreamPool::Item;
+using StreamItem = StreamPool::Item;
 
 /// What one thread keeps. On cache lines of its own, because its thread writes to it all the time.
 class alignas(64) ThreadStreams {
@@ -36,18 +36,18 @@ class alignas(64) ThreadStreams {
   static constexpr std::size_t kPriorities = 8;
 
   /// The thread. Null where it has none, or others look.
-  Item* take(int priority) {
+  StreamItem* take(int priority) {
     const auto place = static_cast<std::size_t>(-std::int64_t{priority});
     if (place >= kPriorities || !lock_.try_enter()) [[unlikely]]
       return nullptr;
-    Item* const item = idle[place].pop();
+    StreamItem* const item = idle[place].pop();
     if (item != nullptr) item->leases.store(1, std::memory_order_relaxed);
     lock_.leave();
     return item;
   }
   /// The thread. False, and nothing is changed, where it has enough, others wait or look, or the stream
   /// has another lease.
-  bool keep(Item& item) {
+  bool keep(StreamItem& item) {
     const auto place = static_cast<std::size_t>(-std::int64_t{item.priority});
     if (place >= kPriorities || !lock_.try_enter()) [[unlikely]]
       return false;
@@ -64,14 +64,14 @@ class alignas(64) ThreadStreams {
   [[nodiscard]] BiasedLock& lock() { return lock_; }
 
   // For the thread under the pool's lock, or any in a Halt.
-  std::array<IdleList<Item>, kPriorities> idle;
+  std::array<IdleList<StreamItem>, kPriorities> idle;
   bool is_open = true;  ///< false while others wait for what comes back
 
  private:
   BiasedLock lock_;
 };
 
-using Threads = PerThread<ThreadStreams>;
+using StreamThreads = PerThread<ThreadStreams>;
 
 }  // namespace
 
@@ -83,12 +83,12 @@ struct StreamPool::State {
     Pooled(Stream created, int priority)
         : stream(std::move(created)), item{stream.ref(), priority, 1, nullptr} {}
     Stream stream;
-    Item item;
+    StreamItem item;
   };
   struct PriorityPool {
     std::deque<Pooled> streams;
-    IdleList<Item> idle;
-    IdleList<Item> captured;  ///< perhaps, and until their captures end
+    IdleList<StreamItem> idle;
+    IdleList<StreamItem> captured;  ///< perhaps, and until their captures end
     std::size_t being_created = 0;
     std::size_t being_asked = 0;  ///< whether they are captured still
 
@@ -105,18 +105,18 @@ struct StreamPool::State {
 
   [[nodiscard]] std::string name() const { return "streams of " + context.device().to_string(); }
   int clamp_priority(int priority);
-  Item& take_other(int priority) BERTH_EXCLUDES(mutex);
+  StreamItem& take_other(int priority) BERTH_EXCLUDES(mutex);
   /// Those whose captures have ended serve again.
   void ask_captured(int priority) BERTH_EXCLUDES(mutex);
-  Item* take_idle(PriorityPool& pool) BERTH_REQUIRES(mutex);
+  StreamItem* take_idle(PriorityPool& pool) BERTH_REQUIRES(mutex);
   /// What on_shortage says; null where it is to be tried again.
-  Item* take_in_shortage(PriorityPool& pool, int priority) BERTH_REQUIRES(mutex);
+  StreamItem* take_in_shortage(PriorityPool& pool, int priority) BERTH_REQUIRES(mutex);
   /// Null where no stream is on lease: all are being created, or asked whether they are captured.
-  Item* share(PriorityPool& pool) BERTH_REQUIRES(mutex);
-  Item& create(int priority) BERTH_EXCLUDES(mutex);
+  StreamItem* share(PriorityPool& pool) BERTH_REQUIRES(mutex);
+  StreamItem& create(int priority) BERTH_EXCLUDES(mutex);
   /// Null where the stream is not of this pool.
-  Item* find(StreamRef stream) BERTH_REQUIRES(mutex);
-  void give_back_other(Item& item) noexcept BERTH_EXCLUDES(mutex);
+  StreamItem* find(StreamRef stream) BERTH_REQUIRES(mutex);
+  void give_back_other(StreamItem& item) noexcept BERTH_EXCLUDES(mutex);
   void take_back(ThreadStreams& thread) BERTH_NO_THREAD_SAFETY_ANALYSIS;
 
   const ForkOrigin origin;
@@ -126,7 +126,7 @@ struct StreamPool::State {
   std::condition_variable_any came_back;  ///< or was created, or could not be
   std::map<int, PriorityPool> pools BERTH_GUARDED_BY(mutex);
   std::size_t waiting BERTH_GUARDED_BY(mutex) = 0;
-  mutable Threads threads;
+  mutable StreamThreads threads;
 
   MadeOnce<int> priority_min;  ///< of the device's range
 };
@@ -145,20 +145,20 @@ int StreamPool::State::clamp_priority(int priority) {
 }
 
 void StreamPool::State::take_back(ThreadStreams& thread) {
-  for (IdleList<Item>& kept : thread.idle) {
-    while (Item* const item = kept.pop()) pools[item->priority].idle.push(*item);
+  for (IdleList<StreamItem>& kept : thread.idle) {
+    while (StreamItem* const item = kept.pop()) pools[item->priority].idle.push(*item);
   }
 }
 
 void StreamPool::State::ask_captured(int priority) {
-  IdleList<Item> asked;
+  IdleList<StreamItem> asked;
   {
     const MutexLock lock(mutex);
     PriorityPool& pool = pools[priority];
     std::swap(asked, pool.captured);
     pool.being_asked += asked.count();
   }
-  while (Item* const item = asked.pop()) {
+  while (StreamItem* const item = asked.pop()) {
     const bool still_captured = [&] {
       try {
         return is_capturing(item->ref);
@@ -174,45 +174,45 @@ void StreamPool::State::ask_captured(int priority) {
   }
 }
 
-Item* StreamPool::State::take_idle(PriorityPool& pool) {
-  Item* const item = pool.idle.pop();
+StreamItem* StreamPool::State::take_idle(PriorityPool& pool) {
+  StreamItem* const item = pool.idle.pop();
   if (item != nullptr) item->leases.store(1, std::memory_order_relaxed);
   return item;
 }
 
-Item& StreamPool::State::take_other(int asked_priority) {
+StreamItem& StreamPool::State::take_other(int asked_priority) {
   origin.require_here(name());
   const int priority = clamp_priority(asked_priority);
   ThreadStreams* const mine = threads.mine_or_new();
   if (mine != nullptr && priority != asked_priority) {  // under which it has looked for nothing yet
-    if (Item* const kept = mine->take(priority)) return *kept;
+    if (StreamItem* const kept = mine->take(priority)) return *kept;
   }
   {
     const MutexLock lock(mutex);
     if (mine != nullptr) mine->is_open = waiting == 0;
-    if (Item* const item = take_idle(pools[priority])) return *item;
+    if (StreamItem* const item = take_idle(pools[priority])) return *item;
   }
   ask_captured(priority);
   {
     const MutexLock lock(mutex);
     PriorityPool& pool = pools[priority];
     for (;;) {
-      if (Item* const item = take_idle(pool)) return *item;
+      if (StreamItem* const item = take_idle(pool)) return *item;
       if (pool.has_room(options.streams_max)) break;
-      if (Item* const item = take_in_shortage(pool, priority)) return *item;
+      if (StreamItem* const item = take_in_shortage(pool, priority)) return *item;
     }
     ++pool.being_created;
   }
   return create(priority);
 }
 
-Item* StreamPool::State::take_in_shortage(PriorityPool& pool, int priority) {
+StreamItem* StreamPool::State::take_in_shortage(PriorityPool& pool, int priority) {
   {
-    const Threads::Halt halt(threads);
+    const StreamThreads::Halt halt(threads);
     halt.for_each([this](ThreadStreams& thread) { take_back(thread); });
-    if (Item* const item = take_idle(pool)) return item;
+    if (StreamItem* const item = take_idle(pool)) return item;
     if (options.on_shortage == StreamShortage::share && !pool.streams.empty()) {
-      if (Item* const item = share(pool)) return item;
+      if (StreamItem* const item = share(pool)) return item;
     }
     if (options.on_shortage == StreamShortage::fail) {
       throw Exhausted(
@@ -225,29 +225,29 @@ Item* StreamPool::State::take_in_shortage(PriorityPool& pool, int priority) {
   }
   came_back.wait(mutex);
   if (--waiting > 0) return nullptr;
-  const Threads::Halt halt(threads);
+  const StreamThreads::Halt halt(threads);
   halt.for_each([](ThreadStreams& thread) { thread.is_open = true; });
   return nullptr;
 }
 
 /// While threads are kept out: one that gives the stream back meanwhile must see the second lease.
-Item* StreamPool::State::share(PriorityPool& pool) {
+StreamItem* StreamPool::State::share(PriorityPool& pool) {
   const auto leases_of = [](const Pooled& pooled) {
     return pooled.item.leases.load(std::memory_order_relaxed);
   };
   // Less 1, so that those without a lease, which captures have, come last.
-  Item& shared = std::min_element(pool.streams.begin(), pool.streams.end(),
-                                  [&](const Pooled& a, const Pooled& b) {
-                                    return leases_of(a) - 1 < leases_of(b) - 1;
-                                  })
-                     ->item;
+  StreamItem& shared = std::min_element(pool.streams.begin(), pool.streams.end(),
+                                        [&](const Pooled& a, const Pooled& b) {
+                                          return leases_of(a) - 1 < leases_of(b) - 1;
+                                        })
+                           ->item;
   if (shared.leases.load(std::memory_order_relaxed) == 0) return nullptr;
   shared.leases.fetch_add(1, std::memory_order_relaxed);
   return &shared;
 }
 
 /// The driver call is made without the lock; being_created holds the stream's place.
-Item& StreamPool::State::create(int priority) {
+StreamItem& StreamPool::State::create(int priority) {
   try {
     Stream created(context, StreamOptions{.priority = priority});
     const MutexLock lock(mutex);
@@ -264,7 +264,7 @@ Item& StreamPool::State::create(int priority) {
   }
 }
 
-Item* StreamPool::State::find(StreamRef stream) {
+StreamItem* StreamPool::State::find(StreamRef stream) {
   for (auto& [priority, pool] : pools) {
     for (Pooled& pooled : pool.streams) {
       if (pooled.item.ref == stream) return &pooled.item;
@@ -273,7 +273,7 @@ Item* StreamPool::State::find(StreamRef stream) {
   return nullptr;
 }
 
-void StreamPool::State::give_back_other(Item& item) noexcept {
+void StreamPool::State::give_back_other(StreamItem& item) noexcept {
   if (!origin.is_here()) return;
   const MutexLock lock(mutex);
   if (item.leases.fetch_sub(1, std::memory_order_relaxed) > 1) return;
@@ -295,13 +295,13 @@ StreamPool::~StreamPool() {
 
 Lease<StreamPool> StreamPool::acquire(int priority) {
   ThreadStreams* const mine = state_->threads.mine();
-  Item* item = mine != nullptr ? mine->take(priority) : nullptr;
+  StreamItem* item = mine != nullptr ? mine->take(priority) : nullptr;
   if (item == nullptr) [[unlikely]]
     item = &state_->take_other(priority);
   return {*this, *item};
 }
 
-void StreamPool::give_back(Item& item) noexcept {
+void StreamPool::give_back(StreamItem& item) noexcept {
   BERTH_CHECK(item.leases.load(std::memory_order_relaxed) > 0);
   ThreadStreams* const mine = state_->threads.mine();
   if (mine == nullptr || !mine->keep(item)) state_->give_back_other(item);
@@ -309,7 +309,7 @@ void StreamPool::give_back(Item& item) noexcept {
 
 void StreamPool::give_back(StreamRef stream) {
   if (!state_->origin.is_here()) return;
-  Item* item = nullptr;
+  StreamItem* item = nullptr;
   {
     const MutexLock lock(state_->mutex);
     item = state_->find(stream);
@@ -325,7 +325,7 @@ void StreamPool::give_back(StreamRef stream) {
 void StreamPool::set_aside(StreamRef stream) noexcept {
   if (!state_->origin.is_here()) return;
   const MutexLock lock(state_->mutex);
-  Item* const item = state_->find(stream);
+  StreamItem* const item = state_->find(stream);
   if (item == nullptr) return;
   if (item->leases.fetch_sub(1, std::memory_order_relaxed) == 1)
     state_->pools.at(item->priority).captured.push(*item);

@@ -163,7 +163,7 @@ ExitCode run_copies(const CopyCommandOptions& options) {
   return ExitCode::failed;
 }
 
-constexpr const char* kHelp =
+constexpr const char* kCopyHelp =
     R"(Each copy is timed from the call to the end of the wait for it, on the calling
 thread; shown is the fastest of --repeat, after one that is not timed. Bars
 compare all rates that are shown. On the simulated driver a copy is a memcpy,
@@ -194,7 +194,7 @@ void add_copy_command(CommandLine& berth) {
   command.flag("--check", options->check, "Compare every byte of one copy of each");
   command.text("--device", options->device, "DEVICE", "cuda or cuda:N; default cuda");
   add_common_options(command, options->common);
-  command.footer(kHelp);
+  command.footer(kCopyHelp);
 }
 
 }  // namespace berth::tool

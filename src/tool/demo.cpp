@@ -35,12 +35,12 @@ class Demo {
   }
 
   ExitCode run() {
-    tell(describe_driver(*runtime_, options_.common) + "\n");
+    tell(fmt::format("{}\n", describe_driver(*runtime_, options_.common)));
     show_devices();
     replay_trace();
     const bool copies_are_right = check_copies();
     show_statistics();
-    tell("\n" + describe_driver(*runtime_, options_.common) + "\n");
+    tell(fmt::format("\n{}\n", describe_driver(*runtime_, options_.common)));
     if (options_.common.json) print(json_text(json_));
     if (copies_are_right) return ExitCode::ok;
     print_error("copies: bytes arrived that differ from what was sent");
@@ -56,7 +56,7 @@ class Demo {
     const DeviceRegistry& devices = runtime_->devices();
     json_["driver"] = runtime_->driver().name;
     json_["devices"] = devices_json(devices);
-    tell("\nDevices\n" + devices_text(devices));
+    tell(fmt::format("\nDevices\n{}", devices_text(devices)));
   }
 
   void replay_trace() {
@@ -110,7 +110,7 @@ class Demo {
   void show_statistics() {
     const Statistics statistics = runtime_->statistics();
     json_["statistics"] = nlohmann::ordered_json::parse(to_json(statistics));
-    tell("\nStatistics\n" + to_text(statistics));
+    tell(fmt::format("\nStatistics\n{}", to_text(statistics)));
   }
 
   const DemoOptions& options_;

@@ -62,9 +62,9 @@ ExitCode list_devices(const DevicesOptions& options) {
   print(wrapped(describe_driver(*runtime, options), 0));
   print(wrapped(versions_text(*runtime), 0));
   const bool none = devices.physical_devices().empty();
-  print(none ? "no devices\n" : "\n" + devices_text(devices, options.explain));
+  print(none ? "no devices\n" : fmt::format("\n{}", devices_text(devices, options.explain)));
   const std::string peers = peer_matrix(devices);
-  if (!peers.empty()) print("\n" + peers);
+  if (!peers.empty()) print(fmt::format("\n{}", peers));
   return ExitCode::ok;
 }
 

@@ -105,14 +105,14 @@ ExitCode replay_to_text(const ReplayCommandOptions& options, const ReplaySetup& 
   const ExitCode exit_code = replay_all(
       options, setup,
       [&](ReplayResult result) {
-        if (results.empty()) print("\n" + table.header());
+        if (results.empty()) print(fmt::format("\n{}", table.header()));
         print(table.row(result));
         results.push_back(std::move(result));
       },
       [&](const std::string& path, const std::string& message) {
         print_error(name_failure(path, message));
       });
-  if (!results.empty()) print("\n" + summarize(results));
+  if (!results.empty()) print(fmt::format("\n{}", summarize(results)));
   return exit_code;
 }
 
@@ -129,7 +129,7 @@ ExitCode replay_traces(const ReplayCommandOptions& options) {
   return options.common.json ? replay_to_json(options, setup) : replay_to_text(options, setup);
 }
 
-constexpr const char* kHelp =
+constexpr const char* kReplayHelp =
     R"(Each trace is replayed on an allocator of its own. Blocks are allocated on the
 stream that the trace names (0 is the legacy default stream) and freed where the
 recorded program could reuse them: at `free`, at `free_completed`, and at
@@ -173,7 +173,7 @@ void add_replay_command(CommandLine& berth) {
                "Segments from cuMemAlloc, as devices without it need");
   command.text("--device", options->device, "DEVICE", "cuda or cuda:N; default cuda");
   add_common_options(command, options->common);
-  command.footer(kHelp);
+  command.footer(kReplayHelp);
 }
 
 }  // namespace berth::tool

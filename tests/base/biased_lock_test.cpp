@@ -11,6 +11,8 @@
 
 #include "base/mutex.hpp"
 
+namespace biased_lock_test {
+
 using namespace berth;
 
 namespace {
@@ -153,3 +155,5 @@ TEST_CASE(
   CHECK(guarded.a == entered + refused + kOthers * kRounds);
   CHECK(guarded.b == guarded.a);
 }
+
+}  // namespace biased_lock_test

@@ -7,6 +7,8 @@
 
 #include "berth/error.hpp"
 
+namespace bytes_test {
+
 using namespace berth;
 
 TEST_CASE("byte counts print with at most four digits and a binary unit") {
@@ -44,3 +46,5 @@ TEST_CASE("what is no byte count is refused by an error that quotes it") {
     }
   }
 }
+
+}  // namespace bytes_test

@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+namespace error_test {
+
 using namespace berth;
 
 TEST_CASE("a Result rethrows its error as the class that was put in") {
@@ -35,3 +37,5 @@ TEST_CASE("a Result carries values that can only be moved") {
   const std::unique_ptr<int> taken = std::move(result).value();
   CHECK(*taken == 7);
 }
+
+}  // namespace error_test

@@ -10,6 +10,8 @@
 
 #include "support/child_process.hpp"
 
+namespace fork_safe_mutex_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -47,3 +49,5 @@ TEST_CASE("a mutex that is gone holds up no fork") {
   const ForkSafeMutex later;
   CHECK(exit_code_of([] { return 4; }) == 4);
 }
+
+}  // namespace fork_safe_mutex_test

@@ -11,6 +11,8 @@
 
 #include "support/death.hpp"
 
+namespace near_pointer_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -121,3 +123,5 @@ TEST_CASE("what it cannot reach, or tell from null, stops the process") {
   CHECK_FALSE(stops_the_process([&] { space.at(0)->next = space.at(4096); }));
 }
 #endif
+
+}  // namespace near_pointer_test

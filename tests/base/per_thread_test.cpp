@@ -13,6 +13,8 @@
 
 #include <doctest/doctest.h>
 
+namespace per_thread_test {
+
 using namespace berth;
 
 namespace {
@@ -358,3 +360,5 @@ TEST_CASE("threads and owners that come and go lose nothing that was counted") {
   CHECK(lasting.ended.size() == kThreads * (kGenerations + 1));
   CHECK(lasting.uses + settled == counted);
 }
+
+}  // namespace per_thread_test

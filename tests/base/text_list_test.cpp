@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace text_list_test {
+
 using namespace berth;
 
 using Parts = std::vector<std::string_view>;
@@ -19,3 +21,5 @@ TEST_CASE("split keeps empty parts, so that the caller can refuse them") {
   CHECK(split(",a,", ',') == Parts{"", "a", ""});
   CHECK(split("", ',') == Parts{""});
 }
+
+}  // namespace text_list_test

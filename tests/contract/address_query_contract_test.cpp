@@ -5,6 +5,8 @@
 
 #include "contract/contract_driver.hpp"
 
+namespace address_query_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -89,3 +91,5 @@ TEST_CASE_FIXTURE(AddressQueryFixture, "attributes of no pointer are null, and n
   CHECK(type == 0);
   CHECK(owner == nullptr);
 }
+
+}  // namespace address_query_contract_test

@@ -4,6 +4,8 @@
 
 #include "contract/contract_driver.hpp"
 
+namespace batch_copy_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -102,3 +104,5 @@ TEST_CASE_FIXTURE(BatchCopyFixture, "the legacy stream takes no batch") {
   CHECK(copy({attributes()}, {0}, CU_STREAM_LEGACY) == CUDA_ERROR_INVALID_VALUE);
   CHECK(copy({attributes()}, {0}, CU_STREAM_PER_THREAD) == CUDA_SUCCESS);
 }
+
+}  // namespace batch_copy_contract_test

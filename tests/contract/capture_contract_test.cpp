@@ -5,6 +5,8 @@
 
 #include "contract/graph_contract.hpp"
 
+namespace capture_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -425,3 +427,5 @@ TEST_CASE_FIXTURE(GraphContractFixture,
   driver.mem_free(memory);
   driver.stream_destroy(stream);
 }
+
+}  // namespace capture_contract_test

@@ -2,6 +2,8 @@
 // Source: CUDA Driver API, "Primary Context Management", "Context Management".
 #include "contract/contract_driver.hpp"
 
+namespace context_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -120,3 +122,5 @@ TEST_CASE_FIXTURE(ContractFixture, "peer access is enabled once, and not to ones
   }
   driver.primary_ctx_release(1);
 }
+
+}  // namespace context_contract_test

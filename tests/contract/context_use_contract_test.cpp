@@ -4,6 +4,8 @@
 // Access".
 #include "contract/contract_driver.hpp"
 
+namespace context_use_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -202,3 +204,5 @@ TEST_CASE_FIXTURE(ContractFixture, "peer access is enabled for each direction") 
   CHECK(driver.try_ctx_enable_peer_access(second.context, 0U) == CUDA_SUCCESS);
   driver.ctx_pop_current(nullptr);
 }
+
+}  // namespace context_use_contract_test

@@ -5,6 +5,8 @@
 
 #include "contract/contract_driver.hpp"
 
+namespace copy_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -168,3 +170,5 @@ TEST_CASE_FIXTURE(CopyFixture, "a peer copy moves bytes between devices, both wa
   CHECK(read(device, kBytes, stream) == bytes_of(kBytes, 8));
   driver.ctx_pop_current(nullptr);
 }
+
+}  // namespace copy_contract_test

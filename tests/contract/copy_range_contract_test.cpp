@@ -4,6 +4,8 @@
 // behavior"; CUDA C++ Programming Guide, "Stream and Event Behavior" on several devices.
 #include "contract/contract_driver.hpp"
 
+namespace copy_range_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -161,3 +163,5 @@ TEST_CASE_FIXTURE(RangeFixture, "a copy is given to a stream of a device that is
   CHECK(read(device, kBytes, stream) == bytes_of(kBytes, 6));
   driver.mem_free_host(static_cast<void*>(pinned));
 }
+
+}  // namespace copy_range_contract_test

@@ -6,6 +6,8 @@
 
 #include "contract/contract_driver.hpp"
 
+namespace device_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -123,3 +125,5 @@ TEST_CASE("peer access is asked of two devices") {
   CHECK(driver.try_device_can_access_peer(&can, 0, 1) == CUDA_SUCCESS);
   CHECK((can == 0 || can == 1));
 }
+
+}  // namespace device_contract_test

@@ -7,6 +7,8 @@
 
 #include "contract/contract_driver.hpp"
 
+namespace device_query_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -145,3 +147,5 @@ TEST_CASE_FIXTURE(ContractFixture, "a device that can register host memory does"
   if (result == CUDA_SUCCESS) driver.mem_host_unregister(own);
   std::free(own);
 }
+
+}  // namespace device_query_contract_test

@@ -2,6 +2,8 @@
 // Source: CUDA Driver API, "Event Management", "Stream Management".
 #include "contract/contract_driver.hpp"
 
+namespace event_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -185,3 +187,5 @@ TEST_CASE_FIXTURE(ContractFixture, "elapsed time needs recorded events that keep
   for (const CUevent event : {timed, untimed, unrecorded}) driver.event_destroy(event);
   driver.stream_destroy(stream);
 }
+
+}  // namespace event_contract_test

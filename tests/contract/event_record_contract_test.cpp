@@ -4,6 +4,8 @@
 // Behavior" on several devices.
 #include "contract/contract_driver.hpp"
 
+namespace event_record_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -199,3 +201,5 @@ TEST_CASE_FIXTURE(ContractFixture, "no time elapses between events of different 
   driver.event_destroy(here);
   driver.ctx_pop_current(nullptr);
 }
+
+}  // namespace event_record_contract_test

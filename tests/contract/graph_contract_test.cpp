@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <atomic>
 
+namespace graph_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -366,3 +368,5 @@ TEST_CASE_FIXTURE(GraphContractFixture, "a capture reaches a stream of another d
   driver.mem_free(remote);
   driver.stream_destroy(there);
 }
+
+}  // namespace graph_contract_test

@@ -2,6 +2,8 @@
 // Source: CUDA Driver API, "Execution Control", cuLaunchHostFunc.
 #include "contract/contract_driver.hpp"
 
+namespace host_function_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -100,3 +102,5 @@ TEST_CASE_FIXTURE(ContractFixture,
   driver.mem_free_host(static_cast<void*>(pinned));
   driver.stream_destroy(blocking);
 }
+
+}  // namespace host_function_contract_test

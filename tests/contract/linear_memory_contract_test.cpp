@@ -2,6 +2,8 @@
 // Source: CUDA Driver API, "Memory Management", cuMemAlloc, cuMemFree, cuMemGetInfo.
 #include "contract/contract_driver.hpp"
 
+namespace linear_memory_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -69,3 +71,5 @@ TEST_CASE_FIXTURE(ContractFixture, "memory that was freed can be had again") {
     driver.mem_free(first);
   }
 }
+
+}  // namespace linear_memory_contract_test

@@ -2,6 +2,8 @@
 // Source: CUDA Driver API, "Driver Entry Point Access", cuGetProcAddress.
 #include "contract/lookup_contract.hpp"
 
+namespace lookup_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -135,3 +137,5 @@ TEST_CASE("a search needs a name, and a place for what it finds") {
   CHECK(lookup(nullptr, &address, 12000, flags, nullptr) == CUDA_ERROR_INVALID_VALUE);
   CHECK(lookup("cuInit", nullptr, 12000, flags, nullptr) == CUDA_ERROR_INVALID_VALUE);
 }
+
+}  // namespace lookup_contract_test

@@ -4,6 +4,8 @@
 
 #include "contract/contract_driver.hpp"
 
+namespace managed_memory_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -87,3 +89,5 @@ TEST_CASE_FIXTURE(ManagedFixture, "malformed managed allocations are refused") {
   CHECK(allocate(&none, 0, CU_MEM_ATTACH_GLOBAL) == CUDA_ERROR_INVALID_VALUE);
   CHECK(allocate(&none, 1, 0) == CUDA_ERROR_INVALID_VALUE);
 }
+
+}  // namespace managed_memory_contract_test

@@ -3,6 +3,8 @@
 // Source: CUDA Driver API, "Virtual Memory Management", cuMemMap, cuMemUnmap, cuMemSetAccess.
 #include "contract/virtual_memory_contract.hpp"
 
+namespace mapping_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -191,3 +193,5 @@ TEST_CASE_FIXTURE(MappingFixture, "mapped memory knows the device that it is mad
   CHECK(unmap(0) == CUDA_SUCCESS);
   driver.mem_release(block);
 }
+
+}  // namespace mapping_contract_test

@@ -4,6 +4,8 @@
 
 #include "contract/contract_driver.hpp"
 
+namespace memory_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -128,3 +130,5 @@ TEST_CASE_FIXTURE(ContractFixture, "host memory is registered once and unregiste
   CHECK(static_cast<char*>(memory)[bytes - 1] == 3);
   std::free(memory);
 }
+
+}  // namespace memory_contract_test

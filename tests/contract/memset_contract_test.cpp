@@ -4,6 +4,8 @@
 
 #include "contract/contract_driver.hpp"
 
+namespace memset_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -100,3 +102,5 @@ TEST_CASE_FIXTURE(MemsetFixture, "a synchronous fill comes after the work of blo
   CHECK(values<unsigned char>(2) == std::vector<unsigned char>{3, 2});
   driver.stream_destroy(blocking);
 }
+
+}  // namespace memset_contract_test

@@ -12,6 +12,8 @@
 #include "driver/nvml_abi.hpp"
 #include "sim/functions.hpp"
 
+namespace nvml_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -198,3 +200,5 @@ TEST_CASE_FIXTURE(NvmlFixture, "CUDA offers no more memory than NVML sees") {
   driver.device_total_mem(&available_bytes, 0);
   CHECK(available_bytes <= memory.total);
 }
+
+}  // namespace nvml_contract_test

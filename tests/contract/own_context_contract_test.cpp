@@ -6,6 +6,8 @@
 
 #include "contract/contract_driver.hpp"
 
+namespace own_context_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -141,3 +143,5 @@ TEST_CASE_FIXTURE(OwnContextFixture, "links between devices are asked about, ope
   CHECK(disable(context) == CUDA_SUCCESS);
   CHECK(disable(context) == CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
 }
+
+}  // namespace own_context_contract_test

@@ -3,6 +3,8 @@
 // Source: CUDA Driver API, "Stream synchronization behavior", "Driver Entry Point Access".
 #include "contract/lookup_contract.hpp"
 
+namespace per_thread_stream_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -51,3 +53,5 @@ TEST_CASE_FIXTURE(ContractFixture,
   CHECK(count(&devices) == CUDA_SUCCESS);
   CHECK(devices >= 1);
 }
+
+}  // namespace per_thread_stream_contract_test

@@ -3,6 +3,8 @@
 // Source: CUDA Driver API, "Virtual Memory Management", cuMemCreate, cuMemRelease.
 #include "contract/virtual_memory_contract.hpp"
 
+namespace physical_memory_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -110,3 +112,5 @@ TEST_CASE_FIXTURE(PhysicalFixture, "allocations and physical memory share the de
   CHECK(try_create(block, most) == CUDA_ERROR_OUT_OF_MEMORY);
   driver.mem_free(pointer);
 }
+
+}  // namespace physical_memory_contract_test

@@ -7,6 +7,8 @@
 
 #include "contract/contract_driver.hpp"
 
+namespace pinned_memory_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -205,3 +207,5 @@ TEST_CASE_FIXTURE(HostMemoryFixture, "a device writes registered memory by its h
   CHECK(unpin(0) == CUDA_SUCCESS);
   driver.stream_destroy(stream);
 }
+
+}  // namespace pinned_memory_contract_test

@@ -2,6 +2,8 @@
 // Source: CUDA Driver API, cuMemAllocPitch, cuMemcpy2D.
 #include "contract/contract_driver.hpp"
 
+namespace pitched_copy_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -121,3 +123,5 @@ TEST_CASE_FIXTURE(PitchedCopyFixture, "pitched memory is for elements of 4, 8 or
   CUdeviceptr pointer = 0;
   CHECK(allocate(&pointer, &pitch, kWidth, kRows, 3) == CUDA_ERROR_INVALID_VALUE);
 }
+
+}  // namespace pitched_copy_contract_test

@@ -6,6 +6,8 @@
 
 #include "contract/contract_driver.hpp"
 
+namespace pointer_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -158,3 +160,5 @@ TEST_CASE_FIXTURE(ContractFixture, "memory of another device is accessible with 
   driver.ctx_pop_current(nullptr);
   driver.mem_free(there);
 }
+
+}  // namespace pointer_contract_test

@@ -3,6 +3,8 @@
 // Ordered Memory Allocator". Each case has a pool of its own.
 #include "contract/contract_driver.hpp"
 
+namespace pool_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -302,3 +304,5 @@ TEST_CASE_FIXTURE(PoolFixture, "an allocation that cannot be is refused and does
   CHECK(allocate_from(nullptr, 512, pool, stream) == CUDA_ERROR_INVALID_VALUE);
   CHECK(free_async(allocate(512, stream), stream) == CUDA_SUCCESS);
 }
+
+}  // namespace pool_contract_test

@@ -7,6 +7,8 @@
 
 #include "contract/contract_driver.hpp"
 
+namespace shareable_handle_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -167,3 +169,5 @@ TEST_CASE_FIXTURE(ShareContract, "an address knows who may access it") {
   unmap(pointer);
   driver.mem_release(handle);
 }
+
+}  // namespace shareable_handle_contract_test

@@ -3,6 +3,8 @@
 // Control".
 #include "contract/contract_driver.hpp"
 
+namespace stream_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -202,3 +204,5 @@ TEST_CASE_FIXTURE(ContractFixture,
   driver.stream_destroy(first);
   driver.stream_destroy(second);
 }
+
+}  // namespace stream_contract_test

@@ -4,6 +4,8 @@
 // Programming Guide, "Streams".
 #include "contract/contract_driver.hpp"
 
+namespace stream_order_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -208,3 +210,5 @@ TEST_CASE_FIXTURE(ContractFixture, "a device has more than one priority if it sa
     CHECK(greatest == 0);
   }
 }
+
+}  // namespace stream_order_contract_test

@@ -5,6 +5,8 @@
 
 #include "contract/contract_driver.hpp"
 
+namespace stream_query_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -142,3 +144,5 @@ TEST_CASE_FIXTURE(StreamQueryFixture, "a callback runs once, before what follows
   CHECK(add_callback(stream, note, &told, 1) == CUDA_ERROR_INVALID_VALUE);
   driver.mem_free_host(static_cast<void*>(pinned));
 }
+
+}  // namespace stream_query_contract_test

@@ -5,6 +5,8 @@
 
 #include "contract/contract_driver.hpp"
 
+namespace stream_value_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -179,3 +181,5 @@ TEST_CASE_FIXTURE(ValueFixture, "a batch has fewer than 256 operations") {
   CHECK(batch(stream, 255, params.data(), 0) == CUDA_SUCCESS);
   driver.stream_synchronize(stream);
 }
+
+}  // namespace stream_value_contract_test

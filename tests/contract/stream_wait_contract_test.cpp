@@ -3,6 +3,8 @@
 // Source: CUDA Driver API, "Stream Management", cuStreamWaitEvent.
 #include "contract/contract_driver.hpp"
 
+namespace stream_wait_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -159,3 +161,5 @@ TEST_CASE_FIXTURE(WaitFixture, "a stream waits for an event, not for null") {
   CHECK(driver.try_stream_wait_event(streams[0], nullptr, 0U) == CUDA_ERROR_INVALID_HANDLE);
   CHECK(driver.try_stream_synchronize(streams[0]) == CUDA_SUCCESS);
 }
+
+}  // namespace stream_wait_contract_test

@@ -4,6 +4,8 @@
 
 #include "contract/contract_driver.hpp"
 
+namespace synchronous_copy_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -112,3 +114,5 @@ TEST_CASE_FIXTURE(SynchronousCopyFixture, "a synchronous copy of nothing succeed
   CHECK(copy(device, device + 64, 0) == CUDA_SUCCESS);
   CHECK(to_device(device, nullptr, 0) == CUDA_SUCCESS);
 }
+
+}  // namespace synchronous_copy_contract_test

@@ -3,6 +3,8 @@
 // Source: CUDA Driver API, "Virtual Memory Management", cuMemAddressReserve, cuMemAddressFree.
 #include "contract/virtual_memory_contract.hpp"
 
+namespace virtual_address_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -95,3 +97,5 @@ TEST_CASE_FIXTURE(AddressFixture, "memory is reserved, made and mapped without a
   }).join();
   CHECK(results == std::vector<CUresult>(7, CUDA_SUCCESS));
 }
+
+}  // namespace virtual_address_contract_test

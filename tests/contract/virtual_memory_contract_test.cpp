@@ -5,6 +5,8 @@
 
 #include <bit>
 
+namespace virtual_memory_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -191,3 +193,5 @@ TEST_CASE_FIXTURE(VirtualFixture,
   CHECK(unmap(1) == CUDA_SUCCESS);
   driver.mem_release(block);
 }
+
+}  // namespace virtual_memory_contract_test

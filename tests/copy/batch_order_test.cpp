@@ -17,6 +17,8 @@
 #include "copy/batch_fixture.hpp"
 #include "support/errors.hpp"
 
+namespace batch_order_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -360,3 +362,5 @@ TEST_CASE("several threads start batches at once, on streams of their own and on
     CHECK(changed == std::vector<int>(kThreads, 0));
   }
 }
+
+}  // namespace batch_order_test

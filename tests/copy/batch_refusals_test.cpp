@@ -14,6 +14,8 @@
 #include "copy/batch_fixture.hpp"
 #include "support/errors.hpp"
 
+namespace batch_refusals_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -224,3 +226,5 @@ TEST_CASE(
     CHECK(test.copier.counters().copies_by_driver > 0);
   }
 }
+
+}  // namespace batch_refusals_test

@@ -5,6 +5,8 @@
 
 #include "workloads/scattered_copies.hpp"
 
+namespace batch_speed_test {
+
 using namespace berth;
 using namespace berth::bench;
 
@@ -19,3 +21,5 @@ TEST_CASE(
     CHECK(2 * batch_ns <= single_ns);
   }
 }
+
+}  // namespace batch_speed_test

@@ -14,6 +14,8 @@
 #include "support/captured_graph.hpp"
 #include "support/errors.hpp"
 
+namespace batch_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -403,3 +405,5 @@ TEST_CASE(
   CHECK(test.copier.counters().bytes_copied == 0);
   test.copier.start_batch({&fine, 1}, stream).wait();
 }
+
+}  // namespace batch_test

@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+namespace broadcast_route_test {
+
 using namespace berth;
 
 namespace {
@@ -110,3 +112,5 @@ TEST_CASE("the devices of an island stand in the order of a chain") {
   machine.connect(3, 0, access(0));
   CHECK(islands(cuda({0, 1, 2, 3}), machine.peers()) == Groups{{0, 3, 1, 2}});
 }
+
+}  // namespace broadcast_route_test

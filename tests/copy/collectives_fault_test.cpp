@@ -9,6 +9,8 @@
 #include "copy/collectives_fixture.hpp"
 #include "support/errors.hpp"
 
+namespace collectives_fault_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -172,3 +174,5 @@ TEST_CASE("a device that fails under a broadcast fails it, and nobody waits for 
     }
   }
 }
+
+}  // namespace collectives_fault_test

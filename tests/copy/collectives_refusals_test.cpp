@@ -10,6 +10,8 @@
 #include "support/captured_graph.hpp"
 #include "support/errors.hpp"
 
+namespace collectives_refusals_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -159,3 +161,5 @@ TEST_CASE("on a captured stream a collective copy is refused, and the capture go
     test.sync_all();
   }
 }
+
+}  // namespace collectives_refusals_test

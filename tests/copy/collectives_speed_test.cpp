@@ -6,6 +6,8 @@
 #include "sim/work/cost_model.hpp"
 #include "workloads/virtual_collectives.hpp"
 
+namespace collectives_speed_test {
+
 using namespace berth;
 using namespace berth::bench;
 
@@ -66,3 +68,5 @@ TEST_CASE("a scatter and a gather take the time of one shard, each on its own li
   CHECK(ratio(machine.scatter_naively(), in) >= 8);
   CHECK(ratio(machine.gather_naively(), out) >= 8);
 }
+
+}  // namespace collectives_speed_test

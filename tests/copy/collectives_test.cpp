@@ -13,6 +13,8 @@
 #include "support/child_process.hpp"
 #include "support/errors.hpp"
 
+namespace collectives_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -396,3 +398,5 @@ TEST_CASE("in a forked child a collective copy is refused") {
           return 2;
         }) == 7);
 }
+
+}  // namespace collectives_test

@@ -10,6 +10,8 @@
 #include "support/captured_graph.hpp"
 #include "support/errors.hpp"
 
+namespace copy_capture_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -72,3 +74,5 @@ TEST_CASE("on a captured stream a copy is captured, or refused where the host wo
     }
   }
 }
+
+}  // namespace copy_capture_test

@@ -8,6 +8,8 @@
 
 #include "copy/copy_fixture.hpp"
 
+namespace copy_matrix_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -120,3 +122,5 @@ TEST_CASE("copies on the legacy default stream arrive") {
     CHECK((back.read() == content));
   }
 }
+
+}  // namespace copy_matrix_test

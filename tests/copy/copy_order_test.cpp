@@ -13,6 +13,8 @@
 #include "copy/copy_fixture.hpp"
 #include "support/errors.hpp"
 
+namespace copy_order_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -312,3 +314,5 @@ TEST_CASE("a copy of pinned or device memory is one driver call for the copy") {
   test.copier.copy_async(other.data(), device.data(), 3 * kRing, stream);
   CHECK(copies() == before + 3);
 }
+
+}  // namespace copy_order_test

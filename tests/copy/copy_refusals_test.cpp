@@ -11,6 +11,8 @@
 #include "support/child_process.hpp"
 #include "support/errors.hpp"
 
+namespace copy_refusals_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -224,3 +226,5 @@ TEST_CASE("each copy is counted as what it was") {
   CHECK(counters.bytes_copied == 4000);
   CHECK(same(test.runtime->statistics().copies, counters));
 }
+
+}  // namespace copy_refusals_test

@@ -14,6 +14,8 @@
 #include "copy/copy_program.hpp"
 #include "model/random.hpp"
 
+namespace copy_threads_model_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -53,3 +55,5 @@ TEST_CASE("random copies of several threads on the same streams give what copyin
     CHECK(test.copier.counters().bytes_copied == bytes_copied);
   });
 }
+
+}  // namespace copy_threads_model_test

@@ -9,6 +9,8 @@
 
 #include "copy/copy_fixture.hpp"
 
+namespace copy_threads_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -78,3 +80,5 @@ TEST_CASE("two threads copy to two devices at once") {
   CHECK(changed[0] == 0);
   CHECK(changed[1] == 0);
 }
+
+}  // namespace copy_threads_test

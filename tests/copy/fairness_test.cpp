@@ -9,6 +9,8 @@
 #include "copy/copy_fixture.hpp"
 #include "sim/work/cost_model.hpp"
 
+namespace fairness_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -127,3 +129,5 @@ TEST_CASE(
     CHECK(static_cast<double>(longest) >= 0.95 * static_cast<double>(took));
   }
 }
+
+}  // namespace fairness_test

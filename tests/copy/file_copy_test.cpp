@@ -14,6 +14,8 @@
 #include "copy/file_fixture.hpp"
 #include "support/captured_graph.hpp"
 
+namespace file_copy_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -288,3 +290,5 @@ TEST_CASE("on a captured stream a copy of a file is refused, and the capture goe
   const CapturedGraph graph(stream);
   CHECK(graph.nodes() == 1);
 }
+
+}  // namespace file_copy_test

@@ -17,6 +17,8 @@
 #include "copy/staged/staged_copies.hpp"
 #include "support/tapped_device.hpp"
 
+namespace file_end_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -214,3 +216,5 @@ TEST_CASE_FIXTURE(TappedDevice, "a disk that does not answer holds up no copy of
   }
   driver.mem_free(device);
 }
+
+}  // namespace file_end_test

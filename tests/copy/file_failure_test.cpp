@@ -11,6 +11,8 @@
 
 #include "copy/file_fixture.hpp"
 
+namespace file_failure_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -238,3 +240,5 @@ TEST_CASE_FIXTURE(FileFailureTest, "the name of a file stays on the line of its 
   CHECK(contains(message_of<FileError>([&] { static_cast<void>(File::open_to_read(name)); }),
                  "two\\x0alines"));
 }
+
+}  // namespace file_failure_test

@@ -8,6 +8,8 @@
 
 #include "workloads/virtual_copies.hpp"
 
+namespace file_speed_test {
+
 using namespace berth;
 using namespace berth::bench;
 
@@ -26,3 +28,5 @@ TEST_CASE("a load, and a save, run within 5 % of the slower of disk and link") {
     }
   }
 }
+
+}  // namespace file_speed_test

@@ -15,6 +15,8 @@
 #include "copy/file_fixture.hpp"
 #include "support/child_process.hpp"
 
+namespace file_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -161,3 +163,5 @@ TEST_CASE_FIXTURE(FileTest, "a forked child reads a file") {
           return 2;
         }) == 0);
 }
+
+}  // namespace file_test

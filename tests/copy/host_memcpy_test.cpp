@@ -12,6 +12,8 @@
 
 #include "copy/copy_fixture.hpp"
 
+namespace host_memcpy_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -62,3 +64,5 @@ TEST_CASE("threads may copy while the fastest way is being found") {
   }
   for (std::thread& thread : threads) thread.join();
 }
+
+}  // namespace host_memcpy_test

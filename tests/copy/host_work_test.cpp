@@ -16,6 +16,8 @@
 #include "copy/staged_fixture.hpp"
 #include "support/errors.hpp"
 
+namespace host_work_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -327,3 +329,5 @@ TEST_CASE_FIXTURE(EagerStaged,
   CHECK((target == other));
   CHECK((in->is_over && out->is_over));
 }
+
+}  // namespace host_work_test

@@ -5,6 +5,8 @@
 #include "copy/copy_fixture.hpp"
 #include "support/errors.hpp"
 
+namespace managed_copy_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -60,3 +62,5 @@ TEST_CASE("managed memory is filled") {
   CHECK((managed.read() == Bytes(1000, 0x5C)));
   CHECK(managed.guards_hold());
 }
+
+}  // namespace managed_copy_test

@@ -12,6 +12,8 @@
 #include "support/errors.hpp"
 #include "support/tapped_device.hpp"
 
+namespace memory_kind_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -194,3 +196,5 @@ TEST_CASE_FIXTURE(KindFixture, "memory of a device that is not visible is refuse
   CHECK(contains(message, "not visible"));
   driver.mem_free(address);
 }
+
+}  // namespace memory_kind_test

@@ -16,6 +16,8 @@
 #include "copy/side/readable_memory.hpp"
 #include "support/errors.hpp"
 
+namespace missing_memory_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -139,3 +141,5 @@ TEST_CASE("looking at memory leaves errno as it was, and takes any address") {
   const int after = errno;
   CHECK(after == ERANGE);
 }
+
+}  // namespace missing_memory_test

@@ -11,6 +11,8 @@
 #include "copy/rows_fixture.hpp"
 #include "support/errors.hpp"
 
+namespace rows_refusals_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -189,3 +191,5 @@ TEST_CASE(
     }
   }
 }
+
+}  // namespace rows_refusals_test

@@ -16,6 +16,8 @@
 #include "support/captured_graph.hpp"
 #include "support/errors.hpp"
 
+namespace rows_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -413,3 +415,5 @@ TEST_CASE("rows on the legacy default stream arrive") {
     check_rows(test, Kind::peer, host, {1001, 200}, {3, 5}, legacy);
   }
 }
+
+}  // namespace rows_test

@@ -7,6 +7,8 @@
 
 #include "workloads/virtual_copies.hpp"
 
+namespace staged_speed_test {
+
 using namespace berth;
 using namespace berth::bench;
 
@@ -34,3 +36,5 @@ TEST_CASE("64 KiB behind a gigabyte of pageable memory arrive within 250 us, eve
     CHECK(longest <= 250'000);
   }
 }
+
+}  // namespace staged_speed_test

@@ -14,6 +14,8 @@
 #include "support/errors.hpp"
 #include "support/tapped_device.hpp"
 
+namespace staging_memory_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -162,3 +164,5 @@ TEST_CASE("a failure of the driver leaves nothing taken") {
   CHECK_FALSE(test.memory.is_in_use());
   test.memory.give_back(test.take(1_GiB));
 }
+
+}  // namespace staging_memory_test

@@ -15,6 +15,8 @@
 #include "support/child_process.hpp"
 #include "support/errors.hpp"
 
+namespace transfer_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -321,3 +323,5 @@ TEST_CASE("a forked child that a copy was under way in ends, and can copy on the
   transfer.wait();
   CHECK((there.read() == content));
 }
+
+}  // namespace transfer_test

@@ -22,6 +22,8 @@
 #include "support/simulation.hpp"
 #include "support/tapped_device.hpp"
 
+namespace device_guard_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -459,3 +461,5 @@ TEST_CASE("what guards know is each thread's own") {
   CHECK(calls_of(runtime, [&] { const DeviceGuard same(registry, kFirst); }) == kNone);
   CHECK(registry.current() == kFirst);
 }
+
+}  // namespace device_guard_test

@@ -14,6 +14,8 @@
 #include "sim/simulator.hpp"
 #include "support/errors.hpp"
 
+namespace device_map_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -180,3 +182,5 @@ TEST_CASE("devices of other types pass, and a machine without devices takes the 
   CHECK(contains(message, "cuda (stays there), cuda:0 (stays there)"));
   DeviceMap::all_to(kCpu).check(runtime.devices(), std::vector{cuda(0)});
 }
+
+}  // namespace device_map_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace device_order_test {
+
 using namespace berth;
 
 namespace {
@@ -45,3 +47,5 @@ TEST_CASE("where nothing is known of the order it is taken for that of PCI addre
   CHECK(order_of_five(std::nullopt, {0, 1, 3, 4}) == Devices{0, 1, 2, 3, 4});
   CHECK(cuda_order({}).empty());
 }
+
+}  // namespace device_order_test

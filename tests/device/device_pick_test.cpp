@@ -25,6 +25,8 @@
 #include "support/errors.hpp"
 #include "support/no_launcher.hpp"
 
+namespace device_pick_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -301,3 +303,5 @@ TEST_CASE_FIXTURE(Machine, "a number that is no preference is refused") {
   CHECK(contains(message_of<InvalidArgument>([&] { return pick(DevicePreference(9)); }),
                  "accepted: least_used, most_free_memory, local_rank"));
 }
+
+}  // namespace device_pick_test

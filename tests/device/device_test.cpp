@@ -12,6 +12,8 @@
 
 #include "support/errors.hpp"
 
+namespace device_test {
+
 using namespace berth;
 using namespace berth::test;
 using namespace std::string_view_literals;
@@ -265,3 +267,5 @@ TEST_CASE("devices are ordered by type, then by ordinal, the current device firs
   CHECK(Device::cuda(1) < Device::cuda(2));
   CHECK(Device::cuda(INT_MAX) < Device::of(kNpu));
 }
+
+}  // namespace device_test

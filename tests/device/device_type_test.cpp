@@ -17,6 +17,8 @@
 #include "support/child_process.hpp"
 #include "support/errors.hpp"
 
+namespace device_type_test {
+
 using namespace berth;
 using namespace berth::test;
 using namespace std::string_view_literals;
@@ -162,3 +164,5 @@ TEST_CASE("types are keys") {
                                                 DeviceType::register_name("npu")};
   CHECK(types.size() == 3);
 }
+
+}  // namespace device_type_test

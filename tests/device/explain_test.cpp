@@ -16,6 +16,8 @@
 #include "support/nvml_tap.hpp"
 #include "support/simulation.hpp"
 
+namespace explain_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -206,3 +208,5 @@ TEST_CASE("a device that NVML has lost says so") {
         "Hidden: it does not answer any more, NVML says that it is lost.");
   CHECK(contains(sentences(registry).at(1), "Visible as cuda:0"));
 }
+
+}  // namespace explain_test

@@ -18,6 +18,8 @@
 #include "support/errors.hpp"
 #include "support/nvml_tap.hpp"
 
+namespace facts_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -195,3 +197,5 @@ TEST_CASE("without NVML memory use and links are unknown, and the rest is not") 
 TEST_CASE("the toolkit's version is that of the headers") {
   CHECK(toolkit_version() == CUDA_VERSION);
 }
+
+}  // namespace facts_test

@@ -16,6 +16,8 @@
 #include "support/nvml_tap.hpp"
 #include "support/simulation.hpp"
 
+namespace find_device_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -138,3 +140,5 @@ TEST_CASE("what is no UUID, or nobody's, is refused with what there is") {
   CHECK(contains(message, " and 56 more"));
   CHECK_FALSE(contains(message, "cuda:8"));
 }
+
+}  // namespace find_device_test

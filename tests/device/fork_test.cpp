@@ -16,6 +16,8 @@
 #include "support/simulation.hpp"
 #include "support/tapped_device.hpp"
 
+namespace fork_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -122,3 +124,5 @@ TEST_CASE("a forked child whose parent has no Runtime makes its own") {
                  registry.memory_info(Device::cuda(1)).bytes_total > 0;
         }) == 0);
 }
+
+}  // namespace fork_test

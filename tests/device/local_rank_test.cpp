@@ -15,6 +15,8 @@
 #include "support/errors.hpp"
 #include "support/no_launcher.hpp"
 
+namespace local_rank_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -60,3 +62,5 @@ TEST_CASE("a rank is digits and nothing else, and not a smaller one where it is 
   const ScopedEnvironment largest("LOCAL_RANK", "2147483647");
   CHECK(local_rank().value().rank == 2147483647);
 }
+
+}  // namespace local_rank_test

@@ -9,6 +9,8 @@
 #include "support/errors.hpp"
 #include "support/reports.hpp"
 
+namespace no_driver_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -91,3 +93,5 @@ TEST_CASE("without a driver statistics and copies are there, and empty") {
   CHECK(contains(to_json(statistics), kNowhere));
   CHECK(machine.reports.count(Severity::error) == 0);
 }
+
+}  // namespace no_driver_test

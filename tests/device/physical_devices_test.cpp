@@ -18,6 +18,8 @@
 #include "support/driver_tap.hpp"
 #include "support/environment.hpp"
 
+namespace physical_devices_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -305,3 +307,5 @@ TEST_CASE("a driver that is not usable shows no devices") {
   const Driver driver(DriverSource{}, {});
   CHECK(read_shown_devices(driver).empty());
 }
+
+}  // namespace physical_devices_test

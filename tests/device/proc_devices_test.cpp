@@ -16,6 +16,8 @@
 #include "support/errors.hpp"
 #include "support/temporary_folder.hpp"
 
+namespace proc_devices_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -135,3 +137,5 @@ TEST_CASE("without NVML and without that folder what CUDA shows is all there is"
   CHECK(registry.physical_devices().size() == 1);
   CHECK(registry.visibility_problem().empty());
 }
+
+}  // namespace proc_devices_test

@@ -16,6 +16,8 @@
 #include "support/errors.hpp"
 #include "support/simulation.hpp"
 
+namespace registry_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -259,3 +261,5 @@ TEST_CASE("a machine with 64 devices resolves each of them") {
   CHECK_THROWS_AS(static_cast<void>(registry.resolve(Device::cuda(64))), InvalidArgument);
   CHECK(simulation.simulator.live().contexts == 0);
 }
+
+}  // namespace registry_test

@@ -9,6 +9,8 @@
 
 #include "support/errors.hpp"
 
+namespace same_device_test {
+
 using namespace berth;
 using namespace berth::test;
 using namespace std::string_view_literals;
@@ -107,3 +109,5 @@ TEST_CASE("whatever the texts hold, the message is one line") {
                  R"(a\x0ab: expected all arguments on cpu, where "x\x0ay" is, but "z\x00" is )"
                  R"(on cuda:0; do\x0d\x0athis)"));
 }
+
+}  // namespace same_device_test

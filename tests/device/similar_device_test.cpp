@@ -10,6 +10,8 @@
 
 #include "support/errors.hpp"
 
+namespace similar_device_test {
+
 using namespace berth;
 using namespace berth::test;
 using namespace std::string_view_literals;
@@ -73,3 +75,5 @@ TEST_CASE("a text that comes close to no device, or to two, gets no suggestion")
   }
   CHECK_FALSE(similar_device("cuda:1" + std::string(1'000'000, ' ')));
 }
+
+}  // namespace similar_device_test

@@ -15,6 +15,8 @@
 #include "sim/config.hpp"
 #include "support/errors.hpp"
 
+namespace visible_device_rule_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -202,3 +204,5 @@ TEST_CASE("a machine without devices has none to show, and says so of each entry
   CHECK(resolve_visible_devices("-1", {}).problem.empty());
   CHECK_FALSE(resolve_visible_devices("GPU-", {}).problem.empty());
 }
+
+}  // namespace visible_device_rule_test

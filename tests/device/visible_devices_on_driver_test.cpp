@@ -18,6 +18,8 @@
 #include "support/child_process.hpp"
 #include "support/environment.hpp"
 
+namespace visible_devices_on_driver_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -115,3 +117,5 @@ TEST_CASE("the driver shows what the rule says, for every text of the table") {
             << " need other devices\n";
   CHECK(checked > 100);
 }
+
+}  // namespace visible_devices_on_driver_test

@@ -14,6 +14,8 @@
 #include "support/errors.hpp"
 #include "support/simulation.hpp"
 
+namespace visible_devices_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -195,3 +197,5 @@ TEST_CASE("CUDA_VISIBLE_DEVICES is read once: a change after the first look chan
   CHECK(visible(registry) == std::vector{1});
   CHECK(registry.resolve(Device::cuda(0)) == Device::cuda(0));
 }
+
+}  // namespace visible_devices_test

@@ -9,6 +9,8 @@
 
 #include <doctest/doctest.h>
 
+namespace driver_test {
+
 using namespace berth;
 
 namespace {
@@ -124,3 +126,5 @@ TEST_CASE("what the report sink throws is swallowed") {
   driver.report(Severity::warning, "x");
   CHECK(driver.usable());
 }
+
+}  // namespace driver_test

@@ -5,6 +5,8 @@
 
 #include "driver/driver_source.hpp"
 
+namespace loader_test {
+
 using namespace berth;
 
 TEST_CASE("a library that is not there gives a source that names it") {
@@ -18,3 +20,5 @@ TEST_CASE("a library that is no CUDA driver is refused by what it lacks") {
   CHECK_FALSE(source.resolve);
   CHECK(source.problem.find("cuGetProcAddress") != std::string::npos);
 }
+
+}  // namespace loader_test

@@ -13,6 +13,8 @@
 #include "support/driver_tap.hpp"
 #include "support/errors.hpp"
 
+namespace made_once_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -79,3 +81,5 @@ TEST_CASE_FIXTURE(OnSimulator,
   maker.join();
   CHECK(*meanwhile.find() == 8);
 }
+
+}  // namespace made_once_test

@@ -13,6 +13,8 @@
 #include "support/errors.hpp"
 #include "support/nvml_tap.hpp"
 
+namespace nvml_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -151,3 +153,5 @@ TEST_CASE_FIXTURE(Fixture, "an NVML that does not start is not usable, and says 
   CHECK_FALSE(nvml.usable());
   CHECK(contains(nvml.problem(), "9"));
 }
+
+}  // namespace nvml_test

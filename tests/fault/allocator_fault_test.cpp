@@ -9,6 +9,8 @@
 
 #include "fault/fault_fixture.hpp"
 
+namespace allocator_fault_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -279,3 +281,5 @@ TEST_CASE("memory of the user's own survives each driver call that fails once") 
          }});
   }
 }
+
+}  // namespace allocator_fault_test

@@ -9,6 +9,8 @@
 
 #include "fault/fault_fixture.hpp"
 
+namespace copy_fault_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -160,3 +162,5 @@ TEST_CASE("a driver that lacks batches copies each range by itself") {
   CHECK(world.simulator.calls("cuMemcpyBatchAsync") == 0);
   world.let_go();
 }
+
+}  // namespace copy_fault_test

@@ -15,6 +15,8 @@
 #include "fault/fault_fixture.hpp"
 #include "support/temporary_folder.hpp"
 
+namespace device_fault_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -241,3 +243,5 @@ TEST_CASE("when the driver has shut down, destruction neither throws nor reports
   world.let_go();
   for (const Report& report : world.reports.all()) FAIL_CHECK(report.message);
 }
+
+}  // namespace device_fault_test

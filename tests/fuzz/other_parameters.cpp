@@ -6,7 +6,7 @@
 namespace berth::fuzz {
 namespace {
 
-constexpr char kUntouched = '\x7F';
+constexpr char kUntouchedByte = '\x7F';
 constexpr std::size_t kMargin = 16;
 constexpr std::size_t kLargestRecordWords = 8;
 
@@ -25,13 +25,13 @@ void calls_the_driver(void*) {
 TextOut::Drawn::Drawn(Turn& turn) : is_null_(turn.bytes.byte() >= kNull) {
   constexpr std::size_t capacities[] = {96, 96, 256, 0, 1, 13, 40, 41};
   capacity_ = capacities[turn.bytes.byte() % std::size(capacities)];
-  text_.assign(capacity_ + kMargin, kUntouched);
+  text_.assign(capacity_ + kMargin, kUntouchedByte);
   turn.capacity = capacity_;
 }
 
 void TextOut::Drawn::after(Turn& turn, bool succeeded) const {
   const auto end = text_.begin() + static_cast<std::ptrdiff_t>(capacity_);
-  const auto untouched = [](char c) { return c == kUntouched; };
+  const auto untouched = [](char c) { return c == kUntouchedByte; };
   BERTH_CHECK(std::all_of(end, text_.end(), untouched));
   if (!succeeded || is_null_) return;
   BERTH_CHECK(std::find(text_.begin(), end, '\0') != end);

@@ -14,6 +14,8 @@
 #include "support/captured_graph.hpp"
 #include "support/errors.hpp"
 
+namespace handle_capture_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -177,3 +179,5 @@ TEST_CASE("the legacy default stream gets no handle while a stream that waits fo
   const CapturedGraph graph(waits);
   CHECK(test.library.creates == 0);
 }
+
+}  // namespace handle_capture_test

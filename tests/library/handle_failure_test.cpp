@@ -21,6 +21,8 @@
 #include "support/child_process.hpp"
 #include "support/errors.hpp"
 
+namespace handle_failure_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -194,3 +196,5 @@ TEST_CASE(
   CHECK(test.reports.mention(
       "fake handles of cuda:0: 1 still on lease, which nobody destroys any more"));
 }
+
+}  // namespace handle_failure_test

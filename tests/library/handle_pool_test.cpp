@@ -16,6 +16,8 @@
 #include "library/library_fixture.hpp"
 #include "support/errors.hpp"
 
+namespace handle_pool_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -300,3 +302,5 @@ TEST_CASE("the legacy default stream has a handle under either of its names") {
   CHECK(pool.acquire(test.runtime->stream(kDevice, CU_STREAM_LEGACY)).get() == handle);
   CHECK(test.library.binds == 1);
 }
+
+}  // namespace handle_pool_test

@@ -11,6 +11,8 @@
 #include "library/library_fixture.hpp"
 #include "support/errors.hpp"
 
+namespace handle_shortage_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -113,3 +115,5 @@ TEST_CASE(
     CHECK(pool.counters().idle == 1);
   }
 }
+
+}  // namespace handle_shortage_test

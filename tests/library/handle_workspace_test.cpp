@@ -15,6 +15,8 @@
 #include "support/allocator_checks.hpp"
 #include "support/errors.hpp"
 
+namespace handle_workspace_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -191,3 +193,5 @@ TEST_CASE("handles that keep memory are ordered behind a stream that has gone") 
   CHECK(test.library.creates == 1);
   CHECK_FALSE(test.races());
 }
+
+}  // namespace handle_workspace_test

@@ -15,6 +15,7 @@
 #include "berth/bytes.hpp"
 
 #include "memory/caching_allocator.hpp"
+#include "memory/pressure_callback.hpp"
 #include "memory/source/arena_segments.hpp"
 #include "memory/source/whole_segments.hpp"
 #include "support/tapped_device.hpp"
@@ -43,7 +44,7 @@ class AllocatorFixture : public TappedDevice {
         CachingAllocator::Options{
             .name = "cuda:0",
             .budget = budget,
-            .on_pressure = std::move(setup.on_pressure),
+            .on_pressure = once_at_a_time(std::move(setup.on_pressure)),
             .events = [this](DeviceContext&) -> EventPool& { return events; }},
         [&](BlockHeap& heap) -> std::unique_ptr<SegmentSource> {
           if (setup.backing == Backing::segments)

@@ -18,6 +18,8 @@
 #include "base/arithmetic.hpp"
 #include "support/tapped_device.hpp"
 
+namespace arena_segments_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -488,3 +490,5 @@ TEST_CASE_FIXTURE(SegmentsFixture,
     REQUIRE(simulator.device_bytes_used(0) == 0);
   }
 }
+
+}  // namespace arena_segments_test

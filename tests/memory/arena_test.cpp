@@ -12,6 +12,8 @@
 #include "support/death.hpp"
 #include "support/tapped_device.hpp"
 
+namespace arena_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -275,3 +277,5 @@ TEST_CASE_FIXTURE(ArenaFixture,
     arena.unmap_all();
   }
 }
+
+}  // namespace arena_test

@@ -14,6 +14,8 @@
 
 #include "memory/heap/block_heap.hpp"
 
+namespace block_heap_model_test {
+
 using namespace berth;
 
 namespace {
@@ -455,3 +457,5 @@ TEST_CASE("random operations leave the blocks, indices and sums that the model h
     pair.drain();
   }
 }
+
+}  // namespace block_heap_model_test

@@ -9,6 +9,8 @@
 #include "memory/heap/block_heap.hpp"
 #include "support/death.hpp"
 
+namespace block_heap_stitch_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -222,7 +224,7 @@ TEST_CASE_FIXTURE(RowFixture,
   CHECK(caught([&] { whole.bytes += 512; }));
   CHECK(caught([&] { whole.address = whole.address + 512; }));
   CHECK(caught([&] { whole.is_stitched = false; }));
-  CHECK(caught([&] { whole.freed_at = other.freed_at; }));
+  CHECK(caught([&] { whole.address = other.address; }));
   CHECK(caught([&] { whole.next = &second; }));
   CHECK(caught([&] { whole.set_state(Block::State::pending); }));
   CHECK(caught([&] { whole.set_state(Block::State::free); }));
@@ -248,3 +250,5 @@ TEST_CASE_FIXTURE(RowFixture,
   }));
   heap.settle(held, Block::State::free, kRed);
 }
+
+}  // namespace block_heap_stitch_test

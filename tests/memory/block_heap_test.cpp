@@ -9,6 +9,8 @@
 
 #include "support/death.hpp"
 
+namespace block_heap_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -429,3 +431,5 @@ TEST_CASE_FIXTURE(OneSegment,
   CHECK(caught([&] { pending.uses.marks_left = 0; }));
   CHECK(caught([&] { live.uses.marks_left = 1; }));
 }
+
+}  // namespace block_heap_test

@@ -17,6 +17,8 @@
 #include "support/death.hpp"
 #include "support/sanitizers.hpp"
 
+namespace block_records_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -189,3 +191,5 @@ TEST_CASE("a thread that looks for its own block comes past records that others 
   CHECK(is_right);
   heap.validate();
 }
+
+}  // namespace block_records_test

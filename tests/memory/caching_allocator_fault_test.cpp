@@ -7,6 +7,8 @@
 #include "support/death.hpp"
 #include "support/errors.hpp"
 
+namespace caching_allocator_fault_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -198,3 +200,5 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   CHECK(simulator.live().mappings == 0);
   simulator.run_all();
 }
+
+}  // namespace caching_allocator_fault_test

@@ -11,6 +11,8 @@
 #include "support/errors.hpp"
 #include "support/second_thread.hpp"
 
+namespace caching_allocator_race_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -64,7 +66,7 @@ TEST_CASE_FIXTURE(TwoBlocks,
 
 TEST_CASE_FIXTURE(TwoBlocks, "memory freed after a stream was waited for does not count as idle") {
   log.submit(busy, "early work");
-  tap.after(DriverCall::stream_synchronize, [this] { use_and_free(); });
+  tap.after(DriverCall::event_synchronize, [this] { use_and_free(); });
   CHECK(allocator->trim(0) == 8_MiB);
   allocator->validate();
   CHECK(log.is_done("early work"));
@@ -236,3 +238,5 @@ TEST_CASE_FIXTURE(
     blocks.clear();
   }
 }
+
+}  // namespace caching_allocator_race_test

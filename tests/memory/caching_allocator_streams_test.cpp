@@ -8,6 +8,8 @@
 
 #include "memory/allocator_fixture.hpp"
 
+namespace caching_allocator_streams_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -244,3 +246,5 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   CHECK(events.leases_live() == 0);
   CHECK(reports.all().empty());
 }
+
+}  // namespace caching_allocator_streams_test

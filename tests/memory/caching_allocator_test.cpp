@@ -14,6 +14,8 @@
 #include "memory/allocator_fixture.hpp"
 #include "support/errors.hpp"
 
+namespace caching_allocator_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -374,3 +376,5 @@ TEST_CASE_FIXTURE(
   CHECK(allocator->snapshot().segments.front().blocks[0].stream == std::nullopt);
   free(live);
 }
+
+}  // namespace caching_allocator_test

@@ -14,6 +14,8 @@
 #include "support/errors.hpp"
 #include "support/tapped_device.hpp"
 
+namespace capture_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -249,12 +251,12 @@ TEST_CASE("the whole ladder, climbed on another stream, breaks no capture") {
     const Stream captured = test.stream();
     const Stream other = test.stream();
     const Stream user = test.stream();
-    { const Allocation cached = test.memory.allocate(20_MiB, captured); }
     {
       const Allocation pending = test.memory.allocate(4_MiB, other);
       pending.record_stream(user);
       test.log.submit(user, "use");
     }
+    { const Allocation cached = test.memory.allocate(20_MiB, captured); }
     test.begin(captured);
     CHECK(test.memory.allocate(36_MiB, other).data() != nullptr);
     message_of<OutOfMemory>([&] { return test.memory.allocate(60_MiB, other); });
@@ -320,3 +322,5 @@ TEST_CASE("a broken capture leaves the pool as usable as before") {
   CHECK(test.holds(block, 4));
   test.destroy(graph);
 }
+
+}  // namespace capture_test

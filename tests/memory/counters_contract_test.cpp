@@ -10,6 +10,8 @@
 
 #include "memory/memory_fixture.hpp"
 
+namespace counters_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -245,3 +247,5 @@ TEST_CASE("looking makes no driver call") {
     CHECK(driver_calls(*test.runtime) == calls);
   });
 }
+
+}  // namespace counters_contract_test

@@ -17,6 +17,8 @@
 #include "memory/memory_fixture.hpp"
 #include "support/reuse_policies.hpp"
 
+namespace cross_stream_reuse_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -448,3 +450,5 @@ TEST_CASE("never: second mappings stay within their bound, though memory passes 
   CHECK(test.counters().page_remaps > 2 * kKept);
   CHECK(test.counters().blocks_passed_on == 0);
 }
+
+}  // namespace cross_stream_reuse_test

@@ -13,6 +13,8 @@
 #include "memory/memory_fixture.hpp"
 #include "support/errors.hpp"
 
+namespace device_allocator_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -427,3 +429,5 @@ TEST_CASE("the allocators of two devices are two, and so are their memories") {
   message_of<InvalidArgument>([&] { return &test.runtime->memory(Device::cpu()); });
   message_of<InvalidArgument>([&] { return &test.runtime->memory(Device::cuda(2)); });
 }
+
+}  // namespace device_allocator_contract_test

@@ -15,6 +15,8 @@
 #include "support/child_process.hpp"
 #include "support/errors.hpp"
 
+namespace fork_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -89,3 +91,5 @@ TEST_CASE("an allocator that was not there at the fork works in the child") {
   });
   CHECK(code == 0);
 }
+
+}  // namespace fork_test

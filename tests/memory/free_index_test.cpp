@@ -10,6 +10,8 @@
 #include "memory/heap/block_records.hpp"
 #include "support/death.hpp"
 
+namespace free_index_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -158,3 +160,5 @@ TEST_CASE("what is not free, or in the index already, or not in it, stops the pr
   index.insert(block);
   CHECK(stops_the_process([&] { index.insert(block); }));
 }
+
+}  // namespace free_index_test

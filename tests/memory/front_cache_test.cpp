@@ -12,6 +12,8 @@
 
 #include "memory/heap/block_records.hpp"
 
+namespace front_cache_test {
+
 using namespace berth;
 
 namespace {
@@ -209,3 +211,5 @@ TEST_CASE_FIXTURE(FrontFixture,
   }
   CHECK(refusals > 100);
 }
+
+}  // namespace front_cache_test

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/thread/hand_over.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "memory/heap/block_records.hpp"
+#include "support/scarce_memory.hpp"
+
+namespace hand_over_test {
 
 using namespace berth;
+using namespace berth::test;
 
 namespace {
 
@@ -68,3 +73,30 @@ TEST_CASE_FIXTURE(HandOverFixture, "who has no place for a size gets one block, 
     CHECK(hand_over.take(kRed, 512, full) == expected);
   CHECK(hand_over.take(kRed, 512, full) == nullptr);
 }
+
+TEST_CASE_FIXTURE(HandOverFixture, "what there is no memory for here goes to the visitor") {
+  FrontCache& front = giver.add_owner(kBlue);
+  Block& blue = records.make();
+  blue.bytes = 1024;
+  front.push(*front.place(1024), blue);
+  Block& red = records.make();
+  red.bytes = 512;
+  FrontCache& red_front = giver.add_owner(kRed);
+  red_front.push(*red_front.place(512), red);
+  std::vector<Block*> visited;
+  visited.reserve(2);
+  {
+    const ScarceMemory scarce(0);
+    hand_over.take_over(giver, [&](Block& block) { visited.push_back(&block); });
+  }
+  CHECK(visited == std::vector{&blue});
+  CHECK_FALSE(giver.fronts().keeps(kBlue));
+  CHECK_FALSE(giver.fronts().keeps(kRed));
+  CHECK_FALSE(hand_over.fronts().keeps(kBlue));
+  std::vector<Block*> kept;
+  hand_over.fronts().flush([&](Block& block) { kept.push_back(&block); });
+  CHECK(kept.size() == 4);
+  CHECK(std::ranges::count(kept, &red) == 1);
+}
+
+}  // namespace hand_over_test

@@ -23,6 +23,8 @@
 #include "support/errors.hpp"
 #include "support/simulation.hpp"
 
+namespace host_allocator_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -417,3 +419,5 @@ TEST_CASE("threads share host memory, free what others allocated, and lose nothi
   CHECK(test.counters().allocations == test.counters().frees);
   check_whole(test.memory);
 }
+
+}  // namespace host_allocator_contract_test

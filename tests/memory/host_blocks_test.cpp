@@ -8,6 +8,8 @@
 
 #include "support/tapped_device.hpp"
 
+namespace host_blocks_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -36,3 +38,5 @@ TEST_CASE_FIXTURE(TappedDevice,
   blocks.drop(gone);
   CHECK_FALSE(blocks.has_unmarked(gone));
 }
+
+}  // namespace host_blocks_test

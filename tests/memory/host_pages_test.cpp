@@ -18,6 +18,8 @@
 #include "memory/host/host_room.hpp"
 #include "support/temporary_folder.hpp"
 
+namespace host_pages_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -134,3 +136,5 @@ TEST_CASE("the room is the least of what the machine and the control group have 
   CHECK(host_room_bytes(group + "/none", group + "/none") ==
         std::numeric_limits<std::size_t>::max());
 }
+
+}  // namespace host_pages_test

@@ -12,6 +12,8 @@
 
 #include "memory/pinned_fixture.hpp"
 
+namespace host_registration_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -278,3 +280,5 @@ TEST_CASE("a copy from registered memory records it, so that its end waits") {
   CHECK(test.simulator.peek(address_of(target.data()), 6)[5] == 42);
   CHECK(test.runtime->statistics().copies.copies_direct == 1);
 }
+
+}  // namespace host_registration_test

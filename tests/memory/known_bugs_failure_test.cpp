@@ -13,6 +13,8 @@
 #include "support/errors.hpp"
 #include "support/second_thread.hpp"
 
+namespace known_bugs_failure_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -247,3 +249,5 @@ TEST_CASE("when the driver has shut down, an allocator with blocks of every kind
     CHECK(code == 0);
   }
 }
+
+}  // namespace known_bugs_failure_test

@@ -18,6 +18,8 @@
 #include "support/errors.hpp"
 #include "support/second_thread.hpp"
 
+namespace known_bugs_pools_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -318,3 +320,5 @@ TEST_CASE(
   CHECK(test.memory.pool_snapshots().empty());
   CHECK(test.simulator.device_bytes_used(0) == 0);
 }
+
+}  // namespace known_bugs_pools_test

@@ -10,6 +10,8 @@
 #include "memory/memory_fixture.hpp"
 #include "support/errors.hpp"
 
+namespace known_bugs_reclaim_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -214,3 +216,5 @@ TEST_CASE("out of memory in the very first request is an error, with or without 
   // Left live, so that the end has something to report, and nobody to report it to.
   CHECK(memory->allocate_raw(1_MiB, stream) != nullptr);
 }
+
+}  // namespace known_bugs_reclaim_test

@@ -12,6 +12,8 @@
 #include "memory/memory_fixture.hpp"
 #include "support/second_thread.hpp"
 
+namespace known_bugs_streams_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -192,3 +194,5 @@ TEST_CASE("a pool of streams hands out none that is in use, whatever came back i
   }
   CHECK(pool.streams_created() == 4);
 }
+
+}  // namespace known_bugs_streams_test

@@ -16,6 +16,8 @@
 #include "support/errors.hpp"
 #include "support/second_thread.hpp"
 
+namespace known_bugs_threads_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -61,10 +63,10 @@ struct LadderWithCompany : AllocatorFixture {
   }
 
   const std::set<DriverCall> calls = {
-      DriverCall::mem_create,   DriverCall::mem_map,           DriverCall::mem_set_access,
-      DriverCall::mem_unmap,    DriverCall::mem_release,       DriverCall::mem_get_info,
-      DriverCall::event_record, DriverCall::event_query,       DriverCall::event_synchronize,
-      DriverCall::stream_query, DriverCall::stream_wait_event, DriverCall::stream_synchronize};
+      DriverCall::mem_create,   DriverCall::mem_map,          DriverCall::mem_set_access,
+      DriverCall::mem_unmap,    DriverCall::mem_release,      DriverCall::mem_get_info,
+      DriverCall::event_record, DriverCall::event_query,      DriverCall::event_synchronize,
+      DriverCall::stream_query, DriverCall::stream_wait_event};
   std::set<DriverCall> met;
   Stream own = stream();
   Stream user = stream();
@@ -219,3 +221,5 @@ TEST_CASE("a size that would wrap around finds no block of a small size") {
     CHECK(test.counters().blocks_allocated.current == 0);
   }
 }
+
+}  // namespace known_bugs_threads_test

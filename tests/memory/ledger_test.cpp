@@ -9,6 +9,8 @@
 
 #include <doctest/doctest.h>
 
+namespace ledger_test {
+
 using namespace berth;
 
 TEST_CASE("a gauge's peak is the highest that it stood since it was set to what it is") {
@@ -142,3 +144,5 @@ TEST_CASE("two threads' ledgers, settled in either order, come to the same level
     CHECK(blocks.peak <= 2);
   }
 }
+
+}  // namespace ledger_test

@@ -8,6 +8,8 @@
 #include "memory/memory_fixture.hpp"
 #include "support/errors.hpp"
 
+namespace limit_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -98,3 +100,5 @@ TEST_CASE("a limit of 0 refuses everything but nothing") {
     check_whole(test.memory);
   });
 }
+
+}  // namespace limit_contract_test

@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+namespace memory_budget_test {
+
 using namespace berth;
 
 TEST_CASE("what a part reserves counts for the whole, and what either refuses for neither") {
@@ -50,3 +52,5 @@ TEST_CASE("the soft limit refuses nothing, and says how far beyond it more would
   part.set_limits({.soft_max = 5});
   CHECK(part.excess() == 25);
 }
+
+}  // namespace memory_budget_test

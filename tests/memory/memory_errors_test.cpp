@@ -10,6 +10,8 @@
 #include "memory/heap/block_records.hpp"
 #include "support/errors.hpp"
 
+namespace memory_errors_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -97,3 +99,5 @@ TEST_CASE("a pointer that is no live block is called what it is") {
       contains(foreign, "cannot record a stream on 0x400000: it is not memory of this allocator"));
   CHECK(contains(foreign, "live block of pinned"));
 }
+
+}  // namespace memory_errors_test

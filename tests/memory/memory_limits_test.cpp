@@ -8,6 +8,8 @@
 #include "memory/memory_fixture.hpp"
 #include "support/errors.hpp"
 
+namespace memory_limits_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -158,3 +160,5 @@ TEST_CASE("pressure is relieved again and again, as long as that frees blocks") 
   message_of<OutOfMemory>([&] { return test.memory.allocate(40_MiB, stream); });
   CHECK(calls == 4);  // three that freed the rest, and one that only said so
 }
+
+}  // namespace memory_limits_test

@@ -8,6 +8,8 @@
 #include "memory/memory_fixture.hpp"
 #include "support/errors.hpp"
 
+namespace memory_pool_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -251,3 +253,5 @@ TEST_CASE(
     CHECK(test.log.is_done("use"));
   });
 }
+
+}  // namespace memory_pool_test

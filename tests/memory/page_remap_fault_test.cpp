@@ -11,6 +11,8 @@
 #include "memory/allocator_fixture.hpp"
 #include "support/device_bytes.hpp"
 
+namespace page_remap_fault_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -203,3 +205,5 @@ TEST_CASE(
   test.allocate(8 * kGranule, test.own);
   CHECK(test.counters().page_remaps == 8);
 }
+
+}  // namespace page_remap_fault_test

@@ -10,6 +10,8 @@
 
 #include "memory/remap_fixture.hpp"
 
+namespace page_remap_streams_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -150,3 +152,5 @@ TEST_CASE("random programs on two streams keep every byte, and give everything b
     CHECK(test.simulator.device_bytes_used(0) == 0);
   }
 }
+
+}  // namespace page_remap_streams_test

@@ -10,6 +10,8 @@
 #include "memory/remap_fixture.hpp"
 #include "support/errors.hpp"
 
+namespace page_remap_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -207,3 +209,5 @@ TEST_CASE("patterns that never come back do not pile up mappings") {
   CHECK(mappings_most <= 16 * kDeviceGranules + kDeviceGranules + kDeviceGranules / 2);
   CHECK(test.counters().segments_released == 0);
 }
+
+}  // namespace page_remap_test

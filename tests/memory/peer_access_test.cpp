@@ -12,6 +12,8 @@
 #include "sim/functions.hpp"
 #include "support/errors.hpp"
 
+namespace peer_access_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -229,3 +231,5 @@ TEST_CASE("devices are let in while pools come and go and memory is mapped") {
   others.join();
   test.memory.validate();
 }
+
+}  // namespace peer_access_test

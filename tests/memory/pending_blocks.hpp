@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks that were freed, and events that are nothing but a name: what DeferredFrees is told of.
+// Blocks that other streams use and that are freed, and events that are nothing but a name: what
+// BlockUses is told of.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,10 @@
 #include <memory>
 #include <vector>
 
+#include <doctest/doctest.h>
+
 #include "memory/heap/block_records.hpp"
-#include "memory/order/deferred_frees.hpp"
+#include "memory/order/block_uses.hpp"
 
 namespace berth::test {
 
@@ -18,41 +21,57 @@ inline SharedEvent fake_event() {
   return {identity, reinterpret_cast<const EventLease*>(identity.get())};
 }
 
-/// Pending blocks, and the streams that each waits for.
-inline std::map<const Block*, std::vector<OwnerId>>& uses() {
-  static std::map<const Block*, std::vector<OwnerId>> uses;
-  return uses;
+/// Live blocks, and the streams that use each until it is freed.
+inline std::map<const Block*, std::vector<OwnerId>>& users() {
+  static std::map<const Block*, std::vector<OwnerId>> users;
+  return users;
 }
 
-inline Block& pending_block(const std::vector<OwnerId>& streams) {
+inline Block& used_block(const std::vector<OwnerId>& streams) {
   static BlockRecords records;
   Block& block = records.make();
   block.bytes = 512;
-  block.set_state(Block::State::pending);
+  block.set_state(Block::State::allocated);
   block.uses = {0, 0};
-  uses()[&block] = streams;
+  users()[&block] = streams;
   return block;
 }
 
-inline void add(DeferredFrees& deferred, Block& block) {
-  std::vector<UseLists::Use> lasting;
-  for (const OwnerId stream : uses().at(&block)) lasting.push_back({stream, {}});
-  deferred.add(block, lasting);
+/// Frees a block behind `ends`, which become marks in this order.
+inline void free_block(BlockUses& uses, Block& block, const std::vector<BlockUses::Use>& ends) {
+  for (auto use = ends.rbegin(); use != ends.rend(); ++use) uses.add(block, *use);
+  block.set_state(Block::State::pending);
+  uses.defer(block);
+}
+
+inline void free_block(BlockUses& uses, Block& block) {
+  std::vector<BlockUses::Use> lasting;
+  for (const OwnerId stream : users().at(&block)) lasting.push_back({stream, {}});
+  free_block(uses, block, lasting);
 }
 
 /// An event that is recorded now, while nothing else happens.
-inline RecordedEvent record(DeferredFrees& deferred) {
-  const std::uint64_t began = deferred.now();
-  return {fake_event(), began, deferred.tick()};
+inline RecordedEvent record(BlockUses& uses) {
+  const std::uint64_t began = uses.now();
+  return {fake_event(), began, uses.tick()};
 }
 
 /// Frees a block that `stream` used up to `end`.
-inline Block& add_used(DeferredFrees& deferred, OwnerId stream, const RecordedEvent& end) {
-  Block& block = pending_block({stream});
-  deferred.add(block, {{stream, end}});
+inline Block& free_used_block(BlockUses& uses, OwnerId stream, const RecordedEvent& end) {
+  Block& block = used_block({stream});
+  free_block(uses, block, {{stream, end}});
   return block;
 }
 
 using Blocks = std::vector<Block*>;
+
+/// The blocks that are ready with `event`.
+inline Blocks pass(BlockUses& uses, OwnerId stream, const SharedEvent& event) {
+  Blocks ready;
+  const std::size_t count =
+      uses.pass(stream, event, [&](Block& block) { ready.push_back(&block); });
+  REQUIRE(count == ready.size());
+  return ready;
+}
 
 }  // namespace berth::test

@@ -15,6 +15,8 @@
 
 #include "memory/pinned_fixture.hpp"
 
+namespace pinned_allocator_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -426,3 +428,5 @@ TEST_CASE("two threads share the pinned allocator, and no two live blocks overla
   CHECK(test.counters().blocks_allocated.current == 0);
   check_whole(test.memory);
 }
+
+}  // namespace pinned_allocator_contract_test

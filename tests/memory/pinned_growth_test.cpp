@@ -13,6 +13,8 @@
 #include "support/child_process.hpp"
 #include "support/sanitizers.hpp"
 
+namespace pinned_growth_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -203,3 +205,5 @@ TEST_CASE("a system that maps no more pages is out of memory, and the next call 
   check_whole(test.memory);
 }
 #endif
+
+}  // namespace pinned_growth_test

@@ -11,6 +11,8 @@
 
 #include "memory/pinned_fixture.hpp"
 
+namespace pinned_heaps_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -203,3 +205,5 @@ TEST_CASE("what cannot be asked for is refused by name, and nothing changes") {
   CHECK(same_levels(test.counters(), MemoryCounters{}));
   CHECK(test.memory.allocate(1000));
 }
+
+}  // namespace pinned_heaps_test

@@ -10,6 +10,8 @@
 
 #include "memory/pinned_fixture.hpp"
 
+namespace pinned_limits_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -177,3 +179,5 @@ TEST_CASE("one stuck copy holds back its own blocks, while others come back and 
   CHECK(test.counters().blocks_pending.current <= kStuckBlocks + 8);
   check_whole(test.memory);
 }
+
+}  // namespace pinned_limits_test

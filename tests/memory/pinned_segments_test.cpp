@@ -14,6 +14,8 @@
 #include "support/errors.hpp"
 #include "support/tapped_device.hpp"
 
+namespace pinned_segments_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -285,3 +287,5 @@ TEST_CASE("pinning and unpinning make no context but the calling thread's own de
     test.driver.ctx_set_current(CUcontext{nullptr});
   }
 }
+
+}  // namespace pinned_segments_test

@@ -14,6 +14,8 @@
 #include "memory/pinned_fixture.hpp"
 #include "model/random.hpp"
 
+namespace pinned_slack_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -153,3 +155,5 @@ TEST_CASE(
   CHECK(waste < (slack_max ? 0.05 : by_powers));
   check_whole(test.memory);
 }
+
+}  // namespace pinned_slack_test

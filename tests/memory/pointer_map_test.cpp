@@ -11,6 +11,8 @@
 
 #include "support/death.hpp"
 
+namespace pointer_map_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -160,3 +162,5 @@ TEST_CASE("inserting an address twice and erasing what is not there stop the pro
   CHECK(stops_the_process([&] { map.erase(twin); }));
   CHECK_FALSE(stops_the_process([&] { map.erase(block); }));
 }
+
+}  // namespace pointer_map_test

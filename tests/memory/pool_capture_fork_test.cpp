@@ -17,6 +17,8 @@
 #include "support/child_process.hpp"
 #include "support/second_thread.hpp"
 
+namespace pool_capture_fork_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -152,3 +154,5 @@ TEST_CASE("short of memory, a pool waits for what others have freed but streams 
   }
   CHECK(pool.try_allocate(40_MiB, own).ok());
 }
+
+}  // namespace pool_capture_fork_test

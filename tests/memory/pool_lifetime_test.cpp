@@ -11,6 +11,8 @@
 #include "memory/pools_fixture.hpp"
 #include "support/second_thread.hpp"
 
+namespace pool_lifetime_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -160,3 +162,5 @@ TEST_CASE("a scope on the legacy default stream covers it under both of its name
   const StreamRef other_name = test.runtime->stream(Device::cuda(0), CU_STREAM_LEGACY);
   CHECK(pool.owns(test.memory.allocate(4096, other_name).data()));
 }
+
+}  // namespace pool_lifetime_test

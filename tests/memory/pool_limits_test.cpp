@@ -13,6 +13,8 @@
 #include "support/child_process.hpp"
 #include "support/errors.hpp"
 
+namespace pool_limits_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -148,3 +150,5 @@ TEST_CASE("beyond its own soft limit a pool asks nothing of others") {
   const Allocation live = pool.allocate(8_MiB, stream);
   CHECK(test.counters().bytes_reserved.current == 16_MiB);
 }
+
+}  // namespace pool_limits_test

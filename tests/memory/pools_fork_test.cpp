@@ -14,6 +14,8 @@
 #include "support/child_process.hpp"
 #include "support/errors.hpp"
 
+namespace pools_fork_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -85,3 +87,5 @@ TEST_CASE_FIXTURE(BusyPools, "in a forked child pools refuse at once, or do noth
   scope.reset();
   CHECK(pool->allocate(1_MiB, own).data() != nullptr);  // the parent goes on as before
 }
+
+}  // namespace pools_fork_test

@@ -8,6 +8,8 @@
 
 #include "memory/memory_fixture.hpp"
 
+namespace pools_threads_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -107,3 +109,5 @@ TEST_CASE("two pools that are short at once ask each other, and neither waits fo
   });
   for (const MemoryPool& pool : pools) pool.validate();
 }
+
+}  // namespace pools_threads_test

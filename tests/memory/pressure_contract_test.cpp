@@ -10,6 +10,8 @@
 #include "memory/memory_fixture.hpp"
 #include "support/errors.hpp"
 
+namespace pressure_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -321,3 +323,5 @@ TEST_CASE("no request fails that succeeds when it is merely repeated") {
     }
   });
 }
+
+}  // namespace pressure_contract_test

@@ -20,6 +20,8 @@
 #include "support/child_process.hpp"
 #include "support/simulation.hpp"
 
+namespace process_exit_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -219,3 +221,5 @@ TEST_CASE("a thread may be in the middle of allocating while the process's stati
   });
   CHECK(code == 0);
 }
+
+}  // namespace process_exit_test

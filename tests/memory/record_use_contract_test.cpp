@@ -4,6 +4,8 @@
 
 #include "memory/use_test.hpp"
 
+namespace record_use_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -228,3 +230,5 @@ TEST_CASE("a use recorded in one life of a block does not delay its next life") 
   CHECK(test.counters().frees_deferred == 1);
   CHECK(test.is_reused(data));
 }
+
+}  // namespace record_use_contract_test

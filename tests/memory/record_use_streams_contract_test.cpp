@@ -7,6 +7,8 @@
 #include "memory/use_test.hpp"
 #include "support/errors.hpp"
 
+namespace record_use_streams_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -221,3 +223,5 @@ TEST_CASE("pinned memory waits for the uses of every device, and for no later wo
   CHECK_FALSE(test.log.is_done("later"));
   check_whole(pinned);
 }
+
+}  // namespace record_use_streams_contract_test

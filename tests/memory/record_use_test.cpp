@@ -12,6 +12,8 @@
 #include "support/allocator_checks.hpp"
 #include "support/errors.hpp"
 
+namespace record_use_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -193,3 +195,5 @@ TEST_CASE_FIXTURE(UseFixture, "a use is waited for whoever asks, with no race be
   user.ref().sync();
   CHECK(simulator.take_findings() == std::vector<std::string>{});
 }
+
+}  // namespace record_use_test

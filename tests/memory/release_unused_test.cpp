@@ -9,6 +9,8 @@
 #include "memory/memory_fixture.hpp"
 #include "support/errors.hpp"
 
+namespace release_unused_test {
+
 using namespace berth;
 using namespace berth::test;
 using namespace std::chrono_literals;
@@ -123,3 +125,5 @@ TEST_CASE("a time that is no time to release after is refused") {
   const auto message = message_of<InvalidArgument>([&] { MemoryTest test({}, options); });
   CHECK(contains(message, "release_unused_after"));
 }
+
+}  // namespace release_unused_test

@@ -10,6 +10,8 @@
 #include "support/device_bytes.hpp"
 #include "support/errors.hpp"
 
+namespace sleep_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -249,3 +251,5 @@ TEST_CASE("whichever driver call fails, a pool is asleep or awake, and the next 
     CHECK(failures > 0);
   }
 }
+
+}  // namespace sleep_test

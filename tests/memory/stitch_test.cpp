@@ -14,6 +14,8 @@
 
 #include "berth/bytes.hpp"
 
+namespace stitch_test {
+
 using namespace berth;
 
 namespace {
@@ -384,3 +386,5 @@ TEST_CASE(
   CHECK(refused > 1000);
   CHECK(in_pieces > 1000);
 }
+
+}  // namespace stitch_test

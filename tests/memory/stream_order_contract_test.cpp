@@ -12,6 +12,8 @@
 #include "memory/memory_fixture.hpp"
 #include "support/errors.hpp"
 
+namespace stream_order_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -469,3 +471,5 @@ TEST_CASE("blocks of pooled streams that share a native stream share its order")
   CHECK(test.memory.allocate(1_MiB, lease).data() == data);
   CHECK_FALSE(test.log.is_done("work"));
 }
+
+}  // namespace stream_order_contract_test

@@ -4,6 +4,7 @@
 #include <cuda.h>
 
 #include <memory>
+#include <new>
 #include <set>
 #include <vector>
 
@@ -11,6 +12,9 @@
 
 #include "device/device_context.hpp"
 #include "support/death.hpp"
+#include "support/scarce_memory.hpp"
+
+namespace stream_table_test {
 
 using namespace berth;
 using namespace berth::test;
@@ -177,3 +181,44 @@ TEST_CASE_FIXTURE(Handles,
   table.retire(id, event());
   CHECK(stops_the_process([&] { table.retire(id, nullptr); }));
 }
+
+TEST_CASE_FIXTURE(Handles, "a stream that there is no memory for is not known half") {
+  for (std::uintptr_t handle = 0x100; handle < 0x110; ++handle) {
+    std::size_t refused = 0;
+    OwnerId id = kUnowned;
+    while (id == kUnowned) {
+      const std::size_t known = table.all().size();
+      try {
+        const ScarceMemory scarce(refused);
+        id = table.id_of(stream(handle));
+      } catch (const std::bad_alloc&) {
+        ++refused;
+      }
+      if (id != kUnowned) break;
+      REQUIRE_FALSE(table.find(stream(handle)).has_value());
+      REQUIRE(table.all().size() == known);
+    }
+    CHECK(refused == 2);
+    CHECK(table.find(stream(handle)) == id);
+    CHECK(table.entry(id).stream == stream(handle));
+  }
+}
+
+TEST_CASE_FIXTURE(Handles, "a stream goes away without memory") {
+  const OwnerId marked = table.id_of(stream(0x100));
+  const OwnerId lost = table.id_of(stream(0x200));
+  const SharedEvent last_work = event();
+  std::size_t calls = 0;
+  {
+    const ScarceMemory scarce(0);
+    table.retire(marked, last_work);
+    table.set_over(marked);
+    table.lose(lost);
+    calls = scarce.calls();
+  }
+  CHECK(calls == 0);
+  CHECK(table.is_over(marked));
+  CHECK(table.entry(lost).lost);
+}
+
+}  // namespace stream_table_test

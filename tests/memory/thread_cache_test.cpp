@@ -4,14 +4,20 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <new>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "memory/heap/block_heap.hpp"
+#include "support/scarce_memory.hpp"
+
+namespace thread_cache_test {
 
 using namespace berth;
+using namespace berth::test;
 
 namespace {
 
@@ -62,22 +68,21 @@ TEST_CASE("a cache without streams has nothing, knows nobody and keeps nothing")
 
 TEST_CASE_FIXTURE(CacheFixture, "what was taken last is put back and taken again") {
   Block& kept = block(1000, kRed);
-  CHECK_FALSE(cache.put_last(kept.data()));  // it was not taken from here
   REQUIRE(put(kept));
-  CHECK(cache.take_last(1000, kRedStream) == nullptr);  // nor put back
   REQUIRE(cache.take(1000, kRedStream) == kept.data());
+  CHECK(cache.take(1000, kRedStream) == nullptr);
   for (const std::size_t bytes : {std::size_t{513}, std::size_t{1024}}) {
-    CHECK(cache.put_last(kept.data()));
+    CHECK(put(kept));
     CHECK(kept.state() == Block::State::cached);
-    CHECK_FALSE(cache.put_last(kept.data()));  // twice
-    CHECK(cache.take_last(512, kRedStream) == nullptr);
-    CHECK(cache.take_last(1025, kRedStream) == nullptr);
-    CHECK(cache.take_last(0, kRedStream) == nullptr);
-    CHECK(cache.take_last(bytes, kBlueStream) == nullptr);
-    CHECK(cache.take_last(bytes, kRedStream) == kept.data());
+    CHECK_FALSE(put(kept));  // twice
+    CHECK(cache.take(512, kRedStream) == nullptr);
+    CHECK(cache.take(1025, kRedStream) == nullptr);
+    CHECK(cache.take(0, kRedStream) == nullptr);
+    CHECK(cache.take(bytes, kBlueStream) == nullptr);
+    CHECK(cache.take(bytes, kRedStream) == kept.data());
     CHECK(kept.state() == Block::State::allocated);
     CHECK(kept.bytes_requested() == bytes);
-    CHECK(cache.take_last(bytes, kRedStream) == nullptr);  // twice
+    CHECK(cache.take(bytes, kRedStream) == nullptr);  // twice
   }
   CHECK(cache.ledger().allocations == 3);
   CHECK(cache.ledger().bytes_requested.change() == 1024 - 1000);
@@ -88,7 +93,7 @@ TEST_CASE_FIXTURE(CacheFixture, "what was put back last is among what the cache 
   Block& other = block(1000, kRed);
   REQUIRE(put(kept));
   REQUIRE(cache.take(1000, kRedStream) == kept.data());
-  REQUIRE(cache.put_last(kept.data()));
+  REQUIRE(put(kept));
   SUBCASE("a flush finds it") {
     CHECK(flush() == std::vector{&kept});
   }
@@ -107,20 +112,19 @@ TEST_CASE_FIXTURE(CacheFixture, "what was put back last is among what the cache 
   SUBCASE("a request of another size leaves it to its stack") {
     CHECK(put(block(5000, kRed)));
     CHECK(cache.take(5000, kRedStream) != nullptr);
-    CHECK(cache.take_last(1000, kRedStream) == nullptr);
     CHECK(cache.take(1000, kRedStream) == kept.data());
   }
   SUBCASE("it goes with its owner") {
     std::vector<Block*> dropped;
     cache.drop(kRed, [&](Block& block) { dropped.push_back(&block); });
     CHECK(dropped == std::vector{&kept});
-    CHECK(cache.take_last(1000, kRedStream) == nullptr);
+    CHECK(cache.take(1000, kRedStream) == nullptr);
   }
   SUBCASE("it goes with all") {
     std::vector<Block*> dropped;
     cache.drop_all([&](Block& block) { dropped.push_back(&block); });
     CHECK(dropped == std::vector{&kept});
-    CHECK(cache.take_last(1000, kRedStream) == nullptr);
+    CHECK(cache.take(1000, kRedStream) == nullptr);
     CHECK(cache.take(1000, kRedStream) == nullptr);
   }
 }
@@ -132,10 +136,10 @@ TEST_CASE_FIXTURE(CacheFixture, "what is back, or out, never gets among blocks o
     REQUIRE(put(first));
     void* const data = cache.take(512, kRedStream);
     REQUIRE(data == first.data());
-    if (is_back) REQUIRE(cache.put_last(data));
+    if (is_back) REQUIRE(cache.put(data, heap.blocks_in_use()));
     // More sizes than there are stacks: one of them is bound to want the one of the first.
     for (std::size_t units = 2; units < 1200; ++units) put(block(units * kBlockBytes, kRed));
-    if (!is_back) cache.put_last(data);
+    if (!is_back) cache.put(data, heap.blocks_in_use());
     for (std::size_t units = 1; units < 1200; ++units) {
       const void* const taken = cache.take(units * kBlockBytes, kRedStream);
       if (taken != nullptr) CHECK(heap.find(taken)->bytes == units * kBlockBytes);
@@ -151,19 +155,11 @@ TEST_CASE_FIXTURE(CacheFixture,
   void* const data = cache.take(1000, kRedStream);
   SUBCASE("another stream uses it") {
     taken.uses = {7, 0};
-    CHECK_FALSE(cache.put_last(data));
+    CHECK_FALSE(cache.put(data, heap.blocks_in_use()));
   }
   SUBCASE("it was freed elsewhere") {
     heap.release(taken, kRed);
-    CHECK_FALSE(cache.put_last(data));
-  }
-  SUBCASE("it was freed elsewhere, and its place is a block of another size or owner now") {
-    for (const auto& [bytes, owner] : {std::pair{2000, kRed}, std::pair{1000, kBlue}}) {
-      heap.release(*heap.find(data), kUnowned);
-      Block& again = block(std::size_t(bytes), owner);
-      REQUIRE(again.data() == data);
-      CHECK_FALSE(cache.put_last(data));
-    }
+    CHECK_FALSE(cache.put(data, heap.blocks_in_use()));
   }
 }
 
@@ -434,3 +430,34 @@ TEST_CASE_FIXTURE(CacheFixture, "while others forbid entry nothing is taken, put
   CHECK(put(live));
   CHECK(cache.take(512, kRedStream) == live.data());
 }
+
+TEST_CASE_FIXTURE(CacheFixture, "a stream that there is no memory for changes nothing") {
+  Block& kept = block(512, kRed);
+  REQUIRE(put(kept));
+  REQUIRE(cache.take(512, kRedStream) == kept.data());
+  REQUIRE(put(kept));  // back, as what was taken last
+  constexpr OwnerId kNew = 9;
+  const OwnerId owners = 40;
+  std::size_t refused = 0;
+  for (OwnerId owner = kNew; owner < kNew + owners; ++owner) {
+    const StreamKey stream = owner * 0x1000;
+    for (std::size_t granted = 0;; ++granted) {
+      const auto known_before = cache.owner_of(stream);  // of another handle with the same place
+      const std::size_t bytes_before = cache.bytes_metadata();
+      const ScarceMemory scarce(granted);
+      try {
+        cache.add_route(owner, stream);
+        break;
+      } catch (const std::bad_alloc&) {
+        ++refused;
+      }
+      if (cache.owner_of(stream) != known_before) throw std::runtime_error("routed");
+      if (cache.bytes_metadata() != bytes_before) throw std::runtime_error("kept");
+    }
+    CHECK(cache.owner_of(stream) == owner);
+  }
+  CHECK(refused > owners);
+  CHECK(flush() == std::vector{&kept});
+}
+
+}  // namespace thread_cache_test

@@ -15,6 +15,8 @@
 
 #include "memory/memory_fixture.hpp"
 
+namespace threads_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -212,3 +214,5 @@ TEST_CASE("threads that run out of memory together fail only by OutOfMemory, and
     CHECK(test.memory.allocate(100_MiB, streams[0]));
   });
 }
+
+}  // namespace threads_contract_test

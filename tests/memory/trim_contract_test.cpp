@@ -10,6 +10,8 @@
 #include "memory/memory_fixture.hpp"
 #include "support/errors.hpp"
 
+namespace trim_contract_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -128,3 +130,5 @@ TEST_CASE("without cached memory on it, a stream is not waited for by trim") {
   CHECK(test.memory.trim() >= 32_MiB);
   CHECK_FALSE(test.log.is_done("work"));
 }
+
+}  // namespace trim_contract_test

@@ -14,6 +14,8 @@
 
 #include "support/tapped_device.hpp"
 
+namespace whole_segments_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -203,3 +205,5 @@ TEST_CASE("device segments come from cuMemAlloc and go back to it, in multiples 
   CHECK(device.simulator.live().allocations == 0);
   CHECK(device.reports.all().empty());
 }
+
+}  // namespace whole_segments_test

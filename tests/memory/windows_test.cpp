@@ -16,6 +16,8 @@
 #include "support/device_bytes.hpp"
 #include "support/tapped_device.hpp"
 
+namespace windows_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -70,6 +72,12 @@ struct WindowsFixture : TappedDevice {
       }
     }
     return same;
+  }
+
+  template <class IsIdle>
+  void drop_to_bound(const IsIdle& is_idle) {
+    windows->choose_to_drop(is_idle);
+    windows->drop_chosen();
   }
 
   Arena arena{context, kGranules* kGranule, kGranule};
@@ -170,18 +178,18 @@ TEST_CASE_FIXTURE(WindowsFixture,
   CHECK(windows->find(Granules{0, 1}).has_value());  // wanted again: the last to go now
 
   SUBCASE("none where nothing is idle") {
-    windows->drop_to_bound([](GranuleNumber) { return false; });
+    drop_to_bound([](GranuleNumber) { return false; });
     CHECK(mapped() == 8);
     CHECK(windows->is_over_bound());
   }
   SUBCASE("as many as are too many, where all are idle") {
-    windows->drop_to_bound([](GranuleNumber) { return true; });
+    drop_to_bound([](GranuleNumber) { return true; });
     CHECK(mapped() == 6);
     CHECK_FALSE(windows->find(Granules{2, 3}).has_value());
     CHECK(windows->find(Granules{0, 1}).has_value());
   }
   SUBCASE("those in use stay, one idle granule makes a window idle") {
-    windows->drop_to_bound([](GranuleNumber granule) { return granule == 7 || granule == 0; });
+    drop_to_bound([](GranuleNumber granule) { return granule == 7 || granule == 0; });
     CHECK(mapped() == 6);
     CHECK_FALSE(windows->find(Granules{6, 7}).has_value());
     CHECK(windows->find(Granules{0, 1}).has_value());
@@ -382,7 +390,7 @@ TEST_CASE_FIXTURE(WindowsFixture,
                     [&](const Window& window) { return shows_any(window, first, first + 1); });
     } else {
       const auto idle = static_cast<GranuleNumber>(below(4));
-      windows->drop_to_bound([&](GranuleNumber granule) { return granule == idle; });
+      drop_to_bound([&](GranuleNumber granule) { return granule == idle; });
       std::size_t mappings = 0;
       for (const Window& window : model) mappings += window.granules.size();
       std::erase_if(model, [&](const Window& window) {
@@ -402,3 +410,5 @@ TEST_CASE_FIXTURE(WindowsFixture,
   }
   CHECK(found_again > 50);
 }
+
+}  // namespace windows_test

@@ -9,6 +9,8 @@
 #include "copy/copy_program.hpp"
 #include "model/random.hpp"
 
+namespace copier_model_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -57,3 +59,5 @@ TEST_CASE("random copies between memory of every kind give what copying at once 
     CHECK(test.copier.counters().bytes_copied == program.bytes_copied());
   });
 }
+
+}  // namespace copier_model_test

@@ -22,6 +22,8 @@
 #include "support/reuse_policies.hpp"
 #include "support/simulation.hpp"
 
+namespace device_allocator_model_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -267,3 +269,5 @@ TEST_CASE("the same seed is the same run") {
   CHECK(run(seed) == run(seed));
   CHECK(run(seed) != run(seed + 1));
 }
+
+}  // namespace device_allocator_model_test

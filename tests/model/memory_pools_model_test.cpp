@@ -21,6 +21,8 @@
 #include "model/run_to_the_end.hpp"
 #include "support/reuse_policies.hpp"
 
+namespace memory_pools_model_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -434,3 +436,5 @@ TEST_CASE("with pools, too, the same seed is the same run") {
   CHECK(run(seed) == run(seed));
   CHECK(run(seed) != run(seed + 1));
 }
+
+}  // namespace memory_pools_model_test

@@ -17,6 +17,8 @@
 #include "support/allocator_checks.hpp"
 #include "support/simulation.hpp"
 
+namespace pinned_allocator_model_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -232,3 +234,5 @@ TEST_CASE("a random program never sends bytes of a pinned block's next owner") {
     program.finish();
   });
 }
+
+}  // namespace pinned_allocator_model_test

@@ -26,6 +26,8 @@
 #include "support/reuse_policies.hpp"
 #include "support/simulation.hpp"
 
+namespace refusal_model_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -211,3 +213,5 @@ TEST_CASE("a random program is refused memory only where all free granules would
 TEST_CASE("a program is refused memory only where free granules and ends of them would not do") {
   run_programs(Claim::ends);
 }
+
+}  // namespace refusal_model_test

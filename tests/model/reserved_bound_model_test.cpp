@@ -20,6 +20,8 @@
 #include "model/random.hpp"
 #include "support/simulation.hpp"
 
+namespace reserved_bound_model_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -108,3 +110,5 @@ TEST_CASE("random requests on several idle streams: reserved bytes stay within t
   stays_within_bound(4, 4_MiB);
   stays_within_bound(4, 64_MiB);
 }
+
+}  // namespace reserved_bound_model_test

@@ -11,6 +11,8 @@
 #include "model/run_to_the_end.hpp"
 #include "model/stream_program.hpp"
 
+namespace stream_model_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -57,3 +59,5 @@ TEST_CASE("the same seed is the same run of streams and events, where no callbac
     CHECK(run(seed) != run(seed + 4));
   }
 }
+
+}  // namespace stream_model_test

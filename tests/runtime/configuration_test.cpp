@@ -14,6 +14,8 @@
 #include "support/errors.hpp"
 #include "support/simulation.hpp"
 
+namespace configuration_test {
+
 using namespace berth;
 using namespace berth::test;
 using namespace std::chrono_literals;
@@ -418,3 +420,5 @@ TEST_CASE(
     CHECK_MESSAGE(contains(keys, row), row);
   }
 }
+
+}  // namespace configuration_test

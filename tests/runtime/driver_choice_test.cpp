@@ -15,6 +15,8 @@
 #include "support/environment.hpp"
 #include "support/errors.hpp"
 
+namespace driver_choice_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -170,3 +172,5 @@ TEST_CASE("auto is cuda where it has a device, and sim elsewhere") {
   CHECK(runtime.devices().is_available());
   CHECK(runtime.driver().name == (cuda.devices().is_available() ? "cuda" : "sim"));
 }
+
+}  // namespace driver_choice_test

@@ -12,6 +12,8 @@
 #include "stats/source_root.hpp"
 #include "support/errors.hpp"
 
+namespace pytorch_configuration_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -236,3 +238,5 @@ TEST_CASE("docs/configuration.md says what becomes of every key, and of no other
     CHECK_MESSAGE(has_effect == (std::string(c.effect) != ""), c.key);
   }
 }
+
+}  // namespace pytorch_configuration_test

@@ -17,6 +17,8 @@
 #include "support/errors.hpp"
 #include "support/simulation.hpp"
 
+namespace runtime_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -229,3 +231,5 @@ TEST_CASE("a Runtime destroyed while the process exits is fine, before its drive
     CHECK(exit_code_of(use) == 0);
   }
 }
+
+}  // namespace runtime_test

@@ -4,6 +4,8 @@
 
 #include "sim/pool_fixture.hpp"
 
+namespace address_query_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -120,3 +122,5 @@ TEST_CASE_FIXTURE(EagerFixture, "a list of attributes that is wrong writes nothi
   CHECK(CU(cuPointerGetAttributes)(1, attributes, nullptr, memory) == CUDA_ERROR_INVALID_VALUE);
   CHECK(type == 9);
 }
+
+}  // namespace address_query_test

@@ -10,6 +10,8 @@
 #include "sim/per_thread_functions.hpp"
 #include "sim/work/cost_model.hpp"
 
+namespace batch_copy_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -348,3 +350,5 @@ TEST_CASE("in virtual time a batch is one call, and its copies share the engines
   CHECK(fixture.sim.now_ns() - before >= copies);
   CHECK(fixture.sim.now_ns() - before < copies + 10'000);
 }
+
+}  // namespace batch_copy_test

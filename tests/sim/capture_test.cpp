@@ -3,6 +3,8 @@
 
 #include "sim/graph_fixture.hpp"
 
+namespace capture_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -478,3 +480,5 @@ TEST_CASE("the capture info of CUDA 12.3 has the names of its ABI, and no older"
   CHECK(sim::resolve("cuStreamGetCaptureInfo_v3") == sim::resolve("cuStreamGetCaptureInfo"));
   CHECK(sim::resolve("cuStreamGetCaptureInfo_v2") == nullptr);
 }
+
+}  // namespace capture_test

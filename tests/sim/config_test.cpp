@@ -7,6 +7,8 @@
 
 #include "berth/error.hpp"
 
+namespace config_test {
+
 using berth::InvalidArgument;
 using berth::operator""_GiB;
 using berth::operator""_KiB;
@@ -126,3 +128,5 @@ TEST_CASE("what is refused is named, with what is accepted, in one line") {
     CHECK(message.find('\n') == std::string::npos);
   }
 }
+
+}  // namespace config_test

@@ -3,6 +3,8 @@
 
 #include "sim/sim_fixture.hpp"
 
+namespace context_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -211,3 +213,5 @@ TEST_CASE("peer access that the devices lack is unsupported") {
   const SimFixture fixture("devices=2,peer=off");
   CHECK(CU(cuCtxEnablePeerAccess)(retain(1), 0) == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
 }
+
+}  // namespace context_test

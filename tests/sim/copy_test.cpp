@@ -4,6 +4,8 @@
 
 #include "sim/sim_fixture.hpp"
 
+namespace copy_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -224,3 +226,5 @@ TEST_CASE_FIXTURE(ManualFixture,
   OK(CU(cuCtxSetCurrent)(peer));
   CHECK(CU(cuCtxSynchronize)() == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
+
+}  // namespace copy_test

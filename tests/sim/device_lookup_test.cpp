@@ -2,6 +2,8 @@
 // Devices by their address, and the links between them.
 #include "sim/sim_fixture.hpp"
 
+namespace device_lookup_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -69,3 +71,5 @@ TEST_CASE_FIXTURE(EagerFixture, "a link needs two devices, and an attribute that
         CUDA_ERROR_INVALID_VALUE);
   CHECK(value == 9);
 }
+
+}  // namespace device_lookup_test

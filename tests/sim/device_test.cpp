@@ -6,6 +6,8 @@
 #include "sim/sim_fixture.hpp"
 #include "support/environment.hpp"
 
+namespace device_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -271,3 +273,5 @@ TEST_CASE("a simulator refuses a configuration that is out of range") {
   config.devices = 65;
   CHECK_THROWS(sim::Simulator(config));
 }
+
+}  // namespace device_test

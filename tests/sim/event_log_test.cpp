@@ -9,6 +9,8 @@
 
 #include "sim/sim_fixture.hpp"
 
+namespace event_log_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -72,3 +74,5 @@ TEST_CASE("a log goes to a file, line by line, and one that cannot be written is
       InvalidArgument);
   CHECK_THROWS_AS(sim::Simulator("log="), InvalidArgument);
 }
+
+}  // namespace event_log_test

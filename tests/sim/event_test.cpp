@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/sim_fixture.hpp"
 
+namespace event_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -269,3 +271,5 @@ TEST_CASE_FIXTURE(EagerFixture, "an event can be asked without a current context
   CHECK(CU(cuEventQuery)(event) == CUDA_SUCCESS);
   CHECK(CU(cuEventSynchronize)(event) == CUDA_SUCCESS);
 }
+
+}  // namespace event_test

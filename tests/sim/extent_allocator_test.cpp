@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace extent_allocator_test {
+
 using berth::sim::Extent;
 using berth::sim::ExtentAllocator;
 
@@ -46,3 +48,5 @@ TEST_CASE("scattered pieces are taken only where there is no fit") {
   CHECK(extents.free_bytes() == 0);
   CHECK(extents.allocate_scattered(1).empty());
 }
+
+}  // namespace extent_allocator_test

@@ -9,6 +9,8 @@
 
 #include "sim/sim_fixture.hpp"
 
+namespace fault_plan_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -165,3 +167,5 @@ TEST_CASE("a rule that is refused is named, with what is accepted") {
     CHECK(message.find('\n') == std::string::npos);
   }
 }
+
+}  // namespace fault_plan_test

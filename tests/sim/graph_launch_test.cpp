@@ -6,6 +6,8 @@
 
 #include "sim/graph_fixture.hpp"
 
+namespace graph_launch_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -287,3 +289,5 @@ TEST_CASE("in virtual time the branches of a graph overlap") {
   CHECK(both >= copying);
   CHECK(both < copying + copying / 2);
 }
+
+}  // namespace graph_launch_test

@@ -4,6 +4,8 @@
 
 #include "sim/graph_fixture.hpp"
 
+namespace graph_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -240,3 +242,5 @@ TEST_CASE_FIXTURE(ManualFixture, "graphs refuse hostile arguments") {
     CHECK(refused(CU(cuGraphInstantiateWithFlags)(&exec, bad, 0)));
   }
 }
+
+}  // namespace graph_test

@@ -7,6 +7,8 @@
 
 #include "sim/sim_fixture.hpp"
 
+namespace host_function_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -175,3 +177,5 @@ TEST_CASE("a simulator that goes waits for the host function that runs, and drop
   CHECK(started);
   CHECK(calls == 1);
 }
+
+}  // namespace host_function_test

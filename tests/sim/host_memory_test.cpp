@@ -4,6 +4,8 @@
 
 #include "sim/sim_fixture.hpp"
 
+namespace host_memory_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -128,3 +130,5 @@ TEST_CASE_FIXTURE(ManualFixture,
   OK(CU(cuMemFreeHost)(pinned));
   CHECK(sim.peek(device, 16) == bytes_of(16, 6));
 }
+
+}  // namespace host_memory_test

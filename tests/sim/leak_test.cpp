@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/sim_fixture.hpp"
 
+namespace leak_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -46,3 +48,5 @@ TEST_CASE("leaks are not looked for where checks are off") {
   OK(CU(cuDevicePrimaryCtxRelease)(0));
   CHECK(fixture.sim.take_findings().empty());
 }
+
+}  // namespace leak_test

@@ -9,6 +9,8 @@
 #include "sim/sim_fixture.hpp"
 #include "support/environment.hpp"
 
+namespace lookalike_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -194,3 +196,5 @@ TEST_CASE("a per-thread form of the look-alike keeps all arguments") {
   CHECK(peer_copy(1, context, 1, context, 0, reinterpret_cast<CUstream>(context)) ==
         CUDA_ERROR_INVALID_HANDLE);
 }
+
+}  // namespace lookalike_test

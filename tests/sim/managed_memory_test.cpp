@@ -3,6 +3,8 @@
 
 #include "sim/sim_fixture.hpp"
 
+namespace managed_memory_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -70,3 +72,5 @@ TEST_CASE_FIXTURE(EagerFixture, "a context that ends with managed memory has lea
   REQUIRE(found.size() == 1);
   CHECK(found[0].find("1 managed allocation of 4096 B") != std::string::npos);
 }
+
+}  // namespace managed_memory_test

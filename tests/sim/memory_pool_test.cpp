@@ -2,6 +2,8 @@
 // Pools as objects: attributes, reserved memory, access, ends.
 #include "sim/pool_fixture.hpp"
 
+namespace memory_pool_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -252,3 +254,5 @@ TEST_CASE_FIXTURE(EagerFixture, "pool functions refuse hostile arguments") {
   CHECK(CU(cuDeviceGetDefaultMemPool)(&pool, 2) == CUDA_ERROR_INVALID_DEVICE);
   CHECK(CU(cuDeviceGetMemPool)(&pool, -1) == CUDA_ERROR_INVALID_DEVICE);
 }
+
+}  // namespace memory_pool_test

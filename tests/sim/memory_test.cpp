@@ -6,6 +6,8 @@
 
 #include "sim/sim_fixture.hpp"
 
+namespace memory_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -194,3 +196,5 @@ TEST_CASE("memory that was freed goes back to the system, and comes again as zer
     CHECK(fixture.sim.peek(again + (32 << 20), 1) == bytes_of(1, 0));
   }
 }
+
+}  // namespace memory_test

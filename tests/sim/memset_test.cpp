@@ -6,6 +6,8 @@
 #include "sim/graph_fixture.hpp"
 #include "sim/per_thread_functions.hpp"
 
+namespace memset_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -145,3 +147,5 @@ TEST_CASE_FIXTURE(ManualFixture, "a captured fill of rows runs at each launch") 
   CHECK(sim.peek(memory + 32, 4) == bytes_of(4, 9));
   CHECK(sim.peek(memory + 36, 4) == bytes_of(4, 0));
 }
+
+}  // namespace memset_test

@@ -9,6 +9,8 @@
 #include "sim/nvml_fixture.hpp"
 #include "support/environment.hpp"
 
+namespace mig_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -256,3 +258,5 @@ TEST_CASE_FIXTURE(Fixture, "split devices reach no peer") {
         nvml::kSuccess);
   CHECK(status == nvml::kP2pNotSupported);
 }
+
+}  // namespace mig_test

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+namespace misuse_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -123,3 +125,5 @@ TEST_CASE("a rule of captures that is broken, and graphs without an order, are r
 TEST_CASE("what a program forgets is listed as alive") {
   check_all(leak_misuses());
 }
+
+}  // namespace misuse_test

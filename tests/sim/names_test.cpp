@@ -6,6 +6,8 @@
 #include "driver/driver_functions.hpp"
 #include "sim/sim_fixture.hpp"
 
+namespace names_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -119,3 +121,5 @@ TEST_CASE("an unknown code has no name") {
   CHECK(CU(cuGetErrorName)(CUDA_SUCCESS, nullptr) == CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuGetErrorString)(CUDA_SUCCESS, nullptr) == CUDA_ERROR_INVALID_VALUE);
 }
+
+}  // namespace names_test

@@ -2,6 +2,8 @@
 // Source: NVML API Reference Guide, "Device Queries".
 #include "sim/nvml_fixture.hpp"
 
+namespace nvml_handle_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -82,3 +84,5 @@ TEST_CASE_FIXTURE(NvmlFixture, "no device has a serial number") {
   CHECK(CU(nvmlDeviceGetHandleBySerial)("1320000000000", &found) == nvml::kNotFound);
   CHECK(CU(nvmlDeviceGetHandleBySerial)(nullptr, &found) == nvml::kInvalidArgument);
 }
+
+}  // namespace nvml_handle_test

@@ -4,6 +4,8 @@
 
 #include "sim/nvml_fixture.hpp"
 
+namespace nvml_memory_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -125,3 +127,5 @@ TEST_CASE("a device that a fault has lost cannot be asked, and keeps its name") 
   CHECK(nvml_name(nvml_device(0)) == "Simulated GPU");
   CHECK(nvml_memory(nvml_device(1)).used == 0);
 }
+
+}  // namespace nvml_memory_test

@@ -4,6 +4,8 @@
 #include "sim/nvml_fixture.hpp"
 #include "support/environment.hpp"
 
+namespace nvml_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -199,3 +201,5 @@ TEST_CASE_FIXTURE(NvmlFixture,
   CHECK(CU(nvmlShutdown)() == nvml::kSuccess);
   CHECK(CU(nvmlDeviceGetPowerUsage)(device, &value) == nvml::kUninitialized);
 }
+
+}  // namespace nvml_test

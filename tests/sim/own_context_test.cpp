@@ -6,6 +6,8 @@
 #include "sim/graph_fixture.hpp"
 #include "sim/pool_fixture.hpp"
 
+namespace own_context_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -215,3 +217,5 @@ TEST_CASE_FIXTURE(EagerFixture, "peer access ends where it is disabled") {
   CHECK(CU(cuCtxDisablePeerAccess)(nullptr) == CUDA_ERROR_INVALID_CONTEXT);
   CHECK(CU(cuCtxEnablePeerAccess)(context, 0) == CUDA_SUCCESS);
 }
+
+}  // namespace own_context_test

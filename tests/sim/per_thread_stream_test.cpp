@@ -8,6 +8,8 @@
 #include "sim/per_thread_functions.hpp"
 #include "sim/sim_fixture.hpp"
 
+namespace per_thread_stream_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -89,3 +91,5 @@ TEST_CASE_FIXTURE(ManualFixture, "a per-thread form counts as its function, and 
   OK(CU(cuCtxSetCurrent)(nullptr));
   CHECK(CU(cuStreamQuery_ptsz)(nullptr) == CUDA_ERROR_INVALID_CONTEXT);
 }
+
+}  // namespace per_thread_stream_test

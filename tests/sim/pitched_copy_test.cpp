@@ -5,6 +5,8 @@
 #include "sim/graph_fixture.hpp"
 #include "sim/per_thread_functions.hpp"
 
+namespace pitched_copy_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -254,3 +256,5 @@ TEST_CASE_FIXTURE(EagerFixture, "pitched memory that cannot be is refused") {
   CHECK(pointer == 17);
   CHECK(pitch == 17);
 }
+
+}  // namespace pitched_copy_test

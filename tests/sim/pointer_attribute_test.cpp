@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/sim_fixture.hpp"
 
+namespace pointer_attribute_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -90,3 +92,5 @@ TEST_CASE_FIXTURE(EagerFixture, "without a context only what a device reaches is
   CHECK(attribute<unsigned>(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pointer) == CU_MEMORYTYPE_DEVICE);
   CHECK(ask(CU_POINTER_ATTRIBUTE_DEVICE_POINTER, pointer) == CUDA_ERROR_INVALID_CONTEXT);
 }
+
+}  // namespace pointer_attribute_test

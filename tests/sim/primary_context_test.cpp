@@ -2,6 +2,8 @@
 // Flags and the reset of primary contexts.
 #include "sim/sim_fixture.hpp"
 
+namespace primary_context_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -71,3 +73,5 @@ TEST_CASE_FIXTURE(EagerFixture, "a primary context may be released after a reset
   CHECK(CU(cuDevicePrimaryCtxRelease)(0) == CUDA_ERROR_INVALID_CONTEXT);
   CHECK(sim.live().contexts == 0);
 }
+
+}  // namespace primary_context_test

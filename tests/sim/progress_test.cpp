@@ -5,6 +5,8 @@
 
 #include "sim/sim_fixture.hpp"
 
+namespace progress_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -108,3 +110,5 @@ TEST_CASE("a missing wait shows in some order") {
   CHECK(right);
   CHECK(wrong);
 }
+
+}  // namespace progress_test

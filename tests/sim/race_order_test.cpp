@@ -5,6 +5,8 @@
 
 #include "sim/pool_fixture.hpp"
 
+namespace race_order_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -199,3 +201,5 @@ TEST_CASE("pools follow events with the checks off as well") {
   CHECK(allocate_from(pool, kGranule, second) == memory);
   fixture.sim.run_all();
 }
+
+}  // namespace race_order_test

@@ -6,6 +6,8 @@
 
 #include "sim/sim_fixture.hpp"
 
+namespace race_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -319,3 +321,5 @@ TEST_CASE("findings in a loop are counted, not kept") {
   REQUIRE(findings.size() == 101);
   CHECK(findings.back() == "and 199 more");
 }
+
+}  // namespace race_test

@@ -11,6 +11,8 @@
 
 #include "sim/sim_fixture.hpp"
 
+namespace shareable_handle_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -385,3 +387,5 @@ TEST_CASE_FIXTURE(ShareFixture, "a handle knows how it was made, and an address 
   CHECK(CU(cuMemGetAccess)(&flags, &location, 0) == CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuMemGetAccess)(nullptr, &location, pointer) == CUDA_ERROR_INVALID_VALUE);
 }
+
+}  // namespace shareable_handle_test

@@ -6,6 +6,8 @@
 
 #include "sim/sim_fixture.hpp"
 
+namespace simulator_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -64,3 +66,5 @@ TEST_CASE("a simulator that goes with things alive leaves nothing behind") {
     make_event();
   }
 }
+
+}  // namespace simulator_test

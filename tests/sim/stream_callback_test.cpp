@@ -5,6 +5,8 @@
 #include "sim/graph_fixture.hpp"
 #include "sim/per_thread_functions.hpp"
 
+namespace stream_callback_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -102,3 +104,5 @@ TEST_CASE_FIXTURE(ManualFixture, "a callback refuses hostile arguments") {
   CHECK(told.times == 1);
   CHECK(told.stream == nullptr);
 }
+
+}  // namespace stream_callback_test

@@ -4,6 +4,8 @@
 
 #include "sim/pool_fixture.hpp"
 
+namespace stream_ordered_memory_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -303,3 +305,5 @@ TEST_CASE("pool memory survives any legal order of the streams that use it") {
     for (unsigned i = 0; i < 24; ++i) CHECK(result[i] == i);
   }
 }
+
+}  // namespace stream_ordered_memory_test

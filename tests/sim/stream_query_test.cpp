@@ -4,6 +4,8 @@
 #include "sim/per_thread_functions.hpp"
 #include "sim/sim_fixture.hpp"
 
+namespace stream_query_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -123,3 +125,5 @@ TEST_CASE_FIXTURE(EagerFixture, "queries of a stream refuse hostile arguments") 
   CHECK(CU(cuStreamGetId)(stream, nullptr) == CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuStreamGetCtx)(stream, nullptr) == CUDA_ERROR_INVALID_VALUE);
 }
+
+}  // namespace stream_query_test

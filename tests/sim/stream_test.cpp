@@ -3,6 +3,8 @@
 
 #include "sim/sim_fixture.hpp"
 
+namespace stream_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -262,3 +264,5 @@ TEST_CASE_FIXTURE(ManualFixture, "a long queue keeps its order") {
   CHECK(content[0] == 200);
   for (unsigned i = 1; i < 5000; ++i) REQUIRE(content[i] == static_cast<unsigned char>(4999 - i));
 }
+
+}  // namespace stream_test

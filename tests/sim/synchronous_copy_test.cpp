@@ -6,6 +6,8 @@
 #include "sim/graph_fixture.hpp"
 #include "sim/per_thread_functions.hpp"
 
+namespace synchronous_copy_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -173,3 +175,5 @@ TEST_CASE_FIXTURE(EagerFixture, "a synchronous peer copy names the contexts wher
   CHECK(CU(cuMemcpyPeer)(here, context, 0, context, 32) == CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuMemcpyPeer)(0, context, 0, peer, 0) == CUDA_SUCCESS);
 }
+
+}  // namespace synchronous_copy_test

@@ -6,6 +6,8 @@
 
 #include "sim/sim_fixture.hpp"
 
+namespace threads_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -99,3 +101,5 @@ TEST_CASE("the per-thread stream of a thread that ended goes with it, after its 
   OK(CU(cuCtxSynchronize)());
   CHECK(fixture.sim.peek(memory, 1) == bytes_of(1, 4));
 }
+
+}  // namespace threads_test

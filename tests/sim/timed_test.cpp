@@ -10,6 +10,8 @@
 #include "sim/sim_fixture.hpp"
 #include "sim/work/cost_model.hpp"
 
+namespace timed_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -191,3 +193,5 @@ TEST_CASE("an instance of MIG has engines of its own") {
   OK(CU(cuCtxSynchronize)());
   CHECK(fixture.sim.now_ns() - before >= 2 * copy_ns);
 }
+
+}  // namespace timed_test

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/sim_fixture.hpp"
 
+namespace virtual_memory_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -418,3 +420,5 @@ TEST_CASE("devices that cannot reach each other cannot be given access") {
   CHECK(VmmFixture::allow(pointer, 1, 0) == CUDA_ERROR_INVALID_DEVICE);
   CHECK(VmmFixture::allow(pointer, 1, 1) == CUDA_SUCCESS);
 }
+
+}  // namespace virtual_memory_test

@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+namespace visible_devices_test {
+
 using berth::sim::visible_devices;
 using Visible = std::vector<int>;
 
@@ -34,3 +36,5 @@ TEST_CASE("a beginning that two devices share names neither") {
 TEST_CASE("the only device is named by the shortest beginning") {
   CHECK(visible_devices("GPU-", {kUuids[0]}) == Visible{0});
 }
+
+}  // namespace visible_devices_test

@@ -7,6 +7,8 @@
 
 #include "sim/sim_fixture.hpp"
 
+namespace wait_value_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -309,3 +311,5 @@ TEST_CASE_FIXTURE(ManualFixture, "addresses and flags of memory operations are c
   CHECK(CU(cuStreamWaitValue32)(reinterpret_cast<CUstream>(0x99), memory, 0, 0) ==
         CUDA_ERROR_INVALID_HANDLE);
 }
+
+}  // namespace wait_value_test

@@ -9,6 +9,8 @@
 
 #include "stats/statistics_samples.hpp"
 
+namespace discrepancies_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -126,3 +128,5 @@ TEST_CASE("blocks whose sizes cannot be are found") {
           s.counters.blocks_free.current += 1;
         }) == Lines{"cuda:0: block 0x7f0000400000 has 0 bytes"});
 }
+
+}  // namespace discrepancies_test

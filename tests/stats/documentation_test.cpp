@@ -10,6 +10,8 @@
 #include "stats/trace_op.hpp"
 #include "support/errors.hpp"
 
+namespace documentation_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -30,3 +32,5 @@ TEST_CASE("docs/traces.md explains every operation of a trace") {
     words.erase(0, end + 2);
   }
 }
+
+}  // namespace documentation_test

@@ -12,6 +12,8 @@
 #include "stats/compress.hpp"
 #include "support/errors.hpp"
 
+namespace gzip_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -75,3 +77,5 @@ TEST_CASE("only what begins like gzip is taken for it") {
   CHECK_FALSE(is_gzip("\x1f"));
   CHECK_FALSE(is_gzip("op,id"));
 }
+
+}  // namespace gzip_test

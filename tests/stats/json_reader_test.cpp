@@ -9,6 +9,8 @@
 
 #include "support/errors.hpp"
 
+namespace json_reader_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -62,3 +64,5 @@ TEST_CASE("limits of values and depth hold for JSON too") {
   CHECK(contains(refusal("[[1]]", {.values = 3, .depth = 1}), "nested more than 1 deep"));
   CHECK(contains(refusal(std::string(100'000, '[')), "nested more than 1000 deep"));
 }
+
+}  // namespace json_reader_test

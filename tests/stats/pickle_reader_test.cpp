@@ -14,6 +14,8 @@
 
 #include "support/errors.hpp"
 
+namespace pickle_reader_test {
+
 using namespace berth;
 using namespace berth::test;
 using namespace std::string_literals;
@@ -268,3 +270,5 @@ TEST_CASE("limits of values and depth hold to the last one") {
 TEST_CASE("what follows the end is not looked at") {
   CHECK(read("N.cos\nsystem\n"sv) == "None");
 }
+
+}  // namespace pickle_reader_test

@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+namespace plain_data_test {
+
 using namespace berth;
 
 TEST_CASE("values keep what they are made of") {
@@ -67,3 +69,5 @@ TEST_CASE("owned texts stay where they are, and equal ones are one") {
   CHECK(data.own_text(std::string("name")).as_text().data() == first.as_text().data());
   CHECK(first.as_text() == "name");
 }
+
+}  // namespace plain_data_test

@@ -12,6 +12,8 @@
 
 #include "stats/source_root.hpp"
 
+namespace recorded_traces_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -51,3 +53,5 @@ TEST_CASE("every trace that others recorded is read") {
   if (files.empty()) MESSAGE("skipped: no traces in ", folder.string());
   for (const std::string& path : files) check_is_replayable(path);
 }
+
+}  // namespace recorded_traces_test

@@ -13,6 +13,8 @@
 #include "stats/trace_text.hpp"
 #include "support/errors.hpp"
 
+namespace snapshot_trace_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -223,3 +225,5 @@ TEST_CASE("a list that stands in many places does not make a small file take for
   CHECK(contains(message_of<InvalidArgument>([&] { return parse_trace("x", pickle); }),
                  "lists that stand in several places"));
 }
+
+}  // namespace snapshot_trace_test

@@ -10,6 +10,8 @@
 
 #include "stats/statistics_samples.hpp"
 
+namespace statistics_json_test {
+
 using namespace berth;
 using namespace berth::test;
 using Json = nlohmann::ordered_json;
@@ -96,3 +98,5 @@ TEST_CASE("numbers of 64 bits are exact") {
   statistics.copies.bytes_copied = ~std::uint64_t{0};
   CHECK(Json::parse(to_json(statistics))["copies"]["bytes_copied"] == ~std::uint64_t{0});
 }
+
+}  // namespace statistics_json_test

@@ -12,6 +12,8 @@
 #include "stats/text_format.hpp"
 #include "support/errors.hpp"
 
+namespace statistics_text_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -158,3 +160,5 @@ TEST_CASE("wrapped text loses no word, and counts characters and not bytes") {
   append_wrapped(text, "", umlauts + " y");
   CHECK(text == umlauts + " y\n");
 }
+
+}  // namespace statistics_text_test

@@ -10,6 +10,8 @@
 #include "stats/trace_text.hpp"
 #include "support/errors.hpp"
 
+namespace trace_csv_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -180,3 +182,5 @@ TEST_CASE("bytes from the file cannot break the line of an error, nor make it lo
   CHECK(contains(message_of<InvalidArgument>([] { return parse_trace("a\nb.csv", "x"); }),
                  "a\\x0ab.csv:1: "));
 }
+
+}  // namespace trace_csv_test

@@ -18,6 +18,8 @@
 #include "stats/snapshot_samples.hpp"
 #include "stats/trace_text.hpp"
 
+namespace trace_mutation_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -168,3 +170,5 @@ TEST_CASE("programs of random opcodes are refused or read, and never run away") 
   }
   CHECK(outcomes.refused == 20'000);
 }
+
+}  // namespace trace_mutation_test

@@ -16,6 +16,8 @@
 #include "stats/trace_text.hpp"
 #include "support/errors.hpp"
 
+namespace trace_reader_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -94,3 +96,5 @@ TEST_CASE("content that is nothing known is refused as what it begins like") {
   CHECK(contains(message_of<InvalidArgument>([] { return parse_trace("x", gzip(gzip("a"))); }),
                  "is no line of a trace's header"));
 }
+
+}  // namespace trace_reader_test

@@ -18,6 +18,8 @@
 #include "support/simulation.hpp"
 #include "support/tapped_device.hpp"
 
+namespace capture_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -280,3 +282,5 @@ TEST_CASE("a RelaxedCaptureScope gives the thread its own mode back") {
   message_of<DriverError>([&] { other.ref().sync(); });
   CHECK(fail_capture(stream) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
+
+}  // namespace capture_test

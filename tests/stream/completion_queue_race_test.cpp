@@ -15,6 +15,8 @@
 
 #include "support/simulation.hpp"
 
+namespace completion_queue_race_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -122,3 +124,5 @@ TEST_CASE("work that a callback submits to another stream comes after the work i
   CHECK(simulation.simulator.take_findings().empty());
   reader.ref().sync();
 }
+
+}  // namespace completion_queue_race_test

@@ -19,6 +19,8 @@
 #include "support/simulation.hpp"
 #include "support/tapped_device.hpp"
 
+namespace completion_queue_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -414,3 +416,5 @@ TEST_CASE("a forked child has no callbacks, says so, and ends") {
   simulation.run_stream(legacy);
   CHECK(calls.wait_for(1) == Names{"done"});
 }
+
+}  // namespace completion_queue_test

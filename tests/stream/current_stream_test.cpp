@@ -12,6 +12,8 @@
 #include "support/errors.hpp"
 #include "support/simulation.hpp"
 
+namespace current_stream_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -281,3 +283,5 @@ TEST_CASE("current streams of one Runtime mean nothing to the next") {
   CHECK(next.current_stream(kFirst) == next.default_stream(kFirst));
   CHECK(native != nullptr);
 }
+
+}  // namespace current_stream_test

@@ -10,6 +10,8 @@
 #include "support/second_thread.hpp"
 #include "support/simulation.hpp"
 
+namespace default_streams_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -131,3 +133,5 @@ TEST_CASE("what would have to remember the per-thread default stream refuses it"
   const MemoryPool pool = memory.create_pool({.name = "pool"});
   refuses([&] { return PoolScope::on_stream(pool, per_thread); });
 }
+
+}  // namespace default_streams_test

@@ -11,6 +11,8 @@
 #include "support/simulation.hpp"
 #include "support/tapped_device.hpp"
 
+namespace event_ipc_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -68,3 +70,5 @@ TEST_CASE("a handle that names no event of another process is the driver's to re
   CHECK(contains(message_of<DriverError>([&] { return Event::open(test.context, {}); }),
                  "cuIpcOpenEventHandle"));
 }
+
+}  // namespace event_ipc_test

@@ -14,6 +14,8 @@
 #include "support/errors.hpp"
 #include "support/simulation.hpp"
 
+namespace event_pool_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -268,3 +270,5 @@ TEST_CASE("events of a pool belong to its device") {
   message_of<InvalidArgument>([&] { event->record(runtime.default_stream(Device::cuda(0))); });
   event->record(runtime.default_stream(Device::cuda(1)));
 }
+
+}  // namespace event_pool_test

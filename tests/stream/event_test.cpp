@@ -10,6 +10,8 @@
 #include "support/errors.hpp"
 #include "support/simulation.hpp"
 
+namespace event_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -200,3 +202,5 @@ TEST_CASE("Runtime::record marks the work submitted to a stream so far") {
   of_default->sync();
   CHECK(of_default->is_done());
 }
+
+}  // namespace event_test

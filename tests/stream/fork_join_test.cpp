@@ -14,6 +14,8 @@
 #include "support/simulation.hpp"
 #include "support/tapped_device.hpp"
 
+namespace fork_join_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -390,3 +392,5 @@ TEST_CASE("side streams of a capture that has become invalid are left alone") {
   CHECK(fail_capture(parent) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
   CHECK(test.streams.leases_live() == 0);
 }
+
+}  // namespace fork_join_test

@@ -12,6 +12,8 @@
 #include "support/errors.hpp"
 #include "support/simulation.hpp"
 
+namespace pools_fork_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -72,3 +74,5 @@ TEST_CASE("the end of a Runtime in a forked child waits for no thread that waite
   held.reset();
   waiting.join();
 }
+
+}  // namespace pools_fork_test

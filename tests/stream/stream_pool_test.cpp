@@ -15,6 +15,8 @@
 #include "support/errors.hpp"
 #include "support/simulation.hpp"
 
+namespace stream_pool_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -255,3 +257,5 @@ TEST_CASE("a pool of no streams is refused") {
   });
   CHECK(contains(message, "streams_max"));
 }
+
+}  // namespace stream_pool_test

@@ -14,6 +14,8 @@
 #include "support/second_thread.hpp"
 #include "support/simulation.hpp"
 
+namespace stream_shortage_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -213,3 +215,5 @@ TEST_CASE("what is not on lease is not taken back, with an error that says so") 
   const StreamLease lease = pool.acquire();
   CHECK(lease.ref() == once);
 }
+
+}  // namespace stream_shortage_test

@@ -11,6 +11,8 @@
 #include "support/errors.hpp"
 #include "support/simulation.hpp"
 
+namespace stream_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -281,3 +283,5 @@ TEST_CASE("the parts of cpu and of a missing device are refused") {
     message_of<InvalidArgument>([&] { return &runtime.events(device); });
   }
 }
+
+}  // namespace stream_test

@@ -19,6 +19,8 @@
 #include "model/random.hpp"
 #include "support/simulation.hpp"
 
+namespace streams_threads_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -365,3 +367,5 @@ TEST_CASE("threads that come and go keep their order, share no stream below the 
     }
   });
 }
+
+}  // namespace streams_threads_test

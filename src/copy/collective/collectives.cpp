@@ -210,7 +210,6 @@ class Collectives::Impl {
     if (sides.whole.bytes == 0)
       return end_transfer(completions_, sides.whole.stream, Transfer(), std::move(options));
     const std::vector<StreamRef> streams = sides.streams();
-    const std::shared_ptr<const void> kept = options.keep_alive;
     fork(streams);
     Work work;
     try {

@@ -17,7 +17,7 @@ constexpr std::size_t kPitchMax = 2'147'483'647;
 /// multiprocessors. Source: rapidsai/cudf, pull request 23675.
 constexpr std::size_t kOverlapBytesMax = 128_KiB;
 
-CUdeviceptr address(const void* data) {
+CUdeviceptr device_address(const void* data) {
   return reinterpret_cast<CUdeviceptr>(data);
 }
 
@@ -28,8 +28,8 @@ bool try_submit_batch(std::span<const CopyRange> ranges, StreamRef stream) {
   std::vector<CUdeviceptr> sources;
   std::vector<std::size_t> sizes;
   for (const CopyRange& range : ranges) {
-    targets.push_back(address(range.target));
-    sources.push_back(address(range.source));
+    targets.push_back(device_address(range.target));
+    sources.push_back(device_address(range.source));
     sizes.push_back(range.bytes);
   }
   CUmemcpyAttributes attributes{};
@@ -59,10 +59,10 @@ void submit_linear(std::byte* to, const std::byte* from, std::size_t bytes,
                    const DevicePair& devices, StreamRef stream) {
   const Driver& driver = stream.context().driver();
   if (devices.are_different()) {
-    driver.memcpy_peer_async(address(to), devices.to->primary(), address(from),
+    driver.memcpy_peer_async(device_address(to), devices.to->primary(), device_address(from),
                              devices.from->primary(), bytes, stream.native());
   } else {
-    driver.memcpy_async(address(to), address(from), bytes, stream.native());
+    driver.memcpy_async(device_address(to), device_address(from), bytes, stream.native());
   }
 }
 
@@ -81,10 +81,10 @@ void submit_rows(const PitchedTarget& to, const PitchedSource& from, std::size_t
   }
   CUDA_MEMCPY2D copy{};
   copy.srcMemoryType = CU_MEMORYTYPE_UNIFIED;
-  copy.srcDevice = address(source);
+  copy.srcDevice = device_address(source);
   copy.srcPitch = from.pitch;
   copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
-  copy.dstDevice = address(target);
+  copy.dstDevice = device_address(target);
   copy.dstPitch = to.pitch;
   copy.WidthInBytes = row_bytes;
   copy.Height = rows;

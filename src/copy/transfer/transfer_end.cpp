@@ -20,14 +20,14 @@ Transfer end_transfer(CompletionQueue& completions, StreamRef stream, Transfer t
                       TransferOptions options) {
   if (options.on_done == nullptr && options.keep_alive == nullptr) return transfer;
   const std::shared_ptr<const void> kept = options.keep_alive;
+  auto end = [transfer, keep_alive = std::move(options.keep_alive),
+              on_done = std::move(options.on_done)](std::exception_ptr failure) {
+    // Of a failure of the device and one of its own a transfer tells the second.
+    const std::exception_ptr own = transfer.failure();
+    if (on_done) on_done(own != nullptr ? own : failure);
+  };
   try {
-    completions.when_done(stream,
-                          [transfer, keep_alive = std::move(options.keep_alive),
-                           on_done = std::move(options.on_done)](std::exception_ptr failure) {
-                            // Of a failure of the device and one of its own a transfer tells the second.
-                            const std::exception_ptr own = transfer.failure();
-                            if (on_done) on_done(own != nullptr ? own : failure);
-                          });
+    completions.when_done(stream, std::move(end));
   } catch (...) {
     wait_until_over(transfer);  // before what was kept for it goes
     throw;

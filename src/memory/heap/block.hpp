@@ -25,7 +25,7 @@ struct Block {
     held,       ///< out of circulation while the driver maps, unmaps or frees it
     allocated,  ///< a caller has it
     cached,     ///< freed, and kept whole in a FrontCache for the next request of its size
-    pending,    ///< freed, but other streams' work may still use it (DeferredFrees)
+    pending,    ///< freed, but other streams' work may still use it (BlockUses)
     part,       ///< belongs to a stitched block, whose address is elsewhere
     free,       ///< in the free index of its owner
     unmapped,   ///< address space without memory behind it
@@ -37,7 +37,7 @@ struct Block {
     NearPointer<Block> larger;
   };
   struct Uses {
-    std::uint32_t list;        ///< other streams that were recorded on it (UseLists); 0: none
+    std::uint32_t list;        ///< other streams that were recorded on it (BlockUses); 0: none
     std::uint32_t marks_left;  ///< those that have not passed yet; 0 unless pending
   };
   struct Part {
@@ -47,8 +47,7 @@ struct Block {
 
   Relaxed<std::uintptr_t> address = 0;  ///< PointerMap reads it without the lock
   std::size_t bytes = 0;
-  /// BlockHeap::serial() at the latest free of any part of it. Of a stitched block its place among
-  /// the stitched blocks.
+  /// BlockHeap::serial() at the latest free of any part of it; not of a stitched block.
   std::uint64_t freed_at = 0;
   NearPointer<Block> prev{};  ///< neighbours in the segment, in address order; of a stitched block
   NearPointer<Block> next{};  ///< none, and its first part

@@ -8,8 +8,13 @@
 //   - no two neighbours are both free with the same owner, nor both unmapped
 //   - each allocated or cached block, and no other, is in the pointer map
 //   - a stitched block lies in no segment: its parts do, which add up to its size
+//   - whoever has blocks that are in use or pending has a free index
+//
+// Host memory may run out. What says so fails before it changes anything; what does not say so asks for
+// none: above all, giving memory back never fails.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -21,7 +26,10 @@
 
 #include "memory/heap/block.hpp"
 #include "memory/heap/block_records.hpp"
+#include "memory/heap/block_starts.hpp"
+#include "memory/heap/blocks_by_address.hpp"
 #include "memory/heap/free_index.hpp"
+#include "memory/heap/hole_index.hpp"
 #include "memory/heap/pointer_map.hpp"
 
 namespace berth {
@@ -38,16 +46,42 @@ class BlockHeap {
   /// 0 where there are none.
   [[nodiscard]] std::size_t granule_bytes() const { return granule_bytes_; }
 
-  /// Adds a range as one held block, which settle() then puts into circulation.
+  /// Where free memory touches the ends of granules. There must be granules, and the segment.
+  [[nodiscard]] const HoleIndex& holes() const { return *holes_; }
+
+  /// Adds a range as one held block, which settle() then puts into circulation. Where there are granules
+  /// it begins with one, and is the only one.
+  /// Errors  OutOfMemory, std::bad_alloc.
   Block& add_segment(std::uintptr_t address, std::size_t bytes);
-  using Segments = std::map<std::uintptr_t, Block*>;
+  /// Stands for its first block.
+  struct Segment {
+    Block* first = nullptr;
+    std::size_t bytes = 0;
+    /// Once somebody has asked which block covers an address in a long row of them.
+    mutable std::unique_ptr<BlockStarts> starts{};
+
+    operator Block*() const { return first; }  // NOLINT: as it says
+    Block* operator->() const { return first; }
+  };
+  using Segments = std::map<std::uintptr_t, Segment>;
   /// Takes out the segment of a held block that is the whole of it: nothing is found there any more, and
   /// another segment may get its addresses.
-  [[nodiscard]] Segments::node_type detach_segment(Block& whole);
-  /// Undoes that. Allocates nothing.
+  [[nodiscard]] Segments::node_type detach_segment(Block& whole) noexcept;
+  /// Undoes that.
   void attach_segment(Segments::node_type&& detached) noexcept;
   /// Ends it.
   void remove_segment(Segments::node_type&& detached) noexcept;
+
+  /// Sees to it that settle() can give memory to `owner` without asking for any: until transfer() finds
+  /// that `owner` has nothing left.
+  /// Errors  std::bad_alloc.
+  void reserve_owner(OwnerId owner) { of(owner); }
+  /// Sees to it that the next `count` blocks are held or split off without asking for any.
+  /// Errors  OutOfMemory, std::bad_alloc.
+  void reserve_blocks(std::size_t count);
+  /// Sees to it that the next split() and join() for an owner that has blocks do not ask for any.
+  /// Errors  OutOfMemory, std::bad_alloc.
+  void reserve_join();
 
   /// A place for a block.
   struct Fit {
@@ -67,23 +101,27 @@ class BlockHeap {
     return granule_bytes_ == 0 ? bytes : bytes / granule_bytes_ * granule_bytes_;
   }
   /// Allocates there.
+  /// Errors  OutOfMemory, std::bad_alloc.
   Block& take(const Fit& fit, std::size_t bytes, std::size_t bytes_requested, OwnerId owner);
   Block* take(std::size_t bytes, std::size_t bytes_requested, OwnerId owner) {
     const Fit fit = find_fit(bytes, owner);
     return fit.hole == nullptr ? nullptr : &take(fit, bytes, bytes_requested, owner);
   }
   /// Allocates a stitched block at `address` that consists of `parts`, which are held.
+  /// Errors  OutOfMemory, std::bad_alloc.
   Block& join(std::span<Block* const> parts, std::uintptr_t address, std::size_t bytes_requested,
               OwnerId owner);
   /// allocated or cached -> pending. The address leaves the pointer map: freeing it again is an
   /// error.
-  void set_pending(Block& block);
+  void set_pending(Block& block) noexcept;
   /// allocated, cached or pending -> free, of `owner`.
+  /// Errors  std::bad_alloc, where `owner` is neither the block's nor kUnowned.
   void release(Block& block, OwnerId owner);
 
   /// Counts frees. A block with freed_at <= s was freed before serial() said s.
   [[nodiscard]] std::uint64_t serial() const { return serial_; }
   /// Gives the free blocks of `from` that were freed up to `serial` to `to`; returns how many.
+  /// Errors  std::bad_alloc; also of the following, and OutOfMemory.
   std::size_t transfer(OwnerId from, OwnerId to, std::uint64_t serial);
   /// The same for as little as makes a hole of `bytes`: a part of the best fit of `from`'s. False
   /// where there is none.
@@ -97,10 +135,13 @@ class BlockHeap {
 
   /// Takes the part [address, address + bytes) out of a free or unmapped block; what remains of it
   /// on either side keeps its state. Returns the part, held.
+  /// Errors  OutOfMemory, std::bad_alloc.
   Block& hold(Block& block, std::uintptr_t address, std::size_t bytes);
   /// Cuts the first `bytes` off a held block; returns the rest. Both are held.
+  /// Errors  OutOfMemory, std::bad_alloc.
   Block& split(Block& block, std::size_t bytes);
   /// held -> free (of `owner`) or unmapped, coalesced with its neighbours.
+  /// Errors  std::bad_alloc, where `owner` has no index yet (reserve_owner).
   void settle(Block& block, Block::State state, OwnerId owner);
 
   /// The allocated block that starts at `data`; null where there is none.
@@ -113,28 +154,34 @@ class BlockHeap {
   [[nodiscard]] bool covers(const void* data) const;
   /// Where stitched blocks are.
   [[nodiscard]] std::set<std::uintptr_t> stitched_addresses() const;
-  /// The block of any state that covers `data`; null outside all segments. Walks the segment.
+  /// The block of any state that covers `data`; null outside all segments. Takes as long as there are
+  /// blocks that are not in use between the last one that is and `data`: none, where `data` is in use.
+  /// The first such question in a segment of many blocks looks at all of them.
   [[nodiscard]] const Block* find_covering(const void* data) const;
+  /// The allocated or cached block that covers `data`; null where there is none.
+  [[nodiscard]] Block* find_in_use(const void* data) const;
 
   /// Calls visit(const Block&) for each block of any state, in no order: those that tile segments,
   /// and the stitched ones beside their parts.
   template <class Visit>
   void for_each(const Visit& visit) const {
-    for (const auto& [address, first] : segments_) {
-      for (const Block* block = first; block != nullptr; block = block->next) visit(*block);
+    for (const auto& [address, segment] : segments_) {
+      for (const Block* block = segment.first; block != nullptr; block = block->next) visit(*block);
     }
-    for (const Block* whole : stitched_) visit(*whole);
+    for (const auto& [address, whole] : stitched_) visit(*whole);
   }
   /// The first block of each segment, by address.
   [[nodiscard]] const Segments& segments() const { return segments_; }
-  [[nodiscard]] const std::map<std::uintptr_t, Block*>& unmapped() const { return unmapped_; }
+  [[nodiscard]] const BlocksByAddress& unmapped() const { return unmapped_; }
   [[nodiscard]] const FreeIndex& free_blocks(OwnerId owner) const;
   /// Owners other than kUnowned that have free blocks.
   [[nodiscard]] std::vector<OwnerId> owners_with_free_blocks() const;
   /// Of these, those with a hole for `bytes`, the best fit first.
   [[nodiscard]] std::vector<OwnerId> owners_with_fit(std::size_t bytes) const;
   /// How many granules are free from end to end in blocks of `owner`.
-  [[nodiscard]] std::size_t whole_granules(OwnerId owner) const;
+  [[nodiscard]] std::size_t whole_granules(OwnerId owner) const {
+    return free_blocks(owner).holes().whole_granules;
+  }
   [[nodiscard]] std::size_t free_count() const { return free_count_; }
   [[nodiscard]] std::size_t free_bytes() const { return free_bytes_; }
   [[nodiscard]] std::size_t largest_free_bytes() const;
@@ -146,47 +193,113 @@ class BlockHeap {
   void validate() const;
 
  private:
-  /// Takes a part off the end of a free block, which stays in its index. Returns the part, held.
-  Block& cut_off(Block& hole, std::uintptr_t address, std::size_t bytes);
+  /// What is an owner's.
+  struct Owned {
+    FreeIndex free;
+    std::size_t taken = 0;  ///< blocks in use or pending, which come back to it
+  };
+  using Owners = std::unordered_map<OwnerId, std::unique_ptr<Owned>>;
+
+  /// Makes it where it is not there.
+  Owned& of(OwnerId owner) {
+    if (owner == last_owner_) [[likely]]
+      return *last_owned_;
+    return owner == kUnowned ? unowned_ : look_up(owner);
+  }
+  Owned& look_up(OwnerId owner);
+  /// Null where it is not there.
+  [[nodiscard]] const Owned* find_owned(OwnerId owner) const {
+    if (owner == last_owner_) [[likely]]
+      return last_owned_;
+    const auto found = owned_.find(owner);
+    return found == owned_.end() ? nullptr : found->second.get();
+  }
+  /// Null where it is not there.
+  [[nodiscard]] FreeIndex* free_of(OwnerId owner);
+  /// Drops it where it holds nothing and nothing comes back to it: the owner may never do so.
+  void drop_if_done(OwnerId owner) noexcept;
+
+  /// Takes a part of a free or unmapped block out of its index. Nothing is reserved.
+  Block& carve(Block& block, FreeIndex& free, std::uintptr_t address, std::size_t bytes);
+  Block& carve_free(Block& hole, FreeIndex& free, std::uintptr_t address, std::size_t bytes);
+  /// The same for a part off the end of a free block, which stays in its index.
+  Block& cut_off(Block& hole, FreeIndex& free, std::uintptr_t address, std::size_t bytes);
+  Block& split_off(Block& block, std::size_t bytes);
+  /// A part of a free block, to `to`'s.
+  void pass_on(Block& block, FreeIndex& from, std::uintptr_t address, std::size_t bytes,
+               OwnerId owner, Owned& to);
   // Neighbours in a segment.
   void link_before(Block& block, Block& added);
   void link_after(Block& block, Block& added);
-  /// Drops `gone`, which is in no index and whose bytes its neighbour `heir` is about to have.
-  void unlink(Block& gone, Block& heir);
-  void absorb_next(Block& block);
-  void coalesce_free(Block& block);
+  void set_next(Block* before, std::uintptr_t address, Block& block);
+  /// Takes the block after `block` into it, of which `bytes` and the index are the caller's.
+  void absorb_next(Block& block) noexcept;
+  void settle_free(Block& block, OwnerId owner, Owned& owned) noexcept;
+  void settle_unmapped(Block& block) noexcept;
   /// Whether two neighbours are to be one block.
   static bool belong_together(const Block& a, const Block& b);
   [[nodiscard]] std::size_t granules_broken(const Block& hole, std::uintptr_t address,
-                                            std::size_t bytes) const;
+                                            std::size_t bytes) const {
+    if (hole.bytes < granule_bytes_min_) return 0;
+    const std::uintptr_t below = granule_bytes_ - 1;
+    const std::uintptr_t begin =
+        std::max((hole.address + below) >> granule_bits_, address >> granule_bits_);
+    const std::uintptr_t end =
+        std::min(hole.end() >> granule_bits_, (address + bytes + below) >> granule_bits_);
+    return begin < end ? end - begin : 0;
+  }
   [[nodiscard]] Fit fit_in(Block& hole, std::size_t bytes) const;
-  void release_parts(Block& whole, OwnerId owner);
-  /// Free blocks of `owner` that were freed up to then, the smallest first, which serve it least. They
-  /// are never neighbours, so that settling one leaves the others in place.
-  [[nodiscard]] std::vector<Block*> freed_up_to(std::uint64_t serial, OwnerId owner) const;
-  void index(Block& block);
-  void unindex(Block& block);
-  FreeIndex& free_of(OwnerId owner);
+  void release_parts(Block& whole, OwnerId owner, Owned& owned) noexcept;
+  void index(Block& block, FreeIndex& free) noexcept;
+  void unindex(Block& block, FreeIndex& free) noexcept;
+
+  /// Into and out of the pointer map.
+  void enter_use(Block& block) noexcept;
+  void leave_use(Block& block) noexcept;
+  void note_start(const Block& block, bool is_in_use) noexcept;
+  [[nodiscard]] Segments::iterator segment_of(const Block& block);
+  /// segments_.end() outside all of them.
+  [[nodiscard]] Segments::const_iterator segment_covering(std::uintptr_t address) const;
+  /// The block that covers `address`, which is in the segment, or else one before it, with none in use
+  /// between.
+  [[nodiscard]] const Block& near(std::uintptr_t address, std::uintptr_t segment_address,
+                                  const Segment& segment) const;
+  /// Whether the segment has its BlockStarts: false where there is no memory for them.
+  [[nodiscard]] bool has_starts(std::uintptr_t address, const Segment& segment) const;
+
   /// What validate() has counted.
   struct Seen {
+    std::size_t blocks = 0;
     std::size_t free = 0;
     std::size_t in_use = 0;
     std::size_t parts = 0;
+    std::size_t held = 0;
+    std::size_t unmapped = 0;
+    std::size_t taken = 0;
+    std::unordered_map<OwnerId, std::size_t> taken_by{};
   };
-  void validate_segment(const Block& first, Seen& seen) const;
+  void validate_segment(const Segment& segment, Seen& seen) const;
   void validate_use(const Block& block, Seen& seen) const;
   void validate_stitched(Seen& seen) const;
+  void validate_owners(const Seen& seen) const;
 
   BlockRecords records_;
   PointerMap in_use_{records_};
-  FreeIndex unowned_;
-  std::unordered_map<OwnerId, std::unique_ptr<FreeIndex>> owned_;
-  OwnerId last_owner_ = kUnowned;  ///< whose index was wanted last: most often the next one, too
-  FreeIndex* last_index_ = &unowned_;
+  std::unique_ptr<HoleIndex> holes_;  ///< null where there are no granules
+  Owned unowned_;
+  Owners owned_;
+  OwnerId last_owner_ = kUnowned;  ///< who was wanted last: most often the next one, too
+  Owned* last_owned_ = &unowned_;
   Segments segments_;
-  std::map<std::uintptr_t, Block*> unmapped_;
-  std::vector<Block*> stitched_;
+  mutable std::size_t segments_with_starts_ = 0;
+  /// With room for each held block, so that none fails to become unmapped.
+  BlocksByAddress unmapped_;
+  BlocksByAddress stitched_;
+  std::size_t held_ = 0;           ///< blocks that are held, those of detached segments included
+  std::size_t detached_ = 0;       ///< segments
   std::size_t granule_bytes_ = 0;  ///< 0 where there are none
+  std::size_t granule_bytes_min_ = ~std::size_t{0};  ///< likewise more than any block has
+  int granule_bits_ = 0;
   std::size_t free_count_ = 0;
   std::size_t free_bytes_ = 0;
   std::uint64_t serial_ = 0;

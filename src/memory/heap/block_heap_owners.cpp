@@ -1,18 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
 // What owners have free, and how it passes from one to another.
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "base/arithmetic.hpp"
+#include "base/check.hpp"
 #include "memory/heap/block_heap.hpp"
 
 namespace berth {
 
+BlockHeap::Owned& BlockHeap::look_up(OwnerId owner) {
+  auto found = owned_.find(owner);
+  if (found == owned_.end()) {
+    found = owned_.emplace(owner, std::make_unique<Owned>()).first;
+    if (holes_ != nullptr) found->second->free.index_holes(*holes_);
+  }
+  last_owner_ = owner;
+  last_owned_ = found->second.get();
+  return *last_owned_;
+}
+
+void BlockHeap::drop_if_done(OwnerId owner) noexcept {
+  const auto found = owned_.find(owner);
+  if (held_ > 0) return;  // what is held goes back to its owner without asking for memory
+  if (found == owned_.end() || found->second->taken > 0 || !found->second->free.empty()) return;
+  owned_.erase(found);
+  last_owner_ = kUnowned;
+  last_owned_ = &unowned_;
+}
+
+FreeIndex* BlockHeap::free_of(OwnerId owner) {
+  Owned* const owned = const_cast<Owned*>(find_owned(owner));
+  return owner == kUnowned ? &unowned_.free : owned == nullptr ? nullptr : &owned->free;
+}
+
+const FreeIndex& BlockHeap::free_blocks(OwnerId owner) const {
+  static const FreeIndex none;
+  if (owner == kUnowned) return unowned_.free;
+  const Owned* const owned = find_owned(owner);
+  return owned == nullptr ? none : owned->free;
+}
+
+std::size_t BlockHeap::largest_free_bytes() const {
+  std::size_t largest = unowned_.free.largest_bytes();
+  for (const auto& [owner, owned] : owned_)
+    largest = std::max(largest, owned->free.largest_bytes());
+  return largest;
+}
+
+std::size_t BlockHeap::metadata_bytes() const {
+  return records_.bytes_committed() + in_use_.bytes_committed() + unmapped_.bytes_committed() +
+         stitched_.bytes_committed() + (owned_.size() + 1) * sizeof(Owned) +
+         (holes_ == nullptr ? 0 : holes_->bytes_committed());
+}
+
 std::vector<OwnerId> BlockHeap::owners_with_free_blocks() const {
   std::vector<OwnerId> owners;
-  for (const auto& [owner, blocks] : owned_) {
-    if (!blocks->empty()) owners.push_back(owner);
+  owners.reserve(owned_.size());
+  for (const auto& [owner, owned] : owned_) {
+    if (!owned->free.empty()) owners.push_back(owner);
   }
   std::sort(owners.begin(), owners.end());
   return owners;
@@ -20,62 +66,78 @@ std::vector<OwnerId> BlockHeap::owners_with_free_blocks() const {
 
 std::vector<OwnerId> BlockHeap::owners_with_fit(std::size_t bytes) const {
   std::vector<std::pair<std::size_t, OwnerId>> fits;
-  for (const auto& [owner, blocks] : owned_) {
-    if (const Block* fit = blocks->best_fit(bytes)) fits.emplace_back(fit->bytes, owner);
+  fits.reserve(owned_.size());
+  for (const auto& [owner, owned] : owned_) {
+    if (const Block* fit = owned->free.best_fit(bytes)) fits.emplace_back(fit->bytes, owner);
   }
   std::sort(fits.begin(), fits.end());
   std::vector<OwnerId> owners;
+  owners.reserve(fits.size());
   for (const auto& [fit_bytes, owner] : fits) owners.push_back(owner);
   return owners;
 }
 
-std::size_t BlockHeap::whole_granules(OwnerId owner) const {
-  std::size_t granules = 0;
-  free_blocks(owner).for_each(
-      [&](const Block& block) { granules += granules_broken(block, block.address, block.bytes); });
-  return granules;
+void BlockHeap::pass_on(Block& block, FreeIndex& from, std::uintptr_t address, std::size_t bytes,
+                        OwnerId owner, Owned& to) {
+  BERTH_CHECK(block.state() == Block::State::free);
+  settle_free(carve(block, from, address, bytes), owner, to);
 }
 
-std::vector<Block*> BlockHeap::freed_up_to(std::uint64_t serial, OwnerId owner) const {
-  std::vector<Block*> blocks;
-  free_blocks(owner).for_each([&](Block& block) {
-    if (block.freed_at <= serial) blocks.push_back(&block);
-  });
-  return blocks;
-}
-
+// The smallest first, which serve `from` least. Its free blocks are never neighbours, so that one that
+// passes on leaves the others in place.
 std::size_t BlockHeap::transfer(OwnerId from, OwnerId to, std::uint64_t serial) {
-  const std::vector<Block*> blocks = freed_up_to(serial, from);
-  for (Block* block : blocks) {
-    settle(hold(*block, block->address, block->bytes), Block::State::free, to);
+  FreeIndex* const source = free_of(from);
+  if (source == nullptr || source->empty()) {
+    drop_if_done(from);
+    return 0;
   }
-  if (from != kUnowned && free_blocks(from).empty()) {  // the owner may never come back
-    owned_.erase(from);
-    last_owner_ = kUnowned;
-    last_index_ = &unowned_;
+  Owned& target = of(to);
+  std::size_t moved = 0;
+  std::size_t bytes = 0;
+  for (Block* block = source->next_after(0, 0); block != nullptr;) {
+    bytes = block->bytes;
+    const std::uintptr_t address = block->address;
+    if (block->freed_at <= serial) {
+      pass_on(*block, *source, address, bytes, to, target);
+      ++moved;
+    }
+    block = source->next_after(bytes, address);
   }
-  return blocks.size();
+  drop_if_done(from);
+  return moved;
 }
 
 bool BlockHeap::transfer_fit(OwnerId from, OwnerId to, std::uint64_t serial, std::size_t bytes) {
-  Block* const hole = free_blocks(from).best_fit(bytes);
+  FreeIndex* const source = free_of(from);
+  Block* const hole = source == nullptr ? nullptr : source->best_fit(bytes);
   if (hole == nullptr || hole->freed_at > serial) return false;
+  records_.reserve(2);
+  Owned& target = of(to);
   const Fit fit = fit_in(*hole, bytes);
-  settle(hold(*hole, fit.address, bytes), Block::State::free, to);
+  pass_on(*hole, *source, fit.address, bytes, to, target);
   return true;
 }
 
 std::size_t BlockHeap::transfer_granules(OwnerId from, OwnerId to, std::uint64_t serial,
                                          std::size_t granules) {
+  FreeIndex* const source = free_of(from);
+  const std::size_t wanted =
+      source == nullptr ? 0 : std::min(granules, source->holes().whole_granules);
+  if (wanted == 0) return 0;
+  records_.reserve(2 * std::min(wanted, source->count()));
+  Owned& target = of(to);
   std::size_t moved = 0;
-  for (Block* block : freed_up_to(serial, from)) {
-    if (moved == granules) break;
-    const std::size_t whole = granules_broken(*block, block->address, block->bytes);
-    const std::size_t taken = std::min(whole, granules - moved);
-    if (taken == 0) continue;
-    const std::uintptr_t address = align_up(block->address, granule_bytes_);
-    settle(hold(*block, address, taken * granule_bytes_), Block::State::free, to);
-    moved += taken;
+  for (Block* block = source->next_after(0, 0); block != nullptr && moved < wanted;) {
+    const std::size_t bytes = block->bytes;
+    const std::uintptr_t address = block->address;
+    const std::size_t whole = granules_broken(*block, address, bytes);
+    const std::size_t taken = block->freed_at <= serial ? std::min(whole, wanted - moved) : 0;
+    if (taken > 0) {
+      pass_on(*block, *source, align_up(address, granule_bytes_), taken * granule_bytes_, to,
+              target);
+      moved += taken;
+    }
+    block = source->next_after(bytes, address);
   }
   return moved;
 }
@@ -86,13 +148,20 @@ std::size_t BlockHeap::transfer_whole(OwnerId from, OwnerId to, std::uint64_t se
     const std::size_t granules = bytes / granule_bytes_ + (bytes % granule_bytes_ != 0 ? 1 : 0);
     return transfer_granules(from, to, serial, granules) * granule_bytes_;
   }
-  std::vector<Block*> blocks = freed_up_to(serial, from);
-  std::erase_if(blocks, [](const Block* block) { return !block->is_whole_segment(); });
+  FreeIndex* const source = free_of(from);
+  if (source == nullptr || source->empty()) return 0;
+  Owned& target = of(to);
   std::size_t moved = 0;
-  for (; moved < bytes && !blocks.empty(); blocks.pop_back()) {  // the fewest: the largest first
-    Block& block = *blocks.back();
-    moved += block.bytes;
-    settle(hold(block, block.address, block.bytes), Block::State::free, to);
+  constexpr std::size_t kBytesMax = ~std::size_t{0};
+  Block* block = source->last_before(kBytesMax, 0);  // the fewest: the largest first
+  while (block != nullptr && moved < bytes) {
+    const std::size_t block_bytes = block->bytes;
+    const std::uintptr_t address = block->address;
+    if (block->freed_at <= serial && block->is_whole_segment()) {
+      pass_on(*block, *source, address, block_bytes, to, target);
+      moved += block_bytes;
+    }
+    block = source->last_before(block_bytes, address);
   }
   return moved;
 }

@@ -10,16 +10,16 @@
 namespace berth {
 namespace {
 
-constexpr std::size_t kBytesMax = BlockRecords::kBlocksMax * sizeof(Block);
+constexpr std::size_t kRecordBytesMax = BlockRecords::kBlocksMax * sizeof(Block);
 /// Committed at a time, at least: 64 pages, a whole number of records.
 constexpr std::size_t kCommitBytes = std::size_t{3} << 16;
-static_assert(kCommitBytes % sizeof(Block) == 0 && kBytesMax % kCommitBytes == 0);
+static_assert(kCommitBytes % sizeof(Block) == 0 && kRecordBytesMax % kCommitBytes == 0);
 
 }  // namespace
 
 BlockRecords::BlockRecords() {
   void* const address =
-      mmap(nullptr, kBytesMax, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      mmap(nullptr, kRecordBytesMax, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (address == MAP_FAILED) {
     throw OutOfMemory("the process has no 1.5 GiB of address space left for records of blocks");
   }
@@ -27,7 +27,7 @@ BlockRecords::BlockRecords() {
 }
 
 BlockRecords::~BlockRecords() {
-  munmap(first_, kBytesMax);
+  munmap(first_, kRecordBytesMax);
 }
 
 void BlockRecords::commit_more() {
@@ -39,10 +39,11 @@ void BlockRecords::commit_more() {
   committed_ += kCommitBytes / sizeof(Block);
 }
 
-std::size_t BlockRecords::lane_of_thread() {
+constinit thread_local std::size_t BlockRecords::lane_ = kNoLane;
+
+void BlockRecords::choose_lane() {
   static std::atomic<std::size_t> threads = 0;
-  thread_local const std::size_t lane = threads.fetch_add(1) % kLanes;
-  return lane;
+  lane_ = threads.fetch_add(1, std::memory_order_relaxed) % kLanes;
 }
 
 void BlockRecords::extend(std::size_t lane) {
@@ -57,40 +58,6 @@ void BlockRecords::extend(std::size_t lane) {
     lanes_[lane].spare = block;
   }
   lanes_[lane].spares += kLaneRecords;
-}
-
-void BlockRecords::reserve(std::size_t count) {
-  const std::size_t lane = lane_of_thread();
-  while (lanes_[lane].spares < count) extend(lane);
-}
-
-Block& BlockRecords::make() {
-  const std::size_t number = lane_of_thread();
-  if (lanes_[number].spare == nullptr) extend(number);
-  Lane& lane = lanes_[number];
-  Block* const block = lane.spare;
-  lane.spare = block->next;
-  --lane.spares;
-  // Not anew: PointerMap on another thread may still look at the address.
-  block->bytes = 0;
-  block->set_bytes_requested(0);
-  block->freed_at = 0;
-  block->prev = nullptr;
-  block->next = nullptr;
-  block->tree = {};
-  block->owner = kUnowned;
-  block->is_stitched = false;
-  return *block;
-}
-
-void BlockRecords::recycle(Block& block) {
-  // The address tells PointerMap::find() on another thread that this is no block any more.
-  block.address = 0;
-  block.set_state(Block::State::held);
-  Lane& lane = lanes_[lane_of_[static_cast<std::size_t>(&block - first_) / kLaneRecords]];
-  block.next = lane.spare;
-  lane.spare = &block;
-  ++lane.spares;
 }
 
 }  // namespace berth

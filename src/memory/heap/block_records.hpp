@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/check.hpp"
 #include "memory/heap/block.hpp"
 
 namespace berth {
@@ -31,11 +32,41 @@ class BlockRecords {
 
   /// A block as it is by default.
   /// Errors  OutOfMemory: the host has no memory, or there are kBlocksMax blocks.
-  Block& make();
-  void recycle(Block& block);
+  Block& make() {
+    const std::size_t number = lane_of_thread();
+    if (lanes_[number].spare == nullptr) [[unlikely]]
+      extend(number);
+    Lane& lane = lanes_[number];
+    Block* const block = lane.spare;
+    BERTH_CHECK(block->state() == Block::State::held && block->address == 0);
+    lane.spare = block->next;
+    --lane.spares;
+    // Not anew: PointerMap on another thread may still look at the address.
+    block->bytes = 0;
+    block->set_slack_bytes(0);
+    block->freed_at = 0;
+    block->prev = nullptr;
+    block->next = nullptr;
+    block->tree = {};
+    block->owner = kUnowned;
+    block->is_stitched = false;
+    return *block;
+  }
+  void recycle(Block& block) noexcept {
+    // The address tells PointerMap::find() on another thread that this is no block any more.
+    block.address = 0;
+    block.set_state(Block::State::held);
+    Lane& lane = lanes_[lane_of_[static_cast<std::size_t>(&block - first_) / kLaneRecords]];
+    block.next = lane.spare;
+    lane.spare = &block;
+    ++lane.spares;
+  }
   /// Sees to it that the next `count` calls of make() cannot fail.
   /// Errors  as make().
-  void reserve(std::size_t count);
+  void reserve(std::size_t count) {
+    const std::size_t lane = lane_of_thread();
+    while (lanes_[lane].spares < count) [[unlikely]] extend(lane);
+  }
 
   // A block in 32 bits, which are never 0. Safe from any thread.
   [[nodiscard]] std::uint32_t number_of(const Block& block) const {
@@ -43,6 +74,12 @@ class BlockRecords {
   }
   [[nodiscard]] Block& at(std::uint32_t number) const { return first_[number - 1]; }
 
+  /// Records that make() gave and recycle() did not get back.
+  [[nodiscard]] std::size_t count() const {
+    std::size_t spares = 0;
+    for (const Lane& lane : lanes_) spares += lane.spares;
+    return given_ - spares;
+  }
   [[nodiscard]] std::size_t bytes_committed() const { return committed_ * sizeof(Block); }
 
  private:
@@ -54,10 +91,18 @@ class BlockRecords {
   /// Whole cache lines, and pages.
   static constexpr std::size_t kLaneRecords = 256;
 
-  static std::size_t lane_of_thread();
+  static std::size_t lane_of_thread() {
+    if (lane_ == kNoLane) [[unlikely]]
+      choose_lane();
+    return lane_;
+  }
+  static void choose_lane();
   void commit_more();
   /// Gives a lane new records.
   void extend(std::size_t lane);
+
+  static constexpr std::size_t kNoLane = kLanes;
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local std::size_t lane_;
 
   Block* first_ = nullptr;
   std::size_t committed_ = 0;  ///< records with host memory behind them

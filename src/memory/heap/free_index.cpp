@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/heap/free_index.hpp"
 
+#include <algorithm>
 #include <bit>
 
 #include "base/check.hpp"
@@ -9,10 +10,12 @@
 namespace berth {
 namespace {
 
-constexpr std::size_t kUnitBytes = 512;
+bool before(const Block& a, std::size_t bytes, std::uintptr_t address) {
+  return a.bytes != bytes ? a.bytes < bytes : a.address < address;
+}
 
 bool before(const Block& a, const Block& b) {
-  return a.bytes != b.bytes ? a.bytes < b.bytes : a.address < b.address;
+  return before(a, b.bytes, b.address);
 }
 
 /// Random enough to balance a tree, and needs no room: the place of the block's record, mixed.
@@ -20,60 +23,90 @@ std::uint32_t priority(const Block& block) {
   return static_cast<std::uint32_t>(fibonacci_hash(reinterpret_cast<std::uintptr_t>(&block), 32));
 }
 
-/// One tree of two, where all of `low` comes before all of `high`.
-Block* merge(Block* low, Block* high) {
+NearPointer<Block>& child(Block& tree, bool is_larger) {
+  return is_larger ? tree.tree.larger : tree.tree.smaller;
+}
+
+/// One tree of the two below a block, as which it takes the block's place.
+Block* merge_below(const Block& block) {
+  Block* low = block.tree.smaller;
+  Block* high = block.tree.larger;
   if (low == nullptr) return high;
   if (high == nullptr) return low;
-  if (priority(*low) > priority(*high)) {
-    low->tree.larger = merge(low->tree.larger, high);
-    return low;
+  Block* root = nullptr;
+  NearPointer<Block>* link = nullptr;
+  while (low != nullptr && high != nullptr) {
+    const bool is_low = priority(*low) > priority(*high);
+    Block*& top = is_low ? low : high;
+    if (link == nullptr) {
+      root = top;
+    } else {
+      *link = top;
+    }
+    link = &child(*top, is_low);
+    top = *link;
   }
-  high->tree.smaller = merge(low, high->tree.smaller);
-  return high;
+  *link = low != nullptr ? low : high;
+  return root;
 }
 
-struct Halves {
-  Block* low;   ///< what comes before the pivot
-  Block* high;  ///< what comes after
-};
-
-Halves split(Block* tree, const Block& pivot) {
-  if (tree == nullptr) return {nullptr, nullptr};
-  if (before(*tree, pivot)) {
-    const Halves rest = split(tree->tree.larger, pivot);
-    tree->tree.larger = rest.low;
-    return {tree, rest.high};
+/// Puts what is in `tree` below `block`.
+void split_below(Block& block, Block* tree) {
+  NearPointer<Block>* low = &block.tree.smaller;
+  NearPointer<Block>* high = &block.tree.larger;
+  while (tree != nullptr) {
+    const bool is_low = before(*tree, block);
+    NearPointer<Block>*& link = is_low ? low : high;
+    *link = tree;
+    link = &child(*tree, is_low);
+    tree = *link;
   }
-  const Halves rest = split(tree->tree.smaller, pivot);
-  tree->tree.smaller = rest.high;
-  return {rest.low, tree};
+  *low = nullptr;
+  *high = nullptr;
 }
 
-Block* with(Block* tree, Block& block) {
-  if (tree == nullptr || priority(block) > priority(*tree)) {
-    const Halves halves = split(tree, block);
-    block.tree.smaller = halves.low;
-    block.tree.larger = halves.high;
-    return &block;
+Block* with(Block* root, Block& block) {
+  const std::uint32_t rank = priority(block);
+  NearPointer<Block>* link = nullptr;
+  Block* tree = root;
+  while (tree != nullptr && rank <= priority(*tree)) {
+    BERTH_CHECK(tree != &block);
+    link = &child(*tree, before(*tree, block));
+    tree = *link;
   }
-  BERTH_CHECK(tree != &block);
-  if (before(block, *tree)) {
-    tree->tree.smaller = with(tree->tree.smaller, block);
-  } else {
-    tree->tree.larger = with(tree->tree.larger, block);
-  }
-  return tree;
+  split_below(block, tree);
+  if (link == nullptr) return &block;
+  *link = &block;
+  return root;
 }
 
-Block* without(Block* tree, const Block& block) {
-  BERTH_CHECK(tree != nullptr);
-  if (tree == &block) return merge(tree->tree.smaller, tree->tree.larger);
-  if (before(block, *tree)) {
-    tree->tree.smaller = without(tree->tree.smaller, block);
-  } else {
-    tree->tree.larger = without(tree->tree.larger, block);
+Block* without(Block* root, const Block& block) {
+  if (root == &block) return merge_below(block);
+  NearPointer<Block>* link = nullptr;
+  for (Block* tree = root; tree != &block; tree = *link) {
+    BERTH_CHECK(tree != nullptr);
+    link = &child(*tree, before(*tree, block));
   }
-  return tree;
+  *link = merge_below(block);
+  return root;
+}
+
+/// Whether a block of the tree may become another in size and place without changing the order.
+bool keeps_place(Block* root, const Block& block, std::uintptr_t address, std::size_t bytes) {
+  const Block* smaller = nullptr;
+  const Block* larger = nullptr;
+  for (const Block* tree = root; tree != &block;) {
+    BERTH_CHECK(tree != nullptr);
+    const bool is_smaller = before(*tree, block);
+    (is_smaller ? smaller : larger) = tree;
+    tree = is_smaller ? tree->tree.larger : tree->tree.smaller;
+  }
+  for (const Block* tree = block.tree.smaller; tree != nullptr; tree = tree->tree.larger)
+    smaller = tree;
+  for (const Block* tree = block.tree.larger; tree != nullptr; tree = tree->tree.smaller)
+    larger = tree;
+  return (smaller == nullptr || before(*smaller, bytes, address)) &&
+         (larger == nullptr || !before(*larger, bytes, address));
 }
 
 Block* first_of_at_least(Block* tree, std::size_t bytes) {
@@ -89,39 +122,54 @@ Block* first_of_at_least(Block* tree, std::size_t bytes) {
   return best;
 }
 
+Block* smallest(Block* tree) {
+  while (tree->tree.smaller != nullptr) tree = tree->tree.smaller;
+  return tree;
+}
+
+Block* largest(Block* tree) {
+  while (tree->tree.larger != nullptr) tree = tree->tree.larger;
+  return tree;
+}
+
 }  // namespace
 
-std::size_t FreeIndex::bin_of(std::size_t bytes) {
-  const std::size_t units = bytes / kUnitBytes;
-  if (units < kBinsPerDoubling) return units;
-  constexpr int kBits = std::countr_zero(kBinsPerDoubling);
-  const int doubling = static_cast<int>(std::bit_width(units)) - 1 - kBits;
-  const std::size_t part = (units >> doubling) % kBinsPerDoubling;
-  return (static_cast<std::size_t>(doubling) + 1) * kBinsPerDoubling + part;
-}
-
-std::size_t FreeIndex::next_filled(std::size_t bin) const {
+std::size_t FreeIndex::last_filled_before(std::size_t bin) const {
   std::size_t word = bin / 64;
-  if (word >= kWords) return kBins;
-  std::uint64_t bits = filled_[word] & (~std::uint64_t{0} << (bin % 64));
+  std::uint64_t bits = word < kWords ? filled_[word] & ~(~std::uint64_t{0} << (bin % 64)) : 0;
   if (bits == 0) {
-    const std::uint64_t later = filled_words_ & (~std::uint64_t{1} << word);
-    if (later == 0) return kBins;
-    word = static_cast<std::size_t>(std::countr_zero(later));
+    const std::uint64_t earlier = filled_words_ & ~(~std::uint64_t{0} << word);
+    if (earlier == 0) return kBins;
+    word = 63 - static_cast<std::size_t>(std::countl_zero(earlier));
     bits = filled_[word];
   }
-  return word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
+  return word * 64 + 63 - static_cast<std::size_t>(std::countl_zero(bits));
 }
 
-void FreeIndex::add(Block& block, std::size_t bin) {
-  bins_[bin] = with(bins_[bin], block);
+[[gnu::always_inline]] inline void FreeIndex::add(Block& block, std::size_t bin) {
+  BERTH_CHECK(bin < kBins);
+  Block*& root = bins_[bin];
+  if (root != nullptr) {
+    root = with(root, block);
+    return;
+  }
+  root = &block;
+  block.tree.smaller = nullptr;
+  block.tree.larger = nullptr;
   filled_[bin / 64] |= std::uint64_t{1} << (bin % 64);
   filled_words_ |= std::uint64_t{1} << (bin / 64);
 }
 
-void FreeIndex::remove(const Block& block, std::size_t bin) {
-  bins_[bin] = without(bins_[bin], block);
-  if (bins_[bin] != nullptr) return;
+[[gnu::always_inline]] inline void FreeIndex::remove(const Block& block, std::size_t bin) {
+  Block*& root = bins_[bin];
+  const bool is_alone =
+      root == &block && block.tree.smaller == nullptr && block.tree.larger == nullptr;
+  if (!is_alone) {
+    root = without(root, block);
+    BERTH_DCHECK(root != nullptr);
+    return;
+  }
+  root = nullptr;
   filled_[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
   if (filled_[bin / 64] == 0) filled_words_ &= ~(std::uint64_t{1} << (bin / 64));
 }
@@ -129,23 +177,26 @@ void FreeIndex::remove(const Block& block, std::size_t bin) {
 void FreeIndex::insert(Block& block) {
   BERTH_CHECK(block.state() == Block::State::free);
   add(block, bin_of(block.bytes));
+  if (hole_index_ != nullptr) hole_index_->add(holes_, block);
   ++count_;
   bytes_ += block.bytes;
 }
 
 void FreeIndex::erase(Block& block) {
+  BERTH_CHECK(block.state() == Block::State::free);
   remove(block, bin_of(block.bytes));
+  if (hole_index_ != nullptr) hole_index_->remove(holes_, block);
   --count_;
   bytes_ -= block.bytes;
 }
 
 void FreeIndex::move(Block& block, std::uintptr_t address, std::size_t bytes) {
+  BERTH_CHECK(block.state() == Block::State::free);
   const std::size_t from = bin_of(block.bytes);
   const std::size_t to = bin_of(bytes);
-  const bool is_alone =
-      bins_[from] == &block && block.tree.smaller == nullptr && block.tree.larger == nullptr;
-  const bool stays = from == to && is_alone;
+  const bool stays = from == to && keeps_place(bins_[from], block, address, bytes);
   if (!stays) remove(block, from);
+  if (hole_index_ != nullptr) hole_index_->move(holes_, block, address, bytes);
   bytes_ += bytes - block.bytes;
   block.address = address;
   block.bytes = bytes;
@@ -153,22 +204,45 @@ void FreeIndex::move(Block& block, std::uintptr_t address, std::size_t bytes) {
 }
 
 Block* FreeIndex::best_fit(std::size_t bytes) const {
+  if (count_ == 0) return nullptr;
   const std::size_t bin = bin_of(bytes);
-  if (count_ == 0 || bin >= kBins) return nullptr;
+  if (bin >= kBins) return nullptr;
   if (Block* const fit = first_of_at_least(bins_[bin], bytes)) return fit;
   const std::size_t larger = next_filled(bin + 1);
-  return larger == kBins ? nullptr : first_of_at_least(bins_[larger], bytes);
+  return larger == kBins ? nullptr : smallest(bins_[larger]);
+}
+
+Block* FreeIndex::next_after(std::size_t bytes, std::uintptr_t address) const {
+  const std::size_t bin = bin_of(bytes);
+  if (bin >= kBins) return nullptr;
+  Block* best = nullptr;
+  for (Block* tree = bins_[bin]; tree != nullptr;) {
+    const bool is_later =
+        !before(*tree, bytes, address) && (tree->bytes != bytes || tree->address != address);
+    if (is_later) best = tree;
+    tree = is_later ? tree->tree.smaller : tree->tree.larger;
+  }
+  if (best != nullptr) return best;
+  const std::size_t later = next_filled(bin + 1);
+  return later == kBins ? nullptr : smallest(bins_[later]);
+}
+
+Block* FreeIndex::last_before(std::size_t bytes, std::uintptr_t address) const {
+  const std::size_t bin = std::min(bin_of(bytes), kBins);
+  Block* best = nullptr;
+  for (Block* tree = bin < kBins ? bins_[bin] : nullptr; tree != nullptr;) {
+    const bool is_earlier = before(*tree, bytes, address);
+    if (is_earlier) best = tree;
+    tree = is_earlier ? tree->tree.larger : tree->tree.smaller;
+  }
+  if (best != nullptr) return best;
+  const std::size_t smaller = last_filled_before(bin);
+  return smaller == kBins ? nullptr : largest(bins_[smaller]);
 }
 
 std::size_t FreeIndex::largest_bytes() const {
-  std::size_t largest = 0;
-  for (std::size_t word = kWords; word-- > 0 && largest == 0;) {
-    if (filled_[word] == 0) continue;
-    const Block* tree =
-        bins_[word * 64 + 63 - static_cast<std::size_t>(std::countl_zero(filled_[word]))];
-    for (; tree != nullptr; tree = tree->tree.larger) largest = tree->bytes;
-  }
-  return largest;
+  const std::size_t last = last_filled_before(kBins);
+  return last == kBins ? 0 : largest(bins_[last])->bytes;
 }
 
 bool FreeIndex::contains(const Block& block) const {

@@ -10,10 +10,14 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
+#include "berth/device_allocator.hpp"
+
 #include "memory/heap/block.hpp"
+#include "memory/heap/hole_index.hpp"
 
 namespace berth {
 
@@ -24,6 +28,11 @@ class FreeIndex {
   FreeIndex(const FreeIndex&) = delete;  // blocks are linked into one
   FreeIndex& operator=(const FreeIndex&) = delete;
 
+  /// Sees to it that the holes of its blocks are in `holes`. While it is empty.
+  void index_holes(HoleIndex& holes) { hole_index_ = &holes; }
+  /// None where that was not said.
+  [[nodiscard]] const HoleIndex::Holes& holes() const { return holes_; }
+
   void insert(Block& block);
   /// `block` must be in the index.
   void erase(Block& block);
@@ -33,6 +42,11 @@ class FreeIndex {
   /// The smallest block of at least `bytes`; among equals the one at the lowest address, which
   /// keeps the top of an arena free to shrink. Null where none fits.
   [[nodiscard]] Block* best_fit(std::size_t bytes) const;
+  /// The next block after `bytes` at `address`, in the order of sizes, then addresses: who goes on from
+  /// there may change the index meanwhile. Null where there is none.
+  [[nodiscard]] Block* next_after(std::size_t bytes, std::uintptr_t address) const;
+  /// Likewise, backwards.
+  [[nodiscard]] Block* last_before(std::size_t bytes, std::uintptr_t address) const;
 
   [[nodiscard]] bool empty() const { return count_ == 0; }
   [[nodiscard]] std::size_t count() const { return count_; }
@@ -43,7 +57,7 @@ class FreeIndex {
   /// Calls visit(Block&) for each block, smallest first. The index must not change meanwhile.
   template <class Visit>
   void for_each(const Visit& visit) const {
-    for (Block* const tree : bins_) for_each_in(tree, visit);
+    for_each_from(0, visit);
   }
 
   /// The same for blocks of at least `bytes`, and perhaps some a little smaller.
@@ -58,12 +72,31 @@ class FreeIndex {
   static constexpr std::size_t kBinsPerDoubling = 16;
   static constexpr std::size_t kBins = 37 * kBinsPerDoubling;  ///< up to 2^48 bytes
   static constexpr std::size_t kWords = (kBins + 63) / 64;
+  static_assert(kWords <= 64);
 
-  static std::size_t bin_of(std::size_t bytes);
+  static std::size_t bin_of(std::size_t bytes) {
+    const std::size_t units = bytes >> std::countr_zero(kBlockBytes);
+    if (units < kBinsPerDoubling) return units;
+    constexpr int kBits = std::countr_zero(kBinsPerDoubling);
+    const int doubling = static_cast<int>(std::bit_width(units)) - 1 - kBits;
+    // The leading bit of what remains counts as one doubling.
+    return (static_cast<std::size_t>(doubling) << kBits) + (units >> doubling);
+  }
   void add(Block& block, std::size_t bin);
   void remove(const Block& block, std::size_t bin);
   /// The first bin from `bin` on that holds any; kBins where there is none.
-  [[nodiscard]] std::size_t next_filled(std::size_t bin) const;
+  [[nodiscard]] std::size_t next_filled(std::size_t bin) const {
+    const std::size_t word = bin / 64;
+    if (word >= kWords) return kBins;
+    const std::uint64_t bits = filled_[word] & (~std::uint64_t{0} << (bin % 64));
+    if (bits != 0) return word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
+    const std::uint64_t later = filled_words_ & (~std::uint64_t{1} << word);
+    if (later == 0) return kBins;
+    const auto found = static_cast<std::size_t>(std::countr_zero(later));
+    return found * 64 + static_cast<std::size_t>(std::countr_zero(filled_[found]));
+  }
+  /// The last bin before `bin` that holds any; kBins where there is none.
+  [[nodiscard]] std::size_t last_filled_before(std::size_t bin) const;
 
   template <class Visit>
   static void for_each_in(Block* tree, const Visit& visit) {
@@ -78,6 +111,8 @@ class FreeIndex {
   std::uint64_t filled_words_ = 0;              ///< words of `filled_` that are not 0
   std::size_t count_ = 0;
   std::size_t bytes_ = 0;
+  HoleIndex* hole_index_ = nullptr;  ///< null where memory is not in granules
+  HoleIndex::Holes holes_;
 };
 
 }  // namespace berth

@@ -18,36 +18,31 @@ PointerMap::Table::Table(int bits_)
       slots(new std::atomic<std::uint32_t>[mask + 1]()) {}
 
 PointerMap::PointerMap(const BlockRecords& records)
-    : records_(records), table_(nullptr), owned_(new Table(kFirstBits)) {
+    : records_(records),
+      table_(nullptr),
+      owned_(new Table(kFirstBits)),
+      count_max_(owned_->count_max()) {
   table_.store(owned_.get(), std::memory_order_relaxed);
 }
 
 void PointerMap::put(Block& block) {
-  Table& table = *owned_;
-  std::size_t slot = table.home(block.address);
-  while (const std::uint32_t number = table.slots[slot].load(std::memory_order_relaxed)) {
-    BERTH_CHECK(records_.at(number).address != block.address);
+  const Table& table = *owned_;
+  std::atomic<std::uint32_t>* const slots = table.slots.get();
+  const std::uintptr_t address = block.address;
+  std::size_t slot = table.home(address);
+  while (const std::uint32_t number = slots[slot].load(std::memory_order_relaxed)) {
+    BERTH_CHECK(records_.at(number).address != address);
     slot = table.next(slot);
   }
-  table.slots[slot].store(records_.number_of(block), std::memory_order_release);
-}
-
-void PointerMap::reserve_one() {
-  if (4 * (count_ + 1) > 3 * (owned_->mask + 1)) grow();
-}
-
-void PointerMap::insert(Block& block) {
-  reserve_one();
-  put(block);
-  ++count_;
+  slots[slot].store(records_.number_of(block), std::memory_order_release);
 }
 
 void PointerMap::erase(const Block& block) {
-  Table& table = *owned_;
+  const Table& table = *owned_;
+  std::atomic<std::uint32_t>* const slots = table.slots.get();
   const std::uint32_t erased = records_.number_of(block);
   std::size_t hole = table.home(block.address);
-  for (std::uint32_t found;
-       (found = table.slots[hole].load(std::memory_order_relaxed)) != erased;) {
+  for (std::uint32_t found; (found = slots[hole].load(std::memory_order_relaxed)) != erased;) {
     BERTH_CHECK(found != 0);
     hole = table.next(hole);
   }
@@ -55,16 +50,16 @@ void PointerMap::erase(const Block& block) {
   // Whatever probing would no longer reach across the hole moves into it: copied before its old
   // slot is emptied, so that there is no moment without it.
   for (std::size_t slot = table.next(hole);; slot = table.next(slot)) {
-    const std::uint32_t number = table.slots[slot].load(std::memory_order_relaxed);
+    const std::uint32_t number = slots[slot].load(std::memory_order_relaxed);
     if (number == 0) break;
     const std::size_t home = table.home(records_.at(number).address);
     const std::size_t distance_from_home = (slot - home) & table.mask;
     const std::size_t distance_from_hole = (slot - hole) & table.mask;
     if (distance_from_home < distance_from_hole) continue;
-    table.slots[hole].store(number, std::memory_order_release);
+    slots[hole].store(number, std::memory_order_release);
     hole = slot;
   }
-  table.slots[hole].store(0, std::memory_order_release);
+  slots[hole].store(0, std::memory_order_release);
 }
 
 void PointerMap::grow() {
@@ -72,6 +67,7 @@ void PointerMap::grow() {
   outgrown_.reserve(outgrown_.size() + 1);
   outgrown_.push_back(std::move(owned_));
   owned_ = std::move(larger);
+  count_max_ = owned_->count_max();
   const Table& former = *outgrown_.back();
   for (std::size_t slot = 0; slot <= former.mask; ++slot) {
     const std::uint32_t number = former.slots[slot].load(std::memory_order_relaxed);

@@ -21,9 +21,16 @@ class PointerMap {
   explicit PointerMap(const BlockRecords& records);
 
   /// `block` must not be in the map.
-  void insert(Block& block);
+  void insert(Block& block) {
+    reserve_one();
+    put(block);
+    ++count_;
+  }
   /// Sees to it that the next insert() cannot fail.
-  void reserve_one();
+  void reserve_one() {
+    if (count_ == count_max_) [[unlikely]]
+      grow();
+  }
   /// `block` must be in the map.
   void erase(const Block& block);
   /// The block that starts at `address`; null where none does.
@@ -57,6 +64,8 @@ class PointerMap {
     }
     [[nodiscard]] std::size_t next(std::size_t slot) const { return (slot + 1) & mask; }
 
+    [[nodiscard]] std::size_t count_max() const { return (mask + 1) / 4 * 3; }
+
     int bits;
     std::size_t mask;
     std::unique_ptr<std::atomic<std::uint32_t>[]> slots;  ///< BlockRecords' numbers; 0 where empty
@@ -70,6 +79,7 @@ class PointerMap {
   std::unique_ptr<Table> owned_;  ///< what table_ points to
   std::vector<std::unique_ptr<Table>> outgrown_;
   std::size_t count_ = 0;
+  std::size_t count_max_;  ///< of this table
 };
 
 }  // namespace berth

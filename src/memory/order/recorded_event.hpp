@@ -2,7 +2,7 @@
 // An event that marks a use of a block, and when it was recorded.
 //
 // Events are recorded outside of the allocator's lock, so the clock that is kept under it (of
-// DeferredFrees) cannot name the moment. It names a span that the moment lies in. Spans that do not
+// BlockUses) cannot name the moment. It names a span that the moment lies in. Spans that do not
 // overlap tell the order of two events of one stream, and that is what matters: the later one has
 // passed only where the earlier one has. Of spans that overlap, nothing is said.
 #pragma once

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/check.hpp"
+#include "device/device_context.hpp"
 
 namespace berth {
 
@@ -17,10 +18,22 @@ StreamTable::Key StreamTable::key_of(StreamRef stream) {
   return {&stream.context(), handle_of(stream)};
 }
 
+bool StreamTable::Entry::is_owned() const {
+  return number != 0 && stream.context().stream_number(stream.native()) == number;
+}
+
 OwnerId StreamTable::id_of(StreamRef stream) {
-  const auto [found, added] = ids_.try_emplace(key_of(stream), last_id_ + 1);
-  if (added) entries_.emplace(++last_id_, Entry{stream, false, nullptr});
-  return found->second;
+  if (const std::optional<OwnerId> known = find(stream)) return *known;
+  const OwnerId id = last_id_ + 1;
+  const std::uint64_t number = stream.context().stream_number(stream.native());
+  const auto entry = entries_.emplace(id, Entry{.stream = stream, .number = number}).first;
+  try {
+    ids_.emplace(key_of(stream), id);
+  } catch (...) {
+    entries_.erase(entry);
+    throw;
+  }
+  return last_id_ = id;
 }
 
 std::optional<OwnerId> StreamTable::find(StreamRef stream) const {
@@ -32,7 +45,7 @@ std::optional<OwnerId> StreamTable::find(StreamRef stream) const {
 bool StreamTable::is_over(OwnerId id) const {
   if (id == kUnowned) return true;
   const Entry& entry = entries_.at(id);
-  return entry.retired && entry.last_work == nullptr && !entry.lost;
+  return entry.retired && entry.last_work == nullptr && !entry.lost && !entry.vanished;
 }
 
 bool StreamTable::has_passed(OwnerId id, const RecordedEvent& recorded) const {
@@ -44,23 +57,35 @@ void StreamTable::set_passed(OwnerId id, const RecordedEvent& recorded) {
   passed = std::max(passed, recorded.after);
 }
 
-void StreamTable::retire(OwnerId id, SharedEvent last_work) {
-  Entry& entry = entries_.at(id);
+StreamTable::Entry& StreamTable::require(OwnerId id) noexcept {
+  const auto entry = entries_.find(id);
+  BERTH_CHECK(entry != entries_.end());
+  return entry->second;
+}
+
+void StreamTable::retire(OwnerId id, SharedEvent last_work) noexcept {
+  Entry& entry = require(id);
   BERTH_CHECK(!entry.retired);
   ids_.erase(key_of(entry.stream));
   entry.retired = true;
   entry.last_work = std::move(last_work);
 }
 
-void StreamTable::lose(OwnerId id) {
+void StreamTable::lose(OwnerId id) noexcept {
   retire(id, nullptr);
-  entries_.at(id).lost = true;
+  require(id).lost = true;
 }
 
-void StreamTable::set_over(OwnerId id) {
-  Entry& entry = entries_.at(id);
+void StreamTable::vanish(OwnerId id) noexcept {
+  retire(id, nullptr);
+  require(id).vanished = true;
+}
+
+void StreamTable::set_over(OwnerId id) noexcept {
+  Entry& entry = require(id);
   BERTH_CHECK(entry.retired);
   entry.last_work = nullptr;
+  entry.vanished = false;
 }
 
 std::vector<OwnerId> StreamTable::all() const {

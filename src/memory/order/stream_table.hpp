@@ -17,6 +17,7 @@
 #include "berth/stream.hpp"
 
 #include "memory/heap/block.hpp"
+#include "memory/order/free_marks.hpp"
 #include "memory/order/recorded_event.hpp"
 
 namespace berth {
@@ -29,17 +30,29 @@ class StreamTable {
  public:
   struct Entry {
     StreamRef stream;
+    std::uint64_t number = 0;  ///< DeviceContext::stream_number(); 0: not berth's
     bool retired = false;
-    SharedEvent last_work;  ///< of a retired stream; null once it has passed
-    bool lost = false;      ///< went away when no event could mark its last work, which may yet run
+    SharedEvent last_work{};  ///< of a retired stream; null once it has passed
+    bool lost = false;  ///< went away in a capture: its last work is in a graph, and may yet run
+    bool vanished = false;     ///< was destroyed without a word: its last work may still run
     std::uint64_t passed = 0;  ///< of what was recorded on it, that up to here is known to be done
+    FreeMarks marks{};         ///< of a stream that is not berth's
+
+    /// Whether the driver may be asked about its handle: berth is told before it ends.
+    [[nodiscard]] bool is_owned() const;
+    /// Whether questions will tell when all its work is done, or nothing ever will.
+    [[nodiscard]] bool is_known_to_the_end() const { return retired ? !vanished : is_owned(); }
   };
 
   /// The id of a stream, new where it has none. CU_STREAM_LEGACY and 0 are the same stream.
+  /// Errors  std::bad_alloc: nothing is changed.
   OwnerId id_of(StreamRef stream);
   /// The id of a stream that is not retired; nullopt where it has none.
   [[nodiscard]] std::optional<OwnerId> find(StreamRef stream) const;
   [[nodiscard]] const Entry& entry(OwnerId id) const { return entries_.at(id); }
+  [[nodiscard]] FreeMarks& marks(OwnerId id) { return entries_.at(id).marks; }
+  /// Retired ones included.
+  [[nodiscard]] std::size_t count() const { return entries_.size(); }
   /// Whether it is not forgotten.
   [[nodiscard]] bool knows(OwnerId id) const { return entries_.count(id) == 1; }
   /// Whether all work of the stream is known to be done for ever.
@@ -50,11 +63,13 @@ class StreamTable {
   void set_passed(OwnerId id, const RecordedEvent& recorded);
 
   /// The handle may be destroyed from now on; `last_work` marks its last work.
-  void retire(OwnerId id, SharedEvent last_work);
+  void retire(OwnerId id, SharedEvent last_work) noexcept;
   /// The same where nothing can mark it.
-  void lose(OwnerId id);
-  /// The last work of a retired stream has passed.
-  void set_over(OwnerId id);
+  void lose(OwnerId id) noexcept;
+  /// The stream was destroyed, and its handle may mean another one.
+  void vanish(OwnerId id) noexcept;
+  /// The last work of a retired stream has passed, or all that the device had when it vanished.
+  void set_over(OwnerId id) noexcept;
   [[nodiscard]] std::vector<OwnerId> all() const;
   /// Retired streams whose last work may still run.
   [[nodiscard]] std::vector<OwnerId> ending() const;
@@ -64,6 +79,8 @@ class StreamTable {
  private:
   using Key = std::pair<const DeviceContext*, CUstream_st*>;
   static Key key_of(StreamRef stream);
+  /// The entry of a stream that is not forgotten.
+  Entry& require(OwnerId id) noexcept;
 
   std::map<Key, OwnerId> ids_;
   std::map<OwnerId, Entry> entries_;

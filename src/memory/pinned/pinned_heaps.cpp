@@ -139,22 +139,20 @@ PinnedHeaps::Heap& PinnedHeaps::find_or_make(PinnedKind kind, std::optional<int>
 
 void* PinnedHeaps::allocate_other(std::size_t bytes, const PinnedOptions& options) {
   Heap& heap = heap_for(options);
-  if (void* data = heap.allocator.allocate_last(bytes, std::nullopt)) return data;
-  void* const data = heap.allocator.allocate_other(bytes, std::nullopt);
+  if (void* data = heap.allocator.allocate_kept(bytes, std::nullopt)) return data;
+  void* const data = heap.allocator.allocate_missed(bytes, std::nullopt);
   if (options_.low_water_bytes > 0) want_growth(heap);
   return data;
 }
 
 void PinnedHeaps::deallocate_other(void* data, Heap* freed) {
   if (!origin_.is_here()) return;
-  const auto frees = [&](Heap& heap, bool (CachingAllocator::*free)(void*)) {
-    if (freed == nullptr && (heap.allocator.*free)(data)) freed = &heap;
-  };
-  for_each([&](Heap& heap) { frees(heap, &CachingAllocator::deallocate_last); });
-  for_each([&](Heap& heap) { frees(heap, &CachingAllocator::deallocate_at_hand); });
+  for_each([&](Heap& heap) {
+    if (freed == nullptr && heap.allocator.deallocate_kept(data)) freed = &heap;
+  });
   if (freed == nullptr) {
     freed = &require_owner(data, "free");
-    freed->allocator.deallocate(data);
+    freed->allocator.deallocate_missed(data);
   }
   if (cached_bytes_max_ != MemoryBudget::kNoLimit) limit_cache(*freed);
 }

@@ -36,7 +36,7 @@ class PinnedHeaps {
 
   void* allocate(std::size_t bytes) {
     if (Heap* const heap = only_.load(std::memory_order_acquire)) [[likely]] {
-      if (void* data = heap->allocator.allocate_last(bytes, std::nullopt)) [[likely]]
+      if (void* data = heap->allocator.allocate_kept(bytes, std::nullopt)) [[likely]]
         return data;
     }
     return allocate_other(bytes, {});
@@ -46,7 +46,7 @@ class PinnedHeaps {
   }
   void deallocate(void* data) {
     Heap* const heap = only_.load(std::memory_order_acquire);
-    const bool is_back = heap != nullptr && heap->allocator.deallocate_last(data);
+    const bool is_back = heap != nullptr && heap->allocator.deallocate_kept(data);
     if (is_back && cached_bytes_max_ == MemoryBudget::kNoLimit) [[likely]]
       return;
     deallocate_other(data, is_back ? heap : nullptr);

@@ -19,7 +19,7 @@
 namespace berth {
 namespace {
 
-std::uintptr_t address_of(const void* data) {
+std::uintptr_t start_of(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data);
 }
 
@@ -29,14 +29,14 @@ std::string describe_range(std::uintptr_t start, std::size_t bytes) {
 
 void check_range(const void* data, std::size_t bytes) {
   if (data == nullptr) throw InvalidArgument("pinned: null cannot be registered");
-  if (bytes > std::numeric_limits<std::uintptr_t>::max() - address_of(data)) {
+  if (bytes > std::numeric_limits<std::uintptr_t>::max() - start_of(data)) {
     throw InvalidArgument(fmt::format("pinned: {} cannot be registered: the range wraps around",
-                                      describe_range(address_of(data), bytes)));
+                                      describe_range(start_of(data), bytes)));
   }
   if (bytes >= PinnedSegments::kRegistrationBytesMax) {
     throw InvalidArgument(
         fmt::format("pinned: {} cannot be registered in one piece; accepted: less than {}",
-                    describe_range(address_of(data), bytes),
+                    describe_range(start_of(data), bytes),
                     format_bytes(PinnedSegments::kRegistrationBytesMax)));
   }
 }
@@ -95,7 +95,7 @@ PinnedRegistrations::~PinnedRegistrations() {
       remove(data);
     } catch (const Error& error) {
       driver().report(Severity::error, "pinned: at its end", error);
-      drop(address_of(data));
+      drop(start_of(data));
     }
   }
 }
@@ -103,7 +103,7 @@ PinnedRegistrations::~PinnedRegistrations() {
 void PinnedRegistrations::add(void* data, std::size_t bytes) {
   check_range(data, bytes);
   DeviceContext& context = registry_.context(Device::cuda());
-  claim(address_of(data), bytes, context);
+  claim(start_of(data), bytes, context);
   CUresult result = CUDA_SUCCESS;
   try {
     const ContextScope scope(context);
@@ -111,15 +111,15 @@ void PinnedRegistrations::add(void* data, std::size_t bytes) {
     relaxed.begin();
     result = driver().try_mem_host_register(data, bytes, unsigned{CU_MEMHOSTREGISTER_PORTABLE});
   } catch (...) {
-    drop(address_of(data));
+    drop(start_of(data));
     throw;
   }
   if (result != CUDA_SUCCESS) {
-    drop(address_of(data));
-    refuse(driver(), result, address_of(data), bytes);
+    drop(start_of(data));
+    refuse(driver(), result, start_of(data), bytes);
   }
   const MutexLock lock(mutex_);
-  entries_.at(address_of(data)).state = State::live;
+  entries_.at(start_of(data)).state = State::live;
   bytes_ += bytes;
 }
 
@@ -150,7 +150,7 @@ void PinnedRegistrations::remove(void* data) {
   {
     const MutexLock lock(mutex_);
     const auto found = around(data);
-    if (found == entries_.end() || found->first != address_of(data)) {
+    if (found == entries_.end() || found->first != start_of(data)) {
       throw InvalidArgument(fmt::format(
           "pinned: no registration starts at {}{}", data,
           found == entries_.end() ? "" : fmt::format("; one does at {:#x}", found->first)));
@@ -170,11 +170,11 @@ void PinnedRegistrations::remove(void* data) {
     unpin(*context, data);
   } catch (...) {
     const MutexLock lock(mutex_);
-    entries_.at(address_of(data)).state = State::live;
+    entries_.at(start_of(data)).state = State::live;
     throw;
   }
   const MutexLock lock(mutex_);
-  const auto found = entries_.find(address_of(data));
+  const auto found = entries_.find(start_of(data));
   bytes_ -= found->second.bytes;
   entries_.erase(found);
 }
@@ -189,7 +189,7 @@ void PinnedRegistrations::unpin(DeviceContext& context, void* data) const {
 }
 
 PinnedRegistrations::Entries::iterator PinnedRegistrations::around(const void* data) {
-  const std::uintptr_t address = address_of(data);
+  const std::uintptr_t address = start_of(data);
   auto found = entries_.upper_bound(address);
   if (found == entries_.begin()) return entries_.end();
   --found;

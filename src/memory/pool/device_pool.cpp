@@ -10,6 +10,7 @@
 
 #include "memory/source/arena_segments.hpp"
 #include "memory/source/whole_segments.hpp"
+#include "stream/capture.hpp"
 #include "stream/default_streams.hpp"
 
 namespace berth {
@@ -52,7 +53,7 @@ CachingAllocator::Options allocator_options(const DevicePool::Setup& setup,
           .cross_stream_reuse = setup.device.cross_stream_reuse,
           .keeps_memory = options.for_graphs,
           .others = std::move(others),
-          .on_pressure = setup.device.on_pressure,
+          .on_pressure = setup.on_pressure,
           .events = [&events = setup.events](DeviceContext&) -> EventPool& { return events; }};
 }
 
@@ -75,6 +76,7 @@ MemoryBudget::Limits in_bytes(const MemoryLimits& limits, std::size_t device_byt
 
 DevicePool::DevicePool(const Setup& setup, const MemoryPoolOptions& options)
     : context_(setup.context),
+      kept_for_(options.for_graphs ? nullptr : &setup.context),
       own_name_(options.name),
       device_bytes_(total_bytes(setup.context)),
       budget_(in_bytes(options.limits, device_bytes_), &setup.device_budget),
@@ -86,11 +88,19 @@ DevicePool::DevicePool(const Setup& setup, const MemoryPoolOptions& options)
                 return others(*this, bytes, waiting);
               }),
           [&](BlockHeap& heap) { return make_source(setup, options, device_bytes_, heap); }) {
-  context_.peer_access().add(*this);
+  // By itself and not through the list of pools, which a pool leaves before it is gone.
+  context_.add_observer(allocator_);
+  try {
+    context_.peer_access().add(*this);
+  } catch (...) {
+    context_.remove_observer(allocator_);
+    throw;
+  }
 }
 
 DevicePool::~DevicePool() {
   if (!allocator_.is_usable()) return;
+  context_.remove_observer(allocator_);
   context_.peer_access().remove(*this);
   report_live_blocks();
 }
@@ -100,9 +110,10 @@ void DevicePool::set_limits(const MemoryLimits& limits) {
   budget_.set_limits(in_bytes(limits, device_bytes_));
 }
 
-void* DevicePool::allocate_other(std::size_t bytes, StreamRef stream) {
+void* DevicePool::allocate_missed(std::size_t bytes, StreamRef stream) {
   require_stream_of_device(stream);
-  return allocator_.allocate_other(bytes, stream);
+  if (kept_for_ == nullptr) static_cast<void>(is_capturing(stream));
+  return allocator_.allocate(bytes, stream);
 }
 
 void DevicePool::require_stream_of_device(StreamRef stream) const {

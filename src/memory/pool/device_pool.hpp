@@ -14,6 +14,7 @@
 #include "device/peer_access.hpp"
 #include "memory/caching_allocator.hpp"
 #include "memory/memory_budget.hpp"
+#include "memory/pressure_callback.hpp"
 
 namespace berth {
 
@@ -24,6 +25,7 @@ class DevicePool final : public Allocator, public MappedMemory {
     DeviceContext& context;
     EventPool& events;
     const DeviceAllocatorOptions& device;  ///< what holds for all pools of the device
+    const PressureCallback& on_pressure;   ///< in place of the one there
     MemoryBudget& device_budget;
     /// Other pools' memory, for a request of this one.
     std::function<std::size_t(const DevicePool& asking, std::size_t bytes,
@@ -36,11 +38,11 @@ class DevicePool final : public Allocator, public MappedMemory {
 
   /// Contracts of these: DeviceAllocator.
   void* allocate(std::size_t bytes, StreamRef stream) {
-    if (&stream.context() == &context_) [[likely]] {
-      if (void* data = allocator_.allocate_last(bytes, stream)) [[likely]]
+    if (&stream.context() == kept_for_) [[likely]] {
+      if (void* data = allocator_.allocate_kept(bytes, stream)) [[likely]]
         return data;
     }
-    return allocate_other(bytes, stream);
+    return allocate_missed(bytes, stream);
   }
   void deallocate(void* data) override { allocator_.deallocate(data); }
   void record_stream(void* data, StreamRef stream) override {
@@ -55,7 +57,10 @@ class DevicePool final : public Allocator, public MappedMemory {
   std::size_t release_unused(std::chrono::nanoseconds age) override {
     return allocator_.release_unused(age, std::chrono::steady_clock::now());
   }
-  void retire_stream(StreamRef stream) noexcept override { allocator_.retire_stream(stream); }
+  /// For whatever has memory in the Runtime: the stream goes away for all.
+  void retire_stream(StreamRef stream) noexcept override {
+    stream.context().retire_stream(stream.native());
+  }
   [[nodiscard]] MemoryCounters counters() const override { return allocator_.counters(); }
   void reset_peaks() override { allocator_.reset_peaks(); }
   [[nodiscard]] MemorySnapshot snapshot() const override { return allocator_.snapshot(); }
@@ -81,10 +86,13 @@ class DevicePool final : public Allocator, public MappedMemory {
   void require_stream_of_device(StreamRef stream) const;
 
  private:
-  void* allocate_other(std::size_t bytes, StreamRef stream);
+  void* allocate_missed(std::size_t bytes, StreamRef stream);
   void report_live_blocks() const noexcept;
 
   DeviceContext& context_;
+  /// The device whose streams may have what a thread keeps; null for graphs, for which each request asks
+  /// whether its stream is captured, so that the capture is known.
+  const DeviceContext* const kept_for_;
   const std::string own_name_;
   const std::size_t device_bytes_;
   MemoryBudget budget_;

@@ -58,6 +58,7 @@ DevicePools::DevicePools(DeviceContext& context, EventPool& events, DeviceAlloca
     : context_(context),
       events_(events),
       options_(checked(std::move(options))),
+      on_pressure_(once_at_a_time(options_.on_pressure)),
       device_bytes_(total_bytes(context)),
       budget_(device_limits(options_, options_.limits, device_bytes_)),
       own_(setup(), {}) {
@@ -80,6 +81,7 @@ DevicePool::Setup DevicePools::setup() {
   return {.context = context_,
           .events = events_,
           .device = options_,
+          .on_pressure = on_pressure_,
           .device_budget = budget_,
           .others = [this](const DevicePool& asking, std::size_t bytes,
                            CachingAllocator::Waiting waiting) {
@@ -101,9 +103,11 @@ void DevicePools::with_pool_of(void* data, const Use& use) {
   use(own_);
 }
 
-void DevicePools::deallocate_other(void* data) {
-  if (own_.allocator().deallocate_at_hand(data)) return;
-  with_pool_of(data, [data](DevicePool& pool) { pool.deallocate(data); });
+void DevicePools::deallocate_missed(void* data) {
+  with_pool_of(data, [&](DevicePool& pool) {
+    if (&pool == &own_) return own_.allocator().deallocate_missed(data);
+    pool.deallocate(data);
+  });
 }
 
 void DevicePools::record_stream(void* data, StreamRef stream) {
@@ -157,13 +161,6 @@ void DevicePools::release_in_background(std::chrono::nanoseconds age) noexcept {
   } catch (const std::exception& error) {  // the host's memory
     context_.driver().report(Severity::warning, own_.name() + ": " + error.what());
   }
-}
-
-void DevicePools::retire_stream(StreamRef stream) noexcept {
-  if (!is_usable()) return;
-  scopes_.retire_stream(stream);
-  own_.retire_stream(stream);
-  for (const auto& pool : private_.all()) pool->retire_stream(stream);
 }
 
 bool DevicePools::owns(const void* data) const {

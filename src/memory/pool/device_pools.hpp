@@ -35,18 +35,18 @@ class DevicePools final : public StreamObserver {
     return own_.allocate(bytes, stream);
   }
   void deallocate(void* data) {
-    if (own_.allocator().deallocate_last(data)) [[likely]]
+    if (own_.allocator().deallocate_kept(data)) [[likely]]
       return;
-    deallocate_other(data);
+    deallocate_missed(data);
   }
   void record_stream(void* data, StreamRef stream);
   void record_use(void* data, StreamRef stream);
   std::size_t trim(std::size_t bytes_to_keep);
   std::size_t release_unused(std::chrono::nanoseconds age);
-  void retire_stream(StreamRef stream) noexcept;
-  /// For all pools, which come and go while streams do.
+  void retire_stream(StreamRef stream) noexcept { own_.retire_stream(stream); }
+  /// For the scopes: pools observe by themselves.
   void stream_retiring(DeviceContext& context, CUstream stream) noexcept override {
-    retire_stream(StreamRef(context, stream));
+    if (is_usable()) scopes_.retire_stream(StreamRef(context, stream));
   }
   [[nodiscard]] bool owns(const void* data) const;
   [[nodiscard]] bool is_for_graphs(const void* data) const;
@@ -73,7 +73,7 @@ class DevicePools final : public StreamObserver {
 
  private:
   void* allocate_in_scope(std::size_t bytes, StreamRef stream);
-  void deallocate_other(void* data);
+  void deallocate_missed(void* data);
   template <class Use>
   void with_pool_of(void* data, const Use& use);
   void release_in_background(std::chrono::nanoseconds age) noexcept;
@@ -86,6 +86,7 @@ class DevicePools final : public StreamObserver {
   DeviceContext& context_;
   EventPool& events_;
   const DeviceAllocatorOptions options_;
+  const PressureCallback on_pressure_;
   const std::size_t device_bytes_;
   MemoryBudget budget_;
   DevicePool own_;

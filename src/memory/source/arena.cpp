@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/source/arena.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/arithmetic.hpp"
@@ -56,6 +57,8 @@ Arena::Arena(DeviceContext& context, std::size_t bytes, std::size_t granule_byte
     : context_(context), access_{access_by(context)}, bytes_(bytes), granule_bytes_(granule_bytes) {
   BERTH_CHECK(bytes % granule_bytes == 0);
   handles_.resize(bytes / granule_bytes, 0);
+  is_asleep_.resize(handles_.size());
+  is_stuck_.resize(handles_.size());
   const ContextScope scope(context);
   CUdeviceptr address = 0;
   context.driver().mem_address_reserve(&address, bytes, granule_bytes, CUdeviceptr{0}, 0ull);
@@ -83,7 +86,10 @@ void Arena::let_in(const CUmemAccessDesc& user) {
 }
 
 bool Arena::map_granule(std::size_t granule) {
-  if (stuck_.erase(granule) == 1) return true;
+  if (is_stuck_[granule]) {
+    is_stuck_[granule] = false;
+    return true;
+  }
   const Driver& driver = context_.driver();
   const CUmemAllocationProp properties = physical_properties(context_);
   CUmemGenericAllocationHandle handle = 0;
@@ -101,10 +107,10 @@ void Arena::unmap_granule(std::size_t granule) noexcept {
   const Driver& driver = context_.driver();
   const CUdeviceptr address = address_ + granule * granule_bytes_;
   if (!driver.mem_unmap_or_report(address, granule_bytes_)) {
-    stuck_.insert(granule);
+    is_stuck_[granule] = true;
     return;
   }
-  stuck_.erase(granule);
+  is_stuck_[granule] = false;
   driver.mem_release_or_report(std::exchange(handles_[granule], 0));
 }
 
@@ -114,7 +120,7 @@ bool Arena::map(std::uintptr_t address, std::size_t bytes) {
   const std::size_t first = granule_at(address);
   const std::size_t end = first + bytes / granule_bytes_;
   for (std::size_t granule = first; granule < end; ++granule) {
-    BERTH_CHECK(handles_[granule] == 0 || stuck_.count(granule) == 1);
+    BERTH_CHECK(handles_[granule] == 0 || is_stuck_[granule]);
   }
   const ContextScope scope(context_);
   const auto undo = [&] {
@@ -156,37 +162,40 @@ void Arena::unmap(std::uintptr_t address, std::size_t bytes) noexcept {
 
 std::size_t Arena::sleep() noexcept {
   const ContextScope scope(context_, std::nothrow);
-  if (asleep_.empty()) {
-    for (std::size_t granule = 0; granule < handles_.size(); ++granule) {
-      if (handles_[granule] != 0 && stuck_.count(granule) == 0) asleep_.push_back(granule);
+  const bool remembers = asleep_count_ > 0;
+  for (std::size_t granule = 0; granule < handles_.size(); ++granule) {
+    if (!remembers && handles_[granule] != 0 && !is_stuck_[granule]) {
+      is_asleep_[granule] = true;
+      ++asleep_count_;
     }
+    if (is_asleep_[granule]) unmap_granule(granule);
   }
-  for (const std::size_t granule : asleep_) unmap_granule(granule);
-  return asleep_.size() * granule_bytes_;
+  return asleep_count_ * granule_bytes_;
 }
 
 bool Arena::wake() {
-  std::size_t mapped = 0;
+  std::size_t end = 0;  // of those that are awake
   const auto undo = [&] {
-    for (std::size_t index = 0; index < mapped; ++index) {
-      unmap(address_ + asleep_[index] * granule_bytes_, granule_bytes_);
+    while (end-- > 0) {
+      if (is_asleep_[end]) unmap(address_ + end * granule_bytes_, granule_bytes_);
     }
   };
   try {
-    while (mapped < asleep_.size()) {
-      std::size_t run = 1;  // granules side by side, which get access by one call
-      while (mapped + run < asleep_.size() && asleep_[mapped + run] == asleep_[mapped] + run) ++run;
-      if (!map(address_ + asleep_[mapped] * granule_bytes_, run * granule_bytes_)) {
+    while (end < handles_.size()) {
+      std::size_t run = 0;  // granules side by side, which get access by one call
+      while (end + run < handles_.size() && is_asleep_[end + run]) ++run;
+      if (run > 0 && !map(address_ + end * granule_bytes_, run * granule_bytes_)) {
         undo();
         return false;
       }
-      mapped += run;
+      end += std::max<std::size_t>(run, 1);
     }
   } catch (...) {
     undo();
     throw;
   }
-  asleep_.clear();
+  is_asleep_.assign(handles_.size(), false);
+  asleep_count_ = 0;
   return true;
 }
 
@@ -196,10 +205,11 @@ void Arena::unmap_all() noexcept {
     if (handles_[granule] != 0) unmap_granule(granule);
   }
   // A mapping keeps its memory, so the handle of one that cannot be undone is let go all the same.
-  for (const std::size_t granule : stuck_) {
+  for (std::size_t granule = 0; granule < handles_.size(); ++granule) {
+    if (!is_stuck_[granule]) continue;
     context_.driver().mem_release_or_report(std::exchange(handles_[granule], 0));
+    is_stuck_[granule] = false;
   }
-  stuck_.clear();
 }
 
 }  // namespace berth

@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <set>
 #include <span>
 #include <vector>
 
@@ -84,8 +83,10 @@ class Arena {
   const std::size_t granule_bytes_;
   std::uintptr_t address_ = 0;
   std::vector<CUmemGenericAllocationHandle> handles_;  ///< by granule; 0 where unmapped
-  std::vector<std::size_t> asleep_;                    ///< granules to be mapped again, in order
-  std::set<std::size_t> stuck_;  ///< granules that the driver refused to unmap; still usable
+  // By granule, as memory cannot be had where they are needed.
+  std::vector<bool> is_asleep_;  ///< to be mapped again
+  std::vector<bool> is_stuck_;   ///< the driver refused to unmap it; still usable
+  std::size_t asleep_count_ = 0;
 };
 
 }  // namespace berth

@@ -12,14 +12,21 @@
 namespace berth {
 namespace {
 
-/// Mappings that windows keep, for each granule that the device has room for. Recorded programs ask
-/// for up to nine; the rest is margin. Address space follows from it, 3 TiB on a device of 80 GiB:
-/// far below the 128 TiB that there are.
-constexpr std::size_t kWindowsPerGranule = 16;
+/// Mappings that windows keep, for each granule that has memory. Recorded programs ask for up to nine; the
+/// rest is margin. With half of it, ten streams that take turns map four times as much. Address space
+/// follows from it, 3 TiB for a device of 80 GiB: far below the 128 TiB that there are.
+constexpr std::size_t kMappingsPerGranule = 16;
+constexpr std::size_t kGranulesMin = 256;  ///< in small heaps it is as if there were so many
 
 /// What a stitched block may leave behind at most, as part of what a hole would. Measured on recorded
 /// traces and random sizes; without it, random sizes waste half as much again.
 constexpr double kStitchGain = 0.5;
+
+/// Without memory: a heap that gave much back may have very many.
+constexpr std::size_t kRangesLookedAt = 256;
+
+/// At a time, for the same reason.
+constexpr std::size_t kRangesReturned = 1024;
 
 bool joins(const Block* neighbour, OwnerId owner) {
   return neighbour != nullptr && neighbour->state() == Block::State::free &&
@@ -34,6 +41,16 @@ void settle_beside(BlockHeap& heap, Block& held, OwnerId owner) {
                 owner);
   }
   heap.settle(held, Block::State::free, owner);
+}
+
+/// The lowest ranges without memory, and the highest, which is the largest most often.
+template <class Visit>
+void for_some_unmapped(const BlockHeap& heap, const Visit& visit) {
+  std::size_t visited = 0;
+  for (const auto& [address, unmapped] : heap.unmapped()) {
+    if (++visited == kRangesLookedAt) return visit(heap.unmapped().back());
+    visit(*unmapped);
+  }
 }
 
 /// The fewest granules of `unmapped` that make a block of `bytes` together with the free
@@ -78,95 +95,102 @@ ArenaSegments::ArenaSegments(DeviceContext& context, BlockHeap& heap, std::size_
     : device_bytes_(device_bytes),
       windowing_(windowing),
       arena_(context, align_up(device_bytes, granule_bytes), granule_bytes),
-      windows_(context, arena_, kWindowsPerGranule * (arena_.bytes() / granule_bytes)),
+      windows_(context, arena_, kMappingsPerGranule * granules_of(arena_.bytes())),
       stitcher_(granule_bytes) {
   heap.set_granule_bytes(granule_bytes);
   heap.settle(heap.add_segment(arena_.address(), arena_.bytes()), Block::State::unmapped, kUnowned);
 }
 
+std::optional<ArenaSegments::Candidate> ArenaSegments::fewest_fresh(const BlockHeap& heap,
+                                                                    std::size_t bytes,
+                                                                    OwnerId owner) const {
+  std::optional<Candidate> best;
+  for_some_unmapped(heap, [&](Block& unmapped) {
+    const auto candidate = fewest_granules(unmapped, bytes, owner, arena_.granule_bytes());
+    if (candidate && (!best || candidate->bytes < best->bytes)) best = candidate;
+  });
+  return best;
+}
+
 std::optional<SegmentSource::Growth> ArenaSegments::plan_growth(BlockHeap& heap, std::size_t bytes,
                                                                 OwnerId owner, Joining joining) {
-  std::optional<Candidate> best;
-  std::size_t unmapped_bytes = 0;
-  for (const auto& [address, unmapped] : heap.unmapped()) {
-    unmapped_bytes += unmapped->bytes;
-    const auto candidate = fewest_granules(*unmapped, bytes, owner, arena_.granule_bytes());
-    if (candidate && (!best || candidate->bytes < best->bytes)) best = candidate;
-  }
+  const std::optional<Candidate> best = fewest_fresh(heap, bytes, owner);
   if (joining == Joining::yes) {
-    const std::size_t fresh_max = (best ? best->bytes : unmapped_bytes) / arena_.granule_bytes();
+    const std::size_t fresh_max =
+        (best ? best->bytes : heap.unmapped().bytes()) / arena_.granule_bytes();
     const Stitch* stitch = stitcher_.choose(heap, bytes, owner, fresh_max);
     if (stitch != nullptr && (!best || is_worth_it(*stitch, *best))) {
       return plan_stitch(heap, *stitch);
     }
   }
   if (!best) return std::nullopt;
-  return Growth{.bytes = best->bytes,
-                .fresh = {&heap.hold(*best->unmapped, best->address, best->bytes)}};
+  Growth growth{.bytes = best->bytes, .fresh = {nullptr}};
+  growth.fresh.front() = &heap.hold(*best->unmapped, best->address, best->bytes);
+  return growth;
 }
 
-std::vector<Block*> ArenaSegments::hold_unmapped(BlockHeap& heap, std::size_t bytes) {
-  std::vector<Block*> held;
-  while (bytes > 0) {
-    // One range that has room for all, or as many as it takes.
-    Block* chosen = nullptr;
-    for (const auto& [address, unmapped] : heap.unmapped()) {
-      if (chosen == nullptr || (chosen->bytes < bytes && unmapped->bytes > chosen->bytes)) {
-        chosen = unmapped;
-      }
-    }
-    const std::size_t taken = std::min(bytes, chosen->bytes);
-    held.push_back(&heap.hold(*chosen, chosen->address, taken));
-    bytes -= taken;
+/// The lowest range that has room for all, or as many as it takes.
+void ArenaSegments::hold_fresh(BlockHeap& heap, Growth& growth) {
+  Block* room = nullptr;
+  for_some_unmapped(heap, [&](Block& unmapped) {
+    if (room == nullptr && unmapped.bytes >= growth.bytes) room = &unmapped;
+  });
+  for (std::size_t missing = growth.bytes; missing > 0;) {
+    Block& chosen = room != nullptr ? *room : *heap.unmapped().begin()->second;
+    growth.fresh.push_back(nullptr);  // what is held must not be lost
+    growth.fresh.back() =
+        &heap.hold(chosen, chosen.address, std::min(missing, std::size_t{chosen.bytes}));
+    missing -= growth.fresh.back()->bytes;
   }
-  return held;
 }
 
 SegmentSource::Growth ArenaSegments::plan_stitch(BlockHeap& heap, const Stitch& stitch) {
-  std::vector<Extent> extents;
-  if (stitch.tail.bytes > 0) extents.push_back(stitch.tail);
-  extents.insert(extents.end(), stitch.whole.begin(), stitch.whole.end());
-  if (stitch.head.bytes > 0) extents.push_back(stitch.head);
+  extents_.clear();
+  if (stitch.tail.bytes > 0) extents_.push_back(stitch.tail);
+  extents_.insert(extents_.end(), stitch.whole.begin(), stitch.whole.end());
+  if (stitch.head.bytes > 0) extents_.push_back(stitch.head);
 
   // From the top down, because what remains below a part that is held is still the same block.
-  std::vector<std::size_t> order(extents.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::sort(order, std::ranges::greater(),
-                    [&](std::size_t index) { return extents[index].address; });
-  std::vector<Block*> parts(extents.size());
-  for (const std::size_t index : order) {
-    const Extent& extent = extents[index];
-    parts[index] = &heap.hold(*extent.source, extent.address, extent.bytes);
-  }
-
+  order_.resize(extents_.size());
+  std::iota(order_.begin(), order_.end(), 0);
+  std::ranges::sort(order_, std::ranges::greater(),
+                    [&](std::size_t index) { return extents_[index].address; });
   Growth growth{.bytes = stitch.fresh_granules * arena_.granule_bytes()};
-  growth.fresh = hold_unmapped(heap, growth.bytes);
-  const auto before_head = parts.end() - (stitch.head.bytes > 0 ? 1 : 0);
-  parts.insert(before_head, growth.fresh.begin(), growth.fresh.end());
-  growth.parts = std::move(parts);
+  growth.parts.resize(extents_.size());
+  try {
+    for (const std::size_t index : order_) {
+      const Extent& extent = extents_[index];
+      growth.parts[index] = &heap.hold(*extent.source, extent.address, extent.bytes);
+    }
+    hold_fresh(heap, growth);
+    const auto before_head = growth.parts.end() - (stitch.head.bytes > 0 ? 1 : 0);
+    growth.parts.insert(before_head, growth.fresh.begin(), growth.fresh.end());
+    parts_.reserve(growth.parts.size());
+  } catch (...) {
+    cancel_growth(heap, growth);
+    throw;
+  }
   growth.fresh_skipped_bytes = stitch.fresh_skipped_bytes;
   growth.fresh_surplus_bytes = growth.bytes - stitch.fresh_bytes - stitch.fresh_skipped_bytes;
   return growth;
 }
 
-/// Of granules on which no work is pending: all uses of a window that shows one of them are over, because
-/// every block in a window has bytes of each granule of it.
+/// Of a granule on which no work is pending: all uses of a window that shows it are over, because every
+/// block in a window has bytes of each granule of it.
 void ArenaSegments::note_idle_memory(const BlockHeap& heap, std::span<const OwnerId> owners,
                                      std::uint64_t serial) {
-  idle_.assign(arena_.bytes() / arena_.granule_bytes(), false);
-  const auto note = [&](const Block& block) {
-    const GranuleNumber end = granule_at(align_down(block.end(), arena_.granule_bytes()));
-    for (GranuleNumber granule = granule_at(align_up(block.address, arena_.granule_bytes()));
-         granule < end; ++granule) {
-      idle_[granule] = true;
-    }
-  };
-  heap.free_blocks(kUnowned).for_each(note);
-  for (const OwnerId owner : owners) {
-    heap.free_blocks(owner).for_each([&](const Block& block) {
-      if (block.freed_at <= serial) note(block);
-    });
-  }
+  windows_.choose_to_drop([&](GranuleNumber granule) {
+    const Block* const block = heap.holes().range_with(granule).source;
+    if (block == nullptr) return false;
+    if (block->owner == kUnowned) return true;
+    return block->freed_at <= serial && std::ranges::find(owners, block->owner) != owners.end();
+  });
+}
+
+void ArenaSegments::keep_windows_in_bounds() {
+  windows_.set_mappings_max(
+      kMappingsPerGranule *
+      std::max(std::min(kGranulesMin, granules_of(arena_.bytes())), granules_mapped_));
 }
 
 bool ArenaSegments::map_fresh(const Growth& growth) {
@@ -212,10 +236,7 @@ bool ArenaSegments::map_window(Growth& growth) {
   }
   std::optional<std::uintptr_t> window = windows_.find(sequence_);
   if (!window) {
-    if (!idle_.empty()) {
-      windows_.drop_to_bound([&](GranuleNumber granule) { return idle_[granule]; });
-      idle_.clear();
-    }
+    windows_.drop_chosen();
     window = windows_.map(sequence_);
     growth.granules_remapped = sequence_.size();
   }
@@ -225,63 +246,82 @@ bool ArenaSegments::map_window(Growth& growth) {
 }
 
 bool ArenaSegments::obtain(Growth& growth) {
-  if (!map_fresh(growth)) return false;
-  if (growth.parts.empty()) return true;
-  try {
-    if (map_window(growth)) return true;
-  } catch (...) {
-    unmap_fresh(growth, growth.fresh.size());
-    throw;
+  bool obtained = false;
+  if (map_fresh(growth)) {
+    try {
+      obtained = growth.parts.empty() || map_window(growth);
+    } catch (...) {
+      unmap_fresh(growth, growth.fresh.size());
+      windows_.keep_chosen();
+      throw;
+    }
+    if (!obtained) unmap_fresh(growth, growth.fresh.size());
   }
-  unmap_fresh(growth, growth.fresh.size());
-  return false;
+  windows_.keep_chosen();
+  if (obtained) {
+    granules_mapped_ += granules_of(growth.bytes);
+    keep_windows_in_bounds();
+  }
+  return obtained;
 }
 
+/// Where the host has no memory for the block's record, what was to be joined is free, and the next plan
+/// hears of it.
 Block* ArenaSegments::finish_growth(BlockHeap& heap, const Growth& growth,
                                     std::size_t bytes_requested, OwnerId owner) {
   if (growth.parts.empty()) {
     settle_beside(heap, *growth.fresh.front(), owner);
     return nullptr;
   }
-  std::vector<Block*> parts = growth.parts;
   const auto free = [&](Block& block) { heap.settle(block, Block::State::free, owner); };
+  try {
+    heap.reserve_join();
+  } catch (...) {
+    for (Block* part : growth.parts) free(*part);
+    return nullptr;
+  }
+  parts_.assign(growth.parts.begin(), growth.parts.end());
   if (growth.fresh_skipped_bytes > 0) {
     Block& skipped = *growth.fresh.front();
     Block& used = heap.split(skipped, growth.fresh_skipped_bytes);
-    std::ranges::replace(parts, &skipped, &used);
+    std::ranges::replace(parts_, &skipped, &used);
     free(skipped);
   } else if (growth.fresh_surplus_bytes > 0) {
     Block& last = *growth.fresh.back();
     free(heap.split(last, last.bytes - growth.fresh_surplus_bytes));
   }
-  return &heap.join(parts, growth.address, bytes_requested, owner);
+  return &heap.join(parts_, growth.address, bytes_requested, owner);
 }
 
 void ArenaSegments::cancel_growth(BlockHeap& heap, const Growth& growth) {
-  for (Block* fresh : growth.fresh) heap.settle(*fresh, Block::State::unmapped, kUnowned);
+  windows_.keep_chosen();
   for (Block* part : growth.parts) {
-    if (std::ranges::find(growth.fresh, part) != growth.fresh.end()) continue;
-    heap.settle(*part, Block::State::free, part->owner);
+    const bool is_fresh = std::ranges::find(growth.fresh, part) != growth.fresh.end();
+    if (part != nullptr && !is_fresh) heap.settle(*part, Block::State::free, part->owner);
+  }
+  for (Block* fresh : growth.fresh) {
+    if (fresh != nullptr) heap.settle(*fresh, Block::State::unmapped, kUnowned);
   }
 }
 
 std::vector<SegmentSource::Range> ArenaSegments::plan_return(BlockHeap& heap, std::size_t bytes) {
-  std::vector<Block*> largest_first;
-  heap.free_blocks(kUnowned).for_each([&](Block& block) { largest_first.push_back(&block); });
-  std::reverse(largest_first.begin(), largest_first.end());
+  using enum HoleIndex::Kind;
   std::vector<Range> ranges;
-  ranges.reserve(largest_first.size());  // what is held must not be lost
-  std::size_t planned = 0;
-  for (Block* block : largest_first) {
-    if (planned >= bytes) break;
-    const std::uintptr_t base = arena_.address();
-    const std::uintptr_t begin = base + align_up(block->address - base, arena_.granule_bytes());
-    const std::uintptr_t end = base + align_down(block->end() - base, arena_.granule_bytes());
-    if (begin >= end) continue;
+  ranges.reserve(kRangesReturned);  // what is held must not be lost
+  for (std::size_t planned = 0; planned < bytes && ranges.size() < kRangesReturned;) {
+    const Extent largest = heap.holes().largest(range, heap.free_blocks(kUnowned).holes());
+    if (largest.bytes == 0) break;
     // From the top, so that what stays mapped stays low.
     const std::size_t wanted =
-        align_up(std::min(bytes - planned, end - begin), arena_.granule_bytes());
-    ranges.push_back({.held = &heap.hold(*block, end - wanted, wanted)});
+        align_up(std::min(bytes - planned, largest.bytes), arena_.granule_bytes());
+    try {
+      heap.reserve_blocks(1);
+      Block& held = heap.hold(*largest.source, largest.end() - wanted, wanted);
+      ranges.push_back({.held = &held});
+    } catch (...) {
+      if (ranges.empty()) throw;
+      break;  // less may do
+    }
     planned += wanted;
   }
   return ranges;
@@ -290,6 +330,8 @@ std::vector<SegmentSource::Range> ArenaSegments::plan_return(BlockHeap& heap, st
 bool ArenaSegments::give_back(const Range& range) noexcept {
   windows_.drop(granule_at(range.held->address), granule_at(range.held->end()));
   arena_.unmap(range.held->address, range.held->bytes);
+  granules_mapped_ -= granules_of(range.held->bytes);
+  keep_windows_in_bounds();
   return true;  // what the driver does not unmap, the arena maps again without asking
 }
 

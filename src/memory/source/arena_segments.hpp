@@ -72,13 +72,19 @@ class ArenaSegments final : public SegmentSource {
   };
 
  private:
+  [[nodiscard]] std::optional<Candidate> fewest_fresh(const BlockHeap& heap, std::size_t bytes,
+                                                      OwnerId owner) const;
   [[nodiscard]] bool is_worth_it(const Stitch& stitch, const Candidate& plain) const;
   Growth plan_stitch(BlockHeap& heap, const Stitch& stitch);
-  /// Address space for `bytes` of new granules.
-  static std::vector<Block*> hold_unmapped(BlockHeap& heap, std::size_t bytes);
+  void keep_windows_in_bounds();
+  /// Address space for new granules.
+  static void hold_fresh(BlockHeap& heap, Growth& growth);
   bool map_fresh(const Growth& growth);
   void unmap_fresh(const Growth& growth, std::size_t count) noexcept;
   bool map_window(Growth& growth);
+  [[nodiscard]] std::size_t granules_of(std::size_t bytes) const {
+    return bytes / arena_.granule_bytes();
+  }
   [[nodiscard]] GranuleNumber granule_at(std::uintptr_t address) const {
     return static_cast<GranuleNumber>((address - arena_.address()) / arena_.granule_bytes());
   }
@@ -88,8 +94,12 @@ class ArenaSegments final : public SegmentSource {
   Arena arena_;
   Windows windows_;
   Stitcher stitcher_;
-  std::vector<GranuleNumber> sequence_;  ///< of the window being looked for; kept for its capacity
-  std::vector<bool> idle_;               ///< granules, when there were last too many mappings
+  std::size_t granules_mapped_ = 0;  ///< at home
+  // Kept for their capacity.
+  std::vector<Extent> extents_;
+  std::vector<std::size_t> order_;
+  std::vector<Block*> parts_;
+  std::vector<GranuleNumber> sequence_;
 };
 
 }  // namespace berth

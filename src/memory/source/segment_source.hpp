@@ -68,7 +68,8 @@ class SegmentSource {
   virtual void cancel_growth(BlockHeap& heap, const Growth& growth) = 0;
 
   /// Holds unowned free memory of at least `bytes` in all, as far as there is any that can be given
-  /// back, largest first.
+  /// back, largest first. Where that is in very many pieces, some of them: none are left when it holds
+  /// none.
   virtual std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) = 0;
   /// Gives a range back to the driver. False where the driver refuses, of which the report sink
   /// hears: the memory is still there then.

@@ -7,6 +7,7 @@
 // missing. What free granules lack, new memory supplies.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,13 +16,6 @@
 #include "memory/heap/block_heap.hpp"
 
 namespace berth {
-
-/// A part of a free block.
-struct Extent {
-  Block* source = nullptr;
-  std::uintptr_t address = 0;
-  std::size_t bytes = 0;
-};
 
 struct Stitch {
   Extent tail;                ///< 0 bytes where there is none; likewise `head`
@@ -44,9 +38,9 @@ class Stitcher {
 
   /// Of the stitches of `bytes` from free memory of `owner` and unowned memory those with the fewest
   /// new granules; of them those that use the fewest whole granules, which are of use to everyone;
-  /// of them the one that leaves the least behind. Small pieces are looked at only where nothing else
-  /// will do. At most `fresh_max` granules are new; null where no stitch can do with that. Valid until
-  /// the heap changes.
+  /// of them the one that leaves the least behind, as far as a look at the smallest pairs of pieces
+  /// tells. Pieces of small blocks are looked at only where nothing else will do. At most `fresh_max`
+  /// granules are new; null where no stitch can do with that. Valid until the heap changes.
   const Stitch* choose(const BlockHeap& heap, std::size_t bytes, OwnerId owner,
                        std::size_t fresh_max);
 
@@ -55,26 +49,29 @@ class Stitcher {
     std::size_t fresh;  ///< granules
     std::size_t whole;  ///< granules, new ones included
     double left_behind;
-    const Extent* tail;
-    const Extent* head;
+    Extent tail;  ///< no source where there is none; likewise `head`
+    Extent head;
   };
 
-  /// What there is, in blocks of `bytes_min` and more.
-  void collect(const BlockHeap& heap, OwnerId owner, std::size_t bytes_min);
+  /// Of the owner's and the unowned ones.
+  [[nodiscard]] Extent at_least(HoleIndex::Kind kind, std::size_t bytes,
+                                std::uintptr_t from = 0) const;
+  void consider(std::size_t bytes, std::size_t whole, const Extent& tail, const Extent& head);
   void consider_all(std::size_t bytes);
-  void consider(std::size_t bytes, std::size_t whole, const Extent* tail, const Extent* head);
   void consider_pairs(std::size_t bytes, std::size_t whole);
+  [[nodiscard]] bool is_worthy(const Extent& piece) const {
+    return piece.source->bytes >= block_bytes_min_;
+  }
   void build(std::size_t bytes);
 
   const std::size_t granule_bytes_;
+  const HoleIndex* index_ = nullptr;
+  std::array<const HoleIndex::Holes*, 2> holes_{};
+  std::size_t whole_granules_ = 0;
   std::size_t fresh_max_ = 0;
+  std::size_t block_bytes_min_ = 0;  ///< of which pieces are looked at
   std::optional<Candidate> best_;
   Stitch stitch_;
-  // What there is, collected anew each time; kept for its capacity.
-  std::vector<Extent> tails_;   ///< smallest first
-  std::vector<Extent> heads_;   ///< smallest first
-  std::vector<Extent> ranges_;  ///< of whole granules
-  std::size_t whole_granules_ = 0;
 };
 
 }  // namespace berth

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "base/check.hpp"
 #include "memory/source/has_memory.hpp"
@@ -16,7 +17,10 @@ constexpr std::size_t kAddressSpaceFactor = 2;
 }  // namespace
 
 Windows::Windows(DeviceContext& context, Arena& arena, std::size_t mappings_max)
-    : context_(context), arena_(arena), mappings_max_(mappings_max) {}
+    : context_(context),
+      arena_(arena),
+      address_space_granules_(kAddressSpaceFactor * mappings_max),
+      mappings_max_(mappings_max) {}
 
 Windows::~Windows() {
   drop_all();
@@ -25,23 +29,22 @@ Windows::~Windows() {
   context_.driver().mem_address_free_or_report(CUdeviceptr{address_}, address_bytes_);
 }
 
-bool Windows::shows(const Window& window, std::span<const GranuleNumber> granules) const {
-  return std::ranges::equal(window.granules, granules);
-}
-
 std::optional<std::uintptr_t> Windows::find(std::span<const GranuleNumber> granules) {
   if (granules.front() >= by_granule_.size()) return std::nullopt;
-  for (const ByUse::iterator window : by_granule_[granules.front()]) {
-    if (!shows(*window, granules)) continue;
-    by_use_.splice(by_use_.end(), by_use_, window);
-    return window->address;
+  for (Number slot = by_granule_[granules.front()]; slot != kNone; slot = slots_[slot].older) {
+    const Number window = slots_[slot].window;
+    if (windows_[window].first != slot) continue;
+    if (!std::ranges::equal(slots_of(window), granules, {}, &Slot::granule)) continue;
+    unlink(window);
+    link_newest(window);
+    return address_of(slot);
   }
   return std::nullopt;
 }
 
 bool Windows::reserve_address_space() {
   const ContextScope scope(context_);
-  std::size_t granules = kAddressSpaceFactor * mappings_max_;
+  std::size_t granules = address_space_granules_;
   do {
     const std::size_t bytes = granules * arena_.granule_bytes();
     CUdeviceptr address = 0;
@@ -50,7 +53,6 @@ bool Windows::reserve_address_space() {
     if (has_memory(context_.driver(), DriverCall::mem_address_reserve, reserved)) {
       address_ = static_cast<std::uintptr_t>(address);
       address_bytes_ = bytes;
-      free_.emplace(address_, bytes);
       return true;
     }
     // A limit of the process, or many pools of large devices: with less there are holes sooner.
@@ -59,139 +61,182 @@ bool Windows::reserve_address_space() {
   return false;
 }
 
-std::optional<std::uintptr_t> Windows::take_address_space(std::size_t bytes) {
+/// The lowest slots side by side that no window has.
+std::optional<Windows::Number> Windows::find_room(std::size_t size) {
   if (address_ == 0 && !reserve_address_space()) return std::nullopt;
-  for (auto range = free_.begin(); range != free_.end(); ++range) {
-    const auto [address, free_bytes] = *range;
-    if (free_bytes < bytes) continue;
-    free_.erase(range);
-    if (free_bytes > bytes) free_.emplace(address + bytes, free_bytes - bytes);
-    return address;
+  std::size_t free = 0;  // before `slot`
+  for (Number slot = lowest_free_; slot < slots_.size();) {
+    const Number window = slots_[slot].window;
+    const bool is_free = window == kNone;
+    free = is_free ? free + 1 : 0;
+    slot = is_free || window == kStuck ? slot + 1 : windows_[window].first + windows_[window].size;
+    if (free == size) return slot - static_cast<Number>(size);
   }
-  return std::nullopt;
+  const std::size_t first = slots_.size() - free;
+  if ((first + size) * arena_.granule_bytes() > address_bytes_) return std::nullopt;
+  return static_cast<Number>(first);
 }
 
-void Windows::give_back_address_space(std::uintptr_t address, std::size_t bytes) {
-  auto range = free_.emplace(address, bytes).first;
-  if (const auto next = std::next(range);
-      next != free_.end() && range->first + range->second == next->first) {
-    range->second += next->second;
-    free_.erase(next);
+/// On failure nothing has changed.
+Windows::Number Windows::add_window(Number first, std::span<const GranuleNumber> granules) {
+  const std::size_t shown = std::ranges::max(granules) + std::size_t{1};
+  if (by_granule_.size() < shown) by_granule_.resize(shown, kNone);
+  if (slots_.size() < first + granules.size()) slots_.resize(first + granules.size());
+  if (unused_.empty()) {
+    // So that nothing fails when windows go.
+    if (unused_.capacity() == windows_.size()) unused_.reserve(2 * windows_.size() + 8);
+    chosen_.reserve(unused_.capacity());
+    windows_.emplace_back();
+    unused_.push_back(static_cast<Number>(windows_.size() - 1));
   }
-  if (range == free_.begin()) return;
-  const auto prev = std::prev(range);
-  if (prev->first + prev->second != range->first) return;
-  prev->second += range->second;
-  free_.erase(range);
+  const Number window = unused_.back();
+  unused_.pop_back();
+  windows_[window] = {.first = first, .size = static_cast<Number>(granules.size())};
+  for (Number slot = first; const GranuleNumber granule : granules) {
+    slots_[slot].granule = granule;
+    slots_[slot].window = window;
+    link_slot(slot++);
+  }
+  if (first == lowest_free_) lowest_free_ += windows_[window].size;
+  mappings_ += granules.size();
+  link_newest(window);
+  return window;
+}
+
+void Windows::link_newest(Number window) noexcept {
+  windows_[window].newer = kNone;
+  windows_[window].older = newest_;
+  (newest_ == kNone ? oldest_ : windows_[newest_].newer) = window;
+  newest_ = window;
+}
+
+void Windows::unlink(Number window) noexcept {
+  const auto [newer, older] = std::pair(windows_[window].newer, windows_[window].older);
+  (newer == kNone ? newest_ : windows_[newer].older) = older;
+  (older == kNone ? oldest_ : windows_[older].newer) = newer;
+}
+
+void Windows::link_slot(Number slot) noexcept {
+  Slot& it = slots_[slot];
+  it.newer = kNone;
+  it.older = std::exchange(by_granule_[it.granule], slot);
+  if (it.older != kNone) slots_[it.older].newer = slot;
+}
+
+void Windows::unlink_slot(Number slot) noexcept {
+  const Slot& it = slots_[slot];
+  if (it.older != kNone) slots_[it.older].newer = it.newer;
+  (it.newer == kNone ? by_granule_[it.granule] : slots_[it.newer].older) = it.older;
+}
+
+bool Windows::unmap_slots(Number first, Number end) noexcept {
+  bool gone = true;
+  for (Number slot = first; slot < end; ++slot) {
+    gone &= context_.driver().mem_unmap_or_report(CUdeviceptr{address_of(slot)},
+                                                  arena_.granule_bytes());
+  }
+  return gone;
 }
 
 /// `gone` says after a failure whether nothing is mapped there.
-bool Windows::map_at(std::uintptr_t address, std::span<const GranuleNumber> granules, bool& gone) {
+bool Windows::map_slots(Number window, bool& gone) {
   const Driver& driver = context_.driver();
   const std::size_t granule_bytes = arena_.granule_bytes();
-  std::size_t mapped = 0;
+  const std::span<const Slot> slots = slots_of(window);
+  const Number first = windows_[window].first;
+  Number mapped = first;
   const auto fail = [&](DriverCall call, CUresult result) {
-    gone = unmap(address, mapped);
+    gone = unmap_slots(first, mapped);
     return has_memory(driver, call, result);
   };
-  for (const GranuleNumber granule : granules) {
-    const CUresult result =
-        driver.try_mem_map(CUdeviceptr{address + mapped * granule_bytes}, granule_bytes,
-                           std::size_t{0}, arena_.handle(granule), 0ULL);
+  for (const Slot& slot : slots) {
+    const CUresult result = driver.try_mem_map(CUdeviceptr{address_of(mapped)}, granule_bytes,
+                                               std::size_t{0}, arena_.handle(slot.granule), 0ULL);
     if (result != CUDA_SUCCESS) return fail(DriverCall::mem_map, result);
     ++mapped;
   }
   const CUresult result =
-      driver.try_mem_set_access(CUdeviceptr{address}, granules.size() * granule_bytes,
+      driver.try_mem_set_access(CUdeviceptr{address_of(first)}, slots.size() * granule_bytes,
                                 arena_.access().data(), arena_.access().size());
   if (result != CUDA_SUCCESS) return fail(DriverCall::mem_set_access, result);
   return true;
 }
 
-bool Windows::unmap(std::uintptr_t address, std::size_t granules) noexcept {
-  const std::size_t granule_bytes = arena_.granule_bytes();
-  bool gone = true;
-  for (std::size_t index = 0; index < granules; ++index) {
-    const CUdeviceptr slot = address + index * granule_bytes;
-    gone &= context_.driver().mem_unmap_or_report(slot, granule_bytes);
-  }
-  return gone;
-}
-
 std::optional<std::uintptr_t> Windows::map(std::span<const GranuleNumber> granules) {
-  const std::size_t bytes = granules.size() * arena_.granule_bytes();
-  const auto address = take_address_space(bytes);
-  if (!address) return std::nullopt;
-  const auto window = by_use_.insert(by_use_.end(), {{granules.begin(), granules.end()}, *address});
-  mappings_ += granules.size();
+  const ContextScope scope(context_);
+  const std::optional<Number> first = find_room(granules.size());
+  if (!first) return std::nullopt;
+  const Number window = add_window(*first, granules);
   bool mapped = false;
   bool gone = true;
   try {
-    const ContextScope scope(context_);
-    index(window);
-    mapped = map_at(*address, granules, gone);
+    mapped = map_slots(window, gone);
   } catch (...) {
     forget(window, gone);
     throw;
   }
-  if (mapped) return address;
+  if (mapped) return address_of(*first);
   forget(window, gone);
   return std::nullopt;
 }
 
-void Windows::index(ByUse::iterator window) {
-  const std::size_t end = std::ranges::max(window->granules) + std::size_t{1};
-  if (by_granule_.size() < end) by_granule_.resize(end);
-  for (const GranuleNumber granule : window->granules) {
-    auto& windows = by_granule_[granule];
-    if (windows.empty() || windows.back() != window) windows.push_back(window);
-  }
-}
-
 /// Takes a window off the books; its address space is not used again where it is not `gone`.
-void Windows::forget(ByUse::iterator window, bool gone) noexcept {
-  for (const GranuleNumber granule : window->granules) {
-    if (granule < by_granule_.size()) std::erase(by_granule_[granule], window);
+void Windows::forget(Number window, bool gone) noexcept {
+  Window& it = windows_[window];
+  for (Number slot = it.first; slot < it.first + it.size; ++slot) {
+    unlink_slot(slot);
+    slots_[slot].window = gone ? kNone : kStuck;
   }
-  mappings_ -= window->granules.size();
-  if (gone) {
-    give_back_address_space(window->address, window->granules.size() * arena_.granule_bytes());
-  }
-  by_use_.erase(window);
+  lowest_free_ = std::min(lowest_free_, it.first);
+  mappings_ -= it.size;
+  unlink(window);
+  it.size = 0;
+  unused_.push_back(window);
 }
 
-void Windows::drop(ByUse::iterator window) noexcept {
+void Windows::drop(Number window) noexcept {
   const ContextScope scope(context_, std::nothrow);
-  const bool gone = asleep_ || unmap(window->address, window->granules.size());
+  const Window& it = windows_[window];
+  const bool gone = asleep_ || unmap_slots(it.first, it.first + it.size);
   forget(window, gone);
+}
+
+void Windows::drop_chosen() noexcept {
+  if (chosen_.empty()) return;
+  const ContextScope scope(context_, std::nothrow);
+  for (const Number window : chosen_) {
+    if (windows_[window].size > 0) drop(window);
+  }
+  chosen_.clear();
 }
 
 void Windows::drop(GranuleNumber first, GranuleNumber end) noexcept {
   for (std::size_t granule = first; granule < end && granule < by_granule_.size(); ++granule) {
-    while (!by_granule_[granule].empty()) drop(by_granule_[granule].back());
+    while (by_granule_[granule] != kNone) drop(slots_[by_granule_[granule]].window);
   }
 }
 
 void Windows::sleep() noexcept {
   const ContextScope scope(context_, std::nothrow);
   if (asleep_) return;
-  for (const Window& window : by_use_) unmap(window.address, window.granules.size());
+  for (Number window = oldest_; window != kNone; window = windows_[window].newer) {
+    unmap_slots(windows_[window].first, windows_[window].first + windows_[window].size);
+  }
   asleep_ = true;
 }
 
 bool Windows::wake() {
   const ContextScope scope(context_);
-  auto window = by_use_.begin();
+  Number window = oldest_;
   const auto undo = [&] {
-    while (window != by_use_.begin()) {
-      --window;
-      unmap(window->address, window->granules.size());
+    for (Number awake = oldest_; awake != window; awake = windows_[awake].newer) {
+      unmap_slots(windows_[awake].first, windows_[awake].first + windows_[awake].size);
     }
   };
   try {
     bool gone = true;
-    for (; window != by_use_.end(); ++window) {
-      if (map_at(window->address, window->granules, gone)) continue;
+    for (; window != kNone; window = windows_[window].newer) {
+      if (map_slots(window, gone)) continue;
       undo();
       return false;
     }
@@ -206,15 +251,15 @@ bool Windows::wake() {
 void Windows::let_in(const CUmemAccessDesc& user) {
   if (asleep_) return;
   const ContextScope scope(context_);
-  for (const Window& window : by_use_) {
-    context_.driver().mem_set_access(CUdeviceptr{window.address},
-                                     window.granules.size() * arena_.granule_bytes(), &user,
+  for (Number window = oldest_; window != kNone; window = windows_[window].newer) {
+    context_.driver().mem_set_access(CUdeviceptr{address_of(windows_[window].first)},
+                                     windows_[window].size * arena_.granule_bytes(), &user,
                                      std::size_t{1});
   }
 }
 
 void Windows::drop_all() noexcept {
-  while (!by_use_.empty()) drop(by_use_.begin());
+  while (oldest_ != kNone) drop(oldest_);
 }
 
 }  // namespace berth

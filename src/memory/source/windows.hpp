@@ -9,27 +9,26 @@
 // Source: CUDA C++ Programming Guide, "Virtual Aliasing Support".
 #pragma once
 
+#pragma once
+
 #include <cuda.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
-#include <map>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "memory/heap/hole_index.hpp"
 #include "memory/source/arena.hpp"
 
 namespace berth {
 
-/// A granule of an arena, counted from its beginning.
-using GranuleNumber = std::uint32_t;
-
 /// Guarded by the slow lock of the allocator that it belongs to: it calls the driver.
 class Windows {
  public:
-  /// Onto granules of `arena`. At most `mappings_max` are kept beside those that are in use.
+  /// Onto granules of `arena`. At most `mappings_max` are kept beside those that are in use, and there is
+  /// address space for twice as many.
   Windows(DeviceContext& context, Arena& arena, std::size_t mappings_max);
   /// Unmaps what is left.
   ~Windows();
@@ -42,30 +41,48 @@ class Windows {
   /// or there is no address space. On failure nothing is mapped.
   /// Errors  DriverError.
   std::optional<std::uintptr_t> map(std::span<const GranuleNumber> granules);
-
   /// Unmaps all windows that show any of the granules from `first` to before `end`. The device must
   /// be done with these.
   void drop(GranuleNumber first, GranuleNumber end) noexcept;
+  void set_mappings_max(std::size_t mappings_max) { mappings_max_ = mappings_max; }
   /// Whether there are more mappings than are to be kept.
   [[nodiscard]] bool is_over_bound() const { return mappings_ > mappings_max_; }
-  /// Unmaps windows of which `is_idle(granule)` says of one granule that nothing uses it, those first
-  /// that were wanted longest ago, until mappings are within the bound.
+  /// Chooses windows of which `is_idle(granule)` says of one granule that nothing uses it, those first
+  /// that were wanted longest ago, until without them mappings are within the bound, with some room.
   template <class IsIdle>
-  void drop_to_bound(const IsIdle& is_idle) noexcept {
-    for (auto window = by_use_.begin(); window != by_use_.end() && is_over_bound();) {
-      const auto next = std::next(window);
-      bool idle = false;
-      for (const GranuleNumber granule : window->granules) idle = idle || is_idle(granule);
-      if (idle) drop(window);
-      window = next;
+  void choose_to_drop(const IsIdle& is_idle) {
+    chosen_.clear();
+    std::size_t mappings = mappings_;
+    const std::size_t mappings_kept =
+        is_over_bound() ? mappings_max_ - mappings_max_ / kRoomShare : mappings;
+    std::size_t looked_at = 0;
+    Number window = oldest_;
+    for (; window != kNone && mappings > mappings_kept && looked_at < kLookedAt; ++looked_at) {
+      if (shows_idle(window, is_idle)) {
+        chosen_.push_back(window);
+        mappings -= windows_[window].size;
+      }
+      window = windows_[window].newer;
+    }
+    if (looked_at < kLookedAt) return;
+    while (oldest_ != window) {  // others get their turn next time
+      const Number seen = oldest_;
+      unlink(seen);
+      link_newest(seen);
     }
   }
+  /// Unmaps them, as far as they are still there.
+  void drop_chosen() noexcept;
+  void keep_chosen() noexcept { chosen_.clear(); }
   /// Unmaps those of which `is_used(address, bytes)` says that nothing is in them.
   template <class IsUsed>
   void drop_unused(const IsUsed& is_used) noexcept {
-    for (auto window = by_use_.begin(); window != by_use_.end();) {
-      const auto next = std::next(window);
-      if (!is_used(window->address, window->granules.size() * arena_.granule_bytes())) drop(window);
+    for (Number window = oldest_; window != kNone;) {
+      const Number next = windows_[window].newer;
+      if (!is_used(address_of(windows_[window].first),
+                   windows_[window].size * arena_.granule_bytes())) {
+        drop(window);
+      }
       window = next;
     }
   }
@@ -85,32 +102,72 @@ class Windows {
   [[nodiscard]] std::size_t mappings() const { return mappings_; }
 
  private:
-  struct Window {
-    std::vector<GranuleNumber> granules;
-    std::uintptr_t address;
-  };
-  using ByUse = std::list<Window>;
+  using Number = std::uint32_t;
+  static constexpr Number kNone = ~Number{0};
+  static constexpr Number kStuck = kNone - 1;  ///< no window's, and never another's
+  /// Windows at a time, and granules of each: other threads wait meanwhile.
+  static constexpr std::size_t kLookedAt = 1024;
+  static constexpr std::size_t kGranulesLookedAt = 16;
+  /// To ask which memory is idle costs calls, too, so that more than one window goes.
+  static constexpr std::size_t kRoomShare = 32;
 
-  [[nodiscard]] bool shows(const Window& window, std::span<const GranuleNumber> granules) const;
+  /// A granule's worth of the address space.
+  struct Slot {
+    GranuleNumber granule = 0;
+    Number newer = kNone;  ///< slots that show the same granule
+    Number older = kNone;
+    Number window = kNone;  ///< whose it is
+  };
+  struct Window {
+    Number first = 0;      ///< slot
+    Number size = 0;       ///< slots; 0: no window
+    Number newer = kNone;  ///< by when they were wanted
+    Number older = kNone;
+  };
+
+  template <class IsIdle>
+  [[nodiscard]] bool shows_idle(Number window, const IsIdle& is_idle) const {
+    const auto [first, size, newer, older] = windows_[window];
+    const Number step = 1 + static_cast<Number>(size / kGranulesLookedAt);
+    for (Number slot = first; slot < first + size; slot += step) {
+      if (is_idle(slots_[slot].granule)) return true;
+    }
+    return false;
+  }
+  [[nodiscard]] std::span<const Slot> slots_of(Number window) const {
+    return std::span(slots_).subspan(windows_[window].first, windows_[window].size);
+  }
+  [[nodiscard]] std::uintptr_t address_of(Number slot) const {
+    return address_ + slot * arena_.granule_bytes();
+  }
   bool reserve_address_space();
-  std::optional<std::uintptr_t> take_address_space(std::size_t bytes);
-  void give_back_address_space(std::uintptr_t address, std::size_t bytes);
-  bool map_at(std::uintptr_t address, std::span<const GranuleNumber> granules, bool& gone);
-  bool unmap(std::uintptr_t address, std::size_t granules) noexcept;
-  void index(ByUse::iterator window);
-  void forget(ByUse::iterator window, bool gone) noexcept;
-  void drop(ByUse::iterator window) noexcept;
+  std::optional<Number> find_room(std::size_t size);
+  Number add_window(Number first, std::span<const GranuleNumber> granules);
+  void link_newest(Number window) noexcept;
+  void unlink(Number window) noexcept;
+  void link_slot(Number slot) noexcept;
+  void unlink_slot(Number slot) noexcept;
+  bool map_slots(Number window, bool& gone);
+  bool unmap_slots(Number first, Number end) noexcept;
+  void forget(Number window, bool gone) noexcept;
+  void drop(Number window) noexcept;
 
   DeviceContext& context_;
   Arena& arena_;
-  const std::size_t mappings_max_;
+  const std::size_t address_space_granules_;
+  std::size_t mappings_max_;
   std::size_t mappings_ = 0;
   bool asleep_ = false;
-  ByUse by_use_;                                          ///< wanted longest ago first
-  std::vector<std::vector<ByUse::iterator>> by_granule_;  ///< windows that show it, each once
+  std::vector<Slot> slots_;  ///< by address, as far as windows ever reached
+  std::vector<Window> windows_;
+  std::vector<Number> unused_;      ///< of `windows_`
+  std::vector<Number> by_granule_;  ///< the newest slot that shows it
+  std::vector<Number> chosen_;      ///< windows to be dropped
+  Number newest_ = kNone;
+  Number oldest_ = kNone;
   std::uintptr_t address_ = 0;  ///< of all address space for windows; 0: none yet
   std::size_t address_bytes_ = 0;
-  std::map<std::uintptr_t, std::size_t> free_;  ///< address space, by address
+  Number lowest_free_ = 0;  ///< slot: those below are all of windows
 };
 
 }  // namespace berth

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "memory/thread/front_cache.hpp"
@@ -20,9 +21,18 @@ class FrontCaches {
     return nullptr;
   }
   /// The same, made where there is none.
+  /// Errors  std::bad_alloc: nothing is changed.
   FrontCache& of(OwnerId owner) {
     if (FrontCache* const front = find(owner)) return *front;
     return *fronts_.emplace_back(std::make_unique<FrontCache>(owner));
+  }
+  /// The same; null where the host has no memory for it.
+  FrontCache* try_of(OwnerId owner) noexcept {
+    try {
+      return &of(owner);
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
   }
   [[nodiscard]] std::size_t count() const { return fronts_.size(); }
 

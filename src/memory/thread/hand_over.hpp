@@ -14,12 +14,17 @@ namespace berth {
 /// Guarded by the lock of the allocator that it belongs to.
 class HandOver {
  public:
-  /// Takes what `cache` keeps. Calls visit(Block&) for blocks whose size has no place here; they are
-  /// the visitor's then.
+  /// Takes what `cache` keeps. Calls visit(Block&), which must not throw, for blocks whose size has
+  /// no place here, or for which the host has no memory; they are the visitor's then.
   template <class Visit>
-  void take_over(ThreadCache& cache, const Visit& visit) {
+  void take_over(ThreadCache& cache, const Visit& visit) noexcept {
     cache.fronts().for_each([&](FrontCache& front) {
-      if (front.was_used()) front.move_to(fronts_.of(front.owner()), visit);
+      if (!front.was_used()) return;
+      if (FrontCache* const here = fronts_.try_of(front.owner())) {
+        front.move_to(*here, visit);
+      } else {
+        front.flush(visit);
+      }
     });
   }
   /// One block of `owner`'s of `bytes`, a multiple of kBlockBytes; the others of this size go to

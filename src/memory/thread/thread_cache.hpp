@@ -35,63 +35,30 @@ class ThreadCache {
   ThreadCache(const ThreadCache&) = delete;
   ThreadCache& operator=(const ThreadCache&) = delete;
 
-  /// The owner thread. The block that it took last, if it has put that back and wants the like again;
-  /// null otherwise. As programs free and allocate in turns, this is the most frequent case.
-  void* take_last(std::size_t bytes, StreamKey stream) {
-    if (!lock_.try_enter()) [[unlikely]]
-      return nullptr;
-    void* data = nullptr;
-    if (is_back(bytes, stream)) [[likely]]
-      data = hand_out_last(bytes);
-    lock_.leave();
-    return data;
-  }
-  /// The owner thread. Puts back what it took last, and nobody else uses; false, and nothing is
-  /// changed, where `data` is something else, or others need what the thread has.
-  bool put_last(void* data) {
-    if (!lock_.try_enter()) [[unlikely]]
-      return false;
-    const bool keep = data == last_.data && is_as_taken(*last_.block) && !has_gained_enough();
-    if (keep) [[likely]] {
-      enter_as_free(*last_.block);
-      is_back_ = true;
-    }
-    lock_.leave();
-    return keep;
-  }
-
-  /// The owner thread. Any block for `bytes`, ordered on `stream`; null where none is at hand.
+  /// The owner thread. A block for `bytes`, ordered on `stream`; null where none is at hand. Most
+  /// often what it put back last: programs free and allocate in turns.
   void* take(std::size_t bytes, StreamKey stream) {
     if (!lock_.try_enter()) [[unlikely]]
       return nullptr;
-    void* data = nullptr;
-    return_last();
-    if (FrontCache* const front = front_of(stream)) {
-      if (Stack* const stack = front->find(bytes)) {
-        Block& block = stack->pop();
-        last_ = {block.data(), &block, stack->bytes(), stream, stack, front};
-        data = hand_out_last(bytes);
-      }
-    }
+    if (!is_back(bytes, stream)) [[unlikely]]
+      return take_other_and_leave(bytes, stream);
+    void* const data = hand_out_last(bytes);
     lock_.leave();
     return data;
   }
-  /// The owner thread. Frees a block that only its own stream uses. False, and nothing is changed,
-  /// where that is not so, where it finds no place or enough others; and where `data` is no block.
+  /// The owner thread. Frees a block that only its own stream uses, most often what it took last.
+  /// False, and nothing is changed, where that is not so, where it finds no place or enough others;
+  /// and where `data` is none of `blocks`, which may be changed meanwhile.
   bool put(void* data, const PointerMap& blocks) {
     if (!lock_.try_enter()) [[unlikely]]
       return false;
-    return_last();
-    Block* const block = blocks.find_unguarded(reinterpret_cast<std::uintptr_t>(data));
-    const bool is_ours = block != nullptr && is_simple(*block, data);
-    const Place place = is_ours && !has_gained_enough() ? place_of(*block) : Place{};
-    const bool keep = place.stack != nullptr;
-    if (keep) {
-      enter_as_free(*block);
-      place.front->push(*place.stack, *block);
-    }
+    const bool is_last = data == last_.data && is_as_taken(*last_.block);
+    if (!is_last || has_gained_enough()) [[unlikely]]
+      return put_other_and_leave(data, blocks);
+    enter_as_free(*last_.block);
+    is_back_ = true;
     lock_.leave();
-    return keep;
+    return true;
   }
 
   /// The owner thread. Whose memory a request on `stream` is, if the thread knows.
@@ -116,6 +83,7 @@ class ThreadCache {
   // The owner thread under the allocator's lock, or any in a Halt.
 
   /// From now on frees of memory of `owner`'s go to a FrontCache.
+  /// Errors  std::bad_alloc, of these two: nothing is changed.
   FrontCache& add_owner(OwnerId owner);
   /// Requests on `stream`, whose id is `owner`, too.
   void add_route(OwnerId owner, StreamKey stream);
@@ -247,6 +215,13 @@ class ThreadCache {
   }
 
   static std::size_t place_of(StreamKey stream) { return fibonacci_hash(stream, kRouteBits); }
+
+  // Entered already. Not inline, and with nothing to do after them, so that the frequent case keeps
+  // its registers.
+  void* take_other_and_leave(std::size_t bytes, StreamKey stream);
+  bool put_other_and_leave(void* data, const PointerMap& blocks);
+  void* take_other(std::size_t bytes, StreamKey stream);
+  bool put_other(void* data, const PointerMap& blocks);
 
   void forget_routes(OwnerId owner);
 

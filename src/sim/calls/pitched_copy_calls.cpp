@@ -62,7 +62,7 @@ std::optional<std::uint64_t> start_of(const End& end, std::size_t width, std::si
 }
 
 /// Reads `copy`; a copy of nothing has no rows.
-CUresult read(const CUDA_MEMCPY2D* copy, CopyWork& work, Sides& sides) {
+CUresult read_copy(const CUDA_MEMCPY2D* copy, CopyWork& work, Sides& sides) {
   if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const End to = destination_of(*copy);
   const End from = source_of(*copy);
@@ -88,7 +88,7 @@ CUresult copy_rows_now(Function function, const CUDA_MEMCPY2D* copy) {
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   CopyWork work{};
   Sides sides;
-  const CUresult accepted = read(copy, work, sides);
+  const CUresult accepted = read_copy(copy, work, sides);
   return accepted == CUDA_SUCCESS ? copy_now(call, work, sides) : accepted;
 }
 
@@ -107,7 +107,7 @@ CUresult berth_sim_cuMemcpy2DAsync(const CUDA_MEMCPY2D* copy, CUstream stream) {
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   CopyWork work{};
   Sides sides;
-  const CUresult accepted = read(copy, work, sides);
+  const CUresult accepted = read_copy(copy, work, sides);
   return accepted == CUDA_SUCCESS ? copy_async(call, stream, work, sides) : accepted;
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 /// Writes `value` where the caller's `data` expects a T.
 template <class T>
-CUresult give(void* data, T value) {
+CUresult write_attribute(void* data, T value) {
   *static_cast<T*>(data) = value;
   return CUDA_SUCCESS;
 }
@@ -21,9 +21,9 @@ CUresult reservation_attribute(void* data, CUpointer_attribute attribute,
                                const Reservation& reservation) {
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-      return give<CUdeviceptr>(data, reservation.start);
+      return write_attribute<CUdeviceptr>(data, reservation.start);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-      return give<std::size_t>(data, reservation.bytes);
+      return write_attribute<std::size_t>(data, reservation.bytes);
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }
@@ -33,26 +33,26 @@ CUresult range_attribute(const State& state, void* data, CUpointer_attribute att
                          CUdeviceptr pointer, const Range& range) {
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-      return give(data, from_handle<CUcontext>(range.context));
+      return write_attribute(data, from_handle<CUcontext>(range.context));
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-      return give<unsigned>(data, range.is_host() && range.kind != RangeKind::managed
-                                      ? CU_MEMORYTYPE_HOST
-                                      : CU_MEMORYTYPE_DEVICE);
+      return write_attribute<unsigned>(data, range.is_host() && range.kind != RangeKind::managed
+                                                 ? CU_MEMORYTYPE_HOST
+                                                 : CU_MEMORYTYPE_DEVICE);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
       if (!range.is_host()) return CUDA_ERROR_INVALID_VALUE;
-      return give(data, reinterpret_cast<void*>(pointer));
+      return write_attribute(data, reinterpret_cast<void*>(pointer));
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-      return give<unsigned long long>(data, range.id);
+      return write_attribute<unsigned long long>(data, range.id);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-      return give<unsigned>(data, range.kind == RangeKind::managed ? 1 : 0);
+      return write_attribute<unsigned>(data, range.kind == RangeKind::managed ? 1 : 0);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      return give<int>(data, state.ordinal_of(range.device));
+      return write_attribute<int>(data, state.ordinal_of(range.device));
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-      return give<CUdeviceptr>(data, range.start);
+      return write_attribute<CUdeviceptr>(data, range.start);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-      return give<std::size_t>(data, range.bytes);
+      return write_attribute<std::size_t>(data, range.bytes);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-      return give(data, from_handle<CUmemoryPool>(range.pool));
+      return write_attribute(data, from_handle<CUmemoryPool>(range.pool));
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }
@@ -64,7 +64,7 @@ CUresult device_pointer(void* data, CUdeviceptr pointer, const Context& context,
   const DeviceSet own = device_bit(context.device);
   const DeviceSet reached = range.kind == RangeKind::allocation ? own | context.peers : own;
   if ((range.readers & reached) == 0) return CUDA_ERROR_INVALID_VALUE;
-  return give<CUdeviceptr>(data, pointer);
+  return write_attribute<CUdeviceptr>(data, pointer);
 }
 
 /// `call` has a context if the attribute needs one.

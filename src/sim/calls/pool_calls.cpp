@@ -15,7 +15,7 @@ MemoryPool* find_pool(State& state, CUmemoryPool pool) {
   return found != nullptr && !found->destroyed ? found : nullptr;
 }
 
-CUresult check_properties(const State& state, const CUmemPoolProps& properties, int& slot) {
+CUresult check_pool_properties(const State& state, const CUmemPoolProps& properties, int& slot) {
   if (properties.allocType != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
   // Neither sharing between processes nor hardware decompression: their attributes say so.
   if (properties.handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
@@ -52,7 +52,7 @@ CUresult berth_sim_cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* pro
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   if (pool == nullptr || properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
   int slot = 0;
-  const CUresult accepted = check_properties(call.state(), *properties, slot);
+  const CUresult accepted = check_pool_properties(call.state(), *properties, slot);
   if (accepted != CUDA_SUCCESS) return accepted;
   const MemoryPool& made = call.state().pools.create(slot, properties->maxSize);
   *pool = from_handle<CUmemoryPool>(made.handle);

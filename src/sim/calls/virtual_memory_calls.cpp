@@ -16,7 +16,7 @@
 namespace berth::sim {
 namespace {
 
-constexpr std::uint64_t kPage = 4_KiB;
+constexpr std::uint64_t kReservationPage = 4_KiB;
 
 CUresult check_properties(const State& state, const CUmemAllocationProp* properties) {
   if (properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -74,7 +74,7 @@ CUresult berth_sim_cuMemAddressReserve(CUdeviceptr* pointer, std::size_t bytes,
   State& state = call.state();
   if (!state.config.vmm) return CUDA_ERROR_NOT_SUPPORTED;
   if (pointer == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (bytes == 0 || !is_aligned(bytes, kPage) || !is_aligned(hint, kPage))
+  if (bytes == 0 || !is_aligned(bytes, kReservationPage) || !is_aligned(hint, kReservationPage))
     return CUDA_ERROR_INVALID_VALUE;
   if (alignment != 0 && !std::has_single_bit(alignment)) return CUDA_ERROR_INVALID_VALUE;
   const std::uint64_t at_least = std::max<std::uint64_t>(alignment, state.config.granularity);

@@ -7,7 +7,7 @@ namespace berth::sim {
 namespace {
 
 /// Reads all of `text` as one number.
-bool read(std::string_view text, unsigned& number) {
+bool read_part(std::string_view text, unsigned& number) {
   const auto [end, error] = std::from_chars(text.begin(), text.end(), number, 16);
   return error == std::errc{} && end == text.end();
 }
@@ -23,16 +23,16 @@ std::optional<PciAddress> parse_pci_address(std::string_view text) {
   std::string_view bus = text.substr(0, last);
   const std::size_t dot = place.find('.');
   if (dot != none) {
-    if (!read(place.substr(dot + 1), address.function)) return std::nullopt;
+    if (!read_part(place.substr(dot + 1), address.function)) return std::nullopt;
     place = place.substr(0, dot);
   }
   const std::size_t first = bus.find(':');
   if (first == none && dot == none) return std::nullopt;
   if (first != none) {
-    if (!read(bus.substr(0, first), address.domain)) return std::nullopt;
+    if (!read_part(bus.substr(0, first), address.domain)) return std::nullopt;
     bus = bus.substr(first + 1);
   }
-  if (!read(bus, address.bus) || !read(place, address.device)) return std::nullopt;
+  if (!read_part(bus, address.bus) || !read_part(place, address.device)) return std::nullopt;
   return address;
 }
 

@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kErrorPrefix = "CUDA_ERROR_";
 
 /// Thrown with what is accepted; parse() adds which rule it was.
-struct Rejected {
+struct RejectedRule {
   std::string_view accepted;
 };
 
@@ -26,7 +26,7 @@ T number(std::string_view text, T smallest, T largest, std::string_view accepted
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool whole = error == std::errc{} && end == text.data() + text.size();
-  if (!whole || !(value >= smallest && value <= largest)) throw Rejected{accepted};
+  if (!whole || !(value >= smallest && value <= largest)) throw RejectedRule{accepted};
   return value;
 }
 
@@ -34,7 +34,7 @@ std::optional<Function> parse_function(std::string_view name) {
   if (name == "*") return std::nullopt;
   for (std::size_t i = 0; i < static_cast<std::size_t>(Function::count); ++i)
     if (name == function_name(static_cast<Function>(i))) return static_cast<Function>(i);
-  throw Rejected{"the name of a simulated function such as cuMemCreate, or * for any"};
+  throw RejectedRule{"the name of a simulated function such as cuMemCreate, or * for any"};
 }
 
 /// Fills in to which calls `rule` applies.
@@ -63,7 +63,7 @@ CUresult parse_code(std::string_view name) {
     const std::string_view base = whole.substr(kErrorPrefix.size());
     if (std::ranges::equal(base, name, same)) return known->code;
   }
-  throw Rejected{"an error such as out_of_memory, slow:NS, memory:BYTES, or lost:DEVICE"};
+  throw RejectedRule{"an error such as out_of_memory, slow:NS, memory:BYTES, or lost:DEVICE"};
 }
 
 Fault parse_fault(std::string_view text) {
@@ -81,7 +81,7 @@ Fault parse_fault(std::string_view text) {
   try {
     return {Fault::Kind::less_memory, CUDA_SUCCESS, parse_bytes(amount)};
   } catch (const InvalidArgument&) {
-    throw Rejected{"memory: and bytes such as 1GiB"};
+    throw RejectedRule{"memory: and bytes such as 1GiB"};
   }
 }
 
@@ -95,12 +95,13 @@ FaultPlan FaultPlan::parse(std::string_view text) {
     text.remove_prefix(std::min(text.size(), rule_text.size() + 1));
     try {
       const auto equals = rule_text.find('=');
-      if (equals == std::string_view::npos) throw Rejected{"rules of the form FUNCTION@N=error"};
+      if (equals == std::string_view::npos)
+        throw RejectedRule{"rules of the form FUNCTION@N=error"};
       FaultRule rule;
       parse_when(rule_text.substr(0, equals), rule);
       rule.fault = parse_fault(rule_text.substr(equals + 1));
       plan.rules_.push_back(rule);
-    } catch (const Rejected& rejected) {
+    } catch (const RejectedRule& rejected) {
       throw InvalidArgument(fmt::format("simulator: faults: \"{}\" is not accepted; accepted: {}",
                                         rule_text, rejected.accepted));
     }

@@ -14,8 +14,8 @@
 namespace berth::sim {
 namespace {
 
-constexpr std::uint64_t kPage = 4_KiB;
-constexpr int kPoison = 0xA5;
+constexpr std::uint64_t kHostPage = 4_KiB;
+constexpr int kHostPoison = 0xA5;
 
 bool has_room(const State& state, std::size_t bytes) {
   return bytes <= state.config.host_memory - state.host_bytes_pinned;
@@ -34,10 +34,10 @@ Range pinned_range(RangeKind kind, const Context& context, std::uint64_t start, 
 void* make_pages(State& state, RangeKind kind, const Context& context, std::size_t bytes,
                  unsigned flags) {
   if (!has_room(state, bytes)) return nullptr;
-  void* pages = mmap(nullptr, align_up(bytes, kPage), PROT_READ | PROT_WRITE,
+  void* pages = mmap(nullptr, align_up(bytes, kHostPage), PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pages == MAP_FAILED) return nullptr;
-  if (state.config.poison) std::memset(pages, kPoison, std::min<std::size_t>(bytes, kPage));
+  if (state.config.poison) std::memset(pages, kHostPoison, std::min<std::size_t>(bytes, kHostPage));
   Range range = pinned_range(kind, context, reinterpret_cast<std::uint64_t>(pages), bytes);
   range.host_flags = flags;
   state.addresses.add(range);
@@ -49,8 +49,8 @@ void* make_pages(State& state, RangeKind kind, const Context& context, std::size
 
 bool is_host_memory(const void* address, std::size_t bytes) {
   const auto start = reinterpret_cast<std::uint64_t>(address);
-  if (start < kPage || start + bytes < start) return false;
-  const std::uint64_t first = align_down(start, kPage);
+  if (start < kHostPage || start + bytes < start) return false;
+  const std::uint64_t first = align_down(start, kHostPage);
   // A flush that has nothing to do, but says when a page is missing.
   return msync(reinterpret_cast<void*>(first), start + bytes - first, MS_ASYNC) == 0 ||
          errno != ENOMEM;
@@ -82,7 +82,7 @@ void unpin_host_memory(State& state, const Range& range) {
   state.host_bytes_pinned -= range.bytes;
   const bool ours = range.kind != RangeKind::host_registration;
   void* const pages = reinterpret_cast<void*>(range.start);
-  const std::size_t bytes = align_up(range.bytes, kPage);
+  const std::size_t bytes = align_up(range.bytes, kHostPage);
   state.races.forget({static_cast<std::byte*>(pages), bytes});
   state.addresses.remove(range.start);
   if (ours) munmap(pages, bytes);

@@ -22,7 +22,7 @@ Range allocation(const Context& context, std::uint64_t start, std::uint64_t byte
           .writers = device_bit(context.device)};
 }
 
-PhysicalMemory& memory_of(State& state, int device) {
+PhysicalMemory& physical_memory_of(State& state, int device) {
   return *state.devices[static_cast<std::size_t>(device)].memory;
 }
 
@@ -35,7 +35,8 @@ std::uint64_t LinearMemory::allocate(State& state, const Context& context, std::
 
 std::uint64_t LinearMemory::allocate_whole(State& state, const Context& context,
                                            std::uint64_t bytes) {
-  if (bytes > memory_of(state, context.device).bytes_free()) return 0;  // also: no overflow below
+  if (bytes > physical_memory_of(state, context.device).bytes_free())
+    return 0;  // also: no overflow below
   const DeviceSegment segment =
       make_segment(state, context.device, align_up(bytes, state.config.granularity));
   if (segment.block == nullptr) return 0;

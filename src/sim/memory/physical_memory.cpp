@@ -17,7 +17,7 @@ namespace berth::sim {
 namespace {
 
 constexpr std::uint64_t kPoisonBytes = 4_KiB;
-constexpr int kPoison = 0xA5;
+constexpr int kDevicePoison = 0xA5;
 
 }  // namespace
 
@@ -103,7 +103,7 @@ bool PhysicalMemory::adopt(PhysicalBlock& block, std::shared_ptr<SharedMemory> s
 }
 
 void PhysicalMemory::poison(const PhysicalBlock& block) const {
-  if (poison_) std::memset(bytes_at(block, 0).data(), kPoison, kPoisonBytes);
+  if (poison_) std::memset(bytes_at(block, 0).data(), kDevicePoison, kPoisonBytes);
 }
 
 std::span<std::byte> PhysicalMemory::bytes_at(const PhysicalBlock& block,

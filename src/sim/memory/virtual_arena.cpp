@@ -14,7 +14,7 @@ namespace berth::sim {
 namespace {
 
 constexpr std::uint64_t kStretchBytes = 4_GiB;
-constexpr std::uint64_t kPage = 4_KiB;
+constexpr std::uint64_t kArenaPage = 4_KiB;
 constexpr std::uint64_t kLargest = 1ULL << 46;  // half of what a process has
 
 }  // namespace
@@ -26,8 +26,8 @@ VirtualArena::~VirtualArena() {
 
 VirtualArena::Stretch* VirtualArena::grow(std::uint64_t bytes, std::uint64_t alignment) {
   if (bytes > kLargest || alignment > kLargest) return nullptr;
-  const std::uint64_t slack = alignment > kPage ? alignment : 0;
-  const std::uint64_t size = std::max(kStretchBytes, align_up(bytes + slack, kPage));
+  const std::uint64_t slack = alignment > kArenaPage ? alignment : 0;
+  const std::uint64_t size = std::max(kStretchBytes, align_up(bytes + slack, kArenaPage));
   void* start = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (start == MAP_FAILED) return nullptr;
   const auto address = reinterpret_cast<std::uint64_t>(start);

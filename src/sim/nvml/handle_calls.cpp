@@ -2,53 +2,16 @@
 // From counting, UUIDs and PCI addresses to handles, and back.
 // Source: NVML API Reference Guide, "Device Queries".
 #include <cctype>
-#include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "sim/device/pci_address.hpp"
 #include "sim/nvml/nvml_call.hpp"
 
 namespace berth::sim {
 namespace {
-
-struct PciAddress {
-  unsigned domain = 0;
-  unsigned bus = 0;
-  unsigned device = 0;
-  unsigned function = 0;
-};
-
-/// A hexadecimal number at the start of `text`, which loses it.
-std::optional<unsigned> take_hex(std::string_view& text) {
-  unsigned value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-  if (error != std::errc{}) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return value;
-}
-
-/// "domain:bus:device.function", without the function, or without the domain.
-std::optional<PciAddress> parse_pci_address(std::string_view text) {
-  std::vector<unsigned> numbers;
-  bool has_function = false;
-  for (;;) {
-    const std::optional<unsigned> number = take_hex(text);
-    if (!number) return std::nullopt;
-    numbers.push_back(*number);
-    if (text.empty()) break;
-    const char separator = text.front();
-    if (has_function || (separator != ':' && separator != '.')) return std::nullopt;
-    has_function = separator == '.';
-    text.remove_prefix(1);
-  }
-  const unsigned function = has_function ? numbers.back() : 0;
-  if (has_function) numbers.pop_back();
-  if (numbers.size() == 3) return PciAddress{numbers[0], numbers[1], numbers[2], function};
-  if (numbers.size() == 2 && has_function) return PciAddress{0, numbers[0], numbers[1], function};
-  return std::nullopt;
-}
 
 bool is_at(const DeviceFacts& facts, const PciAddress& address) {
   return address.domain == static_cast<unsigned>(facts.pci_domain) &&

@@ -25,7 +25,7 @@ void for_each_part(const State& state, const Device& device, Visit&& visit) {
     if (other.facts.mig && other.facts.mig->parent == device.facts.slot) visit(other);
 }
 
-Bytes memory_of(const State& state, const Device& device) {
+Bytes bytes_of(const State& state, const Device& device) {
   Bytes bytes{device.memory->bytes_total(), device.memory->bytes_total()};
   for_each_part(state, device, [&](const Device& part) {
     bytes.free -= part.memory->bytes_total() - part.memory->bytes_free();
@@ -80,7 +80,7 @@ nvml::Return berth_sim_nvmlDeviceGetMemoryInfo(nvml::Device device, nvml::Memory
   const Device* found = call.find(device);
   if (found == nullptr || memory == nullptr) return nvml::kInvalidArgument;
   if (found->lost) return nvml::kGpuIsLost;
-  const Bytes bytes = memory_of(call.state(), *found);
+  const Bytes bytes = bytes_of(call.state(), *found);
   *memory = {bytes.total, bytes.free, bytes.total - bytes.free};
   return nvml::kSuccess;
 }
@@ -92,7 +92,7 @@ nvml::Return berth_sim_nvmlDeviceGetMemoryInfo_v2(nvml::Device device, nvml::Mem
   if (found == nullptr || memory == nullptr) return nvml::kInvalidArgument;
   if (found->lost) return nvml::kGpuIsLost;
   if (memory->version != nvml::kMemoryV2Version) return nvml::kArgumentVersionMismatch;
-  const Bytes bytes = memory_of(call.state(), *found);
+  const Bytes bytes = bytes_of(call.state(), *found);
   *memory = {nvml::kMemoryV2Version, bytes.total, 0, bytes.free, bytes.total - bytes.free};
   return nvml::kSuccess;
 }

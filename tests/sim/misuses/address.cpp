@@ -75,14 +75,14 @@ void physical_memory_released_twice(Machine& m) {
 void size_of_half_a_granule(Machine& m) {
   const CUmemAllocationProp properties = properties_on(0);
   CUmemGenericAllocationHandle physical = 0;
-  TRY(cuMemCreate, &physical, m.planted ? kGranule / 2 : kGranule, &properties, 0);
+  TRY(cuMemCreate, &physical, m.planted ? kMachineGranule / 2 : kMachineGranule, &properties, 0);
   TRY(cuMemRelease, physical);
 }
 
 void mapped_over_a_mapping(Machine& m) {
   const CUdeviceptr table = m.map_new("table");
   const CUmemGenericAllocationHandle physical = Machine::create();
-  if (!m.planted) TRY(cuMemUnmap, table, kGranule);
+  if (!m.planted) TRY(cuMemUnmap, table, kMachineGranule);
   Machine::map(table, physical);
   TRY(cuMemRelease, physical);
   Machine::unmap(table);
@@ -90,21 +90,21 @@ void mapped_over_a_mapping(Machine& m) {
 
 void addresses_freed_while_mapped(Machine& m) {
   const CUdeviceptr table = m.map_new("table");
-  if (m.planted) TRY(cuMemAddressFree, table, kGranule);
+  if (m.planted) TRY(cuMemAddressFree, table, kMachineGranule);
   Machine::unmap(table);
 }
 
 void half_of_a_mapping_unmapped(Machine& m) {
   CUdeviceptr table = 0;
-  TRY(cuMemAddressReserve, &table, 2 * kGranule, 0, 0, 0);
+  TRY(cuMemAddressReserve, &table, 2 * kMachineGranule, 0, 0, 0);
   const CUmemAllocationProp properties = properties_on(0);
   CUmemGenericAllocationHandle physical = 0;
-  TRY(cuMemCreate, &physical, 2 * kGranule, &properties, 0);
-  TRY(cuMemMap, table, 2 * kGranule, 0, physical, 0);
+  TRY(cuMemCreate, &physical, 2 * kMachineGranule, &properties, 0);
+  TRY(cuMemMap, table, 2 * kMachineGranule, 0, physical, 0);
   TRY(cuMemRelease, physical);
-  if (m.planted) TRY(cuMemUnmap, table + kGranule, kGranule);
-  TRY(cuMemUnmap, table, 2 * kGranule);
-  TRY(cuMemAddressFree, table, 2 * kGranule);
+  if (m.planted) TRY(cuMemUnmap, table + kMachineGranule, kMachineGranule);
+  TRY(cuMemUnmap, table, 2 * kMachineGranule);
+  TRY(cuMemAddressFree, table, 2 * kMachineGranule);
 }
 
 void mapped_without_access(Machine& m) {
@@ -135,12 +135,12 @@ void fill_of_what_may_be_read(Machine& m) {
   const CUdeviceptr weights = m.map_new("weights");
   const CUstream fills = m.stream("fills");
   if (m.planted) Machine::allow(weights, 0, CU_MEM_ACCESS_FLAGS_PROT_READ);
-  TRY(cuMemsetD8Async, weights, 0, kGranule, fills);
+  TRY(cuMemsetD8Async, weights, 0, kMachineGranule, fills);
   TRY(cuStreamSynchronize, fills);
   Machine::unmap(weights);
 }
 
-constexpr Misuse kMisuses[] = {
+constexpr Misuse kAddressMisuses[] = {
     {"a copy runs past the end of an allocation", copy_past_the_end,
      "cuMemcpyAsync: CUDA_ERROR_INVALID_VALUE"},
     {"a copy runs past the end of pinned memory", copy_past_the_end_of_pinned_memory,
@@ -177,7 +177,7 @@ constexpr Misuse kMisuses[] = {
 }  // namespace
 
 std::span<const Misuse> address_misuses() {
-  return kMisuses;
+  return kAddressMisuses;
 }
 
 }  // namespace berth::test

@@ -136,7 +136,7 @@ void context_released_while_its_memory_is_used(Machine& m) {
   TRY(cuDevicePrimaryCtxRelease, 1);
 }
 
-constexpr Misuse kMisuses[] = {
+constexpr Misuse kContextMisuses[] = {
     {"a thread works without a current context", worker_without_a_context,
      "cuMemsetD8Async: CUDA_ERROR_INVALID_CONTEXT"},
     {"a context is popped more often than it was pushed", context_popped_twice,
@@ -165,7 +165,7 @@ constexpr Misuse kMisuses[] = {
 }  // namespace
 
 std::span<const Misuse> context_misuses() {
-  return kMisuses;
+  return kContextMisuses;
 }
 
 }  // namespace berth::test

@@ -160,7 +160,7 @@ void input_of_a_graph_changed_too_early(Machine& m) {
   TRY(cuCtxSynchronize);
 }
 
-constexpr Misuse kMisuses[] = {
+constexpr Misuse kGraphMisuses[] = {
     {"memory is allocated while a stream is being captured", allocation_in_a_capture,
      "cuMemAlloc: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
     {"the host waits for a stream that is being captured", wait_in_a_capture,
@@ -191,7 +191,7 @@ constexpr Misuse kMisuses[] = {
 }  // namespace
 
 std::span<const Misuse> graph_misuses() {
-  return kMisuses;
+  return kGraphMisuses;
 }
 
 }  // namespace berth::test

@@ -76,7 +76,7 @@ void callback_calls_the_driver(Machine& m) {
   TRY(cuMemFree, buffer);
 }
 
-constexpr Misuse kMisuses[] = {
+constexpr Misuse kHandleMisuses[] = {
     {"a stream is used after its end", stream_used_after_its_end,
      "cuMemsetD8Async: CUDA_ERROR_INVALID_HANDLE"},
     {"a stream is destroyed twice", stream_destroyed_twice,
@@ -94,7 +94,7 @@ constexpr Misuse kMisuses[] = {
 }  // namespace
 
 std::span<const Misuse> handle_misuses() {
-  return kMisuses;
+  return kHandleMisuses;
 }
 
 }  // namespace berth::test

@@ -37,15 +37,15 @@ void registration_is_left(Machine& m) {
 
 void addresses_are_left(Machine& m) {
   const CUdeviceptr table = m.map_new("table");
-  TRY(cuMemUnmap, table, kGranule);
-  if (!m.planted) TRY(cuMemAddressFree, table, kGranule);
+  TRY(cuMemUnmap, table, kMachineGranule);
+  if (!m.planted) TRY(cuMemAddressFree, table, kMachineGranule);
 }
 
 // Released, its memory would go with the last mapping.
 void physical_memory_is_left(Machine& m) {
   const CUdeviceptr table = m.reserve("table");
   const CUmemGenericAllocationHandle physical = Machine::create();
-  m.name(physical, kGranule, "physical");
+  m.name(physical, kMachineGranule, "physical");
   Machine::map(table, physical);
   if (!m.planted) TRY(cuMemRelease, physical);
   Machine::unmap(table);
@@ -79,7 +79,7 @@ void executable_graph_is_left(Machine& m) {
 
 #define LEFT_IN_CONTEXT "leak: cuDevicePrimaryCtxRelease ends a context of device 0 that still has "
 
-constexpr Misuse kMisuses[] = {
+constexpr Misuse kLeakMisuses[] = {
     {"a stream is left", stream_is_left, LEFT_IN_CONTEXT "1 stream"},
     {"an event is left", event_is_left, LEFT_IN_CONTEXT "1 event"},
     {"an allocation is left", allocation_is_left, LEFT_IN_CONTEXT "1 allocation of 4096 B"},
@@ -100,7 +100,7 @@ constexpr Misuse kMisuses[] = {
 }  // namespace
 
 std::span<const Misuse> leak_misuses() {
-  return kMisuses;
+  return kLeakMisuses;
 }
 
 }  // namespace berth::test

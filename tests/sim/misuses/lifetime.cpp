@@ -8,7 +8,7 @@ namespace {
 void unmapped_under_a_kernel(Machine& m) {
   const CUdeviceptr weights = m.map_new("weights");
   const CUstream kernels = m.stream("kernels");
-  m.launch_reading(kernels, weights, kGranule);
+  m.launch_reading(kernels, weights, kMachineGranule);
   if (!m.planted) TRY(cuStreamSynchronize, kernels);
   Machine::unmap(weights);
 }
@@ -17,7 +17,7 @@ void unmapped_after_waiting_for_another_device(Machine& m) {
   const CUcontext second = m.second_context();
   const CUdeviceptr weights = m.map_new("weights");
   const CUstream kernels = m.stream("kernels");
-  m.launch_reading(kernels, weights, kGranule);
+  m.launch_reading(kernels, weights, kMachineGranule);
   {
     const Current current(m.planted ? second : m.context);
     TRY(cuCtxSynchronize);
@@ -30,7 +30,7 @@ void unmapped_after_destroying_the_stream(Machine& m) {
   CUstream fills = nullptr;
   TRY(cuStreamCreateWithPriority, &fills, CU_STREAM_NON_BLOCKING, 0);
   m.name(fills, "fills");
-  TRY(cuMemsetD8Async, scratch, 0, kGranule, fills);
+  TRY(cuMemsetD8Async, scratch, 0, kMachineGranule, fills);
   if (!m.planted) TRY(cuStreamSynchronize, fills);
   TRY(cuStreamDestroy, fills);
   Machine::unmap(scratch);
@@ -38,12 +38,12 @@ void unmapped_after_destroying_the_stream(Machine& m) {
 
 // The address stays valid, so that the work may meet the new memory instead of a fault.
 void remapped_under_a_copy(Machine& m) {
-  const CUdeviceptr staging = m.pinned("staging", kGranule);
+  const CUdeviceptr staging = m.pinned("staging", kMachineGranule);
   const CUdeviceptr cache = m.map_new("cache");
   const CUstream copies = m.stream("copies");
-  TRY(cuMemcpyAsync, cache, staging, kGranule, copies);
+  TRY(cuMemcpyAsync, cache, staging, kMachineGranule, copies);
   if (!m.planted) TRY(cuStreamSynchronize, copies);
-  TRY(cuMemUnmap, cache, kGranule);
+  TRY(cuMemUnmap, cache, kMachineGranule);
   const CUmemGenericAllocationHandle other = Machine::create();
   Machine::map(cache, other);
   Machine::allow(cache);
@@ -89,12 +89,12 @@ void old_address_after_a_move(Machine& m) {
   const CUmemGenericAllocationHandle physical = Machine::create();
   Machine::map(before, physical);
   Machine::allow(before);
-  TRY(cuMemUnmap, before, kGranule);
+  TRY(cuMemUnmap, before, kMachineGranule);
   Machine::map(after, physical);
   Machine::allow(after);
-  TRY(cuMemsetD8Async, m.planted ? before : after, 0, kGranule, fills);
+  TRY(cuMemsetD8Async, m.planted ? before : after, 0, kMachineGranule, fills);
   TRY(cuStreamSynchronize, fills);
-  TRY(cuMemAddressFree, before, kGranule);
+  TRY(cuMemAddressFree, before, kMachineGranule);
   TRY(cuMemRelease, physical);
   Machine::unmap(after);
 }
@@ -120,7 +120,7 @@ void fault_that_nobody_looked_at(Machine& m) {
   m.memory("next");
 }
 
-constexpr Misuse kMisuses[] = {
+constexpr Misuse kLifetimeMisuses[] = {
     {"memory is unmapped under a kernel", unmapped_under_a_kernel,
      "race: cuMemUnmap ends weights, while a kernel on stream kernels reads weights"},
     {"memory is unmapped after waiting for another device",
@@ -146,7 +146,7 @@ constexpr Misuse kMisuses[] = {
 }  // namespace
 
 std::span<const Misuse> lifetime_misuses() {
-  return kMisuses;
+  return kLifetimeMisuses;
 }
 
 }  // namespace berth::test

@@ -31,7 +31,8 @@ void check(const char* function, CUresult result) {
 }
 
 Machine::Machine(const std::string& mode, bool plant)
-    : planted(plant), sim(fmt::format("devices=2,memory=64MiB,granularity={},{}", kGranule, mode)) {
+    : planted(plant),
+      sim(fmt::format("devices=2,memory=64MiB,granularity={},{}", kMachineGranule, mode)) {
   TRY(cuInit, 0);
   TRY(cuDevicePrimaryCtxRetain, &context, 0);
   TRY(cuCtxSetCurrent, context);
@@ -78,25 +79,25 @@ CUcontext Machine::second_context() {
 
 CUdeviceptr Machine::reserve(const char* called) {
   CUdeviceptr address = 0;
-  TRY(cuMemAddressReserve, &address, kGranule, 0, 0, 0);
-  name(address, kGranule, called);
+  TRY(cuMemAddressReserve, &address, kMachineGranule, 0, 0, 0);
+  name(address, kMachineGranule, called);
   return address;
 }
 
 CUmemGenericAllocationHandle Machine::create(int device) {
   CUmemGenericAllocationHandle physical = 0;
   const CUmemAllocationProp properties = properties_on(device);
-  TRY(cuMemCreate, &physical, kGranule, &properties, 0);
+  TRY(cuMemCreate, &physical, kMachineGranule, &properties, 0);
   return physical;
 }
 
 void Machine::map(CUdeviceptr address, CUmemGenericAllocationHandle physical) {
-  TRY(cuMemMap, address, kGranule, 0, physical, 0);
+  TRY(cuMemMap, address, kMachineGranule, 0, physical, 0);
 }
 
 void Machine::allow(CUdeviceptr address, int device, CUmemAccess_flags flags) {
   const CUmemAccessDesc access = access_for(device, flags);
-  TRY(cuMemSetAccess, address, kGranule, &access, 1);
+  TRY(cuMemSetAccess, address, kMachineGranule, &access, 1);
 }
 
 CUdeviceptr Machine::map_new(const char* called, int device) {
@@ -109,8 +110,8 @@ CUdeviceptr Machine::map_new(const char* called, int device) {
 }
 
 void Machine::unmap(CUdeviceptr address) {
-  TRY(cuMemUnmap, address, kGranule);
-  TRY(cuMemAddressFree, address, kGranule);
+  TRY(cuMemUnmap, address, kMachineGranule);
+  TRY(cuMemAddressFree, address, kMachineGranule);
 }
 
 void Machine::launch(CUstream stream, const sim::MemoryUse& use) {

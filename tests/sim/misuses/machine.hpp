@@ -22,7 +22,7 @@
 namespace berth::test {
 
 inline constexpr std::size_t kBytes = 4_KiB;
-inline constexpr std::size_t kGranule = 64_KiB;
+inline constexpr std::size_t kMachineGranule = 64_KiB;
 
 /// "cuMemFree: CUDA_ERROR_INVALID_VALUE".
 struct Failure {

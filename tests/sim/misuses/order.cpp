@@ -159,9 +159,9 @@ void two_addresses_of_the_same_bytes(Machine& m) {
   TRY(cuMemRelease, physical);
   const CUstream first = m.stream("first");
   const CUstream second = m.stream("second");
-  TRY(cuMemsetD8Async, here, 1, kGranule, first);
+  TRY(cuMemsetD8Async, here, 1, kMachineGranule, first);
   if (!m.planted) order(first, second, m.event());
-  TRY(cuMemsetD8Async, there, 2, kGranule, second);
+  TRY(cuMemsetD8Async, there, 2, kMachineGranule, second);
   TRY(cuCtxSynchronize);
   Machine::unmap(here);
   Machine::unmap(there);
@@ -206,7 +206,7 @@ void device_does_not_wait_for_its_peer(Machine& m) {
   TRY(cuStreamSynchronize, fetches);
 }
 
-constexpr Misuse kMisuses[] = {
+constexpr Misuse kOrderMisuses[] = {
     {"a kernel does not wait for the copy of its input", no_wait_for_the_input,
      "race: cuMemcpyAsync on stream copies writes input, while a kernel on stream kernels reads "
      "input"},
@@ -262,7 +262,7 @@ constexpr Misuse kMisuses[] = {
 }  // namespace
 
 std::span<const Misuse> order_misuses() {
-  return kMisuses;
+  return kOrderMisuses;
 }
 
 }  // namespace berth::test

@@ -131,7 +131,7 @@ void pool_allocation_is_left(Machine& m) {
   TRY(cuStreamSynchronize, owner);
 }
 
-constexpr Misuse kMisuses[] = {
+constexpr Misuse kPoolMisuses[] = {
     {"a pool's memory is used on another stream, not behind its allocation",
      used_before_its_allocation,
      "race: cuMemAllocAsync on stream owner allocates table, while a kernel on stream user writes "
@@ -161,7 +161,7 @@ constexpr Misuse kMisuses[] = {
 }  // namespace
 
 std::span<const Misuse> pool_misuses() {
-  return kMisuses;
+  return kPoolMisuses;
 }
 
 }  // namespace berth::test

@@ -14,6 +14,8 @@
 
 #include "memory/pending_blocks.hpp"
 
+namespace block_uses_model_test {
+
 using namespace berth;
 using namespace berth::test;
 
@@ -28,7 +30,7 @@ TEST_CASE("random frees are ready exactly when all work that they were to wait f
     CAPTURE(seed);
     std::mt19937 random(seed);
     const auto below = [&](std::size_t bound) { return std::size_t(random() % bound); };
-    DeferredFrees deferred;
+    BlockUses uses;
     std::vector<Block*> blocks;
     // The model: each stream's marks, with the time when they were made, the event that covers them,
     // and the time of that.
@@ -51,7 +53,7 @@ TEST_CASE("random frees are ready exactly when all work that they were to wait f
     };
 
     const auto seal = [&](const Recorded& recorded) {
-      deferred.seal(recorded.stream, recorded.mark, recorded.event);
+      uses.seal(recorded.stream, recorded.mark, recorded.event);
       std::vector<Mark>& queue = marks[recorded.stream];
       if (!queue.empty()) ++time;
       for (Mark& mark : queue) {
@@ -61,8 +63,8 @@ TEST_CASE("random frees are ready exactly when all work that they were to wait f
       }
       put_in_order(recorded.stream);
     };
-    const auto pass = [&](OwnerId stream) {
-      const SharedEvent event = deferred.front(stream).event;
+    const auto pass_oldest = [&](OwnerId stream) {
+      const SharedEvent event = uses.front(stream).event;
       if (event == nullptr) return;
       Blocks ready;
       std::vector<Mark>& queue = marks[stream];
@@ -70,7 +72,7 @@ TEST_CASE("random frees are ready exactly when all work that they were to wait f
         if (--waits[queue.front().block] == 0) ready.push_back(queue.front().block);
         queue.erase(queue.begin());
       }
-      REQUIRE(deferred.pass(stream, event) == ready);
+      REQUIRE(pass(uses, stream, event) == ready);
       for (Block* block : ready) {
         REQUIRE(block->uses.marks_left == 0);
         waits.erase(block);
@@ -80,10 +82,10 @@ TEST_CASE("random frees are ready exactly when all work that they were to wait f
       std::size_t count = 0;
       std::vector<std::pair<std::uint64_t, OwnerId>> oldest;
       for (const auto& [stream, queue] : marks) {
-        REQUIRE(deferred.has_marks(stream) == !queue.empty());
+        REQUIRE(uses.has_marks(stream) == !queue.empty());
         const bool open = !queue.empty() && queue.back().event == nullptr;
-        REQUIRE(deferred.needs_seal(stream) == open);
-        REQUIRE(deferred.front(stream).event == (queue.empty() ? nullptr : queue.front().event));
+        REQUIRE(uses.needs_seal(stream) == open);
+        REQUIRE(uses.front(stream).event == (queue.empty() ? nullptr : queue.front().event));
         count += queue.size();
         if (queue.empty()) continue;
         const Mark& mark = queue.front();
@@ -92,8 +94,8 @@ TEST_CASE("random frees are ready exactly when all work that they were to wait f
       std::sort(oldest.begin(), oldest.end());
       std::vector<OwnerId> streams;
       for (const auto& [first, stream] : oldest) streams.push_back(stream);
-      REQUIRE(deferred.streams() == streams);
-      REQUIRE(deferred.mark_count() == count);
+      REQUIRE(uses.streams() == streams);
+      REQUIRE(uses.mark_count() == count);
       const bool left_agree = std::ranges::all_of(
           waits, [](const auto& wait) { return wait.first->uses.marks_left == wait.second; });
       REQUIRE(left_agree);
@@ -109,8 +111,8 @@ TEST_CASE("random frees are ready exactly when all work that they were to wait f
             users.insert(static_cast<OwnerId>(1 + below(kStreams)));
           std::vector<OwnerId> order(users.begin(), users.end());
           std::shuffle(order.begin(), order.end(), random);
-          Block& block = *blocks.emplace_back(&pending_block(order));
-          std::vector<UseLists::Use> uses_of_block;
+          Block& block = *blocks.emplace_back(&used_block(order));
+          std::vector<BlockUses::Use> uses_of_block;
           for (const OwnerId use : order) {
             std::vector<RecordedEvent>& ends = ended[use];
             RecordedEvent end;
@@ -123,17 +125,17 @@ TEST_CASE("random frees are ready exactly when all work that they were to wait f
             marks[use].push_back({++time, &block, end.event, end.before});
             put_in_order(use);
           }
-          deferred.add(block, uses_of_block);
+          free_block(uses, block, uses_of_block);
           waits[&block] = order.size();
-          REQUIRE(deferred.now() == time);
+          REQUIRE(uses.now() == time);
           break;
         }
         case 2:
-          ended[stream].push_back(record(deferred));
+          ended[stream].push_back(record(uses));
           ++time;
           break;
         case 3:
-          slow.push_back({stream, deferred.now(), fake_event()});
+          slow.push_back({stream, uses.now(), fake_event()});
           break;
         case 4:
           if (!slow.empty()) {
@@ -143,16 +145,18 @@ TEST_CASE("random frees are ready exactly when all work that they were to wait f
           }
           break;
         default:
-          pass(stream);
+          pass_oldest(stream);
       }
       check();
     }
     for (OwnerId stream = 1; stream <= kStreams; ++stream) {
-      seal({stream, deferred.now(), fake_event()});
-      while (deferred.has_marks(stream)) pass(stream);
+      seal({stream, uses.now(), fake_event()});
+      while (uses.has_marks(stream)) pass_oldest(stream);
     }
     check();
-    CHECK(deferred.mark_count() == 0);
+    CHECK(uses.mark_count() == 0);
     for (const Block* block : blocks) REQUIRE(block->uses.marks_left == 0);
   }
 }
+
+}  // namespace block_uses_model_test

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/order/use_lists.hpp"
-
+// Uses of blocks that are live.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -11,18 +10,25 @@
 #include <doctest/doctest.h>
 
 #include "memory/heap/block_records.hpp"
+#include "memory/order/block_uses.hpp"
+
+namespace block_uses_live_test {
 
 using namespace berth;
 
 namespace {
 
-using Use = UseLists::Use;
+using Use = BlockUses::Use;
 
 struct UsesFixture {
   Block& make() {
     Block& block = records.make();
     block.uses = {0, 0};
+    block.set_state(Block::State::allocated);
     return block;
+  }
+  void drop_all(Block& block) {
+    uses.drop_if(block, [](const Use&) { return true; });
   }
   [[nodiscard]] std::vector<OwnerId> streams(const Block& block) const {
     std::vector<OwnerId> streams;
@@ -37,7 +43,7 @@ struct UsesFixture {
   void add(Block& block, OwnerId stream) { uses.add(block, {stream, {}}); }
 
   BlockRecords records;
-  UseLists uses;
+  BlockUses uses;
 };
 
 using Streams = std::vector<OwnerId>;
@@ -51,20 +57,18 @@ RecordedEvent recorded(std::uint64_t after, std::uint64_t before) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(UsesFixture, "a block has no uses at first, and none after they were taken") {
+TEST_CASE_FIXTURE(UsesFixture, "a block has no uses at first, and none after they were dropped") {
   Block& block = make();
   CHECK(streams(block).empty());
-  CHECK(uses.take(block).empty());
-  uses.drop_if(block, [](const Use&) { return true; });
-  CHECK(block.uses.list == 0);
+  CHECK_FALSE(uses.any(block));
+  drop_all(block);
+  CHECK_FALSE(uses.any(block));
   add(block, 4);
   add(block, 5);
-  CHECK(block.uses.list != 0);
-  const std::vector<Use> taken = uses.take(block);
-  CHECK(taken.size() == 2);
-  CHECK(taken.front().stream == 5);
-  CHECK(taken.back().stream == 4);
-  CHECK(block.uses.list == 0);
+  CHECK(uses.any(block));
+  CHECK(streams(block) == Streams{5, 4});
+  drop_all(block);
+  CHECK_FALSE(uses.any(block));
   CHECK(streams(block).empty());
 }
 
@@ -105,7 +109,8 @@ TEST_CASE_FIXTURE(UsesFixture,
   add(b, 1);
   add(a, 2);
   add(b, 3);
-  CHECK(uses.take(a).size() == 2);
+  CHECK(streams(a).size() == 2);
+  drop_all(a);
   CHECK(streams(a).empty());
   CHECK(streams(b) == Streams{3, 1});
   add(a, 5);
@@ -161,23 +166,21 @@ TEST_CASE_FIXTURE(UsesFixture, "a use that lasts until the free stands for all o
   CHECK(after.event.use_count() == 1);
 }
 
-TEST_CASE_FIXTURE(UsesFixture, "an event is kept as long as its use, and no longer") {
+TEST_CASE_FIXTURE(UsesFixture, "the event of a use is kept as long as the use, and no longer") {
   Block& block = make();
   const RecordedEvent dropped = recorded(0, 1);
-  const RecordedEvent taken = recorded(1, 2);
+  const RecordedEvent kept = recorded(1, 2);
   uses.add(block, {1, dropped});
-  uses.add(block, {2, taken});
+  uses.add(block, {2, kept});
   uses.drop_if(block, [](const Use& use) { return use.stream == 1; });
   CHECK(dropped.event.use_count() == 1);
-  {
-    const std::vector<Use> all = uses.take(block);
-    REQUIRE(all.size() == 1);
-    CHECK(all.front().end.event == taken.event);
-    CHECK(all.front().end.after == 1);
-    CHECK(all.front().end.before == 2);
-    CHECK(taken.event.use_count() == 2);
-  }
-  CHECK(taken.event.use_count() == 1);
+  CHECK(kept.event.use_count() == 2);
+  block.set_state(Block::State::pending);
+  uses.defer(block);
+  const RecordedEvent front = uses.front(2);
+  CHECK(front.event == kept.event);
+  CHECK(front.after == 1);
+  CHECK(front.before == 2);
 }
 
 TEST_CASE_FIXTURE(UsesFixture,
@@ -194,7 +197,7 @@ TEST_CASE_FIXTURE(UsesFixture,
     const auto stream = static_cast<OwnerId>(1 + random() % 6);
     switch (random() % 4) {
       case 0:
-        REQUIRE(uses.take(block).size() == expected.size());
+        drop_all(block);
         expected.clear();
         break;
       case 1:
@@ -210,3 +213,5 @@ TEST_CASE_FIXTURE(UsesFixture,
   }
   CHECK(highest <= 20 * 6);  // entries are used again
 }
+
+}  // namespace block_uses_live_test

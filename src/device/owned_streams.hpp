@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The streams of a device that berth owns, each under a number. The driver gives a destroyed
+// stream's handle to a later one; a number is never given again, so that what is known of a stream
+// under its number cannot be taken for another's.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <unordered_map>
+
+#include "base/fork.hpp"
+#include "base/mutex.hpp"
+
+namespace berth {
+
+/// Threads  Safe from any thread.
+/// Forks    In a child berth owns no stream: there is no driver.
+class OwnedStreams {
+ public:
+  /// Of a stream that berth does not own, and whose end it may not hear of.
+  static constexpr std::uint64_t kNotOwned = 0;
+  /// Of the legacy default stream, which never ends.
+  static constexpr std::uint64_t kLegacyDefault = 1;
+
+  /// The stream has a new number from now on. Nothing happens to the default streams.
+  /// Errors  std::bad_alloc: the stream has the number that it had.
+  void add(CUstream stream) {
+    if (is_default(stream) || !origin_.is_here()) return;
+    const MutexLock lock(mutex_);
+    numbers_[stream] = next_.fetch_add(1, std::memory_order_relaxed);
+  }
+  /// It has none any more.
+  void remove(CUstream stream) noexcept {
+    if (is_default(stream) || !origin_.is_here()) return;
+    const MutexLock lock(mutex_);
+    numbers_.erase(stream);
+  }
+  [[nodiscard]] std::uint64_t number_of(CUstream stream) const noexcept {
+    if (stream == nullptr || stream == CU_STREAM_LEGACY) return kLegacyDefault;
+    if (!origin_.is_here()) return kNotOwned;
+    const MutexLock lock(mutex_);
+    const auto found = numbers_.find(stream);
+    return found != numbers_.end() ? found->second : kNotOwned;
+  }
+
+ private:
+  static bool is_default(CUstream stream) {
+    return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+  }
+
+  static inline std::atomic<std::uint64_t> next_ = kLegacyDefault + 1;  ///< of all devices
+
+  const ForkOrigin origin_;
+  mutable Mutex mutex_;
+  std::unordered_map<CUstream, std::uint64_t> numbers_ BERTH_GUARDED_BY(mutex_);
+};
+
+}  // namespace berth

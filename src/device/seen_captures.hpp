@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The streams of a device that were being captured when the driver was last asked about them. To
+// synchronize the device would break their captures, and of a stream that berth does not own nothing
+// but a call that names it tells that the capture is over.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstddef>
+#include <new>
+#include <set>
+#include <vector>
+
+#include "base/fork.hpp"
+#include "base/mutex.hpp"
+
+namespace berth {
+
+/// Threads  Safe from any thread.
+/// Forks    In a child none is noted: there is no driver.
+class SeenCaptures {
+ public:
+  /// What the driver said.
+  void note(CUstream stream, bool is_captured) noexcept {
+    if (!is_captured && count_ == 0) return;
+    if (!origin_.is_here()) return;
+    const MutexLock lock(mutex_);
+    try {
+      if (is_captured) {
+        streams_.insert(stream);
+      } else {
+        streams_.erase(stream);
+      }
+    } catch (const std::bad_alloc&) {
+      has_lost_some_ = true;  // there may always be one
+    }
+    count_ = streams_.size() + (has_lost_some_ ? 1 : 0);
+  }
+  /// Whether there is one that is not in streams().
+  [[nodiscard]] bool has_lost_some() const {
+    const MutexLock lock(mutex_);
+    return has_lost_some_;
+  }
+  [[nodiscard]] std::vector<CUstream> streams() const {
+    if (count_ == 0 || !origin_.is_here()) return {};
+    const MutexLock lock(mutex_);
+    return {streams_.begin(), streams_.end()};
+  }
+
+ private:
+  const ForkOrigin origin_;
+  std::atomic<std::size_t> count_ = 0;  ///< of streams_; one more where some were lost
+  mutable Mutex mutex_;
+  std::set<CUstream> streams_ BERTH_GUARDED_BY(mutex_);
+  bool has_lost_some_ BERTH_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace berth

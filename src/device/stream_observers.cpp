@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/stream_observers.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <mutex>
+
+namespace berth {
+
+/// A call that this thread is in the middle of, and those around it.
+struct StreamObservers::Call {
+  explicit Call(const Entry& entry_) : entry(entry_), outer(innermost) { innermost = this; }
+  ~Call() { innermost = outer; }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  const Entry& entry;
+  const Call* const outer;
+  static constinit thread_local const Call* innermost;
+};
+
+constinit thread_local const StreamObservers::Call* StreamObservers::Call::innermost = nullptr;
+
+std::size_t StreamObservers::calls_of_this_thread(const Entry& entry) {
+  std::size_t count = 0;
+  for (const Call* call = Call::innermost; call != nullptr; call = call->outer) {
+    if (&call->entry == &entry) ++count;
+  }
+  return count;
+}
+
+void StreamObservers::add(StreamObserver& observer) {
+  const MutexLock lock(mutex_);
+  entries_.push_back({&observer});
+}
+
+void StreamObservers::remove(StreamObserver& observer) noexcept BERTH_NO_THREAD_SAFETY_ANALYSIS {
+  std::unique_lock lock(mutex_);
+  const auto found =
+      std::ranges::find_if(entries_, [&](const Entry& e) { return e.observer == &observer; });
+  if (found == entries_.end()) return;
+  found->observer = nullptr;
+  const std::size_t own = calls_of_this_thread(*found);
+  // One more, so that the entry stays while this thread waits.
+  ++found->calls;
+  returned_.wait(lock, [&] { return found->calls == own + 1; });
+  if (--found->calls == 0) entries_.erase(found);
+}
+
+void StreamObservers::tell(DeviceContext& context,
+                           CUstream stream) noexcept BERTH_NO_THREAD_SAFETY_ANALYSIS {
+  std::unique_lock lock(mutex_);
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    if (StreamObserver* const observer = entry->observer; observer != nullptr) {
+      ++entry->calls;
+      lock.unlock();
+      {
+        const Call call(*entry);
+        observer->stream_retiring(context, stream);
+      }
+      lock.lock();
+      --entry->calls;
+      if (entry->observer == nullptr) returned_.notify_all();
+    }
+    const bool is_over = entry->observer == nullptr && entry->calls == 0;
+    entry = is_over ? entries_.erase(entry) : std::next(entry);
+  }
+}
+
+}  // namespace berth

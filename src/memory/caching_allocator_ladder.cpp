@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ladder: what is done, from the cheapest to the dearest, for a request that the calling thread
+// cannot serve from what it keeps.
+//
+// One rule for all rungs: a rung that has made progress is followed by a search; and below `grow`, where
+// rungs make room for growing, by the whole ladder again, from the top. So no rung needs to know what
+// another one does, and a request fails only after one trip down the whole ladder on which no rung found
+// anything and no thread freed anything.
+#include <algorithm>
+#include <limits>
+#include <mutex>
+#include <utility>
+
+#include "berth/error.hpp"
+
+#include "memory/caching_allocator.hpp"
+#include "memory/memory_errors.hpp"
+
+namespace berth {
+namespace {
+
+/// Trips without any progress of the request's own, only because other threads free memory meanwhile,
+/// and take it again.
+constexpr int kFruitlessTripsMax = 8;
+/// Far more than there ever are, each of which has found memory. The callback may free little at a time.
+constexpr int kTripsMax = 1 << 20;
+
+}  // namespace
+
+const CachingAllocator::Rung CachingAllocator::kLadder[] = {
+    {&CachingAllocator::collect, false},
+    {&CachingAllocator::heed_soft_limit, false},
+    {&CachingAllocator::mark, true},
+    {&CachingAllocator::reclaim, true},
+    {&CachingAllocator::borrow, true},
+    {&CachingAllocator::grow, true},
+    {&CachingAllocator::open_idle, true},
+    {&CachingAllocator::give_back, true},
+    {&CachingAllocator::ask_other_pools, false},
+    {&CachingAllocator::take_behind_waits, true},
+    {&CachingAllocator::relieve_pressure, false},
+    {&CachingAllocator::wait_for_deferred, false},
+    {&CachingAllocator::wait_for_streams, false},
+    {&CachingAllocator::ask_other_pools_to_wait, false},
+    {&CachingAllocator::recover_quarantined, false},
+    {&CachingAllocator::wait_for_changes, false},
+};
+
+void* CachingAllocator::climb(Request& request) {
+  if (take(request)) return request.data;
+  refuse_impossible(request);
+  int fruitless = 0;
+  for (int trips = 0; trips < kTripsMax && fruitless < kFruitlessTripsMax; ++trips) {
+    const Outcome outcome = climb_once(request);
+    if (request.data != nullptr) return request.data;
+    if (outcome == Outcome::progress) continue;
+    ++fruitless;
+    // What the driver refuses once it may have a moment later.
+    const bool asks_again = request.refused_by_driver && fruitless == 1;
+    if (outcome == Outcome::nothing && !asks_again && frees() == request.frees_seen) break;
+  }
+  fail(request);
+}
+
+CachingAllocator::Outcome CachingAllocator::climb_once(Request& request) {
+  std::unique_lock slow(heap_.slow_mutex, std::defer_lock);
+  bool makes_room = false;  // for growing
+  for (const Rung& rung : kLadder) {
+    if (rung.holds_slow_lock != slow.owns_lock()) {
+      if (rung.holds_slow_lock) {
+        slow.lock();
+      } else {
+        slow.unlock();
+      }
+    }
+    const Outcome outcome = (this->*rung.step)(request);
+    if (request.data != nullptr) return outcome;
+    makes_room |= rung.step == &CachingAllocator::grow;
+    if (outcome == Outcome::nothing) continue;
+    request.has_progressed |= outcome == Outcome::progress;
+    if (take(request) || makes_room) return outcome;
+  }
+  return Outcome::nothing;
+}
+
+bool CachingAllocator::take(Request& request) {
+  const MutexLock lock(heap_.mutex);
+  return take_in_lock(request);
+}
+
+// What threads keep whole is out of the heap's sight. Before the heap breaks a granule that some
+// smaller hole could have spared, it gets to see it.
+bool CachingAllocator::take_in_lock(Request& request) {
+  heap_.require_awake();
+  if (heap_.take_handed_over(request)) return true;
+  BlockHeap& blocks = heap_.blocks;
+  BlockHeap::Fit fit = blocks.find_fit(request.bytes, request.owner);
+  const bool is_costly =
+      fit.hole == nullptr || blocks.granules_needed(request.bytes) < fit.granules_broken;
+  if (is_costly && heap_.collect(request.cache, request.owner)) {
+    fit = blocks.find_fit(request.bytes, request.owner);
+  }
+  if (fit.hole == nullptr || reserve_.wastes(*fit.hole, request.bytes)) return false;
+  heap_.hand_out(blocks.take(fit, request.bytes, request.bytes_requested, request.owner), request);
+  return true;
+}
+
+std::uint64_t CachingAllocator::frees() const {
+  const MutexLock lock(heap_.mutex);
+  heap_.settle_all();
+  return heap_.counters.frees;
+}
+
+/// What all threads keep goes back to the heap, which is searched before they can have it again.
+CachingAllocator::Outcome CachingAllocator::collect(Request& request) {
+  const MutexLock lock(heap_.mutex);
+  const std::size_t blocks = heap_.collect_all();
+  request.frees_seen = heap_.counters.frees;
+  request.sees_streams = heap_.streams.count() > (request.owner == kUnowned ? 0 : 1);
+  request.sees_deferred = order_.uses().has_deferred();
+  if (blocks == 0) return Outcome::nothing;
+  take_in_lock(request);
+  return Outcome::progress;
+}
+
+CachingAllocator::Outcome CachingAllocator::heed_soft_limit(Request& request) {
+  const std::size_t excess = reserve_.budget().whole_beyond_soft_max(request.bytes);
+  if (excess > 0 && others_) others_(excess, Waiting::no);
+  return Outcome::nothing;  // for this request: there is a hard limit for that
+}
+
+CachingAllocator::Outcome CachingAllocator::mark(Request& request) {
+  if (request.stream && (request.sees_streams || request.sees_deferred)) {
+    order_.mark_named(*request.stream, request.owner);
+  }
+  return Outcome::nothing;
+}
+
+CachingAllocator::Outcome CachingAllocator::reclaim(Request& request) {
+  if (!request.sees_deferred) return Outcome::nothing;
+  return order_.reclaim() > 0 ? Outcome::progress : Outcome::nothing;
+}
+
+CachingAllocator::Outcome CachingAllocator::borrow(Request& request) {
+  if (!request.sees_streams) return Outcome::nothing;
+  const std::size_t blocks = keeps_streams_apart() ? order_.open_ended() : order_.borrow(request);
+  return blocks > 0 ? Outcome::progress : Outcome::nothing;
+}
+
+CachingAllocator::Outcome CachingAllocator::grow(Request& request) {
+  return reserve_.grow(request) == Reserve::Growth::none ? Outcome::nothing : Outcome::progress;
+}
+
+CachingAllocator::Outcome CachingAllocator::make_use_of(std::vector<StreamOrder::Freed> idle,
+                                                        Request& request) {
+  const auto own = std::ranges::find(idle, request.owner, &StreamOrder::Freed::owner);
+  // The request has seen what is its own. Open to all, it can be given back; that is no news a second
+  // time, for growing joins it with the request's own again.
+  const bool opens_own = own != idle.end() && !std::exchange(request.has_opened_own, true);
+  if (keeps_streams_apart()) {
+    if (reserve_.give_back_for(request, idle) > 0) return Outcome::progress;
+    // Nothing goes back, and nothing will be open to all.
+    if (heap_.keeps_memory)
+      return order_.borrow(request) > 0 ? Outcome::progress : Outcome::nothing;
+  }
+  std::size_t own_blocks = 0;
+  if (own != idle.end()) {
+    own_blocks = order_.open({&*own, 1});
+    idle.erase(own);
+  }
+  const std::size_t blocks = order_.open(idle) + (opens_own ? own_blocks : 0);
+  return blocks > 0 ? Outcome::progress : Outcome::nothing;
+}
+
+CachingAllocator::Outcome CachingAllocator::open_idle(Request& request) {
+  return make_use_of(order_.idle(), request);
+}
+
+/// First as much as is missing, which leaves the rest cached; where that does not help, all.
+CachingAllocator::Outcome CachingAllocator::give_back(Request& request) {
+  std::size_t missing = request.beyond_limit_bytes;
+  {
+    const MutexLock lock(heap_.mutex);
+    if (heap_.blocks.has_granules()) missing = 0;  // new ones are joined with those that there are
+  }
+  const std::size_t amounts[] = {missing, request.bytes, std::numeric_limits<std::size_t>::max()};
+  while (request.give_backs < std::size(amounts)) {
+    const std::size_t bytes = amounts[request.give_backs++];
+    if (bytes > 0 && reserve_.give_back(bytes) > 0) return Outcome::progress;
+  }
+  return reserve_.give_back(std::numeric_limits<std::size_t>::max()) > 0 ? Outcome::progress
+                                                                         : Outcome::nothing;
+}
+
+CachingAllocator::Outcome CachingAllocator::ask_others(Request& request, Waiting waiting) {
+  MemoryBudget& budget = reserve_.budget();
+  const bool is_own_limit = !budget.has_own_room(1);
+  if (!others_ || is_own_limit) return Outcome::nothing;
+  if (waiting != Waiting::no && is_captured(heap_, request)) return Outcome::nothing;
+  return others_(budget.wanted_from_others(request.bytes), waiting) > 0 ? Outcome::progress
+                                                                        : Outcome::nothing;
+}
+
+CachingAllocator::Outcome CachingAllocator::ask_other_pools(Request& request) {
+  return ask_others(request, Waiting::no);
+}
+
+CachingAllocator::Outcome CachingAllocator::ask_other_pools_to_wait(Request& request) {
+  return ask_others(request, Waiting::for_all);
+}
+
+CachingAllocator::Outcome CachingAllocator::take_behind_waits(Request& request) {
+  if (cross_stream_reuse_ != CrossStreamReuse::behind_waits) return Outcome::nothing;
+  if (!request.stream || is_captured(heap_, request)) return Outcome::nothing;
+  return order_.take_behind_waits(request) > 0 ? Outcome::progress : Outcome::nothing;
+}
+
+/// As long as it helps: a callback that only says so would be called for ever.
+CachingAllocator::Outcome CachingAllocator::relieve_pressure(Request& request) {
+  if (!on_pressure_ || !request.has_progressed) return Outcome::nothing;
+  const std::size_t beyond = request.beyond_limit_bytes;
+  const std::uint64_t frees_before = frees();
+  request.has_progressed = false;
+  if (!on_pressure_(beyond > 0 ? std::min(beyond, request.bytes) : request.bytes)) {
+    return Outcome::nothing;
+  }
+  request.give_backs = 0;
+  // It may have freed memory of another pool, which the other rungs will tell.
+  return frees() != frees_before ? Outcome::progress : Outcome::perhaps;
+}
+
+CachingAllocator::Outcome CachingAllocator::wait_for_deferred(Request& request) {
+  if (is_captured(heap_, request)) return Outcome::nothing;
+  return order_.wait_for_oldest() ? Outcome::progress : Outcome::nothing;
+}
+
+CachingAllocator::Outcome CachingAllocator::wait_for_streams(Request& request) {
+  if (is_captured(heap_, request)) return Outcome::nothing;
+  const std::vector<StreamOrder::Freed> idle = order_.wait_until_idle();
+  const MutexLock slow(heap_.slow_mutex);
+  return make_use_of(idle, request);
+}
+
+CachingAllocator::Outcome CachingAllocator::recover_quarantined(Request& request) {
+  if (is_captured(heap_, request)) return Outcome::nothing;
+  return order_.recover_quarantined() > 0 ? Outcome::progress : Outcome::nothing;
+}
+
+/// Memory that other threads are about to obtain, or give back, for this pool or another one.
+CachingAllocator::Outcome CachingAllocator::wait_for_changes(Request&) {
+  return reserve_.budget().wait_for_changes() ? Outcome::perhaps : Outcome::nothing;
+}
+
+void CachingAllocator::refuse_impossible(const Request& request) {
+  const std::size_t capacity = reserve_.capacity_bytes();
+  if (request.bytes_requested <= capacity) return;
+  const MutexLock lock(heap_.mutex);
+  ++heap_.counters.out_of_memory;
+  if (request.bytes_requested <= reserve_.source_capacity_bytes())
+    ++heap_.counters.limit_rejections;
+  throw OutOfMemory(describe_impossible_request(name(), request.bytes_requested, capacity));
+}
+
+void CachingAllocator::fail(const Request& request) {
+  std::size_t driver_free = 0;
+  std::size_t driver_total = 0;
+  if (request.stream) {
+    const ContextScope scope(request.stream->context());
+    driver_.try_mem_get_info(&driver_free, &driver_total);
+  }
+  const MutexLock lock(heap_.mutex);
+  heap_.settle_all();
+  ++heap_.counters.out_of_memory;
+  throw OutOfMemory(
+      describe_out_of_memory({.allocator = name(),
+                              .bytes_requested = request.bytes_requested,
+                              .counters = heap_.counters,
+                              .reserved_bytes_max = reserve_.budget().max(),
+                              .largest_free_block_bytes = heap_.blocks.largest_free_bytes(),
+                              .driver_free_bytes = driver_free,
+                              .driver_total_bytes = driver_total}),
+      request.refused_by_driver ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS);
+}
+
+}  // namespace berth

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/heap/hole_index.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+#include "base/arithmetic.hpp"
+#include "base/check.hpp"
+#include "base/fibonacci_hash.hpp"
+
+namespace berth {
+namespace {
+
+template <class T>
+T* zeroed(std::size_t count) {
+  void* const data = std::calloc(count, sizeof(T));
+  if (data == nullptr) throw std::bad_alloc();
+  return static_cast<T*>(data);
+}
+
+/// Random enough to balance a tree, and needs no room.
+std::uint32_t priority(std::uint32_t node) {
+  return static_cast<std::uint32_t>(fibonacci_hash(node, 32));
+}
+
+}  // namespace
+
+HoleIndex::HoleIndex(std::uintptr_t address, std::size_t bytes, std::size_t granule_bytes)
+    : address_(address),
+      shift_(std::countr_zero(granule_bytes)),
+      nodes_(zeroed<Node>(2 * (bytes >> shift_) + 4), &std::free),
+      begins_range_(zeroed<std::uint64_t>((bytes >> shift_) / 64 + 1), &std::free) {
+  BERTH_CHECK(address % granule_bytes == 0 && granule_bytes <= ~std::uint32_t{0});
+}
+
+HoleIndex::HolesOfBlock HoleIndex::holes_of(std::uintptr_t address, std::size_t bytes) const {
+  const std::uintptr_t block_end = address + bytes;
+  const std::uintptr_t begin = align_up(address, granule_bytes());
+  const std::uintptr_t end = align_down(block_end, granule_bytes());
+  HolesOfBlock holes{.first = granule_at(begin), .end = granule_at(end)};
+  if (begin <= block_end) holes.tail = static_cast<std::uint32_t>(begin - address);
+  if (address <= end) holes.head = static_cast<std::uint32_t>(block_end - end);
+  if (begin < end) holes.range = holes.end - holes.first;
+  return holes;
+}
+
+void HoleIndex::change(Holes& holes, Block& block, const HolesOfBlock& from,
+                       const HolesOfBlock& to) {
+  const bool same_begin = from.first == to.first;
+  const bool same_tail = from.tail == to.tail && (same_begin || from.tail == 0);
+  const bool same_range = from.range == to.range && (same_begin || from.range == 0);
+  const bool same_head = from.head == to.head && (from.end == to.end || from.head == 0);
+  // What goes makes room for what comes: a tail and a range have the same node.
+  if (!same_tail && from.tail > 0) erase(holes.tails, end_node(from.first - 1));
+  if (!same_head && from.head > 0) erase(holes.heads, head_node(from.end));
+  if (!same_range && from.range > 0) {
+    erase(holes.ranges, end_node(from.first));
+    begins_range_[from.first / 64] &= ~(std::uint64_t{1} << (from.first % 64));
+  }
+  if (!same_tail && to.tail > 0) insert(holes.tails, end_node(to.first - 1), block, to.tail);
+  if (!same_head && to.head > 0) insert(holes.heads, head_node(to.end), block, to.head);
+  if (!same_range && to.range > 0) {
+    insert(holes.ranges, end_node(to.first), block, to.range);
+    begins_range_[to.first / 64] |= std::uint64_t{1} << (to.first % 64);
+  }
+  holes.whole_granules += std::size_t{to.range} - from.range;
+}
+
+void HoleIndex::insert(std::uint32_t& tree, std::uint32_t node, Block& block, std::uint32_t size) {
+  BERTH_CHECK(nodes_[node].block == nullptr);
+  nodes_[node] = {.block = &block, .smaller = 0, .larger = 0, .size = size};
+  granules_seen_ = std::max<std::size_t>(granules_seen_, granule_of(node) + std::size_t{1});
+  std::uint32_t* place = &tree;
+  while (*place != 0 && priority(*place) >= priority(node)) {
+    place = before(node, *place) ? &nodes_[*place].smaller : &nodes_[*place].larger;
+  }
+  const Halves halves = split(*place, node);
+  nodes_[node].smaller = halves.low;
+  nodes_[node].larger = halves.high;
+  *place = node;
+}
+
+void HoleIndex::erase(std::uint32_t& tree, std::uint32_t node) {
+  BERTH_CHECK(nodes_[node].block != nullptr);
+  std::uint32_t* place = &tree;
+  while (*place != node) {
+    BERTH_CHECK(*place != 0);
+    place = before(node, *place) ? &nodes_[*place].smaller : &nodes_[*place].larger;
+  }
+  *place = merge(nodes_[node].smaller, nodes_[node].larger);
+  nodes_[node].block = nullptr;
+}
+
+HoleIndex::Halves HoleIndex::split(std::uint32_t tree, std::uint32_t pivot) {
+  if (tree == 0) return {0, 0};
+  if (before(tree, pivot)) {
+    const Halves rest = split(nodes_[tree].larger, pivot);
+    nodes_[tree].larger = rest.low;
+    return {tree, rest.high};
+  }
+  const Halves rest = split(nodes_[tree].smaller, pivot);
+  nodes_[tree].smaller = rest.high;
+  return {rest.low, tree};
+}
+
+std::uint32_t HoleIndex::merge(std::uint32_t low, std::uint32_t high) {
+  if (low == 0) return high;
+  if (high == 0) return low;
+  if (priority(low) > priority(high)) {
+    nodes_[low].larger = merge(nodes_[low].larger, high);
+    return low;
+  }
+  nodes_[high].smaller = merge(low, nodes_[high].smaller);
+  return high;
+}
+
+Extent HoleIndex::extent(Kind kind, std::uint32_t node) const {
+  if (node == 0) return {};
+  const Node& hole = nodes_[node];
+  const std::uintptr_t address = address_of(granule_of(node));
+  switch (kind) {
+    case Kind::tail:
+      return {hole.block, address + granule_bytes() - hole.size, hole.size};
+    case Kind::range:
+      return {hole.block, address, std::size_t{hole.size} << shift_};
+    case Kind::head:
+      return {hole.block, address, hole.size};
+  }
+  BERTH_CHECK(false);
+}
+
+Extent HoleIndex::at_least(Kind kind, const Holes& holes, std::size_t bytes,
+                           std::uintptr_t from) const {
+  const std::size_t size = kind == Kind::range ? align_up(bytes, granule_bytes()) >> shift_ : bytes;
+  std::uint32_t best = 0;
+  for (std::uint32_t node = root(kind, holes); node != 0;) {
+    const bool fits =
+        nodes_[node].size != size ? nodes_[node].size > size : address_of(granule_of(node)) >= from;
+    if (fits) best = node;
+    node = fits ? nodes_[node].smaller : nodes_[node].larger;
+  }
+  return extent(kind, best);
+}
+
+Extent HoleIndex::largest(Kind kind, const Holes& holes) const {
+  std::uint32_t node = root(kind, holes);
+  while (node != 0 && nodes_[node].larger != 0) node = nodes_[node].larger;
+  return extent(kind, node);
+}
+
+Extent HoleIndex::range_with(GranuleNumber granule) const {
+  std::size_t word = granule / 64;
+  std::uint64_t bits = begins_range_[word] & (~std::uint64_t{0} >> (63 - granule % 64));
+  while (bits == 0 && word > 0) bits = begins_range_[--word];
+  if (bits == 0) return {};
+  const auto first = static_cast<GranuleNumber>(word * 64 + 63) -
+                     static_cast<GranuleNumber>(std::countl_zero(bits));
+  const std::uint32_t node = end_node(first);
+  return granule - first < nodes_[node].size ? extent(Kind::range, node) : Extent{};
+}
+
+Extent HoleIndex::free_end(GranuleNumber granule) const {
+  const std::uint32_t node = end_node(granule);
+  const bool begins_range = (begins_range_[granule / 64] >> (granule % 64) & 1) != 0;
+  if (nodes_[node].block != nullptr && !begins_range) return extent(Kind::tail, node);
+  const Extent range = range_with(granule);
+  if (range.source == nullptr) return {};
+  return {range.source, address_of(granule), granule_bytes()};
+}
+
+Extent HoleIndex::free_beginning(GranuleNumber granule) const {
+  const std::uint32_t node = head_node(granule);
+  if (nodes_[node].block != nullptr) return extent(Kind::head, node);
+  const Extent range = range_with(granule);
+  if (range.source == nullptr) return {};
+  return {range.source, address_of(granule), granule_bytes()};
+}
+
+bool HoleIndex::is_in(std::uint32_t tree, std::uint32_t node) const {
+  while (tree != 0 && tree != node) {
+    tree = before(node, tree) ? nodes_[tree].smaller : nodes_[tree].larger;
+  }
+  return tree == node;
+}
+
+bool HoleIndex::contains(const Holes& holes, const Block& block) const {
+  const HolesOfBlock own = holes_of(block);
+  const auto has = [&](std::uint32_t tree, std::uint32_t node, std::uint32_t size) {
+    return size == 0 ||
+           (nodes_[node].block == &block && nodes_[node].size == size && is_in(tree, node));
+  };
+  return has(holes.tails, end_node(own.first - 1), own.tail) &&
+         has(holes.ranges, end_node(own.first), own.range) &&
+         has(holes.heads, head_node(own.end), own.head);
+}
+
+}  // namespace berth

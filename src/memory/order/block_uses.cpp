@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/order/block_uses.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace berth {
+
+void BlockUses::add(Block& block, Use use) {
+  BERTH_CHECK(block.state() == Block::State::allocated);
+  bool is_covered = false;
+  for_each(block, [&](const Use& other) {
+    is_covered |= other.stream == use.stream && other.end.covers(use.end);
+  });
+  if (is_covered) return;
+  // What may throw comes first; an entry that is spare then stays so.
+  if (spare_ == 0) {
+    entries_.emplace_back();
+    recycle(static_cast<std::uint32_t>(entries_.size() - 1));
+  }
+  ++queues_[use.stream].entry_count;
+  drop_if(block, [&](const Use& other) {
+    return other.stream == use.stream && use.end.covers(other.end);
+  });
+  const std::uint32_t number = spare_;
+  Entry& entry = entries_[number];
+  spare_ = entry.next;
+  entry.use = std::move(use);
+  entry.next = block.uses.list;
+  block.uses.list = number;
+}
+
+bool BlockUses::lasts(const Block& block, OwnerId stream) const {
+  bool lasts = false;
+  for_each(block,
+           [&](const Use& use) { lasts |= use.stream == stream && use.end.event == nullptr; });
+  return lasts;
+}
+
+void BlockUses::defer(Block& block) noexcept {
+  BERTH_CHECK(block.state() == Block::State::pending && block.uses.marks_left == 0);
+  BERTH_CHECK(any(block));
+  for (std::uint32_t number = std::exchange(block.uses.list, 0); number != 0;) {
+    Entry& entry = entries_[number];
+    const std::uint32_t next = entry.next;
+    entry.block = &block;
+    entry.made = tick();
+    Queue& queue = queues_.find(entry.use.stream)->second;
+    if (entry.use.end.event != nullptr) {
+      insert_by_event(queue.sealed, number);
+    } else {
+      link_behind(queue.unsealed, queue.unsealed.last, number);
+    }
+    ++block.uses.marks_left;
+    ++mark_count_;
+    number = next;
+  }
+}
+
+bool BlockUses::needs_seal(OwnerId stream) const {
+  const auto queue = queues_.find(stream);
+  return queue != queues_.end() && queue->second.unsealed.first != 0;
+}
+
+void BlockUses::seal(OwnerId stream, std::uint64_t began, const SharedEvent& event) noexcept {
+  const auto found = queues_.find(stream);
+  if (found == queues_.end() || event == nullptr) return;
+  Queue& queue = found->second;
+  if (!queue.has_marks()) return;
+  const RecordedEvent end{event, began, tick()};
+  for (List& waiting = queue.unsealed; waiting.first != 0;) {
+    const std::uint32_t number = waiting.first;
+    if (entries_[number].made > began) break;
+    unlink_first(waiting);
+    entries_[number].use.end = end;
+    link_behind(queue.sealed, queue.sealed.last, number);  // later than all that are numbered
+  }
+}
+
+std::vector<OwnerId> BlockUses::streams() const {
+  std::vector<OwnerId> streams;
+  for (const auto& [stream, queue] : queues_) {
+    if (queue.has_marks()) streams.push_back(stream);
+  }
+  std::sort(streams.begin(), streams.end(),
+            [&](OwnerId a, OwnerId b) { return since(queues_.at(a)) < since(queues_.at(b)); });
+  return streams;
+}
+
+RecordedEvent BlockUses::front(OwnerId stream) const {
+  if (!has_marks(stream)) return {};
+  return entries_[queues_.at(stream).oldest().first].use.end;
+}
+
+bool BlockUses::has_marks(OwnerId stream) const {
+  const auto queue = queues_.find(stream);
+  return queue != queues_.end() && queue->second.has_marks();
+}
+
+std::uint64_t BlockUses::since(const Queue& queue) const {
+  const Entry& oldest = entries_[queue.oldest().first];
+  return queue.sealed.first != 0 ? oldest.use.end.before : oldest.made;
+}
+
+/// Blocks are freed much in the order of their uses, or, as local objects are destroyed, in the
+/// reverse one. So the place is looked for from both ends at once.
+void BlockUses::insert_by_event(List& marks, std::uint32_t number) noexcept {
+  const std::uint64_t before = entries_[number].use.end.before;
+  std::uint32_t earlier = marks.last;
+  for (std::uint32_t later = marks.first; earlier != 0; later = entries_[later].next) {
+    if (entries_[earlier].use.end.before <= before) break;
+    if (entries_[later].use.end.before > before) {
+      earlier = entries_[later].prev;
+      break;
+    }
+    earlier = entries_[earlier].prev;
+  }
+  link_behind(marks, earlier, number);
+}
+
+/// `place` 0: in front of all.
+void BlockUses::link_behind(List& marks, std::uint32_t place, std::uint32_t number) noexcept {
+  const std::uint32_t next = place != 0 ? entries_[place].next : marks.first;
+  entries_[number].prev = place;
+  entries_[number].next = next;
+  (place != 0 ? entries_[place].next : marks.first) = number;
+  (next != 0 ? entries_[next].prev : marks.last) = number;
+}
+
+}  // namespace berth

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which other streams use a block, and up to where: a short list for each of the few blocks that
+// have any. When the block is freed, each use becomes a mark in the queue of its stream; the block
+// is ready when its last mark has passed. A mark comes with the event that was recorded at the use,
+// or is sealed with one later: one event serves all marks of a stream that wait for one, so that
+// many frees in a row cost few driver calls.
+//
+// What a free needs is there since the use was added: the entry of a use becomes its mark, and the
+// queue of a stream exists while anything names the stream. So a free cannot fail.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "base/check.hpp"
+#include "memory/heap/block.hpp"
+#include "memory/order/recorded_event.hpp"
+
+namespace berth {
+
+/// Makes no driver call: it says what to record and what to poll, and is told the answers. Guarded
+/// by the lock of the allocator that it belongs to.
+class BlockUses {
+ public:
+  struct Use {
+    OwnerId stream = kUnowned;
+    RecordedEvent end;  ///< without an event: the use lasts until the block is freed
+  };
+
+  BlockUses() : entries_(1) {}  // number 0 is no entry
+
+  // Of a live block.
+
+  /// Uses that the new one covers go; one that is covered itself is not added.
+  /// Errors  std::bad_alloc: nothing is changed.
+  void add(Block& block, Use use);
+  /// Whether a use of `stream` lasts until the block is freed.
+  [[nodiscard]] bool lasts(const Block& block, OwnerId stream) const;
+  [[nodiscard]] bool any(const Block& block) const { return block.uses.list != 0; }
+  /// Drops each use for which is_over(const Use&) says true.
+  template <class IsOver>
+  void drop_if(Block& block, const IsOver& is_over) noexcept {
+    for (std::uint32_t* link = &block.uses.list; *link != 0;) {
+      const std::uint32_t number = *link;
+      const Use& use = entries_[number].use;
+      if (is_over(use)) {
+        *link = entries_[number].next;
+        leave_queue(queues_.find(use.stream), 1);
+        recycle(number);
+      } else {
+        link = &entries_[number].next;
+      }
+    }
+  }
+  /// Calls visit(const Use&) for each, the last recorded first.
+  template <class Visit>
+  void for_each(const Block& block, const Visit& visit) const {
+    for (std::uint32_t number = block.uses.list; number != 0; number = entries_[number].next) {
+      visit(entries_[number].use);
+    }
+  }
+
+  /// The block is pending from now on: its uses become marks. Allocates nothing.
+  void defer(Block& block) noexcept;
+
+  // Of pending blocks.
+
+  /// The clock of marks and events. An event that is recorded from now on covers the marks that
+  /// there are, and comes after the events that were numbered up to now.
+  [[nodiscard]] std::uint64_t now() const { return clock_; }
+  /// The number of an event that has been recorded.
+  std::uint64_t tick() { return ++clock_; }
+  [[nodiscard]] bool has_deferred() const { return mark_count_ > 0; }
+  /// Whether `stream` has marks without an event.
+  [[nodiscard]] bool needs_seal(OwnerId stream) const;
+  /// Gives `event` to all marks of `stream` up to `began` that have none. It was recorded there
+  /// from that time on, or marks the stream's last work; null: it will never have one. Allocates
+  /// nothing.
+  void seal(OwnerId stream, std::uint64_t began, const SharedEvent& event) noexcept;
+
+  /// Streams with marks, the one with the oldest first.
+  [[nodiscard]] std::vector<OwnerId> streams() const;
+  /// What the oldest mark of `stream` waits for; without an event where that is not sealed, or
+  /// there is none.
+  [[nodiscard]] RecordedEvent front(OwnerId stream) const;
+  [[nodiscard]] bool has_marks(OwnerId stream) const;
+  /// `event` has passed: removes the marks at the front of `stream` that carry it. Calls
+  /// visit(Block&) for each block for which that was the last mark, which is still pending, and
+  /// ready to be released; returns how many blocks. visit() neither throws nor calls this.
+  /// Allocates nothing.
+  template <class Visit>
+  std::size_t pass(OwnerId stream, const SharedEvent& event, const Visit& visit) {
+    const auto found = queues_.find(stream);
+    if (found == queues_.end()) return 0;
+    std::size_t ready = 0;
+    std::uint32_t passed = 0;
+    for (Queue& queue = found->second; queue.has_marks(); ++passed) {
+      List& marks = queue.oldest();
+      const std::uint32_t number = marks.first;
+      if (entries_[number].use.end.event != event) break;
+      Block& block = *entries_[number].block;
+      unlink_first(marks);
+      recycle(number);
+      --mark_count_;
+      BERTH_CHECK(block.uses.marks_left > 0);
+      if (--block.uses.marks_left > 0) continue;
+      ++ready;
+      visit(block);
+    }
+    leave_queue(found, passed);
+    return ready;
+  }
+  [[nodiscard]] std::size_t mark_count() const { return mark_count_; }
+
+ private:
+  /// A use of a live block, and later the mark that it leaves; or a spare one.
+  struct Entry {
+    Use use;
+    std::uint32_t next = 0;  ///< of its block's uses; of its queue's marks; of the spare ones
+    std::uint32_t prev = 0;  ///< of its queue's marks
+    Block* block = nullptr;  ///< of a mark
+    std::uint64_t made = 0;  ///< of a mark: when its block was freed
+  };
+  struct List {
+    std::uint32_t first = 0;
+    std::uint32_t last = 0;
+  };
+  /// The marks of a stream. Those that wait for a seal come after those that have an event: a block
+  /// whose use is long past does not wait for what its stream did later.
+  struct Queue {
+    List sealed;                    ///< by the time of the event
+    List unsealed;                  ///< by the time when they were made
+    std::uint32_t entry_count = 0;  ///< uses and marks that name the stream; not 0 outside of calls
+
+    [[nodiscard]] bool has_marks() const { return sealed.first != 0 || unsealed.first != 0; }
+    [[nodiscard]] List& oldest() { return sealed.first != 0 ? sealed : unsealed; }
+    [[nodiscard]] const List& oldest() const { return sealed.first != 0 ? sealed : unsealed; }
+  };
+  using Queues = std::map<OwnerId, Queue>;
+
+  /// For how long the oldest mark is known to wait.
+  [[nodiscard]] std::uint64_t since(const Queue& queue) const;
+  void leave_queue(Queues::iterator queue, std::uint32_t entry_count) noexcept {
+    if ((queue->second.entry_count -= entry_count) == 0) queues_.erase(queue);
+  }
+  void insert_by_event(List& marks, std::uint32_t number) noexcept;
+  void link_behind(List& marks, std::uint32_t place, std::uint32_t number) noexcept;
+  void unlink_first(List& marks) noexcept {
+    marks.first = entries_[marks.first].next;
+    (marks.first != 0 ? entries_[marks.first].prev : marks.last) = 0;
+  }
+  void recycle(std::uint32_t number) noexcept {
+    entries_[number] = {{}, spare_};  // its event serves somebody else from now on
+    spare_ = number;
+  }
+
+  std::vector<Entry> entries_;
+  std::uint32_t spare_ = 0;
+  Queues queues_;
+  std::size_t mark_count_ = 0;
+  std::uint64_t clock_ = 0;
+};
+
+}  // namespace berth

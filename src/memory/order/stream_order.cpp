@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// How freed memory passes from stream to stream.
+#include "memory/order/stream_order.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "berth/error.hpp"
+
+#include "stream/capture.hpp"
+#include "stream/unasked.hpp"
+
+namespace berth {
+namespace {
+
+/// Streams that one request asks, beside those whose memory it takes.
+constexpr std::size_t kQuestionsMax = 14;
+
+bool says_gone(const Error& error) {
+  return error.driver_code() == CUDA_ERROR_INVALID_HANDLE ||
+         error.driver_code() == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+}  // namespace
+
+StreamOrder::View StreamOrder::view(OwnerId owner) {
+  const MutexLock lock(heap_.mutex);
+  const StreamTable::Entry& entry = heap_.streams.entry(owner);
+  return {.stream = entry.stream,
+          .is_retired = entry.retired,
+          .is_lost = entry.lost || entry.vanished,
+          .may_be_named = entry.is_owned(),
+          .last_work = entry.last_work,
+          .serial = heap_.blocks.serial()};
+}
+
+std::optional<std::uint64_t> StreamOrder::done_up_to(OwnerId owner) {
+  const View stream = view(owner);
+  if (stream.is_retired) {
+    if (stream.is_lost) return std::nullopt;
+    const bool is_done = stream.last_work == nullptr || stream.last_work->ref().is_done();
+    return is_done ? std::optional(stream.serial) : std::nullopt;
+  }
+  if (!stream.may_be_named) return marked_up_to(owner);
+  try {
+    if (is_capturing(stream.stream) || !is_done_unasked(stream.stream)) return std::nullopt;
+    return stream.serial;
+  } catch (const DriverError& error) {
+    if (!says_gone(error)) throw;
+    quarantine(owner, error);
+    return std::nullopt;
+  }
+}
+
+std::optional<std::uint64_t> StreamOrder::marked_up_to(OwnerId owner) {
+  for (;;) {
+    FreeMarks::Mark oldest;
+    {
+      const MutexLock lock(heap_.mutex);
+      const FreeMarks& marks = heap_.streams.marks(owner);
+      if (marks.empty()) break;
+      oldest = marks.oldest();
+    }
+    if (!oldest.event->ref().is_done()) break;
+    const MutexLock lock(heap_.mutex);
+    heap_.streams.marks(owner).pass(oldest.serial);
+  }
+  const MutexLock lock(heap_.mutex);
+  const std::uint64_t passed = heap_.streams.marks(owner).passed();
+  return passed > 0 ? std::optional(passed) : std::nullopt;
+}
+
+std::vector<OwnerId> StreamOrder::unsettled() {
+  const MutexLock lock(heap_.mutex);
+  std::vector<OwnerId> found;
+  std::ranges::set_union(heap_.blocks.owners_with_free_blocks(), heap_.streams.ending(),
+                         std::back_inserter(found));
+  return found;
+}
+
+std::vector<StreamOrder::Freed> StreamOrder::idle() {
+  std::vector<Freed> idle;
+  if (heap_.keeps_memory) return idle;
+  const std::vector<OwnerId> owners = unsettled();
+  idle.reserve(owners.size());
+  RelaxedCapture relaxed(driver_);
+  for (const OwnerId owner : owners) {
+    relaxed.begin();
+    if (const auto serial = done_up_to(owner)) idle.push_back({owner, *serial});
+  }
+  return idle;
+}
+
+std::size_t StreamOrder::transfer(const Freed& freed, OwnerId to) {
+  const bool is_gone = heap_.streams.knows(freed.owner) && heap_.streams.entry(freed.owner).retired;
+  if (is_gone) heap_.streams.set_over(freed.owner);  // then all of it is anyone's for good
+  const std::size_t blocks =
+      heap_.blocks.transfer(freed.owner, is_gone ? kUnowned : to, freed.serial);
+  heap_.counters.blocks_passed_on += blocks;
+  return blocks;
+}
+
+std::size_t StreamOrder::open(std::span<const Freed> idle) {
+  const MutexLock lock(heap_.mutex);
+  std::size_t blocks = 0;
+  for (const Freed& freed : idle) blocks += transfer(freed, kUnowned);
+  heap_.count_blocks();
+  return blocks;
+}
+
+std::size_t StreamOrder::open_ended() {
+  std::vector<OwnerId> ended;
+  {
+    const MutexLock lock(heap_.mutex);
+    ended = heap_.streams.ending();
+  }
+  std::vector<Freed> idle;
+  idle.reserve(ended.size());
+  RelaxedCapture relaxed(driver_);
+  for (const OwnerId owner : ended) {
+    relaxed.begin();
+    if (const auto serial = done_up_to(owner)) idle.push_back({owner, *serial});
+  }
+  return idle.empty() ? 0 : open(idle);
+}
+
+// A stream that loses what it will want in a moment grows, and streams that take turns would hand all
+// of their memory to and fro. So memory is opened to everybody only in the lulls of the program, when
+// every stream is idle; otherwise as little as serves the request changes hands.
+std::size_t StreamOrder::borrow(const Request& request) {
+  std::vector<OwnerId> owners;
+  std::vector<OwnerId> fits;
+  {
+    const MutexLock lock(heap_.mutex);
+    owners = heap_.blocks.owners_with_free_blocks();
+    fits = heap_.blocks.owners_with_fit(request.bytes);
+    const bool has_granules = std::ranges::any_of(owners, [&](OwnerId owner) BERTH_UNDER_LOCK {
+      return owner != request.owner && heap_.blocks.whole_granules(owner) > 0;
+    });
+    if (fits.empty() && !has_granules) return 0;
+  }
+  if (const auto busy = std::ranges::find(owners, last_busy_); busy != owners.end()) {
+    std::swap(*busy, owners.front());
+  }
+  RelaxedCapture relaxed(driver_);
+  relaxed.begin();
+  std::vector<Freed> idle;
+  idle.reserve(owners.size());
+  std::size_t questions = kQuestionsMax;
+  if (!heap_.keeps_memory && owners.size() <= kQuestionsMax) {
+    for (const OwnerId owner : owners) {
+      --questions;
+      const auto serial = done_up_to(owner);
+      if (!serial) {
+        last_busy_ = owner;
+        break;
+      }
+      idle.push_back({owner, *serial});
+    }
+    if (idle.size() == owners.size()) return open(idle);
+  }
+  for (const OwnerId owner : fits) {
+    if (owner == request.owner || owner == last_busy_) continue;
+    if (questions-- == 0) return 0;
+    const auto serial = done_up_to(owner);
+    if (!serial) continue;
+    const MutexLock lock(heap_.mutex);
+    if (!heap_.blocks.transfer_fit(owner, request.owner, *serial, request.bytes)) continue;
+    ++heap_.counters.blocks_passed_on;
+    heap_.count_blocks();
+    return 1;
+  }
+  return pass_on_missing_granules(request, questions);
+}
+
+std::size_t StreamOrder::pass_on_missing_granules(const Request& request, std::size_t questions) {
+  std::vector<OwnerId> owners;
+  std::size_t missing = 0;
+  {
+    const MutexLock lock(heap_.mutex);
+    const std::size_t needed = heap_.blocks.granules_needed(request.bytes) + 1;
+    std::size_t own = heap_.blocks.whole_granules(request.owner);
+    if (request.owner != kUnowned) own += heap_.blocks.whole_granules(kUnowned);
+    missing = needed > own ? needed - own : 0;
+    if (missing == 0) return 0;
+    owners = heap_.blocks.owners_with_free_blocks();
+    std::erase_if(owners, [&](OwnerId owner) BERTH_UNDER_LOCK {
+      return owner == request.owner || heap_.blocks.whole_granules(owner) == 0;
+    });
+  }
+  std::size_t passed_on = 0;
+  for (const OwnerId owner : owners) {
+    if (missing == 0 || questions-- == 0) break;
+    const auto serial = done_up_to(owner);
+    if (!serial) continue;
+    const MutexLock lock(heap_.mutex);
+    const std::size_t moved =
+        heap_.blocks.transfer_granules(owner, request.owner, *serial, missing);
+    missing -= moved;
+    passed_on += moved > 0 ? 1 : 0;
+    heap_.counters.blocks_passed_on += moved > 0 ? 1 : 0;
+    heap_.count_blocks();
+  }
+  return passed_on;
+}
+
+std::optional<StreamOrder::EndOfWork> StreamOrder::end_of_work(OwnerId owner) {
+  const View stream = view(owner);
+  if (stream.is_lost) return std::nullopt;
+  if (stream.is_retired) return EndOfWork{owner, stream.serial, stream.last_work};
+  if (!stream.may_be_named) {
+    const MutexLock lock(heap_.mutex);
+    const FreeMarks& marks = heap_.streams.marks(owner);
+    if (marks.covered() == 0) return std::nullopt;
+    return EndOfWork{owner, marks.covered(), marks.empty() ? nullptr : marks.newest().event};
+  }
+  try {
+    if (is_capturing(stream.stream)) return std::nullopt;
+    return EndOfWork{owner, stream.serial, record(stream.stream)};
+  } catch (const DriverError& error) {
+    if (!says_gone(error)) throw;
+    quarantine(owner, error);
+    return std::nullopt;
+  }
+}
+
+std::vector<StreamOrder::EndOfWork> StreamOrder::ends_of_work(std::span<const OwnerId> owners) {
+  std::vector<EndOfWork> ends;
+  ends.reserve(owners.size());
+  RelaxedCapture relaxed(driver_);
+  for (const OwnerId owner : owners) {
+    relaxed.begin();
+    if (auto end = end_of_work(owner)) ends.push_back(std::move(*end));
+  }
+  return ends;
+}
+
+std::vector<StreamOrder::Freed> StreamOrder::wait_until_idle() {
+  std::vector<EndOfWork> ends;
+  {
+    const MutexLock slow(heap_.slow_mutex);
+    ends = ends_of_work(unsettled());
+  }
+  std::vector<Freed> idle;
+  idle.reserve(ends.size());
+  RelaxedCapture relaxed(driver_);
+  relaxed.begin();
+  for (const EndOfWork& end : ends) {
+    if (end.event != nullptr) end.event->ref().sync();
+    idle.push_back({end.owner, end.serial});
+  }
+  return idle;
+}
+
+std::size_t StreamOrder::take_behind_waits(const Request& request) {
+  std::vector<OwnerId> owners;
+  {
+    const MutexLock lock(heap_.mutex);
+    owners = heap_.blocks.owners_with_free_blocks();
+    std::erase(owners, request.owner);
+  }
+  std::size_t taken = 0;
+  for (const EndOfWork& end : ends_of_work(owners)) {
+    if (end.event != nullptr) request.stream->wait(end.event->ref());
+    const MutexLock lock(heap_.mutex);
+    const std::size_t blocks = heap_.blocks.transfer(end.owner, request.owner, end.serial);
+    if (blocks > 0) ++heap_.counters.stream_waits_inserted;
+    taken += blocks;
+    heap_.count_blocks();
+  }
+  return taken;
+}
+
+}  // namespace berth

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who may have freed memory: the stream that freed it, at once; another one behind an order that is
+// established here. Uses of blocks by other streams, marks at frees, memory of idle streams, and
+// streams that go away.
+//
+// A stream that berth owns may be asked at any time, for berth is told before it ends. The handle of
+// any other may be gone, and must not reach the driver then: it is named only in calls that name it
+// themselves, which leave a mark (FreeMarks) for questions that come later. What no mark covers is
+// quarantined until the device is known to be idle.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "berth/event_pool.hpp"
+#include "berth/stream.hpp"
+
+#include "device/device_context.hpp"
+#include "memory/order/block_uses.hpp"
+#include "memory/order/recorded_event.hpp"
+#include "memory/shared_heap.hpp"
+
+namespace berth {
+
+/// Threads  Safe from any thread. Functions that ask the driver about streams hold the heap's slow lock,
+///          which a stream that goes away waits for; those that wait for the GPU hold none.
+class StreamOrder {
+ public:
+  /// The pool that serves a device's events.
+  using Events = std::function<EventPool&(DeviceContext&)>;
+
+  StreamOrder(SharedHeap& heap, const Driver& driver, Events events)
+      : heap_(heap), driver_(driver), events_(std::move(events)) {}
+
+  // Calls that name a stream.
+
+  /// Contracts: Allocator.
+  void record_stream(void* data, StreamRef stream) BERTH_EXCLUDES(heap_.mutex);
+  void record_use(void* data, StreamRef stream) BERTH_EXCLUDES(heap_.mutex);
+  void retire(StreamRef stream) noexcept BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
+  /// `stream`, whose id is `owner`, is named by a request: what was freed on it so far gets a mark where
+  /// it could not be asked for otherwise.
+  void mark_named(StreamRef stream, OwnerId owner) BERTH_REQUIRES(heap_.slow_mutex)
+      BERTH_EXCLUDES(heap_.mutex);
+
+  // Frees behind uses.
+
+  /// Streams whose new marks want an event.
+  struct Unsealed {
+    std::array<OwnerId, 16> streams{};  ///< more than that are sealed by a later question
+    std::size_t count = 0;
+  };
+  /// Whether a block that is being freed awaits other streams: then it is pending. Never throws.
+  bool defer(Block& block, Unsealed& unsealed) BERTH_REQUIRES(heap_.mutex);
+  /// Gives marks their event. What cannot be marked now waits for the next try.
+  void seal(const Unsealed& unsealed) noexcept BERTH_EXCLUDES(heap_.mutex);
+  /// Releases deferred frees whose events have passed. Returns how many.
+  std::size_t reclaim() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+  /// Waits for the oldest deferred free that has an event; false where there is none.
+  bool wait_for_oldest() BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
+
+  // Memory of streams without pending work.
+
+  /// What `owner` freed up to `serial`, on which no work is pending.
+  struct Freed {
+    OwnerId owner = kUnowned;
+    std::uint64_t serial = 0;
+  };
+  /// All that is idle now. Where memory is kept for graphs: nothing, for they may be launched again.
+  [[nodiscard]] std::vector<Freed> idle() BERTH_REQUIRES(heap_.slow_mutex)
+      BERTH_EXCLUDES(heap_.mutex);
+  /// The same once the work of all streams that can be waited for is done.
+  [[nodiscard]] std::vector<Freed> wait_until_idle() BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
+  /// Opens it to all. Returns how many blocks.
+  std::size_t open(std::span<const Freed> idle) BERTH_EXCLUDES(heap_.mutex);
+  /// Passes memory of idle streams on to the request's: all that is idle, to everybody, where every
+  /// stream is; else as little as serves the request, or the granules that it lacks. Returns how many
+  /// blocks.
+  std::size_t borrow(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
+      BERTH_EXCLUDES(heap_.mutex);
+  /// Opens what streams have left that are gone and whose work is done.
+  std::size_t open_ended() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+  /// Makes the request's stream wait for the others' work, and gives it their memory.
+  std::size_t take_behind_waits(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
+      BERTH_EXCLUDES(heap_.mutex);
+  /// Waits until the device is idle, where memory awaits streams that cannot be asked. Returns how many
+  /// blocks came free.
+  std::size_t recover_quarantined() BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
+  /// Waits for the work that all streams have now.
+  void wait_for_all() BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
+
+  // For inspection, under the heap's lock.
+  [[nodiscard]] const BlockUses& uses() const BERTH_REQUIRES(heap_.mutex) { return uses_; }
+
+ private:
+  /// An event after the work that a stream has now, or has last marked, and what it covers.
+  struct EndOfWork {
+    OwnerId owner = kUnowned;
+    std::uint64_t serial = 0;
+    SharedEvent event;  ///< null: there is no work
+  };
+  /// What of an entry a question needs.
+  struct View {
+    StreamRef stream;
+    bool is_retired;
+    bool is_lost;
+    bool may_be_named;  ///< berth owns it: its handle is good as long as the slow lock is held
+    SharedEvent last_work;
+    std::uint64_t serial;  ///< of the heap, before the question
+  };
+
+  /// An event after all work submitted to `stream` so far.
+  /// Errors  DriverError.
+  SharedEvent record(StreamRef stream);
+  SharedEvent record_or_wait(StreamRef stream);
+  [[nodiscard]] View view(OwnerId owner) BERTH_EXCLUDES(heap_.mutex);
+  /// Up to which serial frees of `owner`'s are known to have no work pending; nullopt: none.
+  [[nodiscard]] std::optional<std::uint64_t> done_up_to(OwnerId owner)
+      BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+  [[nodiscard]] std::optional<std::uint64_t> marked_up_to(OwnerId owner)
+      BERTH_EXCLUDES(heap_.mutex);
+  [[nodiscard]] std::optional<EndOfWork> end_of_work(OwnerId owner) BERTH_REQUIRES(heap_.slow_mutex)
+      BERTH_EXCLUDES(heap_.mutex);
+  [[nodiscard]] std::vector<EndOfWork> ends_of_work(std::span<const OwnerId> owners)
+      BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+  /// Owners that have free memory, and streams that are gone whose last work may still run.
+  [[nodiscard]] std::vector<OwnerId> unsettled() BERTH_EXCLUDES(heap_.mutex);
+  /// Gives `owner`'s memory to `to`. Of a stream that is gone, to all for good.
+  std::size_t transfer(const Freed& freed, OwnerId to) BERTH_REQUIRES(heap_.mutex);
+  std::size_t pass_on_missing_granules(const Request& request, std::size_t questions)
+      BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+  void seal(OwnerId stream) BERTH_EXCLUDES(heap_.mutex);
+  std::size_t pass(OwnerId stream, const RecordedEvent& end) BERTH_EXCLUDES(heap_.mutex);
+  /// The driver says that the handle of a stream is none: it was destroyed behind berth's back.
+  void quarantine(OwnerId owner, const Error& error) BERTH_EXCLUDES(heap_.mutex);
+  /// Waits until the device is idle; false where that would break a capture, or cannot be.
+  bool synchronize(DeviceContext& context) const BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
+  void forget_streams() BERTH_REQUIRES(heap_.mutex);
+  void retire_here(StreamRef stream) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
+
+  SharedHeap& heap_;
+  const Driver& driver_;
+  const Events events_;
+  BlockUses uses_ BERTH_GUARDED_BY(heap_.mutex);
+  OwnerId last_busy_ BERTH_GUARDED_BY(heap_.slow_mutex) = kUnowned;  ///< is asked first
+  std::size_t streams_kept_ BERTH_GUARDED_BY(heap_.mutex) = 0;  ///< by the last forget_streams()
+};
+
+}  // namespace berth

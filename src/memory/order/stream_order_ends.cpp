@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams that go away: those that are announced, and those that were destroyed without a word.
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "berth/error.hpp"
+
+#include "memory/order/stream_order.hpp"
+#include "stream/capture.hpp"
+#include "stream/unasked.hpp"
+
+namespace berth {
+
+SharedEvent StreamOrder::record_or_wait(StreamRef stream) {
+  try {
+    return record(stream);
+  } catch (const Error& error) {
+    driver_.report(Severity::warning, heap_.name + ": waiting for a stream", error);
+  } catch (const std::bad_alloc&) {
+    driver_.report(Severity::warning, heap_.name + ": waiting for a stream: no host memory");
+  }
+  sync_unasked(stream);
+  return nullptr;
+}
+
+void StreamOrder::retire(StreamRef stream) noexcept {
+  try {
+    retire_here(stream);
+  } catch (const Error& error) {
+    driver_.report(Severity::error, heap_.name + ": a stream could not be retired", error);
+  } catch (const std::exception& error) {  // the host's memory
+    driver_.report(Severity::error,
+                   heap_.name + ": a stream could not be retired: " + error.what());
+  }
+}
+
+void StreamOrder::retire_here(StreamRef stream) {
+  std::optional<OwnerId> id;
+  {
+    const MutexLock lock(heap_.mutex);
+    id = heap_.streams.find(stream);
+    if (!id) return;
+  }
+  bool is_lost = false;
+  SharedEvent last_work;
+  try {
+    RelaxedCapture relaxed(driver_);
+    relaxed.begin();
+    is_lost = is_capturing(stream);
+    if (!is_lost) last_work = record_or_wait(stream);
+  } catch (const Error& error) {  // it is gone already
+    return quarantine(*id, error);
+  }
+  {
+    const MutexLock slow(heap_.slow_mutex);  // no question names the stream any more after this
+    const MutexLock lock(heap_.mutex);
+    id = heap_.streams.find(stream);
+    if (!id) return;
+    heap_.drop_caches_of(*id);
+    uses_.seal(*id, uses_.now(), last_work);
+    if (is_lost) {
+      heap_.streams.lose(*id);
+    } else {
+      heap_.streams.retire(*id, std::move(last_work));
+    }
+    if (heap_.streams.is_over(*id)) heap_.blocks.transfer(*id, kUnowned, heap_.blocks.serial());
+    forget_streams();
+    heap_.count_blocks();
+  }
+  if (!is_lost) return;
+  driver_.report(Severity::warning,
+                 heap_.name +
+                     ": a stream goes away in the middle of a capture, so nobody can tell when its "
+                     "work is done: what is cached for it is not used again");
+}
+
+/// A pass over all blocks, so it is made only when there are twice as many streams as the last one left.
+void StreamOrder::forget_streams() {
+  constexpr std::size_t kStreamsMin = 16;
+  if (heap_.streams.count() < std::max(2 * streams_kept_, kStreamsMin)) return;
+  std::set<OwnerId> named;
+  heap_.blocks.for_each([&](const Block& block) BERTH_UNDER_LOCK {
+    named.insert(block.owner);
+    if (block.state() != Block::State::allocated) return;
+    uses_.for_each(block, [&](const BlockUses::Use& use) { named.insert(use.stream); });
+  });
+  for (const OwnerId stream : uses_.streams()) named.insert(stream);
+  heap_.streams.forget_all_but(named);
+  streams_kept_ = heap_.streams.count();
+}
+
+void StreamOrder::quarantine(OwnerId owner, const Error& error) {
+  {
+    const MutexLock lock(heap_.mutex);
+    if (!heap_.streams.knows(owner) || heap_.streams.entry(owner).retired) return;
+    heap_.drop_caches_of(owner);
+    heap_.streams.vanish(owner);
+    heap_.count_blocks();
+  }
+  driver_.report(Severity::warning,
+                 heap_.name +
+                     ": a stream was destroyed that still has memory here, and retire_stream() was "
+                     "not told before; the memory is used again once the device is idle",
+                 error);
+}
+
+bool StreamOrder::synchronize(DeviceContext& context) const {
+  if (may_be_capturing(context)) return false;
+  const ContextScope scope(context);
+  return driver_.try_ctx_synchronize() == CUDA_SUCCESS;
+}
+
+std::size_t StreamOrder::recover_quarantined() {
+  struct Awaited {
+    OwnerId owner;
+    DeviceContext* context;
+  };
+  std::vector<Awaited> awaited;
+  std::uint64_t serial = 0;
+  std::uint64_t clock = 0;
+  {
+    const MutexLock lock(heap_.mutex);
+    for (const OwnerId owner : heap_.streams.all()) {
+      const StreamTable::Entry& entry = heap_.streams.entry(owner);
+      if (entry.is_known_to_the_end()) continue;
+      const bool has_more = !heap_.blocks.free_blocks(owner).empty();
+      if (has_more || uses_.has_marks(owner)) awaited.push_back({owner, &entry.stream.context()});
+    }
+    serial = heap_.blocks.serial();
+    clock = uses_.now();
+  }
+  if (awaited.empty() || heap_.keeps_memory) return 0;
+  RelaxedCapture relaxed(driver_);
+  relaxed.begin();
+  std::vector<SharedEvent> passed;  // an event that was never recorded has passed
+  passed.reserve(awaited.size());
+  for (const Awaited& each : awaited) {
+    if (!synchronize(*each.context)) return 0;
+    passed.push_back(std::make_shared<EventLease>(events_(*each.context).acquire()));
+  }
+  std::size_t blocks = 0;
+  for (std::size_t index = 0; index < awaited.size(); ++index) {
+    const OwnerId owner = awaited[index].owner;
+    {
+      const MutexLock lock(heap_.mutex);
+      if (!heap_.streams.knows(owner)) continue;
+      blocks += heap_.blocks.transfer(owner, kUnowned, serial);
+      uses_.seal(owner, clock, passed[index]);
+      if (heap_.streams.entry(owner).vanished) heap_.streams.set_over(owner);
+      heap_.count_blocks();
+    }
+    for (;;) {
+      RecordedEvent oldest;
+      {
+        const MutexLock lock(heap_.mutex);
+        if (uses_.has_marks(owner)) oldest = uses_.front(owner);
+      }
+      const bool has_passed = oldest.event != nullptr &&
+                              (oldest.event == passed[index] || oldest.event->ref().is_done());
+      if (!has_passed) break;
+      blocks += pass(owner, oldest);
+    }
+  }
+  return blocks;
+}
+
+void StreamOrder::wait_for_all() {
+  std::vector<EndOfWork> ends;
+  std::vector<DeviceContext*> contexts;
+  {
+    const MutexLock slow(heap_.slow_mutex);
+    std::vector<OwnerId> owners;
+    {
+      const MutexLock lock(heap_.mutex);
+      owners = heap_.streams.all();
+      for (const OwnerId owner : owners) {
+        const StreamTable::Entry& entry = heap_.streams.entry(owner);
+        if (entry.is_known_to_the_end()) continue;
+        if (std::ranges::find(contexts, &entry.stream.context()) == contexts.end()) {
+          contexts.push_back(&entry.stream.context());
+        }
+      }
+    }
+    ends = ends_of_work(owners);
+  }
+  RelaxedCapture relaxed(driver_);
+  relaxed.begin();
+  for (const EndOfWork& end : ends) {
+    if (end.event != nullptr) end.event->ref().sync();
+  }
+  for (DeviceContext* const context : contexts) {
+    if (synchronize(*context)) continue;
+    throw StreamCaptured(heap_.name +
+                         " awaits streams that berth does not own, and cannot wait for the device "
+                         "while a stream of it is captured");
+  }
+}
+
+}  // namespace berth

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// What other streams do with blocks: they are recorded, marked by events, and waited for before a
+// block is reused. Events are recorded and polled between two times under the heap's lock.
+#include <algorithm>
+#include <utility>
+
+#include "berth/error.hpp"
+
+#include "memory/gauge.hpp"
+#include "memory/order/stream_order.hpp"
+#include "stream/capture.hpp"
+#include "stream/default_streams.hpp"
+#include "stream/unasked.hpp"
+
+namespace berth {
+
+SharedEvent StreamOrder::record(StreamRef stream) {
+  auto event = std::make_shared<EventLease>(events_(stream.context()).acquire());
+  record_unasked(*event, stream);
+  return event;
+}
+
+void StreamOrder::record_stream(void* data, StreamRef stream) {
+  bool wants_seal = false;
+  OwnerId user = kUnowned;
+  {
+    const MutexLock lock(heap_.mutex);
+    Block& block = heap_.require_live(data, "record a stream on");
+    user = heap_.streams.id_of(stream);
+    if (user == block.owner) return;
+    uses_.add(block, {user, {}});
+    wants_seal = uses_.needs_seal(user) && !heap_.streams.entry(user).is_owned();
+  }
+  if (!wants_seal) return;
+  const MutexLock slow(heap_.slow_mutex);
+  mark_named(stream, user);
+}
+
+void StreamOrder::record_use(void* data, StreamRef stream) {
+  require_one_stream(stream);
+  RecordedEvent end;
+  std::uint64_t began = 0;
+  {
+    const MutexLock lock(heap_.mutex);
+    const Block& block = heap_.require_live(data, "record a use of");
+    const std::optional<OwnerId> user = heap_.streams.find(stream);
+    if (user && (*user == block.owner || uses_.lasts(block, *user))) return;
+    began = uses_.now();
+  }
+  // What is being captured cannot be marked now: the free does it, or a later question.
+  if (!is_capturing(stream)) end.event = record(stream);
+  const MutexLock lock(heap_.mutex);
+  Block& block = heap_.require_live(data, "record a use of");
+  if (end.event != nullptr) {
+    end.after = began;
+    end.before = uses_.tick();
+  }
+  const OwnerId user = heap_.streams.id_of(stream);
+  if (user != block.owner) uses_.add(block, {user, std::move(end)});
+}
+
+void StreamOrder::mark_named(StreamRef stream, OwnerId owner) {
+  std::uint64_t began = 0;
+  std::uint64_t serial = 0;
+  {
+    const MutexLock lock(heap_.mutex);
+    if (!heap_.streams.knows(owner)) return;
+    const StreamTable::Entry& entry = heap_.streams.entry(owner);
+    if (entry.retired || entry.is_owned()) return;
+    serial = heap_.blocks.serial();
+    const bool has_freed = heap_.streams.count() > 1 && entry.marks.covered() < serial &&
+                           !heap_.blocks.free_blocks(owner).empty();
+    if (!has_freed && !uses_.needs_seal(owner)) return;
+    began = uses_.now();
+  }
+  RelaxedCapture relaxed(driver_);
+  relaxed.begin();
+  if (is_capturing(stream)) return;
+  SharedEvent event = record(stream);
+  const MutexLock lock(heap_.mutex);
+  if (!heap_.streams.knows(owner) || heap_.streams.entry(owner).retired) return;
+  uses_.seal(owner, began, event);
+  heap_.streams.marks(owner).add(std::move(event), serial);
+}
+
+bool StreamOrder::defer(Block& block, Unsealed& unsealed) {
+  uses_.drop_if(block, [this](const BlockUses::Use& use) BERTH_UNDER_LOCK {
+    return heap_.streams.has_passed(use.stream, use.end);
+  });
+  if (!uses_.any(block)) return false;
+  uses_.for_each(block, [&](const BlockUses::Use& use) {
+    if (use.end.event != nullptr || unsealed.count == unsealed.streams.size()) return;
+    unsealed.streams[unsealed.count++] = use.stream;
+  });
+  ++heap_.counters.frees_deferred;
+  raise_gauge(heap_.counters.bytes_active, block.bytes);
+  raise_gauge(heap_.demand, block.bytes);
+  heap_.blocks.set_pending(block);
+  uses_.defer(block);
+  BERTH_CHECK(block.state() == Block::State::pending && block.uses.marks_left > 0);
+  return true;
+}
+
+void StreamOrder::seal(const Unsealed& unsealed) noexcept {
+  for (std::size_t index = 0; index < unsealed.count; ++index) {
+    try {
+      seal(unsealed.streams[index]);
+    } catch (const Error& error) {
+      driver_.report(Severity::warning,
+                     heap_.name + ": no event marks a deferred free yet, tried again later", error);
+    } catch (const std::exception& error) {  // the host's memory
+      driver_.report(Severity::warning, heap_.name + ": a deferred free waits: " + error.what());
+    }
+  }
+}
+
+/// Not of a stream that berth does not own: its handle may be gone. The next call that names it marks it.
+void StreamOrder::seal(OwnerId stream) {
+  std::uint64_t began = 0;
+  {
+    const MutexLock lock(heap_.mutex);
+    if (!uses_.needs_seal(stream)) return;
+    began = uses_.now();
+  }
+  const View used = view(stream);
+  if (used.is_retired ? used.is_lost : !used.may_be_named || is_capturing(used.stream)) return;
+  const SharedEvent event = used.is_retired ? used.last_work : record(used.stream);
+  const MutexLock lock(heap_.mutex);
+  uses_.seal(stream, began, event);
+}
+
+std::size_t StreamOrder::pass(OwnerId stream, const RecordedEvent& end) {
+  const MutexLock lock(heap_.mutex);
+  if (end.event != nullptr) heap_.streams.set_passed(stream, end);
+  const std::size_t ready = uses_.pass(stream, end.event, [this](Block& block) BERTH_UNDER_LOCK {
+    BERTH_CHECK(block.state() == Block::State::pending);
+    ++heap_.counters.frees_reclaimed;
+    lower_gauge(heap_.counters.bytes_active, block.bytes);
+    lower_gauge(heap_.demand, block.bytes);
+    heap_.release(block);
+  });
+  heap_.count_blocks();
+  return ready;
+}
+
+std::size_t StreamOrder::reclaim() {
+  std::vector<OwnerId> streams;
+  {
+    const MutexLock lock(heap_.mutex);
+    if (!uses_.has_deferred()) return 0;
+    streams = uses_.streams();
+  }
+  std::size_t reclaimed = 0;
+  RelaxedCapture relaxed(driver_);
+  for (const OwnerId stream : streams) {
+    relaxed.begin();
+    seal(Unsealed{{stream}, 1});
+    for (;;) {
+      RecordedEvent oldest;
+      bool is_over = false;
+      {
+        const MutexLock lock(heap_.mutex);
+        if (!uses_.has_marks(stream)) break;
+        oldest = uses_.front(stream);
+        is_over = heap_.streams.is_over(stream);
+      }
+      if (!is_over && (oldest.event == nullptr || !oldest.event->ref().is_done())) break;
+      reclaimed += pass(stream, oldest);
+    }
+  }
+  return reclaimed;
+}
+
+bool StreamOrder::wait_for_oldest() {
+  OwnerId stream = kUnowned;
+  RecordedEvent oldest;
+  {
+    const MutexLock slow(heap_.slow_mutex);
+    std::vector<OwnerId> streams;
+    {
+      const MutexLock lock(heap_.mutex);
+      if (!uses_.has_deferred()) return false;
+      streams = uses_.streams();
+    }
+    RelaxedCapture relaxed(driver_);
+    for (const OwnerId candidate : streams) {
+      relaxed.begin();
+      seal(Unsealed{{candidate}, 1});
+      const MutexLock lock(heap_.mutex);
+      if (!uses_.has_marks(candidate)) continue;
+      oldest = uses_.front(candidate);
+      if (oldest.event == nullptr && !heap_.streams.is_over(candidate)) continue;
+      stream = candidate;
+      ++heap_.counters.pending_free_waits;
+      break;
+    }
+  }
+  if (stream == kUnowned) return false;
+  // Under no lock: another thread may have to allocate before it submits what this waits for.
+  if (oldest.event != nullptr) {
+    RelaxedCapture relaxed(driver_);
+    relaxed.begin();
+    oldest.event->ref().sync();
+  }
+  const MutexLock slow(heap_.slow_mutex);
+  pass(stream, oldest);
+  return true;
+}
+
+}  // namespace berth

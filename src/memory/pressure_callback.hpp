@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program's callback for when memory is short, called once at a time on each thread: what it
+// allocates itself, from whichever pool shares the callback, must do without it.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <utility>
+
+namespace berth {
+
+using PressureCallback = std::function<bool(std::size_t bytes_missing)>;
+
+/// A callback that says false, and does nothing, inside of itself; null where `callback` is.
+inline PressureCallback once_at_a_time(PressureCallback callback) {
+  if (callback == nullptr) return nullptr;
+  /// Of the calling thread.
+  struct Running {
+    const void* callback;
+    const Running* outer;
+  };
+  static thread_local const Running* running = nullptr;
+  struct Scope {
+    explicit Scope(const void* callback) : here{callback, running} { running = &here; }
+    ~Scope() { running = here.outer; }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    const Running here;
+  };
+  const auto shared = std::make_shared<const PressureCallback>(std::move(callback));
+  return [shared](std::size_t bytes_missing) {
+    for (const Running* each = running; each != nullptr; each = each->outer) {
+      if (each->callback == shared.get()) return false;
+    }
+    const Scope scope(shared.get());
+    return (*shared)(bytes_missing);
+  };
+}
+
+}  // namespace berth

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// One allocation on its way down the ladder: what is wanted, and what the rungs have learned.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "berth/stream.hpp"
+
+#include "memory/heap/block.hpp"
+#include "memory/thread/thread_cache.hpp"
+
+namespace berth {
+
+/// Threads  That of the call.
+struct Request {
+  std::size_t bytes;  ///< rounded
+  std::size_t bytes_requested;
+  OwnerId owner;
+  std::optional<StreamRef> stream;
+  ThreadCache* cache;    ///< the calling thread's; null where it has none
+  void* data = nullptr;  ///< once it is served
+  /// What the last growth lacked to stay within the limit; 0: it was something else.
+  std::size_t beyond_limit_bytes = 0;
+  bool refused_by_driver = false;                  ///< the driver was asked for memory and had none
+  std::optional<bool> is_captured = std::nullopt;  ///< nullopt: not asked yet
+  // As of the last look at the heap: what is not there need not be asked about.
+  bool sees_streams = false;     ///< other streams' memory
+  bool sees_deferred = false;    ///< deferred frees
+  std::uint64_t frees_seen = 0;  ///< by all threads, ever
+  bool has_opened_own = false;   ///< its own idle memory to all
+  bool has_progressed = true;    ///< since on_pressure was called last
+  std::size_t give_backs = 0;    ///< steps that give_back() has gone through
+};
+
+}  // namespace berth

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/reserve.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "berth/error.hpp"
+
+#include "memory/gauge.hpp"
+#include "memory/memory_errors.hpp"
+#include "stream/capture.hpp"
+
+namespace berth {
+
+bool is_captured(const SharedHeap& heap, Request& request) {
+  if (!request.is_captured) {
+    request.is_captured = request.stream && is_capturing(*request.stream);
+  }
+  if (!*request.is_captured || heap.keeps_memory) return *request.is_captured;
+  throw InvalidArgument(heap.name + describe_capture_without_pool());
+}
+
+bool Reserve::wastes(const Block& hole, std::size_t bytes) const {
+  if (!options_.slack_max || !hole.is_whole_segment()) return false;
+  if (hole.bytes <= source_->shared_bytes()) return false;
+  const std::size_t rest = hole.bytes - bytes;
+  // Half of what is allowed lies in segments that are in use, the other half in those that are not.
+  return static_cast<double>(rest) > static_cast<double>(bytes) * *options_.slack_max / 2;
+}
+
+Reserve::Growth Reserve::grow(Request& request) {
+  const MemoryBudget::Change change(options_.budget);
+  if (source_->wants_idle_memory()) note_idle_memory();
+  std::optional<Plan> plan = this->plan(request, SegmentSource::Joining::yes);
+  const bool obtains = plan && plan->bytes > 0;
+  if (const std::size_t excess =
+          obtains ? std::max(options_.budget.excess(), excess_slack(request, plan->bytes)) : 0;
+      excess > 0) {
+    // Not while the plan holds, which counts on free memory that goes here.
+    cancel(*plan);
+    release_idle(excess, order_.idle());
+    plan = this->plan(request, SegmentSource::Joining::yes);
+  }
+  if (plan && !obtain(request, *plan)) {
+    if (plan->parts.empty()) return Growth::none;
+    // Mappings may be what the driver has no room for. Memory in one piece may still be had.
+    plan = this->plan(request, SegmentSource::Joining::no);
+    if (plan && !obtain(request, *plan)) return Growth::none;
+  }
+  if (!plan) return Growth::none;
+  return finish(request, *plan) ? Growth::serving : Growth::made;
+}
+
+std::size_t Reserve::excess_slack(const Request& request, std::size_t bytes) {
+  if (!options_.slack_max) return 0;
+  const MutexLock lock(heap_.mutex);
+  heap_.settle_all();
+  const Gauge& active = heap_.counters.bytes_active;
+  const auto most = std::max<std::uint64_t>(active.peak, active.current + request.bytes);
+  const auto allowed =
+      most + static_cast<std::size_t>(static_cast<double>(most) * *options_.slack_max / 2);
+  const std::size_t reserved = heap_.counters.bytes_reserved.current + bytes;
+  return reserved > allowed ? reserved - allowed : 0;
+}
+
+std::optional<Reserve::Plan> Reserve::plan(Request& request, SegmentSource::Joining joining) {
+  request.beyond_limit_bytes = 0;
+  const MutexLock lock(heap_.mutex);
+  heap_.require_awake();
+  heap_.blocks.reserve_owner(request.owner);  // for what is put back when nothing may fail
+  // What is open to all and what is the stream's own may lie side by side: now they must not be told
+  // apart.
+  if (heap_.blocks.has_granules() && request.owner != kUnowned) {
+    heap_.blocks.transfer(kUnowned, request.owner, heap_.blocks.serial());
+  }
+  auto plan = source_->plan_growth(heap_.blocks, request.bytes, request.owner, joining);
+  if (!plan) return std::nullopt;
+  if (!options_.budget.try_reserve(plan->bytes)) {
+    source_->cancel_growth(heap_.blocks, *plan);
+    ++heap_.counters.limit_rejections;
+    request.beyond_limit_bytes = options_.budget.beyond_max(plan->bytes);
+    return std::nullopt;
+  }
+  return plan;
+}
+
+void Reserve::cancel(const Plan& plan) {
+  options_.budget.give_back(plan.bytes);
+  const MutexLock lock(heap_.mutex);
+  source_->cancel_growth(heap_.blocks, plan);
+  heap_.count_blocks();
+}
+
+bool Reserve::obtain(Request& request, Plan& plan) {
+  try {
+    if (plan.bytes > 0) is_captured(heap_, request);
+    if (request.stream && !leaves_headroom(request.stream->context(), plan.bytes)) {
+      cancel(plan);
+      const MutexLock lock(heap_.mutex);
+      ++heap_.counters.limit_rejections;
+      return false;
+    }
+    if (source_->obtain(plan)) return true;
+  } catch (const DriverError& error) {
+    cancel(plan);
+    throw DriverError(heap_.name + " cannot grow: " + error.what(), error.driver_code());
+  } catch (...) {
+    cancel(plan);
+    throw;
+  }
+  cancel(plan);
+  request.refused_by_driver = true;
+  return false;
+}
+
+bool Reserve::finish(Request& request, const Plan& plan) {
+  const MutexLock lock(heap_.mutex);
+  Block* block = source_->finish_growth(heap_.blocks, plan, request.bytes_requested, request.owner);
+  heap_.counters.page_remaps += plan.granules_remapped;
+  if (plan.bytes > 0) {
+    raise_gauge(heap_.counters.bytes_reserved, plan.bytes);
+    ++heap_.counters.segments_mapped;
+  }
+  heap_.count_blocks();
+  // Another thread's request may have had what was grown for this one: then there is nothing.
+  if (block == nullptr)
+    block = heap_.blocks.take(request.bytes, request.bytes_requested, request.owner);
+  if (block == nullptr) return false;
+  if (plan.bytes > 0) ++heap_.counters.allocations_grown;
+  heap_.hand_out(*block, request);
+  return true;
+}
+
+bool Reserve::leaves_headroom(DeviceContext& context, std::size_t bytes) const {
+  if (options_.headroom_bytes == 0 || bytes == 0) return true;
+  const ContextScope scope(context);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  driver_.mem_get_info(&free, &total);
+  return free >= bytes && free - bytes >= options_.headroom_bytes;
+}
+
+std::size_t Reserve::give_back_for(const Request& request, std::vector<StreamOrder::Freed> idle) {
+  std::size_t lacking = request.bytes;
+  {
+    const MutexLock lock(heap_.mutex);
+    if (heap_.blocks.has_granules()) {  // new ones are joined with those that its stream has
+      const std::size_t own =
+          heap_.blocks.whole_granules(request.owner) * heap_.blocks.granule_bytes();
+      lacking -= std::min(lacking, own);
+      std::erase_if(idle,
+                    [&](const StreamOrder::Freed& freed) { return freed.owner == request.owner; });
+    }
+  }
+  return give_back_whole(lacking, idle);
+}
+
+std::size_t Reserve::give_back_whole(std::size_t bytes, Freed idle) {
+  const std::size_t given_back = give_back(bytes);
+  return given_back < bytes ? given_back + give_back(bytes - given_back, idle) : given_back;
+}
+
+std::size_t Reserve::release_idle(std::size_t bytes, Freed idle) {
+  std::size_t given_back = 0;
+  if (options_.keeps_streams_apart) {
+    given_back = give_back_whole(bytes, idle);
+    if (given_back >= bytes) return given_back;
+  }
+  order_.open(idle);
+  return given_back + give_back(bytes - given_back);
+}
+
+void Reserve::note_idle_memory() {
+  const std::vector<StreamOrder::Freed> idle = order_.idle();
+  if (!options_.keeps_streams_apart) order_.open(idle);
+  const MutexLock lock(heap_.mutex);
+  std::vector<OwnerId> owners;
+  std::uint64_t serial = heap_.blocks.serial();
+  for (const StreamOrder::Freed& freed : idle) {
+    owners.push_back(freed.owner);
+    serial = std::min(serial, freed.serial);
+  }
+  source_->note_idle_memory(heap_.blocks, owners, serial);
+}
+
+std::size_t Reserve::give_back(std::size_t bytes, Freed idle) {
+  if (heap_.keeps_memory) return 0;
+  const MemoryBudget::Change change(options_.budget);
+  std::size_t given_back = 0;
+  for (std::size_t more = 1; more > 0 && given_back < bytes; given_back += more) {
+    more = give_back_some(bytes - given_back, idle);
+  }
+  return given_back;
+}
+
+std::size_t Reserve::give_back_some(std::size_t bytes, Freed idle) {
+  std::vector<SegmentSource::Range> ranges;
+  {
+    const MutexLock lock(heap_.mutex);
+    std::size_t opened = 0;
+    for (const StreamOrder::Freed& freed : idle) {  // for no one to take: it is held at once
+      if (opened >= bytes) break;
+      opened += heap_.blocks.transfer_whole(freed.owner, kUnowned, freed.serial, bytes - opened);
+    }
+    ranges = source_->plan_return(heap_.blocks, bytes);
+  }
+  std::size_t given_back = 0;
+  for (SegmentSource::Range& range : ranges) {
+    const std::size_t range_bytes = range.held->bytes;
+    BERTH_CHECK(range.held->state() == Block::State::held);
+    const bool gone = source_->give_back(range);
+    const MutexLock lock(heap_.mutex);
+    if (!gone) {
+      source_->cancel_return(heap_.blocks, std::move(range));
+      heap_.count_blocks();
+      continue;
+    }
+    source_->finish_return(heap_.blocks, std::move(range));
+    options_.budget.give_back(range_bytes);
+    lower_gauge(heap_.counters.bytes_reserved, range_bytes);
+    ++heap_.counters.segments_released;
+    given_back += range_bytes;
+    heap_.count_blocks();
+  }
+  return given_back;
+}
+
+std::size_t Reserve::unused_bytes(std::chrono::nanoseconds age, DemandHistory::Time now) {
+  const MutexLock lock(heap_.mutex);
+  heap_.settle_all();
+  history_.add(now, heap_.demand.peak);
+  heap_.demand.peak = heap_.demand.current;
+  const auto needed = history_.most_since(now - age);
+  const std::size_t reserved = heap_.counters.bytes_reserved.current;
+  if (!needed || *needed >= reserved) return 0;
+  return heap_.blocks.whole_granules_of(reserved - *needed);
+}
+
+Reserve::Ahead Reserve::grow_ahead(std::size_t bytes) {
+  const MemoryBudget::Change change(options_.budget);
+  Plan plan{.bytes = bytes};
+  if (!options_.budget.try_reserve(bytes)) return Ahead::at_limit;
+  try {
+    if (!source_->obtain(plan)) {
+      options_.budget.give_back(bytes);
+      return Ahead::no_memory;
+    }
+  } catch (...) {
+    options_.budget.give_back(bytes);
+    throw;
+  }
+  const MutexLock lock(heap_.mutex);
+  source_->finish_growth(heap_.blocks, plan, 0, kUnowned);
+  raise_gauge(heap_.counters.bytes_reserved, bytes);
+  ++heap_.counters.segments_mapped;
+  heap_.count_blocks();
+  return Ahead::grown;
+}
+
+void Reserve::let_in(DeviceContext& user) {
+  const MutexLock slow(heap_.slow_mutex);
+  source_->let_in(user);
+}
+
+}  // namespace berth

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sleep and wake: physical memory goes and comes back under the same addresses.
+#include "memory/gauge.hpp"
+#include "memory/reserve.hpp"
+#include "stream/capture.hpp"
+
+namespace berth {
+
+std::vector<MemoryRange> Reserve::ranges_in_use() const {
+  const MutexLock lock(heap_.mutex);
+  std::vector<MemoryRange> ranges;
+  for (const auto& [address, first] : heap_.blocks.segments()) {
+    for (const Block* block = first; block != nullptr; block = block->next) {
+      const Block::State state = block->state();
+      if (state == Block::State::allocated || state == Block::State::pending ||
+          state == Block::State::part) {
+        ranges.push_back({block->address, block->bytes});
+      }
+    }
+  }
+  return ranges;
+}
+
+std::size_t Reserve::put_source_to_sleep() {
+  std::set<std::uintptr_t> stitched;
+  {
+    const MutexLock lock(heap_.mutex);
+    stitched = heap_.blocks.stitched_addresses();
+  }
+  return source_->sleep(stitched);
+}
+
+std::size_t Reserve::sleep(DeviceContext& context, SleepContent content) {
+  source_->require_sleep();
+  {
+    const MutexLock slow(heap_.slow_mutex);
+    const MutexLock lock(heap_.mutex);
+    if (heap_.is_asleep) return 0;
+    // No thread has a way to what it keeps then, so that all allocations come to the heap, which refuses
+    // them.
+    heap_.drop_caches();
+    heap_.is_asleep = true;
+  }
+  try {
+    {
+      const ContextScope scope(context);
+      RelaxedCapture relaxed(driver_);
+      relaxed.begin();
+      driver_.ctx_synchronize();  // under no lock: what it waits for may want one
+    }
+    const MutexLock slow(heap_.slow_mutex);
+    {
+      const MutexLock lock(heap_.mutex);
+      if (!heap_.is_asleep) return 0;  // another thread has woken it meanwhile
+    }
+    const MemoryBudget::Change change(options_.budget);
+    if (content == SleepContent::keep) content_.save(context, ranges_in_use());
+    const std::size_t bytes = put_source_to_sleep();
+    options_.budget.give_back(bytes);
+    const MutexLock lock(heap_.mutex);
+    lower_gauge(heap_.counters.bytes_reserved, bytes);
+    raise_gauge(heap_.counters.bytes_asleep, bytes);
+    return bytes;
+  } catch (...) {
+    const MutexLock slow(heap_.slow_mutex);
+    content_.clear();
+    const MutexLock lock(heap_.mutex);
+    heap_.is_asleep = false;
+    throw;
+  }
+}
+
+bool Reserve::try_to_wake(DeviceContext& context) {
+  const MutexLock slow(heap_.slow_mutex);
+  const MemoryBudget::Change change(options_.budget);
+  std::size_t bytes = 0;
+  {
+    const MutexLock lock(heap_.mutex);
+    if (!heap_.is_asleep) return true;
+    bytes = heap_.counters.bytes_asleep.current;
+  }
+  if (!options_.budget.try_reserve(bytes)) return false;
+  bool has_memory = false;
+  try {
+    has_memory = leaves_headroom(context, bytes) && source_->wake();
+    if (has_memory) content_.restore(context);
+  } catch (...) {
+    if (has_memory) put_source_to_sleep();
+    options_.budget.give_back(bytes);
+    throw;
+  }
+  if (!has_memory) {
+    options_.budget.give_back(bytes);
+    return false;
+  }
+  content_.clear();
+  const MutexLock lock(heap_.mutex);
+  lower_gauge(heap_.counters.bytes_asleep, bytes);
+  raise_gauge(heap_.counters.bytes_reserved, bytes);
+  heap_.is_asleep = false;
+  return true;
+}
+
+}  // namespace berth

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/shared_heap.hpp"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "berth/error.hpp"
+
+#include "base/check.hpp"
+#include "memory/memory_errors.hpp"
+
+namespace berth {
+
+SharedHeap::SharedHeap(std::string name_)
+    : name(std::move(name_)),
+      blocks_in_use_(blocks.blocks_in_use()),
+      caches_(mutex, [this](ThreadCache& cache) BERTH_UNDER_LOCK {
+        settle(cache.ledger());
+        cache.fronts().flush(back_to_heap());
+      }) {}
+
+Block& SharedHeap::require_live(void* data, const char* action) {
+  Block* const block = blocks.find(data);
+  if (block == nullptr) {
+    throw InvalidArgument(describe_foreign_pointer(name, action, data, blocks.find_covering(data)));
+  }
+  BERTH_CHECK(block->state() == Block::State::allocated && block->data() == data);
+  return *block;
+}
+
+void SharedHeap::require_awake() const {
+  if (!is_asleep) return;
+  throw InvalidArgument(name + " is asleep, and has no memory to give; accepted: wake() it first");
+}
+
+void SharedHeap::hand_out(Block& block, Request& request) {
+  BERTH_CHECK(block.state() == Block::State::allocated && request.data == nullptr);
+  BERTH_CHECK(block.owner == request.owner && block.bytes == request.bytes);
+  Ledger& ledger = ledger_of(request.cache);
+  ledger.allocated(request.bytes_requested, block.bytes);
+  ++ledger.blocks_through_heap;
+  if (blocks.blocks_in_use().has_outgrown_tables()) [[unlikely]] {
+    const ThreadCaches::Halt halt(caches_);
+    blocks.drop_outgrown_tables();
+  }
+  request.data = block.data();
+}
+
+bool SharedHeap::take_handed_over(Request& request) {
+  if (request.cache == nullptr || !hand_over_.fronts().keeps(request.owner)) return false;
+  FrontCache& front = request.cache->add_owner(request.owner);
+  Block* const block = hand_over_.take(request.owner, request.bytes, front);
+  if (block == nullptr) return false;
+  BERTH_CHECK(block->state() == Block::State::cached && block->bytes == request.bytes);
+  block->set_state(Block::State::allocated);
+  block->set_bytes_requested(request.bytes_requested);
+  request.cache->ledger().allocated(request.bytes_requested, block->bytes);
+  request.data = block->data();
+  return true;
+}
+
+void SharedHeap::release(Block& block) {
+  blocks.release(block, streams.is_over(block.owner) ? kUnowned : block.owner);
+}
+
+void SharedHeap::let_keep(ThreadCache& cache, OwnerId owner) noexcept {
+  if (is_asleep || (owner != kUnowned && streams.entry(owner).retired)) return;
+  try {
+    cache.add_owner(owner);
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): then the heap has it back
+  }
+}
+
+bool SharedHeap::collect(ThreadCache* cache, OwnerId owner) {
+  const bool keeps = cache != nullptr && cache->fronts().keeps(owner);
+  if (!keeps && !hand_over_.fronts().keeps(owner)) return false;
+  if (keeps) cache->fronts().flush(owner, back_to_heap());
+  hand_over_.fronts().flush(owner, back_to_heap());
+  return true;
+}
+
+std::size_t SharedHeap::collect_all() {
+  const ThreadCaches::Halt halt(caches_);
+  settle_all(halt);
+  const std::size_t kept = blocks_cached_;
+  halt.for_each([&](ThreadCache& cache) { cache.fronts().flush(back_to_heap()); });
+  hand_over_.fronts().flush(back_to_heap());
+  BERTH_CHECK(blocks_cached_ == 0);
+  count_blocks();
+  return kept;
+}
+
+void SharedHeap::drop_caches() {
+  const ThreadCaches::Halt halt(caches_);
+  settle_all(halt);
+  halt.for_each([&](ThreadCache& cache) { cache.drop_all(back_to_heap()); });
+  hand_over_.fronts().flush(back_to_heap());
+  BERTH_CHECK(blocks_cached_ == 0);
+  count_blocks();
+}
+
+void SharedHeap::drop_caches_of(OwnerId owner) {
+  const ThreadCaches::Halt halt(caches_);
+  settle_all(halt);
+  halt.for_each([&](ThreadCache& cache) { cache.drop(owner, back_to_heap()); });
+  hand_over_.fronts().drop(owner, back_to_heap());
+}
+
+void SharedHeap::tidy_up(ThreadCache& cache) {
+  settle(cache.ledger());
+  if (cache.frees_for_others()) {
+    hand_over_.take_over(cache, back_to_heap());
+  } else {
+    cache.fronts().flush(back_to_heap());
+  }
+  cache.set_blocks_live(counters.blocks_allocated.current);
+}
+
+void SharedHeap::settle(Ledger& ledger) {
+  // What a thread did not give to the heap or take from it went into its cache or came from there.
+  blocks_cached_ += static_cast<std::size_t>(std::exchange(ledger.blocks_through_heap, 0) -
+                                             ledger.blocks_allocated.change());
+  ledger.blocks_settled += ledger.blocks_allocated.change();
+  counters.allocations += std::exchange(ledger.allocations, 0);
+  GaugeChange active = ledger.bytes_allocated;  // what is pending does not change here
+  GaugeChange wanted = active;
+  active.settle(counters.bytes_active);
+  wanted.settle(demand);
+  ledger.bytes_requested.settle(counters.bytes_requested);
+  ledger.bytes_allocated.settle(counters.bytes_allocated);
+  ledger.blocks_allocated.settle(counters.blocks_allocated);
+}
+
+void SharedHeap::settle_all(const ThreadCaches::Halt& halt) {
+  settle(ledger_without_cache_);
+  halt.for_each([this](ThreadCache& cache) BERTH_UNDER_LOCK { settle(cache.ledger()); });
+  count_blocks();
+  halt.for_each([this](ThreadCache& cache)
+                    BERTH_UNDER_LOCK { cache.set_blocks_live(counters.blocks_allocated.current); });
+}
+
+void SharedHeap::count_blocks() {
+  counters.frees = counters.allocations - counters.blocks_allocated.current;
+  set_gauge(counters.blocks_free, blocks.free_count() + blocks_cached_);
+  std::size_t bytes_metadata = blocks.metadata_bytes();
+  caches_.for_each([&](const ThreadCache& cache) { bytes_metadata += cache.bytes_metadata(); });
+  set_gauge(counters.bytes_metadata, bytes_metadata);
+  set_gauge(counters.blocks_pending, counters.frees_deferred - counters.frees_reclaimed);
+  const auto cached =
+      static_cast<std::int64_t>(counters.bytes_reserved.current - counters.bytes_active.current);
+  cached_bytes_then_.store(static_cast<std::size_t>(std::max<std::int64_t>(cached, 0)),
+                           std::memory_order_relaxed);
+}
+
+}  // namespace berth

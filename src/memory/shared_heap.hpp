@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// A block heap that threads share: its locks, what each thread keeps in front of it, whose stream its
+// blocks follow, and its counters. What the other parts of a caching allocator have in common.
+//
+// `mutex` guards the state and is never held during a driver call or a callback. `slow_mutex` lets one
+// thread at a time call the driver for the heap: grow it, shrink it, ask streams. A host wait for the
+// GPU is made under neither. Order: slow_mutex, then mutex.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <string>
+
+#include "berth/memory_counters.hpp"
+
+#include "base/mutex.hpp"
+#include "memory/gauge.hpp"
+#include "memory/heap/block_heap.hpp"
+#include "memory/order/stream_table.hpp"
+#include "memory/request.hpp"
+#include "memory/thread/hand_over.hpp"
+#include "memory/thread/thread_caches.hpp"
+
+namespace berth {
+
+/// Threads  As each member says: state under `mutex`.
+class SharedHeap {
+ public:
+  /// `name`: of the allocator, "cuda:0" or "pinned".
+  explicit SharedHeap(std::string name);
+  SharedHeap(const SharedHeap&) = delete;
+  SharedHeap& operator=(const SharedHeap&) = delete;
+
+  const std::string name;
+
+  Mutex slow_mutex;
+  Mutex mutex;
+  BlockHeap blocks BERTH_GUARDED_BY(mutex);
+  /// The streams that blocks follow or are used by.
+  StreamTable streams BERTH_GUARDED_BY(mutex);
+  // As of the last settling: what the caches' ledgers hold comes on top.
+  MemoryCounters counters BERTH_GUARDED_BY(mutex);
+  /// bytes_active since the last look at it.
+  Gauge demand BERTH_GUARDED_BY(mutex);
+  bool is_asleep BERTH_GUARDED_BY(mutex) = false;
+  /// Nothing is given back: graphs have the addresses.
+  std::atomic<bool> keeps_memory = false;
+
+  // From any thread, without a lock.
+  [[nodiscard]] ThreadCache* my_cache() const { return caches_.mine(); }
+  ThreadCache* my_cache_or_new() { return caches_.mine_or_new(); }
+  /// The heap's blocks, for looking up by their own thread.
+  [[nodiscard]] const PointerMap& blocks_in_use() const { return blocks_in_use_; }
+  /// bytes_reserved - bytes_active as of the last time that somebody looked.
+  [[nodiscard]] std::size_t cached_bytes_then() const {
+    return cached_bytes_then_.load(std::memory_order_relaxed);
+  }
+
+  /// The live block at `data`. Errors  InvalidArgument: that says what `data` is instead.
+  Block& require_live(void* data, const char* action) BERTH_REQUIRES(mutex);
+  /// Errors  InvalidArgument: asleep.
+  void require_awake() const BERTH_REQUIRES(mutex);
+
+  // Handing out and taking back.
+
+  /// Counts a block as the request's, which it serves.
+  void hand_out(Block& block, Request& request) BERTH_REQUIRES(mutex);
+  /// Serves the request with what another thread has freed for it, whole; false where there is none.
+  bool take_handed_over(Request& request) BERTH_REQUIRES(mutex);
+  /// allocated, cached or pending -> free; unowned where its stream is gone for good. Never throws.
+  void release(Block& block) BERTH_REQUIRES(mutex);
+
+  // What threads keep is out of the heap's sight, until it is collected.
+
+  /// From now on a thread keeps what it frees of `owner`'s, if that can be.
+  void let_keep(ThreadCache& cache, OwnerId owner) noexcept BERTH_REQUIRES(mutex);
+
+  /// Gives what the calling thread keeps of `owner`'s, and what was handed over, back to the heap. False
+  /// where there is none.
+  bool collect(ThreadCache* cache, OwnerId owner) BERTH_REQUIRES(mutex);
+  /// The same for all that threads keep. Returns how many blocks.
+  std::size_t collect_all() BERTH_REQUIRES(mutex);
+  /// The same, and no thread keeps any from now on, nor knows a way to.
+  void drop_caches() BERTH_REQUIRES(mutex);
+  /// The same for blocks of `owner`, which goes away.
+  void drop_caches_of(OwnerId owner) BERTH_REQUIRES(mutex);
+  /// Takes over what a thread that frees for others keeps, or gives it back to the heap.
+  void tidy_up(ThreadCache& cache) BERTH_REQUIRES(mutex);
+
+  // Counting.
+
+  Ledger& ledger_of(ThreadCache* cache) BERTH_REQUIRES(mutex) {
+    return cache != nullptr ? cache->ledger() : ledger_without_cache_;
+  }
+  /// Brings the counters up to date with what a thread has done.
+  void settle(Ledger& ledger) BERTH_REQUIRES(mutex);
+  /// The same for all threads, none of which is in the middle of a hit then.
+  void settle_all() BERTH_REQUIRES(mutex) { settle_all(ThreadCaches::Halt(caches_)); }
+  /// Brings up to date what follows from others.
+  void count_blocks() BERTH_REQUIRES(mutex);
+  /// Blocks that threads keep, as of the last settling.
+  [[nodiscard]] std::size_t blocks_cached() const BERTH_REQUIRES(mutex) { return blocks_cached_; }
+
+  /// No thread is in the middle of a hit while it exists; counters are up to date. Under `mutex`.
+  class Halted {
+   public:
+    explicit Halted(SharedHeap& heap) BERTH_NO_THREAD_SAFETY_ANALYSIS : halt_(heap.caches_) {
+      heap.settle_all(halt_);
+    }
+
+   private:
+    const ThreadCaches::Halt halt_;
+  };
+
+ private:
+  void settle_all(const ThreadCaches::Halt& halt) BERTH_REQUIRES(mutex);
+  /// Takes blocks back into the heap that a FrontCache has kept.
+  [[nodiscard]] auto back_to_heap() {
+    return [this](Block& block) BERTH_UNDER_LOCK {
+      --blocks_cached_;
+      release(block);
+    };
+  }
+
+  /// The heap's, for looking up without the lock.
+  const PointerMap& blocks_in_use_;
+  HandOver hand_over_ BERTH_GUARDED_BY(mutex);
+  Ledger ledger_without_cache_ BERTH_GUARDED_BY(mutex);
+  std::size_t blocks_cached_ BERTH_GUARDED_BY(mutex) = 0;
+  std::atomic<std::size_t> cached_bytes_then_ = 0;
+  ThreadCaches caches_;
+};
+
+}  // namespace berth

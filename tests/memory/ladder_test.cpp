@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// A request fails only where nothing that is free, kept by any thread, or freed by the callback would
+// serve it.
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "memory/memory_fixture.hpp"
+#include "support/errors.hpp"
+
+namespace ladder_test {
+
+using namespace berth;
+using namespace berth::test;
+
+TEST_CASE("what the callback frees serves the request, on whichever stream and thread it was") {
+  for (const bool on_other_thread : {false, true}) {
+    CAPTURE(on_other_thread);
+    std::optional<Allocation> kept;
+    DeviceAllocatorOptions options;
+    options.limits.reserved_bytes_max = 64_MiB;
+    options.on_pressure = [&](std::size_t) {
+      if (!kept) return false;
+      if (on_other_thread) {
+        std::thread([&] { kept.reset(); }).join();
+      } else {
+        kept.reset();
+      }
+      return true;
+    };
+    MemoryTest test(small_device(256_MiB), options);
+    const Stream first = test.stream();
+    const Stream second = test.stream();
+    kept = test.memory.allocate(48_MiB, first);
+    CHECK(test.memory.allocate(40_MiB, second).data() != nullptr);
+    CHECK(test.counters().out_of_memory == 0);
+  }
+}
+
+TEST_CASE("the callback hears how many bytes are missing") {
+  std::size_t missing = 0;
+  DeviceAllocatorOptions options;
+  options.limits.reserved_bytes_max = 64_MiB;
+  options.on_pressure = [&](std::size_t bytes) {
+    missing = bytes;
+    return false;
+  };
+  MemoryTest test(small_device(256_MiB), options);
+  const Stream stream = test.stream();
+  const Allocation live = test.memory.allocate(48_MiB, stream);
+  message_of<OutOfMemory>([&] { return test.memory.allocate(40_MiB, stream); });
+  CHECK(missing == 24_MiB);
+}
+
+TEST_CASE(
+    "an allocation inside of the callback that runs short fails, and calls it no second time") {
+  int calls = 0;
+  int refused = 0;
+  DeviceAllocator* memory = nullptr;
+  std::optional<Stream> stream;
+  DeviceAllocatorOptions options;
+  options.on_pressure = [&](std::size_t bytes) {
+    if (++calls > 100) return false;  // rather than without end
+    if (!memory->try_allocate(bytes, *stream).ok()) ++refused;
+    return false;
+  };
+  MemoryTest test(small_device(64_MiB), options);
+  memory = &test.memory;
+  stream = test.stream();
+  const Allocation live = test.memory.allocate(48_MiB, *stream);
+  message_of<OutOfMemory>([&] { return test.memory.allocate(40_MiB, *stream); });
+  CHECK(calls == 1);
+  CHECK(refused == 1);
+  stream.reset();
+}
+
+TEST_CASE("an exception of the callback's own passes through, and is an error where none may") {
+  DeviceAllocatorOptions options;
+  options.on_pressure = [](std::size_t) -> bool { throw std::runtime_error("spilled wrongly"); };
+  MemoryTest test(small_device(64_MiB), options);
+  const Stream stream = test.stream();
+  const Allocation live = test.memory.allocate(48_MiB, stream);
+  CHECK_THROWS_AS(static_cast<void>(test.memory.allocate(40_MiB, stream)), std::runtime_error);
+  const std::string message =
+      message_of(test.memory.try_allocate(40_MiB, stream), Errc::out_of_memory);
+  CHECK(contains(message, "spilled wrongly"));
+  test.memory.validate();
+  CHECK(test.memory.allocate(8_MiB, stream).data() != nullptr);
+}
+
+TEST_CASE("threads that keep their live bytes within the limit are never refused") {
+  DeviceAllocatorOptions options;
+  options.limits.reserved_bytes_max = 12_MiB;
+  MemoryTest test(small_device(64_MiB), options);
+  constexpr int kThreads = 3;
+  std::vector<std::thread> threads;
+  for (int index = 0; index < kThreads; ++index) {
+    threads.emplace_back([&] {
+      const Stream stream = test.stream();
+      for (int round = 0; round < 2000; ++round) {
+        const Allocation block = test.memory.allocate(4_MiB, stream);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(test.counters().out_of_memory == 0);
+}
+
+}  // namespace ladder_test

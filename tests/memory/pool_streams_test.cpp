@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pools that come and go together with streams.
+#include <thread>
+#include <vector>
+
+#include "memory/memory_fixture.hpp"
+#include "support/errors.hpp"
+
+namespace pool_streams_test {
+
+using namespace berth;
+using namespace berth::test;
+
+TEST_CASE("a closed pool hears of streams that go away, for as long as it has a live block") {
+  MemoryTest test(small_device(64_MiB));
+  Allocation live;
+  {
+    const Stream stream = test.stream();
+    MemoryPool pool = test.memory.create_pool({.name = "pool"});
+    live = pool.allocate(2_MiB, stream);
+    { const Allocation cached = pool.allocate(4_MiB, stream); }
+  }
+  live.reset();
+  test.memory.trim();
+  CHECK(test.memory.pool_snapshots().empty());
+  CHECK(test.counters().bytes_reserved.current == 0);
+}
+
+TEST_CASE("threads whose pools and streams come and go meet no stream that has gone") {
+  MemoryTest test(small_device(256_MiB));
+  std::vector<std::thread> threads;
+  for (int index = 0; index < 4; ++index) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 100; ++round) {
+        const Stream stream = test.stream();
+        MemoryPool pool = test.memory.create_pool({.name = "pool"});
+        const Allocation block = pool.allocate(2_MiB, stream);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  test.memory.trim();
+  CHECK(test.memory.pool_snapshots().empty());
+}
+
+}  // namespace pool_streams_test
