@@ -21,6 +21,7 @@
 
 #include "base/fork.hpp"
 #include "device/device_context.hpp"
+#include "memory/low_water.hpp"
 #include "memory/memory_budget.hpp"
 #include "memory/order/stream_order.hpp"
 #include "memory/reserve.hpp"
@@ -202,6 +203,12 @@ class CachingAllocator final : public StreamObserver {
   Outcome mark(Request& request) BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   Outcome reclaim(Request& request)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
+  bool is_time_to_tidy(const Request& request) BERTH_EXCLUDES(heap_.mutex);
+  void tidy(const Request& request) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
+  Outcome open_lull(Request& request)
+      BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
+  Outcome join(Request& request)
+      BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   Outcome borrow(Request& request) BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   Outcome grow(Request& request) BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   Outcome open_idle(Request& request)
@@ -245,6 +252,7 @@ class CachingAllocator final : public StreamObserver {
   std::atomic<bool> is_closed_ = false;
   /// Threads that mark the uses of a block which they freed already.
   std::atomic<int> marking_ = 0;
+  LowWater low_water_ BERTH_GUARDED_BY(heap_.mutex);
   mutable SharedHeap heap_;  ///< looking settles the counters
   StreamOrder order_;
   Reserve reserve_;

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <utility>
 
+#include "berth/bytes.hpp"
 #include "berth/error.hpp"
 
 #include "memory/caching_allocator.hpp"
@@ -24,6 +25,8 @@ namespace {
 constexpr int kFruitlessTripsMax = 8;
 /// Far more than there ever are, each of which has found memory. The callback may free little at a time.
 constexpr int kTripsMax = 1 << 20;
+/// Before a request of so many bytes takes unowned memory, it looks at what its thread keeps.
+constexpr std::size_t kBytesOfOthersMin = 1_MiB;
 
 }  // namespace
 
@@ -32,6 +35,8 @@ const CachingAllocator::Rung CachingAllocator::kLadder[] = {
     {&CachingAllocator::heed_soft_limit, false},
     {&CachingAllocator::mark, true},
     {&CachingAllocator::reclaim, true},
+    {&CachingAllocator::open_lull, true},
+    {&CachingAllocator::join, true},
     {&CachingAllocator::borrow, true},
     {&CachingAllocator::grow, true},
     {&CachingAllocator::open_idle, true},
@@ -47,6 +52,7 @@ const CachingAllocator::Rung CachingAllocator::kLadder[] = {
 };
 
 void* CachingAllocator::climb(Request& request) {
+  if (is_time_to_tidy(request)) tidy(request);
   if (take(request)) return request.data;
   refuse_impossible(request);
   int fruitless = 0;
@@ -60,6 +66,27 @@ void* CachingAllocator::climb(Request& request) {
     if (outcome == Outcome::nothing && !asks_again && frees() == request.frees_seen) break;
   }
   fail(request);
+}
+
+bool CachingAllocator::is_time_to_tidy(const Request& request) {
+  const MutexLock lock(heap_.mutex);
+  if (heap_.streams.count() < 2 || keeps_streams_apart()) return false;
+  // What other threads did since they were settled is left out: to look at it costs them their hits.
+  const std::int64_t unsettled = heap_.ledger_of(request.cache).bytes_allocated.change();
+  const auto live = static_cast<std::int64_t>(heap_.counters.bytes_active.current) + unsettled;
+  return low_water_.has_passed(static_cast<std::uint64_t>(std::max<std::int64_t>(live, 0)));
+}
+
+/// Where several streams share the heap, it is put together again as far as it can be.
+void CachingAllocator::tidy(const Request& request) {
+  {
+    const MutexLock lock(heap_.mutex);
+    heap_.collect_all();
+  }
+  const MutexLock slow(heap_.slow_mutex);
+  if (request.stream) order_.mark_named(*request.stream, request.owner);
+  order_.reclaim();
+  if (order_.has_lulls()) order_.open_lull();
 }
 
 CachingAllocator::Outcome CachingAllocator::climb_once(Request& request) {
@@ -96,7 +123,8 @@ bool CachingAllocator::take_in_lock(Request& request) {
   BlockHeap& blocks = heap_.blocks;
   BlockHeap::Fit fit = blocks.find_fit(request.bytes, request.owner);
   const bool is_costly =
-      fit.hole == nullptr || blocks.granules_needed(request.bytes) < fit.granules_broken;
+      fit.hole == nullptr || blocks.granules_needed(request.bytes) < fit.granules_broken ||
+      (fit.hole->owner != request.owner && request.bytes >= kBytesOfOthersMin);
   if (is_costly && heap_.collect(request.cache, request.owner)) {
     fit = blocks.find_fit(request.bytes, request.owner);
   }
@@ -139,6 +167,17 @@ CachingAllocator::Outcome CachingAllocator::mark(Request& request) {
 CachingAllocator::Outcome CachingAllocator::reclaim(Request& request) {
   if (!request.sees_deferred) return Outcome::nothing;
   return order_.reclaim() > 0 ? Outcome::progress : Outcome::nothing;
+}
+
+CachingAllocator::Outcome CachingAllocator::open_lull(Request& request) {
+  if (!request.sees_streams || keeps_streams_apart()) return Outcome::nothing;
+  if (!order_.others_can_serve(request)) return Outcome::nothing;
+  return order_.open_lull() > 0 ? Outcome::progress : Outcome::nothing;
+}
+
+CachingAllocator::Outcome CachingAllocator::join(Request& request) {
+  if (!request.sees_streams) return Outcome::nothing;
+  return reserve_.join(request) == Reserve::Growth::none ? Outcome::nothing : Outcome::progress;
 }
 
 CachingAllocator::Outcome CachingAllocator::borrow(Request& request) {

@@ -28,6 +28,18 @@ bool Reserve::wastes(const Block& hole, std::size_t bytes) const {
   return static_cast<double>(rest) > static_cast<double>(bytes) * *options_.slack_max / 2;
 }
 
+Reserve::Growth Reserve::join(Request& request) {
+  {
+    const MutexLock lock(heap_.mutex);
+    if (heap_.blocks.extend_hole(request.owner, request.bytes)) return Growth::made;
+    if (!heap_.blocks.has_granules()) return Growth::none;
+  }
+  if (source_->wants_idle_memory()) note_idle_memory();
+  std::optional<Plan> plan = this->plan(request, SegmentSource::Joining::only);
+  if (!plan || !obtain(request, *plan)) return Growth::none;
+  return finish(request, *plan) ? Growth::serving : Growth::made;
+}
+
 Reserve::Growth Reserve::grow(Request& request) {
   const MemoryBudget::Change change(options_.budget);
   if (source_->wants_idle_memory()) note_idle_memory();
@@ -68,10 +80,11 @@ std::optional<Reserve::Plan> Reserve::plan(Request& request, SegmentSource::Join
   const MutexLock lock(heap_.mutex);
   heap_.require_awake();
   heap_.blocks.reserve_owner(request.owner);  // for what is put back when nothing may fail
-  // What is open to all and what is the stream's own may lie side by side: now they must not be told
-  // apart.
-  if (heap_.blocks.has_granules() && request.owner != kUnowned) {
-    heap_.blocks.transfer(kUnowned, request.owner, heap_.blocks.serial());
+  // What is open to all and what is the stream's own may lie side by side, in one granule.
+  BlockHeap& blocks = heap_.blocks;
+  if (blocks.has_granules() && request.owner != kUnowned) {
+    const std::size_t whole = blocks.whole_granules(request.owner) + blocks.whole_granules(kUnowned);
+    if (whole <= blocks.granules_needed(request.bytes)) blocks.complete_granules(request.owner);
   }
   auto plan = source_->plan_growth(heap_.blocks, request.bytes, request.owner, joining);
   if (!plan) return std::nullopt;

@@ -64,6 +64,9 @@ class Reserve {
     made,     ///< there is more memory in the heap
     serving,  ///< and the request is served
   };
+  /// Joins what is the request's own and what is open to all, and obtains nothing.
+  /// Errors  DriverError.
+  Growth join(Request& request) BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// Joins or obtains memory once.
   /// Errors  DriverError. InvalidArgument: the request's stream is captured.
   Growth grow(Request& request) BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex)

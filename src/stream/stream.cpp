@@ -84,8 +84,7 @@ bool StreamRef::is_capturing() const {
   return berth::is_capturing(*this);
 }
 
-bool is_done_unasked(StreamRef stream) {
-  const ContextScope scope(stream.context());
+bool is_done_in_scope(StreamRef stream) {
   return query(stream);
 }
 

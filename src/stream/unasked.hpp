@@ -8,7 +8,8 @@
 
 namespace berth {
 
-bool is_done_unasked(StreamRef stream);
+/// Inside of a ContextScope.
+bool is_done_in_scope(StreamRef stream);
 void sync_unasked(StreamRef stream);
 /// `stream` of the event's device.
 void record_unasked(EventRef event, StreamRef stream);

@@ -92,8 +92,8 @@ class Model {
     const Run* best = nullptr;
     const std::vector<Run> all = runs();
     const auto better = [&](const Run& a, const Run& b) {
-      if (a.bytes != b.bytes) return a.bytes < b.bytes;
       if (a.cell.owner != b.cell.owner) return a.cell.owner == owner;
+      if (a.bytes != b.bytes) return a.bytes < b.bytes;
       return a.address < b.address;
     };
     for (const Run& run : all) {

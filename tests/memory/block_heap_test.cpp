@@ -158,13 +158,15 @@ TEST_CASE_FIXTURE(OneSegment,
 }
 
 TEST_CASE_FIXTURE(OneSegment,
-                  "own memory is preferred to unowned of the same size, not of a better one") {
+                  "own memory is preferred to unowned memory, which others may want, of a better size too") {
   const std::vector<Block*> row = take_row(16, kRed);
   heap.release(*row[2], kUnowned);
   heap.release(*row[8], kRed);
   CHECK(heap.take(0x1000, 0x1000, kRed)->data() == at(0x8000));
   heap.release(*row[10], kRed);
   heap.release(*row[11], kRed);
+  CHECK(heap.take(0x1000, 0x1000, kRed)->data() == at(0xa000));
+  CHECK(heap.take(0x1000, 0x1000, kRed)->data() == at(0xb000));
   CHECK(heap.take(0x1000, 0x1000, kRed)->data() == at(0x2000));
 }
 

@@ -107,9 +107,9 @@ TEST_CASE_FIXTURE(NumberedFixture,
   Block* const small = add(4_MiB, kUnowned);
   Block* const large = add(12_MiB, kUnowned);
   Block* const middle = add(8_MiB, kUnowned);
-  Block* const owned = add(16_MiB, kRed);
   const std::uintptr_t split = add(2_MiB, kUnowned)->address;
   REQUIRE(heap.take(1_MiB, 1_MiB, kRed)->address == split);
+  Block* const owned = add(16_MiB, kRed);
   const std::vector<std::uintptr_t> all = {large->address, middle->address, small->address};
   SUBCASE("as many as are wanted") {
     const auto ranges = segments.plan_return(heap, 12_MiB);
@@ -171,7 +171,7 @@ TEST_CASE_FIXTURE(NumberedFixture,
   Block* const owned = add(4_MiB, kRed);
   Block* const live = add(8_MiB, kRed);
   add(2_MiB, kUnowned);
-  heap.take(1_MiB, 1_MiB, kRed);
+  heap.take(1_MiB, 1_MiB, kUnowned);
   heap.take(8_MiB, 8_MiB, kRed);
   const std::uintptr_t first = owned->address;
   segments.give_back_all(heap);

@@ -237,10 +237,7 @@ void BlockHeap::settle_free(Block& block, OwnerId owner, Owned& owned) noexcept 
 BlockHeap::Fit BlockHeap::find_fit(std::size_t bytes, OwnerId owner) const {
   const Owned* const owned = owner != kUnowned ? find_owned(owner) : nullptr;
   Block* hole = owned != nullptr ? owned->free.best_fit(bytes) : nullptr;
-  if (hole == nullptr || hole->bytes > bytes) {
-    Block* const unowned = unowned_.free.best_fit(bytes);
-    if (hole == nullptr || (unowned != nullptr && unowned->bytes < hole->bytes)) hole = unowned;
-  }
+  if (hole == nullptr) hole = unowned_.free.best_fit(bytes);
   return hole == nullptr ? Fit{} : fit_in(*hole, bytes);
 }
 

@@ -89,8 +89,8 @@ class BlockHeap {
     std::uintptr_t address = 0;
     std::size_t granules_broken = 0;  ///< whole free granules that it takes or cuts into
   };
-  /// Best fit among the free blocks of `owner` and the unowned ones: the smallest hole, at its low end
-  /// unless its high end breaks fewer granules. `bytes` is a multiple of the heap's rounding, above 0.
+  /// Best fit among the free blocks of `owner`, or else the unowned ones, which others may want: the
+  /// smallest hole, at its low end unless its high end breaks fewer granules. `bytes` is a multiple of the heap's rounding, above 0.
   [[nodiscard]] Fit find_fit(std::size_t bytes, OwnerId owner) const;
   /// How many whole granules a block of `bytes` takes at least, next to others.
   [[nodiscard]] std::size_t granules_needed(std::size_t bytes) const {
@@ -129,6 +129,11 @@ class BlockHeap {
   /// The same for up to `granules` whole granules; returns how many.
   std::size_t transfer_granules(OwnerId from, OwnerId to, std::uint64_t serial,
                                 std::size_t granules);
+  /// Unowned memory goes to `owner` that lies beside free blocks of its own, as little as makes a hole of
+  /// `bytes` with them; false where there is none. Looks at the largest of them.
+  bool extend_hole(OwnerId owner, std::size_t bytes);
+  /// The same for as little as makes granules whole of which both have a part. Returns how many.
+  std::size_t complete_granules(OwnerId owner);
   /// The same for what can go back to the driver by itself, whole granules or, where there are none,
   /// whole segments: `bytes` or somewhat more, as far as there are so many. Returns how many bytes.
   std::size_t transfer_whole(OwnerId from, OwnerId to, std::uint64_t serial, std::size_t bytes);
@@ -178,6 +183,8 @@ class BlockHeap {
   [[nodiscard]] std::vector<OwnerId> owners_with_free_blocks() const;
   /// Of these, those with a hole for `bytes`, the best fit first.
   [[nodiscard]] std::vector<OwnerId> owners_with_fit(std::size_t bytes) const;
+  /// Whether an owner other than `owner` and kUnowned has one, or a whole granule.
+  [[nodiscard]] bool others_have(OwnerId owner, std::size_t bytes) const;
   /// How many granules are free from end to end in blocks of `owner`.
   [[nodiscard]] std::size_t whole_granules(OwnerId owner) const {
     return free_blocks(owner).holes().whole_granules;
@@ -225,6 +232,10 @@ class BlockHeap {
   /// The same for a part off the end of a free block, which stays in its index.
   Block& cut_off(Block& hole, FreeIndex& free, std::uintptr_t address, std::size_t bytes);
   Block& split_off(Block& block, std::size_t bytes);
+  /// Calls visit(Block&) for the largest free blocks of `owner` that have an unowned neighbour, until it
+  /// says true. It may pass memory on to the block.
+  template <class Visit>
+  void for_some_beside_unowned(OwnerId owner, const Visit& visit);
   /// A part of a free block, to `to`'s.
   void pass_on(Block& block, FreeIndex& from, std::uintptr_t address, std::size_t bytes,
                OwnerId owner, Owned& to);

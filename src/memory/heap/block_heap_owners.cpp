@@ -8,6 +8,22 @@
 #include "memory/heap/block_heap.hpp"
 
 namespace berth {
+namespace {
+
+/// An owner may have very many, and other threads wait meanwhile.
+constexpr int kBlocksLookedAt = 256;
+
+/// Free to all.
+bool is_unowned(const Block* neighbour) {
+  return neighbour != nullptr && neighbour->state() == Block::State::free &&
+         neighbour->owner == kUnowned;
+}
+
+std::size_t bytes_of(const Block* neighbour) {
+  return neighbour == nullptr ? 0 : neighbour->bytes;
+}
+
+}  // namespace
 
 BlockHeap::Owned& BlockHeap::look_up(OwnerId owner) {
   auto found = owned_.find(owner);
@@ -77,6 +93,14 @@ std::vector<OwnerId> BlockHeap::owners_with_fit(std::size_t bytes) const {
   return owners;
 }
 
+bool BlockHeap::others_have(OwnerId owner, std::size_t bytes) const {
+  return std::ranges::any_of(owned_, [&](const auto& other) {
+    const FreeIndex& free = other.second->free;
+    return other.first != owner && !free.empty() &&
+           (free.holes().whole_granules > 0 || free.best_fit(bytes) != nullptr);
+  });
+}
+
 void BlockHeap::pass_on(Block& block, FreeIndex& from, std::uintptr_t address, std::size_t bytes,
                         OwnerId owner, Owned& to) {
   BERTH_CHECK(block.state() == Block::State::free);
@@ -140,6 +164,75 @@ std::size_t BlockHeap::transfer_granules(OwnerId from, OwnerId to, std::uint64_t
     block = source->next_after(bytes, address);
   }
   return moved;
+}
+
+template <class Visit>
+void BlockHeap::for_some_beside_unowned(OwnerId owner, const Visit& visit) {
+  FreeIndex* const own = free_of(owner);
+  if (owner == kUnowned || own == nullptr || unowned_.free.empty()) return;
+  constexpr std::size_t kBytesMax = ~std::size_t{0};
+  Block* block = own->last_before(kBytesMax, 0);
+  for (int looked_at = 0; block != nullptr && looked_at < kBlocksLookedAt; ++looked_at) {
+    const std::size_t bytes = block->bytes;
+    const std::uintptr_t address = block->address;
+    if ((is_unowned(block->prev) || is_unowned(block->next)) && visit(*block)) return;
+    block = own->last_before(bytes, address);
+  }
+}
+
+bool BlockHeap::extend_hole(OwnerId owner, std::size_t bytes) {
+  bool found = false;
+  for_some_beside_unowned(owner, [&](Block& block) {
+    Block* const before = is_unowned(block.prev) ? block.prev.get() : nullptr;
+    Block* const after = is_unowned(block.next) ? block.next.get() : nullptr;
+    if (bytes_of(before) + block.bytes + bytes_of(after) < bytes) return false;
+    records_.reserve(4);
+    Owned& target = of(owner);
+    std::size_t missing = bytes > block.bytes ? bytes - block.bytes : 0;
+    // One neighbour, if it will do.
+    const bool from_before = bytes_of(after) < missing && bytes_of(before) >= missing;
+    if (const std::size_t taken = from_before ? 0 : std::min(missing, bytes_of(after)); taken > 0) {
+      missing -= taken;
+      pass_on(*after, unowned_.free, after->address, taken, owner, target);
+    }
+    if (missing > 0) {
+      pass_on(*before, unowned_.free, before->end() - missing, missing, owner, target);
+    }
+    found = true;
+    return true;
+  });
+  return found;
+}
+
+std::size_t BlockHeap::complete_granules(OwnerId owner) {
+  std::size_t completed = 0;
+  for_some_beside_unowned(owner, [&](Block& block) {
+    records_.reserve(4);
+    Owned& target = of(owner);
+    const std::uintptr_t end = block.end();
+    const std::uintptr_t granule_end = align_up(end, granule_bytes_);
+    const std::uintptr_t granule_begin = align_down(block.address, granule_bytes_);
+    const bool has_end = end == granule_end;
+    const bool has_begin = block.address == granule_begin;
+    const bool gets_end = !has_end && is_unowned(block.next) && block.next->end() >= granule_end;
+    const bool gets_begin =
+        !has_begin && is_unowned(block.prev) && block.prev->address <= granule_begin;
+    // Where it lies within one granule, each end is of no use without the other.
+    const bool is_within = granule_end - granule_begin == granule_bytes_;
+    if (is_within && !((gets_end || has_end) && (gets_begin || has_begin))) return false;
+    if (gets_end) {
+      pass_on(*block.next, unowned_.free, end, granule_end - end, owner, target);
+      ++completed;
+    }
+    if (gets_begin) {
+      // The block may have been joined with what it got.
+      pass_on(*block.prev, unowned_.free, granule_begin, block.address - granule_begin, owner,
+              target);
+      ++completed;
+    }
+    return false;
+  });
+  return completed;
 }
 
 std::size_t BlockHeap::transfer_whole(OwnerId from, OwnerId to, std::uint64_t serial,

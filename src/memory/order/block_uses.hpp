@@ -80,6 +80,11 @@ class BlockUses {
   /// nothing.
   void seal(OwnerId stream, std::uint64_t began, const SharedEvent& event) noexcept;
 
+  /// Calls visit(OwnerId) for each stream that a use or a mark names.
+  template <class Visit>
+  void for_each_stream(const Visit& visit) const {
+    for (const auto& [stream, queue] : queues_) visit(stream);
+  }
   /// Streams with marks, the one with the oldest first.
   [[nodiscard]] std::vector<OwnerId> streams() const;
   /// What the oldest mark of `stream` waits for; without an event where that is not sealed, or

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -36,7 +37,8 @@ StreamOrder::View StreamOrder::view(OwnerId owner) {
           .serial = heap_.blocks.serial()};
 }
 
-std::optional<std::uint64_t> StreamOrder::done_up_to(OwnerId owner) {
+std::optional<std::uint64_t> StreamOrder::done_up_to(OwnerId owner, Questions& questions) {
+  questions.begin();
   const View stream = view(owner);
   if (stream.is_retired) {
     if (stream.is_lost) return std::nullopt;
@@ -45,8 +47,7 @@ std::optional<std::uint64_t> StreamOrder::done_up_to(OwnerId owner) {
   }
   if (!stream.may_be_named) return marked_up_to(owner);
   try {
-    if (is_capturing(stream.stream) || !is_done_unasked(stream.stream)) return std::nullopt;
-    return stream.serial;
+    return questions.is_idle(stream.stream) ? std::optional(stream.serial) : std::nullopt;
   } catch (const DriverError& error) {
     if (!says_gone(error)) throw;
     quarantine(owner, error);
@@ -85,10 +86,9 @@ std::vector<StreamOrder::Freed> StreamOrder::idle() {
   if (heap_.keeps_memory) return idle;
   const std::vector<OwnerId> owners = unsettled();
   idle.reserve(owners.size());
-  RelaxedCapture relaxed(driver_);
+  Questions questions(driver_);
   for (const OwnerId owner : owners) {
-    relaxed.begin();
-    if (const auto serial = done_up_to(owner)) idle.push_back({owner, *serial});
+    if (const auto serial = done_up_to(owner, questions)) idle.push_back({owner, *serial});
   }
   return idle;
 }
@@ -118,53 +118,66 @@ std::size_t StreamOrder::open_ended() {
   }
   std::vector<Freed> idle;
   idle.reserve(ended.size());
-  RelaxedCapture relaxed(driver_);
+  Questions questions(driver_);
   for (const OwnerId owner : ended) {
-    relaxed.begin();
-    if (const auto serial = done_up_to(owner)) idle.push_back({owner, *serial});
+    if (const auto serial = done_up_to(owner, questions)) idle.push_back({owner, *serial});
   }
   return idle.empty() ? 0 : open(idle);
+}
+
+bool StreamOrder::others_can_serve(const Request& request) {
+  const MutexLock lock(heap_.mutex);
+  return heap_.blocks.others_have(request.owner, request.bytes);
 }
 
 // A stream that loses what it will want in a moment grows, and streams that take turns would hand all
 // of their memory to and fro. So memory is opened to everybody only in the lulls of the program, when
 // every stream is idle; otherwise as little as serves the request changes hands.
-std::size_t StreamOrder::borrow(const Request& request) {
+std::size_t StreamOrder::open_lull() {
   std::vector<OwnerId> owners;
-  std::vector<OwnerId> fits;
   {
     const MutexLock lock(heap_.mutex);
     owners = heap_.blocks.owners_with_free_blocks();
-    fits = heap_.blocks.owners_with_fit(request.bytes);
-    const bool has_granules = std::ranges::any_of(owners, [&](OwnerId owner) BERTH_UNDER_LOCK {
-      return owner != request.owner && heap_.blocks.whole_granules(owner) > 0;
-    });
-    if (fits.empty() && !has_granules) return 0;
   }
+  if (heap_.keeps_memory || owners.size() > kQuestionsMax) return 0;
   if (const auto busy = std::ranges::find(owners, last_busy_); busy != owners.end()) {
     std::swap(*busy, owners.front());
   }
-  RelaxedCapture relaxed(driver_);
-  relaxed.begin();
+  Questions questions(driver_);
   std::vector<Freed> idle;
   idle.reserve(owners.size());
-  std::size_t questions = kQuestionsMax;
-  if (!heap_.keeps_memory && owners.size() <= kQuestionsMax) {
-    for (const OwnerId owner : owners) {
-      --questions;
-      const auto serial = done_up_to(owner);
-      if (!serial) {
-        last_busy_ = owner;
-        break;
-      }
-      idle.push_back({owner, *serial});
+  for (const OwnerId owner : owners) {
+    const auto serial = done_up_to(owner, questions);
+    if (!serial) {
+      last_busy_ = owner;
+      ++busy_answers_;
+      return 0;
     }
-    if (idle.size() == owners.size()) return open(idle);
+    idle.push_back({owner, *serial});
   }
+  last_busy_ = kUnowned;
+  ++idle_answers_;
+  return open(idle);
+}
+
+bool StreamOrder::has_lulls() {
+  constexpr std::uint64_t kBusyPerLull = 3;
+  const std::uint64_t busy = std::exchange(busy_answers_, 0);
+  return busy <= kBusyPerLull * std::exchange(idle_answers_, 0);
+}
+
+std::size_t StreamOrder::borrow(const Request& request) {
+  std::vector<OwnerId> fits;
+  {
+    const MutexLock lock(heap_.mutex);
+    fits = heap_.blocks.owners_with_fit(request.bytes);
+  }
+  Questions questions(driver_);
+  std::size_t questions_left = kQuestionsMax;
   for (const OwnerId owner : fits) {
     if (owner == request.owner || owner == last_busy_) continue;
-    if (questions-- == 0) return 0;
-    const auto serial = done_up_to(owner);
+    if (questions_left-- == 0) return 0;
+    const auto serial = done_up_to(owner, questions);
     if (!serial) continue;
     const MutexLock lock(heap_.mutex);
     if (!heap_.blocks.transfer_fit(owner, request.owner, *serial, request.bytes)) continue;
@@ -172,10 +185,11 @@ std::size_t StreamOrder::borrow(const Request& request) {
     heap_.count_blocks();
     return 1;
   }
-  return pass_on_missing_granules(request, questions);
+  return pass_on_missing_granules(request, questions, questions_left);
 }
 
-std::size_t StreamOrder::pass_on_missing_granules(const Request& request, std::size_t questions) {
+std::size_t StreamOrder::pass_on_missing_granules(const Request& request, Questions& questions,
+                                                  std::size_t questions_left) {
   std::vector<OwnerId> owners;
   std::size_t missing = 0;
   {
@@ -192,8 +206,8 @@ std::size_t StreamOrder::pass_on_missing_granules(const Request& request, std::s
   }
   std::size_t passed_on = 0;
   for (const OwnerId owner : owners) {
-    if (missing == 0 || questions-- == 0) break;
-    const auto serial = done_up_to(owner);
+    if (missing == 0 || questions_left-- == 0) break;
+    const auto serial = done_up_to(owner, questions);
     if (!serial) continue;
     const MutexLock lock(heap_.mutex);
     const std::size_t moved =

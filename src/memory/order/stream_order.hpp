@@ -22,6 +22,7 @@
 
 #include "device/device_context.hpp"
 #include "memory/order/block_uses.hpp"
+#include "memory/order/questions.hpp"
 #include "memory/order/recorded_event.hpp"
 #include "memory/shared_heap.hpp"
 
@@ -78,9 +79,16 @@ class StreamOrder {
   [[nodiscard]] std::vector<Freed> wait_until_idle() BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
   /// Opens it to all. Returns how many blocks.
   std::size_t open(std::span<const Freed> idle) BERTH_EXCLUDES(heap_.mutex);
-  /// Passes memory of idle streams on to the request's: all that is idle, to everybody, where every
-  /// stream is; else as little as serves the request, or the granules that it lacks. Returns how many
-  /// blocks.
+  /// Whether streams other than the request's have free memory that would be of use to it.
+  [[nodiscard]] bool others_can_serve(const Request& request) BERTH_EXCLUDES(heap_.mutex);
+  /// Opens all of it where every stream is idle that has any; asks no further than up to the first that is
+  /// not. Returns how many blocks.
+  std::size_t open_lull() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+  /// Whether open_lull() found the streams idle now and then, since this was asked last. Where it hardly
+  /// ever did, the program keeps them busy, and each wants again what it had.
+  bool has_lulls() BERTH_REQUIRES(heap_.slow_mutex);
+  /// Passes memory of idle streams on to the request's: as little as serves it, or the granules that it
+  /// lacks. Returns how many blocks.
   std::size_t borrow(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   /// Opens what streams have left that are gone and whose work is done.
@@ -120,7 +128,7 @@ class StreamOrder {
   SharedEvent record_or_wait(StreamRef stream);
   [[nodiscard]] View view(OwnerId owner) BERTH_EXCLUDES(heap_.mutex);
   /// Up to which serial frees of `owner`'s are known to have no work pending; nullopt: none.
-  [[nodiscard]] std::optional<std::uint64_t> done_up_to(OwnerId owner)
+  [[nodiscard]] std::optional<std::uint64_t> done_up_to(OwnerId owner, Questions& questions)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   [[nodiscard]] std::optional<std::uint64_t> marked_up_to(OwnerId owner)
       BERTH_EXCLUDES(heap_.mutex);
@@ -132,7 +140,8 @@ class StreamOrder {
   [[nodiscard]] std::vector<OwnerId> unsettled() BERTH_EXCLUDES(heap_.mutex);
   /// Gives `owner`'s memory to `to`. Of a stream that is gone, to all for good.
   std::size_t transfer(const Freed& freed, OwnerId to) BERTH_REQUIRES(heap_.mutex);
-  std::size_t pass_on_missing_granules(const Request& request, std::size_t questions)
+  std::size_t pass_on_missing_granules(const Request& request, Questions& questions,
+                                       std::size_t questions_left)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   void seal(OwnerId stream) BERTH_EXCLUDES(heap_.mutex);
   std::size_t pass(OwnerId stream, const RecordedEvent& end) BERTH_EXCLUDES(heap_.mutex);
@@ -148,6 +157,8 @@ class StreamOrder {
   const Events events_;
   BlockUses uses_ BERTH_GUARDED_BY(heap_.mutex);
   OwnerId last_busy_ BERTH_GUARDED_BY(heap_.slow_mutex) = kUnowned;  ///< is asked first
+  std::uint64_t busy_answers_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;  ///< of open_lull()
+  std::uint64_t idle_answers_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;
   std::size_t streams_kept_ BERTH_GUARDED_BY(heap_.mutex) = 0;  ///< by the last forget_streams()
 };
 

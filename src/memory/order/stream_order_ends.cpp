@@ -81,12 +81,8 @@ void StreamOrder::forget_streams() {
   constexpr std::size_t kStreamsMin = 16;
   if (heap_.streams.count() < std::max(2 * streams_kept_, kStreamsMin)) return;
   std::set<OwnerId> named;
-  heap_.blocks.for_each([&](const Block& block) BERTH_UNDER_LOCK {
-    named.insert(block.owner);
-    if (block.state() != Block::State::allocated) return;
-    uses_.for_each(block, [&](const BlockUses::Use& use) { named.insert(use.stream); });
-  });
-  for (const OwnerId stream : uses_.streams()) named.insert(stream);
+  heap_.blocks.for_each([&](const Block& block) { named.insert(block.owner); });
+  uses_.for_each_stream([&](OwnerId stream) { named.insert(stream); });
   heap_.streams.forget_all_but(named);
   streams_kept_ = heap_.streams.count();
 }

@@ -33,12 +33,21 @@ bool joins(const Block* neighbour, OwnerId owner) {
          (neighbour->owner == owner || neighbour->owner == kUnowned);
 }
 
-/// held -> free, of `owner`, together with unowned memory beside it, from which it would stay apart.
-void settle_beside(BlockHeap& heap, Block& held, OwnerId owner) {
+/// held -> free, of `owner`, together with as much unowned memory beside it as makes a hole of `bytes`.
+void settle_beside(BlockHeap& heap, Block& held, OwnerId owner, std::size_t bytes) {
+  std::size_t missing = bytes - std::min(bytes, held.bytes);
+  for (const Block* neighbour : {held.prev.get(), held.next.get()}) {
+    if (joins(neighbour, owner) && neighbour->owner == owner)
+      missing -= std::min(missing, neighbour->bytes);
+  }
   for (Block* neighbour : {held.prev.get(), held.next.get()}) {
+    if (missing == 0) break;
     if (!joins(neighbour, owner) || neighbour->owner == owner) continue;
-    heap.settle(heap.hold(*neighbour, neighbour->address, neighbour->bytes), Block::State::free,
-                owner);
+    const std::size_t taken = std::min(missing, neighbour->bytes);
+    const std::uintptr_t address =
+        neighbour->address < held.address ? held.address - taken : held.end();
+    heap.settle(heap.hold(*neighbour, address, taken), Block::State::free, owner);
+    missing -= taken;
   }
   heap.settle(held, Block::State::free, owner);
 }
@@ -114,17 +123,18 @@ std::optional<ArenaSegments::Candidate> ArenaSegments::fewest_fresh(const BlockH
 
 std::optional<SegmentSource::Growth> ArenaSegments::plan_growth(BlockHeap& heap, std::size_t bytes,
                                                                 OwnerId owner, Joining joining) {
-  const std::optional<Candidate> best = fewest_fresh(heap, bytes, owner);
-  if (joining == Joining::yes) {
-    const std::size_t fresh_max =
-        (best ? best->bytes : heap.unmapped().bytes()) / arena_.granule_bytes();
+  std::optional<Candidate> best;
+  if (joining != Joining::only) best = fewest_fresh(heap, bytes, owner);
+  if (joining != Joining::no) {
+    const std::size_t most = best ? best->bytes : heap.unmapped().bytes();
+    const std::size_t fresh_max = joining == Joining::only ? 0 : most / arena_.granule_bytes();
     const Stitch* stitch = stitcher_.choose(heap, bytes, owner, fresh_max);
     if (stitch != nullptr && (!best || is_worth_it(*stitch, *best))) {
       return plan_stitch(heap, *stitch);
     }
   }
   if (!best) return std::nullopt;
-  Growth growth{.bytes = best->bytes, .fresh = {nullptr}};
+  Growth growth{.bytes = best->bytes, .fresh = {nullptr}, .block_bytes = bytes};
   growth.fresh.front() = &heap.hold(*best->unmapped, best->address, best->bytes);
   return growth;
 }
@@ -270,7 +280,7 @@ bool ArenaSegments::obtain(Growth& growth) {
 Block* ArenaSegments::finish_growth(BlockHeap& heap, const Growth& growth,
                                     std::size_t bytes_requested, OwnerId owner) {
   if (growth.parts.empty()) {
-    settle_beside(heap, *growth.fresh.front(), owner);
+    settle_beside(heap, *growth.fresh.front(), owner, growth.block_bytes);
     return nullptr;
   }
   const auto free = [&](Block& block) { heap.settle(block, Block::State::free, owner); };

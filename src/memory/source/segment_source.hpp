@@ -28,6 +28,7 @@ class SegmentSource {
     std::size_t fresh_skipped_bytes = 0;  ///< of `fresh`, in front, not of the stitched block
     std::size_t fresh_surplus_bytes = 0;  ///< likewise, behind
     std::size_t granules_remapped = 0;    ///< mapped once more for it
+    std::size_t block_bytes = 0;          ///< of the block that it makes room for
   };
   struct Range {
     Block* held;
@@ -51,17 +52,21 @@ class SegmentSource {
   virtual void note_idle_memory(const BlockHeap&, std::span<const OwnerId> /*owners*/,
                                 std::uint64_t /*serial*/) {}
 
-  enum class Joining : bool { no, yes };
+  enum class Joining {
+    no,
+    yes,
+    only,  ///< and nothing is obtained
+  };
   /// What to obtain so that `owner` can have a block of `bytes`, as little as possible: nothing where
   /// free memory that lies apart can be joined. nullopt where there is no address space for it.
-  /// `joining`: whether free memory may be joined at all.
+  /// `joining`: whether free memory may be joined.
   virtual std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner,
                                             Joining joining) = 0;
   /// False where the driver has no memory left. On failure nothing was obtained.
   /// Errors  DriverError.
   virtual bool obtain(Growth& growth) = 0;
-  /// Puts what was obtained into the heap as free memory of `owner`, and returns null; or returns the
-  /// stitched block, allocated.
+  /// Puts what was obtained into the heap as free memory of `owner`, with what it needs of unowned memory
+  /// beside it, and returns null; or returns the stitched block, allocated.
   virtual Block* finish_growth(BlockHeap& heap, const Growth& growth, std::size_t bytes_requested,
                                OwnerId owner) = 0;
   /// Undoes plan_growth().

@@ -17,7 +17,8 @@ constexpr std::size_t kBytesInPiecesMin = std::size_t{64} << 10;
 /// nothing else will do. A request of whole granules lacks nothing.
 constexpr std::size_t kPieceShare = 16;
 
-/// A heap may have very many pieces, and other threads wait meanwhile.
+/// A heap may have very many pieces, and other threads wait meanwhile. The tails tried are spread over
+/// all sizes: the smallest ones alone fit few heads.
 constexpr int kTailsTried = 256;
 constexpr int kHeadsTried = 8;
 
@@ -57,8 +58,9 @@ void Stitcher::consider_pairs(std::size_t bytes, std::size_t whole) {
   const std::size_t wanted = bytes - whole * granule_bytes_;
   const std::size_t longest =
       std::max(index_->largest(head, *holes_[0]).bytes, index_->largest(head, *holes_[1]).bytes);
-  Extent next = at_least(tail, wanted > longest ? wanted - longest : 1);
-  for (int tried = 0; tried < kTailsTried && next.bytes > 0 && next.bytes < wanted; ++tried) {
+  const std::size_t least = wanted > longest ? wanted - longest : 1;
+  Extent next = at_least(tail, least);
+  for (int tried = 1; tried <= kTailsTried && next.bytes > 0 && next.bytes < wanted; ++tried) {
     if (is_worthy(next)) {
       Extent rest = at_least(head, wanted - next.bytes);
       for (int heads = 1; heads < kHeadsTried && rest.bytes > 0 && !is_worthy(rest); ++heads) {
@@ -66,7 +68,9 @@ void Stitcher::consider_pairs(std::size_t bytes, std::size_t whole) {
       }
       if (rest.bytes > 0 && is_worthy(rest)) consider(bytes, whole, next, rest);
     }
-    next = at_least(tail, next.bytes, next.end());
+    const std::size_t step = (wanted - least) / kTailsTried * static_cast<std::size_t>(tried);
+    next = next.bytes < least + step ? at_least(tail, least + step)
+                                     : at_least(tail, next.bytes, next.end());
   }
 }
 
@@ -111,15 +115,19 @@ void Stitcher::build(std::size_t bytes) {
   stitch_.tail = best_->tail;
   stitch_.head = best_->head;
   stitch_.whole.clear();
-  // The smallest ranges first: they serve fewest others. By address then, because identical sets of
-  // granules must be mapped in the same order to be found again.
-  Extent range;
-  for (std::size_t taken = 0; taken < wanted; taken += stitch_.whole.back().bytes) {
-    range = at_least(HoleIndex::Kind::range, std::max<std::size_t>(range.bytes, 1), range.end());
-    BERTH_CHECK(range.bytes > 0);
-    stitch_.whole.push_back(range);
-    stitch_.whole.back().bytes = std::min(range.bytes, wanted - taken);
+  // The owner's own first, of these the smallest ranges: they serve fewest others. By address then, because
+  // identical sets of granules must be mapped in the same order to be found again.
+  std::size_t missing = wanted;
+  for (const HoleIndex::Holes* holes : holes_) {
+    for (Extent range; missing > 0; missing -= stitch_.whole.back().bytes) {
+      range = index_->at_least(HoleIndex::Kind::range, *holes, range.bytes + (range.bytes == 0),
+                               range.end());
+      if (range.bytes == 0) break;
+      stitch_.whole.push_back(range);
+      stitch_.whole.back().bytes = std::min(range.bytes, missing);
+    }
   }
+  BERTH_CHECK(missing == 0);
   std::sort(stitch_.whole.begin(), stitch_.whole.end(),
             [](const Extent& a, const Extent& b) { return a.address < b.address; });
   stitch_.fresh_granules = best_->fresh;

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Says when a program begins anew: what is live has fallen as low as it does, and rises again. What is
+// free then is worth putting in order, before it is cut up again.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace berth {
+
+/// Guarded by the lock of the allocator that it belongs to.
+class LowWater {
+ public:
+  /// `bytes` are live now. True once for each low that is about as low as others were.
+  bool has_passed(std::uint64_t bytes) {
+    if (bytes >= high_) high_ = low_ = bytes;
+    low_ = std::min(low_, bytes);
+    const bool has_fallen = high_ - low_ > high_ / kFallShare;
+    const bool rises = bytes > low_ || bytes == 0;
+    if (!has_fallen || !rises) return false;
+    const std::uint64_t above = low_ - std::min(low_, lowest_);
+    const bool is_low = above <= high_ / kFallShare;
+    lowest_ = is_low ? low_ : lowest_ + above / kForgetShare;
+    high_ = low_ = bytes;
+    return is_low;
+  }
+
+ private:
+  static constexpr std::uint64_t kFallShare = 10;
+  /// What was live only later, as a model's weights, raises all lows from then on.
+  static constexpr std::uint64_t kForgetShare = 8;
+
+  std::uint64_t high_ = 0;
+  std::uint64_t low_ = 0;     ///< since then
+  std::uint64_t lowest_ = ~std::uint64_t{0};  ///< of the last lows
+};
+
+}  // namespace berth

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Asks a row of streams whether their work is done. What a question needs around it is entered once:
+// the relaxed capture mode, and each device's context.
+#pragma once
+
+#include <optional>
+
+#include "berth/stream.hpp"
+
+#include "device/device_context.hpp"
+#include "stream/capture.hpp"
+#include "stream/unasked.hpp"
+
+namespace berth {
+
+/// Threads  The one that made it. Nothing else that the thread does meanwhile depends on the context.
+class Questions {
+ public:
+  explicit Questions(const Driver& driver) : relaxed_(driver) {}
+
+  /// For other questions: of events, for instance.
+  void begin() { relaxed_.begin(); }
+  /// Whether the stream is neither captured nor has work that is not done.
+  /// Errors  DriverError.
+  bool is_idle(StreamRef stream) {
+    begin();
+    if (context_ != &stream.context()) {
+      context_ = nullptr;
+      scope_.reset();
+      scope_.emplace(stream.context());
+      context_ = &stream.context();
+    }
+    return !is_capturing_in_scope(stream) && is_done_in_scope(stream);
+  }
+
+ private:
+  RelaxedCapture relaxed_;
+  DeviceContext* context_ = nullptr;  ///< that of the scope
+  std::optional<ContextScope> scope_;
+};
+
+}  // namespace berth

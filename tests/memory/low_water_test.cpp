@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// When a program begins anew.
+#include "memory/low_water.hpp"
+
+#include <doctest/doctest.h>
+
+namespace low_water_test {
+
+using namespace berth;
+
+TEST_CASE("a low has passed once what is live rises again, or nothing is live") {
+  LowWater low;
+  for (const std::uint64_t bytes : {100, 500, 1000, 800, 300, 100}) {
+    CHECK_FALSE(low.has_passed(bytes));
+  }
+  CHECK(low.has_passed(101));
+  CHECK_FALSE(low.has_passed(102));
+  CHECK_FALSE(low.has_passed(1000));
+  CHECK(low.has_passed(0));
+  CHECK_FALSE(low.has_passed(0));
+}
+
+TEST_CASE("a tenth less is no low") {
+  LowWater low;
+  CHECK_FALSE(low.has_passed(1000));
+  CHECK_FALSE(low.has_passed(900));
+  CHECK_FALSE(low.has_passed(950));
+  CHECK_FALSE(low.has_passed(899));
+  CHECK(low.has_passed(900));
+}
+
+TEST_CASE("the lows on the way are passed over, until there are none but those") {
+  LowWater low;
+  int passed = 0;
+  const auto fall_to = [&](std::uint64_t bytes) {
+    low.has_passed(1000);
+    low.has_passed(bytes);
+    return low.has_passed(bytes + 1);
+  };
+  REQUIRE(fall_to(10));
+  for (int step = 0; step < 4; ++step) CHECK_FALSE(fall_to(500));
+  CHECK(fall_to(10));
+  // Now 500 stay: soon that is as low as it gets.
+  for (int step = 0; step < 20; ++step) passed += fall_to(500) ? 1 : 0;
+  CHECK(passed >= 5);
+  CHECK(fall_to(500));
+}
+
+}  // namespace low_water_test
