@@ -149,7 +149,7 @@ std::size_t CachingAllocator::release_cached(std::size_t bytes, Waiting waiting)
     return released;
   }
   while (waiting == Waiting::for_all && order_.wait_for_oldest()) continue;
-  const std::vector<StreamOrder::Freed> idle = order_.wait_until_idle();
+  const std::vector<Freed> idle = order_.wait_until_idle();
   {
     const MutexLock slow(heap_.slow_mutex);
     released += reserve_.release_idle(bytes - released, idle);

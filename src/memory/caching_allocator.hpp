@@ -227,7 +227,7 @@ class CachingAllocator final : public StreamObserver {
   Outcome wait_for_changes(Request& request) BERTH_EXCLUDES(heap_.slow_mutex);
   Outcome ask_others(Request& request, Waiting waiting) BERTH_EXCLUDES(heap_.slow_mutex);
   /// What to do with idle memory where growing was refused.
-  Outcome make_use_of(std::vector<StreamOrder::Freed> idle, Request& request)
+  Outcome make_use_of(std::vector<Freed> idle, Request& request)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   /// By all threads' count.
   [[nodiscard]] std::uint64_t frees() const BERTH_EXCLUDES(heap_.mutex);

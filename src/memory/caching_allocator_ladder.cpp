@@ -190,9 +190,9 @@ CachingAllocator::Outcome CachingAllocator::grow(Request& request) {
   return reserve_.grow(request) == Reserve::Growth::none ? Outcome::nothing : Outcome::progress;
 }
 
-CachingAllocator::Outcome CachingAllocator::make_use_of(std::vector<StreamOrder::Freed> idle,
+CachingAllocator::Outcome CachingAllocator::make_use_of(std::vector<Freed> idle,
                                                         Request& request) {
-  const auto own = std::ranges::find(idle, request.owner, &StreamOrder::Freed::owner);
+  const auto own = std::ranges::find(idle, request.owner, &Freed::owner);
   // The request has seen what is its own. Open to all, it can be given back; that is no news a second
   // time, for growing joins it with the request's own again.
   const bool opens_own = own != idle.end() && !std::exchange(request.has_opened_own, true);
@@ -275,7 +275,7 @@ CachingAllocator::Outcome CachingAllocator::wait_for_deferred(Request& request) 
 
 CachingAllocator::Outcome CachingAllocator::wait_for_streams(Request& request) {
   if (is_captured(heap_, request)) return Outcome::nothing;
-  const std::vector<StreamOrder::Freed> idle = order_.wait_until_idle();
+  const std::vector<Freed> idle = order_.wait_until_idle();
   const MutexLock slow(heap_.slow_mutex);
   return make_use_of(idle, request);
 }

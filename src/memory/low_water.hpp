@@ -32,7 +32,7 @@ class LowWater {
 
   std::uint64_t high_ = 0;
   std::uint64_t low_ = 0;     ///< since then
-  std::uint64_t lowest_ = ~std::uint64_t{0};  ///< of the last lows
+  std::uint64_t lowest_ = 0;  ///< of the last lows
 };
 
 }  // namespace berth

@@ -153,7 +153,7 @@ bool Reserve::leaves_headroom(DeviceContext& context, std::size_t bytes) const {
   return free >= bytes && free - bytes >= options_.headroom_bytes;
 }
 
-std::size_t Reserve::give_back_for(const Request& request, std::vector<StreamOrder::Freed> idle) {
+std::size_t Reserve::give_back_for(const Request& request, std::vector<Freed> idle) {
   std::size_t lacking = request.bytes;
   {
     const MutexLock lock(heap_.mutex);
@@ -162,18 +162,18 @@ std::size_t Reserve::give_back_for(const Request& request, std::vector<StreamOrd
           heap_.blocks.whole_granules(request.owner) * heap_.blocks.granule_bytes();
       lacking -= std::min(lacking, own);
       std::erase_if(idle,
-                    [&](const StreamOrder::Freed& freed) { return freed.owner == request.owner; });
+                    [&](const Freed& freed) { return freed.owner == request.owner; });
     }
   }
   return give_back_whole(lacking, idle);
 }
 
-std::size_t Reserve::give_back_whole(std::size_t bytes, Freed idle) {
+std::size_t Reserve::give_back_whole(std::size_t bytes, std::span<const Freed> idle) {
   const std::size_t given_back = give_back(bytes);
   return given_back < bytes ? given_back + give_back(bytes - given_back, idle) : given_back;
 }
 
-std::size_t Reserve::release_idle(std::size_t bytes, Freed idle) {
+std::size_t Reserve::release_idle(std::size_t bytes, std::span<const Freed> idle) {
   std::size_t given_back = 0;
   if (options_.keeps_streams_apart) {
     given_back = give_back_whole(bytes, idle);
@@ -184,19 +184,12 @@ std::size_t Reserve::release_idle(std::size_t bytes, Freed idle) {
 }
 
 void Reserve::note_idle_memory() {
-  const std::vector<StreamOrder::Freed> idle = order_.idle();
-  if (!options_.keeps_streams_apart) order_.open(idle);
+  const std::vector<Freed> idle = order_.idle();
   const MutexLock lock(heap_.mutex);
-  std::vector<OwnerId> owners;
-  std::uint64_t serial = heap_.blocks.serial();
-  for (const StreamOrder::Freed& freed : idle) {
-    owners.push_back(freed.owner);
-    serial = std::min(serial, freed.serial);
-  }
-  source_->note_idle_memory(heap_.blocks, owners, serial);
+  source_->note_idle_memory(heap_.blocks, idle);
 }
 
-std::size_t Reserve::give_back(std::size_t bytes, Freed idle) {
+std::size_t Reserve::give_back(std::size_t bytes, std::span<const Freed> idle) {
   if (heap_.keeps_memory) return 0;
   const MemoryBudget::Change change(options_.budget);
   std::size_t given_back = 0;
@@ -206,12 +199,12 @@ std::size_t Reserve::give_back(std::size_t bytes, Freed idle) {
   return given_back;
 }
 
-std::size_t Reserve::give_back_some(std::size_t bytes, Freed idle) {
+std::size_t Reserve::give_back_some(std::size_t bytes, std::span<const Freed> idle) {
   std::vector<SegmentSource::Range> ranges;
   {
     const MutexLock lock(heap_.mutex);
     std::size_t opened = 0;
-    for (const StreamOrder::Freed& freed : idle) {  // for no one to take: it is held at once
+    for (const Freed& freed : idle) {  // for no one to take: it is held at once
       if (opened >= bytes) break;
       opened += heap_.blocks.transfer_whole(freed.owner, kUnowned, freed.serial, bytes - opened);
     }

@@ -40,7 +40,6 @@ class Reserve {
     /// are then taken whole or not at all.
     std::optional<double> slack_max = std::nullopt;
   };
-  using Freed = std::span<const StreamOrder::Freed>;
 
   Reserve(SharedHeap& heap, StreamOrder& order, const Driver& driver, const Options& options,
           std::unique_ptr<SegmentSource> source)
@@ -78,14 +77,14 @@ class Reserve {
     return give_back(bytes, {});
   }
   /// The same, and what is whole of what is idle, no more than it takes beside unowned memory.
-  std::size_t give_back_whole(std::size_t bytes, Freed idle) BERTH_REQUIRES(heap_.slow_mutex)
+  std::size_t give_back_whole(std::size_t bytes, std::span<const Freed> idle) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   /// The same once what is idle is open to all; where streams keep theirs apart, it is opened only if
   /// what is whole does not do.
-  std::size_t release_idle(std::size_t bytes, Freed idle) BERTH_REQUIRES(heap_.slow_mutex)
+  std::size_t release_idle(std::size_t bytes, std::span<const Freed> idle) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   /// As much as the request lacks of what is idle, whole; nothing is opened. Returns how many bytes.
-  std::size_t give_back_for(const Request& request, std::vector<StreamOrder::Freed> idle)
+  std::size_t give_back_for(const Request& request, std::vector<Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// How much of it was not needed since `now - age`.
   [[nodiscard]] std::size_t unused_bytes(std::chrono::nanoseconds age, DemandHistory::Time now)
@@ -131,10 +130,10 @@ class Reserve {
   [[nodiscard]] bool leaves_headroom(DeviceContext& context, std::size_t bytes) const;
   void note_idle_memory() BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;  // likewise
-  std::size_t give_back(std::size_t bytes, Freed idle) BERTH_REQUIRES(heap_.slow_mutex)
+  std::size_t give_back(std::size_t bytes, std::span<const Freed> idle) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   /// The same for as many pieces as a plan of the source has.
-  std::size_t give_back_some(std::size_t bytes, Freed idle) BERTH_REQUIRES(heap_.slow_mutex)
+  std::size_t give_back_some(std::size_t bytes, std::span<const Freed> idle) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   [[nodiscard]] std::vector<MemoryRange> ranges_in_use() const BERTH_EXCLUDES(heap_.mutex);
   std::size_t put_source_to_sleep() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);

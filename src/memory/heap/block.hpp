@@ -18,6 +18,12 @@ using OwnerId = std::uint32_t;
 /// Owner of free memory on which no work is pending anywhere: any stream may have it.
 inline constexpr OwnerId kUnowned = 0;
 
+/// What `owner` freed up to `serial` (BlockHeap::serial()).
+struct Freed {
+  OwnerId owner = kUnowned;
+  std::uint64_t serial = 0;
+};
+
 /// Guarded by the lock of the allocator that it belongs to, but for what ThreadCache does with
 /// allocated and cached blocks.
 struct Block {

@@ -81,7 +81,7 @@ std::vector<OwnerId> StreamOrder::unsettled() {
   return found;
 }
 
-std::vector<StreamOrder::Freed> StreamOrder::idle() {
+std::vector<Freed> StreamOrder::idle() {
   std::vector<Freed> idle;
   if (heap_.keeps_memory) return idle;
   const std::vector<OwnerId> owners = unsettled();
@@ -251,7 +251,7 @@ std::vector<StreamOrder::EndOfWork> StreamOrder::ends_of_work(std::span<const Ow
   return ends;
 }
 
-std::vector<StreamOrder::Freed> StreamOrder::wait_until_idle() {
+std::vector<Freed> StreamOrder::wait_until_idle() {
   std::vector<EndOfWork> ends;
   {
     const MutexLock slow(heap_.slow_mutex);

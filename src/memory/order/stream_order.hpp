@@ -67,12 +67,7 @@ class StreamOrder {
 
   // Memory of streams without pending work.
 
-  /// What `owner` freed up to `serial`, on which no work is pending.
-  struct Freed {
-    OwnerId owner = kUnowned;
-    std::uint64_t serial = 0;
-  };
-  /// All that is idle now. Where memory is kept for graphs: nothing, for they may be launched again.
+  /// All that is idle now, so that no work is pending on it. Where memory is kept for graphs: nothing, for they may be launched again.
   [[nodiscard]] std::vector<Freed> idle() BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   /// The same once the work of all streams that can be waited for is done.

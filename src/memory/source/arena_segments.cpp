@@ -187,13 +187,13 @@ SegmentSource::Growth ArenaSegments::plan_stitch(BlockHeap& heap, const Stitch& 
 
 /// Of a granule on which no work is pending: all uses of a window that shows it are over, because every
 /// block in a window has bytes of each granule of it.
-void ArenaSegments::note_idle_memory(const BlockHeap& heap, std::span<const OwnerId> owners,
-                                     std::uint64_t serial) {
+void ArenaSegments::note_idle_memory(const BlockHeap& heap, std::span<const Freed> idle) {
   windows_.choose_to_drop([&](GranuleNumber granule) {
     const Block* const block = heap.holes().range_with(granule).source;
     if (block == nullptr) return false;
     if (block->owner == kUnowned) return true;
-    return block->freed_at <= serial && std::ranges::find(owners, block->owner) != owners.end();
+    const auto freed = std::ranges::find(idle, block->owner, &Freed::owner);
+    return freed != idle.end() && block->freed_at <= freed->serial;
   });
 }
 

@@ -39,8 +39,7 @@ class ArenaSegments final : public SegmentSource {
   [[nodiscard]] bool wants_idle_memory() const override {
     return windowing_ == Windowing::bounded && windows_.is_over_bound();
   }
-  void note_idle_memory(const BlockHeap& heap, std::span<const OwnerId> owners,
-                        std::uint64_t serial) override;
+  void note_idle_memory(const BlockHeap& heap, std::span<const Freed> idle) override;
 
   std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner,
                                     Joining joining) override;

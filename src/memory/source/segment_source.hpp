@@ -47,10 +47,8 @@ class SegmentSource {
 
   /// Whether growing would do better if it knew memory that no work uses any more.
   [[nodiscard]] virtual bool wants_idle_memory() const { return false; }
-  /// Takes note of it, until the next growth is obtained: what is unowned now, and what `owners` have
-  /// that was freed up to `serial`.
-  virtual void note_idle_memory(const BlockHeap&, std::span<const OwnerId> /*owners*/,
-                                std::uint64_t /*serial*/) {}
+  /// Takes note of it, until the next growth is obtained: what is unowned now, and `idle`.
+  virtual void note_idle_memory(const BlockHeap&, std::span<const Freed> /*idle*/) {}
 
   enum class Joining {
     no,
