@@ -134,23 +134,22 @@ std::optional<SegmentSource::Growth> ArenaSegments::plan_growth(BlockHeap& heap,
     }
   }
   if (!best) return std::nullopt;
-  Growth growth{.bytes = best->bytes, .fresh = {nullptr}, .block_bytes = bytes};
-  growth.fresh.front() = &heap.hold(*best->unmapped, best->address, best->bytes);
-  return growth;
+  fresh_.assign(1, nullptr);  // what is held must not be lost
+  fresh_.front() = &heap.hold(*best->unmapped, best->address, best->bytes);
+  return Growth{.bytes = best->bytes, .fresh = fresh_, .block_bytes = bytes};
 }
 
 /// The lowest range that has room for all, or as many as it takes.
-void ArenaSegments::hold_fresh(BlockHeap& heap, Growth& growth) {
+void ArenaSegments::hold_fresh(BlockHeap& heap, std::size_t bytes) {
   Block* room = nullptr;
   for_some_unmapped(heap, [&](Block& unmapped) {
-    if (room == nullptr && unmapped.bytes >= growth.bytes) room = &unmapped;
+    if (room == nullptr && unmapped.bytes >= bytes) room = &unmapped;
   });
-  for (std::size_t missing = growth.bytes; missing > 0;) {
+  for (std::size_t missing = bytes; missing > 0;) {
     Block& chosen = room != nullptr ? *room : *heap.unmapped().begin()->second;
-    growth.fresh.push_back(nullptr);  // what is held must not be lost
-    growth.fresh.back() =
-        &heap.hold(chosen, chosen.address, std::min(missing, std::size_t{chosen.bytes}));
-    missing -= growth.fresh.back()->bytes;
+    fresh_.push_back(nullptr);
+    fresh_.back() = &heap.hold(chosen, chosen.address, std::min(missing, std::size_t{chosen.bytes}));
+    missing -= fresh_.back()->bytes;
   }
 }
 
@@ -166,20 +165,24 @@ SegmentSource::Growth ArenaSegments::plan_stitch(BlockHeap& heap, const Stitch& 
   std::ranges::sort(order_, std::ranges::greater(),
                     [&](std::size_t index) { return extents_[index].address; });
   Growth growth{.bytes = stitch.fresh_granules * arena_.granule_bytes()};
-  growth.parts.resize(extents_.size());
+  fresh_.clear();
+  parts_.assign(extents_.size(), nullptr);
   try {
     for (const std::size_t index : order_) {
       const Extent& extent = extents_[index];
-      growth.parts[index] = &heap.hold(*extent.source, extent.address, extent.bytes);
+      parts_[index] = &heap.hold(*extent.source, extent.address, extent.bytes);
     }
-    hold_fresh(heap, growth);
-    const auto before_head = growth.parts.end() - (stitch.head.bytes > 0 ? 1 : 0);
-    growth.parts.insert(before_head, growth.fresh.begin(), growth.fresh.end());
-    parts_.reserve(growth.parts.size());
+    hold_fresh(heap, growth.bytes);
+    const auto before_head = parts_.end() - (stitch.head.bytes > 0 ? 1 : 0);
+    parts_.insert(before_head, fresh_.begin(), fresh_.end());
   } catch (...) {
+    growth.fresh = fresh_;
+    growth.parts = parts_;
     cancel_growth(heap, growth);
     throw;
   }
+  growth.fresh = fresh_;
+  growth.parts = parts_;
   growth.fresh_skipped_bytes = stitch.fresh_skipped_bytes;
   growth.fresh_surplus_bytes = growth.bytes - stitch.fresh_bytes - stitch.fresh_skipped_bytes;
   return growth;
@@ -226,7 +229,7 @@ void ArenaSegments::unmap_fresh(const Growth& growth, std::size_t count) noexcep
 }
 
 bool ArenaSegments::map_window(Growth& growth) {
-  const std::vector<Block*>& parts = growth.parts;
+  const std::span<Block*> parts = growth.parts;
   const bool is_contiguous = std::ranges::adjacent_find(parts, [](const Block* a, const Block* b) {
                                return a->end() != b->address;
                              }) == parts.end();
@@ -290,17 +293,16 @@ Block* ArenaSegments::finish_growth(BlockHeap& heap, const Growth& growth,
     for (Block* part : growth.parts) free(*part);
     return nullptr;
   }
-  parts_.assign(growth.parts.begin(), growth.parts.end());
   if (growth.fresh_skipped_bytes > 0) {
     Block& skipped = *growth.fresh.front();
     Block& used = heap.split(skipped, growth.fresh_skipped_bytes);
-    std::ranges::replace(parts_, &skipped, &used);
+    std::ranges::replace(growth.parts, &skipped, &used);
     free(skipped);
   } else if (growth.fresh_surplus_bytes > 0) {
     Block& last = *growth.fresh.back();
     free(heap.split(last, last.bytes - growth.fresh_surplus_bytes));
   }
-  return &heap.join(parts_, growth.address, bytes_requested, owner);
+  return &heap.join(growth.parts, growth.address, bytes_requested, owner);
 }
 
 void ArenaSegments::cancel_growth(BlockHeap& heap, const Growth& growth) {

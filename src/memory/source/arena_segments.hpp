@@ -77,7 +77,7 @@ class ArenaSegments final : public SegmentSource {
   Growth plan_stitch(BlockHeap& heap, const Stitch& stitch);
   void keep_windows_in_bounds();
   /// Address space for new granules.
-  static void hold_fresh(BlockHeap& heap, Growth& growth);
+  void hold_fresh(BlockHeap& heap, std::size_t bytes);
   bool map_fresh(const Growth& growth);
   void unmap_fresh(const Growth& growth, std::size_t count) noexcept;
   bool map_window(Growth& growth);
@@ -94,7 +94,8 @@ class ArenaSegments final : public SegmentSource {
   Windows windows_;
   Stitcher stitcher_;
   std::size_t granules_mapped_ = 0;  ///< at home
-  // Kept for their capacity.
+  // Of the growth that is under way, and kept for their capacity.
+  std::vector<Block*> fresh_;
   std::vector<Extent> extents_;
   std::vector<std::size_t> order_;
   std::vector<Block*> parts_;

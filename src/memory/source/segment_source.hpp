@@ -21,10 +21,12 @@ class SegmentSource {
  public:
   struct Growth {
     std::size_t bytes = 0;        ///< to be obtained from the driver
-    std::vector<Block*> fresh{};  ///< where they go, held, in a heap that has address space already
+    /// Where they go, held, in a heap that has address space already. Of the source, as `parts`, until its
+    /// next plan.
+    std::span<Block*> fresh{};
     std::uintptr_t address = 0;   ///< of the segment, or of the stitched block, once obtained
     /// Of a stitched block, in order, held, those of `fresh` included; none: memory for any block.
-    std::vector<Block*> parts{};
+    std::span<Block*> parts{};
     std::size_t fresh_skipped_bytes = 0;  ///< of `fresh`, in front, not of the stitched block
     std::size_t fresh_surplus_bytes = 0;  ///< likewise, behind
     std::size_t granules_remapped = 0;    ///< mapped once more for it
