@@ -203,7 +203,7 @@ class CachingAllocator final : public StreamObserver {
   Outcome mark(Request& request) BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   Outcome reclaim(Request& request)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
-  bool is_time_to_tidy(const Request& request) BERTH_EXCLUDES(heap_.mutex);
+  bool is_time_to_tidy(const Request& request) BERTH_REQUIRES(heap_.mutex);
   void tidy(const Request& request) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
   Outcome open_lull(Request& request)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;

@@ -52,9 +52,17 @@ const CachingAllocator::Rung CachingAllocator::kLadder[] = {
 };
 
 void* CachingAllocator::climb(Request& request) {
-  if (is_time_to_tidy(request)) tidy(request);
-  if (take(request)) return request.data;
+  bool tidies = false;
+  {
+    const MutexLock lock(heap_.mutex);
+    tidies = is_time_to_tidy(request);
+    if (!tidies && take_in_lock(request)) return request.data;
+  }
   refuse_impossible(request);
+  if (tidies) {
+    tidy(request);
+    if (take(request)) return request.data;
+  }
   int fruitless = 0;
   for (int trips = 0; trips < kTripsMax && fruitless < kFruitlessTripsMax; ++trips) {
     const Outcome outcome = climb_once(request);
@@ -69,7 +77,6 @@ void* CachingAllocator::climb(Request& request) {
 }
 
 bool CachingAllocator::is_time_to_tidy(const Request& request) {
-  const MutexLock lock(heap_.mutex);
   if (heap_.streams.count() < 2 || keeps_streams_apart()) return false;
   // What other threads did since they were settled is left out: to look at it costs them their hits.
   const std::int64_t unsettled = heap_.ledger_of(request.cache).bytes_allocated.change();
