@@ -159,6 +159,8 @@ class CachingAllocator final : public StreamObserver {
   [[nodiscard]] MemoryCounters counters() const;
   void reset_peaks();
   [[nodiscard]] MemorySnapshot snapshot() const;
+  /// How often the heap was searched, ever.
+  [[nodiscard]] std::uint64_t searches() const;
   void validate() const BERTH_NO_THREAD_SAFETY_ANALYSIS;
 
  private:

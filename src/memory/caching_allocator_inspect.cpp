@@ -132,6 +132,11 @@ MemorySnapshot CachingAllocator::snapshot() const {
   return snapshot;
 }
 
+std::uint64_t CachingAllocator::searches() const {
+  const MutexLock lock(heap_.mutex);
+  return heap_.blocks.searches();
+}
+
 void CachingAllocator::validate() const {
   require_origin();
   const MutexLock slow(heap_.slow_mutex);

@@ -184,7 +184,7 @@ std::size_t Reserve::release_idle(std::size_t bytes, std::span<const Freed> idle
 }
 
 void Reserve::note_idle_memory() {
-  const std::vector<Freed> idle = order_.idle();
+  const std::vector<Freed> idle = order_.some_idle();
   const MutexLock lock(heap_.mutex);
   source_->note_idle_memory(heap_.blocks, idle);
 }

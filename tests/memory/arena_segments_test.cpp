@@ -376,10 +376,10 @@ TEST_CASE_FIXTURE(SegmentsFixture,
     const std::size_t bytes = 512 * (1 + below(20'000));
     Block* block = heap.take(bytes, bytes, kRed);
     if (block == nullptr) {
-      const std::vector<OwnerId> owners{kRed};
+      const std::vector<Freed> idle{{kRed, heap.serial()}};
       if (segments.wants_idle_memory()) {
         ++times_over_bound;
-        segments.note_idle_memory(heap, owners, heap.serial());
+        segments.note_idle_memory(heap, idle);
       }
       auto growth = segments.plan_growth(heap, bytes, kRed, SegmentSource::Joining::yes);
       if (growth) {

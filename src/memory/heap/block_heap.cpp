@@ -235,6 +235,7 @@ void BlockHeap::settle_free(Block& block, OwnerId owner, Owned& owned) noexcept 
 // Allocating and freeing.
 
 BlockHeap::Fit BlockHeap::find_fit(std::size_t bytes, OwnerId owner) const {
+  ++searches_;
   const Owned* const owned = owner != kUnowned ? find_owned(owner) : nullptr;
   Block* hole = owned != nullptr ? owned->free.best_fit(bytes) : nullptr;
   if (hole == nullptr) hole = unowned_.free.best_fit(bytes);

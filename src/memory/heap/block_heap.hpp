@@ -92,6 +92,8 @@ class BlockHeap {
   /// Best fit among the free blocks of `owner`, or else the unowned ones, which others may want: the
   /// smallest hole, at its low end unless its high end breaks fewer granules. `bytes` is a multiple of the heap's rounding, above 0.
   [[nodiscard]] Fit find_fit(std::size_t bytes, OwnerId owner) const;
+  /// How often that was asked, ever.
+  [[nodiscard]] std::uint64_t searches() const { return searches_; }
   /// How many whole granules a block of `bytes` takes at least, next to others.
   [[nodiscard]] std::size_t granules_needed(std::size_t bytes) const {
     return granule_bytes_ == 0 ? 0 : bytes / granule_bytes_;
@@ -314,6 +316,7 @@ class BlockHeap {
   std::size_t free_count_ = 0;
   std::size_t free_bytes_ = 0;
   std::uint64_t serial_ = 0;
+  mutable std::uint64_t searches_ = 0;
 };
 
 }  // namespace berth

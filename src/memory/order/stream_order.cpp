@@ -16,9 +16,6 @@
 namespace berth {
 namespace {
 
-/// Streams that one request asks, beside those whose memory it takes.
-constexpr std::size_t kQuestionsMax = 14;
-
 bool says_gone(const Error& error) {
   return error.driver_code() == CUDA_ERROR_INVALID_HANDLE ||
          error.driver_code() == CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -81,10 +78,11 @@ std::vector<OwnerId> StreamOrder::unsettled() {
   return found;
 }
 
-std::vector<Freed> StreamOrder::idle() {
+std::vector<Freed> StreamOrder::idle(std::size_t questions_max) {
   std::vector<Freed> idle;
   if (heap_.keeps_memory) return idle;
-  const std::vector<OwnerId> owners = unsettled();
+  std::vector<OwnerId> owners = unsettled();
+  owners.resize(std::min(owners.size(), questions_max));
   idle.reserve(owners.size());
   Questions questions(driver_);
   for (const OwnerId owner : owners) {

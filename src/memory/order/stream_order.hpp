@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -69,7 +70,14 @@ class StreamOrder {
 
   /// All that is idle now, so that no work is pending on it. Where memory is kept for graphs: nothing, for they may be launched again.
   [[nodiscard]] std::vector<Freed> idle() BERTH_REQUIRES(heap_.slow_mutex)
-      BERTH_EXCLUDES(heap_.mutex);
+      BERTH_EXCLUDES(heap_.mutex) {
+    return idle(std::numeric_limits<std::size_t>::max());
+  }
+  /// The same of the first streams only, as many as one request may ask.
+  [[nodiscard]] std::vector<Freed> some_idle() BERTH_REQUIRES(heap_.slow_mutex)
+      BERTH_EXCLUDES(heap_.mutex) {
+    return idle(kQuestionsMax);
+  }
   /// The same once the work of all streams that can be waited for is done.
   [[nodiscard]] std::vector<Freed> wait_until_idle() BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
   /// Opens it to all. Returns how many blocks.
@@ -107,6 +115,9 @@ class StreamOrder {
     std::uint64_t serial = 0;
     SharedEvent event;  ///< null: there is no work
   };
+  /// Streams that one request asks, beside those whose memory it takes.
+  static constexpr std::size_t kQuestionsMax = 14;
+
   /// What of an entry a question needs.
   struct View {
     StreamRef stream;
@@ -130,6 +141,8 @@ class StreamOrder {
   [[nodiscard]] std::optional<EndOfWork> end_of_work(OwnerId owner) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   [[nodiscard]] std::vector<EndOfWork> ends_of_work(std::span<const OwnerId> owners)
+      BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+  [[nodiscard]] std::vector<Freed> idle(std::size_t questions_max)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// Owners that have free memory, and streams that are gone whose last work may still run.
   [[nodiscard]] std::vector<OwnerId> unsettled() BERTH_EXCLUDES(heap_.mutex);
