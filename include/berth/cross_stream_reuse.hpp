@@ -9,8 +9,8 @@ namespace berth {
 /// what streams that are gone for good have left.
 ///
 /// Whatever is chosen: memory passes to another stream only when the work that used it is done, or
-/// behind it; and no request fails while what is free would serve it, because the last rung of the
-/// out-of-memory ladder waits for the GPU on the host. CUDA's own pools know the last two as
+/// behind it; and no request fails while what is free would serve it, because the last rungs of the
+/// out-of-memory ladder wait for the GPU on the host. CUDA's own pools know the last two as
 /// "opportunistic" reuse and reuse by "internal dependencies" (CUmemPool_attribute).
 enum class CrossStreamReuse {
   /// Nothing, as long as new memory can be obtained; no other stream is asked for any. Streams that
@@ -23,7 +23,8 @@ enum class CrossStreamReuse {
   /// gives nothing back, then passes on what a request lacks.
   never,
 
-  /// What streams have left whose work is done when they are asked, before new memory is obtained.
+  /// What streams have left whose work is done when they are asked, before new memory is obtained: all
+  /// of it, for everybody, where no stream has work pending; else as little as serves the request.
   when_idle,
 
   /// That, and before a request fails what streams have left whose work is pending: the request's
