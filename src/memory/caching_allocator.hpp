@@ -206,7 +206,8 @@ class CachingAllocator final : public StreamObserver {
   Outcome reclaim(Request& request)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   bool is_time_to_tidy(const Request& request) BERTH_REQUIRES(heap_.mutex);
-  void tidy(const Request& request) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
+  void tidy(const Request& request) noexcept
+      BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   Outcome open_lull(Request& request)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   Outcome join(Request& request)

@@ -78,22 +78,34 @@ void* CachingAllocator::climb(Request& request) {
 
 bool CachingAllocator::is_time_to_tidy(const Request& request) {
   if (heap_.streams.count() < 2 || keeps_streams_apart()) return false;
-  // What other threads did since they were settled is left out: to look at it costs them their hits.
+  // What other threads did since they were settled is looked at last: that costs them their hits.
   const std::int64_t unsettled = heap_.ledger_of(request.cache).bytes_allocated.change();
   const auto live = static_cast<std::int64_t>(heap_.counters.bytes_active.current) + unsettled;
-  return low_water_.has_passed(static_cast<std::uint64_t>(std::max<std::int64_t>(live, 0)));
+  return low_water_.has_passed(static_cast<std::uint64_t>(std::max<std::int64_t>(live, 0)),
+                               [this]() BERTH_UNDER_LOCK {
+                                 heap_.settle_all();
+                                 return heap_.counters.bytes_active.current;
+                               });
 }
 
-/// Where several streams share the heap, it is put together again as far as it can be.
-void CachingAllocator::tidy(const Request& request) {
-  {
-    const MutexLock lock(heap_.mutex);
-    heap_.collect_all();
+/// Where several streams share the heap, it is put together again as far as it can be. The request does
+/// not depend on it: it waits for nobody, and fails for nothing.
+void CachingAllocator::tidy(const Request& request) noexcept {
+  const std::unique_lock slow(heap_.slow_mutex, std::try_to_lock);
+  if (!slow.owns_lock()) return;
+  try {
+    {
+      const MutexLock lock(heap_.mutex);
+      heap_.collect_all();
+    }
+    if (request.stream) order_.mark_named(*request.stream, request.owner);
+    order_.reclaim();
+    if (order_.has_lulls()) order_.open_lull();
+  } catch (const Error& error) {
+    driver_.report(Severity::warning, name() + ": memory is not tidied up", error);
+  } catch (const std::exception& error) {  // the host's memory
+    driver_.report(Severity::warning, name() + ": memory is not tidied up: " + error.what());
   }
-  const MutexLock slow(heap_.slow_mutex);
-  if (request.stream) order_.mark_named(*request.stream, request.owner);
-  order_.reclaim();
-  if (order_.has_lulls()) order_.open_lull();
 }
 
 CachingAllocator::Outcome CachingAllocator::climb_once(Request& request) {
@@ -153,6 +165,7 @@ CachingAllocator::Outcome CachingAllocator::collect(Request& request) {
   request.frees_seen = heap_.counters.frees;
   request.sees_streams = heap_.streams.count() > (request.owner == kUnowned ? 0 : 1);
   request.sees_deferred = order_.uses().has_deferred();
+  request.sees_unowned = request.owner != kUnowned && !heap_.blocks.free_blocks(kUnowned).empty();
   if (blocks == 0) return Outcome::nothing;
   take_in_lock(request);
   return Outcome::progress;
@@ -183,7 +196,7 @@ CachingAllocator::Outcome CachingAllocator::open_lull(Request& request) {
 }
 
 CachingAllocator::Outcome CachingAllocator::join(Request& request) {
-  if (!request.sees_streams) return Outcome::nothing;
+  if (!request.sees_streams && !request.sees_unowned) return Outcome::nothing;
   return reserve_.join(request) == Reserve::Growth::none ? Outcome::nothing : Outcome::progress;
 }
 

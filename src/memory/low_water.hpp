@@ -11,17 +11,20 @@ namespace berth {
 /// Guarded by the lock of the allocator that it belongs to.
 class LowWater {
  public:
-  /// `bytes` are live now. True once for each low that is about as low as others were.
-  bool has_passed(std::uint64_t bytes) {
+  /// About `bytes` are live now. True once for each low that is about as low as others were, by exact(),
+  /// which says how many bytes are live.
+  template <class Exact>
+  bool has_passed(std::uint64_t bytes, const Exact& exact) {
     if (bytes >= high_) high_ = low_ = bytes;
     low_ = std::min(low_, bytes);
     const bool has_fallen = high_ - low_ > high_ / kFallShare;
     const bool rises = bytes > low_ || bytes == 0;
     if (!has_fallen || !rises) return false;
-    const std::uint64_t above = low_ - std::min(low_, lowest_);
+    const std::uint64_t live = exact();
+    const std::uint64_t above = live - std::min(live, lowest_);
     const bool is_low = above <= high_ / kFallShare;
-    lowest_ = is_low ? low_ : lowest_ + above / kForgetShare;
-    high_ = low_ = bytes;
+    lowest_ = is_low ? std::min(low_, live) : lowest_ + above / kForgetShare;
+    high_ = low_ = live;
     return is_low;
   }
 

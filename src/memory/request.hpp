@@ -28,6 +28,7 @@ struct Request {
   // As of the last look at the heap: what is not there need not be asked about.
   bool sees_streams = false;     ///< other streams' memory
   bool sees_deferred = false;    ///< deferred frees
+  bool sees_unowned = false;     ///< memory that is open to all
   std::uint64_t frees_seen = 0;  ///< by all threads, ever
   bool has_opened_own = false;   ///< its own idle memory to all
   bool has_progressed = true;    ///< since on_pressure was called last

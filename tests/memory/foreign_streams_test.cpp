@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams that berth does not own, and that may be destroyed without a word.
+#include <vector>
+
+#include "memory/allocator_fixture.hpp"
 #include "memory/memory_fixture.hpp"
 #include "sim/functions.hpp"
 #include "support/errors.hpp"
@@ -60,6 +63,51 @@ TEST_CASE_FIXTURE(ForeignTest, "what a stream freed passes on behind the next ca
   CHECK(memory.allocate(48_MiB, own).data() != nullptr);
   memory.retire_stream(named);
   destroy(named);
+}
+
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "what a foreign stream took over behind a wait is not idle by an older mark") {
+  const Stream busy = stream();
+  const Stream third = stream();
+  Stream made = stream();
+  const StreamRef foreign = made.ref();
+  made.release();
+  void* const early = allocate(4_MiB, foreign);
+  void* const large = allocate(40_MiB, busy);
+  log.submit(busy, "long");
+  free(large);
+  free(early);
+  void* const marking = allocate(24_MiB, foreign);  // a miss, which marks; the device is full then
+  void* const taken = allocate(30_MiB, foreign);    // the memory of `busy`, behind a wait
+  CHECK(runs_behind(foreign, "long"));
+  void* const rest = allocate(8_MiB, third);
+  CHECK((log.is_done("long") || runs_behind(third, "long")));  // what no mark covers is waited for
+  for (void* const data : {marking, taken, rest}) free(data);
+  simulator.run_all();
+  const ContextScope scope(context);
+  REQUIRE(sim::berth_sim_cuStreamDestroy(foreign.native()) == CUDA_SUCCESS);
+}
+
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "what a vanished stream has left keeps idle streams' memory from no one") {
+  const Stream idle = stream();
+  const Stream other = stream();
+  Stream made = stream();
+  const StreamRef gone = made.ref();
+  made.release();
+  free(allocate(2_MiB, gone));
+  {
+    const ContextScope scope(context);
+    REQUIRE(sim::berth_sim_cuStreamDestroy(gone.native()) == CUDA_SUCCESS);
+  }
+  context.retire_stream(gone.native());  // too late: it is quarantined
+  std::vector<void*> row;
+  for (int index = 0; index < 6; ++index) row.push_back(allocate(2_MiB, idle));
+  for (const std::size_t index : {0U, 2U, 4U}) free(row[index]);
+  void* const data = allocate(20_MiB, other);
+  CHECK(counters().blocks_passed_on == 3);  // all of it: borrowed, it counts once
+  free(data);
+  for (const std::size_t index : {1U, 3U, 5U}) free(row[index]);
 }
 
 }  // namespace foreign_streams_test

@@ -288,7 +288,7 @@ void BlockHeap::release(Block& block, OwnerId owner) {
     leave_use(block);
   }
   --former.taken;
-  ++serial_;
+  owned.freed_last = ++serial_;
   if (block.is_stitched) {
     release_parts(block, owner, owned);
   } else {
@@ -308,7 +308,9 @@ void BlockHeap::reserve_join() {
 
 Block& BlockHeap::join(std::span<Block* const> parts, std::uintptr_t address,
                        std::size_t bytes_requested, OwnerId owner) {
-  reserve_join();
+  in_use_.reserve_one();
+  stitched_.reserve(stitched_.size() + 1);
+  records_.reserve(1);
   Owned& owned = of(owner);
   BERTH_CHECK(!parts.empty() && parts.size() <= held_);
   Block& whole = records_.make();

@@ -122,9 +122,19 @@ class BlockHeap {
 
   /// Counts frees. A block with freed_at <= s was freed before serial() said s.
   [[nodiscard]] std::uint64_t serial() const { return serial_; }
+  /// The serial of the last free of a block of `owner`'s, or of what it got behind a wait.
+  [[nodiscard]] std::uint64_t freed_last(OwnerId owner) const {
+    const Owned* const owned = find_owned(owner);
+    return owner == kUnowned || owned == nullptr ? 0 : owned->freed_last;
+  }
+  /// What makes memory another owner's.
+  enum class Order {
+    done,        ///< all work on it is done
+    behind_now,  ///< `to` waits for that work: as if `to` freed it now
+  };
   /// Gives the free blocks of `from` that were freed up to `serial` to `to`; returns how many.
   /// Errors  std::bad_alloc; also of the following, and OutOfMemory.
-  std::size_t transfer(OwnerId from, OwnerId to, std::uint64_t serial);
+  std::size_t transfer(OwnerId from, OwnerId to, std::uint64_t serial, Order order = Order::done);
   /// The same for as little as makes a hole of `bytes`: a part of the best fit of `from`'s. False
   /// where there is none.
   bool transfer_fit(OwnerId from, OwnerId to, std::uint64_t serial, std::size_t bytes);
@@ -206,6 +216,7 @@ class BlockHeap {
   struct Owned {
     FreeIndex free;
     std::size_t taken = 0;  ///< blocks in use or pending, which come back to it
+    std::uint64_t freed_last = 0;
   };
   using Owners = std::unordered_map<OwnerId, std::unique_ptr<Owned>>;
 
@@ -238,6 +249,14 @@ class BlockHeap {
   /// says true. It may pass memory on to the block.
   template <class Visit>
   void for_some_beside_unowned(OwnerId owner, const Visit& visit);
+  /// Up to where free memory that is a block's owner's or unowned goes on behind the block, or before it,
+  /// but no further than to `limit`.
+  static std::uintptr_t reach_up(const Block& block, std::uintptr_t limit);
+  static std::uintptr_t reach_down(const Block& block, std::uintptr_t limit);
+  /// The unowned memory up to there passes on to the block's owner. Returns the block, which may be
+  /// another one now.
+  Block& grow_up(Block& block, std::uintptr_t limit);
+  Block& grow_down(Block& block, std::uintptr_t limit);
   /// A part of a free block, to `to`'s.
   void pass_on(Block& block, FreeIndex& from, std::uintptr_t address, std::size_t bytes,
                OwnerId owner, Owned& to);

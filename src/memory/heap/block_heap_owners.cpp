@@ -19,8 +19,9 @@ bool is_unowned(const Block* neighbour) {
          neighbour->owner == kUnowned;
 }
 
-std::size_t bytes_of(const Block* neighbour) {
-  return neighbour == nullptr ? 0 : neighbour->bytes;
+bool is_free_for(const Block* neighbour, OwnerId owner) {
+  return neighbour != nullptr && neighbour->state() == Block::State::free &&
+         (neighbour->owner == kUnowned || neighbour->owner == owner);
 }
 
 }  // namespace
@@ -109,19 +110,21 @@ void BlockHeap::pass_on(Block& block, FreeIndex& from, std::uintptr_t address, s
 
 // The smallest first, which serve `from` least. Its free blocks are never neighbours, so that one that
 // passes on leaves the others in place.
-std::size_t BlockHeap::transfer(OwnerId from, OwnerId to, std::uint64_t serial) {
+std::size_t BlockHeap::transfer(OwnerId from, OwnerId to, std::uint64_t serial, Order order) {
   FreeIndex* const source = free_of(from);
   if (source == nullptr || source->empty()) {
     drop_if_done(from);
     return 0;
   }
   Owned& target = of(to);
+  if (order == Order::behind_now) target.freed_last = ++serial_;
   std::size_t moved = 0;
   std::size_t bytes = 0;
   for (Block* block = source->next_after(0, 0); block != nullptr;) {
     bytes = block->bytes;
     const std::uintptr_t address = block->address;
     if (block->freed_at <= serial) {
+      if (order == Order::behind_now) block->freed_at = serial_;
       pass_on(*block, *source, address, bytes, to, target);
       ++moved;
     }
@@ -180,26 +183,67 @@ void BlockHeap::for_some_beside_unowned(OwnerId owner, const Visit& visit) {
   }
 }
 
+std::uintptr_t BlockHeap::reach_up(const Block& block, std::uintptr_t limit) {
+  std::uintptr_t end = block.end();
+  for (const Block* next = block.next; end < limit && is_free_for(next, block.owner);
+       next = next->next) {
+    end = next->end();
+  }
+  return std::min(end, limit);
+}
+
+std::uintptr_t BlockHeap::reach_down(const Block& block, std::uintptr_t limit) {
+  std::uintptr_t begin = block.address;
+  for (const Block* prev = block.prev; begin > limit && is_free_for(prev, block.owner);
+       prev = prev->prev) {
+    begin = prev->address;
+  }
+  return std::max(begin, limit);
+}
+
+Block& BlockHeap::grow_up(Block& block, std::uintptr_t limit) {
+  while (block.end() < limit) {
+    Block& next = *block.next;
+    const std::size_t taken = std::min<std::size_t>(limit - next.address, next.bytes);
+    records_.reserve(2);
+    pass_on(next, unowned_.free, next.address, taken, block.owner, of(block.owner));
+  }
+  return block;
+}
+
+Block& BlockHeap::grow_down(Block& block, std::uintptr_t limit) {
+  Block* grown = &block;
+  while (grown->address > limit) {
+    Block& prev = *grown->prev;
+    const std::size_t taken = std::min<std::size_t>(prev.end() - limit, prev.bytes);
+    // What is joined with a block in front goes on as that block.
+    const bool joins = taken == prev.bytes && prev.prev != nullptr &&
+                       prev.prev->state() == Block::State::free && prev.prev->owner == grown->owner;
+    Block* const joined = joins ? prev.prev.get() : grown;
+    records_.reserve(2);
+    pass_on(prev, unowned_.free, prev.end() - taken, taken, grown->owner, of(grown->owner));
+    grown = joined;
+  }
+  return *grown;
+}
+
 bool BlockHeap::extend_hole(OwnerId owner, std::size_t bytes) {
   bool found = false;
   for_some_beside_unowned(owner, [&](Block& block) {
-    Block* const before = is_unowned(block.prev) ? block.prev.get() : nullptr;
-    Block* const after = is_unowned(block.next) ? block.next.get() : nullptr;
-    if (bytes_of(before) + block.bytes + bytes_of(after) < bytes) return false;
-    records_.reserve(4);
-    Owned& target = of(owner);
-    std::size_t missing = bytes > block.bytes ? bytes - block.bytes : 0;
-    // One neighbour, if it will do.
-    const bool from_before = bytes_of(after) < missing && bytes_of(before) >= missing;
-    if (const std::size_t taken = from_before ? 0 : std::min(missing, bytes_of(after)); taken > 0) {
-      missing -= taken;
-      pass_on(*after, unowned_.free, after->address, taken, owner, target);
+    if (block.bytes >= bytes) return false;  // it was refused
+    // On one side, if that will do.
+    const std::uintptr_t end = reach_up(block, block.address + bytes);
+    if (end - block.address == bytes) {
+      grow_up(block, end);
+      return found = true;
     }
-    if (missing > 0) {
-      pass_on(*before, unowned_.free, before->end() - missing, missing, owner, target);
+    if (block.end() - reach_down(block, block.end() - bytes) == bytes) {
+      grow_down(block, block.end() - bytes);
+      return found = true;
     }
-    found = true;
-    return true;
+    if (end - reach_down(block, end - bytes) < bytes) return false;
+    grow_down(grow_up(block, end), end - bytes);
+    return found = true;
   });
   return found;
 }
@@ -207,29 +251,18 @@ bool BlockHeap::extend_hole(OwnerId owner, std::size_t bytes) {
 std::size_t BlockHeap::complete_granules(OwnerId owner) {
   std::size_t completed = 0;
   for_some_beside_unowned(owner, [&](Block& block) {
-    records_.reserve(4);
-    Owned& target = of(owner);
-    const std::uintptr_t end = block.end();
-    const std::uintptr_t granule_end = align_up(end, granule_bytes_);
-    const std::uintptr_t granule_begin = align_down(block.address, granule_bytes_);
-    const bool has_end = end == granule_end;
-    const bool has_begin = block.address == granule_begin;
-    const bool gets_end = !has_end && is_unowned(block.next) && block.next->end() >= granule_end;
-    const bool gets_begin =
-        !has_begin && is_unowned(block.prev) && block.prev->address <= granule_begin;
+    const std::uintptr_t begin = align_down(block.address, granule_bytes_);
+    const std::uintptr_t end = align_up(block.end(), granule_bytes_);
+    const bool gets_begin = reach_down(block, begin) == begin;
+    const bool gets_end = reach_up(block, end) == end;
     // Where it lies within one granule, each end is of no use without the other.
-    const bool is_within = granule_end - granule_begin == granule_bytes_;
-    if (is_within && !((gets_end || has_end) && (gets_begin || has_begin))) return false;
-    if (gets_end) {
-      pass_on(*block.next, unowned_.free, end, granule_end - end, owner, target);
-      ++completed;
-    }
-    if (gets_begin) {
-      // The block may have been joined with what it got.
-      pass_on(*block.prev, unowned_.free, granule_begin, block.address - granule_begin, owner,
-              target);
-      ++completed;
-    }
+    const bool is_within = end - begin == granule_bytes_;
+    if (is_within && !(gets_begin && gets_end)) return false;
+    const std::size_t before = free_blocks(owner).holes().whole_granules;
+    Block* grown = &block;
+    if (gets_end) grown = &grow_up(*grown, end);
+    if (gets_begin) grow_down(*grown, begin);
+    completed += free_blocks(owner).holes().whole_granules - before;
     return false;
   });
   return completed;

@@ -101,10 +101,12 @@ std::size_t StreamOrder::transfer(const Freed& freed, OwnerId to) {
 }
 
 std::size_t StreamOrder::open(std::span<const Freed> idle) {
-  const MutexLock lock(heap_.mutex);
   std::size_t blocks = 0;
-  for (const Freed& freed : idle) blocks += transfer(freed, kUnowned);
-  heap_.count_blocks();
+  for (const Freed& freed : idle) {  // there may be very many blocks, and other threads wait meanwhile
+    const MutexLock lock(heap_.mutex);
+    blocks += transfer(freed, kUnowned);
+    heap_.count_blocks();
+  }
   return blocks;
 }
 
@@ -123,6 +125,12 @@ std::size_t StreamOrder::open_ended() {
   return idle.empty() ? 0 : open(idle);
 }
 
+bool StreamOrder::is_all_marked(OwnerId owner, std::uint64_t serial) {
+  const MutexLock lock(heap_.mutex);
+  const StreamTable::Entry& entry = heap_.streams.entry(owner);
+  return entry.retired || entry.is_owned() || heap_.blocks.freed_last(owner) <= serial;
+}
+
 bool StreamOrder::others_can_serve(const Request& request) {
   const MutexLock lock(heap_.mutex);
   return heap_.blocks.others_have(request.owner, request.bytes);
@@ -136,8 +144,15 @@ std::size_t StreamOrder::open_lull() {
   {
     const MutexLock lock(heap_.mutex);
     owners = heap_.blocks.owners_with_free_blocks();
+    std::erase_if(owners, [&](OwnerId owner) BERTH_UNDER_LOCK {  // nobody can ever tell of these
+      const StreamTable::Entry& entry = heap_.streams.entry(owner);
+      return entry.lost || entry.vanished;
+    });
   }
-  if (heap_.keeps_memory || owners.size() > kQuestionsMax) return 0;
+  if (heap_.keeps_memory || owners.size() > kQuestionsMax) {
+    last_busy_ = kUnowned;
+    return 0;
+  }
   if (const auto busy = std::ranges::find(owners, last_busy_); busy != owners.end()) {
     std::swap(*busy, owners.front());
   }
@@ -146,8 +161,8 @@ std::size_t StreamOrder::open_lull() {
   idle.reserve(owners.size());
   for (const OwnerId owner : owners) {
     const auto serial = done_up_to(owner, questions);
-    if (!serial) {
-      last_busy_ = owner;
+    if (!serial || !is_all_marked(owner, *serial)) {
+      last_busy_ = serial ? kUnowned : owner;
       ++busy_answers_;
       return 0;
     }
@@ -277,7 +292,8 @@ std::size_t StreamOrder::take_behind_waits(const Request& request) {
   for (const EndOfWork& end : ends_of_work(owners)) {
     if (end.event != nullptr) request.stream->wait(end.event->ref());
     const MutexLock lock(heap_.mutex);
-    const std::size_t blocks = heap_.blocks.transfer(end.owner, request.owner, end.serial);
+    const std::size_t blocks = heap_.blocks.transfer(end.owner, request.owner, end.serial,
+                                                     BlockHeap::Order::behind_now);
     if (blocks > 0) ++heap_.counters.stream_waits_inserted;
     taken += blocks;
     heap_.count_blocks();

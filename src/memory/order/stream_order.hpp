@@ -115,7 +115,7 @@ class StreamOrder {
     std::uint64_t serial = 0;
     SharedEvent event;  ///< null: there is no work
   };
-  /// Streams that one request asks, beside those whose memory it takes.
+  /// Streams that a rung asks at most, beside those whose memory the request takes.
   static constexpr std::size_t kQuestionsMax = 14;
 
   /// What of an entry a question needs.
@@ -133,6 +133,9 @@ class StreamOrder {
   SharedEvent record(StreamRef stream);
   SharedEvent record_or_wait(StreamRef stream);
   [[nodiscard]] View view(OwnerId owner) BERTH_EXCLUDES(heap_.mutex);
+  /// Of a stream that cannot be asked: whether a mark covers all that it freed, up to `serial`.
+  [[nodiscard]] bool is_all_marked(OwnerId owner, std::uint64_t serial)
+      BERTH_EXCLUDES(heap_.mutex);
   /// Up to which serial frees of `owner`'s are known to have no work pending; nullopt: none.
   [[nodiscard]] std::optional<std::uint64_t> done_up_to(OwnerId owner, Questions& questions)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
@@ -164,7 +167,7 @@ class StreamOrder {
   const Driver& driver_;
   const Events events_;
   BlockUses uses_ BERTH_GUARDED_BY(heap_.mutex);
-  OwnerId last_busy_ BERTH_GUARDED_BY(heap_.slow_mutex) = kUnowned;  ///< is asked first
+  OwnerId last_busy_ BERTH_GUARDED_BY(heap_.slow_mutex) = kUnowned;  ///< is asked first, and not asked to lend
   std::uint64_t busy_answers_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;  ///< of open_lull()
   std::uint64_t idle_answers_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;
   std::size_t streams_kept_ BERTH_GUARDED_BY(heap_.mutex) = 0;  ///< by the last forget_streams()

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <new>
 #include <numeric>
 #include <utility>
+
+#include "berth/error.hpp"
 
 #include "base/arithmetic.hpp"
 #include "base/check.hpp"
@@ -33,21 +36,32 @@ bool joins(const Block* neighbour, OwnerId owner) {
          (neighbour->owner == owner || neighbour->owner == kUnowned);
 }
 
-/// held -> free, of `owner`, together with as much unowned memory beside it as makes a hole of `bytes`.
-void settle_beside(BlockHeap& heap, Block& held, OwnerId owner, std::size_t bytes) {
+/// `owner` gets as much unowned memory beside `held` as makes a hole of `bytes` with it.
+void take_beside(BlockHeap& heap, const Block& held, OwnerId owner, std::size_t bytes) {
   std::size_t missing = bytes - std::min(bytes, held.bytes);
-  for (const Block* neighbour : {held.prev.get(), held.next.get()}) {
+  Block* const neighbours[] = {held.prev.get(), held.next.get()};
+  for (const Block* neighbour : neighbours) {
     if (joins(neighbour, owner) && neighbour->owner == owner)
       missing -= std::min(missing, neighbour->bytes);
   }
-  for (Block* neighbour : {held.prev.get(), held.next.get()}) {
-    if (missing == 0) break;
+  for (Block* neighbour : neighbours) {
+    if (missing == 0) return;
     if (!joins(neighbour, owner) || neighbour->owner == owner) continue;
     const std::size_t taken = std::min(missing, neighbour->bytes);
     const std::uintptr_t address =
         neighbour->address < held.address ? held.address - taken : held.end();
     heap.settle(heap.hold(*neighbour, address, taken), Block::State::free, owner);
     missing -= taken;
+  }
+}
+
+/// held -> free, of `owner`, with what it takes of the memory beside it; without, where the host has no
+/// memory for that.
+void settle_beside(BlockHeap& heap, Block& held, OwnerId owner, std::size_t bytes) {
+  try {
+    take_beside(heap, held, owner, bytes);
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): as it says
+  } catch (const OutOfMemory&) {     // NOLINT(bugprone-empty-catch): likewise
   }
   heap.settle(held, Block::State::free, owner);
 }
