@@ -28,7 +28,7 @@
   X(frees_reclaimed,       "deferred frees whose events have passed") \
   X(blocks_passed_on,      "free blocks of streams without pending work, taken over for others") \
   X(stream_waits_inserted, "waits inserted so that a stream could take over another's free blocks") \
-  X(pending_free_waits,    "times the host waited for a deferred free, the last rung") \
+  X(pending_free_waits,    "times the host waited for a deferred free, one of the last rungs") \
   X(segments_mapped,       "ranges obtained from the driver") \
   X(segments_released,     "ranges given back to the driver") \
   X(page_remaps,           "granules mapped a second time at another address") \

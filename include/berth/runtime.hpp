@@ -101,7 +101,9 @@ class BERTH_API Runtime {
   [[nodiscard]] CompletionQueue& completions();
 
   /// Refers to a stream that the framework made, on `device`. Null is the legacy default stream, also
-  /// where the caller is compiled so that null means the per-thread one to CUDA.
+  /// where the caller is compiled so that null means the per-thread one to CUDA. berth does not own the
+  /// stream, and uses its handle in calls that name it only: memory freed on it serves other streams
+  /// later than that of a Stream does (docs/streams.md, "Streams of the program").
   [[nodiscard]] StreamRef stream(Device device, CUstream_st* native);
   /// The legacy default stream of a device, in NVIDIA's words.
   [[nodiscard]] StreamRef default_stream(Device device) { return stream(device, nullptr); }

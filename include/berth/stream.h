@@ -46,7 +46,8 @@ BERTH_API berth_status berth_stream_create(berth_runtime* runtime, berth_device 
 BERTH_API berth_status berth_stream_destroy(berth_stream stream);
 
 /// Refers to a stream that something else made on `device`. Null `native`: the legacy default
-/// stream.
+/// stream. berth does not own the stream, and uses its handle in calls that name it only: memory freed
+/// on it serves other streams later than that of a stream of berth's does.
 BERTH_API berth_status berth_stream_from_native(berth_runtime* runtime, berth_device device,
                                                 struct CUstream_st* native, berth_stream* stream);
 

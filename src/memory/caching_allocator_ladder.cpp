@@ -38,6 +38,7 @@ const CachingAllocator::Rung CachingAllocator::kLadder[] = {
     {&CachingAllocator::open_lull, true},
     {&CachingAllocator::join, true},
     {&CachingAllocator::borrow, true},
+    {&CachingAllocator::open_unlikely_lull, true},
     {&CachingAllocator::grow, true},
     {&CachingAllocator::open_idle, true},
     {&CachingAllocator::give_back, true},
@@ -192,6 +193,13 @@ CachingAllocator::Outcome CachingAllocator::reclaim(Request& request) {
 CachingAllocator::Outcome CachingAllocator::open_lull(Request& request) {
   if (!request.sees_streams || keeps_streams_apart()) return Outcome::nothing;
   if (!order_.others_can_serve(request)) return Outcome::nothing;
+  request.leaves_lull_open = !order_.expects_lull();
+  if (request.leaves_lull_open) return Outcome::nothing;
+  return order_.open_lull() > 0 ? Outcome::progress : Outcome::nothing;
+}
+
+CachingAllocator::Outcome CachingAllocator::open_unlikely_lull(Request& request) {
+  if (!std::exchange(request.leaves_lull_open, false)) return Outcome::nothing;
   return order_.open_lull() > 0 ? Outcome::progress : Outcome::nothing;
 }
 

@@ -29,6 +29,7 @@ struct Request {
   bool sees_streams = false;     ///< other streams' memory
   bool sees_deferred = false;    ///< deferred frees
   bool sees_unowned = false;     ///< memory that is open to all
+  bool leaves_lull_open = false;  ///< whether the streams are idle was not asked
   std::uint64_t frees_seen = 0;  ///< by all threads, ever
   bool has_opened_own = false;   ///< its own idle memory to all
   bool has_progressed = true;    ///< since on_pressure was called last

@@ -25,7 +25,7 @@ struct TraceBars {
 inline constexpr std::array kTraceBars = {
     // Ten streams that take turns in holding the same memory must ask the driver each time whether
     // they are done with it, and first whether they may be asked.
-    TraceBars{"llama7b-offload-10streams", 2, 2, 0, 10258},
+    TraceBars{"llama7b-offload-10streams", 2, 2, 0, 620},
     TraceBars{"mixtral-train", 2, 2.4, 0, 0},
     TraceBars{"", 2, 2, 0, 0},
 };

@@ -164,13 +164,26 @@ std::size_t StreamOrder::open_lull() {
     if (!serial || !is_all_marked(owner, *serial)) {
       last_busy_ = serial ? kUnowned : owner;
       ++busy_answers_;
+      ++busy_in_a_row_;
       return 0;
     }
     idle.push_back({owner, *serial});
   }
   last_busy_ = kUnowned;
   ++idle_answers_;
+  busy_in_a_row_ = 0;
   return open(idle);
+}
+
+bool StreamOrder::expects_lull() {
+  constexpr std::uint32_t kNotAskedMax = 2;
+  if (not_asked_ >= std::min(busy_in_a_row_, kNotAskedMax)) {
+    not_asked_ = 0;
+    return true;
+  }
+  ++not_asked_;
+  ++busy_answers_;  // presumably
+  return false;
 }
 
 bool StreamOrder::has_lulls() {

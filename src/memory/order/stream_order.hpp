@@ -87,6 +87,9 @@ class StreamOrder {
   /// Opens all of it where every stream is idle that has any; asks no further than up to the first that is
   /// not. Returns how many blocks.
   std::size_t open_lull() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+  /// Whether to ask already, or only before memory is obtained: where streams were busy again and again,
+  /// fewer and fewer requests ask.
+  bool expects_lull() BERTH_REQUIRES(heap_.slow_mutex);
   /// Whether open_lull() found the streams idle now and then, since this was asked last. Where it hardly
   /// ever did, the program keeps them busy, and each wants again what it had.
   bool has_lulls() BERTH_REQUIRES(heap_.slow_mutex);
@@ -170,6 +173,8 @@ class StreamOrder {
   OwnerId last_busy_ BERTH_GUARDED_BY(heap_.slow_mutex) = kUnowned;  ///< is asked first, and not asked to lend
   std::uint64_t busy_answers_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;  ///< of open_lull()
   std::uint64_t idle_answers_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;
+  std::uint32_t busy_in_a_row_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;
+  std::uint32_t not_asked_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;  ///< since the last of these
   std::size_t streams_kept_ BERTH_GUARDED_BY(heap_.mutex) = 0;  ///< by the last forget_streams()
 };
 
