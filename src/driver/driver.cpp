@@ -44,18 +44,21 @@ std::array<std::uint64_t, kDriverCallCount> Driver::calls() const {
   return counts;
 }
 
-void Driver::report(Severity severity, const std::string& message) const noexcept {
+void Driver::report(Severity severity, std::string_view message) const noexcept {
   if (!sink_) return;
   try {
-    sink_({severity, message});
+    sink_({severity, std::string(message)});
   } catch (...) {  // NOLINT(bugprone-empty-catch): the sink's own failure has nowhere to go
   }
 }
 
-void Driver::report(Severity severity, const std::string& what, const Error& error) const noexcept {
-  if (error.driver_code() == CUDA_ERROR_DEINITIALIZED || !origin_.is_here()) return;
+void Driver::report(Severity severity, std::string_view who, std::string_view what,
+                    const std::exception& error) const noexcept {
+  const auto* const known = dynamic_cast<const Error*>(&error);
+  if (known != nullptr && known->driver_code() == CUDA_ERROR_DEINITIALIZED) return;
+  if (!origin_.is_here()) return;
   try {
-    report(severity, what + ": " + error.what());
+    report(severity, fmt::format("{}{}: {}", who, what, error.what()));
   } catch (...) {  // NOLINT(bugprone-empty-catch): no memory left to say so
   }
 }

@@ -12,8 +12,11 @@
 
 #include <array>
 #include <atomic>
+#include <concepts>
 #include <cstdint>
+#include <exception>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "berth/error.hpp"
@@ -54,10 +57,25 @@ class Driver {
   [[nodiscard]] std::array<std::uint64_t, kDriverCallCount> calls() const;
 
   /// Hands a warning or an error to the report sink; never throws.
-  void report(Severity severity, const std::string& message) const noexcept;
+  void report(Severity severity, std::string_view message) const noexcept;
 
   /// The same for an error that cannot be thrown on, `what` before it; follows the exit rule.
-  void report(Severity severity, const std::string& what, const Error& error) const noexcept;
+  void report(Severity severity, std::string_view what,
+              const std::exception& error) const noexcept {
+    report(severity, what, {}, error);
+  }
+  /// The same with `who` before `what`. Where the host has no memory for the message, nobody hears
+  /// of it.
+  void report(Severity severity, std::string_view who, std::string_view what,
+              const std::exception& error) const noexcept;
+  /// The same with the message that `make` returns, for which there may be no memory either.
+  template <std::invocable Make>
+  void report(Severity severity, const Make& make) const noexcept {
+    try {
+      report(severity, std::string_view(make()));
+    } catch (...) {  // NOLINT(bugprone-empty-catch): no memory left to say so
+    }
+  }
 
   /// "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory".
   [[nodiscard]] std::string describe(CUresult result) const;

@@ -47,8 +47,8 @@ CachingAllocator::~CachingAllocator() {
   try {
     while (order_.wait_for_oldest()) continue;
     order_.recover_quarantined();
-  } catch (const Error& error) {
-    driver_.report(Severity::error, name() + ": at its end", error);
+  } catch (const std::exception& error) {  // an Error, or the host's memory
+    driver_.report(Severity::error, name(), ": at its end", error);
   }
   reserve_.give_back_all();
 }

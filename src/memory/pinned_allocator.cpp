@@ -124,7 +124,7 @@ void PinnedAllocator::unregister(void* data) {
 void PinnedAllocator::end_registration(void* data) noexcept {
   try {
     unregister(data);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {  // an Error, or the host's memory
     heaps_->driver().report(Severity::error, "pinned: memory could not be unregistered", error);
   }
 }

@@ -2,6 +2,7 @@
 #include "memory/reserve.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "berth/error.hpp"
@@ -126,19 +127,44 @@ bool Reserve::obtain(Request& request, Plan& plan) {
   return false;
 }
 
-bool Reserve::finish(Request& request, const Plan& plan) {
-  const MutexLock lock(heap_.mutex);
-  Block* block = source_->finish_growth(heap_.blocks, plan, request.bytes_requested, request.owner);
+/// Under no lock, because it calls the driver.
+void Reserve::give_back_growth(const Plan& plan) noexcept {
+  if (source_->give_back_growth(plan)) options_.budget.give_back(plan.bytes);
+}
+
+Block* Reserve::enter(const Plan& plan, std::size_t bytes_requested, OwnerId owner) {
+  Block* const block = source_->finish_growth(heap_.blocks, plan, bytes_requested, owner);
   heap_.counters.page_remaps += plan.granules_remapped;
   if (plan.bytes > 0) {
     raise_gauge(heap_.counters.bytes_reserved, plan.bytes);
     ++heap_.counters.segments_mapped;
   }
   heap_.count_blocks();
+  return block;
+}
+
+bool Reserve::finish(Request& request, const Plan& plan) {
+  bool is_in_heap = false;
+  try {
+    const MutexLock lock(heap_.mutex);
+    Block* const block = enter(plan, request.bytes_requested, request.owner);
+    is_in_heap = true;
+    return serve(request, plan, block);
+  } catch (...) {
+    if (!is_in_heap) give_back_growth(plan);
+    throw;
+  }
+}
+
+bool Reserve::serve(Request& request, const Plan& plan, Block* block) {
   // Another thread's request may have had what was grown for this one: then there is nothing.
   if (block == nullptr)
     block = heap_.blocks.take(request.bytes, request.bytes_requested, request.owner);
-  if (block == nullptr) return false;
+  if (block == nullptr) {
+    // The host had no memory to join the parts, and whoever tries again may try for ever.
+    if (!plan.parts.empty()) throw std::bad_alloc();
+    return false;
+  }
   if (plan.bytes > 0) ++heap_.counters.allocations_grown;
   heap_.hand_out(*block, request);
   return true;
@@ -255,11 +281,13 @@ Reserve::Ahead Reserve::grow_ahead(std::size_t bytes) {
     options_.budget.give_back(bytes);
     throw;
   }
-  const MutexLock lock(heap_.mutex);
-  source_->finish_growth(heap_.blocks, plan, 0, kUnowned);
-  raise_gauge(heap_.counters.bytes_reserved, bytes);
-  ++heap_.counters.segments_mapped;
-  heap_.count_blocks();
+  try {
+    const MutexLock lock(heap_.mutex);
+    enter(plan, 0, kUnowned);
+  } catch (...) {
+    give_back_growth(plan);
+    throw;
+  }
   return Ahead::grown;
 }
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -123,6 +124,13 @@ class Reserve {
       BERTH_EXCLUDES(heap_.mutex);
   bool finish(Request& request, const Plan& plan) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
+  /// Puts what was obtained into the heap. Where it throws, it is not there.
+  Block* enter(const Plan& plan, std::size_t bytes_requested, OwnerId owner)
+      BERTH_REQUIRES(heap_.mutex);
+  /// Undoes obtain(), where the host has no memory to put it into the heap.
+  void give_back_growth(const Plan& plan) noexcept BERTH_EXCLUDES(heap_.mutex);
+  /// Gives the request `block`, or else a block in the heap; false where there is none.
+  bool serve(Request& request, const Plan& plan, Block* block) BERTH_REQUIRES(heap_.mutex);
   /// How far beyond slack_max growing by `bytes` for the request would go.
   [[nodiscard]] std::size_t excess_slack(const Request& request, std::size_t bytes)
       BERTH_EXCLUDES(heap_.mutex);
@@ -136,7 +144,7 @@ class Reserve {
   std::size_t give_back_some(std::size_t bytes, std::span<const Freed> idle) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   [[nodiscard]] std::vector<MemoryRange> ranges_in_use() const BERTH_EXCLUDES(heap_.mutex);
-  std::size_t put_source_to_sleep() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+  [[nodiscard]] std::set<std::uintptr_t> stitched_addresses() const BERTH_EXCLUDES(heap_.mutex);
 
   SharedHeap& heap_;
   StreamOrder& order_;

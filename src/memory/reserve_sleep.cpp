@@ -21,13 +21,9 @@ std::vector<MemoryRange> Reserve::ranges_in_use() const {
   return ranges;
 }
 
-std::size_t Reserve::put_source_to_sleep() {
-  std::set<std::uintptr_t> stitched;
-  {
-    const MutexLock lock(heap_.mutex);
-    stitched = heap_.blocks.stitched_addresses();
-  }
-  return source_->sleep(stitched);
+std::set<std::uintptr_t> Reserve::stitched_addresses() const {
+  const MutexLock lock(heap_.mutex);
+  return heap_.blocks.stitched_addresses();
 }
 
 std::size_t Reserve::sleep(DeviceContext& context, SleepContent content) {
@@ -55,7 +51,7 @@ std::size_t Reserve::sleep(DeviceContext& context, SleepContent content) {
     }
     const MemoryBudget::Change change(options_.budget);
     if (content == SleepContent::keep) content_.save(context, ranges_in_use());
-    const std::size_t bytes = put_source_to_sleep();
+    const std::size_t bytes = source_->sleep(stitched_addresses());
     options_.budget.give_back(bytes);
     const MutexLock lock(heap_.mutex);
     lower_gauge(heap_.counters.bytes_reserved, bytes);
@@ -81,11 +77,13 @@ bool Reserve::try_to_wake(DeviceContext& context) {
   }
   if (!options_.budget.try_reserve(bytes)) return false;
   bool has_memory = false;
+  std::set<std::uintptr_t> stitched;
   try {
+    stitched = stitched_addresses();  // beforehand, for the way back
     has_memory = leaves_headroom(context, bytes) && source_->wake();
     if (has_memory) content_.restore(context);
   } catch (...) {
-    if (has_memory) put_source_to_sleep();
+    if (has_memory) source_->sleep(stitched);
     options_.budget.give_back(bytes);
     throw;
   }

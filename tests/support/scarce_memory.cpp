@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <new>
+#include <utility>
 
 #include "base/check.hpp"
 
@@ -39,6 +40,12 @@ ScarceMemory::~ScarceMemory() {
 
 std::size_t ScarceMemory::calls() const {
   return counted_calls;
+}
+
+PlentifulMemory::PlentifulMemory() : was_scarce_(std::exchange(is_scarce, false)) {}
+
+PlentifulMemory::~PlentifulMemory() {
+  is_scarce = was_scarce_;
 }
 
 }  // namespace berth::test

@@ -22,4 +22,18 @@ class ScarceMemory {
   [[nodiscard]] std::size_t calls() const;
 };
 
+/// While it exists, the calling thread's memory is not scarce, and its calls are not counted: for
+/// what is called in the scope of a ScarceMemory and is not under test, as the simulated driver,
+/// which must not throw.
+class PlentifulMemory {
+ public:
+  PlentifulMemory();
+  ~PlentifulMemory();
+  PlentifulMemory(const PlentifulMemory&) = delete;
+  PlentifulMemory& operator=(const PlentifulMemory&) = delete;
+
+ private:
+  const bool was_scarce_;
+};
+
 }  // namespace berth::test

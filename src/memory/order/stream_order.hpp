@@ -163,7 +163,7 @@ class StreamOrder {
   void quarantine(OwnerId owner, const Error& error) BERTH_EXCLUDES(heap_.mutex);
   /// Waits until the device is idle; false where that would break a capture, or cannot be.
   bool synchronize(DeviceContext& context) const BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
-  void forget_streams() BERTH_REQUIRES(heap_.mutex);
+  void forget_streams() noexcept BERTH_REQUIRES(heap_.mutex);
   void retire_here(StreamRef stream) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
 
   SharedHeap& heap_;

@@ -16,10 +16,8 @@ namespace berth {
 SharedEvent StreamOrder::record_or_wait(StreamRef stream) {
   try {
     return record(stream);
-  } catch (const Error& error) {
-    driver_.report(Severity::warning, heap_.name + ": waiting for a stream", error);
-  } catch (const std::bad_alloc&) {
-    driver_.report(Severity::warning, heap_.name + ": waiting for a stream: no host memory");
+  } catch (const std::exception& error) {  // an Error, or the host's memory
+    driver_.report(Severity::warning, heap_.name, ": waiting for a stream", error);
   }
   sync_unasked(stream);
   return nullptr;
@@ -28,11 +26,8 @@ SharedEvent StreamOrder::record_or_wait(StreamRef stream) {
 void StreamOrder::retire(StreamRef stream) noexcept {
   try {
     retire_here(stream);
-  } catch (const Error& error) {
-    driver_.report(Severity::error, heap_.name + ": a stream could not be retired", error);
-  } catch (const std::exception& error) {  // the host's memory
-    driver_.report(Severity::error,
-                   heap_.name + ": a stream could not be retired: " + error.what());
+  } catch (const std::exception& error) {  // an Error, or the host's memory
+    driver_.report(Severity::error, heap_.name, ": a stream could not be retired", error);
   }
 }
 
@@ -70,21 +65,26 @@ void StreamOrder::retire_here(StreamRef stream) {
     heap_.count_blocks();
   }
   if (!is_lost) return;
-  driver_.report(Severity::warning,
-                 heap_.name +
-                     ": a stream goes away in the middle of a capture, so nobody can tell when its "
-                     "work is done: what is cached for it is not used again");
+  driver_.report(Severity::warning, [&] {
+    return heap_.name +
+           ": a stream goes away in the middle of a capture, so nobody can tell when its work is "
+           "done: what is cached for it is not used again";
+  });
 }
 
 /// A pass over all blocks, so it is made only when there are twice as many streams as the last one left.
-void StreamOrder::forget_streams() {
+/// Where the host has no memory for it, the next stream that goes away makes it.
+void StreamOrder::forget_streams() noexcept {
   constexpr std::size_t kStreamsMin = 16;
   if (heap_.streams.count() < std::max(2 * streams_kept_, kStreamsMin)) return;
-  std::set<OwnerId> named;
-  heap_.blocks.for_each([&](const Block& block) { named.insert(block.owner); });
-  uses_.for_each_stream([&](OwnerId stream) { named.insert(stream); });
-  heap_.streams.forget_all_but(named);
-  streams_kept_ = heap_.streams.count();
+  try {
+    std::set<OwnerId> named;
+    heap_.blocks.for_each([&](const Block& block) { named.insert(block.owner); });
+    uses_.for_each_stream([&](OwnerId stream) { named.insert(stream); });
+    heap_.streams.forget_all_but(named);
+    streams_kept_ = heap_.streams.count();
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): nothing has changed
+  }
 }
 
 void StreamOrder::quarantine(OwnerId owner, const Error& error) {
@@ -95,10 +95,9 @@ void StreamOrder::quarantine(OwnerId owner, const Error& error) {
     heap_.streams.vanish(owner);
     heap_.count_blocks();
   }
-  driver_.report(Severity::warning,
-                 heap_.name +
-                     ": a stream was destroyed that still has memory here, and retire_stream() was "
-                     "not told before; the memory is used again once the device is idle",
+  driver_.report(Severity::warning, heap_.name,
+                 ": a stream was destroyed that still has memory here, and retire_stream() was not "
+                 "told before; the memory is used again once the device is idle",
                  error);
 }
 

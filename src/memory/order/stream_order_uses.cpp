@@ -105,11 +105,9 @@ void StreamOrder::seal(const Unsealed& unsealed) noexcept {
   for (std::size_t index = 0; index < unsealed.count; ++index) {
     try {
       seal(unsealed.streams[index]);
-    } catch (const Error& error) {
-      driver_.report(Severity::warning,
-                     heap_.name + ": no event marks a deferred free yet, tried again later", error);
-    } catch (const std::exception& error) {  // the host's memory
-      driver_.report(Severity::warning, heap_.name + ": a deferred free waits: " + error.what());
+    } catch (const std::exception& error) {  // an Error, or the host's memory
+      driver_.report(Severity::warning, heap_.name,
+                     ": no event marks a deferred free yet, tried again later", error);
     }
   }
 }

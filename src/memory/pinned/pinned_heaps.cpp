@@ -69,10 +69,11 @@ PinnedHeaps::~PinnedHeaps() {
   });
   const MemoryCounters left = counters();
   if (left.blocks_allocated.current == 0) return;
-  driver().report(
-      Severity::warning,
-      fmt::format("pinned: {} allocations of {} were still live when their allocator was destroyed",
-                  left.blocks_allocated.current, format_bytes(left.bytes_requested.current)));
+  driver().report(Severity::warning, [&] {
+    return fmt::format(
+        "pinned: {} allocations of {} were still live when their allocator was destroyed",
+        left.blocks_allocated.current, format_bytes(left.bytes_requested.current));
+  });
 }
 
 const std::vector<std::optional<int>>& PinnedHeaps::nodes() {
@@ -132,7 +133,14 @@ PinnedHeaps::Heap& PinnedHeaps::find_or_make(PinnedKind kind, std::optional<int>
   heaps_[count] = std::make_unique<Heap>(*this, count, kind, node,
                                          heap_name(kind, node, differs_ == Differs::yes));
   Heap& heap = *heaps_[count];
-  events_.for_each_context([&](DeviceContext& context) { context.add_observer(heap.allocator); });
+  try {
+    events_.for_each_context([&](DeviceContext& context) { context.add_observer(heap.allocator); });
+  } catch (...) {
+    events_.for_each_context(
+        [&](DeviceContext& context) { context.remove_observer(heap.allocator); });
+    heaps_[count] = nullptr;
+    throw;
+  }
   count_.store(count + 1, std::memory_order_release);
   return heap;
 }

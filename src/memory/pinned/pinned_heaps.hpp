@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "berth/device_registry.hpp"
@@ -119,7 +120,7 @@ class PinnedHeaps {
                              CachingAllocator::Waiting waiting);
   void want_growth(Heap& heap) noexcept;
   void grow_ahead(Heap& heap) noexcept;
-  void note_failure(Heap& heap, const std::string& why) noexcept;
+  void note_failure(Heap& heap, std::string_view why) noexcept;
   void limit_cache(Heap& freed) noexcept;
 
   const ForkOrigin origin_;

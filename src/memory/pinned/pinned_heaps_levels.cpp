@@ -55,7 +55,7 @@ void PinnedHeaps::grow_ahead(Heap& heap) noexcept {
   }
 }
 
-void PinnedHeaps::note_failure(Heap& heap, const std::string& why) noexcept {
+void PinnedHeaps::note_failure(Heap& heap, std::string_view why) noexcept {
   ++heap.failed_ahead;
   const unsigned failures = ++heap.failed_in_row;
   heap.requests_to_skip = (std::uint64_t{1} << std::min(failures - 1, kPatienceMax)) - 1;

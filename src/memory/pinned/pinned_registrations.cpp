@@ -73,7 +73,12 @@ void check_range(const void* data, std::size_t bytes) {
 PinnedRegistrations::PinnedRegistrations(const DeviceRegistry& registry,
                                          const DeviceEventPools& events)
     : registry_(registry), events_(events) {
-  events_.for_each_context([this](DeviceContext& context) { context.add_observer(*this); });
+  try {
+    events_.for_each_context([this](DeviceContext& context) { context.add_observer(*this); });
+  } catch (...) {
+    events_.for_each_context([this](DeviceContext& context) { context.remove_observer(*this); });
+    throw;
+  }
 }
 
 PinnedRegistrations::~PinnedRegistrations() {
@@ -86,14 +91,14 @@ PinnedRegistrations::~PinnedRegistrations() {
       if (entries_.empty()) return;
       const auto& [start, entry] = *entries_.begin();
       data = reinterpret_cast<void*>(start);
-      driver().report(
-          Severity::warning,
-          fmt::format("pinned: {} was still registered when the allocator was destroyed",
-                      describe_range(start, entry.bytes)));
+      driver().report(Severity::warning, [start = start, bytes = entry.bytes] {
+        return fmt::format("pinned: {} was still registered when the allocator was destroyed",
+                           describe_range(start, bytes));
+      });
     }
     try {
       remove(data);
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {  // an Error, or the host's memory
       driver().report(Severity::error, "pinned: at its end", error);
       drop(start_of(data));
     }
@@ -257,13 +262,13 @@ void PinnedRegistrations::retire_stream(StreamRef stream) noexcept {
     }
     if (!is_used) return;
     End end;
-    if (!is_capturing(stream)) {
+    const bool is_lost = is_capturing(stream);
+    if (!is_lost) {
       try {
         end = record(stream);
-      } catch (const Error& error) {
+      } catch (const std::exception& error) {  // an Error, or the host's memory
         driver().report(Severity::warning, "pinned: waiting for a stream", error);
-        sync_unasked(stream);
-        end = std::make_shared<EventLease>(events_.of(stream.context()).acquire());
+        sync_unasked(stream);  // then there is no use any more
       }
     }
     const MutexLock lock(mutex_);
@@ -276,14 +281,12 @@ void PinnedRegistrations::retire_stream(StreamRef stream) noexcept {
       std::erase_if(entry.uses,
                     [](const Use& use) { return use.is_retired && use.end == nullptr; });
     }
+    if (!is_lost) return;
     driver().report(Severity::warning,
                     "pinned: a stream that uses registered memory goes away in the middle of a "
                     "capture, so nobody can tell when its work is done");
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {  // an Error, or the host's memory
     driver().report(Severity::error, "pinned: a stream could not be retired", error);
-  } catch (const std::exception& error) {  // the host's memory
-    driver().report(Severity::error,
-                    std::string("pinned: a stream could not be retired: ") + error.what());
   }
 }
 

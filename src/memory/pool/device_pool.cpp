@@ -129,11 +129,12 @@ void DevicePool::require_stream_of_device(StreamRef stream) const {
 void DevicePool::report_live_blocks() const noexcept {
   const MemoryCounters counters = allocator_.counters();
   if (counters.blocks_allocated.current == 0) return;
-  context_.driver().report(
-      Severity::warning,
-      fmt::format("{}: {} allocations of {} were still live when their allocator was destroyed",
-                  allocator_.name(), counters.blocks_allocated.current,
-                  format_bytes(counters.bytes_requested.current)));
+  context_.driver().report(Severity::warning, [&] {
+    return fmt::format(
+        "{}: {} allocations of {} were still live when their allocator was destroyed",
+        allocator_.name(), counters.blocks_allocated.current,
+        format_bytes(counters.bytes_requested.current));
+  });
 }
 
 }  // namespace berth

@@ -156,10 +156,8 @@ std::size_t DevicePools::release_unused(std::chrono::nanoseconds age) {
 void DevicePools::release_in_background(std::chrono::nanoseconds age) noexcept {
   try {
     release_unused(age);
-  } catch (const Error& error) {
-    context_.driver().report(Severity::warning, own_.name() + ": giving back unused memory", error);
-  } catch (const std::exception& error) {  // the host's memory
-    context_.driver().report(Severity::warning, own_.name() + ": " + error.what());
+  } catch (const std::exception& error) {  // an Error, or the host's memory
+    context_.driver().report(Severity::warning, own_.name(), ": giving back unused memory", error);
   }
 }
 
@@ -212,8 +210,8 @@ void DevicePools::close(DevicePool& pool) noexcept {
   try {
     private_.close(pool);
     private_.clean_up();
-  } catch (const Error& error) {
-    context_.driver().report(Severity::error, pool.name() + " is closed, but keeps its memory",
+  } catch (const std::exception& error) {  // an Error, or the host's memory
+    context_.driver().report(Severity::error, pool.name(), " is closed, but keeps its memory",
                              error);
   }
 }
@@ -237,16 +235,18 @@ std::vector<std::shared_ptr<DevicePool>> DevicePools::named(std::string_view nam
 void DevicePools::wake_or_report(DevicePool& pool) noexcept {
   try {
     pool.wake();
-  } catch (const Error& error) {
-    context_.driver().report(Severity::error, pool.name() + " sleeps on", error);
+  } catch (const std::exception& error) {  // an Error, or the host's memory
+    context_.driver().report(Severity::error, pool.name(), " sleeps on", error);
   }
 }
 
 std::size_t DevicePools::sleep(std::string_view name, SleepContent content) {
+  const std::vector<std::shared_ptr<DevicePool>> pools = named(name);
   std::vector<std::shared_ptr<DevicePool>> asleep;
+  asleep.reserve(pools.size());  // who has fallen asleep must not be lost
   std::size_t bytes = 0;
   try {
-    for (const auto& pool : named(name)) {
+    for (const auto& pool : pools) {
       if (pool->is_asleep()) continue;
       bytes += pool->sleep(content);
       asleep.push_back(pool);

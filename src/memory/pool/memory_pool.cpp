@@ -20,8 +20,14 @@ struct MemoryPool::Reference {
   const std::shared_ptr<DevicePool> pool;
 };
 
-MemoryPool::MemoryPool(DevicePools& device, std::shared_ptr<DevicePool> pool)
-    : reference_(std::make_shared<Reference>(device, std::move(pool))) {}
+MemoryPool::MemoryPool(DevicePools& device, std::shared_ptr<DevicePool> pool) {
+  try {
+    reference_ = std::make_shared<Reference>(device, pool);
+  } catch (...) {
+    device.close(*pool);  // nobody has a handle to do so
+    throw;
+  }
+}
 
 MemoryPool::~MemoryPool() = default;
 

@@ -46,8 +46,9 @@ std::vector<std::shared_ptr<DevicePool>> PrivatePools::all() const {
 }
 
 std::shared_ptr<DevicePool> PrivatePools::find(const void* data) const {
-  for (auto& pool : all()) {
-    if (pool->owns(data)) return pool;
+  const MutexLock lock(mutex_);
+  for (const Entry& entry : entries_) {
+    if (entry.pool->owns(data)) return entry.pool;
   }
   return nullptr;
 }

@@ -13,7 +13,8 @@
 
 namespace berth {
 
-/// Threads  Safe from any thread. The lock is for the list alone: who works with a pool shares it.
+/// Threads  Safe from any thread. The lock is for the list: who works with a pool shares it. Only
+///          find() asks pools under it, and so takes the locks of their heaps behind it.
 class PrivatePools {
  public:
   void add(std::shared_ptr<DevicePool> pool);
@@ -28,7 +29,8 @@ class PrivatePools {
   // Oldest first.
   [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> all() const;
   [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> open() const { return in_state(false); }
-  /// The pool whose memory `data` is, live or not; null where there is none.
+  /// The pool whose memory `data` is, live or not; null where there is none. Asks the host for no
+  /// memory, for that is what frees do.
   [[nodiscard]] std::shared_ptr<DevicePool> find(const void* data) const;
 
  private:

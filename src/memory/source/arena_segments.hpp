@@ -46,6 +46,8 @@ class ArenaSegments final : public SegmentSource {
   bool obtain(Growth& growth) override;
   Block* finish_growth(BlockHeap& heap, const Growth& growth, std::size_t bytes_requested,
                        OwnerId owner) override;
+  /// Never called: finish_growth() does not throw.
+  bool give_back_growth(const Growth&) noexcept override { return true; }
   void cancel_growth(BlockHeap& heap, const Growth& growth) override;
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
   bool give_back(const Range& range) noexcept override;

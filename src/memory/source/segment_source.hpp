@@ -66,9 +66,12 @@ class SegmentSource {
   /// Errors  DriverError.
   virtual bool obtain(Growth& growth) = 0;
   /// Puts what was obtained into the heap as free memory of `owner`, with what it needs of unowned memory
-  /// beside it, and returns null; or returns the stitched block, allocated.
+  /// beside it, and returns null; or returns the stitched block, allocated, or null where the host
+  /// has no memory for that: then the parts are free. Where it throws, the heap is as before.
   virtual Block* finish_growth(BlockHeap& heap, const Growth& growth, std::size_t bytes_requested,
                                OwnerId owner) = 0;
+  /// Undoes obtain(), where finish_growth() has thrown. False where the driver refuses.
+  virtual bool give_back_growth(const Growth& growth) noexcept = 0;
   /// Undoes plan_growth().
   virtual void cancel_growth(BlockHeap& heap, const Growth& growth) = 0;
 

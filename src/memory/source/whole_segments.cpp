@@ -22,6 +22,7 @@ std::optional<SegmentSource::Growth> WholeSegments::plan_growth(BlockHeap&, std:
 
 Block* WholeSegments::finish_growth(BlockHeap& heap, const Growth& growth, std::size_t,
                                     OwnerId owner) {
+  heap.reserve_owner(owner);  // what is held must not be lost
   heap.settle(heap.add_segment(growth.address, growth.bytes), Block::State::free, owner);
   return nullptr;
 }
@@ -43,6 +44,12 @@ std::vector<SegmentSource::Range> WholeSegments::hold(BlockHeap& heap,
   for (Block* const block : whole) {
     if (planned >= bytes) break;
     planned += block->bytes;
+    try {
+      heap.reserve_blocks(1);
+    } catch (...) {
+      if (ranges.empty()) throw;
+      break;  // less may do
+    }
     Block& held = heap.hold(*block, block->address, block->bytes);
     ranges.push_back({.held = &held, .segment = heap.detach_segment(held)});
   }

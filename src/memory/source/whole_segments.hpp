@@ -31,6 +31,9 @@ class WholeSegments : public SegmentSource {
                                     Joining joining) override;
   Block* finish_growth(BlockHeap& heap, const Growth& growth, std::size_t bytes_requested,
                        OwnerId owner) override;
+  bool give_back_growth(const Growth& growth) noexcept override {
+    return free_segment(growth.address);
+  }
   void cancel_growth(BlockHeap&, const Growth&) override {}
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
   bool give_back(const Range& range) noexcept override { return free_segment(range.held->address); }
