@@ -142,9 +142,9 @@ bool CachingAllocator::take_in_lock(Request& request) {
   if (heap_.take_handed_over(request)) return true;
   BlockHeap& blocks = heap_.blocks;
   BlockHeap::Fit fit = blocks.find_fit(request.bytes, request.owner);
-  const bool is_costly =
-      fit.hole == nullptr || blocks.granules_needed(request.bytes) < fit.granules_broken ||
-      (fit.hole->owner != request.owner && request.bytes >= kBytesOfOthersMin);
+  const bool is_costly = fit.hole == nullptr ||
+                         blocks.granules_needed(request.bytes) < fit.granules_broken ||
+                         (fit.hole->owner != request.owner && request.bytes >= kBytesOfOthersMin);
   if (is_costly && heap_.collect(request.cache, request.owner)) {
     fit = blocks.find_fit(request.bytes, request.owner);
   }
@@ -218,8 +218,7 @@ CachingAllocator::Outcome CachingAllocator::grow(Request& request) {
   return reserve_.grow(request) == Reserve::Growth::none ? Outcome::nothing : Outcome::progress;
 }
 
-CachingAllocator::Outcome CachingAllocator::make_use_of(std::vector<Freed> idle,
-                                                        Request& request) {
+CachingAllocator::Outcome CachingAllocator::make_use_of(std::vector<Freed> idle, Request& request) {
   const auto own = std::ranges::find(idle, request.owner, &Freed::owner);
   // The request has seen what is its own. Open to all, it can be given back; that is no news a second
   // time, for growing joins it with the request's own again.

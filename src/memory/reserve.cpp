@@ -84,7 +84,8 @@ std::optional<Reserve::Plan> Reserve::plan(Request& request, SegmentSource::Join
   // What is open to all and what is the stream's own may lie side by side, in one granule.
   BlockHeap& blocks = heap_.blocks;
   if (blocks.has_granules() && request.owner != kUnowned) {
-    const std::size_t whole = blocks.whole_granules(request.owner) + blocks.whole_granules(kUnowned);
+    const std::size_t whole =
+        blocks.whole_granules(request.owner) + blocks.whole_granules(kUnowned);
     if (whole <= blocks.granules_needed(request.bytes)) blocks.complete_granules(request.owner);
   }
   auto plan = source_->plan_growth(heap_.blocks, request.bytes, request.owner, joining);
@@ -187,8 +188,7 @@ std::size_t Reserve::give_back_for(const Request& request, std::vector<Freed> id
       const std::size_t own =
           heap_.blocks.whole_granules(request.owner) * heap_.blocks.granule_bytes();
       lacking -= std::min(lacking, own);
-      std::erase_if(idle,
-                    [&](const Freed& freed) { return freed.owner == request.owner; });
+      std::erase_if(idle, [&](const Freed& freed) { return freed.owner == request.owner; });
     }
   }
   return give_back_whole(lacking, idle);

@@ -78,12 +78,12 @@ class Reserve {
     return give_back(bytes, {});
   }
   /// The same, and what is whole of what is idle, no more than it takes beside unowned memory.
-  std::size_t give_back_whole(std::size_t bytes, std::span<const Freed> idle) BERTH_REQUIRES(heap_.slow_mutex)
-      BERTH_EXCLUDES(heap_.mutex);
+  std::size_t give_back_whole(std::size_t bytes, std::span<const Freed> idle)
+      BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// The same once what is idle is open to all; where streams keep theirs apart, it is opened only if
   /// what is whole does not do.
-  std::size_t release_idle(std::size_t bytes, std::span<const Freed> idle) BERTH_REQUIRES(heap_.slow_mutex)
-      BERTH_EXCLUDES(heap_.mutex);
+  std::size_t release_idle(std::size_t bytes, std::span<const Freed> idle)
+      BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// As much as the request lacks of what is idle, whole; nothing is opened. Returns how many bytes.
   std::size_t give_back_for(const Request& request, std::vector<Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
@@ -138,11 +138,11 @@ class Reserve {
   [[nodiscard]] bool leaves_headroom(DeviceContext& context, std::size_t bytes) const;
   void note_idle_memory() BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;  // likewise
-  std::size_t give_back(std::size_t bytes, std::span<const Freed> idle) BERTH_REQUIRES(heap_.slow_mutex)
-      BERTH_EXCLUDES(heap_.mutex);
+  std::size_t give_back(std::size_t bytes, std::span<const Freed> idle)
+      BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// The same for as many pieces as a plan of the source has.
-  std::size_t give_back_some(std::size_t bytes, std::span<const Freed> idle) BERTH_REQUIRES(heap_.slow_mutex)
-      BERTH_EXCLUDES(heap_.mutex);
+  std::size_t give_back_some(std::size_t bytes, std::span<const Freed> idle)
+      BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   [[nodiscard]] std::vector<MemoryRange> ranges_in_use() const BERTH_EXCLUDES(heap_.mutex);
   [[nodiscard]] std::set<std::uintptr_t> stitched_addresses() const BERTH_EXCLUDES(heap_.mutex);
 

@@ -95,7 +95,8 @@ TEST_CASE("a hole grows in a heap without granules, too") {
   test.heap.validate();
 }
 
-TEST_CASE("a granule that is an owner's in part, and unowned in part, is made whole for the owner") {
+TEST_CASE(
+    "a granule that is an owner's in part, and unowned in part, is made whole for the owner") {
   Heap test(16_MiB);
   const std::vector<Block*> row = test.row({3_MiB, 3_MiB, 1_MiB, 512_KiB, 6_MiB + 512_KiB, 2_MiB});
   SUBCASE("its end") {
@@ -123,9 +124,9 @@ TEST_CASE("a granule that is an owner's in part, and unowned in part, is made wh
     CHECK(test.free_bytes(kUnowned) == 6_MiB);
   }
   SUBCASE("where its own lies at both ends, and unowned memory between") {
-    test.heap.release(*row[2], kRed);       // 6 to 7 MiB
-    test.heap.release(*row[3], kUnowned);   // 7 to 7.5
-    test.heap.release(*row[4], kRed);       // 7.5 to 14
+    test.heap.release(*row[2], kRed);      // 6 to 7 MiB
+    test.heap.release(*row[3], kUnowned);  // 7 to 7.5
+    test.heap.release(*row[4], kRed);      // 7.5 to 14
     CHECK(test.heap.complete_granules(kRed) == 1);
     CHECK(test.heap.whole_granules(kRed) == 4);
     CHECK(test.free_bytes(kUnowned) == 0);
@@ -138,7 +139,8 @@ TEST_CASE("a granule that is an owner's in part, and unowned in part, is made wh
   test.heap.validate();
 }
 
-TEST_CASE("in random heaps nothing is lost, no live block changes, and nothing passes the other way") {
+TEST_CASE(
+    "in random heaps nothing is lost, no live block changes, and nothing passes the other way") {
   std::mt19937 random(11);
   for (int round = 0; round < 300; ++round) {
     CAPTURE(round);

@@ -157,8 +157,9 @@ TEST_CASE_FIXTURE(OneSegment,
   CHECK(heap.take(0x1000, 0x1000, kUnowned)->owner == kUnowned);
 }
 
-TEST_CASE_FIXTURE(OneSegment,
-                  "own memory is preferred to unowned memory, which others may want, of a better size too") {
+TEST_CASE_FIXTURE(
+    OneSegment,
+    "own memory is preferred to unowned memory, which others may want, of a better size too") {
   const std::vector<Block*> row = take_row(16, kRed);
   heap.release(*row[2], kUnowned);
   heap.release(*row[8], kRed);

@@ -64,7 +64,10 @@ TEST_CASE("the lows on the way are passed over, until there are none but those")
 
 TEST_CASE("what only seems to be low, because another thread has more, is none") {
   LowWater low;
-  const auto never = []() -> std::uint64_t { FAIL("nothing has fallen"); return 0; };
+  const auto never = []() -> std::uint64_t {
+    FAIL("nothing has fallen");
+    return 0;
+  };
   CHECK_FALSE(low.has_passed(1000, never));
   CHECK_FALSE(low.has_passed(0 + 1, never));
   CHECK_FALSE(low.has_passed(2, [] { return std::uint64_t{980}; }));

@@ -32,7 +32,8 @@ struct Cost {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(AllocatorFixture, "a request that the heap serves takes one search and one lock") {
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "a request that the heap serves takes one search and one lock") {
   const Stream stream = this->stream();
   void* const kept = allocate(1_MiB, stream);  // the rest of its granule is free
   void* data = nullptr;

@@ -65,7 +65,8 @@ std::optional<Trace> find_trace(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("no program of several streams wastes more, or calls the driver more often, than its bar") {
+TEST_CASE(
+    "no program of several streams wastes more, or calls the driver more often, than its bar") {
   for (const BusyBar& bar : kBars) {
     CAPTURE(bar.trace);
     CAPTURE(bar.kernel_us);
@@ -79,8 +80,7 @@ TEST_CASE("no program of several streams wastes more, or calls the driver more o
     options.passes = kPasses;
     options.sync = true;
     options.other_uses = OtherUses::none;
-    const BusyFigures figures =
-        measure_busy<BerthAllocator>(BusyProgram(*trace, options), options);
+    const BusyFigures figures = measure_busy<BerthAllocator>(BusyProgram(*trace, options), options);
     CHECK(figures.waste(kPasses) <= bar.waste_percent / 100);
     CHECK(total(figures.passes.back().calls) <= bar.calls_pass10);
     CHECK(figures.passes.back().refused == 0);

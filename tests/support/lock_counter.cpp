@@ -2,10 +2,9 @@
 // A program's own pthread_mutex_lock comes before the C library's for all that it is made of.
 #include "support/lock_counter.hpp"
 
+#include <atomic>
 #include <dlfcn.h>
 #include <pthread.h>
-
-#include <atomic>
 
 namespace berth::test {
 namespace {

@@ -90,7 +90,8 @@ class BlockHeap {
     std::size_t granules_broken = 0;  ///< whole free granules that it takes or cuts into
   };
   /// Best fit among the free blocks of `owner`, or else the unowned ones, which others may want: the
-  /// smallest hole, at its low end unless its high end breaks fewer granules. `bytes` is a multiple of the heap's rounding, above 0.
+  /// smallest hole, at its low end unless its high end breaks fewer granules. `bytes` is a multiple of the
+  /// heap's rounding, above 0.
   [[nodiscard]] Fit find_fit(std::size_t bytes, OwnerId owner) const;
   /// How often that was asked, ever.
   [[nodiscard]] std::uint64_t searches() const { return searches_; }

@@ -102,7 +102,8 @@ std::size_t StreamOrder::transfer(const Freed& freed, OwnerId to) {
 
 std::size_t StreamOrder::open(std::span<const Freed> idle) {
   std::size_t blocks = 0;
-  for (const Freed& freed : idle) {  // there may be very many blocks, and other threads wait meanwhile
+  for (const Freed& freed :
+       idle) {  // there may be very many blocks, and other threads wait meanwhile
     const MutexLock lock(heap_.mutex);
     blocks += transfer(freed, kUnowned);
     heap_.count_blocks();
@@ -305,8 +306,8 @@ std::size_t StreamOrder::take_behind_waits(const Request& request) {
   for (const EndOfWork& end : ends_of_work(owners)) {
     if (end.event != nullptr) request.stream->wait(end.event->ref());
     const MutexLock lock(heap_.mutex);
-    const std::size_t blocks = heap_.blocks.transfer(end.owner, request.owner, end.serial,
-                                                     BlockHeap::Order::behind_now);
+    const std::size_t blocks =
+        heap_.blocks.transfer(end.owner, request.owner, end.serial, BlockHeap::Order::behind_now);
     if (blocks > 0) ++heap_.counters.stream_waits_inserted;
     taken += blocks;
     heap_.count_blocks();

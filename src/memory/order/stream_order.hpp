@@ -68,7 +68,8 @@ class StreamOrder {
 
   // Memory of streams without pending work.
 
-  /// All that is idle now, so that no work is pending on it. Where memory is kept for graphs: nothing, for they may be launched again.
+  /// All that is idle now, so that no work is pending on it. Where memory is kept for graphs: nothing, for
+  /// they may be launched again.
   [[nodiscard]] std::vector<Freed> idle() BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex) {
     return idle(std::numeric_limits<std::size_t>::max());
@@ -137,8 +138,7 @@ class StreamOrder {
   SharedEvent record_or_wait(StreamRef stream);
   [[nodiscard]] View view(OwnerId owner) BERTH_EXCLUDES(heap_.mutex);
   /// Of a stream that cannot be asked: whether a mark covers all that it freed, up to `serial`.
-  [[nodiscard]] bool is_all_marked(OwnerId owner, std::uint64_t serial)
-      BERTH_EXCLUDES(heap_.mutex);
+  [[nodiscard]] bool is_all_marked(OwnerId owner, std::uint64_t serial) BERTH_EXCLUDES(heap_.mutex);
   /// Up to which serial frees of `owner`'s are known to have no work pending; nullopt: none.
   [[nodiscard]] std::optional<std::uint64_t> done_up_to(OwnerId owner, Questions& questions)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
@@ -148,15 +148,15 @@ class StreamOrder {
       BERTH_EXCLUDES(heap_.mutex);
   [[nodiscard]] std::vector<EndOfWork> ends_of_work(std::span<const OwnerId> owners)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  [[nodiscard]] std::vector<Freed> idle(std::size_t questions_max)
-      BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+  [[nodiscard]] std::vector<Freed> idle(std::size_t questions_max) BERTH_REQUIRES(heap_.slow_mutex)
+      BERTH_EXCLUDES(heap_.mutex);
   /// Owners that have free memory, and streams that are gone whose last work may still run.
   [[nodiscard]] std::vector<OwnerId> unsettled() BERTH_EXCLUDES(heap_.mutex);
   /// Gives `owner`'s memory to `to`. Of a stream that is gone, to all for good.
   std::size_t transfer(const Freed& freed, OwnerId to) BERTH_REQUIRES(heap_.mutex);
   std::size_t pass_on_missing_granules(const Request& request, Questions& questions,
-                                       std::size_t questions_left)
-      BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+                                       std::size_t questions_left) BERTH_REQUIRES(heap_.slow_mutex)
+      BERTH_EXCLUDES(heap_.mutex);
   void seal(OwnerId stream) BERTH_EXCLUDES(heap_.mutex);
   std::size_t pass(OwnerId stream, const RecordedEvent& end) BERTH_EXCLUDES(heap_.mutex);
   /// The driver says that the handle of a stream is none: it was destroyed behind berth's back.
@@ -170,7 +170,8 @@ class StreamOrder {
   const Driver& driver_;
   const Events events_;
   BlockUses uses_ BERTH_GUARDED_BY(heap_.mutex);
-  OwnerId last_busy_ BERTH_GUARDED_BY(heap_.slow_mutex) = kUnowned;  ///< is asked first, and not asked to lend
+  OwnerId last_busy_ BERTH_GUARDED_BY(heap_.slow_mutex) =
+      kUnowned;  ///< is asked first, and not asked to lend
   std::uint64_t busy_answers_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;  ///< of open_lull()
   std::uint64_t idle_answers_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;
   std::uint32_t busy_in_a_row_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;

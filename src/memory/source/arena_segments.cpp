@@ -162,7 +162,8 @@ void ArenaSegments::hold_fresh(BlockHeap& heap, std::size_t bytes) {
   for (std::size_t missing = bytes; missing > 0;) {
     Block& chosen = room != nullptr ? *room : *heap.unmapped().begin()->second;
     fresh_.push_back(nullptr);
-    fresh_.back() = &heap.hold(chosen, chosen.address, std::min(missing, std::size_t{chosen.bytes}));
+    fresh_.back() =
+        &heap.hold(chosen, chosen.address, std::min(missing, std::size_t{chosen.bytes}));
     missing -= fresh_.back()->bytes;
   }
 }

@@ -20,11 +20,11 @@ namespace berth {
 class SegmentSource {
  public:
   struct Growth {
-    std::size_t bytes = 0;        ///< to be obtained from the driver
+    std::size_t bytes = 0;  ///< to be obtained from the driver
     /// Where they go, held, in a heap that has address space already. Of the source, as `parts`, until its
     /// next plan.
     std::span<Block*> fresh{};
-    std::uintptr_t address = 0;   ///< of the segment, or of the stitched block, once obtained
+    std::uintptr_t address = 0;  ///< of the segment, or of the stitched block, once obtained
     /// Of a stitched block, in order, held, those of `fresh` included; none: memory for any block.
     std::span<Block*> parts{};
     std::size_t fresh_skipped_bytes = 0;  ///< of `fresh`, in front, not of the stitched block

@@ -39,8 +39,9 @@ class Stitcher {
   /// Of the stitches of `bytes` from free memory of `owner` and unowned memory those with the fewest
   /// new granules; of them those that use the fewest whole granules, which are of use to everyone;
   /// of them the one that leaves the least behind, as far as a look at some pairs of pieces tells. Unowned
-  /// granules fill up what the owner's lack. Pieces of small blocks are looked at only where nothing else will do. At most `fresh_max`
-  /// granules are new; null where no stitch can do with that. Valid until the heap changes.
+  /// granules fill up what the owner's lack. Pieces of small blocks are looked at only where nothing else
+  /// will do. At most `fresh_max` granules are new; null where no stitch can do with that. Valid until the
+  /// heap changes.
   const Stitch* choose(const BlockHeap& heap, std::size_t bytes, OwnerId owner,
                        std::size_t fresh_max);
 

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host's memory ends at every point of every public function of pinned memory.
+#include <doctest/doctest.h>
+
+#include "memory/host_memory_sweep.hpp"
+
+namespace host_memory_sweep_pinned_test {
+
+using namespace berth;
+using namespace berth::test;
+using namespace berth::test::host_memory_sweep;
+
+namespace {
+
+/// Memory that a test registers: whole pages, which nothing else is in.
+struct alignas(4096) Pages {
+  std::array<std::byte, 64_KiB> bytes;
+};
+
+sim::Config machine_of_two_nodes() {
+  sim::Config config = device_of_small_granules();
+  config.devices = 2;
+  config.numa = {0, 1};
+  return config;
+}
+
+struct PinnedWorld : Machine {
+  explicit PinnedWorld(const PinnedAllocatorOptions& options) : Machine(machine_of_two_nodes()) {
+    memory.emplace(registry, options);
+    keep(memory->allocate_raw(4_KiB));
+    keep(memory->allocate_raw(1_MiB));
+    memory->deallocate(memory->allocate_raw(200_KiB));
+    memory->deallocate(memory->allocate_raw(2_KiB));
+    register_pages();
+    void* const recorded = memory->allocate_raw(300_KiB);
+    memory->record_stream(recorded, *blue);
+    void* const lent = memory->allocate_raw(8_KiB);
+    memory->record_stream(lent, foreign());
+    log.submit(*blue, "blue");
+    log.submit(foreign(), "foreign");
+    void* const marked = memory->allocate_raw(64_KiB);
+    memory->record_use(marked, *blue);
+    for (void* data : {recorded, lent, marked}) memory->deallocate(data);
+  }
+  ~PinnedWorld() {
+    if (memory) end();  // where the test has failed
+  }
+
+  void register_pages() { registration = memory->register_memory(&pages, sizeof pages); }
+
+  void check() const {
+    if (memory) check_whole(*memory);
+  }
+
+  /// Frees all: nothing is left in the driver then.
+  void end() {
+    if (memory) {
+      for (void* data : std::exchange(live, {})) memory->deallocate(data);
+      if (foreign_handle != nullptr) memory->retire_stream(foreign());
+      registration.reset();
+      for (int times = 0; times < 2; ++times) {  // what has no mark yet gets one by the first trim
+        simulator.run_all();
+        memory->trim();
+      }
+      check();
+      CHECK(memory->bytes_registered() == 0);
+      CHECK(memory->counters().bytes_active.current == 0);
+      CHECK(memory->counters().bytes_reserved.current == 0);
+      CHECK(simulator.live().host_allocations == 0);
+      CHECK(simulator.live().host_registrations == 0);
+      memory.reset();
+    }
+    if (foreign_handle != nullptr) destroy_foreign();
+    simulator.run_all();
+    CHECK(simulator.live().host_allocations == 0);
+    CHECK(simulator.live().host_registrations == 0);
+  }
+
+  static inline Pages pages;
+  static inline Pages more_pages;
+  std::optional<PinnedAllocator> memory;
+  HostRegistration registration;
+};
+
+using PinnedOperation = Operation<PinnedWorld>;
+
+/// Where the segments come from: the driver, or pages that several threads touch and that are
+/// registered.
+template <class Test>
+void with_each_source(const Test& test) {
+  for (const unsigned threads : {0U, 2U}) {
+    CAPTURE(threads);
+    test(PinnedAllocatorOptions{.segment_bytes = 1_MiB, .prefault_threads = threads});
+  }
+}
+
+void keep(PinnedWorld& world, Allocation allocation) {
+  world.keep(allocation.release());
+}
+
+}  // namespace
+
+TEST_CASE("host_memory_sweep: allocating and freeing pinned memory") {
+  const auto free = [](PinnedWorld& w) { w.memory->deallocate(w.last()); };
+  const std::vector<PinnedOperation> operations = {
+      {"a small block", [](PinnedWorld& w) { w.keep(w.memory->allocate_raw(3_KiB)); }},
+      {"a segment of its own", [](PinnedWorld& w) { keep(w, w.memory->allocate(3_MiB)); }},
+      {"a shared segment", [](PinnedWorld& w) { keep(w, w.memory->allocate(400_KiB)); }},
+      {"near another device",
+       [](PinnedWorld& w) { keep(w, w.memory->allocate(64_KiB, {.near = Device::cuda(1)})); }},
+      {"write-combined",
+       [](PinnedWorld& w) {
+         keep(w, w.memory->allocate(64_KiB, {.kind = PinnedKind::write_combined}));
+       }},
+      {"try_allocate", [](PinnedWorld& w) { keep(w, w.memory->try_allocate(3_MiB).value()); }},
+      {"try_allocate with options",
+       [](PinnedWorld& w) {
+         keep(w, w.memory->try_allocate(3_MiB, {.near = Device::cuda(1)}).value());
+       }},
+      {"deallocate", free, Failing::never},
+      {"deallocate what is recorded", free, Failing::never,
+       [](PinnedWorld& w) {
+         w.memory->record_stream(w.live.back(), *w.red);
+         w.memory->record_use(w.live.back(), *w.blue);
+         w.memory->record_stream(w.live.back(), w.foreign());
+       }},
+      {"deallocate of the other heap", free, Failing::never,
+       [](PinnedWorld& w) { w.keep(w.memory->allocate_raw(3_MiB, {.near = Device::cuda(1)})); }},
+  };
+  with_each_source([&](const PinnedAllocatorOptions& options) { sweep_all(operations, options); });
+  const PinnedOperation waits = {"up to the limit",
+                                 [](PinnedWorld& w) { keep(w, w.memory->allocate(700_KiB)); }};
+  const PinnedOperation runs_out = {"beyond the limit", [](PinnedWorld& w) {
+                                      try {
+                                        keep(w, w.memory->allocate(3_MiB));
+                                      } catch (const OutOfMemory&) {  // which is what is expected
+                                      }
+                                    }};
+  PinnedAllocatorOptions limited{.reserved_bytes_max = 3_MiB, .segment_bytes = 1_MiB};
+  limited.slack_max = 0.05;
+  sweep_all(std::vector{waits, runs_out}, limited);
+  const PinnedOperation over_cache = {"deallocate beyond what may be cached", free, Failing::never};
+  sweep(over_cache, PinnedAllocatorOptions{.cached_bytes_max = 64_KiB, .segment_bytes = 64_KiB});
+  const PinnedOperation ahead = {"with a thread that grows", [](PinnedWorld& w) {
+                                   keep(w, w.memory->allocate(400_KiB));
+                                   w.memory->finish_growth();
+                                 }};
+  sweep(ahead, PinnedAllocatorOptions{.segment_bytes = 64_KiB, .low_water_bytes = 64_KiB});
+}
+
+TEST_CASE("host_memory_sweep: streams that use pinned memory, and registered memory") {
+  const auto use = [](PinnedWorld& w) {
+    w.memory->record_stream(w.live.back(), *w.blue);
+    w.registration.record_stream(*w.blue);
+    w.registration.record_stream(w.foreign());
+    w.registration.record_use(*w.green);
+  };
+  const std::vector<PinnedOperation> operations = {
+      {"record_stream", [](PinnedWorld& w) { w.memory->record_stream(w.live.back(), *w.green); }},
+      {"record_stream, foreign",
+       [](PinnedWorld& w) { w.memory->record_stream(w.live.back(), w.foreign()); }},
+      {"record_use", [](PinnedWorld& w) { w.memory->record_use(w.live.back(), *w.green); }},
+      {"record_stream of pages", [](PinnedWorld& w) { w.registration.record_stream(*w.blue); }},
+      {"record_use of pages", [](PinnedWorld& w) { w.registration.record_use(*w.blue); }},
+      {"retire_stream", [](PinnedWorld& w) { w.memory->retire_stream(*w.blue); }, Failing::reports,
+       use},
+      {"retire_stream, foreign",
+       [](PinnedWorld& w) {
+         w.memory->retire_stream(w.foreign());
+         if (w.foreign_handle != nullptr) w.destroy_foreign();
+       },
+       Failing::never, use},
+      {"a stream of berth's", [](PinnedWorld& w) { w.blue.reset(); }, Failing::never, use},
+      {"register_memory",
+       [](PinnedWorld& w) {
+         const HostRegistration made =
+             w.memory->register_memory(&w.more_pages, sizeof w.more_pages);
+       }},
+      {"try_register_memory",
+       [](PinnedWorld& w) {
+         w.registration =
+             std::move(w.memory->try_register_memory(&w.more_pages, sizeof w.more_pages).value());
+       }},
+      {"unregister", [](PinnedWorld& w) { w.memory->unregister(&w.pages); }, Failing::throws,
+       [=](PinnedWorld& w) {
+         use(w);
+         static_cast<void>(w.registration.release());
+       }},
+      {"HostRegistration::reset", [](PinnedWorld& w) { w.registration.reset(); }, Failing::never,
+       use},
+      {"the end", [](PinnedWorld& w) { w.memory.reset(); }, Failing::never,
+       [](PinnedWorld& w) {
+         w.registration.reset();
+         w.live.clear();
+       }},
+      {"the end, with registered memory", [](PinnedWorld& w) { w.memory.reset(); }, Failing::never,
+       [=](PinnedWorld& w) {
+         use(w);
+         static_cast<void>(w.registration.release());
+         w.live.clear();
+       }},
+  };
+  with_each_source([&](const PinnedAllocatorOptions& options) { sweep_all(operations, options); });
+}
+
+TEST_CASE("host_memory_sweep: giving pinned memory back, and looking at it") {
+  const std::vector<PinnedOperation> operations = {
+      {"a PinnedAllocator",
+       [](PinnedWorld& w) { const PinnedAllocator made(w.registry, PinnedAllocatorOptions{}); }},
+      {"trim", [](PinnedWorld& w) { w.memory->trim(); }},
+      {"trim to some bytes", [](PinnedWorld& w) { w.memory->trim(2_MiB); }},
+      {"trim in a lull", [](PinnedWorld& w) { w.memory->trim(); }, Failing::throws,
+       [](PinnedWorld& w) {
+         w.memory->deallocate(w.last());
+         w.simulator.run_all();
+       }},
+      {"release_unused", [](PinnedWorld& w) { w.memory->release_unused(0ns); }},
+      {"release_unused, long", [](PinnedWorld& w) { w.memory->release_unused(1h); }},
+      {"find_block",
+       [](PinnedWorld& w) {
+         for (void* data : {static_cast<void*>(&w.pages), w.live.back()}) {
+           static_cast<void>(w.memory->find_block(data));
+           static_cast<void>(w.memory->owns(data));
+         }
+       },
+       Failing::never},
+      {"find", [](PinnedWorld& w) { static_cast<void>(w.memory->find(w.live.back())); }},
+      {"counters",
+       [](PinnedWorld& w) {
+         static_cast<void>(w.memory->counters());
+         static_cast<void>(w.memory->growth_counters());
+         static_cast<void>(w.memory->bytes_registered());
+       }},
+      {"reset_peaks", [](PinnedWorld& w) { w.memory->reset_peaks(); }},
+      {"snapshot", [](PinnedWorld& w) { static_cast<void>(w.memory->snapshot()); }},
+      {"validate", [](PinnedWorld& w) { w.memory->validate(); }},
+      {"finish_growth", [](PinnedWorld& w) { w.memory->finish_growth(); }},
+  };
+  with_each_source([&](const PinnedAllocatorOptions& options) { sweep_all(operations, options); });
+}
+
+}  // namespace host_memory_sweep_pinned_test
