@@ -101,7 +101,7 @@ void CachingAllocator::tidy(const Request& request) noexcept {
     }
     if (request.stream) order_.mark_named(*request.stream, request.owner);
     order_.reclaim();
-    if (order_.has_lulls()) order_.open_lull();
+    if (order_.lulls().are_frequent()) order_.open_lull();
   } catch (const Error& error) {
     driver_.report(Severity::warning, name() + ": memory is not tidied up", error);
   } catch (const std::exception& error) {  // the host's memory
@@ -193,7 +193,7 @@ CachingAllocator::Outcome CachingAllocator::reclaim(Request& request) {
 CachingAllocator::Outcome CachingAllocator::open_lull(Request& request) {
   if (!request.sees_streams || keeps_streams_apart()) return Outcome::nothing;
   if (!order_.others_can_serve(request)) return Outcome::nothing;
-  request.leaves_lull_open = !order_.expects_lull();
+  request.leaves_lull_open = !order_.lulls().is_expected();
   if (request.leaves_lull_open) return Outcome::nothing;
   return order_.open_lull() > 0 ? Outcome::progress : Outcome::nothing;
 }

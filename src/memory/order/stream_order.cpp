@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -151,10 +150,10 @@ std::size_t StreamOrder::open_lull() {
     });
   }
   if (heap_.keeps_memory || owners.size() > kQuestionsMax) {
-    last_busy_ = kUnowned;
+    lulls_.forget_last_busy();
     return 0;
   }
-  if (const auto busy = std::ranges::find(owners, last_busy_); busy != owners.end()) {
+  if (const auto busy = std::ranges::find(owners, lulls_.last_busy()); busy != owners.end()) {
     std::swap(*busy, owners.front());
   }
   Questions questions(driver_);
@@ -163,34 +162,13 @@ std::size_t StreamOrder::open_lull() {
   for (const OwnerId owner : owners) {
     const auto serial = done_up_to(owner, questions);
     if (!serial || !is_all_marked(owner, *serial)) {
-      last_busy_ = serial ? kUnowned : owner;
-      ++busy_answers_;
-      ++busy_in_a_row_;
+      lulls_.missed(serial ? kUnowned : owner);
       return 0;
     }
     idle.push_back({owner, *serial});
   }
-  last_busy_ = kUnowned;
-  ++idle_answers_;
-  busy_in_a_row_ = 0;
+  lulls_.found();
   return open(idle);
-}
-
-bool StreamOrder::expects_lull() {
-  constexpr std::uint32_t kNotAskedMax = 2;
-  if (not_asked_ >= std::min(busy_in_a_row_, kNotAskedMax)) {
-    not_asked_ = 0;
-    return true;
-  }
-  ++not_asked_;
-  ++busy_answers_;  // presumably
-  return false;
-}
-
-bool StreamOrder::has_lulls() {
-  constexpr std::uint64_t kBusyPerLull = 3;
-  const std::uint64_t busy = std::exchange(busy_answers_, 0);
-  return busy <= kBusyPerLull * std::exchange(idle_answers_, 0);
 }
 
 std::size_t StreamOrder::borrow(const Request& request) {
@@ -202,7 +180,7 @@ std::size_t StreamOrder::borrow(const Request& request) {
   Questions questions(driver_);
   std::size_t questions_left = kQuestionsMax;
   for (const OwnerId owner : fits) {
-    if (owner == request.owner || owner == last_busy_) continue;
+    if (owner == request.owner || owner == lulls_.last_busy()) continue;
     if (questions_left-- == 0) return 0;
     const auto serial = done_up_to(owner, questions);
     if (!serial) continue;

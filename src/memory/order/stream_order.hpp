@@ -23,6 +23,7 @@
 
 #include "device/device_context.hpp"
 #include "memory/order/block_uses.hpp"
+#include "memory/order/lulls.hpp"
 #include "memory/order/questions.hpp"
 #include "memory/order/recorded_event.hpp"
 #include "memory/shared_heap.hpp"
@@ -88,12 +89,8 @@ class StreamOrder {
   /// Opens all of it where every stream is idle that has any; asks no further than up to the first that is
   /// not. Returns how many blocks.
   std::size_t open_lull() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// Whether to ask already, or only before memory is obtained: where streams were busy again and again,
-  /// fewer and fewer requests ask.
-  bool expects_lull() BERTH_REQUIRES(heap_.slow_mutex);
-  /// Whether open_lull() found the streams idle now and then, since this was asked last. Where it hardly
-  /// ever did, the program keeps them busy, and each wants again what it had.
-  bool has_lulls() BERTH_REQUIRES(heap_.slow_mutex);
+  /// What open_lull() has learned.
+  [[nodiscard]] Lulls& lulls() BERTH_REQUIRES(heap_.slow_mutex) { return lulls_; }
   /// Passes memory of idle streams on to the request's: as little as serves it, or the granules that it
   /// lacks. Returns how many blocks.
   std::size_t borrow(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
@@ -170,12 +167,7 @@ class StreamOrder {
   const Driver& driver_;
   const Events events_;
   BlockUses uses_ BERTH_GUARDED_BY(heap_.mutex);
-  OwnerId last_busy_ BERTH_GUARDED_BY(heap_.slow_mutex) =
-      kUnowned;  ///< is asked first, and not asked to lend
-  std::uint64_t busy_answers_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;  ///< of open_lull()
-  std::uint64_t idle_answers_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;
-  std::uint32_t busy_in_a_row_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;
-  std::uint32_t not_asked_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;  ///< since the last of these
+  Lulls lulls_ BERTH_GUARDED_BY(heap_.slow_mutex);
   std::size_t streams_kept_ BERTH_GUARDED_BY(heap_.mutex) = 0;  ///< by the last forget_streams()
 };
 
