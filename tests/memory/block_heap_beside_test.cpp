@@ -118,6 +118,7 @@ TEST_CASE(
     test.heap.release(*row[3], kRed);      // 7 to 7.5 MiB
     test.heap.release(*row[4], kUnowned);  // 7.5 to 14
     CHECK(test.heap.complete_granules(kRed) == 0);
+    CHECK(test.free_bytes(kUnowned) == 6_MiB + 512_KiB);
     test.heap.release(*row[2], kUnowned);  // 6 to 7
     CHECK(test.heap.complete_granules(kRed) == 1);
     CHECK(test.heap.whole_granules(kRed) == 1);

@@ -123,6 +123,23 @@ TEST_CASE("whole free granules that lie apart make a block, the rest of the last
   CHECK(stitch->fresh_granules == 0);
 }
 
+TEST_CASE("the owner's granules come first, and unowned ones fill up") {
+  Heap test({{kGranule, kUnowned},
+             {kGranule, kInUse},
+             {2 * kGranule, kRed},
+             {kGranule, kInUse},
+             {kGranule, kUnowned},
+             {kGranule, kInUse},
+             {kGranule, kRed}});
+  const Stitch* stitch = test.choose(4 * kGranule, kRed);
+  REQUIRE(stitch != nullptr);
+  check_stitch(*stitch, 4 * kGranule, kRed);
+  REQUIRE(stitch->whole.size() == 3);
+  CHECK(offset(stitch->whole[0]) == 0);
+  CHECK(offset(stitch->whole[1]) == 2 * kGranule);
+  CHECK(offset(stitch->whole[2]) == 7 * kGranule);
+}
+
 TEST_CASE("a free end of one granule and a free beginning of another save a whole one") {
   Heap test({{100_KiB, kInUse},
              {156_KiB, kRed},
