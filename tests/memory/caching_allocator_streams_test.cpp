@@ -247,4 +247,26 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   CHECK(reports.all().empty());
 }
 
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "a stream that is gone is not forgotten as long as a live block names it") {
+  const Stream owner = stream();
+  void* const data = allocate(1_MiB, owner);
+  {
+    const Stream user = stream();
+    allocator->record_stream(data, user);
+  }
+  const auto many_come_and_go = [&] {
+    for (int count = 0; count < 40; ++count) {
+      const Stream passing = stream();
+      free(allocate(512, passing));
+    }
+  };
+  many_come_and_go();
+  allocator->trim(0);  // asks those that are gone whether their work is done
+  many_come_and_go();
+  free(data);
+  CHECK(counters().blocks_allocated.current == 0);
+  CHECK(counters().frees_deferred == counters().frees_reclaimed);
+}
+
 }  // namespace caching_allocator_streams_test
