@@ -102,10 +102,8 @@ void CachingAllocator::tidy(const Request& request) noexcept {
     if (request.stream) order_.mark_named(*request.stream, request.owner);
     order_.reclaim();
     if (order_.lulls().are_frequent()) order_.open_lull();
-  } catch (const Error& error) {
-    driver_.report(Severity::warning, name() + ": memory is not tidied up", error);
-  } catch (const std::exception& error) {  // the host's memory
-    driver_.report(Severity::warning, name() + ": memory is not tidied up: " + error.what());
+  } catch (const std::exception& error) {  // an Error, or the host's memory
+    driver_.report(Severity::warning, name(), ": memory is not tidied up", error);
   }
 }
 

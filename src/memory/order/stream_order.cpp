@@ -78,10 +78,13 @@ std::vector<OwnerId> StreamOrder::unsettled() {
 }
 
 std::vector<Freed> StreamOrder::idle(std::size_t questions_max) {
+  if (heap_.keeps_memory) return {};
+  const std::vector<OwnerId> owners = unsettled();
+  return idle_among(std::span(owners).first(std::min(owners.size(), questions_max)));
+}
+
+std::vector<Freed> StreamOrder::idle_among(std::span<const OwnerId> owners) {
   std::vector<Freed> idle;
-  if (heap_.keeps_memory) return idle;
-  std::vector<OwnerId> owners = unsettled();
-  owners.resize(std::min(owners.size(), questions_max));
   idle.reserve(owners.size());
   Questions questions(driver_);
   for (const OwnerId owner : owners) {
@@ -101,8 +104,8 @@ std::size_t StreamOrder::transfer(const Freed& freed, OwnerId to) {
 
 std::size_t StreamOrder::open(std::span<const Freed> idle) {
   std::size_t blocks = 0;
-  for (const Freed& freed :
-       idle) {  // there may be very many blocks, and other threads wait meanwhile
+  for (const Freed& freed : idle) {
+    // Locked for each: there may be very many blocks, and other threads wait meanwhile.
     const MutexLock lock(heap_.mutex);
     blocks += transfer(freed, kUnowned);
     heap_.count_blocks();
@@ -116,13 +119,7 @@ std::size_t StreamOrder::open_ended() {
     const MutexLock lock(heap_.mutex);
     ended = heap_.streams.ending();
   }
-  std::vector<Freed> idle;
-  idle.reserve(ended.size());
-  Questions questions(driver_);
-  for (const OwnerId owner : ended) {
-    if (const auto serial = done_up_to(owner, questions)) idle.push_back({owner, *serial});
-  }
-  return idle.empty() ? 0 : open(idle);
+  return open(idle_among(ended));
 }
 
 bool StreamOrder::is_all_marked(OwnerId owner, std::uint64_t serial) {

@@ -147,6 +147,9 @@ class StreamOrder {
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   [[nodiscard]] std::vector<Freed> idle(std::size_t questions_max) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
+  /// What of theirs has no work pending.
+  [[nodiscard]] std::vector<Freed> idle_among(std::span<const OwnerId> owners)
+      BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// Owners that have free memory, and streams that are gone whose last work may still run.
   [[nodiscard]] std::vector<OwnerId> unsettled() BERTH_EXCLUDES(heap_.mutex);
   /// Gives `owner`'s memory to `to`. Of a stream that is gone, to all for good.

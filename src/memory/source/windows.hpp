@@ -9,8 +9,6 @@
 // Source: CUDA C++ Programming Guide, "Virtual Aliasing Support".
 #pragma once
 
-#pragma once
-
 #include <cuda.h>
 
 #include <cstddef>
