@@ -7,6 +7,7 @@
 //   waste_checkerboard      equal blocks, of which every other is freed, then larger ones
 //   first_pass_driver_cost  time in the driver over that of mapping the peak once. Rows: traces
 //   driver_calls_pass4      driver calls of the fourth pass. Rows: traces
+//   path_NAME               the share of allocations in the fifth pass that take that path. Rows: traces
 //   squeezed                requests refused on a device of the peak and 2 %. Rows: traces
 // Simulated devices only, made as each measurement needs them: hence a main() of its own.
 #include "workloads/waste.hpp"
@@ -84,6 +85,18 @@ void add_steady_calls(const Plans& plans) {
              [](const ReplayPlan& plan) { return driver_calls_of_pass<Allocator>(plan, 4); });
 }
 
+void add_paths(const Plans& plans) {
+  constexpr std::pair<const char*, std::uint64_t MemoryCounters::*> kPaths[] = {
+      {"path_last", &MemoryCounters::allocations_last},
+      {"path_kept", &MemoryCounters::allocations_kept},
+      {"path_fitted", &MemoryCounters::allocations_fitted},
+      {"path_joined", &MemoryCounters::allocations_joined},
+      {"path_grown", &MemoryCounters::allocations_grown}};
+  for (const auto& [figure, path] : kPaths)
+    add_traces(figure, BerthAllocator::kName, plans, "percent",
+               [path](const ReplayPlan& plan) { return 100 * share_of_path(plan, 5, path); });
+}
+
 void add_measurements() {
   const auto plans = std::make_shared<const std::vector<ReplayPlan>>(read_replay_plans());
   if (plans->empty()) leave_out("waste_trace", "there are no traces (BERTH_BENCH_TRACES=DIR)");
@@ -98,6 +111,7 @@ void add_measurements() {
              first_pass_driver_cost<BerthAllocator>);
   add_traces("squeezed", BerthAllocator::kName, plans, "requests_refused",
              refused_when_squeezed<BerthAllocator>);
+  add_paths(plans);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "berth/error.hpp"
 
 #include "base/arithmetic.hpp"
+#include "peers/berth_allocator.hpp"
 #include "sim/work/cost_model.hpp"
 #include "support/simulated_session.hpp"
 #include "workloads/checkerboard.hpp"
@@ -83,6 +84,21 @@ std::uint64_t driver_calls_of_pass(const ReplayPlan& plan, int passes) {
   const std::uint64_t calls_before = machine.session().driver_calls();
   replay.step();
   return machine.session().driver_calls() - calls_before;
+}
+
+/// The share of allocations that `path`, one of MemoryCounters' totals, counts in the last of `passes`
+/// identical passes.
+inline double share_of_path(const ReplayPlan& plan, int passes,
+                            std::uint64_t MemoryCounters::*path) {
+  SimulatedSession machine;
+  BerthAllocator allocator(machine.session());
+  Replay replay(allocator, plan, machine.session().streams(plan.streams));
+  for (int pass = 2; pass < passes; ++pass) replay.step();
+  const MemoryCounters before = allocator.counters();
+  replay.step();
+  const MemoryCounters after = allocator.counters();
+  return static_cast<double>(after.*path - before.*path) /
+         static_cast<double>(after.allocations - before.allocations);
 }
 
 /// What a trace must fit in: its peak and 2 %, in whole granules.

@@ -33,7 +33,11 @@
   X(segments_released,     "ranges given back to the driver") \
   X(page_remaps,           "granules mapped a second time at another address") \
   X(limit_rejections,      "growths refused by a byte limit before any driver call, or for headroom") \
-  X(out_of_memory,         "requests that failed after every rung")
+  X(out_of_memory,         "requests that failed after every rung") \
+  X(allocations_last,      "allocations served with the block that their thread freed last") \
+  X(allocations_kept,      "allocations served with another freed block that threads had kept") \
+  X(allocations_fitted,    "allocations served by best fit in the heap") \
+  X(allocations_joined,    "allocations served with free memory joined by page remaps")
 /* clang-format on */
 
 #endif

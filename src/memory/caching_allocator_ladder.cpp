@@ -148,6 +148,7 @@ bool CachingAllocator::take_in_lock(Request& request) {
   }
   if (fit.hole == nullptr || reserve_.wastes(*fit.hole, request.bytes)) return false;
   heap_.hand_out(blocks.take(fit, request.bytes, request.bytes_requested, request.owner), request);
+  ++heap_.counters.allocations_fitted;
   return true;
 }
 

@@ -158,6 +158,9 @@ bool Reserve::finish(Request& request, const Plan& plan) {
 }
 
 bool Reserve::serve(Request& request, const Plan& plan, Block* block) {
+  std::uint64_t& path = plan.bytes > 0     ? heap_.counters.allocations_grown
+                        : block == nullptr ? heap_.counters.allocations_fitted
+                                           : heap_.counters.allocations_joined;
   // Another thread's request may have had what was grown for this one: then there is nothing.
   if (block == nullptr)
     block = heap_.blocks.take(request.bytes, request.bytes_requested, request.owner);
@@ -166,7 +169,7 @@ bool Reserve::serve(Request& request, const Plan& plan, Block* block) {
     if (!plan.parts.empty()) throw std::bad_alloc();
     return false;
   }
-  if (plan.bytes > 0) ++heap_.counters.allocations_grown;
+  ++path;
   heap_.hand_out(*block, request);
   return true;
 }

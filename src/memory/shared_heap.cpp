@@ -55,7 +55,9 @@ bool SharedHeap::take_handed_over(Request& request) {
   BERTH_CHECK(block->state() == Block::State::cached && block->bytes == request.bytes);
   block->set_state(Block::State::allocated);
   block->set_bytes_requested(request.bytes_requested);
-  request.cache->ledger().allocated(request.bytes_requested, block->bytes);
+  Ledger& ledger = request.cache->ledger();
+  ledger.allocated(request.bytes_requested, block->bytes);
+  ++ledger.allocations_kept;
   request.data = block->data();
   return true;
 }
@@ -123,6 +125,7 @@ void SharedHeap::settle(Ledger& ledger) {
                                              ledger.blocks_allocated.change());
   ledger.blocks_settled += ledger.blocks_allocated.change();
   counters.allocations += std::exchange(ledger.allocations, 0);
+  counters.allocations_kept += std::exchange(ledger.allocations_kept, 0);
   GaugeChange active = ledger.bytes_allocated;  // what is pending does not change here
   GaugeChange wanted = active;
   active.settle(counters.bytes_active);
@@ -142,6 +145,9 @@ void SharedHeap::settle_all(const ThreadCaches::Halt& halt) {
 
 void SharedHeap::count_blocks() {
   counters.frees = counters.allocations - counters.blocks_allocated.current;
+  counters.allocations_last = counters.allocations - counters.allocations_kept -
+                              counters.allocations_fitted - counters.allocations_joined -
+                              counters.allocations_grown;
   set_gauge(counters.blocks_free, blocks.free_count() + blocks_cached_);
   std::size_t bytes_metadata = blocks.metadata_bytes();
   caches_.for_each([&](const ThreadCache& cache) { bytes_metadata += cache.bytes_metadata(); });

@@ -82,6 +82,10 @@ AT(berth_memory_totals, segments_released, 80);
 AT(berth_memory_totals, page_remaps, 88);
 AT(berth_memory_totals, limit_rejections, 96);
 AT(berth_memory_totals, out_of_memory, 104);
+AT(berth_memory_totals, allocations_last, 112);
+AT(berth_memory_totals, allocations_kept, 120);
+AT(berth_memory_totals, allocations_fitted, 128);
+AT(berth_memory_totals, allocations_joined, 136);
 
 AT(berth_copy_counters, copies_direct, 8);
 AT(berth_copy_counters, copies_staged, 16);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an allocator counts and shows: every counter against a known course of events.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -95,6 +96,48 @@ TEST_CASE("each counter follows the life of a block") {
   CHECK(now.frees_reclaimed == 1);
   CHECK(now.segments_released == now.segments_mapped);
   CHECK(now.out_of_memory == 0);
+  check_whole(test.memory);
+}
+
+TEST_CASE("each allocation counts for the path that served it") {
+  MemoryTest test;
+  const Stream stream = test.stream();
+  const auto paths = [&] {
+    const MemoryCounters now = test.counters();
+    CHECK(now.allocations == now.allocations_last + now.allocations_kept + now.allocations_fitted +
+                                 now.allocations_joined + now.allocations_grown);
+    return std::array{now.allocations_grown, now.allocations_fitted, now.allocations_last,
+                      now.allocations_kept, now.allocations_joined};
+  };
+  using Paths = std::array<std::uint64_t, 5>;
+
+  void* const first = test.memory.allocate_raw(1_MiB, stream);
+  CHECK(paths() == Paths{1, 0, 0, 0, 0});
+  void* const second = test.memory.allocate_raw(512_KiB, stream);
+  CHECK(paths() == Paths{1, 1, 0, 0, 0});
+  test.memory.deallocate(second);
+  CHECK(test.memory.allocate_raw(512_KiB, stream) != nullptr);
+  const Paths before = paths();
+  CHECK(before[0] + before[1] + before[2] + before[3] == 3);
+  test.memory.deallocate(second);
+  CHECK(test.memory.allocate_raw(512_KiB, stream) == second);  // it is what was taken last, too
+  CHECK(paths()[2] == before[2] + 1);
+  test.memory.deallocate(first);
+  test.memory.deallocate(second);
+  CHECK(test.memory.allocate_raw(1_MiB, stream) == first);
+  CHECK(paths()[3] == before[3] + 1);
+
+  // Two granules in use between two that are free: a request of two granules joins these.
+  std::vector<void*> granules;
+  for (int index = 0; index < 4; ++index)
+    granules.push_back(test.memory.allocate_raw(2_MiB, stream));
+  test.memory.deallocate(granules[0]);
+  test.memory.deallocate(granules[2]);
+  const Paths between = paths();
+  CHECK(between[4] == 0);
+  void* const joined = test.memory.allocate_raw(4_MiB, stream);
+  CHECK(paths()[4] == 1);
+  for (void* const data : {joined, granules[1], granules[3], first}) test.memory.deallocate(data);
   check_whole(test.memory);
 }
 

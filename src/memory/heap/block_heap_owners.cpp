@@ -41,6 +41,7 @@ void BlockHeap::drop_if_done(OwnerId owner) noexcept {
   const auto found = owned_.find(owner);
   if (held_ > 0) return;  // what is held goes back to its owner without asking for memory
   if (found == owned_.end() || found->second->taken > 0 || !found->second->free.empty()) return;
+  if (holes_ != nullptr) holes_->forget(found->second->free.holes());
   owned_.erase(found);
   last_owner_ = kUnowned;
   last_owned_ = &unowned_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <new>
+#include <utility>
 
 #include "base/arithmetic.hpp"
 #include "base/check.hpp"
@@ -34,17 +35,6 @@ HoleIndex::HoleIndex(std::uintptr_t address, std::size_t bytes, std::size_t gran
   BERTH_CHECK(address % granule_bytes == 0 && granule_bytes <= ~std::uint32_t{0});
 }
 
-HoleIndex::HolesOfBlock HoleIndex::holes_of(std::uintptr_t address, std::size_t bytes) const {
-  const std::uintptr_t block_end = address + bytes;
-  const std::uintptr_t begin = align_up(address, granule_bytes());
-  const std::uintptr_t end = align_down(block_end, granule_bytes());
-  HolesOfBlock holes{.first = granule_at(begin), .end = granule_at(end)};
-  if (begin <= block_end) holes.tail = static_cast<std::uint32_t>(begin - address);
-  if (address <= end) holes.head = static_cast<std::uint32_t>(block_end - end);
-  if (begin < end) holes.range = holes.end - holes.first;
-  return holes;
-}
-
 void HoleIndex::change(Holes& holes, Block& block, const HolesOfBlock& from,
                        const HolesOfBlock& to) {
   const bool same_begin = from.first == to.first;
@@ -52,25 +42,58 @@ void HoleIndex::change(Holes& holes, Block& block, const HolesOfBlock& from,
   const bool same_range = from.range == to.range && (same_begin || from.range == 0);
   const bool same_head = from.head == to.head && (from.end == to.end || from.head == 0);
   // What goes makes room for what comes: a tail and a range have the same node.
-  if (!same_tail && from.tail > 0) erase(holes.tails, end_node(from.first - 1));
-  if (!same_head && from.head > 0) erase(holes.heads, head_node(from.end));
+  if (!same_tail && from.tail > 0) clear(end_node(from.first - 1));
+  if (!same_head && from.head > 0) clear(head_node(from.end));
   if (!same_range && from.range > 0) {
-    erase(holes.ranges, end_node(from.first));
+    clear(end_node(from.first));
     begins_range_[from.first / 64] &= ~(std::uint64_t{1} << (from.first % 64));
   }
-  if (!same_tail && to.tail > 0) insert(holes.tails, end_node(to.first - 1), block, to.tail);
-  if (!same_head && to.head > 0) insert(holes.heads, head_node(to.end), block, to.head);
+  if (!same_tail && to.tail > 0) put(holes.tails, end_node(to.first - 1), block, to.tail);
+  if (!same_head && to.head > 0) put(holes.heads, head_node(to.end), block, to.head);
   if (!same_range && to.range > 0) {
-    insert(holes.ranges, end_node(to.first), block, to.range);
+    put(holes.ranges, end_node(to.first), block, to.range);
     begins_range_[to.first / 64] |= std::uint64_t{1} << (to.first % 64);
   }
   holes.whole_granules += std::size_t{to.range} - from.range;
 }
 
-void HoleIndex::insert(std::uint32_t& tree, std::uint32_t node, Block& block, std::uint32_t size) {
-  BERTH_CHECK(nodes_[node].block == nullptr);
-  nodes_[node] = {.block = &block, .smaller = 0, .larger = 0, .size = size};
+void HoleIndex::put(Tree& tree, std::uint32_t node, Block& block, std::uint32_t size) {
+  Node& hole = nodes_[node];
+  BERTH_CHECK(hole.block == nullptr);
+  hole.block = &block;
+  hole.tree = &tree;
+  hole.size = size;
   granules_seen_ = std::max<std::size_t>(granules_seen_, granule_of(node) + std::size_t{1});
+  note_unsettled(node);
+}
+
+void HoleIndex::clear(std::uint32_t node) {
+  BERTH_CHECK(nodes_[node].block != nullptr);
+  nodes_[node].block = nullptr;
+  note_unsettled(node);
+}
+
+void HoleIndex::note_unsettled(std::uint32_t node) {
+  if (nodes_[node].next_unsettled != 0) return;
+  nodes_[node].next_unsettled = kLast;
+  (unsettled_ == 0 ? first_unsettled_ : nodes_[last_unsettled_].next_unsettled) = node;
+  last_unsettled_ = node;
+  if (++unsettled_ > kUnsettledMax) settle_oldest();
+}
+
+void HoleIndex::settle_oldest() const {
+  const std::uint32_t node = first_unsettled_;
+  Node& hole = nodes_[node];
+  first_unsettled_ = std::exchange(hole.next_unsettled, 0);
+  --unsettled_;
+  if (hole.is_in_place()) return;
+  if (hole.place != nullptr) erase(*hole.place, node);
+  hole.place = hole.block == nullptr ? nullptr : hole.tree;
+  hole.place_size = hole.size;
+  if (hole.place != nullptr) insert(*hole.place, node);
+}
+
+void HoleIndex::insert(Tree& tree, std::uint32_t node) const {
   std::uint32_t* place = &tree;
   while (*place != 0 && priority(*place) >= priority(node)) {
     place = before(node, *place) ? &nodes_[*place].smaller : &nodes_[*place].larger;
@@ -81,18 +104,16 @@ void HoleIndex::insert(std::uint32_t& tree, std::uint32_t node, Block& block, st
   *place = node;
 }
 
-void HoleIndex::erase(std::uint32_t& tree, std::uint32_t node) {
-  BERTH_CHECK(nodes_[node].block != nullptr);
+void HoleIndex::erase(Tree& tree, std::uint32_t node) const {
   std::uint32_t* place = &tree;
   while (*place != node) {
     BERTH_CHECK(*place != 0);
     place = before(node, *place) ? &nodes_[*place].smaller : &nodes_[*place].larger;
   }
   *place = merge(nodes_[node].smaller, nodes_[node].larger);
-  nodes_[node].block = nullptr;
 }
 
-HoleIndex::Halves HoleIndex::split(std::uint32_t tree, std::uint32_t pivot) {
+HoleIndex::Halves HoleIndex::split(Tree tree, std::uint32_t pivot) const {
   if (tree == 0) return {0, 0};
   if (before(tree, pivot)) {
     const Halves rest = split(nodes_[tree].larger, pivot);
@@ -104,7 +125,7 @@ HoleIndex::Halves HoleIndex::split(std::uint32_t tree, std::uint32_t pivot) {
   return {rest.low, tree};
 }
 
-std::uint32_t HoleIndex::merge(std::uint32_t low, std::uint32_t high) {
+HoleIndex::Tree HoleIndex::merge(Tree low, Tree high) const {
   if (low == 0) return high;
   if (high == 0) return low;
   if (priority(low) > priority(high)) {
@@ -132,6 +153,7 @@ Extent HoleIndex::extent(Kind kind, std::uint32_t node) const {
 
 Extent HoleIndex::at_least(Kind kind, const Holes& holes, std::size_t bytes,
                            std::uintptr_t from) const {
+  settle();
   const std::size_t size = kind == Kind::range ? align_up(bytes, granule_bytes()) >> shift_ : bytes;
   std::uint32_t best = 0;
   for (std::uint32_t node = root(kind, holes); node != 0;) {
@@ -144,6 +166,7 @@ Extent HoleIndex::at_least(Kind kind, const Holes& holes, std::size_t bytes,
 }
 
 Extent HoleIndex::largest(Kind kind, const Holes& holes) const {
+  settle();
   std::uint32_t node = root(kind, holes);
   while (node != 0 && nodes_[node].larger != 0) node = nodes_[node].larger;
   return extent(kind, node);
@@ -177,7 +200,7 @@ Extent HoleIndex::free_beginning(GranuleNumber granule) const {
   return {range.source, address_of(granule), granule_bytes()};
 }
 
-bool HoleIndex::is_in(std::uint32_t tree, std::uint32_t node) const {
+bool HoleIndex::is_in(Tree tree, std::uint32_t node) const {
   while (tree != 0 && tree != node) {
     tree = before(node, tree) ? nodes_[tree].smaller : nodes_[tree].larger;
   }
@@ -186,9 +209,11 @@ bool HoleIndex::is_in(std::uint32_t tree, std::uint32_t node) const {
 
 bool HoleIndex::contains(const Holes& holes, const Block& block) const {
   const HolesOfBlock own = holes_of(block);
-  const auto has = [&](std::uint32_t tree, std::uint32_t node, std::uint32_t size) {
-    return size == 0 ||
-           (nodes_[node].block == &block && nodes_[node].size == size && is_in(tree, node));
+  const auto has = [&](const Tree& tree, std::uint32_t number, std::uint32_t size) {
+    if (size == 0) return true;
+    const Node& node = nodes_[number];
+    if (node.block != &block || node.tree != &tree || node.size != size) return false;
+    return node.next_unsettled != 0 || (node.is_in_place() && is_in(tree, number));
   };
   return has(holes.tails, end_node(own.first - 1), own.tail) &&
          has(holes.ranges, end_node(own.first), own.range) &&

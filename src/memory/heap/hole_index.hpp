@@ -5,14 +5,19 @@
 // a range of whole free granules, and the free beginning of a granule whose end is in use (head). Each
 // is a node of a treap of its owner's, ordered by size, then address. A granule has room for two nodes:
 // one for its tail or the range that begins with it, one for its head. So no operation calls the heap.
+//
+// Blocks come and go far more often than granules are joined: a change is noted in its node at once, and
+// reaches the trees when they are searched, or when many nodes wait for that.
 // Source: Seidel and Aragon, "Randomized search trees", 1996.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
 
+#include "base/arithmetic.hpp"
 #include "memory/heap/block.hpp"
 
 namespace berth {
@@ -46,11 +51,21 @@ class HoleIndex {
   HoleIndex(const HoleIndex&) = delete;
   HoleIndex& operator=(const HoleIndex&) = delete;
 
-  void add(Holes& holes, Block& block) { change(holes, block, {}, holes_of(block)); }
-  void remove(Holes& holes, Block& block) { change(holes, block, holes_of(block), {}); }
-  /// To be called before the block has that place and size.
+  void add(Holes& holes, Block& block) {
+    if (has_end(block.address, block.end())) change(holes, block, {}, holes_of(block));
+  }
+  void remove(Holes& holes, Block& block) {
+    if (has_end(block.address, block.end())) change(holes, block, holes_of(block), {});
+  }
+  /// To be called before the block has that place and size, which overlap with what it has.
   void move(Holes& holes, Block& block, std::uintptr_t address, std::size_t bytes) {
-    change(holes, block, holes_of(block), holes_of(address, bytes));
+    const std::uintptr_t end = address + bytes;
+    if (has_end(std::min<std::uintptr_t>(block.address, address), std::max(block.end(), end)))
+      change(holes, block, holes_of(block), holes_of(address, bytes));
+  }
+  /// No node names `holes` from now on, to which no block belongs any more.
+  void forget(const Holes& holes) {
+    if ((holes.tails | holes.ranges | holes.heads) != 0) settle();
   }
 
   /// The smallest hole of `bytes` and more; of those of `bytes` only what lies at `from` or above. No
@@ -77,11 +92,22 @@ class HoleIndex {
   [[nodiscard]] std::size_t bytes_committed() const { return granules_seen_ * 2 * sizeof(Node); }
 
  private:
+  /// The root of one.
+  using Tree = std::uint32_t;
   struct Node {
-    Block* block;           ///< null where there is no such hole
+    Block* block;        ///< null where there is no such hole
+    Tree* tree;          ///< the one it belongs to
+    std::uint32_t size;  ///< bytes, of a range granules
+    // As of when it was settled last:
+    std::uint32_t place_size;
+    Tree* place;            ///< null where it is in no tree
     std::uint32_t smaller;  ///< subtrees
     std::uint32_t larger;
-    std::uint32_t size;  ///< bytes, of a range granules
+    std::uint32_t next_unsettled;  ///< 0 where it is settled
+
+    [[nodiscard]] bool is_in_place() const {
+      return block == nullptr ? place == nullptr : place == tree && place_size == size;
+    }
   };
   /// Of one block.
   struct HolesOfBlock {
@@ -99,8 +125,28 @@ class HoleIndex {
   [[nodiscard]] HolesOfBlock holes_of(const Block& block) const {
     return holes_of(block.address, block.bytes);
   }
-  [[nodiscard]] HolesOfBlock holes_of(std::uintptr_t address, std::size_t bytes) const;
+  [[nodiscard]] HolesOfBlock holes_of(std::uintptr_t address, std::size_t bytes) const {
+    const std::uintptr_t block_end = address + bytes;
+    const std::uintptr_t begin = align_up(address, granule_bytes());
+    const std::uintptr_t end = align_down(block_end, granule_bytes());
+    HolesOfBlock holes{.first = granule_at(begin), .end = granule_at(end)};
+    if (begin <= block_end) holes.tail = static_cast<std::uint32_t>(begin - address);
+    if (address <= end) holes.head = static_cast<std::uint32_t>(block_end - end);
+    if (begin < end) holes.range = holes.end - holes.first;
+    return holes;
+  }
+  /// Whether a granule ends or begins within [address, end], the ends of which count.
+  [[nodiscard]] bool has_end(std::uintptr_t address, std::uintptr_t end) const {
+    return (((address - 1) ^ end) >> shift_) != 0;
+  }
   void change(Holes& holes, Block& block, const HolesOfBlock& from, const HolesOfBlock& to);
+  void put(Tree& tree, std::uint32_t node, Block& block, std::uint32_t size);
+  void clear(std::uint32_t node);
+  /// Puts the nodes that wait for it into their trees, or out of them: the one that waits longest, or all.
+  void settle_oldest() const;
+  void settle() const {
+    while (unsettled_ > 0) settle_oldest();
+  }
   // Nodes are named by twice their granule and 2, and 1 more for a head.
   static std::uint32_t end_node(GranuleNumber granule) { return 2 * granule + 2; }
   static std::uint32_t head_node(GranuleNumber granule) { return 2 * granule + 3; }
@@ -110,22 +156,31 @@ class HoleIndex {
   }
   [[nodiscard]] Extent extent(Kind kind, std::uint32_t node) const;
   [[nodiscard]] bool before(std::uint32_t a, std::uint32_t b) const {
-    return nodes_[a].size != nodes_[b].size ? nodes_[a].size < nodes_[b].size : a < b;
+    const std::uint32_t bytes = nodes_[a].place_size;
+    return bytes != nodes_[b].place_size ? bytes < nodes_[b].place_size : a < b;
   }
-  void insert(std::uint32_t& tree, std::uint32_t node, Block& block, std::uint32_t size);
-  void erase(std::uint32_t& tree, std::uint32_t node);
-  Halves split(std::uint32_t tree, std::uint32_t pivot);
-  std::uint32_t merge(std::uint32_t low, std::uint32_t high);
-  [[nodiscard]] bool is_in(std::uint32_t tree, std::uint32_t node) const;
+  void insert(Tree& tree, std::uint32_t node) const;
+  void erase(Tree& tree, std::uint32_t node) const;
+  [[nodiscard]] Halves split(Tree tree, std::uint32_t pivot) const;
+  [[nodiscard]] Tree merge(Tree low, Tree high) const;
+  [[nodiscard]] bool is_in(Tree tree, std::uint32_t node) const;
+  void note_unsettled(std::uint32_t node);
+
+  /// So many nodes may wait: what a search that settles them takes is bounded.
+  static constexpr std::size_t kUnsettledMax = 2048;
+  static constexpr std::uint32_t kLast = 1;  ///< the end of the row of those that wait; no node
 
   template <class T>
   using Zeroed = std::unique_ptr<T[], decltype(&std::free)>;  // committed as it is written to
 
   const std::uintptr_t address_;
   const int shift_;
-  Zeroed<Node> nodes_;
+  Zeroed<Node> nodes_;                  ///< a search changes where they are, and not what they say
   Zeroed<std::uint64_t> begins_range_;  ///< a bit for each granule
   std::size_t granules_seen_ = 0;       ///< of which nodes may have been written
+  mutable std::size_t unsettled_ = 0;
+  mutable std::uint32_t first_unsettled_ = kLast;  ///< the one that waits longest
+  mutable std::uint32_t last_unsettled_ = kLast;
 };
 
 }  // namespace berth

@@ -55,6 +55,8 @@ struct Ledger {
   GaugeChange blocks_allocated;
   std::int64_t blocks_settled = 0;  ///< what blocks_allocated changed by before, ever
   std::uint64_t allocations = 0;
+  /// Of them, those that took a kept block, other than the last one.
+  std::uint64_t allocations_kept = 0;
 };
 
 }  // namespace berth

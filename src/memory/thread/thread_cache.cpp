@@ -9,6 +9,7 @@ void* ThreadCache::take_other(std::size_t bytes, StreamKey stream) {
   Stack* const stack = front != nullptr ? front->find(bytes) : nullptr;
   if (stack == nullptr) return nullptr;
   Block& block = stack->pop();
+  ++ledger_.allocations_kept;
   last_ = {block.data(), &block, stack->bytes(), stream, stack, front};
   return hand_out_last(bytes);
 }
