@@ -38,7 +38,8 @@ const std::map<std::string, OtherUses> kOtherUses = {{"none", OtherUses::none},
 const std::map<std::string, CrossStreamReuse> kReuses = {
     {"never", CrossStreamReuse::never},
     {"when_idle", CrossStreamReuse::when_idle},
-    {"behind_waits", CrossStreamReuse::behind_waits}};
+    {"behind_waits", CrossStreamReuse::behind_waits},
+    {"before_growth", CrossStreamReuse::before_growth}};
 
 struct Arguments {
   std::vector<std::string> traces;
@@ -135,7 +136,7 @@ int parse_and_run(int argc, char** argv) {
   app.add_flag("--checks", busy.checks, "The simulator looks for races; times mean nothing then");
   app.add_option("--allocator", arguments.allocator, "berth, or a peer that is there");
   app.add_option("--reuse", arguments.berth.cross_stream_reuse,
-                 "berth's: never, when_idle, behind_waits (the default)")
+                 "berth's: never, when_idle, behind_waits (the default), before_growth")
       ->transform(CLI::CheckedTransformer(kReuses));
   app.add_flag("--json", arguments.json, "Every pass and counter, as JSON");
   try {

@@ -30,6 +30,15 @@ enum class CrossStreamReuse {
   /// That, and before a request fails what streams have left whose work is pending: the request's
   /// stream is made to wait for that work. The host is not.
   behind_waits,
+
+  /// That, and already before new memory is obtained, once that would take what is reserved beyond 1.03
+  /// times the most that was ever live. Blocks of the request's own stream that await another stream's use
+  /// (record_stream(), record_use()) come free behind a wait for that use; what other streams have left,
+  /// behind a wait for all their work so far, as little as serves the request.
+  ///
+  /// Price: streams wait for one another, so that less of their work overlaps, and memory that passes from
+  /// stream to stream is mapped anew more often. docs/benchmarks.md has the figures.
+  before_growth,
 };
 
 }  // namespace berth

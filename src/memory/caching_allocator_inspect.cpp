@@ -80,6 +80,8 @@ void CachingAllocator::reset_peaks() {
   require_origin();
   const MutexLock lock(heap_.mutex);
   heap_.settle_all();
+  heap_.bytes_allocated_most =
+      std::max(heap_.bytes_allocated_most, heap_.counters.bytes_allocated.peak);
   berth::reset_peaks(heap_.counters);
 }
 

@@ -39,6 +39,7 @@ const CachingAllocator::Rung CachingAllocator::kLadder[] = {
     {&CachingAllocator::join, true},
     {&CachingAllocator::borrow, true},
     {&CachingAllocator::open_unlikely_lull, true},
+    {&CachingAllocator::wait_before_growth, true},
     {&CachingAllocator::grow, true},
     {&CachingAllocator::open_idle, true},
     {&CachingAllocator::give_back, true},
@@ -213,6 +214,16 @@ CachingAllocator::Outcome CachingAllocator::borrow(Request& request) {
   return blocks > 0 ? Outcome::progress : Outcome::nothing;
 }
 
+/// What has been reserved already is enough for what was ever live, if streams wait for one another.
+CachingAllocator::Outcome CachingAllocator::wait_before_growth(Request& request) {
+  if (!waits_before_growth() || !request.stream) return Outcome::nothing;
+  if (!request.sees_streams && !request.sees_deferred) return Outcome::nothing;
+  if (!reserve_.grows_beyond_demand(request) || is_captured(request)) return Outcome::nothing;
+  const bool has_moved =
+      order_.take_deferred(request) > 0 || order_.take_missing_behind_waits(request) > 0;
+  return has_moved ? Outcome::progress : Outcome::nothing;
+}
+
 CachingAllocator::Outcome CachingAllocator::grow(Request& request) {
   return reserve_.grow(request) == Reserve::Growth::none ? Outcome::nothing : Outcome::progress;
 }
@@ -275,7 +286,7 @@ CachingAllocator::Outcome CachingAllocator::ask_other_pools_to_wait(Request& req
 }
 
 CachingAllocator::Outcome CachingAllocator::take_behind_waits(Request& request) {
-  if (cross_stream_reuse_ != CrossStreamReuse::behind_waits) return Outcome::nothing;
+  if (cross_stream_reuse_ < CrossStreamReuse::behind_waits) return Outcome::nothing;
   if (!request.stream || is_captured(heap_, request)) return Outcome::nothing;
   return order_.take_behind_waits(request) > 0 ? Outcome::progress : Outcome::nothing;
 }

@@ -13,11 +13,15 @@
 
 namespace berth {
 
-bool is_captured(const SharedHeap& heap, Request& request) {
+bool is_captured(Request& request) {
   if (!request.is_captured) {
     request.is_captured = request.stream && is_capturing(*request.stream);
   }
-  if (!*request.is_captured || heap.keeps_memory) return *request.is_captured;
+  return *request.is_captured;
+}
+
+bool is_captured(const SharedHeap& heap, Request& request) {
+  if (!is_captured(request) || heap.keeps_memory) return *request.is_captured;
   throw InvalidArgument(heap.name + describe_capture_without_pool());
 }
 
@@ -62,6 +66,21 @@ Reserve::Growth Reserve::grow(Request& request) {
   }
   if (!plan) return Growth::none;
   return finish(request, *plan) ? Growth::serving : Growth::made;
+}
+
+bool Reserve::grows_beyond_demand(const Request& request) {
+  constexpr double kReservedOfLive = 1.03;
+  const MutexLock lock(heap_.mutex);
+  heap_.settle_all();
+  const BlockHeap& blocks = heap_.blocks;
+  const std::size_t own = blocks.granule_bytes() *
+                          (blocks.whole_granules(request.owner) + blocks.whole_granules(kUnowned));
+  const Gauge& live = heap_.counters.bytes_allocated;
+  const std::uint64_t most =
+      std::max({live.peak, heap_.bytes_allocated_most, live.current + request.bytes});
+  const std::uint64_t grown =
+      heap_.counters.bytes_reserved.current + request.bytes - std::min(request.bytes, own);
+  return static_cast<double>(grown) > static_cast<double>(most) * kReservedOfLive;
 }
 
 std::size_t Reserve::excess_slack(const Request& request, std::size_t bytes) {

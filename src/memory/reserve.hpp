@@ -72,6 +72,9 @@ class Reserve {
   Growth grow(Request& request) BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex)
       BERTH_NO_THREAD_SAFETY_ANALYSIS;  // order_ holds the same lock under another name
 
+  /// Whether growing for the request would take what is reserved beyond what was ever live, and some.
+  [[nodiscard]] bool grows_beyond_demand(const Request& request) BERTH_EXCLUDES(heap_.mutex);
+
   /// Gives unowned memory back: `bytes` or somewhat more, as far as there are so many. Returns how many.
   std::size_t give_back(std::size_t bytes) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex) {
@@ -158,6 +161,8 @@ class Reserve {
 
 /// Whether work on the request's stream goes to a graph, and is not to be waited for. Asks the driver
 /// the first time.
+bool is_captured(Request& request);
+/// The same of a request that must be served some other way.
 /// Errors  InvalidArgument: it does, and the memory would go on to others nevertheless.
 bool is_captured(const SharedHeap& heap, Request& request);
 

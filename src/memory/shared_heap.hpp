@@ -42,6 +42,8 @@ class SharedHeap {
   MemoryCounters counters BERTH_GUARDED_BY(mutex);
   /// bytes_active since the last look at it.
   Gauge demand BERTH_GUARDED_BY(mutex);
+  /// The highest peak of bytes_allocated that was reset.
+  std::uint64_t bytes_allocated_most BERTH_GUARDED_BY(mutex) = 0;
   bool is_asleep BERTH_GUARDED_BY(mutex) = false;
   /// Nothing is given back: graphs have the addresses.
   std::atomic<bool> keeps_memory = false;

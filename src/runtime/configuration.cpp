@@ -83,6 +83,7 @@ constexpr Word<CrossStreamReuse> kReuses[] = {
     {CrossStreamReuse::never, "never"},
     {CrossStreamReuse::when_idle, "when_idle"},
     {CrossStreamReuse::behind_waits, "behind_waits"},
+    {CrossStreamReuse::before_growth, "before_growth"},
 };
 
 constexpr Word<StreamShortage> kShortages[] = {
@@ -135,7 +136,7 @@ constexpr Key kKeys[] = {
      [](const Options& o) {
        return text_or("never", o.device_allocator.release_unused_after, time_text);
      }},
-    {{"cross_stream_reuse", "never, when_idle or behind_waits"},
+    {{"cross_stream_reuse", "never, when_idle, behind_waits or before_growth"},
      [](Options& o, Text t) {
        return assign(o.device_allocator.cross_stream_reuse, read_word(t, kReuses));
      },

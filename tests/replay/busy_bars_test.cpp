@@ -50,6 +50,21 @@ constexpr BusyBar kBars[] = {
     {"llama7b-offload-10streams", 200, 39, 300},
 };
 
+struct WaitsBar {
+  const char* trace;
+  OtherUses uses;
+  std::uint64_t kernel_us;
+  double waste_percent;  ///< of all passes, where streams wait before memory grows
+};
+
+constexpr WaitsBar kWaitsBars[] = {
+    {"own-sharded4", OtherUses::none, 20, 3},
+    {"llama7b-offload-10streams", OtherUses::none, 20, 3},
+    {"own-pipeline3", OtherUses::record_stream, 20, 7.5},
+    {"own-sharded4", OtherUses::record_stream, 20, 7},
+    {"own-sharded4", OtherUses::record_use, 20, 7},
+};
+
 /// One of synthetic_traces(), or a file of the folders that BERTH_TEST_TRACES names.
 std::optional<Trace> find_trace(const std::string& name) {
   for (const SyntheticTrace& synthetic : synthetic_traces())
@@ -63,6 +78,22 @@ std::optional<Trace> find_trace(const std::string& name) {
   return std::nullopt;
 }
 
+/// nullopt, saying so, where there is no such trace.
+std::optional<BusyFigures> measure(const char* name, std::uint64_t kernel_us, OtherUses uses,
+                                   const DeviceAllocatorOptions& memory) {
+  const std::optional<Trace> trace = find_trace(name);
+  if (!trace) {
+    MESSAGE("skipped: no trace " << name);
+    return std::nullopt;
+  }
+  BusyOptions options;
+  options.kernel_ns = kernel_us * 1000;
+  options.passes = kPasses;
+  options.sync = true;
+  options.other_uses = uses;
+  return measure_busy<BerthAllocator>(BusyProgram(*trace, options), options, memory);
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -70,19 +101,22 @@ TEST_CASE(
   for (const BusyBar& bar : kBars) {
     CAPTURE(bar.trace);
     CAPTURE(bar.kernel_us);
-    const std::optional<Trace> trace = find_trace(bar.trace);
-    if (!trace) {
-      MESSAGE("skipped: no trace " << bar.trace);
-      continue;
-    }
-    BusyOptions options;
-    options.kernel_ns = bar.kernel_us * 1000;
-    options.passes = kPasses;
-    options.sync = true;
-    options.other_uses = OtherUses::none;
-    const BusyFigures figures = measure_busy<BerthAllocator>(BusyProgram(*trace, options), options);
-    CHECK(figures.waste(kPasses) <= bar.waste_percent / 100);
-    CHECK(total(figures.passes.back().calls) <= bar.calls_pass10);
-    CHECK(figures.passes.back().refused == 0);
+    const auto figures = measure(bar.trace, bar.kernel_us, OtherUses::none, {});
+    if (!figures) continue;
+    CHECK(figures->waste(kPasses) <= bar.waste_percent / 100);
+    CHECK(total(figures->passes.back().calls) <= bar.calls_pass10);
+    CHECK(figures->passes.back().refused == 0);
+  }
+}
+
+TEST_CASE("where streams wait before memory grows, hardly more is reserved than was ever live") {
+  for (const WaitsBar& bar : kWaitsBars) {
+    CAPTURE(bar.trace);
+    CAPTURE(static_cast<int>(bar.uses));
+    const auto figures = measure(bar.trace, bar.kernel_us, bar.uses,
+                                 {.cross_stream_reuse = CrossStreamReuse::before_growth});
+    if (!figures) continue;
+    CHECK(figures->waste(kPasses) <= bar.waste_percent / 100);
+    CHECK(figures->passes.back().refused == 0);
   }
 }

@@ -12,7 +12,8 @@ namespace berth::test {
 template <class Test>
 void with_each_reuse(Test&& test) {
   for (const CrossStreamReuse reuse :
-       {CrossStreamReuse::never, CrossStreamReuse::when_idle, CrossStreamReuse::behind_waits}) {
+       {CrossStreamReuse::never, CrossStreamReuse::when_idle, CrossStreamReuse::behind_waits,
+        CrossStreamReuse::before_growth}) {
     CAPTURE(static_cast<int>(reuse));
     test(reuse);
   }

@@ -138,10 +138,11 @@ class BlockHeap {
   std::size_t transfer(OwnerId from, OwnerId to, std::uint64_t serial, Order order = Order::done);
   /// The same for as little as makes a hole of `bytes`: a part of the best fit of `from`'s. False
   /// where there is none.
-  bool transfer_fit(OwnerId from, OwnerId to, std::uint64_t serial, std::size_t bytes);
+  bool transfer_fit(OwnerId from, OwnerId to, std::uint64_t serial, std::size_t bytes,
+                    Order order = Order::done);
   /// The same for up to `granules` whole granules; returns how many.
   std::size_t transfer_granules(OwnerId from, OwnerId to, std::uint64_t serial,
-                                std::size_t granules);
+                                std::size_t granules, Order order = Order::done);
   /// Unowned memory goes to `owner` that lies beside free blocks of its own, as little as makes a hole of
   /// `bytes` with them; false where there is none. Looks at the largest of them.
   bool extend_hole(OwnerId owner, std::size_t bytes);
@@ -258,9 +259,9 @@ class BlockHeap {
   /// another one now.
   Block& grow_up(Block& block, std::uintptr_t limit);
   Block& grow_down(Block& block, std::uintptr_t limit);
-  /// A part of a free block, to `to`'s.
+  /// A part of a free block, to `to`'s. With Order::behind_now its time is now.
   void pass_on(Block& block, FreeIndex& from, std::uintptr_t address, std::size_t bytes,
-               OwnerId owner, Owned& to);
+               OwnerId owner, Owned& to, Order order = Order::done);
   // Neighbours in a segment.
   void link_before(Block& block, Block& added);
   void link_after(Block& block, Block& added);

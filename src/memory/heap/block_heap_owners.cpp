@@ -104,9 +104,11 @@ bool BlockHeap::others_have(OwnerId owner, std::size_t bytes) const {
 }
 
 void BlockHeap::pass_on(Block& block, FreeIndex& from, std::uintptr_t address, std::size_t bytes,
-                        OwnerId owner, Owned& to) {
+                        OwnerId owner, Owned& to, Order order) {
   BERTH_CHECK(block.state() == Block::State::free);
-  settle_free(carve(block, from, address, bytes), owner, to);
+  Block& part = carve(block, from, address, bytes);
+  if (order == Order::behind_now) part.freed_at = serial_;
+  settle_free(part, owner, to);
 }
 
 // The smallest first, which serve `from` least. Its free blocks are never neighbours, so that one that
@@ -125,8 +127,7 @@ std::size_t BlockHeap::transfer(OwnerId from, OwnerId to, std::uint64_t serial, 
     bytes = block->bytes;
     const std::uintptr_t address = block->address;
     if (block->freed_at <= serial) {
-      if (order == Order::behind_now) block->freed_at = serial_;
-      pass_on(*block, *source, address, bytes, to, target);
+      pass_on(*block, *source, address, bytes, to, target, order);
       ++moved;
     }
     block = source->next_after(bytes, address);
@@ -135,25 +136,28 @@ std::size_t BlockHeap::transfer(OwnerId from, OwnerId to, std::uint64_t serial, 
   return moved;
 }
 
-bool BlockHeap::transfer_fit(OwnerId from, OwnerId to, std::uint64_t serial, std::size_t bytes) {
+bool BlockHeap::transfer_fit(OwnerId from, OwnerId to, std::uint64_t serial, std::size_t bytes,
+                             Order order) {
   FreeIndex* const source = free_of(from);
   Block* const hole = source == nullptr ? nullptr : source->best_fit(bytes);
   if (hole == nullptr || hole->freed_at > serial) return false;
   records_.reserve(2);
   Owned& target = of(to);
+  if (order == Order::behind_now) target.freed_last = ++serial_;
   const Fit fit = fit_in(*hole, bytes);
-  pass_on(*hole, *source, fit.address, bytes, to, target);
+  pass_on(*hole, *source, fit.address, bytes, to, target, order);
   return true;
 }
 
 std::size_t BlockHeap::transfer_granules(OwnerId from, OwnerId to, std::uint64_t serial,
-                                         std::size_t granules) {
+                                         std::size_t granules, Order order) {
   FreeIndex* const source = free_of(from);
   const std::size_t wanted =
       source == nullptr ? 0 : std::min(granules, source->holes().whole_granules);
   if (wanted == 0) return 0;
   records_.reserve(2 * std::min(wanted, source->count()));
   Owned& target = of(to);
+  if (order == Order::behind_now) target.freed_last = ++serial_;
   std::size_t moved = 0;
   for (Block* block = source->next_after(0, 0); block != nullptr && moved < wanted;) {
     const std::size_t bytes = block->bytes;
@@ -162,7 +166,7 @@ std::size_t BlockHeap::transfer_granules(OwnerId from, OwnerId to, std::uint64_t
     const std::size_t taken = block->freed_at <= serial ? std::min(whole, wanted - moved) : 0;
     if (taken > 0) {
       pass_on(*block, *source, align_up(address, granule_bytes_), taken * granule_bytes_, to,
-              target);
+              target, order);
       moved += taken;
     }
     block = source->next_after(bytes, address);

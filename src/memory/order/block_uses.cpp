@@ -92,6 +92,30 @@ RecordedEvent BlockUses::front(OwnerId stream) const {
   return entries_[queues_.at(stream).oldest().first].use.end;
 }
 
+std::optional<BlockUses::Awaited> BlockUses::awaited_by(OwnerId owner, std::size_t bytes) const {
+  const Queues::value_type* oldest = nullptr;
+  std::uint32_t oldest_mark = 0;
+  for (const Queues::value_type& queue : queues_) {
+    std::uint32_t mark = queue.second.sealed.first;
+    while (mark != 0 && entries_[mark].block->owner != owner) mark = entries_[mark].next;
+    const bool is_older =
+        mark != 0 &&
+        (oldest == nullptr || entries_[mark].use.end.before < entries_[oldest_mark].use.end.before);
+    if (!is_older) continue;
+    oldest = &queue;
+    oldest_mark = mark;
+  }
+  if (oldest == nullptr) return std::nullopt;
+  std::uint32_t last = oldest_mark;
+  std::size_t held_up = 0;
+  for (std::uint32_t mark = oldest_mark; mark != 0 && held_up < bytes; mark = entries_[mark].next) {
+    if (entries_[mark].block->owner != owner) continue;
+    held_up += entries_[mark].block->bytes;
+    last = mark;
+  }
+  return Awaited{oldest->first, entries_[last].use.end};
+}
+
 bool BlockUses::has_marks(OwnerId stream) const {
   const auto queue = queues_.find(stream);
   return queue != queues_.end() && queue->second.has_marks();

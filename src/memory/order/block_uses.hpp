@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/check.hpp"
@@ -119,6 +121,46 @@ class BlockUses {
   }
   [[nodiscard]] std::size_t mark_count() const { return mark_count_; }
 
+  // Of pending blocks of one owner, whose stream is made to wait for the other streams.
+
+  /// A mark that has an event, and the stream it is of.
+  struct Awaited {
+    OwnerId stream = kUnowned;
+    RecordedEvent end;
+  };
+  /// The mark behind which `bytes` of `owner`'s come free, or as much as one stream holds up: of the
+  /// stream whose oldest such mark is oldest. nullopt where no mark with an event holds up any.
+  [[nodiscard]] std::optional<Awaited> awaited_by(OwnerId owner, std::size_t bytes) const;
+  /// The stream of `owner` waits for that mark: as pass(), of blocks of `owner`'s only, up to that mark.
+  template <class Visit>
+  std::size_t pass_for(OwnerId owner, const Awaited& awaited, const Visit& visit) {
+    const auto found = queues_.find(awaited.stream);
+    if (found == queues_.end()) return 0;
+    std::size_t ready = 0;
+    std::uint32_t passed = 0;
+    List& marks = found->second.sealed;
+    for (std::uint32_t number = marks.first; number != 0;) {
+      const RecordedEvent& end = entries_[number].use.end;
+      if (end.event != awaited.end.event && !awaited.end.covers(end)) break;
+      const std::uint32_t next = entries_[number].next;
+      Block& block = *entries_[number].block;
+      if (block.owner == owner) {
+        unlink(marks, number);
+        recycle(number);
+        --mark_count_;
+        ++passed;
+        BERTH_CHECK(block.uses.marks_left > 0);
+        if (--block.uses.marks_left == 0) {
+          ++ready;
+          visit(block);
+        }
+      }
+      number = next;
+    }
+    leave_queue(found, passed);
+    return ready;
+  }
+
  private:
   /// A use of a live block, and later the mark that it leaves; or a spare one.
   struct Entry {
@@ -152,10 +194,12 @@ class BlockUses {
   }
   void insert_by_event(List& marks, std::uint32_t number) noexcept;
   void link_behind(List& marks, std::uint32_t place, std::uint32_t number) noexcept;
-  void unlink_first(List& marks) noexcept {
-    marks.first = entries_[marks.first].next;
-    (marks.first != 0 ? entries_[marks.first].prev : marks.last) = 0;
+  void unlink(List& marks, std::uint32_t number) noexcept {
+    const auto [prev, next] = std::pair(entries_[number].prev, entries_[number].next);
+    (prev != 0 ? entries_[prev].next : marks.first) = next;
+    (next != 0 ? entries_[next].prev : marks.last) = prev;
   }
+  void unlink_first(List& marks) noexcept { unlink(marks, marks.first); }
   void recycle(std::uint32_t number) noexcept {
     entries_[number] = {{}, spare_};  // its event serves somebody else from now on
     spare_ = number;

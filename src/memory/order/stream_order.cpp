@@ -270,24 +270,4 @@ std::vector<Freed> StreamOrder::wait_until_idle() {
   return idle;
 }
 
-std::size_t StreamOrder::take_behind_waits(const Request& request) {
-  std::vector<OwnerId> owners;
-  {
-    const MutexLock lock(heap_.mutex);
-    owners = heap_.blocks.owners_with_free_blocks();
-    std::erase(owners, request.owner);
-  }
-  std::size_t taken = 0;
-  for (const EndOfWork& end : ends_of_work(owners)) {
-    if (end.event != nullptr) request.stream->wait(end.event->ref());
-    const MutexLock lock(heap_.mutex);
-    const std::size_t blocks =
-        heap_.blocks.transfer(end.owner, request.owner, end.serial, BlockHeap::Order::behind_now);
-    if (blocks > 0) ++heap_.counters.stream_waits_inserted;
-    taken += blocks;
-    heap_.count_blocks();
-  }
-  return taken;
-}
-
 }  // namespace berth

@@ -100,6 +100,19 @@ class StreamOrder {
   /// Makes the request's stream wait for the others' work, and gives it their memory.
   std::size_t take_behind_waits(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
+
+  // The same before memory is obtained (CrossStreamReuse::before_growth).
+
+  /// Makes the request's stream wait for the work of others, those first that have freed nothing for
+  /// longest, and gives it as much of their memory as it lacks; nothing where that would not do. Returns
+  /// how much, above 0.
+  std::size_t take_missing_behind_waits(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
+      BERTH_EXCLUDES(heap_.mutex);
+  /// Makes the request's stream wait for uses of its own freed blocks by other streams, until one that is
+  /// free fits or none is left. Returns how many blocks came free.
+  std::size_t take_deferred(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
+      BERTH_EXCLUDES(heap_.mutex);
+
   /// Waits until the device is idle, where memory awaits streams that cannot be asked. Returns how many
   /// blocks came free.
   std::size_t recover_quarantined() BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
@@ -157,6 +170,17 @@ class StreamOrder {
   std::size_t pass_on_missing_granules(const Request& request, Questions& questions,
                                        std::size_t questions_left) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
+  template <class Take>
+  std::size_t take_behind(const Request& request, std::span<const OwnerId> owners, const Take& take)
+      BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+  /// Streams that can give the request what it lacks: `granules` of them or, where that is 0, a hole.
+  struct Givers {
+    std::vector<OwnerId> owners;
+    std::size_t granules = 0;
+  };
+  [[nodiscard]] Givers find_givers(const Request& request) const BERTH_REQUIRES(heap_.mutex);
+  /// A pending block has no use left that its owner's stream does not wait for.
+  void release_deferred(Block& block) BERTH_REQUIRES(heap_.mutex);
   void seal(OwnerId stream) BERTH_EXCLUDES(heap_.mutex);
   std::size_t pass(OwnerId stream, const RecordedEvent& end) BERTH_EXCLUDES(heap_.mutex);
   /// The driver says that the handle of a stream is none: it was destroyed behind berth's back.

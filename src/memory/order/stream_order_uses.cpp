@@ -130,15 +130,18 @@ void StreamOrder::seal(OwnerId stream) {
 std::size_t StreamOrder::pass(OwnerId stream, const RecordedEvent& end) {
   const MutexLock lock(heap_.mutex);
   if (end.event != nullptr) heap_.streams.set_passed(stream, end);
-  const std::size_t ready = uses_.pass(stream, end.event, [this](Block& block) BERTH_UNDER_LOCK {
-    BERTH_CHECK(block.state() == Block::State::pending);
-    ++heap_.counters.frees_reclaimed;
-    lower_gauge(heap_.counters.bytes_active, block.bytes);
-    lower_gauge(heap_.demand, block.bytes);
-    heap_.release(block);
-  });
+  const std::size_t ready = uses_.pass(
+      stream, end.event, [this](Block& block) BERTH_UNDER_LOCK { release_deferred(block); });
   heap_.count_blocks();
   return ready;
+}
+
+void StreamOrder::release_deferred(Block& block) {
+  BERTH_CHECK(block.state() == Block::State::pending);
+  ++heap_.counters.frees_reclaimed;
+  lower_gauge(heap_.counters.bytes_active, block.bytes);
+  lower_gauge(heap_.demand, block.bytes);
+  heap_.release(block);
 }
 
 std::size_t StreamOrder::reclaim() {

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// CrossStreamReuse::before_growth: streams wait for one another on the GPU before more memory is
+// obtained than was ever live. Work is pending until a test runs it, and the simulator sees blocks
+// that two streams use without an order.
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "memory/reuse_fixture.hpp"
+
+namespace waits_before_growth_test {
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+class WaitsTest : public ReuseTest {
+ public:
+  explicit WaitsTest(DeviceAllocatorOptions options = {})
+      : ReuseTest(CrossStreamReuse::before_growth, std::move(options)) {}
+
+  [[nodiscard]] std::uint64_t waits() const { return counters().stream_waits_inserted; }
+};
+
+}  // namespace
+
+TEST_CASE("before_growth: a stream has what another one's pending work has left, behind a wait") {
+  with_each_backing([](const DeviceAllocatorOptions& options) {
+    WaitsTest test(options);
+    const Stream first = test.stream();
+    const Stream second = test.stream();
+    const void* const left = test.cache(20_MiB, first);
+    test.log.submit(first, "earlier");
+    const Allocation block = test.allocate(20_MiB, second);
+    CHECK(block.data() == left);
+    CHECK(test.reserved() == 20_MiB);
+    CHECK(test.waits() == 1);
+    CHECK_FALSE(test.log.is_done("earlier"));  // the host has not waited
+    test.log.submit(second, "later");
+    second.ref().sync();
+    CHECK(test.log.is_done("earlier"));
+  });
+}
+
+TEST_CASE("behind_waits: the same request obtains memory") {
+  ReuseTest test(CrossStreamReuse::behind_waits);
+  const Stream first = test.stream();
+  const Stream second = test.stream();
+  static_cast<void>(test.cache(20_MiB, first));
+  const Allocation block = test.allocate(20_MiB, second);
+  CHECK(test.reserved() == 40_MiB);
+  CHECK(test.counters().stream_waits_inserted == 0);
+}
+
+TEST_CASE("before_growth: no stream waits while less is reserved than was ever live") {
+  WaitsTest test;
+  const Stream first = test.stream();
+  const Stream second = test.stream();
+  {
+    const Allocation most = test.allocate(60_MiB, first);
+    first.ref().sync();
+  }
+  static_cast<void>(test.memory.trim());
+  test.memory.reset_peaks();  // statistics start anew, what the program needs does not
+  static_cast<void>(test.cache(20_MiB, first));
+  const Allocation block = test.allocate(20_MiB, second);
+  CHECK(test.reserved() == 40_MiB);
+  CHECK(test.waits() == 0);
+}
+
+TEST_CASE("before_growth: as little passes on as serves the request, and no more streams wait") {
+  WaitsTest test;
+  const Stream first = test.stream();
+  const Stream second = test.stream();
+  const Stream third = test.stream();
+  {
+    const Allocation long_ago = test.allocate(16_MiB, first);
+    const Allocation just_now = test.allocate(8_MiB, second);
+  }
+  const std::uint64_t reserved = test.reserved();
+  const Allocation small = test.allocate(2_MiB, third);
+  CHECK(test.waits() == 1);
+  const Allocation rest = test.allocate(6_MiB, second);  // what is left is still its own
+  CHECK(test.waits() == 1);
+  CHECK(test.reserved() == reserved);
+}
+
+TEST_CASE("before_growth: granules of several streams serve one request") {
+  WaitsTest test;
+  const Stream first = test.stream();
+  const Stream second = test.stream();
+  const Stream third = test.stream();
+  Allocation below = test.allocate(16_MiB, first);
+  const Allocation wall = test.allocate(2_MiB, third);
+  Allocation above = test.allocate(20_MiB, second);
+  const std::uint64_t reserved = test.reserved();
+  below = {};
+  above = {};
+  const Allocation large = test.allocate(34_MiB, third);
+  CHECK(test.reserved() == reserved);
+  CHECK(test.waits() > 0);
+  CHECK(test.counters().page_remaps > 0);
+}
+
+TEST_CASE("before_growth: a stream waits for uses of its own freed blocks by other streams") {
+  with_each_backing([](const DeviceAllocatorOptions& options) {
+    for (const bool records_use : {false, true}) {
+      CAPTURE(records_use);
+      WaitsTest test(options);
+      const Stream own = test.stream();
+      const Stream user = test.stream();
+      const void* data = nullptr;
+      {
+        const Allocation block = test.allocate(20_MiB, own);
+        data = block.data();
+        test.runtime->join(user, {own});
+        test.write(block, user);
+        test.log.submit(user, "use");
+        if (records_use) {
+          block.record_use(user);
+        } else {
+          block.record_stream(user);
+        }
+      }
+      CHECK(test.counters().blocks_pending.current == 1);
+      const Allocation again = test.allocate(20_MiB, own);
+      CHECK(again.data() == data);
+      CHECK(test.reserved() == 20_MiB);
+      CHECK(test.waits() == 1);
+      CHECK(test.counters().blocks_pending.current == 0);
+      CHECK(test.counters().frees_reclaimed == 1);
+      CHECK_FALSE(test.log.is_done("use"));
+    }
+  });
+}
+
+TEST_CASE(
+    "before_growth: one wait covers all that a user has freed before, and of its stream only") {
+  WaitsTest test;
+  const Stream own = test.stream();
+  const Stream other = test.stream();
+  const Stream user = test.stream();
+  std::vector<Allocation> blocks;
+  for (int count = 0; count < 4; ++count) blocks.push_back(test.allocate(4_MiB, own));
+  blocks.push_back(test.allocate(4_MiB, other));
+  test.runtime->join(user, {own, other});
+  for (const Allocation& block : blocks) {
+    test.write(block, user);
+    block.record_use(user);
+  }
+  blocks.clear();
+  const std::uint64_t pending = test.counters().blocks_pending.current;
+  const std::uint64_t reserved = test.reserved();
+  REQUIRE(pending == 5);
+  const Allocation large = test.allocate(16_MiB, own);
+  CHECK(test.waits() == 1);
+  CHECK(test.reserved() == reserved);
+  CHECK(test.counters().blocks_pending.current == 1);  // the other stream has not waited
+}
+
+TEST_CASE("before_growth: two users of one block are both waited for") {
+  WaitsTest test;
+  const Stream own = test.stream();
+  const Stream users[] = {test.stream(), test.stream()};
+  const void* data = nullptr;
+  {
+    const Allocation block = test.allocate(20_MiB, own);
+    data = block.data();
+    for (const Stream& user : users) {
+      test.runtime->join(user, {own});
+      if (&user != &users[0]) test.runtime->join(user, {users[0]});
+      test.write(block, user);
+      block.record_use(user);
+    }
+  }
+  const Allocation again = test.allocate(20_MiB, own);
+  CHECK(again.data() == data);
+  CHECK(test.waits() == 2);
+  CHECK(test.reserved() == 20_MiB);
+}
+
+TEST_CASE("before_growth: a captured stream waits for nobody, and its pool grows") {
+  WaitsTest test;
+  const Stream first = test.stream();
+  const Stream second = test.stream();
+  MemoryPool pool = test.memory.create_pool({.name = "graphs", .for_graphs = true});
+  {
+    const Allocation block = pool.allocate(8_MiB, first);
+    test.write(block, first);
+  }
+  const DeviceGuard guard(test.runtime->devices(), Device::cuda(0));
+  REQUIRE(sim::berth_sim_cuStreamBeginCapture(second.ref().native(),
+                                              CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+  const Allocation inside = pool.allocate(8_MiB, second);
+  CUgraph graph = nullptr;
+  REQUIRE(sim::berth_sim_cuStreamEndCapture(second.ref().native(), &graph) == CUDA_SUCCESS);
+  REQUIRE(sim::berth_sim_cuGraphDestroy(graph) == CUDA_SUCCESS);
+  CHECK(pool.counters().stream_waits_inserted == 0);
+  CHECK(pool.counters().bytes_reserved.current == 16_MiB);
+}
+
+}  // namespace waits_before_growth_test
