@@ -10,8 +10,8 @@ namespace berth {
 ///
 /// Whatever is chosen: memory passes to another stream only when the work that used it is done, or
 /// behind it; and no request fails while what is free would serve it, because the last rungs of the
-/// out-of-memory ladder wait for the GPU on the host. CUDA's own pools know the last two as
-/// "opportunistic" reuse and reuse by "internal dependencies" (CUmemPool_attribute).
+/// out-of-memory ladder wait for the GPU on the host. CUDA's own pools know when_idle and
+/// behind_waits as "opportunistic" reuse and reuse by "internal dependencies" (CUmemPool_attribute).
 enum class CrossStreamReuse {
   /// Nothing, as long as new memory can be obtained; no other stream is asked for any. Streams that
   /// take turns each have memory of their own then, and none calls the driver.
@@ -34,10 +34,11 @@ enum class CrossStreamReuse {
   /// That, and already before new memory is obtained, once that would take what is reserved beyond 1.03
   /// times the most that was ever live. Blocks of the request's own stream that await another stream's use
   /// (record_stream(), record_use()) come free behind a wait for that use; what other streams have left,
-  /// behind a wait for all their work so far, as little as serves the request.
+  /// behind a wait for all their work so far: all of it, of as few streams as serve the request, those
+  /// first that have freed nothing for longest.
   ///
-  /// Price: streams wait for one another, so that less of their work overlaps, and memory that passes from
-  /// stream to stream is mapped anew more often. docs/benchmarks.md has the figures.
+  /// Price: streams wait for one another, so that less of their work overlaps. docs/benchmarks.md has the
+  /// figures.
   before_growth,
 };
 

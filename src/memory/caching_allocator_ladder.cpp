@@ -219,9 +219,13 @@ CachingAllocator::Outcome CachingAllocator::wait_before_growth(Request& request)
   if (!waits_before_growth() || !request.stream) return Outcome::nothing;
   if (!request.sees_streams && !request.sees_deferred) return Outcome::nothing;
   if (!reserve_.grows_beyond_demand(request) || is_captured(request)) return Outcome::nothing;
-  const bool has_moved =
-      order_.take_deferred(request) > 0 || order_.take_missing_behind_waits(request) > 0;
-  return has_moved ? Outcome::progress : Outcome::nothing;
+  try {
+    const std::size_t blocks =
+        order_.take_deferred(request) + order_.take_some_behind_waits(request);
+    return blocks > 0 ? Outcome::progress : Outcome::nothing;
+  } catch (const Exhausted&) {  // no event is left to wait for: it grows
+    return Outcome::nothing;
+  }
 }
 
 CachingAllocator::Outcome CachingAllocator::grow(Request& request) {

@@ -231,6 +231,36 @@ TEST_CASE("the stream whose use ended first comes first, whenever the blocks wer
   CHECK(uses.streams() == std::vector<OwnerId>{9, 7, 5});
 }
 
+TEST_CASE(
+    "marks of one owner pass up to an event that its stream waits for, whatever lies between") {
+  BlockUses uses;
+  constexpr OwnerId kOwner = 1;
+  constexpr OwnerId kUser = 2;
+  const std::uint64_t began = uses.now();  // two threads record at the same time
+  const RecordedEvent beside{fake_event(), began, uses.tick()};
+  const RecordedEvent awaited_end{fake_event(), began, uses.tick()};
+  const RecordedEvent later = record(uses);
+  Block& others = free_used_block(uses, kUser, beside);
+  Block& unordered = free_used_block(uses, kUser, beside);
+  unordered.owner = kOwner;
+  Block& own = free_used_block(uses, kUser, awaited_end);
+  own.owner = kOwner;
+  Block& after = free_used_block(uses, kUser, later);
+  after.owner = kOwner;
+
+  const auto awaited = uses.awaited_by(kOwner, unordered.bytes + own.bytes);
+  REQUIRE(awaited);
+  CHECK(awaited->stream == kUser);
+  CHECK(awaited->end.event == awaited_end.event);
+  Blocks ready;
+  CHECK(uses.pass_for(kOwner, *awaited, [&](Block& block) { ready.push_back(&block); }) == 1);
+  CHECK(ready == Blocks{&own});
+  // The rest is there still, and comes free as it would have.
+  CHECK(pass(uses, kUser, beside.event) == Blocks{&others, &unordered});
+  CHECK(pass(uses, kUser, later.event) == Blocks{&after});
+  CHECK_FALSE(uses.awaited_by(kOwner, 1));
+}
+
 TEST_CASE("the stream with the oldest mark comes first, whatever the streams' numbers") {
   BlockUses uses;
   std::vector<Block*> blocks;

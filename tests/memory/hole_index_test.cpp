@@ -59,6 +59,7 @@ class IndexedBlocks {
       blocks_[slot].reset();
     }
     index_.forget(holes_[owner]);
+    holes_[owner] = {};  // another owner's, at the same address
   }
 
   /// What the index says, and what looking at all blocks does.

@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "memory/reuse_fixture.hpp"
+#include "sim/functions.hpp"
 
 namespace waits_before_growth_test {
 
@@ -71,7 +72,7 @@ TEST_CASE("before_growth: no stream waits while less is reserved than was ever l
   CHECK(test.waits() == 0);
 }
 
-TEST_CASE("before_growth: as little passes on as serves the request, and no more streams wait") {
+TEST_CASE("before_growth: no more streams are waited for than serve the request") {
   WaitsTest test;
   const Stream first = test.stream();
   const Stream second = test.stream();
@@ -83,7 +84,9 @@ TEST_CASE("before_growth: as little passes on as serves the request, and no more
   const std::uint64_t reserved = test.reserved();
   const Allocation small = test.allocate(2_MiB, third);
   CHECK(test.waits() == 1);
-  const Allocation rest = test.allocate(6_MiB, second);  // what is left is still its own
+  const Allocation rest = test.allocate(8_MiB, second);  // still its own
+  CHECK(test.waits() == 1);
+  const Allocation more = test.allocate(14_MiB, third);  // behind the same wait
   CHECK(test.waits() == 1);
   CHECK(test.reserved() == reserved);
 }
@@ -99,7 +102,7 @@ TEST_CASE("before_growth: granules of several streams serve one request") {
   const std::uint64_t reserved = test.reserved();
   below = {};
   above = {};
-  const Allocation large = test.allocate(34_MiB, third);
+  const Allocation large = test.allocate(36_MiB, third);  // not one granule more is free
   CHECK(test.reserved() == reserved);
   CHECK(test.waits() > 0);
   CHECK(test.counters().page_remaps > 0);
@@ -144,8 +147,8 @@ TEST_CASE(
   const Stream other = test.stream();
   const Stream user = test.stream();
   std::vector<Allocation> blocks;
-  for (int count = 0; count < 4; ++count) blocks.push_back(test.allocate(4_MiB, own));
   blocks.push_back(test.allocate(4_MiB, other));
+  for (int count = 0; count < 4; ++count) blocks.push_back(test.allocate(4_MiB, own));
   test.runtime->join(user, {own, other});
   for (const Allocation& block : blocks) {
     test.write(block, user);
@@ -180,6 +183,44 @@ TEST_CASE("before_growth: two users of one block are both waited for") {
   CHECK(again.data() == data);
   CHECK(test.waits() == 2);
   CHECK(test.reserved() == 20_MiB);
+}
+
+TEST_CASE(
+    "before_growth: uses of small blocks do not keep the memory of other streams from a request") {
+  WaitsTest test;
+  const Stream own = test.stream();
+  const Stream user = test.stream();
+  const Stream other = test.stream();
+  Allocation small = test.allocate(4_KiB, own);
+  test.runtime->join(user, {own});
+  test.write(small, user);
+  small.record_use(user);
+  static_cast<void>(test.cache(20_MiB, other));
+  const std::uint64_t reserved = test.reserved();
+  small = {};
+  const Allocation large = test.allocate(20_MiB, own);
+  CHECK(test.reserved() == reserved);
+}
+
+TEST_CASE(
+    "before_growth: a foreign stream that has not been heard of since its frees gives nothing") {
+  WaitsTest test;
+  Stream made = test.stream();
+  const StreamRef silent = made.ref();
+  made.release();
+  const Stream own = test.stream();
+  const Stream other = test.stream();
+  Allocation left = test.allocate(16_MiB, silent);
+  Allocation given = test.allocate(16_MiB, other);
+  left = {};
+  given = {};
+  const std::uint64_t reserved = test.reserved();
+  const Allocation block = test.allocate(16_MiB, own);
+  CHECK(test.reserved() == reserved);
+  CHECK(test.waits() == 1);
+  test.simulator.run_all();
+  const ContextScope scope(silent.context());
+  REQUIRE(sim::berth_sim_cuStreamDestroy(silent.native()) == CUDA_SUCCESS);
 }
 
 TEST_CASE("before_growth: a captured stream waits for nobody, and its pool grows") {

@@ -99,6 +99,10 @@ class BlockHeap {
   [[nodiscard]] std::size_t granules_needed(std::size_t bytes) const {
     return granule_bytes_ == 0 ? 0 : bytes / granule_bytes_;
   }
+  /// How many whole granules, joined, make room for it.
+  [[nodiscard]] std::size_t granules_to_join(std::size_t bytes) const {
+    return granule_bytes_ == 0 ? 0 : (bytes + granule_bytes_ - 1) / granule_bytes_;
+  }
   /// `bytes` less what is no whole granule.
   [[nodiscard]] std::size_t whole_granules_of(std::size_t bytes) const {
     return granule_bytes_ == 0 ? bytes : bytes / granule_bytes_ * granule_bytes_;
@@ -138,11 +142,10 @@ class BlockHeap {
   std::size_t transfer(OwnerId from, OwnerId to, std::uint64_t serial, Order order = Order::done);
   /// The same for as little as makes a hole of `bytes`: a part of the best fit of `from`'s. False
   /// where there is none.
-  bool transfer_fit(OwnerId from, OwnerId to, std::uint64_t serial, std::size_t bytes,
-                    Order order = Order::done);
+  bool transfer_fit(OwnerId from, OwnerId to, std::uint64_t serial, std::size_t bytes);
   /// The same for up to `granules` whole granules; returns how many.
   std::size_t transfer_granules(OwnerId from, OwnerId to, std::uint64_t serial,
-                                std::size_t granules, Order order = Order::done);
+                                std::size_t granules);
   /// Unowned memory goes to `owner` that lies beside free blocks of its own, as little as makes a hole of
   /// `bytes` with them; false where there is none. Looks at the largest of them.
   bool extend_hole(OwnerId owner, std::size_t bytes);
@@ -259,9 +262,9 @@ class BlockHeap {
   /// another one now.
   Block& grow_up(Block& block, std::uintptr_t limit);
   Block& grow_down(Block& block, std::uintptr_t limit);
-  /// A part of a free block, to `to`'s. With Order::behind_now its time is now.
+  /// A part of a free block, to `to`'s.
   void pass_on(Block& block, FreeIndex& from, std::uintptr_t address, std::size_t bytes,
-               OwnerId owner, Owned& to, Order order = Order::done);
+               OwnerId owner, Owned& to);
   // Neighbours in a segment.
   void link_before(Block& block, Block& added);
   void link_after(Block& block, Block& added);

@@ -104,11 +104,9 @@ bool BlockHeap::others_have(OwnerId owner, std::size_t bytes) const {
 }
 
 void BlockHeap::pass_on(Block& block, FreeIndex& from, std::uintptr_t address, std::size_t bytes,
-                        OwnerId owner, Owned& to, Order order) {
+                        OwnerId owner, Owned& to) {
   BERTH_CHECK(block.state() == Block::State::free);
-  Block& part = carve(block, from, address, bytes);
-  if (order == Order::behind_now) part.freed_at = serial_;
-  settle_free(part, owner, to);
+  settle_free(carve(block, from, address, bytes), owner, to);
 }
 
 // The smallest first, which serve `from` least. Its free blocks are never neighbours, so that one that
@@ -127,7 +125,8 @@ std::size_t BlockHeap::transfer(OwnerId from, OwnerId to, std::uint64_t serial, 
     bytes = block->bytes;
     const std::uintptr_t address = block->address;
     if (block->freed_at <= serial) {
-      pass_on(*block, *source, address, bytes, to, target, order);
+      if (order == Order::behind_now) block->freed_at = serial_;
+      pass_on(*block, *source, address, bytes, to, target);
       ++moved;
     }
     block = source->next_after(bytes, address);
@@ -136,37 +135,36 @@ std::size_t BlockHeap::transfer(OwnerId from, OwnerId to, std::uint64_t serial, 
   return moved;
 }
 
-bool BlockHeap::transfer_fit(OwnerId from, OwnerId to, std::uint64_t serial, std::size_t bytes,
-                             Order order) {
+bool BlockHeap::transfer_fit(OwnerId from, OwnerId to, std::uint64_t serial, std::size_t bytes) {
   FreeIndex* const source = free_of(from);
   Block* const hole = source == nullptr ? nullptr : source->best_fit(bytes);
   if (hole == nullptr || hole->freed_at > serial) return false;
   records_.reserve(2);
   Owned& target = of(to);
-  if (order == Order::behind_now) target.freed_last = ++serial_;
   const Fit fit = fit_in(*hole, bytes);
-  pass_on(*hole, *source, fit.address, bytes, to, target, order);
+  pass_on(*hole, *source, fit.address, bytes, to, target);
   return true;
 }
 
 std::size_t BlockHeap::transfer_granules(OwnerId from, OwnerId to, std::uint64_t serial,
-                                         std::size_t granules, Order order) {
+                                         std::size_t granules) {
   FreeIndex* const source = free_of(from);
   const std::size_t wanted =
       source == nullptr ? 0 : std::min(granules, source->holes().whole_granules);
   if (wanted == 0) return 0;
   records_.reserve(2 * std::min(wanted, source->count()));
   Owned& target = of(to);
-  if (order == Order::behind_now) target.freed_last = ++serial_;
   std::size_t moved = 0;
-  for (Block* block = source->next_after(0, 0); block != nullptr && moved < wanted;) {
+  constexpr std::uintptr_t kAddressMax = ~std::uintptr_t{0};
+  for (Block* block = source->next_after(granule_bytes_ - 1, kAddressMax);
+       block != nullptr && moved < wanted;) {
     const std::size_t bytes = block->bytes;
     const std::uintptr_t address = block->address;
     const std::size_t whole = granules_broken(*block, address, bytes);
     const std::size_t taken = block->freed_at <= serial ? std::min(whole, wanted - moved) : 0;
     if (taken > 0) {
       pass_on(*block, *source, align_up(address, granule_bytes_), taken * granule_bytes_, to,
-              target, order);
+              target);
       moved += taken;
     }
     block = source->next_after(bytes, address);

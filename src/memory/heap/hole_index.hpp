@@ -167,7 +167,7 @@ class HoleIndex {
   void note_unsettled(std::uint32_t node);
 
   /// So many nodes may wait: what a search that settles them takes is bounded.
-  static constexpr std::size_t kUnsettledMax = 2048;
+  static constexpr std::size_t kUnsettledMax = 512;
   static constexpr std::uint32_t kLast = 1;  ///< the end of the row of those that wait; no node
 
   template <class T>

@@ -141,10 +141,12 @@ class BlockUses {
     List& marks = found->second.sealed;
     for (std::uint32_t number = marks.first; number != 0;) {
       const RecordedEvent& end = entries_[number].use.end;
-      if (end.event != awaited.end.event && !awaited.end.covers(end)) break;
+      if (end.before > awaited.end.before) break;
       const std::uint32_t next = entries_[number].next;
       Block& block = *entries_[number].block;
-      if (block.owner == owner) {
+      // Of two events that were recorded at the same time, none tells of the other.
+      const bool has_passed = end.event == awaited.end.event || awaited.end.covers(end);
+      if (block.owner == owner && has_passed) {
         unlink(marks, number);
         recycle(number);
         --mark_count_;

@@ -103,13 +103,13 @@ class StreamOrder {
 
   // The same before memory is obtained (CrossStreamReuse::before_growth).
 
-  /// Makes the request's stream wait for the work of others, those first that have freed nothing for
-  /// longest, and gives it as much of their memory as it lacks; nothing where that would not do. Returns
-  /// how much, above 0.
-  std::size_t take_missing_behind_waits(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
+  /// As take_behind_waits(), of one other stream after the other, those first that have freed nothing for
+  /// longest, until the request lacks nothing; of none where all together would not do. Returns how many
+  /// blocks.
+  std::size_t take_some_behind_waits(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
-  /// Makes the request's stream wait for uses of its own freed blocks by other streams, until one that is
-  /// free fits or none is left. Returns how many blocks came free.
+  /// Makes the request's stream wait for uses of its own freed blocks by other streams, until the request
+  /// lacks nothing or none is left, or some times. Returns how many blocks came free.
   std::size_t take_deferred(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
 
@@ -170,15 +170,15 @@ class StreamOrder {
   std::size_t pass_on_missing_granules(const Request& request, Questions& questions,
                                        std::size_t questions_left) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
-  template <class Take>
-  std::size_t take_behind(const Request& request, std::span<const OwnerId> owners, const Take& take)
+  std::size_t take_behind_waits(const Request& request, std::span<const OwnerId> owners)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// Streams that can give the request what it lacks: `granules` of them or, where that is 0, a hole.
-  struct Givers {
-    std::vector<OwnerId> owners;
-    std::size_t granules = 0;
-  };
-  [[nodiscard]] Givers find_givers(const Request& request) const BERTH_REQUIRES(heap_.mutex);
+  /// Whether a hole, or whole granules, that are the request's own or unowned would serve it.
+  enum class Lacks { nothing, memory };
+  [[nodiscard]] Lacks lacks(const Request& request) const BERTH_REQUIRES(heap_.mutex);
+  [[nodiscard]] bool can_give(OwnerId owner) const BERTH_REQUIRES(heap_.mutex);
+  /// Streams that have what the request lacks, in the order in which to take it.
+  [[nodiscard]] std::vector<OwnerId> find_givers(const Request& request) const
+      BERTH_REQUIRES(heap_.mutex);
   /// A pending block has no use left that its owner's stream does not wait for.
   void release_deferred(Block& block) BERTH_REQUIRES(heap_.mutex);
   void seal(OwnerId stream) BERTH_EXCLUDES(heap_.mutex);

@@ -9,18 +9,16 @@
 
 namespace berth {
 
-/// `take(end)` gives the request memory of a stream for whose work it waits, under the lock, and returns
-/// how much.
-template <class Take>
-std::size_t StreamOrder::take_behind(const Request& request, std::span<const OwnerId> owners,
-                                     const Take& take) {
+std::size_t StreamOrder::take_behind_waits(const Request& request,
+                                           std::span<const OwnerId> owners) {
   std::size_t taken = 0;
   for (const EndOfWork& end : ends_of_work(owners)) {
     if (end.event != nullptr) request.stream->wait(end.event->ref());
     const MutexLock lock(heap_.mutex);
-    const std::size_t moved = take(end);
-    if (moved > 0) ++heap_.counters.stream_waits_inserted;
-    taken += moved;
+    const std::size_t blocks =
+        heap_.blocks.transfer(end.owner, request.owner, end.serial, BlockHeap::Order::behind_now);
+    if (blocks > 0 && end.event != nullptr) ++heap_.counters.stream_waits_inserted;
+    taken += blocks;
     heap_.count_blocks();
   }
   return taken;
@@ -33,63 +31,82 @@ std::size_t StreamOrder::take_behind_waits(const Request& request) {
     owners = heap_.blocks.owners_with_free_blocks();
     std::erase(owners, request.owner);
   }
-  return take_behind(request, owners, [&](const EndOfWork& end) BERTH_UNDER_LOCK {
-    return heap_.blocks.transfer(end.owner, request.owner, end.serial,
-                                 BlockHeap::Order::behind_now);
-  });
+  return take_behind_waits(request, owners);
 }
 
-StreamOrder::Givers StreamOrder::find_givers(const Request& request) const {
-  const BlockHeap& blocks = heap_.blocks;
-  std::vector<OwnerId> owners = blocks.owners_with_free_blocks();
-  std::erase(owners, request.owner);
-  std::ranges::sort(owners, {}, [&](OwnerId owner) { return blocks.freed_last(owner); });
-  for (const OwnerId owner : owners)
-    if (blocks.free_blocks(owner).best_fit(request.bytes) != nullptr) return {{owner}};
-  const std::size_t needed = blocks.granules_needed(request.bytes) + 1;
-  const std::size_t own = blocks.whole_granules(request.owner) + blocks.whole_granules(kUnowned);
-  Givers givers{{}, needed > own ? needed - own : 0};
-  std::size_t found = 0;
-  for (const OwnerId owner : owners) {
-    const std::size_t granules = blocks.whole_granules(owner);
-    if (granules == 0) continue;
-    if (found >= givers.granules) break;
-    givers.owners.push_back(owner);
-    found += granules;
-  }
-  return found >= givers.granules ? givers : Givers{};
-}
-
-std::size_t StreamOrder::take_missing_behind_waits(const Request& request) {
-  Givers givers;
+// All that a stream has left passes on, which is more than the request lacks: in small portions memory
+// would be scattered over streams, each portion mapped anew, and each behind a wait of its own.
+std::size_t StreamOrder::take_some_behind_waits(const Request& request) {
+  std::vector<OwnerId> givers;
   {
     const MutexLock lock(heap_.mutex);
     givers = find_givers(request);
   }
-  std::size_t missing = givers.granules;
-  return take_behind(request, givers.owners, [&](const EndOfWork& end) BERTH_UNDER_LOCK {
-    constexpr auto kOrder = BlockHeap::Order::behind_now;
-    const std::size_t moved =
-        givers.granules > 0
-            ? heap_.blocks.transfer_granules(end.owner, request.owner, end.serial, missing, kOrder)
-            : heap_.blocks.transfer_fit(end.owner, request.owner, end.serial, request.bytes,
-                                        kOrder);
-    missing -= std::min(missing, moved);
-    if (moved > 0) ++heap_.counters.blocks_passed_on;
-    return moved;
+  std::size_t taken = 0;
+  for (const OwnerId giver : givers) {
+    taken += take_behind_waits(request, {&giver, 1});
+    const MutexLock lock(heap_.mutex);
+    if (lacks(request) == Lacks::nothing) break;
+  }
+  return taken;
+}
+
+StreamOrder::Lacks StreamOrder::lacks(const Request& request) const {
+  const BlockHeap& blocks = heap_.blocks;
+  const auto fits = [&](OwnerId owner) BERTH_UNDER_LOCK {
+    return blocks.free_blocks(owner).best_fit(request.bytes) != nullptr;
+  };
+  if (fits(request.owner) || fits(kUnowned)) return Lacks::nothing;
+  const std::size_t whole = blocks.whole_granules(request.owner) + blocks.whole_granules(kUnowned);
+  // One more than would just do: which granules a request gets, and which are left, is then a choice.
+  const bool can_join = blocks.has_granules() && whole > blocks.granules_to_join(request.bytes);
+  return can_join ? Lacks::nothing : Lacks::memory;
+}
+
+/// Whether waiting for the owner's stream orders all that it has free. Those of which nothing can be known
+/// are passed over, or they would stand in front of all others for ever.
+bool StreamOrder::can_give(OwnerId owner) const {
+  const StreamTable::Entry& entry = heap_.streams.entry(owner);
+  if (entry.lost || entry.vanished) return false;
+  return entry.retired || entry.is_owned() ||
+         heap_.blocks.freed_last(owner) <= entry.marks.covered();
+}
+
+std::vector<OwnerId> StreamOrder::find_givers(const Request& request) const {
+  const BlockHeap& blocks = heap_.blocks;
+  if (lacks(request) == Lacks::nothing) return {};
+  std::vector<OwnerId> givers = blocks.owners_with_free_blocks();
+  std::erase_if(givers, [&](OwnerId owner) BERTH_UNDER_LOCK {
+    return owner == request.owner || !can_give(owner);
   });
+  std::ranges::sort(givers, {}, [&](OwnerId owner) { return blocks.freed_last(owner); });
+  const auto fits = [&](OwnerId owner) BERTH_UNDER_LOCK {
+    return blocks.free_blocks(owner).best_fit(request.bytes) != nullptr;
+  };
+  if (std::ranges::any_of(givers, fits)) {
+    std::erase_if(givers, [&](OwnerId owner) BERTH_UNDER_LOCK { return !fits(owner); });
+    return givers;
+  }
+  std::size_t granules = blocks.whole_granules(request.owner) + blocks.whole_granules(kUnowned);
+  std::erase_if(givers, [&](OwnerId owner) BERTH_UNDER_LOCK {
+    granules += blocks.whole_granules(owner);
+    return blocks.whole_granules(owner) == 0;
+  });
+  if (granules < blocks.granules_to_join(request.bytes)) givers.clear();
+  return givers;
 }
 
 std::size_t StreamOrder::take_deferred(const Request& request) {
+  constexpr int kWaitsMax = 16;
   std::size_t taken = 0;
-  for (;;) {
+  for (int waits = 0; waits < kWaitsMax; ++waits) {
     std::optional<BlockUses::Awaited> awaited;
     {
       const MutexLock lock(heap_.mutex);
-      if (heap_.blocks.free_blocks(request.owner).best_fit(request.bytes) != nullptr) return taken;
+      if (lacks(request) == Lacks::nothing) break;
       awaited = uses_.awaited_by(request.owner, request.bytes);
     }
-    if (!awaited) return taken;
+    if (!awaited) break;
     request.stream->wait(awaited->end.event->ref());
     const MutexLock lock(heap_.mutex);
     ++heap_.counters.stream_waits_inserted;
@@ -97,6 +114,7 @@ std::size_t StreamOrder::take_deferred(const Request& request) {
                             [this](Block& block) BERTH_UNDER_LOCK { release_deferred(block); });
     heap_.count_blocks();
   }
+  return taken;
 }
 
 }  // namespace berth
