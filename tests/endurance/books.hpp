@@ -70,6 +70,8 @@ struct Tally {
   std::uint64_t frees = 0;
   std::uint64_t refusals = 0;
   std::uint64_t bytes_across_threads = 0;
+  std::uint64_t reliefs = 0;  ///< calls of on_pressure that freed blocks
+  std::uint64_t guests = 0;   ///< streams and pools that came and went
 
   void add(const Tally& other) {
     operations += other.operations;
@@ -77,6 +79,8 @@ struct Tally {
     frees += other.frees;
     refusals += other.refusals;
     bytes_across_threads += other.bytes_across_threads;
+    reliefs += other.reliefs;
+    guests += other.guests;
   }
 };
 

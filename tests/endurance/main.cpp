@@ -40,10 +40,12 @@ struct Total {
 /// A test that no longer gets into trouble would pass for ever.
 void require_trouble(const Mode& mode, const Total& total) {
   if (total.tally.operations < kOperationsTelling) return;
-  require(mode.calm || total.tally.refusals > 0, "no request was ever refused");
+  require(mode.calm || mode.relieved || total.tally.refusals > 0, "no request was ever refused");
   require(mode.calm || total.given_back > 0, "no memory ever went back to the driver");
   require(mode.calm || !mode.virtual_memory || total.page_remaps > 0,
           "no granule was ever mapped twice");
+  require(!mode.relieved || total.tally.reliefs > 0, "on_pressure never freed a block");
+  require(!mode.has_guests || total.tally.guests > 0, "no stream or pool ever came and went");
   require(mode.threads == 1 || total.tally.bytes_across_threads > 0,
           "no block ever went to another thread");
   const bool inserts_waits = mode.cross_stream_reuse >= berth::CrossStreamReuse::behind_waits;

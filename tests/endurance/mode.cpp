@@ -5,6 +5,8 @@
 
 #include "berth/bytes.hpp"
 
+#include "endurance/worker.hpp"
+
 namespace berth::endurance {
 
 sim::Config Mode::config(std::uint64_t seed) const {
@@ -26,6 +28,11 @@ DeviceAllocatorOptions Mode::options() const {
     options.granule_bytes = allocator_granule_bytes();
   } else {
     options.segment_bytes = 4 * granule_bytes;
+  }
+  if (relieved) {
+    options.on_pressure = [](std::size_t bytes) {
+      return running_worker != nullptr && running_worker->relieve(bytes);
+    };
   }
   return options;
 }
@@ -49,13 +56,19 @@ std::span<const Mode> modes() {
            .progress = Progress::random,
            .checked = true,
            .limited = true},
+      Mode{.name = "checked-random-guests",
+           .share = 1,
+           .progress = Progress::random,
+           .checked = true,
+           .relieved = true,
+           .has_guests = true},
       Mode{.name = "checked-random-threads",
            .share = 2,
            .threads = 4,
            .progress = Progress::random,
            .checked = true},
       Mode{.name = "checked-random-segments-limit",
-           .share = 2,
+           .share = 1,
            .virtual_memory = false,
            .progress = Progress::random,
            .checked = true,
@@ -74,7 +87,7 @@ std::span<const Mode> modes() {
            .limited = true,
            .granule_bytes = 256_KiB,
            .granules_max = 12},
-      Mode{.name = "eager", .share = 12},
+      Mode{.name = "eager", .share = 9},
       Mode{.name = "eager-limit", .share = 10, .limited = true},
       Mode{.name = "eager-threads-limit-never",
            .share = 2,
@@ -104,6 +117,19 @@ std::span<const Mode> modes() {
            .share = 2,
            .cross_stream_reuse = CrossStreamReuse::when_idle,
            .progress = Progress::random},
+      Mode{.name = "random-turns",
+           .share = 1,
+           .cross_stream_reuse = CrossStreamReuse::before_growth,
+           .threads = 2,
+           .progress = Progress::random,
+           .takes_turns = true},
+      Mode{.name = "random-guests-threads-limit",
+           .share = 1,
+           .threads = 4,
+           .progress = Progress::random,
+           .limited = true,
+           .relieved = true,
+           .has_guests = true},
       Mode{.name = "random-threads-limit",
            .share = 4,
            .threads = 4,

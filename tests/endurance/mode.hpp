@@ -28,6 +28,12 @@ struct Mode {
   std::size_t sizes = 24;  ///< usual ones at a time; there are others unless it is calm
   /// Whether the limit of reserved bytes changes now and then.
   bool limited = false;
+  /// Whether one thread at a time runs, each for some operations, as an autograd engine's do.
+  bool takes_turns = false;
+  /// Whether on_pressure frees blocks of the requesting thread, there or on another one.
+  bool relieved = false;
+  /// Whether streams come and go that the allocator is not told of, and pools with their streams.
+  bool has_guests = false;
   std::size_t granule_bytes = std::size_t{2} << 20;  ///< of the device
   std::size_t granules_joined = 1;                   ///< of the device's, in one of the allocator's
   std::size_t granules_max = 3;                      ///< of the largest requests

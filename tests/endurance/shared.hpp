@@ -53,6 +53,7 @@ struct Shared {
   /// no thread runs.
   bool emptying = false;
   std::vector<Inbox> inboxes;  ///< one a thread
+  std::mutex turn;             ///< of the thread that runs, where they take turns
 };
 
 }  // namespace berth::endurance

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "endurance/worker.hpp"
 
+#include <algorithm>
+#include <mutex>
+
 #include "berth/error.hpp"
 
 #include "endurance/failure.hpp"
@@ -28,7 +31,17 @@ Worker::Worker(Shared& shared, unsigned index, std::uint64_t seed)
 }
 
 void Worker::run(std::uint64_t operations) {
-  for (std::uint64_t operation = 0; operation < operations; ++operation) step();
+  running_worker = this;
+  while (operations > 0) {
+    std::unique_lock turn(shared_.turn, std::defer_lock);
+    if (mode_.takes_turns) turn.lock();
+    const std::uint64_t count = mode_.takes_turns
+                                    ? std::min<std::uint64_t>(operations, 1 + random_.below(256))
+                                    : operations;
+    for (std::uint64_t operation = 0; operation < count; ++operation) step();
+    operations -= count;
+  }
+  running_worker = nullptr;
 }
 
 void Worker::step() {

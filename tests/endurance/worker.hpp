@@ -20,6 +20,10 @@
 
 namespace berth::endurance {
 
+class Worker;
+/// That of the calling thread, while it runs.
+inline thread_local Worker* running_worker = nullptr;
+
 class Worker {
  public:
   Worker(Shared& shared, unsigned index, std::uint64_t seed);
@@ -27,6 +31,8 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   void run(std::uint64_t operations);
+  /// In the middle of a request of its own: frees some of what it has. False where it has nothing.
+  bool relieve(std::size_t bytes);
   /// From now on it allocates less than it frees, until nothing is left.
   void empty();
   /// Frees what it has.
@@ -57,6 +63,11 @@ class Worker {
   [[nodiscard]] bool works();
   [[nodiscard]] bool hands_over();
   [[nodiscard]] bool is_alone() const { return mode_.threads == 1; }
+
+  // worker_guests.cpp: who comes, allocates and goes.
+  void host_stream();
+  void host_pool();
+  void leave_stream(StreamRef stream);
 
   // worker_rare.cpp: what happens now and then.
   void do_rare(std::size_t choice);

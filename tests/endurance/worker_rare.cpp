@@ -46,6 +46,11 @@ void Worker::do_rare(std::size_t choice) {
     case 12:
     case 13:
       return check_counters();
+    case 14:
+    case 15:
+      return mode_.has_guests ? host_stream() : use_elsewhere();
+    case 16:
+      return mode_.has_guests ? host_pool() : use_elsewhere();
     default:
       return use_elsewhere();
   }
@@ -108,6 +113,17 @@ void Worker::free_on_passing_thread() {
   std::thread([&] {
     for (const LiveBlock& block : blocks) memory_.deallocate(block.data());
   }).join();
+}
+
+bool Worker::relieve(std::size_t) {
+  if (live_.empty()) return false;
+  ++tally_.reliefs;
+  if (random_.one_in(2)) {
+    free_on_passing_thread();
+  } else {
+    for (int count = 0; count < 4 && !live_.empty(); ++count) free_block(take_some());
+  }
+  return true;
 }
 
 void Worker::reset_peaks() {
