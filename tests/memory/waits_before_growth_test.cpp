@@ -210,14 +210,18 @@ TEST_CASE(
   made.release();
   const Stream own = test.stream();
   const Stream other = test.stream();
-  Allocation left = test.allocate(16_MiB, silent);
+  Allocation early = test.allocate(2_MiB, silent);
   Allocation given = test.allocate(16_MiB, other);
+  early = {};
+  Allocation left = test.allocate(20_MiB, silent);  // a miss, which marks what was freed before
   left = {};
   given = {};
   const std::uint64_t reserved = test.reserved();
+  const std::uint64_t waits = driver_calls(*test.runtime, "cuStreamWaitEvent");
   const Allocation block = test.allocate(16_MiB, own);
   CHECK(test.reserved() == reserved);
   CHECK(test.waits() == 1);
+  CHECK(driver_calls(*test.runtime, "cuStreamWaitEvent") == waits + 1);
   test.simulator.run_all();
   const ContextScope scope(silent.context());
   REQUIRE(sim::berth_sim_cuStreamDestroy(silent.native()) == CUDA_SUCCESS);
