@@ -72,9 +72,9 @@ bool Reserve::grows_beyond_demand(const Request& request) {
   constexpr double kReservedOfLive = 1.03;
   const MutexLock lock(heap_.mutex);
   heap_.settle_all();
-  const BlockHeap& blocks = heap_.blocks;
-  const std::size_t own = blocks.granule_bytes() *
-                          (blocks.whole_granules(request.owner) + blocks.whole_granules(kUnowned));
+  const std::size_t own =
+      heap_.blocks.granule_bytes() *
+      (heap_.blocks.whole_granules(request.owner) + heap_.blocks.whole_granules(kUnowned));
   const Gauge& live = heap_.counters.bytes_allocated;
   const std::uint64_t most =
       std::max({live.peak, heap_.bytes_allocated_most, live.current + request.bytes});

@@ -175,6 +175,8 @@ class StreamOrder {
   /// Whether a hole, or whole granules, that are the request's own or unowned would serve it.
   enum class Lacks { nothing, memory };
   [[nodiscard]] Lacks lacks(const Request& request) const BERTH_REQUIRES(heap_.mutex);
+  [[nodiscard]] bool has_fit(OwnerId owner, const Request& request) const
+      BERTH_REQUIRES(heap_.mutex);
   [[nodiscard]] bool can_give(OwnerId owner) const BERTH_REQUIRES(heap_.mutex);
   /// Streams that have what the request lacks, in the order in which to take it.
   [[nodiscard]] std::vector<OwnerId> find_givers(const Request& request) const

@@ -51,15 +51,17 @@ std::size_t StreamOrder::take_some_behind_waits(const Request& request) {
   return taken;
 }
 
+bool StreamOrder::has_fit(OwnerId owner, const Request& request) const {
+  return heap_.blocks.free_blocks(owner).best_fit(request.bytes) != nullptr;
+}
+
 StreamOrder::Lacks StreamOrder::lacks(const Request& request) const {
-  const BlockHeap& blocks = heap_.blocks;
-  const auto fits = [&](OwnerId owner) BERTH_UNDER_LOCK {
-    return blocks.free_blocks(owner).best_fit(request.bytes) != nullptr;
-  };
-  if (fits(request.owner) || fits(kUnowned)) return Lacks::nothing;
-  const std::size_t whole = blocks.whole_granules(request.owner) + blocks.whole_granules(kUnowned);
+  if (has_fit(request.owner, request) || has_fit(kUnowned, request)) return Lacks::nothing;
+  const std::size_t whole =
+      heap_.blocks.whole_granules(request.owner) + heap_.blocks.whole_granules(kUnowned);
   // One more than would just do: which granules a request gets, and which are left, is then a choice.
-  const bool can_join = blocks.has_granules() && whole > blocks.granules_to_join(request.bytes);
+  const bool can_join =
+      heap_.blocks.has_granules() && whole > heap_.blocks.granules_to_join(request.bytes);
   return can_join ? Lacks::nothing : Lacks::memory;
 }
 
@@ -73,26 +75,23 @@ bool StreamOrder::can_give(OwnerId owner) const {
 }
 
 std::vector<OwnerId> StreamOrder::find_givers(const Request& request) const {
-  const BlockHeap& blocks = heap_.blocks;
   if (lacks(request) == Lacks::nothing) return {};
-  std::vector<OwnerId> givers = blocks.owners_with_free_blocks();
+  std::vector<OwnerId> givers = heap_.blocks.owners_with_free_blocks();
   std::erase_if(givers, [&](OwnerId owner) BERTH_UNDER_LOCK {
     return owner == request.owner || !can_give(owner);
   });
-  std::ranges::sort(givers, {}, [&](OwnerId owner) { return blocks.freed_last(owner); });
-  const auto fits = [&](OwnerId owner) BERTH_UNDER_LOCK {
-    return blocks.free_blocks(owner).best_fit(request.bytes) != nullptr;
-  };
-  if (std::ranges::any_of(givers, fits)) {
-    std::erase_if(givers, [&](OwnerId owner) BERTH_UNDER_LOCK { return !fits(owner); });
-    return givers;
-  }
-  std::size_t granules = blocks.whole_granules(request.owner) + blocks.whole_granules(kUnowned);
+  std::ranges::sort(givers, {},
+                    [&](OwnerId owner) BERTH_UNDER_LOCK { return heap_.blocks.freed_last(owner); });
+  std::vector<OwnerId> fitting = givers;
+  std::erase_if(fitting, [&](OwnerId owner) BERTH_UNDER_LOCK { return !has_fit(owner, request); });
+  if (!fitting.empty()) return fitting;
+  std::size_t granules =
+      heap_.blocks.whole_granules(request.owner) + heap_.blocks.whole_granules(kUnowned);
   std::erase_if(givers, [&](OwnerId owner) BERTH_UNDER_LOCK {
-    granules += blocks.whole_granules(owner);
-    return blocks.whole_granules(owner) == 0;
+    granules += heap_.blocks.whole_granules(owner);
+    return heap_.blocks.whole_granules(owner) == 0;
   });
-  if (granules < blocks.granules_to_join(request.bytes)) givers.clear();
+  if (granules < heap_.blocks.granules_to_join(request.bytes)) givers.clear();
   return givers;
 }
 
