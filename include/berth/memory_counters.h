@@ -25,7 +25,7 @@
   X(frees,                 "frees") \
   X(allocations_grown,     "allocations that needed new memory from the driver") \
   X(frees_deferred,        "frees that had to await an event of another stream") \
-  X(frees_reclaimed,       "deferred frees whose events have passed, or were waited for on the GPU") \
+  X(frees_reclaimed,       "deferred frees that no event holds up any more") \
   X(blocks_passed_on,      "free blocks of streams without pending work, taken over for others") \
   X(stream_waits_inserted, "waits inserted so that a stream could have free blocks early") \
   X(pending_free_waits,    "times the host waited for a deferred free, one of the last rungs") \

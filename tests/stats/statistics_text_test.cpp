@@ -72,7 +72,7 @@ cuda:0
   allocations      1,234,567  allocations that succeeded
   frees            1,234,565  frees
   frees_deferred          44  frees that had to await an event of another stream
-  frees_reclaimed         43  deferred frees whose events have passed, or were waited for on the GPU
+  frees_reclaimed         43  deferred frees that no event holds up any more
 
   stream                 cached    allocated      pending
   any                  5.00 MiB          0 B          0 B
