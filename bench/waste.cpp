@@ -12,12 +12,14 @@
 // Simulated devices only, made as each measurement needs them: hence a main() of its own.
 #include "workloads/waste.hpp"
 
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <new>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <benchmark/benchmark.h>

@@ -31,14 +31,14 @@ enum class CrossStreamReuse {
   /// stream is made to wait for that work. The host is not.
   behind_waits,
 
-  /// That, and already before new memory is obtained, once that would take what is reserved beyond 1.03
-  /// times the most that was ever live. Blocks of the request's own stream that await another stream's use
-  /// (record_stream(), record_use()) come free behind a wait for that use; what other streams have left,
-  /// behind a wait for all their work so far: all of it, of as few streams as serve the request, those
-  /// first that have freed nothing for longest.
+  /// That, and already before new memory is obtained, once that would take what is reserved beyond
+  /// 1.03 times the most that was ever live. Blocks of the request's own stream that await another
+  /// stream's use (record_stream(), record_use()) come free behind a wait for that use; what other
+  /// streams have left, behind a wait for all their work so far: all of it, of as few streams as
+  /// serve the request, those first that have freed nothing for longest.
   ///
-  /// Price: streams wait for one another, so that less of their work overlaps. docs/benchmarks.md has the
-  /// figures.
+  /// Price: streams wait for one another, so that less of their work overlaps. docs/benchmarks.md
+  /// has the figures.
   before_growth,
 };
 

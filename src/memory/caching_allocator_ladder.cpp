@@ -216,16 +216,18 @@ CachingAllocator::Outcome CachingAllocator::borrow(Request& request) {
 
 /// What has been reserved already is enough for what was ever live, if streams wait for one another.
 CachingAllocator::Outcome CachingAllocator::wait_before_growth(Request& request) {
-  if (!waits_before_growth() || !request.stream) return Outcome::nothing;
-  if (!request.sees_streams && !request.sees_deferred) return Outcome::nothing;
-  if (!reserve_.grows_beyond_demand(request) || is_captured(request)) return Outcome::nothing;
-  try {
-    const std::size_t blocks =
-        order_.take_deferred(request) + order_.take_some_behind_waits(request);
-    return blocks > 0 ? Outcome::progress : Outcome::nothing;
-  } catch (const Exhausted&) {  // no event is left to wait for: it grows
+  if (cross_stream_reuse_ != CrossStreamReuse::before_growth || !request.stream) {
     return Outcome::nothing;
   }
+  if (!request.sees_streams && !request.sees_deferred) return Outcome::nothing;
+  if (!reserve_.grows_beyond_demand(request) || is_captured(request)) return Outcome::nothing;
+  std::size_t blocks = 0;
+  try {
+    blocks += order_.take_deferred(request);
+    blocks += order_.take_some_behind_waits(request);
+  } catch (const Exhausted&) {  // NOLINT(bugprone-empty-catch): no event is left to wait for
+  }
+  return blocks > 0 ? Outcome::progress : Outcome::nothing;
 }
 
 CachingAllocator::Outcome CachingAllocator::grow(Request& request) {

@@ -73,8 +73,7 @@ bool Reserve::grows_beyond_demand(const Request& request) {
   const MutexLock lock(heap_.mutex);
   heap_.settle_all();
   const std::size_t own =
-      heap_.blocks.granule_bytes() *
-      (heap_.blocks.whole_granules(request.owner) + heap_.blocks.whole_granules(kUnowned));
+      heap_.blocks.granule_bytes() * heap_.blocks.whole_granules_for(request.owner);
   const Gauge& live = heap_.counters.bytes_allocated;
   const std::uint64_t most =
       std::max({live.peak, heap_.bytes_allocated_most, live.current + request.bytes});
@@ -103,9 +102,8 @@ std::optional<Reserve::Plan> Reserve::plan(Request& request, SegmentSource::Join
   // What is open to all and what is the stream's own may lie side by side, in one granule.
   BlockHeap& blocks = heap_.blocks;
   if (blocks.has_granules() && request.owner != kUnowned) {
-    const std::size_t whole =
-        blocks.whole_granules(request.owner) + blocks.whole_granules(kUnowned);
-    if (whole <= blocks.granules_needed(request.bytes)) blocks.complete_granules(request.owner);
+    if (blocks.whole_granules_for(request.owner) <= blocks.granules_needed(request.bytes))
+      blocks.complete_granules(request.owner);
   }
   auto plan = source_->plan_growth(heap_.blocks, request.bytes, request.owner, joining);
   if (!plan) return std::nullopt;

@@ -4,12 +4,14 @@
 // that two streams use without an order.
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "memory/reuse_fixture.hpp"
 #include "sim/functions.hpp"
+#include "support/captured_graph.hpp"
 
 namespace waits_before_growth_test {
 
@@ -23,6 +25,11 @@ class WaitsTest : public ReuseTest {
   explicit WaitsTest(DeviceAllocatorOptions options = {})
       : ReuseTest(CrossStreamReuse::before_growth, std::move(options)) {}
 
+  /// A stream that waits for the others already writes a block.
+  void use(const Allocation& block, StreamRef user) {
+    write(block, user);
+    block.record_use(user);
+  }
   [[nodiscard]] std::uint64_t waits() const { return counters().stream_waits_inserted; }
 };
 
@@ -151,8 +158,7 @@ TEST_CASE(
   for (int count = 0; count < 4; ++count) blocks.push_back(test.allocate(4_MiB, own));
   test.runtime->join(user, {own, other});
   for (const Allocation& block : blocks) {
-    test.write(block, user);
-    block.record_use(user);
+    test.use(block, user);
   }
   blocks.clear();
   const std::uint64_t pending = test.counters().blocks_pending.current;
@@ -175,8 +181,7 @@ TEST_CASE("before_growth: two users of one block are both waited for") {
     for (const Stream& user : users) {
       test.runtime->join(user, {own});
       if (&user != &users[0]) test.runtime->join(user, {users[0]});
-      test.write(block, user);
-      block.record_use(user);
+      test.use(block, user);
     }
   }
   const Allocation again = test.allocate(20_MiB, own);
@@ -193,8 +198,7 @@ TEST_CASE(
   const Stream other = test.stream();
   Allocation small = test.allocate(4_KiB, own);
   test.runtime->join(user, {own});
-  test.write(small, user);
-  small.record_use(user);
+  test.use(small, user);
   static_cast<void>(test.cache(20_MiB, other));
   const std::uint64_t reserved = test.reserved();
   small = {};
@@ -236,13 +240,9 @@ TEST_CASE("before_growth: a captured stream waits for nobody, and its pool grows
     const Allocation block = pool.allocate(8_MiB, first);
     test.write(block, first);
   }
-  const DeviceGuard guard(test.runtime->devices(), Device::cuda(0));
-  REQUIRE(sim::berth_sim_cuStreamBeginCapture(second.ref().native(),
-                                              CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+  begin_capture(second);
   const Allocation inside = pool.allocate(8_MiB, second);
-  CUgraph graph = nullptr;
-  REQUIRE(sim::berth_sim_cuStreamEndCapture(second.ref().native(), &graph) == CUDA_SUCCESS);
-  REQUIRE(sim::berth_sim_cuGraphDestroy(graph) == CUDA_SUCCESS);
+  const CapturedGraph graph(second);
   CHECK(pool.counters().stream_waits_inserted == 0);
   CHECK(pool.counters().bytes_reserved.current == 16_MiB);
 }

@@ -101,7 +101,7 @@ class BlockHeap {
   }
   /// How many whole granules, joined, make room for it.
   [[nodiscard]] std::size_t granules_to_join(std::size_t bytes) const {
-    return granule_bytes_ == 0 ? 0 : (bytes + granule_bytes_ - 1) / granule_bytes_;
+    return granule_bytes_ == 0 ? 0 : bytes / granule_bytes_ + (bytes % granule_bytes_ != 0 ? 1 : 0);
   }
   /// `bytes` less what is no whole granule.
   [[nodiscard]] std::size_t whole_granules_of(std::size_t bytes) const {
@@ -205,6 +205,10 @@ class BlockHeap {
   /// How many granules are free from end to end in blocks of `owner`.
   [[nodiscard]] std::size_t whole_granules(OwnerId owner) const {
     return free_blocks(owner).holes().whole_granules;
+  }
+  /// The same of its own and the unowned ones, which serve it alike.
+  [[nodiscard]] std::size_t whole_granules_for(OwnerId owner) const {
+    return whole_granules(owner) + (owner == kUnowned ? 0 : whole_granules(kUnowned));
   }
   [[nodiscard]] std::size_t free_count() const { return free_count_; }
   [[nodiscard]] std::size_t free_bytes() const { return free_bytes_; }

@@ -274,8 +274,7 @@ std::size_t BlockHeap::complete_granules(OwnerId owner) {
 std::size_t BlockHeap::transfer_whole(OwnerId from, OwnerId to, std::uint64_t serial,
                                       std::size_t bytes) {
   if (has_granules()) {
-    const std::size_t granules = bytes / granule_bytes_ + (bytes % granule_bytes_ != 0 ? 1 : 0);
-    return transfer_granules(from, to, serial, granules) * granule_bytes_;
+    return transfer_granules(from, to, serial, granules_to_join(bytes)) * granule_bytes_;
   }
   FreeIndex* const source = free_of(from);
   if (source == nullptr || source->empty()) return 0;

@@ -197,8 +197,7 @@ std::size_t StreamOrder::pass_on_missing_granules(const Request& request, Questi
   {
     const MutexLock lock(heap_.mutex);
     const std::size_t needed = heap_.blocks.granules_needed(request.bytes) + 1;
-    std::size_t own = heap_.blocks.whole_granules(request.owner);
-    if (request.owner != kUnowned) own += heap_.blocks.whole_granules(kUnowned);
+    const std::size_t own = heap_.blocks.whole_granules_for(request.owner);
     missing = needed > own ? needed - own : 0;
     if (missing == 0) return 0;
     owners = heap_.blocks.owners_with_free_blocks();

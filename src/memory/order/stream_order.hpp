@@ -172,9 +172,8 @@ class StreamOrder {
       BERTH_EXCLUDES(heap_.mutex);
   std::size_t take_behind_waits(const Request& request, std::span<const OwnerId> owners)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// Whether a hole, or whole granules, that are the request's own or unowned would serve it.
-  enum class Lacks { nothing, memory };
-  [[nodiscard]] Lacks lacks(const Request& request) const BERTH_REQUIRES(heap_.mutex);
+  /// Whether no hole, and not enough whole granules, that are the request's own or unowned would serve it.
+  [[nodiscard]] bool lacks_memory(const Request& request) const BERTH_REQUIRES(heap_.mutex);
   [[nodiscard]] bool has_fit(OwnerId owner, const Request& request) const
       BERTH_REQUIRES(heap_.mutex);
   [[nodiscard]] bool can_give(OwnerId owner) const BERTH_REQUIRES(heap_.mutex);

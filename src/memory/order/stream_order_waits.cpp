@@ -46,7 +46,7 @@ std::size_t StreamOrder::take_some_behind_waits(const Request& request) {
   for (const OwnerId giver : givers) {
     taken += take_behind_waits(request, {&giver, 1});
     const MutexLock lock(heap_.mutex);
-    if (lacks(request) == Lacks::nothing) break;
+    if (!lacks_memory(request)) break;
   }
   return taken;
 }
@@ -55,14 +55,11 @@ bool StreamOrder::has_fit(OwnerId owner, const Request& request) const {
   return heap_.blocks.free_blocks(owner).best_fit(request.bytes) != nullptr;
 }
 
-StreamOrder::Lacks StreamOrder::lacks(const Request& request) const {
-  if (has_fit(request.owner, request) || has_fit(kUnowned, request)) return Lacks::nothing;
-  const std::size_t whole =
-      heap_.blocks.whole_granules(request.owner) + heap_.blocks.whole_granules(kUnowned);
+bool StreamOrder::lacks_memory(const Request& request) const {
+  if (has_fit(request.owner, request) || has_fit(kUnowned, request)) return false;
   // One more than would just do: which granules a request gets, and which are left, is then a choice.
-  const bool can_join =
-      heap_.blocks.has_granules() && whole > heap_.blocks.granules_to_join(request.bytes);
-  return can_join ? Lacks::nothing : Lacks::memory;
+  return !heap_.blocks.has_granules() || heap_.blocks.whole_granules_for(request.owner) <=
+                                             heap_.blocks.granules_to_join(request.bytes);
 }
 
 /// Whether waiting for the owner's stream orders all that it has free. Those of which nothing can be known
@@ -75,7 +72,7 @@ bool StreamOrder::can_give(OwnerId owner) const {
 }
 
 std::vector<OwnerId> StreamOrder::find_givers(const Request& request) const {
-  if (lacks(request) == Lacks::nothing) return {};
+  if (!lacks_memory(request)) return {};
   std::vector<OwnerId> givers = heap_.blocks.owners_with_free_blocks();
   std::erase_if(givers, [&](OwnerId owner) BERTH_UNDER_LOCK {
     return owner == request.owner || !can_give(owner);
@@ -85,8 +82,7 @@ std::vector<OwnerId> StreamOrder::find_givers(const Request& request) const {
   std::vector<OwnerId> fitting = givers;
   std::erase_if(fitting, [&](OwnerId owner) BERTH_UNDER_LOCK { return !has_fit(owner, request); });
   if (!fitting.empty()) return fitting;
-  std::size_t granules =
-      heap_.blocks.whole_granules(request.owner) + heap_.blocks.whole_granules(kUnowned);
+  std::size_t granules = heap_.blocks.whole_granules_for(request.owner);
   std::erase_if(givers, [&](OwnerId owner) BERTH_UNDER_LOCK {
     granules += heap_.blocks.whole_granules(owner);
     return heap_.blocks.whole_granules(owner) == 0;
@@ -102,7 +98,7 @@ std::size_t StreamOrder::take_deferred(const Request& request) {
     std::optional<BlockUses::Awaited> awaited;
     {
       const MutexLock lock(heap_.mutex);
-      if (lacks(request) == Lacks::nothing) break;
+      if (!lacks_memory(request)) break;
       awaited = uses_.awaited_by(request.owner, request.bytes);
     }
     if (!awaited) break;
