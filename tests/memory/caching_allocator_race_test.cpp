@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What other threads do while the allocator is in the driver, step by step: an action that runs
 // between two driver calls stands for the other thread, so every interleaving here is exact.
+#include <atomic>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -214,6 +215,83 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   CHECK_FALSE(log.is_done("use"));
   simulator.run_all();
   CHECK(allocate(40_MiB, own) == data);
+}
+
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "a stream that goes away after it was waited for may have more work than that") {
+  std::optional<Stream> gone(stream());
+  const Stream user = stream();
+  const Stream next = stream();
+  void* const cached = allocate(8_MiB, *gone);
+  void* const live = allocate(8_MiB, *gone);
+  void* const used = allocate(8_MiB, user);
+  free(cached);
+  allocator->record_stream(used, *gone);
+  log.submit(*gone, "early work");
+  tap.after(DriverCall::event_synchronize, [&] {
+    log.submit(*gone, "late work");
+    gone.reset();
+  });
+  CHECK(allocator->trim(0) == 8_MiB);
+  CHECK(log.is_done("early work"));
+  REQUIRE_FALSE(log.is_done("late work"));
+  SUBCASE("its own blocks") {
+    free(live);
+    void* const data = allocate(8_MiB, next);
+    CHECK((data != live || runs_behind(next, "late work")));
+    free(used);
+  }
+  SUBCASE("blocks that it uses") {
+    free(used);
+    CHECK(counters().blocks_pending.current == 1);
+    free(live);
+  }
+}
+
+// The other thread may come late: then it is in order anyway.
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "a stream does not go away while a free on another thread marks its last use") {
+  const Stream own = stream();
+  std::optional<Stream> user(stream());
+  void* const data = allocate(8_MiB, own);
+  allocator->record_stream(data, *user);
+  std::thread other;
+  std::atomic<bool> is_gone = false;
+  tap.before(DriverCall::event_record, [&] {
+    other = std::thread([&] {
+      user.reset();
+      is_gone = true;
+    });
+    for (int turns = 0; turns < 10'000 && !is_gone; ++turns) std::this_thread::yield();
+    CHECK_FALSE(is_gone);
+  });
+  free(data);
+  other.join();
+  CHECK(counters().blocks_pending.current <= 1);
+  CHECK(reports.all().empty());
+}
+
+TEST_CASE_FIXTURE(
+    AllocatorFixture,
+    "a use that was waited for may have passed, and its stream be forgotten, meanwhile") {
+  const Stream own = stream();
+  std::optional<Stream> user(stream());
+  void* const data = allocate(40_MiB, own);
+  allocator->record_stream(data, *user);
+  log.submit(*user, "use");
+  free(data);
+  tap.after(DriverCall::event_synchronize, [&] {
+    user.reset();
+    simulator.run_all();
+    allocator->trim(0);
+    std::vector<Stream> many;  // streams are forgotten where there are many
+    for (int index = 0; index < 64; ++index) {
+      many.push_back(stream());
+      allocator->deallocate(allocator->allocate(1_MiB, many.back()));
+    }
+  });
+  CHECK(allocate(60_MiB, own) != nullptr);
+  CHECK(log.is_done("use"));
 }
 
 TEST_CASE_FIXTURE(

@@ -110,4 +110,28 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   for (const std::size_t index : {1U, 3U, 5U}) free(row[index]);
 }
 
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "a stream that vanishes after the device was waited for may have more work") {
+  const Stream next = stream();
+  Stream made = stream();
+  const StreamRef gone = made.ref();
+  made.release();
+  void* const live = allocate(8_MiB, gone);
+  free(allocate(40_MiB, gone));
+  log.submit(gone, "early work");
+  tap.after(DriverCall::ctx_synchronize, [&] {
+    log.submit(gone, "late work");
+    const ContextScope scope(context);
+    REQUIRE(sim::berth_sim_cuStreamDestroy(gone.native()) == CUDA_SUCCESS);
+    context.retire_stream(gone.native());  // too late: it is quarantined
+  });
+  void* const rest = allocate(48_MiB, next);
+  CHECK(log.is_done("early work"));
+  REQUIRE_FALSE(log.is_done("late work"));
+  free(live);
+  void* const data = allocate(8_MiB, next);
+  CHECK((data != live || log.is_done("late work")));
+  for (void* const each : {rest, data}) free(each);
+}
+
 }  // namespace foreign_streams_test

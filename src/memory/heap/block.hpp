@@ -22,6 +22,7 @@ inline constexpr OwnerId kUnowned = 0;
 struct Freed {
   OwnerId owner = kUnowned;
   std::uint64_t serial = 0;
+  bool is_last = false;  ///< the stream was gone when this was found: it has no other work
 };
 
 /// Guarded by the lock of the allocator that it belongs to, but for what ThreadCache does with

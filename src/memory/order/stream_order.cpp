@@ -33,17 +33,18 @@ StreamOrder::View StreamOrder::view(OwnerId owner) {
           .serial = heap_.blocks.serial()};
 }
 
-std::optional<std::uint64_t> StreamOrder::done_up_to(OwnerId owner, Questions& questions) {
+std::optional<Freed> StreamOrder::find_done(OwnerId owner, Questions& questions) {
   questions.begin();
   const View stream = view(owner);
+  const Freed all = {owner, stream.serial, stream.is_retired};
   if (stream.is_retired) {
     if (stream.is_lost) return std::nullopt;
     const bool is_done = stream.last_work == nullptr || stream.last_work->ref().is_done();
-    return is_done ? std::optional(stream.serial) : std::nullopt;
+    return is_done ? std::optional(all) : std::nullopt;
   }
-  if (!stream.may_be_named) return marked_up_to(owner);
+  if (!stream.may_be_named) return find_done_by_marks(owner);
   try {
-    return questions.is_idle(stream.stream) ? std::optional(stream.serial) : std::nullopt;
+    return questions.is_idle(stream.stream) ? std::optional(all) : std::nullopt;
   } catch (const DriverError& error) {
     if (!says_gone(error)) throw;
     quarantine(owner, error);
@@ -51,7 +52,7 @@ std::optional<std::uint64_t> StreamOrder::done_up_to(OwnerId owner, Questions& q
   }
 }
 
-std::optional<std::uint64_t> StreamOrder::marked_up_to(OwnerId owner) {
+std::optional<Freed> StreamOrder::find_done_by_marks(OwnerId owner) {
   for (;;) {
     FreeMarks::Mark oldest;
     {
@@ -66,7 +67,7 @@ std::optional<std::uint64_t> StreamOrder::marked_up_to(OwnerId owner) {
   }
   const MutexLock lock(heap_.mutex);
   const std::uint64_t passed = heap_.streams.marks(owner).passed();
-  return passed > 0 ? std::optional(passed) : std::nullopt;
+  return passed > 0 ? std::optional(Freed{owner, passed}) : std::nullopt;
 }
 
 std::vector<OwnerId> StreamOrder::unsettled() {
@@ -88,18 +89,9 @@ std::vector<Freed> StreamOrder::idle_among(std::span<const OwnerId> owners) {
   idle.reserve(owners.size());
   Questions questions(driver_);
   for (const OwnerId owner : owners) {
-    if (const auto serial = done_up_to(owner, questions)) idle.push_back({owner, *serial});
+    if (const auto done = find_done(owner, questions)) idle.push_back(*done);
   }
   return idle;
-}
-
-std::size_t StreamOrder::transfer(const Freed& freed, OwnerId to) {
-  const bool is_gone = heap_.streams.knows(freed.owner) && heap_.streams.entry(freed.owner).retired;
-  if (is_gone) heap_.streams.set_over(freed.owner);  // then all of it is anyone's for good
-  const std::size_t blocks =
-      heap_.blocks.transfer(freed.owner, is_gone ? kUnowned : to, freed.serial);
-  heap_.counters.blocks_passed_on += blocks;
-  return blocks;
 }
 
 std::size_t StreamOrder::open(std::span<const Freed> idle) {
@@ -107,8 +99,11 @@ std::size_t StreamOrder::open(std::span<const Freed> idle) {
   for (const Freed& freed : idle) {
     // Locked for each: there may be very many blocks, and other threads wait meanwhile.
     const MutexLock lock(heap_.mutex);
-    blocks += transfer(freed, kUnowned);
+    if (freed.is_last && heap_.streams.knows(freed.owner)) heap_.streams.set_over(freed.owner);
+    const std::size_t opened = heap_.blocks.transfer(freed.owner, kUnowned, freed.serial);
+    heap_.counters.blocks_passed_on += opened;
     heap_.count_blocks();
+    blocks += opened;
   }
   return blocks;
 }
@@ -122,10 +117,10 @@ std::size_t StreamOrder::open_ended() {
   return open(idle_among(ended));
 }
 
-bool StreamOrder::is_all_marked(OwnerId owner, std::uint64_t serial) {
+bool StreamOrder::is_all_marked(const Freed& freed) {
   const MutexLock lock(heap_.mutex);
-  const StreamTable::Entry& entry = heap_.streams.entry(owner);
-  return entry.retired || entry.is_owned() || heap_.blocks.freed_last(owner) <= serial;
+  const StreamTable::Entry& entry = heap_.streams.entry(freed.owner);
+  return entry.retired || entry.is_owned() || heap_.blocks.freed_last(freed.owner) <= freed.serial;
 }
 
 bool StreamOrder::others_can_serve(const Request& request) {
@@ -157,12 +152,12 @@ std::size_t StreamOrder::open_lull() {
   std::vector<Freed> idle;
   idle.reserve(owners.size());
   for (const OwnerId owner : owners) {
-    const auto serial = done_up_to(owner, questions);
-    if (!serial || !is_all_marked(owner, *serial)) {
-      lulls_.missed(serial ? kUnowned : owner);
+    const auto done = find_done(owner, questions);
+    if (!done || !is_all_marked(*done)) {
+      lulls_.missed(done ? kUnowned : owner);
       return 0;
     }
-    idle.push_back({owner, *serial});
+    idle.push_back(*done);
   }
   lulls_.found();
   return open(idle);
@@ -179,10 +174,10 @@ std::size_t StreamOrder::borrow(const Request& request) {
   for (const OwnerId owner : fits) {
     if (owner == request.owner || owner == lulls_.last_busy()) continue;
     if (questions_left-- == 0) return 0;
-    const auto serial = done_up_to(owner, questions);
-    if (!serial) continue;
+    const auto done = find_done(owner, questions);
+    if (!done) continue;
     const MutexLock lock(heap_.mutex);
-    if (!heap_.blocks.transfer_fit(owner, request.owner, *serial, request.bytes)) continue;
+    if (!heap_.blocks.transfer_fit(owner, request.owner, done->serial, request.bytes)) continue;
     ++heap_.counters.blocks_passed_on;
     heap_.count_blocks();
     return 1;
@@ -208,11 +203,11 @@ std::size_t StreamOrder::pass_on_missing_granules(const Request& request, Questi
   std::size_t passed_on = 0;
   for (const OwnerId owner : owners) {
     if (missing == 0 || questions_left-- == 0) break;
-    const auto serial = done_up_to(owner, questions);
-    if (!serial) continue;
+    const auto done = find_done(owner, questions);
+    if (!done) continue;
     const MutexLock lock(heap_.mutex);
     const std::size_t moved =
-        heap_.blocks.transfer_granules(owner, request.owner, *serial, missing);
+        heap_.blocks.transfer_granules(owner, request.owner, done->serial, missing);
     missing -= moved;
     passed_on += moved > 0 ? 1 : 0;
     heap_.counters.blocks_passed_on += moved > 0 ? 1 : 0;
@@ -223,17 +218,18 @@ std::size_t StreamOrder::pass_on_missing_granules(const Request& request, Questi
 
 std::optional<StreamOrder::EndOfWork> StreamOrder::end_of_work(OwnerId owner) {
   const View stream = view(owner);
+  const Freed all = {owner, stream.serial, stream.is_retired};
   if (stream.is_lost) return std::nullopt;
-  if (stream.is_retired) return EndOfWork{owner, stream.serial, stream.last_work};
+  if (stream.is_retired) return EndOfWork{all, stream.last_work};
   if (!stream.may_be_named) {
     const MutexLock lock(heap_.mutex);
     const FreeMarks& marks = heap_.streams.marks(owner);
     if (marks.covered() == 0) return std::nullopt;
-    return EndOfWork{owner, marks.covered(), marks.empty() ? nullptr : marks.newest().event};
+    return EndOfWork{{owner, marks.covered()}, marks.empty() ? nullptr : marks.newest().event};
   }
   try {
     if (is_capturing(stream.stream)) return std::nullopt;
-    return EndOfWork{owner, stream.serial, record(stream.stream)};
+    return EndOfWork{all, record(stream.stream)};
   } catch (const DriverError& error) {
     if (!says_gone(error)) throw;
     quarantine(owner, error);
@@ -264,7 +260,7 @@ std::vector<Freed> StreamOrder::wait_until_idle() {
   relaxed.begin();
   for (const EndOfWork& end : ends) {
     if (end.event != nullptr) end.event->ref().sync();
-    idle.push_back({end.owner, end.serial});
+    idle.push_back(end.freed);
   }
   return idle;
 }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -125,8 +126,7 @@ class StreamOrder {
  private:
   /// An event after the work that a stream has now, or has last marked, and what it covers.
   struct EndOfWork {
-    OwnerId owner = kUnowned;
-    std::uint64_t serial = 0;
+    Freed freed;
     SharedEvent event;  ///< null: there is no work
   };
   /// Streams that a rung asks at most, beside those whose memory the request takes.
@@ -137,7 +137,7 @@ class StreamOrder {
     StreamRef stream;
     bool is_retired;
     bool is_lost;
-    bool may_be_named;  ///< berth owns it: its handle is good as long as the slow lock is held
+    bool may_be_named;  ///< berth owns it: its handle is good under the slow lock, or a Naming
     SharedEvent last_work;
     std::uint64_t serial;  ///< of the heap, before the question
   };
@@ -147,13 +147,12 @@ class StreamOrder {
   SharedEvent record(StreamRef stream);
   SharedEvent record_or_wait(StreamRef stream);
   [[nodiscard]] View view(OwnerId owner) BERTH_EXCLUDES(heap_.mutex);
-  /// Of a stream that cannot be asked: whether a mark covers all that it freed, up to `serial`.
-  [[nodiscard]] bool is_all_marked(OwnerId owner, std::uint64_t serial) BERTH_EXCLUDES(heap_.mutex);
-  /// Up to which serial frees of `owner`'s are known to have no work pending; nullopt: none.
-  [[nodiscard]] std::optional<std::uint64_t> done_up_to(OwnerId owner, Questions& questions)
+  /// Of a stream that cannot be asked: whether a mark covers all that it freed.
+  [[nodiscard]] bool is_all_marked(const Freed& freed) BERTH_EXCLUDES(heap_.mutex);
+  /// What of `owner`'s is known to have no work pending; nullopt: nothing.
+  [[nodiscard]] std::optional<Freed> find_done(OwnerId owner, Questions& questions)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  [[nodiscard]] std::optional<std::uint64_t> marked_up_to(OwnerId owner)
-      BERTH_EXCLUDES(heap_.mutex);
+  [[nodiscard]] std::optional<Freed> find_done_by_marks(OwnerId owner) BERTH_EXCLUDES(heap_.mutex);
   [[nodiscard]] std::optional<EndOfWork> end_of_work(OwnerId owner) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   [[nodiscard]] std::vector<EndOfWork> ends_of_work(std::span<const OwnerId> owners)
@@ -165,8 +164,6 @@ class StreamOrder {
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// Owners that have free memory, and streams that are gone whose last work may still run.
   [[nodiscard]] std::vector<OwnerId> unsettled() BERTH_EXCLUDES(heap_.mutex);
-  /// Gives `owner`'s memory to `to`. Of a stream that is gone, to all for good.
-  std::size_t transfer(const Freed& freed, OwnerId to) BERTH_REQUIRES(heap_.mutex);
   std::size_t pass_on_missing_granules(const Request& request, Questions& questions,
                                        std::size_t questions_left) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
@@ -183,6 +180,7 @@ class StreamOrder {
   /// A pending block has no use left that its owner's stream does not wait for.
   void release_deferred(Block& block) BERTH_REQUIRES(heap_.mutex);
   void seal(OwnerId stream) BERTH_EXCLUDES(heap_.mutex);
+  class Naming;
   std::size_t pass(OwnerId stream, const RecordedEvent& end) BERTH_EXCLUDES(heap_.mutex);
   /// The driver says that the handle of a stream is none: it was destroyed behind berth's back.
   void quarantine(OwnerId owner, const Error& error) BERTH_EXCLUDES(heap_.mutex);
@@ -194,6 +192,7 @@ class StreamOrder {
   SharedHeap& heap_;
   const Driver& driver_;
   const Events events_;
+  std::condition_variable_any naming_ended_;  ///< of a stream that is going away
   BlockUses uses_ BERTH_GUARDED_BY(heap_.mutex);
   Lulls lulls_ BERTH_GUARDED_BY(heap_.slow_mutex);
   std::size_t streams_kept_ BERTH_GUARDED_BY(heap_.mutex) = 0;  ///< by the last forget_streams()

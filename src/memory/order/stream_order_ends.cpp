@@ -60,6 +60,9 @@ void StreamOrder::retire_here(StreamRef stream) {
     } else {
       heap_.streams.retire(*id, std::move(last_work));
     }
+    // The caller destroys it after this.
+    naming_ended_.wait(heap_.mutex,
+                       [&]() BERTH_UNDER_LOCK { return !heap_.streams.is_named(*id); });
     if (heap_.streams.is_over(*id)) heap_.blocks.transfer(*id, kUnowned, heap_.blocks.serial());
     forget_streams();
     heap_.count_blocks();
@@ -109,11 +112,10 @@ bool StreamOrder::synchronize(DeviceContext& context) const {
 
 std::size_t StreamOrder::recover_quarantined() {
   struct Awaited {
-    OwnerId owner;
+    Freed freed;
     DeviceContext* context;
   };
   std::vector<Awaited> awaited;
-  std::uint64_t serial = 0;
   std::uint64_t clock = 0;
   {
     const MutexLock lock(heap_.mutex);
@@ -121,9 +123,9 @@ std::size_t StreamOrder::recover_quarantined() {
       const StreamTable::Entry& entry = heap_.streams.entry(owner);
       if (entry.is_known_to_the_end()) continue;
       const bool has_more = !heap_.blocks.free_blocks(owner).empty();
-      if (has_more || uses_.has_marks(owner)) awaited.push_back({owner, &entry.stream.context()});
+      if (!has_more && !uses_.has_marks(owner)) continue;
+      awaited.push_back({{owner, heap_.blocks.serial(), entry.vanished}, &entry.stream.context()});
     }
-    serial = heap_.blocks.serial();
     clock = uses_.now();
   }
   if (awaited.empty() || heap_.keeps_memory) return 0;
@@ -137,13 +139,13 @@ std::size_t StreamOrder::recover_quarantined() {
   }
   std::size_t blocks = 0;
   for (std::size_t index = 0; index < awaited.size(); ++index) {
-    const OwnerId owner = awaited[index].owner;
+    const auto [owner, serial, is_last] = awaited[index].freed;
     {
       const MutexLock lock(heap_.mutex);
       if (!heap_.streams.knows(owner)) continue;
       blocks += heap_.blocks.transfer(owner, kUnowned, serial);
       uses_.seal(owner, clock, passed[index]);
-      if (heap_.streams.entry(owner).vanished) heap_.streams.set_over(owner);
+      if (is_last) heap_.streams.set_over(owner);
       heap_.count_blocks();
     }
     for (;;) {

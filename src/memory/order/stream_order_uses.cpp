@@ -112,13 +112,35 @@ void StreamOrder::seal(const Unsealed& unsealed) noexcept {
   }
 }
 
+/// A free names the streams that use the block, and does not wait for the slow lock. While it does, such a
+/// stream does not go away.
+class StreamOrder::Naming {
+ public:
+  Naming(StreamOrder& order, OwnerId stream) BERTH_REQUIRES(order.heap_.mutex)
+      : order_(order), stream_(stream) {
+    order.heap_.streams.begin_naming(stream);
+  }
+  ~Naming() {
+    const MutexLock lock(order_.heap_.mutex);
+    if (order_.heap_.streams.end_naming(stream_)) order_.naming_ended_.notify_all();
+  }
+  Naming(const Naming&) = delete;
+  Naming& operator=(const Naming&) = delete;
+
+ private:
+  StreamOrder& order_;
+  const OwnerId stream_;
+};
+
 /// Not of a stream that berth does not own: its handle may be gone. The next call that names it marks it.
 void StreamOrder::seal(OwnerId stream) {
   std::uint64_t began = 0;
+  std::optional<Naming> naming;
   {
     const MutexLock lock(heap_.mutex);
     if (!uses_.needs_seal(stream)) return;
     began = uses_.now();
+    naming.emplace(*this, stream);
   }
   const View used = view(stream);
   if (used.is_retired ? used.is_lost : !used.may_be_named || is_capturing(used.stream)) return;
@@ -129,6 +151,7 @@ void StreamOrder::seal(OwnerId stream) {
 
 std::size_t StreamOrder::pass(OwnerId stream, const RecordedEvent& end) {
   const MutexLock lock(heap_.mutex);
+  if (!heap_.streams.knows(stream)) return 0;  // others have seen it pass, and forgot the stream
   if (end.event != nullptr) heap_.streams.set_passed(stream, end);
   const std::size_t ready = uses_.pass(
       stream, end.event, [this](Block& block) BERTH_UNDER_LOCK { release_deferred(block); });

@@ -15,8 +15,8 @@ std::size_t StreamOrder::take_behind_waits(const Request& request,
   for (const EndOfWork& end : ends_of_work(owners)) {
     if (end.event != nullptr) request.stream->wait(end.event->ref());
     const MutexLock lock(heap_.mutex);
-    const std::size_t blocks =
-        heap_.blocks.transfer(end.owner, request.owner, end.serial, BlockHeap::Order::behind_now);
+    const std::size_t blocks = heap_.blocks.transfer(
+        end.freed.owner, request.owner, end.freed.serial, BlockHeap::Order::behind_now);
     if (blocks > 0 && end.event != nullptr) ++heap_.counters.stream_waits_inserted;
     taken += blocks;
     heap_.count_blocks();

@@ -63,6 +63,12 @@ StreamTable::Entry& StreamTable::require(OwnerId id) noexcept {
   return entry->second;
 }
 
+bool StreamTable::end_naming(OwnerId id) noexcept {
+  Entry& entry = require(id);
+  BERTH_CHECK(entry.namings > 0);
+  return --entry.namings == 0 && entry.retired;
+}
+
 void StreamTable::retire(OwnerId id, SharedEvent last_work) noexcept {
   Entry& entry = require(id);
   BERTH_CHECK(!entry.retired);
@@ -104,7 +110,8 @@ std::vector<OwnerId> StreamTable::ending() const {
 
 void StreamTable::forget_all_but(const std::set<OwnerId>& named) {
   for (auto entry = entries_.begin(); entry != entries_.end();) {
-    const bool forget = is_over(entry->first) && named.count(entry->first) == 0;
+    const bool forget =
+        is_over(entry->first) && entry->second.namings == 0 && named.count(entry->first) == 0;
     entry = forget ? entries_.erase(entry) : std::next(entry);
   }
 }

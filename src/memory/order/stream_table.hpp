@@ -37,6 +37,8 @@ class StreamTable {
     bool vanished = false;     ///< was destroyed without a word: its last work may still run
     std::uint64_t passed = 0;  ///< of what was recorded on it, that up to here is known to be done
     FreeMarks marks{};         ///< of a stream that is not berth's
+    std::uint32_t namings =
+        0;  ///< calls under way that may name it to the driver, and hold no lock
 
     /// Whether the driver may be asked about its handle: berth is told before it ends.
     [[nodiscard]] bool is_owned() const;
@@ -62,7 +64,13 @@ class StreamTable {
   /// An event that was recorded on the stream has passed, and with it all that were before.
   void set_passed(OwnerId id, const RecordedEvent& recorded);
 
-  /// The handle may be destroyed from now on; `last_work` marks its last work.
+  /// A call begins, or ends, during which the handle must stay good.
+  void begin_naming(OwnerId id) { ++entries_.at(id).namings; }
+  /// Whether that was the last one of a stream that is retired.
+  bool end_naming(OwnerId id) noexcept;
+  [[nodiscard]] bool is_named(OwnerId id) const { return entries_.at(id).namings > 0; }
+
+  /// The handle may be destroyed once it is not named any more; `last_work` marks its last work.
   void retire(OwnerId id, SharedEvent last_work) noexcept;
   /// The same where nothing can mark it.
   void lose(OwnerId id) noexcept;
