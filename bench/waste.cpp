@@ -6,6 +6,8 @@
 //   waste_random            sizes at random, at steady load. Rows: sizes
 //   waste_checkerboard      equal blocks, of which every other is freed, then larger ones
 //   first_pass_driver_cost  time in the driver over that of mapping the peak once. Rows: traces
+//   waste_granule, cost_granule  means of waste_trace_pass10 and first_pass_driver_cost over the traces.
+//                           Rows: sizes of granules
 //   driver_calls_pass4      driver calls of the fourth pass. Rows: traces
 //   path_NAME               the share of allocations in the fifth pass that take that path. Rows: traces
 //   squeezed                requests refused on a device of the peak and 2 %. Rows: traces
@@ -87,6 +89,29 @@ void add_steady_calls(const Plans& plans) {
              [](const ReplayPlan& plan) { return driver_calls_of_pass<Allocator>(plan, 4); });
 }
 
+/// What larger granules, each of which is a call, save in the driver and cost in memory.
+void add_granules(const Plans& plans) {
+  for (const std::size_t mebibytes : {2, 4, 8, 16}) {
+    const DeviceAllocatorOptions options{.granule_bytes = mebibytes * 1_MiB};
+    const auto mean = [plans](const auto& measure) {
+      double sum = 0;
+      for (const ReplayPlan& plan : *plans) sum += measure(plan);
+      return sum / static_cast<double>(plans->size());
+    };
+    const std::string row = std::to_string(mebibytes) + "MiB";
+    add_value("waste_granule", BerthAllocator::kName, row, "percent", [=] {
+      return mean([&](const ReplayPlan& plan) {
+        return 100 * trace_waste<BerthAllocator>(plan, 10, options);
+      });
+    });
+    add_value("cost_granule", BerthAllocator::kName, row, "ratio", [=] {
+      return mean([&](const ReplayPlan& plan) {
+        return first_pass_driver_cost<BerthAllocator>(plan, options);
+      });
+    });
+  }
+}
+
 void add_paths(const Plans& plans) {
   constexpr std::pair<const char*, std::uint64_t MemoryCounters::*> kPaths[] = {
       {"path_last", &MemoryCounters::allocations_last},
@@ -110,7 +135,8 @@ void add_measurements() {
   });
   // Without peers: the cost model knows no size, so that one call for a gigabyte is cheap to it.
   add_traces("first_pass_driver_cost", BerthAllocator::kName, plans, "ratio",
-             first_pass_driver_cost<BerthAllocator>);
+             [](const ReplayPlan& plan) { return first_pass_driver_cost<BerthAllocator>(plan); });
+  if (!plans->empty()) add_granules(plans);
   add_traces("squeezed", BerthAllocator::kName, plans, "requests_refused",
              refused_when_squeezed<BerthAllocator>);
   add_paths(plans);

@@ -17,8 +17,9 @@ namespace berth::bench {
 template <class Allocator>
 class MeasuredMemory {
  public:
-  explicit MeasuredMemory(Session& session)
-      : session_(session), bytes_used_before_(bytes_used()), allocator_(session) {}
+  template <class... Options>
+  explicit MeasuredMemory(Session& session, const Options&... options)
+      : session_(session), bytes_used_before_(bytes_used()), allocator_(session, options...) {}
 
   void* allocate(std::size_t bytes, StreamRef stream) {
     void* const data = allocator_.allocate(bytes, stream);

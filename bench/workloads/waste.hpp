@@ -26,10 +26,10 @@ namespace berth::bench {
 inline constexpr std::array kRandomWasteSizes = {kUniformSmall, kLogSmall, kLogLarge};
 
 /// Waste in the first `passes` of a trace.
-template <class Allocator>
-double trace_waste(const ReplayPlan& plan, int passes) {
+template <class Allocator, class... Options>
+double trace_waste(const ReplayPlan& plan, int passes, const Options&... options) {
   SimulatedSession machine;
-  MeasuredMemory<Allocator> memory(machine.session());
+  MeasuredMemory<Allocator> memory(machine.session(), options...);
   Replay replay(memory, plan, machine.session().streams(plan.streams));
   for (int pass = 1; pass < passes; ++pass) replay.step();
   return memory.waste();
@@ -62,12 +62,12 @@ inline double mapping_ns(std::size_t bytes, std::size_t granule_bytes) {
 
 /// Virtual time of the first pass, the making of the allocator included, over mapping_ns() of the
 /// peak that is live. Nothing but calls of the driver takes virtual time.
-template <class Allocator>
-double first_pass_driver_cost(const ReplayPlan& plan) {
+template <class Allocator, class... Options>
+double first_pass_driver_cost(const ReplayPlan& plan, const Options&... options) {
   SimulatedSession machine(80_GiB, sim::Progress::timed);
   const std::vector<StreamRef> streams = machine.session().streams(plan.streams);
   const std::uint64_t start_ns = machine.simulator().now_ns();
-  Allocator allocator(machine.session());
+  Allocator allocator(machine.session(), options...);
   const Replay replay(allocator, plan, streams);
   const std::uint64_t pass_ns = machine.simulator().now_ns() - start_ns;
   return static_cast<double>(pass_ns) /

@@ -45,7 +45,7 @@ CachingAllocator::~CachingAllocator() {
     return;
   }
   try {
-    while (order_.wait_for_oldest()) continue;
+    while (order_.wait_for_oldest(std::numeric_limits<std::uint64_t>::max())) continue;
     order_.recover_quarantined();
   } catch (const std::exception& error) {  // an Error, or the host's memory
     driver_.report(Severity::error, name(), ": at its end", error);
@@ -141,21 +141,25 @@ std::size_t CachingAllocator::release_idle_now(std::size_t bytes) {
 std::size_t CachingAllocator::release_cached(std::size_t bytes, Waiting waiting) {
   require_origin();
   std::size_t released = 0;
+  std::uint64_t deferred_by = 0;
   {
     const MutexLock slow(heap_.slow_mutex);
     released = release_idle_now(bytes);
+    const MutexLock lock(heap_.mutex);
+    deferred_by = order_.uses().now();
   }
   if (waiting == Waiting::no || released >= bytes || heap_.keeps_memory || is_asleep()) {
     return released;
   }
-  while (waiting == Waiting::for_all && order_.wait_for_oldest()) continue;
+  while (waiting == Waiting::for_all && order_.wait_for_oldest(deferred_by)) continue;
   const std::vector<Freed> idle = order_.wait_until_idle();
   {
     const MutexLock slow(heap_.slow_mutex);
     released += reserve_.release_idle(bytes - released, idle);
   }
-  // What comes free may have waited for one such stream, and belong to any other.
-  while (released < bytes && order_.recover_quarantined() > 0) {
+  // What comes free may have waited for one such stream, and belong to any other; then that was all.
+  for (int count = 0; count < 2 && released < bytes; ++count) {
+    if (order_.recover_quarantined() == 0) break;
     const MutexLock slow(heap_.slow_mutex);
     released += release_idle_now(bytes - released);
   }

@@ -236,7 +236,10 @@ class CachingAllocator final : public StreamObserver {
   Outcome make_use_of(std::vector<Freed> idle, Request& request)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   /// By all threads' count.
-  [[nodiscard]] std::uint64_t frees() const BERTH_EXCLUDES(heap_.mutex);
+  /// How often memory has come free, for some stream or for all, by all threads, ever: a request whose
+  /// rungs find nothing may have been told so because others were faster.
+  [[nodiscard]] std::uint64_t changes() const BERTH_EXCLUDES(heap_.mutex);
+  [[nodiscard]] std::uint64_t changes_settled() const BERTH_REQUIRES(heap_.mutex);
   /// Throws where all memory there may be would not do.
   void refuse_impossible(const Request& request) BERTH_EXCLUDES(heap_.mutex);
   [[noreturn]] void fail(const Request& request) BERTH_EXCLUDES(heap_.mutex);

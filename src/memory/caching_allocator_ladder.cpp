@@ -37,9 +37,9 @@ const CachingAllocator::Rung CachingAllocator::kLadder[] = {
     {&CachingAllocator::reclaim, true},
     {&CachingAllocator::open_lull, true},
     {&CachingAllocator::join, true},
+    {&CachingAllocator::wait_before_growth, true},
     {&CachingAllocator::borrow, true},
     {&CachingAllocator::open_unlikely_lull, true},
-    {&CachingAllocator::wait_before_growth, true},
     {&CachingAllocator::grow, true},
     {&CachingAllocator::open_idle, true},
     {&CachingAllocator::give_back, true},
@@ -73,7 +73,7 @@ void* CachingAllocator::climb(Request& request) {
     ++fruitless;
     // What the driver refuses once it may have a moment later.
     const bool asks_again = request.refused_by_driver && fruitless == 1;
-    if (outcome == Outcome::nothing && !asks_again && frees() == request.frees_seen) break;
+    if (outcome == Outcome::nothing && !asks_again && changes() == request.changes_seen) break;
   }
   fail(request);
 }
@@ -153,19 +153,26 @@ bool CachingAllocator::take_in_lock(Request& request) {
   return true;
 }
 
-std::uint64_t CachingAllocator::frees() const {
+std::uint64_t CachingAllocator::changes() const {
   const MutexLock lock(heap_.mutex);
   heap_.settle_all();
-  return heap_.counters.frees;
+  return changes_settled();
+}
+
+std::uint64_t CachingAllocator::changes_settled() const {
+  const MemoryCounters& counters = heap_.counters;
+  return counters.frees + counters.frees_reclaimed + counters.blocks_passed_on +
+         reserve_.budget().releases();
 }
 
 /// What all threads keep goes back to the heap, which is searched before they can have it again.
 CachingAllocator::Outcome CachingAllocator::collect(Request& request) {
   const MutexLock lock(heap_.mutex);
   const std::size_t blocks = heap_.collect_all();
-  request.frees_seen = heap_.counters.frees;
+  request.changes_seen = changes_settled();
   request.sees_streams = heap_.streams.count() > (request.owner == kUnowned ? 0 : 1);
   request.sees_deferred = order_.uses().has_deferred();
+  if (request.deferred_by == 0) request.deferred_by = order_.uses().now();
   request.sees_unowned = request.owner != kUnowned && !heap_.blocks.free_blocks(kUnowned).empty();
   if (blocks == 0) return Outcome::nothing;
   take_in_lock(request);
@@ -225,6 +232,7 @@ CachingAllocator::Outcome CachingAllocator::wait_before_growth(Request& request)
   try {
     blocks += order_.take_deferred(request);
     blocks += order_.take_some_behind_waits(request);
+    blocks += order_.take_deferred_of_others(request);
   } catch (const Exhausted&) {  // NOLINT(bugprone-empty-catch): no event is left to wait for
   }
   return blocks > 0 ? Outcome::progress : Outcome::nothing;
@@ -248,6 +256,7 @@ CachingAllocator::Outcome CachingAllocator::make_use_of(std::vector<Freed> idle,
   std::size_t own_blocks = 0;
   if (own != idle.end()) {
     own_blocks = order_.open({&*own, 1});
+    if (!opens_own) request.changes_seen += own_blocks;
     idle.erase(own);
   }
   const std::size_t blocks = order_.open(idle) + (opens_own ? own_blocks : 0);
@@ -301,30 +310,33 @@ CachingAllocator::Outcome CachingAllocator::take_behind_waits(Request& request) 
 CachingAllocator::Outcome CachingAllocator::relieve_pressure(Request& request) {
   if (!on_pressure_ || !request.has_progressed) return Outcome::nothing;
   const std::size_t beyond = request.beyond_limit_bytes;
-  const std::uint64_t frees_before = frees();
+  const std::uint64_t changes_before = changes();
   request.has_progressed = false;
   if (!on_pressure_(beyond > 0 ? std::min(beyond, request.bytes) : request.bytes)) {
     return Outcome::nothing;
   }
   request.give_backs = 0;
+  request.deferred_by = 0;
   // It may have freed memory of another pool, which the other rungs will tell.
-  return frees() != frees_before ? Outcome::progress : Outcome::perhaps;
+  return changes() != changes_before ? Outcome::progress : Outcome::perhaps;
 }
 
 CachingAllocator::Outcome CachingAllocator::wait_for_deferred(Request& request) {
   if (is_captured(heap_, request)) return Outcome::nothing;
-  return order_.wait_for_oldest() ? Outcome::progress : Outcome::nothing;
+  return order_.wait_for_oldest(request.deferred_by) ? Outcome::progress : Outcome::nothing;
 }
 
 CachingAllocator::Outcome CachingAllocator::wait_for_streams(Request& request) {
-  if (is_captured(heap_, request)) return Outcome::nothing;
+  if (request.waits_for_all_left == 0 || is_captured(heap_, request)) return Outcome::nothing;
+  --request.waits_for_all_left;
   const std::vector<Freed> idle = order_.wait_until_idle();
   const MutexLock slow(heap_.slow_mutex);
   return make_use_of(idle, request);
 }
 
 CachingAllocator::Outcome CachingAllocator::recover_quarantined(Request& request) {
-  if (is_captured(heap_, request)) return Outcome::nothing;
+  if (request.waits_for_all_left == 0 || is_captured(heap_, request)) return Outcome::nothing;
+  --request.waits_for_all_left;
   return order_.recover_quarantined() > 0 ? Outcome::progress : Outcome::nothing;
 }
 

@@ -51,6 +51,13 @@ class MemoryBudget {
     reserved_.fetch_sub(bytes);
     if (whole_ != nullptr) whole_->give_back(bytes);
   }
+  /// The same of memory that the driver has back.
+  void release(std::size_t bytes) {
+    give_back(bytes);
+    ++root().releases_;
+  }
+  /// How often release() was called, here or elsewhere in the whole.
+  [[nodiscard]] std::uint64_t releases() const { return root().releases_; }
 
   /// How far `bytes` more would go beyond the limit, here or in the whole; 0: there is room.
   [[nodiscard]] std::size_t beyond_max(std::size_t bytes) const {
@@ -135,11 +142,15 @@ class MemoryBudget {
   }
 
   MemoryBudget& root() { return whole_ == nullptr ? *this : whole_->root(); }
+  [[nodiscard]] const MemoryBudget& root() const {
+    return whole_ == nullptr ? *this : whole_->root();
+  }
 
   MemoryBudget* const whole_;
   std::atomic<std::size_t> max_;
   std::atomic<std::size_t> soft_max_;
   std::atomic<std::size_t> reserved_ = 0;
+  std::atomic<std::uint64_t> releases_ = 0;
   std::mutex changes_mutex_;
   std::condition_variable change_made_;
   int changes_under_way_ = 0;  ///< under changes_mutex_, as the next

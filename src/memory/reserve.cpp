@@ -7,6 +7,7 @@
 
 #include "berth/error.hpp"
 
+#include "base/arithmetic.hpp"
 #include "memory/gauge.hpp"
 #include "memory/memory_errors.hpp"
 #include "stream/capture.hpp"
@@ -72,13 +73,14 @@ bool Reserve::grows_beyond_demand(const Request& request) {
   constexpr double kReservedOfLive = 1.03;
   const MutexLock lock(heap_.mutex);
   heap_.settle_all();
-  const std::size_t own =
-      heap_.blocks.granule_bytes() * heap_.blocks.whole_granules_for(request.owner);
+  const std::size_t granule = std::max<std::size_t>(heap_.blocks.granule_bytes(), 1);
+  const std::size_t own = granule * heap_.blocks.whole_granules_for(request.owner);
+  const std::size_t wanted = align_up(request.bytes, granule);
   const Gauge& live = heap_.counters.bytes_allocated;
   const std::uint64_t most =
       std::max({live.peak, heap_.bytes_allocated_most, live.current + request.bytes});
   const std::uint64_t grown =
-      heap_.counters.bytes_reserved.current + request.bytes - std::min(request.bytes, own);
+      heap_.counters.bytes_reserved.current + wanted - std::min(wanted, own);
   return static_cast<double>(grown) > static_cast<double>(most) * kReservedOfLive;
 }
 
@@ -237,6 +239,10 @@ void Reserve::note_idle_memory() {
 
 std::size_t Reserve::give_back(std::size_t bytes, std::span<const Freed> idle) {
   if (heap_.keeps_memory) return 0;
+  {
+    const MutexLock lock(heap_.mutex);
+    if (heap_.is_asleep) return 0;  // since the caller waited for streams: it has no memory then
+  }
   const MemoryBudget::Change change(options_.budget);
   std::size_t given_back = 0;
   for (std::size_t more = 1; more > 0 && given_back < bytes; given_back += more) {
@@ -268,7 +274,7 @@ std::size_t Reserve::give_back_some(std::size_t bytes, std::span<const Freed> id
       continue;
     }
     source_->finish_return(heap_.blocks, std::move(range));
-    options_.budget.give_back(range_bytes);
+    options_.budget.release(range_bytes);
     lower_gauge(heap_.counters.bytes_reserved, range_bytes);
     ++heap_.counters.segments_released;
     given_back += range_bytes;

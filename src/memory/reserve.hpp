@@ -146,6 +146,8 @@ class Reserve {
   /// The same for as many pieces as a plan of the source has.
   std::size_t give_back_some(std::size_t bytes, std::span<const Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+  [[nodiscard]] bool is_asleep_since(std::uint64_t sleep) const BERTH_REQUIRES(heap_.slow_mutex)
+      BERTH_EXCLUDES(heap_.mutex);
   [[nodiscard]] std::vector<MemoryRange> ranges_in_use() const BERTH_EXCLUDES(heap_.mutex);
   [[nodiscard]] std::set<std::uintptr_t> stitched_addresses() const BERTH_EXCLUDES(heap_.mutex);
 
@@ -155,7 +157,10 @@ class Reserve {
   const Options options_;
   /// Its steps say themselves which lock they want.
   std::unique_ptr<SegmentSource> source_;
-  HostCopy content_ BERTH_GUARDED_BY(heap_.slow_mutex);  ///< while asleep, where it is kept
+  HostCopy content_ BERTH_GUARDED_BY(heap_.slow_mutex);          ///< while asleep, where it is kept
+  std::uint64_t sleeps_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;  ///< ever begun
+  /// Asleep already, so that nobody gets memory, with all memory there.
+  bool has_memory_asleep_ BERTH_GUARDED_BY(heap_.slow_mutex) = false;
   DemandHistory history_ BERTH_GUARDED_BY(heap_.mutex);
 };
 

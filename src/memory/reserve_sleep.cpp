@@ -26,8 +26,15 @@ std::set<std::uintptr_t> Reserve::stitched_addresses() const {
   return heap_.blocks.stitched_addresses();
 }
 
+/// Other threads may wake it while it waits for the device, and put it to sleep again.
+bool Reserve::is_asleep_since(std::uint64_t sleep) const {
+  const MutexLock lock(heap_.mutex);
+  return heap_.is_asleep && sleeps_ == sleep;
+}
+
 std::size_t Reserve::sleep(DeviceContext& context, SleepContent content) {
   source_->require_sleep();
+  std::uint64_t number = 0;
   {
     const MutexLock slow(heap_.slow_mutex);
     const MutexLock lock(heap_.mutex);
@@ -36,6 +43,8 @@ std::size_t Reserve::sleep(DeviceContext& context, SleepContent content) {
     // them.
     heap_.drop_caches();
     heap_.is_asleep = true;
+    has_memory_asleep_ = true;
+    number = ++sleeps_;
   }
   try {
     {
@@ -45,20 +54,19 @@ std::size_t Reserve::sleep(DeviceContext& context, SleepContent content) {
       driver_.ctx_synchronize();  // under no lock: what it waits for may want one
     }
     const MutexLock slow(heap_.slow_mutex);
-    {
-      const MutexLock lock(heap_.mutex);
-      if (!heap_.is_asleep) return 0;  // another thread has woken it meanwhile
-    }
+    if (!is_asleep_since(number)) return 0;
     const MemoryBudget::Change change(options_.budget);
     if (content == SleepContent::keep) content_.save(context, ranges_in_use());
     const std::size_t bytes = source_->sleep(stitched_addresses());
-    options_.budget.give_back(bytes);
+    has_memory_asleep_ = false;
+    options_.budget.release(bytes);
     const MutexLock lock(heap_.mutex);
     lower_gauge(heap_.counters.bytes_reserved, bytes);
     raise_gauge(heap_.counters.bytes_asleep, bytes);
     return bytes;
   } catch (...) {
     const MutexLock slow(heap_.slow_mutex);
+    if (!is_asleep_since(number)) throw;
     content_.clear();
     const MutexLock lock(heap_.mutex);
     heap_.is_asleep = false;
@@ -73,6 +81,10 @@ bool Reserve::try_to_wake(DeviceContext& context) {
   {
     const MutexLock lock(heap_.mutex);
     if (!heap_.is_asleep) return true;
+    if (has_memory_asleep_) {  // another thread's sleep() waits for the device, and goes no further
+      heap_.is_asleep = false;
+      return true;
+    }
     bytes = heap_.counters.bytes_asleep.current;
   }
   if (!options_.budget.try_reserve(bytes)) return false;

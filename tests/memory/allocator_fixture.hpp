@@ -28,6 +28,7 @@ struct AllocatorSetup {
   Backing backing = Backing::arena;
   std::optional<std::size_t> reserved_bytes_max = std::nullopt;
   std::function<bool(std::size_t)> on_pressure = nullptr;
+  CrossStreamReuse cross_stream_reuse = CrossStreamReuse::behind_waits;
 };
 
 class AllocatorFixture : public TappedDevice {
@@ -44,6 +45,7 @@ class AllocatorFixture : public TappedDevice {
         CachingAllocator::Options{
             .name = "cuda:0",
             .budget = budget,
+            .cross_stream_reuse = setup.cross_stream_reuse,
             .on_pressure = once_at_a_time(std::move(setup.on_pressure)),
             .events = [this](DeviceContext&) -> EventPool& { return events; }},
         [&](BlockHeap& heap) -> std::unique_ptr<SegmentSource> {

@@ -9,6 +9,8 @@
 
 #include <doctest/doctest.h>
 
+#include "device/device_context.hpp"
+#include "memory/allocator_fixture.hpp"
 #include "memory/reuse_fixture.hpp"
 #include "sim/functions.hpp"
 #include "support/captured_graph.hpp"
@@ -31,6 +33,15 @@ class WaitsTest : public ReuseTest {
     block.record_use(user);
   }
   [[nodiscard]] std::uint64_t waits() const { return counters().stream_waits_inserted; }
+};
+
+/// For what other threads do between two driver calls.
+struct WaitsBetweenCalls : AllocatorFixture {
+  WaitsBetweenCalls() : AllocatorFixture({.cross_stream_reuse = CrossStreamReuse::before_growth}) {}
+
+  Stream owner = stream();
+  Stream user = stream();
+  Stream own = stream();
 };
 
 }  // namespace
@@ -188,6 +199,97 @@ TEST_CASE("before_growth: two users of one block are both waited for") {
   CHECK(again.data() == data);
   CHECK(test.waits() == 2);
   CHECK(test.reserved() == 20_MiB);
+}
+
+TEST_CASE("before_growth: a stream waits for the owner and the user of what another stream freed") {
+  with_each_backing([](const DeviceAllocatorOptions& options) {
+    WaitsTest test(options);
+    const Stream owner = test.stream();
+    const Stream user = test.stream();
+    const Stream own = test.stream();
+    const void* data = nullptr;
+    {
+      const Allocation block = test.allocate(20_MiB, owner);
+      data = block.data();
+      test.runtime->join(user, {owner});
+      test.use(block, user);
+      test.runtime->join(owner, {user});
+      test.write(block, owner);
+    }
+    const Allocation taken = test.allocate(20_MiB, own);
+    CHECK(taken.data() == data);
+    CHECK(test.reserved() == 20_MiB);
+    CHECK(test.waits() == 2);
+    CHECK(test.counters().blocks_pending.current == 0);
+    CHECK(test.counters().frees_reclaimed == 1);
+  });
+}
+
+TEST_CASE("before_growth: what two streams use is not taken from its owner behind the first") {
+  WaitsTest test;
+  const Stream owner = test.stream();
+  const Stream slow = test.stream();
+  const Stream quick = test.stream();
+  const Stream own = test.stream();
+  const void* data = nullptr;
+  {
+    const Allocation block = test.allocate(20_MiB, owner);
+    data = block.data();
+    test.runtime->join(slow, {owner});
+    test.log.submit(slow, "slow use");
+    block.record_use(slow);
+    test.runtime->join(quick, {owner});
+    block.record_use(quick);
+  }
+  const Allocation other = test.allocate(20_MiB, own);
+  CHECK(other.data() != data);
+  quick.ref().sync();
+  const Allocation again = test.allocate(20_MiB, owner);
+  test.log.submit(owner, "behind the use");
+  owner.ref().sync();
+  CHECK((again.data() != data || test.log.is_done("slow use")));
+}
+
+TEST_CASE("before_growth: nothing is taken of a foreign stream that has not been heard of since") {
+  WaitsTest test;
+  Stream made = test.stream();
+  const StreamRef silent = made.ref();
+  made.release();
+  const Stream user = test.stream();
+  const Stream own = test.stream();
+  const void* data = nullptr;
+  static_cast<void>(test.cache(2_MiB, silent));
+  {
+    const Allocation block =
+        test.allocate(20_MiB, silent);  // a miss, which marks what was freed before
+    data = block.data();
+    test.runtime->join(user, {silent});
+    test.use(block, user);
+    test.runtime->join(silent, {user});
+    test.write(block, silent);
+  }
+  const Allocation other = test.allocate(20_MiB, own);
+  CHECK(other.data() != data);
+  test.simulator.run_all();
+  test.memory.retire_stream(silent);
+  const ContextScope scope(silent.context());
+  REQUIRE(sim::berth_sim_cuStreamDestroy(silent.native()) == CUDA_SUCCESS);
+}
+
+TEST_CASE_FIXTURE(WaitsBetweenCalls,
+                  "before_growth: what is freed while the owner's work is marked is not taken") {
+  void* const early = allocate(8_MiB, owner);
+  void* const late = allocate(20_MiB, owner);
+  allocator->record_stream(early, user);
+  allocator->record_stream(late, user);
+  free(early);
+  tap.after(DriverCall::event_record, [&] {
+    log.submit(owner, "late work");
+    allocator->deallocate(late);
+  });
+  void* const data = allocate(8_MiB, own);
+  CHECK(data == early);
+  CHECK(counters().blocks_pending.current == 1);
 }
 
 TEST_CASE(

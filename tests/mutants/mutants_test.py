@@ -116,6 +116,11 @@ class WorkshopTest(unittest.TestCase):
         self.assertIsNone(self.shop.test("base/sum", 60).failed)
         self.assertEqual(self.shop.test("base", 60).failed, "exit status 3")
 
+    def test_a_file_may_be_a_program_of_its_own(self):
+        self.assertEqual(workshop.program_of("base"), "tests/base_test")
+        self.assertEqual(workshop.program_of("base/sum"), "tests/base_test")
+        self.assertEqual(workshop.program_of("replay/waste"), "tests/replay/waste_test")
+
     def test_messages_of_test_cases_that_pass_are_no_failures(self):
         passed = "TEST CASE:  the first\na.cpp:1: MESSAGE: seed 7\n"
         failed = "TEST CASE:  the second\n  a part\na.cpp:9: FATAL ERROR: REQUIRE( x ) is NOT correct!\n"

@@ -63,7 +63,7 @@ def catch(shop, mutant, sound):
         for step in dict.fromkeys((*mutant.seen_by, *SUITES)):
             begin = time.monotonic()
             try:
-                shop.make([suite_of(step)])
+                shop.make([step])
             except workshop.DoesNotBuild as problem:
                 said = f"DOES NOT BUILD: {problem}"
                 return Result(mutant.name, None, said, test_seconds, build_seconds)
@@ -83,7 +83,7 @@ def catch(shop, mutant, sound):
 
 def require_sound(shop, steps):
     """What fails already catches nothing. How long each step takes."""
-    shop.make(list(dict.fromkeys(suite_of(step) for step in steps)))
+    shop.make(steps)
     seconds = {}
     for step in steps:
         outcome = shop.test(step, 600)

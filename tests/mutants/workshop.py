@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 # Quick to build, and quick enough to run. A mutant may leave a variable unused.
 MESON_OPTIONS = ("-Dbuildtype=plain", "-Doptimization=1", "-Ddebug=false", "-Dwerror=false")
+# Suites of which each file is a program.
+PROGRAM_A_FILE = ("replay",)
 
 
 class DoesNotBuild(Exception):
@@ -34,6 +36,12 @@ def files_of(root):
         for path in [top, *top.rglob("*")] if top.is_dir() else [top]:
             if path.is_file() and "__pycache__" not in path.parts:
                 yield path.relative_to(root)
+
+
+def program_of(step):
+    """From the build folder."""
+    suite = step.partition("/")[0]
+    return f"tests/{step if suite in PROGRAM_A_FILE else suite}_test"
 
 
 def failed_test_case(output):
@@ -77,10 +85,10 @@ class Workshop:
         subprocess.run(command, check=True, env=environment, stdin=subprocess.DEVNULL)
         set_up_with.write_text("\n".join(options))
 
-    def make(self, suites):
-        """Builds the programs of these suites.
+    def make(self, steps):
+        """Builds the programs of these suites, or of one file of them.
         Errors  DoesNotBuild."""
-        targets = [f"tests/{suite}_test" for suite in suites]
+        targets = dict.fromkeys(map(program_of, steps))
         done = subprocess.run(
             ["ninja", "-C", self.build, f"-j{self.jobs}", *targets],
             capture_output=True, text=True, check=False,
@@ -91,13 +99,15 @@ class Workshop:
 
     def test(self, suite, seconds_max):
         """Runs a suite, or one file of it, until a test fails."""
+        command = [self.build / program_of(suite), "--no-version", "--no-intro", "--abort-after=1"]
         suite, _, file = suite.partition("/")
-        command = [self.build / "tests" / f"{suite}_test", "--no-version", "--no-intro", "--abort-after=1"]
-        if file:
+        if file and suite not in PROGRAM_A_FILE:
             command.append(f"--source-file=*/{file}_test.cpp")
+        traces = (self.root / "bench/traces", self.root.parent / "shared/traces")
         environment = {
             **os.environ,
             "BERTH_DRIVER": "sim",
+            "BERTH_TEST_TRACES": ":".join(str(folder) for folder in traces if folder.is_dir()),
             "BERTH_SOURCE_ROOT": str(self.source),
             "BERTH_SIM_LIBRARIES": str(self.build / "src/sim/exports"),
         }

@@ -92,6 +92,17 @@ RecordedEvent BlockUses::front(OwnerId stream) const {
   return entries_[queues_.at(stream).oldest().first].use.end;
 }
 
+std::vector<OwnerId> BlockUses::owners_held_up() const {
+  std::vector<OwnerId> owners;
+  for (const auto& [stream, queue] : queues_) {
+    for (std::uint32_t mark = queue.sealed.first; mark != 0; mark = entries_[mark].next) {
+      const OwnerId owner = entries_[mark].block->owner;
+      if (std::ranges::find(owners, owner) == owners.end()) owners.push_back(owner);
+    }
+  }
+  return owners;
+}
+
 std::optional<BlockUses::Awaited> BlockUses::awaited_by(OwnerId owner, std::size_t bytes) const {
   const Queues::value_type* oldest = nullptr;
   std::uint32_t oldest_mark = 0;

@@ -92,6 +92,10 @@ class BlockUses {
   /// What the oldest mark of `stream` waits for; without an event where that is not sealed, or
   /// there is none.
   [[nodiscard]] RecordedEvent front(OwnerId stream) const;
+  /// Of a stream with marks: when the block of the oldest was freed.
+  [[nodiscard]] std::uint64_t front_made(OwnerId stream) const {
+    return entries_[queues_.at(stream).oldest().first].made;
+  }
   [[nodiscard]] bool has_marks(OwnerId stream) const;
   /// `event` has passed: removes the marks at the front of `stream` that carry it. Calls
   /// visit(Block&) for each block for which that was the last mark, which is still pending, and
@@ -121,7 +125,7 @@ class BlockUses {
   }
   [[nodiscard]] std::size_t mark_count() const { return mark_count_; }
 
-  // Of pending blocks of one owner, whose stream is made to wait for the other streams.
+  // Of pending blocks of one owner, for a stream that is made to wait for the streams that use them.
 
   /// A mark that has an event, and the stream it is of.
   struct Awaited {
@@ -130,10 +134,40 @@ class BlockUses {
   };
   /// The mark behind which `bytes` of `owner`'s come free, or as much as one stream holds up: of the
   /// stream whose oldest such mark is oldest. nullopt where no mark with an event holds up any.
+  /// Whose blocks are held up by marks with an event.
+  [[nodiscard]] std::vector<OwnerId> owners_held_up() const;
   [[nodiscard]] std::optional<Awaited> awaited_by(OwnerId owner, std::size_t bytes) const;
   /// The stream of `owner` waits for that mark: as pass(), of blocks of `owner`'s only, up to that mark.
   template <class Visit>
   std::size_t pass_for(OwnerId owner, const Awaited& awaited, const Visit& visit) {
+    return pass_some(
+        owner, awaited, [](const Entry&) { return true; }, visit);
+  }
+  /// Another stream waits for that mark, and for all work that the owner's stream had at the time
+  /// `freed_by`: the same, of blocks freed by then that no other mark holds up. (With two marks, the
+  /// owner would have such a block after the second, and has not waited for the first.)
+  template <class Visit>
+  std::size_t pass_to_other(OwnerId owner, const Awaited& awaited, std::uint64_t freed_by,
+                            const Visit& visit) {
+    const auto is_ordered = [&](const Entry& entry) {
+      return entry.made <= freed_by && entry.block->uses.marks_left == 1;
+    };
+    return pass_some(owner, awaited, is_ordered, visit);
+  }
+
+ private:
+  /// A use of a live block, and later the mark that it leaves; or a spare one.
+  struct Entry {
+    Use use;
+    std::uint32_t next = 0;  ///< of its block's uses; of its queue's marks; of the spare ones
+    std::uint32_t prev = 0;  ///< of its queue's marks
+    Block* block = nullptr;  ///< of a mark
+    std::uint64_t made = 0;  ///< of a mark: when its block was freed
+  };
+
+  template <class IsOrdered, class Visit>
+  std::size_t pass_some(OwnerId owner, const Awaited& awaited, const IsOrdered& is_ordered,
+                        const Visit& visit) {
     const auto found = queues_.find(awaited.stream);
     if (found == queues_.end()) return 0;
     std::size_t ready = 0;
@@ -146,7 +180,7 @@ class BlockUses {
       Block& block = *entries_[number].block;
       // Of two events that were recorded at the same time, none tells of the other.
       const bool has_passed = end.event == awaited.end.event || awaited.end.covers(end);
-      if (block.owner == owner && has_passed) {
+      if (block.owner == owner && has_passed && is_ordered(entries_[number])) {
         unlink(marks, number);
         recycle(number);
         --mark_count_;
@@ -163,15 +197,6 @@ class BlockUses {
     return ready;
   }
 
- private:
-  /// A use of a live block, and later the mark that it leaves; or a spare one.
-  struct Entry {
-    Use use;
-    std::uint32_t next = 0;  ///< of its block's uses; of its queue's marks; of the spare ones
-    std::uint32_t prev = 0;  ///< of its queue's marks
-    Block* block = nullptr;  ///< of a mark
-    std::uint64_t made = 0;  ///< of a mark: when its block was freed
-  };
   struct List {
     std::uint32_t first = 0;
     std::uint32_t last = 0;

@@ -65,8 +65,9 @@ class StreamOrder {
   void seal(const Unsealed& unsealed) noexcept BERTH_EXCLUDES(heap_.mutex);
   /// Releases deferred frees whose events have passed. Returns how many.
   std::size_t reclaim() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// Waits for the oldest deferred free that has an event; false where there is none.
-  bool wait_for_oldest() BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
+  /// Waits for the oldest deferred free that has an event, of those up to `made_by` (BlockUses::now());
+  /// false where there is none. Who waits for each in turn would not end while other threads free more.
+  bool wait_for_oldest(std::uint64_t made_by) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
 
   // Memory of streams without pending work.
 
@@ -112,6 +113,10 @@ class StreamOrder {
   /// Makes the request's stream wait for uses of its own freed blocks by other streams, until the request
   /// lacks nothing or none is left, or some times. Returns how many blocks came free.
   std::size_t take_deferred(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
+      BERTH_EXCLUDES(heap_.mutex);
+  /// The same of other streams' freed blocks: the request's stream waits for the owner of each, and for the
+  /// use, and has them then.
+  std::size_t take_deferred_of_others(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
 
   /// Waits until the device is idle, where memory awaits streams that cannot be asked. Returns how many
@@ -177,8 +182,13 @@ class StreamOrder {
   /// Streams that have what the request lacks, in the order in which to take it.
   [[nodiscard]] std::vector<OwnerId> find_givers(const Request& request) const
       BERTH_REQUIRES(heap_.mutex);
+  /// Other owners whose deferred frees may come free behind waits, where the request lacks memory.
+  [[nodiscard]] std::vector<OwnerId> find_owners_held_up(const Request& request) const
+      BERTH_REQUIRES(heap_.mutex);
   /// A pending block has no use left that its owner's stream does not wait for.
   void release_deferred(Block& block) BERTH_REQUIRES(heap_.mutex);
+  /// The same of `to`'s stream, that waits for the owner's as well.
+  void release_deferred(Block& block, OwnerId to) BERTH_REQUIRES(heap_.mutex);
   void seal(OwnerId stream) BERTH_EXCLUDES(heap_.mutex);
   class Naming;
   std::size_t pass(OwnerId stream, const RecordedEvent& end) BERTH_EXCLUDES(heap_.mutex);

@@ -143,7 +143,9 @@ std::size_t StreamOrder::recover_quarantined() {
     {
       const MutexLock lock(heap_.mutex);
       if (!heap_.streams.knows(owner)) continue;
-      blocks += heap_.blocks.transfer(owner, kUnowned, serial);
+      const std::size_t opened = heap_.blocks.transfer(owner, kUnowned, serial);
+      heap_.counters.blocks_passed_on += opened;
+      blocks += opened;
       uses_.seal(owner, clock, passed[index]);
       if (is_last) heap_.streams.set_over(owner);
       heap_.count_blocks();

@@ -160,11 +160,15 @@ std::size_t StreamOrder::pass(OwnerId stream, const RecordedEvent& end) {
 }
 
 void StreamOrder::release_deferred(Block& block) {
+  release_deferred(block, heap_.streams.is_over(block.owner) ? kUnowned : block.owner);
+}
+
+void StreamOrder::release_deferred(Block& block, OwnerId to) {
   BERTH_CHECK(block.state() == Block::State::pending);
   ++heap_.counters.frees_reclaimed;
   lower_gauge(heap_.counters.bytes_active, block.bytes);
   lower_gauge(heap_.demand, block.bytes);
-  heap_.release(block);
+  heap_.blocks.release(block, to);
 }
 
 std::size_t StreamOrder::reclaim() {
@@ -195,7 +199,7 @@ std::size_t StreamOrder::reclaim() {
   return reclaimed;
 }
 
-bool StreamOrder::wait_for_oldest() {
+bool StreamOrder::wait_for_oldest(std::uint64_t made_by) {
   OwnerId stream = kUnowned;
   RecordedEvent oldest;
   {
@@ -211,7 +215,7 @@ bool StreamOrder::wait_for_oldest() {
       relaxed.begin();
       seal(Unsealed{{candidate}, 1});
       const MutexLock lock(heap_.mutex);
-      if (!uses_.has_marks(candidate)) continue;
+      if (!uses_.has_marks(candidate) || uses_.front_made(candidate) > made_by) continue;
       oldest = uses_.front(candidate);
       if (oldest.event == nullptr && !heap_.streams.is_over(candidate)) continue;
       stream = candidate;

@@ -2,6 +2,7 @@
 // Memory that a request's stream has behind waits on the GPU: of other streams, and of its own that
 // awaits them. The host waits for nothing.
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "memory/gauge.hpp"
@@ -108,6 +109,47 @@ std::size_t StreamOrder::take_deferred(const Request& request) {
     taken += uses_.pass_for(request.owner, *awaited,
                             [this](Block& block) BERTH_UNDER_LOCK { release_deferred(block); });
     heap_.count_blocks();
+  }
+  return taken;
+}
+
+std::vector<OwnerId> StreamOrder::find_owners_held_up(const Request& request) const {
+  if (!lacks_memory(request)) return {};
+  std::vector<OwnerId> owners = uses_.owners_held_up();
+  std::erase_if(owners, [&](OwnerId owner) BERTH_UNDER_LOCK {
+    const StreamTable::Entry& entry = heap_.streams.entry(owner);
+    return owner == request.owner || entry.lost || !entry.is_known_to_the_end();
+  });
+  return owners;
+}
+
+std::size_t StreamOrder::take_deferred_of_others(const Request& request) {
+  std::vector<OwnerId> owners;
+  std::uint64_t freed_by = 0;
+  {
+    const MutexLock lock(heap_.mutex);
+    owners = find_owners_held_up(request);
+    freed_by = uses_.now();
+  }
+  std::size_t taken = 0;
+  for (const OwnerId owner : owners) {
+    const std::vector<EndOfWork> ends = ends_of_work({&owner, 1});
+    if (ends.empty()) continue;
+    std::optional<BlockUses::Awaited> awaited;
+    {
+      const MutexLock lock(heap_.mutex);
+      awaited = uses_.awaited_by(owner, std::numeric_limits<std::size_t>::max());
+    }
+    if (!awaited) continue;
+    if (ends.front().event != nullptr) request.stream->wait(ends.front().event->ref());
+    request.stream->wait(awaited->end.event->ref());
+    const MutexLock lock(heap_.mutex);
+    heap_.counters.stream_waits_inserted += ends.front().event != nullptr ? 2 : 1;
+    taken += uses_.pass_to_other(owner, *awaited, freed_by, [&](Block& block) BERTH_UNDER_LOCK {
+      release_deferred(block, request.owner);
+    });
+    heap_.count_blocks();
+    if (!lacks_memory(request)) break;
   }
   return taken;
 }

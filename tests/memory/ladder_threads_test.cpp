@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests that come down the ladder while other threads find first what they would have found: they
+// fail only if there is really nothing, and end.
+#include <functional>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "berth/error.hpp"
+
+#include "device/device_context.hpp"
+#include "memory/allocator_fixture.hpp"
+#include "sim/functions.hpp"
+
+namespace ladder_threads_test {
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+constexpr std::size_t kLimitBytes = 60_MiB;
+
+struct LadderTest : AllocatorFixture {
+  explicit LadderTest(CrossStreamReuse reuse)
+      : AllocatorFixture({.reserved_bytes_max = kLimitBytes, .cross_stream_reuse = reuse}) {}
+
+  /// What `other` does, another thread does while this one's next `call` has just returned.
+  void meanwhile(DriverCall call, std::function<void()> other) {
+    tap.after(call, [other] { std::thread(other).join(); });
+  }
+  void leave_all_busy(StreamRef stream) {
+    void* const data = allocate(kLimitBytes, stream);
+    log.submit(stream, "work");
+    free(data);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a request is served where another thread gave back what it waited for") {
+  LadderTest test(CrossStreamReuse::when_idle);
+  const Stream busy = test.stream();
+  const Stream own = test.stream();
+  test.leave_all_busy(busy);
+  test.meanwhile(DriverCall::event_synchronize,
+                 [&] { CHECK(test.allocator->trim(0) == kLimitBytes); });
+  CHECK(test.allocate(20_MiB, own) != nullptr);
+}
+
+TEST_CASE("a request is served of what another thread's request has left of what both waited for") {
+  LadderTest test(CrossStreamReuse::when_idle);
+  const Stream busy = test.stream();
+  const Stream own = test.stream();
+  const Stream other = test.stream();
+  test.leave_all_busy(busy);
+  test.meanwhile(DriverCall::event_synchronize,
+                 [&] { CHECK(test.allocator->allocate(1_MiB, other) != nullptr); });
+  CHECK(test.allocate(20_MiB, own) != nullptr);
+}
+
+TEST_CASE("a request is served of what another thread's request has recovered") {
+  LadderTest test(CrossStreamReuse::behind_waits);
+  const Stream own = test.stream();
+  const Stream other = test.stream();
+  Stream made = test.stream();
+  const StreamRef foreign = made.ref();
+  made.release();
+  test.leave_all_busy(foreign);
+  test.meanwhile(DriverCall::ctx_synchronize,
+                 [&] { CHECK(test.allocator->allocate(1_MiB, other) != nullptr); });
+  CHECK(test.allocate(20_MiB, own) != nullptr);
+  test.simulator.run_all();
+  test.context.retire_stream(foreign.native());
+  const ContextScope scope(test.context);
+  REQUIRE(sim::berth_sim_cuStreamDestroy(foreign.native()) == CUDA_SUCCESS);
+}
+
+TEST_CASE(
+    "a request that nothing serves makes one trip, though its own memory is opened each time") {
+  LadderTest test(CrossStreamReuse::when_idle);
+  const Stream own = test.stream();
+  const Stream other = test.stream();
+  void* const wall = test.allocate(30_MiB, other);
+  test.free(test.allocate(20_MiB, own));
+  test.simulator.run_all();
+  const auto queries = [&] { return test.driver.calls()[std::size_t(DriverCall::stream_query)]; };
+  const std::uint64_t before = queries();
+  CHECK_THROWS_AS(test.allocate(50_MiB, own), OutOfMemory);
+  CHECK(queries() - before <= 16);
+  test.free(wall);
+}
+
+TEST_CASE("what waits for uses of freed blocks ends while other threads free more of them") {
+  LadderTest test(CrossStreamReuse::behind_waits);
+  const Stream own = test.stream();
+  const Stream user = test.stream();
+  const auto free_used = [&] {
+    void* const data = test.allocator->allocate(1_MiB, own);
+    test.allocator->record_stream(data, user);
+    test.log.submit(user, "use");
+    test.allocator->deallocate(data);
+  };
+  free_used();
+  int waits = 0;
+  std::function<void()> free_more = [&] {
+    if (++waits == 100) return;
+    std::thread(free_used).join();
+    test.tap.after(DriverCall::event_synchronize, free_more);
+  };
+  test.tap.after(DriverCall::event_synchronize, free_more);
+  test.allocator->release_cached(60_MiB, CachingAllocator::Waiting::for_all);
+  CHECK(waits < 10);
+  test.tap.after(DriverCall::event_synchronize, nullptr);
+}
+
+TEST_CASE("a request that is too large fails while other threads free ever more behind work") {
+  LadderTest test(CrossStreamReuse::when_idle);
+  const Stream own = test.stream();
+  const Stream busy = test.stream();
+  const Stream user = test.stream();
+  void* const wall = test.allocate(40_MiB, busy);
+  int waits = 0;
+  std::function<void()> free_more = [&] {
+    if (++waits == 200) return;
+    std::thread([&] {
+      for (const bool is_used : {false, true}) {
+        void* const data = test.allocator->allocate(1_MiB, busy);
+        if (is_used) test.allocator->record_stream(data, user);
+        for (const StreamRef stream : {busy.ref(), user.ref()}) test.log.submit(stream, "work");
+        test.allocator->deallocate(data);
+      }
+    }).join();
+    test.tap.after(DriverCall::event_synchronize, free_more);
+  };
+  free_more();
+  CHECK_THROWS_AS(static_cast<void>(test.allocator->allocate(30_MiB, own)), OutOfMemory);
+  CHECK(waits < 100);
+  test.tap.after(DriverCall::event_synchronize, nullptr);
+  test.free(wall);
+}
+
+}  // namespace ladder_threads_test

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// sleep() waits for the device under no lock: what other threads do meanwhile, step by step.
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "memory/allocator_fixture.hpp"
+
+namespace sleep_threads_test {
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+struct SleepingTest : AllocatorFixture {
+  /// What `other` does, another thread does while this one's next `call` has just returned.
+  void meanwhile(DriverCall call, std::function<void()> other) {
+    tap.after(call, [other] { std::thread(other).join(); });
+  }
+  std::size_t sleep(SleepContent content = SleepContent::discard) {
+    return allocator->sleep(context, content);
+  }
+  void wake() { allocator->wake(context); }
+};
+
+/// A second sleep() that waits for the device until it may go on.
+class SecondSleep {
+ public:
+  explicit SecondSleep(SleepingTest& test) {
+    test.tap.before(DriverCall::ctx_synchronize, [this] {
+      std::unique_lock lock(mutex_);
+      waits_ = true;
+      changed_.notify_all();
+      changed_.wait(lock, [this] { return may_go_on_; });
+    });
+    thread_ = std::thread([&test] { test.sleep(); });
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return waits_; });
+  }
+  void go_on() {
+    {
+      const std::lock_guard lock(mutex_);
+      may_go_on_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool waits_ = false;
+  bool may_go_on_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(SleepingTest,
+                  "wake() while sleep() waits for the device keeps everything as it is") {
+  const Stream own = stream();
+  std::vector<void*> row;
+  for (int count = 0; count < 32; ++count) row.push_back(allocate(2_MiB, own));
+  for (const std::size_t index : {0U, 2U, 4U, 6U}) free(row[index]);
+  void* const joined = allocate(7_MiB, own);  // mapped by a window
+  REQUIRE(counters().page_remaps > 0);
+  const std::size_t reserved = budget.reserved();
+  meanwhile(DriverCall::ctx_synchronize, [this] { wake(); });
+  CHECK(sleep(SleepContent::keep) == 0);
+  CHECK_FALSE(allocator->is_asleep());
+  CHECK(budget.reserved() == reserved);
+  CHECK(simulator.device_bytes_used(0) == reserved);
+  CHECK(reports.all().empty());
+  free(joined);
+  CHECK(sleep(SleepContent::keep) == reserved);
+  wake();
+  CHECK(simulator.device_bytes_used(0) == reserved);
+}
+
+TEST_CASE_FIXTURE(SleepingTest,
+                  "a sleep that was ended by wake() is not continued by the next one") {
+  const Stream own = stream();
+  REQUIRE(allocate(40_MiB, own) != nullptr);
+  std::optional<SecondSleep> second;
+  bool was_done = true;
+  tap.after(DriverCall::ctx_synchronize, [&] {
+    std::thread([this] { wake(); }).join();
+    log.submit(own, "work between");
+    second.emplace(*this);
+    tap.before(DriverCall::mem_unmap, [&] { was_done = log.is_done("work between"); });
+  });
+  CHECK(sleep() == 0);
+  second->go_on();
+  CHECK(was_done);
+  CHECK(budget.reserved() == 0);
+  CHECK(counters().bytes_asleep.current == 40_MiB);
+  wake();
+  CHECK(budget.reserved() == 40_MiB);
+  CHECK(counters().bytes_asleep.current == 0);
+  CHECK(reports.all().empty());
+}
+
+TEST_CASE_FIXTURE(SleepingTest, "a sleep that fails leaves alone what slept after it") {
+  const Stream own = stream();
+  REQUIRE(allocate(40_MiB, own) != nullptr);
+  tap.refuse(DriverCall::ctx_synchronize, CUDA_ERROR_UNKNOWN);
+  meanwhile(DriverCall::ctx_synchronize, [this] {
+    wake();
+    CHECK(sleep() == 40_MiB);
+  });
+  CHECK_THROWS_AS(sleep(), DriverError);
+  CHECK(allocator->is_asleep());
+  wake();
+  CHECK(budget.reserved() == 40_MiB);
+}
+
+TEST_CASE_FIXTURE(SleepingTest,
+                  "trim() that waits for streams gives back nothing of what sleeps since") {
+  const Stream own = stream();
+  free(allocate(40_MiB, own));
+  log.submit(own, "work");
+  meanwhile(DriverCall::event_synchronize, [this] { CHECK(sleep() == 40_MiB); });
+  CHECK(allocator->trim(0) == 0);
+  CHECK(allocator->is_asleep());
+  CHECK(counters().bytes_asleep.current == 40_MiB);
+  wake();
+  CHECK(allocator->trim(0) == 40_MiB);
+}
+
+}  // namespace sleep_threads_test
