@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <new>
 #include <set>
-#include <vector>
 
 #include "base/fork.hpp"
 #include "base/mutex.hpp"
@@ -37,15 +36,15 @@ class SeenCaptures {
     }
     count_ = streams_.size() + (has_lost_some_ ? 1 : 0);
   }
-  /// Whether there is one that is not in streams().
-  [[nodiscard]] bool has_lost_some() const {
+  /// Whether `is_captured(stream)`, which may call the driver, says so of one that was, or there may be one
+  /// that is not known. None of those that are asked about goes away meanwhile: note() waits.
+  template <class IsCaptured>
+  [[nodiscard]] bool any(const IsCaptured& is_captured) {
+    if (count_ == 0 || !origin_.is_here()) return false;
     const MutexLock lock(mutex_);
-    return has_lost_some_;
-  }
-  [[nodiscard]] std::vector<CUstream> streams() const {
-    if (count_ == 0 || !origin_.is_here()) return {};
-    const MutexLock lock(mutex_);
-    return {streams_.begin(), streams_.end()};
+    std::erase_if(streams_, [&](CUstream stream) { return !is_captured(stream); });
+    count_ = streams_.size() + (has_lost_some_ ? 1 : 0);
+    return count_ > 0;
   }
 
  private:

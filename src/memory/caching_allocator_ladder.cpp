@@ -160,8 +160,7 @@ std::uint64_t CachingAllocator::changes() const {
 }
 
 std::uint64_t CachingAllocator::changes_settled() const {
-  const MemoryCounters& counters = heap_.counters;
-  return counters.frees + counters.frees_reclaimed + counters.blocks_passed_on +
+  return heap_.counters.frees + heap_.counters.frees_reclaimed + heap_.counters.blocks_passed_on +
          reserve_.budget().releases();
 }
 

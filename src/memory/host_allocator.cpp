@@ -53,7 +53,7 @@ class HostAllocator::Impl final : public StreamObserver {
   ~Impl() override {
     if (origin_.is_here()) {
       events_.for_each_context([this](DeviceContext& context) { context.remove_observer(*this); });
-      while (wait_for_one()) {
+      while (wait_for_one(last_pending())) {
       }
     }
     const MutexLock lock(mutex_);
@@ -62,8 +62,10 @@ class HostAllocator::Impl final : public StreamObserver {
       std::free(reinterpret_cast<void*>(block.address));
     }
     if (live > 0) {
-      marks_.report(
-          fmt::format("{} allocations were still live when their allocator was destroyed", live));
+      marks_.report([&] {
+        return fmt::format("{} allocations were still live when their allocator was destroyed",
+                           live);
+      });
     }
   }
 
@@ -74,7 +76,10 @@ class HostAllocator::Impl final : public StreamObserver {
     poll_some();
     const std::size_t rounded = HostBlocks::bytes_for(bytes);
     void* data = obtain(rounded);
-    while (data == nullptr && (poll_all() > 0 || wait_for_one())) data = obtain(rounded);
+    const HostBlocks::PendingId deferred_by = last_pending();
+    for (bool is_last = false; data == nullptr && !is_last; data = obtain(rounded)) {
+      is_last = poll_all() == 0 && !wait_for_one(deferred_by);  // others may have been faster
+    }
     if (data == nullptr) refuse(bytes);
     try {
       const MutexLock lock(mutex_);
@@ -86,22 +91,24 @@ class HostAllocator::Impl final : public StreamObserver {
     return data;
   }
 
-  void deallocate(void* data) BERTH_EXCLUDES(mutex_) {
+  void deallocate(void* data) BERTH_EXCLUDES(poll_mutex_, mutex_) {
     std::size_t bytes = 0;
+    {
+      const MutexLock lock(mutex_);
+      if (require_live(data, "free").empty() || !origin_.is_here()) bytes = blocks_.remove(data);
+    }
+    if (bytes > 0) return give_back(data, bytes);
+    const MutexLock no_poll(poll_mutex_);  // nor does a stream go away while this marks its use
     std::pair<HostBlocks::PendingId, HostUses> deferred;
     {
       const MutexLock lock(mutex_);
-      if (require_live(data, "free").empty() || !origin_.is_here()) {
-        bytes = blocks_.remove(data);
-      } else {
-        deferred = blocks_.defer(data);
-        ++pending_;
-      }
+      require_live(data, "free");
+      deferred = blocks_.defer(data);
+      ++pending_;
     }
-    if (bytes > 0) return give_back(data, bytes);
     for (HostUse& use : deferred.second) marks_.try_mark(use);
     const MutexLock lock(mutex_);
-    blocks_.show(deferred.first, std::move(deferred.second));
+    blocks_.swap_uses(deferred.first, deferred.second);
   }
 
   void record_stream(void* data, StreamRef stream) BERTH_EXCLUDES(mutex_) {
@@ -120,7 +127,8 @@ class HostAllocator::Impl final : public StreamObserver {
   std::size_t trim(std::size_t bytes_to_keep) BERTH_EXCLUDES(poll_mutex_, mutex_) {
     const std::size_t before = budget_.reserved();
     poll_all();
-    while (budget_.reserved() > bytes_to_keep && wait_for_one()) {
+    const HostBlocks::PendingId deferred_by = last_pending();
+    while (budget_.reserved() > bytes_to_keep && wait_for_one(deferred_by)) {
     }
     return before - std::min(before, budget_.reserved());
   }
@@ -136,25 +144,13 @@ class HostAllocator::Impl final : public StreamObserver {
     if (!origin_.is_here()) return;
     const StreamRef stream(context, native);
     try {
+      if (mark_last_work(stream)) return;
+      settle(stream);  // under no lock: what it waits for may want one
       const MutexLock no_poll(poll_mutex_);
-      {
-        const MutexLock lock(mutex_);
-        blocks_.forget(stream);
-        if (!blocks_.has_unmarked(stream)) return;
-      }
-      if (is_capturing(stream)) {
-        marks_.report(
-            "a stream is destroyed while it is captured: memory that it uses stays until the end");
-        const MutexLock lock(mutex_);
-        return blocks_.mark(stream, nullptr);
-      }
-      HostUse use{stream, nullptr};
-      marks_.try_mark(use);
-      if (use.event == nullptr) settle(stream);
       const MutexLock lock(mutex_);
-      use.event == nullptr ? blocks_.drop(stream) : blocks_.mark(stream, use.event);
-    } catch (const Error& error) {
-      marks_.report(error.what());
+      blocks_.drop(stream);
+    } catch (const std::exception& error) {  // an Error, or the host's memory
+      marks_.report([&] { return std::string("a stream could not be retired: ") + error.what(); });
     }
   }
 
@@ -176,18 +172,40 @@ class HostAllocator::Impl final : public StreamObserver {
   }
 
  private:
+  /// Of a stream that goes away. False where no event could be had, and something awaits it.
+  bool mark_last_work(StreamRef stream) BERTH_EXCLUDES(poll_mutex_, mutex_) {
+    const MutexLock no_poll(poll_mutex_);
+    {
+      const MutexLock lock(mutex_);
+      blocks_.forget(stream);
+      if (!blocks_.has_unmarked(stream)) return true;
+    }
+    HostUse use{stream, nullptr};
+    const bool is_captured = is_capturing(stream);
+    if (is_captured) {
+      marks_.report([] {
+        return "a stream is destroyed while it is captured: memory that it uses stays until the "
+               "end";
+      });
+    } else {
+      marks_.try_mark(use);
+      if (use.event == nullptr) return false;
+    }
+    const MutexLock lock(mutex_);
+    blocks_.mark(stream, use.event);
+    return true;
+  }
+
   HostUses& require_live(void* data, const char* action) BERTH_REQUIRES(mutex_) {
     if (HostUses* const uses = blocks_.find_uses(data)) return *uses;
     throw InvalidArgument(blocks_.describe_foreign(data, action));
   }
 
   void add_use(void* data, HostUse use, const char* action) BERTH_EXCLUDES(mutex_) {
+    HostUse replaced;
     const MutexLock lock(mutex_);
-    HostUses& uses = require_live(data, action);
-    const auto known = std::ranges::find(uses, use.stream, &HostUse::stream);
-    if (known == uses.end()) return uses.push_back(std::move(use));
-    // Without an event it stands for all work until the free.
-    if (known->event != nullptr) std::swap(*known, use);
+    require_live(data, action);
+    replaced = blocks_.add_use(data, std::move(use));
   }
 
   /// Asks about so many of the blocks that await streams, each in its turn.
@@ -220,9 +238,9 @@ class HostAllocator::Impl final : public StreamObserver {
     {
       const MutexLock lock(mutex_);
       block = blocks_.remove_pending(id);
-      --pending_;
     }
     give_back(block.data, block.bytes);
+    --pending_;  // last: who finds none pending finds what it had in the budget
     return block.bytes;
   }
   std::size_t keep(HostBlocks::PendingId id, HostUses& uses) BERTH_EXCLUDES(mutex_) {
@@ -231,12 +249,13 @@ class HostAllocator::Impl final : public StreamObserver {
     return 0;
   }
 
-  /// Waits for the oldest block whose end is marked, and frees it; false where there is none.
-  bool wait_for_one() BERTH_EXCLUDES(poll_mutex_, mutex_) {
+  /// Waits for the oldest block whose end is marked, of those deferred by then, and frees it; false where
+  /// there is none.
+  bool wait_for_one(HostBlocks::PendingId deferred_by) BERTH_EXCLUDES(poll_mutex_, mutex_) {
     if (pending_ == 0 || !origin_.is_here()) return false;
     for (HostBlocks::PendingId id = 0;;) {
-      const auto next = next_pending(id);
-      if (!next || next->first <= id) return false;
+      const auto next = next_pending_unpolled(id);
+      if (!next || next->first <= id || next->first > deferred_by) return false;
       id = next->first;
       if (!marks_.wait_for(next->second)) continue;
       poll_all();
@@ -246,8 +265,17 @@ class HostAllocator::Impl final : public StreamObserver {
     }
   }
 
+  [[nodiscard]] HostBlocks::PendingId last_pending() const BERTH_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return blocks_.last_pending();
+  }
+  [[nodiscard]] std::optional<std::pair<HostBlocks::PendingId, HostUses>> next_pending_unpolled(
+      HostBlocks::PendingId id) BERTH_EXCLUDES(poll_mutex_, mutex_) {
+    const MutexLock no_poll(poll_mutex_);
+    return next_pending(id);
+  }
   [[nodiscard]] std::optional<std::pair<HostBlocks::PendingId, HostUses>> next_pending(
-      HostBlocks::PendingId id) const BERTH_EXCLUDES(mutex_) {
+      HostBlocks::PendingId id) const BERTH_REQUIRES(poll_mutex_) BERTH_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return blocks_.next_pending(id);
   }

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stream/capture.hpp"
 
-#include <algorithm>
-#include <vector>
-
 #include <fmt/format.h>
 
 #include "berth/relaxed_capture_scope.hpp"
@@ -17,24 +14,31 @@ bool is_capturing(StreamRef stream) {
   return is_capturing_in_scope(stream);
 }
 
-bool is_capturing_in_scope(StreamRef stream) {
+namespace {
+
+bool ask_in_scope(StreamRef stream) {
   const Driver& driver = stream.context().driver();
   if (!driver.has(DriverCall::stream_is_capturing)) return false;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   const CUresult result = driver.try_stream_is_capturing(stream.native(), &status);
   const bool is_implicit = result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   if (!is_implicit && result != CUDA_SUCCESS) driver.raise(DriverCall::stream_is_capturing, result);
-  const bool is_captured = is_implicit || status != CU_STREAM_CAPTURE_STATUS_NONE;
+  return is_implicit || status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+}  // namespace
+
+bool is_capturing_in_scope(StreamRef stream) {
+  const bool is_captured = ask_in_scope(stream);
   stream.context().seen_captures().note(stream.native(), is_captured);
   return is_captured;
 }
 
 bool may_be_capturing(DeviceContext& context) {
-  SeenCaptures& seen = context.seen_captures();
-  const std::vector<CUstream> streams = seen.streams();
-  if (seen.has_lost_some()) return true;
-  return std::ranges::any_of(streams, [&](CUstream stream) {
-    return context.stream_number(stream) == 0 || is_capturing(StreamRef(context, stream));
+  return context.seen_captures().any([&](CUstream stream) {
+    if (context.stream_number(stream) == 0) return true;
+    const ContextScope scope(context);
+    return ask_in_scope(StreamRef(context, stream));
   });
 }
 

@@ -22,10 +22,13 @@ TEST_CASE_FIXTURE(TappedDevice,
   HostBlocks blocks;
   blocks.add(live.data(), 64);
   blocks.add(freed.data(), 64);
-  HostUses& uses = *blocks.find_uses(live.data());
-  uses = {{gone, record(gone)}, {other, record(other)}};
-  auto [pending, of_freed] = blocks.defer(freed.data());
-  blocks.show(pending, {{gone, record(gone)}, {gone, nullptr}});
+  for (const StreamRef stream : {gone.ref(), other.ref()})
+    static_cast<void>(blocks.add_use(live.data(), {stream, record(stream)}));
+  const HostUses& uses = *blocks.find_uses(live.data());
+  static_cast<void>(blocks.add_use(freed.data(), {gone, nullptr}));
+  const auto [pending, of_freed] = blocks.defer(freed.data());
+  HostUses marked = {{gone, record(gone)}, {gone, nullptr}};
+  blocks.swap_uses(pending, marked);
 
   blocks.forget(gone);
   CHECK_FALSE(uses[0].stream.has_value());

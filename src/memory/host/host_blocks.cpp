@@ -32,7 +32,7 @@ std::size_t HostBlocks::bytes_for(std::size_t bytes_requested) {
 }
 
 void HostBlocks::add(void* data, std::size_t bytes_requested) {
-  const bool is_new = live_.emplace(data, Live{bytes_requested, {}}).second;
+  const bool is_new = live_.emplace(data, Live{bytes_requested, {}, {}}).second;
   BERTH_CHECK(is_new);
   const std::size_t bytes = bytes_for(bytes_requested);
   ++counters_.allocations;
@@ -49,6 +49,23 @@ void HostBlocks::add(void* data, std::size_t bytes_requested) {
 HostUses* HostBlocks::find_uses(const void* data) {
   const auto found = live_.find(const_cast<void*>(data));
   return found == live_.end() ? nullptr : &found->second.uses;
+}
+
+HostUse HostBlocks::add_use(void* data, HostUse use) {
+  Live& block = live_.at(data);
+  if (block.deferred.empty()) {
+    PendingBlocks made;
+    made.emplace(PendingId{}, Pending{});
+    block.deferred = made.extract(made.begin());
+  }
+  const auto known = std::ranges::find(block.uses, use.stream, &HostUse::stream);
+  if (known == block.uses.end()) {
+    block.uses.push_back(std::move(use));
+    return {};
+  }
+  // Without an event it stands for all work until the free.
+  if (known->event != nullptr) std::swap(*known, use);
+  return use;
 }
 
 std::string HostBlocks::describe_foreign(const void* data, const char* action) const {
@@ -77,8 +94,10 @@ std::size_t HostBlocks::remove(void* data) {
 std::pair<HostBlocks::PendingId, HostUses> HostBlocks::defer(void* data) {
   const auto found = live_.find(data);
   const std::size_t bytes_requested = found->second.bytes_requested;
-  pending_.emplace_hint(pending_.end(), last_id_ + 1,
-                        Pending{data, bytes_for(bytes_requested), {}, true});
+  PendingBlocks::node_type pending = std::move(found->second.deferred);
+  pending.key() = last_id_ + 1;
+  pending.mapped() = {data, bytes_for(bytes_requested), {}};
+  pending_.insert(pending_.end(), std::move(pending));
   HostUses uses = std::move(found->second.uses);
   live_.erase(found);
   count_free(bytes_requested);
@@ -88,19 +107,11 @@ std::pair<HostBlocks::PendingId, HostUses> HostBlocks::defer(void* data) {
   return {++last_id_, std::move(uses)};
 }
 
-void HostBlocks::show(PendingId id, HostUses uses) {
-  Pending& block = pending_.at(id);
-  block.uses = std::move(uses);
-  block.hidden = false;
-}
-
 std::optional<std::pair<HostBlocks::PendingId, HostUses>> HostBlocks::next_pending(
     PendingId id) const {
-  const auto is_shown = [](const auto& entry) { return !entry.second.hidden; };
+  if (pending_.empty()) return std::nullopt;
   const auto after = pending_.upper_bound(id);
-  auto next = std::find_if(after, pending_.end(), is_shown);
-  if (next == pending_.end()) next = std::find_if(pending_.begin(), after, is_shown);
-  if (next == pending_.end() || !is_shown(*next)) return std::nullopt;
+  const auto next = after == pending_.end() ? pending_.begin() : after;
   return std::pair(next->first, next->second.uses);
 }
 

@@ -41,7 +41,6 @@ class HostBlocks {
     void* data;
     std::size_t bytes;
     HostUses uses;
-    bool hidden;
   };
 
   /// What a request takes. At most PTRDIFF_MAX bytes are requested.
@@ -49,15 +48,20 @@ class HostBlocks {
 
   void add(void* data, std::size_t bytes_requested);
   [[nodiscard]] HostUses* find_uses(const void* data);
+  /// A live block gets a use, from now on or until the free where it has no event: of one stream the
+  /// later one counts. Hands out what it replaces.
+  /// Errors  std::bad_alloc: nothing is changed.
+  [[nodiscard]] HostUse add_use(void* data, HostUse use);
   /// The words for a pointer that is no live block. Looks at every block.
   [[nodiscard]] std::string describe_foreign(const void* data, const char* action) const;
 
   /// Ends a live block, whose memory the caller gives back; its bytes.
   std::size_t remove(void* data);
-  /// Ends a live block that streams use, and hands out its uses. It is hidden from next_pending()
-  /// until show().
+  /// Ends a live block that streams use, and hands out its uses, which come back by swap_uses().
+  /// Allocates nothing.
   std::pair<PendingId, HostUses> defer(void* data);
-  void show(PendingId id, HostUses uses);
+  /// The last that was deferred.
+  [[nodiscard]] PendingId last_pending() const { return last_id_; }
   /// What stands behind `id` in the order of frees, or, at the end, the first; nullopt where there is
   /// nothing.
   [[nodiscard]] std::optional<std::pair<PendingId, HostUses>> next_pending(PendingId id) const;
@@ -83,9 +87,11 @@ class HostBlocks {
   void validate() const;
 
  private:
+  using PendingBlocks = std::map<PendingId, Pending>;
   struct Live {
     std::size_t bytes_requested;
     HostUses uses;
+    PendingBlocks::node_type deferred;  ///< what defer() needs, once there are uses
   };
 
   template <class Visit>
@@ -96,7 +102,7 @@ class HostBlocks {
   void count_metadata();
 
   std::unordered_map<void*, Live> live_;
-  std::map<PendingId, Pending> pending_;
+  PendingBlocks pending_;
   PendingId last_id_ = 0;
   MemoryCounters counters_;
 };

@@ -29,7 +29,9 @@ void HostUseMarks::try_mark(HostUse& use) const noexcept {
   try {
     use.event = mark(*use.stream);
   } catch (const std::exception& error) {
-    report(std::string("no event marks a use yet, tried again later: ") + error.what());
+    report([&] {
+      return std::string("no event marks a use yet, tried again later: ") + error.what();
+    });
   }
 }
 
@@ -53,11 +55,6 @@ bool HostUseMarks::wait_for(const HostUses& uses) const noexcept {
   } catch (const Error&) {
     return false;
   }
-}
-
-void HostUseMarks::report(const std::string& message) const noexcept {
-  if (!pools_.empty())
-    pools_.driver().report(Severity::warning, std::string(kHostAllocatorName) + ": " + message);
 }
 
 }  // namespace berth

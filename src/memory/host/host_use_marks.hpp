@@ -3,6 +3,7 @@
 // about and waited for.
 #pragma once
 
+#include <concepts>
 #include <string>
 
 #include "berth/stream.hpp"
@@ -28,7 +29,13 @@ class HostUseMarks {
   /// False where a use is not marked, or the device has failed.
   [[nodiscard]] bool wait_for(const HostUses& uses) const noexcept;
 
-  void report(const std::string& message) const noexcept;
+  /// "cpu: " and what `make` returns; nothing where the host has no memory for it.
+  template <std::invocable Make>
+  void report(const Make& make) const noexcept {
+    if (pools_.empty()) return;
+    pools_.driver().report(Severity::warning,
+                           [&] { return std::string(kHostAllocatorName) + ": " + make(); });
+  }
 
  private:
   const DeviceEventPools& pools_;

@@ -22,9 +22,9 @@ constexpr unsigned kPatienceMax = 10;
 void PinnedHeaps::want_growth(Heap& heap) noexcept {
   try {
     if (heap.allocator.free_bytes() >= options_.low_water_bytes) return;
-    if (heap.requests_to_skip > 0) {  // trying costs as much as growing, and failed of late
-      --heap.requests_to_skip;
-      return;
+    // Trying costs as much as growing, and failed of late.
+    for (std::uint64_t left = heap.requests_to_skip; left > 0;) {
+      if (heap.requests_to_skip.compare_exchange_weak(left, left - 1)) return;
     }
     background_.request(heap.number);
   } catch (const std::exception& error) {  // no thread can be made

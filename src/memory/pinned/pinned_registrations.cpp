@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,12 +13,15 @@
 #include "berth/bytes.hpp"
 #include "berth/error.hpp"
 
+#include "base/check.hpp"
 #include "memory/pinned/pinned_segments.hpp"
 #include "stream/capture.hpp"
 #include "stream/unasked.hpp"
 
 namespace berth {
 namespace {
+
+constexpr const char* kWaiting = "pinned: waiting for work on registered memory";
 
 std::uintptr_t start_of(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data);
@@ -150,8 +154,7 @@ void PinnedRegistrations::drop(std::uintptr_t start) {
 
 void PinnedRegistrations::remove(void* data) {
   if (!origin_.is_here()) return;
-  std::vector<Use> uses;
-  DeviceContext* context = nullptr;
+  Entry* entry = nullptr;
   {
     const MutexLock lock(mutex_);
     const auto found = around(data);
@@ -160,28 +163,80 @@ void PinnedRegistrations::remove(void* data) {
           "pinned: no registration starts at {}{}", data,
           found == entries_.end() ? "" : fmt::format("; one does at {:#x}", found->first)));
     }
-    found->second.state = State::ending;
-    uses.swap(found->second.uses);
-    context = found->second.context;
-  }
-  for (const Use& use : uses) {
-    try {
-      wait(use);
-    } catch (const Error& error) {  // work that failed is over
-      driver().report(Severity::warning, "pinned: waiting for work on registered memory", error);
-    }
+    entry = &found->second;
+    entry->state = State::ending;  // nobody else finds it from now on
   }
   try {
-    unpin(*context, data);
+    wait_for_uses(*entry);
+    unpin(*entry->context, data);
   } catch (...) {
     const MutexLock lock(mutex_);
-    entries_.at(start_of(data)).state = State::live;
+    entry->state = State::live;
     throw;
   }
   const MutexLock lock(mutex_);
-  const auto found = entries_.find(start_of(data));
-  bytes_ -= found->second.bytes;
-  entries_.erase(found);
+  bytes_ -= entry->bytes;
+  entries_.erase(start_of(data));
+}
+
+void PinnedRegistrations::wait_for_uses(Entry& entry) {
+  while (mark_last_use(entry)) {
+    End end;
+    {
+      const MutexLock lock(mutex_);
+      if (!entry.uses.empty()) end = entry.uses.back().end;
+    }
+    if (end == nullptr) continue;
+    try {
+      end->ref().sync();
+    } catch (const Error& error) {  // work that failed is over
+      driver().report(Severity::warning, kWaiting, error);
+    }
+    const MutexLock lock(mutex_);
+    // A stream that has gone away meanwhile may have left a later end, or none.
+    if (!entry.uses.empty() && entry.uses.back().end == end) entry.uses.pop_back();
+  }
+}
+
+bool PinnedRegistrations::mark_last_use(Entry& entry) {
+  std::optional<StreamRef> named;
+  {
+    const MutexLock lock(mutex_);
+    if (entry.uses.empty()) return false;
+    Use& last = entry.uses.back();
+    if (last.end != nullptr) return true;
+    last.is_named = true;
+    named = last.stream;
+  }
+  End end = end_of(*named);
+  const MutexLock lock(mutex_);
+  Use& last = entry.uses.back();
+  BERTH_CHECK(last.is_named && last.stream == *named);
+  last.is_named = false;
+  last.end = std::move(end);
+  if (last.end == nullptr) entry.uses.pop_back();
+  naming_ended_.notify_all();
+  return true;
+}
+
+PinnedRegistrations::End PinnedRegistrations::end_of(StreamRef stream) const {
+  try {
+    if (is_capturing(stream)) {
+      driver().report(
+          Severity::warning,
+          "pinned: registered memory ends while a stream that uses it is captured, whose "
+          "work cannot be waited for");
+      return nullptr;
+    }
+    try {
+      return record(stream);
+    } catch (const std::exception&) {  // there is no event
+      sync_unasked(stream);
+    }
+  } catch (const Error& error) {  // work that failed is over
+    driver().report(Severity::warning, kWaiting, error);
+  }
+  return nullptr;
 }
 
 void PinnedRegistrations::unpin(DeviceContext& context, void* data) const {
@@ -272,6 +327,11 @@ void PinnedRegistrations::retire_stream(StreamRef stream) noexcept {
       }
     }
     const MutexLock lock(mutex_);
+    naming_ended_.wait(mutex_, [&]() BERTH_UNDER_LOCK {
+      bool is_named = false;
+      for_each_use([&](const Use& use) { is_named = is_named || use.is_named; });
+      return !is_named;
+    });
     for_each_use([&](Use& use) {
       use.end = end;
       use.is_retired = true;
@@ -287,18 +347,6 @@ void PinnedRegistrations::retire_stream(StreamRef stream) noexcept {
                     "capture, so nobody can tell when its work is done");
   } catch (const std::exception& error) {  // an Error, or the host's memory
     driver().report(Severity::error, "pinned: a stream could not be retired", error);
-  }
-}
-
-void PinnedRegistrations::wait(const Use& use) const {
-  if (use.end != nullptr) {
-    use.end->ref().sync();
-  } else if (!is_capturing(use.stream)) {
-    sync_unasked(use.stream);
-  } else {
-    driver().report(Severity::warning,
-                    "pinned: registered memory ends while a stream that uses it is captured, whose "
-                    "work cannot be waited for");
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -55,6 +56,8 @@ class PinnedRegistrations final : public StreamObserver {
     StreamRef stream;
     End end;                  ///< null: all that the stream holds when the registration ends
     bool is_retired = false;  ///< the stream's handle may mean another one now
+    bool is_named =
+        false;  ///< by the thread that ends the registration: the stream stays until then
   };
   enum class State : std::uint8_t { beginning, live, ending };
   struct Entry {
@@ -73,8 +76,13 @@ class PinnedRegistrations final : public StreamObserver {
   [[nodiscard]] Entries::iterator around(const void* data) BERTH_REQUIRES(mutex_);
   void add_use(Entry& entry, Use use) BERTH_REQUIRES(mutex_);
   void unpin(DeviceContext& context, void* data) const;
-  /// Waits for the use, unless nobody can tell when it is over.
-  void wait(const Use& use) const;
+  /// Of a registration that is ending. Under no lock while it waits: streams may go away meanwhile.
+  void wait_for_uses(Entry& entry) BERTH_EXCLUDES(mutex_);
+  /// Sees to it that the last of the uses has an end, or is not there. False where none is left.
+  bool mark_last_use(Entry& entry) BERTH_EXCLUDES(mutex_);
+  /// An event after what the stream holds now; null once that is over, or where nobody can tell when it
+  /// will be.
+  End end_of(StreamRef stream) const;
   End record(StreamRef stream) const;
   [[nodiscard]] const Driver& driver() const { return events_.driver(); }
 
@@ -85,6 +93,7 @@ class PinnedRegistrations final : public StreamObserver {
   Mutex record_mutex_;  ///< before mutex_
   mutable Mutex mutex_;
   Entries entries_ BERTH_GUARDED_BY(mutex_);
+  std::condition_variable_any naming_ended_;
 };
 
 }  // namespace berth

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host memory, pinned and not, while streams that use it go away on other threads, and others poll.
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <sys/mman.h>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "berth/bytes.hpp"
+#include "berth/error.hpp"
+#include "berth/host_allocator.hpp"
+
+#include "memory/order/device_event_pools.hpp"
+#include "memory/pinned/pinned_registrations.hpp"
+#include "stream/capture.hpp"
+#include "support/tapped_device.hpp"
+
+namespace host_threads_test {
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+sim::Config manual_progress() {
+  sim::Config config;
+  config.progress = sim::Progress::manual;
+  return config;
+}
+
+/// What another thread does while this one is in the driver. It may have to wait for this one: it is given
+/// many turns, and ends with the test.
+class Meanwhile {
+ public:
+  explicit Meanwhile(std::function<void()> task) : task_(std::move(task)) {}
+  ~Meanwhile() {
+    if (thread_.joinable()) thread_.join();
+  }
+  void start() {
+    thread_ = std::thread([this] {
+      task_();
+      is_done_ = true;
+    });
+    for (int turns = 0; turns < 10'000 && !is_done_; ++turns) std::this_thread::yield();
+    was_done_ = is_done_;
+  }
+  /// Waits for the end.
+  void join() { thread_.join(); }
+  [[nodiscard]] bool was_done() const { return was_done_; }
+
+ private:
+  std::function<void()> task_;
+  std::atomic<bool> is_done_ = false;
+  bool was_done_ = false;
+  std::thread thread_;
+};
+
+struct HostTest : TappedDevice {
+  HostTest() : TappedDevice(manual_progress()) {}
+
+  /// A block that `user` still uses, with `use` pending.
+  void free_used_by(HostAllocator& memory, std::size_t bytes, StreamRef user, const char* use) {
+    void* const data = memory.allocate_raw(bytes);
+    memory.record_stream(data, user);
+    log.submit(user, use);
+    memory.deallocate(data);
+  }
+};
+
+struct RegistrationTest : HostTest {
+  static constexpr std::size_t kBytes = 1_MiB;
+
+  RegistrationTest()
+      : pages(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    REQUIRE(pages != MAP_FAILED);
+    registrations.add(pages, kBytes);
+  }
+  ~RegistrationTest() {
+    simulator.run_all();
+    munmap(pages, kBytes);
+  }
+  void use(StreamRef stream, const char* work) {
+    registrations.record_stream(pages, stream);
+    log.submit(stream, work);
+  }
+
+  DeviceEventPools pools{registry};
+  PinnedRegistrations registrations{registry, pools};
+  void* pages;
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(RegistrationTest,
+                  "the end of a registration waits for a stream that goes away meanwhile") {
+  std::optional<Stream> gone(stream());
+  const Stream other = stream();
+  use(*gone, "use of the one that goes");
+  use(other, "use of the other");
+  tap.after(DriverCall::event_synchronize, [&] { std::thread([&] { gone.reset(); }).join(); });
+  bool was_done = false;
+  tap.before(DriverCall::mem_host_unregister,
+             [&] { was_done = log.is_done("use of the one that goes"); });
+  registrations.remove(pages);
+  CHECK(was_done);
+  CHECK(log.is_done("use of the other"));
+  CHECK(reports.all().empty());
+}
+
+TEST_CASE_FIXTURE(RegistrationTest,
+                  "a stream does not go away while the end of a registration marks its last use") {
+  std::optional<Stream> gone(stream());
+  use(*gone, "use");
+  Meanwhile goes([&] { gone.reset(); });
+  tap.before(DriverCall::event_record, [&] { goes.start(); });
+  registrations.remove(pages);
+  CHECK_FALSE(goes.was_done());
+  CHECK(log.is_done("use"));
+  CHECK(reports.all().empty());
+}
+
+TEST_CASE_FIXTURE(RegistrationTest,
+                  "without an event the end of a registration waits all the same") {
+  const Stream user = stream();
+  use(user, "use");
+  tap.refuse(DriverCall::event_record, CUDA_ERROR_OUT_OF_MEMORY);
+  registrations.remove(pages);
+  CHECK(log.is_done("use"));
+}
+
+TEST_CASE_FIXTURE(HostTest, "a request at the limit is served of what another thread polls") {
+  HostAllocator memory(registry, {.bytes_max = 1_MiB});
+  const Stream user = stream();
+  free_used_by(memory, 1_MiB, user, "use");
+  simulator.run_all();
+  void* data = nullptr;
+  Meanwhile asks([&] { data = memory.allocate_raw(64_KiB); });
+  tap.before(DriverCall::event_query, [&] { asks.start(); });
+  memory.release_unused({});
+  asks.join();
+  CHECK(data != nullptr);
+  memory.deallocate(data);
+}
+
+TEST_CASE_FIXTURE(HostTest,
+                  "a stream that goes away without an event is waited for under no lock") {
+  HostAllocator memory(registry, {});
+  std::optional<Stream> gone(stream());
+  const Stream other = stream();
+  free_used_by(memory, 1_KiB, other, "other use");
+  void* const data = memory.allocate_raw(1_KiB);
+  memory.record_stream(data, *gone);
+  log.submit(*gone, "use");
+  Meanwhile polls([&] { memory.release_unused({}); });
+  tap.refuse_all(DriverCall::event_record, CUDA_ERROR_OUT_OF_MEMORY);
+  tap.before(DriverCall::stream_synchronize, [&] { polls.start(); });
+  gone.reset();
+  CHECK(polls.was_done());
+  CHECK(log.is_done("use"));
+  tap.allow(DriverCall::event_record);
+  memory.deallocate(data);
+  simulator.run_all();
+}
+
+TEST_CASE_FIXTURE(HostTest,
+                  "a stream does not go away while a free of host memory marks its last use") {
+  HostAllocator memory(registry, {});
+  std::optional<Stream> gone(stream());
+  void* const data = memory.allocate_raw(1_KiB);
+  memory.record_stream(data, *gone);
+  Meanwhile goes([&] { gone.reset(); });
+  tap.before(DriverCall::event_record, [&] { goes.start(); });
+  memory.deallocate(data);
+  CHECK_FALSE(goes.was_done());
+  goes.join();
+  CHECK(reports.all().empty());
+  simulator.run_all();
+}
+
+TEST_CASE_FIXTURE(HostTest, "trim of host memory ends while other threads free more of it") {
+  HostAllocator memory(registry, {});
+  const Stream user = stream();
+  free_used_by(memory, 1_KiB, user, "use");
+  int waits = 0;
+  std::function<void()> free_more = [&] {
+    if (++waits == 100) return;
+    std::thread([&] { free_used_by(memory, 1_KiB, user, "more"); }).join();
+    tap.after(DriverCall::event_synchronize, free_more);
+  };
+  tap.after(DriverCall::event_synchronize, free_more);
+  memory.trim(0);
+  CHECK(waits < 10);
+  tap.after(DriverCall::event_synchronize, nullptr);
+  simulator.run_all();
+}
+
+TEST_CASE_FIXTURE(HostTest, "a stream does not go away while it is asked whether it is captured") {
+  std::optional<Stream> seen(stream());
+  {
+    const ContextScope scope(context);
+    driver.stream_begin_capture(seen->ref().native(), CU_STREAM_CAPTURE_MODE_RELAXED);
+    REQUIRE(is_capturing(*seen));
+    CUgraph graph = nullptr;
+    driver.stream_end_capture(seen->ref().native(), &graph);
+    driver.graph_destroy(graph);
+  }
+  Meanwhile goes([&] { seen.reset(); });
+  tap.before(DriverCall::stream_is_capturing, [&] { goes.start(); });
+  CHECK_FALSE(may_be_capturing(context));
+  CHECK_FALSE(goes.was_done());
+  goes.join();
+}
+
+}  // namespace host_threads_test
