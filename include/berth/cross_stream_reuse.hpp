@@ -35,7 +35,8 @@ enum class CrossStreamReuse {
   /// 1.03 times the most that was ever live. Blocks of the request's own stream that await another
   /// stream's use (record_stream(), record_use()) come free behind a wait for that use; what other
   /// streams have left, behind a wait for all their work so far: all of it, of as few streams as
-  /// serve the request, those first that have freed nothing for longest.
+  /// serve the request, those first that have freed nothing for longest. Where that does not do, their
+  /// blocks that await a use come free behind both.
   ///
   /// Price: streams wait for one another, so that less of their work overlaps. docs/benchmarks.md
   /// has the figures.

@@ -58,13 +58,15 @@ struct WaitsBar {
 };
 
 constexpr WaitsBar kWaitsBars[] = {
-    {"own-pipeline3", OtherUses::none, 20, 3.3},
-    {"own-sharded4", OtherUses::none, 20, 3.1},
-    {"llama7b-offload-10streams", OtherUses::none, 20, 3.1},
-    {"llama7b-offload-10streams", OtherUses::none, 200, 3.1},
-    {"own-pipeline3", OtherUses::record_stream, 20, 4.5},
-    {"own-sharded4", OtherUses::record_stream, 20, 12},
-    {"own-sharded4", OtherUses::record_use, 20, 12},
+    {"own-pipeline3", OtherUses::none, 3, 3},
+    {"own-pipeline3", OtherUses::none, 20, 3},
+    {"own-sharded4", OtherUses::none, 20, 3},
+    {"llama7b-offload-10streams", OtherUses::none, 3, 3},
+    {"llama7b-offload-10streams", OtherUses::none, 20, 3},
+    {"llama7b-offload-10streams", OtherUses::none, 200, 3},
+    {"own-pipeline3", OtherUses::record_stream, 20, 4},
+    {"own-sharded4", OtherUses::record_stream, 20, 3},
+    {"own-sharded4", OtherUses::record_use, 20, 3},
 };
 
 /// One of synthetic_traces(), or a file of the folders that BERTH_TEST_TRACES names.
