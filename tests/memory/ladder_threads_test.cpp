@@ -10,6 +10,7 @@
 
 #include "device/device_context.hpp"
 #include "memory/allocator_fixture.hpp"
+#include "memory/pools_fixture.hpp"
 #include "sim/functions.hpp"
 
 namespace ladder_threads_test {
@@ -74,6 +75,21 @@ TEST_CASE("a request is served of what another thread's request has recovered") 
   test.context.retire_stream(foreign.native());
   const ContextScope scope(test.context);
   REQUIRE(sim::berth_sim_cuStreamDestroy(foreign.native()) == CUDA_SUCCESS);
+}
+
+TEST_CASE("a request is served where another thread gave back what its pool waited for") {
+  PoolsTest test({.limits = {.reserved_bytes_max = kLimitBytes},
+                  .cross_stream_reuse = CrossStreamReuse::when_idle});
+  const Stream busy = test.stream();
+  const Stream own = test.stream();
+  MemoryPool pool = test.memory.create_pool({.name = "other"});
+  {
+    const Allocation block = pool.allocate(50_MiB, busy);
+    test.log.submit(busy, "work");
+  }
+  test.tap.after(DriverCall::event_synchronize,
+                 [&] { std::thread([&] { CHECK(pool.trim() == 50_MiB); }).join(); });
+  CHECK(test.memory.allocate(20_MiB, own).data() != nullptr);
 }
 
 TEST_CASE(
