@@ -35,9 +35,9 @@ class BERTH_API Allocator {
   /// Declares that work submitted to `stream` uses the block at `data`: after deallocate(), the
   /// block is not reused before the work that `stream` holds at that time is done, also what has
   /// nothing to do with the block (see record_use()). The block's own stream needs no record;
-  /// recording twice is recording once. The stream may go away before the block is freed or after,
-  /// but not while another thread is inside deallocate() for the block; one that berth does not own
-  /// is told to retire_stream() before.
+  /// recording twice is recording once. null is no operation. The stream may go away before the block
+  /// is freed, after, and, if berth owns it, while another thread frees the block; one that berth does
+  /// not own is told to retire_stream() before.
   /// Blocking  Never waits for the GPU. No driver call but, for a stream that berth does not own and
   ///           whose event freed blocks still await, the question whether it is being captured, and
   ///           an event record where it is not.
@@ -51,13 +51,14 @@ class BERTH_API Allocator {
   /// done, whatever was submitted to `stream` since. The later of two uses on one stream stands for
   /// both; record_stream() for the same stream, before or after, stands for all. A stream that is
   /// being captured cannot be marked: then this is record_stream(). The block's own stream needs no
-  /// record. The stream may go away as soon as this has returned; one that berth does not own is
-  /// told to retire_stream() before.
+  /// record, and null is no operation. The stream may go away as soon as this has returned; one that
+  /// berth does not own is told to retire_stream() before.
   /// Blocking  Never waits for the GPU. Asks whether `stream` is being captured, and records an
   ///           event on it; neither where it is the block's own, or record_stream() stands for all.
   /// Errors    InvalidArgument: not a live block of this allocator, the per-thread default stream,
   ///           or (device memory) a stream of another device. DriverError: the driver recorded no
-  ///           event. Nothing is changed, and the work that was not recorded must be waited for.
+  ///           event; Exhausted: as many are in use as there may be (EventPoolOptions). Nothing is
+  ///           changed, and the work that was not recorded must be waited for.
   virtual void record_use(void* data, StreamRef stream) = 0;
 
   /// Gives cached memory back to the driver until at most `bytes_to_keep` are reserved, as far as

@@ -24,8 +24,9 @@ struct HostAllocatorOptions {
 /// Memory of the process's malloc, so that a malloc which a program is linked with, or preloads,
 /// serves here as well. Nothing is cached: bytes_reserved is what is in use, and a freed block goes
 /// back at once, or, where record_stream() or record_use() named streams that use it, once their work
-/// is done. A block is ordered on no stream, as with PinnedAllocator. A pageable target of
-/// Copier::copy_async() is such a use.
+/// is done. A block is ordered on no stream, as with PinnedAllocator. To a copy it is pageable memory as
+/// any: the program records the stream before it frees a target of Copier::copy_async() early, which
+/// is written to until the copy is done.
 ///
 /// Works without a driver, and, unlike the other allocators, in a child made by fork(): the child has
 /// its own copy of the memory, which no stream uses, so that blocks are freed at once there.

@@ -26,14 +26,15 @@ struct PinnedAllocatorOptions {
   std::optional<std::size_t> reserved_bytes_max = std::nullopt;
   /// Bytes that stay cached at most after a free; nullopt: no limit. A free that leaves more gives whole
   /// segments back, those that were used longest ago first, as far as no block in them is in use.
-  /// At least low_water_bytes + segment_bytes.
+  /// At least low_water_bytes + segment_bytes, unless low_water_bytes is 0.
   std::optional<std::size_t> cached_bytes_max = std::nullopt;
   /// How much may be pinned beyond the most that was ever active, as a part of it, before growing gives
   /// cached segments back: 0.05 is 5 %. Where memory comes in ever other sizes this trades pinning for
   /// memory: segments of their own are then not split. nullopt: whatever is cached stays. 0 to 1.
   std::optional<double> slack_max = std::nullopt;
   /// Requests below half of this share segments of this size; others get one of their own, of the
-  /// size asked, rounded up to 4 KiB pages and to nothing coarser. 64 KiB to 1 GiB.
+  /// size asked, rounded up to 4 KiB pages and to nothing coarser; so does what would share where the
+  /// limit has no room for more. 64 KiB to 1 GiB.
   std::size_t segment_bytes = std::size_t{16} << 20;
   /// Threads that touch a segment's pages at the same time before they are registered with the driver,
   /// which then has less to do under its lock; the caller's own is one of them. 0: the driver allocates

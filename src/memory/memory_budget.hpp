@@ -35,6 +35,7 @@ class MemoryBudget {
   void set_limits(const Limits& limits) {
     max_.store(limits.max, std::memory_order_relaxed);
     soft_max_.store(limits.soft_max, std::memory_order_relaxed);
+    ++root().releases_;  // there may be room that there was not
   }
 
   /// Counts `bytes` as reserved, unless there would be more than the limit then, here or in the whole.
@@ -56,7 +57,7 @@ class MemoryBudget {
     give_back(bytes);
     ++root().releases_;
   }
-  /// How often release() was called, here or elsewhere in the whole.
+  /// How often release() was called, or a limit changed, here or elsewhere in the whole.
   [[nodiscard]] std::uint64_t releases() const { return root().releases_; }
 
   /// How far `bytes` more would go beyond the limit, here or in the whole; 0: there is room.

@@ -326,6 +326,8 @@ TEST_CASE("options out of range are refused by name") {
     options.granule_bytes = granule;
     CHECK(contains(refusal(options), "granule_bytes"));
   }
+  CHECK(contains(refusal({.cross_stream_reuse = static_cast<CrossStreamReuse>(77)}),
+                 "cross_stream_reuse is 77"));
   for (const std::size_t segment : {std::size_t{0}, std::size_t{512}, 2_MiB - 1}) {
     CAPTURE(segment);
     DeviceAllocatorOptions options;

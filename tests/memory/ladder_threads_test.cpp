@@ -93,6 +93,18 @@ TEST_CASE("a request is served where another thread gave back what its pool wait
   CHECK(test.memory.allocate(20_MiB, own).data() != nullptr);
 }
 
+TEST_CASE("a request is served where the limit was raised meanwhile") {
+  AllocatorFixture* raises = nullptr;
+  AllocatorFixture test({.reserved_bytes_max = 2_MiB, .on_pressure = [&](std::size_t) {
+                           raises->budget.set_limits({.max = kLimitBytes});
+                           return false;
+                         }});
+  raises = &test;
+  const Stream own = test.stream();
+  REQUIRE(test.allocate(2_MiB, own) != nullptr);
+  CHECK(test.allocate(2_MiB, own) != nullptr);
+}
+
 TEST_CASE(
     "a request that nothing serves makes one trip, though its own memory is opened each time") {
   LadderTest test(CrossStreamReuse::when_idle);

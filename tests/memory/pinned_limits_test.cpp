@@ -147,6 +147,28 @@ TEST_CASE("options of levels that contradict each other are refused by name") {
   CHECK(contains(refusal({.slack_max = 1.01}), "slack_max"));
 }
 
+TEST_CASE("a limit that has no room for a segment has room for what is asked") {
+  {
+    PinnedTest test({}, {.reserved_bytes_max = 1_MiB});
+    const Allocation block = test.memory.allocate(100);
+    CHECK(test.reserved() == 4_KiB);
+  }
+  PinnedTest test({}, {.reserved_bytes_max = 20_MiB});
+  const Allocation most = test.memory.allocate(14_MiB);
+  const Allocation shared = test.memory.allocate(100);
+  CHECK(test.reserved() == 14_MiB + 4_KiB);
+  const Allocation rest = test.memory.allocate(5_MiB);
+  CHECK(test.reserved() <= 20_MiB);
+}
+
+TEST_CASE("a kind of pinned memory that there is not is refused") {
+  PinnedTest test;
+  CHECK(contains(message_of<InvalidArgument>([&] {
+                   return test.memory.allocate(64, {.kind = static_cast<PinnedKind>(9)}).data();
+                 }),
+                 "PinnedKind 9"));
+}
+
 // PyTorch's pinned allocator looks at its events in order, so that one copy that is stuck holds back
 // all later blocks, and memory grows without end.
 TEST_CASE("one stuck copy holds back its own blocks, while others come back and nothing grows") {

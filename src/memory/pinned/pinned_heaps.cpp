@@ -95,6 +95,11 @@ PinnedHeaps::Heap& PinnedHeaps::heap_for(const PinnedOptions& options) {
         "pinned: PinnedKind::registered is memory of the caller's own, which register_memory() "
         "pins; accepted: portable, write_combined");
   }
+  if (options.kind > PinnedKind::registered) {
+    throw InvalidArgument(
+        fmt::format("pinned: there is no PinnedKind {}; accepted: portable, write_combined",
+                    static_cast<int>(options.kind)));
+  }
   if (options.near && options.near->is_cpu()) {
     throw InvalidArgument("pinned: memory is near a CUDA device, and cpu is none");
   }

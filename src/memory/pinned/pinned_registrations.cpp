@@ -140,9 +140,9 @@ void PinnedRegistrations::claim(std::uintptr_t start, std::size_t bytes, DeviceC
   };
   for (const auto& near : {after, after == entries_.begin() ? after : std::prev(after)}) {
     if (near == entries_.end() || !overlaps(*near)) continue;
-    throw InvalidArgument(fmt::format("pinned: {} cannot be registered: it overlaps {}, which is",
-                                      describe_range(start, bytes),
-                                      describe_range(near->first, near->second.bytes)));
+    throw InvalidArgument(
+        fmt::format("pinned: {} cannot be registered: it overlaps {}, which is registered",
+                    describe_range(start, bytes), describe_range(near->first, near->second.bytes)));
   }
   entries_.emplace(start, Entry{.bytes = bytes, .context = &context});
 }

@@ -24,6 +24,13 @@ DeviceAllocatorOptions checked(DeviceAllocatorOptions options) {
         fmt::format("DeviceAllocatorOptions::segment_bytes is {}; accepted: 2 MiB or more",
                     options.segment_bytes));
   }
+  if (options.cross_stream_reuse < CrossStreamReuse::never ||
+      options.cross_stream_reuse > CrossStreamReuse::before_growth) {
+    throw InvalidArgument(
+        fmt::format("DeviceAllocatorOptions::cross_stream_reuse is {}; accepted: never, when_idle, "
+                    "behind_waits, before_growth",
+                    static_cast<int>(options.cross_stream_reuse)));
+  }
   const auto age = options.release_unused_after;
   if (age && *age < std::chrono::milliseconds(1)) {
     throw InvalidArgument(fmt::format(

@@ -46,6 +46,10 @@ class SegmentSource {
 
   /// Bytes of the segments that requests share; 0 where that is no question.
   [[nodiscard]] virtual std::size_t shared_bytes() const { return 0; }
+  /// What a plan for `bytes`, which holds nothing, could do with, where the limit does not allow more.
+  [[nodiscard]] virtual std::size_t least_bytes(const Growth& growth, std::size_t) const {
+    return growth.bytes;
+  }
 
   /// Whether growing would do better if it knew memory that no work uses any more.
   [[nodiscard]] virtual bool wants_idle_memory() const { return false; }

@@ -27,6 +27,9 @@ class WholeSegments : public SegmentSource {
   [[nodiscard]] std::size_t shared_bytes() const override {
     return align_up(segment_bytes_, rounding_bytes_);
   }
+  [[nodiscard]] std::size_t least_bytes(const Growth&, std::size_t bytes) const override {
+    return align_up(bytes, rounding_bytes_);
+  }
   std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner,
                                     Joining joining) override;
   Block* finish_growth(BlockHeap& heap, const Growth& growth, std::size_t bytes_requested,
