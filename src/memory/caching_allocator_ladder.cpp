@@ -161,7 +161,7 @@ std::uint64_t CachingAllocator::changes() const {
 
 std::uint64_t CachingAllocator::changes_settled() const {
   return heap_.counters.frees + heap_.counters.frees_reclaimed + heap_.counters.blocks_passed_on +
-         reserve_.budget().releases();
+         reserve_.budget().times_room_made();
 }
 
 /// What all threads keep goes back to the heap, which is searched before they can have it again.

@@ -35,7 +35,7 @@ class MemoryBudget {
   void set_limits(const Limits& limits) {
     max_.store(limits.max, std::memory_order_relaxed);
     soft_max_.store(limits.soft_max, std::memory_order_relaxed);
-    ++root().releases_;  // there may be room that there was not
+    ++root().times_room_made_;  // there may be room that there was not
   }
 
   /// Counts `bytes` as reserved, unless there would be more than the limit then, here or in the whole.
@@ -55,10 +55,10 @@ class MemoryBudget {
   /// The same of memory that the driver has back.
   void release(std::size_t bytes) {
     give_back(bytes);
-    ++root().releases_;
+    ++root().times_room_made_;
   }
   /// How often release() was called, or a limit changed, here or elsewhere in the whole.
-  [[nodiscard]] std::uint64_t releases() const { return root().releases_; }
+  [[nodiscard]] std::uint64_t times_room_made() const { return root().times_room_made_; }
 
   /// How far `bytes` more would go beyond the limit, here or in the whole; 0: there is room.
   [[nodiscard]] std::size_t beyond_max(std::size_t bytes) const {
@@ -151,7 +151,7 @@ class MemoryBudget {
   std::atomic<std::size_t> max_;
   std::atomic<std::size_t> soft_max_;
   std::atomic<std::size_t> reserved_ = 0;
-  std::atomic<std::uint64_t> releases_ = 0;
+  std::atomic<std::uint64_t> times_room_made_ = 0;
   std::mutex changes_mutex_;
   std::condition_variable change_made_;
   int changes_under_way_ = 0;  ///< under changes_mutex_, as the next

@@ -109,15 +109,15 @@ std::optional<Reserve::Plan> Reserve::plan(Request& request, SegmentSource::Join
   }
   auto plan = source_->plan_growth(heap_.blocks, request.bytes, request.owner, joining);
   if (!plan) return std::nullopt;
-  if (options_.budget.try_reserve(plan->bytes)) return plan;
-  if (!options_.budget.try_reserve(source_->least_bytes(*plan, request.bytes))) {
-    source_->cancel_growth(heap_.blocks, *plan);
-    ++heap_.counters.limit_rejections;
-    request.beyond_limit_bytes = options_.budget.beyond_max(plan->bytes);
-    return std::nullopt;
+  for (const std::size_t bytes : {plan->bytes, source_->least_bytes(*plan, request.bytes)}) {
+    if (!options_.budget.try_reserve(bytes)) continue;
+    plan->bytes = bytes;
+    return plan;
   }
-  plan->bytes = source_->least_bytes(*plan, request.bytes);
-  return plan;
+  source_->cancel_growth(heap_.blocks, *plan);
+  ++heap_.counters.limit_rejections;
+  request.beyond_limit_bytes = options_.budget.beyond_max(plan->bytes);
+  return std::nullopt;
 }
 
 void Reserve::cancel(const Plan& plan) {

@@ -159,7 +159,7 @@ class Reserve {
   std::unique_ptr<SegmentSource> source_;
   HostCopy content_ BERTH_GUARDED_BY(heap_.slow_mutex);          ///< while asleep, where it is kept
   std::uint64_t sleeps_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;  ///< ever begun
-  /// Asleep already, so that nobody gets memory, with all memory there.
+  /// Between the two steps of sleep(): requests are refused already, and all memory is still mapped.
   bool has_memory_asleep_ BERTH_GUARDED_BY(heap_.slow_mutex) = false;
   DemandHistory history_ BERTH_GUARDED_BY(heap_.mutex);
 };

@@ -63,7 +63,7 @@ bool SharedHeap::take_handed_over(Request& request) {
 }
 
 void SharedHeap::release(Block& block) {
-  blocks.release(block, streams.is_over(block.owner) ? kUnowned : block.owner);
+  blocks.release(block, owner_once_free(block));
 }
 
 void SharedHeap::let_keep(ThreadCache& cache, OwnerId owner) noexcept {

@@ -69,7 +69,11 @@ class SharedHeap {
   void hand_out(Block& block, Request& request) BERTH_REQUIRES(mutex);
   /// Serves the request with what another thread has freed for it, whole; false where there is none.
   bool take_handed_over(Request& request) BERTH_REQUIRES(mutex);
-  /// allocated, cached or pending -> free; unowned where its stream is gone for good. Never throws.
+  /// Whose the block's memory is once it is free: its owner's, or unowned if the stream is gone for good.
+  [[nodiscard]] OwnerId owner_once_free(const Block& block) const BERTH_REQUIRES(mutex) {
+    return streams.is_over(block.owner) ? kUnowned : block.owner;
+  }
+  /// allocated, cached or pending -> free. Never throws.
   void release(Block& block) BERTH_REQUIRES(mutex);
 
   // What threads keep is out of the heap's sight, until it is collected.

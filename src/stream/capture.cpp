@@ -8,12 +8,6 @@
 #include "device/device_context.hpp"
 
 namespace berth {
-
-bool is_capturing(StreamRef stream) {
-  const ContextScope scope(stream.context());
-  return is_capturing_in_scope(stream);
-}
-
 namespace {
 
 bool ask_in_scope(StreamRef stream) {
@@ -27,6 +21,11 @@ bool ask_in_scope(StreamRef stream) {
 }
 
 }  // namespace
+
+bool is_capturing(StreamRef stream) {
+  const ContextScope scope(stream.context());
+  return is_capturing_in_scope(stream);
+}
 
 bool is_capturing_in_scope(StreamRef stream) {
   const bool is_captured = ask_in_scope(stream);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What other threads do while the allocator is in the driver, step by step: an action that runs
 // between two driver calls stands for the other thread, so every interleaving here is exact.
-#include <atomic>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -10,6 +9,7 @@
 
 #include "memory/allocator_fixture.hpp"
 #include "support/errors.hpp"
+#include "support/meanwhile.hpp"
 #include "support/second_thread.hpp"
 
 namespace caching_allocator_race_test {
@@ -248,25 +248,17 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   }
 }
 
-// The other thread may come late: then it is in order anyway.
 TEST_CASE_FIXTURE(AllocatorFixture,
                   "a stream does not go away while a free on another thread marks its last use") {
   const Stream own = stream();
   std::optional<Stream> user(stream());
   void* const data = allocate(8_MiB, own);
   allocator->record_stream(data, *user);
-  std::thread other;
-  std::atomic<bool> is_gone = false;
-  tap.before(DriverCall::event_record, [&] {
-    other = std::thread([&] {
-      user.reset();
-      is_gone = true;
-    });
-    for (int turns = 0; turns < 10'000 && !is_gone; ++turns) std::this_thread::yield();
-    CHECK_FALSE(is_gone);
-  });
+  Meanwhile goes([&] { user.reset(); });
+  tap.before(DriverCall::event_record, [&] { goes.start(); });
   free(data);
-  other.join();
+  CHECK_FALSE(goes.was_done());
+  goes.join();
   CHECK(counters().blocks_pending.current <= 1);
   CHECK(reports.all().empty());
 }

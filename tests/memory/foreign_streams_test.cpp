@@ -4,8 +4,8 @@
 
 #include "memory/allocator_fixture.hpp"
 #include "memory/memory_fixture.hpp"
-#include "sim/functions.hpp"
 #include "support/errors.hpp"
+#include "support/foreign_stream.hpp"
 
 namespace foreign_streams_test {
 
@@ -16,16 +16,7 @@ namespace {
 
 struct ForeignTest : MemoryTest {
   ForeignTest() : MemoryTest(small_device(64_MiB)) {}
-  StreamRef foreign() {
-    Stream made = stream();
-    const StreamRef ref = made.ref();
-    made.release();
-    return ref;
-  }
-  void destroy(StreamRef ref) {
-    const ContextScope scope(ref.context());
-    REQUIRE(sim::berth_sim_cuStreamDestroy(ref.native()) == CUDA_SUCCESS);
-  }
+  StreamRef foreign() { return disown(stream()); }
 };
 
 }  // namespace
@@ -34,7 +25,7 @@ TEST_CASE_FIXTURE(ForeignTest, "a stream that was destroyed without a word stops
   const StreamRef gone = foreign();
   const Stream own = stream();
   { const Allocation cached = memory.allocate(40_MiB, gone); }
-  destroy(gone);
+  destroy_disowned(gone);
   const Allocation block = memory.allocate(8_MiB, own);  // a miss
   CHECK(block.data() != nullptr);
   CHECK(memory.allocate(48_MiB, own).data() != nullptr);  // what it left, once the device is idle
@@ -48,7 +39,7 @@ TEST_CASE_FIXTURE(ForeignTest, "a use by a stream that was destroyed does not la
   const Stream own = stream();
   Allocation block = memory.allocate(40_MiB, own);
   block.record_stream(gone);
-  destroy(gone);
+  destroy_disowned(gone);
   block.reset();
   CHECK(memory.allocate(48_MiB, own).data() != nullptr);
   memory.validate();
@@ -62,16 +53,14 @@ TEST_CASE_FIXTURE(ForeignTest, "what a stream freed passes on behind the next ca
   { const Allocation again = memory.allocate(50_MiB, named); }  // a miss, which marks
   CHECK(memory.allocate(48_MiB, own).data() != nullptr);
   memory.retire_stream(named);
-  destroy(named);
+  destroy_disowned(named);
 }
 
 TEST_CASE_FIXTURE(AllocatorFixture,
                   "what a foreign stream took over behind a wait is not idle by an older mark") {
   const Stream busy = stream();
   const Stream third = stream();
-  Stream made = stream();
-  const StreamRef foreign = made.ref();
-  made.release();
+  const StreamRef foreign = disown(stream());
   void* const early = allocate(4_MiB, foreign);
   void* const large = allocate(40_MiB, busy);
   log.submit(busy, "long");
@@ -84,22 +73,16 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   CHECK((log.is_done("long") || runs_behind(third, "long")));  // what no mark covers is waited for
   for (void* const data : {marking, taken, rest}) free(data);
   simulator.run_all();
-  const ContextScope scope(context);
-  REQUIRE(sim::berth_sim_cuStreamDestroy(foreign.native()) == CUDA_SUCCESS);
+  destroy_disowned(foreign);
 }
 
 TEST_CASE_FIXTURE(AllocatorFixture,
                   "what a vanished stream has left keeps idle streams' memory from no one") {
   const Stream idle = stream();
   const Stream other = stream();
-  Stream made = stream();
-  const StreamRef gone = made.ref();
-  made.release();
+  const StreamRef gone = disown(stream());
   free(allocate(2_MiB, gone));
-  {
-    const ContextScope scope(context);
-    REQUIRE(sim::berth_sim_cuStreamDestroy(gone.native()) == CUDA_SUCCESS);
-  }
+  destroy_disowned(gone);
   context.retire_stream(gone.native());  // too late: it is quarantined
   std::vector<void*> row;
   for (int index = 0; index < 6; ++index) row.push_back(allocate(2_MiB, idle));
@@ -113,16 +96,13 @@ TEST_CASE_FIXTURE(AllocatorFixture,
 TEST_CASE_FIXTURE(AllocatorFixture,
                   "a stream that vanishes after the device was waited for may have more work") {
   const Stream next = stream();
-  Stream made = stream();
-  const StreamRef gone = made.ref();
-  made.release();
+  const StreamRef gone = disown(stream());
   void* const live = allocate(8_MiB, gone);
   free(allocate(40_MiB, gone));
   log.submit(gone, "early work");
   tap.after(DriverCall::ctx_synchronize, [&] {
     log.submit(gone, "late work");
-    const ContextScope scope(context);
-    REQUIRE(sim::berth_sim_cuStreamDestroy(gone.native()) == CUDA_SUCCESS);
+    destroy_disowned(gone);
     context.retire_stream(gone.native());  // too late: it is quarantined
   });
   void* const rest = allocate(48_MiB, next);

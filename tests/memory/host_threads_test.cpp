@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host memory, pinned and not, while streams that use it go away on other threads, and others poll.
-#include <atomic>
 #include <functional>
 #include <optional>
 #include <sys/mman.h>
@@ -15,6 +14,8 @@
 #include "memory/order/device_event_pools.hpp"
 #include "memory/pinned/pinned_registrations.hpp"
 #include "stream/capture.hpp"
+#include "support/meanwhile.hpp"
+#include "support/simulation.hpp"
 #include "support/tapped_device.hpp"
 
 namespace host_threads_test {
@@ -23,39 +24,6 @@ using namespace berth;
 using namespace berth::test;
 
 namespace {
-
-sim::Config manual_progress() {
-  sim::Config config;
-  config.progress = sim::Progress::manual;
-  return config;
-}
-
-/// What another thread does while this one is in the driver. It may have to wait for this one: it is given
-/// many turns, and ends with the test.
-class Meanwhile {
- public:
-  explicit Meanwhile(std::function<void()> task) : task_(std::move(task)) {}
-  ~Meanwhile() {
-    if (thread_.joinable()) thread_.join();
-  }
-  void start() {
-    thread_ = std::thread([this] {
-      task_();
-      is_done_ = true;
-    });
-    for (int turns = 0; turns < 10'000 && !is_done_; ++turns) std::this_thread::yield();
-    was_done_ = is_done_;
-  }
-  /// Waits for the end.
-  void join() { thread_.join(); }
-  [[nodiscard]] bool was_done() const { return was_done_; }
-
- private:
-  std::function<void()> task_;
-  std::atomic<bool> is_done_ = false;
-  bool was_done_ = false;
-  std::thread thread_;
-};
 
 struct HostTest : TappedDevice {
   HostTest() : TappedDevice(manual_progress()) {}
@@ -99,7 +67,7 @@ TEST_CASE_FIXTURE(RegistrationTest,
   const Stream other = stream();
   use(*gone, "use of the one that goes");
   use(other, "use of the other");
-  tap.after(DriverCall::event_synchronize, [&] { std::thread([&] { gone.reset(); }).join(); });
+  meanwhile(DriverCall::event_synchronize, [&] { gone.reset(); });
   bool was_done = false;
   tap.before(DriverCall::mem_host_unregister,
              [&] { was_done = log.is_done("use of the one that goes"); });

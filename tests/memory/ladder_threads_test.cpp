@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests that come down the ladder while other threads find first what they would have found: they
-// fail only if there is really nothing, and end.
+// Requests on the ladder while other threads find first what these would have found: they fail only if
+// there is nothing, and they end.
 #include <functional>
 #include <thread>
 #include <vector>
@@ -9,10 +9,9 @@
 
 #include "berth/error.hpp"
 
-#include "device/device_context.hpp"
 #include "memory/allocator_fixture.hpp"
 #include "memory/pools_fixture.hpp"
-#include "sim/functions.hpp"
+#include "support/foreign_stream.hpp"
 
 namespace ladder_threads_test {
 
@@ -27,10 +26,6 @@ struct LadderTest : AllocatorFixture {
   explicit LadderTest(CrossStreamReuse reuse)
       : AllocatorFixture({.reserved_bytes_max = kLimitBytes, .cross_stream_reuse = reuse}) {}
 
-  /// What `other` does, another thread does while this one's next `call` has just returned.
-  void meanwhile(DriverCall call, std::function<void()> other) {
-    tap.after(call, [other] { std::thread(other).join(); });
-  }
   void leave_all_busy(StreamRef stream) {
     void* const data = allocate(kLimitBytes, stream);
     log.submit(stream, "work");
@@ -65,17 +60,14 @@ TEST_CASE("a request is served of what another thread's request has recovered") 
   LadderTest test(CrossStreamReuse::behind_waits);
   const Stream own = test.stream();
   const Stream other = test.stream();
-  Stream made = test.stream();
-  const StreamRef foreign = made.ref();
-  made.release();
+  const StreamRef foreign = disown(test.stream());
   test.leave_all_busy(foreign);
   test.meanwhile(DriverCall::ctx_synchronize,
                  [&] { CHECK(test.allocator->allocate(1_MiB, other) != nullptr); });
   CHECK(test.allocate(20_MiB, own) != nullptr);
   test.simulator.run_all();
   test.context.retire_stream(foreign.native());
-  const ContextScope scope(test.context);
-  REQUIRE(sim::berth_sim_cuStreamDestroy(foreign.native()) == CUDA_SUCCESS);
+  destroy_disowned(foreign);
 }
 
 TEST_CASE("a request is served where another thread gave back what its pool waited for") {
@@ -88,8 +80,7 @@ TEST_CASE("a request is served where another thread gave back what its pool wait
     const Allocation block = pool.allocate(50_MiB, busy);
     test.log.submit(busy, "work");
   }
-  test.tap.after(DriverCall::event_synchronize,
-                 [&] { std::thread([&] { CHECK(pool.trim() == 50_MiB); }).join(); });
+  test.meanwhile(DriverCall::event_synchronize, [&] { CHECK(pool.trim() == 50_MiB); });
   CHECK(test.memory.allocate(20_MiB, own).data() != nullptr);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // sleep() waits for the device under no lock: what other threads do meanwhile, step by step.
-#include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -18,10 +18,6 @@ using namespace berth::test;
 namespace {
 
 struct SleepingTest : AllocatorFixture {
-  /// What `other` does, another thread does while this one's next `call` has just returned.
-  void meanwhile(DriverCall call, std::function<void()> other) {
-    tap.after(call, [other] { std::thread(other).join(); });
-  }
   std::size_t sleep(SleepContent content = SleepContent::discard) {
     return allocator->sleep(context, content);
   }

@@ -9,11 +9,10 @@
 
 #include <doctest/doctest.h>
 
-#include "device/device_context.hpp"
 #include "memory/allocator_fixture.hpp"
 #include "memory/reuse_fixture.hpp"
-#include "sim/functions.hpp"
 #include "support/captured_graph.hpp"
+#include "support/foreign_stream.hpp"
 
 namespace waits_before_growth_test {
 
@@ -252,16 +251,15 @@ TEST_CASE("before_growth: what two streams use is not taken from its owner behin
 
 TEST_CASE("before_growth: nothing is taken of a foreign stream that has not been heard of since") {
   WaitsTest test;
-  Stream made = test.stream();
-  const StreamRef silent = made.ref();
-  made.release();
+  const StreamRef silent = disown(test.stream());
   const Stream user = test.stream();
   const Stream own = test.stream();
   const void* data = nullptr;
+  const Allocation named = test.allocate(512, own);  // one stream alone gets no marks
   static_cast<void>(test.cache(2_MiB, silent));
   {
-    const Allocation block =
-        test.allocate(20_MiB, silent);  // a miss, which marks what was freed before
+    // A miss, which marks what was freed before.
+    const Allocation block = test.allocate(20_MiB, silent);
     data = block.data();
     test.runtime->join(user, {silent});
     test.use(block, user);
@@ -272,8 +270,7 @@ TEST_CASE("before_growth: nothing is taken of a foreign stream that has not been
   CHECK(other.data() != data);
   test.simulator.run_all();
   test.memory.retire_stream(silent);
-  const ContextScope scope(silent.context());
-  REQUIRE(sim::berth_sim_cuStreamDestroy(silent.native()) == CUDA_SUCCESS);
+  destroy_disowned(silent);
 }
 
 TEST_CASE_FIXTURE(WaitsBetweenCalls,
@@ -311,9 +308,7 @@ TEST_CASE(
 TEST_CASE(
     "before_growth: a foreign stream that has not been heard of since its frees gives nothing") {
   WaitsTest test;
-  Stream made = test.stream();
-  const StreamRef silent = made.ref();
-  made.release();
+  const StreamRef silent = disown(test.stream());
   const Stream own = test.stream();
   const Stream other = test.stream();
   Allocation early = test.allocate(2_MiB, silent);
@@ -329,8 +324,7 @@ TEST_CASE(
   CHECK(test.waits() == 1);
   CHECK(driver_calls(*test.runtime, "cuStreamWaitEvent") == waits + 1);
   test.simulator.run_all();
-  const ContextScope scope(silent.context());
-  REQUIRE(sim::berth_sim_cuStreamDestroy(silent.native()) == CUDA_SUCCESS);
+  destroy_disowned(silent);
 }
 
 TEST_CASE("before_growth: a captured stream waits for nobody, and its pool grows") {

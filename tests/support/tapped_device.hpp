@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include <doctest/doctest.h>
@@ -35,6 +37,10 @@ struct TappedDevice {
     auto event = std::make_shared<EventLease>(events.acquire());
     event->ref().record(stream);
     return event;
+  }
+  /// What `task` does, another thread does while this one's next `call` has just returned.
+  void meanwhile(DriverCall call, std::function<void()> task) {
+    tap.after(call, [task = std::move(task)] { std::thread(task).join(); });
   }
   /// Runs what may run of `stream`, and nothing of any other.
   void run_stream(StreamRef stream) {

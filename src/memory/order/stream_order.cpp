@@ -99,12 +99,16 @@ std::size_t StreamOrder::open(std::span<const Freed> idle) {
   for (const Freed& freed : idle) {
     // Locked for each: there may be very many blocks, and other threads wait meanwhile.
     const MutexLock lock(heap_.mutex);
-    if (freed.is_last && heap_.streams.knows(freed.owner)) heap_.streams.set_over(freed.owner);
-    const std::size_t opened = heap_.blocks.transfer(freed.owner, kUnowned, freed.serial);
-    heap_.counters.blocks_passed_on += opened;
+    blocks += open_one(freed);
     heap_.count_blocks();
-    blocks += opened;
   }
+  return blocks;
+}
+
+std::size_t StreamOrder::open_one(const Freed& freed) {
+  if (freed.is_last && heap_.streams.knows(freed.owner)) heap_.streams.set_over(freed.owner);
+  const std::size_t blocks = heap_.blocks.transfer(freed.owner, kUnowned, freed.serial);
+  heap_.counters.blocks_passed_on += blocks;
   return blocks;
 }
 

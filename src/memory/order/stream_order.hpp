@@ -66,7 +66,8 @@ class StreamOrder {
   /// Releases deferred frees whose events have passed. Returns how many.
   std::size_t reclaim() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// Waits for the oldest deferred free that has an event, of those up to `made_by` (BlockUses::now());
-  /// false where there is none. Who waits for each in turn would not end while other threads free more.
+  /// false if there is none. Without that bound, a caller that waits for one after the other would not
+  /// return while other threads free more.
   bool wait_for_oldest(std::uint64_t made_by) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
 
   // Memory of streams without pending work.
@@ -114,8 +115,8 @@ class StreamOrder {
   /// lacks nothing or none is left, or some times. Returns how many blocks came free.
   std::size_t take_deferred(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
-  /// The same of other streams' freed blocks: the request's stream waits for the owner of each, and for the
-  /// use, and has them then.
+  /// The same of other streams' freed blocks: the request's stream waits for the owner of each and for
+  /// the use, and takes them over.
   std::size_t take_deferred_of_others(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
 
@@ -174,7 +175,9 @@ class StreamOrder {
       BERTH_EXCLUDES(heap_.mutex);
   std::size_t take_behind_waits(const Request& request, std::span<const OwnerId> owners)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// Whether no hole, and not enough whole granules, that are the request's own or unowned would serve it.
+  /// Opens it to all. Returns how many blocks.
+  std::size_t open_one(const Freed& freed) BERTH_REQUIRES(heap_.mutex);
+  /// Whether neither a hole nor whole granules that are the request's own or unowned would serve it.
   [[nodiscard]] bool lacks_memory(const Request& request) const BERTH_REQUIRES(heap_.mutex);
   [[nodiscard]] bool has_fit(OwnerId owner, const Request& request) const
       BERTH_REQUIRES(heap_.mutex);

@@ -139,15 +139,12 @@ std::size_t StreamOrder::recover_quarantined() {
   }
   std::size_t blocks = 0;
   for (std::size_t index = 0; index < awaited.size(); ++index) {
-    const auto [owner, serial, is_last] = awaited[index].freed;
+    const OwnerId owner = awaited[index].freed.owner;
     {
       const MutexLock lock(heap_.mutex);
       if (!heap_.streams.knows(owner)) continue;
-      const std::size_t opened = heap_.blocks.transfer(owner, kUnowned, serial);
-      heap_.counters.blocks_passed_on += opened;
-      blocks += opened;
+      blocks += open_one(awaited[index].freed);
       uses_.seal(owner, clock, passed[index]);
-      if (is_last) heap_.streams.set_over(owner);
       heap_.count_blocks();
     }
     for (;;) {

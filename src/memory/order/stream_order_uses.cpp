@@ -112,8 +112,8 @@ void StreamOrder::seal(const Unsealed& unsealed) noexcept {
   }
 }
 
-/// A free names the streams that use the block, and does not wait for the slow lock. While it does, such a
-/// stream does not go away.
+/// A free records events on the streams that use the block, without the slow lock. A stream for which there
+/// is a Naming does not go away.
 class StreamOrder::Naming {
  public:
   Naming(StreamOrder& order, OwnerId stream) BERTH_REQUIRES(order.heap_.mutex)
@@ -160,7 +160,7 @@ std::size_t StreamOrder::pass(OwnerId stream, const RecordedEvent& end) {
 }
 
 void StreamOrder::release_deferred(Block& block) {
-  release_deferred(block, heap_.streams.is_over(block.owner) ? kUnowned : block.owner);
+  release_deferred(block, heap_.owner_once_free(block));
 }
 
 void StreamOrder::release_deferred(Block& block, OwnerId to) {

@@ -34,11 +34,10 @@ class StreamTable {
     bool retired = false;
     SharedEvent last_work{};  ///< of a retired stream; null once it has passed
     bool lost = false;  ///< went away in a capture: its last work is in a graph, and may yet run
-    bool vanished = false;     ///< was destroyed without a word: its last work may still run
-    std::uint64_t passed = 0;  ///< of what was recorded on it, that up to here is known to be done
-    FreeMarks marks{};         ///< of a stream that is not berth's
-    std::uint32_t namings =
-        0;  ///< calls under way that may name it to the driver, and hold no lock
+    bool vanished = false;      ///< was destroyed without a word: its last work may still run
+    std::uint64_t passed = 0;   ///< of what was recorded on it, that up to here is known to be done
+    FreeMarks marks{};          ///< of a stream that is not berth's
+    std::uint32_t namings = 0;  ///< calls under way that name it to the driver under no lock
 
     /// Whether the driver may be asked about its handle: berth is told before it ends.
     [[nodiscard]] bool is_owned() const;

@@ -164,7 +164,7 @@ void PinnedRegistrations::remove(void* data) {
           found == entries_.end() ? "" : fmt::format("; one does at {:#x}", found->first)));
     }
     entry = &found->second;
-    entry->state = State::ending;  // nobody else finds it from now on
+    entry->state = State::ending;  // no other call finds the entry
   }
   try {
     wait_for_uses(*entry);

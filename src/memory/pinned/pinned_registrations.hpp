@@ -56,8 +56,8 @@ class PinnedRegistrations final : public StreamObserver {
     StreamRef stream;
     End end;                  ///< null: all that the stream holds when the registration ends
     bool is_retired = false;  ///< the stream's handle may mean another one now
-    bool is_named =
-        false;  ///< by the thread that ends the registration: the stream stays until then
+    /// The thread that ends the registration names the stream, which does not go away meanwhile.
+    bool is_named = false;
   };
   enum class State : std::uint8_t { beginning, live, ending };
   struct Entry {
@@ -80,8 +80,7 @@ class PinnedRegistrations final : public StreamObserver {
   void wait_for_uses(Entry& entry) BERTH_EXCLUDES(mutex_);
   /// Sees to it that the last of the uses has an end, or is not there. False where none is left.
   bool mark_last_use(Entry& entry) BERTH_EXCLUDES(mutex_);
-  /// An event after what the stream holds now; null once that is over, or where nobody can tell when it
-  /// will be.
+  /// An event after what the stream holds now; null if that is over, or if the stream is captured.
   End end_of(StreamRef stream) const;
   End record(StreamRef stream) const;
   [[nodiscard]] const Driver& driver() const { return events_.driver(); }

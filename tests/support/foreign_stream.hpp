@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams that berth does not own, as those of frameworks: nothing tells berth when they end.
+#pragma once
+
+#include <utility>
+
+#include <doctest/doctest.h>
+
+#include "berth/stream.hpp"
+
+#include "device/device_context.hpp"
+#include "sim/functions.hpp"
+
+namespace berth::test {
+
+/// The stream is the test's own from now on.
+inline StreamRef disown(Stream stream) {
+  const StreamRef ref = stream.ref();
+  stream.release();
+  return ref;
+}
+
+/// Without a word to berth.
+inline void destroy_disowned(StreamRef ref) {
+  const ContextScope scope(ref.context());
+  REQUIRE(sim::berth_sim_cuStreamDestroy(ref.native()) == CUDA_SUCCESS);
+}
+
+}  // namespace berth::test
