@@ -213,6 +213,15 @@ TEST_CASE_FIXTURE(OneSegment,
   CHECK(heap.owners_with_free_blocks().empty());
 }
 
+TEST_CASE_FIXTURE(OneSegment, "an owner begins without frees, in the room of one that has gone") {
+  heap.release(*heap.take(0x1000, 0x1000, kRed), kRed);
+  CHECK(heap.freed_last(kRed) == heap.serial());
+  CHECK(heap.transfer(kRed, kUnowned, heap.serial()) == 1);
+  CHECK(heap.freed_last(kRed) == 0);
+  heap.reserve_owner(kBlue);
+  CHECK(heap.freed_last(kBlue) == 0);
+}
+
 TEST_CASE_FIXTURE(OneSegment,
                   "a transfer takes the blocks freed up to its serial, that one included") {
   const std::vector<Block*> row = take_row(16, kRed);

@@ -8,6 +8,7 @@
 
 #include "memory/allocator_fixture.hpp"
 #include "support/lock_counter.hpp"
+#include "support/scarce_memory.hpp"
 
 namespace miss_cost_test {
 
@@ -72,6 +73,36 @@ TEST_CASE_FIXTURE(AllocatorFixture, "a request asks few of very many streams bef
   void* const data = allocate(8_MiB, other);
   CHECK(simulator.calls("cuStreamQuery") - queries <= 16);
   free(data);
+}
+
+/// Half of the memory is one stream's, and half the other's, which have no work pending: at each step they
+/// pass it to one another.
+TEST_CASE_FIXTURE(AllocatorFixture, "streams that pass all to one another make no heap call") {
+  const std::vector<Stream> streams = [&] {
+    std::vector<Stream> made;
+    for (int index = 0; index < 4; ++index) made.push_back(stream());
+    return made;
+  }();
+  const auto step = [&] {
+    for (const Stream& each : streams) {
+      void* const large = allocator->allocate(40_MiB, each.ref());
+      void* const small = allocator->allocate(256_KiB, each.ref());
+      allocator->deallocate(large);
+      allocator->deallocate(small);
+    }
+  };
+  step();
+  step();
+  const std::uint64_t passed_on = counters().blocks_passed_on;
+  std::size_t calls = 0;
+  {
+    const ScarceMemory counter(ScarceMemory::kUnlimited);
+    step();
+    step();
+    calls = counter.calls();
+  }
+  CHECK(calls == 0);
+  CHECK(counters().blocks_passed_on > passed_on);
 }
 
 }  // namespace miss_cost_test

@@ -196,8 +196,8 @@ class BlockHeap {
   [[nodiscard]] const Segments& segments() const { return segments_; }
   [[nodiscard]] const BlocksByAddress& unmapped() const { return unmapped_; }
   [[nodiscard]] const FreeIndex& free_blocks(OwnerId owner) const;
-  /// Owners other than kUnowned that have free blocks.
-  [[nodiscard]] std::vector<OwnerId> owners_with_free_blocks() const;
+  /// Owners other than kUnowned that have free blocks, in `room`, of which only the capacity counts.
+  [[nodiscard]] std::vector<OwnerId> owners_with_free_blocks(std::vector<OwnerId> room = {}) const;
   /// Of these, those with a hole for `bytes`, the best fit first.
   [[nodiscard]] std::vector<OwnerId> owners_with_fit(std::size_t bytes) const;
   /// Whether an owner other than `owner` and kUnowned has one, or a whole granule.
@@ -236,6 +236,7 @@ class BlockHeap {
     return owner == kUnowned ? unowned_ : look_up(owner);
   }
   Owned& look_up(OwnerId owner);
+  Owners::iterator make_owned(OwnerId owner);
   /// Null where it is not there.
   [[nodiscard]] const Owned* find_owned(OwnerId owner) const {
     if (owner == last_owner_) [[likely]]
@@ -247,6 +248,7 @@ class BlockHeap {
   [[nodiscard]] FreeIndex* free_of(OwnerId owner);
   /// Drops it where it holds nothing and nothing comes back to it: the owner may never do so.
   void drop_if_done(OwnerId owner) noexcept;
+  static constexpr std::size_t kSparesMax = 16;
 
   /// Takes a part of a free or unmapped block out of its index. Nothing is reserved.
   Block& carve(Block& block, FreeIndex& free, std::uintptr_t address, std::size_t bytes);
@@ -329,6 +331,8 @@ class BlockHeap {
   std::unique_ptr<HoleIndex> holes_;  ///< null where there are no granules
   Owned unowned_;
   Owners owned_;
+  /// Dropped ones, for the next owners: streams may pass all that they have to one another at each step.
+  std::vector<Owners::node_type> spares_;
   OwnerId last_owner_ = kUnowned;  ///< who was wanted last: most often the next one, too
   Owned* last_owned_ = &unowned_;
   Segments segments_;

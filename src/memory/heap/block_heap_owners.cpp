@@ -28,13 +28,23 @@ bool is_free_for(const Block* neighbour, OwnerId owner) {
 
 BlockHeap::Owned& BlockHeap::look_up(OwnerId owner) {
   auto found = owned_.find(owner);
-  if (found == owned_.end()) {
-    found = owned_.emplace(owner, std::make_unique<Owned>()).first;
-    if (holes_ != nullptr) found->second->free.index_holes(*holes_);
-  }
+  if (found == owned_.end()) found = make_owned(owner);
   last_owner_ = owner;
   last_owned_ = found->second.get();
   return *last_owned_;
+}
+
+BlockHeap::Owners::iterator BlockHeap::make_owned(OwnerId owner) {
+  if (!spares_.empty()) {
+    Owners::node_type spare = std::move(spares_.back());
+    spares_.pop_back();
+    spare.key() = owner;
+    return owned_.insert(std::move(spare)).position;
+  }
+  spares_.reserve(kSparesMax);
+  const auto made = owned_.emplace(owner, std::make_unique<Owned>()).first;
+  if (holes_ != nullptr) made->second->free.index_holes(*holes_);
+  return made;
 }
 
 void BlockHeap::drop_if_done(OwnerId owner) noexcept {
@@ -42,7 +52,9 @@ void BlockHeap::drop_if_done(OwnerId owner) noexcept {
   if (held_ > 0) return;  // what is held goes back to its owner without asking for memory
   if (found == owned_.end() || found->second->taken > 0 || !found->second->free.empty()) return;
   if (holes_ != nullptr) holes_->forget(found->second->free.holes());
-  owned_.erase(found);
+  found->second->freed_last = 0;
+  Owners::node_type spare = owned_.extract(found);
+  if (spares_.size() < kSparesMax) spares_.push_back(std::move(spare));
   last_owner_ = kUnowned;
   last_owned_ = &unowned_;
 }
@@ -68,12 +80,13 @@ std::size_t BlockHeap::largest_free_bytes() const {
 
 std::size_t BlockHeap::metadata_bytes() const {
   return records_.bytes_committed() + in_use_.bytes_committed() + unmapped_.bytes_committed() +
-         stitched_.bytes_committed() + (owned_.size() + 1) * sizeof(Owned) +
+         stitched_.bytes_committed() + (owned_.size() + spares_.size() + 1) * sizeof(Owned) +
          (holes_ == nullptr ? 0 : holes_->bytes_committed());
 }
 
-std::vector<OwnerId> BlockHeap::owners_with_free_blocks() const {
-  std::vector<OwnerId> owners;
+std::vector<OwnerId> BlockHeap::owners_with_free_blocks(std::vector<OwnerId> room) const {
+  std::vector<OwnerId> owners = std::move(room);
+  owners.clear();
   owners.reserve(owned_.size());
   for (const auto& [owner, owned] : owned_) {
     if (!owned->free.empty()) owners.push_back(owner);

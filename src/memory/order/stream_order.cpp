@@ -136,35 +136,33 @@ bool StreamOrder::others_can_serve(const Request& request) {
 // of their memory to and fro. So memory is opened to everybody only in the lulls of the program, when
 // every stream is idle; otherwise as little as serves the request changes hands.
 std::size_t StreamOrder::open_lull() {
-  std::vector<OwnerId> owners;
   {
     const MutexLock lock(heap_.mutex);
-    owners = heap_.blocks.owners_with_free_blocks();
-    std::erase_if(owners, [&](OwnerId owner) BERTH_UNDER_LOCK {  // nobody can ever tell of these
-      const StreamTable::Entry& entry = heap_.streams.entry(owner);
-      return entry.lost || entry.vanished;
-    });
+    lull_owners_ = heap_.blocks.owners_with_free_blocks(std::move(lull_owners_));
+    std::erase_if(lull_owners_,
+                  [&](OwnerId owner) BERTH_UNDER_LOCK {  // nobody can ever tell of these
+                    const StreamTable::Entry& entry = heap_.streams.entry(owner);
+                    return entry.lost || entry.vanished;
+                  });
   }
-  if (heap_.keeps_memory || owners.size() > kQuestionsMax) {
+  if (heap_.keeps_memory || lull_owners_.size() > kQuestionsMax) {
     lulls_.forget_last_busy();
     return 0;
   }
-  if (const auto busy = std::ranges::find(owners, lulls_.last_busy()); busy != owners.end()) {
-    std::swap(*busy, owners.front());
-  }
+  const auto busy = std::ranges::find(lull_owners_, lulls_.last_busy());
+  if (busy != lull_owners_.end()) std::swap(*busy, lull_owners_.front());
   Questions questions(driver_);
-  std::vector<Freed> idle;
-  idle.reserve(owners.size());
-  for (const OwnerId owner : owners) {
+  lull_idle_.clear();
+  for (const OwnerId owner : lull_owners_) {
     const auto done = find_done(owner, questions);
     if (!done || !is_all_marked(*done)) {
       lulls_.missed(done ? kUnowned : owner);
       return 0;
     }
-    idle.push_back(*done);
+    lull_idle_.push_back(*done);
   }
   lulls_.found();
-  return open(idle);
+  return open(lull_idle_);
 }
 
 std::size_t StreamOrder::borrow(const Request& request) {

@@ -208,6 +208,9 @@ class StreamOrder {
   std::condition_variable_any naming_ended_;  ///< of a stream that is going away
   BlockUses uses_ BERTH_GUARDED_BY(heap_.mutex);
   Lulls lulls_ BERTH_GUARDED_BY(heap_.slow_mutex);
+  // Of the question whether there is a lull, and kept for their capacity.
+  std::vector<OwnerId> lull_owners_ BERTH_GUARDED_BY(heap_.slow_mutex);
+  std::vector<Freed> lull_idle_ BERTH_GUARDED_BY(heap_.slow_mutex);
   std::size_t streams_kept_ BERTH_GUARDED_BY(heap_.mutex) = 0;  ///< by the last forget_streams()
 };
 
