@@ -4,10 +4,8 @@
 #include <cuda.h>
 
 #include <cstdlib>
-#include <stdexcept>
 
-#include "driver/driver_source.hpp"
-#include "sim/functions.hpp"
+#include "driver/driver.hpp"
 
 namespace berth::bench {
 namespace {
@@ -43,11 +41,7 @@ bool Session::simulated() const {
 }
 
 std::function<void*(const char* symbol)> Session::driver_functions() const {
-  if (simulated()) return [](const char* symbol) { return sim::resolve(symbol); };
-  const std::string name = runtime_.driver().name;
-  const DriverSource source = open_driver_library(name, name == "cuda" ? "libcuda.so.1" : name);
-  if (!source.resolve) throw std::runtime_error(source.problem);
-  return [source](const char* symbol) { return source.resolve(symbol, CUDA_VERSION); };
+  return [&driver = driver()](const char* symbol) { return driver.find(symbol, CUDA_VERSION); };
 }
 
 std::vector<StreamRef> Session::streams(std::size_t count) {

@@ -46,6 +46,10 @@ class Driver {
   [[nodiscard]] int version() const { return version_; }
   /// Whether the driver has a function that the list calls optional.
   [[nodiscard]] bool has(DriverCall call) const { return present_[std::size_t(call)]; }
+  /// A function that is not in the list, at the ABI of a CUDA version; null where the driver lacks it.
+  [[nodiscard]] void* find(const char* symbol, int version) const {
+    return source_.resolve ? source_.resolve(symbol, version) : nullptr;
+  }
 
   /// Not in a forked child. Whoever takes a lock there, before any driver call, waits for ever where a
   /// thread of the parent held it: this is asked first.

@@ -3,7 +3,6 @@
 
 #include "base/env.hpp"
 #include "runtime/driver_choice.hpp"
-#include "sim/functions.hpp"
 
 namespace berth::test {
 
@@ -16,17 +15,7 @@ Driver& contract_driver() {
 }
 
 void* find_contract_function(const char* symbol, int version) {
-  static const auto* const source = [] {
-    const std::string& name = contract_driver().name();
-    return new DriverSource(
-        name == "sim"
-            ? DriverSource{.name = name,
-                           .resolve = [](const char* wanted, int) { return sim::resolve(wanted); },
-                           .problem = {},
-                           .library = {}}
-            : open_driver_library(name, name == "cuda" ? "libcuda.so.1" : name));
-  }();
-  return source->resolve ? source->resolve(symbol, version) : nullptr;
+  return contract_driver().find(symbol, version);
 }
 
 }  // namespace berth::test

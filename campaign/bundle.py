@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fills a folder with what is to be tried on a machine with a GPU: the tests of suite `hardware`,
-the benchmarks, the command, and every library of theirs that is not the C library's or linked statically.
+"""Fills a folder with what is to be tried on a machine with a GPU: the campaign and its programs, the tests of
+suite `hardware`, the benchmarks, the command, and every library of theirs that is not the C library's or linked
+statically.
 
   bundle.py --source CHECKOUT --build BUILD_FOLDER FOLDER
 
@@ -15,8 +16,13 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 
 SUITE = "berth:hardware"
+SCRIPTS = ("campaign.py", "hardware_tests.py", "kernels.py", "parts.json", "program_run.py", "results.py", "stacks.py")
+COMMAND = "campaign"
+# What may travel to such a machine.
+BYTES_MAX = 40 << 20
 # What the C library of the other machine has to bring itself.
 C_LIBRARY = re.compile(r"(ld-linux-x86-64|libc|libm|libpthread|libdl|librt|linux-vdso)\.so\.\d+")
 LDD_LINE = re.compile(r"^\s*(\S+) (?:=> (.*) )?\(0x", re.MULTILINE)
@@ -32,7 +38,7 @@ def hardware_tests(build):
 
 
 def line_of(test, source):
-    """One line for run-on-gpu: the name, a tab, and the command as shell words within the bundle."""
+    """One line for hardware_tests.py: the name, a tab, and the command as shell words within the bundle."""
     program, *arguments = test["cmd"]
     name = pathlib.Path(program).name
     variables = [
@@ -66,24 +72,19 @@ def check(folder):
                 sys.exit(f"{program} would take {name} from {path}")
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--source", type=pathlib.Path, required=True)
-    parser.add_argument("--build", type=pathlib.Path, required=True)
-    parser.add_argument("folder", type=pathlib.Path)
-    options = parser.parse_args()
-    folder, source, build = options.folder.resolve(), options.source.resolve(), options.build.resolve()
-    here = source / "tests/gpu"
-
-    if folder.exists() and any(folder.iterdir()) and not (folder / "run-on-gpu").exists():
-        sys.exit(f"{folder} is not empty, and no bundle: name a new folder, or an old bundle")
-    shutil.rmtree(folder, ignore_errors=True)
-    tests = hardware_tests(build)
-    programs = {
-        "bin": [build / "src/tool/berth"],
+def programs_of(build, tests):
+    """Paths by folder of the bundle."""
+    return {
+        "bin": [build / "src/tool/berth", *sorted(filter(is_program, (build / "campaign").glob("campaign_*")))],
         "tests": sorted({pathlib.Path(test["cmd"][0]) for test in tests}),
-        "bench": sorted(path for path in (build / "bench").glob("bench_*") if is_program(path)),
+        "bench": sorted(filter(is_program, (build / "bench").glob("bench_*"))),
     }
+
+
+def fill(folder, source, build):
+    """Returns how many programs are where."""
+    tests = hardware_tests(build)
+    programs = programs_of(build, tests)
     for name, paths in programs.items():
         (folder / name).mkdir(parents=True)
         for path in paths:
@@ -92,17 +93,43 @@ def main():
     for program in sum(programs.values(), []):
         for name, path in libraries_of(program).items():
             shutil.copy2(path, folder / "lib" / name)
+    shutil.copy2(build / "campaign/libcampaign_stacks.so", folder / "lib")
     shutil.copytree(source / "bench/traces", folder / "bench/traces")
     shutil.copy2(source / "bench/report.py", folder / "bench")
     # Tests that differ only in how the simulator is set up are one on hardware.
     lines = sorted({line_of(test, source) for test in tests})
     (folder / "tests/list").write_text("".join(lines), encoding="utf-8")
-    for name in ("README", "run-on-gpu"):
-        shutil.copy2(here / name, folder)
-    check(folder)
 
-    counts = ", ".join(f"{len(paths)} in {name}" for name, paths in programs.items())
-    print(f"{folder}: programs: {counts}. Its README says how to run it.")
+    (folder / "scripts").mkdir()
+    for name in SCRIPTS:
+        shutil.copy2(source / "campaign" / name, folder / "scripts")
+    shutil.copytree(source / "campaign/kernels", folder / "kernels")
+    shutil.copy2(source / "campaign/README", folder)
+    shutil.copy2(source / "campaign/command", folder / COMMAND)
+    project = json.loads(output_of("meson", "introspect", str(build), "--projectinfo"))
+    about = {"berth": project["version"], "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+    (folder / "bundle.json").write_text(json.dumps(about) + "\n", encoding="utf-8")
+    return {name: len(paths) for name, paths in programs.items()}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--source", type=pathlib.Path, required=True)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("folder", type=pathlib.Path)
+    options = parser.parse_args()
+    folder, source, build = options.folder.resolve(), options.source.resolve(), options.build.resolve()
+
+    if folder.exists() and any(folder.iterdir()) and not (folder / "bundle.json").exists():
+        sys.exit(f"{folder} is not empty, and no bundle: name a new folder, or an old bundle")
+    shutil.rmtree(folder, ignore_errors=True)
+    counts = fill(folder, source, build)
+    check(folder)
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    if size > BYTES_MAX:
+        sys.exit(f"{folder} has {size >> 20} MiB; accepted: {BYTES_MAX >> 20}")
+    programs = ", ".join(f"{count} in {name}" for name, count in counts.items())
+    print(f"{folder}: {size >> 20} MiB, programs: {programs}. There, run ./{COMMAND} --out RESULTS")
     return 0
 
 

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/gpu.md from the results of campaigns: a section for each folder of docs/gpu, the newest first.
+
+  gpu_page.py --results docs/gpu --page docs/gpu.md
+"""
+import argparse
+import collections
+import json
+import pathlib
+
+HERE = pathlib.Path(__file__).resolve().parent
+NOT_MEASURED = "not measured yet"
+
+HEAD = """# On GPUs
+
+What berth does on hardware, and what the hardware does. This page is written by `campaign/gpu_page.py` from the JSON
+that a campaign leaves, which is kept in `docs/gpu`, a folder for each. Where hardware and the simulated driver
+disagree, the hardware is right.
+
+## How to measure
+
+On a machine that can build berth:
+
+```sh
+./run gpu-bundle /tmp/berth-on-gpu
+```
+
+and on the one with the GPU, which needs an NVIDIA driver, Python, and nvcc or libnvrtc for what runs kernels:
+
+```sh
+/tmp/berth-on-gpu/campaign --out results
+```
+
+That takes 8 minutes at most. `--list` says which parts there are.
+"""
+
+
+def time_text(nanoseconds):
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:.3g} {unit}"
+    return f"{nanoseconds:.3g} ns"
+
+
+def value_text(name, value):
+    if name.startswith("ns_"):
+        return f"{name[3:].replace('_', ' ')} {time_text(value)}"
+    if name == "gigabytes_per_second":
+        return f"{value:.3g} GB/s"
+    if name in ("value", "outcome"):
+        return str(value)
+    if name == "count":
+        return f"{value} times"
+    if name == "skipped":
+        return f"not applicable: {value}"
+    return f"{value} {name.replace('_', ' ')}"
+
+
+def measured_text(row):
+    """What a row says beside its name; "" where it says nothing."""
+    left_out = ("program", "figure", "row", "seconds", "exit_status", "text", "stacks", "signal")
+    return ", ".join(value_text(name, value) for name, value in row.items() if name not in left_out)
+
+
+def escaped(text):
+    return str(text).replace("|", "\\|").replace("\n", " ")
+
+
+def case_rows(rows):
+    """The cases of the contract: how many ended how, and each that does not agree."""
+    cases = [row for row in rows if "case" in row]
+    if not cases:
+        return
+    counts = collections.Counter(row["outcome"] for row in cases)
+    yield "all", ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
+    for row in cases:
+        if row["outcome"] not in ("agrees", "not applicable"):
+            yield row["case"], "; ".join([row["outcome"], *row.get("said", [])])
+
+
+def rows_of(figure, rows):
+    if figure == "cases":
+        return list(case_rows(rows))
+    return [(row["row"], measured_text(row) or NOT_MEASURED) for row in rows if row.get("figure") == figure]
+
+
+def part_table(part, figures, result):
+    rows = result["rows"] if result else []
+    yield f"### {part}"
+    yield ""
+    if result and result["outcome"] not in ("done", "skipped"):
+        yield f"The part {result['outcome']} after {result['seconds']:.0f} s."
+        yield ""
+    yield "| question | case | measured |"
+    yield "|---|---|---|"
+    for figure, says in figures.items():
+        for name, measured in rows_of(figure, rows) or [("", NOT_MEASURED)]:
+            yield f"| {escaped(says)} | {escaped(name)} | {escaped(measured)} |"
+    yield ""
+
+
+def campaign_section(title, about, results, catalogue):
+    yield f"## {title}"
+    yield ""
+    yield about
+    yield ""
+    for part, figures in catalogue.items():
+        yield from part_table(part, figures, results.get(part))
+
+
+def about_campaign(summary, results):
+    facts = {row["row"]: row["value"] for row in results.get("facts", {}).get("rows", ()) if row.get("figure") == "facts"}
+    machine = summary["machine"]
+    return (
+        f"{facts.get('device', 'an unknown device')}, CUDA {facts.get('driver, as cuDriverGetVersion says', '?')}, "
+        f"{machine['host']}, {machine['cpus']} processors; berth {summary['bundle']['berth']}, "
+        f"{summary['began'][:10]}. Kernels: {summary['kernels']}."
+    )
+
+
+def read_campaign(folder):
+    summary = json.loads((folder / "campaign.json").read_text(encoding="utf-8"))
+    results = {
+        path.stem: json.loads(path.read_text(encoding="utf-8"))
+        for path in folder.glob("*.json")
+        if path.name != "campaign.json"
+    }
+    return summary, results
+
+
+def page(results_folder, catalogue):
+    lines = [HEAD]
+    folders = [path.parent for path in results_folder.glob("*/campaign.json")]
+    campaigns = sorted(
+        ((*read_campaign(folder), folder.name) for folder in folders), key=lambda each: each[0]["began"], reverse=True
+    )
+    for summary, results, name in campaigns:
+        lines.extend(campaign_section(name, about_campaign(summary, results), results, catalogue))
+    if not campaigns:
+        lines.extend(campaign_section("Results", "No campaign has run yet.", {}, catalogue))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--results", type=pathlib.Path, default=HERE.parent / "docs/gpu")
+    parser.add_argument("--page", type=pathlib.Path, default=HERE.parent / "docs/gpu.md")
+    options = parser.parse_args()
+    catalogue = json.loads((HERE / "figures.json").read_text(encoding="utf-8"))
+    options.page.write_text(page(options.results, catalogue), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

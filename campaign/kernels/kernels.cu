@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a campaign runs on the GPU. Compiled on the machine itself, so without any header.
+
+typedef unsigned long long Word;
+
+static __device__ Word nanoseconds() {
+  Word now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+}
+
+/// Different for each index and seed, and of 64 random bits.
+static __device__ Word mixed(Word index, Word seed) {
+  Word x = index + seed * 0x9e3779b97f4a7c15ULL;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+/// Keeps its processors busy for so long.
+extern "C" __global__ void spin(Word duration_ns) {
+  const Word begin = nanoseconds();
+  while (nanoseconds() - begin < duration_ns) {
+  }
+}
+
+/// Runs for so long, and notes the longest time between two turns of its loop: whether something has stopped
+/// it meanwhile. The timer's own steps are part of that.
+extern "C" __global__ void notice_stalls(Word duration_ns, Word* longest_ns) {
+  const Word begin = nanoseconds();
+  Word last = begin;
+  Word longest = 0;
+  while (last - begin < duration_ns) {
+    const Word now = nanoseconds();
+    if (now - last > longest) longest = now - last;
+    last = now;
+  }
+  *longest_ns = longest;
+}
+
+/// Writes words that tell their index and the seed.
+extern "C" __global__ void fill(Word* words, Word count, Word seed) {
+  const Word step = (Word)gridDim.x * blockDim.x;
+  for (Word i = (Word)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+    words[i] = mixed(i, seed);
+  }
+}
+
+/// Counts the words that are not as fill() wrote them.
+extern "C" __global__ void check(const Word* words, Word count, Word seed, Word* mismatches) {
+  const Word step = (Word)gridDim.x * blockDim.x;
+  for (Word i = (Word)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+    if (words[i] != mixed(i, seed)) atomicAdd(mismatches, 1ULL);
+  }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// campaign_facts: what the device and its driver are, what they say that they can do, and what they refuse
+// when it is tried. With --memory only how much of the device's memory is free.
+#include <array>
+#include <cstring>
+#include <string>
+
+#include "berth/bytes.hpp"
+
+#include "probes/machine.hpp"
+#include "probes/rows.hpp"
+
+namespace {
+
+using namespace berth;
+using namespace berth::campaign;
+
+void add_fact(std::string_view row, const Json& value) {
+  add_row("facts", row, {{"value", value}});
+}
+
+struct Attribute {
+  const char* says;
+  CUdevice_attribute which;
+};
+
+constexpr std::array kAttributes = {
+    Attribute{"compute capability, major", CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR},
+    Attribute{"compute capability, minor", CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR},
+    Attribute{"multiprocessors", CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT},
+    Attribute{"L2 cache, bytes", CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE},
+    Attribute{"copy engines", CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT},
+    Attribute{"NUMA node of the host", CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID},
+    Attribute{"NUMA configuration", CU_DEVICE_ATTRIBUTE_NUMA_CONFIG},
+    Attribute{"integrated", CU_DEVICE_ATTRIBUTE_INTEGRATED},
+    Attribute{"unified addressing", CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING},
+    Attribute{"virtual memory management", CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED},
+    Attribute{"handles as file descriptors",
+              CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED},
+    Attribute{"fabric handles", CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED},
+    Attribute{"RDMA of mapped memory", CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED},
+    Attribute{"compressible memory", CU_DEVICE_ATTRIBUTE_GENERIC_COMPRESSION_SUPPORTED},
+    Attribute{"memory pools", CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED},
+    Attribute{"waits for a value may ask for NOR",
+              CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR},
+    Attribute{"64-bit waits for a value", CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS},
+    Attribute{"pageable memory access", CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS},
+    Attribute{"pageable memory by the host's page tables",
+              CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES},
+    Attribute{"concurrent managed access", CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS},
+    Attribute{"registered memory at its host address",
+              CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM},
+    Attribute{"read-only registration", CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED},
+    Attribute{"memory interprocess events", CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED},
+};
+
+void say_device(const Machine& machine) {
+  const Driver& driver = machine.driver();
+  std::array<char, 256> name{};
+  std::array<char, 64> bus{};
+  std::size_t bytes = 0;
+  driver.device_get_name(name.data(), static_cast<int>(name.size()), machine.device());
+  driver.device_get_pci_bus_id(bus.data(), static_cast<int>(bus.size()), machine.device());
+  driver.device_total_mem(&bytes, machine.device());
+  add_fact("device", name.data());
+  add_fact("driver, as cuDriverGetVersion says", driver.version());
+  add_fact("PCI address", bus.data());
+  add_fact("memory, bytes", bytes);
+  for (const Attribute& each : kAttributes) add_fact(each.says, machine.attribute(each.which));
+}
+
+class Refusals {
+ public:
+  explicit Refusals(const Machine& machine) : machine_(machine) {}
+
+  void add(std::string_view tried, CUresult result) const {
+    const char* const name = machine_.name_of(result);
+    add_row("refusals", tried, {{"value", name == nullptr ? std::to_string(result) : name}});
+  }
+
+ private:
+  const Machine& machine_;
+};
+
+CUmemAllocationProp properties_on(const Machine& machine) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = machine.device();
+  return properties;
+}
+
+void try_physical_memory(const Machine& machine, const Refusals& refusals) {
+  const Driver& driver = machine.driver();
+  const CUmemAllocationProp plain = properties_on(machine);
+  for (const auto& [row, which] :
+       {std::pair{"granularity, least", CU_MEM_ALLOC_GRANULARITY_MINIMUM},
+        {"granularity, recommended", CU_MEM_ALLOC_GRANULARITY_RECOMMENDED}}) {
+    std::size_t bytes = 0;
+    driver.try_mem_get_allocation_granularity(&bytes, &plain, which);
+    add_fact(std::string(row) + ", bytes", bytes);
+  }
+  const auto attempt = [&](std::string_view tried, const CUmemAllocationProp& properties) {
+    CUmemGenericAllocationHandle handle = 0;
+    const CUresult created = driver.try_mem_create(&handle, 2_MiB, &properties, 0ULL);
+    refusals.add(tried, created);
+    if (created == CUDA_SUCCESS) driver.try_mem_release(handle);
+  };
+  attempt("memory of its own", plain);
+  CUmemAllocationProp changed = plain;
+  changed.allocFlags.gpuDirectRDMACapable = 1;
+  attempt("memory for RDMA", changed);
+  changed = plain;
+  changed.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  attempt("memory with a file descriptor", changed);
+  changed.requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC;
+  attempt("memory with a fabric handle", changed);
+}
+
+void try_streams(const Machine& machine, const Refusals& refusals) {
+  const Driver& driver = machine.driver();
+  CUstream stream = nullptr;
+  driver.stream_create_with_priority(&stream, unsigned{CU_STREAM_NON_BLOCKING}, 0);
+  CUdeviceptr memory = 0;
+  driver.mem_alloc(&memory, 4_KiB);
+  driver.memset_d8_async(memory, static_cast<unsigned char>(0), 4_KiB, stream);
+  refusals.add("wait for a value in device memory",
+               driver.try_stream_wait_value32(stream, memory, cuuint32_t{0},
+                                              unsigned{CU_STREAM_WAIT_VALUE_GEQ}));
+  void* host = nullptr;
+  driver.mem_host_alloc(&host, 4_KiB, unsigned{CU_MEMHOSTALLOC_DEVICEMAP});
+  std::memset(host, 0, 4_KiB);
+  refusals.add("wait for a value in pinned memory",
+               driver.try_stream_wait_value32(stream, reinterpret_cast<CUdeviceptr>(host),
+                                              cuuint32_t{0}, unsigned{CU_STREAM_WAIT_VALUE_GEQ}));
+  CUdeviceptr source = reinterpret_cast<CUdeviceptr>(host);
+  std::size_t bytes = 4_KiB;
+  CUmemcpyAttributes attributes{};
+  attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+  std::size_t index = 0;
+  refusals.add("copies in a batch",
+               driver.try_memcpy_batch_async(&memory, &source, &bytes, std::size_t{1}, &attributes,
+                                             &index, std::size_t{1}, stream));
+  driver.stream_synchronize(stream);
+  driver.mem_free_host(host);
+  driver.mem_free(memory);
+  driver.stream_destroy(stream);
+}
+
+void measure(const Machine& machine) {
+  say_device(machine);
+  const Refusals refusals(machine);
+  try_physical_memory(machine, refusals);
+  try_streams(machine, refusals);
+}
+
+void say_memory(const Machine& machine) {
+  std::size_t bytes_free = 0;
+  std::size_t bytes_total = 0;
+  machine.driver().mem_get_info(&bytes_free, &bytes_total);
+  add_row("memory", "free", {{"bytes_free", bytes_free}, {"bytes_total", bytes_total}});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool is_about_memory = argc == 2 && std::string(argv[1]) == "--memory";
+  return run_on_machine(is_about_memory ? say_memory : measure);
+}

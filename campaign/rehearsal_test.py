@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The whole campaign on the simulated driver, from a bundle as it would travel.
+
+  rehearsal_test.py SOURCE BUILD
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import bundle
+import gpu_page
+
+HERE = pathlib.Path(__file__).resolve().parent
+SOURCE, BUILD = map(pathlib.Path, sys.argv[1:3])
+# What only a kernel can tell, and none runs here.
+NEEDS_KERNELS = ("stalls",)
+
+
+class RehearsalTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp())
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        bundle.fill(cls.folder / "bundle", SOURCE, BUILD)
+        environment = os.environ | {
+            "BERTH_DRIVER": "sim",
+            "BERTH_SIM": "memory=2GiB,poison=off,checks=off",
+            # Only portable builds look there by themselves.
+            "LD_LIBRARY_PATH": str(cls.folder / "bundle/lib"),
+        }
+        cls.done = subprocess.run(
+            [cls.folder / "bundle/campaign", "--out", cls.folder / "out", "--quick"],
+            env=environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        cls.results = {
+            path.stem: json.loads(path.read_text(encoding="utf-8")) for path in (cls.folder / "out").glob("*.json")
+        }
+        cls.catalogue = json.loads((HERE / "figures.json").read_text(encoding="utf-8"))
+
+    def endings(self):
+        programs = [program for result in self.results.values() for program in result.get("programs", ())]
+        tests = self.results["contract"]["rows"]
+        bad = [each for each in [*programs, *tests] if each["outcome"] in ("failed", "crashed", "hung", "differs")]
+        return json.dumps(bad, indent=1)
+
+    def test_all_parts_end_well(self):
+        self.assertEqual(self.done.returncode, 0, self.done.stdout + self.endings())
+        self.assertEqual(set(self.results["campaign"]["parts"].values()), {"done"})
+
+    def test_the_page_knows_each_part_and_no_other(self):
+        self.assertEqual(list(self.results["campaign"]["parts"]), list(self.catalogue))
+
+    def test_every_figure_is_measured(self):
+        for part, figures in self.catalogue.items():
+            rows = self.results[part]["rows"]
+            for figure in figures:
+                named = gpu_page.rows_of(figure, rows)
+                self.assertTrue(named, f"{part} has no row of {figure}")
+                for name, measured in named:
+                    expected = "not applicable" if figure in NEEDS_KERNELS else ""
+                    self.assertTrue(measured.startswith(expected), f"{figure}, {name}: {measured}")
+                    self.assertNotEqual(measured, gpu_page.NOT_MEASURED, f"{figure}, {name}")
+
+    def test_every_figure_is_in_the_page(self):
+        known = {figure for figures in self.catalogue.values() for figure in figures}
+        found = {row["figure"] for result in self.results.values() for row in result.get("rows", ()) if "figure" in row}
+        self.assertEqual(found - known, set())
+
+    def test_the_device_is_left_as_it_was(self):
+        campaign = self.results["campaign"]
+        self.assertIsNotNone(campaign["bytes_free_before"])
+        self.assertEqual(campaign["bytes_free_before"], campaign["bytes_free_after"])
+
+    def test_results_fit_what_travels_back(self):
+        files = list((self.folder / "out").iterdir())
+        self.assertLessEqual(len(files), 8)
+        self.assertLess(max(path.stat().st_size for path in files), 16 << 20)
+
+    def test_the_page_is_made_of_the_results(self):
+        out = self.folder / "results/simulated"
+        shutil.copytree(self.folder / "out", out)
+        text = gpu_page.page(out.parent, self.catalogue)
+        self.assertIn("## simulated", text)
+        self.assertRegex(text, r"CUDA.s semantics, case by case \| all \| \d+ agrees")
+        self.assertNotIn(gpu_page.NOT_MEASURED, text)
+
+
+if __name__ == "__main__":
+    del sys.argv[1:3]
+    unittest.main()
