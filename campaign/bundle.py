@@ -19,7 +19,10 @@ import sys
 import time
 
 SUITE = "berth:hardware"
-SCRIPTS = ("campaign.py", "hardware_tests.py", "kernels.py", "parts.json", "program_run.py", "results.py", "stacks.py")
+SCRIPTS = (
+    "bench_figures.py", "campaign.py", "hardware_tests.py", "kernels.py", "parts.json", "program_run.py", "results.py",
+    "stacks.py", "torch_copies.py", "torch_replays.py",
+)  # fmt: skip
 COMMAND = "campaign"
 # What may travel to such a machine.
 BYTES_MAX = 40 << 20

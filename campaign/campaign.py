@@ -27,6 +27,8 @@ RESUMED_MAX = 20
 # A program plans for less than it is given, so that it ends by itself.
 SHARE_PLANNED = 0.8
 QUICK_SECONDS = 1.0
+# Where the figures mean nothing, a slow machine has so many times as long.
+QUICK_PATIENCE = 10
 
 
 def read_parts(path):
@@ -70,6 +72,8 @@ def run_program(program, deadline, result, bundle, code, quick):
     """All of it: where it may be resumed, it goes on behind the case that it crashed or hung in."""
     command = [sys.executable if word == "python3" else word for word in program["command"]]
     begun = []  # cases, in order
+    patience = QUICK_PATIENCE if quick else 1
+    silence = patience * program["silence"] if "silence" in program else None
 
     def on_row(row):
         if "begin" in row:
@@ -78,14 +82,14 @@ def run_program(program, deadline, result, bundle, code, quick):
             result.add_row(program["name"], row)
 
     for _ in range(RESUMED_MAX):
-        seconds = min(program.get("seconds", float("inf")), deadline - time.monotonic())
+        seconds = min(patience * program.get("seconds", float("inf")), deadline - time.monotonic())
         if seconds <= 0:
             result.add_program(program["name"], program_run.Ending("skipped", 0.0, text="no time was left"))
             return
         known = len(begun)
         ending = program_run.run(
             command + ([program["resume"].format(next=known + 1)] if known else []),
-            seconds=seconds, on_row=on_row, on_turn=result.save_in_time, cwd=bundle, silence=program.get("silence"),
+            seconds=seconds, on_row=on_row, on_turn=result.save_in_time, cwd=bundle, silence=silence,
             environment=environment_of(bundle, QUICK_SECONDS if quick else seconds * SHARE_PLANNED, code),
         )  # fmt: skip
         result.add_program(program["name"], ending)
@@ -121,7 +125,7 @@ def run_campaign(parts, limits, out, bundle, quick):
             name = part["name"]
             print(f"{number} of {len(parts)}: {name}, {limits[name]:.0f} s at most", flush=True)
             result = results.PartResult(out / f"{name}.json", name)
-            deadline = time.monotonic() + limits[name]
+            deadline = time.monotonic() + limits[name] * (QUICK_PATIENCE if quick else 1)
             for program in part["programs"]:
                 run_program(program, deadline, result, bundle, compiled.path, quick)
             summary["parts"][name] = result.finish()

@@ -46,8 +46,12 @@ def time_text(nanoseconds):
 def value_text(name, value):
     if name.startswith("ns_"):
         return f"{name[3:].replace('_', ' ')} {time_text(value)}"
-    if name == "gigabytes_per_second":
-        return f"{value:.3g} GB/s"
+    if name in ("gigabytes_per_second", "of_the_driver_alone"):
+        return f"{value:.3g} GB/s{' by the driver alone' if name == 'of_the_driver_alone' else ''}"
+    if name.startswith("waste"):
+        return f"{value:.2f} % waste"
+    if isinstance(value, float):
+        return f"{value:.3g} {name.replace('_', ' ')}"
     if name in ("value", "outcome"):
         return str(value)
     if name == "count":
@@ -59,7 +63,9 @@ def value_text(name, value):
 
 def measured_text(row):
     """What a row says beside its name; "" where it says nothing."""
-    left_out = ("program", "figure", "row", "seconds", "exit_status", "text", "stacks", "signal")
+    left_out = ("program", "figure", "row", "seconds", "exit_status", "text", "stacks", "signal", "unit")
+    if "unit" in row:  # a benchmark: berth and its peers, in one unit
+        return ", ".join(f"{name} {value:.3g} {row['unit']}" for name, value in row.items() if name not in left_out)
     return ", ".join(value_text(name, value) for name, value in row.items() if name not in left_out)
 
 

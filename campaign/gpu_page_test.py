@@ -66,6 +66,10 @@ class GpuPageTest(unittest.TestCase):
         self.assertIn("| semantics | c | differs; x.cpp:1: CHECK(1 == 2), but 1 == 2 |", text)
         self.assertIn("| semantics | e | crashed |", text)
 
+    def test_benchmarks_stand_beside_their_peers(self):
+        row = {"program": "benchmarks", "figure": "map", "row": "pair/512", "berth": 7.9231, "unit": "ns", "cub": 76.7}
+        self.assertEqual(gpu_page.measured_text(row), "berth 7.92 ns, cub 76.7 ns")
+
     def test_the_newest_campaign_comes_first(self):
         self.add("old", SUMMARY | {"began": "2029-01-01T00:00:00Z"})
         self.add("new", SUMMARY)

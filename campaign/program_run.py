@@ -40,8 +40,9 @@ class Ending:
 class Pipes:
     """Standard output and error of a process, without ever waiting for more than is there."""
 
-    def __init__(self, process, on_row):
+    def __init__(self, process, on_row, on_line):
         self.on_row = on_row
+        self.on_line = on_line
         self.text = b""
         self.open = {process.stdout: b"", process.stderr: b""}
         self.output = process.stdout
@@ -76,6 +77,9 @@ class Pipes:
 
     def _take(self, pipe, data):
         for line in data.split(b"\n"):
+            if pipe is self.output and self.on_line is not None:
+                self.on_line(line.decode(errors="replace"))
+                continue
             row = as_row(line) if pipe is self.output else None
             if row is not None:
                 self.on_row(row)
@@ -93,9 +97,10 @@ def as_row(line):
         return None
 
 
-def run(command, *, seconds, on_row, on_turn=lambda: None, cwd=None, environment=None, silence=None):
-    """Calls on_row(row) for each row, and on_turn() every now and then. `silence`: a program that prints nothing
-    for so many seconds hangs."""
+def run(command, *, seconds, on_row, on_line=None, on_turn=lambda: None, cwd=None, environment=None, silence=None):
+    """Calls on_row(row) for each row, and on_turn() every now and then. `on_line`, where it is given, has every line
+    of the standard output, of which none is a row then. `silence`: a program that prints nothing for so many
+    seconds hangs."""
     begin = time.monotonic()
     try:
         process = subprocess.Popen(
@@ -105,7 +110,7 @@ def run(command, *, seconds, on_row, on_turn=lambda: None, cwd=None, environment
     except OSError as error:
         return Ending("failed", 0.0, text=f"{command[0]}: {error.strerror}")
     with process.stdout, process.stderr:
-        pipes = Pipes(process, on_row)
+        pipes = Pipes(process, on_row, on_line)
         try:
             hung, found = watch(process, pipes, begin + seconds, silence, on_turn)
         finally:  # also where the campaign is interrupted

@@ -2,7 +2,9 @@
 // What start() promises: it returns at once, and the Transfer says how far it is, and how it ended.
 #include "berth/transfer.hpp"
 
+#include <atomic>
 #include <cstdlib>
+#include <exception>
 #include <future>
 #include <memory>
 #include <thread>
@@ -11,6 +13,8 @@
 #include <doctest/doctest.h>
 
 #include "copy/copy_fixture.hpp"
+#include "copy/transfer/transfer_end.hpp"
+#include "copy/transfer/transfer_state.hpp"
 #include "support/captured_graph.hpp"
 #include "support/child_process.hpp"
 #include "support/errors.hpp"
@@ -46,6 +50,21 @@ template <class Condition>
 void wait_until(const Condition& condition) {
   while (!condition()) std::this_thread::yield();
 }
+
+/// Whose end another thread has seen, and not told yet: only who waits hears of it.
+class LateTransfer final : public TransferState {
+ public:
+  LateTransfer() : TransferState(1) {}
+
+  bool is_done() override { return is_told_; }
+  void wait() override { is_told_ = true; }
+  [[nodiscard]] std::exception_ptr failure() const override { return nullptr; }
+  std::size_t bytes_done() override { return 1; }
+  void cancel() noexcept override {}
+
+ private:
+  std::atomic<bool> is_told_ = false;
+};
 
 }  // namespace
 
@@ -198,6 +217,17 @@ TEST_CASE("the callback of a transfer comes once, with the bytes there") {
     test.runtime->completions().finish();
     CHECK(calls == 1);
   }
+}
+
+TEST_CASE("who is called at the end of a transfer finds it over, whoever is about to say so") {
+  CopyTest test;
+  const Stream stream = test.stream();
+  const auto late = std::make_shared<LateTransfer>();
+  std::promise<bool> ended;
+  const Transfer transfer =
+      end_transfer(test.runtime->completions(), stream, Transfer(late),
+                   {.on_done = [&](std::exception_ptr) { ended.set_value(late->is_done()); }});
+  CHECK(ended.get_future().get());
 }
 
 TEST_CASE("a transfer that is cancelled says so, and its stream goes on") {

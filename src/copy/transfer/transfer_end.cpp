@@ -22,6 +22,8 @@ Transfer end_transfer(CompletionQueue& completions, StreamRef stream, Transfer t
   const std::shared_ptr<const void> kept = options.keep_alive;
   auto end = [transfer, keep_alive = std::move(options.keep_alive),
               on_done = std::move(options.on_done)](std::exception_ptr failure) {
+    // The device is done. A thread of ours may just have asked, and have to say so yet.
+    wait_until_over(transfer);
     // Of a failure of the device and one of its own a transfer tells the second.
     const std::exception_ptr own = transfer.failure();
     if (on_done) on_done(own != nullptr ? own : failure);

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's copies between host and device, for a campaign: what campaign_copies does with berth's. Exit status 77
+where PyTorch or a GPU is not there."""
+import json
+import statistics
+import sys
+import time
+
+SKIPPED = 77
+TURNS = 15
+SIZES = [4 << 10 << 4 * step for step in range(5)]  # 4 KiB to 256 MiB
+
+
+def rate(torch, target, source):
+    durations = []
+    for _ in range(TURNS + 1):
+        torch.cuda.synchronize()
+        begin = time.perf_counter_ns()
+        target.copy_(source, non_blocking=True)
+        torch.cuda.synchronize()
+        durations.append(time.perf_counter_ns() - begin)
+    return source.numel() / statistics.median(durations[1:])
+
+
+def main():
+    try:
+        import torch
+    except ImportError as error:
+        print(f"skipped: {error}", file=sys.stderr)
+        return SKIPPED
+    if not torch.cuda.is_available():
+        print("skipped: PyTorch sees no GPU", file=sys.stderr)
+        return SKIPPED
+    for pinned in (True, False):
+        for size in SIZES:
+            host = torch.ones(size, dtype=torch.uint8, pin_memory=pinned)
+            device = torch.ones(size, dtype=torch.uint8, device="cuda")
+            kind = "pinned" if pinned else "pageable"
+            for name, target, source in (("to the device", device, host), ("from the device", host, device)):
+                row = f"{name}, {kind}, {size >> 10} KiB"
+                values = {"gigabytes_per_second": rate(torch, target, source)}
+                print(json.dumps({"figure": "torch_copies", "row": row} | values), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
