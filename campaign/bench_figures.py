@@ -28,9 +28,7 @@ def seconds_left(end):
 def run(program, seconds, arguments):
     """The figures of one program, and how it ended."""
     lines = []
-    ending = program_run.run(
-        [str(program), *arguments], seconds=seconds, on_row=lambda row: None, on_line=lines.append, cwd=BUNDLE
-    )
+    ending = program_run.run([str(program), *arguments], seconds=seconds, on_line=lines.append, cwd=BUNDLE)
     found = report.Report()
     if ending.outcome == "done":
         found.add(json.loads("\n".join(lines)))
@@ -56,7 +54,6 @@ def main():
     for program in sorted((BUNDLE / "bench").glob("bench_*")):
         if program.name in SIMULATED:
             continue
-        print(json.dumps({"begin": program.name}), flush=True)
         ending, found = run(program, seconds_left(end), arguments)
         if ending.outcome not in ("done", "skipped"):
             failed = True

@@ -21,7 +21,7 @@ import time
 SUITE = "berth:hardware"
 SCRIPTS = (
     "bench_figures.py", "campaign.py", "hardware_tests.py", "kernels.py", "parts.json", "program_run.py", "results.py",
-    "stacks.py", "torch_copies.py", "torch_replays.py",
+    "stacks.py", "torch_copies.py", "torch_here.py", "torch_replays.py",
 )  # fmt: skip
 COMMAND = "campaign"
 # What the C library of the other machine has to bring itself.

@@ -57,7 +57,6 @@ def environment_of(bundle, seconds, code):
     if "BERTH_SIM" in os.environ and kept["BERTH_DRIVER"] == "sim":
         kept["BERTH_SIM"] = os.environ["BERTH_SIM"]
     kept["BERTH_CAMPAIGN_SECONDS"] = f"{seconds:.1f}"
-    kept["BERTH_CAMPAIGN_BUNDLE"] = str(bundle)
     if code is not None:
         kept["BERTH_CAMPAIGN_KERNELS"] = str(code)
     kept["PYTHONFAULTHANDLER"] = "1"

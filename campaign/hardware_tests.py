@@ -24,8 +24,7 @@ def main():
         name, _, command = line.partition("\t")
         if name in skipped:
             continue
-        print(json.dumps({"begin": name}), flush=True)
-        ending = program_run.run(shlex.split(command), seconds=SECONDS_MAX, on_row=lambda row: None, cwd=BUNDLE)
+        ending = program_run.run(shlex.split(command), seconds=SECONDS_MAX, cwd=BUNDLE)
         print(json.dumps({"figure": "tests", "row": name} | ending.to_json()), flush=True)
         failed |= ending.outcome not in ("done", "skipped")
     return 1 if failed else 0

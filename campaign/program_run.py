@@ -97,7 +97,7 @@ def as_row(line):
         return None
 
 
-def run(command, *, seconds, on_row, on_line=None, on_turn=lambda: None, cwd=None, environment=None, silence=None):
+def run(command, *, seconds, on_row=lambda row: None, on_line=None, on_turn=lambda: None, cwd=None, environment=None, silence=None):
     """Calls on_row(row) for each row, and on_turn() every now and then. `on_line`, where it is given, has every line
     of the standard output, of which none is a row then. `silence`: a program that prints nothing for so many
     seconds hangs."""

@@ -6,7 +6,8 @@ import statistics
 import sys
 import time
 
-SKIPPED = 77
+from torch_here import import_torch
+
 TURNS = 15
 SIZES = [4 << 10 << 4 * step for step in range(5)]  # 4 KiB to 256 MiB
 
@@ -23,14 +24,7 @@ def rate(torch, target, source):
 
 
 def main():
-    try:
-        import torch
-    except ImportError as error:
-        print(f"skipped: {error}", file=sys.stderr)
-        return SKIPPED
-    if not torch.cuda.is_available():
-        print("skipped: PyTorch sees no GPU", file=sys.stderr)
-        return SKIPPED
+    torch = import_torch()
     for pinned in (True, False):
         for size in SIZES:
             host = torch.ones(size, dtype=torch.uint8, pin_memory=pinned)

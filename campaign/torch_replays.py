@@ -11,14 +11,16 @@ import subprocess
 import sys
 import time
 
+from program_run import SKIPPED
+from torch_here import import_torch
+
 BUNDLE = pathlib.Path(__file__).resolve().parent.parent
-SKIPPED = 77
 PASSES = 4
 CONFIGURATIONS = {"native": "", "expandable segments": "expandable_segments:True"}
 
 
 def read_operations(path):
-    """Of a trace: (slot, bytes, stream) of each allocation, and (slot, 0, stream) of each free. What is left live is
+    """Of a trace: (id, bytes, stream) of each allocation, and (id, 0, stream) of each free. What is left live is
     freed at the end."""
     operations = []
     live = {}
@@ -28,11 +30,11 @@ def read_operations(path):
         for row in rows:
             if row["op"] in ("init_alloc", "alloc") and int(row["bytes"]) > 0:
                 stream = streams.setdefault((row["device"], row["stream"]), len(streams))
-                live[row["id"]] = (len(operations), stream)
+                live[row["id"]] = stream
                 operations.append((row["id"], int(row["bytes"]), stream))
             elif row["op"] in ("free", "free_requested") and row["id"] in live:
-                operations.append((row["id"], 0, live.pop(row["id"])[1]))
-    operations.extend((block, 0, stream) for block, (_, stream) in live.items())
+                operations.append((row["id"], 0, live.pop(row["id"])))
+    operations.extend((block, 0, stream) for block, stream in live.items())
     return operations, max(len(streams), 1)
 
 
@@ -61,14 +63,7 @@ def replay(torch, operations, streams):
 
 
 def replay_all(name):
-    try:
-        import torch  # it reads its configuration once
-    except ImportError as error:
-        print(f"skipped: {error}", file=sys.stderr)
-        return SKIPPED
-    if not torch.cuda.is_available():
-        print("skipped: PyTorch sees no GPU", file=sys.stderr)
-        return SKIPPED
+    torch = import_torch()
     for path in sorted((BUNDLE / "bench/traces").glob("*.csv.gz")):
         operations, count = read_operations(path)
         streams = [torch.cuda.Stream() for _ in range(count)]

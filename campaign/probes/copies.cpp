@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,12 +28,10 @@ constexpr std::size_t kBytesMost = 1_GiB;
 
 /// Less where the device has less, or the time is short: some hundred copies are of this size.
 std::size_t largest_copy(const Machine& machine, const Time& all) {
-  std::size_t bytes_free = 0;
-  std::size_t bytes_total = 0;
-  machine.driver().mem_get_info(&bytes_free, &bytes_total);
   const auto seconds =
       static_cast<std::size_t>(std::chrono::ceil<std::chrono::seconds>(all.left()).count());
-  return std::min({kBytesMost, bytes_free / 4, std::max<std::size_t>(seconds, 1) * 64_MiB});
+  return std::min(
+      {kBytesMost, machine.bytes_free() / 4, std::max<std::size_t>(seconds, 1) * 64_MiB});
 }
 
 /// Host memory of a kind, all of whose pages are there.

@@ -82,17 +82,9 @@ class Refusals {
   const Machine& machine_;
 };
 
-CUmemAllocationProp properties_on(const Machine& machine) {
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties.location.id = machine.device();
-  return properties;
-}
-
 void try_physical_memory(const Machine& machine, const Refusals& refusals) {
   const Driver& driver = machine.driver();
-  const CUmemAllocationProp plain = properties_on(machine);
+  const CUmemAllocationProp plain = machine.physical_memory();
   for (const auto& [row, which] :
        {std::pair{"granularity, least", CU_MEM_ALLOC_GRANULARITY_MINIMUM},
         {"granularity, recommended", CU_MEM_ALLOC_GRANULARITY_RECOMMENDED}}) {

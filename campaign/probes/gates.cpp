@@ -4,7 +4,6 @@
 // SETTING names. Whatever hangs hangs here, and the campaign says where.
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <vector>
 

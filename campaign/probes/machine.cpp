@@ -36,6 +36,25 @@ int Machine::attribute(CUdevice_attribute which) const {
   return value;
 }
 
+std::size_t Machine::bytes_free() const {
+  std::size_t bytes = 0;
+  std::size_t bytes_total = 0;
+  driver().mem_get_info(&bytes, &bytes_total);
+  return bytes;
+}
+
+CUmemAllocationProp Machine::physical_memory() const {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = access().location;
+  return properties;
+}
+
+CUmemAccessDesc Machine::access() const {
+  return {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device_},
+          .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+}
+
 int run_on_machine(const std::function<void(const Machine&)>& measure) {
   constexpr int kSkipped = 77;
   try {

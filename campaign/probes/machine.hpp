@@ -4,6 +4,7 @@
 
 #include <cuda.h>
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -39,6 +40,10 @@ class Machine {
   [[nodiscard]] const char* name_of(CUresult result) const;
   /// 0 where the driver does not know it.
   [[nodiscard]] int attribute(CUdevice_attribute which) const;
+  [[nodiscard]] std::size_t bytes_free() const;
+  /// What cuMemCreate makes on the device, and what lets it read and write that.
+  [[nodiscard]] CUmemAllocationProp physical_memory() const;
+  [[nodiscard]] CUmemAccessDesc access() const;
 
  private:
   const std::unique_ptr<Driver> driver_;

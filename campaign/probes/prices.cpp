@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // campaign_prices: what the driver's calls cost that berth makes, each on an idle device and while a kernel
-// runs; and whether mapping memory makes a running kernel wait.
+// runs.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -32,7 +32,10 @@ bool goes_on(const std::vector<std::uint64_t>& durations, const Time& time) {
 class Prices {
  public:
   Prices(const Machine& machine, const Kernels& kernels, bool is_busy)
-      : machine_(machine), driver_(machine.driver()), background_(machine, kernels, is_busy) {}
+      : driver_(machine.driver()),
+        background_(machine, kernels, is_busy),
+        properties_(machine.physical_memory()),
+        access_(machine.access()) {}
 
   /// Physical memory: `count` handles of `bytes` each, mapped side by side.
   void measure_mapping(std::size_t bytes, std::size_t count, const Time& time) {
@@ -138,32 +141,17 @@ class Prices {
     add_row(figure, background_.row("one"), spread(durations));
   }
 
-  const Machine& machine_;
   const Driver& driver_;
   Background background_;
-  const CUmemAllocationProp properties_ = {
-      .type = CU_MEM_ALLOCATION_TYPE_PINNED,
-      .requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE,
-      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = machine_.device()},
-      .win32HandleMetaData = nullptr,
-      .allocFlags = {}};
-  const CUmemAccessDesc access_ = {
-      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = machine_.device()},
-      .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  const CUmemAllocationProp properties_;
+  const CUmemAccessDesc access_;
 };
-
-/// What all handles together may take: others use the device as well.
-std::size_t bytes_allowed(const Machine& machine) {
-  std::size_t bytes_free = 0;
-  std::size_t bytes_total = 0;
-  machine.driver().mem_get_info(&bytes_free, &bytes_total);
-  return std::min(bytes_free / 2, kBytesMax);
-}
 
 void measure(const Machine& machine) {
   const Time all;
   const Kernels kernels(machine);
-  const std::size_t bytes_max = bytes_allowed(machine);
+  // All handles together: others use the device as well.
+  const std::size_t bytes_max = std::min(machine.bytes_free() / 2, kBytesMax);
   constexpr std::array kBytes = {2_MiB, 8_MiB, 32_MiB, 128_MiB, 512_MiB};
   constexpr std::array<std::size_t, 3> kCounts = {1, 8, 64};
   constexpr double kRows = 2 * (kBytes.size() * kCounts.size() + 12);

@@ -86,9 +86,7 @@ class Replayed {
 void measure(const Machine& machine) {
   const Time time;
   const Kernels kernels(machine);
-  std::size_t bytes_free = 0;
-  std::size_t bytes_total = 0;
-  machine.driver().mem_get_info(&bytes_free, &bytes_total);
+  const std::size_t bytes_free = machine.bytes_free();
   for (const bench::ReplayPlan& plan : bench::read_replay_plans()) {
     for (const auto kernel : {0us, 20us}) {
       if (plan.bytes_live_peak > bytes_free - bytes_free / 10) {

@@ -25,13 +25,11 @@ constexpr std::size_t kGranule = 2_MiB;
 /// Physical memory that is mapped and unmapped again, granule by granule, for as long as the kernel runs.
 class Remaps {
  public:
-  explicit Remaps(const Machine& machine) : driver_(machine.driver()) {
-    properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties_.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = machine.device()};
-    access_ = {.location = properties_.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  explicit Remaps(const Machine& machine) : driver_(machine.driver()), access_(machine.access()) {
+    const CUmemAllocationProp properties = machine.physical_memory();
     const CUdeviceptr anywhere = 0;
     driver_.mem_address_reserve(&address_, kBytes, kGranule, anywhere, 0ULL);
-    driver_.mem_create(&handle_, kGranule, &properties_, 0ULL);
+    driver_.mem_create(&handle_, kGranule, &properties, 0ULL);
   }
   ~Remaps() {
     driver_.try_mem_release(handle_);
@@ -52,8 +50,7 @@ class Remaps {
 
  private:
   const Driver& driver_;
-  CUmemAllocationProp properties_{};
-  CUmemAccessDesc access_{};
+  const CUmemAccessDesc access_;
   CUdeviceptr address_ = 0;
   CUmemGenericAllocationHandle handle_ = 0;
 };

@@ -140,7 +140,7 @@ std::size_t StreamOrder::open_lull() {
     const MutexLock lock(heap_.mutex);
     lull_owners_ = heap_.blocks.owners_with_free_blocks(std::move(lull_owners_));
     std::erase_if(lull_owners_,
-                  [&](OwnerId owner) BERTH_UNDER_LOCK {  // nobody can ever tell of these
+                  [&](OwnerId owner) BERTH_UNDER_LOCK {  // never known to be idle
                     const StreamTable::Entry& entry = heap_.streams.entry(owner);
                     return entry.lost || entry.vanished;
                   });
