@@ -20,9 +20,6 @@ namespace {
 using namespace berth;
 using namespace berth::bench;
 
-/// The first pass of a trace that counts: an allocator may map anew in those before.
-constexpr int kPass = 5;
-
 /// `run(steps)` calls count_steps() once.
 template <class Run>
 void add_section(const std::string& name, std::size_t steps, std::size_t operations_per_step,
@@ -74,7 +71,7 @@ void add_replays(Session& session, const std::vector<ReplayPlan>& plans) {
                 plan.operations.size(), [&](std::size_t passes) {
                   Allocator allocator(session);
                   Replay replay(allocator, plan, session.streams(plan.streams));
-                  for (int pass = 2; pass < kPass; ++pass) replay.step();
+                  replay.warm_up();
                   count_steps(replay, passes);
                 });
   }

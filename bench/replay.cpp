@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What does a real program's allocation cost? Nanoseconds for one allocation or one free of a
-// recorded trace, in a pass that finds the cache as the pass before left it. Rows: traces.
+// recorded trace, from the fifth pass on. Rows: traces.
 //   replay_mean  the mean
 //   replay_p999  what one operation of a thousand exceeds
 #include "workloads/replay.hpp"
@@ -23,12 +23,14 @@ void add_replays(Session& session, const ReplayPlan& plan) {
       [&session, &plan](benchmark::State& state) {
         Allocator allocator(session);
         Replay replay(allocator, plan, session.streams(plan.streams));
+        replay.warm_up();
         time_steps(state, replay, plan.operations.size());
       });
   add(session, "replay_p999", Allocator::kName, plan.name,
       [&session, &plan](benchmark::State& state) {
         Allocator allocator(session);
         Replay replay(allocator, plan, session.streams(plan.streams));
+        replay.warm_up();
         const std::size_t passes = kTimedOperations / plan.operations.size() + 1;
         OperationTimes times(passes * plan.operations.size());
         for (auto _ : state) {

@@ -48,7 +48,7 @@ class Figure:
 
     @property
     def rows(self) -> list[str]:
-        return list(self.values[OURS])
+        return list(self.values.get(OURS, {}))
 
     def mean(self, peer: str) -> float | None:
         """Over all rows; None where the peer lacks one of them. A peer without rows has one value

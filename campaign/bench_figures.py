@@ -13,16 +13,13 @@ sys.path.insert(0, str(BUNDLE / "bench"))
 import program_run  # noqa: E402
 import report  # noqa: E402
 
-# These have simulated devices of their own, whatever the driver is.
-SIMULATED = {"bench_collectives", "bench_copies", "bench_crowded", "bench_devices", "bench_simulator_calls", "bench_waste"}
 ARGUMENTS = ["--benchmark_format=json", "--benchmark_enable_random_interleaving=true"]
 REPETITIONS = ["--benchmark_repetitions=5", "--benchmark_min_time=0.01"]
 ONCE = ["--benchmark_repetitions=1", "--benchmark_min_time=0.0001"]
 PROGRAM_SECONDS_MAX = 30
-
-
-def seconds_left(end):
-    return max(min(end - time.monotonic(), PROGRAM_SECONDS_MAX), 0.1)
+PROGRAM_SECONDS_MIN = 1  # one is not begun with less
+QUICK_SECONDS_MAX = 60
+LAST = ("bench_replay",)  # it takes longest
 
 
 def run(program, seconds, arguments):
@@ -30,9 +27,19 @@ def run(program, seconds, arguments):
     lines = []
     ending = program_run.run([str(program), *arguments], seconds=seconds, on_line=lines.append, cwd=BUNDLE)
     found = report.Report()
-    if ending.outcome == "done":
-        found.add(json.loads("\n".join(lines)))
+    text = "\n".join(lines)
+    if ending.outcome == "done" and text.strip():
+        try:
+            found.add(json.loads(text))
+        except ValueError as error:
+            found.failures.append(f"{program.name}: no JSON: {error}")
+        found.drop_figures_without_ours()
     return ending, found
+
+
+def programs():
+    found = sorted((BUNDLE / "bench").glob("bench_*"))
+    return sorted(found, key=lambda program: program.name in LAST)
 
 
 def rows_of(found):
@@ -47,14 +54,19 @@ def rows_of(found):
 
 def main():
     planned = float(os.environ.get("BERTH_CAMPAIGN_SECONDS", "60"))
-    end = time.monotonic() + max(planned, 60.0)
-    arguments = ARGUMENTS + (ONCE if planned <= 1 else REPETITIONS)
+    quick = planned <= 1
+    end = time.monotonic() + (QUICK_SECONDS_MAX if quick else planned)
+    arguments = ARGUMENTS + (ONCE if quick else REPETITIONS)
     os.environ.setdefault("BERTH_BENCH_TRACES", str(BUNDLE / "bench/traces"))
     failed = False
-    for program in sorted((BUNDLE / "bench").glob("bench_*")):
-        if program.name in SIMULATED:
+    for program in programs():
+        seconds = min(end - time.monotonic(), PROGRAM_SECONDS_MAX)
+        if seconds < PROGRAM_SECONDS_MIN:
+            ending = program_run.Ending("skipped", 0.0, text="no time was left")
+            print(json.dumps({"figure": "bench", "row": program.name, **ending.to_json()}), flush=True)
             continue
-        ending, found = run(program, seconds_left(end), arguments)
+        ending, found = run(program, seconds, arguments)
+        failed |= bool(found.failures)
         if ending.outcome not in ("done", "skipped"):
             failed = True
             print(json.dumps({"figure": "bench", "row": program.name} | ending.to_json()), flush=True)

@@ -20,10 +20,16 @@ import time
 
 SUITE = "berth:hardware"
 SCRIPTS = (
-    "bench_figures.py", "campaign.py", "hardware_tests.py", "kernels.py", "parts.json", "program_run.py", "results.py",
-    "stacks.py", "torch_copies.py", "torch_here.py", "torch_replays.py",
+    "bench_figures.py", "campaign.py", "cupy_arrays.py", "hardware_tests.py", "kernels.py", "parts.json", "program_run.py",
+    "results.py", "stacks.py", "torch_copies.py", "torch_here.py", "torch_replays.py", "torch_training.py",
 )  # fmt: skip
 COMMAND = "campaign"
+# What others load, where they are there.
+LOADED = ("campaign/libcampaign_stacks.so", "adapters/libberth_torch.so")
+# These have simulated devices of their own, whatever the driver is.
+SIMULATED = {"bench_collectives", "bench_copies", "bench_crowded", "bench_devices", "bench_simulator_calls", "bench_waste"}
+# A machine with a GPU is often far away.
+BYTES_MAX = 40 << 20
 # What the C library of the other machine has to bring itself.
 C_LIBRARY = re.compile(r"(ld-linux-x86-64|libc|libm|libpthread|libdl|librt|linux-vdso)\.so\.\d+")
 LDD_LINE = re.compile(r"^\s*(\S+) (?:=> (.*) )?\(0x", re.MULTILINE)
@@ -73,12 +79,16 @@ def check(folder):
                 sys.exit(f"{program} would take {name} from {path}")
 
 
+def is_wanted(name):
+    return name.startswith(("bench_", "campaign_")) and name not in SIMULATED
+
+
 def make(build, tests):
     """Builds what a bundle has, and nothing else."""
-    wanted = {build / "src/tool/berth", *(pathlib.Path(test["cmd"][0]) for test in tests)}
+    wanted = {build / "src/tool/berth", *(build / name for name in LOADED), *(pathlib.Path(test["cmd"][0]) for test in tests)}
     for target in json.loads(output_of("meson", "introspect", str(build), "--targets")):
         path = pathlib.Path(target["filename"][0])
-        if target["type"] in ("executable", "shared library") and path.name.startswith(("bench_", "campaign_", "libcampaign_")):
+        if target["type"] == "executable" and is_wanted(path.name):
             wanted.add(path)
     targets = [str(path.relative_to(build)) for path in sorted(wanted)]
     subprocess.run(["ninja", "-C", str(build), *targets], check=True)
@@ -86,10 +96,14 @@ def make(build, tests):
 
 def programs_of(build, tests):
     """Paths by folder of the bundle."""
+
+    def built(part):
+        return sorted(path for path in (build / part).glob("*") if is_wanted(path.name) and is_program(path))
+
     return {
-        "bin": [build / "src/tool/berth", *sorted(filter(is_program, (build / "campaign").glob("campaign_*")))],
+        "bin": [build / "src/tool/berth", *built("campaign")],
         "tests": sorted({pathlib.Path(test["cmd"][0]) for test in tests}),
-        "bench": sorted(filter(is_program, (build / "bench").glob("bench_*"))),
+        "bench": built("bench"),
     }
 
 
@@ -102,10 +116,12 @@ def fill(folder, source, build):
         for path in paths:
             shutil.copy2(path, folder / name)
     (folder / "lib").mkdir()
-    for program in sum(programs.values(), []):
+    loaded = [build / name for name in LOADED]
+    for path in loaded:
+        shutil.copy2(path, folder / "lib")
+    for program in [*sum(programs.values(), []), *loaded]:
         for name, path in libraries_of(program).items():
             shutil.copy2(path, folder / "lib" / name)
-    shutil.copy2(build / "campaign/libcampaign_stacks.so", folder / "lib")
     shutil.copytree(source / "bench/traces", folder / "bench/traces")
     shutil.copy2(source / "bench/report.py", folder / "bench")
     # Tests that differ only in how the simulator is set up are one on hardware.
@@ -139,6 +155,8 @@ def main():
     counts = fill(folder, source, build)
     check(folder)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    if size > BYTES_MAX:
+        sys.exit(f"{folder} has {size >> 20} MiB, accepted: {BYTES_MAX >> 20}")
     programs = ", ".join(f"{count} in {name}" for name, count in counts.items())
     print(f"{folder}: {size >> 20} MiB, programs: {programs}. There, run ./{COMMAND} --out RESULTS")
     return 0

@@ -22,6 +22,7 @@ import results
 
 HERE = pathlib.Path(__file__).resolve().parent
 MINUTES = 8.0
+AFTERWARDS_SECONDS = 5  # for what follows the last part
 # A program may be told to go on where it crashed or hung: so often.
 RESUMED_MAX = 20
 # A program plans for less than it is given, so that it ends by itself.
@@ -43,11 +44,10 @@ def chosen(parts, only, skipped):
     return [part for part in parts if (not only or part["name"] in only) and part["name"] not in skipped]
 
 
-def limits_of(parts, minutes):
-    """Seconds for each part: its own, or less in proportion where all together would take longer."""
+def share_of(parts, seconds):
+    """What each part gets of the time that it wants: less than all where they would take longer together."""
     total = sum(part["seconds"] for part in parts)
-    share = min(1.0, minutes * 60 / total) if total else 1.0
-    return {part["name"]: part["seconds"] * share for part in parts}
+    return min(1.0, max(seconds, 1.0) / total) if total else 1.0
 
 
 def environment_of(bundle, seconds, code):
@@ -67,8 +67,9 @@ def environment_of(bundle, seconds, code):
     return kept
 
 
-def run_program(program, deadline, result, bundle, code, quick):
-    """All of it: where it may be resumed, it goes on behind the case that it crashed or hung in."""
+def run_program(program, share, deadline, result, bundle, code, quick):
+    """All of it, in its share of the time that it wants. Where it may be resumed, it goes on behind the case that it
+    crashed or hung in."""
     command = [sys.executable if word == "python3" else word for word in program["command"]]
     begun = []  # cases, in order
     patience = QUICK_PATIENCE if quick else 1
@@ -81,9 +82,9 @@ def run_program(program, deadline, result, bundle, code, quick):
             result.add_row(program["name"], row)
 
     for _ in range(RESUMED_MAX):
-        seconds = min(patience * program.get("seconds", float("inf")), deadline - time.monotonic())
+        seconds = min(patience * share * program.get("seconds", float("inf")), deadline - time.monotonic())
         if seconds <= 0:
-            result.add_program(program["name"], program_run.Ending("skipped", 0.0, text="no time was left"))
+            result.add_program(program["name"], program_run.Ending("cut short", 0.0, text="no time was left"))
             return
         known = len(begun)
         ending = program_run.run(
@@ -107,7 +108,8 @@ def free_bytes(bundle, code):
     return next((row["bytes_free"] for row in found if "bytes_free" in row), None)
 
 
-def run_campaign(parts, limits, out, bundle, quick):
+def run_campaign(parts, minutes, out, bundle, quick):
+    end = time.monotonic() + 60 * minutes - AFTERWARDS_SECONDS
     with tempfile.TemporaryDirectory() as scratch:
         compiled = kernels.compile_for(bundle / "kernels/kernels.cu", pathlib.Path(scratch))
         summary = {
@@ -122,11 +124,13 @@ def run_campaign(parts, limits, out, bundle, quick):
         results.write(out / "campaign.json", summary)
         for number, part in enumerate(parts, 1):
             name = part["name"]
-            print(f"{number} of {len(parts)}: {name}, {limits[name]:.0f} s at most", flush=True)
+            share = 1.0 if quick else share_of(parts[number - 1 :], end - time.monotonic())
+            limit = part["seconds"] * share
+            print(f"{number} of {len(parts)}: {name}, {limit:.0f} s at most", flush=True)
             result = results.PartResult(out / f"{name}.json", name)
-            deadline = time.monotonic() + limits[name] * (QUICK_PATIENCE if quick else 1)
+            deadline = time.monotonic() + limit * (QUICK_PATIENCE if quick else 1)
             for program in part["programs"]:
-                run_program(program, deadline, result, bundle, compiled.path, quick)
+                run_program(program, share, deadline, result, bundle, compiled.path, quick)
             summary["parts"][name] = result.finish()
             print(f"   {summary['parts'][name]} in {result.content['seconds']:.1f} s", flush=True)
             results.write(out / "campaign.json", summary)
@@ -159,15 +163,15 @@ def parse_options():
 def main():
     options = parse_options()
     parts = chosen(read_parts(options.parts), options.only, options.skip)
-    limits = limits_of(parts, options.minutes)
     if options.list:
+        share = share_of(parts, 60 * options.minutes)
         for part in parts:
-            print(f"{part['name']:12} {limits[part['name']]:4.0f} s  {part['says']}")
+            print(f"{part['name']:12} {share * part['seconds']:4.0f} s  {part['says']}")
         return 0
     options.out.mkdir(parents=True, exist_ok=True)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # of programs that crash; a core would be gigabytes
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends what is running
-    summary = run_campaign(parts, limits, options.out.resolve(), options.bundle.resolve(), options.quick)
+    summary = run_campaign(parts, options.minutes, options.out.resolve(), options.bundle.resolve(), options.quick)
     ended_well = all(outcome in ("done", "skipped") for outcome in summary["parts"].values())
     return 0 if ended_well else 1
 

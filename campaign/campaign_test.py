@@ -23,6 +23,13 @@ FAILS = f"{ROW}\nraise SystemExit('it says why')"
 SKIPPED = "raise SystemExit(77)"
 CRASHES = f"import os, signal\n{ROW}\nos.kill(os.getpid(), signal.SIGSEGV)"
 HANGS = f"import time\n{ROW}\ntime.sleep(1000)"
+# As a program that runs others under limits of its own.
+HANGS_NESTED = """
+import json, subprocess, time
+child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+print(json.dumps({"child": child.pid}), flush=True)
+time.sleep(1000)
+"""
 LEAVES_A_CHILD = f"import subprocess\n{ROW}\nsubprocess.Popen(['sleep', '1000'])"
 HALF_A_LINE = f'import os\n{ROW}\nos.write(1, b\'{{"figure": "f"\')\nos.abort()'
 # Cases as the contract has them: the third crashes, the fifth hangs.
@@ -40,6 +47,14 @@ for number in range(first, 8):
 def part(name, *codes, **more):
     programs = [{"name": f"{name} {index}", "command": ["python3", "-c", code], **more} for index, code in enumerate(codes)]
     return {"name": name, "seconds": 60, "says": f"what {name} says", "programs": programs}
+
+
+def is_running(pid):
+    try:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"  # what nobody has waited for yet
 
 
 class CampaignTest(unittest.TestCase):
@@ -137,7 +152,15 @@ class CampaignTest(unittest.TestCase):
     def test_programs_behind_one_that_took_all_the_time_are_noted(self):
         late = part("late", HANGS, GOOD) | {"seconds": 2}
         self.run_parts(late)
-        self.assertEqual([each["outcome"] for each in self.result("late")["programs"]], ["hung", "skipped"])
+        self.assertEqual([each["outcome"] for each in self.result("late")["programs"]], ["hung", "cut short"])
+        self.assertEqual(self.outcome("late"), "hung")
+
+    def test_what_a_hung_program_has_started_ends_with_it(self):
+        self.run_parts(part("nested", HANGS_NESTED, seconds=2))
+        self.assertEqual(self.outcome("nested"), "hung")
+        child = self.result("nested")["rows"][0]["child"]
+        self.assertFalse(is_running(child))
+        self.assertIn(f"process {child}: ", self.result("nested")["programs"][0]["stacks"])
 
     def test_an_interrupted_campaign_keeps_what_it_has(self):
         command = self.command(part("good", GOOD), part("hung", HANGS))

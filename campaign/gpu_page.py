@@ -91,6 +91,17 @@ def rows_of(figure, rows):
     return [(row["row"], measured_text(row) or NOT_MEASURED) for row in rows if row.get("figure") == figure]
 
 
+def groups_of(measured):
+    """Figures that follow each other and have the same cases, together: (cases, {figure: what is measured in each})."""
+    groups = []
+    for says, rows in measured.items():
+        cases = [name for name, _ in rows]
+        if not groups or groups[-1][0] != cases:
+            groups.append((cases, {}))
+        groups[-1][1][says] = [text for _, text in rows]
+    return groups
+
+
 def part_table(part, figures, result):
     rows = result["rows"] if result else []
     yield f"### {part}"
@@ -98,12 +109,18 @@ def part_table(part, figures, result):
     if result and result["outcome"] not in ("done", "skipped"):
         yield f"The part {result['outcome']} after {result['seconds']:.0f} s."
         yield ""
-    yield "| question | case | measured |"
-    yield "|---|---|---|"
-    for figure, says in figures.items():
-        for name, measured in rows_of(figure, rows) or [("", NOT_MEASURED)]:
-            yield f"| {escaped(says)} | {escaped(name)} | {escaped(measured)} |"
-    yield ""
+    for cases, columns in groups_of({says: rows_of(figure, rows) for figure, says in figures.items()}):
+        titles = list(columns) if any(cases) else ["measured"]
+        heads = ["case" if any(cases) else "question", *titles]
+        yield f"| {' | '.join(map(escaped, heads))} |"
+        yield f"|{'---|' * len(heads)}"
+        if any(cases):
+            for case, *cells in zip(cases, *columns.values()):
+                yield f"| {' | '.join(map(escaped, [case, *cells]))} |"
+        else:
+            for says in columns:
+                yield f"| {escaped(says)} | {NOT_MEASURED} |"
+        yield ""
 
 
 def campaign_section(title, about, results, catalogue):

@@ -46,9 +46,9 @@ class GpuPageTest(unittest.TestCase):
         ]
         self.add("h100", SUMMARY, prices={"outcome": "hung", "seconds": 12.3, "rows": rows})
         text = self.page()
-        self.assertIn("| `cuMemMap` | 2 MiB | p50 1.23 us, p99 2 ms, 7 times |", text)
-        self.assertIn("| `cuMemMap` | a \\| b | p50 12 ns |", text)
-        self.assertIn("| `cuMemUnmap` |  | not measured yet |", text)
+        self.assertIn("| case | `cuMemMap` |\n|---|---|\n| 2 MiB | p50 1.23 us, p99 2 ms, 7 times |", text)
+        self.assertIn("| a \\| b | p50 12 ns |", text)
+        self.assertIn("| question | measured |\n|---|---|\n| `cuMemUnmap` | not measured yet |", text)
         self.assertIn("The part hung after 12 s.", text)
         self.assertIn("2030-01-02. Kernels: compiled by nvcc.", text)
 
@@ -62,9 +62,16 @@ class GpuPageTest(unittest.TestCase):
         ]
         self.add("h100", SUMMARY, contract={"outcome": "done", "seconds": 1.0, "rows": rows})
         text = self.page()
-        self.assertIn("| semantics | all | 2 agrees, 1 crashed, 1 differs, 1 not applicable |", text)
-        self.assertIn("| semantics | c | differs; x.cpp:1: CHECK(1 == 2), but 1 == 2 |", text)
-        self.assertIn("| semantics | e | crashed |", text)
+        self.assertIn("| case | semantics |", text)
+        self.assertIn("| all | 2 agrees, 1 crashed, 1 differs, 1 not applicable |", text)
+        self.assertIn("| c | differs; x.cpp:1: CHECK(1 == 2), but 1 == 2 |", text)
+        self.assertIn("| e | crashed |", text)
+
+    def test_figures_with_the_same_cases_stand_side_by_side(self):
+        rows = [{"figure": figure, "row": case, "ns_p50": 5} for figure in ("map", "unmap") for case in ("a", "b")]
+        self.add("h100", SUMMARY, prices={"outcome": "done", "seconds": 1.0, "rows": rows})
+        text = self.page()
+        self.assertIn("| case | `cuMemMap` | `cuMemUnmap` |\n|---|---|---|\n| a | p50 5 ns | p50 5 ns |\n| b |", text)
 
     def test_benchmarks_stand_beside_their_peers(self):
         row = {"program": "benchmarks", "figure": "map", "row": "pair/512", "berth": 7.9231, "unit": "ns", "cub": 76.7}

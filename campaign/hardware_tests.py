@@ -1,30 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the tests of tests/list that need no simulator, and prints how each ended, for a campaign.
 
-  hardware_tests.py [--skip NAME]...
+  hardware_tests.py [--skip NAME | --only NAME]...
 """
 import argparse
 import json
+import os
 import pathlib
 import shlex
 import sys
+import time
 
 import program_run
 
 SECONDS_MAX = 60
+SECONDS_MIN = 1  # a test is not begun with less
 BUNDLE = pathlib.Path(__file__).resolve().parent.parent
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--skip", metavar="NAME", action="append", default=[])
-    skipped = parser.parse_args().skip
+    parser.add_argument("--only", metavar="NAME", action="append", default=[])
+    options = parser.parse_args()
+    planned = float(os.environ.get("BERTH_CAMPAIGN_SECONDS", "600"))
+    end = time.monotonic() + (planned if planned > 1 else SECONDS_MAX)  # a rehearsal plans nothing
     failed = False
     for line in (BUNDLE / "tests/list").read_text(encoding="utf-8").splitlines():
         name, _, command = line.partition("\t")
-        if name in skipped:
+        if name in options.skip or (options.only and name not in options.only):
             continue
-        ending = program_run.run(shlex.split(command), seconds=SECONDS_MAX, cwd=BUNDLE)
+        seconds = min(SECONDS_MAX, end - time.monotonic())
+        if seconds < SECONDS_MIN:
+            ending = program_run.Ending("skipped", 0.0, text="no time was left")
+        else:
+            # What a test may leave out, it leaves out in time.
+            environment = {**os.environ, "BERTH_TEST_SECONDS_MAX": f"{seconds * 0.8:.0f}"}
+            ending = program_run.run(shlex.split(command), seconds=seconds, cwd=BUNDLE, environment=environment)
         print(json.dumps({"figure": "tests", "row": name} | ending.to_json()), flush=True)
         failed |= ending.outcome not in ("done", "skipped")
     return 1 if failed else 0

@@ -111,10 +111,13 @@ def run(command, *, seconds, on_row=lambda row: None, on_line=None, on_turn=lamb
         return Ending("failed", 0.0, text=f"{command[0]}: {error.strerror}")
     with process.stdout, process.stderr:
         pipes = Pipes(process, on_row, on_line)
+        family = set()  # of a program that hung, before it was asked for its stacks: some end of that
         try:
-            hung, found = watch(process, pipes, begin + seconds, silence, on_turn)
+            hung = watch(process, pipes, begin + seconds, silence, on_turn)
+            family.update(stacks.processes_of(process.pid) if hung else ())
+            found = stacks.collect(process.pid, pipes.read_for) if hung else ""
         finally:  # also where the campaign is interrupted
-            kill_group(process)
+            kill(process, family)
             pipes.read_for(DRAIN_SECONDS)
             pipes.close()
     text = pipes.text.decode(errors="replace")
@@ -129,24 +132,26 @@ def run(command, *, seconds, on_row=lambda row: None, on_line=None, on_turn=lamb
 
 
 def watch(process, pipes, deadline, silence, on_turn):
-    """Until the process has ended, or has hung: whether it has, and the stacks of its threads then."""
+    """Until the process has ended, or has hung: whether it has."""
     while process.poll() is None:
         on_turn()
         until = deadline if silence is None else min(deadline, pipes.last_heard + silence)
         left = until - time.monotonic()
         if left <= 0:
-            return True, stacks.collect(process.pid, pipes.read_for)
+            return True
         if pipes.open:
             pipes.read(min(left, 0.5))
         else:
             time.sleep(min(left, 0.05))
-    return False, ""
+    return False
 
 
-def kill_group(process):
-    """The process leads its group, whose number stays its own as long as any of it is there."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+def kill(process, family):
+    """The process leads its group, whose number stays its own as long as any of it is there. What a program of the
+    group has started in groups of their own goes with it."""
+    for pid in family.union(stacks.processes_of(process.pid)):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
     process.wait()

@@ -22,27 +22,6 @@ SOURCE, BUILD = map(pathlib.Path, sys.argv[1:3])
 NEEDS_KERNELS = ("stalls",)
 # Benchmarks are built where they are asked for.
 HAS_BENCHMARKS = any((BUILD / "bench").glob("bench_*"))
-# As much of PyTorch as the campaign uses.
-FAKE_TORCH = """
-import itertools, types
-reserved = [0]
-class Tensor:
-    def __init__(self, size): self.size = size
-    def numel(self): return self.size
-    def copy_(self, source, non_blocking): assert non_blocking
-def ones(size, dtype, device="cpu", pin_memory=False): return Tensor(size)
-uint8 = None
-cuda = types.SimpleNamespace(synchronize=lambda: None,
-    is_available=lambda: True, Stream=lambda: types.SimpleNamespace(cuda_stream=7), empty_cache=lambda: None,
-    reset_peak_memory_stats=lambda: None, max_memory_reserved=lambda: reserved[0])
-addresses = itertools.count(1)
-def allocate(size, stream):
-    assert size > 0 and stream == 7
-    reserved[0] += size
-    return next(addresses)
-_C = types.SimpleNamespace(
-    _cuda_cudaCachingAllocator_raw_alloc=allocate, _cuda_cudaCachingAllocator_raw_delete=lambda block: None)
-"""
 
 
 class RehearsalTest(unittest.TestCase):
@@ -51,12 +30,10 @@ class RehearsalTest(unittest.TestCase):
         cls.folder = pathlib.Path(tempfile.mkdtemp())
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         bundle.fill(cls.folder / "bundle", SOURCE, BUILD)
-        (cls.folder / "python").mkdir()
-        (cls.folder / "python/torch.py").write_text(FAKE_TORCH, encoding="utf-8")
         environment = os.environ | {
             "BERTH_DRIVER": "sim",
             "BERTH_SIM": "memory=64GiB,poison=off,checks=off",
-            "PYTHONPATH": str(cls.folder / "python"),
+            "PYTHONPATH": str(HERE / "fakes"),
             # Only portable builds look there by themselves.
             "LD_LIBRARY_PATH": str(cls.folder / "bundle/lib"),
         }
@@ -115,7 +92,7 @@ class RehearsalTest(unittest.TestCase):
         shutil.copytree(self.folder / "out", out)
         text = gpu_page.page(out.parent, self.catalogue)
         self.assertIn("## simulated", text)
-        self.assertRegex(text, r"CUDA.s semantics, case by case \| all \| \d+ agrees")
+        self.assertRegex(text, r"CUDA.s semantics, case by case \|\n\|---\|---\|\n\| all \| \d+ agrees")
         self.assertNotIn(gpu_page.NOT_MEASURED, text)
 
 

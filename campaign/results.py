@@ -47,7 +47,7 @@ class PartResult:
     def finish(self):
         """Returns the outcome: that of the program that ended worst."""
         outcomes = {program["outcome"] for program in self.content["programs"]}
-        worst_first = ("crashed", "hung", "failed", "done", "skipped")
+        worst_first = ("crashed", "hung", "failed", "cut short", "done", "skipped")
         self.content["outcome"] = next((each for each in worst_first if each in outcomes), "skipped")
         self.save()
         return self.content["outcome"]

@@ -33,18 +33,25 @@ def collect(group, read_for):
     return "\n".join(filter(None, parts))[:TEXT_MAX]
 
 
-def processes_of(group):
-    found = []
+def processes_of(leader):
+    """Those of the group that a process leads, and what descends from them, which may lead groups of its own."""
+    parents = {}
+    found = set()
     for folder in PROC.iterdir():
-        if folder.name.isdigit() and group_of(folder) == group:
-            found.append(int(folder.name))
+        if folder.name.isdigit() and (known := parent_and_group_of(folder)) is not None:
+            parents[int(folder.name)] = known[0]
+            if known[1] == leader:
+                found.add(int(folder.name))
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
     return sorted(found)
 
 
-def group_of(folder):
+def parent_and_group_of(folder):
     try:
         # The name may have anything in it, so that what follows counts from its end: state, parent, group.
-        return int((folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[2])
+        fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        return int(fields[1]), int(fields[2])
     except (OSError, IndexError, ValueError):
         return None
 

@@ -5,14 +5,13 @@ campaign_replays does with berth's. Exit status 77 where PyTorch or a GPU is not
 import csv
 import gzip
 import json
-import os
 import pathlib
 import subprocess
 import sys
 import time
 
 from program_run import SKIPPED
-from torch_here import import_torch
+from torch_here import configured, import_torch
 
 BUNDLE = pathlib.Path(__file__).resolve().parent.parent
 PASSES = 4
@@ -48,10 +47,8 @@ def peak_of(operations):
     return peak
 
 
-def replay(torch, operations, streams):
+def replay(operations, streams, allocate, free):
     """One pass, in nanoseconds."""
-    allocate = torch._C._cuda_cudaCachingAllocator_raw_alloc
-    free = torch._C._cuda_cudaCachingAllocator_raw_delete
     blocks = {}
     begin = time.perf_counter_ns()
     for block, size, stream in operations:
@@ -64,6 +61,8 @@ def replay(torch, operations, streams):
 
 def replay_all(name):
     torch = import_torch()
+    allocate = torch._C._cuda_cudaCachingAllocator_raw_alloc
+    free = torch._C._cuda_cudaCachingAllocator_raw_delete
     for path in sorted((BUNDLE / "bench/traces").glob("*.csv.gz")):
         operations, count = read_operations(path)
         streams = [torch.cuda.Stream() for _ in range(count)]
@@ -72,9 +71,15 @@ def replay_all(name):
         peak = peak_of(operations)
         trace = path.name.partition(".")[0]
         for number in range(1, PASSES + 1):
-            took = replay(torch, operations, [stream.cuda_stream for stream in streams])
+            native = [stream.cuda_stream for stream in streams]
+            took = replay(operations, native, allocate, free)
+            of_python = replay(operations, native, lambda size, stream: size, lambda block: None)
             waste = torch.cuda.max_memory_reserved() / peak - 1
-            values = {"ns_an_operation": took / len(operations), "waste_percent": 100 * waste}
+            values = {
+                "ns_an_operation": took / len(operations),
+                "ns_of_the_loop_in_python": of_python / len(operations),
+                "waste_percent": 100 * waste,
+            }
             row = {"figure": "torch_replays", "row": f"{trace}, {name}, pass {number}"} | values
             print(json.dumps(row), flush=True)
     return 0
@@ -85,7 +90,7 @@ def main():
         return replay_all(sys.argv[1])
     worst = SKIPPED
     for name, configuration in CONFIGURATIONS.items():
-        environment = os.environ | {"PYTORCH_CUDA_ALLOC_CONF": configuration}
+        environment = configured(configuration)
         command = [sys.executable, "-B", __file__, name]
         status = subprocess.run(command, env=environment, check=False, stdin=subprocess.DEVNULL).returncode
         worst = status if status not in (0, SKIPPED) or worst == SKIPPED else worst

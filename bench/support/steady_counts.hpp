@@ -63,7 +63,7 @@ class SteadyCounts {
       add_row("_replay", Allocator::kName, plan.name, [this, &plan](benchmark::State& state) {
         Allocator allocator(session_);
         Replay replay(allocator, plan, session_.streams(plan.streams));
-        for (int pass = 1; pass < kPassesBefore; ++pass) replay.step();
+        replay.warm_up();
         report(state, replay, 1, plan.operations.size() / 2);
       });
     }
@@ -72,7 +72,6 @@ class SteadyCounts {
  private:
   static constexpr std::size_t kSteps = 100'000;
   static constexpr std::size_t kLive = 1024;
-  static constexpr int kPassesBefore = 4;  ///< an allocator may map anew in the first ones
 
   template <class Run>
   void add_row(const char* suffix, const char* peer, const std::string& row, Run run) {

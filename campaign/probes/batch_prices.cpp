@@ -55,7 +55,7 @@ void add(const Driver& driver, std::string_view row, const Time& time, CUstream 
          std::size_t bytes, const Copy& copy) {
   std::vector<std::uint64_t> calls;
   std::vector<std::uint64_t> whole;
-  while (whole.empty() || (whole.size() < kTurns && !time.is_over())) {
+  while (goes_on(whole, kTurns, time)) {
     whole.push_back(nanoseconds_of([&] {
       calls.push_back(nanoseconds_of(copy));
       driver.stream_synchronize(stream);

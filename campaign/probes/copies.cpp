@@ -68,8 +68,7 @@ class HostBuffer {
 double rate_of(const Time& time, std::size_t bytes, const std::function<void()>& copy) {
   copy();
   std::vector<std::uint64_t> durations;
-  while (durations.empty() || (durations.size() < kTurns && !time.is_over()))
-    durations.push_back(nanoseconds_of(copy));
+  while (goes_on(durations, kTurns, time)) durations.push_back(nanoseconds_of(copy));
   return static_cast<double>(bytes) / spread(std::move(durations))["ns_p50"].get<double>();
 }
 
@@ -161,7 +160,7 @@ void measure_fairness(const Machine& machine, const Time& all, std::size_t bytes
     const HostBuffer small_host(machine, true, kSmall);
     std::vector<std::uint64_t> durations;
     const Time time = all.share(0.05);
-    while (durations.empty() || (durations.size() < kTurns && !time.is_over())) {
+    while (goes_on(durations, kTurns, time)) {
       const Transfer whole =
           runtime.copier().start(large.data(), host.data(), bytes_max, large.stream());
       for (int turn = 0; turn == 0 || (turn < 20 && !whole.is_done()); ++turn) {

@@ -60,9 +60,32 @@ class Gates {
       for (std::size_t index = 0; index < kLaunches; ++index) kernels_.spin(native(0), 1us);
       start(0).wait();
     });
+    add("a copy while another stream is captured", setting, [this] {
+      machine_.driver().stream_begin_capture(native(1), CU_STREAM_CAPTURE_MODE_GLOBAL);
+      start(0).wait();
+      machine_.driver().graph_destroy(end_capture(1));
+    });
+    add("a captured copy of pinned memory, launched 100 times", setting, [this] {
+      const Allocation pinned = runtime_.pinned_memory().allocate(kBytes);
+      machine_.driver().stream_begin_capture(native(0), CU_STREAM_CAPTURE_MODE_GLOBAL);
+      runtime_.copier().copy_async(target_.data(), pinned.data(), kBytes, streams_[0]);
+      CUgraph graph = end_capture(0);
+      CUgraphExec copies = nullptr;
+      machine_.driver().graph_instantiate(&copies, graph, 0ULL);
+      for (int launch = 0; launch < 100; ++launch)
+        machine_.driver().graph_launch(copies, native(0));
+      machine_.driver().stream_synchronize(native(0));
+      machine_.driver().graph_exec_destroy(copies);
+      machine_.driver().graph_destroy(graph);
+    });
   }
 
  private:
+  [[nodiscard]] CUgraph end_capture(std::size_t stream) const {
+    CUgraph graph = nullptr;
+    machine_.driver().stream_end_capture(native(stream), &graph);
+    return graph;
+  }
   template <class Action>
   void add(const std::string& row, const std::string& setting, const Action& action) {
     const std::uint64_t took = nanoseconds_of(action);

@@ -24,11 +24,6 @@ using namespace berth::campaign;
 constexpr std::size_t kCalls = 300;  ///< of each kind
 constexpr std::size_t kBytesMax = 32_GiB;
 
-/// Each question gets an answer, also when the time is over.
-bool goes_on(const std::vector<std::uint64_t>& durations, const Time& time) {
-  return durations.empty() || (durations.size() < kCalls && !time.is_over());
-}
-
 class Prices {
  public:
   Prices(const Machine& machine, const Kernels& kernels, bool is_busy)
@@ -47,7 +42,7 @@ class Prices {
     Durations free;
     Durations set_access;
     const std::size_t whole = bytes * count;
-    while (goes_on(create, time)) {
+    while (goes_on(create, kCalls, time)) {
       background_.keep_busy();
       CUdeviceptr address = 0;
       const CUdeviceptr anywhere = 0;
@@ -101,7 +96,7 @@ class Prices {
   void measure_allocation(std::size_t bytes, const Time& time) {
     Durations allocate;
     Durations free;
-    while (goes_on(allocate, time)) {
+    while (goes_on(allocate, kCalls, time)) {
       background_.keep_busy();
       CUdeviceptr data = 0;
       allocate.push_back(nanoseconds_of([&] { driver_.mem_alloc(&data, bytes); }));
@@ -117,7 +112,7 @@ class Prices {
     Durations leave;
     void* const data = std::aligned_alloc(2_MiB, bytes);
     std::fill_n(static_cast<char*>(data), bytes, 'x');  // pages are there then
-    while (goes_on(enter, time)) {
+    while (goes_on(enter, kCalls, time)) {
       background_.keep_busy();
       enter.push_back(nanoseconds_of([&] { driver_.mem_host_register(data, bytes, 0U); }));
       leave.push_back(nanoseconds_of([&] { driver_.mem_host_unregister(data); }));
@@ -134,7 +129,7 @@ class Prices {
   template <class Call>
   void add(std::string_view figure, const Time& time, const Call& call) {
     Durations durations;
-    while (goes_on(durations, time)) {
+    while (goes_on(durations, kCalls, time)) {
       background_.keep_busy();
       durations.push_back(nanoseconds_of(call));
     }

@@ -36,6 +36,10 @@ Json spread(std::vector<std::uint64_t> durations_ns) {
           {"count", durations_ns.size()}};
 }
 
+bool goes_on(const std::vector<std::uint64_t>& durations_ns, std::size_t most, const Time& time) {
+  return durations_ns.empty() || (durations_ns.size() < most && !time.is_over());
+}
+
 Time::Time() : all_(time_given()), end_(std::chrono::steady_clock::now() + all_) {}
 
 std::chrono::nanoseconds Time::left() const {

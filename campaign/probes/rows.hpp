@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -37,6 +38,9 @@ class Time {
   std::chrono::nanoseconds all_;
   std::chrono::steady_clock::time_point end_;
 };
+
+/// Whether one more is to be measured: one always, at most `most`, and none once `time` is over.
+bool goes_on(const std::vector<std::uint64_t>& durations_ns, std::size_t most, const Time& time);
 
 /// How long `action` takes.
 template <class Action>

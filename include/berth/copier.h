@@ -20,12 +20,13 @@ extern "C" {
 /// operation, whatever the pointers.
 ///
 /// Source    Device and pinned sources are read when the stream gets there, and stay as they are until
-///           then. A pageable source has been read when the call returns; berth_transfer_start() does
-///           not wait for that.
-/// Target    Has the bytes when the stream has passed the copy, and stays valid until then.
-/// Blocking  Pinned and device memory: never. Pageable memory: until a source is in staging memory, which
-///           takes a memcpy and, where there is no room, the device's having passed other copies. Host to
-///           host copies are done when the call returns.
+///           then. A pageable source has been read when the call returns, as with cuMemcpyAsync.
+/// Target    A device or pinned target has the bytes when the stream has passed the copy, and stays valid
+///           until then. A pageable target has the bytes when the call returns, as with cuMemcpyAsync.
+/// Blocking  Pinned and device memory: never. A pageable source: until it is in staging memory, which
+///           takes a memcpy and, where there is no room, the device's having passed other copies. A pageable
+///           target: until the stream has passed the copy. berth_transfer_start() does not wait for either.
+///           Host to host copies are done when the call returns.
 /// Errors    BERTH_INVALID_ARGUMENT: ranges that overlap or wrap around, a stream of a device that
 ///           neither side belongs to. BERTH_STREAM_CAPTURED: the stream is captured, and the host would
 ///           do the copy or a part of it: pageable memory, host to host; nothing has been copied.

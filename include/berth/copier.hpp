@@ -111,11 +111,15 @@ class BERTH_API Copier {
   Transfer start(const FileRange& target, const void* source, StreamRef stream,
                  TransferOptions options = {});
 
-  /// start() for sources that will not stay: a pageable one has been read when this returns, and may be
-  /// changed or freed at once, as with cuMemcpyAsync.
-  /// Blocking  Until the bytes are in staging memory, which the caller helps with; where it does not hold
-  ///           all of them, until the stream has passed the rest. CopyCounters::staging_waits counts
-  ///           that.
+  /// start() for pageable memory that will not stay, with what cuMemcpyAsync promises of it: when this
+  /// returns, a pageable source has been read, and a pageable target has the bytes. Either may be changed or
+  /// freed at once.
+  /// Source: CUDA Driver API, "API synchronization behavior".
+  /// Blocking  Pinned and device memory: never. A pageable source: until the bytes are in staging memory,
+  ///           which the caller helps with; where it does not hold all of them, until the stream has passed
+  ///           the rest, which CopyCounters::staging_waits counts. A pageable target: until the stream has
+  ///           passed the copy.
+  /// Errors    As start(), and what goes wrong until the call returns.
   void copy_async(void* target, const void* source, std::size_t bytes, StreamRef stream);
 
   /// Copies in the order of `stream`, and returns when the target has the bytes.

@@ -24,13 +24,14 @@ struct CopierOptions {
   std::size_t staging_slots = 16;
   StagingShortage on_staging_shortage = StagingShortage::wait;
   /// Threads that copy between staging memory and the rest of the host's, 1 to 64. Started by the first
-  /// copy that needs them. nullopt: one for every two processors, 6 at most.
+  /// copy that needs them. nullopt: one for every two processors that the process may use, quotas of control
+  /// groups included, and 6 at most.
   std::optional<std::size_t> workers = std::nullopt;
   /// Threads that copy between staging memory and files, 1 to 64, likewise. They wait for the disk: 8 keep
   /// 4 MiB of reads under way, which is 14 GB/s at 0.3 ms each.
   std::size_t file_workers = 8;
-  /// What is copied directly is cut into pieces of this size, so that others come in between. 64 KiB or
-  /// more, a multiple of 4 KiB.
+  /// What is copied directly over a link is cut into pieces of this size, so that others come in between.
+  /// 64 KiB or more, a multiple of 4 KiB.
   std::size_t direct_piece_bytes = std::size_t{8} << 20;
 };
 

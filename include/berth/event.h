@@ -37,7 +37,8 @@ BERTH_API berth_status berth_event_acquire(berth_runtime* runtime, berth_device 
 /// A pooled event that marks the work submitted to `stream` so far.
 BERTH_API berth_status berth_event_acquire_recorded(berth_runtime* runtime, berth_stream stream,
                                                     berth_event* event);
-/// Gives back what either gave. The process is stopped over an event that is not of the pool.
+/// Gives back what either gave.
+/// Errors  BERTH_INVALID_ARGUMENT: not on lease from the pool of its device. Nothing is changed.
 BERTH_API berth_status berth_event_release(berth_runtime* runtime, berth_event event);
 
 /// An event of one's own, outside the pool. `flags`: 0 or BERTH_EVENT_ bits; an unknown bit is
@@ -45,6 +46,7 @@ BERTH_API berth_status berth_event_release(berth_runtime* runtime, berth_event e
 BERTH_API berth_status berth_event_create(berth_runtime* runtime, berth_device device,
                                           uint32_t flags, berth_event* event);
 /// Destroys an event that the caller owns, whoever made it.
+/// Errors  BERTH_INVALID_ARGUMENT: a pooled one, on lease or not. Nothing is changed.
 BERTH_API berth_status berth_event_destroy(berth_event event);
 
 /// Refers to an event that something else made on `device`. `native` may not be null.

@@ -85,7 +85,8 @@ class BERTH_API Event {
   ///         another process that is alive, and of the same device.
   static Event open(DeviceContext& context, const IpcEventHandle& handle);
   /// Takes ownership of an event that something else made.
-  static Event adopt(EventRef event) noexcept { return Event(event); }
+  /// Errors  InvalidArgument: it belongs to an EventPool.
+  static Event adopt(EventRef event);
   ~Event();
   Event(Event&& other) noexcept : ref_(other.ref_.context(), other.release()) {}
   Event& operator=(Event&& other) noexcept;

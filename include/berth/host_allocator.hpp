@@ -25,8 +25,8 @@ struct HostAllocatorOptions {
 /// serves here as well. Nothing is cached: bytes_reserved is what is in use, and a freed block goes
 /// back at once, or, where record_stream() or record_use() named streams that use it, once their work
 /// is done. A block is ordered on no stream, as with PinnedAllocator. To a copy it is pageable memory as
-/// any: the program records the stream before it frees a target of Copier::copy_async() early, which
-/// is written to until the copy is done.
+/// any: the program records the stream before it frees a target of Copier::start() early, which is
+/// written to until the transfer is over.
 ///
 /// Works without a driver, and, unlike the other allocators, in a child made by fork(): the child has
 /// its own copy of the memory, which no stream uses, so that blocks are freed at once there.

@@ -28,8 +28,8 @@ typedef struct berth_stream {
 /// created.
 BERTH_API berth_status berth_stream_acquire(berth_runtime* runtime, berth_device device,
                                             int priority, berth_stream* stream);
-/// Gives back what berth_stream_acquire() gave. Work may be pending. The process is stopped over a
-/// stream that is not on lease.
+/// Gives back what berth_stream_acquire() gave. Work may be pending.
+/// Errors  BERTH_INVALID_ARGUMENT: not on lease from the pool of its device. Nothing is changed.
 BERTH_API berth_status berth_stream_release(berth_runtime* runtime, berth_stream stream);
 
 /// A flag of berth_stream_create(): the legacy default stream waits for this stream, and this
@@ -42,7 +42,7 @@ BERTH_API berth_status berth_stream_create(berth_runtime* runtime, berth_device 
                                            int priority, uint32_t flags, berth_stream* stream);
 /// Destroys a stream that the caller owns, whoever made it. Work may be pending, and completes.
 /// Allocators are told: berth_allocator_retire_stream() is not needed.
-/// Errors  BERTH_INVALID_ARGUMENT: a default stream.
+/// Errors  BERTH_INVALID_ARGUMENT: a default stream, or a pooled one, on lease or not. Nothing is changed.
 BERTH_API berth_status berth_stream_destroy(berth_stream stream);
 
 /// Refers to a stream that something else made on `device`. Null `native`: the legacy default

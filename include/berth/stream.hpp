@@ -86,7 +86,8 @@ class BERTH_API Stream {
  public:
   Stream(DeviceContext& context, StreamOptions options);
   /// Takes ownership of a stream that something else made.
-  static Stream adopt(StreamRef stream) noexcept;
+  /// Errors  InvalidArgument: a default stream, or one that belongs to a StreamPool.
+  static Stream adopt(StreamRef stream);
   ~Stream();
   Stream(Stream&& other) noexcept : ref_(other.ref_.context(), other.take()) {}
   Stream& operator=(Stream&& other) noexcept;

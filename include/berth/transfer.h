@@ -19,8 +19,8 @@ extern "C" {
 /// Safe from any thread, as long as it is released once.
 typedef struct berth_transfer berth_transfer;
 
-/// As berth_copy_async(), but returns at once: the source, too, stays valid and as it is until the
-/// transfer is over, whatever kind of memory it is. `transfer` may be null where nobody asks;
+/// As berth_copy_async(), but returns at once: source and target stay valid, and the source as it is, until
+/// the transfer is over, whatever kind of memory they are. `transfer` may be null where nobody asks;
 /// what it gets is to be released before the runtime.
 ///
 /// `on_done` is called once the transfer is over, as that of berth_stream_when_done(); null: nobody is.
@@ -57,7 +57,7 @@ BERTH_API berth_status berth_transfer_start_batch(berth_runtime* runtime,
                                                   berth_stream stream,
                                                   berth_completion_function on_done, void* user,
                                                   berth_transfer** transfer);
-/// Lets go of it; the copy goes on. Null is no operation.
+/// Lets go of it; the copy goes on, and source and target stay until it is over. Null is no operation.
 BERTH_API void berth_transfer_release(berth_transfer* transfer);
 
 /// Whether it is over, well or not. Asks the device, and never waits.

@@ -17,9 +17,9 @@ class TransferState;
 
 /// Of the calls that start one.
 struct TransferOptions {
-  /// Kept until the transfer is over: whatever owns source and target. Null: they stay by other means. It
-  /// is let go on any thread, perhaps one of berth's that copies: what happens then waits for no work of
-  /// the device.
+  /// Kept until the transfer is over: whatever owns source and target. Null: they stay by other means, and
+  /// the Transfer's destructor waits for what threads do with them. It is let go on any thread, perhaps one
+  /// of berth's that copies: what happens then waits for no work of the device.
   std::shared_ptr<const void> keep_alive = nullptr;
   /// Lower numbers go first where the host has its part to do. nullopt: the stream's own priority.
   std::optional<int> priority = std::nullopt;
@@ -29,14 +29,20 @@ struct TransferOptions {
 };
 
 /// What Copier::start() and Collectives return. Copies are of the same transfer; an empty one is done
-/// and moved nothing. Letting go of it lets the transfer go on. Must not outlive its Runtime.
-/// Threads  Safe from any thread, as far as one object is not assigned to meanwhile.
-/// Fork     In a child made by fork() asking and waiting fail with NotSupported, and cancel() does nothing.
+/// and moved nothing. Must not outlive its Runtime.
+///
+/// Lifetime  The destructor of the last copy waits until no thread of berth's will touch pageable memory of
+///           the transfer again, unless TransferOptions::keep_alive holds that memory. So a source or a
+///           target that is declared before its Transfer outlives what is done with it, also where an
+///           exception leaves the scope. Nothing else is waited for: device and pinned memory as with any
+///           work of a stream. detach() gives this up.
+/// Threads   Safe from any thread, as far as one object is not assigned to meanwhile.
+/// Fork      In a child made by fork() asking and waiting fail with NotSupported, and all else does nothing.
 class BERTH_API Transfer {
  public:
   Transfer() = default;
   /// For Copier.
-  explicit Transfer(std::shared_ptr<TransferState> state) : state_(std::move(state)) {}
+  explicit Transfer(const std::shared_ptr<TransferState>& state);
 
   /// Whether it is over: the target has the bytes, or something went wrong. Asks the device, and never
   /// waits.
@@ -61,7 +67,13 @@ class BERTH_API Transfer {
   /// device does alone, goes on. Never waits.
   void cancel() noexcept;
 
+  /// Lets the transfer go on by itself: no copy's destructor waits. Source and target stay as start() says
+  /// until it is over, which on_done tells, or an event that is recorded on the stream afterwards.
+  void detach() noexcept;
+
  private:
+  friend class CompositeTransfer;
+
   std::shared_ptr<TransferState> state_;
 };
 

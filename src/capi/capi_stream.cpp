@@ -16,21 +16,6 @@ struct berth_relaxed_capture_scope {
   RelaxedCaptureScope scope;
 };
 
-namespace {
-
-/// The stream, unless it is a default one, which nobody can own.
-StreamRef require_own(berth_stream stream) {
-  const StreamRef ref = to_stream(stream);
-  if (ref.is_legacy_default() || ref.is_per_thread_default()) {
-    throw InvalidArgument(
-        fmt::format("\"stream\" is the {} default stream; accepted: a stream that was made",
-                    ref.is_legacy_default() ? "legacy" : "per-thread"));
-  }
-  return ref;
-}
-
-}  // namespace
-
 berth_status berth_stream_acquire(berth_runtime* runtime, berth_device device, int priority,
                                   berth_stream* stream) {
   return guarded([&] {
@@ -43,7 +28,7 @@ berth_status berth_stream_acquire(berth_runtime* runtime, berth_device device, i
 berth_status berth_stream_release(berth_runtime* runtime, berth_stream stream) {
   return guarded([&] {
     Runtime& owner = to_runtime(runtime);
-    const StreamRef ref = require_own(stream);
+    const StreamRef ref = to_stream(stream);
     owner.streams(ref.device()).give_back(ref);
   });
 }
@@ -66,7 +51,7 @@ berth_status berth_stream_create(berth_runtime* runtime, berth_device device, in
 }
 
 berth_status berth_stream_destroy(berth_stream stream) {
-  return guarded([&] { const Stream destroyed = Stream::adopt(require_own(stream)); });
+  return guarded([&] { const Stream destroyed = Stream::adopt(to_stream(stream)); });
 }
 
 berth_status berth_stream_from_native(berth_runtime* runtime, berth_device device,

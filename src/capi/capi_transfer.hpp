@@ -25,6 +25,7 @@ berth_status start_transfer(berth_runtime* runtime, berth_completion_function on
     if (on_done != nullptr) options.on_done = to_callback(on_done, user);
     auto started = std::make_unique<berth_transfer>();
     started->transfer = start(owner, std::move(options));
+    started->transfer.detach();  // C has no destructors, and berth_transfer_release() does not wait
     if (transfer != nullptr) *transfer = started.release();
   });
 }

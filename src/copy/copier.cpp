@@ -37,7 +37,7 @@ class Copier::Impl {
   using Request = CopyRequest;
 
   Transfer start(void* target, const void* source, std::size_t bytes, Request request) {
-    if (bytes == 0) return ways_.end(Transfer(), std::move(request));
+    if (bytes == 0) return ways_.end(nullptr, std::move(request));
     check_ranges(target, source, bytes);
     const ContextScope scope(request.stream.context());
     return ways_.start(LinearCopy(side(target, request), side(source, request), bytes),
@@ -46,7 +46,7 @@ class Copier::Impl {
 
   Transfer start_rows(const PitchedTarget& target, const PitchedSource& source,
                       std::size_t row_bytes, std::size_t rows, Request request) {
-    if (row_bytes == 0 || rows == 0) return ways_.end(Transfer(), std::move(request));
+    if (row_bytes == 0 || rows == 0) return ways_.end(nullptr, std::move(request));
     check_rows(target, source, row_bytes, rows);
     const ContextScope scope(request.stream.context());
     const MemorySide to = side(target.data, request);
@@ -58,7 +58,7 @@ class Copier::Impl {
 
   Transfer start_batch(std::span<const CopyRange> copies, Request request) {
     if (std::ranges::all_of(copies, [](const CopyRange& range) { return range.bytes == 0; }))
-      return ways_.end(Transfer(), std::move(request));
+      return ways_.end(nullptr, std::move(request));
     check_batch(copies);
     const ContextScope scope(request.stream.context());
     const Driver& driver = request.stream.context().driver();
@@ -76,14 +76,13 @@ class Copier::Impl {
       CompositeTransfer(std::move(parts)).wait();
       throw;
     }
-    return ways_.end(Transfer(std::make_shared<CompositeTransfer>(std::move(parts))),
-                     std::move(request));
+    return ways_.end(std::make_shared<CompositeTransfer>(std::move(parts)), std::move(request));
   }
 
   /// Between a range of a file and memory of a device.
   Transfer start(const FileRange& range, const void* memory, CopyDirection direction,
                  Request request) {
-    if (range.bytes == 0) return ways_.end(Transfer(), std::move(request));
+    if (range.bytes == 0) return ways_.end(nullptr, std::move(request));
     check_range(memory, range.bytes,
                 direction == CopyDirection::to_device ? kTargetName : kSourceName);
     const ContextScope scope(request.stream.context());
@@ -108,7 +107,8 @@ class Copier::Impl {
     if (kind.type != MemoryKind::Type::managed && kind.device != &stream.context()) {
       throw InvalidArgument(
           fmt::format("cannot fill {} on a stream of {}; accepted: memory of that device", target,
-                      stream.device().to_string()));
+                      kind.device == nullptr ? stream.device().to_string()
+                                             : stream.context().name_beside(*kind.device)));
     }
     driver.memset_d8_async(reinterpret_cast<CUdeviceptr>(target), value, bytes, stream.native());
   }
@@ -175,7 +175,7 @@ Transfer Copier::start_batch(std::span<const CopyRange> copies, StreamRef stream
 }
 
 void Copier::copy_async(void* target, const void* source, std::size_t bytes, StreamRef stream) {
-  impl_->start(target, source, bytes, {.stream = stream, .reads_source_now = true});
+  impl_->start(target, source, bytes, {.stream = stream});
 }
 
 void Copier::copy(void* target, const void* source, std::size_t bytes, StreamRef stream) {

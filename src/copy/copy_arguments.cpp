@@ -148,7 +148,7 @@ void require_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef s
   throw InvalidArgument(
       fmt::format("a stream of {} cannot copy memory of {}; accepted: a stream of a device on "
                   "either side",
-                  stream.device().to_string(), other->device().to_string()));
+                  device->name_beside(*other), other->device().to_string()));
 }
 
 void require_host_memory(const DeviceRegistry& registry, const PinnedAllocator& pinned,

@@ -13,7 +13,7 @@ namespace berth {
 
 struct CopyRequest {
   StreamRef stream;
-  bool reads_source_now = false;
+  /// Without one nobody can ask: what the host has to do is done when the call returns.
   bool wants_transfer = false;
   TransferOptions options{};
 

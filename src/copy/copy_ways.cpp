@@ -91,10 +91,10 @@ Transfer CopyWays::start(const FileRange& range, const MemorySide& device, CopyD
 
 Transfer CopyWays::copy_on_host(const CopyShape& shape, CopyRequest request) {
   ++copies_host_;
-  Transfer transfer;
-  if (request.wants_transfer) transfer = Transfer(std::make_shared<HostTransfer>(shape.bytes()));
+  std::shared_ptr<TransferState> transfer;
+  if (request.wants_transfer) transfer = std::make_shared<HostTransfer>(shape.bytes());
   shape.copy_on_host();
-  return end(std::move(transfer), std::move(request));
+  return end(transfer, std::move(request));
 }
 
 Transfer CopyWays::copy_staged(const CopyShape& shape, CopyRequest request) {
@@ -112,7 +112,7 @@ Transfer CopyWays::copy_staged(const CopyShape& shape, CopyRequest request) {
                     .host = shape.host_end(direction),
                     .device = shape.device_end(direction),
                     .bytes = shape.bytes(),
-                    .is_read_at_once = is_to_device && request.reads_source_now,
+                    .is_read_at_once = is_to_device && !request.wants_transfer,
                     .keep_alive = request.options.keep_alive};
   const HostWork::CopyPtr copy =
       staged_.start(request.stream, std::move(route), request.priority());
@@ -121,9 +121,14 @@ Transfer CopyWays::copy_staged(const CopyShape& shape, CopyRequest request) {
     return copy_direct(shape, std::move(request), false);
   }
   ++copies_staged_;
-  if (is_to_device && request.reads_source_now) staged_.complete_reading(copy);
-  if (!request.wants_transfer) return {};
-  return end_staged(std::make_shared<StagedTransfer>(staged_.work(), copy), std::move(request));
+  if (!request.wants_transfer) {
+    staged_.complete_host_side(copy, direction);
+    return {};
+  }
+  const auto host_side = request.options.keep_alive == nullptr ? StagedTransfer::HostSide::lent
+                                                               : StagedTransfer::HostSide::kept;
+  return end_staged(std::make_shared<StagedTransfer>(staged_.work(), copy, host_side),
+                    std::move(request));
 }
 
 // The block may go at once: its reuse waits for the stream.
@@ -142,16 +147,18 @@ Transfer CopyWays::copy_through(const Allocation& pinned, const CopyShape& shape
 Transfer CopyWays::end_staged(const std::shared_ptr<StagedTransfer>& transfer,
                               CopyRequest request) {
   request.options.keep_alive = nullptr;  // the copy has it
-  return end(Transfer(transfer), std::move(request));
+  return end(transfer, std::move(request));
 }
 
-// A graph has one node for one copy, and no marks; pageable memory is in no batch, because nobody says when
-// the driver reads it.
+// A graph has one node for one copy, and no marks. Copies are cut for the others that wait for the same link,
+// and none is crossed within a device. Pageable memory is in no batch, because nobody says when the driver
+// reads it.
 Transfer CopyWays::copy_direct(const CopyShape& shape, CopyRequest request, bool is_captured) {
-  const Submission how{.part_bytes = is_captured ? ~std::size_t{0} : part_bytes_,
+  const DevicePair devices(shape.to(), shape.from());
+  const bool is_cut = !is_captured && !devices.are_one();
+  const Submission how{.part_bytes = is_cut ? part_bytes_ : ~std::size_t{0},
                        .batches = is_captured || shape.has_pageable() ? Batches::no : Batches::yes,
                        .is_marked = request.wants_transfer && !is_captured};
-  const DevicePair devices(shape.to(), shape.from());
   if (devices.are_different()) {
     DeviceContext& user = request.stream.context();
     links_.open(user, &user == devices.to ? *devices.from : *devices.to);
@@ -173,16 +180,15 @@ Transfer CopyWays::submit(CopyRequest& request, const Submission& how, std::size
   }
   try {
     add(submission);
-    return end(Transfer(std::move(transfer)), std::move(request));
+    return end(transfer, std::move(request));
   } catch (...) {
     settle(stream);  // a part may be under way, and the caller's memory go
     throw;
   }
 }
 
-Transfer CopyWays::end(Transfer transfer, CopyRequest request) {
-  return end_transfer(completions_, request.stream, std::move(transfer),
-                      std::move(request.options));
+Transfer CopyWays::end(const std::shared_ptr<TransferState>& transfer, CopyRequest request) {
+  return end_transfer(completions_, request.stream, transfer, std::move(request.options));
 }
 
 void CopyWays::count_direct(std::size_t bytes) noexcept {

@@ -46,7 +46,7 @@ class CopyWays {
                  CopyRequest request);
   /// Of nothing, or of what is under way already: sees to what is to happen at the end.
   /// Errors  As CompletionQueue::when_done(): nothing will happen then.
-  Transfer end(Transfer transfer, CopyRequest request);
+  Transfer end(const std::shared_ptr<TransferState>& transfer, CopyRequest request);
 
   /// For copies that others make.
   void count_direct(std::size_t bytes) noexcept;

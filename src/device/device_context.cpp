@@ -9,6 +9,11 @@ DeviceContext::~DeviceContext() {
   if (is_used()) driver_.primary_ctx_release_or_report(native_);
 }
 
+std::string DeviceContext::name_beside(const DeviceContext& expected) const {
+  const bool is_other_runtimes = this != &expected && device_ == expected.device_;
+  return device_.to_string() + (is_other_runtimes ? " of another Runtime" : "");
+}
+
 int DeviceContext::attribute(CUdevice_attribute attribute) const {
   int value = 0;
   driver_.device_get_attribute(&value, attribute, native_);

@@ -8,10 +8,11 @@
 
 #include <cstdint>
 #include <new>
+#include <string>
 
 #include "berth/device.hpp"
 
-#include "device/captured_events.hpp"
+#include "device/handle_set.hpp"
 #include "device/owned_streams.hpp"
 #include "device/peer_access.hpp"
 #include "device/seen_captures.hpp"
@@ -33,6 +34,8 @@ class DeviceContext {
   [[nodiscard]] const Driver& driver() const noexcept { return driver_; }
   /// The logical device, `cuda:N`.
   [[nodiscard]] Device device() const noexcept { return device_; }
+  /// "cuda:N", for an error that names `expected` too: two of one device are those of two Runtimes.
+  [[nodiscard]] std::string name_beside(const DeviceContext& expected) const;
   /// The driver's own handle, which cuDeviceGet gave.
   [[nodiscard]] CUdevice native() const noexcept { return native_; }
   [[nodiscard]] int attribute(CUdevice_attribute attribute) const;
@@ -48,7 +51,12 @@ class DeviceContext {
   /// Whether primary() has been called.
   [[nodiscard]] bool is_used() const noexcept { return primary_.find() != nullptr; }
 
-  [[nodiscard]] CapturedEvents& captured_events() noexcept { return captured_events_; }
+  /// Those whose latest mark lies in a capture: no driver call tells them from others without breaking the
+  /// capture.
+  [[nodiscard]] HandleSet<CUevent>& captured_events() noexcept { return captured_events_; }
+  /// Those that pools own, on lease or not: nobody else may destroy them.
+  [[nodiscard]] HandleSet<CUstream>& pooled_streams() noexcept { return pooled_streams_; }
+  [[nodiscard]] HandleSet<CUevent>& pooled_events() noexcept { return pooled_events_; }
   [[nodiscard]] SeenCaptures& seen_captures() noexcept { return seen_captures_; }
   /// Of other devices to this one's memory.
   [[nodiscard]] PeerAccess& peer_access() noexcept { return peer_access_; }
@@ -75,7 +83,9 @@ class DeviceContext {
   const Device device_;
   const CUdevice native_;
   MadeOnce<CUcontext> primary_;
-  CapturedEvents captured_events_;
+  HandleSet<CUevent> captured_events_;
+  HandleSet<CUstream> pooled_streams_;
+  HandleSet<CUevent> pooled_events_;
   SeenCaptures seen_captures_;
   PeerAccess peer_access_{*this};
   StreamObservers observers_;

@@ -13,6 +13,12 @@
 namespace berth {
 namespace {
 
+/// Why the driver may show less than the variable says, beside the variable.
+constexpr const char* kWithheld =
+    "a container, a device cgroup or the permissions of /dev/nvidia* may keep the process from "
+    "opening it, "
+    "or an MPS server (CUDA_MPS_PIPE_DIRECTORY) show it others";
+
 /// An id of its own where the true one is unknown, so that nothing is taken for the same.
 unsigned id_or(int id, std::size_t other) {
   return id >= 0 ? static_cast<unsigned>(id) : static_cast<unsigned>(other) + (1U << 31);
@@ -95,11 +101,13 @@ void Visibility::find_problem() {
   // A driver that does not work shows nothing, whatever the variable says.
   if (!problem_.empty() || agrees_ || !source_.driver_problem.empty()) return;
   problem_ = fmt::format(
-      "{} names {} devices, but the driver shows {}: it reads the variable once in a process, so a "
-      "later change has no effect",
+      "{} names {} devices, but the driver shows {}: the variable was changed after the driver had "
+      "read "
+      "it, which it does once in a process, or {}",
       variable(), by_rule_.places.size(),
       by_rule_.places.size() == places_shown().size() ? "others"
-                                                      : std::to_string(places_shown().size()));
+                                                      : std::to_string(places_shown().size()),
+      kWithheld);
 }
 
 std::string Visibility::variable() const {
@@ -167,10 +175,15 @@ std::string Visibility::why_hidden(const DeviceInfo& info, const Place& place) c
       return "the CUDA driver does not work: " + source_.driver_problem;
     }
     if (shown_by_rule) {
+      if (!variables_.visible) {
+        return fmt::format(
+            "the driver does not show it, although CUDA_VISIBLE_DEVICES is not set: {}", kWithheld);
+      }
       return fmt::format(
-          "the driver does not show it, although {} does; CUDA reads the variable "
-          "once in a process, so a later change has no effect",
-          variables_.visible ? variable() : "CUDA_VISIBLE_DEVICES, which is not set,");
+          "the driver does not show it, although {} does: the variable was changed after the "
+          "driver had "
+          "read it, which it does once in a process, or {}",
+          variable(), kWithheld);
     }
   }
   if (!variables_.visible) return mig_limit();

@@ -115,6 +115,7 @@ class Reader {
     const bool repeated =
         std::any_of(result_.entries.begin(), result_.entries.end(),
                     [&](const VisibleEntry& before) { return before.place == named.place; });
+    if (!named.problem.empty()) complain(entry, named.problem);
     entry.place = named.place;
     entry.outcome = repeated ? EntryOutcome::repeated : EntryOutcome::shown;
     if (!repeated) return true;

@@ -11,19 +11,33 @@ namespace {
 constexpr std::string_view kDevicePrefix = "GPU-";
 constexpr std::string_view kInstancePrefix = "MIG-";
 
+std::string no_ordinal(std::string_view entry) {
+  std::string problem = "is neither an ordinal nor a GPU- or MIG- UUID";
+  if (entry == "all" || entry == "none" || entry == "void")
+    problem += ", but a word of NVIDIA_VISIBLE_DEVICES, which the container runtime reads";
+  return problem;
+}
+
+/// Where there is more than blanks behind the number.
+std::string misread(std::string_view rest, long long ordinal) {
+  if (rest.find_first_not_of(" \t\n\v\f\r") == rest.npos) return {};
+  return fmt::format("is read as {}, because CUDA reads digits and ignores what follows them",
+                     ordinal);
+}
+
 NamedPlace find_by_ordinal(std::string_view entry, const Machine& machine) {
   const std::string text(entry);
   char* end = nullptr;
   // Too large a number becomes the largest one, which is no ordinal either.
   const long long ordinal = std::strtoll(text.c_str(), &end, 10);
-  if (end == text.c_str()) return {{}, "is neither an ordinal nor a GPU- or MIG- UUID"};
+  if (end == text.c_str()) return {{}, no_ordinal(entry)};
   if (ordinal == -1) return {};
   if (ordinal < 0) return {{}, "is negative"};
   const std::size_t count = machine.devices.size();
   if (static_cast<unsigned long long>(ordinal) >= count) {
     return {{}, fmt::format("is beyond the last of {} devices", count)};
   }
-  return {Place{static_cast<std::size_t>(ordinal), {}}, {}};
+  return {Place{static_cast<std::size_t>(ordinal), {}}, misread(end, ordinal)};
 }
 
 NamedPlace find_by_uuid(std::string_view beginning, const Machine& machine) {

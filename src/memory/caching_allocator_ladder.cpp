@@ -185,8 +185,12 @@ CachingAllocator::Outcome CachingAllocator::heed_soft_limit(Request& request) {
 }
 
 CachingAllocator::Outcome CachingAllocator::mark(Request& request) {
-  if (request.stream && (request.sees_streams || request.sees_deferred)) {
+  if (!request.stream || !(request.sees_streams || request.sees_deferred)) return Outcome::nothing;
+  try {
     order_.mark_named(*request.stream, request.owner);
+  } catch (const Exhausted& error) {  // it is later requests that a mark serves
+    driver_.report(Severity::warning, name(), ": no event marks a stream yet, tried again later",
+                   error);
   }
   return Outcome::nothing;
 }
@@ -349,9 +353,11 @@ void CachingAllocator::refuse_impossible(const Request& request) {
   if (request.bytes_requested <= capacity) return;
   const MutexLock lock(heap_.mutex);
   ++heap_.counters.out_of_memory;
-  if (request.bytes_requested <= reserve_.source_capacity_bytes())
-    ++heap_.counters.limit_rejections;
-  throw OutOfMemory(describe_impossible_request(name(), request.bytes_requested, capacity));
+  const bool is_limited = request.bytes_requested <= reserve_.source_capacity_bytes();
+  if (is_limited) ++heap_.counters.limit_rejections;
+  throw OutOfMemory(
+      describe_impossible_request(name(), request.bytes_requested, capacity,
+                                  is_limited ? Capacity::limited : Capacity::of_the_machine));
 }
 
 void CachingAllocator::fail(const Request& request) {

@@ -72,7 +72,8 @@ class HostAllocator::Impl final : public StreamObserver {
   void* allocate(std::size_t bytes) BERTH_EXCLUDES(poll_mutex_, mutex_) {
     constexpr std::size_t kBytesMax = std::numeric_limits<std::ptrdiff_t>::max() - kAlignment;
     if (bytes > kBytesMax)
-      throw OutOfMemory(describe_impossible_request(kHostAllocatorName, bytes, kBytesMax));
+      throw OutOfMemory(describe_impossible_request(kHostAllocatorName, bytes, kBytesMax,
+                                                    Capacity::of_the_machine));
     poll_some();
     const std::size_t rounded = HostBlocks::bytes_for(bytes);
     void* data = obtain(rounded);
@@ -118,10 +119,12 @@ class HostAllocator::Impl final : public StreamObserver {
 
   void record_use(void* data, StreamRef stream) BERTH_EXCLUDES(record_mutex_, mutex_) {
     origin_.require_here("a stream that uses memory of cpu");
-    // Of two marks of one stream the later one counts: they get into the books as they were made.
-    const MutexLock in_order(record_mutex_);
-    // A captured stream gives no mark: the free gets one, or whoever polls later.
-    add_use(data, {stream, marks_.mark(stream)}, "record a use of");
+    try {
+      return mark_use(data, stream);
+    } catch (const Exhausted&) {
+      poll_all();  // the events of frees that are over come back
+    }
+    mark_use(data, stream);
   }
 
   std::size_t trim(std::size_t bytes_to_keep) BERTH_EXCLUDES(poll_mutex_, mutex_) {
@@ -172,6 +175,12 @@ class HostAllocator::Impl final : public StreamObserver {
   }
 
  private:
+  void mark_use(void* data, StreamRef stream) BERTH_EXCLUDES(record_mutex_, mutex_) {
+    // Of two marks of one stream the later one counts: they get into the books as they were made.
+    const MutexLock in_order(record_mutex_);
+    // A captured stream gives no mark: the free gets one, or whoever polls later.
+    add_use(data, {stream, marks_.mark(stream)}, "record a use of");
+  }
   /// Of a stream that goes away. False where no event could be had, and something awaits it.
   bool mark_last_work(StreamRef stream) BERTH_EXCLUDES(poll_mutex_, mutex_) {
     const MutexLock no_poll(poll_mutex_);

@@ -55,10 +55,10 @@ std::string describe_out_of_memory(const OutOfMemoryNumbers& numbers) {
 }
 
 std::string describe_impossible_request(const std::string& allocator, std::size_t bytes,
-                                        std::size_t capacity_bytes) {
-  return fmt::format(
-      "{} is out of memory: asked for {}, accepted: at most {}, which is all there is", allocator,
-      exact(bytes), exact(capacity_bytes));
+                                        std::size_t capacity_bytes, Capacity capacity) {
+  return fmt::format("{} is out of memory: asked for {}, accepted: at most {}, which is {}",
+                     allocator, exact(bytes), exact(capacity_bytes),
+                     capacity == Capacity::limited ? "the limit" : "all there is");
 }
 
 std::string describe_capture_without_pool() {

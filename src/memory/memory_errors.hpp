@@ -25,9 +25,15 @@ struct OutOfMemoryNumbers {
 
 std::string describe_out_of_memory(const OutOfMemoryNumbers& numbers);
 
+/// What bounds the largest request that could be served.
+enum class Capacity : bool {
+  limited,         ///< MemoryLimits
+  of_the_machine,  ///< all memory that there is
+};
+
 /// A request that could not be served if all memory were free.
 std::string describe_impossible_request(const std::string& allocator, std::size_t bytes,
-                                        std::size_t capacity_bytes);
+                                        std::size_t capacity_bytes, Capacity capacity);
 
 /// After the name of an allocator whose memory a stream wants that is being captured.
 std::string describe_capture_without_pool();

@@ -56,7 +56,7 @@ void EventRef::record(StreamRef stream) const {
     throw InvalidArgument(
         fmt::format("an event of {} cannot be recorded on a stream of {}; accepted: streams of the "
                     "event's own device",
-                    device().to_string(), stream.device().to_string()));
+                    device().to_string(), stream.context().name_beside(*context_)));
   }
   const ContextScope scope(*context_);
   if (!is_capturing_in_scope(stream)) return record_in_scope(*this, stream);
@@ -98,6 +98,16 @@ float elapsed_ms(EventRef start, EventRef end) {
 
 Event::Event(DeviceContext& context, EventOptions options)
     : ref_(context, create_event(context, options)) {}
+
+Event Event::adopt(EventRef event) {
+  if (event.context().pooled_events().contain(event.native())) {
+    throw InvalidArgument(fmt::format(
+        "event {} belongs to the pool of {}, which leases it again; accepted: an event of "
+        "no pool",
+        fmt::ptr(event.native()), event.device().to_string()));
+  }
+  return Event(event);
+}
 
 Event::~Event() {
   if (CUevent event = release()) {

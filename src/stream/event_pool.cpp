@@ -66,6 +66,7 @@ using EventThreads = PerThread<ThreadEvents>;
 struct EventPool::State {
   struct Pooled {
     Event event;
+    NotedHandle<CUevent> note;  ///< goes before the event, whose handle may return
     EventItem item;
   };
 
@@ -129,8 +130,9 @@ EventItem& EventPool::State::create(EventOptions wanted) {
     Event created(context, wanted);
     const EventRef ref = created.ref();
     const MutexLock lock(mutex);
-    const auto added = events.emplace(
-        ref.native(), Pooled{std::move(created), {ref, wanted.timing, false, nullptr}});
+    const auto added = events.emplace(ref.native(), Pooled{std::move(created),
+                                                           {context.pooled_events(), ref.native()},
+                                                           {ref, wanted.timing, false, nullptr}});
     BERTH_CHECK(added.second);
     --being_created;
     return added.first->second.item;

@@ -67,7 +67,7 @@ void ForkJoin::fork(EventPool& events) {
   if (&of_streams != &parent_.context()) {
     throw InvalidArgument(fmt::format(
         "a stream of {} cannot be forked into streams of {}; accepted: a pool of its own device",
-        parent_.device().to_string(), of_streams.device().to_string()));
+        parent_.device().to_string(), of_streams.name_beside(parent_.context())));
   }
   const EventLease mark = events.acquire();
   mark->record(parent_);

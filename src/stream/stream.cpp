@@ -96,7 +96,18 @@ void sync_unasked(StreamRef stream) {
 Stream::Stream(DeviceContext& context, StreamOptions options)
     : ref_(context, create_stream(context, options)) {}
 
-Stream Stream::adopt(StreamRef stream) noexcept {
+Stream Stream::adopt(StreamRef stream) {
+  if (stream.is_legacy_default() || stream.is_per_thread_default()) {
+    throw InvalidArgument(
+        fmt::format("the {} default stream cannot be owned; accepted: a stream that was made",
+                    stream.is_legacy_default() ? "legacy" : "per-thread"));
+  }
+  if (stream.context().pooled_streams().contain(stream.native())) {
+    throw InvalidArgument(fmt::format(
+        "stream {} belongs to the pool of {}, which leases it again; accepted: a stream "
+        "of no pool",
+        fmt::ptr(stream.native()), stream.device().to_string()));
+  }
   try {
     stream.context().own_stream(stream.native());
   } catch (const std::bad_alloc&) {

@@ -65,7 +65,8 @@ class alignas(64) ThreadStreams {
 
   // For the thread under the pool's lock, or any in a Halt.
   std::array<IdleList<StreamItem>, kPriorities> idle;
-  bool is_open = true;  ///< false while others wait for what comes back
+  /// Whether the thread keeps what it gives back: not where others waited when it last came for the lock.
+  bool is_open = true;
 
  private:
   BiasedLock lock_;
@@ -81,8 +82,11 @@ using StreamThreads = PerThread<ThreadStreams>;
 struct StreamPool::State {
   struct Pooled {
     Pooled(Stream created, int priority)
-        : stream(std::move(created)), item{stream.ref(), priority, 1, nullptr} {}
+        : stream(std::move(created)),
+          note(stream.ref().context().pooled_streams(), stream.ref().native()),
+          item{stream.ref(), priority, 1, nullptr} {}
     Stream stream;
+    NotedHandle<CUstream> note;  ///< goes before the stream, whose handle may return
     StreamItem item;
   };
   struct PriorityPool {
@@ -224,9 +228,7 @@ StreamItem* StreamPool::State::take_in_shortage(PriorityPool& pool, int priority
     ++waiting;
   }
   came_back.wait(mutex);
-  if (--waiting > 0) return nullptr;
-  const StreamThreads::Halt halt(threads);
-  halt.for_each([](ThreadStreams& thread) { thread.is_open = true; });
+  --waiting;
   return nullptr;
 }
 

@@ -8,33 +8,12 @@
 #include <vector>
 
 #include "tool/byte_pattern.hpp"
+#include "tool/host_buffer.hpp"
 
 namespace berth::tool {
 namespace {
 
 constexpr std::uint8_t kOtherBytes = 0xEE;
-
-/// Host memory of either kind.
-class HostBuffer {
- public:
-  HostBuffer(PinnedAllocator& pinned, bool is_pinned, std::size_t bytes) {
-    if (is_pinned) {
-      pinned_.emplace(pinned.allocate(bytes));
-      bytes_ = {static_cast<std::byte*>(pinned_->data()), bytes};
-    } else {
-      pageable_.resize(bytes);
-      bytes_ = pageable_;
-    }
-  }
-
-  [[nodiscard]] bool is_pinned() const { return pinned_.has_value(); }
-  [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
-
- private:
-  std::optional<Allocation> pinned_;
-  std::vector<std::byte> pageable_;
-  std::span<std::byte> bytes_;
-};
 
 class CopyCheck {
  public:
@@ -48,15 +27,11 @@ class CopyCheck {
   void round(std::size_t number) {
     std::vector<HostBuffer> targets;
     for (std::size_t lane = 0; lane < options_.lanes; ++lane)
-      targets.emplace_back(runtime_.pinned_memory(), (lane & 2) != 0, options_.bytes);
-    try {
-      for (std::size_t lane = 0; lane < options_.lanes; ++lane)
-        send(lane, number, targets[lane].bytes());
-    } catch (...) {
-      // Copies that were submitted before the failure still write to the targets.
-      sync_streams();
-      throw;
-    }
+      targets.push_back(host_buffer((lane & 2) != 0));
+    std::vector<Transfer> arriving;  // goes before the targets, also where one fails
+    for (std::size_t lane = 0; lane < options_.lanes; ++lane)
+      arriving.push_back(send(lane, number, targets[lane].bytes()));
+    for (const Transfer& transfer : arriving) transfer.wait();
     sync_streams();
     for (std::size_t lane = 0; lane < options_.lanes; ++lane)
       compare(targets[lane].bytes(), seed(lane, number));
@@ -65,6 +40,10 @@ class CopyCheck {
   [[nodiscard]] const CheckedCopiesResult& result() const { return result_; }
 
  private:
+  [[nodiscard]] HostBuffer host_buffer(bool is_pinned) const {
+    if (is_pinned) return {runtime_.pinned_memory(), options_.bytes};
+    return HostBuffer(options_.bytes);
+  }
   [[nodiscard]] Device device_of(std::size_t lane) const {
     return Device::cuda(int(lane % devices_));
   }
@@ -80,7 +59,7 @@ class CopyCheck {
     for (const StreamLease& stream : streams_) stream->sync();
   }
 
-  void send(std::size_t lane, std::size_t round, std::span<std::byte> target) {
+  Transfer send(std::size_t lane, std::size_t round, std::span<std::byte> target) {
     const StreamRef first = streams_[lane];
     const StreamRef second = streams_[partner(lane, round)];
     Allocation near = upload(first, (lane & 1) != 0, seed(lane, round));
@@ -89,13 +68,15 @@ class CopyCheck {
     copy(far.data(), near.data(), second);
     release_after(near, first, second);
     reuse(first);
-    copy(target.data(), far.data(), second);
+    ++result_.copies;
+    Transfer arrives = runtime_.copier().start(target.data(), far.data(), options_.bytes, second);
     note_pending();
+    return arrives;
   }
 
   /// Starts a copy to the device, and destroys its source as early as may be.
   Allocation upload(StreamRef stream, bool from_pinned, std::uint64_t pattern) {
-    const HostBuffer source(runtime_.pinned_memory(), from_pinned, options_.bytes);
+    HostBuffer source = host_buffer(from_pinned);
     fill_pattern(source.bytes(), pattern);
     Allocation block = runtime_.memory(stream.device()).allocate(options_.bytes, stream);
     copy(block.data(), source.bytes().data(), stream);

@@ -3,6 +3,7 @@
 // code.
 #include <csignal>
 #include <exception>
+#include <new>
 
 #include "tool/command.hpp"
 #include "tool/output.hpp"
@@ -32,6 +33,9 @@ ExitCode run(int argc, const char* const* argv) {
   } catch (const NoDeviceError& error) {
     print_error(error.what());
     return ExitCode::no_device;
+  } catch (const std::bad_alloc&) {
+    print_error("the host has no memory left for this");
+    return ExitCode::failed;
   } catch (const std::exception& error) {
     print_error(error.what());
     return ExitCode::failed;

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <vector>
+#include <optional>
+#include <span>
 
 #include "tool/byte_pattern.hpp"
+#include "tool/host_buffer.hpp"
 
 namespace berth::tool {
 namespace {
@@ -16,19 +18,15 @@ using Clock = std::chrono::steady_clock;
 /// One end of a copy.
 class CopyEnd {
  public:
-  CopyEnd(Runtime& runtime, std::size_t bytes, bool pinned) {
-    if (pinned)
-      block_ = runtime.pinned_memory().allocate(bytes);
-    else
-      pageable_.resize(bytes);
-  }
+  CopyEnd(Runtime& runtime, std::size_t bytes, bool pinned)
+      : host_(pinned ? HostBuffer(runtime.pinned_memory(), bytes) : HostBuffer(bytes)) {}
   CopyEnd(Runtime& runtime, std::size_t bytes, Device device)
       : block_(runtime.memory(device).allocate(bytes, runtime.default_stream(device))) {}
 
-  [[nodiscard]] void* data() { return pageable_.empty() ? block_.data() : pageable_.data(); }
+  [[nodiscard]] void* data() { return host_ ? host_->bytes().data() : block_.data(); }
 
  private:
-  std::vector<std::byte> pageable_;
+  std::optional<HostBuffer> host_;
   Allocation block_;
 };
 
@@ -56,9 +54,11 @@ class CopyMeasurement {
 
   /// Sends a pattern through, over a target that has none of it.
   std::uint64_t bytes_different() {
-    std::vector<std::byte> expected(what_.bytes);
+    HostBuffer sent(what_.bytes);
+    HostBuffer received(what_.bytes);
+    const std::span<std::byte> expected = sent.bytes();
+    const std::span<std::byte> got = received.bytes();
     fill_pattern(expected, what_.bytes);
-    std::vector<std::byte> got(what_.bytes);
     std::ranges::transform(expected, got.begin(), [](std::byte byte) { return ~byte; });
     move(target_.data(), got.data());
     move(source_.data(), expected.data());

@@ -35,6 +35,26 @@ static void live_leases_are_different_streams(const struct machine* machine) {
               berth_stream_acquire(machine->runtime, machine->device, 1, &again));
 }
 
+static void what_a_pool_owns_nobody_destroys(const struct machine* machine) {
+  berth_stream leased;
+  CHECK_OK(berth_stream_acquire(machine->runtime, machine->device, 0, &leased));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "belongs to the pool", berth_stream_destroy(leased));
+  CHECK_OK(berth_stream_release(machine->runtime, leased));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "belongs to the pool", berth_stream_destroy(leased));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "not on lease",
+              berth_stream_release(machine->runtime, leased));
+  CHECK_OK(berth_stream_acquire(machine->runtime, machine->device, 0, &leased));
+  CHECK_OK(berth_stream_sync(leased));
+  CHECK_OK(berth_stream_release(machine->runtime, leased));
+
+  berth_event event;
+  CHECK_OK(berth_event_acquire(machine->runtime, machine->device, 0, &event));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "belongs to the pool", berth_event_destroy(event));
+  CHECK_OK(berth_event_release(machine->runtime, event));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "belongs to the pool", berth_event_destroy(event));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "not on lease", berth_event_release(machine->runtime, event));
+}
+
 static void stream_knows_its_device(const struct machine* machine) {
   berth_device device = {-7, -7};
   CHECK_OK(berth_stream_get_device(machine->stream, &device));
@@ -62,7 +82,8 @@ static void legacy_default_stream_belongs_to_nobody(const struct machine* machin
   CHECK_OK(berth_stream_from_native(machine->runtime, machine->device, NULL, &legacy));
   CHECK_OK(berth_stream_sync(legacy));
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "legacy", berth_stream_destroy(legacy));
-  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "legacy", berth_stream_release(machine->runtime, legacy));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "not on lease",
+              berth_stream_release(machine->runtime, legacy));
 }
 
 static void per_thread_default_stream_belongs_to_nobody(const struct machine* machine) {
@@ -71,7 +92,7 @@ static void per_thread_default_stream_belongs_to_nobody(const struct machine* ma
   CHECK(own.native != NULL);
   CHECK_OK(berth_stream_sync(own));
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "per-thread", berth_stream_destroy(own));
-  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "per-thread", berth_stream_release(machine->runtime, own));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "not on lease", berth_stream_release(machine->runtime, own));
 }
 
 static void check_current(const struct machine* machine, berth_stream expected) {
@@ -185,6 +206,7 @@ static void interprocess_events_are_not_simulated(const struct machine* machine)
 void test_streams_and_events(void) {
   struct machine machine = open_machine(NULL);
   live_leases_are_different_streams(&machine);
+  what_a_pool_owns_nobody_destroys(&machine);
   stream_knows_its_device(&machine);
   own_stream_can_be_made_referred_to_and_destroyed(&machine);
   legacy_default_stream_belongs_to_nobody(&machine);

@@ -158,16 +158,58 @@ TEST_CASE("copies of pageable memory do not wait while the ring has room") {
     Buffer host(test, Kind::pageable, kRing);
     Buffer device(test, Kind::device, kRing);
     test.log.submit(stream, "earlier");
+    Transfer transfer;
     if (to_device) {
       test.copier.copy_async(device.data(), host.data(), kRing, stream);
     } else {
-      test.copier.copy_async(host.data(), device.data(), kRing, stream);
+      transfer = test.copier.start(host.data(), device.data(), kRing, stream);
     }
     CHECK_FALSE(test.log.is_done("earlier"));
     CHECK(test.copier.counters().copies_staged == 1);
     CHECK(test.copier.counters().staging_waits == 0);
+    transfer.wait();
     stream.ref().sync();
   }
+}
+
+TEST_CASE("copy_async returns when a pageable target has the bytes, as cuMemcpyAsync does") {
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, kRing / 2, 3 * kRing + 7}) {
+    for (const bool has_gates : {true, false}) {
+      CAPTURE(bytes);
+      CAPTURE(has_gates);
+      sim::Config config = with_progress(sim::Progress::manual);
+      if (!has_gates) config.faults = sim::FaultPlan::parse("cuStreamWaitValue32=not_supported");
+      CopyTest test(config, small_ring());
+      const Stream stream = test.stream();
+      Buffer device(test, Kind::device, bytes);
+      Buffer pinned(test, Kind::pinned, bytes);
+      const Bytes content = pattern(bytes, 9);
+      pinned.write(content);
+      test.log.submit(stream, "earlier");
+      test.copier.copy_async(device.data(), pinned.data(), bytes, stream);
+      CHECK_FALSE(test.log.is_done("earlier"));
+      {
+        Bytes target(bytes);  // freed, and perhaps somebody else's, as soon as the call returns
+        test.copier.copy_async(target.data(), device.data(), bytes, stream);
+        CHECK(test.log.is_done("earlier"));
+        CHECK((target == content));
+      }
+      test.log.submit(stream, "later");
+      CHECK_FALSE(test.log.is_done("later"));
+      stream.ref().sync();
+    }
+  }
+}
+
+TEST_CASE("copy_async tells what went wrong with a pageable target, and leaves it alone") {
+  sim::Config config = with_progress(sim::Progress::eager);
+  config.faults = sim::FaultPlan::parse("cuEventQuery@1+=unknown;cuEventSynchronize@1+=unknown");
+  CopyTest test(config, small_ring());
+  test.errors_expected = true;
+  const Stream stream = test.stream();
+  Buffer device(test, Kind::device, kRing);
+  Bytes target(kRing);
+  CHECK_THROWS_AS(test.copier.copy_async(target.data(), device.data(), kRing, stream), DriverError);
 }
 
 TEST_CASE(

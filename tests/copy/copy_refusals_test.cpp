@@ -45,6 +45,31 @@ TEST_CASE("0 bytes are no operation, whatever the pointers") {
   CHECK(same(test.copier.counters(), CopyCounters{}));
 }
 
+TEST_CASE("a stream of another Runtime is refused as such") {
+  CopyTest test(three_devices());
+  RuntimeOptions options;
+  options.driver = "sim";
+  Runtime other(options);
+  const Stream stream = other.create_stream(Device::cuda(0));
+  Buffer device(test, Kind::device, 100);
+  Buffer pinned(test, Kind::pinned, 100);
+  const auto says = [](const std::string& message) {
+    return contains(message, "a stream of cuda:0 of another Runtime");
+  };
+  CHECK(says(message_of<InvalidArgument>(
+      [&] { test.copier.copy_async(device.data(), pinned.data(), 100, stream); })));
+  CHECK(says(message_of<InvalidArgument>(
+      [&] { test.copier.copy_async(pinned.data(), device.data(), 100, stream); })));
+  CHECK(says(
+      message_of<InvalidArgument>([&] { test.copier.fill_async(device.data(), 1, 100, stream); })));
+  const Stream elsewhere = other.create_stream(Device::cuda(1));
+  CHECK_FALSE(contains(message_of<InvalidArgument>([&] {
+                         test.copier.copy_async(device.data(), pinned.data(), 100, elsewhere);
+                       }),
+                       "Runtime"));
+  CHECK(same(test.copier.counters(), CopyCounters{}));
+}
+
 TEST_CASE("null, overlapping and wrapping ranges are refused, and nothing is copied") {
   CopyTest test(three_devices());
   const Stream stream = test.stream();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nothing waits behind a gigabyte, and copies overlap with work. In virtual time, which is exact.
+// Nothing that crosses a link waits behind a gigabyte, and copies overlap with work. In virtual time, which
+// is exact.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -62,6 +63,21 @@ struct TimedCopies : CopyTest {
 };
 
 }  // namespace
+
+TEST_CASE("what crosses no link is not cut") {
+  TimedCopies test;
+  const Pair one = test.pair(256_MiB);
+  const Pair other = test.pair(256_MiB);
+  const Stream stream = test.stream();
+  const auto calls_of = [&](void* to, const void* from) {
+    const std::uint64_t before = driver_calls(*test.runtime, "cuMemcpyAsync");
+    test.copier.start(to, from, 256_MiB, stream).wait();
+    return driver_calls(*test.runtime, "cuMemcpyAsync") - before;
+  };
+  CHECK(calls_of(one.device, other.device) == 1);
+  CHECK(calls_of(one.device, one.host) == 32);
+  CHECK(calls_of(one.host, other.device) == 32);
+}
 
 TEST_CASE("64 KiB behind a gigabyte of pinned memory arrive within 250 us, every time") {
   for (const bool to_device : {true, false}) {

@@ -155,6 +155,17 @@ TEST_CASE_FIXTURE(EagerStaged, "a copy whose host end fails ends with that, and 
   CHECK_FALSE(memory.is_in_use());
 }
 
+TEST_CASE_FIXTURE(EagerStaged, "of several failures of a copy the first is what it ends with") {
+  const Stream stream = this->stream();
+  Bytes target(kSlot);
+  const auto copy = start(Direction::to_host, target.data(), allocate(kSlot), kSlot, stream);
+  copy->give_up(std::make_exception_ptr(std::runtime_error("the first")));
+  copy->give_up(std::make_exception_ptr(std::runtime_error("the second")));
+  work.cancel(copy, std::make_exception_ptr(Cancelled("the third")));
+  work.complete(copy);
+  CHECK_THROWS_WITH(std::rethrow_exception(copy->failure()), "the first");
+}
+
 TEST_CASE_FIXTURE(EagerStaged, "a copy that is given up moves no byte any more") {
   const Stream stream = this->stream();
   std::byte* const device = allocate(20 * kSlot);

@@ -2,12 +2,16 @@
 // What start() promises: it returns at once, and the Transfer says how far it is, and how it ended.
 #include "berth/transfer.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <future>
 #include <memory>
+#include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -50,6 +54,15 @@ template <class Condition>
 void wait_until(const Condition& condition) {
   while (!condition()) std::this_thread::yield();
 }
+
+/// What happens to memory when its scope ends, just before its owner goes.
+struct AtEndOfScope {
+  explicit AtEndOfScope(std::function<void()> task_) : task(std::move(task_)) {}
+  ~AtEndOfScope() { task(); }
+  AtEndOfScope(const AtEndOfScope&) = delete;
+  AtEndOfScope& operator=(const AtEndOfScope&) = delete;
+  const std::function<void()> task;
+};
 
 /// Whose end another thread has seen, and not told yet: only who waits hears of it.
 class LateTransfer final : public TransferState {
@@ -225,9 +238,105 @@ TEST_CASE("who is called at the end of a transfer finds it over, whoever is abou
   const auto late = std::make_shared<LateTransfer>();
   std::promise<bool> ended;
   const Transfer transfer =
-      end_transfer(test.runtime->completions(), stream, Transfer(late),
+      end_transfer(test.runtime->completions(), stream, late,
                    {.on_done = [&](std::exception_ptr) { ended.set_value(late->is_done()); }});
   CHECK(ended.get_future().get());
+}
+
+TEST_CASE("pageable memory may go as soon as its last Transfer has, also by an exception") {
+  for (const bool to_device : {true, false}) {
+    for (const bool throws : {true, false}) {
+      CAPTURE(to_device);
+      CAPTURE(throws);
+      CopyTest test(with(sim::Progress::manual), small_ring());
+      const Stream stream = test.stream();
+      constexpr std::size_t kBytes = 20 * kRing + 3;
+      Buffer there(test, Kind::device, kBytes);
+      const Bytes content = pattern(kBytes, 8);
+      if (!to_device) there.write(content);
+      bool had_content = false;
+      try {
+        Bytes here = to_device ? content : Bytes(kBytes);
+        const AtEndOfScope end([&] {
+          had_content = here == content;
+          std::ranges::fill(here, 0xEE);
+        });
+        Transfer first;
+        if (to_device)
+          first = test.copier.start(there.data(), here.data(), kBytes, stream);
+        else
+          first = test.copier.start(here.data(), there.data(), kBytes, stream);
+        const Transfer second = first;
+        first = Transfer();
+        if (throws) throw std::runtime_error("something else");
+      } catch (const std::runtime_error&) {
+      }
+      CHECK(had_content);
+      stream.ref().sync();
+      CHECK((there.read() == content));
+    }
+  }
+}
+
+TEST_CASE("a target that goes with its Transfer is written no more, whatever fails") {
+  for (const char* const faults :
+       {"cuEventQuery@1+=unknown;cuEventSynchronize@1+=unknown", "*@200=lost:0", "*@400=lost:0"}) {
+    CAPTURE(faults);
+    sim::Config config = with(sim::Progress::random);
+    config.faults = sim::FaultPlan::parse(faults);
+    config.checks = false;  // a device that is gone ends no work, and its memory goes all the same
+    CopyTest test(config, small_ring());
+    test.errors_expected = true;
+    for (int round = 0; round < 20; ++round) {
+      try {
+        const Stream stream = test.stream();
+        Buffer there(test, Kind::device, 10 * kRing);
+        const auto here = std::make_unique<Bytes>(10 * kRing);
+        const Transfer transfer =
+            test.copier.start(here->data(), there.data(), here->size(), stream);
+        stream.ref().sync();
+      } catch (const Error&) {
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "nobody waits for a Transfer of other memory, of memory that is kept, or that is detached") {
+  CopyTest test(with(sim::Progress::manual), small_ring());
+  const Stream stream = test.stream();
+  test.log.submit(stream, "earlier");
+  Buffer there(test, Kind::device, kRing);
+  Buffer pinned(test, Kind::pinned, kRing);
+  const auto kept = std::make_shared<Bytes>(kRing);
+  Bytes lent(kRing);
+  { const Transfer direct = test.copier.start(pinned.data(), there.data(), kRing, stream); }
+  {
+    const Transfer of_kept =
+        test.copier.start(kept->data(), there.data(), kRing, stream, {.keep_alive = kept});
+  }
+  {
+    Transfer detached = test.copier.start(lent.data(), there.data(), kRing, stream);
+    detached.detach();
+  }
+  {
+    const CopyRange ranges[] = {{lent.data(), there.data(), 100},
+                                {pinned.data(), there.data(), 100}};
+    Transfer batch = test.copier.start_batch(ranges, stream);
+    batch.detach();
+  }
+  CHECK_FALSE(test.log.is_done("earlier"));
+  const CopyRange ranges[] = {{lent.data(), there.data(), 100}, {pinned.data(), there.data(), 100}};
+  { const Transfer batch = test.copier.start_batch(ranges, stream); }
+  CHECK(test.log.is_done("earlier"));
+  test.log.submit(stream, "between");
+  // Whoever is told of the end has a part in the transfer, and waits for it instead of nobody.
+  {
+    const Transfer batch = test.copier.start_batch(ranges, stream, {.on_done = [](auto) {}});
+  }
+  CHECK(test.log.is_done("between"));
+  stream.ref().sync();
+  Transfer().detach();
 }
 
 TEST_CASE("a transfer that is cancelled says so, and its stream goes on") {

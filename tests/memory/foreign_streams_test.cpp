@@ -56,6 +56,67 @@ TEST_CASE_FIXTURE(ForeignTest, "what a stream freed passes on behind the next ca
   destroy_disowned(named);
 }
 
+TEST_CASE_FIXTURE(AllocatorFixture, "a request marks what its foreign stream has freed so far") {
+  const Stream own = stream();
+  const StreamRef named = disown(stream());
+  void* const known = allocate(2_MiB, own);
+  void* const live = allocate(1_MiB, named);
+  void* const hole = allocate(1_MiB, named);  // of the same granule, so that nothing else takes it
+  log.submit(named, "use");
+  free(hole);
+  void* const rest = allocate(60_MiB, named);  // a miss; the device is full then
+  log.submit(named, "later");
+  void* const data = allocate(1_MiB, own);
+  CHECK(data == hole);
+  CHECK((log.is_done("use") || runs_behind(own, "use")));
+  CHECK_FALSE(log.is_done("later"));
+  for (void* const each : {known, live, rest, data}) free(each);
+  simulator.run_all();
+  destroy_disowned(named);
+}
+
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "a mark of a foreign stream does not cover what is freed while it is recorded") {
+  const Stream own = stream();
+  const StreamRef named = disown(stream());
+  void* const known = allocate(2_MiB, own);
+  void* const live = allocate(1_MiB, named);
+  void* const early = allocate(1_MiB, named);
+  void* const late = allocate(4_MiB, named);  // which no thread keeps for itself
+  free(early);
+  tap.after(DriverCall::event_record, [&] {
+    log.submit(named, "late use");
+    allocator->deallocate(late);  // under a lock that a check of the heap wants
+  });
+  void* const rest = allocate(56_MiB, named);  // a miss, which marks
+  void* const next = allocate(4_MiB, own);
+  CHECK((log.is_done("late use") || runs_behind(own, "late use")));
+  for (void* const each : {known, live, rest, next}) free(each);
+  simulator.run_all();
+  destroy_disowned(named);
+}
+
+TEST_CASE_FIXTURE(AllocatorFixture, "no call of others names a foreign stream") {
+  const Stream own = stream();
+  const StreamRef foreign = disown(stream());
+  free(allocate(40_MiB, foreign));
+  void* const used = allocate(2_MiB, own);
+  allocator->record_stream(used, foreign);
+  const auto questions = [&] {
+    return simulator.calls("cuStreamQuery") + simulator.calls("cuStreamIsCapturing") +
+           simulator.calls("cuStreamGetCaptureInfo");
+  };
+  const std::uint64_t before = questions();
+  free(used);
+  CHECK(questions() == before);
+  const std::uint64_t queries = simulator.calls("cuStreamQuery");
+  void* const missed = allocate(30_MiB, own);  // more than the device has left
+  CHECK(simulator.calls("cuStreamQuery") == queries);
+  free(missed);
+  simulator.run_all();
+  destroy_disowned(foreign);
+}
+
 TEST_CASE_FIXTURE(AllocatorFixture,
                   "what a foreign stream took over behind a wait is not idle by an older mark") {
   const Stream busy = stream();

@@ -75,7 +75,8 @@ TEST_CASE("an out of memory message has the driver's numbers where it was asked,
 }
 
 TEST_CASE("a request that never fits is told apart, with what would") {
-  const std::string text = describe_impossible_request("pinned", 65_MiB, 64_MiB);
+  const std::string text =
+      describe_impossible_request("pinned", 65_MiB, 64_MiB, Capacity::of_the_machine);
   CHECK(text ==
         "pinned is out of memory: asked for 65.0 MiB (68157440 B), accepted: at most 64.0 MiB "
         "(67108864 B), which is all there is");

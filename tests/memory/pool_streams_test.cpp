@@ -5,6 +5,7 @@
 
 #include "memory/memory_fixture.hpp"
 #include "support/errors.hpp"
+#include "support/foreign_stream.hpp"
 
 namespace pool_streams_test {
 
@@ -24,6 +25,41 @@ TEST_CASE("a closed pool hears of streams that go away, for as long as it has a 
   test.memory.trim();
   CHECK(test.memory.pool_snapshots().empty());
   CHECK(test.counters().bytes_reserved.current == 0);
+}
+
+TEST_CASE("a pool that is closed waits for work of streams that cannot be asked") {
+  MemoryTest test(small_device(64_MiB, sim::Progress::manual));
+  const StreamRef foreign = disown(test.stream());
+  {
+    MemoryPool pool = test.memory.create_pool({.name = "pool"});
+    const Allocation block = pool.allocate(2_MiB, foreign);
+    test.log.submit(foreign, "use");
+  }
+  test.memory.trim();
+  CHECK(test.memory.pool_snapshots().empty());
+  CHECK(test.log.is_done("use"));
+  test.memory.retire_stream(foreign);
+  destroy_disowned(foreign);
+}
+
+TEST_CASE("a pool hears of a foreign stream that the device's allocator is told of") {
+  MemoryTest test(small_device(64_MiB, sim::Progress::manual));
+  const StreamRef foreign = disown(test.stream());
+  const Stream other = test.stream();
+  MemoryPool pool = test.memory.create_pool({.name = "pool"});
+  {
+    const Allocation block = pool.allocate(40_MiB, foreign);
+    test.log.submit(foreign, "use");
+  }
+  test.memory.retire_stream(foreign);
+  destroy_disowned(foreign);
+  const Allocation next = pool.allocate(40_MiB, other);
+  // Behind the work that the stream had, and no wait for the device.
+  CHECK(test.simulator.calls("cuCtxSynchronize") == 0);
+  test.log.submit(other, "next");
+  CHECK((test.log.is_done("use") || !test.log.is_done("next")));
+  CHECK(test.reports.count(Severity::warning) == 0);
+  test.simulator.run_all();
 }
 
 TEST_CASE("threads whose pools and streams come and go meet no stream that has gone") {

@@ -14,6 +14,7 @@
 
 #include "model/stream_world.hpp"
 #include "support/errors.hpp"
+#include "support/meanwhile.hpp"
 
 namespace berth::test {
 
@@ -101,12 +102,13 @@ class StreamLeases : public StreamWorld {
     StreamPool& streams = pool(device);
     std::optional<StreamLease> lease;
     std::atomic<bool> has_lease = false;
-    std::thread waiter([&] {
+    // It sleeps before the stream comes back, so that a seed is one run however busy the machine is.
+    Meanwhile waiter([&] {
       lease.emplace(streams.acquire(priority));
       has_lease = true;
     });
-    for (int turn = 0; turn < 100; ++turn) std::this_thread::yield();
-    CHECK_FALSE(has_lease.load());
+    waiter.start();
+    CHECK_FALSE(waiter.was_done());
     give_stream_back(thread, take_out(held_, std::size_t(held - held_.begin())));
     const auto hangs_at = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (!has_lease && std::chrono::steady_clock::now() < hangs_at) std::this_thread::yield();

@@ -10,9 +10,12 @@
 
 #include <doctest/doctest.h>
 
+#include "berth/stream_pool.hpp"
+
 #include "base/per_thread.hpp"
 #include "support/errors.hpp"
 #include "support/simulation.hpp"
+#include "support/tapped_device.hpp"
 
 namespace event_pool_test {
 
@@ -239,6 +242,54 @@ TEST_CASE("a driver that creates no event leaves nothing taken") {
   CHECK(pool.leases_live() == 0);
   const EventLease lease = pool.acquire();
   CHECK(pool.events_created() == 1);
+}
+
+TEST_CASE("an event that is being created counts for the bound") {
+  TappedDevice test;
+  EventPool pool(test.context, {.events_max = 1});
+  bool is_refused = false;
+  test.meanwhile(DriverCall::event_create, [&] {
+    try {
+      static_cast<void>(pool.acquire());
+    } catch (const Exhausted&) {
+      is_refused = true;
+    }
+  });
+  const EventLease lease = pool.acquire();
+  CHECK(is_refused);
+  CHECK(pool.events_created() == 1);
+}
+
+TEST_CASE("a pooled event belongs to its pool, on lease or not") {
+  Simulation simulation;
+  EventPool& pool = simulation.runtime->events(kDevice);
+  for (const bool on_lease : {true, false}) {
+    EventLease lease = pool.acquire();
+    const EventRef event = lease;
+    if (!on_lease) pool.give_back(lease.release());
+    CHECK(contains(message_of<InvalidArgument>([&] { return Event::adopt(event); }),
+                   "belongs to the pool of cuda:0"));
+  }
+  const EventLease again = pool.acquire();
+  CHECK(again->is_done());
+}
+
+TEST_CASE("once a pool is gone, its handles belong to nobody") {
+  TappedDevice test;
+  const StreamRef stream = [&] {
+    StreamPool pool(test.context, {});
+    const StreamLease lease = pool.acquire();
+    CHECK(test.context.pooled_streams().contain(lease->native()));
+    return lease.ref();
+  }();
+  CHECK_FALSE(test.context.pooled_streams().contain(stream.native()));
+  const EventRef event = [&] {
+    EventPool pool(test.context, {});
+    const EventLease lease = pool.acquire();
+    CHECK(test.context.pooled_events().contain(lease->native()));
+    return lease.ref();
+  }();
+  CHECK_FALSE(test.context.pooled_events().contain(event.native()));
 }
 
 TEST_CASE("what is not on lease is not taken back, with an error that says so") {

@@ -79,6 +79,12 @@ TEST_CASE("an event is recorded on a stream of its own device only, and keeps it
   CHECK(contains(message, "cuda:0"));
   CHECK(contains(message, "cuda:1"));
   message_of<InvalidArgument>([&] { event.ref().record(runtime.default_stream(Device::cuda(1))); });
+  RuntimeOptions options;
+  options.driver = "sim";
+  Runtime other(options);
+  const Stream others = other.create_stream(Device::cuda(0));
+  CHECK(contains(message_of<InvalidArgument>([&] { event.ref().record(others); }),
+                 "a stream of cuda:0 of another Runtime"));
   CHECK(event.ref().is_done());
   event.ref().record(here);
   event.ref().sync();

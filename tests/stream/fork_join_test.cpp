@@ -368,6 +368,23 @@ TEST_CASE("a joined side stream of a capture is leased to nobody until the captu
   }
 }
 
+TEST_CASE("a stream that a capture has is shared with nobody") {
+  RuntimeOptions options;
+  options.stream_pool = {.streams_max = 1, .on_shortage = StreamShortage::share};
+  Simulation simulation(manual_progress(), options);
+  StreamPool& pool = simulation.runtime->streams(kDevice);
+  const Stream parent = simulation.runtime->create_stream(kDevice);
+  begin_capture(parent);
+  { const ForkJoin fork = simulation.runtime->fork(parent, 1); }
+  {
+    const StreamLease first = pool.acquire();
+    const StreamLease second = pool.acquire();
+    CHECK(first.ref() == second.ref());
+    CHECK_FALSE(first->is_capturing());
+  }
+  CHECK(CapturedGraph(parent).nodes() == 0);
+}
+
 TEST_CASE("a fork that fails halfway in a capture leaves a capture that ends well") {
   ForkTest test;
   const Stream parent = test.stream();

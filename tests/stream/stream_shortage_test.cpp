@@ -8,11 +8,15 @@
 
 #include <doctest/doctest.h>
 
+#include "berth/fork_join.hpp"
 #include "berth/stream_pool.hpp"
 
+#include "support/captured_graph.hpp"
 #include "support/errors.hpp"
+#include "support/meanwhile.hpp"
 #include "support/second_thread.hpp"
 #include "support/simulation.hpp"
+#include "support/tapped_device.hpp"
 
 namespace stream_shortage_test {
 
@@ -200,6 +204,54 @@ TEST_CASE("a driver that creates no stream leaves nothing taken, and those who w
   CHECK(pool.streams_created() == 0);
   const StreamLease lease = pool.acquire();
   CHECK(pool.streams_created() == 1);
+}
+
+TEST_CASE("who waits for a stream that another thread cannot create tries by itself") {
+  TappedDevice test;
+  StreamPool pool(test.context, {.streams_max = 1, .on_shortage = StreamShortage::wait});
+  Meanwhile other([&] { const StreamLease lease = pool.acquire(); });
+  test.tap.before(DriverCall::stream_create_with_priority, [&] { other.start(); });
+  test.tap.refuse(DriverCall::stream_create_with_priority, CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_THROWS_AS(static_cast<void>(pool.acquire()), DriverError);
+  CHECK_FALSE(other.was_done());
+  other.join();
+  CHECK(pool.streams_created() == 1);
+}
+
+TEST_CASE("who waits for a stream gets a new one where the last one stays with a capture") {
+  TappedDevice test(manual_progress());
+  StreamPool pool(test.context, {.streams_max = 1, .on_shortage = StreamShortage::wait});
+  const Stream parent = test.stream();
+  begin_capture(parent);
+  {
+    Meanwhile other([&] { const StreamLease lease = pool.acquire(); });
+    ForkJoin fork(parent, pool, test.events, 1);
+    other.start();
+    CHECK_FALSE(other.was_done());
+    fork.join();
+    other.join();
+  }
+  CHECK(pool.streams_created() == 2);
+  CHECK(pool.leases_live() == 0);
+  CHECK(CapturedGraph(parent).nodes() == 0);
+}
+
+TEST_CASE("a stream that is just asked whether it is captured takes nobody's place") {
+  TappedDevice test(manual_progress());
+  StreamPool pool(test.context, {.streams_max = 1, .on_shortage = StreamShortage::fail});
+  const Stream parent = test.stream();
+  begin_capture(parent);
+  { ForkJoin fork(parent, pool, test.events, 1); }
+  bool is_served = false;
+  // The first question is about the stream that the capture has.
+  test.meanwhile(DriverCall::stream_is_capturing, [&] {
+    const StreamLease lease = pool.acquire();
+    is_served = true;
+  });
+  const StreamLease lease = pool.acquire();
+  CHECK(is_served);
+  CHECK(pool.streams_created() == 2);
+  CHECK(CapturedGraph(parent).nodes() == 0);
 }
 
 TEST_CASE("what is not on lease is not taken back, with an error that says so") {

@@ -215,6 +215,23 @@ TEST_CASE("release hands the stream over, adopt takes it") {
   CHECK(simulation.simulator.live().streams == before);
 }
 
+TEST_CASE("adopt takes neither default streams nor those of a pool, which serve on") {
+  Simulation simulation;
+  Runtime& runtime = *simulation.runtime;
+  const auto refusal = [](StreamRef stream) {
+    return message_of<InvalidArgument>([stream] { return Stream::adopt(stream); });
+  };
+  CHECK(contains(refusal(runtime.stream(kDevice, nullptr)), "legacy"));
+  CHECK(contains(refusal(runtime.per_thread_default_stream(kDevice)), "per-thread"));
+  StreamLease lease = runtime.streams(kDevice).acquire();
+  const StreamRef pooled = lease;
+  CHECK(contains(refusal(pooled), "belongs to the pool of cuda:0"));
+  runtime.streams(kDevice).give_back(lease.release());
+  CHECK(contains(refusal(pooled), "belongs to the pool of cuda:0"));
+  CHECK(runtime.streams(kDevice).acquire().ref() == pooled);
+  CHECK(pooled.is_done());
+}
+
 TEST_CASE("a stream destroyed with work pending completes its work") {
   Simulation simulation(manual_progress());
   WorkLog& log = simulation.log;

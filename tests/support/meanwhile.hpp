@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What another thread does while this one is in the middle of a call, and may have to wait for it. It is
-// given many turns, and may come late: then it is in order anyway.
+// What another thread does while this one is in the middle of a call, and may have to wait for it.
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <fstream>
 #include <functional>
+#include <string>
+#include <sys/types.h>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 
 namespace berth::test {
@@ -19,12 +24,18 @@ class Meanwhile {
   Meanwhile(const Meanwhile&) = delete;
   Meanwhile& operator=(const Meanwhile&) = delete;
 
+  /// Returns once the task is done, or has come to wait for something.
   void start() {
     thread_ = std::thread([this] {
+      thread_id_ = ::gettid();
       task_();
       is_done_ = true;
     });
-    for (int turns = 0; turns < 10'000 && !is_done_; ++turns) std::this_thread::yield();
+    int asleep = 0;  // looks in a row: a thread may wait for others' locks for a moment
+    for (int looks = 0; looks < 20'000 && asleep < 50 && !is_done_; ++looks) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      asleep = is_asleep() ? asleep + 1 : 0;
+    }
     was_done_ = is_done_;
   }
   void join() { thread_.join(); }
@@ -32,7 +43,17 @@ class Meanwhile {
   [[nodiscard]] bool was_done() const { return was_done_; }
 
  private:
+  /// Whether the kernel has it waiting: one that only had no processor yet is not.
+  [[nodiscard]] bool is_asleep() const {
+    std::ifstream file("/proc/self/task/" + std::to_string(thread_id_) + "/stat");
+    std::string text;
+    std::getline(file, text);
+    const std::size_t name_end = text.rfind(')');  // the state follows the name
+    return name_end != std::string::npos && text.compare(name_end, 4, ") S ") == 0;
+  }
+
   std::function<void()> task_;
+  std::atomic<pid_t> thread_id_ = 0;
   std::atomic<bool> is_done_ = false;
   bool was_done_ = false;
   std::thread thread_;

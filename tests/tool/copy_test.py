@@ -44,6 +44,16 @@ class Copy(CommandTest):
         self.assertNotIn("peer", [copy["direction"] for copy in result["copies"]])
         self.assert_error(berth("copy", "--directions", "peer", env=one), 3, "second device")
 
+    def test_a_size_that_no_memory_has_is_named(self):
+        for kind in ("pageable", "pinned"):
+            for size, words in (("99TiB", "99.0 TiB"), ("9999999TiB", "TiB")):
+                with self.subTest(kind=kind, size=size):
+                    outcome = berth("copy", "--kinds", kind, "--directions", "in", "--sizes", size)
+                    self.assertEqual(outcome.exit_code, 1, outcome.story)
+                    # A sanitizer's malloc has its own words on such a size, before it gives null.
+                    self.assertRegex(outcome.err, f"(?m)^berth: error: .*{words}")
+        self.assert_error(berth("copy", "--directions", "within", "--sizes", "99TiB"), 1, "99.0 TiB")
+
     def test_what_is_not_accepted_is_named(self):
         for arguments, words in (
             (("--sizes", "1MiB,many"), ("--sizes", "many")),

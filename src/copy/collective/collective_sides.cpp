@@ -97,7 +97,8 @@ void require_stream_of_device(const std::string& name, const CollectiveSide& sid
   throw InvalidArgument(fmt::format(
       "{} is memory of {}, and its stream one of {}; accepted: a stream of the memory's "
       "device",
-      name, side.device()->device().to_string(), side.stream.device().to_string()));
+      name, side.device()->device().to_string(),
+      side.stream.context().name_beside(*side.device())));
 }
 
 /// A shard in host memory is copied by the device on the other side.
@@ -114,7 +115,8 @@ void check_host_shard(const std::string& name, const CollectiveSide& shard,
   throw InvalidArgument(fmt::format(
       "{} is host memory, and its stream one of {}; accepted: a stream of {}, whose memory the {} "
       "is",
-      name, shard.stream.device().to_string(), whole.device()->device().to_string(), names.whole));
+      name, shard.stream.context().name_beside(*whole.device()),
+      whole.device()->device().to_string(), names.whole));
 }
 
 }  // namespace

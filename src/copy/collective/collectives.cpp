@@ -208,7 +208,7 @@ class Collectives::Impl {
   template <class Submit>
   Transfer run(const CollectiveSides& sides, TransferOptions options, const Submit& submit) {
     if (sides.whole.bytes == 0)
-      return end_transfer(completions_, sides.whole.stream, Transfer(), std::move(options));
+      return end_transfer(completions_, sides.whole.stream, nullptr, std::move(options));
     const std::vector<StreamRef> streams = sides.streams();
     fork(streams);
     Work work;
@@ -222,9 +222,8 @@ class Collectives::Impl {
       submit(of_part, work);
       join(streams, work);
       for (const std::size_t bytes : work.handed_on) copier_.count_direct(bytes);
-      Transfer transfer(std::make_shared<CompositeTransfer>(work.parts));
-      return end_transfer(completions_, sides.whole.stream, std::move(transfer),
-                          std::move(options));
+      return end_transfer(completions_, sides.whole.stream,
+                          std::make_shared<CompositeTransfer>(work.parts), std::move(options));
     } catch (...) {
       give_up(streams, work);
       throw;

@@ -25,6 +25,7 @@ struct DevicePair {
     from = source.device;
   }
   [[nodiscard]] bool are_different() const { return to != from; }
+  [[nodiscard]] bool are_one() const { return to == from && to != nullptr; }
 };
 
 /// Bytes in one piece.

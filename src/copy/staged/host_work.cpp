@@ -208,17 +208,17 @@ bool HostWork::complete(const CopyPtr& copy) {
   return waited;
 }
 
-bool HostWork::has_been_read(const StagedCopy& copy) const {
+bool HostWork::is_host_side_done(const StagedCopy& copy) const {
   return (copy.is_all_taken() || copy.is_given_up()) && copy.pieces_in_hand() == 0;
 }
 
-bool HostWork::complete_reading(const CopyPtr& copy) {
+bool HostWork::complete_host_side(const CopyPtr& copy) {
   bool waited = false;
   for (;;) {
     if (help_with(copy)) continue;
     {
       const MutexLock lock(mutex_);
-      if (has_been_read(*copy)) return waited;
+      if (is_host_side_done(*copy)) return waited;
       if (copy->is_all_taken()) {  // by others
         changed_.wait(mutex_);
         continue;
@@ -226,6 +226,11 @@ bool HostWork::complete_reading(const CopyPtr& copy) {
     }
     if (!look_at(copy)) waited = wait_for_progress(copy) || waited;
   }
+}
+
+void HostWork::await_host_side(const CopyPtr& copy) noexcept {
+  const MutexLock lock(mutex_);
+  while (!is_host_side_done(*copy)) changed_.wait_for(mutex_, kPatience);
 }
 
 void HostWork::complete_all() {

@@ -61,8 +61,11 @@ class HostWork {
   // For threads that wait: they do the copy's share, and wait for the device in the driver.
   /// Returns once the copy is over. Whether the device had to be waited for.
   bool complete(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
-  /// Returns once all bytes of a copy to the device have been read, or it has been given up. Likewise.
-  bool complete_reading(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
+  /// Returns once the host has done its share: all has been read, or has arrived, or the copy has been given
+  /// up, and no thread will touch the host's end again. Likewise.
+  bool complete_host_side(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
+  /// The same, and leaves all that is to be done to the other threads.
+  void await_host_side(const CopyPtr& copy) noexcept BERTH_EXCLUDES(mutex_);
   /// The oldest copy under way on that device; null where there is none.
   CopyPtr oldest(const DeviceContext& context) BERTH_EXCLUDES(mutex_) { return oldest(&context); }
   /// Completes the oldest copy under way until there is none.
@@ -95,7 +98,7 @@ class HostWork {
   bool wait_for_progress(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
   void retire_if_over(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
   CopyPtr oldest(const DeviceContext* context) BERTH_EXCLUDES(mutex_);
-  [[nodiscard]] bool has_been_read(const StagedCopy& copy) const BERTH_REQUIRES(mutex_);
+  [[nodiscard]] bool is_host_side_done(const StagedCopy& copy) const BERTH_REQUIRES(mutex_);
 
   const OnOver on_over_;
   mutable Mutex mutex_;

@@ -8,6 +8,8 @@
 #include "berth/device_registry.hpp"
 #include "berth/error.hpp"
 
+#include "base/processors.hpp"
+
 namespace berth {
 namespace {
 
@@ -15,7 +17,7 @@ namespace {
 constexpr std::size_t kWorkersByDefault = 6;
 
 std::size_t default_workers() {
-  return std::clamp<std::size_t>(std::thread::hardware_concurrency() / 2, 1, kWorkersByDefault);
+  return std::clamp<std::size_t>(processors_allowed() / 2, 1, kWorkersByDefault);
 }
 
 }  // namespace
@@ -119,8 +121,9 @@ HostWork::CopyPtr StagedCopies::add(HostWork& work, StreamRef stream, StagedRout
   return copy;
 }
 
-void StagedCopies::complete_reading(const HostWork::CopyPtr& copy) {
-  if (work_.complete_reading(copy)) ++waits_;
+void StagedCopies::complete_host_side(const HostWork::CopyPtr& copy, CopyDirection direction) {
+  const bool waited = work_.complete_host_side(copy);
+  if (waited && direction == CopyDirection::to_device) ++waits_;
   if (!copy->is_given_up()) return;
   work_.complete(copy);
   std::rethrow_exception(copy->failure());

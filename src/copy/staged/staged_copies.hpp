@@ -35,9 +35,9 @@ class StagedCopies {
   /// Errors  OutOfMemory: StagingShortage::grow. DriverError: what was submitted is over.
   HostWork::CopyPtr start(StreamRef stream, StagedRoute route, int priority);
 
-  /// For sources that will not stay: returns once the copy has read its own.
+  /// Returns once no thread will touch the host's end again: it has been read, or has all bytes.
   /// Errors  What has ended the copy.
-  void complete_reading(const HostWork::CopyPtr& copy);
+  void complete_host_side(const HostWork::CopyPtr& copy, CopyDirection direction);
 
   [[nodiscard]] HostWork& work() { return work_; }
   /// Of copies that wait for a disk.

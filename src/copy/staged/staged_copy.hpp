@@ -40,7 +40,7 @@ struct StagedRoute {
   std::unique_ptr<HostEnd> host;
   std::unique_ptr<DeviceEnd> device;
   std::size_t bytes;  ///< 1 or more
-  /// The source does not stay: StagedCopies::complete_reading() follows.
+  /// The source does not stay: StagedCopies::complete_host_side() follows.
   bool is_read_at_once = false;
   /// The host's end is a file: threads that may wait for a disk move it.
   bool waits_for_disk = false;

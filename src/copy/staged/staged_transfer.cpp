@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <new>
 
 #include "berth/error.hpp"
 
@@ -20,6 +21,15 @@ std::size_t StagedTransfer::bytes_done() {
 
 void StagedTransfer::cancel() noexcept {
   work_.cancel(copy_, std::make_exception_ptr(Cancelled("the transfer has been cancelled")));
+}
+
+void StagedTransfer::let_go() noexcept {
+  if (!is_lent_) return;
+  try {
+    work_.complete_host_side(copy_);
+  } catch (const std::bad_alloc&) {
+    work_.await_host_side(copy_);
+  }
 }
 
 }  // namespace berth

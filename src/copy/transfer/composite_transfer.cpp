@@ -49,4 +49,14 @@ void CompositeTransfer::cancel() noexcept {
   for (Transfer& part : parts_) part.cancel();
 }
 
+void CompositeTransfer::let_go() noexcept {
+  for (Transfer& part : parts_) {
+    if (part.state_ != nullptr) part.state_->let_go();
+  }
+}
+
+void CompositeTransfer::detach() noexcept {
+  for (Transfer& part : parts_) part.detach();
+}
+
 }  // namespace berth

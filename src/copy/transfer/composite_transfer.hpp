@@ -21,6 +21,8 @@ class CompositeTransfer final : public TransferState {
   [[nodiscard]] std::exception_ptr failure() const override;
   std::size_t bytes_done() override;
   void cancel() noexcept override;
+  void let_go() noexcept override;
+  void detach() noexcept override;
 
  private:
   std::vector<Transfer> parts_;  ///< each safe from any thread; the list is never changed

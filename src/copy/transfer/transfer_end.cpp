@@ -7,34 +7,35 @@
 namespace berth {
 namespace {
 
-void wait_until_over(const Transfer& transfer) noexcept {
+/// Null is over.
+void wait_until_over(TransferState* transfer) noexcept {
   try {
-    transfer.wait();
+    if (transfer != nullptr) transfer->wait();
   } catch (...) {  // NOLINT(bugprone-empty-catch): the failure to promise its end is what is told
   }
 }
 
 }  // namespace
 
-Transfer end_transfer(CompletionQueue& completions, StreamRef stream, Transfer transfer,
-                      TransferOptions options) {
-  if (options.on_done == nullptr && options.keep_alive == nullptr) return transfer;
+Transfer end_transfer(CompletionQueue& completions, StreamRef stream,
+                      const std::shared_ptr<TransferState>& transfer, TransferOptions options) {
+  if (options.on_done == nullptr && options.keep_alive == nullptr) return Transfer(transfer);
   const std::shared_ptr<const void> kept = options.keep_alive;
   auto end = [transfer, keep_alive = std::move(options.keep_alive),
               on_done = std::move(options.on_done)](std::exception_ptr failure) {
     // The device is done. A thread of ours may just have asked, and have to say so yet.
-    wait_until_over(transfer);
+    wait_until_over(transfer.get());
     // Of a failure of the device and one of its own a transfer tells the second.
-    const std::exception_ptr own = transfer.failure();
+    const std::exception_ptr own = transfer == nullptr ? nullptr : transfer->failure();
     if (on_done) on_done(own != nullptr ? own : failure);
   };
   try {
     completions.when_done(stream, std::move(end));
   } catch (...) {
-    wait_until_over(transfer);  // before what was kept for it goes
+    wait_until_over(transfer.get());  // before what was kept for it goes
     throw;
   }
-  return transfer;
+  return Transfer(transfer);
 }
 
 }  // namespace berth

@@ -13,6 +13,13 @@ double TransferState::bytes_per_second() {
   return seconds.count() > 0 ? static_cast<double>(bytes) / seconds.count() : 0;
 }
 
+Transfer::Transfer(const std::shared_ptr<TransferState>& state)
+    : state_(state == nullptr
+                 ? nullptr
+                 : std::shared_ptr<TransferState>(state.get(), [state](TransferState* held) {
+                     if (held->is_here()) held->let_go();
+                   })) {}
+
 bool Transfer::is_done() const {
   if (state_ == nullptr) return true;
   state_->require_here();
@@ -48,6 +55,10 @@ double Transfer::bytes_per_second() const {
 
 void Transfer::cancel() noexcept {
   if (state_ != nullptr && state_->is_here()) state_->cancel();
+}
+
+void Transfer::detach() noexcept {
+  if (state_ != nullptr && state_->is_here()) state_->detach();
 }
 
 }  // namespace berth

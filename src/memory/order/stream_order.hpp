@@ -151,6 +151,9 @@ class StreamOrder {
   /// An event after all work submitted to `stream` so far.
   /// Errors  DriverError.
   SharedEvent record(StreamRef stream);
+  /// The same; where all events are on lease, those of deferred frees that have passed come back first.
+  SharedEvent record_reclaiming(StreamRef stream) BERTH_REQUIRES(heap_.slow_mutex)
+      BERTH_EXCLUDES(heap_.mutex);
   SharedEvent record_or_wait(StreamRef stream);
   [[nodiscard]] View view(OwnerId owner) BERTH_EXCLUDES(heap_.mutex);
   /// Of a stream that cannot be asked: whether a mark covers all that it freed.

@@ -20,6 +20,15 @@ SharedEvent StreamOrder::record(StreamRef stream) {
   return event;
 }
 
+SharedEvent StreamOrder::record_reclaiming(StreamRef stream) {
+  try {
+    return record(stream);
+  } catch (const Exhausted&) {
+    reclaim();
+  }
+  return record(stream);
+}
+
 void StreamOrder::record_stream(void* data, StreamRef stream) {
   bool wants_seal = false;
   OwnerId user = kUnowned;
@@ -48,7 +57,14 @@ void StreamOrder::record_use(void* data, StreamRef stream) {
     began = uses_.now();
   }
   // What is being captured cannot be marked now: the free does it, or a later question.
-  if (!is_capturing(stream)) end.event = record(stream);
+  if (!is_capturing(stream)) {
+    try {
+      end.event = record(stream);
+    } catch (const Exhausted&) {
+      const MutexLock slow(heap_.slow_mutex);
+      end.event = record_reclaiming(stream);
+    }
+  }
   const MutexLock lock(heap_.mutex);
   Block& block = heap_.require_live(data, "record a use of");
   if (end.event != nullptr) {
@@ -76,7 +92,7 @@ void StreamOrder::mark_named(StreamRef stream, OwnerId owner) {
   RelaxedCapture relaxed(driver_);
   relaxed.begin();
   if (is_capturing(stream)) return;
-  SharedEvent event = record(stream);
+  SharedEvent event = record_reclaiming(stream);
   const MutexLock lock(heap_.mutex);
   if (!heap_.streams.knows(owner) || heap_.streams.entry(owner).retired) return;
   uses_.seal(owner, began, event);

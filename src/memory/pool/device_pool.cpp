@@ -121,7 +121,7 @@ void DevicePool::require_stream_of_device(StreamRef stream) const {
     throw InvalidArgument(
         fmt::format("a stream of {} cannot order memory of {}; accepted: streams of the same "
                     "device and Runtime",
-                    stream.device().to_string(), context_.device().to_string()));
+                    stream.context().name_beside(context_), context_.device().to_string()));
   }
   require_one_stream(stream);
 }

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Handles of a device of which something is known that the driver cannot be asked: events whose latest mark
+// lies in a capture, streams and events that belong to a pool. Small for most programs, and while it is empty
+// every question is one load.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <unordered_set>
+#include <utility>
+
+#include "base/fork.hpp"
+#include "base/mutex.hpp"
+
+namespace berth {
+
+/// Threads  Safe from any thread.
+/// Forks    In a child none is noted: no handle does anything there.
+template <class Handle>
+class HandleSet {
+ public:
+  /// Whether it was not noted before.
+  bool note(Handle handle) {
+    const MutexLock lock(mutex_);
+    const bool is_new = handles_.insert(handle).second;
+    count_ = handles_.size();
+    return is_new;
+  }
+  void forget(Handle handle) noexcept {
+    if (count_ == 0 || !origin_.is_here()) return;
+    const MutexLock lock(mutex_);
+    handles_.erase(handle);
+    count_ = handles_.size();
+  }
+  [[nodiscard]] bool contain(Handle handle) const {
+    if (count_ == 0 || !origin_.is_here()) return false;
+    const MutexLock lock(mutex_);
+    return handles_.count(handle) != 0;
+  }
+
+ private:
+  const ForkOrigin origin_;
+  std::atomic<std::size_t> count_ = 0;  ///< of handles_
+  mutable Mutex mutex_;
+  std::unordered_set<Handle> handles_ BERTH_GUARDED_BY(mutex_);
+};
+
+/// A handle is in a set as long as this lives.
+template <class Handle>
+class NotedHandle {
+ public:
+  NotedHandle(HandleSet<Handle>& set, Handle handle) : set_(&set), handle_(handle) {
+    set.note(handle);
+  }
+  ~NotedHandle() {
+    if (set_ != nullptr) set_->forget(handle_);
+  }
+  NotedHandle(NotedHandle&& other) noexcept
+      : set_(std::exchange(other.set_, nullptr)), handle_(other.handle_) {}
+  NotedHandle& operator=(NotedHandle&&) = delete;
+
+ private:
+  HandleSet<Handle>* set_;
+  Handle handle_;
+};
+
+}  // namespace berth

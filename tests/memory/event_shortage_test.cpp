@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory where all events are on lease: those that have passed come back before anything is refused.
+#include <optional>
+#include <vector>
+
+#include "memory/memory_fixture.hpp"
+#include "support/errors.hpp"
+#include "support/foreign_stream.hpp"
+
+namespace event_shortage_test {
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+constexpr std::size_t kEvents = 4;
+
+struct ShortageTest : Simulation {
+  explicit ShortageTest(sim::Progress progress)
+      : Simulation(small_device(64_MiB, progress), options()),
+        memory(runtime->memory(Device::cuda(0))),
+        own(runtime->create_stream(Device::cuda(0))),
+        user(runtime->create_stream(Device::cuda(0))) {}
+  static RuntimeOptions options() {
+    RuntimeOptions options;
+    options.event_pool.events_max = kEvents;
+    return options;
+  }
+
+  DeviceAllocator& memory;
+  const Stream own;
+  const Stream user;
+};
+
+struct EagerShortage : ShortageTest {
+  EagerShortage() : ShortageTest(sim::Progress::eager) {}
+};
+struct ManualShortage : ShortageTest {
+  ManualShortage() : ShortageTest(sim::Progress::manual) {}
+};
+
+/// Uses more blocks of the allocator on a stream, one after the other, than there are events.
+template <class Allocate>
+void use_many(Allocator& memory, StreamRef user, const Allocate& allocate) {
+  std::vector<void*> blocks;
+  for (std::size_t count = 0; count < 5 * kEvents; ++count) blocks.push_back(allocate());
+  for (void* const block : blocks) {
+    memory.record_use(block, user);
+    memory.deallocate(block);
+  }
+}
+
+}  // namespace
+
+TEST_CASE_FIXTURE(EagerShortage, "uses that are over give their events to later ones") {
+  use_many(memory, user, [&] { return memory.allocate_raw(1000, own); });
+  memory.validate();
+  PinnedAllocator& pinned = runtime->pinned_memory();
+  use_many(pinned, user, [&] { return pinned.allocate_raw(1000); });
+  HostAllocator& host = runtime->host_memory();
+  use_many(host, user, [&] { return host.allocate_raw(1000); });
+}
+
+TEST_CASE_FIXTURE(ManualShortage, "a use that finds no event is refused, and changes nothing") {
+  std::vector<Allocation> blocks;
+  for (std::size_t count = 0; count < kEvents; ++count) {
+    log.submit(user, "use");
+    blocks.push_back(memory.allocate(1000, own));
+    blocks.back().record_use(user);
+  }
+  std::optional<Allocation> last = memory.allocate(1000, own);
+  const void* const data = last->data();
+  CHECK_THROWS_AS(last->record_use(user), Exhausted);
+  blocks.clear();
+  CHECK_THROWS_AS(last->record_use(user), Exhausted);
+  last.reset();
+  CHECK(memory.allocate(1000, own).data() == data);  // not recorded, so not deferred
+  simulator.run_all();
+  memory.allocate(1000, own).record_use(user);
+}
+
+TEST_CASE_FIXTURE(ManualShortage, "a request is served where no event marks its stream") {
+  const StreamRef foreign = disown(runtime->create_stream(Device::cuda(0)));
+  std::vector<EventLease> held;
+  {
+    std::vector<Allocation> freed;
+    for (int count = 0; count < 10; ++count) freed.push_back(memory.allocate(2_MiB, foreign));
+  }
+  for (std::size_t count = 0; count < kEvents; ++count)
+    held.push_back(runtime->events(Device::cuda(0)).acquire());
+  { const Allocation block = memory.allocate(2_MiB, own); }
+  { const Allocation block = memory.allocate(40_MiB, foreign); }
+  CHECK(memory.allocate(60_MiB, foreign).data() != nullptr);
+  held.clear();
+  memory.validate();
+  memory.retire_stream(foreign);
+  destroy_disowned(foreign);
+}
+
+}  // namespace event_shortage_test
