@@ -233,7 +233,7 @@ class VirtualCopies {
   EventPool events_{context_};
   PinnedAllocator pinned_{registry_, {}};
   StagingMemory memory_{pinned_, Device::cuda(0), kSlotBytes, kSlots};
-  HostWork work_{[this](StagedCopy& copy) { memory_.give_back(copy.take_staging()); }};
+  HostWork work_{[](StagedCopy& copy) { copy.release(); }};
   VirtualCrew crew_;
   Stream stream_;
   Stream other_stream_;

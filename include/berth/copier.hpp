@@ -52,11 +52,12 @@ class BERTH_API Copier {
   ///           memory it is, and a pageable one as it is. A pinned block of berth's may be freed at once,
   ///           its reuse waits.
   /// Target    Has the bytes when the stream has passed the copy. Stays valid until then.
-  /// Blocking  Pinned and device memory: never. Pageable memory: never while there is staging memory;
-  ///           otherwise as CopierOptions::on_staging_shortage says, and CopyCounters count it. Each
-  ///           piece of a copy is work that the driver queues, a thousand or so for a stream: a copy of
-  ///           some GiB fills the queue, and the call waits in the driver until there is room. Host to
-  ///           host copies are done when the call returns, and do not wait for the stream.
+  /// Blocking  On account of other streams: never. Pinned and device memory: never. Pageable memory: never
+  ///           where it goes through staging memory; else, as CopierOptions::on_staging_shortage says, the
+  ///           driver copies, and may wait for the stream (CopyCounters::copies_by_driver). Each piece of
+  ///           a copy is work that the driver queues, a thousand or so for a stream: a copy of some GiB fills
+  ///           the queue, and the call waits in the driver until there is room. Host to host copies are
+  ///           done when the call returns, and do not wait for the stream.
   /// Captures  On a captured stream a copy of pinned or device memory becomes part of the graph; there
   ///           is nothing to wait for, and the Transfer is empty.
   /// Errors    InvalidArgument: null, ranges that overlap or wrap around, a stream of a device that

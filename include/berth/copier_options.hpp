@@ -8,11 +8,14 @@
 
 namespace berth {
 
-/// What becomes of a copy of pageable memory while all staging memory of its device is in use.
+/// What becomes of a copy of pageable memory that finds all slots of its device in use.
 enum class StagingShortage : std::uint8_t {
-  wait,       ///< the caller waits until the oldest copy that has some is over
+  /// It uses the slots of an earlier copy of its stream once that one is over, and the caller waits for
+  /// nothing. The first copy of a stream gets up to two further slots, as long as fewer than four times
+  /// `staging_slots` are in use; then the driver copies.
+  share,
   grow,       ///< more is pinned, which goes back when the copy is over
-  fall_back,  ///< the driver copies by its own means: slower, and it may block the caller
+  fall_back,  ///< the driver copies by its own means: slower, and it may wait for the copy's stream
 };
 
 struct CopierOptions {
@@ -22,7 +25,7 @@ struct CopierOptions {
   std::size_t staging_slot_bytes = std::size_t{4} << 20;
   /// Slots of one device, 2 or more. One copy gets half of them at most.
   std::size_t staging_slots = 16;
-  StagingShortage on_staging_shortage = StagingShortage::wait;
+  StagingShortage on_staging_shortage = StagingShortage::share;
   /// Threads that copy between staging memory and the rest of the host's, 1 to 64. Started by the first
   /// copy that needs them. nullopt: one for every two processors that the process may use, quotas of control
   /// groups included, and 6 at most.

@@ -13,7 +13,7 @@ struct CopyCounters {
   std::uint64_t copies_by_driver = 0;  ///< of pageable memory and files, by the driver's own means
   std::uint64_t copies_host = 0;       ///< host to host
   std::uint64_t bytes_copied = 0;      ///< of all of them
-  /// Times a caller waited for a device: for staging memory, or so that a source was read on return.
+  /// Times that copy_async() waited for a device until a source had been read.
   std::uint64_t staging_waits = 0;
 };
 

@@ -93,7 +93,7 @@ constexpr Word<StreamShortage> kShortages[] = {
 };
 
 constexpr Word<StagingShortage> kStagingShortages[] = {
-    {StagingShortage::wait, "wait"},
+    {StagingShortage::share, "share"},
     {StagingShortage::grow, "grow"},
     {StagingShortage::fall_back, "fall_back"},
 };
@@ -207,7 +207,7 @@ constexpr Key kKeys[] = {
     {{"staging_slots", "2 or more"},
      [](Options& o, Text t) { return assign(o.copier.staging_slots, read_count(t, 2)); },
      [](const Options& o) { return std::to_string(o.copier.staging_slots); }},
-    {{"staging_on_shortage", "wait, grow or fall_back"},
+    {{"staging_on_shortage", "share, grow or fall_back"},
      [](Options& o, Text t) {
        return assign(o.copier.on_staging_shortage, read_word(t, kStagingShortages));
      },

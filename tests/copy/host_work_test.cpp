@@ -219,7 +219,7 @@ TEST_CASE("a copy that could not be submitted has no events to ask for once it i
   const Stream stream = test.stream();
   bool was_over = false;
   HostWork work([&](StagedCopy& copy) {
-    test.memory.give_back(copy.take_staging());
+    copy.release();
     CHECK_FALSE(copy.next_event().has_value());
     was_over = true;
   });

@@ -87,7 +87,7 @@ struct StagedTest : TappedDevice {
   StagingMemory memory;
   std::size_t copies_over = 0;
   HostWork work{[this](StagedCopy& copy) {
-    memory.give_back(copy.take_staging());
+    copy.release();
     ++copies_over;
   }};
 

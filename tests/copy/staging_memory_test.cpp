@@ -45,7 +45,7 @@ struct CrampedTest : StagingTest {
 TEST_CASE_FIXTURE(StagingTest, "nothing is pinned before a copy needs it") {
   CHECK(pinned.counters().allocations == 0);
   CHECK_FALSE(memory.is_in_use());
-  memory.give_back(take(kSlot));
+  take(kSlot);
   CHECK(pinned.counters().allocations == 1);
   CHECK_FALSE(memory.is_in_use());
 }
@@ -64,13 +64,12 @@ TEST_CASE_FIXTURE(StagingTest,
     for (std::size_t index = 1; index < ranges.size(); ++index)
       CHECK(ranges[index - 1].first + ranges[index - 1].second <= ranges[index].first);
     for (const auto& range : ranges) {
-      CHECK(std::ranges::any_of(staging.blocks, [&](const Allocation& block) {
+      CHECK(std::ranges::any_of(staging.blocks->blocks, [&](const Allocation& block) {
         const auto start = reinterpret_cast<std::uintptr_t>(block.data());
         return start <= range.first && range.first + range.second <= start + block.bytes();
       }));
     }
     CHECK(*staging.gate == 0);
-    memory.give_back(std::move(staging));
   }
 }
 
@@ -82,8 +81,6 @@ TEST_CASE_FIXTURE(StagingTest,
     for (const std::byte* const slot : staging->slots)
       CHECK(reinterpret_cast<std::uintptr_t>(slot) % 4096 == 0);
   }
-  memory.give_back(std::move(first));
-  memory.give_back(std::move(second));
 }
 
 TEST_CASE_FIXTURE(StagingTest,
@@ -99,7 +96,6 @@ TEST_CASE_FIXTURE(StagingTest, "a gate is closed again for the next copy") {
     Staging staging = take(64_MiB);
     CHECK(*staging.gate == 0);
     *staging.gate = 77;
-    memory.give_back(std::move(staging));
   }
 }
 
@@ -109,21 +105,55 @@ TEST_CASE_FIXTURE(StagingTest, "one copy gets half of the slots, so that a secon
   CHECK(first.slots.size() == 2);
   CHECK(second.slots.size() == 2);
   CHECK_FALSE(memory.try_take(1_GiB).has_value());
-  memory.give_back(std::move(first));
-  memory.give_back(take(1_GiB));
-  memory.give_back(std::move(second));
+  first = {};
+  take(1_GiB);
+  second = {};
   CHECK(pinned.counters().allocations == 4);  // kept, and used again
 }
 
-TEST_CASE_FIXTURE(StagingTest, "small copies take no slots, and are bounded all the same") {
+TEST_CASE_FIXTURE(StagingTest, "small copies take slots once they have taken as much without") {
   std::vector<Staging> small;
-  while (auto staging = memory.try_take(64_KiB)) small.push_back(std::move(*staging));
-  CHECK(small.size() == 4 * kSlot / 64_KiB);
-  memory.give_back(take(kSlot));
-  for (Staging& staging : small) memory.give_back(std::move(staging));
+  for (std::size_t count = 0; count < 4 * kSlot / 64_KiB; ++count) small.push_back(take(64_KiB));
+  CHECK(take(kSlot).slot_bytes == 256_KiB);
+  for (int slot = 0; slot < 4; ++slot) small.push_back(take(64_KiB));
+  CHECK_FALSE(memory.try_take(64_KiB).has_value());
   small.clear();
   CHECK_FALSE(memory.is_in_use());
-  CHECK(pinned.counters().blocks_allocated.current == 1);  // the slot is kept, the rest is not
+  CHECK(pinned.counters().blocks_allocated.current == 4);  // slots are kept, the rest is not
+}
+
+TEST_CASE_FIXTURE(
+    StagingTest,
+    "a stream that finds no slot gets two, as long as fewer than four times are in use") {
+  std::vector<Staging> all;
+  while (auto staging = memory.try_take(1_GiB)) all.push_back(std::move(*staging));
+  CHECK(all.size() == 2);
+  while (auto staging = memory.try_take_spare(1_GiB)) {
+    CHECK(staging->slots.size() == 2);
+    all.push_back(std::move(*staging));
+  }
+  CHECK(all.size() == 2 + 6);
+  CHECK(pinned.counters().blocks_allocated.current == 4 * StagingMemory::kSpare);
+  all.clear();
+  CHECK(pinned.counters().blocks_allocated.current == 4);
+  CHECK_FALSE(memory.is_in_use());
+}
+
+TEST_CASE_FIXTURE(StagingTest,
+                  "what is shared comes back with the last that has it, with gates apart") {
+  std::optional<Staging> first = take(kSlot);
+  Staging second = memory.share(first->blocks, 1_GiB);
+  CHECK(second.is_shared());
+  CHECK_FALSE(first->is_shared());
+  CHECK(second.gate != first->gate);
+  CHECK(*second.gate == 0);
+  CHECK(second.slots == first->slots);
+  CHECK(second.slots.size() == 4);  // of one slot: the two halves of a copy overlap
+  first.reset();
+  CHECK(memory.is_in_use());
+  second = {};
+  CHECK_FALSE(memory.is_in_use());
+  CHECK(pinned.counters().blocks_allocated.current == 1);
 }
 
 TEST_CASE_FIXTURE(StagingTest,
@@ -131,7 +161,6 @@ TEST_CASE_FIXTURE(StagingTest,
   std::vector<Staging> all;
   for (int count = 0; count < 5; ++count) all.push_back(memory.take_beyond(1_GiB));
   CHECK(pinned.counters().blocks_allocated.current == 10);
-  for (Staging& staging : all) memory.give_back(std::move(staging));
   all.clear();
   CHECK(pinned.counters().blocks_allocated.current == 4);
   CHECK_FALSE(memory.is_in_use());
@@ -141,7 +170,7 @@ TEST_CASE_FIXTURE(CrampedTest, "a copy does with the slots that can be pinned") 
   Staging first = take(1_GiB);
   CHECK(first.slots.size() == 2);
   CHECK_FALSE(memory.try_take(1_GiB).has_value());  // the limit: there is one to wait for
-  memory.give_back(std::move(first));
+  first = {};
   CHECK(take(1_GiB).slots.size() == 2);
 }
 
@@ -160,9 +189,9 @@ TEST_CASE("a failure of the driver leaves nothing taken") {
   Staging first = test.take(kSlot);
   test.tap.refuse(DriverCall::mem_host_alloc, CUDA_ERROR_UNKNOWN, 2);
   message_of<DriverError>([&] { return test.memory.try_take(1_GiB); });
-  test.memory.give_back(std::move(first));
+  first = {};
   CHECK_FALSE(test.memory.is_in_use());
-  test.memory.give_back(test.take(1_GiB));
+  test.take(1_GiB);
 }
 
 }  // namespace staging_memory_test

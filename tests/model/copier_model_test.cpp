@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kBufferBytes = 300'000;
 
-constexpr StagingShortage kShortages[] = {StagingShortage::wait, StagingShortage::grow,
+constexpr StagingShortage kShortages[] = {StagingShortage::share, StagingShortage::grow,
                                           StagingShortage::fall_back};
 
 sim::Config config(std::uint64_t seed) {

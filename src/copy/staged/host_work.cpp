@@ -26,7 +26,25 @@ bool is_done(EventRef event) {
 void HostWork::add(const CopyPtr& copy, int priority) {
   const MutexLock lock(mutex_);
   under_way_.push_back({copy, priority});
+  join_turns(copy);
   changed_.notify_all();
+}
+
+void HostWork::join_turns(const CopyPtr& copy) {
+  std::weak_ptr<StagedCopy>& latest = copy->staging().blocks->latest;
+  const CopyPtr before = latest.lock();
+  latest = copy;
+  if (copy->has_turn()) return;
+  if (before == nullptr || before->is_over) return copy->begin_turn();
+  copy->predecessor = before;
+  before->successor = copy;
+}
+
+HostWork::CopyPtr HostWork::with_turn(const CopyPtr& copy) {
+  const MutexLock lock(mutex_);
+  CopyPtr first = copy;
+  while (!first->has_turn()) first = first->predecessor.lock();  // alive until it hands the turn on
+  return first;
 }
 
 void HostWork::end_submission(const CopyPtr& copy) {
@@ -164,6 +182,7 @@ void HostWork::retire_if_over(const CopyPtr& copy) {
   on_over_(*copy);
   const MutexLock lock(mutex_);
   copy->is_over.store(true, std::memory_order_release);
+  if (const CopyPtr next = copy->successor.lock()) next->begin_turn();
   changed_.notify_all();
 }
 
@@ -203,7 +222,8 @@ bool HostWork::wait_for_progress(const CopyPtr& copy) {
 bool HostWork::complete(const CopyPtr& copy) {
   bool waited = false;
   while (!copy->is_over.load(std::memory_order_acquire)) {
-    if (!help_with(copy) && !look_at(copy)) waited = wait_for_progress(copy) || waited;
+    const CopyPtr first = with_turn(copy);
+    if (!help_with(first) && !look_at(first)) waited = wait_for_progress(first) || waited;
   }
   return waited;
 }
@@ -224,7 +244,9 @@ bool HostWork::complete_host_side(const CopyPtr& copy) {
         continue;
       }
     }
-    if (!look_at(copy)) waited = wait_for_progress(copy) || waited;
+    const CopyPtr first = with_turn(copy);
+    if (first != copy && help_with(first)) continue;
+    if (!look_at(first)) waited = wait_for_progress(first) || waited;
   }
 }
 
@@ -258,6 +280,8 @@ void HostWork::abandon(const CopyPtr& copy, std::exception_ptr failure) noexcept
   copy->give_up(std::move(failure));
   {
     const MutexLock lock(mutex_);
+    while (!copy->has_turn())
+      changed_.wait_for(mutex_, kPatience);  // who comes after it relies on that
     copy->open_gates_if_given_up();
   }
   settle(copy->stream());

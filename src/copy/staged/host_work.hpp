@@ -36,7 +36,8 @@ class HostWork {
 
   explicit HostWork(OnOver on_over) : on_over_(std::move(on_over)) {}
 
-  /// Lower priorities first.
+  /// Lower priorities first. A copy that shares its slots has its turn after those that were added with the
+  /// same before it.
   void add(const CopyPtr& copy, int priority) BERTH_EXCLUDES(mutex_);
 
   /// After StagedCopy::submit().
@@ -85,6 +86,9 @@ class HostWork {
   };
 
   bool help_with(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
+  void join_turns(const CopyPtr& copy) BERTH_REQUIRES(mutex_);
+  /// Of those before it the one that has its turn; `copy` itself where it has.
+  CopyPtr with_turn(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
   /// Puts the driver's question `ask` about the copy's next step; true where the step has passed. False
   /// also where there is nothing to ask about.
   template <class Ask>

@@ -2,7 +2,7 @@
 #include "copy/staged/staged_copies.hpp"
 
 #include <algorithm>
-#include <thread>
+#include <map>
 #include <utility>
 
 #include "berth/device_registry.hpp"
@@ -27,9 +27,9 @@ StagedCopies::StagedCopies(const DeviceRegistry& registry, PinnedAllocator& pinn
     : pinned_(pinned),
       options_(options),
       stations_(static_cast<std::size_t>(registry.count())),
-      work_([this](StagedCopy& copy) { end(copy); }),
+      work_([](StagedCopy& copy) { copy.release(); }),
       workers_(work_, options.workers.value_or(default_workers())),
-      disk_work_([this](StagedCopy& copy) { end(copy); }),
+      disk_work_([](StagedCopy& copy) { copy.release(); }),
       disk_workers_(disk_work_, options.file_workers) {}
 
 StagedCopies::~StagedCopies() {
@@ -44,40 +44,42 @@ StagedCopies::Station& StagedCopies::station(DeviceContext& context) {
   return *station;
 }
 
-std::optional<Staging> StagedCopies::obtain(StagingMemory& memory, const DeviceContext& context,
+std::optional<Staging> StagedCopies::obtain(Station& here, StreamRef stream, const HostWork& work,
                                             const StagedRoute& route) {
-  using Share = StagingMemory::Share;
-  const Share share = route.is_read_at_once ? Share::all : Share::half;
-  const auto try_take = [&]() -> std::optional<Staging> {
-    try {
-      return memory.try_take(route.bytes, share);
-    } catch (const OutOfMemory&) {
-      if (options_.on_staging_shortage == StagingShortage::grow) throw;
-      return std::nullopt;
-    }
-  };
-  std::optional<Staging> staging = try_take();
-  if (staging || options_.on_staging_shortage == StagingShortage::fall_back) return staging;
-  if (options_.on_staging_shortage == StagingShortage::grow)
-    return memory.take_beyond(route.bytes, share);
-  bool waited = false;
-  while (!staging && memory.is_in_use()) {
-    if (!complete_oldest(context, waited))
-      std::this_thread::yield();  // another thread is about to submit one
-    staging = try_take();
+  const auto share = route.is_read_at_once ? StagingMemory::Share::all : StagingMemory::Share::half;
+  std::optional<Staging> staging;
+  try {
+    staging = here.memory.try_take(route.bytes, share);
+    if (!staging && options_.on_staging_shortage == StagingShortage::share)
+      staging = share_or_take_spare(here, stream, work, route.bytes);
+  } catch (const OutOfMemory&) {
+    if (options_.on_staging_shortage == StagingShortage::grow) throw;
+    return std::nullopt;
   }
-  if (waited) ++waits_;
+  if (!staging && options_.on_staging_shortage == StagingShortage::grow)
+    staging = here.memory.take_beyond(route.bytes, share);
   return staging;
 }
 
-bool StagedCopies::complete_oldest(const DeviceContext& context, bool& waited) {
-  for (HostWork* const work : {&work_, &disk_work_}) {
-    if (const HostWork::CopyPtr oldest = work->oldest(context)) {
-      waited = work->complete(oldest) || waited;
-      return true;
-    }
+void StagedCopies::let_share(Station& here, StreamRef stream, const HostWork& work,
+                             const std::shared_ptr<StagingBlocks>& blocks) {
+  // The one name of the per-thread default streams is of many streams, which wait for nothing of each other.
+  if (blocks->small > 0 || stream.is_per_thread_default()) return;
+  const MutexLock lock(here.mutex);
+  std::erase_if(here.in_use, [](const auto& entry) { return entry.second.expired(); });
+  here.in_use[{stream.native(), &work}] = blocks;
+}
+
+std::optional<Staging> StagedCopies::share_or_take_spare(Station& here, StreamRef stream,
+                                                         const HostWork& work, std::size_t bytes) {
+  std::shared_ptr<StagingBlocks> blocks;
+  {
+    const MutexLock lock(here.mutex);
+    const auto found = here.in_use.find({stream.native(), &work});
+    if (found != here.in_use.end()) blocks = found->second.lock();
   }
-  return false;
+  return blocks == nullptr ? here.memory.try_take_spare(bytes)
+                           : here.memory.share(std::move(blocks), bytes);
 }
 
 HostWork::CopyPtr StagedCopies::start(StreamRef stream, StagedRoute route, int priority) {
@@ -89,10 +91,13 @@ HostWork::CopyPtr StagedCopies::start(StreamRef stream, StagedRoute route, int p
   CopyWorkers& workers = route.waits_for_disk ? disk_workers_ : workers_;
   // The driver queues no more than some thousand steps: to submit a large copy somebody must open gates.
   if (!workers.start()) return nullptr;
-  std::optional<Staging> staging = obtain(here.memory, context, route);
+  std::optional<Staging> staging = obtain(here, stream, work, route);
   if (!staging) return nullptr;
-  const HostWork::CopyPtr copy =
-      add(work, stream, std::move(route), priority, here.memory, std::move(*staging));
+  const std::shared_ptr<StagingBlocks> blocks = staging->blocks;
+  const MutexLock order(blocks->submission);
+  let_share(here, stream, work, blocks);
+  const auto copy = std::make_shared<StagedCopy>(stream, std::move(route), std::move(*staging));
+  work.add(copy, priority);
   try {
     copy->submit(here.events);
     work.end_submission(copy);
@@ -108,19 +113,6 @@ HostWork::CopyPtr StagedCopies::start(StreamRef stream, StagedRoute route, int p
   return copy;
 }
 
-HostWork::CopyPtr StagedCopies::add(HostWork& work, StreamRef stream, StagedRoute route,
-                                    int priority, StagingMemory& memory, Staging staging) {
-  HostWork::CopyPtr copy;
-  try {
-    copy = std::make_shared<StagedCopy>(stream, std::move(route), std::move(staging));
-    work.add(copy, priority);
-  } catch (...) {  // the host's memory
-    memory.give_back(copy == nullptr ? std::move(staging) : copy->take_staging());
-    throw;
-  }
-  return copy;
-}
-
 void StagedCopies::complete_host_side(const HostWork::CopyPtr& copy, CopyDirection direction) {
   const bool waited = work_.complete_host_side(copy);
   if (waited && direction == CopyDirection::to_device) ++waits_;
@@ -128,9 +120,4 @@ void StagedCopies::complete_host_side(const HostWork::CopyPtr& copy, CopyDirecti
   work_.complete(copy);
   std::rethrow_exception(copy->failure());
 }
-
-void StagedCopies::end(StagedCopy& copy) {
-  station(copy.stream().context()).memory.give_back(copy.take_staging());
-}
-
 }  // namespace berth

@@ -5,8 +5,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "berth/copier_options.hpp"
@@ -54,19 +56,23 @@ class StagedCopies {
           events(context) {}
     StagingMemory memory;
     EventPool events;
+    /// What copies of a stream may share, by the stream and those who do their host's share.
+    Mutex mutex;
+    std::map<std::pair<CUstream, const HostWork*>, std::weak_ptr<StagingBlocks>> in_use
+        BERTH_GUARDED_BY(mutex);
     std::atomic<bool> has_gates = true;  ///< until the driver has said otherwise
   };
 
   Station& station(DeviceContext& context) BERTH_EXCLUDES(mutex_);
-  std::optional<Staging> obtain(StagingMemory& memory, const DeviceContext& context,
+  /// Waits for nothing.
+  std::optional<Staging> obtain(Station& here, StreamRef stream, const HostWork& work,
                                 const StagedRoute& route);
-  /// Makes the copy, for the threads to work on. Where that fails, `staging` has gone back.
-  static HostWork::CopyPtr add(HostWork& work, StreamRef stream, StagedRoute route, int priority,
-                               StagingMemory& memory, Staging staging);
-  /// Completes an old copy on that device, of those that wait for no disk if there is one; false where
-  /// none is under way. `waited`: whether the device had to be waited for.
-  bool complete_oldest(const DeviceContext& context, bool& waited);
-  void end(StagedCopy& copy);
+  /// Later copies of the stream may share the blocks. Their `submission` is held.
+  static void let_share(Station& here, StreamRef stream, const HostWork& work,
+                        const std::shared_ptr<StagingBlocks>& blocks);
+  /// Where all slots are in use.
+  static std::optional<Staging> share_or_take_spare(Station& here, StreamRef stream,
+                                                    const HostWork& work, std::size_t bytes);
 
   PinnedAllocator& pinned_;
   const CopierOptions options_;

@@ -19,7 +19,7 @@ constexpr std::size_t kPieceBytes = 512_KiB;
 
 }  // namespace
 
-StagedCopy::StagedCopy(StreamRef stream, StagedRoute route, Staging&& staging)
+StagedCopy::StagedCopy(StreamRef stream, StagedRoute route, Staging staging)
     : stream_(stream),
       direction_(route.direction),
       host_(std::move(route.host)),
@@ -27,10 +27,12 @@ StagedCopy::StagedCopy(StreamRef stream, StagedRoute route, Staging&& staging)
       bytes_(route.bytes),
       keep_alive_(std::move(route.keep_alive)),
       slot_bytes_(staging.slot_bytes),
-      moved_(staging.slots.size(), 0) {
+      staging_(std::move(staging)),
+      has_turn_(!staging_.is_shared()),
+      turns_(staging_.is_shared() ? 1 : 0),
+      moved_(staging_.slots.size(), 0) {
   BERTH_CHECK(bytes_ > 0);
   events_.reserve(steps());
-  staging_ = std::move(staging);  // last: where anything fails it stays the caller's
 }
 
 std::size_t StagedCopy::chunk_bytes(std::size_t chunk) const {
@@ -39,6 +41,7 @@ std::size_t StagedCopy::chunk_bytes(std::size_t chunk) const {
 
 void StagedCopy::submit(EventPool& events) {
   const ContextScope scope(stream_.context());
+  if (staging_.is_shared() && direction_ == Direction::to_host) submit_gate(0);
   for (std::size_t chunk = 0; chunk < chunks(); ++chunk) {
     submit_chunk(chunk);
     mark(events);
@@ -63,7 +66,7 @@ void StagedCopy::submit_chunk(std::size_t chunk) {
 void StagedCopy::submit_gate(std::size_t chunks_done) {
   stream_.context().driver().stream_wait_value32(
       stream_.native(), reinterpret_cast<CUdeviceptr>(staging_.gate),
-      static_cast<cuuint32_t>(chunks_done), unsigned{CU_STREAM_WAIT_VALUE_GEQ});
+      static_cast<cuuint32_t>(turns_ + chunks_done), unsigned{CU_STREAM_WAIT_VALUE_GEQ});
 }
 
 void StagedCopy::mark(EventPool& events) {
@@ -77,8 +80,15 @@ std::size_t StagedCopy::open_chunks() const {
   return std::min(passed_ + ahead, chunks());
 }
 
+void StagedCopy::begin_turn() {
+  BERTH_CHECK(!has_turn_);
+  has_turn_ = true;
+  set_gate(0);
+  open_gates_if_given_up();
+}
+
 bool StagedCopy::has_piece() const {
-  return !device_ended_ && !is_all_taken() && taken_ / slot_bytes_ < open_chunks();
+  return has_turn_ && !device_ended_ && !is_all_taken() && taken_ / slot_bytes_ < open_chunks();
 }
 
 StagedCopy::Piece StagedCopy::take() {
@@ -122,7 +132,7 @@ void StagedCopy::finish(const Piece& piece) {
 
 void StagedCopy::set_gate(std::size_t chunks_done) {
   const std::atomic_ref<std::uint32_t> gate(*staging_.gate);
-  const auto wanted = static_cast<std::uint32_t>(chunks_done);
+  const auto wanted = static_cast<std::uint32_t>(turns_ + chunks_done);
   // Only ever further: what has been opened for a copy that was given up stays open.
   std::uint32_t present = gate.load(std::memory_order_relaxed);
   while (present < wanted &&
@@ -131,8 +141,8 @@ void StagedCopy::set_gate(std::size_t chunks_done) {
 }
 
 std::optional<EventRef> StagedCopy::next_event() const {
-  if (device_ended_ || answer_failed_ || passed_ >= submitted_.load(std::memory_order_acquire))
-    return std::nullopt;
+  if (!has_turn_ || device_ended_ || answer_failed_) return std::nullopt;
+  if (passed_ >= submitted_.load(std::memory_order_acquire)) return std::nullopt;
   return events_[passed_].ref();
 }
 
@@ -149,18 +159,18 @@ void StagedCopy::give_up(std::exception_ptr failure) noexcept {
 }
 
 void StagedCopy::open_gates_if_given_up() noexcept {
-  if (is_given_up() && pieces_in_hand_ == 0 && !is_at_end()) set_gate(chunks());
+  if (is_given_up() && has_turn_ && pieces_in_hand_ == 0 && !is_at_end()) set_gate(chunks());
 }
 
 std::exception_ptr StagedCopy::failure() const {
   return is_given_up() ? failure_ : nullptr;
 }
 
-Staging StagedCopy::take_staging() {
+void StagedCopy::release() {
   events_.clear();
   host_ = nullptr;
   keep_alive_ = nullptr;
-  return std::move(staging_);
+  staging_ = {};
 }
 
 }  // namespace berth

@@ -11,6 +11,9 @@
 //   to the host    stream: [gate: its slot is empty]  copy source -> slot  [event c]  ... [gate: all]
 //                  host:   empties the slot of chunk c once event c has passed
 //
+// A copy that shares its slots with earlier ones has its turn once those are over. What the device does for
+// it stands behind a gate that opens then.
+//
 // So the stream never waits for another stream, which might wait for it, and the caller waits for
 // nothing: what the streams wait for are threads that copy memory, and wait for nobody.
 // Source: CUDA Driver API, "Stream Memory Operations".
@@ -60,11 +63,17 @@ class StagedCopy {
     std::size_t bytes;
   };
 
-  StagedCopy(StreamRef stream, StagedRoute route, Staging&& staging);
+  StagedCopy(StreamRef stream, StagedRoute route, Staging staging);
 
   /// Submits all that the device does, and the gates. The stream is not captured.
   /// Errors  DriverError, OutOfMemory: HostWork::abandon().
   void submit(EventPool& events);
+
+  // The turns of copies that share slots.
+  /// Whether the slots are its own by now.
+  [[nodiscard]] bool has_turn() const { return has_turn_; }
+  /// Those before it are over.
+  void begin_turn();
 
   // The host's share.
   /// Whether there is something to move now.
@@ -80,7 +89,7 @@ class StagedCopy {
 
   // The device's share, as far as the host knows.
   /// The event that tells of the device's next step; nullopt where it is not submitted yet, all have
-  /// passed, the driver has failed to answer, or the device takes no more steps.
+  /// passed, the driver has failed to answer, the device takes no more steps, or it is not its turn.
   [[nodiscard]] std::optional<EventRef> next_event() const;
   [[nodiscard]] std::size_t steps_passed() const { return passed_; }
   void pass();
@@ -106,17 +115,19 @@ class StagedCopy {
   /// The copy has come to nothing: no byte is moved from now on. The first failure counts. Not once it
   /// may be over: only while a piece is in hand, or an asker asks, or under the lock.
   void give_up(std::exception_ptr failure) noexcept;
-  /// Where it has been given up, the device waits for nothing any more. Not while a thread still has a
-  /// piece in hand: the stream is not to pass the copy before that one has left the target alone.
+  /// Where it has been given up, the device waits for nothing any more. Not before its turn, nor while a
+  /// thread still has a piece in hand: the stream is not to pass the copy before that one has left the
+  /// target alone.
   void open_gates_if_given_up() noexcept;
   /// What went wrong; null where nothing has.
   [[nodiscard]] std::exception_ptr failure() const;
   [[nodiscard]] bool is_given_up() const { return given_up_.load(std::memory_order_acquire); }
 
-  /// Once it is over: what it held.
-  Staging take_staging();
+  /// It is over: what it held goes back.
+  void release();
 
   [[nodiscard]] StreamRef stream() const { return stream_; }
+  [[nodiscard]] const Staging& staging() const { return staging_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   /// Bytes that have arrived. Threads  any.
   [[nodiscard]] std::size_t bytes_done() const {
@@ -125,6 +136,9 @@ class StagedCopy {
 
   /// Of HostWork: threads that ask or wait for its events.
   std::size_t askers = 0;
+  /// Of HostWork: who has the slots before it and after it.
+  std::weak_ptr<StagedCopy> predecessor;
+  std::weak_ptr<StagedCopy> successor;
   /// Of HostWork: it is over, and what it held has been given back. Threads  any.
   std::atomic<bool> is_over = false;
 
@@ -149,6 +163,8 @@ class StagedCopy {
   std::shared_ptr<const void> keep_alive_;
   const std::size_t slot_bytes_;
   Staging staging_;
+  bool has_turn_;
+  const std::size_t turns_;  ///< what its gate counts before its chunks: its turn, or nothing
 
   std::vector<EventLease> events_;  ///< has room for all; submitted_ of them may be read
   std::atomic<std::size_t> submitted_ = 0;

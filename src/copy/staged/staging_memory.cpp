@@ -8,6 +8,7 @@
 #include "berth/error.hpp"
 
 #include "base/arithmetic.hpp"
+#include "base/check.hpp"
 
 namespace berth {
 namespace {
@@ -17,6 +18,8 @@ constexpr std::size_t kChunksMin = 4;
 constexpr std::size_t kChunkBytesMin = 64_KiB;
 /// A copy that needs less of a slot than this part gets memory of its own size.
 constexpr std::size_t kSmallPart = 16;
+/// Slots for a copy that finds none free.
+constexpr std::size_t kSpareOfStream = 2;
 /// Behind the slots of a block, on a cache line of its own.
 constexpr std::size_t kGateBytes = 64;
 /// Slots begin at pages, as O_DIRECT may want: blocks of pinned memory begin at multiples of 512 B.
@@ -32,17 +35,18 @@ std::byte* first_page(const Allocation& block) {
   return reinterpret_cast<std::byte*>(align_up(address, kPageBytes));
 }
 
-void add_slots(Staging& staging, std::byte* data, std::size_t block_bytes) {
-  for (std::size_t offset = 0; offset + staging.slot_bytes <= block_bytes;
-       offset += staging.slot_bytes) {
-    staging.slots.push_back(data + offset);
+void cut(Staging& staging, std::size_t block_bytes) {
+  for (const Allocation& block : staging.blocks->blocks) {
+    std::byte* const data = first_page(block);
+    for (std::size_t offset = 0; offset + staging.slot_bytes <= block_bytes;
+         offset += staging.slot_bytes) {
+      staging.slots.push_back(data + offset);
+    }
   }
 }
 
-/// Behind the slots of the first block.
-void set_gate(Staging& staging, std::size_t block_bytes) {
-  staging.gate =
-      reinterpret_cast<std::uint32_t*>(staging.slots.front() + align_up(block_bytes, kGateBytes));
+void set_gate(Staging& staging, std::byte* word) {
+  staging.gate = reinterpret_cast<std::uint32_t*>(word);
   *staging.gate = 0;
 }
 
@@ -56,37 +60,64 @@ StagingMemory::StagingMemory(PinnedAllocator& pinned, Device device, std::size_t
       slots_max_(slots_max),
       small_bytes_max_(std::max(slot_bytes / kSmallPart, kChunkBytesMin / kSmallPart)) {}
 
+StagingBlocks::~StagingBlocks() {
+  memory.give_back(*this);
+}
+
 std::optional<Staging> StagingMemory::try_take(std::size_t bytes, Share share) {
   return take(bytes, share, Bounds::held);
+}
+
+std::optional<Staging> StagingMemory::try_take_spare(std::size_t bytes) {
+  return take(bytes, Share::half, Bounds::spare);
 }
 
 Staging StagingMemory::take_beyond(std::size_t bytes, Share share) {
   return *take(bytes, share, Bounds::ignored);
 }
 
+Staging StagingMemory::share(std::shared_ptr<StagingBlocks> blocks, std::size_t bytes) {
+  BERTH_CHECK(blocks->small == 0);
+  Staging staging{.blocks = std::move(blocks), .gate_block = pin(kGateBytes)};
+  // However few the slots are, the host fills one while the device empties another.
+  const std::size_t part =
+      align_down(staging.blocks->blocks.size() * slot_bytes_ / kChunksMin, kChunkBytesMin);
+  staging.slot_bytes = std::min(chunk_bytes(bytes, slot_bytes_), std::max(part, kChunkBytesMin));
+  cut(staging, slot_bytes_);
+  set_gate(staging, static_cast<std::byte*>(staging.gate_block->data()));
+  return staging;
+}
+
 std::optional<Staging> StagingMemory::take(std::size_t bytes, Share share, Bounds bounds) {
-  if (bytes <= small_bytes_max_) return take_small(bytes, bounds);
-  Staging staging;
-  staging.slot_bytes = chunk_bytes(bytes, slot_bytes_);
-  const std::size_t allowed = share == Share::all ? slots_max_ : slots_max_ / 2;
+  if (bytes <= small_bytes_max_) {
+    if (std::optional<Staging> small = take_small(bytes, bounds)) return small;
+  }
+  const std::size_t allowed = bounds == Bounds::spare ? kSpareOfStream
+                              : share == Share::all   ? slots_max_
+                                                      : slots_max_ / 2;
   const std::size_t wanted = std::min((bytes + slot_bytes_ - 1) / slot_bytes_, allowed);
+  Staging staging{.blocks = std::make_shared<StagingBlocks>(*this, 0)};
+  std::vector<Allocation>& blocks = staging.blocks->blocks;
+  blocks.reserve(wanted);
   try {
-    staging.blocks.reserve(wanted);
-    while (staging.blocks.size() < wanted) {
+    while (blocks.size() < wanted) {
       std::optional<Allocation> block = take_slot(bounds);
       if (!block) break;
-      staging.blocks.push_back(std::move(*block));
-      add_slots(staging, first_page(staging.blocks.back()), slot_bytes_);
+      blocks.push_back(std::move(*block));
     }
   } catch (const OutOfMemory&) {
-    if (staging.blocks.empty()) throw;
-  } catch (...) {
-    give_back(std::move(staging));
-    throw;
+    if (blocks.empty()) throw;
   }
-  if (staging.blocks.empty()) return std::nullopt;
-  set_gate(staging, slot_bytes_);
+  if (blocks.empty()) return std::nullopt;
+  staging.slot_bytes = chunk_bytes(bytes, slot_bytes_);
+  cut(staging, slot_bytes_);
+  set_gate(staging, first_page(blocks.front()) + align_up(slot_bytes_, kGateBytes));
   return staging;
+}
+
+std::size_t StagingMemory::slots_bound(Bounds bounds) const {
+  if (bounds == Bounds::ignored) return ~std::size_t{0};
+  return bounds == Bounds::spare ? slots_max_ * kSpare : slots_max_;
 }
 
 std::optional<Allocation> StagingMemory::take_slot(Bounds bounds) {
@@ -98,7 +129,7 @@ std::optional<Allocation> StagingMemory::take_slot(Bounds bounds) {
       ++slots_in_use_;
       return block;
     }
-    if (slots_in_use_ >= slots_max_ && bounds == Bounds::held) return std::nullopt;
+    if (slots_in_use_ >= slots_bound(bounds)) return std::nullopt;
     idle_.reserve(slots_in_use_ + 1);  // for its coming back
     ++slots_in_use_;
   }
@@ -106,7 +137,7 @@ std::optional<Allocation> StagingMemory::take_slot(Bounds bounds) {
     return pin(slot_bytes_ + kPageBytes);
   } catch (const OutOfMemory&) {
     const MutexLock lock(mutex_);
-    if (--slots_in_use_ > 0 && bounds == Bounds::held) return std::nullopt;  // one will come back
+    if (--slots_in_use_ > 0 && bounds != Bounds::ignored) return std::nullopt;  // as at the bound
     throw;
   } catch (...) {
     const MutexLock lock(mutex_);
@@ -116,34 +147,27 @@ std::optional<Allocation> StagingMemory::take_slot(Bounds bounds) {
 }
 
 std::optional<Staging> StagingMemory::take_small(std::size_t bytes, Bounds bounds) {
-  {
-    const MutexLock lock(mutex_);
-    const bool fits = small_bytes_in_use_ + bytes <= slot_bytes_ * slots_max_;
-    if (!fits && bounds == Bounds::held) return std::nullopt;
-    small_bytes_in_use_ += bytes;
-  }
+  Allocation block = pin(align_up(bytes, kGateBytes) + kGateBytes);
   Staging staging;
+  staging.slots = {static_cast<std::byte*>(block.data())};
   staging.slot_bytes = bytes;
-  staging.is_small = true;
-  try {
-    staging.blocks.push_back(pin(align_up(bytes, kGateBytes) + kGateBytes));
-    add_slots(staging, static_cast<std::byte*>(staging.blocks.front().data()), bytes);
-  } catch (...) {
-    const MutexLock lock(mutex_);
-    small_bytes_in_use_ -= bytes;
-    throw;
-  }
-  set_gate(staging, bytes);
+  set_gate(staging, staging.slots.front() + align_up(bytes, kGateBytes));
+  std::vector<Allocation> blocks;
+  blocks.push_back(std::move(block));
+  const MutexLock lock(mutex_);
+  const bool fits = small_bytes_in_use_ + bytes <= slot_bytes_ * slots_max_;
+  if (!fits && bounds != Bounds::ignored) return std::nullopt;
+  staging.blocks = std::make_shared<StagingBlocks>(*this, bytes);
+  staging.blocks->blocks = std::move(blocks);
+  small_bytes_in_use_ += bytes;
   return staging;
 }
 
-void StagingMemory::give_back(Staging staging) noexcept {
+void StagingMemory::give_back(StagingBlocks& blocks) noexcept {
   const MutexLock lock(mutex_);
-  if (staging.is_small) {
-    small_bytes_in_use_ -= staging.slot_bytes;
-    return;
-  }
-  for (Allocation& block : staging.blocks) {
+  small_bytes_in_use_ -= blocks.small;
+  if (blocks.small > 0) return;
+  for (Allocation& block : blocks.blocks) {
     if (slots_in_use_ + idle_.size() <= slots_max_) idle_.push_back(std::move(block));
     --slots_in_use_;
   }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pinned memory through which pageable memory travels. A copy takes some of it, uses it round and
-// round, and gives it back when it is done.
+// round, and gives it back when it is done; where little is left, copies of one stream use the same in
+// turns.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -15,15 +17,37 @@
 
 namespace berth {
 
+class StagedCopy;
+class StagingMemory;
+
+/// What slots are cut from. It goes back to its StagingMemory when nobody has it any more.
+struct StagingBlocks {
+  StagingBlocks(StagingMemory& of, std::size_t small_bytes) : memory(of), small(small_bytes) {}
+  ~StagingBlocks();
+  StagingBlocks(const StagingBlocks&) = delete;
+  StagingBlocks& operator=(const StagingBlocks&) = delete;
+
+  StagingMemory& memory;
+  const std::size_t small;  ///< of a small copy: its bytes; else 0
+  std::vector<Allocation> blocks;
+
+  /// Held while a copy joins those that use the blocks and is submitted: their order is the stream's.
+  Mutex submission;
+  /// The copy that joined last. Guarded by the lock of the HostWork that has them all.
+  std::weak_ptr<StagedCopy> latest;
+};
+
 /// What one copy has: slots of equal size, and a word, its gate, that the device can wait for.
 struct Staging {
-  std::vector<Allocation> blocks;
-  std::vector<std::byte*> slots;
+  std::shared_ptr<StagingBlocks> blocks = nullptr;
+  /// Where others use the blocks before it: the gate is apart.
+  std::optional<Allocation> gate_block = std::nullopt;
+  std::vector<std::byte*> slots = {};
   std::size_t slot_bytes = 0;
-  bool is_small = false;          ///< one slot of its own size, which is not kept
   std::uint32_t* gate = nullptr;  ///< 0
 
   [[nodiscard]] std::byte* slot(std::size_t chunk) const { return slots[chunk % slots.size()]; }
+  [[nodiscard]] bool is_shared() const { return gate_block.has_value(); }
 };
 
 /// Of one device, and near it.
@@ -45,17 +69,27 @@ class StagingMemory {
   /// none is.
   /// Errors  OutOfMemory: nothing is in use, and nothing can be pinned. NotSupported. DriverError.
   std::optional<Staging> try_take(std::size_t bytes, Share share = Share::half);
-  /// The same beyond the bounds; what is beyond them is not kept.
+  /// Where try_take() has nothing, for a stream that has nothing to share: two slots at most, as long as
+  /// kSpare times `slots_max` are not in use. What is beyond `slots_max` is not kept.
+  /// Errors  Likewise.
+  std::optional<Staging> try_take_spare(std::size_t bytes);
+  /// The same beyond all bounds.
   /// Errors  OutOfMemory: nothing can be pinned.
   Staging take_beyond(std::size_t bytes, Share share = Share::half);
-  /// The device is done with it.
-  void give_back(Staging staging) noexcept;
+  /// Of `blocks`, which are not of a small copy, for a copy that uses them after those that have them.
+  /// Errors  OutOfMemory, NotSupported, DriverError.
+  Staging share(std::shared_ptr<StagingBlocks> blocks, std::size_t bytes);
   [[nodiscard]] bool is_in_use() const;
 
+  static constexpr std::size_t kSpare = 4;
+
  private:
-  enum class Bounds : bool { held, ignored };
+  friend struct StagingBlocks;
+  enum class Bounds { held, spare, ignored };
 
   std::optional<Staging> take(std::size_t bytes, Share share, Bounds bounds);
+  [[nodiscard]] std::size_t slots_bound(Bounds bounds) const;
+  void give_back(StagingBlocks& blocks) noexcept;
   std::optional<Staging> take_small(std::size_t bytes, Bounds bounds);
   std::optional<Allocation> take_slot(Bounds bounds);
 
