@@ -85,7 +85,7 @@ struct StagedTest : TappedDevice {
 
   PinnedAllocator pinned{registry, {}};
   StagingMemory memory;
-  std::size_t copies_over = 0;
+  std::atomic<std::size_t> copies_over = 0;
   HostWork work{[this](StagedCopy& copy) {
     copy.release();
     ++copies_over;

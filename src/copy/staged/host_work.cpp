@@ -2,6 +2,7 @@
 #include "copy/staged/host_work.hpp"
 
 #include <algorithm>
+#include <new>
 
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
@@ -276,12 +277,20 @@ void HostWork::cancel(const CopyPtr& copy, std::exception_ptr failure) noexcept 
   copy->open_gates_if_given_up();
 }
 
+void HostWork::complete_those_before(const CopyPtr& copy) noexcept {
+  try {
+    for (CopyPtr first = with_turn(copy); first != copy; first = with_turn(copy)) complete(first);
+  } catch (const std::bad_alloc&) {  // the workers complete them
+    const MutexLock lock(mutex_);
+    while (!copy->has_turn()) changed_.wait_for(mutex_, kPatience);
+  }
+}
+
 void HostWork::abandon(const CopyPtr& copy, std::exception_ptr failure) noexcept {
   copy->give_up(std::move(failure));
+  complete_those_before(copy);  // later copies of the slots rely on that
   {
     const MutexLock lock(mutex_);
-    while (!copy->has_turn())
-      changed_.wait_for(mutex_, kPatience);  // who comes after it relies on that
     copy->open_gates_if_given_up();
   }
   settle(copy->stream());

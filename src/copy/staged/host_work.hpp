@@ -89,6 +89,9 @@ class HostWork {
   void join_turns(const CopyPtr& copy) BERTH_REQUIRES(mutex_);
   /// Of those before it the one that has its turn; `copy` itself where it has.
   CopyPtr with_turn(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
+  /// Returns once `copy` has its turn. Does the host's share of the copies before it, and waits for the
+  /// device.
+  void complete_those_before(const CopyPtr& copy) noexcept BERTH_EXCLUDES(mutex_);
   /// Puts the driver's question `ask` about the copy's next step; true where the step has passed. False
   /// also where there is nothing to ask about.
   template <class Ask>
