@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an allocator counts, as a struct. The list with the meaning of each is memory_counters.h.
+// The counters of an allocator as a struct. memory_counters.h lists them with their meaning.
 #pragma once
 
 #include <cstdint>
