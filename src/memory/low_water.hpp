@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Detects the start of a program's step: live memory has fallen to one of its low points and rises
-// again. Free memory is worth defragmenting then, before it is split again.
+// again. Free memory is worth consolidating then, before it is split again.
 #pragma once
 
 #include <algorithm>
