@@ -137,6 +137,7 @@ typedef struct berth_gauge {
 // memory_counters.h describes each field. Gauges and totals are two structs, so that both lists can
 // grow at their ends.
 #define BERTH_FIELD_(name, help) berth_gauge name;
+/// Each gauge of an allocator.
 typedef struct berth_memory_gauges {
   size_t struct_size;
   BERTH_MEMORY_GAUGES(BERTH_FIELD_)
@@ -144,6 +145,7 @@ typedef struct berth_memory_gauges {
 #undef BERTH_FIELD_
 
 #define BERTH_FIELD_(name, help) uint64_t name;
+/// Each total of an allocator.
 typedef struct berth_memory_totals {
   size_t struct_size;
   BERTH_MEMORY_TOTALS(BERTH_FIELD_)

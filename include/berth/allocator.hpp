@@ -99,6 +99,7 @@ class BERTH_API Allocator {
   ///           event can be recorded.
   virtual void retire_stream(StreamRef stream) noexcept = 0;
 
+  /// The counters, from one reading.
   [[nodiscard]] virtual MemoryCounters counters() const = 0;
   /// Sets the peak of every gauge to its current value.
   virtual void reset_peaks() = 0;
@@ -135,6 +136,7 @@ class [[nodiscard]] Allocation {
     return *this;
   }
 
+  /// The block; null if empty.
   [[nodiscard]] void* data() const noexcept { return data_; }
   /// The requested size, before rounding.
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }

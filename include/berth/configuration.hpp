@@ -23,6 +23,7 @@ namespace berth {
 /// Errors  InvalidArgument that begins with "BERTH_CONF: ".
 [[nodiscard]] BERTH_API RuntimeOptions configure_from_environment(RuntimeOptions options);
 
+/// One key with its value.
 struct ConfigurationEntry {
   std::string key;
   std::string value;     ///< as configure() reads it; "" if the options name no driver
@@ -32,6 +33,7 @@ struct ConfigurationEntry {
 /// Returns every key with its value in `options`.
 [[nodiscard]] BERTH_API std::vector<ConfigurationEntry> describe(const RuntimeOptions& options);
 
+/// The result of configure_like_pytorch().
 struct PytorchConfiguration {
   RuntimeOptions options;
   /// One line for each key that berth does not need, or reads differently from PyTorch, with the

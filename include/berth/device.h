@@ -76,6 +76,7 @@ BERTH_API berth_status berth_device_guard_enter(berth_runtime* runtime, berth_de
 /// Restores the previous context. Null: no effect.
 BERTH_API void berth_device_guard_leave(berth_device_guard* guard);
 
+/// Free and total memory of a device, or of the machine for the CPU.
 typedef struct berth_memory_info {
   size_t struct_size;
   uint64_t bytes_free;   ///< as the driver sees it now, less other processes' use
@@ -204,6 +205,7 @@ typedef struct berth_memory_use {
 #define BERTH_MEMORY_USE_INIT \
   { sizeof(berth_memory_use), 0, 0, 0 }
 
+/// The memory of one process on a device.
 typedef struct berth_process_memory {
   uint64_t pid;    ///< as NVML sees it: in a container, the id outside the container
   uint64_t bytes;  ///< UINT64_MAX: unknown

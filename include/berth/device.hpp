@@ -38,6 +38,7 @@ namespace berth {
 /// Threads  An immutable value.
 class BERTH_API Device {
  public:
+  /// The highest ordinal.
   static constexpr int kOrdinalMax = std::numeric_limits<int>::max();
 
   /// The CPU.

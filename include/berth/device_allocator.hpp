@@ -25,6 +25,7 @@ namespace berth {
 /// cuMemAlloc expect.
 inline constexpr std::size_t kBlockBytes = 512;
 
+/// Options of a DeviceAllocator.
 struct DeviceAllocatorOptions {
   /// For the device's allocator and its private pools together.
   MemoryLimits limits = {};
@@ -104,6 +105,7 @@ class BERTH_API DeviceAllocator final : public Allocator {
   /// Like allocate(), but without an owner: free the block with deallocate(). null for 0 bytes.
   [[nodiscard]] void* allocate_raw(std::size_t bytes, StreamRef stream);
 
+  /// Contracts of these functions: Allocator.
   void deallocate(void* data) override;
   void record_stream(void* data, StreamRef stream) override;
   void record_use(void* data, StreamRef stream) override;
@@ -132,6 +134,7 @@ class BERTH_API DeviceAllocator final : public Allocator {
   /// live or not. No driver call.
   [[nodiscard]] bool is_for_graphs(const void* data) const noexcept;
 
+  /// Contracts of these functions: Allocator.
   [[nodiscard]] MemoryCounters counters() const override;
   void reset_peaks() override;
   [[nodiscard]] MemorySnapshot snapshot() const override;

@@ -47,6 +47,7 @@ struct PeerFacts {
   std::optional<PeerLink> link;         ///< if NVML reports it
 };
 
+/// The memory of one process on a device.
 struct ProcessMemory {
   unsigned pid;  ///< as NVML sees it: in a container, the id outside the container
   std::optional<std::uint64_t> bytes;  ///< on this device

@@ -36,6 +36,7 @@ class DeviceRegistry;
 /// Threads  An immutable value; a function in it is called by the calling thread.
 class BERTH_API DeviceMap {
  public:
+  /// One row of a table.
   struct Entry {
     Device saved;
     Device target;

@@ -51,6 +51,7 @@ struct DeviceExplanation {
   std::string sentence;  ///< one plain sentence, one line
 };
 
+/// Free and total memory of a device, or of the machine for `cpu`.
 struct MemoryInfo {
   std::uint64_t bytes_free;   ///< as the driver sees it now, less other processes' use
   std::uint64_t bytes_total;  ///< total memory of the device, or of the machine for `cpu`

@@ -14,6 +14,7 @@
 
 namespace berth {
 
+/// The kind of an Error.
 enum class Errc {
   invalid_argument,  ///< the caller named something that does not exist or is not accepted
   out_of_memory,     ///< every rung of the out-of-memory ladder failed
@@ -44,6 +45,7 @@ class BERTH_API Error : public std::runtime_error {
   int driver_code_;
 };
 
+/// The message says what is wrong with the argument, and what is accepted.
 class BERTH_API InvalidArgument : public Error {
  public:
   explicit InvalidArgument(const std::string& message) : Error(Errc::invalid_argument, message) {}
@@ -57,6 +59,7 @@ class BERTH_API OutOfMemory : public Error {
       : Error(Errc::out_of_memory, message, driver_code) {}
 };
 
+/// The message says what the device, the driver or a forked child does not support.
 class BERTH_API NotSupported : public Error {
  public:
   explicit NotSupported(const std::string& message, int driver_code = 0)

@@ -71,6 +71,7 @@ class BERTH_API EventRef {
 ///         timing. StreamCaptured: an event that marks captured work.
 [[nodiscard]] BERTH_API float elapsed_ms(EventRef start, EventRef end);
 
+/// Options of an event.
 struct EventOptions {
   bool timing = false;  ///< events without timing cost less to record and to wait for
   /// The event can be opened in other processes. InvalidArgument together with timing, and for an
@@ -83,6 +84,8 @@ struct EventOptions {
 /// Threads  One thread at a time; the event itself is safe from any thread.
 class BERTH_API Event {
  public:
+  /// Creates an event.
+  /// Errors  InvalidArgument: both options together. DriverError.
   Event(DeviceContext& context, EventOptions options);
   /// Opens an event of another process. It can be recorded, waited for and queried like any other;
   /// a record in either process sets the mark for both. The exporting process must not destroy the

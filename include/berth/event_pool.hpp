@@ -12,6 +12,7 @@
 
 namespace berth {
 
+/// Options of an EventPool.
 struct EventPoolOptions {
   /// Maximum number of events, of both kinds together; 1 or more. This bound is for programs that
   /// lose leases and is far above the needs of others: a program that waits for this many points at
@@ -58,6 +59,7 @@ class BERTH_API EventPool {
   /// Errors  InvalidArgument: not on lease from this pool.
   void give_back(EventRef event);
 
+  /// Number of events that exist, and of leases.
   [[nodiscard]] std::size_t events_created() const;
   [[nodiscard]] std::size_t leases_live() const;
 

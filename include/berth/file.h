@@ -20,6 +20,7 @@ extern "C" {
 /// An open file. Needs no runtime. Safe from any thread, as long as it is closed once.
 typedef struct berth_file berth_file;
 
+/// How copies between a file and a device read and write the file: FileCaching in C++.
 enum {
   BERTH_FILE_AUTOMATIC = 0,  ///< reads cached pages from the page cache, and the rest directly
   BERTH_FILE_CACHED = 1,     ///< through the page cache

@@ -15,6 +15,7 @@ namespace berth {
 
 class DeviceRegistry;
 
+/// Options of the HostAllocator.
 struct HostAllocatorOptions {
   /// Maximum bytes in use, including freed blocks that await a stream; nullopt: no limit by berth.
   std::optional<std::size_t> bytes_max = std::nullopt;
@@ -47,7 +48,9 @@ class BERTH_API HostAllocator final : public Allocator {
   [[nodiscard]] Allocation allocate(std::size_t bytes) {
     return {*this, allocate_raw(bytes), bytes};
   }
+  /// Like allocate(), but never throws.
   Result<Allocation> try_allocate(std::size_t bytes) noexcept;
+  /// Like allocate(), but without an owner: free the block with deallocate(). null for 0 bytes.
   [[nodiscard]] void* allocate_raw(std::size_t bytes);
 
   void deallocate(void* data) override;

@@ -8,11 +8,13 @@
 
 namespace berth {
 
+/// A level: its current value, and its peak since the last reset.
 struct Gauge {
   std::uint64_t current = 0;
   std::uint64_t peak = 0;  ///< peaks of different gauges need not coincide in time
 };
 
+/// Gauges and totals of an allocator.
 struct MemoryCounters {
 #define BERTH_FIELD(name, help) Gauge name;
   BERTH_MEMORY_GAUGES(BERTH_FIELD)

@@ -32,6 +32,7 @@ class BERTH_API MemoryAmount {
   double part_ = -1;  ///< below 0: `bytes_` applies
 };
 
+/// A hard and a soft limit for reserved memory.
 struct MemoryLimits {
   /// Maximum bytes reserved from the driver; nullopt: no limit but the device's memory. A request
   /// that would need more is served from cached memory or refused, without a driver call.

@@ -22,6 +22,7 @@ extern "C" {
 /// allocate, and every address keeps its memory until the pool is closed.
 #define BERTH_MEMORY_POOL_FOR_GRAPHS UINT64_C(1)
 
+/// Options of a pool.
 typedef struct berth_memory_pool_options {
   size_t struct_size;
   const char* name;                ///< 1 to 64 printable characters; read only during the call

@@ -21,6 +21,7 @@ namespace berth {
 class DevicePool;
 class DevicePools;
 
+/// Options of a private pool.
 struct MemoryPoolOptions {
   /// The name in statistics and errors, after the device: "cuda:0/weights". 1 to 64 printable ASCII
   /// characters. Several pools may have the same name, and sleep(name) applies to all of them.

@@ -14,12 +14,14 @@ struct CUstream_st;
 
 namespace berth {
 
+/// The state of a block.
 enum class BlockState : std::uint8_t {
   allocated,  ///< in use by a caller
   pending,    ///< freed, but another stream's work may still use it
   free,       ///< ready for the next request
 };
 
+/// One block of an allocator.
 struct BlockInfo {
   std::uintptr_t address;
   std::size_t bytes;            ///< after rounding
@@ -45,6 +47,7 @@ struct SegmentInfo {
   bool write_combined = false;                  ///< of pinned memory: PinnedKind
 };
 
+/// The counters and all blocks of one allocator at one moment.
 struct MemorySnapshot {
   std::string allocator;  ///< "cuda:0", "cuda:0/name" for a private pool, "pinned", or "cpu"
   MemoryCounters counters;

@@ -19,6 +19,7 @@ namespace berth {
 class DeviceRegistry;
 class PinnedHeaps;
 
+/// Options of the PinnedAllocator.
 struct PinnedAllocatorOptions {
   /// Maximum bytes pinned, of all kinds and nodes; nullopt: no limit by berth. At the limit, cached
   /// segments are returned before a request fails: the least recently used ones, and only as many
@@ -48,6 +49,7 @@ struct PinnedAllocatorOptions {
   std::size_t low_water_bytes = 0;
 };
 
+/// The kind of pinned memory.
 enum class PinnedKind : std::uint8_t {
   portable,
   /// Written without the processor's caches, which makes copies to a device slightly faster.
@@ -57,6 +59,7 @@ enum class PinnedKind : std::uint8_t {
   registered,  ///< the user's own memory; cannot be allocated
 };
 
+/// Options of one allocation of pinned memory.
 struct PinnedOptions {
   /// The device that the memory is to be near: its pages come from that device's NUMA node, as long
   /// as the node has free pages. nullopt: the calling thread's current device. No effect if the
@@ -116,8 +119,10 @@ class BERTH_API PinnedAllocator final : public Allocator {
   [[nodiscard]] Allocation allocate(std::size_t bytes, const PinnedOptions& options) {
     return {*this, allocate_raw(bytes, options), bytes};
   }
+  /// Like allocate(), but never throws.
   Result<Allocation> try_allocate(std::size_t bytes) noexcept;
   Result<Allocation> try_allocate(std::size_t bytes, const PinnedOptions& options) noexcept;
+  /// Like allocate(), but without an owner: free the block with deallocate(). null for 0 bytes.
   [[nodiscard]] void* allocate_raw(std::size_t bytes);
   [[nodiscard]] void* allocate_raw(std::size_t bytes, const PinnedOptions& options);
 
@@ -147,6 +152,7 @@ class BERTH_API PinnedAllocator final : public Allocator {
     register_raw(data, bytes);
     return {*this, data, bytes};
   }
+  /// Like register_memory(), but never throws.
   Result<HostRegistration> try_register_memory(void* data, std::size_t bytes) noexcept;
   /// Like register_memory(), but without an owner: end the registration with unregister().
   void register_raw(void* data, std::size_t bytes);

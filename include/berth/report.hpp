@@ -9,8 +9,10 @@
 
 namespace berth {
 
+/// The severity of a report.
 enum class Severity { warning, error };
 
+/// One problem.
 struct Report {
   Severity severity;
   std::string message;  ///< one line, without a trailing newline

@@ -78,6 +78,7 @@ BERTH_API berth_status berth_runtime_create(const berth_runtime_options* options
 /// Threads  No other thread may use the runtime meanwhile.
 BERTH_API void berth_runtime_destroy(berth_runtime* runtime);
 
+/// The driver of a runtime.
 typedef struct berth_driver_info {
   size_t struct_size;
   const char* name;     ///< "cuda", "sim", or the path of a driver library

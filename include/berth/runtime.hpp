@@ -70,9 +70,11 @@ class BERTH_API Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
+  /// The driver: its name and version, and why it is not usable.
   [[nodiscard]] DriverInfo driver() const;
   /// The options in effect, including BERTH_CONF; `driver` is driver().name.
   [[nodiscard]] const RuntimeOptions& options() const noexcept;
+  /// The devices of the driver.
   [[nodiscard]] const DeviceRegistry& devices() const noexcept;
 
   // The parts of one device. Errors  InvalidArgument: no such device, or `cpu`, whose allocator is
@@ -91,9 +93,11 @@ class BERTH_API Runtime {
   ///         may have access to existing memory, but not to future memory; call again to retry.
   void enable_peer_access(Device user, Device owner);
 
+  /// The allocator of pinned host memory.
   [[nodiscard]] PinnedAllocator& pinned_memory();
   /// The allocator of `cpu`.
   [[nodiscard]] HostAllocator& host_memory();
+  /// Copies between host memory, devices and files.
   [[nodiscard]] Copier& copier();
   /// Scatter, gather and broadcast over devices.
   [[nodiscard]] Collectives& collectives();
@@ -123,6 +127,7 @@ class BERTH_API Runtime {
   /// ForkJoin with the pools of `parent`'s device.
   [[nodiscard]] ForkJoin fork(StreamRef parent, std::size_t count, int priority = 0);
 
+  /// The driver, the devices, each allocator with all blocks, driver calls and copies.
   [[nodiscard]] Statistics statistics() const;
 
  private:

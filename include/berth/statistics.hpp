@@ -13,6 +13,7 @@
 
 namespace berth {
 
+/// The driver of a Runtime.
 struct DriverInfo {
   std::string name;     ///< "cuda", "sim", or the path of a driver library
   bool usable = false;  ///< found, complete and initialized
@@ -20,11 +21,13 @@ struct DriverInfo {
   int version = 0;      ///< 12020 is CUDA 12.2; 0 if not usable
 };
 
+/// How often a driver function was called.
 struct DriverCallCount {
   std::string function;  ///< NVIDIA's name, "cuMemCreate"
   std::uint64_t calls;
 };
 
+/// All statistics of a Runtime.
 struct Statistics {
   DriverInfo driver;
   std::vector<DeviceInfo> devices;

@@ -70,6 +70,7 @@ class BERTH_API StreamRef {
   CUstream_st* native_;
 };
 
+/// Options of a stream.
 struct StreamOptions {
   /// Lower values run first. 0 is the default and the lowest priority. Values below the device's
   /// range are clamped.
@@ -86,6 +87,8 @@ struct StreamOptions {
 /// Threads  One thread at a time; the stream itself is safe from any thread.
 class BERTH_API Stream {
  public:
+  /// Creates a stream.
+  /// Errors  InvalidArgument: an option out of range. DriverError.
   Stream(DeviceContext& context, StreamOptions options);
   /// Takes ownership of an existing stream.
   /// Errors  InvalidArgument: a default stream, or one that belongs to a StreamPool.

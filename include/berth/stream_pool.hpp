@@ -20,6 +20,7 @@ enum class StreamShortage : std::uint8_t {
   fail,   ///< throws Exhausted
 };
 
+/// Options of a StreamPool.
 struct StreamPoolOptions {
   /// Maximum number of streams of one priority, 1 or more; streams that captures still hold are not
   /// counted. More than 128 cannot run at once on any current GPU (CUDA C++ Programming Guide,
@@ -71,6 +72,7 @@ class BERTH_API StreamPool {
   /// Errors  InvalidArgument: not on lease from this pool.
   void give_back(StreamRef stream);
 
+  /// Number of streams that exist, and of leases.
   [[nodiscard]] std::size_t streams_created() const;
   [[nodiscard]] std::size_t leases_live() const;
 

@@ -12,6 +12,7 @@
 
 namespace berth {
 
+/// The operation of an event.
 enum class TraceOp : std::uint8_t {
   init_alloc,      ///< a block that was live before recording began
   alloc,           ///<
@@ -28,6 +29,7 @@ enum class TraceOp : std::uint8_t {
   snapshot,        ///< a moment of interest, such as the end of an iteration
 };
 
+/// One event of a trace.
 struct TraceEvent {
   TraceOp op;
   std::int32_t device;  ///< logical ordinal, 0 or more
@@ -37,6 +39,7 @@ struct TraceEvent {
   std::uint64_t time_us;
 };
 
+/// A trace: its origin and its events.
 struct Trace {
   std::string name;                                         ///< where it was read from
   std::vector<std::pair<std::string, std::string>> header;  ///< `# key: value` lines, in order
