@@ -69,7 +69,7 @@ class BERTH_API Allocator {
   virtual void record_use(void* data, StreamRef stream) = 0;
 
   /// Returns cached memory to the driver until at most `bytes_to_keep` bytes are reserved, as far
-  /// as blocks in use permit. 0 returns all that can be returned. Returns the number of bytes
+  /// as blocks in use permit. 0 returns all that can be returned. The result is the number of bytes
   /// returned.
   /// Blocking  Waits for the work of streams whose cached memory it returns. If that does not
   ///           suffice and memory awaits a stream that berth does not own and cannot query, waits
@@ -77,7 +77,7 @@ class BERTH_API Allocator {
   virtual std::size_t trim(std::size_t bytes_to_keep = 0) = 0;
 
   /// Returns memory that was not needed for `age`: the amount that is reserved beyond the most that
-  /// was active at one time since then. Returns the number of bytes returned.
+  /// was active at one time since then. The result is the number of bytes returned.
   ///
   /// Call it periodically. Calls divide time into intervals, and the interval in which `age` ends
   /// counts in full. The first call only starts the measurement, unless `age` is 0, which returns
