@@ -187,30 +187,33 @@ TEST_CASE("a copy that is cancelled before its turn leaves the others alone") {
 }
 
 TEST_CASE("a copy that fails while it is submitted leaves those before and after it alone") {
-  for (const char* const call : {"cuEventRecord", "cuStreamWaitValue32"}) {
-    for (int nth = 1; nth < 90; nth += 4) {
-      CAPTURE(call);
-      CAPTURE(nth);
-      sim::Config config = with(sim::Progress::random);
-      config.faults = sim::FaultPlan::parse(fmt::format("{}@{}=unknown", call, nth));
-      CopyTest test(config, few_slots());
-      test.errors_expected = true;
-      const Stream stream = test.stream();
-      std::deque<OneCopy> copies = make_copies(test, 8);
-      std::vector<OneCopy*> started;
-      int failed = 0;
-      for (OneCopy& copy : copies) {
-        try {
-          copy.start(stream);
-          started.push_back(&copy);
-        } catch (const DriverError&) {
-          ++failed;
+  for (const auto progress : {sim::Progress::manual, sim::Progress::random}) {
+    for (const char* const call : {"cuEventRecord", "cuStreamWaitValue32"}) {
+      for (int nth = 1; nth < 90; nth += 4) {
+        CAPTURE(int(progress));
+        CAPTURE(call);
+        CAPTURE(nth);
+        sim::Config config = with(progress);
+        config.faults = sim::FaultPlan::parse(fmt::format("{}@{}=unknown", call, nth));
+        CopyTest test(config, few_slots());
+        test.errors_expected = true;
+        const Stream stream = test.stream();
+        std::deque<OneCopy> copies = make_copies(test, 8);
+        std::vector<OneCopy*> started;
+        int failed = 0;
+        for (OneCopy& copy : copies) {
+          try {
+            copy.start(stream);
+            started.push_back(&copy);
+          } catch (const DriverError&) {
+            ++failed;
+          }
         }
-      }
-      CHECK(failed <= 1);
-      for (OneCopy* const copy : started) {
-        copy->transfer().wait();
-        CHECK(copy->has_arrived());
+        CHECK(failed <= 1);
+        for (OneCopy* const copy : started) {
+          copy->transfer().wait();
+          CHECK(copy->has_arrived());
+        }
       }
     }
   }
