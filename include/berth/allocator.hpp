@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the device allocator and the pinned allocator have in common, and the owner of one block.
+// The base class of berth's allocators, and the owner of one block.
 #pragma once
 
 #include <chrono>
@@ -12,96 +12,110 @@
 
 namespace berth {
 
+/// A stream-ordered allocator: the common interface of DeviceAllocator, MemoryPool, PinnedAllocator
+/// and HostAllocator.
 /// Threads  Every function is safe from any thread, except from inside a CUDA host callback.
-/// Fork     In a child made by fork() nothing waits and nothing reaches the driver: allocations, and
-///          whatever else may fail, fail with NotSupported; frees and destructors do nothing.
+/// Fork     In a child made by fork(), no function waits or calls the driver. Allocations and other
+///          functions that can fail throw NotSupported. Frees and destructors have no effect.
+///          HostAllocator differs.
 class BERTH_API Allocator {
  public:
   virtual ~Allocator() = default;
 
-  /// Frees a block that this allocator gave out. null is no operation. Stream-ordered: work
-  /// submitted before still has the block; it is reused without waiting on the stream that it was
-  /// allocated on, and on any other, including those of record_stream() and record_use(), only behind
-  /// their work.
-  /// Blocking  Never waits for the GPU. No driver call but, for each stream of record_stream() that
-  ///           berth owns, the question whether it is being captured, and an event record where it is
-  ///           not. For streams that berth does not own the next call that names them makes both, as
-  ///           their handles may be gone now; HostAllocator makes them here for each stream. None
-  ///           for those of record_use().
-  /// Errors    InvalidArgument: a pointer that this allocator did not give out, one inside a block,
-  ///           or one freed before. Nothing is changed.
+  /// Frees a block of this allocator. null: no effect.
+  ///
+  /// The free is stream-ordered: work submitted before may still use the block. The stream that the
+  /// block was allocated on reuses it without a wait. Any other stream, including streams of
+  /// record_stream() and record_use(), reuses it only behind their work.
+  /// Blocking  Never waits for the GPU. Makes driver calls only for streams of record_stream(): for
+  ///           each one that berth owns, a capture query, and an event record if the stream is not
+  ///           captured. For a stream that berth does not own, the next call that names the stream
+  ///           makes both calls, because its handle may be gone now. HostAllocator makes them here
+  ///           for every stream. Streams of record_use() cost no call.
+  /// Errors    InvalidArgument: a pointer that is not from this allocator, points into a block, or
+  ///           was freed before. Nothing is changed.
   virtual void deallocate(void* data) = 0;
 
-  /// Declares that work submitted to `stream` uses the block at `data`: after deallocate(), the
-  /// block is not reused before the work that `stream` holds at that time is done, also what has
-  /// nothing to do with the block (see record_use()). The block's own stream needs no record;
-  /// recording twice is recording once. null is no operation. The stream may go away before the block
-  /// is freed, after, and, if berth owns it, while another thread frees the block; one that berth does
-  /// not own is told to retire_stream() before.
-  /// Blocking  Never waits for the GPU. No driver call but, for a stream that berth does not own and
-  ///           whose event freed blocks still await, the question whether it is being captured, and
-  ///           an event record where it is not.
-  /// Errors    InvalidArgument: not a live block of this allocator, or (device memory) a stream of
-  ///           another device. DriverError: the driver recorded no event for freed blocks, which wait
-  ///           for the next; the block at `data` is recorded.
+  /// Declares that work submitted to `stream` uses the block at `data`. null: no effect.
+  ///
+  /// After deallocate(), the block is not reused before all work that `stream` holds at the time of
+  /// the free is done, including work that does not use the block (see record_use()). The block's
+  /// own stream needs no record. Recording a stream twice is the same as recording it once. A
+  /// stream that berth owns may be destroyed at any time, even while another thread frees the
+  /// block. For other streams, call retire_stream() before they are destroyed.
+  /// Blocking  Never waits for the GPU. Makes no driver call, with one exception: if berth does not
+  ///           own the stream and freed blocks still await an event of it, a capture query, and an
+  ///           event record if the stream is not captured.
+  /// Errors    InvalidArgument: not a live block of this allocator, or, for device memory, a stream
+  ///           of another device. DriverError: no event could be recorded for freed blocks, which
+  ///           wait for the next one; the block at `data` is recorded.
   virtual void record_stream(void* data, StreamRef stream) = 0;
 
-  /// Declares that work which `stream` holds now uses the block at `data`, and later work does not,
-  /// unless it is recorded as well: after deallocate(), the block is not reused before that work is
-  /// done, whatever was submitted to `stream` since. The later of two uses on one stream stands for
-  /// both; record_stream() for the same stream, before or after, stands for all. A stream that is
-  /// being captured cannot be marked: then this is record_stream(). The block's own stream needs no
-  /// record, and null is no operation. The stream may go away as soon as this has returned; one that
-  /// berth does not own is told to retire_stream() before.
-  /// Blocking  Never waits for the GPU. Asks whether `stream` is being captured, and records an
-  ///           event on it; neither where it is the block's own, or record_stream() stands for all.
+  /// Declares that the work which `stream` holds now uses the block at `data`, and that later work
+  /// does not, unless it is recorded too. null: no effect.
+  ///
+  /// After deallocate(), the block is not reused before that work is done; work submitted to
+  /// `stream` later does not delay its reuse. Of two uses on one stream, the later one covers both.
+  /// A record_stream() for the same stream, before or after, covers all uses. A captured stream
+  /// cannot be marked, so this call then acts as record_stream(). The block's own stream needs no
+  /// record. The stream may be destroyed as soon as this call has returned; if berth does not own
+  /// it, call retire_stream() first.
+  /// Blocking  Never waits for the GPU. Makes a capture query and records an event on `stream`;
+  ///           neither if it is the block's own stream or if record_stream() covers the use.
   /// Errors    InvalidArgument: not a live block of this allocator, the per-thread default stream,
-  ///           or (device memory) a stream of another device. DriverError: the driver recorded no
-  ///           event; Exhausted: as many are in use as there may be (EventPoolOptions). Nothing is
-  ///           changed, and the work that was not recorded must be waited for.
+  ///           or, for device memory, a stream of another device. DriverError: no event could be
+  ///           recorded. Exhausted: the maximum number of events is in use (EventPoolOptions).
+  ///           Nothing is changed then, and the caller must wait for the work.
   virtual void record_use(void* data, StreamRef stream) = 0;
 
-  /// Gives cached memory back to the driver until at most `bytes_to_keep` are reserved, as far as
-  /// blocks in use allow; 0 gives back all that can be. Returns the bytes given back.
-  /// Blocking  Waits for the work of streams whose cached memory it returns; until the device is
-  ///           idle, where that does not do and memory awaits a stream that berth does not own and
-  ///           cannot ask. Other threads' cache hits go on meanwhile.
+  /// Returns cached memory to the driver until at most `bytes_to_keep` bytes are reserved, as far
+  /// as blocks in use permit. 0 returns all that can be returned. The result is the number of bytes
+  /// returned.
+  /// Blocking  Waits for the work of streams whose cached memory it returns. If that does not
+  ///           suffice and memory awaits a stream that berth does not own and cannot query, waits
+  ///           until the device is idle. Cache hits of other threads continue meanwhile.
   virtual std::size_t trim(std::size_t bytes_to_keep = 0) = 0;
 
-  /// Gives back what was not needed for `age`: as much as is reserved beyond the most that was active
-  /// at one time since then. To be called from time to time: calls divide time into intervals, of
-  /// which the one that `age` ends in counts in full. The first call only begins to watch, unless
-  /// `age` is 0, which is all that is cached and idle. Returns the bytes given back.
-  /// Blocking  Never waits for the GPU: memory with work pending is left for the next call. Other
-  ///           threads' cache hits go on meanwhile.
+  /// Returns memory that was not needed for `age`: the amount that is reserved beyond the most that
+  /// was active at one time since then. The result is the number of bytes returned.
+  ///
+  /// Call it periodically. Calls divide time into intervals, and the interval in which `age` ends
+  /// counts in full. The first call only starts the measurement, unless `age` is 0, which returns
+  /// all cached memory without pending work.
+  /// Blocking  Never waits for the GPU: memory with pending work is left for the next call. Cache
+  ///           hits of other threads continue meanwhile.
   virtual std::size_t release_unused(std::chrono::nanoseconds age) = 0;
 
-  /// To be called before a stream that berth does not own is destroyed, if blocks were allocated or
-  /// recorded on it: memory cached for it becomes available to other streams behind its work, and a
-  /// later stream that gets its handle is not taken for it. DeviceAllocator and MemoryPool do so for
-  /// whatever has memory or libraries' handles in the Runtime, PinnedAllocator and HostAllocator for
-  /// themselves. Stream and StreamPool do it by themselves. Live blocks of the stream stay valid, and
-  /// are waited for by the same rule when they are freed. Where the handle is none any more, that is
-  /// reported, and the memory is available once the device is idle.
-  /// Blocking  A question and an event record where the stream has memory. Waits for its work only
-  ///           where no event can be recorded.
+  /// Must be called before a stream that berth does not own is destroyed, if blocks were allocated
+  /// or recorded on it. Stream and StreamPool call it themselves.
+  ///
+  /// Memory cached for the stream becomes available to other streams behind its work, and a later
+  /// stream with the same handle counts as a new stream. DeviceAllocator and MemoryPool notify
+  /// every part of the Runtime that has memory or library handles of the stream; PinnedAllocator
+  /// and HostAllocator only retire it for themselves. Live blocks of the stream stay valid, and
+  /// when they are freed their reuse follows the same rule. If the handle is already invalid, that
+  /// is reported, and the memory becomes available when the device is idle.
+  /// Blocking  A query and an event record if the stream has memory. Waits for its work only if no
+  ///           event can be recorded.
   virtual void retire_stream(StreamRef stream) noexcept = 0;
 
+  /// The counters, from one reading.
   [[nodiscard]] virtual MemoryCounters counters() const = 0;
-  /// Sets every gauge's peak to its current value.
+  /// Sets the peak of every gauge to its current value.
   virtual void reset_peaks() = 0;
-  /// Copies the state of every block. Blocks the allocator meanwhile.
+  /// Copies the state of every block. Other calls of the allocator wait meanwhile.
   [[nodiscard]] virtual MemorySnapshot snapshot() const = 0;
 
-  /// Checks every invariant (blocks tile their segments, bytes add up through every counter, no
-  /// free neighbours left apart without a reason, each free block in exactly one index) and stops
-  /// the process at the first that is broken. For tests and debugging: walks every block.
+  /// Checks every invariant and stops the process at the first violation: blocks tile their
+  /// segments, bytes add up through every counter, adjacent free blocks are coalesced unless there
+  /// is a reason, and each free block is in exactly one index. For tests and debugging; visits
+  /// every block.
   virtual void validate() const = 0;
 };
 
-/// Owns one block and frees it on destruction. Moves. Empty (null, 0 bytes) where nothing is owned,
-/// which is also what allocating 0 bytes gives. Must not outlive its allocator.
-/// Threads  Like a pointer: one thread at a time; may be destroyed on another thread.
+/// Owns one block and frees it on destruction. Movable. Empty (null, 0 bytes) if it owns nothing,
+/// which is also the result of allocating 0 bytes. Must not outlive its allocator.
+/// Threads  One thread at a time; may be destroyed on another thread.
 class [[nodiscard]] Allocation {
  public:
   Allocation() noexcept = default;
@@ -122,26 +136,28 @@ class [[nodiscard]] Allocation {
     return *this;
   }
 
+  /// The block; null if empty.
   [[nodiscard]] void* data() const noexcept { return data_; }
-  /// As requested, before rounding.
+  /// The requested size, before rounding.
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   explicit operator bool() const noexcept { return data_ != nullptr; }
 
-  /// Allocator::record_stream for this block; no operation on an empty Allocation.
+  /// Allocator::record_stream() for this block; no effect if empty.
   void record_stream(StreamRef stream) const {
     if (data_ != nullptr) allocator_->record_stream(data_, stream);
   }
-  /// Allocator::record_use for this block; no operation on an empty Allocation.
+  /// Allocator::record_use() for this block; no effect if empty.
   void record_use(StreamRef stream) const {
     if (data_ != nullptr) allocator_->record_use(data_, stream);
   }
 
-  /// The block, which the caller frees from now on with Allocator::deallocate().
+  /// Gives up ownership and returns the block, which the caller must free with
+  /// Allocator::deallocate().
   [[nodiscard]] void* release() noexcept {
     bytes_ = 0;
     return std::exchange(data_, nullptr);
   }
-  /// Frees the block now. Only memory corruption can make this fail, so it ends the process then.
+  /// Frees the block now. This fails only after memory corruption, and then ends the process.
   void reset() noexcept {
     if (data_ != nullptr) allocator_->deallocate(release());
   }

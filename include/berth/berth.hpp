@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All of berth. Include a single header instead where compile time matters.
+// All of berth. To reduce compile time, include single headers instead.
 #pragma once
 
 #include "berth/allocator.hpp"

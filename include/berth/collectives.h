@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// Scatter, gather and broadcast of a buffer over devices, in one process.
+// Scatter, gather and broadcast of a buffer over several devices in one process.
 #ifndef BERTH_COLLECTIVES_H
 #define BERTH_COLLECTIVES_H
 
@@ -16,37 +16,37 @@
 extern "C" {
 #endif
 
-/// One part of a collective copy. Device memory takes a stream of its device, host memory one of the
-/// device on the other side.
+/// One part of a collective copy. Device memory needs a stream of its device, host memory a stream
+/// of the device on the other side.
 typedef struct berth_shard {
-  void* data;    ///< may be null where `bytes` is 0
-  size_t bytes;  ///< 0: there is no such part
+  void* data;    ///< may be null if `bytes` is 0
+  size_t bytes;  ///< 0: this part is empty
   berth_stream stream;
 } berth_shard;
 
-// Each begins after what all the streams hold, and returns at once, as berth_transfer_start() does. What is
-// submitted later to the stream of the source, or of the target that is not a shard, finds all of it
-// done; what is submitted to the stream of a shard, what uses that shard. `on_done`, `user` and
-// `transfer` as for berth_transfer_start(). `shards` holds `count`, 1 or more, and is read during the
-// call only.
+// Each call starts after the work that all the streams hold, and returns at once, as
+// berth_transfer_start() does. Work submitted later to the stream of the whole buffer runs after
+// the complete call. Work submitted later to a shard's stream runs after all uses of that shard.
+// `on_done`, `user` and `transfer` are those of berth_transfer_start(). `shards` has `count`
+// elements, 1 or more, and is read only during the call.
 //
-// Errors  BERTH_INVALID_ARGUMENT: no shards, null, ranges that overlap or wrap around, bytes that do not
-//         add up, a stream that is not of the memory's device, host memory on both sides.
-//         BERTH_STREAM_CAPTURED: one of the streams is captured. BERTH_DRIVER_ERROR: what was
-//         submitted is over, and nothing is written any more.
+// Errors  BERTH_INVALID_ARGUMENT: no shards, null, ranges that overlap or wrap around, sizes that
+//         do not add up, a stream of another device than the memory, host memory on both sides.
+//         BERTH_STREAM_CAPTURED: one of the streams is captured. BERTH_DRIVER_ERROR: submitted work
+//         is over, and nothing more is written.
 
-/// Consecutive ranges of the source, which has `bytes`, go to the shards.
+/// Copies consecutive ranges of the source, which has `bytes`, to the shards.
 BERTH_API berth_status berth_scatter_start(berth_runtime* runtime, const void* source, size_t bytes,
                                            berth_stream stream, const berth_shard* shards,
                                            size_t count, berth_completion_function on_done,
                                            void* user, berth_transfer** transfer);
-/// The shards, which are only read, go to consecutive ranges of the target.
+/// Copies the shards, which are only read, to consecutive ranges of the target.
 BERTH_API berth_status berth_gather_start(berth_runtime* runtime, void* target, size_t bytes,
                                           berth_stream stream, const berth_shard* shards,
                                           size_t count, berth_completion_function on_done,
                                           void* user, berth_transfer** transfer);
-/// All of the source goes to each shard, which has `bytes`: from device to device over the links between
-/// them, where there are some.
+/// Copies the whole source to each shard, which has `bytes`; from device to device over the links
+/// between them, if there are any.
 BERTH_API berth_status berth_broadcast_start(berth_runtime* runtime, const void* source,
                                              size_t bytes, berth_stream stream,
                                              const berth_shard* shards, size_t count,

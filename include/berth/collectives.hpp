@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scatter, gather and broadcast of a buffer over devices, in one process: what data parallelism does to
-// each batch.
+// Scatter, gather and broadcast of a buffer over several devices in one process, as data
+// parallelism needs them for each batch.
 #pragma once
 
 #include <cstddef>
@@ -22,47 +22,48 @@ class CompletionQueue;
 class DeviceRegistry;
 class PinnedAllocator;
 
-/// One part of a collective copy: memory, and the stream in whose order it is written or read. The copy
-/// into it, or out of it, runs on that stream. Device memory takes a stream of its device; host memory one
-/// of the device on the other side, and nothing where that is the host's, too.
+/// One part of a collective copy: memory, and the stream that orders its use. The copy into or out
+/// of the memory runs on that stream. Device memory needs a stream of its device. Host memory needs
+/// a stream of the device on the other side, or none if the other side is host memory too.
 struct Shard {
-  void* data;         ///< a gather reads it only; may be null where `bytes` is 0
-  std::size_t bytes;  ///< 0: there is no such part, as where a batch has fewer rows than devices
+  void* data;         ///< only read by a gather; may be null if `bytes` is 0
+  std::size_t bytes;  ///< 0: this part is empty, for example if a batch has fewer rows than devices
   StreamRef stream;
 };
 
-/// Copies between one buffer, the whole, and shards on several devices. Each range lies in one
-/// allocation, as for Copier, which makes the copies; no two ranges overlap, but those that a gather
-/// reads.
+/// Copies between one buffer, the whole, and shards on several devices. Each range must lie in one
+/// allocation, as for Copier, which makes the copies. Ranges must not overlap, except for the
+/// sources of a gather.
 ///
-/// Stream    A call begins after what the whole's stream and the streams of the shards hold. What is
-///           submitted to the whole's stream later finds all of it done; what is submitted to the
-///           stream of a shard finds done all that uses that shard. By events on the devices: no host
-///           thread waits. The whole's stream is one of its device where it is device memory, and
-///           that of any device otherwise.
-/// Memory    Stays valid, and sources as they are, until the Transfer is over, or in the order of the
-///           streams named above: a pageable source as for Copier::start(). TransferOptions::keep_alive
-///           is for owners.
-/// Transfer  Of the whole call: over when all parts are; bytes() counts each byte as often as it is
-///           written; failure() is that of the first part, in the order of the shards' copies, that has one;
-///           cancel() cancels what Transfer::cancel() can, and wait() throws Cancelled.
-///           TransferOptions::on_done comes in the order of the whole's stream.
-/// Blocking  As Copier::start(): never on a device, where no pageable memory is named.
-/// Peers     Devices that can access each other's memory are made to, by the first call that copies
-///           between them (cuCtxEnablePeerAccess), and copy directly then. Between others the driver
-///           copies through host memory.
-/// Captures  Refused: the parts of a graph on several devices are for its maker to lay out.
-/// Errors    InvalidArgument: no shards, null, ranges that wrap around or overlap, bytes that do not
-///           add up, a stream that is not of the memory's device, memory of the host on both sides,
-///           managed memory, which is of no device alone.
-///           StreamCaptured: a stream is captured, and the capture goes on. NotSupported: in a
-///           forked child. Nothing is submitted then. OutOfMemory: StagingShortage::grow. DriverError:
-///           what was submitted is over when it is thrown, nothing is written any more, and the
-///           targets' content is undefined; the next call works, unless a device is gone.
+/// Stream    A call starts after the work that the whole's stream and the shards' streams hold.
+///           Work submitted to the whole's stream later runs after the complete call. Work
+///           submitted to a shard's stream later runs after all uses of that shard. All order is by
+///           events on the devices; no host thread waits. If the whole is device memory, its stream
+///           must be one of its device, and otherwise it may be one of any device.
+/// Memory    Must stay valid, and sources unchanged, until the Transfer is over, or in the order of
+///           the streams above; a pageable source as for Copier::start().
+///           TransferOptions::keep_alive holds owners.
+/// Transfer  Represents the whole call. It is over when all parts are. bytes() counts each byte as
+///           often as it is written. failure() is the first failure, in the order of the shards'
+///           copies. cancel() cancels the parts that Transfer::cancel() can cancel, and wait() then
+///           throws Cancelled. TransferOptions::on_done is called in the order of the whole's
+///           stream.
+/// Blocking  As Copier::start(): never waits for a device if no pageable memory is involved.
+/// Peers     The first call that copies between two devices enables peer access between them, if
+///           they support it (cuCtxEnablePeerAccess). They then copy directly. Between other
+///           devices the driver copies through host memory.
+/// Captures  Refused: the author of a graph lays out its parts on several devices.
+/// Errors    InvalidArgument: no shards, null, ranges that wrap around or overlap, sizes that do
+///           not add up, a stream of another device than the memory, host memory on both sides, or
+///           managed memory, which belongs to no single device. StreamCaptured: a stream is
+///           captured; the capture continues. NotSupported: in a forked child. In these cases
+///           nothing is submitted. OutOfMemory: StagingShortage::grow. DriverError: submitted work
+///           is over when it is thrown, nothing more is written, and the targets' content is
+///           undefined. The next call works, unless a device has failed.
 /// Threads   Safe from any thread, except from inside a CUDA host callback.
 class BERTH_API Collectives {
  public:
-  /// The events of a device.
+  /// Returns the event pool of a device.
   using EventPools = std::function<EventPool&(DeviceContext& context)>;
 
   /// `piece_bytes`: CopierOptions::direct_piece_bytes.
@@ -72,8 +73,8 @@ class BERTH_API Collectives {
   Collectives(const Collectives&) = delete;
   Collectives& operator=(const Collectives&) = delete;
 
-  /// Consecutive ranges of the source go to the targets, in their order. `bytes` is the source's size,
-  /// and the sum of theirs.
+  /// Copies consecutive ranges of the source to the targets, in their order. `bytes` is the size of
+  /// the source and the sum of the target sizes.
   Transfer scatter(const void* source, std::size_t bytes, StreamRef source_stream,
                    std::span<const Shard> targets, TransferOptions options = {});
   Transfer scatter(const void* source, std::size_t bytes, StreamRef source_stream,
@@ -82,7 +83,7 @@ class BERTH_API Collectives {
                    std::move(options));
   }
 
-  /// The other way: the sources go to consecutive ranges of the target.
+  /// Copies the sources to consecutive ranges of the target: the reverse of scatter().
   Transfer gather(void* target, std::size_t bytes, StreamRef target_stream,
                   std::span<const Shard> sources, TransferOptions options = {});
   Transfer gather(void* target, std::size_t bytes, StreamRef target_stream,
@@ -91,13 +92,14 @@ class BERTH_API Collectives {
                   std::move(options));
   }
 
-  /// All of the source goes to each target, which has `bytes` each.
+  /// Copies the whole source to each target. `bytes` is the size of the source and of each target.
   ///
-  /// From a device: the devices form a chain, each next to one that it reaches well, and each takes
-  /// from the one before it, piece by piece, as soon as that one has a piece. So N devices take about
-  /// as long as one, where the source's own engine would take N times that. From the host: devices that
-  /// all reach each other share the work, each fetches a part over its own link, and the parts go round;
-  /// all others fetch everything. What is no larger than a piece goes to each directly.
+  /// From a device, the devices form a chain, each next to one with a good path to it. Each fetches
+  /// from the previous one, piece by piece, as soon as a piece is there. So N devices take about as
+  /// long as one, where copies by the source's own engine would take N times that. From the host,
+  /// devices that all reach each other share the work: each fetches a part over its own link, and
+  /// the parts are passed around. Other devices fetch everything. A source no larger than one piece
+  /// is copied to each target directly.
   Transfer broadcast(const void* source, std::size_t bytes, StreamRef source_stream,
                      std::span<const Shard> targets, TransferOptions options = {});
   Transfer broadcast(const void* source, std::size_t bytes, StreamRef source_stream,

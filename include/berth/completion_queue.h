@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// Callbacks that run on the host when work on a stream is done.
+// Callbacks on the host after work on a stream.
 #ifndef BERTH_COMPLETION_QUEUE_H
 #define BERTH_COMPLETION_QUEUE_H
 
@@ -12,15 +12,15 @@
 extern "C" {
 #endif
 
-/// `status` is BERTH_OK where all work before is done, and otherwise says with `message`, which is
-/// valid until the function returns, what went wrong. May call CUDA and berth, but for
-/// berth_runtime_destroy(). Must not throw or leave by longjmp().
+/// `status` is BERTH_OK if all previous work is done, and otherwise the failure, which `message`
+/// describes; `message` is valid until the function returns. The function may call CUDA and berth,
+/// except for berth_runtime_destroy(). It must not throw or leave by longjmp().
 typedef void (*berth_completion_function)(berth_status status, const char* message, void* user);
 
-/// Calls `function` once, on a thread of berth's, after the work that `stream` holds now is done or
-/// has failed; those of one stream in the order in which they were submitted. At the latest
-/// berth_runtime_destroy() does, which waits for the work. It may be called before this returns.
-/// Where this fails, it is not called.
+/// Calls `function` once, on a thread of berth, after the work that `stream` holds now is done or
+/// has failed. Callbacks of one stream run in the order of submission. berth_runtime_destroy()
+/// waits for the work and runs the outstanding callbacks. The callback may run before this call
+/// returns. If this call fails, it does not run.
 /// Errors  BERTH_STREAM_CAPTURED: the stream is captured.
 BERTH_API berth_status berth_stream_when_done(berth_runtime* runtime, berth_stream stream,
                                               berth_completion_function function, void* user);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Callbacks that run on the host when work on a stream is done.
+// Callbacks on the host after work on a stream.
 #pragma once
 
 #include <cstddef>
@@ -13,44 +13,48 @@
 
 namespace berth {
 
-/// Runs callbacks on one thread, which the first of them starts. Unlike CUDA's host functions they may
-/// call CUDA and berth, and a device error reaches them.
+/// A queue of callbacks that run when work on streams is done, on one thread, which the first
+/// callback starts. Unlike CUDA's host functions, callbacks may call CUDA and berth, and are
+/// notified of a device error.
 ///
-/// Bounds    None: each callback that is outstanding keeps a pooled event, and what it captured.
-/// Blocking  One callback at a time: one that takes long holds up all others, and no stream.
-/// Threads   Safe from any thread, callbacks included. A forked child has no such thread: NotSupported.
+/// Bounds    None. Each outstanding callback holds a pooled event and its captures.
+/// Blocking  Callbacks run one at a time. A callback that takes long delays all others, and no
+///           stream.
+/// Threads   Safe from any thread, including callbacks. NotSupported in a forked child, which has
+///           no such thread.
 class BERTH_API CompletionQueue {
  public:
-  /// Gets null where all work before is done, and otherwise what went wrong, an Error. What it throws
-  /// goes to the report sink. It is destroyed after its call, on berth's thread.
+  /// `failure` is null if all previous work is done, and otherwise the Error. An exception that the
+  /// callback throws goes to the report sink. The callback is destroyed after its call, on berth's
+  /// thread.
   using Callback = std::function<void(std::exception_ptr failure)>;
-  /// The events of a device.
+  /// Returns the event pool of a device.
   using EventPools = std::function<EventPool&(DeviceContext& context)>;
 
-  /// Calls no driver, and starts no thread.
+  /// Makes no driver call and starts no thread.
   explicit CompletionQueue(EventPools events);
-  /// finish()
+  /// Calls finish().
   ~CompletionQueue();
   CompletionQueue(const CompletionQueue&) = delete;
   CompletionQueue& operator=(const CompletionQueue&) = delete;
 
-  /// Calls `callback` once, after the work that `stream` holds now is done, or has failed with its
-  /// device. It may be called before this returns.
+  /// Calls `callback` once, after the work that `stream` holds now is done or has failed with its
+  /// device. The callback may run before this call returns.
   ///
-  /// Stream   Callbacks of one stream come in the order in which they were submitted; those of
-  ///          different streams in any. `stream` may be destroyed meanwhile. Its later work waits for
-  ///          a notice to berth's thread, which is short, and not for the callback.
-  /// Errors   StreamCaptured: StreamRef::is_capturing(). InvalidArgument: an empty callback, or after
-  ///          finish(). DriverError. The callback is not called then.
+  /// Stream  Callbacks of one stream run in the order of submission, and callbacks of different
+  ///         streams in any order. `stream` may be destroyed meanwhile. Later work on `stream`
+  ///         waits for a short notification of berth's thread, and not for the callback.
+  /// Errors  StreamCaptured: StreamRef::is_capturing(). InvalidArgument: an empty callback, or a
+  ///         call after finish(). DriverError. The callback is not called then.
   void when_done(StreamRef stream, Callback callback);
 
-  /// Callbacks that have been submitted, and not begun. 0 in a forked child.
+  /// Number of submitted callbacks that have not started. 0 in a forked child.
   [[nodiscard]] std::size_t outstanding() const;
 
-  /// Waits for the work of all that is outstanding, calls it, and ends the thread. Runtime's
-  /// destructor calls it before anything else goes, so callbacks may use all of the Runtime until the
-  /// last. Calls after the first do nothing.
-  /// Threads  Not from a callback: the process is stopped.
+  /// Waits for the work of all outstanding callbacks, runs them, and ends the thread. Runtime's
+  /// destructor calls it before it destroys anything else, so callbacks may use all of the Runtime.
+  /// Further calls have no effect.
+  /// Threads  Must not be called from a callback, which stops the process.
   void finish() noexcept;
 
  private:

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stream on which a thread currently works, one for each device: what a framework's operators
-// use when they are not told a stream.
+// The current stream of a thread, one for each device: the stream of operators that are given none.
 #pragma once
 
 #include "berth/device_guard.hpp"
@@ -9,17 +8,17 @@
 
 namespace berth {
 
-/// The calling thread's current stream on `device`'s context; its legacy default stream unless a
-/// StreamGuard says otherwise. No driver call.
+/// The calling thread's current stream in `context`: its legacy default stream, unless a
+/// StreamGuard selects another. No driver call.
 [[nodiscard]] BERTH_API StreamRef current_stream(DeviceContext& context);
 
-/// Makes a stream current on the calling thread, and its device, as a DeviceGuard does; restores both
-/// on destruction. So it calls no driver where the guard around it has the same device current,
-/// whatever the stream.
-/// Errors   The constructor throws Error where the driver refuses, and then changed nothing. The
-///          destructor never throws: what the driver refuses goes to the report sink.
-/// Threads  Belongs to the thread that made it; guards of both kinds nest like scopes. Destroying one
-///          on another thread, or before one that was made after it, stops the process.
+/// Makes a stream and its device current on the calling thread, and restores both on destruction.
+/// It makes no driver call if the enclosing guard has the same current device, whatever the stream.
+/// Errors   The constructor throws Error if the driver refuses, and then has changed nothing. The
+///          destructor never throws; driver errors go to the report sink.
+/// Threads  Belongs to the thread that created it. Guards of both kinds nest like scopes.
+///          Destroying a guard on another thread, or before a guard that was created later, stops
+///          the process.
 class BERTH_API StreamGuard {
  public:
   explicit StreamGuard(StreamRef stream);

@@ -16,24 +16,29 @@
 
 namespace berth {
 
-/// A value of 8 bytes: naming a device neither checks that it exists nor touches a driver.
-/// DeviceRegistry::resolve() does both. Ordered by the type's number, then by ordinal, those without
-/// an ordinal first.
+/// The name of a device, a value of 8 bytes. It does not check that the device exists and makes no
+/// driver call; DeviceRegistry::resolve() does both. Devices are ordered by the number of their
+/// type, then by ordinal, with devices without an ordinal first.
 ///
-/// Text     device  = type | type ":" ordinal
-///          type    = "cpu" | "cuda" | a name that DeviceType knows
-///          ordinal = "0" | digit from 1 to 9, followed by digits from 0 to 9
-///          The ordinal is at most kOrdinalMax. Every byte counts: case matters, and there are no
-///          spaces, signs, leading zeros or other digits than ASCII's.
-///          `cpu` is one device that stands for all cores. `cpu:0` is the same device, because
-///          programs that number every device write it; any other `cpu:N` is refused.
-///          `cuda`, and any other type alone, is the current device of that type, which is only
-///          known where it is resolved: `cuda` and `cuda:0` are different values.
-///          N of `cuda:N` is the logical ordinal: it counts the devices that CUDA_VISIBLE_DEVICES
-///          leaves, in its order. What N of a registered type counts is its framework's affair.
+/// Text:
+///
+///     device  = type | type ":" ordinal
+///     type    = "cpu" | "cuda" | a name that DeviceType knows
+///     ordinal = "0" | digit from 1 to 9, followed by digits from 0 to 9
+///
+/// - The ordinal is at most kOrdinalMax. Case matters. Spaces, signs, leading zeros and digits
+///   other than ASCII digits are rejected.
+/// - `cpu` is one device that stands for all cores. `cpu:0` is the same device, for programs that
+///   number every device. Any other `cpu:N` is rejected.
+/// - `cuda`, like any other type alone, is the current device of that type, which is known only
+///   when it is resolved. `cuda` and `cuda:0` are different values.
+/// - N of `cuda:N` is the logical ordinal: it counts the devices that CUDA_VISIBLE_DEVICES leaves,
+///   in its order. N of a registered type is defined by its framework.
+///
 /// Threads  An immutable value.
 class BERTH_API Device {
  public:
+  /// The highest ordinal.
   static constexpr int kOrdinalMax = std::numeric_limits<int>::max();
 
   /// The CPU.
@@ -44,27 +49,27 @@ class BERTH_API Device {
   /// Errors  InvalidArgument: negative.
   static Device cuda(int ordinal) { return of(DeviceType::cuda(), ordinal); }
 
-  /// The current device of a type; of `cpu` the only one.
+  /// The current device of a type; for `cpu` the only device.
   static constexpr Device of(DeviceType type) noexcept {
     return {type, type == DeviceType::cpu() ? 0 : kCurrent};
   }
-  /// Errors  InvalidArgument: negative, or `cpu` with another ordinal than 0.
+  /// Errors  InvalidArgument: negative, or `cpu` with an ordinal other than 0.
   static Device of(DeviceType type, int ordinal);
 
-  /// Errors  InvalidArgument that quotes the text, says what is wrong with it and what is accepted,
-  ///         registered types among it, and where the text comes close to a device, that device.
+  /// Errors  InvalidArgument that quotes the text, says what is wrong and what is accepted,
+  ///         including registered types, and suggests a device if the text is close to one.
   static Device parse(std::string_view text);
   static Result<Device> try_parse(std::string_view text);
 
   [[nodiscard]] constexpr DeviceType type() const noexcept { return type_; }
   [[nodiscard]] constexpr bool is_cpu() const noexcept { return type_ == DeviceType::cpu(); }
   [[nodiscard]] constexpr bool is_cuda() const noexcept { return type_ == DeviceType::cuda(); }
-  /// False for a type alone, which stands for its current device. True for `cpu`.
+  /// False for a type alone, which means its current device. True for `cpu`.
   [[nodiscard]] constexpr bool has_ordinal() const noexcept { return ordinal_ != kCurrent; }
-  /// 0 for `cpu`, -1 where !has_ordinal().
+  /// 0 for `cpu`, -1 if !has_ordinal().
   [[nodiscard]] constexpr int ordinal() const noexcept { return ordinal_; }
 
-  /// The text that parse() accepts for it: `cpu`, `cuda`, `cuda:1`.
+  /// The text that parse() accepts for this device: `cpu`, `cuda`, `cuda:1`.
   [[nodiscard]] std::string to_string() const;
 
   friend constexpr auto operator<=>(const Device&, const Device&) noexcept = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device on which a thread works, for a scope.
+// The current device of a thread, for a scope.
 #pragma once
 
 #include "berth/device.hpp"
@@ -12,28 +12,31 @@ namespace berth {
 class DeviceContext;
 class DeviceRegistry;
 
-/// Makes a device's primary context current on the calling thread, and restores on destruction what
-/// was current before. Device guards and stream guards (current_stream.hpp) nest in each other like
-/// scopes.
+/// Makes a device's primary context current on the calling thread, and restores the previous
+/// context on destruction. Device guards and stream guards (current_stream.hpp) nest in each other
+/// like scopes.
 ///
-/// Calls no driver where the guard around it, of either kind, has the same device current. Otherwise
-/// it asks once what is current, which takes no context, and changes it only where it is another
-/// one; on destruction it undoes only what it changed. So it creates no context but that of its own
-/// device, where this is the device's first use.
+/// A guard makes no driver call if the enclosing guard, of either kind, has the same current
+/// device. Otherwise it queries the current context once, which creates no context, and changes it
+/// only if it is a different one. On destruction it undoes only its own change. So it creates only
+/// the context of its own device, at the first use of the device.
 ///
 /// The code inside may leave another context current or pushed:
-///   - by DeviceRegistry::set_current(): the guard undoes it, and guards inside know of it;
-///   - by the driver or the CUDA runtime, in a guard that changed what was current: the guard
-///     restores what was current before it. Only a push of its own device's primary context is for
-///     the code inside to pop;
-///   - likewise, in a guard that changed nothing: it stays, because nobody asks. DeviceRegistry::
-///     current() does ask, and then the guard undoes it. Until the guard ends, or somebody asks,
-///     a guard inside it for the same device relies on what was current at its beginning: code that
-///     may come to make one puts back what it found, as a guard around the driver's call would.
-/// Errors   As DeviceRegistry::set_current; nothing is changed then. The destructor never throws:
-///          what the driver refuses goes to the report sink.
-/// Threads  Belongs to the thread that made it. Destroying a guard on another thread, or before one
-///          that was made after it, stops the process.
+///
+/// - Through DeviceRegistry::set_current(): the guard undoes it, and guards inside know of it.
+/// - Through the driver or the CUDA runtime, in a guard that changed the context: the guard
+///   restores the previous context. The code inside must pop only a push of the guard's own primary
+///   context.
+/// - Through the driver or the CUDA runtime, in a guard that changed nothing: the context stays,
+///   because the guard does not query the driver. DeviceRegistry::current() does query it, and then
+///   the guard undoes the change. Until the guard ends or current() is called, a guard inside it
+///   for the same device relies on the context that was current at its start. So code that may
+///   create such a guard must restore the context, as a guard around the driver's call would.
+///
+/// Errors   As DeviceRegistry::set_current(); nothing is changed then. The destructor never throws;
+///          driver errors go to the report sink.
+/// Threads  Belongs to the thread that created it. Destroying a guard on another thread, or before
+///          a guard that was created later, stops the process.
 class BERTH_API DeviceGuard {
  public:
   DeviceGuard(const DeviceRegistry& registry, Device device);
@@ -51,9 +54,9 @@ class BERTH_API DeviceGuard {
   [[nodiscard]] bool pop_to_before() const noexcept;
 
   DeviceContext* const context_;
-  DeviceContext* known_;        ///< whose primary context is current; null: berth does not know
-  DeviceGuard* const outer_;    ///< the next guard outwards on this thread
-  CUctx_st* before_ = nullptr;  ///< what was current, where pushed_
+  DeviceContext* known_;        ///< the device whose primary context is current; null: unknown
+  DeviceGuard* const outer_;    ///< the enclosing guard on this thread
+  CUctx_st* before_ = nullptr;  ///< the previous context, if pushed_
   bool pushed_ = false;
 };
 

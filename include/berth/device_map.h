@@ -14,27 +14,29 @@
 extern "C" {
 #endif
 
-/// Needs no runtime. Never changes; safe from any thread.
+/// Maps the device of a saved tensor to a device of this machine. Needs no runtime. Never changes;
+/// safe from any thread.
 typedef struct berth_device_map berth_device_map;
 
-/// Where what was saved on `saved` goes. Called by the thread that asks.
+/// Returns the device for tensors saved on `saved`. Called on the thread that calls
+/// berth_device_map_find().
 typedef berth_device (*berth_device_map_function)(void* user, berth_device saved);
 
 /// From text: "cuda:1=cpu,*=cuda:0".
-/// Errors  BERTH_INVALID_ARGUMENT, with the first offending entry and what is accepted.
+/// Errors  BERTH_INVALID_ARGUMENT, with the first invalid entry and what is accepted.
 BERTH_API berth_status berth_device_map_parse(const char* text, berth_device_map** map);
-/// From a function, which `user` is handed to.
+/// From a function, which gets `user` as its first argument.
 BERTH_API berth_status berth_device_map_create(berth_device_map_function function, void* user,
                                                berth_device_map** map);
-/// Null is no operation.
+/// Null: no effect.
 BERTH_API void berth_device_map_release(berth_device_map* map);
 
-/// Errors  BERTH_INVALID_ARGUMENT: `saved`, or what a function has returned, is no device.
+/// Errors  BERTH_INVALID_ARGUMENT: `saved`, or the result of the function, is not a device.
 BERTH_API berth_status berth_device_map_find(berth_device_map* map, berth_device saved,
                                              berth_device* target);
-/// Refuses what cannot be loaded here, before anything is: each of `count` devices, which may repeat
-/// themselves, has a place among the runtime's.
-/// Errors  BERTH_INVALID_ARGUMENT: it names each device without a place. Those of
+/// Checks before a load that each of `count` devices, which may contain duplicates, maps to an
+/// existing device of the runtime.
+/// Errors  BERTH_INVALID_ARGUMENT that names each device whose target does not exist. Errors of
 ///         berth_device_map_find().
 BERTH_API berth_status berth_device_map_check(berth_device_map* map, berth_runtime* runtime,
                                               const berth_device* saved, size_t count);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the tensors of a file go that was saved on other devices: saved on `cuda:1`, wanted on `cpu`.
+// Where the tensors of a file go that was saved on other devices: saved on `cuda:1`, loaded on
+// `cpu`.
 #pragma once
 
 #include <functional>
@@ -17,58 +18,62 @@ namespace berth {
 
 class DeviceRegistry;
 
-/// From the device on which a tensor was saved to the one on which it is wanted.
+/// Maps the device on which a tensor was saved to the device on which it is to be loaded.
 ///
-/// Text     map   = entry | entry "," map
-///          entry = from "=" device
-///          from  = device | "*"
-///          with `device` as Device::parse() reads it, and "*" for all that no other entry names:
-///          "cuda:1=cpu,cuda:2=cuda:0", "*=cpu". Every byte counts, there are no spaces; each `from`
-///          stands once.
-/// Saved    A table names devices exactly: `cuda` is one that was saved without an ordinal, and not
-///          any `cuda:N`. Where a table names neither it nor "*", a tensor stays where it was.
-/// Target   `cuda` is the current device of whoever loads.
-/// Threads  An immutable value; a function in it is called by the thread that asks.
+/// Text, with `device` as Device::parse() reads it and "*" for all devices that no other entry
+/// names:
+///
+///     map   = entry | entry "," map
+///     entry = from "=" device
+///     from  = device | "*"
+///
+/// For example "cuda:1=cpu,cuda:2=cuda:0" or "*=cpu". There are no spaces. Each `from` occurs once.
+///
+/// Saved    A table matches devices exactly: `cuda` matches only a device that was saved without an
+///          ordinal, and no `cuda:N`. If a table names neither the device nor "*", the device maps
+///          to itself.
+/// Target   `cuda` is the current device of the thread that loads.
+/// Threads  An immutable value; a function in it is called by the calling thread.
 class BERTH_API DeviceMap {
  public:
+  /// One row of a table.
   struct Entry {
     Device saved;
     Device target;
   };
   using Function = std::function<Device(Device saved)>;
 
-  /// Everything stays where it was.
+  /// Maps every device to itself.
   DeviceMap() = default;
   /// A table: {{Device::cuda(1), Device::cpu()}}.
   /// Errors  InvalidArgument: a device is named twice.
   DeviceMap(std::initializer_list<Entry> table) : DeviceMap(std::span(table)) {}
   explicit DeviceMap(std::span<const Entry> table);
-  /// What a function says, which may throw.
-  /// Errors  InvalidArgument: an empty one.
+  /// Calls a function, which may throw.
+  /// Errors  InvalidArgument: an empty function.
   explicit DeviceMap(Function function);
-  /// Everything goes to `target`: "*=cpu".
+  /// Maps every device to `target`: "*=cpu".
   static DeviceMap all_to(Device target);
 
-  /// Errors  InvalidArgument that quotes the first offending entry, says what is wrong with it and what
-  ///         is accepted.
+  /// Errors  InvalidArgument that quotes the first invalid entry and says what is wrong and what is
+  ///         accepted.
   static DeviceMap parse(std::string_view text);
   static Result<DeviceMap> try_parse(std::string_view text);
 
-  /// Where what was saved on `saved` goes.
-  /// Errors  What a function throws.
+  /// The device on which tensors saved on `saved` are to be loaded.
+  /// Errors  Exceptions of the function.
   [[nodiscard]] Device operator()(Device saved) const;
 
-  /// Refuses what cannot be loaded here, before anything is: each of `saved`, which may repeat itself,
-  /// has a place among `devices`. Types that berth does not manage are their framework's affair, and
-  /// pass.
-  /// Errors  InvalidArgument that names each device without a place, where it would go, which devices
-  ///         there are, and how to map it. What a function throws.
+  /// Checks before a load that every device of `saved` maps to an existing device of `devices`.
+  /// `saved` may contain duplicates. Targets of types that berth does not manage are not checked.
+  /// Errors  InvalidArgument that lists each device whose target does not exist, its target, the
+  ///         existing devices, and a map that works. Exceptions of the function.
   void check(const DeviceRegistry& devices, std::span<const Device> saved) const;
 
  private:
   std::vector<Entry> table_;  ///< sorted by `saved`
   std::optional<Device> others_;
-  Function function_;  ///< instead of all that, where it is not empty
+  Function function_;  ///< used instead of the table if not empty
 };
 
 }  // namespace berth

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which devices there are, and which of them "cuda:1" means.
+// Which devices exist, and which of them "cuda:1" means.
 #pragma once
 
 #include <cstdint>
@@ -18,25 +18,25 @@ class DeviceContext;
 class Driver;
 class Nvml;
 
-/// Which instance of its device a MIG instance is, as nvidia-smi numbers them; -1: unknown.
+/// The instance of its device that a MIG instance is, numbered as by nvidia-smi; -1: unknown.
 struct MigInstanceIds {
   int gpu_instance = -1;
   int compute_instance = -1;
 };
 
-/// One physical device, or one MIG instance of it, whether CUDA_VISIBLE_DEVICES shows it or not.
-/// Text is empty where nobody tells it.
+/// One physical device, or one of its MIG instances, whether CUDA_VISIBLE_DEVICES shows it or not.
+/// Unknown text is empty.
 struct DeviceInfo {
-  int physical = 0;            ///< position in PCI order, from 0; of an instance, its device's
-  std::optional<int> logical;  ///< N of `cuda:N`; nullopt where it is hidden
-  std::string uuid;        ///< "GPU-", "MIG-" for an instance, and 8-4-4-4-12 hexadecimal digits
+  int physical = 0;  ///< position in PCI order, from 0; for an instance, that of its device
+  std::optional<int> logical;  ///< N of `cuda:N`; nullopt if it is hidden
+  std::string uuid;        ///< "GPU-", or "MIG-" for an instance, and 8-4-4-4-12 hexadecimal digits
   std::string pci_bus_id;  ///< domain:bus:device.function, "00000000:1A:00.0"
-  std::string name;        ///< as the driver says it
-  std::uint64_t memory_bytes = 0;  ///< total memory, an instance's its own; 0: unknown
-  /// Split by MIG: not usable as a whole, and shown as its instances. False where nobody tells.
+  std::string name;        ///< as the driver reports it
+  std::uint64_t memory_bytes = 0;  ///< total memory, for an instance its own; 0: unknown
+  /// Split by MIG: not usable as a whole, and shown as its instances. False if unknown.
   bool mig_mode = false;
-  bool lost = false;  ///< NVML says that it does not answer any more
-  std::optional<MigInstanceIds> mig_instance = std::nullopt;  ///< where it is an instance
+  bool lost = false;  ///< NVML reports that it no longer responds
+  std::optional<MigInstanceIds> mig_instance = std::nullopt;  ///< set for an instance
 
   [[nodiscard]] bool visible() const noexcept { return logical.has_value(); }
 };
@@ -51,47 +51,49 @@ struct DeviceExplanation {
   std::string sentence;  ///< one plain sentence, one line
 };
 
+/// Free and total memory of a device, or of the machine for `cpu`.
 struct MemoryInfo {
-  std::uint64_t bytes_free;   ///< as the driver sees it now, other processes' use deducted
-  std::uint64_t bytes_total;  ///< all memory of the device; of the machine for `cpu`
+  std::uint64_t bytes_free;   ///< as the driver sees it now, less other processes' use
+  std::uint64_t bytes_total;  ///< total memory of the device, or of the machine for `cpu`
 };
 
-/// The devices of one driver. Physical devices come from NVML; where that is missing, from the
-/// kernel driver's folder /proc/driver/nvidia/gpus; else from CUDA alone, and hidden devices are
-/// unknown then. CUDA's own are found among them by UUID and PCI address, never by position. Which
-/// devices are visible, and as what, is what the driver says. Read once, at construction: CUDA
-/// reads CUDA_VISIBLE_DEVICES once too.
+/// The devices of one driver. Physical devices come from NVML, or from the kernel driver's folder
+/// /proc/driver/nvidia/gpus if NVML is missing. If both are missing, they come from CUDA alone, and
+/// hidden devices are unknown. CUDA's devices are matched by UUID and PCI address, never by
+/// position. The driver decides which devices are visible, and in which order. All of this is read
+/// once, at construction, because CUDA also reads CUDA_VISIBLE_DEVICES once.
 ///
 /// A malformed CUDA_VISIBLE_DEVICES never throws: as in CUDA, the devices before the first invalid
-/// entry are visible. visibility_problem() says what is wrong with it, so does every error about a
-/// device that is missing for that reason, and so does a warning to the report sink.
+/// entry are visible. The problem is reported by visibility_problem(), by every error about a
+/// device that is missing for this reason, and by a warning to the report sink.
 ///
-/// Blocking  Looking creates no context. A device's primary context is retained by its first use.
-/// Threads   Safe from any thread. The current device is each thread's own. visibility_problem(),
+/// Blocking  Queries create no context. A device's primary context is retained at the first use of
+///           the device.
+/// Threads   Safe from any thread. Each thread has its own current device. visibility_problem(),
 ///           explain() and errors about missing devices read the environment, which no thread may
 ///           change meanwhile.
-/// Forks     CUDA does not work in a forked child. There, what is known stays readable, and what
-///           needs the driver throws NotSupported. A child whose parent had no registry makes its
-///           own.
+/// Forks     CUDA does not work in a forked child. Known information stays readable there, and
+///           functions that need the driver throw NotSupported. A child whose parent had no
+///           registry may create its own.
 class BERTH_API DeviceRegistry {
  public:
-  /// `driver` and `nvml` outlive the registry. `proc_devices`: the folder of the kernel driver.
+  /// `driver` and `nvml` must outlive the registry. `proc_devices`: the folder of the kernel
+  /// driver.
   DeviceRegistry(const Driver& driver, const Nvml& nvml,
                  const std::string& proc_devices = "/proc/driver/nvidia/gpus");
   ~DeviceRegistry();
   DeviceRegistry(const DeviceRegistry&) = delete;
   DeviceRegistry& operator=(const DeviceRegistry&) = delete;
 
-  /// Number of visible CUDA devices; 0 where there is no usable driver.
+  /// Number of visible CUDA devices; 0 without a usable driver.
   [[nodiscard]] int count() const noexcept;
   [[nodiscard]] bool is_available() const noexcept { return count() > 0; }
 
-  /// Every physical device that is known, in PCI order. One that is split is visible as its
-  /// instances only.
+  /// Every known physical device, in PCI order. A split device is visible only as its instances.
   [[nodiscard]] const std::vector<DeviceInfo>& physical_devices() const noexcept;
-  /// Every MIG instance that is known, in the order of their devices.
+  /// Every known MIG instance, in the order of their devices.
   [[nodiscard]] const std::vector<DeviceInfo>& mig_instances() const noexcept;
-  /// What `cuda:N` is: one of the two above.
+  /// The physical device or MIG instance that `cuda:N` is.
   /// Errors  InvalidArgument: no such device, or `cpu`.
   [[nodiscard]] const DeviceInfo& info(Device device) const;
 
@@ -105,36 +107,38 @@ class BERTH_API DeviceRegistry {
   /// Each physical device, and behind it each of its instances.
   [[nodiscard]] std::vector<DeviceExplanation> explain() const;
 
-  /// The same device with its ordinal filled in (`cuda` becomes the thread's current device).
-  /// Errors  InvalidArgument: no such device, or one of a type that berth does not manage; the
-  ///         message says which there are.
+  /// Returns the same device with its ordinal (`cuda` becomes the thread's current device).
+  /// Errors  InvalidArgument: no such device, or a device of a type that berth does not manage; the
+  ///         message lists the existing devices.
   [[nodiscard]] Device resolve(Device device) const;
 
-  /// The device of the calling thread's current CUDA context; cuda:0 where the thread has none.
+  /// The device of the calling thread's current CUDA context; cuda:0 if the thread has none.
   /// Errors  InvalidArgument: there are no CUDA devices.
   [[nodiscard]] Device current() const;
-  /// Makes the device's primary context current on the calling thread; inside a DeviceGuard or a
-  /// StreamGuard until that one ends.
+  /// Makes the device's primary context current on the calling thread. Inside a DeviceGuard or a
+  /// StreamGuard, it stays current until the guard ends.
   /// Errors  InvalidArgument: no such device, or `cpu`.
   void set_current(Device device) const;
 
-  /// Read by the first call and kept, without a context.
-  /// Errors  InvalidArgument: no such device, or `cpu`. What the driver refuses to tell is nullopt.
+  /// Read by the first call and then kept. Creates no context.
+  /// Errors  InvalidArgument: no such device, or `cpu`. Facts that the driver refuses are nullopt.
   [[nodiscard]] const DeviceFacts& facts(Device device) const;
-  /// How `from` reaches `to`. Read by the first call for the pair and kept, without a context.
+  /// How `from` reaches `to`. Read by the first call for the pair and then kept. Creates no
+  /// context.
   /// Errors  As facts().
   [[nodiscard]] const PeerFacts& peer(Device from, Device to) const;
 
-  /// Needs, and so makes, the device's primary context.
+  /// Free and total memory. For a CUDA device, creates its primary context if there is none.
   /// Errors  InvalidArgument: no such device.
   [[nodiscard]] MemoryInfo memory_info(Device device) const;
-  /// As NVML says it now, without a context; all nullopt where there is no NVML, or the device is
+  /// The current report of NVML. Creates no context. All nullopt without NVML, or if the device is
   /// lost.
   /// Errors  InvalidArgument: no such device, or `cpu`. NotSupported: in a forked child.
   [[nodiscard]] MemoryUse memory_use(Device device) const;
 
-  /// Of how much of the last moment, a second at most, some kernel ran on the device, as NVML says
-  /// it now, without a context; nullopt where it does not: of MIG instances, of lost devices.
+  /// The percentage of the last period, at most a second, in which a kernel ran on the device, as
+  /// NVML reports it. Creates no context. nullopt if NVML does not report it, as for MIG instances
+  /// and lost devices.
   /// Errors  As memory_use().
   [[nodiscard]] std::optional<int> utilization_percent(Device device) const;
 

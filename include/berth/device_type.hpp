@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device is: `cpu`, `cuda`, and what frameworks add beside them.
+// The type of a device: `cpu`, `cuda`, and types that frameworks register.
 #pragma once
 
 #include <compare>
@@ -14,16 +14,16 @@
 namespace berth {
 
 /// The part of a device's text before the colon, as a small number. berth manages the devices of
-/// `cpu` and `cuda`; of a type that is registered it knows the name, so that a framework's devices
-/// are values, texts and keys like all others. A type is registered once and for the whole process;
-/// it never goes away.
+/// `cpu` and `cuda`. It knows only the name of a registered type, so that a framework's devices can
+/// be values, texts and keys like all others. A type is registered once for the whole process and
+/// never removed.
 ///
-/// Numbers count up from 0 in the order of registration, so they mean nothing in another process:
-/// what is written down is the name.
+/// Numbers count up from 0 in the order of registration, so they have no meaning in another
+/// process. Store the name.
 /// Threads  An immutable value. All functions are safe from any thread, also before main().
 class BERTH_API DeviceType {
  public:
-  /// How many types there can be, `cpu` and `cuda` among them.
+  /// Maximum number of types, including `cpu` and `cuda`.
   static constexpr int kCountMax = 32;
   static constexpr std::size_t kNameBytesMax = 15;
 
@@ -32,22 +32,22 @@ class BERTH_API DeviceType {
   static constexpr DeviceType cpu() noexcept { return {}; }
   static constexpr DeviceType cuda() noexcept { return DeviceType(1); }
 
-  /// The type of this name, which is registered where it is not yet: the same name always gives the
-  /// same type, so that two libraries that bring `npu` along mean one thing.
-  /// Errors  InvalidArgument: a name other than 1 to kNameBytesMax of a-z, 0-9 and _ that begins
-  ///         with a letter; one more type than kCountMax. Nothing is registered then.
+  /// Returns the type of this name, and registers it if it does not exist. The same name always
+  /// gives the same type, so two libraries that register `npu` share one type.
+  /// Errors  InvalidArgument: a name that is not 1 to kNameBytesMax characters of a-z, 0-9 and _
+  ///         with a letter first; more types than kCountMax. Nothing is registered then.
   static DeviceType register_name(std::string_view name);
 
-  /// The type of this name; nullopt where there is none.
+  /// The type of this name; nullopt if there is none.
   [[nodiscard]] static std::optional<DeviceType> find(std::string_view name) noexcept;
-  /// The type of this number; nullopt where there is none.
+  /// The type of this number; nullopt if there is none.
   [[nodiscard]] static std::optional<DeviceType> from_number(int number) noexcept;
-  /// How many types there are now: their numbers are those from 0, below this one.
+  /// Current number of types. Their numbers are 0 up to this number, exclusive.
   [[nodiscard]] static int count() noexcept;
 
   /// 0 for `cpu`, 1 for `cuda`.
   [[nodiscard]] constexpr int number() const noexcept { return number_; }
-  /// Valid for the life of the process; a zero byte follows.
+  /// Valid for the life of the process; followed by a zero byte.
   [[nodiscard]] std::string_view name() const noexcept;
 
   friend constexpr auto operator<=>(const DeviceType&, const DeviceType&) noexcept = default;

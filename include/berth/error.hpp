@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Failures as values and as exceptions. Operating failures throw a subclass of Error; where callers
-// probe, a `try_` twin returns Result<T> and never throws. Messages are one line: what was asked,
-// what is wrong with it, what is accepted or what to do.
+// Failures as exceptions and as values. A failed operation throws a subclass of Error. For callers
+// that probe, a `try_` variant returns Result<T> and never throws. Messages are one line: what was
+// requested, what is wrong, and what is accepted or what to do.
 #pragma once
 
 #include <cstddef>
@@ -14,28 +14,30 @@
 
 namespace berth {
 
+/// The kind of an Error.
 enum class Errc {
   invalid_argument,  ///< the caller named something that does not exist or is not accepted
-  out_of_memory,     ///< every rung of the out-of-memory ladder was tried
-  not_supported,     ///< this device or driver cannot do it
-  driver,            ///< a driver call failed; driver_code() says how
-  exhausted,         ///< all that a bounded pool may have is on lease
-  stream_captured,   ///< not while work is captured into a graph: it would break the capture
-  cancelled,         ///< someone ended it early
+  out_of_memory,     ///< every rung of the out-of-memory ladder failed
+  not_supported,     ///< the device or driver does not support it
+  driver,            ///< a driver call failed; driver_code() has its code
+  exhausted,         ///< a bounded pool has reached its bound, and all of it is on lease
+  stream_captured,   ///< refused during a capture, because it would break the capture
+  cancelled,         ///< another call ended the operation early
   file,              ///< a file cannot be opened, read or written
 };
 
-/// Base of everything that berth throws. Catch a subclass to tell causes apart, or this for all.
+/// The base class of all exceptions that berth throws. Catch a subclass to handle one cause, or
+/// this class for all.
 class BERTH_API Error : public std::runtime_error {
  public:
   Error(Errc code, const std::string& message, int driver_code = 0)
       : std::runtime_error(message), code_(code), driver_code_(driver_code) {}
 
   [[nodiscard]] Errc code() const noexcept { return code_; }
-  /// The CUresult behind this failure; 0 (CUDA_SUCCESS) where no driver call failed.
+  /// The CUresult of the failed driver call; 0 (CUDA_SUCCESS) if no driver call failed.
   [[nodiscard]] int driver_code() const noexcept { return driver_code_; }
 
-  /// Throws *this as the subclass that code() names, so that a Result rethrows what was caught.
+  /// Throws *this as the subclass that code() names, so that a Result rethrows the original type.
   [[noreturn]] void raise() const;
 
  private:
@@ -43,25 +45,28 @@ class BERTH_API Error : public std::runtime_error {
   int driver_code_;
 };
 
+/// The message says what is wrong with the argument, and what is accepted.
 class BERTH_API InvalidArgument : public Error {
  public:
   explicit InvalidArgument(const std::string& message) : Error(Errc::invalid_argument, message) {}
 };
 
-/// The message carries every number that explains it: asked, limit, live, cached, pending, free.
+/// The message contains every number that explains the failure: requested, limit, live, cached,
+/// pending, free.
 class BERTH_API OutOfMemory : public Error {
  public:
   explicit OutOfMemory(const std::string& message, int driver_code = 0)
       : Error(Errc::out_of_memory, message, driver_code) {}
 };
 
+/// The message says what the device, the driver or a forked child does not support.
 class BERTH_API NotSupported : public Error {
  public:
   explicit NotSupported(const std::string& message, int driver_code = 0)
       : Error(Errc::not_supported, message, driver_code) {}
 };
 
-/// The message names the driver function, and the driver's own name and text for its code.
+/// The message contains the driver function, and the driver's own name and text for its code.
 class BERTH_API DriverError : public Error {
  public:
   DriverError(const std::string& message, int driver_code)
@@ -74,25 +79,26 @@ class BERTH_API Exhausted : public Error {
   explicit Exhausted(const std::string& message) : Error(Errc::exhausted, message) {}
 };
 
-/// Refused before the driver was called, so that the capture is as valid as it was.
+/// Refused before the driver was called, so the capture is still valid.
 class BERTH_API StreamCaptured : public Error {
  public:
   explicit StreamCaptured(const std::string& message) : Error(Errc::stream_captured, message) {}
 };
 
-/// What was asked for has been called off meanwhile.
+/// The operation was cancelled.
 class BERTH_API Cancelled : public Error {
  public:
   explicit Cancelled(const std::string& message) : Error(Errc::cancelled, message) {}
 };
 
-/// The message names the file, what was asked of it, and what the system says or where the file ends.
+/// The message contains the file, the operation, and the system's error text or the end of the
+/// file.
 class BERTH_API FileError : public Error {
  public:
   explicit FileError(const std::string& message) : Error(Errc::file, message) {}
 };
 
-/// A T, or the Error that stood in its way.
+/// A T, or the Error that occurred instead.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -103,13 +109,13 @@ class [[nodiscard]] Result {
   [[nodiscard]] bool ok() const noexcept { return state_.index() == 0; }
   explicit operator bool() const noexcept { return ok(); }
 
-  /// The value; throws the error where there is none.
+  /// Returns the value; throws the error if there is none.
   T& value() & {
     if (!ok()) error().raise();
     return *std::get_if<0>(&state_);
   }
   T&& value() && { return std::move(this->value()); }
-  /// The error. Only where !ok().
+  /// Returns the error. Requires !ok().
   [[nodiscard]] const Error& error() const { return std::get<1>(state_); }
 
  private:

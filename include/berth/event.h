@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// Events: points in a stream's work that hosts and other streams can wait for.
+// Events: points in a stream's work that the host and other streams can wait for.
 #ifndef BERTH_EVENT_H
 #define BERTH_EVENT_H
 
@@ -16,8 +16,8 @@
 extern "C" {
 #endif
 
-/// Refers to a CUDA event: a value, to be passed as it is. Null `native` is no event, and
-/// BERTH_INVALID_ARGUMENT wherever one is needed. Made by the functions below only.
+/// Refers to a CUDA event: a value that is copied. Null `native` is no event, and
+/// BERTH_INVALID_ARGUMENT wherever one is needed. Made only by the functions below.
 typedef struct berth_event {
   struct berth_device_context* context;
   struct CUevent_st* native;  ///< for the driver's own calls
@@ -27,61 +27,64 @@ typedef struct berth_event {
 /// without it cost less to record and to wait for.
 #define BERTH_EVENT_TIMING UINT32_C(1)
 
-/// A flag of berth_event_create(), not with BERTH_EVENT_TIMING: other processes may open the event.
+/// A flag of berth_event_create(), not together with BERTH_EVENT_TIMING: other processes may open
+/// the event.
 #define BERTH_EVENT_INTERPROCESS UINT32_C(2)
 
-/// A pooled event, which may still carry an old mark: record it before use. `flags`: 0 or
+/// Leases a pooled event, which may still carry an old mark: record it before use. `flags`: 0 or
 /// BERTH_EVENT_TIMING; another bit is BERTH_INVALID_ARGUMENT.
 BERTH_API berth_status berth_event_acquire(berth_runtime* runtime, berth_device device,
                                            uint32_t flags, berth_event* event);
-/// A pooled event that marks the work submitted to `stream` so far.
+/// Leases a pooled event and records it behind the work submitted to `stream` so far.
 BERTH_API berth_status berth_event_acquire_recorded(berth_runtime* runtime, berth_stream stream,
                                                     berth_event* event);
-/// Gives back what either gave.
+/// Returns an event of either function to its pool.
 /// Errors  BERTH_INVALID_ARGUMENT: not on lease from the pool of its device. Nothing is changed.
 BERTH_API berth_status berth_event_release(berth_runtime* runtime, berth_event event);
 
-/// An event of one's own, outside the pool. `flags`: 0 or BERTH_EVENT_ bits; an unknown bit is
-/// BERTH_INVALID_ARGUMENT.
+/// Creates an event outside the pool, which the caller owns. `flags`: 0 or BERTH_EVENT_ bits; an
+/// unknown bit is BERTH_INVALID_ARGUMENT.
 BERTH_API berth_status berth_event_create(berth_runtime* runtime, berth_device device,
                                           uint32_t flags, berth_event* event);
-/// Destroys an event that the caller owns, whoever made it.
-/// Errors  BERTH_INVALID_ARGUMENT: a pooled one, on lease or not. Nothing is changed.
+/// Destroys an event that the caller owns, whether berth created it or not.
+/// Errors  BERTH_INVALID_ARGUMENT: a pooled event, on lease or not. Nothing is changed.
 BERTH_API berth_status berth_event_destroy(berth_event event);
 
-/// Refers to an event that something else made on `device`. `native` may not be null.
+/// Refers to an event that other code created on `device`. `native` must not be null.
 BERTH_API berth_status berth_event_from_native(berth_runtime* runtime, berth_device device,
                                                struct CUevent_st* native, berth_event* event);
 
-/// An event's name in other processes of the machine, to be sent to them as it is.
+/// The name of an event in other processes of the machine, to be sent unchanged.
 typedef struct berth_ipc_event_handle {
   unsigned char bytes[64];
 } berth_ipc_event_handle;
 
-/// Errors  BERTH_INVALID_ARGUMENT: made without BERTH_EVENT_INTERPROCESS. BERTH_NOT_SUPPORTED: the
-///         driver has no such events, as the simulated one.
+/// Errors  BERTH_INVALID_ARGUMENT: created without BERTH_EVENT_INTERPROCESS. BERTH_NOT_SUPPORTED:
+///         the driver, for example the simulated one, has no such events.
 BERTH_API berth_status berth_event_get_ipc_handle(berth_event event,
                                                   berth_ipc_event_handle* handle);
-/// An event of another process, which must not destroy it before berth_event_destroy() is called here.
-/// Errors  BERTH_NOT_SUPPORTED: as above. BERTH_DRIVER_ERROR: the handle names no event of another
-///         process that is alive, and of the same device.
+/// Opens an event of another process, which must not destroy it before berth_event_destroy() is
+/// called here.
+/// Errors  BERTH_NOT_SUPPORTED: as above. BERTH_DRIVER_ERROR: the handle is not that of an event of
+///         the same device in another live process.
 BERTH_API berth_status berth_event_open(berth_runtime* runtime, berth_device device,
                                         const berth_ipc_event_handle* handle, berth_event* event);
 
-/// Its ordinal is always filled in.
+/// The device of the event, always with its ordinal.
 BERTH_API berth_status berth_event_get_device(berth_event event, berth_device* device);
 /// Marks the end of the work submitted to `stream` so far. On a captured stream it marks captured
-/// work, which streams may wait for; to the three functions of the host that is BERTH_STREAM_CAPTURED.
+/// work, which streams may wait for; the functions of the host then return BERTH_STREAM_CAPTURED:
+/// berth_event_is_done(), berth_event_sync() and berth_event_elapsed_ms().
 /// Errors  BERTH_INVALID_ARGUMENT: a stream of another device.
 BERTH_API berth_status berth_event_record(berth_event event, berth_stream stream);
-/// Whether all marked work is done; true for an event that was never recorded. Never waits.
+/// Whether all marked work is done; true for an event that was never recorded. Does not block.
 BERTH_API berth_status berth_event_is_done(berth_event event, bool* is_done);
 /// Blocks the calling thread until the marked work is done.
 BERTH_API berth_status berth_event_sync(berth_event event);
-/// Work submitted to `stream` from now on waits for the event's mark. The host does not.
+/// Makes work submitted to `stream` from now on wait for the event's mark. The host does not wait.
 BERTH_API berth_status berth_stream_wait(berth_stream stream, berth_event event);
 
-/// Milliseconds between the marks of two events made with BERTH_EVENT_TIMING.
+/// Milliseconds between the marks of two events that were created with BERTH_EVENT_TIMING.
 /// Errors  BERTH_DRIVER_ERROR: an event that was never recorded, is not done, or has no timing.
 BERTH_API berth_status berth_event_elapsed_ms(berth_event start, berth_event end,
                                               float* elapsed_ms);

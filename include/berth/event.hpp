@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events: points in a stream's work that hosts and other streams can wait for.
+// Events: points in a stream's work that the host and other streams can wait for.
 #pragma once
 
 #include <array>
@@ -15,12 +15,12 @@ namespace berth {
 class DeviceContext;
 class StreamRef;
 
-/// An event's name in other processes of the machine: plain bytes, to be sent as they are.
+/// The name of an event in other processes of the machine: plain bytes, to be sent unchanged.
 struct IpcEventHandle {
   std::array<std::byte, 64> bytes{};
 };
 
-/// Refers to a CUDA event; owns nothing. Valid as long as the event is.
+/// Refers to a CUDA event; owns nothing. Valid as long as the event.
 /// Threads  Safe from any thread, as the driver's events are.
 class BERTH_API EventRef {
  public:
@@ -31,27 +31,30 @@ class BERTH_API EventRef {
   [[nodiscard]] CUevent_st* native() const noexcept { return native_; }
   [[nodiscard]] DeviceContext& context() const noexcept { return *context_; }
 
-  /// Marks the end of the work submitted to `stream` so far. Recording again moves the mark; waits
-  /// made before keep the old one. On a captured stream it marks captured work, which streams may
-  /// wait for and the host may not. Asks cuStreamIsCapturing, which is one more driver call.
-  /// Errors  InvalidArgument: a stream of another device. StreamCaptured: the legacy default stream,
-  ///         while a stream that waits for it is captured.
+  /// Marks the end of the work submitted to `stream` so far. Recording again moves the mark;
+  /// earlier waits keep the old one. On a captured stream it marks captured work, which streams may
+  /// wait for and the host may not. Makes a capture query (cuStreamIsCapturing), which is one more
+  /// driver call.
+  /// Errors  InvalidArgument: a stream of another device. StreamCaptured: the legacy default
+  ///         stream, while a stream that waits for it is captured.
   void record(StreamRef stream) const;
 
-  // The two below make no driver call more for being refused: berth remembers which events it has
-  // recorded on captured streams, until they are recorded again or their owner destroys them. An
-  // event that something else recorded there is not known, and breaks the capture.
+  // is_done() and sync() check for captured work without a driver call: berth remembers the events
+  // that it recorded on captured streams, until they are recorded again or their owner destroys
+  // them. An event that other code recorded on a captured stream is unknown, and breaks the
+  // capture.
 
-  /// Whether all marked work is done; true for an event that was never recorded. Never waits.
-  /// Errors  StreamCaptured: it marks captured work.
+  /// Whether all marked work is done; true for an event that was never recorded. Does not block.
+  /// Errors  StreamCaptured: the event marks captured work.
   [[nodiscard]] bool is_done() const;
   /// Blocks the calling thread until the marked work is done.
-  /// Errors  StreamCaptured: it marks captured work.
+  /// Errors  StreamCaptured: the event marks captured work.
   void sync() const;
 
-  /// For Event::open() in another process.
-  /// Errors  InvalidArgument: made without EventOptions::interprocess. NotSupported: the driver has no
-  ///         such events, as the simulated one. DriverError.
+  /// Returns the handle for Event::open() in another process.
+  /// Errors  InvalidArgument: the event was created without EventOptions::interprocess.
+  ///         NotSupported: the driver, for example the simulated one, has no such events.
+  ///         DriverError.
   [[nodiscard]] IpcEventHandle ipc_handle() const;
 
   friend bool operator==(const EventRef& a, const EventRef& b) noexcept {
@@ -63,35 +66,41 @@ class BERTH_API EventRef {
   CUevent_st* native_;
 };
 
-/// Milliseconds between two recorded events made with timing.
-/// Errors  DriverError: an event that was never recorded, is not done, or was made without timing.
-///         StreamCaptured: one that marks captured work.
+/// Milliseconds between two recorded events that were created with timing.
+/// Errors  DriverError: an event that was never recorded, is not done, or was created without
+///         timing. StreamCaptured: an event that marks captured work.
 [[nodiscard]] BERTH_API float elapsed_ms(EventRef start, EventRef end);
 
+/// Options of an event.
 struct EventOptions {
   bool timing = false;  ///< events without timing cost less to record and to wait for
-  /// May be opened in other processes. Without timing, and not of an EventPool: InvalidArgument.
+  /// The event can be opened in other processes. InvalidArgument together with timing, and for an
+  /// EventPool.
   bool interprocess = false;
 };
 
-/// Owns a CUDA event. Moves; an empty Event (moved from or released) owns nothing.
+/// Owns a CUDA event. Movable; an empty Event (moved from or released) owns nothing. Destruction
+/// destroys the event.
+/// Threads  One thread at a time; the event itself is safe from any thread.
 class BERTH_API Event {
  public:
+  /// Creates an event.
+  /// Errors  InvalidArgument: both options together. DriverError.
   Event(DeviceContext& context, EventOptions options);
-  /// An event of another process: record, wait for it and ask it as one's own. What either process
-  /// records is the mark for both. The exporter must not destroy it while this exists.
-  /// Source: CUDA Driver API, cuIpcOpenEventHandle.
-  /// Errors  NotSupported: as EventRef::ipc_handle(). DriverError: a handle that names no event of
-  ///         another process that is alive, and of the same device.
+  /// Opens an event of another process. It can be recorded, waited for and queried like any other;
+  /// a record in either process sets the mark for both. The exporting process must not destroy the
+  /// event while this object exists. Source: CUDA Driver API, cuIpcOpenEventHandle.
+  /// Errors  NotSupported: as EventRef::ipc_handle(). DriverError: the handle is not that of an
+  ///         event of the same device in another live process.
   static Event open(DeviceContext& context, const IpcEventHandle& handle);
-  /// Takes ownership of an event that something else made.
-  /// Errors  InvalidArgument: it belongs to an EventPool.
+  /// Takes ownership of an existing event.
+  /// Errors  InvalidArgument: the event belongs to an EventPool.
   static Event adopt(EventRef event);
   ~Event();
   Event(Event&& other) noexcept : ref_(other.ref_.context(), other.release()) {}
   Event& operator=(Event&& other) noexcept;
 
-  /// The event, which the caller owns from now on.
+  /// Gives up ownership and returns the event, which the caller must destroy.
   CUevent_st* release() noexcept;
   [[nodiscard]] EventRef ref() const noexcept { return ref_; }
   operator EventRef() const noexcept { return ref_; }  // NOLINT: an owner serves as a reference

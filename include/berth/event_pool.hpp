@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events for hire: creating one costs a driver call under the driver's lock, taking a pooled one
-// does not.
+// Pooled events. Creating an event costs a driver call under the driver's lock; acquiring a pooled
+// one does not.
 #pragma once
 
 #include <cstddef>
@@ -12,33 +12,35 @@
 
 namespace berth {
 
+/// Options of an EventPool.
 struct EventPoolOptions {
-  /// Events that exist at most, of both kinds together, 1 or more. A bound for programs that lose
-  /// leases, far from what others need: one that waits for so many points in its work at once has
-  /// gained nothing over waiting for fewer.
+  /// Maximum number of events, of both kinds together; 1 or more. This bound is for programs that
+  /// lose leases and is far above the needs of others: a program that waits for this many points at
+  /// once would gain nothing over waiting for fewer.
   std::size_t events_max = 65536;
 };
 
-/// The events of one device, timing and non-timing apart. A leased event may still carry the mark
-/// of its last lease: record it before use.
+/// A pool of the events of one device, with and without timing. A leased event may still carry the
+/// mark of its previous lease: record it before use.
 ///
-/// A thread keeps a few events that it gave back, and takes those first, without a lock. What it has
-/// too many of goes to the others; where events_max exist, those that other threads keep are taken.
+/// A thread keeps a few events that it returned, and takes those first, without a lock. It passes
+/// the surplus to other threads. If events_max events exist, events that other threads keep are
+/// taken.
 ///
-/// Blocking  Acquiring makes no driver call but to create an event, where all are out or with other
-///           threads; giving back, none.
+/// Blocking  Acquiring makes a driver call only to create an event, if all events are on lease or
+///           kept by other threads. Returning makes none.
 /// Threads   Safe from any thread.
-/// Fork      In a child made by fork() acquiring and counting fail with NotSupported; giving back does
-///           nothing.
+/// Fork      In a child made by fork(), acquiring and counting throw NotSupported, and returning
+///           has no effect.
 class BERTH_API EventPool {
  public:
   using Ref = EventRef;
-  /// What a Lease holds.
+  /// The pool's record of one event, held by a Lease.
   struct Item {
     EventRef ref;
     const bool timing;
     bool on_lease;
-    Item* below;  ///< among those that are idle
+    Item* below;  ///< next in the list of idle items
   };
 
   /// Errors  InvalidArgument: an option out of range.
@@ -47,15 +49,17 @@ class BERTH_API EventPool {
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
 
-  /// Errors  InvalidArgument: EventOptions::interprocess. Exhausted: events_max are on lease.
-  ///         DriverError: the driver cannot create an event.
+  /// Leases an event. The Lease returns it to the pool.
+  /// Errors  InvalidArgument: EventOptions::interprocess. Exhausted: events_max events are on
+  ///         lease. DriverError: the driver cannot create an event.
   Lease<EventPool> acquire(EventOptions options = {});
-  /// What Lease calls.
+  /// Called by Lease.
   void give_back(Item& item) noexcept;
-  /// For what came from Lease::release().
+  /// Returns an event that was taken from Lease::release().
   /// Errors  InvalidArgument: not on lease from this pool.
   void give_back(EventRef event);
 
+  /// Number of events that exist, and of leases.
   [[nodiscard]] std::size_t events_created() const;
   [[nodiscard]] std::size_t leases_live() const;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files as a side of a copy: a range of one is read into device memory, or written from it.
+// Files as one side of a copy: a range of a file is read into device memory, or written from it.
 #pragma once
 
 #include <cstddef>
@@ -16,50 +16,52 @@ class OpenFile;
 
 /// How copies between a file and a device read and write the file.
 enum class FileCaching : std::uint8_t {
-  /// What is in the page cache is read from there, and the rest past it, where the file system lets us:
-  /// that leaves the cache to others, and reads faster. Writes go through the page cache.
+  /// Reads cached pages from the page cache, and the rest directly if the file system supports it,
+  /// which is faster and leaves the cache to others. Writes go through the page cache.
   automatic,
   cached,  ///< through the page cache
-  /// Past the page cache, by O_DIRECT, but for the pages that a written range covers in part.
+  /// By O_DIRECT, without the page cache, except for pages that a written range covers in part.
   direct,
 };
 
-/// An open file: a regular one, or a device that is read and written at offsets. A value: copies are of
-/// the same open file, which is closed with the last of them. A transfer keeps its own.
+/// An open file: a regular file, or a device that is read and written at offsets. A value: copies
+/// share the open file, which is closed with the last of them. A transfer holds its own copy.
 ///
 /// Blocking  Every function waits for the disk.
-/// Errors    FileError, with the path and what the system says. InvalidArgument: read what is open to
-///           write, or the other way; a path with a null in it.
+/// Errors    FileError, with the path and the system's error text. InvalidArgument: a read of a
+///           file that is open to write, or a write of one that is open to read; a path that
+///           contains a null byte.
 /// Threads   Safe from any thread, also in a child made by fork().
 class BERTH_API File {
  public:
-  /// Errors  FileError: also a directory, a pipe, and FileCaching::direct where the file system has no
-  ///         O_DIRECT, or wants more than multiples of 4 KiB for it.
+  /// Opens an existing file to read.
+  /// Errors  FileError: also a directory, a pipe, or FileCaching::direct if the file system has no
+  ///         O_DIRECT or requires larger multiples than 4 KiB for it.
   [[nodiscard]] static File open_to_read(const std::string& path,
                                          FileCaching caching = FileCaching::automatic);
-  /// Makes the file where there is none; one that is there keeps its content. What is written beyond its
-  /// end extends it.
-  /// Errors  Likewise.
+  /// Opens a file to write. Creates it if it does not exist; an existing file keeps its content.
+  /// Writes beyond the end extend it.
+  /// Errors  As open_to_read().
   [[nodiscard]] static File open_to_write(const std::string& path,
                                           FileCaching caching = FileCaching::automatic);
 
-  // Copying declared, and no moving: a File always has its file.
+  // Copying is declared and moving is not, so a File always has its file.
   File(const File&) = default;
   File& operator=(const File&) = default;
   ~File() = default;
 
-  /// As it was given.
+  /// As passed to open_to_read() or open_to_write().
   [[nodiscard]] const std::string& path() const noexcept;
-  /// In bytes, now.
+  /// Current size in bytes.
   [[nodiscard]] std::uint64_t size() const;
 
-  // Between the file and host memory, on the calling thread, through the page cache. 0 bytes is no
-  // operation.
-  /// Errors  FileError: the file ends before `offset + bytes`, too.
+  // Copies between the file and host memory on the calling thread, through the page cache. 0 bytes:
+  // no effect.
+  /// Errors  FileError: also if the file ends before `offset + bytes`.
   void read(void* target, std::size_t bytes, std::uint64_t offset) const;
   void write(const void* source, std::size_t bytes, std::uint64_t offset) const;
-  /// Returns when all that has been written is on the disk, to be found again after a loss of power. A
-  /// copy that is under way is not waited for.
+  /// Returns when all written data is on the disk and survives a loss of power. Does not wait for
+  /// copies in progress.
   void sync() const;
 
   /// For Copier.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// Order between streams: one waits for many, and work that spreads over side streams and comes back.
+// Order between streams: one stream waits for several, and work that spreads over side streams and
+// is joined again.
 #ifndef BERTH_FORK_JOIN_H
 #define BERTH_FORK_JOIN_H
 
@@ -14,25 +15,28 @@
 extern "C" {
 #endif
 
-/// Work submitted to `waiter` from now on waits for what each of `streams` holds now. They may be of
-/// any devices, and `waiter` may be among them. `streams` may be null where `count` is 0.
-/// Errors  BERTH_STREAM_CAPTURED: `waiter` is captured, and one of `streams` is not by that capture.
+/// Makes work submitted to `waiter` from now on wait for the work that each of `streams` holds now.
+/// They may be of any devices, and `waiter` may be among them. `streams` may be null if `count` is
+/// 0.
+/// Errors  BERTH_STREAM_CAPTURED: `waiter` is captured, and one of `streams` is not part of that
+///         capture.
 BERTH_API berth_status berth_stream_join(berth_runtime* runtime, berth_stream waiter,
                                          const berth_stream* streams, size_t count);
 
-/// Side streams between being forked and joined.
+/// Side streams between fork and join.
 typedef struct berth_fork berth_fork;
 
-/// Writes `count` pooled streams of `priority` to `streams`: they start behind what `parent` holds.
-/// `streams` may be null where `count` is 0. They are the fork's, and not to be released.
+/// Writes `count` pooled streams of `priority` to `streams`: they start behind the work of
+/// `parent`. `streams` may be null if `count` is 0. They belong to the fork and must not be
+/// released.
 /// Errors  BERTH_INVALID_ARGUMENT: a priority above 0.
 BERTH_API berth_status berth_fork_begin(berth_runtime* runtime, berth_stream parent, size_t count,
                                         int priority, berth_stream* streams, berth_fork** fork);
-/// Work submitted to the parent from now on waits for what the side streams hold, which are not to be
-/// used afterwards. Where it fails they may be, and it can be called again.
+/// Makes work submitted to the parent from now on wait for the work of the side streams, which must
+/// not be used afterwards. If it fails, they may still be used, and the call can be repeated.
 BERTH_API berth_status berth_fork_join(berth_fork* fork);
-/// Ends what berth_fork_begin() gave, and joins it where that has not been done; where the driver
-/// refuses, the host waits instead and the report function is told. Null is no operation.
+/// Ends a fork, and joins it if that has not been done. If the driver refuses, the host waits
+/// instead and the report function is notified. Null: no effect.
 BERTH_API void berth_fork_end(berth_fork* fork);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handles of other libraries for hire: cuBLAS, cuDNN, cuFFT, cuSOLVER and the like want one that is
-// costly to create, belongs to a device, works on one stream at a time and for one thread at a time,
-// and needs a workspace.
+// Pools of other libraries' handles. A handle of cuBLAS, cuDNN, cuFFT, cuSOLVER or a similar
+// library is expensive to create, belongs to one device, works on one stream and for one thread at
+// a time, and needs a workspace.
 #pragma once
 
 #include <cstddef>
@@ -19,40 +19,41 @@
 
 namespace berth {
 
-/// What a HandlePool has to know of a library.
+/// The functions and properties of a library for a HandlePool.
 ///
-/// The functions are called without a lock, with the primary context of the handle's device current,
-/// and what was current before is so again afterwards, whatever they leave. They may be called on any
-/// thread, several at once for different handles. A thread that is inside one may do what disturbs a
-/// capture of others (RelaxedCaptureScope), as obtaining memory.
+/// The functions are called without a lock, with the primary context of the handle's device
+/// current. The previous context is restored afterwards, whatever they leave current. They may be
+/// called on any thread, and several at once for different handles. Inside them, the thread may do
+/// things that would otherwise disturb other threads' captures (RelaxedCaptureScope), such as
+/// allocating memory.
 ///
-/// They say by exceptions what goes wrong, of whatever type, which acquire() passes on as it is.
+/// They report errors by exceptions of any type, which acquire() passes on unchanged.
 template <class Handle>
 struct HandlePoolOptions {
-  /// The library, "cuBLAS": what errors show. Not empty.
+  /// The library's name in errors, such as "cuBLAS". Not empty.
   std::string name;
 
   std::function<Handle()> create;
-  /// nullptr: the destructor of Handle does it, which may not throw then. Work that was submitted with
-  /// the handle may be pending: libraries wait for it by themselves. What this throws goes to the
-  /// report sink.
+  /// Destroys a handle. nullptr: the destructor of Handle does it, and must not throw. Work
+  /// submitted with the handle may be pending, and the library must wait for it itself. An
+  /// exception goes to the report sink.
   std::function<void(Handle& handle)> destroy = nullptr;
-  /// Lets the handle submit to `stream` from now on.
+  /// Makes the handle submit to `stream` from now on.
   std::function<void(Handle& handle, StreamRef stream)> bind;
 
   /// Gives the handle device memory to work in, after each bind(): workspace_bytes of the device's
-  /// allocator. nullptr with 0 bytes: none.
+  /// allocator. nullptr together with 0 bytes: no workspace.
   std::function<void(Handle& handle, void* workspace, std::size_t bytes)> set_workspace = nullptr;
   std::size_t workspace_bytes = 0;
 
-  /// Whether work of a handle may use device memory that the library keeps in the handle, as the work
-  /// area of a plan or the state of a generator. Then a stream to which a handle moves waits for the
-  /// work of its last lease, and captured streams are refused: a graph would use that memory at each
-  /// launch, while others have the handle. false where the library is told all memory that it works
-  /// in, as by cublasSetWorkspace.
+  /// Whether work of a handle may use device memory that the library keeps in the handle, such as
+  /// the work area of a plan or the state of a generator. true: a stream to which a handle moves
+  /// waits for the work of its previous lease, and captured streams are refused, because each
+  /// launch of the graph would use that memory while other leases have the handle. false: the
+  /// library uses only memory that it is given, as by cublasSetWorkspace.
   bool keeps_device_memory = true;
 
-  /// Handles of one device that exist at most; 0: no bound, as many as are on lease at once.
+  /// Maximum number of handles of one device. 0: no bound; as many as are on lease at once.
   std::size_t handles_max = 0;
   HandleShortage on_shortage = HandleShortage::fail;
 };
@@ -60,11 +61,11 @@ struct HandlePoolOptions {
 template <class Handle>
 class HandlePool;
 
-/// A handle in use: back to its pool on destruction. Moves; a moved-from lease holds nothing. Goes
-/// before its pool and before its stream. Makes no device current: for libraries that work on the
-/// calling thread's current device, as NVIDIA's, a StreamGuard or DeviceGuard does.
-/// Threads  Like a pointer: one thread at a time. May be destroyed on another thread than it was
-///          acquired on.
+/// A lease of a handle; its destructor returns the handle to the pool. Movable; a moved-from lease
+/// holds nothing. Must be destroyed before its pool and before its stream. It does not make a
+/// device current: for libraries that work on the calling thread's current device, as NVIDIA's do,
+/// use a StreamGuard or DeviceGuard.
+/// Threads  One thread at a time. May be destroyed on another thread than it was acquired on.
 template <class Handle>
 class [[nodiscard]] HandleLease {
  public:
@@ -80,10 +81,10 @@ class [[nodiscard]] HandleLease {
     return *this;
   }
 
-  /// Bound to the stream for which it was acquired.
+  /// The handle, bound to the stream that it was acquired for.
   [[nodiscard]] Handle& get() const noexcept { return *static_cast<Handle*>(held_.handle); }
   operator Handle&() const noexcept { return get(); }  // NOLINT: a lease serves as the handle
-  /// The handle's members; of a handle that is a pointer, those of what it points to.
+  /// Accesses the handle's members, or for a handle that is a pointer, those of its target.
   auto operator->() const noexcept {
     if constexpr (std::is_pointer_v<Handle>) {
       return get();
@@ -103,71 +104,75 @@ class [[nodiscard]] HandleLease {
   HandleStore::Held held_;
 };
 
-/// The handles of one library, on all devices of a Runtime. `Handle` is what the library calls one: a
-/// pointer, a number, or a movable type of one's own.
+/// A pool of the handles of one library, on all devices of a Runtime. `Handle` is the library's
+/// handle type: a pointer, a number, or your own movable type.
 ///
-/// A handle is created when none is idle, and kept until trim() or the end of the pool: in steady
-/// state nothing is created and nothing destroyed. No two leases share one.
+/// A handle is created when none is idle, and kept until trim() or the end of the pool. In steady
+/// state none are created or destroyed. No two leases share a handle.
 ///
-/// Workspace  Each handle has one, allocated on the stream that it is bound to. Where a handle moves to
-///            another stream, its workspace is freed on the old one, and one is allocated on the new
-///            one: the allocator sees to the order. Work that is pending is no hindrance.
-/// Capture    On a stream that is being captured a lease has a workspace of its own, allocated as
-///            captured work allocates, from a pool for graphs (docs/pools.md), and freed there when
-///            the lease ends: so within a capture leases share it in the order of the stream, and
-///            nothing outside of the graph gets it. The handle's ordinary workspace is not used. So a
-///            lease is acquired and ends within the capture, and one that was acquired before is not
-///            used in it. Where a library forbids to create a handle during a capture, acquire and
-///            give back one before; as many as leases are held at once.
-/// Streams    One that berth does not own is told to retire_stream() before it is destroyed, as with
-///            allocators. For a later stream of the same handle a library's handle is bound anew.
-/// Lifetime   Made after the Runtime and destroyed before it, while no stream of its devices is being
-///            destroyed. Where the driver has shut down already, as it may have when the process
-///            exits, handles are left alone. A library that is itself gone by then cannot be noticed:
-///            make a pool that should last as long as the process with `new`, and leave it to the exit.
-/// Threads    Safe from any thread; from inside the library's functions, too.
-/// Fork       In a child made by fork() nothing reaches the library: acquire(), trim() and counters()
-///            fail with NotSupported; giving back and destructors do nothing.
+/// Workspace  Each handle has one, allocated on the stream that it is bound to. When a handle moves
+///            to another stream, its workspace is freed on the old stream and a new one is
+///            allocated on the new stream. The allocator keeps the order, so work may be pending.
+/// Capture    On a captured stream, a lease has its own workspace, allocated as captured work
+///            allocates, from a pool for graphs (docs/pools.md), and freed there when the lease
+///            ends. So leases within a capture share it in stream order, and nothing outside the
+///            graph gets it. The handle's ordinary workspace is not used. A lease must be acquired
+///            and end within the capture, and a lease that was acquired before must not be used in
+///            it. If a library cannot create a handle during a capture, acquire and release as many
+///            leases before as will be held at once.
+/// Streams    For a stream that berth does not own, call retire_stream() before it is destroyed, as
+///            with allocators. For a later stream with the same address, library handles are bound
+///            again.
+/// Lifetime   Create it after the Runtime and destroy it before, while no stream of its devices is
+///            being destroyed. If the driver has already shut down, as it may have at process exit,
+///            handles are not destroyed. A library that has been unloaded by then cannot be
+///            detected: create a pool that should last as long as the process with `new`, and do
+///            not destroy it.
+/// Threads    Safe from any thread, also from inside the library's functions.
+/// Fork       In a child made by fork(), the library is never called: acquire(), trim() and
+///            counters() throw NotSupported; returning and destructors have no effect.
 template <class Handle>
 class HandlePool {
  public:
-  /// Calls no driver and no library.
+  /// Makes no driver call and no library call.
   /// Errors  InvalidArgument: an option out of range.
   HandlePool(Runtime& runtime, HandlePoolOptions<Handle> options)
       : store_(parts_of(runtime), without_type(std::move(options))) {}
 
-  /// A handle that is bound to `stream`. Of those that are idle, one that is bound to it already: no
-  /// function of the library is called then. Otherwise another one of the device, that which has been
-  /// idle longest, which is bound anew; otherwise a new one.
+  /// Leases a handle that is bound to `stream`. An idle handle that is already bound to it is
+  /// preferred, and needs no library call. Otherwise another idle handle of the device is bound to
+  /// `stream`, the one that has been idle longest. Otherwise a new handle is created.
   ///
-  /// Stream    What the handle submits from now on follows what `stream` holds.
-  /// Blocking  Waits for other threads only where HandleShortage::wait says so, and for the GPU only
-  ///           where the library or the allocation of a workspace does. With a workspace or
-  ///           keeps_device_memory it asks the driver whether `stream` is being captured. The end of a
-  ///           lease records an event where keeps_device_memory, and calls no driver otherwise.
+  /// Stream    Work that the handle submits from now on follows the work that `stream` holds.
+  /// Blocking  Waits for other threads only with HandleShortage::wait, and for the GPU only if the
+  ///           library or the allocation of a workspace does. With a workspace or
+  ///           keeps_device_memory it makes a capture query for `stream`. The end of a lease
+  ///           records an event if keeps_device_memory, and makes no driver call otherwise.
   /// Errors    InvalidArgument: a stream of another Runtime, the per-thread default stream, or a
-  ///           workspace for captured work without a pool for graphs. StreamCaptured: for a captured
-  ///           stream, where keeps_device_memory; the legacy default stream, while a stream that waits
-  ///           for it is captured. Exhausted: HandleShortage::fail. OutOfMemory, DriverError. Whatever
-  ///           the library's functions throw: a handle whose bind() or set_workspace() has failed is
-  ///           destroyed, so that the next call has another one.
+  ///           workspace for captured work without a pool for graphs. StreamCaptured: a captured
+  ///           stream, if keeps_device_memory; or the legacy default stream, while a stream that
+  ///           waits for it is captured. Exhausted: HandleShortage::fail. OutOfMemory, DriverError.
+  ///           Exceptions of the library's functions: if bind() or set_workspace() failed, the
+  ///           handle is destroyed, and the next call gets another one.
   [[nodiscard]] HandleLease<Handle> acquire(StreamRef stream) {
     return {store_, store_.acquire(stream)};
   }
 
-  /// Destroys the handles that are idle, with their workspaces. Returns how many. May be called where
-  /// memory is short (DeviceAllocatorOptions::on_pressure). Not while work of a device is captured, if
-  /// destroy() waits for the device: that would break the capture.
-  /// Blocking  As destroy() does. Other threads acquire meanwhile.
+  /// Destroys idle handles with their workspaces. Returns how many. May be called when memory is
+  /// short (DeviceAllocatorOptions::on_pressure). Must not be called while work of a device is
+  /// captured if destroy() waits for the device, which would break the capture.
+  /// Blocking  As destroy(). Other threads can acquire meanwhile.
   std::size_t trim() { return store_.trim(); }
 
-  /// To be called before a stream that berth does not own is destroyed. Its leases have ended.
+  /// Call it before a stream that berth does not own is destroyed. The stream's leases must have
+  /// ended.
   void retire_stream(StreamRef stream) noexcept { store_.retire_stream(stream); }
 
   [[nodiscard]] HandleCounters counters() const { return store_.counters(); }
 
  private:
-  /// Room for a handle apart from its life: a handle that is left alone is never destroyed.
+  /// Storage for a handle, separate from the handle's lifetime: a handle that cannot be destroyed
+  /// safely is left in place.
   using Room = std::allocator<Handle>;
 
   static void* create(const std::function<Handle()>& make) {

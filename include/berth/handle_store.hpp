@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a HandlePool is made of: the same for handles of any type. Programs use handle_pool.hpp.
+// The implementation of HandlePool for handles of any type. Programs use handle_pool.hpp.
 #pragma once
 
 #include <cstddef>
@@ -16,26 +16,26 @@
 
 namespace berth {
 
-/// What HandlePool::acquire() does where handles_max handles of a device are on lease.
+/// What HandlePool::acquire() does when handles_max handles of a device are on lease.
 enum class HandleShortage : std::uint8_t {
-  wait,  ///< waits until one comes back; of threads that wait, any may be the next
+  wait,  ///< waits until a handle is returned; any of several waiting threads may get it
   fail,  ///< throws Exhausted
 };
 
-/// Of all devices together.
+/// Counters over all devices.
 struct HandleCounters {
   std::uint64_t created;  ///< handles that create() has made so far
-  std::uint64_t binds;    ///< calls of bind() that have succeeded
+  std::uint64_t binds;    ///< calls of bind() that succeeded
   std::size_t live;       ///< handles that exist
-  std::size_t idle;       ///< of those, how many are not on lease
+  std::size_t idle;       ///< existing handles that are not on lease
 };
 
-/// HandlePoolOptions, whose words hold, for handles behind pointers.
+/// HandlePoolOptions for handles behind pointers; see there.
 struct HandleStoreOptions {
   std::string name;
   std::function<void*()> create;
   std::function<void(void* handle)> destroy;
-  /// Gives back the host's memory of a handle that is left to its own: no library is called.
+  /// Frees the host memory of a handle that is not destroyed. Makes no library call.
   std::function<void(void* handle)> abandon;
   std::function<void(void* handle, StreamRef stream)> bind;
   std::function<void(void* handle, void* workspace, std::size_t bytes)> set_workspace;
@@ -45,14 +45,16 @@ struct HandleStoreOptions {
   HandleShortage on_shortage;
 };
 
-/// The parts of a Runtime that handles need. Errors of each  InvalidArgument: no such device.
+/// Accessors of the parts of a Runtime that handles need. Errors of each  InvalidArgument: no such
+/// device.
 struct HandleStoreParts {
   std::function<DeviceContext&(Device device)> context;
   std::function<DeviceAllocator&(Device device)> memory;
   std::function<EventPool&(Device device)> events;
 };
 
-/// Contracts of its functions: HandlePool.
+/// The untyped pool of handles. Contracts of its functions: HandlePool.
+/// Threads  Safe from any thread.
 class BERTH_API HandleStore {
  public:
   struct Item;

@@ -15,48 +15,51 @@ namespace berth {
 
 class DeviceRegistry;
 
+/// Options of the HostAllocator.
 struct HostAllocatorOptions {
-  /// Bytes that may be in use at most, those that await a stream included; nullopt: no limit of
-  /// berth's own.
+  /// Maximum bytes in use, including freed blocks that await a stream; nullopt: no limit by berth.
   std::optional<std::size_t> bytes_max = std::nullopt;
 };
 
-/// Memory of the process's malloc, so that a malloc which a program is linked with, or preloads,
-/// serves here as well. Nothing is cached: bytes_reserved is what is in use, and a freed block goes
-/// back at once, or, where record_stream() or record_use() named streams that use it, once their work
-/// is done. A block is ordered on no stream, as with PinnedAllocator. To a copy it is pageable memory as
-/// any: the program records the stream before it frees a target of Copier::start() early, which is
-/// written to until the transfer is over.
+/// The allocator of pageable host memory. It uses the process's malloc, and so any malloc that the
+/// program is linked with or preloads. It caches nothing: bytes_reserved is the memory in use. A
+/// freed block is returned to malloc at once, or, if record_stream() or record_use() named streams
+/// that use it, when their work is done. Blocks are ordered on no stream, as with PinnedAllocator.
+/// Copies treat a block as pageable memory: a target of Copier::start() is written to until the
+/// transfer is over, so record the stream before you free it earlier.
 ///
-/// Works without a driver, and, unlike the other allocators, in a child made by fork(): the child has
-/// its own copy of the memory, which no stream uses, so that blocks are freed at once there.
+/// It works without a driver, and, unlike the other allocators, in a child made by fork(): the
+/// child has its own copy of the memory, which no stream uses, so blocks are freed at once there.
+/// Threads  As Allocator.
 class BERTH_API HostAllocator final : public Allocator {
  public:
-  /// Of every block: a cache line, and the widest vector of today's processors.
+  /// Alignment of every block: a cache line, and the widest vector of current processors.
   static constexpr std::size_t kAlignment = 64;
 
   HostAllocator(const DeviceRegistry& registry, HostAllocatorOptions options);
   /// Waits for the streams that freed blocks await.
   ~HostAllocator() override;
 
-  /// Memory whose content is undefined. 0 bytes gives an empty Allocation.
+  /// Allocates memory with undefined content. 0 bytes gives an empty Allocation.
   ///
-  /// Blocking  Frees what awaited streams that are done; asks about two blocks at most, unless memory
-  ///           is short. Then it waits for the others, too.
-  /// Errors    OutOfMemory: the limit or malloc refuses, with nothing left to wait for.
+  /// Blocking  Frees blocks whose streams are done. Queries at most two blocks, unless memory is
+  ///           short; then it waits for the others, too.
+  /// Errors    OutOfMemory: the limit or malloc refuses, and no freed block is left to wait for.
   [[nodiscard]] Allocation allocate(std::size_t bytes) {
     return {*this, allocate_raw(bytes), bytes};
   }
+  /// Like allocate(), but never throws.
   Result<Allocation> try_allocate(std::size_t bytes) noexcept;
+  /// Like allocate(), but without an owner: free the block with deallocate(). null for 0 bytes.
   [[nodiscard]] void* allocate_raw(std::size_t bytes);
 
   void deallocate(void* data) override;
   /// Errors  InvalidArgument: also the per-thread default stream.
   void record_stream(void* data, StreamRef stream) override;
   void record_use(void* data, StreamRef stream) override;
-  /// Waits for the work that freed blocks await, until at most `bytes_to_keep` are in use.
+  /// Waits for the work that freed blocks await, until at most `bytes_to_keep` bytes are in use.
   std::size_t trim(std::size_t bytes_to_keep = 0) override;
-  /// Frees what awaited streams that are done, whatever its age.
+  /// Frees blocks whose streams are done, whatever their age.
   std::size_t release_unused(std::chrono::nanoseconds age) override;
   void retire_stream(StreamRef stream) noexcept override;
 

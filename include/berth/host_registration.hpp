@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The owner of a registration: memory of the user's own, pinned while it exists.
+// The owner of a registration of host memory.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,12 @@ namespace berth {
 
 class PinnedAllocator;
 
-/// Unpins its range on destruction, once the work of the streams that were recorded on it is done.
-/// Moves. Empty (null, 0 bytes) where nothing is owned, which is also what registering 0 bytes gives.
-/// Must not outlive its allocator, nor the memory it.
-/// Blocking  Destruction: PinnedAllocator::unregister(). What fails then is reported.
-/// Threads   Like a pointer: one thread at a time; may be destroyed on another thread.
+/// Owns a registration: the user's own memory, which is pinned while this object exists. The
+/// destructor unpins the range when the work of the streams that were recorded on it is done.
+/// Movable. Empty (null, 0 bytes) if it owns nothing, which is also the result of registering 0
+/// bytes. It must not outlive its allocator, and the memory must outlive it.
+/// Blocking  Destruction: as PinnedAllocator::unregister(). Failures are reported.
+/// Threads   One thread at a time; may be destroyed on another thread.
 class BERTH_API HostRegistration {
  public:
   HostRegistration() noexcept = default;
@@ -33,12 +34,13 @@ class BERTH_API HostRegistration {
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   explicit operator bool() const noexcept { return data_ != nullptr; }
 
-  /// Allocator::record_stream for the whole range; no operation on an empty registration.
+  /// Allocator::record_stream() for the whole range; no effect if empty.
   void record_stream(StreamRef stream) const;
-  /// Allocator::record_use likewise.
+  /// Allocator::record_use() for the whole range; no effect if empty.
   void record_use(StreamRef stream) const;
 
-  /// The start of the range, whose registration the caller ends with PinnedAllocator::unregister().
+  /// Gives up ownership and returns the start of the range, whose registration the caller must end
+  /// with PinnedAllocator::unregister().
   [[nodiscard]] void* release() noexcept {
     bytes_ = 0;
     return std::exchange(data_, nullptr);

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pooled thing in use: back to its pool on destruction.
+// The lease of a pooled stream or event.
 #pragma once
 
 #include <utility>
 
 namespace berth {
 
-/// Holds one item of a pool. Moves; a moved-from lease holds nothing. Must not outlive its pool,
-/// which belongs to the Runtime.
-/// Threads  Like a pointer: one thread at a time. May be released on another thread than it was
-///          acquired on.
+/// Holds one item of a pool; the destructor returns it. Movable; a moved-from lease holds nothing.
+/// Must not outlive its pool, which belongs to the Runtime.
+/// Threads  One thread at a time. May be released on another thread than it was acquired on.
 template <class Pool>
 class [[nodiscard]] Lease {
  public:
@@ -30,7 +29,8 @@ class [[nodiscard]] Lease {
   }
 
   [[nodiscard]] Ref ref() const noexcept { return item_->ref; }
-  /// What was held, which the caller gives back from now on with Pool::give_back().
+  /// Gives up the lease and returns the stream or event, which the caller must return with
+  /// Pool::give_back().
   [[nodiscard]] Ref release() noexcept {
     pool_ = nullptr;
     return item_->ref;

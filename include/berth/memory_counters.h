@@ -3,22 +3,22 @@
  * must add up all derive from it.
  *
  *   gauges   X(name, help)  a level: its current value and its peak since the last reset
- *   totals   X(name, help)  counts up since the allocator was made
+ *   totals   X(name, help)  counts up since the allocator was created
  */
 #ifndef BERTH_MEMORY_COUNTERS_H
 #define BERTH_MEMORY_COUNTERS_H
 
 /* clang-format off */
 #define BERTH_MEMORY_GAUGES(X) \
-  X(bytes_requested,  "live bytes, as callers asked") \
+  X(bytes_requested,  "live bytes, as requested") \
   X(bytes_allocated,  "live bytes, after rounding") \
   X(bytes_active,     "allocated, plus freed but awaiting an event") \
   X(bytes_reserved,   "obtained from the driver; cached = reserved + asleep - active") \
   X(blocks_allocated, "live allocations") \
   X(blocks_pending,   "freed blocks that await an event") \
   X(blocks_free,      "free blocks: the number of holes") \
-  X(bytes_metadata,   "host memory that the allocator keeps its books in") \
-  X(bytes_asleep,     "given back by sleep(), to be obtained again by wake()")
+  X(bytes_metadata,   "host memory for the allocator's records") \
+  X(bytes_asleep,     "returned by sleep(), to be obtained again by wake()")
 
 #define BERTH_MEMORY_TOTALS(X) \
   X(allocations,           "allocations that succeeded") \
@@ -32,7 +32,8 @@
   X(segments_mapped,       "ranges obtained from the driver") \
   X(segments_released,     "ranges given back to the driver") \
   X(page_remaps,           "granules mapped a second time at another address") \
-  X(limit_rejections,      "growths refused by a byte limit before any driver call, or for headroom") \
+  X(limit_rejections,      "growths refused by a byte limit before any driver call, or for " \
+                           "headroom") \
   X(out_of_memory,         "requests that failed after every rung") \
   X(allocations_last,      "allocations served with the block that their thread freed last") \
   X(allocations_kept,      "allocations served with another freed block that threads had kept") \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an allocator counts, as a struct. The list with the meaning of each is memory_counters.h.
+// The counters of an allocator as a struct. memory_counters.h lists them with their meaning.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,13 @@
 
 namespace berth {
 
+/// A level: its current value, and its peak since the last reset.
 struct Gauge {
   std::uint64_t current = 0;
   std::uint64_t peak = 0;  ///< peaks of different gauges need not coincide in time
 };
 
+/// Gauges and totals of an allocator.
 struct MemoryCounters {
 #define BERTH_FIELD(name, help) Gauge name;
   BERTH_MEMORY_GAUGES(BERTH_FIELD)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory an allocator may reserve: in bytes, or as a part of what the device has.
+// Limits for the memory that an allocator may reserve, in bytes or as a part of the device.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,18 @@
 
 namespace berth {
 
-/// Bytes, or a part of all memory of a device, which need not be known yet.
+/// An amount of memory: bytes, or a part of a device's total memory, which need not be known yet.
 class BERTH_API MemoryAmount {
  public:
   constexpr MemoryAmount(std::size_t bytes) : bytes_(bytes) {}  // NOLINT: bytes are an amount
   /// `part` of the device's memory, from 0 to 1.
-  /// Errors  InvalidArgument: a part below 0, above 1, or no number.
+  /// Errors  InvalidArgument: a part below 0, above 1, or not a number.
   static MemoryAmount part_of_device(double part);
 
-  /// In bytes, of a device of `device_bytes`.
+  /// The amount in bytes, for a device of `device_bytes`.
   [[nodiscard]] std::size_t bytes(std::size_t device_bytes) const;
 
-  /// The part of the device; nullopt where the amount is in bytes.
+  /// The part of the device; nullopt if the amount is in bytes.
   [[nodiscard]] std::optional<double> part() const {
     return part_ < 0 ? std::nullopt : std::optional(part_);
   }
@@ -29,16 +29,17 @@ class BERTH_API MemoryAmount {
 
  private:
   std::size_t bytes_;
-  double part_ = -1;  ///< below 0: `bytes_` counts
+  double part_ = -1;  ///< below 0: `bytes_` applies
 };
 
+/// A hard and a soft limit for reserved memory.
 struct MemoryLimits {
-  /// Bytes that may be reserved from the driver at most; nullopt: what the device has. A request
-  /// that would need more is served from cached memory or refused, without asking the driver.
+  /// Maximum bytes reserved from the driver; nullopt: no limit but the device's memory. A request
+  /// that would need more is served from cached memory or refused, without a driver call.
   std::optional<MemoryAmount> reserved_bytes_max = std::nullopt;
 
-  /// Beyond this many bytes nothing is reserved while cached memory can be given back instead
-  /// without waiting for the GPU; nullopt: caching knows no such bound. Never refuses a request.
+  /// Beyond this many bytes, cached memory that can be returned without waiting for the GPU is
+  /// returned before more is reserved; nullopt: no soft limit. Never refuses a request.
   std::optional<MemoryAmount> reserved_bytes_soft_max = std::nullopt;
 };
 

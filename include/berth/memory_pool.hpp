@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Private pools of device memory: with a name, limits and a lifetime of their own, apart from what
-// the rest of the device uses.
+// Private pools of device memory, with their own name, limits and lifetime.
 #pragma once
 
 #include <chrono>
@@ -22,19 +21,20 @@ namespace berth {
 class DevicePool;
 class DevicePools;
 
+/// Options of a private pool.
 struct MemoryPoolOptions {
-  /// What statistics and errors show after the device, "cuda:0/weights". 1 to 64 printable ASCII
-  /// characters. Several pools may have the same name: sleep(name) means all of them.
+  /// The name in statistics and errors, after the device: "cuda:0/weights". 1 to 64 printable ASCII
+  /// characters. Several pools may have the same name, and sleep(name) applies to all of them.
   std::string name;
 
-  /// Of this pool, within those of the device.
+  /// Limits of this pool, within those of the device.
   MemoryLimits limits = {};
 
-  /// For memory that CUDA graphs use. A stream that is being captured can allocate, and every
-  /// address keeps its memory until the pool is closed: trim() and other pools get none of it. So
-  /// keep a MemoryPool with the graph, and close it after the graph's last launch is done. What a
-  /// graph uses, each launch of it writes: allocate from such a pool for nothing else, and let graphs
-  /// share one only where they are launched one after the other.
+  /// true: the pool is for memory that CUDA graphs use. Captured streams can allocate from it, and
+  /// every address keeps its memory until the pool is closed: trim() and other pools get none of
+  /// it. Keep a MemoryPool with the graph, and close it after the graph's last launch is done. Each
+  /// launch writes the memory that the graph uses, so allocate nothing else from such a pool, and
+  /// share it between graphs only if they are launched one after the other.
   bool for_graphs = false;
 };
 
@@ -44,23 +44,24 @@ enum class SleepContent {
   keep,     ///< live blocks are copied to host memory, and back by wake()
 };
 
-/// A pool, made by DeviceAllocator::create_pool(). Copies refer to the same pool, which is closed
-/// when the last of them goes: what is free goes back to the driver then, once the work that used it
-/// is done. Blocks that are still live stay valid; their memory goes back after they are freed, when
-/// memory is trimmed or short, or when a pool is made or closed, which waits for that work. Handles
-/// are gone before the DeviceAllocator is. A pool takes address space, not memory, of 33 times the
-/// device's size at most: there is room for some fifty on a device of 80 GiB. Where there is less, free
-/// memory that lies apart is joined in less of it.
+/// A private pool of device memory, created by DeviceAllocator::create_pool(). Copies refer to the
+/// same pool, which is closed when the last of them is destroyed. Free memory is then returned to
+/// the driver when the work that used it is done. Live blocks stay valid; their memory is returned
+/// after they are freed, when memory is trimmed or short, or when a pool is created or closed,
+/// which waits for that work. All handles must be destroyed before the DeviceAllocator. A pool
+/// takes address space, not memory: up to 33 times the device's size, which leaves room for about
+/// fifty pools on a device of 80 GiB. With less address space, less free memory in separate places
+/// can be joined.
 ///
-/// Threads  Safe from any thread; one object, like a pointer, from one at a time.
+/// Threads  Safe from any thread; a single MemoryPool object from one thread at a time.
 class BERTH_API MemoryPool final : public Allocator {
  public:
   ~MemoryPool() override;
   MemoryPool(const MemoryPool&) = default;
   MemoryPool& operator=(const MemoryPool&) = default;
 
-  /// Contracts of these: DeviceAllocator. A block may be freed through the pool, or through the
-  /// device's allocator, which takes longer to find it.
+  /// Contracts of these functions: DeviceAllocator. A block may be freed through the pool, or
+  /// through the device's allocator, which takes longer to find it.
   [[nodiscard]] Allocation allocate(std::size_t bytes, StreamRef stream);
   Result<Allocation> try_allocate(std::size_t bytes, StreamRef stream) noexcept;
   [[nodiscard]] void* allocate_raw(std::size_t bytes, StreamRef stream);
@@ -77,19 +78,22 @@ class BERTH_API MemoryPool final : public Allocator {
   [[nodiscard]] MemorySnapshot snapshot() const override;
   void validate() const override;
 
-  /// With the device: "cuda:0/weights".
+  /// The name with the device: "cuda:0/weights".
   [[nodiscard]] const std::string& name() const noexcept;
 
-  /// Gives all physical memory of the pool back to the driver, that of live blocks too. Addresses
-  /// stay. Until wake(), memory of the pool must not be used by the device, and allocations fail
-  /// with InvalidArgument; frees are fine. Returns the bytes given back; 0 where the pool is asleep.
-  /// Not while work of the device is being captured: such a capture is broken.
+  /// Returns all physical memory of the pool to the driver, including that of live blocks.
+  /// Addresses stay valid. Until wake(), the device must not use memory of the pool, allocations
+  /// throw InvalidArgument, and frees are allowed. The result is the number of bytes returned; 0 if
+  /// the pool is asleep. Must not be called while work of the device is captured, because it breaks
+  /// the capture.
   /// Blocking  Waits for all work of the device.
-  /// Errors    NotSupported: without virtual memory there are no addresses to keep. OutOfMemory: the
-  ///           host has no room for the content. DriverError. The pool is awake as before then.
+  /// Errors    NotSupported: without virtual memory, addresses cannot be kept. OutOfMemory: the
+  ///           host has no memory for the content. DriverError. The pool is then awake and
+  ///           unchanged.
   std::size_t sleep(SleepContent content = SleepContent::discard);
-  /// Obtains as much memory again, at the same addresses. No operation where the pool is awake.
-  /// Errors  OutOfMemory, DriverError: the pool is asleep as before, its content kept.
+  /// Obtains the same amount of memory again, at the same addresses. No effect if the pool is
+  /// awake.
+  /// Errors  OutOfMemory, DriverError: the pool is still asleep, and its content is kept.
   void wake();
   [[nodiscard]] bool is_asleep() const;
 
@@ -103,16 +107,16 @@ class BERTH_API MemoryPool final : public Allocator {
   std::shared_ptr<Reference> reference_;
 };
 
-/// While it exists, DeviceAllocator::allocate() of the pool's device serves certain requests from
-/// the pool. Of several scopes that a request falls under, that which was made last counts; they may
-/// end in any order. While there is any, every allocation of the device looks them up.
-/// Moves.
-/// Threads  May be made and destroyed on different threads.
+/// Routes requests of DeviceAllocator::allocate() on the pool's device to the pool, while the
+/// object exists. If several scopes cover a request, the most recently created one applies. Scopes
+/// may end in any order. While any scope exists, every allocation of the device looks the scopes
+/// up. Movable.
+/// Threads  May be created and destroyed on different threads.
 class BERTH_API PoolScope {
  public:
-  /// Requests of the calling thread.
+  /// Covers requests of the calling thread.
   [[nodiscard]] static PoolScope on_this_thread(const MemoryPool& pool);
-  /// Requests that are ordered on `stream`, whichever thread makes them; none once the stream is gone.
+  /// Covers requests ordered on `stream`, from any thread; no requests after the stream has ended.
   /// Errors  InvalidArgument: a stream of another device.
   [[nodiscard]] static PoolScope on_stream(const MemoryPool& pool, StreamRef stream);
   ~PoolScope();

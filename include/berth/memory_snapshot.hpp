@@ -14,25 +14,27 @@ struct CUstream_st;
 
 namespace berth {
 
+/// The state of a block.
 enum class BlockState : std::uint8_t {
-  allocated,  ///< a caller has it
+  allocated,  ///< in use by a caller
   pending,    ///< freed, but another stream's work may still use it
   free,       ///< ready for the next request
 };
 
+/// One block of an allocator.
 struct BlockInfo {
   std::uintptr_t address;
   std::size_t bytes;            ///< after rounding
-  std::size_t bytes_requested;  ///< as asked; 0 where free
+  std::size_t bytes_requested;  ///< as requested; 0 if free
   BlockState state;
-  /// The stream that the block is ordered on, null for the legacy default stream. None where any
-  /// stream may use it at once: memory free for all, that of a destroyed stream, and pinned memory.
+  /// The stream that orders the block, null for the legacy default stream. nullopt if any stream
+  /// may use it at once: unowned memory, memory of a destroyed stream, and pinned memory.
   std::optional<CUstream_st*> stream;
-  /// Where the caller has it: the same as `address`, unless the allocation is stitched: joined from
-  /// blocks that lie apart, by mapping their memory once more, side by side.
+  /// The caller's address. It equals `address`, unless the allocation is stitched: joined from
+  /// blocks in separate places by mapping their memory once more, side by side.
   std::uintptr_t data = 0;
-  /// Of a stitched allocation not the first block: its bytes follow those of another one at `data`.
-  /// Counters of blocks count such an allocation once.
+  /// true for every block of a stitched allocation but the first: its bytes follow those of another
+  /// block at `data`. Counters of blocks count such an allocation once.
   bool continues = false;
 };
 
@@ -41,15 +43,16 @@ struct SegmentInfo {
   std::uintptr_t address;
   std::size_t bytes;
   std::vector<BlockInfo> blocks;
-  std::optional<int> numa_node = std::nullopt;  ///< of pinned memory: that it was bound to
+  std::optional<int> numa_node = std::nullopt;  ///< of pinned memory: the node it was bound to
   bool write_combined = false;                  ///< of pinned memory: PinnedKind
 };
 
+/// The counters and all blocks of one allocator at one moment.
 struct MemorySnapshot {
-  std::string allocator;  ///< "cuda:0", "cuda:0/name" of a private pool, "pinned", or "cpu"
+  std::string allocator;  ///< "cuda:0", "cuda:0/name" for a private pool, "pinned", or "cpu"
   MemoryCounters counters;
   std::vector<SegmentInfo> segments;         ///< in address order
-  std::size_t largest_free_block_bytes = 0;  ///< fragmentation as a number
+  std::size_t largest_free_block_bytes = 0;  ///< a measure of fragmentation
 };
 
 }  // namespace berth

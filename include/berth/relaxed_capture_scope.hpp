@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asking the driver on a thread while another captures.
+// Driver queries on a thread while another thread captures.
 #pragma once
 
 #include "berth/export.h"
@@ -8,18 +8,18 @@ namespace berth {
 
 class DeviceContext;
 
-/// While it exists, the driver lets the calling thread ask about streams and events that are not
-/// captured, wait for them and obtain memory, whatever captures are under way. Without it, one capture
-/// in the mode `global` anywhere in the process makes each such call fail, and breaks that capture: so
-/// a thread that polls events beside a program that captures makes one, for its whole life.
-/// What is captured itself may not be asked about all the same.
-/// Source: CUDA Driver API, cuThreadExchangeStreamCaptureMode.
+/// While this scope exists, the driver lets the calling thread query streams and events that are
+/// not captured, wait for them, and allocate memory, whatever captures are in progress. Without it,
+/// one capture in the mode `global` anywhere in the process makes each such call fail, and breaks
+/// that capture. A thread that polls events while the program captures should hold a scope for its
+/// whole life. Captured streams and events still must not be queried. Source: CUDA Driver API,
+/// cuThreadExchangeStreamCaptureMode.
 ///
-/// Blocking  Never; one driver call at each end. Nothing where the driver knows no capture modes.
-/// Threads   Belongs to the thread that made it; nests like scopes.
+/// Blocking  Never; one driver call at each end. No effect if the driver has no capture modes.
+/// Threads   Belongs to the thread that created it; nests like scopes.
 class BERTH_API RelaxedCaptureScope {
  public:
-  /// Of any device of the driver: StreamRef::context() gives one.
+  /// `context`: of any device of the driver, for example StreamRef::context().
   explicit RelaxedCaptureScope(DeviceContext& context);
   ~RelaxedCaptureScope();
   RelaxedCaptureScope(const RelaxedCaptureScope&) = delete;
@@ -29,7 +29,7 @@ class BERTH_API RelaxedCaptureScope {
   void swap() noexcept;
 
   DeviceContext& context_;
-  int mode_ = 2;  ///< CU_STREAM_CAPTURE_MODE_RELAXED, until the thread's own is here
+  int mode_ = 2;  ///< CU_STREAM_CAPTURE_MODE_RELAXED until swapped with the thread's own mode
 };
 
 }  // namespace berth

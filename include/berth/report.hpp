@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report sink: the library never prints, and a destructor never throws. What would be lost in
-// between (a failed cuMemFree in a destructor, a malformed entry in CUDA_VISIBLE_DEVICES) goes
-// here.
+// The report sink. The library never prints, and a destructor never throws. Problems that would
+// otherwise be lost (a failed cuMemFree in a destructor, a malformed entry in CUDA_VISIBLE_DEVICES)
+// are reported here.
 #pragma once
 
 #include <functional>
@@ -9,15 +9,18 @@
 
 namespace berth {
 
+/// The severity of a report.
 enum class Severity { warning, error };
 
+/// One problem.
 struct Report {
   Severity severity;
   std::string message;  ///< one line, without a trailing newline
 };
 
-/// Called from whichever thread met the problem, perhaps under a lock of berth: it calls nothing of berth,
-/// and waits for nobody who does. May be empty: reports are then dropped. What it throws is swallowed.
+/// Called on the thread that met the problem, possibly under a lock of berth. So it must not call
+/// berth, nor wait for a thread that does. May be empty: reports are then dropped. Exceptions that
+/// it throws are ignored.
 using ReportSink = std::function<void(const Report&)>;
 
 }  // namespace berth

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// The one object that owns everything: what a framework embeds.
+// The runtime, the one object that owns everything and that a framework embeds.
 #ifndef BERTH_RUNTIME_H
 #define BERTH_RUNTIME_H
 
@@ -14,20 +14,21 @@
 extern "C" {
 #endif
 
-/// Devices, streams, memory and copies of one driver.
+/// The owner of the devices, streams, memory and copies of one driver.
 typedef struct berth_runtime berth_runtime;
 
 typedef enum berth_severity { BERTH_SEVERITY_WARNING = 0, BERTH_SEVERITY_ERROR = 1 } berth_severity;
 
-/// Gets what no call could return: one line, valid until the function returns. Called from
-/// whichever thread met the problem, so from several at once. Must not throw or leave by longjmp().
+/// Gets problems that no call could return: one line, valid until the function returns. Called on
+/// the thread that met the problem, and so on several at once. Must not throw or leave by
+/// longjmp().
 typedef void (*berth_report_function)(berth_severity severity, const char* message, void* user);
 
-/// Called when device memory is short and berth has none left to give back without waiting, with the
-/// bytes that are missing: frees what it can, and returns whether it freed anything. On the thread
-/// that asked for memory, so on several at once if several are short. May call berth, and may fail
-/// there: an allocation inside it that runs short does not call it again. Must not throw or leave by
-/// longjmp().
+/// Called when device memory is short and berth has nothing left to return without waiting, with
+/// the number of bytes that are missing. Frees what it can, and returns whether it freed anything.
+/// Called on the thread that requested memory, and so on several at once if several are short. It
+/// may call berth: if an allocation inside it runs short, the function is not called again, and the
+/// allocation may fail. Must not throw or leave by longjmp().
 typedef bool (*berth_pressure_function)(size_t bytes_needed, void* user);
 
 /// A flag of berth_runtime_options: device memory comes in segments from cuMemAlloc, and is not
@@ -37,12 +38,12 @@ typedef bool (*berth_pressure_function)(size_t bytes_needed, void* user);
 /// A field that is 0 or null means its default, which a later release may improve.
 typedef struct berth_runtime_options {
   size_t struct_size;
-  /// "cuda", "sim", "auto" or the path of a driver library. Null and "": what the environment
-  /// variable BERTH_DRIVER says, and "cuda" where that is unset too. Read during the call only.
-  /// A driver that `configuration` or BERTH_CONF names goes before this one.
+  /// "cuda", "sim", "auto" or the path of a driver library. Null and "": the environment variable
+  /// BERTH_DRIVER, or "cuda" if that is not set. Read only during the call. A driver named by
+  /// `configuration` or BERTH_CONF overrides this one.
   const char* driver;
   uint64_t flags;                    ///< BERTH_RUNTIME_ bits; an unknown bit is an error
-  size_t device_reserved_bytes_max;  ///< of each device; default: what it has
+  size_t device_reserved_bytes_max;  ///< of each device; default: its memory
   size_t device_granule_bytes;       ///< default: the device's minimum
   size_t device_segment_bytes;       ///< without virtual memory
   size_t pinned_reserved_bytes_max;  ///< default: no limit
@@ -51,11 +52,11 @@ typedef struct berth_runtime_options {
   size_t staging_slot_bytes;
   size_t staging_slots;  ///< of each device
   berth_pressure_function on_pressure;
-  void* on_pressure_user;  ///< handed to on_pressure; may be null
+  void* on_pressure_user;  ///< passed to on_pressure; may be null
   berth_report_function report;
-  void* report_user;  ///< handed to report; may be null
-  /// "key=value,key=value", applied over the fields above; docs/configuration.md has the keys. The
-  /// environment variable BERTH_CONF is applied over both. Read during the call only.
+  void* report_user;  ///< passed to report; may be null
+  /// "key=value,key=value", applied over the fields above; docs/configuration.md lists the keys.
+  /// The environment variable BERTH_CONF is applied over both. Read only during the call.
   const char* configuration;
   size_t host_bytes_max;  ///< of memory of `cpu`; default: no limit
 } berth_runtime_options;
@@ -66,24 +67,24 @@ typedef struct berth_runtime_options {
         0                                                                                         \
   }
 
-/// Null `options` means all defaults. Without a usable driver this succeeds all the same: there are
-/// no devices then, and berth_driver_get_info() says why.
-/// Errors  BERTH_INVALID_ARGUMENT: an option or an environment variable that is out of range or
+/// Null `options` means all defaults. Without a usable driver the call still succeeds: there are no
+/// devices, and berth_driver_get_info() returns the reason.
+/// Errors  BERTH_INVALID_ARGUMENT: an option or an environment variable is out of range or
 ///         malformed.
 BERTH_API berth_status berth_runtime_create(const berth_runtime_options* options,
                                             berth_runtime** runtime);
 
-/// Null is no operation. What goes wrong goes to the report function, which is not called
-/// afterwards.
-/// Threads  Nothing else may use the runtime meanwhile.
+/// Null: no effect. Failures go to the report function, which is not called afterwards.
+/// Threads  No other thread may use the runtime meanwhile.
 BERTH_API void berth_runtime_destroy(berth_runtime* runtime);
 
+/// The driver of a runtime.
 typedef struct berth_driver_info {
   size_t struct_size;
   const char* name;     ///< "cuda", "sim", or the path of a driver library
-  const char* problem;  ///< one line where not usable, otherwise ""
-  int usable;           ///< 1: found, complete and initialised; otherwise 0
-  int version;          ///< 12020 is CUDA 12.2; 0 where not usable
+  const char* problem;  ///< one line if not usable, otherwise ""
+  int usable;           ///< 1: found, complete and initialized; otherwise 0
+  int version;          ///< 12020 is CUDA 12.2; 0 if not usable
 } berth_driver_info;
 
 #define BERTH_DRIVER_INFO_INIT \

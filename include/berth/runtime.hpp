@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one object that owns everything: what a framework embeds.
+// The Runtime, the one object that owns everything and that a framework embeds.
 #pragma once
 
 #include <cstddef>
@@ -26,15 +26,14 @@
 
 namespace berth {
 
-/// What the code asks for. The environment variable BERTH_CONF ("reserved_bytes_max=90%", as
-/// configure() reads it) is applied over it by Runtime's constructor: who runs a program has the
-/// last word over who wrote it.
+/// The options of a Runtime. Runtime's constructor applies the environment variable BERTH_CONF
+/// ("reserved_bytes_max=90%", as configure() reads it) over them: the user of a program decides
+/// over its author.
 struct RuntimeOptions {
-  /// Which driver: `cuda` (libcuda.so.1), `sim` (the simulated driver, configured by BERTH_SIM),
-  /// `auto` (cuda where it has a device, else sim), or the path of a driver library. Empty: the
-  /// environment variable BERTH_DRIVER, and `cuda` where that is unset too. So BERTH_CONF goes
-  /// before the code, and the code before BERTH_DRIVER. The library never turns to the simulator by
-  /// itself.
+  /// The driver: `cuda` (libcuda.so.1), `sim` (the simulated driver, configured by BERTH_SIM),
+  /// `auto` (cuda if it has a device, else sim), or the path of a driver library. Empty: the
+  /// environment variable BERTH_DRIVER, or `cuda` if that is not set. So BERTH_CONF overrides the
+  /// code, and the code overrides BERTH_DRIVER. The library never selects the simulator by itself.
   std::string driver;
   DeviceAllocatorOptions device_allocator;  ///< of every device
   PinnedAllocatorOptions pinned_allocator;
@@ -42,78 +41,85 @@ struct RuntimeOptions {
   StreamPoolOptions stream_pool;
   EventPoolOptions event_pool;
   CopierOptions copier;
-  /// Whether BERTH_CONF is read at all: false for programs that apply it themselves, or let nobody
-  /// from outside have a say.
+  /// Whether BERTH_CONF is read. false: for programs that apply it themselves, or that do not allow
+  /// changes from outside.
   bool read_environment = true;
-  ReportSink report;  ///< gets warnings, and errors that a destructor had to swallow
+  /// gets warnings, and errors that a destructor cannot throw; empty: reports are dropped
+  ReportSink report;
 };
 
-/// Devices, streams, memory and copies of one driver.
+/// The owner of the devices, streams, memory and copies of one driver.
 ///
-/// Without a usable driver a Runtime is made all the same: devices().count() is 0, driver().problem
-/// says why, `cpu` works.
+/// A Runtime can be created without a usable driver: devices().count() is 0, driver().problem has
+/// the reason, and `cpu` works.
 ///
-/// Lifetime  Everything obtained from a Runtime must be gone before it: leases, allocations,
-///           owners. A Runtime destroyed while the process exits, when the driver may be gone
-///           already, is fine, if no thread uses it any more: where some may, as with a static
-///           Runtime and threads that nobody joins, make it with `new` and leave it to the exit.
-/// Fork      In a child made by fork() the parts that the parent had made are there, each with its own
-///           rule; those that it had not made throw NotSupported. Nothing waits, and the driver is not
-///           called.
-/// Threads   Safe from any thread. Each device's parts are made by their first use.
+/// Lifetime  Leases, allocations, owners and everything else obtained from a Runtime must be
+///           destroyed before it. A Runtime may be destroyed during process exit, when the driver
+///           may already be gone, if no thread uses it any more. If threads may still use it, as
+///           with a static Runtime and threads that are not joined, create it with `new` and do not
+///           destroy it.
+/// Fork      In a child made by fork(), the parts that the parent had created exist, each with its
+///           own rule; those that it had not created throw NotSupported. Nothing waits, and the
+///           driver is not called.
+/// Threads   Safe from any thread. Each device's parts are created by their first use.
 class BERTH_API Runtime {
  public:
-  /// Errors  InvalidArgument: an option or an environment variable that is out of range or
-  ///         malformed.
+  /// Errors  InvalidArgument: an option or an environment variable is out of range or malformed.
   explicit Runtime(RuntimeOptions options = {});
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
+  /// The driver: its name and version, and why it is not usable.
   [[nodiscard]] DriverInfo driver() const;
-  /// What is in effect, BERTH_CONF included; `driver` is driver().name.
+  /// The options in effect, including BERTH_CONF; `driver` is driver().name.
   [[nodiscard]] const RuntimeOptions& options() const noexcept;
+  /// The devices of the driver.
   [[nodiscard]] const DeviceRegistry& devices() const noexcept;
 
-  // The parts of one device. Errors  InvalidArgument: no such device, or `cpu`, whose memory is
+  // The parts of one device. Errors  InvalidArgument: no such device, or `cpu`, whose allocator is
   // host_memory().
   [[nodiscard]] StreamPool& streams(Device device);
   [[nodiscard]] EventPool& events(Device device);
   [[nodiscard]] DeviceAllocator& memory(Device device);
 
-  /// Lets work of `user`, kernels and copies, reach the memory of `owner` directly, in this direction: all
-  /// that is mapped or allocated there, by berth and by others, now and from now on
-  /// (cuCtxEnablePeerAccess, and cuMemSetAccess for what berth maps). Copies between two devices do it by
-  /// themselves. Driver calls the first time for the pair; there is no way back.
-  /// Errors  InvalidArgument: no such device, `cpu`, or one device twice. NotSupported: the two cannot, as
-  ///         DeviceRegistry::peer() says. DriverError: it may reach what is there, and not what comes;
-  ///         calling again tries again.
+  /// Lets work of `user`, kernels and copies, access the memory of `owner` directly, in this
+  /// direction: all memory that is mapped or allocated there, by berth and by others, now and in
+  /// the future (cuCtxEnablePeerAccess, and cuMemSetAccess for memory that berth maps). Copies
+  /// between two devices do this automatically. Makes driver calls only the first time for the
+  /// pair. It cannot be undone.
+  /// Errors  InvalidArgument: no such device, `cpu`, or the same device twice. NotSupported: the
+  ///         devices have no peer access, as DeviceRegistry::peer() reports. DriverError: `user`
+  ///         may have access to existing memory, but not to future memory; call again to retry.
   void enable_peer_access(Device user, Device owner);
 
+  /// The allocator of pinned host memory.
   [[nodiscard]] PinnedAllocator& pinned_memory();
-  /// The memory of `cpu`.
+  /// The allocator of `cpu`.
   [[nodiscard]] HostAllocator& host_memory();
+  /// Copies between host memory, devices and files.
   [[nodiscard]] Copier& copier();
   /// Scatter, gather and broadcast over devices.
   [[nodiscard]] Collectives& collectives();
-  /// Callbacks after work on streams. Its thread ends, with all that is outstanding, before anything
-  /// else of the Runtime goes.
+  /// Callbacks after work on streams. Its outstanding callbacks run, and its thread ends, before
+  /// any other part of the Runtime is destroyed.
   [[nodiscard]] CompletionQueue& completions();
 
-  /// Refers to a stream that the framework made, on `device`. Null is the legacy default stream, also
-  /// where the caller is compiled so that null means the per-thread one to CUDA. berth does not own the
-  /// stream, and uses its handle in calls that name it only: memory freed on it serves other streams
-  /// later than that of a Stream does (docs/streams.md, "Streams of the program").
+  /// Refers to a stream that the framework created on `device`. null is the legacy default stream,
+  /// even if the caller is compiled so that null means the per-thread default stream to CUDA. berth
+  /// does not own the stream, and uses its handle only in calls that name it: memory freed on it
+  /// serves other streams later than memory of a Stream does (docs/streams.md, "Streams of the
+  /// program").
   [[nodiscard]] StreamRef stream(Device device, CUstream_st* native);
-  /// The legacy default stream of a device, in NVIDIA's words.
+  /// The legacy default stream of a device.
   [[nodiscard]] StreamRef default_stream(Device device) { return stream(device, nullptr); }
-  /// StreamRef::per_thread_default(), of whichever thread uses it.
+  /// StreamRef::per_thread_default(), which is the stream of the thread that uses it.
   [[nodiscard]] StreamRef per_thread_default_stream(Device device);
   /// The calling thread's current stream on `device` (StreamGuard).
   [[nodiscard]] StreamRef current_stream(Device device);
-  /// A stream of one's own, outside the pool.
+  /// Creates a stream outside the pool, which the caller owns.
   [[nodiscard]] Stream create_stream(Device device, StreamOptions options = {});
-  /// A pooled event that marks the work submitted to `stream` so far.
+  /// Records a pooled event behind the work submitted to `stream` so far.
   [[nodiscard]] EventLease record(StreamRef stream);
   /// berth::join() with the events of each stream's device.
   void join(StreamRef waiter, std::span<const StreamRef> streams);
@@ -121,6 +127,7 @@ class BERTH_API Runtime {
   /// ForkJoin with the pools of `parent`'s device.
   [[nodiscard]] ForkJoin fork(StreamRef parent, std::size_t count, int priority = 0);
 
+  /// The driver, the devices, each allocator with all blocks, driver calls and copies.
   [[nodiscard]] Statistics statistics() const;
 
  private:

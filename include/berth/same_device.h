@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// The check at the beginning of an operation, that all its arguments are on one device, and the
-// error that says which are not.
+// The check at the start of an operation that all its arguments are on one device.
 #ifndef BERTH_SAME_DEVICE_H
 #define BERTH_SAME_DEVICE_H
 
@@ -14,16 +13,17 @@
 extern "C" {
 #endif
 
-/// Where an argument of an operation is.
+/// The device of one argument of an operation.
 typedef struct berth_device_argument {
-  const char* name;  ///< null or "": it is called by its position, "argument 1" for the first
+  const char* name;  ///< null or "": identified by its position, "argument 1" for the first
   berth_device device;
 } berth_device_argument;
 
-/// Succeeds where all of `count` arguments are on one device, or there are none. `arguments` may be
-/// null where `count` is 0. `hint` says how an argument is moved, {device} in it standing for the
-/// device; null or "": in berth's words.
-/// Errors  BERTH_INVALID_ARGUMENT: they are not, with the name and the device of those elsewhere.
+/// Succeeds if all of `count` arguments are on one device, or if there are none. `arguments` may be
+/// null if `count` is 0. `hint` says how to move an argument; {device} in it is replaced by the
+/// device. Null or "": berth's own words.
+/// Errors  BERTH_INVALID_ARGUMENT: the devices differ, with the names and devices of the arguments
+///         that are elsewhere.
 BERTH_API berth_status berth_require_same_device(const char* operation,
                                                  const berth_device_argument* arguments,
                                                  size_t count, const char* hint);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The check at the beginning of an operation, that all its arguments are on one device, and the
-// error that says which are not.
+// The check at the start of an operation that all its arguments are on one device.
 #pragma once
 
 #include <initializer_list>
@@ -12,29 +11,29 @@
 
 namespace berth {
 
-/// Where an argument of an operation is.
+/// The device of one argument of an operation.
 struct DeviceArgument {
-  /// As the user knows it, "weight"; empty where it has none: it is called by its position then,
+  /// The name that the user knows, "weight". Empty: the argument is identified by its position,
   /// "argument 1" for the first.
   std::string_view name;
   Device device;
 };
 
-/// Throws for require_same_device(), whose check is in line.
+/// Throws on behalf of require_same_device(), whose check is inline.
 [[noreturn]] BERTH_API void refuse_different_devices(std::string_view operation,
                                                      std::span<const DeviceArgument> arguments,
                                                      std::string_view hint);
 
-/// Does nothing where all arguments are on one device, or there are none: compares values, obtains
-/// no memory and touches no driver. `cuda` is not `cuda:1` here even where that one is current:
-/// resolve first.
+/// Checks that all arguments are on one device. Without arguments the check passes. It compares
+/// values, allocates no memory and makes no driver call. `cuda` differs from `cuda:1` even if that
+/// is the current device: resolve first.
 ///
-/// `operation` is what the user called, "matmul". `hint` is how the user moves an argument, in the
-/// framework's own words, in which {device} stands for the device: "call .to('{device}')". Empty:
-/// "move it with a copy to cuda:1".
-/// Errors  InvalidArgument: they are not. It names those that are elsewhere, with their devices. The
-///         device that is expected is that of most arguments, so that the fewest have to move;
-///         among several such devices, the one that comes first.
+/// `operation` is what the user called, "matmul". `hint` tells the user how to move an argument, in
+/// the framework's own words; {device} in it is replaced by the device: "call .to('{device}')".
+/// Empty: "move it with a copy to cuda:1".
+/// Errors  InvalidArgument: the devices differ. The message names the arguments that are elsewhere,
+///         with their devices. The expected device is that of most arguments, so that the fewest
+///         have to move; of several such devices, the one that comes first.
 constexpr void require_same_device(std::string_view operation,
                                    std::span<const DeviceArgument> arguments,
                                    std::string_view hint = {}) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// Everything that berth knows about itself at one moment, as text.
+// All statistics of a runtime at one moment, as text.
 #ifndef BERTH_STATISTICS_H
 #define BERTH_STATISTICS_H
 

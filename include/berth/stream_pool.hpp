@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams for hire: created lazily, kept for the life of the Runtime, leased with a lifetime.
+// Pooled streams: created when first needed, kept for the life of the Runtime, and leased.
 #pragma once
 
 #include <atomic>
@@ -13,45 +13,46 @@
 
 namespace berth {
 
-/// What acquire() does where streams_max streams of a priority are on lease.
+/// What acquire() does when streams_max streams of a priority are on lease.
 enum class StreamShortage : std::uint8_t {
-  share,  ///< leases the stream with the fewest leases once more: its users' work is in one order
-  wait,   ///< waits until one comes back; of threads that wait, any may be the next
+  share,  ///< leases the stream with the fewest leases once more: its users share one order
+  wait,   ///< waits until a stream is returned; any of several waiting threads may get it
   fail,   ///< throws Exhausted
 };
 
+/// Options of a StreamPool.
 struct StreamPoolOptions {
-  /// Streams of one priority that exist at most, 1 or more; those that captures still have come on
-  /// top. More than 128 cannot run at once on any
-  /// current GPU (CUDA C++ Programming Guide, "Compute Capabilities": resident grids per device).
+  /// Maximum number of streams of one priority, 1 or more; streams that captures still hold are not
+  /// counted. More than 128 cannot run at once on any current GPU (CUDA C++ Programming Guide,
+  /// "Compute Capabilities": resident grids per device).
   std::size_t streams_max = 128;
   StreamShortage on_shortage = StreamShortage::share;
 };
 
-/// The streams of one device. No two live leases of one priority share a stream until streams_max
-/// of them are out; from then on StreamPoolOptions::on_shortage says what happens.
+/// A pool of the streams of one device. No two live leases of one priority share a stream until
+/// streams_max of them are on lease; beyond that StreamPoolOptions::on_shortage applies.
 ///
-/// A thread keeps a few streams that it gave back, and takes those first, without a lock. Where there
-/// are no more to be had, those that other threads keep are taken.
+/// A thread keeps a few streams that it returned, and takes those first, without a lock. If no
+/// other streams are available, streams that other threads keep are taken.
 ///
-/// Captures  A side stream of a ForkJoin within a capture stays captured until the capture ends, and
-///           is leased to nobody until then. A stream that StreamRef::wait() drew into a capture is to
-///           be given back after its end.
-/// Blocking  Acquiring makes no driver call but for a stream's first creation, and to ask whether
-///           captures that have such streams have ended; it waits for other threads only where
-///           StreamShortage::wait says so. Giving back does neither.
+/// Captures  A side stream of a ForkJoin within a capture stays captured until the capture ends,
+///           and is not leased until then. Return a stream that StreamRef::wait() drew into a
+///           capture only after the capture has ended.
+/// Blocking  Acquiring makes driver calls only to create a stream, and to query whether captures
+///           with such streams have ended. It waits for other threads only with
+///           StreamShortage::wait. Returning does neither.
 /// Threads   Safe from any thread.
-/// Fork      In a child made by fork() acquiring and counting fail with NotSupported; giving back does
-///           nothing.
+/// Fork      In a child made by fork(), acquiring and counting throw NotSupported, and returning
+///           has no effect.
 class BERTH_API StreamPool {
  public:
   using Ref = StreamRef;
-  /// What a Lease holds.
+  /// The pool's record of one stream, held by a Lease.
   struct Item {
     StreamRef ref;
     const int priority;  ///< in the device's range
     std::atomic<std::uint32_t> leases;
-    Item* below;  ///< among those that are idle
+    Item* below;  ///< next in the list of idle items
   };
 
   /// Errors  InvalidArgument: an option out of range.
@@ -60,16 +61,18 @@ class BERTH_API StreamPool {
   StreamPool(const StreamPool&) = delete;
   StreamPool& operator=(const StreamPool&) = delete;
 
-  /// `priority` as in StreamOptions. Prefers the stream that the calling thread gave back last.
+  /// Leases a stream. `priority` is that of StreamOptions. Prefers the stream that the calling
+  /// thread returned last.
   /// Errors  InvalidArgument: priority above 0. Exhausted: StreamShortage::fail. DriverError: the
   ///         driver cannot create a stream.
   Lease<StreamPool> acquire(int priority = 0);
-  /// What Lease calls.
+  /// Called by Lease.
   void give_back(Item& item) noexcept;
-  /// For what came from Lease::release().
+  /// Returns a stream that was taken from Lease::release().
   /// Errors  InvalidArgument: not on lease from this pool.
   void give_back(StreamRef stream);
 
+  /// Number of streams that exist, and of leases.
   [[nodiscard]] std::size_t streams_created() const;
   [[nodiscard]] std::size_t leases_live() const;
 
@@ -77,7 +80,7 @@ class BERTH_API StreamPool {
   friend class ForkJoin;
 
   struct State;
-  /// Gives back what is perhaps captured.
+  /// Returns a stream that may still be captured.
   void set_aside(StreamRef stream) noexcept;
 
   std::unique_ptr<State> state_;

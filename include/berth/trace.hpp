@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocation traces: what a program asked of an allocator, in order.
+// Allocation traces: the requests of a program to an allocator, in order.
 #pragma once
 
 #include <cstdint>
@@ -12,48 +12,51 @@
 
 namespace berth {
 
+/// The operation of an event.
 enum class TraceOp : std::uint8_t {
   init_alloc,      ///< a block that was live before recording began
   alloc,           ///<
   free,            ///< freed and reusable at once
   free_requested,  ///< freed by the program, while another stream may still use it
   free_completed,  ///< reusable from here on
-  init_segment,    ///< from here on: what the recorded allocator did, or a marker; id is -1 where
-                   ///< none
+  init_segment,    ///< here and below: the recorded allocator, or a marker; id may be -1
   segment_alloc,
   segment_free,
   segment_map,
   segment_unmap,
-  reserved_total,  ///< bytes: all that the recorded allocator had reserved
+  reserved_total,  ///< bytes: the total that the recorded allocator had reserved
   out_of_memory,   ///< "oom" in text; bytes: the request that failed
   snapshot,        ///< a moment of interest, such as the end of an iteration
 };
 
+/// One event of a trace.
 struct TraceEvent {
   TraceOp op;
   std::int32_t device;  ///< logical ordinal, 0 or more
   std::int32_t stream;  ///< 0 is the default stream, others are numbered by first use
   std::int64_t id;      ///< names a block from its allocation to its free; never used twice
-  std::uint64_t bytes;  ///< the size asked for
+  std::uint64_t bytes;  ///< the requested size
   std::uint64_t time_us;
 };
 
+/// A trace: its origin and its events.
 struct Trace {
   std::string name;                                         ///< where it was read from
   std::vector<std::pair<std::string, std::string>> header;  ///< `# key: value` lines, in order
   std::vector<TraceEvent> events;
 };
 
-/// The format is recognised by content: berth's own lines (docs/traces.md), or a PyTorch memory
-/// snapshot as pickle or JSON (its device_traces, and the blocks that were live before them), each
-/// plain or compressed by gzip. A pickle is data here: one that names a class is refused.
+/// Reads a trace from a file. The format is recognized by content: berth's own lines
+/// (docs/traces.md), or a PyTorch memory snapshot as pickle or JSON (its device_traces, and the
+/// blocks that were live before them), each plain or compressed by gzip. A pickle is read as data
+/// only: one that names a class is rejected.
 ///
 /// Every event is checked: an id is allocated once, freed once, and with the bytes of its
 /// allocation.
 /// Errors  InvalidArgument that names the file, the line (or the place in a snapshot) and what is
 ///         accepted there.
 [[nodiscard]] BERTH_API Trace read_trace(const std::string& path);
-/// The same from memory; `name` stands for the file in errors. At most 4 GiB after decompression.
+/// The same from memory; `name` is the file name in errors. At most 4 GiB after decompression.
 [[nodiscard]] BERTH_API Trace parse_trace(const std::string& name, std::string_view content);
 
 }  // namespace berth

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth's handle on one visible CUDA device: its driver, its ordinals, its primary context, who
-// reaches its memory, and who wants to know when a stream of it goes away. One per device and
+// berth's handle on one visible CUDA device: its driver, its ordinals, its primary context, the
+// devices with access to its memory, and the observers of its streams. One for each device and
 // Runtime, at a stable address.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What devices are called: UUIDs and PCI addresses, which CUDA, NVML and the kernel driver write in
+// Names of devices: UUIDs and PCI addresses, which CUDA, NVML and the kernel driver write in
 // different ways.
 #pragma once
 

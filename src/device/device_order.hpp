@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA_DEVICE_ORDER: in which order CUDA counts the devices before CUDA_VISIBLE_DEVICES takes some.
-// A pure function: no driver, no environment.
+// CUDA_DEVICE_ORDER: the order in which CUDA counts the devices before CUDA_VISIBLE_DEVICES selects
+// some. A pure function: no driver, no environment.
 //
 // Source: CUDA Programming Guide, "CUDA Environment Variables". PCI_BUS_ID is the order of PCI
-// addresses. FASTEST_FIRST, which is also what holds where the variable is not set, is a heuristic of
-// the driver's that no source describes. Assumed: any other value means FASTEST_FIRST too.
+// addresses. FASTEST_FIRST, which is also the default, is a heuristic of the driver that no source
+// describes. Assumed: any other value means FASTEST_FIRST too.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The facts of visible devices, each read by whoever asks for it first, and kept.
+// The facts of visible devices, each read at the first query, and then kept.
 #pragma once
 
 #include <cuda.h>

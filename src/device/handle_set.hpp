@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handles of a device of which something is known that the driver cannot be asked: events whose latest mark
-// lies in a capture, streams and events that belong to a pool. Small for most programs, and while it is empty
-// every question is one load.
+// Handles of a device with a property that the driver cannot be queried for: events whose latest
+// mark lies in a capture, and streams and events that belong to a pool. Small for most programs;
+// while it is empty, a lookup is one load.
 #pragma once
 
 #include <atomic>

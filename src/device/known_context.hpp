@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which context is current on the calling thread, as far as the innermost guard knows without asking
-// the driver. Whatever in berth makes another one current while a guard may be around it says so
-// here, because guards inside rely on it.
+// The current context of the calling thread, as far as the innermost guard knows it without a
+// driver query. Code in berth that makes another context current while a guard may exist must say
+// so here, because guards inside rely on it.
 #pragma once
 
 #include "berth/device_guard.hpp"

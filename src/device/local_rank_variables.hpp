@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The environment variables that local_rank() knows, in its order; berth/local_rank.hpp says who sets
-// them.
+// The environment variables that local_rank() reads, in its order; berth/local_rank.hpp lists the
+// launchers that set them.
 #pragma once
 
 namespace berth {

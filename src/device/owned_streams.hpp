@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The streams of a device that berth owns, each under a number. The driver gives a destroyed
-// stream's handle to a later one; a number is never given again, so that what is known of a stream
-// under its number cannot be taken for another's.
+// The streams of a device that berth owns, each under a number. The driver may give a destroyed
+// stream's handle to a later stream. A number is never reused, so facts about a stream under its
+// number cannot be attributed to another.
 #pragma once
 
 #include <cuda.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which other devices reach the memory of a device. What cuMemAlloc gives they reach once their contexts
-// may (cuCtxEnablePeerAccess); what is mapped by cuMemMap each has to be let in to by itself.
-// Source: CUDA Programming Guide, "Peer-to-Peer Memory Access" and "Virtual Memory Management".
+// The devices with access to the memory of a device. They have access to memory of cuMemAlloc once
+// it is enabled for their contexts (cuCtxEnablePeerAccess). Memory mapped by cuMemMap needs access
+// for each device and mapping. Source: CUDA Programming Guide, "Peer-to-Peer Memory Access" and
+// "Virtual Memory Management".
 #pragma once
 
 #include <vector>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every device there is: what CUDA shows, joined with what NVML or the kernel driver knows.
+// All existing devices: those that CUDA shows, joined with those that NVML or the kernel driver
+// knows.
 #pragma once
 
 #include <cuda.h>

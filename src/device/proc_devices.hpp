@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The physical devices as NVIDIA's kernel driver lists them in /proc/driver/nvidia/gpus, for
-// machines and containers without NVML.
-// Source: NVIDIA Linux driver README, "Using the /proc File System Interface".
+// machines and containers without NVML. Source: NVIDIA Linux driver README, "Using the /proc File
+// System Interface".
 #pragma once
 
 #include <string>

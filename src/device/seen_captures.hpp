@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The streams of a device that were being captured when the driver was last asked about them. To
-// synchronize the device would break their captures, and of a stream that berth does not own nothing
-// but a call that names it tells that the capture is over.
+// The streams of a device that were being captured at the last query. Synchronizing the device
+// would break their captures. For a stream that berth does not own, only a call that names it can
+// show that the capture has ended.
 #pragma once
 
 #include <cuda.h>

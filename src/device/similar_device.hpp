@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What somebody may have meant by a text that names no device: "gpu:1" for cuda:1.
+// Suggests a device for text that names none: cuda:1 for "gpu:1".
 #pragma once
 
 #include <optional>

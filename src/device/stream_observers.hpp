@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who wants to know when a stream of a device goes away. They are called one after the other
-// without a lock, and leave at any time.
+// The observers that are notified when a stream of a device ends. They are called one after the
+// other without a lock, and may leave at any time.
 #pragma once
 
 #include <cuda.h>

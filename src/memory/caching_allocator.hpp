@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine behind the device allocator and the pinned allocator: what a thread finds in its own
-// ThreadCache it gets without any lock; for the rest there is one ladder, a table of rungs. It is made
-// of a heap that threads share (SharedHeap), the order between streams (StreamOrder) and the source of
-// the memory (Reserve).
+// The core of the device allocator and the pinned allocator. A request that the thread's own
+// ThreadCache can serve takes no lock. All others go down one ladder, a table of rungs. It composes
+// a heap shared by threads (SharedHeap), the order between streams (StreamOrder) and the source of
+// memory (Reserve).
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory was needed at the most, over the last while: what is reserved beyond that was idle
-// all the time, whichever bytes those are. Watching single blocks would tell less: in a hole that a
-// small block comes from and goes back to, nothing ever looks old.
+// The most memory that was needed at one time in a recent period. Memory reserved beyond that was
+// idle all the time, whichever bytes it was. The age of single blocks would tell less: a hole that
+// a small block is repeatedly taken from never looks old.
 #pragma once
 
 #include <algorithm>

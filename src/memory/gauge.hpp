@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changing a gauge: its peak follows.
+// Updates of a gauge and its peak.
 //
-// A gauge may stand below zero for a while, where one thread's frees have been counted and another
-// thread's allocations of the same blocks not yet (ledger.hpp). Whoever looks at it counts all first.
+// A gauge may be below zero for a while, if one thread's frees have been counted and another
+// thread's allocations of the same blocks have not (ledger.hpp). Code that reads a gauge first
+// brings all counts up to date.
 #pragma once
 
 #include <algorithm>

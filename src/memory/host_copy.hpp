@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory kept in host memory for a while.
+// The content of device memory, kept in host memory while a pool sleeps.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Says when a program begins anew: what is live has fallen as low as it does, and rises again. What is
-// free then is worth putting in order, before it is cut up again.
+// Detects the start of a program's step: live memory has fallen to one of its low points and rises
+// again. Free memory is worth consolidating then, before it is split again.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory may be reserved, and how much is: of a pool, or of all pools of a device. What a
-// pool reserves counts for its device as well.
+// The reserved memory of a pool, or of all pools of a device, and its limits. Memory that a pool
+// reserves counts for its device as well.
 #pragma once
 
 #include <algorithm>

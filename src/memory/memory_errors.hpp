@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of allocation failures: numbers first, so that a reader can tell fragmentation, a limit
-// and true exhaustion apart.
+// Messages of allocation failures. They contain the numbers first, so that a reader can tell
+// fragmentation, a limit and true exhaustion apart.
 #pragma once
 
 #include <cstddef>

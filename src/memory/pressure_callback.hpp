@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program's callback for when memory is short, called once at a time on each thread: what it
-// allocates itself, from whichever pool shares the callback, must do without it.
+// The program's callback for memory pressure. A thread that is inside the callback does not call it
+// again: its own allocations, from any pool that shares the callback, do without it.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One allocation on its way down the ladder: what is wanted, and what the rungs have learned.
+// One allocation on its way down the ladder: the request, and what the rungs have learned.
 #pragma once
 
 #include <cstddef>

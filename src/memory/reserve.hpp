@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a heap's memory comes from and goes back to: growing within the limits, giving cached memory
-// back, sleeping. Everything that calls the driver for memory holds the heap's slow lock, and its mutex
-// only between calls.
+// The source of a heap's memory: growth within the limits, returning cached memory, sleep.
+// Functions that call the driver for memory hold the heap's slow lock, and take its mutex only
+// between calls.
 #pragma once
 
 #include <algorithm>

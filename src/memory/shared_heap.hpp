@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block heap that threads share: its locks, what each thread keeps in front of it, whose stream its
-// blocks follow, and its counters. What the other parts of a caching allocator have in common.
+// A block heap shared by threads: its locks, the caches of threads in front of it, the streams that
+// order its blocks, and its counters. The other parts of a caching allocator all use it.
 //
-// `mutex` guards the state and is never held during a driver call or a callback. `slow_mutex` lets one
-// thread at a time call the driver for the heap: grow it, shrink it, ask streams. A host wait for the
-// GPU is made under neither. Order: slow_mutex, then mutex.
+// `mutex` guards the state and is never held during a driver call or a callback. `slow_mutex` lets
+// one thread at a time call the driver for the heap: grow it, shrink it, query streams. The host
+// waits for the GPU under neither. Lock order: slow_mutex, then mutex.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes the `try_` twin of a function that throws.
+// Makes the `try_` variant of a function that throws.
 #pragma once
 
 #include <exception>

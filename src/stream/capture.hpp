@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stream capture, as far as it concerns whoever calls the driver while a capture is under way, on
-// this thread or another.
-// Source: CUDA Driver API, cuStreamBeginCapture, cuThreadExchangeStreamCaptureMode.
+// Stream capture, for code that calls the driver while a capture is in progress on this thread or
+// another. Source: CUDA Driver API, cuStreamBeginCapture, cuThreadExchangeStreamCaptureMode.
 #pragma once
 
 #include <cuda.h>

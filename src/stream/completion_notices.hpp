@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How CUDA's host functions say to a CompletionQueue that they have run. A queue can end before the
-// driver has run, or dropped, the last of them: so what they are given is a number and no pointer, and
-// a number that means nothing any more is no notice.
+// Notifications of a CompletionQueue by CUDA's host functions. A queue can end before the driver
+// has run, or dropped, the last host function. So a host function gets a number instead of a
+// pointer, and a number that is no longer registered is ignored.
 #pragma once
 
 #include <cuda.h>

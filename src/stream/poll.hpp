@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answer of cuStreamQuery and cuEventQuery: done, not yet, or a failure.
+// The result of cuStreamQuery and cuEventQuery: done, not done, or a failure.
 #pragma once
 
 #include "driver/driver.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What StreamRef and EventRef do, without the question whether the stream is captured: for whoever has
-// asked is_capturing() just before, or uses a stream that nobody else knows.
+// The functions of StreamRef and EventRef without the query whether the stream is captured: for
+// callers that have just called is_capturing(), or that use a stream which no other code knows.
 #pragma once
 
 #include "berth/event.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth's device memory as a memory resource of CCCL (cuda::mr). Needs the headers of CCCL 3.1 or later, or of
-// CCCL 3.0 (CUDA Toolkit 13.0) with LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE defined. CCCL 3.0 has other
-// names for the functions, and the stream is their last argument.
+// berth's device memory as a memory resource of CCCL (cuda::mr). Requires the headers of CCCL 3.1
+// or later, or of CCCL 3.0 (CUDA Toolkit 13.0) with LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE
+// defined. In CCCL 3.0 the functions have other names, and the stream is their last argument.
 #pragma once
 
 #include <cuda/version>
@@ -26,23 +26,25 @@
 
 namespace berth {
 
-/// The memory of one device. A value: copies share one state and compare equal. A block is freed through any
-/// resource of the same Runtime and device.
+/// A memory resource for one device. A value: copies share one state and compare equal. A block may
+/// be freed through any resource of the same Runtime and device.
 ///
-/// Lifetime   The Runtime outlives every copy, and all blocks are freed before it ends. A moved-from resource
-///            may be assigned to and destroyed.
+/// Lifetime   The Runtime must outlive every copy, and all blocks must be freed before it ends. A
+///            moved-from resource may be assigned to and destroyed.
 /// Threads    Safe from any thread.
-/// Alignment  A power of two up to kBlockBytes. Every block is aligned to kBlockBytes. Deallocation looks at
-///            neither its size nor its alignment.
-/// Streams    berth does not own them: Allocator::retire_stream() before a stream is destroyed. A null handle
-///            is the legacy default stream. No memory is ordered on the per-thread default stream, whose
-///            handle names another stream on each thread: InvalidArgument.
-/// Captures   Blocks are allocated and freed on captured streams as with DeviceAllocator. The functions
-///            without a stream may be called beside captures.
-/// Errors     Those of DeviceAllocator. InvalidArgument: another alignment. Nothing is changed. Deallocation
-///            does not throw, as the references of cuda::mr require. What is no live block, as with a second
-///            free, ends the process.
-/// Fork       In a child made by fork() allocations fail with NotSupported, and deallocations do nothing.
+/// Alignment  A power of two up to kBlockBytes. Every block is aligned to kBlockBytes. Deallocation
+///            ignores its size and its alignment.
+/// Streams    berth does not own them: call Allocator::retire_stream() before a stream is
+///            destroyed. A null handle is the legacy default stream. The per-thread default stream
+///            cannot order memory, because its handle is a different stream on each thread:
+///            InvalidArgument.
+/// Captures   Blocks are allocated and freed on captured streams as with DeviceAllocator. The
+///            functions without a stream may be called while other streams are captured.
+/// Errors     As DeviceAllocator. InvalidArgument: another alignment. Nothing is changed.
+///            Deallocation does not throw, as the references of cuda::mr require; freeing a pointer
+///            that is not a live block, such as a second free, ends the process.
+/// Fork       In a child made by fork(), allocations throw NotSupported, and deallocations have no
+///            effect.
 class DeviceMemoryResource {
  public:
   DeviceMemoryResource(Runtime& runtime, Device device)
@@ -53,26 +55,28 @@ class DeviceMemoryResource {
   void* allocate(cuda::stream_ref stream, std::size_t bytes, std::size_t alignment = kBlockBytes) {
     return shared_->allocate(stream.get(), bytes, alignment);
   }
-  /// Any stream may free a block: the block is reused behind the work that `stream` holds now, and behind
-  /// the work of the stream that it was allocated on. null is no operation.
-  /// Blocking  Never, unless no event marks the work of another stream than the block's own: as many are on
-  ///           lease as there may be (EventPoolOptions), the driver fails, or it is the per-thread default
-  ///           stream. Then until that work is done; a block for which that cannot be waited is not reused.
+  /// Any stream may free a block: the block is reused behind the work that `stream` holds now, and
+  /// behind the work of the stream that it was allocated on. null: no effect.
+  /// Blocking  Does not wait, with one exception: if `stream` is not the block's own stream and no
+  ///           event can mark its work, it waits for that work. That is the case if the maximum
+  ///           number of events is on lease (EventPoolOptions), if the driver fails, or if `stream`
+  ///           is the per-thread default stream. A block whose work cannot be waited for is not
+  ///           reused.
   void deallocate(cuda::stream_ref stream, void* data, std::size_t /*bytes*/,
                   std::size_t /*alignment*/ = kBlockBytes) noexcept {
     shared_->deallocate(stream.get(), data);
   }
   /// The memory is ready for every stream on return.
-  /// Blocking  Until the work is done that used the memory before.
+  /// Blocking  Waits for the work that used the memory before.
   void* allocate_sync(std::size_t bytes, std::size_t alignment = kBlockBytes) {
     return shared_->allocate_ready(bytes, alignment);
   }
-  /// The caller has waited for all work that uses the block. Never waits. null is no operation.
+  /// The caller must have waited for all work that uses the block. Does not wait. null: no effect.
   void deallocate_sync(void* data, std::size_t /*bytes*/, std::size_t /*alignment*/ = kBlockBytes) {
     shared_->deallocate(data);
   }
 #else
-  // The same four functions, in the names of CCCL 3.0.
+  // The same four functions with the names of CCCL 3.0.
   void* allocate_async(std::size_t bytes, std::size_t alignment, cuda::stream_ref stream) {
     return shared_->allocate(stream.get(), bytes, alignment);
   }
@@ -112,7 +116,8 @@ class DeviceMemoryResource {
       check(alignment);
       return memory_.allocate_raw(bytes, runtime_.stream(device_, stream));
     }
-    // A stream of ready_ has no work but the waits that other streams' memory comes behind.
+    // A stream of ready_ contains only the waits behind which other streams' memory becomes
+    // available.
     void* allocate_ready(std::size_t bytes, std::size_t alignment) {
       check(alignment);
       const StreamLease stream = ready_.acquire();
@@ -157,7 +162,7 @@ class DeviceMemoryResource {
     Runtime& runtime_;
     const Device device_;
     DeviceAllocator& memory_;
-    StreamPool ready_;  ///< apart from the Runtime's, whose streams may have work of others
+    StreamPool ready_;  ///< separate from the Runtime's pool, whose streams may have other work
   };
 
   std::shared_ptr<Shared> shared_;

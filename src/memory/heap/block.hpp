@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block: one piece of a segment, and the unit of everything in this layer. Its record is kept
-// apart from its memory, which the host cannot touch, and small: programs have many.
+// A block: one piece of a segment, and the unit of everything in this layer. Its record is separate
+// from its memory, which the host cannot access, and is small, because programs have many blocks.
 #pragma once
 
 #include <cstddef>

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The block heap: segments tiled by blocks, best fit with splitting and coalescing. Knows nothing
-// of drivers, events or locks.
+// The block heap: segments tiled by blocks, best fit with splitting and coalescing. It does not use
+// drivers, events or locks.
 //
-// Holds at every moment, and validate() checks it:
-//   - the blocks of a segment tile it in address order, without gap or overlap
-//   - each free block is in exactly one free index, that of its owner
-//   - no two neighbours are both free with the same owner, nor both unmapped
-//   - each allocated or cached block, and no other, is in the pointer map
-//   - a stitched block lies in no segment: its parts do, which add up to its size
-//   - whoever has blocks that are in use or pending has a free index
+// Invariants, which validate() checks:
+// - The blocks of a segment tile it in address order, without gap or overlap.
+// - Each free block is in exactly one free index, that of its owner.
+// - No two neighbors are both free with the same owner, nor both unmapped.
+// - Each allocated or cached block, and no other, is in the pointer map.
+// - A stitched block lies in no segment: its parts do, and they add up to its size.
+// - Every owner with blocks that are in use or pending has a free index.
 //
-// Host memory may run out. What says so fails before it changes anything; what does not say so asks for
-// none: above all, giving memory back never fails.
+// Host memory may run out. Functions that document this fail before they change anything. All
+// others allocate no host memory; in particular, returning memory never fails.
 #pragma once
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of blocks, one after another in address space of their own, so that they can name
-// each other in 32 bits, never move, and cost no heap call. Host memory is committed as records are
-// needed, and kept.
+// The records of blocks, stored one after another in a separate address range, so that they can
+// refer to each other by 32-bit indexes, never move, and need no heap call. Host memory is
+// committed as records are needed, and kept.
 //
-// Threads take them from lanes of their own: two records share a cache line, and threads that write to
-// the same line at once, each to its own record, would slow each other down.
+// Each thread takes records from its own lane. Two records share a cache line, and threads that
+// write to different records of one line would slow each other down.
 #pragma once
 
 #include <array>

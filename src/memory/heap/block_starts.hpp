@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where blocks in use begin in one segment: a bit for each unit that a block may begin at, and above
-// it a bit for each word that is not 0, up to a single word. Which block covers an address takes a step
-// a level, however many blocks there are.
+// The starts of blocks in use in one segment: one bit for each unit at which a block may start, and
+// above it one bit for each word that is not 0, up to a single word. Finding the block that covers
+// an address takes one step for each level, for any number of blocks.
 //
-// A segment may span a device: the words lie in address space that costs memory only where it is
-// written to, one part in 4096 of the segment at most.
+// A segment may span a device. The words lie in an address range that uses memory only where it is
+// written to, at most one part in 4096 of the segment.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks that are few, in the order of their addresses: a sorted vector. Room is made beforehand, so
-// that nothing that goes in or out can fail.
+// A sorted vector of blocks by address, for small numbers of blocks. Capacity is reserved
+// beforehand, so insertion and removal cannot fail.
 #pragma once
 
 #include <algorithm>

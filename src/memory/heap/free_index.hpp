@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The free blocks of one owner, by size: answers best fit.
+// The free blocks of one owner, indexed by size, for best fit.
 //
-// Blocks are binned by size, sixteen bins to each power of two, and a bitmap says which bins hold
-// any: what a search costs does not depend on how many holes there are elsewhere. The few blocks
-// of one bin are a treap, ordered by size, then address, whose links lie in the blocks' records; no
-// operation calls the heap.
-// Sources: TLSF (Masmano, Ripoll, Crespo, Real: "TLSF: a new dynamic memory allocator for real-time
-// systems", ECRTS 2004) for the bins; Seidel and Aragon, "Randomized search trees", 1996.
+// Blocks are binned by size, sixteen bins to each power of two, and a bitmap shows which bins are
+// not empty, so the cost of a search does not depend on the number of other holes. The few blocks
+// of one bin form a treap, ordered by size, then address, whose links are stored in the blocks'
+// records. No operation calls the heap. Sources: TLSF (Masmano, Ripoll, Crespo, Real: "TLSF: a new
+// dynamic memory allocator for real-time systems", ECRTS 2004) for the bins; Seidel and Aragon,
+// "Randomized search trees", 1996.
 #pragma once
 
 #include <array>

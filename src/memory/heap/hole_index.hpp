@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where free memory touches the ends of granules, by size: what page remap joins.
+// Free memory at the ends of granules, indexed by size, for page remap.
 //
-// A free block has up to three such holes: the free end of a granule whose beginning is in use (tail),
-// a range of whole free granules, and the free beginning of a granule whose end is in use (head). Each
-// is a node of a treap of its owner's, ordered by size, then address. A granule has room for two nodes:
-// one for its tail or the range that begins with it, one for its head. So no operation calls the heap.
+// A free block has up to three such holes: the free end of a granule whose beginning is in use
+// (tail), a range of whole free granules, and the free beginning of a granule whose end is in use
+// (head). Each is a node in a treap of its owner, ordered by size, then address. A granule has
+// storage for two nodes: one for its tail or for the range that begins with it, and one for its
+// head. So no operation calls the heap.
 //
-// Blocks come and go far more often than granules are joined: a change is noted in its node at once, and
-// reaches the trees when they are searched, or when many nodes wait for that.
-// Source: Seidel and Aragon, "Randomized search trees", 1996.
+// Blocks are freed and allocated far more often than granules are joined. A change is therefore
+// noted in its node at once, and applied to the trees when they are searched, or when many nodes
+// are waiting. Source: Seidel and Aragon, "Randomized search trees", 1996.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the address of a block in use to the block, in constant time and out of band: open
-// addressing with linear probing, at most three quarters full. Erasing moves later entries back
-// instead of leaving tombstones, so lookups do not slow down with age.
+// Maps the address of a block in use to the block, in constant time and separately from the memory:
+// open addressing with linear probing, at most three quarters full. Erasing moves later entries
+// back instead of leaving tombstones, so lookups do not slow down over time.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The books of the host allocator: which blocks are live, which await streams, and the counters.
+// The records of the host allocator: live blocks, blocks that await streams, and the counters.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages of the process's own, to be pinned: mapped, bound to a NUMA node, and touched by several
-// threads, so that pinning them finds them there. Knows no driver.
+// Host pages that are to be pinned: mapped, bound to a NUMA node, and touched by several threads,
+// so that they are present when they are pinned. Does not use a driver.
 #pragma once
 
 #include <cstddef>

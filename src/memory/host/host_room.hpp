@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many more pages this process can touch. Linux promises more than it has: whoever touches all
-// that was promised is killed, where a driver that is asked for as much only says no.
+// The number of pages that this process can still touch. Linux overcommits: a process that touches
+// too many pages is killed, while a driver that is asked for too much memory only refuses.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When streams are done with blocks of the host allocator: their uses are marked by events, asked
-// about and waited for.
+// Events that mark the uses of the host allocator's blocks by streams, with queries and waits.
 #pragma once
 
 #include <concepts>

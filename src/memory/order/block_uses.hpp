@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which other streams use a block, and up to where: a short list for each of the few blocks that
-// have any. When the block is freed, each use becomes a mark in the queue of its stream; the block
-// is ready when its last mark has passed. A mark comes with the event that was recorded at the use,
-// or is sealed with one later: one event serves all marks of a stream that wait for one, so that
-// many frees in a row cost few driver calls.
+// Uses of blocks by other streams, and the points in those streams where they end: a short list for
+// each of the few blocks that have any. When the block is freed, each use becomes a mark in the
+// queue of its stream. The block is ready when its last mark has passed. A mark has the event that
+// was recorded at the use, or is sealed with a later one: one event serves all unsealed marks of a
+// stream, so many frees in a row need few driver calls.
 //
-// What a free needs is there since the use was added: the entry of a use becomes its mark, and the
-// queue of a stream exists while anything names the stream. So a free cannot fail.
+// Everything that a free needs exists since the use was added: the entry of a use becomes its mark,
+// and the queue of a stream exists while anything refers to the stream. So a free cannot fail.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events for an allocator whose memory streams of every device use.
+// Event pools of all devices, for an allocator whose memory is used by streams of every device.
 #pragma once
 
 #include <cstddef>

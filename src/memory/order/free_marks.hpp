@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Points in one stream's work that cover what was freed on it so far: an event, and the heap's serial
-// when it was recorded. They say what has no work pending any more without naming the stream again.
+// Marks in one stream's work that cover the frees on it so far: an event, and the heap's serial at
+// the time of the record. They show which freed memory has no more work pending, without using the
+// stream's handle again.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of a program's lulls, in which no stream has work pending: whether there are any, and
-// whether it is worth a question now.
+// Statistics of a program's lulls, in which no stream has work pending: how frequent they are, and
+// whether a query is worthwhile now.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks a row of streams whether their work is done. What a question needs around it is entered once:
-// the relaxed capture mode, and each device's context.
+// Queries whether the work of several streams is done. The relaxed capture mode and each device's
+// context are entered once for all queries.
 #pragma once
 
 #include <optional>

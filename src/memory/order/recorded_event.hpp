@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// An event that marks a use of a block, and when it was recorded.
+// An event that marks a use of a block, and the time of its record.
 //
-// Events are recorded outside of the allocator's lock, so the clock that is kept under it (of
-// BlockUses) cannot name the moment. It names a span that the moment lies in. Spans that do not
-// overlap tell the order of two events of one stream, and that is what matters: the later one has
-// passed only where the earlier one has. Of spans that overlap, nothing is said.
+// Events are recorded outside the allocator's lock, so the clock that is kept under the lock (in
+// BlockUses) cannot give the exact time. It gives a span that contains the time. If the spans of
+// two events of one stream do not overlap, their order is known: the later event has passed only if
+// the earlier one has. If the spans overlap, the order is unknown.
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may have freed memory: the stream that freed it, at once; another one behind an order that is
-// established here. Uses of blocks by other streams, marks at frees, memory of idle streams, and
-// streams that go away.
+// The order in which freed memory passes between streams: at once to the stream that freed it, and
+// to another stream behind an order that is established here. It covers uses of blocks by other
+// streams, marks at frees, memory of idle streams, and streams that end.
 //
-// A stream that berth owns may be asked at any time, for berth is told before it ends. The handle of
-// any other may be gone, and must not reach the driver then: it is named only in calls that name it
-// themselves, which leave a mark (FreeMarks) for questions that come later. What no mark covers is
-// quarantined until the device is known to be idle.
+// A stream that berth owns may be queried at any time, because berth is notified before it ends.
+// The handle of a foreign stream may be gone, and must not reach the driver then. It is used only
+// in calls that name it, which leave a mark (FreeMarks) for later queries. Memory that no mark
+// covers is quarantined until the device is known to be idle.
 #pragma once
 
 #include <array>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The streams that memory is ordered on or used by, each under an OwnerId.
+// The streams that order or use memory, each under an OwnerId.
 //
-// A stream handle is not an identity: the driver gives a destroyed stream's handle to a later one,
-// whose work is not ordered behind the old one's. So a stream that goes away is retired: its id
-// stays with its blocks, an event stands for its last work, and the handle gets a new id when it
-// comes back.
+// A stream handle is not an identity: the driver may give a destroyed stream's handle to a later
+// stream, whose work is not ordered behind the old stream's. So a stream that ends is retired: its
+// id stays with its blocks, an event stands for its last work, and the handle gets a new id if it
+// is used again.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that does on request what a caller should not wait for. It exists from the first request
-// on.
+// A thread that performs growth which a caller should not wait for. It is started by the first
+// request.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// All heaps of pinned memory, one for each NUMA node and kind, behind one PinnedAllocator. They share
-// its limits, and help each other out. Where all devices are near one node, there is one heap of a kind.
+// All heaps of pinned memory, one for each NUMA node and kind, behind one PinnedAllocator. They
+// share its limits, and return cached memory to each other. If all devices are near one node, there
+// is one heap of each kind.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of the user's own that is pinned: which ranges there are, and which streams use them.
+// Registered ranges of the user's own memory, and the streams that use them.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Segments of page-locked host memory, usable by every device. Pages are obtained from the system,
-// touched by several threads and registered (cuMemHostRegister), which keeps the driver's lock for
-// the pinning alone; where that is not to be, the driver allocates (cuMemHostAlloc).
+// Segments of page-locked host memory that every device can use. Pages are obtained from the
+// system, touched by several threads and registered (cuMemHostRegister), so that the driver holds
+// its lock only for the pinning. If that is not possible, the driver allocates (cuMemHostAlloc).
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that gives back from time to time what is not needed.
+// A thread that periodically returns unused memory to the driver.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pool of a device's memory: the caching allocator over a segment source of its own.
+// One pool of a device's memory: the caching allocator over its own segment source.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// All pools of one device, behind its DeviceAllocator: its own, which serves what no scope sends
-// elsewhere, and the private ones. They share the device's limits, and help each other out.
+// All pools of one device, behind its DeviceAllocator: its own pool, which serves requests that no
+// scope routes elsewhere, and the private pools. They share the device's limits, and return cached
+// memory to each other.
 #pragma once
 
 #include <chrono>

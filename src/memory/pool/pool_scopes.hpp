@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which requests of a device go to a private pool: those of a thread, or on a stream, for as long as
-// a PoolScope exists.
+// The scopes that route requests of a thread or on a stream to a private pool, while a PoolScope
+// exists.
 #pragma once
 
 #include <atomic>

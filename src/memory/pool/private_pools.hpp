@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The private pools of one device: those that are open, and those that are closed but still have live
-// blocks.
+// The private pools of one device: open pools, and closed pools that still have live blocks.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One large range of device address space, into which physical memory is mapped granule by granule.
-// Holds: each granule has at most one physical handle, and has access exactly while it has one.
+// Invariant: each granule has at most one physical handle, and has access exactly while it has one.
 // Source: CUDA Driver API, "Virtual Memory Management".
 #pragma once
 

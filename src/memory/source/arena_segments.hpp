@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A heap's memory as granules of one arena: the whole address range is one segment, and blocks
-// without memory behind them are `unmapped`.
+// without physical memory are `unmapped`.
 //
-// Growth maps the fewest new granules that make a block, in one of two ways: next to free memory, so
-// that they form a hole that is large enough; or, where that needs fewer, as parts of a stitched
-// block, which joins free memory from anywhere (Stitcher, Windows). Often that needs none at all.
-// Giving back unmaps any granule that is free from end to end.
+// Growth maps the fewest new granules that complete a block, in one of two ways: next to free
+// memory, to form a large enough hole; or, if that needs fewer granules, as parts of a stitched
+// block, which joins free memory from anywhere (Stitcher, Windows). Often no new granule is needed.
+// Any granule that is free from end to end can be unmapped.
 #pragma once
 
 #include <cstddef>

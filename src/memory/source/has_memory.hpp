@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answer of a driver call that obtains memory: had, out of memory, or a failure.
+// The result of a driver call that obtains memory: success, out of memory, or a failure.
 #pragma once
 
 #include "driver/driver.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a heap's memory comes from and goes back to. Growing and shrinking are three steps each, so
-// that the driver is called without the heap's lock: choose (under the lock, no driver call), call
-// the driver (no lock), settle the outcome in the heap (under the lock).
+// The source of a heap's memory. Growing and shrinking each have three steps, so that the driver is
+// called without the heap's lock: choose (under the lock, no driver call), call the driver (no
+// lock), apply the outcome to the heap (under the lock).
 #pragma once
 
 #include <cstddef>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Page remap, the choice: which free pieces, joined by mapping their granules side by side, make a
-// block where no hole is large enough.
+// Page remap, the choice: free pieces that make a block when their granules are mapped side by
+// side, if no hole is large enough.
 //
-// A stitched block is, in this order: the free end of a granule whose beginning is in use (tail),
-// whole free granules, the free beginning of a granule whose end is in use (head). Any of them may be
-// missing. What free granules lack, new memory supplies.
+// A stitched block consists of, in this order, the free end of a granule whose beginning is in use
+// (tail), whole free granules, and the free beginning of a granule whose end is in use (head). Any
+// of them may be absent. New memory supplies missing granules.
 #pragma once
 
 #include <array>

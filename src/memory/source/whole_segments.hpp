@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Segments that come and go as a whole: those of cuMemAlloc, where there is no virtual memory
-// management, and pinned ones (memory/pinned/pinned_segments.hpp).
+// Segments that are obtained and returned as a whole: segments of cuMemAlloc, if there is no
+// virtual memory management, and pinned segments (memory/pinned/pinned_segments.hpp).
 #pragma once
 
 #include <cstddef>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Page remap, the mappings: granules of an arena mapped a second time, side by side in an order of
-// their own. A window stays mapped when nothing is in it any more, so that a pattern that comes back
-// costs no driver call; where there are too many, those go first that were wanted longest ago.
+// Page remap, the mappings: granules of an arena mapped a second time, side by side in a new order.
+// A window stays mapped after its block is freed, so that a repeated pattern needs no driver call.
+// If there are too many windows, the least recently wanted ones are removed first.
 //
-// Two mappings of one granule show the same bytes once the work that wrote through one of them is
-// done and before work that reads through the other begins. The order of the streams sees to that:
-// a granule's bytes change hands only behind the work of whoever had them.
-// Source: CUDA C++ Programming Guide, "Virtual Aliasing Support".
+// Two mappings of one granule show the same bytes if the work that wrote through one of them is
+// done before work that reads through the other begins. The order of the streams ensures that: a
+// granule's bytes get a new user only behind the work of the previous one. Source: CUDA C++
+// Programming Guide, "Virtual Aliasing Support".
 #pragma once
 
 #include <cuda.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Freed blocks of one stream that one thread keeps whole for its next requests of the same sizes:
-// stacks, last in first out, so that the block that is handed out was used last. A table of stacks
-// by size; a size that finds both its places taken by others does without.
+// stacks, last in first out, so that the most recently used block is handed out. The stacks are in
+// a table by size. A size whose two places are both taken by other sizes is not cached.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks on their way from threads that free them to threads that allocate: a thread that frees more
-// than it allocates leaves what it keeps here, a batch at a time, and one that has run out of a size
-// takes all there is of it. Neither touches the blocks one by one.
+// Blocks on their way from threads that free them to threads that allocate. A thread that frees
+// more than it allocates leaves its cached blocks here, a batch at a time, and a thread that has
+// run out of a size takes all blocks of that size. Neither visits the blocks one by one.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one thread did to the counters since they were last brought up to date: so that it need not
-// share them with other threads.
+// The changes of one thread to the counters since they were last brought up to date, so that it
+// does not share the counters with other threads.
 #pragma once
 
 #include <cstddef>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one thread has of one allocator: a FrontCache for each stream that it works with, and a
-// ledger. This is the whole of an allocation or a free that finds what it needs: no driver call, no
-// heap call, nothing that another thread shares.
+// One thread's cache of one allocator: a FrontCache for each stream that it works with, and a
+// ledger. An allocation or a free that the cache serves needs nothing else: no driver call, no heap
+// call, and nothing that another thread shares.
 //
-// The thread enters through a BiasedLock, which costs it next to nothing; others enter only through
-// a ThreadCaches::Halt. Under the allocator's lock no other thread can be inside, so that the owner
-// needs no entry then.
+// The thread enters through a BiasedLock, which costs it next to nothing. Other threads enter only
+// through a ThreadCaches::Halt. Under the allocator's lock no other thread can be inside, so the
+// owner needs no entry then.
 #pragma once
 
 #include <algorithm>
