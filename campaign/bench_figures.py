@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the benchmarks of the bundle that measure hardware, one program after the other, and prints each figure as
-a row, for a campaign."""
+"""Runs the benchmarks in the bundle that measure hardware, one program after the other, and prints
+each figure as a row, for a campaign."""
+
 import json
 import os
 import pathlib
@@ -10,22 +11,29 @@ import time
 BUNDLE = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(BUNDLE / "bench"))
 
+import plan  # noqa: E402
 import program_run  # noqa: E402
 import report  # noqa: E402
+import stacks  # noqa: E402
 
 ARGUMENTS = ["--benchmark_format=json", "--benchmark_enable_random_interleaving=true"]
 REPETITIONS = ["--benchmark_repetitions=5", "--benchmark_min_time=0.01"]
 ONCE = ["--benchmark_repetitions=1", "--benchmark_min_time=0.0001"]
 PROGRAM_SECONDS_MAX = 30
 PROGRAM_SECONDS_MIN = 1  # one is not begun with less
-QUICK_SECONDS_MAX = 60
 LAST = ("bench_replay",)  # it takes longest
 
 
 def run(program, seconds, arguments):
     """The figures of one program, and how it ended."""
     lines = []
-    ending = program_run.run([str(program), *arguments], seconds=seconds, on_line=lines.append, cwd=BUNDLE)
+    ending = program_run.run(
+        [str(program), *arguments],
+        seconds=seconds,
+        on_line=lines.append,
+        on_hang=stacks.collect,
+        cwd=BUNDLE,
+    )
     found = report.Report()
     text = "\n".join(lines)
     if ending.outcome == "done" and text.strip():
@@ -47,29 +55,41 @@ def rows_of(found):
         content = figure.to_json()
         rows = content["rows"] or [content]
         for row in rows:
-            yield {"figure": "bench", "row": row["figure"], "berth": row["value"], "unit": row["unit"]} | row["peers"]
+            yield {
+                "figure": "bench",
+                "row": row["figure"],
+                "berth": row["value"],
+                "unit": row["unit"],
+            } | row["peers"]
     for failure in found.failures:
-        yield {"figure": "bench", "row": failure.partition(":")[0], "outcome": "failed", "text": failure}
+        yield {
+            "figure": "bench",
+            "row": failure.partition(":")[0],
+            "outcome": "failed",
+            "text": failure,
+        }
 
 
 def main():
-    planned = float(os.environ.get("BERTH_CAMPAIGN_SECONDS", "60"))
-    quick = planned <= 1
-    end = time.monotonic() + (QUICK_SECONDS_MAX if quick else planned)
-    arguments = ARGUMENTS + (ONCE if quick else REPETITIONS)
+    end = time.monotonic() + plan.limit_seconds()
+    arguments = ARGUMENTS + (ONCE if plan.is_quick() else REPETITIONS)
     os.environ.setdefault("BERTH_BENCH_TRACES", str(BUNDLE / "bench/traces"))
     failed = False
     for program in programs():
         seconds = min(end - time.monotonic(), PROGRAM_SECONDS_MAX)
         if seconds < PROGRAM_SECONDS_MIN:
-            ending = program_run.Ending("skipped", 0.0, text="no time was left")
-            print(json.dumps({"figure": "bench", "row": program.name, **ending.to_json()}), flush=True)
+            ending = program_run.Ending("cut short", 0.0, text="no time was left")
+            print(
+                json.dumps({"figure": "bench", "row": program.name, **ending.to_json()}), flush=True
+            )
             continue
         ending, found = run(program, seconds, arguments)
         failed |= bool(found.failures)
         if ending.outcome not in ("done", "skipped"):
             failed = True
-            print(json.dumps({"figure": "bench", "row": program.name} | ending.to_json()), flush=True)
+            print(
+                json.dumps({"figure": "bench", "row": program.name} | ending.to_json()), flush=True
+            )
         for row in rows_of(found):
             print(json.dumps(row), flush=True)
     return 1 if failed else 0

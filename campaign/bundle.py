@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fills a folder with what is to be tried on a machine with a GPU: the campaign and its programs, the tests of
-suite `hardware`, the benchmarks, the command, and every library of theirs that is not the C library's or linked
-statically.
+"""Fills a folder with what is to be tried on a machine with a GPU: the campaign and its programs,
+the tests of suite `hardware`, the benchmarks, the command, and every library of theirs that is not
+the C library's or linked statically.
 
   bundle.py --source CHECKOUT --build BUILD_FOLDER FOLDER
 
 The build must have -Dportable=true, so that programs need few, and find them in ../lib.
 """
+
 import argparse
 import json
 import pathlib
@@ -20,14 +21,22 @@ import time
 
 SUITE = "berth:hardware"
 SCRIPTS = (
-    "bench_figures.py", "campaign.py", "cupy_arrays.py", "hardware_tests.py", "kernels.py", "parts.json", "program_run.py",
-    "results.py", "stacks.py", "torch_copies.py", "torch_here.py", "torch_replays.py", "torch_training.py",
+    "bench_figures.py", "campaign.py", "cupy_arrays.py", "hardware_tests.py", "kernels.py", "parts.json",
+    "plan.py", "processes.py", "program_run.py", "results.py", "stacks.py", "torch_copies.py",
+    "torch_here.py", "torch_replays.py", "torch_training.py",
 )  # fmt: skip
 COMMAND = "campaign"
 # What others load, where they are there.
 LOADED = ("campaign/libcampaign_stacks.so", "adapters/libberth_torch.so")
 # These have simulated devices of their own, whatever the driver is.
-SIMULATED = {"bench_collectives", "bench_copies", "bench_crowded", "bench_devices", "bench_simulator_calls", "bench_waste"}
+SIMULATED = {
+    "bench_collectives",
+    "bench_copies",
+    "bench_crowded",
+    "bench_devices",
+    "bench_simulator_calls",
+    "bench_waste",
+}
 # A machine with a GPU is often far away.
 BYTES_MAX = 40 << 20
 # What the C library of the other machine has to bring itself.
@@ -45,7 +54,8 @@ def hardware_tests(build):
 
 
 def line_of(test, source):
-    """One line for hardware_tests.py: the name, a tab, and the command as shell words within the bundle."""
+    """One line for hardware_tests.py: the name, a tab, and the command as shell words within the
+    bundle."""
     program, *arguments = test["cmd"]
     name = pathlib.Path(program).name
     variables = [
@@ -85,7 +95,11 @@ def is_wanted(name):
 
 def make(build, tests):
     """Builds what a bundle has, and nothing else."""
-    wanted = {build / "src/tool/berth", *(build / name for name in LOADED), *(pathlib.Path(test["cmd"][0]) for test in tests)}
+    wanted = {
+        build / "src/tool/berth",
+        *(build / name for name in LOADED),
+        *(pathlib.Path(test["cmd"][0]) for test in tests),
+    }
     for target in json.loads(output_of("meson", "introspect", str(build), "--targets")):
         path = pathlib.Path(target["filename"][0])
         if target["type"] == "executable" and is_wanted(path.name):
@@ -98,7 +112,9 @@ def programs_of(build, tests):
     """Paths by folder of the bundle."""
 
     def built(part):
-        return sorted(path for path in (build / part).glob("*") if is_wanted(path.name) and is_program(path))
+        return sorted(
+            path for path in (build / part).glob("*") if is_wanted(path.name) and is_program(path)
+        )
 
     return {
         "bin": [build / "src/tool/berth", *built("campaign")],
@@ -135,7 +151,10 @@ def fill(folder, source, build):
     shutil.copy2(source / "campaign/README", folder)
     shutil.copy2(source / "campaign/command", folder / COMMAND)
     project = json.loads(output_of("meson", "introspect", str(build), "--projectinfo"))
-    about = {"berth": project["version"], "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+    about = {
+        "berth": project["version"],
+        "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
     (folder / "bundle.json").write_text(json.dumps(about) + "\n", encoding="utf-8")
     return {name: len(paths) for name, paths in programs.items()}
 
@@ -146,7 +165,11 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("folder", type=pathlib.Path)
     options = parser.parse_args()
-    folder, source, build = options.folder.resolve(), options.source.resolve(), options.build.resolve()
+    folder, source, build = (
+        options.folder.resolve(),
+        options.source.resolve(),
+        options.build.resolve(),
+    )
 
     if folder.exists() and any(folder.iterdir()) and not (folder / "bundle.json").exists():
         sys.exit(f"{folder} is not empty, and no bundle: name a new folder, or an old bundle")

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures berth on this machine's GPU, part by part, and writes what it finds as JSON.
+"""Measures berth on this machine's GPU, part by part, and writes the results as JSON.
 
-Each part has a time limit, and a result file that is written while it runs, so that an interrupted campaign
-is worth something. A part that fails, crashes or hangs is noted, and the next one begins.
+Each part has a time limit, and a result file that is written while it runs, so that an interrupted
+campaign is worth something. A part that fails, crashes or hangs is noted, and the next one begins.
 """
+
 import argparse
 import json
 import os
@@ -19,160 +20,371 @@ import time
 import kernels
 import program_run
 import results
+import stacks
 
 HERE = pathlib.Path(__file__).resolve().parent
 MINUTES = 8.0
-AFTERWARDS_SECONDS = 5  # for what follows the last part
-# A program may be told to go on where it crashed or hung: so often.
+MINUTES_MIN = 0.2
+AFTERWARDS_SECONDS = 15  # for the stacks of what hung last, and what follows the last part
+FACTS_SECONDS = 30  # for a program that asks for one thing
+# A program may be told to go on after it crashed or hung: so often.
 RESUMED_MAX = 20
-# A program plans for less than it is given, so that it ends by itself.
+# A program plans for less than its limit, so that it ends by itself.
 SHARE_PLANNED = 0.8
 QUICK_SECONDS = 1.0
-# Where the figures mean nothing, a slow machine has so many times as long.
+# In a rehearsal the figures mean nothing, and a slow machine has so many times as long.
 QUICK_PATIENCE = 10
+MISUSED = 2
+# Settings of the driver that change what is measured. Parts that are about them set them.
+NOT_PASSED_ON = (
+    "BERTH_",
+    "LD_PRELOAD",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_ENABLE_",
+    "CUDA_COREDUMP_",
+)
+
+
+class Interruption:
+    """The first signal that asked the campaign to end. Programs are in sessions of their own, which
+    none reaches."""
+
+    def __init__(self):
+        self.number = None
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(each) != signal.SIG_IGN:  # as nohup does
+                signal.signal(each, self.note)
+
+    def note(self, number, _):
+        self.number = self.number or number
+
+    def has_come(self):
+        return self.number is not None
+
+
+def say(text):
+    """Whoever reads it may have gone away; the campaign goes on."""
+    try:
+        print(text, flush=True)
+    except OSError:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")
+
+
+def misused(text):
+    print(f"campaign: {text}", file=sys.stderr)
+    sys.exit(MISUSED)
 
 
 def read_parts(path):
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+def names_in(options):
+    return [name.strip() for option in options for name in option.split(",")]
+
+
 def chosen(parts, only, skipped):
     names = [part["name"] for part in parts]
     unknown = [name for name in [*only, *skipped] if name not in names]
     if unknown:
-        sys.exit(f"campaign has no part {', '.join(unknown)}; accepted: {', '.join(names)}")
-    return [part for part in parts if (not only or part["name"] in only) and part["name"] not in skipped]
+        misused(f"there is no part {', '.join(map(repr, unknown))}; accepted: {', '.join(names)}")
+    left = [
+        part for part in parts if (not only or part["name"] in only) and part["name"] not in skipped
+    ]
+    return left or misused("--only and --skip leave no part")
 
 
 def share_of(parts, seconds):
-    """What each part gets of the time that it wants: less than all where they would take longer together."""
+    """What each part gets of its time: less than all of it if the parts would take longer
+    together."""
     total = sum(part["seconds"] for part in parts)
-    return min(1.0, max(seconds, 1.0) / total) if total else 1.0
+    return min(1.0, max(seconds, 1.0) / total)
 
 
-def environment_of(bundle, seconds, code):
-    """For a program of the bundle, which plans for so many seconds. What else is set for berth is not for it."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("BERTH_", "LD_PRELOAD"))}
-    kept["BERTH_DRIVER"] = os.environ.get("BERTH_DRIVER", "cuda")
-    if "BERTH_SIM" in os.environ and kept["BERTH_DRIVER"] == "sim":
-        kept["BERTH_SIM"] = os.environ["BERTH_SIM"]
-    kept["BERTH_CAMPAIGN_SECONDS"] = f"{seconds:.1f}"
-    if code is not None:
-        kept["BERTH_CAMPAIGN_KERNELS"] = str(code)
-    kept["PYTHONFAULTHANDLER"] = "1"
-    kept["PYTHONDONTWRITEBYTECODE"] = "1"
-    stacks = bundle / "lib/libcampaign_stacks.so"
-    if stacks.is_file():
-        kept["LD_PRELOAD"] = str(stacks)
-    return kept
+def case_row(begun, ending):
+    """Of a case that crashed or hung: one of a figure that it names, or of CUDA's semantics."""
+    name = (
+        {"figure": begun["figure"], "row": begun["begin"]}
+        if "figure" in begun
+        else {"case": begun["begin"]}
+    )
+    how = {"outcome": ending.outcome, "signal": ending.signal, "why": ending.why}
+    return name | {key: value for key, value in how.items() if value}
 
 
-def run_program(program, share, deadline, result, bundle, code, quick):
-    """All of it, in its share of the time that it wants. Where it may be resumed, it goes on behind the case that it
-    crashed or hung in."""
-    command = [sys.executable if word == "python3" else word for word in program["command"]]
-    begun = []  # cases, in order
-    patience = QUICK_PATIENCE if quick else 1
-    silence = patience * program["silence"] if "silence" in program else None
+class Campaign:
+    """What all parts have in common."""
 
-    def on_row(row):
-        if "begin" in row:
-            begun.append(row["begin"])
-        else:
-            result.add_row(program["name"], row)
+    def __init__(self, bundle, out, quick, interruption):
+        self.bundle = bundle
+        self.out = out
+        self.patience = QUICK_PATIENCE if quick else 1
+        self.quick = quick
+        self.interruption = interruption
+        self.scratch = None
+        self.kernels = None  # path of the compiled kernels
+        self.unsaved = []  # results of parts that could not be written
 
-    for _ in range(RESUMED_MAX):
-        seconds = min(patience * share * program.get("seconds", float("inf")), deadline - time.monotonic())
-        if seconds <= 0:
-            result.add_program(program["name"], program_run.Ending("cut short", 0.0, text="no time was left"))
-            return
-        known = len(begun)
-        ending = program_run.run(
-            command + ([program["resume"].format(next=known + 1)] if known else []),
-            seconds=seconds, on_row=on_row, on_turn=result.save_in_time, cwd=bundle, silence=silence,
-            environment=environment_of(bundle, QUICK_SECONDS if quick else seconds * SHARE_PLANNED, code),
-        )  # fmt: skip
-        result.add_program(program["name"], ending)
-        if ending.outcome not in ("crashed", "hung") or "resume" not in program or len(begun) == known:
-            return
-        result.add_row(program["name"], {"case": begun[-1], "outcome": ending.outcome})
+    def environment(self, seconds):
+        """For a program of the bundle that has so many seconds. Other settings of berth are not
+        passed on."""
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith(NOT_PASSED_ON)
+        }
+        kept["BERTH_DRIVER"] = os.environ.get("BERTH_DRIVER", "cuda")
+        if "BERTH_SIM" in os.environ and kept["BERTH_DRIVER"] == "sim":
+            kept["BERTH_SIM"] = os.environ["BERTH_SIM"]
+        limit = seconds * SHARE_PLANNED
+        kept["BERTH_CAMPAIGN_LIMIT"] = f"{limit:.1f}"
+        kept["BERTH_CAMPAIGN_SECONDS"] = f"{min(limit, QUICK_SECONDS) if self.quick else limit:.1f}"
+        if self.quick:
+            kept["BERTH_CAMPAIGN_QUICK"] = "1"
+        if self.kernels is not None:
+            kept["BERTH_CAMPAIGN_KERNELS"] = str(self.kernels)
+        kept["TMPDIR"] = str(self.scratch)
+        kept["PYTHONFAULTHANDLER"] = "1"
+        kept["PYTHONDONTWRITEBYTECODE"] = "1"
+        library = self.bundle / "lib/libcampaign_stacks.so"
+        if library.is_file():
+            kept["LD_PRELOAD"] = str(library)
+        return kept
 
+    def run(self, command, seconds, **more):
+        words = [sys.executable if word == "python3" else word for word in command]
+        return program_run.run(
+            words,
+            seconds=seconds,
+            cwd=self.bundle,
+            environment=self.environment(seconds),
+            on_hang=stacks.collect,
+            is_stopped=self.interruption.has_come,
+            **more,
+        )
 
-def free_bytes(bundle, code):
-    """Of the device; None where no program can tell."""
-    found = []
-    program_run.run(
-        ["bin/campaign_facts", "--memory"], seconds=30, on_row=found.append, cwd=bundle,
-        environment=environment_of(bundle, 30, code),
-    )  # fmt: skip
-    return next((row["bytes_free"] for row in found if "bytes_free" in row), None)
+    def ask(self, what):
+        """The values that bin/campaign_facts prints; {} if it cannot tell."""
+        found = {}
+        self.run(["bin/campaign_facts", what], FACTS_SECONDS, on_row=found.update)
+        return found
 
+    def problem_with(self, compiled):
+        """What is wrong with compiled kernels; None if nothing is, or nothing runs them here."""
+        self.kernels = compiled
+        ending = self.run(["bin/campaign_facts", "--kernels"], FACTS_SECONDS)
+        self.kernels = None
+        return (
+            None
+            if ending.outcome in ("done", "skipped")
+            else ending.text.strip()[-2000:] or ending.outcome
+        )
 
-def run_campaign(parts, minutes, out, bundle, quick):
-    end = time.monotonic() + 60 * minutes - AFTERWARDS_SECONDS
-    with tempfile.TemporaryDirectory() as scratch:
-        compiled = kernels.compile_for(bundle / "kernels/kernels.cu", pathlib.Path(scratch))
+    def compile_kernels(self, device):
+        major, minor = device.get("compute_major", 0), device.get("compute_minor", 0)
+        architecture = f"sm_{major}{minor}" if major > 0 else None
+        source = self.bundle / "kernels/kernels.cu"
+        if not source.is_file():
+            return "the bundle has no kernels"
+        compiled = kernels.compile_for(
+            source, self.scratch, architecture, self.problem_with, self.interruption.has_come
+        )
+        self.kernels = compiled.path
+        return compiled.said
+
+    def write_summary(self, summary):
+        """Returns what went wrong; None if nothing did."""
+        try:
+            results.write_json(self.out / "campaign.json", summary)
+            return None
+        except OSError as error:
+            return f"{self.out / 'campaign.json'}: {error.strerror}"
+
+    def run_program(self, program, share, deadline, result):
+        """In its share of the time that it wants. If it can be resumed, it goes on after the case
+        in which it crashed or hung."""
+        begun = []  # cases, in order
+        silence = self.patience * program["silence"] if "silence" in program else None
+
+        def on_row(row):
+            if "begin" in row:
+                begun.append(row)
+            else:
+                result.add_row(program["name"], row)
+
+        end = min(
+            deadline,
+            time.monotonic() + self.patience * share * program.get("seconds", float("inf")),
+        )
+        for _ in range(RESUMED_MAX):
+            seconds = end - time.monotonic()
+            if seconds <= 0:
+                break
+            known = len(begun)
+            ending = self.run(
+                program["command"] + ([program["resume"].format(next=known + 1)] if known else []),
+                seconds,
+                on_row=on_row,
+                on_turn=result.save_in_time,
+                silence=silence,
+            )
+            result.add_program(program["name"], ending)
+            if (
+                ending.outcome not in ("crashed", "hung")
+                or "resume" not in program
+                or len(begun) == known
+            ):
+                return
+            result.add_row(program["name"], case_row(begun[-1], ending))
+        why = (
+            "no time was left" if end <= time.monotonic() else f"it was resumed {RESUMED_MAX} times"
+        )
+        result.add_program(program["name"], program_run.Ending("cut short", 0.0, text=why))
+
+    def run_part(self, part, share):
+        result = results.PartResult(self.out / f"{part['name']}.json", part["name"])
+        deadline = time.monotonic() + part["seconds"] * share * self.patience
+        for program in part["programs"]:
+            self.run_program(program, share, deadline, result)
+            if self.interruption.has_come():
+                break
+        outcome = result.finish()
+        if result.problem is not None:
+            self.unsaved.append(result)
+        say(f"   {outcome} in {result.seconds():.1f} s")
+        return outcome
+
+    def run_all(self, parts, minutes):
+        """Returns how each part ended, and which results could not be written."""
+        end = time.monotonic() + 60 * minutes - AFTERWARDS_SECONDS * min(1.0, minutes / MINUTES)
+        began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        device = self.ask("--memory")
         summary = {
-            "bundle": json.loads((bundle / "bundle.json").read_text(encoding="utf-8")),
-            "machine": {"host": platform.platform(), "python": platform.python_version(), "cpus": os.cpu_count()},
+            "bundle": json.loads((self.bundle / "bundle.json").read_text(encoding="utf-8")),
+            "machine": {
+                "host": platform.platform(),
+                "python": platform.python_version(),
+                "cpus": os.cpu_count(),
+            },
             "driver": os.environ.get("BERTH_DRIVER", "cuda"),
-            "began": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "kernels": compiled.said,
-            "bytes_free_before": free_bytes(bundle, compiled.path),
+            "began": began,
+            "quick": self.quick,
+            "minutes": minutes,
+            "kernels": self.compile_kernels(device),
+            "bytes_free_before": device.get("bytes_free"),
             "parts": {},
-        }  # fmt: skip
-        results.write(out / "campaign.json", summary)
+        }
         for number, part in enumerate(parts, 1):
-            name = part["name"]
-            share = 1.0 if quick else share_of(parts[number - 1 :], end - time.monotonic())
-            limit = part["seconds"] * share
-            print(f"{number} of {len(parts)}: {name}, {limit:.0f} s at most", flush=True)
-            result = results.PartResult(out / f"{name}.json", name)
-            deadline = time.monotonic() + limit * (QUICK_PATIENCE if quick else 1)
-            for program in part["programs"]:
-                run_program(program, share, deadline, result, bundle, compiled.path, quick)
-            summary["parts"][name] = result.finish()
-            print(f"   {summary['parts'][name]} in {result.content['seconds']:.1f} s", flush=True)
-            results.write(out / "campaign.json", summary)
-        summary["bytes_free_after"] = free_bytes(bundle, compiled.path)
+            self.write_summary(summary)
+            if self.interruption.has_come():
+                break
+            share = 1.0 if self.quick else share_of(parts[number - 1 :], end - time.monotonic())
+            say(
+                f"{number} of {len(parts)}: {part['name']}, {part['seconds'] * share * self.patience:.0f} s at most"
+            )
+            summary["parts"][part["name"]] = self.run_part(part, share)
+        if self.interruption.has_come():
+            summary["interrupted"] = program_run.signal_name(self.interruption.number)
+        else:
+            summary["bytes_free_after"] = self.ask("--memory").get("bytes_free")
         summary["ended"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        results.write(out / "campaign.json", summary)
-    return summary
+        for result in self.unsaved:
+            result.save()
+        problems = [self.write_summary(summary), *(result.problem for result in self.unsaved)]
+        return summary["parts"], [problem for problem in problems if problem is not None]
+
+
+def prepare(out):
+    """The folder for the results: a new or an empty one, in which files can be written."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        earlier = sorted(path.name for path in out.glob("*.json"))
+        if earlier:
+            misused(f"{out} has results of an earlier campaign, {earlier[0]}: name a new folder")
+        results.write_json(out / "campaign.json", {"parts": {}})
+    except OSError as error:
+        misused(f"results cannot be written into {out}: {error.strerror}")
+
+
+def scratch_folder(out):
+    try:
+        return tempfile.TemporaryDirectory(prefix="campaign-")
+    except OSError:  # no folder for temporary files can be written
+        return tempfile.TemporaryDirectory(dir=out, prefix=".")
 
 
 def parse_options():
     parser = argparse.ArgumentParser(prog="campaign", description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--out", metavar="FOLDER", type=pathlib.Path, help="where the results go; made if need be")
+    parser.add_argument(
+        "--out",
+        metavar="FOLDER",
+        type=pathlib.Path,
+        help="where the results go; created if it does not exist",
+    )
     parser.add_argument("--list", action="store_true", help="print the parts, and run none")
-    parser.add_argument("--only", metavar="PART", action="append", default=[], help="run this part; may be repeated")
-    parser.add_argument("--skip", metavar="PART", action="append", default=[], help="leave this part out; likewise")
-    parser.add_argument("--minutes", metavar="M", type=float, default=MINUTES,
-                        help=f"for all parts together; default {MINUTES:.0f}")  # fmt: skip
-    parser.add_argument("--quick", action="store_true", help="see that everything runs; the figures mean nothing")
-    parser.add_argument("--parts", metavar="FILE", type=pathlib.Path, default=HERE / "parts.json",
-                        help=argparse.SUPPRESS)  # fmt: skip
-    parser.add_argument("--bundle", metavar="FOLDER", type=pathlib.Path, default=HERE.parent, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--only",
+        metavar="PART",
+        action="append",
+        default=[],
+        help="run this part, or several with commas; may be repeated",
+    )
+    parser.add_argument(
+        "--skip", metavar="PART", action="append", default=[], help="leave parts out, likewise"
+    )
+    parser.add_argument(
+        "--minutes",
+        metavar="M",
+        type=float,
+        default=MINUTES,
+        help=f"for all parts together; default and most {MINUTES:.0f}",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="see that everything runs; the figures mean nothing"
+    )
+    parser.add_argument(
+        "--parts",
+        metavar="FILE",
+        type=pathlib.Path,
+        default=HERE / "parts.json",
+        help=argparse.SUPPRESS,
+    )
+    parser.add_argument(
+        "--bundle", metavar="FOLDER", type=pathlib.Path, default=HERE.parent, help=argparse.SUPPRESS
+    )
     options = parser.parse_args()
     if not options.list and options.out is None:
         parser.error("--out FOLDER is missing: where the results go")
-    if not 0 < options.minutes < float("inf"):
-        parser.error(f"--minutes is {options.minutes}; accepted: more than 0")
+    if not MINUTES_MIN <= options.minutes <= MINUTES:
+        parser.error(f"--minutes is {options.minutes:g}; accepted: {MINUTES_MIN} to {MINUTES:.0f}")
     return options
 
 
 def main():
     options = parse_options()
-    parts = chosen(read_parts(options.parts), options.only, options.skip)
+    parts = chosen(read_parts(options.parts), names_in(options.only), names_in(options.skip))
     if options.list:
-        share = share_of(parts, 60 * options.minutes)
+        share = share_of(parts, 60 * options.minutes - AFTERWARDS_SECONDS)
         for part in parts:
-            print(f"{part['name']:12} {share * part['seconds']:4.0f} s  {part['says']}")
+            say(f"{part['name']:12} {share * part['seconds']:4.0f} s  {part['says']}")
         return 0
-    options.out.mkdir(parents=True, exist_ok=True)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # of programs that crash; a core would be gigabytes
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends what is running
-    summary = run_campaign(parts, options.minutes, options.out.resolve(), options.bundle.resolve(), options.quick)
-    ended_well = all(outcome in ("done", "skipped") for outcome in summary["parts"].values())
+    interruption = Interruption()
+    prepare(options.out)
+    resource.setrlimit(
+        resource.RLIMIT_CORE, (0, 0)
+    )  # of programs that crash: a core would be gigabytes
+    campaign = Campaign(
+        options.bundle.resolve(), options.out.resolve(), options.quick, interruption
+    )
+    with scratch_folder(campaign.out) as scratch:
+        campaign.scratch = pathlib.Path(scratch)
+        outcomes, problems = campaign.run_all(parts, options.minutes)
+    for problem in problems:
+        print(f"campaign: a result could not be written: {problem}", file=sys.stderr)
+    if interruption.has_come():
+        return 128 + interruption.number
+    ended_well = (
+        all(outcome in ("done", "skipped") for outcome in outcomes.values()) and not problems
+    )
     return 0 if ended_well else 1
 
 

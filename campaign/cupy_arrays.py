@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of CuPy on its own pool and on berth's allocator, for a campaign: the same sums, and what a step takes. Exit
-status 77 where CuPy or a GPU is not there, 1 where sums differ."""
+"""Arrays of CuPy on its own pool and on berth's allocator, for a campaign: the same sums, and what
+a step takes. Exit status 77 where CuPy or a GPU is not there, 1 where sums differ."""
+
 import ctypes
 import json
 import pathlib
@@ -33,7 +34,12 @@ def berth_of(cupy):
     functions.berth_torch_alloc.restype = ctypes.c_void_p
     functions.berth_torch_alloc.argtypes = [ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
     functions.berth_torch_free.restype = None
-    functions.berth_torch_free.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+    functions.berth_torch_free.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_void_p,
+    ]
 
     def allocate(size, device):
         block = functions.berth_torch_alloc(size, device, cupy.cuda.get_current_stream().ptr)
@@ -60,7 +66,10 @@ def main():
     cupy = import_cupy()
     expected = None
     same = True
-    for name, allocator in (("CuPy's pool", cupy.cuda.MemoryPool().malloc), ("berth", berth_of(cupy))):
+    for name, allocator in (
+        ("CuPy's pool", cupy.cuda.MemoryPool().malloc),
+        ("berth", berth_of(cupy)),
+    ):
         cupy.cuda.set_allocator(allocator)
         durations = []
         for _ in range(STEPS):

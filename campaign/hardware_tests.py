@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the tests of tests/list that need no simulator, and prints how each ended, for a campaign.
+"""Runs the tests in tests/list, which need no simulator, and prints how each ended, for a campaign.
 
-  hardware_tests.py [--skip NAME | --only NAME]...
+hardware_tests.py [--skip NAME | --only NAME]...
 """
+
 import argparse
 import json
 import os
@@ -11,7 +12,9 @@ import shlex
 import sys
 import time
 
+import plan
 import program_run
+import stacks
 
 SECONDS_MAX = 60
 SECONDS_MIN = 1  # a test is not begun with less
@@ -23,8 +26,7 @@ def main():
     parser.add_argument("--skip", metavar="NAME", action="append", default=[])
     parser.add_argument("--only", metavar="NAME", action="append", default=[])
     options = parser.parse_args()
-    planned = float(os.environ.get("BERTH_CAMPAIGN_SECONDS", "600"))
-    end = time.monotonic() + (planned if planned > 1 else SECONDS_MAX)  # a rehearsal plans nothing
+    end = time.monotonic() + plan.limit_seconds()
     failed = False
     for line in (BUNDLE / "tests/list").read_text(encoding="utf-8").splitlines():
         name, _, command = line.partition("\t")
@@ -32,13 +34,19 @@ def main():
             continue
         seconds = min(SECONDS_MAX, end - time.monotonic())
         if seconds < SECONDS_MIN:
-            ending = program_run.Ending("skipped", 0.0, text="no time was left")
+            ending = program_run.Ending("cut short", 0.0, text="no time was left")
         else:
             # What a test may leave out, it leaves out in time.
             environment = {**os.environ, "BERTH_TEST_SECONDS_MAX": f"{seconds * 0.8:.0f}"}
-            ending = program_run.run(shlex.split(command), seconds=seconds, cwd=BUNDLE, environment=environment)
+            ending = program_run.run(
+                shlex.split(command),
+                seconds=seconds,
+                cwd=BUNDLE,
+                environment=environment,
+                on_hang=stacks.collect,
+            )
         print(json.dumps({"figure": "tests", "row": name} | ending.to_json()), flush=True)
-        failed |= ending.outcome not in ("done", "skipped")
+        failed |= ending.outcome not in ("done", "skipped", "cut short")
     return 1 if failed else 0
 
 

@@ -1,90 +1,159 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles the campaign's kernels on the machine that runs them: by nvcc, or by NVRTC where a library is."""
-import ctypes
+"""Compiles the campaign's kernels on the machine that runs them, with nvcc or NVRTC, whichever
+produces code that the driver accepts.
+
+  kernels.py LIBRARY ARCHITECTURE SOURCE TARGET    compiles with NVRTC, whose library may crash
+"""
+
+from __future__ import annotations
+
 import glob
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
+import time
 from dataclasses import dataclass
 
-COMPILER_SECONDS = 60
-# The oldest that compilers of the last years know, which drivers translate for any newer device.
-ARCHITECTURE = "compute_75"
+import program_run
+
+SECONDS = 60.0  # for all attempts
+COMPILER_SECONDS = 30.0  # for one
+# Drivers translate this for any newer device. A driver that is older than the compiler refuses it,
+# and accepts code for the device itself.
+PORTABLE = "compute_75"
 
 
 @dataclass(frozen=True)
 class Compiled:
-    path: pathlib.Path | None  # PTX; None where there is no compiler, or it failed
+    path: pathlib.Path | None  # None without a compiler, or if all failed
     said: str
 
 
-def compile_for(source, folder):
-    target = folder / "kernels.ptx"
+def compile_for(source, folder, architecture, verify, is_stopped=lambda: False):
+    """`architecture` is that of the device, "sm_90"; None if unknown. verify(path) returns what is
+    wrong with the kernels, None if nothing."""
+    end = time.monotonic() + SECONDS
     said = []
-    for way in (by_nvcc, by_nvrtc):
-        problem, name = way(source, target)
-        if problem is None:
-            return Compiled(target, f"compiled by {name}")
-        said.append(f"{name}: {problem}")
-    return Compiled(None, "; ".join(said))
+    for name, command in compilers():
+        for target in filter(None, (architecture, PORTABLE)):
+            seconds = min(COMPILER_SECONDS, end - time.monotonic())
+            if seconds <= 0 or is_stopped():
+                return Compiled(None, "; ".join([*said, "no time was left"]))
+            path = folder / f"{len(said)}.kernels"
+            ending = program_run.run(
+                command(target, source, path), seconds=seconds, is_stopped=is_stopped
+            )
+            if ending.outcome != "done" or not path.is_file():
+                problem = ending.text.strip()[-2000:] or ending.why or ending.outcome
+            else:
+                problem = verify(path)
+            if problem is None:
+                return Compiled(path, f"compiled by {name} for {target}")
+            said.append(f"{name} for {target}: {problem}")
+    return Compiled(None, "; ".join(said) or "there is neither nvcc nor libnvrtc")
 
 
-def by_nvcc(source, target):
-    nvcc = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
-    if nvcc is None:
-        return "not there", "nvcc"
-    command = [nvcc, "-ptx", f"-arch={ARCHITECTURE}", "-o", str(target), str(source)]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=COMPILER_SECONDS, check=False,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error), "nvcc"
-    return (None if done.returncode == 0 else done.stderr[-2000:]), "nvcc"
+def compilers():
+    """(name, command(architecture, source, target)) of each that is installed."""
+    nvcc = next(filter(None, map(shutil.which, ["nvcc", *installed("bin/nvcc")])), None)
+    if nvcc is not None:
+        kind = {True: "-cubin", False: "-ptx"}
+        yield "nvcc", lambda architecture, source, target: [
+            nvcc,
+            kind[architecture.startswith("sm_")],
+            f"-arch={architecture}",
+            "-o",
+            str(target),
+            str(source),
+        ]
+    for library in nvrtc_libraries():
+        yield pathlib.Path(library).name, lambda architecture, source, target, library=library: [
+            sys.executable,
+            "-B",
+            os.path.abspath(__file__),
+            library,
+            architecture,
+            str(source),
+            str(target),
+        ]
+
+
+def installed(pattern):
+    """Files of a CUDA Toolkit, or of a wheel with parts of one."""
+    homes = [
+        os.environ.get("CUDA_HOME", ""),
+        "/usr/local/cuda",
+        *sorted(glob.glob("/usr/local/cuda-*"), reverse=True),
+    ]
+    homes += [
+        home for path in sys.path for home in sorted(glob.glob(f"{path}/nvidia/*"), reverse=True)
+    ]
+    return [
+        found
+        for home in homes
+        if home
+        for found in sorted(glob.glob(f"{home}/{pattern}"), reverse=True)
+    ]
 
 
 def nvrtc_libraries():
-    """Paths, and names that the loader may know."""
-    folders = ["/usr/local/cuda/lib64", *(f"{path}/nvidia/*/lib" for path in sys.path)]
-    for folder in folders:
-        yield from sorted(glob.glob(f"{folder}/libnvrtc.so.*"), reverse=True)
-    yield from ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
+    """One for each version: paths, or names that the loader may know."""
+    paths = [*installed("lib64/libnvrtc.so.*"), *installed("lib/libnvrtc.so.*")]
+    paths += [
+        found for path in sys.path for found in sorted(glob.glob(f"{path}/torch/lib/libnvrtc*.so*"))
+    ]
+    paths += sorted(glob.glob(f"{sys.prefix}/lib/libnvrtc.so.*"), reverse=True)
+    unique = {
+        os.path.basename(path): path
+        for path in reversed(paths)
+        if "alt" not in os.path.basename(path)
+    }
+    for name in ("libnvrtc.so.13", "libnvrtc.so.12"):
+        unique.setdefault(name, name)
+    return [unique[name] for name in sorted(unique, reverse=True)]
 
 
-def by_nvrtc(source, target):
-    for name in nvrtc_libraries():
-        try:
-            library = ctypes.CDLL(name)
-        except OSError:
-            continue
-        return compile_with(library, source, target), os.path.basename(name)
-    return "not there", "libnvrtc"
+def compile_with_nvrtc(name, architecture, source, target):
+    """Returns what went wrong; None if nothing did."""
+    import ctypes
 
-
-def compile_with(library, source, target):
-    program = ctypes.c_void_p()
-    options = [f"--gpu-architecture={ARCHITECTURE}".encode()]
-    array = (ctypes.c_char_p * len(options))(*options)
-    text = source.read_bytes()
-    if library.nvrtcCreateProgram(ctypes.byref(program), text, source.name.encode(), 0, None, None) != 0:
-        return "nvrtcCreateProgram fails"
     try:
-        result = library.nvrtcCompileProgram(program, len(options), array)
-        if result != 0:
-            return content_of(library, "ProgramLog", program).decode(errors="replace")[-2000:]
-        target.write_bytes(content_of(library, "PTX", program))
-        return None
-    finally:
-        library.nvrtcDestroyProgram(ctypes.byref(program))
+        library = ctypes.CDLL(name)
+    except OSError as error:
+        return str(error)
+    program = ctypes.c_void_p()
+    options = (ctypes.c_char_p * 1)(f"--gpu-architecture={architecture}".encode())
+    text = source.read_bytes()
+    if (
+        library.nvrtcCreateProgram(ctypes.byref(program), text, source.name.encode(), 0, None, None)
+        != 0
+    ):
+        return "nvrtcCreateProgram fails"
+
+    def content_of(what):
+        size = ctypes.c_size_t()
+        getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
+        buffer = ctypes.create_string_buffer(max(size.value, 1))
+        getattr(library, f"nvrtcGet{what}")(program, buffer)
+        return buffer.raw
+
+    if library.nvrtcCompileProgram(program, len(options), options) != 0:
+        return content_of("ProgramLog").rstrip(b"\0").decode(errors="replace")
+    if architecture.startswith("sm_"):
+        target.write_bytes(content_of("CUBIN"))
+    else:
+        target.write_bytes(content_of("PTX").rstrip(b"\0"))
+    return None
 
 
-def content_of(library, what, program):
-    """Without the zero at its end."""
-    size = ctypes.c_size_t()
-    getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
-    buffer = ctypes.create_string_buffer(max(size.value, 1))
-    getattr(library, f"nvrtcGet{what}")(program, buffer)
-    return buffer.value
+def main():
+    name, architecture, source, target = sys.argv[1:]
+    problem = compile_with_nvrtc(name, architecture, pathlib.Path(source), pathlib.Path(target))
+    if problem is not None:
+        print(problem, file=sys.stderr)
+    return 0 if problem is None else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,37 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result files of a campaign, each of which is whole at any moment."""
+"""The result files of a campaign, each of which is complete at any moment."""
+
 import json
 import os
 import time
 
-BYTES_MAX = 12 << 20  # of one file: well below the 16 MiB that may be the most that travels back
-SAVE_SECONDS = 1.0  # how much of a campaign may be lost that is interrupted
+FILES_MAX = 8  # with campaign.json
+BYTES_MAX = 15 << 20  # of one file: 16 MiB may be the most that is copied back
+BYTES_FOR_PROGRAMS = 3 << 20  # of BYTES_MAX: how the programs ended, with their text and stacks
+SAVE_SECONDS = 1.0  # how much an interrupted campaign may lose
 
 
-def write(path, content):
-    """Replaces the file at once."""
+def write(path, text):
+    """Replaces the file at once. Raises OSError: the file is as before."""
     partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    os.replace(partial, path)
+    try:
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, path)
+    except OSError:
+        partial.unlink(missing_ok=True)  # of a full disk the space is needed for the next attempt
+        raise
+
+
+def write_json(path, content):
+    write(path, json.dumps(content, indent=1) + "\n")
 
 
 class PartResult:
-    """What one part has found so far: its rows, and how its programs ended."""
+    """What one part has found so far: its rows, and how its programs ended. A file that cannot be
+    written is tried again with the next results; `problem` says why the last attempt failed."""
 
     def __init__(self, path, name):
         self.path = path
-        self.content = {"part": name, "outcome": "interrupted", "seconds": 0.0, "programs": [], "rows": []}
+        self.name = name
+        self.outcome = "interrupted"
+        self.problem = None
+        self.outcomes = set()
         self.begin = time.monotonic()
-        self.bytes_left = BYTES_MAX
+        # As text: a part may have many rows, and is saved often.
+        self.rows, self.programs = [], []
+        self.bytes_left = {"rows": BYTES_MAX - BYTES_FOR_PROGRAMS, "programs": BYTES_FOR_PROGRAMS}
+        self.left_out = {"rows": 0, "programs": 0}
         self.save()
 
     def add_row(self, program, row):
-        row = {"program": program} | row
-        self.bytes_left -= len(json.dumps(row, indent=1)) + 64
-        if self.bytes_left < 0:
-            self.content["rows_left_out"] = self.content.get("rows_left_out", 0) + 1
-        else:
-            self.content["rows"].append(row)
+        self._add("rows", self.rows, {"program": program} | row)
         self.is_saved = False
         self.save_in_time()
 
@@ -41,19 +54,36 @@ class PartResult:
             self.save()
 
     def add_program(self, name, ending):
-        self.content["programs"].append({"program": name} | ending.to_json())
+        self.outcomes.add(ending.outcome)
+        self._add("programs", self.programs, {"program": name} | ending.to_json())
         self.save()
+
+    def _add(self, kind, lines, content):
+        line = json.dumps(content)
+        self.bytes_left[kind] -= len(line) + 4
+        if self.bytes_left[kind] < 0:
+            self.left_out[kind] += 1
+        else:
+            lines.append(line)
 
     def finish(self):
         """Returns the outcome: that of the program that ended worst."""
-        outcomes = {program["outcome"] for program in self.content["programs"]}
-        worst_first = ("crashed", "hung", "failed", "cut short", "done", "skipped")
-        self.content["outcome"] = next((each for each in worst_first if each in outcomes), "skipped")
+        worst_first = ("interrupted", "crashed", "hung", "failed", "cut short", "done", "skipped")
+        self.outcome = next((each for each in worst_first if each in self.outcomes), "skipped")
         self.save()
-        return self.content["outcome"]
+        return self.outcome
+
+    def seconds(self):
+        return round(time.monotonic() - self.begin, 3)
 
     def save(self):
-        self.content["seconds"] = round(time.monotonic() - self.begin, 3)
-        write(self.path, self.content)
+        head = {"part": self.name, "outcome": self.outcome, "seconds": self.seconds()}
+        head |= {f"{kind}_left_out": count for kind, count in self.left_out.items() if count > 0}
+        lists = [f'"{kind}": [\n' + ",\n".join(lines) + "\n]" for kind, lines in
+                 (("programs", self.programs), ("rows", self.rows))]  # fmt: skip
         self.saved_at = time.monotonic()
-        self.is_saved = True
+        try:
+            write(self.path, ",\n".join([json.dumps(head)[:-1], *lists]) + "}\n")
+            self.is_saved, self.problem = True, None
+        except OSError as error:
+            self.is_saved, self.problem = False, f"{self.path}: {error.strerror}"

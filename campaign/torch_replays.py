@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorded programs on PyTorch's allocator, native and with expandable segments, for a campaign: what
-campaign_replays does with berth's. Exit status 77 where PyTorch or a GPU is not there.
-"""
+"""The recorded programs on PyTorch's allocator, native and with expandable segments, for a
+campaign: what campaign_replays does with berth's. Exit status 77 where PyTorch or a GPU is not
+there."""
+
 import csv
 import gzip
 import json
 import pathlib
-import subprocess
 import sys
 import time
 
-from program_run import SKIPPED
-from torch_here import configured, import_torch
+from torch_here import import_torch, run_each
 
 BUNDLE = pathlib.Path(__file__).resolve().parent.parent
 PASSES = 4
@@ -19,8 +18,8 @@ CONFIGURATIONS = {"native": "", "expandable segments": "expandable_segments:True
 
 
 def read_operations(path):
-    """Of a trace: (id, bytes, stream) of each allocation, and (id, 0, stream) of each free. What is left live is
-    freed at the end."""
+    """Of a trace: (id, bytes, stream) of each allocation, and (id, 0, stream) of each free. What is
+    left live is freed at the end."""
     operations = []
     live = {}
     streams = {}
@@ -59,42 +58,63 @@ def replay(operations, streams, allocate, free):
     return time.perf_counter_ns() - begin
 
 
-def replay_all(name):
-    torch = import_torch()
+def replay_passes(torch, trace, operations, count, name):
     allocate = torch._C._cuda_cudaCachingAllocator_raw_alloc
     free = torch._C._cuda_cudaCachingAllocator_raw_delete
+    streams = [torch.cuda.Stream() for _ in range(count)]
+    native = [stream.cuda_stream for stream in streams]
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    peak = peak_of(operations)
+    for number in range(1, PASSES + 1):
+        took = replay(operations, native, allocate, free)
+        of_python = replay(operations, native, lambda size, stream: size, lambda block: None)
+        values = {
+            "ns_an_operation": took / len(operations),
+            "ns_of_the_loop_in_python": of_python / len(operations),
+            "waste_percent": 100 * (torch.cuda.max_memory_reserved() / peak - 1),
+        }
+        row = {"figure": "torch_replays", "row": f"{trace}, {name}, pass {number}"} | values
+        print(json.dumps(row), flush=True)
+
+
+def replay_all(name):
+    torch = import_torch()
+    status = 0
     for path in sorted((BUNDLE / "bench/traces").glob("*.csv.gz")):
-        operations, count = read_operations(path)
-        streams = [torch.cuda.Stream() for _ in range(count)]
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
-        peak = peak_of(operations)
         trace = path.name.partition(".")[0]
-        for number in range(1, PASSES + 1):
-            native = [stream.cuda_stream for stream in streams]
-            took = replay(operations, native, allocate, free)
-            of_python = replay(operations, native, lambda size, stream: size, lambda block: None)
-            waste = torch.cuda.max_memory_reserved() / peak - 1
-            values = {
-                "ns_an_operation": took / len(operations),
-                "ns_of_the_loop_in_python": of_python / len(operations),
-                "waste_percent": 100 * waste,
+        operations, count = read_operations(path)
+        try:
+            replay_passes(torch, trace, operations, count, name)
+        except (
+            RuntimeError
+        ) as error:  # out of memory, most of all: what is still allocated stays so
+            row = {
+                "figure": "torch_replays",
+                "row": f"{trace}, {name}",
+                "outcome": "failed",
+                "text": str(error)[:2000],
             }
-            row = {"figure": "torch_replays", "row": f"{trace}, {name}, pass {number}"} | values
             print(json.dumps(row), flush=True)
-    return 0
+            status = 1
+    return status
+
+
+def say_ending(name, ending):
+    if ending.outcome not in ("done", "skipped"):
+        print(json.dumps({"figure": "torch_replays", "row": name} | ending.to_json()), flush=True)
 
 
 def main():
     if len(sys.argv) == 2:
         return replay_all(sys.argv[1])
-    worst = SKIPPED
-    for name, configuration in CONFIGURATIONS.items():
-        environment = configured(configuration)
-        command = [sys.executable, "-B", __file__, name]
-        status = subprocess.run(command, env=environment, check=False, stdin=subprocess.DEVNULL).returncode
-        worst = status if status not in (0, SKIPPED) or worst == SKIPPED else worst
-    return worst
+    return run_each(
+        __file__,
+        CONFIGURATIONS,
+        {},
+        lambda name, row: print(json.dumps(row), flush=True),
+        say_ending,
+    )
 
 
 if __name__ == "__main__":

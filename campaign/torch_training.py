@@ -1,23 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small transformer, trained on PyTorch's allocator, native and with expandable segments, and on berth's, for a
-campaign. Batches come on a stream of their own, and their lengths take turns. The losses must be the same, bit for
-bit. Exit status 77 where PyTorch or a GPU is not there, 1 where losses differ.
-"""
+"""A small transformer, trained on PyTorch's allocator, native and with expandable segments, and on
+berth's, for a campaign. Batches come on a stream of their own, and their lengths take turns. The
+losses must be the same, bit for bit. Exit status 77 where PyTorch or a GPU is not there, 1 where
+losses differ."""
+
 import ctypes
 import json
-import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import time
 
-from program_run import SKIPPED
-from torch_here import configured, import_torch
+import plan
+from torch_here import import_torch, run_each
 
 LIBRARY = pathlib.Path(__file__).resolve().parent.parent / "lib/libberth_torch.so"
 CONFIGURATIONS = {"native": "", "expandable segments": "expandable_segments:True", "berth": ""}
-STEPS = 2 if float(os.environ.get("BERTH_CAMPAIGN_SECONDS", "60")) <= 1 else 60
+STEPS = 2 if plan.is_quick() else 60
 WIDTH, LAYERS, BATCH = 768, 8, 8
 LENGTHS = (128, 384, 256, 512)
 
@@ -35,7 +34,8 @@ def use_berth(torch):
 
 
 def weights_of(torch):
-    """Of each layer: queries, keys and values; attention's output; the two of the feed-forward network."""
+    """Of each layer: queries, keys and values; attention's output; the two of the feed-forward
+    network."""
     shapes = [(WIDTH, 3 * WIDTH), (WIDTH, WIDTH), (WIDTH, 4 * WIDTH), (4 * WIDTH, WIDTH)]
     generator = torch.Generator(device="cuda").manual_seed(1)
 
@@ -58,7 +58,8 @@ def forward(torch, weights, batch):
 
 
 def train(torch):
-    """The losses, the nanoseconds of each step, and how many bytes of the device it took at most."""
+    """The losses, the nanoseconds of each step, and the least bytes that were free on the device
+    after one."""
     host = torch.randn((BATCH, max(LENGTHS), WIDTH), generator=torch.Generator().manual_seed(2))
     # A part of a pinned tensor that is not contiguous would be copied from pageable memory.
     batches = [host[:, :length].contiguous().pin_memory() for length in LENGTHS]
@@ -96,40 +97,37 @@ def train_on(name):
     return 0
 
 
-def last_object(text):
-    """The last line, where that is JSON; None otherwise."""
-    try:
-        return json.loads(text.splitlines()[-1])
-    except (IndexError, ValueError):
-        return None
+class Comparison:
+    """Of the losses of each process with those of the first."""
+
+    def __init__(self):
+        self.expected = None
+        self.differs = False
+        self.row = {}
+
+    def on_row(self, _, found):
+        self.expected = self.expected or found["losses"]
+        is_same = found["losses"] == self.expected
+        self.differs |= not is_same
+        self.row = found["values"] | {"losses": "the same" if is_same else "others"}
+
+    def on_ending(self, name, ending):
+        """A process may fail at its end, after all results."""
+        row, self.row = {"figure": "torch_training", "row": name} | self.row, {}
+        if ending.outcome not in ("done", "skipped"):
+            row |= ending.to_json()
+        if ending.outcome != "skipped":
+            print(json.dumps(row), flush=True)
 
 
 def main():
     if len(sys.argv) == 2:
         return train_on(sys.argv[1])
-    expected = None
-    worst = SKIPPED
-    for name, configuration in CONFIGURATIONS.items():
-        # What cuBLAS asks for results that repeat.
-        environment = configured(configuration) | {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
-        done = subprocess.run(
-            [sys.executable, "-B", __file__, name],
-            env=environment, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        row = {"figure": "torch_training", "row": name}
-        status = done.returncode
-        found = last_object(done.stdout)  # a process may fail at its end, behind all results
-        if found is not None:
-            row |= found["values"]
-            expected = expected or found["losses"]
-            row["losses"] = "the same" if found["losses"] == expected else "others"
-            status = status or (0 if found["losses"] == expected else 1)
-        if done.returncode not in (0, SKIPPED):
-            row |= {"outcome": "failed", "exit_status": done.returncode}
-        if status != SKIPPED:
-            print(json.dumps(row), flush=True)
-        worst = status if status not in (0, SKIPPED) or worst == SKIPPED else worst
-    return worst
+    compared = Comparison()
+    # What cuBLAS needs for results that repeat.
+    environment = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+    status = run_each(__file__, CONFIGURATIONS, environment, compared.on_row, compared.on_ending)
+    return 1 if compared.differs else status
 
 
 if __name__ == "__main__":

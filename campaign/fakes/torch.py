@@ -113,7 +113,7 @@ def nothing(*_, **__):
 uint8 = None
 use_deterministic_algorithms = nothing
 cuda = types.SimpleNamespace(
-    synchronize=nothing, is_available=lambda: True, Stream=Stream, current_stream=Stream, stream=Entered,
+    synchronize=nothing, init=nothing, is_available=lambda: True, Stream=Stream, current_stream=Stream, stream=Entered,
     empty_cache=nothing, reset_peak_memory_stats=nothing, max_memory_reserved=lambda: reserved[0],
     mem_get_info=lambda: (1 << 30, 2 << 30),
     memory=types.SimpleNamespace(

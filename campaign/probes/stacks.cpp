@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Preloaded into every program of a campaign: on SIGQUIT each thread prints where it is. For programs that
-// hang on a machine without a debugger; they are killed afterwards.
+// Preloaded into every program of a campaign: on SIGQUIT each thread prints where it is. For
+// programs that hang on a machine without a debugger; they are killed afterwards. A program that a
+// campaign has started is also killed when the campaign is.
 #include <array>
 #include <atomic>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -91,7 +94,15 @@ void answer(int) {
   }
 }
 
+/// Not the children of such a program: those of its threads would end with the thread.
+void end_with_campaign() {
+  const char* const runner = std::getenv("BERTH_CAMPAIGN_PARENT");
+  if (runner != nullptr && std::strtol(runner, nullptr, 10) == getppid())
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
 [[gnu::constructor]] void install() {
+  end_with_campaign();
   std::array<void*, 1> frame{};
   backtrace(frame.data(), 1);  // the first call loads a library
   struct sigaction action {};
