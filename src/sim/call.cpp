@@ -18,7 +18,7 @@ CUresult Call::enter(Function function, Needs needs) {
   state_ = installed_state();
   if (state_ != nullptr) {
     ++state_->calls[static_cast<std::size_t>(function)];
-    state_->call = site_ = {function, state_->call.number + 1};
+    state_->call = site_ = {function, ++state_->calls_made};
     if (state_->log.on()) state_->log.call(site_);
   }
   if (thread.in_host_function) return CUDA_ERROR_NOT_PERMITTED;
@@ -30,13 +30,14 @@ CUresult Call::enter(Function function, Needs needs) {
 
   thread.enter(state_->id);
   if (thread.stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  await_driver_lock(thread.stack.back());
   context_ = state_->contexts.find(thread.stack.back());
   return context_ == nullptr ? CUDA_ERROR_CONTEXT_IS_DESTROYED : context_->sticky;
 }
 
 CUresult Call::inject_fault(Function function) {
   const std::uint64_t nth = state_->calls[static_cast<std::size_t>(function)];
-  const auto fault = state_->faults.at_call(function, nth, state_->call.number);
+  const auto fault = state_->faults.at_call(function, nth, site_.number);
   if (!fault) return CUDA_SUCCESS;
   if (state_->log.on()) state_->log.note("a planned fault strikes");
   switch (fault->kind) {
@@ -72,21 +73,24 @@ Stream* Call::find_stream(CUstream stream) {
   if (existing != nullptr) return existing;
   Stream& made =
       state_->streams.create(context_->handle, context_->device, StreamKind::per_thread, 0);
+  state_->channels.assign(*context_, made);
   own = made.handle;
   return &made;
 }
 
 bool Call::sees_done(const Awaited& awaited) {
-  for (const Ticket& ticket : awaited.tickets)
-    if (!state_->scheduler.done(ticket)) return false;
+  for (const Ticket& ticket : awaited.tickets) {
+    if (state_->scheduler.done(ticket)) continue;
+    state_->scheduler.asked_in_vain(ticket);
+    return false;
+  }
   if (state_->order.on()) state_->order.host_sees(awaited.clock);
   return true;
 }
 
-CUresult Call::wait(const Awaited& awaited, Handle context) {
-  state_->scheduler.wait(awaited);
-  const Context* waited_in = state_->contexts.find(context);
-  return waited_in == nullptr ? CUDA_ERROR_CONTEXT_IS_DESTROYED : waited_in->sticky;
+void Call::await_driver_lock(Handle context) {
+  state_->driver_lock.await(*state_, context, site_);
+  state_->call = site_;
 }
 
 CUresult Call::synchronize(const Awaited& awaited, Handle context) {

@@ -5,10 +5,13 @@
 
 #include <cuda.h>
 
+#include <utility>
+
 #include "base/mutex.hpp"
 #include "sim/functions.hpp"
 #include "sim/lock.hpp"
 #include "sim/state.hpp"
+#include "sim/work/submission.hpp"
 
 namespace berth::sim {
 
@@ -40,8 +43,22 @@ class BERTH_SCOPED_CAPABILITY Call {
     return state_->contexts.find(stream.context)->sticky;
   }
   /// Waits for `awaited`, and says what that brought to light in `context`.
-  CUresult wait(const Awaited& awaited, Handle context) BERTH_REQUIRES(mutex);
-  /// The same for a call that synchronises a stream, an event or a context: memory pools then give
+  CUresult wait(const Awaited& awaited, Handle context) BERTH_REQUIRES(mutex) {
+    return wait_for(*state_, site_, awaited, context);
+  }
+  /// Before a call works in `context`, which is not the current one: see DriverLock.
+  void await_driver_lock(Handle context) BERTH_REQUIRES(mutex);
+  // As in submission.hpp. Each may wait: no pointer into the state holds afterwards.
+  CUresult make_room(Stream*& stream) BERTH_REQUIRES(mutex) {
+    return sim::make_room(*state_, site_, stream);
+  }
+  CUresult enqueue(Stream& stream, Work work) BERTH_REQUIRES(mutex) {
+    return sim::enqueue(*state_, site_, stream, std::move(work));
+  }
+  CUresult end_submission(Stream& stream) BERTH_REQUIRES(mutex) {
+    return sim::end_submission(*state_, site_, stream);
+  }
+  /// The same as wait() for a call that synchronises a stream, an event or a context: memory pools then give
   /// back what they need not keep.
   CUresult synchronize(const Awaited& awaited, Handle context) BERTH_REQUIRES(mutex);
   /// Whether all of `awaited` is done, which the host knows from then on.

@@ -55,7 +55,11 @@ constexpr std::array<std::string_view, 2> kSwitch = {"off", "on"};
 constexpr std::array<std::string_view, 4> kProgress = {"eager", "manual", "random", "timed"};
 constexpr std::array<std::string_view, 2> kOrder = {"pci", "reverse"};
 
+constexpr std::array<std::string_view, 3> kSwitchOrAuto = {"off", "on", "auto"};
+
 constexpr std::string_view kNoNode = "none";
+constexpr std::string_view kOff = "off";
+constexpr std::string_view kAuto = "auto";
 
 struct Key {
   std::string_view name;
@@ -157,6 +161,36 @@ constexpr Key kKeys[] = {
        c.mig = *mig;
      },
      [](const Config& c) { return mig_text(c.mig); }},
+    {"connections", "1 to 32, off, or auto: CUDA_DEVICE_MAX_CONNECTIONS, or 8",
+     [](Config& c, std::string_view v) {
+       if (v == kAuto)
+         c.connections = std::nullopt;
+       else
+         c.connections = v == kOff ? 0 : number(v, 1, kConnectionsMax);
+     },
+     [](const Config& c) {
+       if (!c.connections) return std::string(kAuto);
+       return *c.connections == 0 ? std::string(kOff) : fmt::to_string(*c.connections);
+     }},
+    {"queue", "1 to 1048576 entries, or off",
+     [](Config& c, std::string_view v) { c.queue_entries = v == kOff ? 0 : number(v, 1, 1 << 20); },
+     [](const Config& c) {
+       return c.queue_entries == 0 ? std::string(kOff) : fmt::to_string(c.queue_entries);
+     }},
+    {"driver_lock", "on or off",
+     [](Config& c, std::string_view v) { c.driver_lock = choice(v, kSwitch) == 1; },
+     [](const Config& c) { return std::string(kSwitch[c.driver_lock]); }},
+    {"launch_blocking", "on, off, or auto: CUDA_LAUNCH_BLOCKING",
+     [](Config& c, std::string_view v) {
+       const std::size_t chosen = choice(v, kSwitchOrAuto);
+       c.launch_blocking = chosen == 2 ? std::nullopt : std::optional(chosen == 1);
+     },
+     [](const Config& c) {
+       return std::string(c.launch_blocking ? kSwitch[*c.launch_blocking] : kAuto);
+     }},
+    {"memory_operations", "on or off",
+     [](Config& c, std::string_view v) { c.memory_operations = choice(v, kSwitch) == 1; },
+     [](const Config& c) { return std::string(kSwitch[c.memory_operations]); }},
 };
 
 const Key* find_key(std::string_view name) {
@@ -221,7 +255,7 @@ int Config::numa_of(int physical) const {
 Config Config::parse(std::string_view text) {
   Config config;
   if (trim(text).empty()) return config;
-  std::uint32_t seen = 0;
+  std::uint64_t seen = 0;
   for (const std::string_view entry : split(text, ',')) {
     const auto equals = entry.find('=');
     const std::string_view name = trim(entry.substr(0, equals));
@@ -233,7 +267,7 @@ Config Config::parse(std::string_view text) {
           fmt::format("simulator: \"{}\" is not a setting; accepted: key=value with the keys {}",
                       trim(entry), fmt::join(names, ", ")));
     }
-    const std::uint32_t bit = 1U << (key - kKeys);
+    const std::uint64_t bit = std::uint64_t{1} << (key - kKeys);
     if ((seen & bit) != 0)
       throw InvalidArgument(fmt::format("simulator: {} is set twice; accepted: once", name));
     seen |= bit;

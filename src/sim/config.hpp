@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,10 @@ enum class DeviceOrder {
   pci,      ///< as NVML numbers them
   reverse,  ///< the other way round, as if the fastest device sat in the last slot
 };
+
+/// As CUDA_DEVICE_MAX_CONNECTIONS has it.
+inline constexpr int kConnectionsMax = 32;
+inline constexpr int kConnectionsDefault = 8;
 
 struct Config {
   /// Devices; 1 to 64.
@@ -78,6 +83,21 @@ struct Config {
   std::string log = "off";
   /// Devices that MIG has split, "0:2" for two instances of device 0; 0 to 7 instances a device.
   MigDevices mig = {};
+  /// Hardware channels that the streams of a context share; 1 to 32, "off", 0 here, for a channel for
+  /// each stream. "auto", nullopt here: as CUDA_DEVICE_MAX_CONNECTIONS says when the simulator is
+  /// made, or 8. A number in the random mode deals the channels out by the seed, all else in turn.
+  std::optional<int> connections = std::nullopt;
+  /// Operations that a stream holds before a call that submits another blocks; 1 to 1048576, or "off",
+  /// 0 here, for any number.
+  int queue_entries = 0;
+  /// Whether a call that waits keeps the other threads' calls in its context waiting.
+  bool driver_lock = false;
+  /// Whether a call that submits work returns only when that is done. "auto", nullopt here: as
+  /// CUDA_LAUNCH_BLOCKING says when the simulator is made.
+  std::optional<bool> launch_blocking = std::nullopt;
+  /// Whether the stream memory operations (cuStreamWaitValue32 and the like) are offered; off: they
+  /// say CUDA_ERROR_NOT_SUPPORTED, and the device attributes deny them.
+  bool memory_operations = true;
 
   /// Devices and instances together.
   [[nodiscard]] int places() const;

@@ -184,8 +184,12 @@ bool Simulator::launch(CUstream stream, std::uint64_t duration_ns,
   if (found == nullptr) return false;
   KernelWork kernel{duration_ns, {}};
   for (const MemoryUse& use : uses) kernel.uses.push_back({use.address, use.bytes, use.writes});
-  state_->call = {Function::count, state_->call.number};
-  return enqueue(*state_, *found, std::move(kernel)) == CUDA_SUCCESS;
+  const CallSite call{Function::count, state_->calls_made};
+  state_->driver_lock.await(*state_, found->context, call);
+  found = find_stream(*state_, stream);
+  if (found == nullptr) return false;
+  state_->call = call;
+  return enqueue(*state_, call, *found, std::move(kernel)) == CUDA_SUCCESS;
 }
 
 std::string Simulator::event_log() const {

@@ -89,7 +89,9 @@ class Simulator {
   /// Queues a stand-in of a kernel: it keeps the device's processors busy for `duration_ns` of
   /// virtual time and uses memory, without changing a byte. As a launch would, it runs in stream
   /// order, faults on memory that its device cannot reach, takes part in races, and is captured
-  /// where `stream` is. False where `stream` is none, or a capture forbids work on it.
+  /// where `stream` is. Waits where a launch would: for room in the queue, for the driver's lock, for
+  /// the work where launches block. False where `stream` is none, or a capture forbids work on it, or
+  /// the queue stays full.
   bool launch(CUstream stream, std::uint64_t duration_ns, const std::vector<MemoryUse>& uses = {});
   /// What happened so far, a line each: calls, work, faults, findings. Empty unless log=on. The same
   /// calls from one thread with one seed give the same text.

@@ -38,6 +38,10 @@ State::State(Config config_, bool alone)
       findings(alone, log),
       order(config.checks),
       races(config.checks, order, findings),
+      channels(config),
+      driver_lock(config.driver_lock),
+      launch_blocking(
+          config.launch_blocking.value_or(env("CUDA_LAUNCH_BLOCKING").value_or("") == "1")),
       scheduler(*this, config) {
   const auto add = [&](const DeviceFacts& facts, std::uint64_t bytes) {
     const int slot = static_cast<int>(devices.size());

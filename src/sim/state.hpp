@@ -16,6 +16,7 @@
 #include "sim/config.hpp"
 #include "sim/device/context.hpp"
 #include "sim/device/device.hpp"
+#include "sim/device/driver_lock.hpp"
 #include "sim/fault/fault_injector.hpp"
 #include "sim/functions.hpp"
 #include "sim/graph/capture.hpp"
@@ -25,6 +26,7 @@
 #include "sim/memory/linear_memory.hpp"
 #include "sim/memory/memory_pool.hpp"
 #include "sim/memory/physical_memory.hpp"
+#include "sim/work/channels.hpp"
 #include "sim/work/event.hpp"
 #include "sim/work/scheduler.hpp"
 #include "sim/work/stream.hpp"
@@ -69,7 +71,8 @@ struct State {
   int nvml_users = 0;
   std::uint64_t host_bytes_pinned = 0;
   std::array<std::uint64_t, static_cast<std::size_t>(Function::count)> calls{};
-  CallSite call;  ///< the latest
+  std::uint64_t calls_made = 0;
+  CallSite call;  ///< the one that runs
 
   AddressSpace addresses;
   PhysicalBlocks blocks;
@@ -86,6 +89,9 @@ struct State {
   HappensBefore order;
   RaceDetector races;
   MemoryPools pools;
+  Channels channels;
+  DriverLock driver_lock;
+  const bool launch_blocking;
   Scheduler scheduler;
 };
 

@@ -42,7 +42,8 @@ TEST_CASE("every key is read") {
   const Config config = Config::parse(
       "devices=2, memory=80GiB/40GiB, progress=random, seed=18446744073709551615, name=Big GPU, "
       "granularity=64KiB, vmm=off, peer=off, driver_version=12020, host_memory=1GiB, "
-      "order=reverse, poison=off, mig=1:3, numa=1/none, same_host_address=off");
+      "order=reverse, poison=off, mig=1:3, numa=1/none, same_host_address=off, connections=32, "
+      "queue=1024, driver_lock=on, launch_blocking=off, memory_operations=off");
   CHECK(config.devices == 2);
   CHECK(config.memory_of(0) == 80_GiB);
   CHECK(config.memory_of(1) == 40_GiB);
@@ -60,6 +61,11 @@ TEST_CASE("every key is read") {
   CHECK(config.numa_of(1) == -1);
   CHECK_FALSE(config.same_host_address);
   CHECK(config.mig == berth::sim::MigDevices{{1, 3}});
+  CHECK(config.connections == 32);
+  CHECK(config.queue_entries == 1024);
+  CHECK(config.driver_lock);
+  CHECK(config.launch_blocking == false);
+  CHECK_FALSE(config.memory_operations);
 }
 
 TEST_CASE("one memory size serves all devices") {
@@ -70,7 +76,9 @@ TEST_CASE("to_text gives back what parse read") {
   for (const char* text :
        {"", "devices=2,memory=80GiB/1GiB,progress=manual,seed=7,order=reverse",
         "vmm=off,peer=off,poison=off,name=a b=c,granularity=4KiB", "mig=off",
-        "devices=3,numa=0/none/1023,same_host_address=off", "numa=none", "devices=4,mig=3:7/0:0"}) {
+        "devices=3,numa=0/none/1023,same_host_address=off", "numa=none", "devices=4,mig=3:7/0:0",
+        "connections=off,queue=1,launch_blocking=on", "connections=auto,queue=off,driver_lock=on",
+        "launch_blocking=off,memory_operations=off"}) {
     const Config config = Config::parse(text);
     CHECK(Config::parse(config.to_text()) == config);
   }
@@ -118,6 +126,14 @@ TEST_CASE("what is refused is named, with what is accepted, in one line") {
       {"numa=0/1", "numa names 2 devices", "one a device"},
       {"same_host_address=no", "same_host_address=\"no\"", "on or off"},
       {"order=random", "order=\"random\"", "pci or reverse"},
+      {"connections=0", "connections=\"0\"", "1 to 32, off, or auto"},
+      {"connections=33", "connections=\"33\"", "1 to 32, off, or auto"},
+      {"connections=on", "connections=\"on\"", "1 to 32, off, or auto"},
+      {"queue=0", "queue=\"0\"", "1 to 1048576 entries, or off"},
+      {"queue=1048577", "queue=\"1048577\"", "1 to 1048576 entries, or off"},
+      {"driver_lock=1", "driver_lock=\"1\"", "on or off"},
+      {"launch_blocking=1", "launch_blocking=\"1\"", "on, off, or auto"},
+      {"memory_operations=v1", "memory_operations=\"v1\"", "on or off"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.text);

@@ -54,12 +54,13 @@ std::vector<std::string> run(Machine& machine, void (*program)(Machine&)) {
   return machine.alive();
 }
 
-/// All that the simulator has to say about a run of `program`, a line each.
-std::string reports(void (*program)(Machine&), const std::string& mode, bool planted) {
-  Machine machine(mode, planted);
+/// All that the simulator has to say about a run of `misuse`, a line each.
+std::string reports(const Misuse& misuse, const std::string& mode, bool planted) {
+  const char* const comma = *misuse.options == 0 ? "" : ",";
+  Machine machine(fmt::format("{}{}{}", mode, comma, misuse.options), planted);
   std::vector<std::string> reports;
   try {
-    reports = run(machine, program);
+    reports = run(machine, misuse.program);
   } catch (const Failure& failure) {
     reports.push_back(failure.report);
   }
@@ -75,8 +76,8 @@ void check_misuse(const Misuse& misuse) {
   int runs = 0;
   for (const std::string& mode : modes()) {
     CAPTURE(mode);
-    CHECK(reports(misuse.program, mode, false) == "");
-    const std::string caught = reports(misuse.program, mode, true);
+    CHECK(reports(misuse, mode, false) == "");
+    const std::string caught = reports(misuse, mode, true);
     ++runs;
     if (misuse.fault != nullptr && caught == misuse.fault)
       ++faults;
@@ -124,6 +125,10 @@ TEST_CASE("a rule of captures that is broken, and graphs without an order, are r
 
 TEST_CASE("what a program forgets is listed as alive") {
   check_all(leak_misuses());
+}
+
+TEST_CASE("a program that gets on by luck alone is reported") {
+  check_all(progress_misuses());
 }
 
 }  // namespace misuse_test

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams that wait for values of memory: conditions, progress in every mode, and waits that never
 // end.
-#include <atomic>
 #include <string>
 #include <thread>
 
+#include "sim/flag.hpp"
 #include "sim/sim_fixture.hpp"
 
 namespace wait_value_test {
@@ -13,16 +13,6 @@ using namespace berth;
 using namespace berth::test;
 
 namespace {
-
-/// Pinned memory that the host writes as another thread would.
-template <class T>
-struct Flag {
-  Flag() : value(reinterpret_cast<T*>(make_pinned(sizeof(T)))) { set(0); }
-  void set(T to) { std::atomic_ref<T>(*value).store(to); }
-  [[nodiscard]] T get() const { return std::atomic_ref<T>(*value).load(); }
-  [[nodiscard]] CUdeviceptr address() const { return address_of(value); }
-  T* value;
-};
 
 struct StallFixture : SimFixture {
   StallFixture() : SimFixture("memory=64MiB,progress=manual,stall_ms=20") {}

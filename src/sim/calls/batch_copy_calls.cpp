@@ -109,6 +109,8 @@ CUresult berth_sim_cuMemcpyBatchAsync(CUdeviceptr* destinations, CUdeviceptr* so
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (found->kind == StreamKind::legacy) return CUDA_ERROR_INVALID_VALUE;
   if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
+  const CUresult full = call.make_room(found);
+  if (full != CUDA_SUCCESS) return full;
   if (found->captured.capture != 0) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 
   const Context& context = *state.contexts.find(found->context);
@@ -129,7 +131,7 @@ CUresult berth_sim_cuMemcpyBatchAsync(CUdeviceptr* destinations, CUdeviceptr* so
   if (!make_buffers(batch)) return CUDA_ERROR_OUT_OF_MEMORY;
   const Handle owner = context.handle;
   Waits waits = submit(state, *found, std::move(batch));
-  if (!frees_host) waits.sources.push_back(waits.whole);
+  if (!frees_host || state.launch_blocking) waits.sources.push_back(waits.whole);
   return waits.sources.empty() ? CUDA_SUCCESS : call.wait(awaited(waits.sources), owner);
 }
 

@@ -74,7 +74,8 @@ CUresult berth_sim_cuMemcpyPeerAsync(CUdeviceptr destination, CUcontext destinat
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
   if (accepted != CUDA_SUCCESS || bytes == 0) return accepted;
-  return queue_copy(call, *found, std::move(known));
+  const CUresult full = call.make_room(found);
+  return full == CUDA_SUCCESS ? queue_copy(call, *found, std::move(known)) : full;
 }
 
 CUresult berth_sim_cuMemcpy(CUdeviceptr destination, CUdeviceptr source, std::size_t bytes) {

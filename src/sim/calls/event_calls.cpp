@@ -28,9 +28,12 @@ CUresult berth_sim_cuEventDestroy(CUevent event) {
 namespace {
 
 CUresult record(Call& call, CUevent event, CUstream stream, unsigned flags) BERTH_REQUIRES(mutex) {
-  Event* recorded = call.state().events.find(to_handle(event));
   Stream* found = call.find_stream(stream);
-  if (recorded == nullptr || found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const CUresult full = call.make_room(found);
+  if (full != CUDA_SUCCESS) return full;
+  Event* recorded = call.state().events.find(to_handle(event));
+  if (recorded == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (recorded->context != found->context) return CUDA_ERROR_INVALID_HANDLE;
   const bool external = flags == CU_EVENT_RECORD_EXTERNAL;
   const bool is_captured = found->captured.capture != 0;
@@ -39,13 +42,21 @@ CUresult record(Call& call, CUevent event, CUstream stream, unsigned flags) BERT
   if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
   const CUresult refusal = refuse_use(call.state(), *found);
   if (refusal != CUDA_SUCCESS) return refusal;
-  if (external) return enqueue(call.state(), *found, RecordWork{recorded->handle});
+  if (external) return call.enqueue(*found, RecordWork{recorded->handle});
   recorded->captured = found->captured;
   if (is_captured) return CUDA_SUCCESS;
   recorded->record = Scheduler::next_ticket(*found);
   call.state().scheduler.submit(*found, RecordWork{recorded->handle});
   recorded->clock = found->order.clock;
   return CUDA_SUCCESS;
+}
+
+/// The event, once its context lets the call in; null where it is none.
+const Event* find_in_its_context(Call& call, CUevent event) BERTH_REQUIRES(mutex) {
+  const Event* found = call.state().events.find(to_handle(event));
+  if (found == nullptr) return nullptr;
+  call.await_driver_lock(found->context);
+  return call.state().events.find(to_handle(event));
 }
 
 }  // namespace
@@ -65,7 +76,7 @@ CUresult berth_sim_cuEventRecordWithFlags(CUevent event, CUstream stream, unsign
 CUresult berth_sim_cuEventQuery(CUevent event) {
   Call call(Function::k_cuEventQuery, Needs::driver);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  const Event* found = call.state().events.find(to_handle(event));
+  const Event* found = find_in_its_context(call, event);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const CUresult fault = call.state().contexts.find(found->context)->sticky;
   if (fault != CUDA_SUCCESS) return fault;
@@ -77,7 +88,7 @@ CUresult berth_sim_cuEventQuery(CUevent event) {
 CUresult berth_sim_cuEventSynchronize(CUevent event) {
   Call call(Function::k_cuEventSynchronize, Needs::driver);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  const Event* found = call.state().events.find(to_handle(event));
+  const Event* found = find_in_its_context(call, event);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const CUresult refusal = refuse_observation(call.state(), *found);
   if (refusal != CUDA_SUCCESS) return refusal;

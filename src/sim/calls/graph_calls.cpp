@@ -139,6 +139,10 @@ CUresult berth_sim_cuGraphLaunch(CUgraphExec exec, CUstream stream) {
   if (launched == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
+  const CUresult full = call.make_room(found);
+  if (full != CUDA_SUCCESS) return full;
+  launched = call.state().graph_execs.find(to_handle(exec));
+  if (launched == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const CUresult refusal = refuse_use(call.state(), *found);
   if (refusal != CUDA_SUCCESS) return refusal;
   Capture* capture = find_capture(call.state(), found->captured);
@@ -146,7 +150,8 @@ CUresult berth_sim_cuGraphLaunch(CUgraphExec exec, CUstream stream) {
     capture->invalidated = true;
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
-  return launch(call.state(), *launched, *found);
+  const CUresult launch_result = launch(call.state(), *launched, *found);
+  return launch_result == CUDA_SUCCESS ? call.end_submission(*found) : launch_result;
 }
 
 CUresult berth_sim_cuGraphExecDestroy(CUgraphExec exec) {

@@ -57,7 +57,7 @@ CUresult free_pages(Call& call, RangeKind kind, std::uint64_t start) BERTH_REQUI
   const CUresult refusal = refuse_unsafe(state);
   if (refusal != CUDA_SUCCESS) return refusal;
   const std::uint64_t id = range->id;
-  state.scheduler.wait(state.scheduler.work_in(0));
+  call.wait(state.scheduler.work_in(0), call.context().handle);
   range = state.addresses.find_start(start);
   if (range == nullptr || range->id != id) return CUDA_ERROR_INVALID_VALUE;  // freed meanwhile
   unpin_host_memory(state, *range);
@@ -179,7 +179,7 @@ CUresult berth_sim_cuMemHostUnregister(void* pointer) {
   const CUresult refusal = refuse_unsafe(call.state());
   if (refusal != CUDA_SUCCESS) return refusal;
   const std::uint64_t id = range->id;
-  state.scheduler.wait(state.scheduler.work_in(0));
+  call.wait(state.scheduler.work_in(0), call.context().handle);
   range = state.addresses.find_start(start);
   if (range == nullptr || range->id != id) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   unpin_host_memory(state, *range);

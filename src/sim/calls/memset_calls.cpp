@@ -63,7 +63,7 @@ CUresult fill_async(Function function, const Fill& fill, CUstream stream) {
   KnownFill known{};
   const CUresult accepted = look_up(call.state(), context, fill, known);
   if (accepted != CUDA_SUCCESS) return accepted;
-  return enqueue(call.state(), *found, known.work);
+  return call.enqueue(*found, known.work);
 }
 
 /// On the null stream. The host waits where the target is its own memory, or its context is one that
@@ -73,16 +73,19 @@ CUresult fill_now(Function function, const Fill& fill) {
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   if (fill.columns == 0 || fill.rows == 0) return CUDA_SUCCESS;
   State& state = call.state();
-  Stream& stream = *call.find_stream(nullptr);
+  Stream* stream = call.find_stream(nullptr);
+  const CUresult full = call.make_room(stream);
+  if (full != CUDA_SUCCESS) return full;
   KnownFill known{};
-  const CUresult accepted = look_up(state, call.context(), fill, known);
+  const CUresult accepted = look_up(state, *state.contexts.find(stream->context), fill, known);
   if (accepted != CUDA_SUCCESS) return accepted;
-  const CUresult refusal = refuse_observation(state, stream);
+  const CUresult refusal = refuse_observation(state, *stream);
   if (refusal != CUDA_SUCCESS) return refusal;
-  const bool waits = known.on_host || (call.context().flags & CU_CTX_SYNC_MEMOPS) != 0;
-  const Handle context = stream.context;
-  const Ticket ticket = state.scheduler.submit(stream, known.work);
-  return waits ? call.wait({{ticket}, stream.order.clock}, context) : CUDA_SUCCESS;
+  const bool waits =
+      known.on_host || (state.contexts.find(stream->context)->flags & CU_CTX_SYNC_MEMOPS) != 0;
+  const Handle context = stream->context;
+  const Ticket ticket = state.scheduler.submit(*stream, known.work);
+  return waits ? call.wait({{ticket}, stream->order.clock}, context) : call.end_submission(*stream);
 }
 
 }  // namespace

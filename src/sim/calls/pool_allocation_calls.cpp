@@ -10,18 +10,21 @@
 namespace berth::sim {
 namespace {
 
-/// `pool` null: the one that the stream's device allocates from.
-CUresult allocate(Call& call, CUdeviceptr* pointer, std::size_t bytes, MemoryPool* pool,
+/// `pool_handle` 0: the one that the stream's device allocates from.
+CUresult allocate(Call& call, CUdeviceptr* pointer, std::size_t bytes, Handle pool_handle,
                   CUstream stream) BERTH_REQUIRES(mutex) {
   State& state = call.state();
   Stream* found = call.find_stream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (pointer == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
+  const CUresult full = call.make_room(found);
+  if (full != CUDA_SUCCESS) return full;
   const CUresult refusal = refuse_unrecordable(state, *found);
   if (refusal != CUDA_SUCCESS) return refusal;
-  if (pool == nullptr)
-    pool = state.pools.find(state.devices[static_cast<std::size_t>(found->device)].pool);
+  MemoryPool* const pool = state.pools.find(
+      pool_handle != 0 ? pool_handle : state.devices[static_cast<std::size_t>(found->device)].pool);
+  if (pool == nullptr || pool->destroyed) return CUDA_ERROR_INVALID_VALUE;
   const auto room = pool->allocate(state, *found, bytes);
   if (!room) return CUDA_ERROR_OUT_OF_MEMORY;
   const Range& range = state.addresses.add({.kind = RangeKind::pool_allocation,
@@ -39,7 +42,7 @@ CUresult allocate(Call& call, CUdeviceptr* pointer, std::size_t bytes, MemoryPoo
   }
   state.scheduler.submit(*found, ArriveWork{std::make_shared<const Range>(range)});
   *pointer = room->start;
-  return CUDA_SUCCESS;
+  return call.end_submission(*found);
 }
 
 }  // namespace
@@ -47,7 +50,7 @@ CUresult allocate(Call& call, CUdeviceptr* pointer, std::size_t bytes, MemoryPoo
 CUresult berth_sim_cuMemAllocAsync(CUdeviceptr* pointer, std::size_t bytes, CUstream stream) {
   Call call(Function::k_cuMemAllocAsync, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  return allocate(call, pointer, bytes, nullptr, stream);
+  return allocate(call, pointer, bytes, 0, stream);
 }
 
 CUresult berth_sim_cuMemAllocFromPoolAsync(CUdeviceptr* pointer, std::size_t bytes,
@@ -56,7 +59,7 @@ CUresult berth_sim_cuMemAllocFromPoolAsync(CUdeviceptr* pointer, std::size_t byt
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   MemoryPool* found = call.state().pools.find(to_handle(pool));
   if (found == nullptr || found->destroyed) return CUDA_ERROR_INVALID_VALUE;
-  return allocate(call, pointer, bytes, found, stream);
+  return allocate(call, pointer, bytes, found->handle, stream);
 }
 
 CUresult berth_sim_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
@@ -66,6 +69,8 @@ CUresult berth_sim_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
   Stream* found = call.find_stream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
+  const CUresult full = call.make_room(found);
+  if (full != CUDA_SUCCESS) return full;
   const CUresult refusal = refuse_unrecordable(state, *found);
   if (refusal != CUDA_SUCCESS) return refusal;
   const Range* range = state.addresses.find_start(pointer);
@@ -79,7 +84,7 @@ CUresult berth_sim_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
   state.pools.find(range->pool)->release(*range, {free, found->order.latest, found->order.clock});
   state.addresses.remove(pointer);
   state.scheduler.release();
-  return CUDA_SUCCESS;
+  return call.end_submission(*found);
 }
 
 }  // namespace berth::sim

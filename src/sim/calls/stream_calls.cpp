@@ -14,9 +14,10 @@ CUresult create(Call& call, CUstream* stream, unsigned flags, int priority) {
     return CUDA_ERROR_INVALID_VALUE;
   const StreamKind kind =
       flags == CU_STREAM_NON_BLOCKING ? StreamKind::non_blocking : StreamKind::blocking;
-  const Stream& made =
+  Stream& made =
       call.state().streams.create(call.context().handle, call.context().device, kind,
                                   std::clamp(priority, kGreatestPriority, kLeastPriority));
+  call.state().channels.assign(call.context(), made);
   *stream = from_handle<CUstream>(made.handle);
   return CUDA_SUCCESS;
 }
@@ -73,8 +74,11 @@ CUresult berth_sim_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned fl
   Call call(Function::k_cuStreamWaitEvent, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   Stream* found = call.find_stream(stream);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const CUresult full = call.make_room(found);
+  if (full != CUDA_SUCCESS) return full;
   const Event* waited_for = call.state().events.find(to_handle(event));
-  if (found == nullptr || waited_for == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (waited_for == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const bool external = flags == CU_EVENT_WAIT_EXTERNAL;
   const bool is_captured = found->captured.capture != 0;
   if (flags != CU_EVENT_WAIT_DEFAULT && !(external && is_captured)) return CUDA_ERROR_INVALID_VALUE;
@@ -104,7 +108,7 @@ CUresult berth_sim_cuLaunchHostFunc(CUstream stream, CUhostFn function, void* da
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
-  return enqueue(call.state(), *found, HostFunctionWork{.function = function, .data = data});
+  return call.enqueue(*found, HostFunctionWork{.function = function, .data = data});
 }
 
 CUresult berth_sim_cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* data,
@@ -115,11 +119,13 @@ CUresult berth_sim_cuStreamAddCallback(CUstream stream, CUstreamCallback callbac
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (callback == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
+  const CUresult full = call.make_room(found);
+  if (full != CUDA_SUCCESS) return full;
   const CUresult refusal = refuse_unrecordable(call.state(), *found);
   if (refusal != CUDA_SUCCESS) return refusal;
   call.state().scheduler.submit(
       *found, HostFunctionWork{.data = data, .callback = callback, .stream = stream});
-  return CUDA_SUCCESS;
+  return call.end_submission(*found);
 }
 
 }  // namespace berth::sim

@@ -73,16 +73,21 @@ CUresult read_operation(Call& call, const Stream& stream, const CUstreamBatchMem
 
 CUresult batch(Call& call, CUstream stream, unsigned count, const CUstreamBatchMemOpParams* params)
     BERTH_REQUIRES(mutex) {
+  if (!call.state().config.memory_operations) return CUDA_ERROR_NOT_SUPPORTED;
   Stream* found = call.find_stream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
+  const Handle handle = found->handle;
   std::vector<Work> works;
   for (unsigned i = 0; i < count; ++i) {
     const CUresult accepted = read_operation(call, *found, params[i], works);
     if (accepted != CUDA_SUCCESS) return accepted;
   }
   for (Work& work : works) {
-    const CUresult refusal = enqueue(call.state(), *found, std::move(work));
+    // Each may wait for room.
+    found = call.state().streams.find(handle);
+    if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    const CUresult refusal = call.enqueue(*found, std::move(work));
     if (refusal != CUDA_SUCCESS) return refusal;
   }
   return CUDA_SUCCESS;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/check/pending_use.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "sim/state.hpp"
@@ -73,7 +74,25 @@ std::optional<Use> find_use(const Stream& stream, std::uint64_t start, std::uint
   return found;
 }
 
+bool may_write(const Operation& operation, std::uint64_t start, std::uint64_t bytes) {
+  if (std::holds_alternative<HostFunctionWork>(operation.work)) return true;
+  if (const auto* write = std::get_if<WriteValueWork>(&operation.work))
+    return overlaps({UseKind::writes, write->address, write->bytes}, start, bytes);
+  const auto uses = std::visit([](const auto& work) { return uses_of(work); }, operation.work);
+  return std::any_of(uses.begin(), uses.end(), [&](const Will& use) {
+    return use.kind == UseKind::writes && overlaps(use, start, bytes);
+  });
+}
+
 }  // namespace
+
+std::uint64_t find_pending_write(const Stream& stream, std::uint64_t start, std::uint64_t bytes) {
+  std::uint64_t found = 0;
+  stream.queue.for_each([&](const Operation& operation) {
+    if (may_write(operation, start, bytes)) found = operation.sequence;
+  });
+  return found;
+}
 
 std::optional<Use> find_pending_use(State& state, std::uint64_t start, std::uint64_t bytes) {
   std::optional<Use> found;

@@ -10,9 +10,14 @@
 namespace berth::sim {
 
 struct State;
+struct Stream;
 
 /// The first use that pending work will make of [start, start + bytes); nullopt where none will.
 /// Pageable memory is not watched. A context that has faulted runs nothing more.
 std::optional<Use> find_pending_use(State& state, std::uint64_t start, std::uint64_t bytes);
+
+/// The last operation queued on `stream` that writes to [start, start + bytes), also as a value, or
+/// that may, as a host function can; 0 where none does.
+std::uint64_t find_pending_write(const Stream& stream, std::uint64_t start, std::uint64_t bytes);
 
 }  // namespace berth::sim

@@ -3,17 +3,13 @@
 
 #include <fmt/format.h>
 
+#include "sim/check/names.hpp"
 #include "sim/check/pending_use.hpp"
-#include "sim/check/stream_name.hpp"
 #include "sim/state.hpp"
 #include "sim/work/work_memory.hpp"
 
 namespace berth::sim {
 namespace {
-
-std::string describe(const CallSite& call) {
-  return fmt::format("{} (call {})", function_name(call.function), call.number);
-}
 
 const char* verb(UseKind kind) {
   switch (kind) {
@@ -30,7 +26,7 @@ const char* verb(UseKind kind) {
 }
 
 std::string describe(const Use& use) {
-  return fmt::format("{} on {} {} {} B at {:#x}", describe(use.call), stream_name(use.stream),
+  return fmt::format("{} on {} {} {} B at {:#x}", call_name(use.call), stream_name(use.stream),
                      verb(use.kind), use.bytes, use.address);
 }
 
@@ -50,7 +46,7 @@ void RaceDetector::check_end(State& state, const Range& range, CallSite call) {
   if (!use) use = find_pending_use(state, range.start, range.bytes);
   if (use)
     findings_.add(fmt::format("race: {} ends {} B at {:#x}, while {}; nothing waited for that",
-                              describe(call), range.bytes, range.start, describe(*use)));
+                              call_name(call), range.bytes, range.start, describe(*use)));
 }
 
 std::optional<Use> RaceDetector::find_use_done(State& state, const Range& range) const {

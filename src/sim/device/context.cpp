@@ -8,6 +8,7 @@
 #include "base/check.hpp"
 #include "sim/memory/host_memory.hpp"
 #include "sim/state.hpp"
+#include "sim/work/submission.hpp"
 
 namespace berth::sim {
 namespace {
@@ -84,7 +85,9 @@ bool are_context_flags(unsigned flags) {
 Context& make_context(State& state, int ordinal) {
   const int slot = state.visible[static_cast<std::size_t>(ordinal)];
   Context& context = state.contexts.create(slot, ordinal);
-  context.legacy_stream = state.streams.create(context.handle, slot, StreamKind::legacy, 0).handle;
+  Stream& legacy = state.streams.create(context.handle, slot, StreamKind::legacy, 0);
+  state.channels.assign(context, legacy);
+  context.legacy_stream = legacy.handle;
   return context;
 }
 
@@ -101,7 +104,7 @@ Context& retain_primary(State& state, int ordinal) {
 
 bool finish_work(State& state, Handle context) {
   const Awaited work = state.scheduler.work_in(context);
-  state.scheduler.wait(work);
+  wait_for(state, state.call, work, context);
   return work.tickets.empty();
 }
 

@@ -33,6 +33,7 @@ struct Context {
   unsigned flags = 0;    ///< CUctx_flags
   DeviceSet peers = 0;   ///< whose allocations it may reach
   Handle legacy_stream = 0;
+  std::uint64_t channels_dealt = 0;                              ///< to streams, in turn
   std::unordered_map<std::uint64_t, Handle> per_thread_streams;  // by ThreadState::id
 };
 

@@ -78,14 +78,4 @@ void join_capture(Stream& stream, const CapturePoint& point) {
     if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
 }
 
-CUresult enqueue(State& state, Stream& stream, Work work) {
-  const CUresult refusal = refuse_use(state, stream);
-  if (refusal != CUDA_SUCCESS) return refusal;
-  if (stream.captured.capture != 0)
-    capture_work(state, stream, std::move(work));
-  else
-    state.scheduler.submit(stream, std::move(work));
-  return CUDA_SUCCESS;
-}
-
 }  // namespace berth::sim

@@ -64,8 +64,4 @@ void capture_work(State& state, Stream& stream, Work work, Handle awaits = 0);
 /// What follows on `stream` also depends on `nodes`, of the same capture; one that is in none joins.
 void join_capture(Stream& stream, const CapturePoint& point);
 
-/// Captures `work` where `stream` is being captured, otherwise submits it. May let go of the lock if
-/// it is a host function. Nothing but the error where a rule of captures forbids work on `stream`.
-CUresult enqueue(State& state, Stream& stream, Work work) BERTH_REQUIRES(mutex);
-
 }  // namespace berth::sim

@@ -74,7 +74,7 @@ bool stage(CopyWork& work) {
 CUresult queue_copy(Call& call, Stream& stream, KnownCopy copy) {
   Scheduler& scheduler = call.state().scheduler;
   // Captured, it reads and writes what is there at each launch, pageable memory included.
-  if (stream.captured.capture != 0) return enqueue(call.state(), stream, std::move(copy.work));
+  if (stream.captured.capture != 0) return call.enqueue(stream, std::move(copy.work));
   const CUresult refusal = refuse_use(call.state(), stream);
   if (refusal != CUDA_SUCCESS) return refusal;
   const bool frees_host = copy.frees_host();
@@ -83,7 +83,8 @@ CUresult queue_copy(Call& call, Stream& stream, KnownCopy copy) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   const Handle context = stream.context;
   const Ticket ticket = scheduler.submit(stream, std::move(copy.work));
-  return frees_host ? CUDA_SUCCESS : call.wait({{ticket}, stream.order.clock}, context);
+  return frees_host ? call.end_submission(stream)
+                    : call.wait({{ticket}, stream.order.clock}, context);
 }
 
 CUresult copy_async(Call& call, CUstream stream, const CopyWork& work, Sides sides) {
@@ -91,6 +92,8 @@ CUresult copy_async(Call& call, CUstream stream, const CopyWork& work, Sides sid
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (call.fault_of(*found) != CUDA_SUCCESS) return call.fault_of(*found);
   if (work.width == 0 || work.rows == 0) return CUDA_SUCCESS;
+  const CUresult full = call.make_room(found);
+  if (full != CUDA_SUCCESS) return full;
   KnownCopy known;
   const Context& context = *call.state().contexts.find(found->context);
   const CUresult accepted = look_up(call.state(), context, work, sides, known);
@@ -106,12 +109,15 @@ CUresult copy_now(Call& call, const CopyWork& work, Sides sides) {
   if (work.width == 0 || work.rows == 0) return CUDA_SUCCESS;
   State& state = call.state();
   Stream* stream = call.find_stream(nullptr);
+  const CUresult full = call.make_room(stream);
+  if (full != CUDA_SUCCESS) return full;
+  const Context& null_context = *state.contexts.find(stream->context);
   KnownCopy known;
-  const CUresult accepted = look_up(state, call.context(), work, sides, known);
+  const CUresult accepted = look_up(state, null_context, work, sides, known);
   if (accepted != CUDA_SUCCESS) return accepted;
   const CUresult refusal = refuse_observation(state, *stream);
   if (refusal != CUDA_SUCCESS) return refusal;
-  const bool always_waits = (call.context().flags & CU_CTX_SYNC_MEMOPS) != 0;
+  const bool always_waits = (null_context.flags & CU_CTX_SYNC_MEMOPS) != 0;
   if (known.work.source_pageable && !known.to_host && !always_waits) {
     const CUresult waited = wait_before_staging(call, *stream);
     return waited == CUDA_SUCCESS ? queue_copy(call, *stream, std::move(known)) : waited;
@@ -119,7 +125,7 @@ CUresult copy_now(Call& call, const CopyWork& work, Sides sides) {
   const bool between_devices = !known.to_host && !known.from_host;
   const Handle context = stream->context;
   const Ticket ticket = state.scheduler.submit(*stream, std::move(known.work));
-  if (between_devices && !always_waits) return CUDA_SUCCESS;
+  if (between_devices && !always_waits) return call.end_submission(*stream);
   return call.wait({{ticket}, stream->order.clock}, context);
 }
 

@@ -11,6 +11,7 @@ Stream& open_hidden_stream(State& state, const Context& context, const Stream& l
   Stream& hidden = state.streams.create(context.handle, context.device, StreamKind::non_blocking,
                                         launcher.priority);
   hidden.launcher = launcher.handle;
+  if (context.handle == launcher.context) hidden.channel = launcher.channel;
   hidden.callers_handle = launcher.callers_handle;
   return hidden;
 }

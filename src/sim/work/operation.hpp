@@ -137,6 +137,9 @@ struct Operation {
   CallSite call = {};  ///< that submitted it
   Stamp stamp = {};    ///< both for the race detector
   Clock before = {};
+  /// The last so many of `waits_for` are no order that the program made: waits of other streams in the
+  /// same channel.
+  std::size_t in_channel = 0;
 };
 
 /// Work on a stream, to be waited for by other work.

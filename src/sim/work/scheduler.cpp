@@ -57,6 +57,19 @@ void Scheduler::add_default_stream_order(const Stream& stream, std::vector<Ticke
   }
 }
 
+// A channel passes on in the order of submission what the streams in it are given. Only a value can come
+// from work that is submitted later: without one it all gets on, and there is no need to look.
+void Scheduler::add_channel_order(const Stream& stream, Operation& operation) {
+  const bool out_of_order = std::holds_alternative<FetchWork>(operation.work);
+  if (value_waits_ == 0 || !stream.channel || out_of_order) return;
+  for (const Stream* other : busy_) {
+    if (other == &stream || other->context != stream.context) continue;
+    if (other->channel != stream.channel || other->last_wait <= other->completed) continue;
+    operation.waits_for.push_back({other->handle, other->last_wait});
+    ++operation.in_channel;
+  }
+}
+
 void Scheduler::enter_order(Stream& stream, Operation& operation) {
   join_default_streams(state_, stream);
   state_.order.submit(stream.order);
@@ -75,6 +88,7 @@ Ticket Scheduler::submit(Stream& stream, Work work, std::span<const Ticket> afte
   add_default_stream_order(stream, operation.waits_for);
   for (const Ticket& earlier : after)
     if (!done(earlier)) operation.waits_for.push_back(earlier);
+  add_channel_order(stream, operation);
 
   const bool unobstructed = stream.queue.empty() && operation.waits_for.empty();
   const bool only_orders = std::holds_alternative<WaitWork>(operation.work);
@@ -97,10 +111,13 @@ void Scheduler::enqueue(Stream& stream, Operation&& operation) {
     stream.busy_index = busy_.size();
     busy_.push_back(&stream);
   }
-  if (std::holds_alternative<WaitValueWork>(operation.work)) {
+  const bool waits_for_value = std::holds_alternative<WaitValueWork>(operation.work);
+  if (waits_for_value) {
     ++value_waits_;
     if (progress_ == Progress::eager) value_watch_.start();
   }
+  if (waits_for_value || operation.waits_for.size() > operation.in_channel)
+    stream.last_wait = operation.sequence;
   stream.queue.push(std::move(operation));
 }
 

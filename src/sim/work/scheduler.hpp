@@ -55,6 +55,11 @@ class Scheduler {
   /// Returns once all of `awaited` is done, and runs what that needs. The host knows then that it
   /// is. May let go of the lock.
   void wait(const Awaited& awaited) BERTH_REQUIRES(mutex);
+  /// Returns once `stream` has fewer than `limit` operations queued, and runs what that needs. False
+  /// where nothing has run for stall_ms: that is a finding about `call`. May let go of the lock.
+  bool wait_for_room(Handle stream, std::size_t limit, const CallSite& call) BERTH_REQUIRES(mutex);
+  /// A call asks for `ticket`, which is not done, and does not wait.
+  void asked_in_vain(const Ticket& ticket);
   /// What must be done before `stream` counts as idle: its own work, and for the legacy stream that
   /// of the streams it waits for.
   Awaited work_of(Stream& stream);
@@ -103,6 +108,8 @@ class Scheduler {
   /// Whether `operation` waits for a value that memory does not have.
   bool lacks_value(const Stream& stream, const Operation& operation);
   void add_default_stream_order(const Stream& stream, std::vector<Ticket>& waits_for);
+  /// Puts `operation`, the next of `stream`, behind what waits in its channel.
+  void add_channel_order(const Stream& stream, Operation& operation);
   void enter_order(Stream& stream, Operation& operation);
   void enqueue(Stream& stream, Operation&& operation) BERTH_REQUIRES(mutex);
   /// Runs, or in virtual time begins, whatever the mode lets go on by itself.
@@ -119,11 +126,24 @@ class Scheduler {
   void wait_for(const Ticket& ticket) BERTH_REQUIRES(mutex);
   /// Runs something that `ticket` may be waiting for; false where only another thread can help.
   bool run_for(const Ticket& ticket) BERTH_REQUIRES(mutex);
-  /// The stream that `ticket` waits for in the end: what its head comes after is done.
-  Stream& needed_by(Ticket ticket);
-  /// Lets go of the lock until something may have changed. Where a value has been in the way of
-  /// `ticket` for too long, the wait for it is given up.
+  /// What something waits for in the end.
+  struct Need {
+    Stream* stream;   ///< what its head comes after is done
+    Stream* delayed;  ///< the last on the way whose head has only its channel in the way; or null
+  };
+  Need needed_by(Ticket ticket);
+  /// Whether only the host can help what needs this: the value that it waits for.
+  bool lacks_value(const Need& need);
+  /// Lets go of the lock until something may have changed.
+  void pause() BERTH_REQUIRES(mutex);
+  /// The same. Where a value has been in the way of `ticket` for too long, the wait for it is given
+  /// up, or the channel in which it is.
   void sleep(const Ticket& ticket, Stall& stall) BERTH_REQUIRES(mutex);
+  /// For what waits for a value: where a channel is in its way, or in that of work which may bring the
+  /// value. Without a delayed stream where there is no such channel.
+  Need delay_of(const Need& need);
+  /// Reports that `need` has a channel in the way, and takes its stream out of it.
+  void separate(const Need& need);
   /// A chain of a graph that `launcher` has launched, and whose head may run; null where none may.
   Stream* runnable_chain(const Stream& launcher);
 
@@ -148,6 +168,7 @@ class Scheduler {
   std::size_t value_waits_ = 0;
   HostFunctions host_functions_;
   ValueWatch value_watch_;
+  Stall asked_in_vain_;
 };
 
 }  // namespace berth::sim

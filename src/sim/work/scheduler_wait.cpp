@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "sim/check/pending_use.hpp"
+#include "sim/check/progress.hpp"
 #include "sim/check/stream_order.hpp"
 #include "sim/state.hpp"
 #include "sim/work/scheduler.hpp"
@@ -40,7 +42,7 @@ bool Scheduler::run_for(const Ticket& ticket) {
   const auto choose = [&]() -> Stream* {
     const bool wander = progress_ == Progress::random && random_.below(2) == 0;
     if (wander) return any_runnable();
-    Stream& needed = needed_by(ticket);
+    Stream& needed = *needed_by(ticket).stream;
     if (needed.running) return nullptr;
     // A value may come from anything that is pending.
     return lacks_value(needed, needed.queue.front()) ? any_runnable() : &needed;
@@ -51,33 +53,105 @@ bool Scheduler::run_for(const Ticket& ticket) {
   return true;
 }
 
-Stream& Scheduler::needed_by(Ticket ticket) {
+Scheduler::Need Scheduler::needed_by(Ticket ticket) {
+  Need need{};
   for (;;) {
-    Stream* stream = state_.streams.find(ticket.stream);
-    if (stream->running) return *stream;
+    need.stream = state_.streams.find(ticket.stream);
+    if (need.stream->running) return need;
+    const Operation& head = need.stream->queue.front();
+    const std::size_t ordered = head.waits_for.size() - head.in_channel;
     const Ticket* obstacle = nullptr;
-    for (const Ticket& earlier : stream->queue.front().waits_for)
-      if (!done(earlier)) obstacle = &earlier;
-    if (obstacle == nullptr) return *stream;
+    for (std::size_t i = 0; i < ordered; ++i)
+      if (!done(head.waits_for[i])) obstacle = &head.waits_for[i];
+    const bool has_order_in_the_way = obstacle != nullptr;
+    for (std::size_t i = ordered; i < head.waits_for.size() && !has_order_in_the_way; ++i)
+      if (!done(head.waits_for[i])) obstacle = &head.waits_for[i];
+    if (obstacle == nullptr) return need;
+    if (!has_order_in_the_way) need.delayed = need.stream;
     ticket = *obstacle;
   }
 }
 
-void Scheduler::sleep(const Ticket& ticket, Stall& stall) {
-  ++waiting_;
-  if (value_waits_ == 0)
-    finished_.wait(mutex);
-  else
-    finished_.wait_for(mutex, kValuePollInterval);
-  --waiting_;
-  if (done(ticket)) return;
-  Stream& needed = needed_by(ticket);
+bool Scheduler::lacks_value(const Need& need) {
   // A host function that runs may yet write the value.
-  const bool holds =
-      std::none_of(busy_.begin(), busy_.end(), [](Stream* busy) { return busy->running; }) &&
-      lacks_value(needed, needed.queue.front());
+  return std::none_of(busy_.begin(), busy_.end(), [](Stream* busy) { return busy->running; }) &&
+         lacks_value(*need.stream, need.stream->queue.front());
+}
+
+Scheduler::Need Scheduler::delay_of(const Need& need) {
+  if (need.delayed != nullptr) return need;
+  const auto& wait = std::get<WaitValueWork>(need.stream->queue.front().work);
+  for (Stream* stream : busy_) {
+    const std::uint64_t writer = find_pending_write(*stream, wait.address, wait.bytes);
+    if (writer == 0) continue;
+    const Need of_writer = needed_by({stream->handle, writer});
+    if (of_writer.delayed != nullptr) return of_writer;
+  }
+  return {};
+}
+
+void Scheduler::separate(const Need& need) {
+  report_shared_channel(state_, *need.delayed, *need.stream);
+  need.delayed->channel = std::nullopt;
+  need.delayed->queue.for_each([](Operation& operation) {
+    operation.waits_for.resize(operation.waits_for.size() - operation.in_channel);
+    operation.in_channel = 0;
+  });
+}
+
+void Scheduler::pause() {
+  ++waiting_;
+  finished_.wait_for(mutex, kValuePollInterval);
+  --waiting_;
+}
+
+void Scheduler::sleep(const Ticket& ticket, Stall& stall) {
+  if (value_waits_ != 0) {
+    pause();
+  } else {
+    ++waiting_;
+    finished_.wait(mutex);
+    --waiting_;
+  }
+  if (done(ticket)) return;
+  const Need need = needed_by(ticket);
+  // A thread that waits for the driver's lock is let in first: it may be the one that helps.
+  const bool holds = !state_.driver_lock.is_awaited() && lacks_value(need);
   if (!stall.lasts(holds, operations_run_, state_.config.stall_ms)) return;
-  give_up(state_, needed, std::get<WaitValueWork>(needed.queue.front().work));
+  if (const Need delayed = delay_of(need); delayed.delayed != nullptr)
+    separate(delayed);
+  else
+    give_up(state_, *need.stream, std::get<WaitValueWork>(need.stream->queue.front().work));
+}
+
+bool Scheduler::wait_for_room(Handle stream, std::size_t limit, const CallSite& call) {
+  Stall stall;
+  for (;;) {
+    const Stream* found = state_.streams.find(stream);
+    if (found == nullptr || found->queue.size() < limit) return true;
+    const Ticket oldest{stream, found->queue.front().sequence};
+    if (run_for(oldest)) continue;
+    pause();
+    if (done(oldest)) continue;
+    // Whatever it is that does not end: also a host function that waits for the caller.
+    const bool holds = !state_.driver_lock.is_awaited();
+    if (!stall.lasts(holds, operations_run_, state_.config.stall_ms)) continue;
+    const Need need = needed_by(oldest);
+    const Need delayed = lacks_value(need) ? delay_of(need) : Need{};
+    if (delayed.delayed == nullptr) {
+      report_full_queue(state_, call, *state_.streams.find(stream), *need.stream);
+      return false;
+    }
+    separate(delayed);
+  }
+}
+
+void Scheduler::asked_in_vain(const Ticket& ticket) {
+  if (value_waits_ == 0 || state_.channels.count() == 0) return;
+  const Need need = needed_by(ticket);
+  if (!lacks_value(need)) return;
+  if (!asked_in_vain_.lasts_while_asked(operations_run_, state_.config.stall_ms)) return;
+  if (const Need delayed = delay_of(need); delayed.delayed != nullptr) separate(delayed);
 }
 
 Stream* Scheduler::runnable_chain(const Stream& launcher) {

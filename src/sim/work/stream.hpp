@@ -22,6 +22,11 @@ class OperationQueue {
   [[nodiscard]] bool empty() const { return head_ == operations_.size(); }
   [[nodiscard]] std::size_t size() const { return operations_.size() - head_; }
   Operation& front() { return operations_[head_]; }
+  [[nodiscard]] const Operation& front() const { return operations_[head_]; }
+  template <class Visit>
+  void for_each(Visit&& visit) {
+    for (std::size_t at = head_; at < operations_.size(); ++at) visit(operations_[at]);
+  }
   template <class Visit>
   void for_each(Visit&& visit) const {
     for (std::size_t at = head_; at < operations_.size(); ++at) visit(operations_[at]);
@@ -93,6 +98,9 @@ struct Stream {
   StreamOrder order;
   CapturePoint captured;  ///< where it stands in a capture; nowhere while it is not captured
   Handle launcher = 0;    ///< for a lane of a launched graph or a batch, the stream of the launch
+  std::optional<int> channel = std::nullopt;  ///< of its context, that it shares; none of its own
+  /// The latest operation that waits for a value, or by the program's order for another stream.
+  std::uint64_t last_wait = 0;
   std::size_t busy_index = 0;  ///< place among the scheduler's busy streams, where there is work
 };
 

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/check/stream_name.hpp"
+#include "sim/check/names.hpp"
 #include "sim/state.hpp"
 #include "sim/work/work_memory.hpp"
 
@@ -63,16 +63,22 @@ void store_value(std::byte* target, std::uint64_t value, unsigned bytes) {
     __atomic_store_n(reinterpret_cast<std::uint64_t*>(target), value, __ATOMIC_RELEASE);
 }
 
+std::string describe(State& state, const Stream& stream, const WaitValueWork& wait) {
+  const Context& context = *state.contexts.find(stream.context);
+  const std::byte* source = locate(state, context, wait.address, wait.bytes, Access::read);
+  const std::string now =
+      source == nullptr ? "gone" : fmt::to_string(load_value(source, wait.bytes));
+  return fmt::format("the {} bits at {:#x}, now {}, to {} {}", wait.bytes * 8, wait.address, now,
+                     name_of(wait.condition), wait.value);
+}
+
 void give_up(State& state, const Stream& stream, const WaitValueWork& wait) {
   Context& context = *state.contexts.find(stream.context);
-  const std::byte* source = locate(state, context, wait.address, wait.bytes, Access::read);
-  if (source == nullptr) return;
+  if (value_is_there(state, context, wait)) return;
   state.findings.add(fmt::format(
-      "stall: {} waits for the {} bits at {:#x}, now {}, to {} {}; nothing "
-      "that is pending "
-      "changes them, and no thread has for {} ms (stall_ms): the context fails",
-      stream_name(stream.callers_handle), wait.bytes * 8, wait.address,
-      load_value(source, wait.bytes), name_of(wait.condition), wait.value, state.config.stall_ms));
+      "stall: {} waits for {}; nothing that is pending changes them, and no thread has for {} ms "
+      "(stall_ms): the context fails",
+      stream_name(stream.callers_handle), describe(state, stream, wait), state.config.stall_ms));
   context.sticky = CUDA_ERROR_LAUNCH_TIMEOUT;
 }
 
@@ -82,6 +88,14 @@ bool Stall::lasts(bool holds, std::uint64_t operations_run, int limit_ms) {
   holding_ = holds;
   operations_run_ = operations_run;
   return holds && now - since_ >= std::chrono::milliseconds(limit_ms);
+}
+
+bool Stall::lasts_while_asked(std::uint64_t operations_run, int limit_ms) {
+  const Clock::time_point now = Clock::now();
+  const bool goes_on = now - asked_ < std::chrono::milliseconds(limit_ms) / 2;
+  asked_ = now;
+  if (!goes_on) holding_ = false;
+  return lasts(true, operations_run, limit_ms);
 }
 
 void ValueWatch::start() {

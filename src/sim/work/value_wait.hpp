@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <thread>
 
 #include "sim/device/context.hpp"
@@ -29,20 +30,26 @@ inline constexpr std::chrono::milliseconds kValuePollInterval{1};
 bool value_is_there(State& state, const Context& context, const WaitValueWork& wait);
 /// Stores `bytes` of `value` as one access, which a reader on another thread sees whole.
 void store_value(std::byte* target, std::uint64_t value, unsigned bytes);
+/// "the 32 bits at 0x7f0000000000, now 0, to reach 1": what `wait` of `stream` waits for.
+std::string describe(State& state, const Stream& stream, const WaitValueWork& wait);
 /// Reports `wait`, the head of `stream`, and fails its context.
 void give_up(State& state, const Stream& stream, const WaitValueWork& wait);
 
-/// How long a host call has found nothing to run because of a value.
+/// How long the host has got nowhere.
 class Stall {
  public:
   /// Whether it `holds` now, has since nothing ran, and for `limit_ms`.
   bool lasts(bool holds, std::uint64_t operations_run, int limit_ms);
+  /// The same for something that holds now and about which a loop asks again and again: a pause of
+  /// half of `limit_ms` begins anew.
+  bool lasts_while_asked(std::uint64_t operations_run, int limit_ms);
 
  private:
   using Clock = std::chrono::steady_clock;
   bool holding_ = false;
   std::uint64_t operations_run_ = 0;
   Clock::time_point since_;
+  Clock::time_point asked_;
 };
 
 /// The thread that lets eager work go on when the host has written a value. Started by the first

@@ -18,6 +18,8 @@ struct Misuse {
   const char* report;
   /// What it is instead where the work ran in an order in which there was a fault.
   const char* fault = nullptr;
+  /// What else the simulator is configured with.
+  const char* options = "";
 };
 
 // One table each, by what the mistake is about.
@@ -29,5 +31,6 @@ std::span<const Misuse> context_misuses();
 std::span<const Misuse> handle_misuses();
 std::span<const Misuse> graph_misuses();
 std::span<const Misuse> leak_misuses();
+std::span<const Misuse> progress_misuses();
 
 }  // namespace berth::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/check/stream_name.hpp"
+#include "sim/check/names.hpp"
 
 #include <fmt/format.h>
 
@@ -16,6 +16,10 @@ std::string stream_name(Handle callers_handle) {
     default:
       return fmt::format("stream {:#x}", callers_handle);
   }
+}
+
+std::string call_name(const CallSite& call) {
+  return fmt::format("{} (call {})", function_name(call.function), call.number);
 }
 
 }  // namespace berth::sim
