@@ -67,7 +67,9 @@ struct TappedCopier : TappedDevice {
   DeviceAllocator memory{context, events, {}};
   PinnedAllocator pinned{registry, {}};
   CompletionQueue completions{[this](DeviceContext&) -> EventPool& { return events; }};
-  Copier copier{registry, pinned, completions,
+  Copier copier{registry,
+                pinned,
+                completions,
                 {.staging_slot_bytes = kSlot, .staging_slots = 4, .workers = 1}};
 };
 
@@ -112,8 +114,9 @@ TEST_CASE_FIXTURE(ManualStaged, "what the host does for a copy takes no driver c
   }
 }
 
-TEST_CASE_FIXTURE(ManualStaged,
-                  "while nothing moves the driver is asked little, however many copies are pending") {
+TEST_CASE_FIXTURE(
+    ManualStaged,
+    "while nothing moves the driver is asked little, however many copies are pending") {
   constexpr std::size_t kCopies = 1'000;
   constexpr std::size_t kBytes = 300;
   for (const std::size_t streams_count : {std::size_t{1}, std::size_t{100}}) {
@@ -135,7 +138,8 @@ TEST_CASE_FIXTURE(ManualStaged,
       work.ask_device(DeviceWatch::kStreamsOfRound);
     }
     CHECK(calls() - before > 0);
-    CHECK(calls() - before <= 500);  // a second, of which a copier's other copies have the other half
+    CHECK(calls() - before <=
+          500);  // a second, of which a copier's other copies have the other half
     CHECK(work.copies_under_way() == kCopies);
     complete_all();
     CHECK((content(device, kCopies * kBytes) == source));
@@ -226,7 +230,8 @@ TEST_CASE("a device that fails is noticed, though nobody waits and no word comes
   test.simulator.run_all();
 }
 
-TEST_CASE("while a copy that cannot be submitted waits for its stream, others can be started there") {
+TEST_CASE(
+    "while a copy that cannot be submitted waits for its stream, others can be started there") {
   TappedCopier test(sim::Progress::eager);
   const Stream stream = test.stream();
   const Allocation block = test.pinned.allocate(64);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Before a thread blocks for a device it does the host's share of what it waits for.
-#include "device/host_shares.hpp"
-
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -10,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include "device/host_shares.hpp"
 #include "stream/settle.hpp"
 #include "stream/unasked.hpp"
 #include "stream/wait.hpp"
@@ -26,7 +25,8 @@ namespace {
 /// Does something when it is asked to, and notes for what.
 class NotedShare final : public HostShare {
  public:
-  explicit NotedShare(DeviceContext& context, std::function<void()> action = [] {})
+  explicit NotedShare(
+      DeviceContext& context, std::function<void()> action = [] {})
       : context_(context), action_(std::move(action)) {
     context_.host_shares().add(*this);
   }
@@ -95,7 +95,8 @@ TEST_CASE_FIXTURE(TappedDevice, "what the share makes possible, the wait finds")
   driver.mem_free_host(word);
 }
 
-TEST_CASE_FIXTURE(TappedDevice, "a share that leaves is called no more, and not while it is called") {
+TEST_CASE_FIXTURE(TappedDevice,
+                  "a share that leaves is called no more, and not while it is called") {
   const Stream stream = this->stream();
   std::promise<void> is_called;
   std::promise<void> may_return;

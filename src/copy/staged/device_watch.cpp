@@ -51,8 +51,8 @@ void DeviceWatch::wake() noexcept {
 }
 
 bool DeviceWatch::has_copies() const {
-  return std::ranges::any_of(
-      works_, [](const HostWork* work) { return work->copies_under_way() > 0; });
+  return std::ranges::any_of(works_,
+                             [](const HostWork* work) { return work->copies_under_way() > 0; });
 }
 
 bool DeviceWatch::sleep() {

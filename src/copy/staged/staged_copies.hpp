@@ -75,7 +75,8 @@ class StagedCopies final : public HostShare {
     EventPool events;
     Mutex mutex;
     std::map<StreamKey, OfStream> streams BERTH_GUARDED_BY(mutex);
-    std::size_t streams_bound BERTH_GUARDED_BY(mutex) = 64;  ///< more are looked through for idle ones
+    std::size_t streams_bound BERTH_GUARDED_BY(mutex) =
+        64;  ///< more are looked through for idle ones
   };
 
   Station& station(DeviceContext& context) BERTH_EXCLUDES(mutex_);

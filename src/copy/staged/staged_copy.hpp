@@ -165,11 +165,11 @@ class StagedCopy {
   }
 
   // Of HostWork.
-  std::shared_ptr<CopyLane> lane;        ///< null once it is over
-  ReadyCopies::Place place;              ///< while it is under way
-  std::size_t askers = 0;                ///< threads that ask or wait for its events
-  std::weak_ptr<StagedCopy> successor;   ///< who has the slots after it
-  std::shared_ptr<StagedCopy> next_over; ///< in a list of those that are over
+  std::shared_ptr<CopyLane> lane;         ///< null once it is over
+  ReadyCopies::Place place;               ///< while it is under way
+  std::size_t askers = 0;                 ///< threads that ask or wait for its events
+  std::weak_ptr<StagedCopy> successor;    ///< who has the slots after it
+  std::shared_ptr<StagedCopy> next_over;  ///< in a list of those that are over
   /// What it held has been given back. Threads  any.
   std::atomic<bool> is_over = false;
 
@@ -203,9 +203,9 @@ class StagedCopy {
   std::shared_ptr<const void> keep_alive_;
   const std::size_t slot_bytes_;
   Staging staging_;
-  const std::size_t turns_;         ///< what its gate counts before its chunks: its turn, or nothing
+  const std::size_t turns_;  ///< what its gate counts before its chunks: its turn, or nothing
   const std::size_t chunks_a_mark_;  ///< half a round of the slots, so that host and device overlap
-  const std::size_t chunks_ahead_;  ///< of those that are submitted, that have not passed
+  const std::size_t chunks_ahead_;   ///< of those that are submitted, that have not passed
   bool has_turn_ = false;
 
   const ProgressWord progress_;

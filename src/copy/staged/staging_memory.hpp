@@ -32,7 +32,7 @@ struct StagingBlocks {
   std::vector<Allocation> blocks;
 
   // Guarded by the lock of the HostWork that has all copies which use the blocks.
-  std::weak_ptr<StagedCopy> latest;    ///< that joined last
+  std::weak_ptr<StagedCopy> latest;  ///< that joined last
   const StagedCopy* user = nullptr;  ///< whose turn it is
 };
 
