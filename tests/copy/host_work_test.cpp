@@ -284,7 +284,8 @@ TEST_CASE_FIXTURE(ManualStaged, "a device that fails ends its copies with what t
   simulator.run_all();
 }
 
-TEST_CASE_FIXTURE(ManualStaged, "an answer that fails once, of a device that goes on, ends no copy") {
+TEST_CASE_FIXTURE(ManualStaged,
+                  "an answer that fails once, of a device that goes on, ends no copy") {
   const Stream stream = this->stream();
   std::byte* const device = allocate(8 * kSlot);
   Bytes source = pattern(8 * kSlot, 6);
@@ -299,21 +300,29 @@ TEST_CASE_FIXTURE(ManualStaged, "an answer that fails once, of a device that goe
   CHECK((content(device, 8 * kSlot) == source));
 }
 
-TEST_CASE_FIXTURE(ManualStaged, "a copy is not over while a thread asks about it") {
+TEST_CASE_FIXTURE(ManualStaged, "who asks about a copy holds up neither it nor those after it") {
   const Stream stream = this->stream();
-  Bytes source(kSlot);
-  const auto copy = start(Direction::to_device, source.data(), allocate(kSlot), kSlot, stream);
-  // What other threads do in between.
-  tap.before(DriverCall::event_query, [&] {
-    while (work.help()) continue;
-    simulator.run_all();
-    CHECK(work.look());
-    CHECK_FALSE(copy->is_over);
-  });
-  work.ask_device(1);
-  CHECK(copy->is_over);
-  CHECK(copy->failure() == nullptr);
-  CHECK(copies_over == 1);
+  Bytes source(2 * kSlot);
+  std::byte* const device = allocate(2 * kSlot);
+  const auto first = start(Direction::to_device, source.data(), device, kSlot, stream);
+  const auto second =
+      start(Direction::to_device, source.data() + kSlot, device + kSlot, kSlot, stream);
+  for (const CUresult answer : {CUDA_SUCCESS, CUDA_ERROR_LAUNCH_FAILED}) {
+    const bool fails = answer != CUDA_SUCCESS;
+    const auto& copy = fails ? second : first;
+    if (fails) tap.refuse_all(DriverCall::event_query, answer);
+    // What other threads do while the driver keeps this one.
+    tap.before(DriverCall::event_query, [&] {
+      while (work.help()) continue;
+      const ContextScope scope(context);
+      while (!copy->is_over && simulator.run_next(stream.ref().native())) work.look();
+      CHECK(copy->is_over);
+    });
+    work.ask_device(1);
+    CHECK(copy->failure() == nullptr);
+  }
+  tap.allow(DriverCall::event_query);
+  CHECK(copies_over == 2);
 }
 
 TEST_CASE_FIXTURE(EagerStaged,

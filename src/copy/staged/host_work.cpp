@@ -233,7 +233,7 @@ bool HostWork::look() {
 
 bool HostWork::take_out_if_over(const CopyPtr& copy, CopyPtr& over) {
   if (copy->lane == nullptr || !copy->is_at_end()) return false;
-  if (copy->pieces_in_hand() > 0 || copy->askers > 0) return false;
+  if (copy->pieces_in_hand() > 0) return false;
   copy->end_device();  // a thread that is about to ask finds nothing to ask about
   copy->end_turn();
   copies_.remove(*copy);
@@ -294,18 +294,20 @@ void HostWork::stop() {
 template <class Ask>
 bool HostWork::ask_about(const CopyPtr& copy, const StagedCopy::Mark& mark, const Ask& ask) {
   std::exception_ptr failure;
-  Answer answer = ask_driver(mark.event, ask, failure);
+  Answer answer = ask_driver(mark.event->ref(), ask, failure);
   // Perhaps the answer alone has failed, and the device goes on.
-  if (answer == Answer::failed) answer = ask_driver(mark.event, query, failure);
-  if (answer == Answer::failed) copy->give_up(failure);
+  if (answer == Answer::failed) answer = ask_driver(mark.event->ref(), query, failure);
+  if (answer == Answer::not_yet) return true;
   {
     const MutexLock lock(mutex_);
-    --copy->askers;
+    if (copy->lane == nullptr) return true;  // the words have told all, while the driver thought
     if (answer == Answer::failed) {
+      copy->give_up(failure);
       copy->open_gates_if_given_up();
       copy->end_device();
+    } else {
+      copy->pass(mark);
     }
-    if (answer == Answer::passed) copy->pass(mark);
     note_pieces(*copy);
     changed_.notify_all();
   }
@@ -314,10 +316,9 @@ bool HostWork::ask_about(const CopyPtr& copy, const StagedCopy::Mark& mark, cons
 }
 
 std::optional<HostWork::Question> HostWork::question_about(const CopyPtr& copy) {
-  const std::optional<StagedCopy::Mark> mark = copy->next_mark();
+  std::optional<StagedCopy::Mark> mark = copy->next_mark();
   if (!mark) return std::nullopt;
-  ++copy->askers;  // keeps the event from others
-  return Question{copy, *mark, copy->lane};
+  return Question{copy, std::move(*mark), copy->lane};
 }
 
 std::optional<HostWork::Question> HostWork::next_question() {
@@ -352,7 +353,6 @@ bool HostWork::wait_for_progress(const CopyPtr& copy) {
       if (!copy->is_over && !copy->has_piece()) changed_.wait_for(mutex_, kPatience);
       return false;
     }
-    ++copy->askers;
   }
   ask_about(copy, *mark, synchronize);
   return true;

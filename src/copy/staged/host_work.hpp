@@ -110,8 +110,8 @@ class HostWork {
   bool wait_for_progress(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
   bool look_at(const StagedCopy& copy) BERTH_EXCLUDES(mutex_);
 
-  /// Puts a question about a mark of the copy to the driver, for one of its askers, and once more where
-  /// the answer fails. False where that fails too, and the copy with it.
+  /// Puts a question about a mark of the copy to the driver, and once more where the answer fails. False
+  /// where that fails too, and the copy with it. The copy may come to its end meanwhile.
   template <class Ask>
   bool ask_about(const CopyPtr& copy, const StagedCopy::Mark& mark, const Ask& ask)
       BERTH_EXCLUDES(mutex_);

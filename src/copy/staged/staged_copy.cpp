@@ -84,13 +84,9 @@ void StagedCopy::submit_step(std::size_t step, EventPool& events) {
 }
 
 void StagedCopy::mark(std::size_t steps, EventPool& events) {
-  marks_.push_back({events.acquire(), steps});
-  try {
-    record_unasked(marks_.back().event, stream_);
-  } catch (...) {
-    marks_.pop_back();
-    throw;
-  }
+  auto event = std::make_shared<const EventLease>(events.acquire());
+  record_unasked(event->ref(), stream_);
+  marks_.push_back({std::move(event), steps});
   marked_.store(marks_.size(), std::memory_order_release);
 }
 
@@ -203,7 +199,7 @@ std::optional<StagedCopy::Mark> StagedCopy::next_mark() const {
   const std::size_t marked = marked_.load(std::memory_order_acquire);
   while (index < marked && marks_[index].steps <= passed_) ++index;
   if (index >= marked) return std::nullopt;
-  return Mark{marks_[index].event.ref(), marks_[index].steps};
+  return marks_[index];
 }
 
 std::optional<StagedCopy::Mark> StagedCopy::next_sure_mark() const {

@@ -76,7 +76,8 @@ class StagedCopy {
   /// An event in the stream, behind the first `steps` steps. kEnd: behind all that was submitted of a
   /// copy that could not be submitted as a whole.
   struct Mark {
-    EventRef event;
+    /// Shared with threads that ask or wait: they keep the event from others, and hold up nothing else.
+    std::shared_ptr<const EventLease> event;
     std::size_t steps;
   };
   static constexpr std::size_t kEnd = ~std::size_t{0};
@@ -143,7 +144,7 @@ class StagedCopy {
   }
 
   /// The copy has come to nothing: no byte is moved from now on. The first failure counts. Not once it
-  /// may be over: only while a piece is in hand, or an asker asks, or under the lock.
+  /// may be over: only while a piece is in hand, or under the lock.
   void give_up(std::exception_ptr failure) noexcept;
   /// Where it has been given up, the device waits for nothing any more. Not before its turn, nor while a
   /// thread still has a piece in hand: the stream is not to pass the copy before that one has left the
@@ -167,18 +168,12 @@ class StagedCopy {
   // Of HostWork.
   std::shared_ptr<CopyLane> lane;         ///< null once it is over
   ReadyCopies::Place place;               ///< while it is under way
-  std::size_t askers = 0;                 ///< threads that ask or wait for its events
   std::weak_ptr<StagedCopy> successor;    ///< who has the slots after it
   std::shared_ptr<StagedCopy> next_over;  ///< in a list of those that are over
   /// What it held has been given back. Threads  any.
   std::atomic<bool> is_over = false;
 
  private:
-  struct MarkLease {
-    EventLease event;
-    std::size_t steps;
-  };
-
   [[nodiscard]] std::size_t chunks() const { return (bytes_ + slot_bytes_ - 1) / slot_bytes_; }
   [[nodiscard]] std::size_t steps() const {
     return chunks() + (direction_ == Direction::to_host ? 1 : 0);
@@ -212,7 +207,7 @@ class StagedCopy {
   std::size_t next_chunk_ = 0;  ///< to submit
   bool is_all_submitted_ = false;
   std::atomic<std::size_t> steps_submitted_ = 0;  ///< or about to be
-  std::vector<MarkLease> marks_;                  ///< has room for all; marked_ of them may be read
+  std::vector<Mark> marks_;                       ///< has room for all; marked_ of them may be read
   std::atomic<std::size_t> marked_ = 0;
   std::size_t next_mark_ = 0;  ///< of marks_: those before have passed
   std::size_t passed_ = 0;     ///< steps
