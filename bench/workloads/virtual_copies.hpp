@@ -213,9 +213,7 @@ class VirtualCopies {
             .device = std::make_unique<ObservedDevice>(range.device, [this] { crew_.catch_up(); }),
             .bytes = bytes},
         memory_.try_take(bytes).value());
-    work_.add(copy, 0);
-    copy->submit(events_);
-    work_.end_submission(copy);
+    work_.start(copy, stream == stream_ ? lane_ : other_lane_, 0, events_);
     return copy;
   }
   std::uint64_t stage(Direction direction, std::size_t bytes) {
@@ -234,6 +232,8 @@ class VirtualCopies {
   PinnedAllocator pinned_{registry_, {}};
   StagingMemory memory_{pinned_, Device::cuda(0), kSlotBytes, kSlots};
   HostWork work_{[](StagedCopy& copy) { copy.release(); }};
+  const HostWork::LanePtr lane_ = std::make_shared<CopyLane>();
+  const HostWork::LanePtr other_lane_ = std::make_shared<CopyLane>();
   VirtualCrew crew_;
   Stream stream_;
   Stream other_stream_;

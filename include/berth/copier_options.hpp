@@ -18,6 +18,17 @@ enum class StagingShortage : std::uint8_t {
   fall_back,  ///< the driver copies by its own means: slower, and it may wait for the copy's stream
 };
 
+/// Whether streams wait for the host behind gates (cuStreamWaitValue32), so that a copy of pageable memory
+/// is submitted at once. Without gates the driver copies: slower, and the caller waits. docs/copies.md has
+/// the cases in which gates are known to hang.
+enum class CopyGates : std::uint8_t {
+  /// As `on`, but not where the device's attributes deny memory operations, or launches block
+  /// (CUDA_LAUNCH_BLOCKING).
+  automatic,
+  on,   ///< where the driver has them
+  off,  ///< nowhere, as for a tool that lets one call end before the next begins
+};
+
 struct CopierOptions {
   /// Size of one slot of a device's staging memory, through which pageable memory travels: what is copied
   /// at a time. 64 KiB or more, a multiple of 4 KiB. A slot of 4 MiB takes 75 us at 55 GB/s: an urgent copy
@@ -33,6 +44,7 @@ struct CopierOptions {
   /// Threads that copy between staging memory and files, 1 to 64, likewise. They wait for the disk: 8 keep
   /// 4 MiB of reads under way, which is 14 GB/s at 0.3 ms each.
   std::size_t file_workers = 8;
+  CopyGates gates = CopyGates::automatic;
   /// What is copied directly over a link is cut into pieces of this size, so that others come in between.
   /// 64 KiB or more, a multiple of 4 KiB.
   std::size_t direct_piece_bytes = std::size_t{8} << 20;

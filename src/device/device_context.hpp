@@ -13,6 +13,7 @@
 #include "berth/device.hpp"
 
 #include "device/handle_set.hpp"
+#include "device/host_shares.hpp"
 #include "device/owned_streams.hpp"
 #include "device/peer_access.hpp"
 #include "device/seen_captures.hpp"
@@ -68,6 +69,9 @@ class DeviceContext {
   /// Tells every observer.
   void retire_stream(CUstream stream) noexcept;
 
+  /// What the host has to do for streams of the device: src/stream/wait.hpp does it before a wait.
+  [[nodiscard]] HostShares& host_shares() noexcept { return host_shares_; }
+
   /// Contracts: OwnedStreams.
   void own_stream(CUstream stream) { owned_streams_.add(stream); }
   void disown_stream(CUstream stream) noexcept { owned_streams_.remove(stream); }
@@ -89,6 +93,7 @@ class DeviceContext {
   SeenCaptures seen_captures_;
   PeerAccess peer_access_{*this};
   StreamObservers observers_;
+  HostShares host_shares_;
   OwnedStreams owned_streams_;
 };
 

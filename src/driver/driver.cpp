@@ -15,6 +15,11 @@ const char* Driver::load_table() {
   if (need && table_.member == nullptr && missing == nullptr) missing = #symbol;
   BERTH_DRIVER_FUNCTIONS(BERTH_LOAD)
 #undef BERTH_LOAD
+  // Not NVIDIA's, so of no version: the oldest.
+#define BERTH_LOAD(member, symbol, type) \
+  sim_table_.member = reinterpret_cast<sim_abi::type*>(source_.resolve(#symbol, 2000));
+  BERTH_SIM_ONLY_FUNCTIONS(BERTH_LOAD)
+#undef BERTH_LOAD
   return missing;
 }
 
@@ -33,6 +38,7 @@ Driver::Driver(DriverSource source, ReportSink sink)
     return;
   }
   table_ = {};
+  sim_table_ = {};
   present_ = {};
 }
 

@@ -104,6 +104,16 @@ class Driver {
   BERTH_DRIVER_FUNCTIONS(BERTH_METHODS)
 #undef BERTH_METHODS
 
+  // What driver/sim_abi.hpp describes, here sim_host_observes(word, value): for a driver on hardware
+  // one comparison. No driver call: not counted, and nothing that can fail.
+#define BERTH_METHODS(member, symbol, type)                                    \
+  template <class... Args>                                                     \
+  void sim_##member(Args... args) const noexcept {                             \
+    if (sim_table_.member != nullptr && is_here()) sim_table_.member(args...); \
+  }
+  BERTH_SIM_ONLY_FUNCTIONS(BERTH_METHODS)
+#undef BERTH_METHODS
+
  private:
   template <class Function, class... Args>
   CUresult invoke(Function function, DriverCall call, Args... args) const noexcept {
@@ -125,6 +135,7 @@ class Driver {
   DriverSource source_;
   ReportSink sink_;
   DriverTable table_;
+  SimTable sim_table_;
   std::array<bool, kDriverCallCount> present_{};
   std::string problem_;
   int version_ = 0;

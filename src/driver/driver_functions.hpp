@@ -61,6 +61,7 @@
   X(stream_wait_event,              cuStreamWaitEvent,             3020,  required) \
   X(stream_get_priority,            cuStreamGetPriority,           5050,  optional) \
   X(stream_wait_value32,            cuStreamWaitValue32,           11070, optional) \
+  X(stream_write_value32,           cuStreamWriteValue32,          11070, optional) \
   X(launch_host_func,               cuLaunchHostFunc,              10000, required) \
   X(event_create,                   cuEventCreate,                 2000,  required) \
   X(event_destroy,                  cuEventDestroy,                4000,  required) \

@@ -7,12 +7,20 @@
 #include <cstddef>
 
 #include "driver/driver_functions.hpp"
+#include "driver/sim_abi.hpp"
 
 namespace berth {
 
 struct DriverTable {
 #define BERTH_MEMBER(member, symbol, version, need) decltype(&::symbol) member = nullptr;
   BERTH_DRIVER_FUNCTIONS(BERTH_MEMBER)
+#undef BERTH_MEMBER
+};
+
+/// What only the simulated driver has; all null on hardware.
+struct SimTable {
+#define BERTH_MEMBER(member, symbol, type) sim_abi::type* member = nullptr;
+  BERTH_SIM_ONLY_FUNCTIONS(BERTH_MEMBER)
 #undef BERTH_MEMBER
 };
 

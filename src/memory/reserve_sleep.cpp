@@ -3,6 +3,7 @@
 #include "memory/gauge.hpp"
 #include "memory/reserve.hpp"
 #include "stream/capture.hpp"
+#include "stream/wait.hpp"
 
 namespace berth {
 
@@ -51,7 +52,7 @@ std::size_t Reserve::sleep(DeviceContext& context, SleepContent content) {
       const ContextScope scope(context);
       RelaxedCapture relaxed(driver_);
       relaxed.begin();
-      driver_.ctx_synchronize();  // under no lock: what it waits for may want one
+      wait_for(context);  // under no lock: what it waits for may want one
     }
     const MutexLock slow(heap_.slow_mutex);
     if (!is_asleep_since(number)) return 0;

@@ -98,6 +98,12 @@ constexpr Word<StagingShortage> kStagingShortages[] = {
     {StagingShortage::fall_back, "fall_back"},
 };
 
+constexpr Word<CopyGates> kCopyGates[] = {
+    {CopyGates::automatic, "auto"},
+    {CopyGates::on, "on"},
+    {CopyGates::off, "off"},
+};
+
 struct Key {
   EntryKey is;
   bool (*set)(RuntimeOptions&, std::string_view);  ///< false: changed nothing
@@ -212,6 +218,9 @@ constexpr Key kKeys[] = {
        return assign(o.copier.on_staging_shortage, read_word(t, kStagingShortages));
      },
      [](const Options& o) { return word_text(o.copier.on_staging_shortage, kStagingShortages); }},
+    {{"copy_gates", "auto, on or off"},
+     [](Options& o, Text t) { return assign(o.copier.gates, read_word(t, kCopyGates)); },
+     [](const Options& o) { return word_text(o.copier.gates, kCopyGates); }},
     {{"copy_workers", "default, or 1 to 64"},
      [](Options& o, Text t) { return assign_or("default", o.copier.workers, t, read_workers); },
      [](const Options& o) { return text_or("default", o.copier.workers, count_text); }},

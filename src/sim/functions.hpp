@@ -15,6 +15,7 @@
 
 #include <cuda.h>
 
+#include "driver/sim_abi.hpp"
 #include "sim/nvml/functions.hpp"
 
 // clang-format off
@@ -182,10 +183,15 @@ CUresult berth_sim_cuGetProcAddress(const char* symbol, void** function, int ver
                                     cuuint64_t flags);
 CUresult berth_sim_cuGetProcAddress_v2(const char* symbol, void** function, int version,
                                        cuuint64_t flags, CUdriverProcAddressQueryResult* status);
+
+// What driver/sim_abi.hpp describes: no calls of CUDA's, so they are not counted either.
+#define BERTH_SIM_DECLARE(member, symbol, type) sim_abi::type berth_sim_##symbol;
+BERTH_SIM_ONLY_FUNCTIONS(BERTH_SIM_DECLARE)
+#undef BERTH_SIM_DECLARE
 }
 
-/// Address of the simulated function `symbol`, by its name with or without version suffix (cu* and
-/// nvml*), for callers of the newest ABI; null where it is not simulated.
+/// Address of the simulated function `symbol`, by its name with or without version suffix (cu*,
+/// nvml* and berthSim*), for callers of the newest ABI; null where it is not simulated.
 /// Threads  any; needs no simulator.
 void* resolve(const char* symbol) noexcept;
 

@@ -94,6 +94,10 @@ const Table& table() {
     add_plain(*names, {"cuGetProcAddress"}, {address_of(&berth_sim_cuGetProcAddress), 11030});
     add_plain(*names, {"cuGetProcAddress_v2"}, {address_of(&berth_sim_cuGetProcAddress_v2), 12000});
     add_nvml(*names);
+#define BERTH_SIM_ADD_OWN(member, symbol, type) \
+  add_plain(*names, {#symbol}, {address_of(&berth_sim_##symbol)});
+    BERTH_SIM_ONLY_FUNCTIONS(BERTH_SIM_ADD_OWN)
+#undef BERTH_SIM_ADD_OWN
     return names;
   }();
   return *whole;
@@ -107,7 +111,7 @@ Entry find(std::string_view symbol) {
 /// The entry that a program compiled for CUDA `version` means by the base name `symbol`.
 Entry find_for(std::string_view symbol, int version) {
   if (symbol == "cuGetProcAddress" && version >= 12000) symbol = "cuGetProcAddress_v2";
-  const bool is_base_name = symbol.starts_with("cu");
+  const bool is_base_name = symbol.starts_with("cu") || symbol.starts_with("berthSim");
   return is_base_name ? find(symbol) : Entry{};
 }
 

@@ -207,6 +207,11 @@ void Simulator::spend(std::uint64_t ns) {
   state_->scheduler.spend(ns);
 }
 
+void Simulator::host_observes(const void* word, std::optional<std::uint64_t> value) {
+  MutexLock lock(mutex);
+  state_->races.observe(static_cast<const std::byte*>(word), value);
+}
+
 std::vector<std::string> Simulator::take_findings() {
   MutexLock lock(mutex);
   return state_->findings.take();

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -98,6 +99,12 @@ class Simulator {
   /// Virtual time; it passes in calls, in waits, and here, where the host does something else.
   [[nodiscard]] std::uint64_t now_ns() const;
   void spend(std::uint64_t ns);
+
+  /// The calling thread has read `value` in `word`, pinned or managed memory of 4 or 8 bytes, without a
+  /// driver call. It comes from now on after the work that wrote that value: a value write, or a
+  /// copy, a fill or a kernel's stand-in of at most 8 bytes. Without a `value`: after whatever work
+  /// wrote the word last. Programs under test say it by berthSimHostObserves (driver/sim_abi.hpp).
+  void host_observes(const void* word, std::optional<std::uint64_t> value = std::nullopt);
 
   /// What the checks have found since the last time this was asked, a line each. Findings that
   /// nobody has taken end the process with the simulator, so that a test cannot overlook them.

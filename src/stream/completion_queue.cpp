@@ -36,6 +36,7 @@
 #include "stream/completion_notices.hpp"
 #include "stream/settle.hpp"
 #include "stream/unasked.hpp"
+#include "stream/wait.hpp"
 
 namespace berth {
 namespace {
@@ -49,9 +50,9 @@ CUresult ask(EventRef mark) noexcept {
   return mark.context().driver().try_event_query(mark.native());
 }
 
-CUresult wait_for(EventRef mark) noexcept {
+CUresult wait_until_passed(EventRef mark) noexcept {
   const ContextScope scope(mark.context(), std::nothrow);
-  return mark.context().driver().try_event_synchronize(mark.native());
+  return try_wait_for(mark);
 }
 
 }  // namespace
@@ -223,7 +224,7 @@ bool CompletionQueue::State::wait_for_oldest() {
     number = outstanding.begin()->first;
     mark = outstanding.begin()->second.mark;
   }
-  const CUresult result = wait_for(mark->ref());
+  const CUresult result = wait_until_passed(mark->ref());
   complete(number, std::move(mark), DriverCall::event_synchronize, result);
   return true;
 }

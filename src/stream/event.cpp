@@ -11,6 +11,7 @@
 #include "stream/capture.hpp"
 #include "stream/poll.hpp"
 #include "stream/unasked.hpp"
+#include "stream/wait.hpp"
 
 namespace berth {
 namespace {
@@ -84,7 +85,7 @@ bool EventRef::is_done() const {
 void EventRef::sync() const {
   refuse_captured_mark(*this, "waited for");
   const ContextScope scope(*context_);
-  context_->driver().event_synchronize(native_);
+  wait_for(*this);
 }
 
 float elapsed_ms(EventRef start, EventRef end) {

@@ -8,6 +8,7 @@
 
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
+#include "stream/wait.hpp"
 
 namespace berth {
 
@@ -22,7 +23,7 @@ inline void settle(StreamRef stream) noexcept {
   } catch (const Error& error) {
     driver.report(Severity::error, "after a failure", error);
   }
-  driver.stream_synchronize_or_report(stream.native());
+  wait_for_or_report(stream);
 }
 
 /// The same for what `mark` marks, which is not captured, where the driver has failed to say whether it
@@ -31,7 +32,7 @@ inline void settle(EventRef mark) noexcept {
   const ContextScope scope(mark.context(), std::nothrow);
   RelaxedCapture relaxed(mark.context().driver());
   relaxed.begin();
-  mark.context().driver().try_event_synchronize(mark.native());
+  static_cast<void>(try_wait_for(mark));
 }
 
 }  // namespace berth

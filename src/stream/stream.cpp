@@ -10,6 +10,7 @@
 #include "stream/capture.hpp"
 #include "stream/poll.hpp"
 #include "stream/unasked.hpp"
+#include "stream/wait.hpp"
 
 namespace berth {
 namespace {
@@ -77,7 +78,7 @@ bool StreamRef::is_done() const {
 void StreamRef::sync() const {
   const ContextScope scope(*context_);
   if (is_capturing_in_scope(*this)) refuse_captured(*this, "waited for");
-  context_->driver().stream_synchronize(native_);
+  wait_for(*this);
 }
 
 bool StreamRef::is_capturing() const {
@@ -90,7 +91,7 @@ bool is_done_in_scope(StreamRef stream) {
 
 void sync_unasked(StreamRef stream) {
   const ContextScope scope(stream.context());
-  stream.context().driver().stream_synchronize(stream.native());
+  wait_for(stream);
 }
 
 Stream::Stream(DeviceContext& context, StreamOptions options)

@@ -62,7 +62,7 @@ std::vector<CopyRange> ranges(std::byte* target, std::size_t target_stride, std:
 
 }  // namespace
 
-TEST_CASE("start_batch() returns at once, whatever is pending") {
+TEST_CASE("start_batch() returns at once, whatever is pending" * needs_gates()) {
   for (const bool to_device : {true, false}) {
     CAPTURE(to_device);
     CopyTest test(batch_machine(sim::Progress::manual), small_pieces());
@@ -253,7 +253,8 @@ TEST_CASE("a batch without bytes ends, too") {
   CHECK(ended.get_future().get());
 }
 
-TEST_CASE("a batch that is cancelled says so; its direct copies arrive, and its stream goes on") {
+TEST_CASE("a batch that is cancelled says so; its direct copies arrive, and its stream goes on" *
+          needs_gates()) {
   CopyTest test(batch_machine(sim::Progress::manual), small_pieces());
   const Stream stream = test.stream();
   BatchTest batch(test);

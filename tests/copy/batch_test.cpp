@@ -287,8 +287,8 @@ TEST_CASE("thousands of ranges arrive, and ranges larger than a piece") {
   }
 }
 
-TEST_CASE(
-    "small pinned targets of what is one range of the device are packed; others go directly") {
+TEST_CASE("small pinned targets of what is one range of the device are packed; others go directly" *
+          needs_gates()) {
   struct Case {
     std::size_t bytes;
     std::size_t device_stride;
@@ -324,7 +324,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a batch counts once for each way that its ranges go") {
+TEST_CASE("a batch counts once for each way that its ranges go" * needs_gates()) {
   CopyTest test(batch_machine(sim::Progress::eager), small_pieces());
   const Stream stream = test.stream();
   BatchTest batch(test);

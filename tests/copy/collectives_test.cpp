@@ -327,7 +327,8 @@ TEST_CASE("an end is told once, after all of it, and owners are kept until then"
   }
 }
 
-TEST_CASE("what is cancelled ends early where the host has its part to do, and the streams go on") {
+TEST_CASE("what is cancelled ends early where the host has its part to do, and the streams go on" *
+          needs_gates()) {
   CollectiveTest test(CollectiveTest::with(Progress::manual));
   constexpr std::size_t kHuge = 40 * kPiece;
   const Bytes content = pattern(3 * kHuge, 1);

@@ -20,6 +20,12 @@ namespace berth::test {
 
 using Bytes = std::vector<unsigned char>;
 
+/// Marks a test of what gates are for, as that start() returns at once. All other tests of copies run
+/// without gates as well.
+inline auto needs_gates() {
+  return doctest::test_suite("needs gates");
+}
+
 /// Bytes that differ from those at any nearby or power-of-two distance.
 inline Bytes pattern(std::size_t bytes, std::uint64_t seed) {
   Bytes content(bytes);

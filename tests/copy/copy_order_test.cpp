@@ -150,7 +150,7 @@ TEST_CASE("copies of pinned and device memory never wait, whatever is pending") 
   stream.ref().sync();
 }
 
-TEST_CASE("copies of pageable memory do not wait while the ring has room") {
+TEST_CASE("copies of pageable memory do not wait while the ring has room" * needs_gates()) {
   for (const bool to_device : {true, false}) {
     CAPTURE(to_device);
     CopyTest test(with_progress(sim::Progress::manual), small_ring());
@@ -201,7 +201,8 @@ TEST_CASE("copy_async returns when a pageable target has the bytes, as cuMemcpyA
   }
 }
 
-TEST_CASE("copy_async tells what went wrong with a pageable target, and leaves it alone") {
+TEST_CASE("copy_async tells what went wrong with a pageable target, and leaves it alone" *
+          needs_gates()) {
   sim::Config config = with_progress(sim::Progress::eager);
   config.faults = sim::FaultPlan::parse("cuEventQuery@1+=unknown;cuEventSynchronize@1+=unknown");
   CopyTest test(config, small_ring());
@@ -213,7 +214,8 @@ TEST_CASE("copy_async tells what went wrong with a pageable target, and leaves i
 }
 
 TEST_CASE(
-    "a source that must be read at once and finds no room waits for the device, which is counted") {
+    "a source that must be read at once and finds no room waits for the device, which is counted" *
+    needs_gates()) {
   CopyTest test(with_progress(sim::Progress::manual), small_ring());
   const Stream stream = test.stream();
   Buffer device(test, Kind::device, kRing + 1);

@@ -232,7 +232,7 @@ TEST_CASE("options of the copier out of range are refused by name") {
   }
 }
 
-TEST_CASE("each copy is counted as what it was") {
+TEST_CASE("each copy is counted as what it was" * needs_gates()) {
   CopyTest test(three_devices());
   const Stream stream = test.stream();
   Buffer device(test, Kind::device, 1000);

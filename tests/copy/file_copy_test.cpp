@@ -151,7 +151,8 @@ TEST_CASE("copies of files follow the order of their stream in every progress mo
   }
 }
 
-TEST_CASE("start() waits for no disk and no device, and progress counts the caller's bytes") {
+TEST_CASE("start() waits for no disk and no device, and progress counts the caller's bytes" *
+          needs_gates()) {
   FileCopyTest test(sim::Progress::manual);
   const Stream stream = test.stream();
   const Bytes content = pattern(4 * kRing, 1);
@@ -179,7 +180,8 @@ TEST_CASE("start() waits for no disk and no device, and progress counts the call
   CHECK(test.copier.counters().bytes_copied == target.bytes());
 }
 
-TEST_CASE("the caller may close and remove a file at once; it is closed when the copy is over") {
+TEST_CASE("the caller may close and remove a file at once; it is closed when the copy is over" *
+          needs_gates()) {
   FileCopyTest test(sim::Progress::manual);
   const Stream stream = test.stream();
   const Bytes content = pattern(5 * kRing, 1);
@@ -210,7 +212,8 @@ TEST_CASE("0 bytes of a file are no operation, and their end comes") {
 }
 
 TEST_CASE(
-    "what is kept alive stays until the copy of a file is over, and the callback finds it done") {
+    "what is kept alive stays until the copy of a file is over, and the callback finds it done" *
+    needs_gates()) {
   FileCopyTest test(sim::Progress::manual);
   const Stream stream = test.stream();
   const Bytes content = pattern(2 * kRing, 1);

@@ -137,7 +137,8 @@ TEST_CASE_FIXTURE(FileFailureTest,
   check_next_copies_work();
 }
 
-TEST_CASE_FIXTURE(FileFailureTest, "a file that is cut short under its copy ends that copy alone") {
+TEST_CASE_FIXTURE(FileFailureTest,
+                  "a file that is cut short under its copy ends that copy alone" * needs_gates()) {
   for (const FileCaching caching : kCachings) {
     if (!can_open(path, caching)) continue;
     for (const std::size_t left : {kAheadMax + 1000, kBytes - 100}) {
@@ -181,7 +182,8 @@ TEST_CASE_FIXTURE(FileFailureTest, "a file that vanishes under its copy is read 
   CHECK((target.read() == content));
 }
 
-TEST_CASE_FIXTURE(FileFailureTest, "a full disk ends the copy to it, and no other") {
+TEST_CASE_FIXTURE(FileFailureTest,
+                  "a full disk ends the copy to it, and no other" * needs_gates()) {
   const std::string good_path = folder.path() / "good";
   const Stream second = stream();
   Buffer source(*this, Kind::device, kBytes);
@@ -201,7 +203,8 @@ TEST_CASE_FIXTURE(FileFailureTest, "a full disk ends the copy to it, and no othe
   check_next_copies_work();
 }
 
-TEST_CASE_FIXTURE(FileFailureTest, "a file that must not grow keeps what was written until then") {
+TEST_CASE_FIXTURE(FileFailureTest,
+                  "a file that must not grow keeps what was written until then" * needs_gates()) {
   const std::string bounded = folder.path() / "bounded";
   Buffer source(*this, Kind::device, kBytes);
   source.write(content);
@@ -224,7 +227,8 @@ TEST_CASE_FIXTURE(FileFailureTest, "a file that must not grow keeps what was wri
 }
 
 TEST_CASE_FIXTURE(FileFailureTest,
-                  "a copy of a file that is cancelled says so, and its stream goes on") {
+                  "a copy of a file that is cancelled says so, and its stream goes on" *
+                      needs_gates()) {
   Buffer target(*this, Kind::device, kBytes);
   Transfer transfer = start_read(target);
   log.submit(own, "after");

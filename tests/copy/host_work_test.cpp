@@ -220,7 +220,7 @@ TEST_CASE("a copy that could not be submitted has no events to ask for once it i
   bool was_over = false;
   HostWork work([&](StagedCopy& copy) {
     copy.release();
-    CHECK_FALSE(copy.next_event().has_value());
+    CHECK_FALSE(copy.next_mark().has_value());
     was_over = true;
   });
   Bytes host(20 * kSlot);
@@ -232,16 +232,15 @@ TEST_CASE("a copy that could not be submitted has no events to ask for once it i
                   .bytes = 20 * kSlot},
       test.memory.try_take(20 * kSlot).value());
   test.tap.refuse(DriverCall::memcpy_async, CUDA_ERROR_UNKNOWN, 3);
-  work.add(copy, 0);
-  message_of<DriverError>([&] { copy->submit(test.events); });
-  work.abandon(copy, std::make_exception_ptr(Cancelled("not submitted")));
+  message_of<DriverError>([&] { work.start(copy, test.lane_of(stream), 0, test.events); });
   CHECK(was_over);
 }
 
 TEST_CASE("a copy that cannot be submitted as a whole is over when that is said") {
   for (const auto direction : {StagedTest::Direction::to_device, StagedTest::Direction::to_host}) {
     for (const DriverCall call :
-         {DriverCall::memcpy_async, DriverCall::event_record, DriverCall::stream_wait_value32}) {
+         {DriverCall::memcpy_async, DriverCall::event_record, DriverCall::stream_wait_value32,
+          DriverCall::stream_write_value32}) {
       for (const int nth : {1, 2, 7}) {
         CAPTURE(int(direction));
         CAPTURE(int(call));
@@ -265,53 +264,65 @@ TEST_CASE("a copy that cannot be submitted as a whole is over when that is said"
 }
 
 TEST_CASE_FIXTURE(ManualStaged, "a device that fails ends its copies with what the driver says") {
-  const Stream stream = this->stream();
+  const Stream first = stream();
+  const Stream second = stream();
   std::byte* const device = allocate(20 * kSlot);
   Bytes source(20 * kSlot);
-  const auto copy = start(Direction::to_device, source.data(), device, 20 * kSlot, stream);
-  tap.refuse(DriverCall::event_query, CUDA_ERROR_ILLEGAL_ADDRESS);
-  work.look();
-  CHECK(copy->is_given_up());
-  CHECK(copy->is_over);
-  CHECK_THROWS_AS(std::rethrow_exception(copy->failure()), DriverError);
+  std::vector<HostWork::CopyPtr> copies;
+  for (const Stream* const stream : {&first, &first, &second, &first, &second}) {
+    const std::size_t offset = copies.size() * kSlot;
+    copies.push_back(
+        start(Direction::to_device, source.data() + offset, device + offset, kSlot, *stream));
+  }
+  tap.refuse_all(DriverCall::event_query, CUDA_ERROR_ILLEGAL_ADDRESS);
+  work.ask_device(2);  // streams, however many copies they have
+  for (const auto& copy : copies) {
+    CHECK(copy->is_over);
+    CHECK_THROWS_AS(std::rethrow_exception(copy->failure()), DriverError);
+  }
   CHECK_FALSE(memory.is_in_use());
   simulator.run_all();
 }
 
-TEST_CASE("a copy that is over by the time that its turn comes is asked about no more") {
-  enum class End { abandoned, passed_with_an_answer_that_failed };
-  for (const End end : {End::abandoned, End::passed_with_an_answer_that_failed}) {
-    CAPTURE(int(end));
-    ManualStaged test;
-    const Stream first = test.stream();
-    const Stream second = test.stream();
-    std::byte* const device = test.allocate(2 * kSlot);
-    Bytes source(2 * kSlot);
-    const auto start = [&](std::size_t offset, const Stream& stream) {
-      return test.start(StagedTest::Direction::to_device, source.data() + offset, device + offset,
-                        kSlot, stream);
-    };
-    const auto copy = start(0, first);
-    const auto other = start(kSlot, second);
-    std::size_t steps = 0;
-    // What other threads do in between.
-    test.tap.before(DriverCall::event_query, [&] {
-      if (end == End::abandoned) {
-        test.work.abandon(other, std::make_exception_ptr(Cancelled("by another thread")));
-      } else {
-        for (; other->next_event(); ++steps) other->pass();
-        other->note_failed_answer();
-        while (test.work.help()) continue;
-      }
-    });
-    test.work.look();
-    CHECK(other->is_over);
-    CHECK(other->steps_passed() == steps);
-    test.work.complete(copy);
-    CHECK(copy->failure() == nullptr);
-    CHECK(test.copies_over == 2);
-    test.simulator.run_all();
+TEST_CASE_FIXTURE(ManualStaged,
+                  "an answer that fails once, of a device that goes on, ends no copy") {
+  const Stream stream = this->stream();
+  std::byte* const device = allocate(8 * kSlot);
+  Bytes source = pattern(8 * kSlot, 6);
+  const auto copy = start(Direction::to_device, source.data(), device, 8 * kSlot, stream);
+  for (const DriverCall call : {DriverCall::event_query, DriverCall::ctx_get_current}) {
+    tap.refuse(call, CUDA_ERROR_UNKNOWN);
+    work.ask_device(1);
   }
+  tap.refuse(DriverCall::event_synchronize, CUDA_ERROR_UNKNOWN);
+  work.complete(copy);
+  CHECK(copy->failure() == nullptr);
+  CHECK((content(device, 8 * kSlot) == source));
+}
+
+TEST_CASE_FIXTURE(ManualStaged, "who asks about a copy holds up neither it nor those after it") {
+  const Stream stream = this->stream();
+  Bytes source(2 * kSlot);
+  std::byte* const device = allocate(2 * kSlot);
+  const auto first = start(Direction::to_device, source.data(), device, kSlot, stream);
+  const auto second =
+      start(Direction::to_device, source.data() + kSlot, device + kSlot, kSlot, stream);
+  for (const CUresult answer : {CUDA_SUCCESS, CUDA_ERROR_LAUNCH_FAILED}) {
+    const bool fails = answer != CUDA_SUCCESS;
+    const auto& copy = fails ? second : first;
+    if (fails) tap.refuse_all(DriverCall::event_query, answer);
+    // What other threads do while the driver keeps this one.
+    tap.before(DriverCall::event_query, [&] {
+      while (work.help()) continue;
+      const ContextScope scope(context);
+      while (!copy->is_over && simulator.run_next(stream.ref().native())) work.look();
+      CHECK(copy->is_over);
+    });
+    work.ask_device(1);
+    CHECK(copy->failure() == nullptr);
+  }
+  tap.allow(DriverCall::event_query);
+  CHECK(copies_over == 2);
 }
 
 TEST_CASE_FIXTURE(EagerStaged,

@@ -241,7 +241,7 @@ TEST_CASE("columns of one matrix are copied to others of it") {
   }
 }
 
-TEST_CASE("start_rows() returns at once, and copies in the order of the stream") {
+TEST_CASE("start_rows() returns at once, and copies in the order of the stream" * needs_gates()) {
   for (const bool to_device : {true, false}) {
     for (const Kind host : {Kind::pageable, Kind::pinned}) {
       for (const auto progress : {sim::Progress::manual, sim::Progress::random}) {
@@ -345,7 +345,7 @@ TEST_CASE("rows have an end to wait for, to be called at, and to keep memory unt
   }
 }
 
-TEST_CASE("rows that are cancelled say so, and their stream goes on") {
+TEST_CASE("rows that are cancelled say so, and their stream goes on" * needs_gates()) {
   CopyTest test(two_devices(sim::Progress::manual), small());
   const Stream stream = test.stream();
   constexpr Shape kShape{10'000, 1000};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -64,14 +65,7 @@ struct StagedTest : TappedDevice {
     auto staging = memory.try_take(route.bytes);
     REQUIRE(staging.has_value());
     auto copy = std::make_shared<StagedCopy>(stream, std::move(route), std::move(*staging));
-    work.add(copy, priority);
-    try {
-      copy->submit(events);
-      work.end_submission(copy);
-    } catch (...) {
-      work.abandon(copy, std::current_exception());
-      throw;
-    }
+    work.start(copy, lane_of(stream), priority, events);
     return copy;
   }
   HostWork::CopyPtr start(Direction direction, void* host, std::byte* device, std::size_t bytes,
@@ -81,6 +75,13 @@ struct StagedTest : TappedDevice {
                   .device = std::make_unique<LinearDevice>(device),
                   .bytes = bytes},
                  stream, priority);
+  }
+
+  /// The copies of a stream, in its order.
+  HostWork::LanePtr lane_of(StreamRef stream) {
+    HostWork::LanePtr& lane = lanes_[stream.native()];
+    if (lane == nullptr) lane = std::make_shared<CopyLane>();
+    return lane;
   }
 
   PinnedAllocator pinned{registry, {}};
@@ -93,6 +94,7 @@ struct StagedTest : TappedDevice {
 
  private:
   std::vector<CUdeviceptr> allocated_;
+  std::map<CUstream, HostWork::LanePtr> lanes_;
 };
 
 }  // namespace berth::test

@@ -101,7 +101,8 @@ std::deque<OneCopy> make_copies(CopyTest& test, std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("a copy on an idle stream does not wait for a hundred that are pending on another") {
+TEST_CASE("a copy on an idle stream does not wait for a hundred that are pending on another" *
+          needs_gates()) {
   for (const auto progress : {sim::Progress::eager, sim::Progress::manual, sim::Progress::random}) {
     CAPTURE(int(progress));
     CopyTest test(with(progress), few_slots());
@@ -133,7 +134,7 @@ TEST_CASE("a copy on an idle stream does not wait for a hundred that are pending
   }
 }
 
-TEST_CASE("beyond all staging memory a stream's first copy is the driver's own") {
+TEST_CASE("beyond all staging memory a stream's first copy is the driver's own" * needs_gates()) {
   CopyTest test(with(sim::Progress::manual), few_slots());
   std::vector<Stream> streams;
   for (int count = 0; count < 9; ++count) streams.push_back(test.stream());
@@ -156,7 +157,7 @@ TEST_CASE("beyond all staging memory a stream's first copy is the driver's own")
   }
 }
 
-TEST_CASE("a copy that is cancelled before its turn leaves the others alone") {
+TEST_CASE("a copy that is cancelled before its turn leaves the others alone" * needs_gates()) {
   for (const std::size_t cancelled : {std::size_t{0}, std::size_t{2}, std::size_t{5}}) {
     CAPTURE(cancelled);
     CopyTest test(with(sim::Progress::manual), few_slots());
@@ -240,7 +241,8 @@ TEST_CASE("copies of several threads on one stream take their turns in its order
   }
 }
 
-TEST_CASE("the default streams of two threads have one name and wait for nothing of each other") {
+TEST_CASE("the default streams of two threads have one name and wait for nothing of each other" *
+          needs_gates()) {
   CopyTest test(with(sim::Progress::eager), few_slots());
   const Stream busy = test.stream();
   const StreamRef own = test.runtime->per_thread_default_stream(Device::cuda(0));

@@ -81,7 +81,8 @@ class LateTransfer final : public TransferState {
 
 }  // namespace
 
-TEST_CASE("start() returns at once, whatever kind of memory it is and however much") {
+TEST_CASE("start() returns at once, whatever kind of memory it is and however much" *
+          needs_gates()) {
   for (const bool to_device : {true, false}) {
     for (const Kind host : {Kind::pageable, Kind::pinned, Kind::registered}) {
       CAPTURE(to_device);
@@ -302,7 +303,8 @@ TEST_CASE("a target that goes with its Transfer is written no more, whatever fai
 }
 
 TEST_CASE(
-    "nobody waits for a Transfer of other memory, of memory that is kept, or that is detached") {
+    "nobody waits for a Transfer of other memory, of memory that is kept, or that is detached" *
+    needs_gates()) {
   CopyTest test(with(sim::Progress::manual), small_ring());
   const Stream stream = test.stream();
   test.log.submit(stream, "earlier");
@@ -339,7 +341,7 @@ TEST_CASE(
   Transfer().detach();
 }
 
-TEST_CASE("a transfer that is cancelled says so, and its stream goes on") {
+TEST_CASE("a transfer that is cancelled says so, and its stream goes on" * needs_gates()) {
   CopyTest test(with(sim::Progress::manual), small_ring());
   const Stream stream = test.stream();
   constexpr std::size_t kBytes = 100 * kRing;
@@ -359,7 +361,7 @@ TEST_CASE("a transfer that is cancelled says so, and its stream goes on") {
   CHECK((there.read() == pattern(kBytes, 1)));
 }
 
-TEST_CASE("where all staging memory is in use, what happens is what was said") {
+TEST_CASE("where all staging memory is in use, what happens is what was said" * needs_gates()) {
   constexpr std::size_t kBytes = 4 * kRing;
   for (const auto policy :
        {StagingShortage::share, StagingShortage::grow, StagingShortage::fall_back}) {

@@ -2,6 +2,7 @@
 // The driver seam over hand-made sources: no simulator, no hardware.
 #include "driver/driver.hpp"
 
+#include <cstdint>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -89,6 +90,21 @@ TEST_CASE("a driver without an optional function is usable and answers not suppo
   CHECK(driver.has(DriverCall::mem_unmap));
   CHECK(driver.try_mem_map(CUdeviceptr{0}, std::size_t{0}, std::size_t{0},
                            CUmemGenericAllocationHandle{0}, 0ull) == CUDA_ERROR_NOT_SUPPORTED);
+}
+
+TEST_CASE("a driver on hardware is told nothing of what the host observes") {
+  static int told;
+  told = 0;
+  using namespace sim_abi;
+  constexpr HostObserves* note = [](const void*, std::uint64_t value) { told = int(value); };
+  const Driver hardware(source_with({{"berthSimHostObserves", nullptr}}), {});
+  hardware.sim_host_observes(&told, 5);
+  CHECK(hardware.usable());
+  CHECK(told == 0);
+  const Driver simulated(source_with({{"berthSimHostObserves", reinterpret_cast<void*>(note)}}),
+                         {});
+  simulated.sim_host_observes(&told, 5);
+  CHECK(told == 5);
 }
 
 TEST_CASE("a failing cuInit leaves no usable driver and names the code") {

@@ -83,7 +83,7 @@ inline bool read_or_refused(const std::function<void()>& read) {
     return true;
   } catch (const InvalidArgument& error) {
     const std::string_view message = error.what();
-    CHECK(message.size() < 8192);
+    CHECK(message.size() < 16'384);
     CHECK(std::ranges::all_of(message, [](char c) { return c >= 0x20 && c < 0x7f; }));
     return false;
   }

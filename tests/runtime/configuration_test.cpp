@@ -46,8 +46,8 @@ RuntimeOptions all_different() {
       "pinned_low_water_bytes=256MiB, "
       "host_bytes_max=20GiB, streams_max=7, "
       "streams_on_shortage=wait, events_max=99, "
-      "staging_slot_bytes=68KiB, staging_slots=3, staging_on_shortage=grow, copy_workers=3, "
-      "copy_file_workers=5, copy_piece_bytes=1MiB");
+      "staging_slot_bytes=68KiB, staging_slots=3, staging_on_shortage=grow, copy_gates=off, "
+      "copy_workers=3, copy_file_workers=5, copy_piece_bytes=1MiB");
 }
 
 std::string whole_text(const RuntimeOptions& options) {
@@ -84,6 +84,7 @@ TEST_CASE("every key sets its option") {
   CHECK(options.copier.staging_slot_bytes == 68_KiB);
   CHECK(options.copier.staging_slots == 3);
   CHECK(options.copier.on_staging_shortage == StagingShortage::grow);
+  CHECK(options.copier.gates == CopyGates::off);
   CHECK(options.copier.workers == 3);
   CHECK(options.copier.file_workers == 5);
   CHECK(options.copier.direct_piece_bytes == 1_MiB);

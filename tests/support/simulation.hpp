@@ -13,6 +13,7 @@
 #include "berth/runtime.hpp"
 
 #include "sim/simulator.hpp"
+#include "support/hardware.hpp"
 #include "support/reports.hpp"
 #include "support/work_log.hpp"
 
@@ -37,7 +38,7 @@ inline std::uint64_t driver_calls(const Runtime& runtime, std::string_view funct
 class Simulation {
  public:
   explicit Simulation(const sim::Config& config = {}, RuntimeOptions options = {})
-      : simulator(config) {
+      : simulator(on_hardware(config)) {
     options.driver = "sim";
     options.report = reports.sink();
     runtime.emplace(std::move(options));

@@ -21,6 +21,7 @@
 #include "memory/order/stream_table.hpp"
 #include "sim/simulator.hpp"
 #include "support/driver_tap.hpp"
+#include "support/hardware.hpp"
 #include "support/reports.hpp"
 #include "support/work_log.hpp"
 
@@ -28,7 +29,7 @@ namespace berth::test {
 
 /// Destruction fails the test where anything is left alive in the driver.
 struct TappedDevice {
-  explicit TappedDevice(sim::Config config = {}) : simulator(std::move(config)) {}
+  explicit TappedDevice(sim::Config config = {}) : simulator(on_hardware(std::move(config))) {}
 
   [[nodiscard]] Stream stream() { return Stream(context, {}); }
   [[nodiscard]] StreamRef legacy_stream() { return {context, nullptr}; }

@@ -13,9 +13,9 @@ import sys
 
 from source_tree import cpp_files, read, relative, without_comments_and_literals
 
-# What one layer may include of another beyond the table: the simulator plays NVML too, so it needs
-# that ABI, which is data and no code.
-EXTRA_INCLUDES = {"sim": {"driver/nvml_abi.hpp"}}
+# What one layer may include of another beyond the table: the simulator plays NVML too, and has
+# functions of its own, so it needs those ABIs, which are data and no code.
+EXTRA_INCLUDES = {"sim": {"driver/nvml_abi.hpp", "driver/sim_abi.hpp"}}
 # The layers that call or define CUDA functions by NVIDIA's names.
 CUDA_LAYERS = {"driver", "sim"}
 ENVIRONMENT_READER = "src/base/env.cpp"

@@ -14,6 +14,7 @@
 #include "copy/file/open_file.hpp"
 #include "device/device_context.hpp"
 #include "stream/settle.hpp"
+#include "stream/wait.hpp"
 
 namespace berth {
 namespace {
@@ -72,7 +73,7 @@ void copy_file_by_driver(const FileRange& range, std::byte* device, CopyDirectio
   const Buffer buffer = make_buffer(std::min(kBufferBytes, row.bytes()));
   const auto sync = [&] {
     try {
-      stream.context().driver().stream_synchronize(stream.native());
+      wait_for(stream);
     } catch (...) {
       settle(stream);  // perhaps the answer alone has failed, and the buffer is about to go
       throw;

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
+#include "base/check.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
 #include "stream/poll.hpp"
@@ -15,60 +17,132 @@ namespace {
 /// How long one sleeps who waits for another thread, before looking again.
 constexpr std::chrono::microseconds kPatience{500};
 
-/// The events of staged copies are never captured, but others may be capturing: ask within a
-/// RelaxedCapture.
-bool is_done(EventRef event) {
-  const Driver& driver = event.context().driver();
+// How long a worker sleeps between two looks at the words. A slot is in use for some 75 us (4 MiB at
+// 55 GB/s), and a copy has several: what comes late by one nap delays nothing.
+constexpr std::chrono::microseconds kFirstNap{20};
+constexpr std::chrono::microseconds kLongestNap{250};
+
+enum class Answer { passed, not_yet, failed };
+
+/// `failure` is set where that is the answer.
+template <class Ask>
+Answer ask_driver(EventRef event, const Ask& ask, std::exception_ptr& failure) noexcept {
+  try {
+    const ContextScope scope(event.context());
+    return ask(event.context().driver(), event) ? Answer::passed : Answer::not_yet;
+  } catch (...) {
+    failure = std::current_exception();
+    return Answer::failed;
+  }
+}
+
+bool query(const Driver& driver, EventRef event) {
   return is_complete(driver, DriverCall::event_query, driver.try_event_query(event.native()));
+}
+
+/// Blocks in the driver. Others may be capturing meanwhile.
+bool synchronize(const Driver& driver, EventRef event) {
+  RelaxedCapture relaxed(driver);
+  relaxed.begin();
+  driver.event_synchronize(event.native());
+  return true;
 }
 
 }  // namespace
 
-void HostWork::add(const CopyPtr& copy, int priority) {
-  const MutexLock lock(mutex_);
-  under_way_.push_back({copy, priority});
-  join_turns(copy);
-  changed_.notify_all();
+void HostWork::start(const CopyPtr& copy, const LanePtr& lane, int priority, EventPool& events) {
+  std::exception_ptr failure;
+  {
+    const MutexLock order(lane->submission);
+    add(copy, lane, priority);
+    try {
+      submit(copy, events);
+    } catch (...) {
+      failure = std::current_exception();
+      close(copy, failure, events);
+    }
+  }
+  end_submission(copy);
+  if (failure == nullptr) return;
+  complete(copy);
+  std::rethrow_exception(failure);
 }
 
-void HostWork::join_turns(const CopyPtr& copy) {
+void HostWork::add(const CopyPtr& copy, const LanePtr& lane, int priority) {
+  std::list<CopyPtr> in_lane{copy};
+  std::list<LanePtr> of_lane{lane};
+  const MutexLock lock(mutex_);
+  copies_.add(copy, priority);  // nothing fails from here on
+  if (lane->copies.empty()) {
+    lane->place = of_lane.begin();
+    lanes_.splice(lanes_.end(), of_lane);
+  }
+  lane->copies.splice(lane->copies.end(), in_lane);
+  copy->lane = lane;
   std::weak_ptr<StagedCopy>& latest = copy->staging().blocks->latest;
   const CopyPtr before = latest.lock();
   latest = copy;
-  if (copy->has_turn()) return;
-  if (before == nullptr || before->is_over) return copy->begin_turn();
-  copy->predecessor = before;
-  before->successor = copy;
+  if (before == nullptr || before->is_over)
+    copy->begin_turn();
+  else
+    before->successor = copy;
+  note_pieces(*copy);
+  pieces_.notify_all();  // or to watch it
 }
 
-HostWork::CopyPtr HostWork::with_turn(const CopyPtr& copy) {
-  const MutexLock lock(mutex_);
-  CopyPtr first = copy;
-  while (!first->has_turn()) first = first->predecessor.lock();  // alive until it hands the turn on
-  return first;
+void HostWork::submit(const CopyPtr& copy, EventPool& events) {
+  for (;;) {
+    std::size_t chunks = 0;
+    {
+      const MutexLock lock(mutex_);
+      chunks = copy->chunks_with_room();
+    }
+    copy->submit_until(chunks, events);
+    if (copy->is_all_submitted()) return;
+    go_on(first_of_lane(*copy));
+  }
+}
+
+void HostWork::close(const CopyPtr& copy, std::exception_ptr failure, EventPool& events) noexcept {
+  copy->give_up(std::move(failure));
+  try {
+    copy->close(events);
+  } catch (const std::exception&) {
+    // Nothing tells of the end any more, but that of all work. With later copies in the stream, which have
+    // to wait for this one, that could not be waited for: so it is before any can join.
+    for (CopyPtr first = first_of_lane(*copy); first != copy; first = first_of_lane(*copy))
+      complete(first);
+    {
+      const MutexLock lock(mutex_);
+      copy->open_gates_if_given_up();
+    }
+    settle(copy->stream());
+    const MutexLock lock(mutex_);
+    copy->end_device();
+  }
 }
 
 void HostWork::end_submission(const CopyPtr& copy) {
+  {
+    const MutexLock lock(mutex_);
+    copy->end_submission();
+    copy->open_gates_if_given_up();
+  }
+  end_if_over(copy);
+}
+
+HostWork::CopyPtr HostWork::first_of_lane(const StagedCopy& copy) {
   const MutexLock lock(mutex_);
-  copy->end_submission();
+  return copy.lane == nullptr ? nullptr : copy.lane->copies.front();
 }
 
 std::optional<HostWork::Task> HostWork::take() {
   const MutexLock lock(mutex_);
-  const std::size_t count = under_way_.size();
-  const Entry* best = nullptr;
-  std::size_t place = 0;
-  for (std::size_t step = 0; step < count; ++step) {
-    const std::size_t index = (turn_ + step) % count;
-    const Entry& entry = under_way_[index];
-    if (best != nullptr && entry.priority >= best->priority) continue;
-    if (!entry.copy->has_piece()) continue;
-    best = &entry;
-    place = index;
-  }
-  if (best == nullptr) return std::nullopt;
-  turn_ = place + 1;
-  return Task{best->copy, best->copy->take()};
+  const CopyPtr copy = copies_.next();
+  if (copy == nullptr) return std::nullopt;
+  const Task task{copy, copy->take()};
+  note_pieces(*copy);
+  return task;
 }
 
 void HostWork::finish(const Task& task) {
@@ -77,7 +151,7 @@ void HostWork::finish(const Task& task) {
     task.copy->finish(task.piece);
     if (task.copy->pieces_in_hand() == 0) changed_.notify_all();
   }
-  retire_if_over(task.copy);
+  end_if_over(task.copy);
 }
 
 bool HostWork::help() {
@@ -92,144 +166,218 @@ bool HostWork::help_with(const CopyPtr& copy) {
   std::optional<Task> task;
   {
     const MutexLock lock(mutex_);
-    if (copy->has_piece()) task = Task{copy, copy->take()};
+    if (!copy->has_piece()) return false;
+    task = Task{copy, copy->take()};
+    note_pieces(*copy);
   }
-  if (!task) return false;
   task->move();
   finish(*task);
   return true;
 }
 
-template <class Ask>
-bool HostWork::ask_about_step(const CopyPtr& copy, const Ask& ask) {
-  std::optional<EventRef> event;
-  std::size_t step = 0;
-  {
-    const MutexLock lock(mutex_);
-    copy->open_gates_if_given_up();
-    event = copy->next_event();
-    if (!event) return false;
-    step = copy->steps_passed();
-    ++copy->askers;  // keeps the event from others
+void HostWork::help_lane(const LanePtr& lane) {
+  for (;;) {
+    CopyPtr first;
+    {
+      const MutexLock lock(mutex_);
+      if (!lane->copies.empty()) first = lane->copies.front();
+    }
+    if (first == nullptr || (!help_with(first) && !look_at(*first))) return;
   }
-  bool passed = false;
-  std::exception_ptr failure;
-  try {
-    const ContextScope scope(event->context());
-    passed = ask(*event);
-  } catch (...) {
-    failure = std::current_exception();
-    copy->give_up(failure);
-  }
-  const MutexLock lock(mutex_);
-  --copy->askers;
-  if (failure != nullptr) copy->note_failed_answer();
-  if (passed && copy->steps_passed() == step) copy->pass();
-  if (passed || failure != nullptr) changed_.notify_all();
-  return passed || failure != nullptr;
 }
 
-bool HostWork::look_at(const CopyPtr& copy) {
-  RelaxedCapture relaxed(copy->stream().context().driver());
-  const auto ask = [&](EventRef event) {
-    relaxed.begin();
-    return is_done(event);
-  };
-  bool went_on = false;
-  while (ask_about_step(copy, ask)) went_on = true;
-  settle_if_failed(copy);
-  retire_if_over(copy);
-  return went_on;
+void HostWork::note_pieces(StagedCopy& copy) {
+  if (copies_.update(copy)) pieces_.notify_all();
 }
 
-void HostWork::settle_if_failed(const CopyPtr& copy) {
-  std::optional<EventRef> last;
+bool HostWork::advance(CopyLane& lane, CopyPtr& over) {
+  bool has_gone_on = false;
+  while (!lane.copies.empty()) {
+    const CopyPtr first = lane.copies.front();
+    const bool has_passed = first->look();
+    has_gone_on |= has_passed;
+    if (!take_out_if_over(first, over)) {
+      if (has_passed) note_pieces(*first);
+      break;
+    }
+  }
+  if (has_gone_on) changed_.notify_all();
+  return has_gone_on;
+}
+
+bool HostWork::look_at(const StagedCopy& copy) {
+  CopyPtr over;
+  bool has_gone_on = false;
   {
     const MutexLock lock(mutex_);
-    if (!copy->wants_settling() || copy->askers > 0) return;
-    last = copy->last_event();
-    ++copy->askers;
+    const LanePtr lane = copy.lane;
+    if (lane != nullptr) has_gone_on = advance(*lane, over);
   }
-  settle(*last);
-  const MutexLock lock(mutex_);
-  --copy->askers;
-  copy->end_device();
-  changed_.notify_all();
+  end(std::move(over));
+  return has_gone_on;
 }
 
 bool HostWork::look() {
-  std::vector<CopyPtr> unasked;
+  CopyPtr over;
+  bool has_gone_on = false;
   {
     const MutexLock lock(mutex_);
-    for (const Entry& entry : under_way_) {
-      if (entry.copy->askers == 0) unasked.push_back(entry.copy);
+    for (auto place = lanes_.begin(); place != lanes_.end();) {
+      const LanePtr lane = *place++;  // which goes with its last copy
+      has_gone_on |= advance(*lane, over);
     }
   }
-  bool went_on = false;
-  for (const CopyPtr& copy : unasked) went_on = look_at(copy) || went_on;
-  return went_on;
+  end(std::move(over));
+  return has_gone_on;
 }
 
-void HostWork::retire_if_over(const CopyPtr& copy) {
+bool HostWork::take_out_if_over(const CopyPtr& copy, CopyPtr& over) {
+  if (copy->lane == nullptr || !copy->is_at_end()) return false;
+  if (copy->pieces_in_hand() > 0) return false;
+  copy->end_device();  // a thread that is about to ask finds nothing to ask about
+  copy->end_turn();
+  copies_.remove(*copy);
+  const LanePtr lane = std::exchange(copy->lane, nullptr);
+  BERTH_CHECK(lane->copies.front() == copy);  // else the lane is not in the order of its stream
+  lane->copies.pop_front();
+  if (lane->copies.empty()) lanes_.erase(lane->place);
+  copy->next_over = std::exchange(over, copy);
+  return true;
+}
+
+void HostWork::end_if_over(const CopyPtr& copy) {
+  CopyPtr over;
   {
     const MutexLock lock(mutex_);
-    if (!copy->is_at_end() || copy->pieces_in_hand() > 0 || copy->askers > 0) return;
-    const auto found =
-        std::ranges::find_if(under_way_, [&](const Entry& entry) { return entry.copy == copy; });
-    if (found == under_way_.end()) return;
-    under_way_.erase(found);
-    copy->end_device();  // a thread that is about to ask finds nothing to ask about
+    take_out_if_over(copy, over);
   }
-  on_over_(*copy);
-  const MutexLock lock(mutex_);
-  copy->is_over.store(true, std::memory_order_release);
-  if (const CopyPtr next = copy->successor.lock()) next->begin_turn();
-  changed_.notify_all();
+  end(std::move(over));
 }
 
-bool HostWork::sleep(std::chrono::nanoseconds nap) {
-  const MutexLock lock(mutex_);
-  if (stopped_) return false;
-  if (under_way_.empty())
-    changed_.wait(mutex_);
-  else
-    changed_.wait_for(mutex_, nap);
-  return !stopped_;
+void HostWork::end(CopyPtr over) {
+  while (over != nullptr) {
+    const CopyPtr copy = std::exchange(over, std::move(over->next_over));
+    on_over_(*copy);
+    const MutexLock lock(mutex_);
+    copy->is_over.store(true, std::memory_order_release);
+    changed_.notify_all();
+    const CopyPtr next = copy->successor.lock();
+    if (next == nullptr) continue;
+    next->begin_turn();
+    note_pieces(*next);
+  }
+}
+
+bool HostWork::await_piece() {
+  std::chrono::microseconds nap = kFirstNap;
+  for (;;) {
+    {
+      const MutexLock lock(mutex_);
+      while (!stopped_ && !copies_.has_any() && (is_watched_ || lanes_.empty()))
+        pieces_.wait(mutex_);
+      if (stopped_) return false;
+      if (copies_.has_any()) return true;
+      is_watched_ = true;
+      pieces_.wait_for(mutex_, nap);
+      is_watched_ = false;
+    }
+    nap = look() ? kFirstNap : std::min(2 * nap, kLongestNap);
+  }
 }
 
 void HostWork::stop() {
   const MutexLock lock(mutex_);
   stopped_ = true;
-  changed_.notify_all();
+  pieces_.notify_all();
+}
+
+template <class Ask>
+bool HostWork::ask_about(const CopyPtr& copy, const StagedCopy::Mark& mark, const Ask& ask) {
+  std::exception_ptr failure;
+  Answer answer = ask_driver(mark.event->ref(), ask, failure);
+  // Perhaps the answer alone has failed, and the device goes on.
+  if (answer == Answer::failed) answer = ask_driver(mark.event->ref(), query, failure);
+  if (answer == Answer::not_yet) return true;
+  {
+    const MutexLock lock(mutex_);
+    if (copy->lane == nullptr) return true;  // the words have told all, while the driver thought
+    if (answer == Answer::failed) {
+      copy->give_up(failure);
+      copy->open_gates_if_given_up();
+      copy->end_device();
+    } else {
+      copy->pass(mark);
+    }
+    note_pieces(*copy);
+    changed_.notify_all();
+  }
+  end_if_over(copy);
+  return answer != Answer::failed;
+}
+
+std::optional<HostWork::Question> HostWork::question_about(const CopyPtr& copy) {
+  std::optional<StagedCopy::Mark> mark = copy->next_mark();
+  if (!mark) return std::nullopt;
+  return Question{copy, std::move(*mark), copy->lane};
+}
+
+std::optional<HostWork::Question> HostWork::next_question() {
+  const MutexLock lock(mutex_);
+  if (lanes_.empty()) return std::nullopt;
+  lanes_.splice(lanes_.end(), lanes_, lanes_.begin());
+  return question_about(lanes_.back()->copies.front());
+}
+
+void HostWork::ask_device(std::size_t streams) {
+  {
+    const MutexLock lock(mutex_);
+    streams = std::min(streams, lanes_.size());
+  }
+  for (; streams > 0; --streams) {
+    std::optional<Question> question = next_question();
+    while (question) {
+      if (ask_about(question->copy, question->mark, query)) break;
+      const LanePtr lane = std::move(question->lane);
+      const MutexLock lock(mutex_);
+      question = lane->copies.empty() ? std::nullopt : question_about(lane->copies.front());
+    }
+  }
 }
 
 bool HostWork::wait_for_progress(const CopyPtr& copy) {
-  RelaxedCapture relaxed(copy->stream().context().driver());
-  const auto wait = [&](EventRef event) {
-    relaxed.begin();
-    event.context().driver().event_synchronize(event.native());
-    return true;
-  };
-  if (ask_about_step(copy, wait)) {
-    retire_if_over(copy);
-    return true;
+  std::optional<StagedCopy::Mark> mark;
+  {
+    const MutexLock lock(mutex_);
+    mark = copy->next_sure_mark();
+    if (!mark) {
+      if (!copy->is_over && !copy->has_piece()) changed_.wait_for(mutex_, kPatience);
+      return false;
+    }
   }
-  const MutexLock lock(mutex_);
-  if (!copy->is_over && !copy->has_piece() && !copy->next_event())
-    changed_.wait_for(mutex_, kPatience);
-  return false;
+  ask_about(copy, *mark, synchronize);
+  return true;
+}
+
+bool HostWork::go_on(const CopyPtr& first) {
+  if (first == nullptr || help_with(first) || look_at(*first)) return false;
+  return wait_for_progress(first);
 }
 
 bool HostWork::complete(const CopyPtr& copy) {
   bool waited = false;
   while (!copy->is_over.load(std::memory_order_acquire)) {
-    const CopyPtr first = with_turn(copy);
-    if (!help_with(first) && !look_at(first)) waited = wait_for_progress(first) || waited;
+    const CopyPtr first = first_of_lane(*copy);
+    if (first != nullptr) {
+      waited |= go_on(first);
+      continue;
+    }
+    const MutexLock lock(mutex_);  // another thread is ending it
+    if (!copy->is_over) changed_.wait_for(mutex_, kPatience);
   }
   return waited;
 }
 
-bool HostWork::is_host_side_done(const StagedCopy& copy) const {
+bool HostWork::is_host_side_done(const StagedCopy& copy) {
   return (copy.is_all_taken() || copy.is_given_up()) && copy.pieces_in_hand() == 0;
 }
 
@@ -245,9 +393,7 @@ bool HostWork::complete_host_side(const CopyPtr& copy) {
         continue;
       }
     }
-    const CopyPtr first = with_turn(copy);
-    if (first != copy && help_with(first)) continue;
-    if (!look_at(first)) waited = wait_for_progress(first) || waited;
+    waited |= go_on(first_of_lane(*copy));
   }
 }
 
@@ -257,56 +403,28 @@ void HostWork::await_host_side(const CopyPtr& copy) noexcept {
 }
 
 void HostWork::complete_all() {
-  while (const CopyPtr copy = oldest(nullptr)) complete(copy);
-}
-
-HostWork::CopyPtr HostWork::oldest(const DeviceContext* context) {
-  const MutexLock lock(mutex_);
-  const auto found = std::ranges::find_if(under_way_, [&](const Entry& entry) {
-    return context == nullptr || &entry.copy->stream().context() == context;
-  });
-  return found == under_way_.end() ? nullptr : found->copy;
+  for (;;) {
+    CopyPtr first;
+    {
+      const MutexLock lock(mutex_);
+      if (lanes_.empty()) return;
+      first = lanes_.front()->copies.front();
+    }
+    complete(first);
+  }
 }
 
 void HostWork::cancel(const CopyPtr& copy, std::exception_ptr failure) noexcept {
   const MutexLock lock(mutex_);
-  const auto is_it = [&](const Entry& entry) { return entry.copy == copy; };
-  if (!std::ranges::any_of(under_way_, is_it)) return;
+  if (copy->lane == nullptr) return;
   if (copy->is_all_taken() && copy->pieces_in_hand() == 0) return;  // nothing can stay behind
   copy->give_up(std::move(failure));
   copy->open_gates_if_given_up();
 }
 
-void HostWork::complete_those_before(const CopyPtr& copy) noexcept {
-  try {
-    for (CopyPtr first = with_turn(copy); first != copy; first = with_turn(copy)) complete(first);
-  } catch (const std::bad_alloc&) {  // the workers complete them
-    const MutexLock lock(mutex_);
-    while (!copy->has_turn()) changed_.wait_for(mutex_, kPatience);
-  }
-}
-
-void HostWork::abandon(const CopyPtr& copy, std::exception_ptr failure) noexcept {
-  copy->give_up(std::move(failure));
-  complete_those_before(copy);  // later copies of the slots rely on that
-  {
-    const MutexLock lock(mutex_);
-    copy->open_gates_if_given_up();
-  }
-  settle(copy->stream());
-  {
-    const MutexLock lock(mutex_);
-    copy->end_submission();
-    copy->end_device();
-  }
-  retire_if_over(copy);
-  const MutexLock lock(mutex_);
-  while (!copy->is_over) changed_.wait_for(mutex_, kPatience);
-}
-
 std::size_t HostWork::copies_under_way() const {
   const MutexLock lock(mutex_);
-  return under_way_.size();
+  return copies_.size();
 }
 
 }  // namespace berth

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the host has to do for staged copies, and in which order: the most urgent first, and those that
-// are as urgent in turns, a piece each, so that a small copy is not behind a large one. It has no
-// threads of its own: workers do it, and whoever waits for a copy helps.
+// What the host has to do for staged copies, and who does it. It has no threads of its own:
+//
+//   workers        move pieces, open gates, and read the words that say how far the device is. They
+//                  call no driver function: nothing that happens inside the driver can stop them.
+//   one poller     asks the driver about the oldest copy of each stream, seldom: that is how a device
+//                  that has failed is noticed, whose words never come. It opens no gate.
+//   who waits      does the host's share of the copies of its stream, and blocks in the driver only
+//                  for what the device reaches without the host.
 #pragma once
 
 #include <chrono>
@@ -9,11 +14,13 @@
 #include <cstddef>
 #include <exception>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include "base/mutex.hpp"
+#include "copy/staged/copy_lane.hpp"
+#include "copy/staged/ready_copies.hpp"
 #include "copy/staged/staged_copy.hpp"
 
 namespace berth {
@@ -22,7 +29,8 @@ namespace berth {
 class HostWork {
  public:
   using CopyPtr = std::shared_ptr<StagedCopy>;
-  /// Gets each copy that was added, when it is over. Called once, without a lock, on the thread that
+  using LanePtr = std::shared_ptr<CopyLane>;
+  /// Gets each copy that was started, when it is over. Called once, without a lock, on the thread that
   /// finds it.
   using OnOver = std::function<void(StagedCopy& copy)>;
 
@@ -36,30 +44,38 @@ class HostWork {
 
   explicit HostWork(OnOver on_over) : on_over_(std::move(on_over)) {}
 
-  /// Lower priorities first. A copy that shares its slots has its turn after those that were added with the
-  /// same before it.
-  void add(const CopyPtr& copy, int priority) BERTH_EXCLUDES(mutex_);
+  /// Submits the copy behind those of its lane, which is its stream's. Lower priorities first. A copy
+  /// that shares its slots has its turn after those that were started with the same before it. Waits
+  /// for the stream where the copy would have more than StagedCopy::kEntriesMax entries in its queue.
+  /// Errors  DriverError, OutOfMemory: the copy is over.
+  void start(const CopyPtr& copy, const LanePtr& lane, int priority, EventPool& events)
+      BERTH_EXCLUDES(mutex_);
 
-  /// After StagedCopy::submit().
-  void end_submission(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
-
+  // Without a driver call.
   /// The next piece to move; nullopt where there is none now.
   std::optional<Task> take() BERTH_EXCLUDES(mutex_);
   /// It has been moved.
   void finish(const Task& task) BERTH_EXCLUDES(mutex_);
   /// Takes a piece, moves it, and finishes it; false where there is none.
   bool help() BERTH_EXCLUDES(mutex_);
-  /// Asks the device how far it is, for each copy that no other thread asks for. Whether any has gone
-  /// on.
+  /// Does what can be done now for copies of a lane.
+  void help_lane(const LanePtr& lane) BERTH_EXCLUDES(mutex_);
+  /// Reads how far the device is. Whether any copy has gone on.
   bool look() BERTH_EXCLUDES(mutex_);
 
-  // For threads that have nothing else to do.
-  /// Sleeps until something is added, moved or passed; where copies are under way no longer than `nap`.
-  /// False after stop().
-  bool sleep(std::chrono::nanoseconds nap) BERTH_EXCLUDES(mutex_);
+  // For workers.
+  /// Returns once there is a piece to move; false after stop(). One thread of those that wait here
+  /// reads the words meanwhile.
+  bool await_piece() BERTH_EXCLUDES(mutex_);
   void stop() BERTH_EXCLUDES(mutex_);
 
-  // For threads that wait: they do the copy's share, and wait for the device in the driver.
+  // For the poller.
+  /// Asks the driver about the oldest copies of up to `streams` streams, those first that have not been
+  /// asked about for longest. A copy of which the driver only says that something has failed ends with
+  /// that, and so do those after it.
+  void ask_device(std::size_t streams) BERTH_EXCLUDES(mutex_);
+
+  // For threads that wait.
   /// Returns once the copy is over. Whether the device had to be waited for.
   bool complete(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
   /// Returns once the host has done its share: all has been read, or has arrived, or the copy has been given
@@ -67,51 +83,65 @@ class HostWork {
   bool complete_host_side(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
   /// The same, and leaves all that is to be done to the other threads.
   void await_host_side(const CopyPtr& copy) noexcept BERTH_EXCLUDES(mutex_);
-  /// The oldest copy under way on that device; null where there is none.
-  CopyPtr oldest(const DeviceContext& context) BERTH_EXCLUDES(mutex_) { return oldest(&context); }
-  /// Completes the oldest copy under way until there is none.
+  /// Completes copies until none is under way.
   void complete_all() BERTH_EXCLUDES(mutex_);
 
   /// Gives the copy up, unless it is over: its gate is another's then.
   void cancel(const CopyPtr& copy, std::exception_ptr failure) noexcept BERTH_EXCLUDES(mutex_);
-  /// The copy could not be submitted as a whole: it is over when this returns.
-  void abandon(const CopyPtr& copy, std::exception_ptr failure) noexcept BERTH_EXCLUDES(mutex_);
 
   [[nodiscard]] std::size_t copies_under_way() const BERTH_EXCLUDES(mutex_);
 
  private:
-  struct Entry {
-    CopyPtr copy;
-    int priority;
-  };
+  void add(const CopyPtr& copy, const LanePtr& lane, int priority) BERTH_EXCLUDES(mutex_);
+  void submit(const CopyPtr& copy, EventPool& events) BERTH_EXCLUDES(mutex_);
+  /// Submission has failed.
+  void close(const CopyPtr& copy, std::exception_ptr failure, EventPool& events) noexcept
+      BERTH_EXCLUDES(mutex_);
+  void end_submission(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
 
+  /// Of the copies of its lane the one that the device gets to next; null once `copy` is over.
+  CopyPtr first_of_lane(const StagedCopy& copy) BERTH_EXCLUDES(mutex_);
   bool help_with(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
-  void join_turns(const CopyPtr& copy) BERTH_REQUIRES(mutex_);
-  /// Of those before it the one that has its turn; `copy` itself where it has.
-  CopyPtr with_turn(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
-  /// Returns once `copy` has its turn. Does the host's share of the copies before it, and waits for the
-  /// device.
-  void complete_those_before(const CopyPtr& copy) noexcept BERTH_EXCLUDES(mutex_);
-  /// Puts the driver's question `ask` about the copy's next step; true where the step has passed. False
-  /// also where there is nothing to ask about.
-  template <class Ask>
-  bool ask_about_step(const CopyPtr& copy, const Ask& ask) BERTH_EXCLUDES(mutex_);
-  bool look_at(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
-  /// Where the driver has failed to answer: waits until the device is done with what was submitted, all
-  /// of whose gates are open.
-  void settle_if_failed(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
-  /// Waits for the device's next step, or a little where that is not submitted yet, or others have to
-  /// do something first. Whether it was the device.
+  /// One step of a thread that waits for a copy: the host's share of the first of its lane, or a wait.
+  /// Whether the device was waited for.
+  bool go_on(const CopyPtr& first) BERTH_EXCLUDES(mutex_);
+  /// Blocks until the device has come to the copy's next mark, or for a moment where others have to do
+  /// something first. Whether it was the device.
   bool wait_for_progress(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
-  void retire_if_over(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
-  CopyPtr oldest(const DeviceContext* context) BERTH_EXCLUDES(mutex_);
-  [[nodiscard]] bool is_host_side_done(const StagedCopy& copy) const BERTH_REQUIRES(mutex_);
+  bool look_at(const StagedCopy& copy) BERTH_EXCLUDES(mutex_);
+
+  /// Puts a question about a mark of the copy to the driver, and once more where the answer fails. False
+  /// where that fails too, and the copy with it. The copy may come to its end meanwhile.
+  template <class Ask>
+  bool ask_about(const CopyPtr& copy, const StagedCopy::Mark& mark, const Ask& ask)
+      BERTH_EXCLUDES(mutex_);
+  /// The next of a round of questions; nullopt where there is nothing to ask about.
+  struct Question {
+    CopyPtr copy;
+    StagedCopy::Mark mark;
+    LanePtr lane;
+  };
+  std::optional<Question> next_question() BERTH_EXCLUDES(mutex_);
+  std::optional<Question> question_about(const CopyPtr& copy) BERTH_REQUIRES(mutex_);
+
+  /// Whether the first of the lane has gone on; those that are over by that go to `over`.
+  bool advance(CopyLane& lane, CopyPtr& over) BERTH_REQUIRES(mutex_);
+  void note_pieces(StagedCopy& copy) BERTH_REQUIRES(mutex_);
+  /// Where nothing is left to do for it, the copy is under way no more, and heads the list `over`.
+  bool take_out_if_over(const CopyPtr& copy, CopyPtr& over) BERTH_REQUIRES(mutex_);
+  /// Ends the copies of the list, and those after them that are over by then.
+  void end(CopyPtr over) BERTH_EXCLUDES(mutex_);
+  void end_if_over(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
+  [[nodiscard]] static bool is_host_side_done(const StagedCopy& copy);
 
   const OnOver on_over_;
   mutable Mutex mutex_;
-  std::condition_variable_any changed_;
-  std::vector<Entry> under_way_ BERTH_GUARDED_BY(mutex_);  ///< oldest first
-  std::size_t turn_ BERTH_GUARDED_BY(mutex_) = 0;          ///< whose is next
+  std::condition_variable_any changed_;  ///< for who waits
+  std::condition_variable_any pieces_;   ///< for workers
+  ReadyCopies copies_ BERTH_GUARDED_BY(mutex_);
+  /// With copies under way, in the order in which they are asked about.
+  std::list<LanePtr> lanes_ BERTH_GUARDED_BY(mutex_);
+  bool is_watched_ BERTH_GUARDED_BY(mutex_) = false;  ///< a worker reads the words
   bool stopped_ BERTH_GUARDED_BY(mutex_) = false;
 };
 

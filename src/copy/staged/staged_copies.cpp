@@ -16,6 +16,10 @@ namespace {
 /// Three to four cores fill a link of 55 GB/s, and a few more hide that they are not alone.
 constexpr std::size_t kWorkersByDefault = 6;
 
+/// What a thread moves that waits for an event or a device, where it cannot know for which copies: in
+/// some 300 us.
+constexpr std::size_t kPiecesOfShare = 8;
+
 std::size_t default_workers() {
   return std::clamp<std::size_t>(processors_allowed() / 2, 1, kWorkersByDefault);
 }
@@ -30,18 +34,52 @@ StagedCopies::StagedCopies(const DeviceRegistry& registry, PinnedAllocator& pinn
       work_([](StagedCopy& copy) { copy.release(); }),
       workers_(work_, options.workers.value_or(default_workers())),
       disk_work_([](StagedCopy& copy) { copy.release(); }),
-      disk_workers_(disk_work_, options.file_workers) {}
+      disk_workers_(disk_work_, options.file_workers),
+      watch_({&work_, &disk_work_}) {}
 
 StagedCopies::~StagedCopies() {
   work_.complete_all();
   disk_work_.complete_all();
+  const MutexLock lock(mutex_);
+  for (DeviceContext* const context : contexts_) context->host_shares().remove(*this);
 }
 
 StagedCopies::Station& StagedCopies::station(DeviceContext& context) {
   const MutexLock lock(mutex_);
   auto& station = stations_[static_cast<std::size_t>(context.device().ordinal())];
-  if (station == nullptr) station = std::make_unique<Station>(context, pinned_, options_);
+  if (station != nullptr) return *station;
+  auto made = std::make_unique<Station>(context, pinned_, options_);
+  contexts_.reserve(stations_.size());
+  context.host_shares().add(*this);
+  contexts_.push_back(&context);
+  station = std::move(made);
   return *station;
+}
+
+StagedCopies::Station* StagedCopies::find_station(const DeviceContext& context) {
+  const MutexLock lock(mutex_);
+  return stations_[static_cast<std::size_t>(context.device().ordinal())].get();
+}
+
+StagedCopies::StreamKey StagedCopies::key_of(StreamRef stream, const HostWork& work) {
+  const std::uint64_t number = stream.context().stream_number(stream.native());
+  return {number, number == 0 ? stream.native() : nullptr, &work};
+}
+
+HostWork::LanePtr StagedCopies::lane_of(Station& here, StreamRef stream, const HostWork& work) {
+  // The one name of the per-thread default streams is of many streams, which wait for nothing of each other.
+  if (stream.is_per_thread_default()) return std::make_shared<CopyLane>();
+  const MutexLock lock(here.mutex);
+  OfStream& its = here.streams[key_of(stream, work)];
+  HostWork::LanePtr lane = its.lane.lock();
+  if (lane != nullptr) return lane;
+  lane = std::make_shared<CopyLane>();
+  its.lane = lane;
+  if (here.streams.size() > here.streams_bound) {
+    std::erase_if(here.streams, [](const auto& entry) { return entry.second.lane.expired(); });
+    here.streams_bound = std::max(here.streams_bound, 2 * here.streams.size());
+  }
+  return lane;
 }
 
 std::optional<Staging> StagedCopies::obtain(Station& here, StreamRef stream, const HostWork& work,
@@ -63,53 +101,45 @@ std::optional<Staging> StagedCopies::obtain(Station& here, StreamRef stream, con
 
 void StagedCopies::let_share(Station& here, StreamRef stream, const HostWork& work,
                              const std::shared_ptr<StagingBlocks>& blocks) {
-  // The one name of the per-thread default streams is of many streams, which wait for nothing of each other.
   if (blocks->small > 0 || stream.is_per_thread_default()) return;
   const MutexLock lock(here.mutex);
-  std::erase_if(here.in_use, [](const auto& entry) { return entry.second.expired(); });
-  here.in_use[{stream.native(), &work}] = blocks;
+  const auto found = here.streams.find(key_of(stream, work));
+  if (found != here.streams.end()) found->second.blocks = blocks;
 }
 
 std::optional<Staging> StagedCopies::share_or_take_spare(Station& here, StreamRef stream,
                                                          const HostWork& work, std::size_t bytes) {
   std::shared_ptr<StagingBlocks> blocks;
-  {
+  if (!stream.is_per_thread_default()) {
     const MutexLock lock(here.mutex);
-    const auto found = here.in_use.find({stream.native(), &work});
-    if (found != here.in_use.end()) blocks = found->second.lock();
+    const auto found = here.streams.find(key_of(stream, work));
+    if (found != here.streams.end()) blocks = found->second.blocks.lock();
   }
   return blocks == nullptr ? here.memory.try_take_spare(bytes)
                            : here.memory.share(std::move(blocks), bytes);
 }
 
 HostWork::CopyPtr StagedCopies::start(StreamRef stream, StagedRoute route, int priority) {
-  DeviceContext& context = stream.context();
-  if (!context.driver().has(DriverCall::stream_wait_value32)) return nullptr;
-  Station& here = station(context);
-  if (!here.has_gates) return nullptr;
+  Station& here = station(stream.context());
+  if (!here.gates.are_there()) return nullptr;
   HostWork& work = route.waits_for_disk ? disk_work_ : work_;
   CopyWorkers& workers = route.waits_for_disk ? disk_workers_ : workers_;
   // The driver queues no more than some thousand steps: to submit a large copy somebody must open gates.
-  if (!workers.start()) return nullptr;
+  if (!workers.start() || !watch_.start(stream.context().driver())) return nullptr;
+  const HostWork::LanePtr lane = lane_of(here, stream, work);
   std::optional<Staging> staging = obtain(here, stream, work, route);
   if (!staging) return nullptr;
   const std::shared_ptr<StagingBlocks> blocks = staging->blocks;
-  const MutexLock order(blocks->submission);
-  let_share(here, stream, work, blocks);
   const auto copy = std::make_shared<StagedCopy>(stream, std::move(route), std::move(*staging));
-  work.add(copy, priority);
   try {
-    copy->submit(here.events);
-    work.end_submission(copy);
+    work.start(copy, lane, priority, here.events);
   } catch (const DriverError& error) {
-    work.abandon(copy, std::current_exception());
     if (error.driver_code() != CUDA_ERROR_NOT_SUPPORTED) throw;
-    here.has_gates = false;
+    here.gates.note_refusal();
     return nullptr;
-  } catch (...) {
-    work.abandon(copy, std::current_exception());
-    throw;
   }
+  watch_.wake();
+  let_share(here, stream, work, blocks);
   return copy;
 }
 
@@ -120,4 +150,23 @@ void StagedCopies::complete_host_side(const HostWork::CopyPtr& copy, CopyDirecti
   work_.complete(copy);
   std::rethrow_exception(copy->failure());
 }
+
+void StagedCopies::do_share(StreamRef stream) noexcept {
+  Station* const here = find_station(stream.context());
+  if (here == nullptr || stream.is_per_thread_default()) return;
+  for (HostWork* const work : {&work_, &disk_work_}) {
+    HostWork::LanePtr lane;
+    {
+      const MutexLock lock(here->mutex);
+      const auto found = here->streams.find(key_of(stream, *work));
+      if (found != here->streams.end()) lane = found->second.lane.lock();
+    }
+    if (lane != nullptr) work->help_lane(lane);
+  }
+}
+
+void StagedCopies::do_share(DeviceContext&) noexcept {
+  for (std::size_t piece = 0; piece < kPiecesOfShare && work_.help(); ++piece) continue;
+}
+
 }  // namespace berth

@@ -8,7 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "berth/copier_options.hpp"
@@ -16,19 +16,22 @@
 
 #include "base/mutex.hpp"
 #include "copy/staged/copy_workers.hpp"
+#include "copy/staged/device_watch.hpp"
 #include "copy/staged/host_work.hpp"
 #include "copy/staged/staging_memory.hpp"
+#include "copy/staged/stream_gates.hpp"
 #include "device/device_context.hpp"
+#include "device/host_shares.hpp"
 
 namespace berth {
 
 /// Threads  Safe from any thread.
-class StagedCopies {
+class StagedCopies final : public HostShare {
  public:
   StagedCopies(const DeviceRegistry& registry, PinnedAllocator& pinned,
                const CopierOptions& options);
   /// Waits for what is under way.
-  ~StagedCopies();
+  ~StagedCopies() override;
   StagedCopies(const StagedCopies&) = delete;
   StagedCopies& operator=(const StagedCopies&) = delete;
 
@@ -48,26 +51,43 @@ class StagedCopies {
   [[nodiscard]] EventPool& events(DeviceContext& context) { return station(context).events; }
   [[nodiscard]] std::uint64_t waits() const { return waits_.load(std::memory_order_relaxed); }
 
+  void do_share(StreamRef stream) noexcept override;
+  void do_share(DeviceContext& context) noexcept override;
+
  private:
+  /// A stream that berth owns by its number, another one by its handle; and who does the host's share.
+  using StreamKey = std::tuple<std::uint64_t, CUstream, const HostWork*>;
+
+  /// What copies of one stream have in common.
+  struct OfStream {
+    std::weak_ptr<CopyLane> lane;
+    std::weak_ptr<StagingBlocks> blocks;  ///< that later copies may share
+  };
+
   /// One device's.
   struct Station {
     Station(DeviceContext& context, PinnedAllocator& pinned, const CopierOptions& options)
-        : memory(pinned, context.device(), options.staging_slot_bytes, options.staging_slots),
+        : gates(context, options.gates),
+          memory(pinned, context.device(), options.staging_slot_bytes, options.staging_slots),
           events(context) {}
+    StreamGates gates;
     StagingMemory memory;
     EventPool events;
-    /// What copies of a stream may share, by the stream and those who do their host's share.
     Mutex mutex;
-    std::map<std::pair<CUstream, const HostWork*>, std::weak_ptr<StagingBlocks>> in_use
-        BERTH_GUARDED_BY(mutex);
-    std::atomic<bool> has_gates = true;  ///< until the driver has said otherwise
+    std::map<StreamKey, OfStream> streams BERTH_GUARDED_BY(mutex);
+    std::size_t streams_bound BERTH_GUARDED_BY(mutex) =
+        64;  ///< more are looked through for idle ones
   };
 
   Station& station(DeviceContext& context) BERTH_EXCLUDES(mutex_);
+  /// Null where there is none yet.
+  Station* find_station(const DeviceContext& context) BERTH_EXCLUDES(mutex_);
+  static StreamKey key_of(StreamRef stream, const HostWork& work);
+  static HostWork::LanePtr lane_of(Station& here, StreamRef stream, const HostWork& work);
   /// Waits for nothing.
   std::optional<Staging> obtain(Station& here, StreamRef stream, const HostWork& work,
                                 const StagedRoute& route);
-  /// Later copies of the stream may share the blocks. Their `submission` is held.
+  /// Later copies of the stream may share the blocks.
   static void let_share(Station& here, StreamRef stream, const HostWork& work,
                         const std::shared_ptr<StagingBlocks>& blocks);
   /// Where all slots are in use.
@@ -78,12 +98,14 @@ class StagedCopies {
   const CopierOptions options_;
   Mutex mutex_;
   std::vector<std::unique_ptr<Station>> stations_ BERTH_GUARDED_BY(mutex_);  ///< by ordinal
+  std::vector<DeviceContext*> contexts_ BERTH_GUARDED_BY(mutex_);            ///< of stations
   std::atomic<std::uint64_t> waits_ = 0;
   HostWork work_;
   CopyWorkers workers_;
   // Apart, so that copies of memory do not wait for a thread that waits for a disk.
   HostWork disk_work_;
   CopyWorkers disk_workers_;
+  DeviceWatch watch_;
 };
 
 }  // namespace berth

@@ -17,6 +17,9 @@ namespace {
 /// enough that handing it out costs nothing beside it.
 constexpr std::size_t kPieceBytes = 512_KiB;
 
+/// Entries of a chunk in the stream's queue: gate, copy, word.
+constexpr std::size_t kEntriesOfChunk = 3;
+
 }  // namespace
 
 StagedCopy::StagedCopy(StreamRef stream, StagedRoute route, Staging staging)
@@ -28,27 +31,32 @@ StagedCopy::StagedCopy(StreamRef stream, StagedRoute route, Staging staging)
       keep_alive_(std::move(route.keep_alive)),
       slot_bytes_(staging.slot_bytes),
       staging_(std::move(staging)),
-      has_turn_(!staging_.is_shared()),
       turns_(staging_.is_shared() ? 1 : 0),
+      chunks_a_mark_(std::max<std::size_t>(staging_.slots.size() / 2, 1)),
+      chunks_ahead_(kEntriesMax * chunks_a_mark_ / (kEntriesOfChunk * chunks_a_mark_ + 1)),
+      progress_(staging_.progress),
       moved_(staging_.slots.size(), 0) {
   BERTH_CHECK(bytes_ > 0);
-  events_.reserve(steps());
+  marks_.reserve(chunks() / chunks_a_mark_ + 3);  // and the last chunk, the last gate, the end
 }
 
 std::size_t StagedCopy::chunk_bytes(std::size_t chunk) const {
   return std::min(slot_bytes_, bytes_ - chunk * slot_bytes_);
 }
 
-void StagedCopy::submit(EventPool& events) {
+void StagedCopy::submit_until(std::size_t chunks_wanted, EventPool& events) {
   const ContextScope scope(stream_.context());
-  if (staging_.is_shared() && direction_ == Direction::to_host) submit_gate(0);
-  for (std::size_t chunk = 0; chunk < chunks(); ++chunk) {
-    submit_chunk(chunk);
-    mark(events);
+  if (next_chunk_ == 0 && staging_.is_shared() && direction_ == Direction::to_host) submit_gate(0);
+  for (; next_chunk_ < std::min(chunks_wanted, chunks()); ++next_chunk_) {
+    submit_chunk(next_chunk_);
+    submit_step(next_chunk_ + 1, events);
   }
-  if (direction_ == Direction::to_device) return;
-  submit_gate(chunks());
-  mark(events);
+  if (next_chunk_ < chunks()) return;
+  if (direction_ == Direction::to_host) {
+    submit_gate(chunks());
+    submit_step(steps(), events);
+  }
+  is_all_submitted_ = true;
 }
 
 void StagedCopy::submit_chunk(std::size_t chunk) {
@@ -69,10 +77,21 @@ void StagedCopy::submit_gate(std::size_t chunks_done) {
       static_cast<cuuint32_t>(turns_ + chunks_done), unsigned{CU_STREAM_WAIT_VALUE_GEQ});
 }
 
-void StagedCopy::mark(EventPool& events) {
-  events_.push_back(events.acquire());
-  record_unasked(events_.back(), stream_);
-  submitted_.store(events_.size(), std::memory_order_release);
+void StagedCopy::submit_step(std::size_t step, EventPool& events) {
+  steps_submitted_.store(step, std::memory_order_relaxed);
+  progress_.submit(step, stream_);
+  if (step % chunks_a_mark_ == 0 || step >= chunks()) mark(step, events);
+}
+
+void StagedCopy::mark(std::size_t steps, EventPool& events) {
+  auto event = std::make_shared<const EventLease>(events.acquire());
+  record_unasked(event->ref(), stream_);
+  marks_.push_back({std::move(event), steps});
+  marked_.store(marks_.size(), std::memory_order_release);
+}
+
+void StagedCopy::close(EventPool& events) {
+  mark(kEnd, events);
 }
 
 std::size_t StagedCopy::open_chunks() const {
@@ -80,11 +99,25 @@ std::size_t StagedCopy::open_chunks() const {
   return std::min(passed_ + ahead, chunks());
 }
 
+std::size_t StagedCopy::chunks_before(std::size_t steps) const {
+  if (steps >= this->steps()) return chunks();
+  if (direction_ == Direction::to_device) return steps;
+  return steps - std::min(steps, staging_.slots.size());
+}
+
 void StagedCopy::begin_turn() {
   BERTH_CHECK(!has_turn_);
+  BERTH_CHECK(staging_.blocks->user == nullptr);  // two copies would write over each other's chunks
+  staging_.blocks->user = this;
   has_turn_ = true;
-  set_gate(0);
+  if (turns_ > 0) open_gates(0);
   open_gates_if_given_up();
+}
+
+void StagedCopy::end_turn() {
+  BERTH_CHECK(staging_.blocks->user == this);
+  BERTH_CHECK(pieces_in_hand_ == 0);
+  staging_.blocks->user = nullptr;
 }
 
 bool StagedCopy::has_piece() const {
@@ -116,40 +149,70 @@ void StagedCopy::move(const Piece& piece) noexcept {
 }
 
 void StagedCopy::finish(const Piece& piece) {
+  BERTH_CHECK(pieces_in_hand_ > 0);
   --pieces_in_hand_;
-  moved_[piece.offset / slot_bytes_ % moved_.size()] += piece.bytes;
+  if (is_given_up()) return open_gates_if_given_up();  // the device may be ahead of the host
+  const std::size_t chunk = piece.offset / slot_bytes_;
+  std::size_t& of_chunk = moved_[chunk % moved_.size()];
+  of_chunk += piece.bytes;
+  BERTH_CHECK(of_chunk <= chunk_bytes(chunk));
   if (direction_ == Direction::to_host) bytes_done_ += piece.bytes;
-  const std::size_t before = chunks_moved_;
   while (chunks_moved_ < chunks()) {
     std::size_t& moved = moved_[chunks_moved_ % moved_.size()];
     if (moved < chunk_bytes(chunks_moved_)) break;
     moved = 0;
     ++chunks_moved_;
   }
-  if (chunks_moved_ != before) set_gate(chunks_moved_);
-  open_gates_if_given_up();
+  if (chunks_moved_ > gates_open_) open_gates(chunks_moved_);
 }
 
-void StagedCopy::set_gate(std::size_t chunks_done) {
+void StagedCopy::open_gates(std::size_t chunks_done) {
   const std::atomic_ref<std::uint32_t> gate(*staging_.gate);
-  const auto wanted = static_cast<std::uint32_t>(turns_ + chunks_done);
-  // Only ever further: what has been opened for a copy that was given up stays open.
-  std::uint32_t present = gate.load(std::memory_order_relaxed);
-  while (present < wanted &&
-         !gate.compare_exchange_weak(present, wanted, std::memory_order_release))
-    continue;
+  const auto value = static_cast<std::uint32_t>(turns_ + chunks_done);
+  // It only ever rises, and nobody else writes it: else the device might be ahead of the host.
+  BERTH_CHECK(has_turn_ && gate.load(std::memory_order_relaxed) < value);
+  gates_open_ = chunks_done;
+  gate.store(value, std::memory_order_release);
 }
 
-std::optional<EventRef> StagedCopy::next_event() const {
-  if (!has_turn_ || device_ended_ || answer_failed_) return std::nullopt;
-  if (passed_ >= submitted_.load(std::memory_order_acquire)) return std::nullopt;
-  return events_[passed_].ref();
+bool StagedCopy::look() {
+  if (device_ended_) return false;
+  const std::size_t steps = progress_.read(stream_.context().driver(), passed_);
+  if (steps <= passed_) return false;  // a mark has told already
+  pass_until(steps);
+  return true;
 }
 
-void StagedCopy::pass() {
-  BERTH_CHECK(passed_ < submitted_.load(std::memory_order_acquire));
-  if (direction_ == Direction::to_device) bytes_done_ += chunk_bytes(passed_);
-  ++passed_;
+void StagedCopy::pass_until(std::size_t steps) {
+  BERTH_CHECK(has_turn_);  // the device takes no step before
+  BERTH_CHECK(steps <= steps_submitted_.load(std::memory_order_relaxed));
+  passed_ = steps;
+  if (direction_ == Direction::to_device) bytes_done_ = std::min(passed_ * slot_bytes_, bytes_);
+  const std::size_t marked = marked_.load(std::memory_order_acquire);
+  while (next_mark_ < marked && marks_[next_mark_].steps <= passed_) ++next_mark_;
+}
+
+std::optional<StagedCopy::Mark> StagedCopy::next_mark() const {
+  if (!has_turn_ || device_ended_) return std::nullopt;
+  // Of those that were submitted after the last step had passed.
+  std::size_t index = next_mark_;
+  const std::size_t marked = marked_.load(std::memory_order_acquire);
+  while (index < marked && marks_[index].steps <= passed_) ++index;
+  if (index >= marked) return std::nullopt;
+  return marks_[index];
+}
+
+std::optional<StagedCopy::Mark> StagedCopy::next_sure_mark() const {
+  const std::optional<Mark> mark = next_mark();
+  if (!mark || chunks_before(mark->steps) > gates_open_) return std::nullopt;
+  return mark;
+}
+
+void StagedCopy::pass(const Mark& mark) {
+  if (mark.steps == kEnd)
+    end_device();
+  else if (!device_ended_ && mark.steps > passed_)
+    pass_until(mark.steps);
 }
 
 void StagedCopy::give_up(std::exception_ptr failure) noexcept {
@@ -159,7 +222,8 @@ void StagedCopy::give_up(std::exception_ptr failure) noexcept {
 }
 
 void StagedCopy::open_gates_if_given_up() noexcept {
-  if (is_given_up() && has_turn_ && pieces_in_hand_ == 0 && !is_at_end()) set_gate(chunks());
+  if (is_given_up() && has_turn_ && pieces_in_hand_ == 0 && gates_open_ < chunks())
+    open_gates(chunks());
 }
 
 std::exception_ptr StagedCopy::failure() const {
@@ -167,7 +231,7 @@ std::exception_ptr StagedCopy::failure() const {
 }
 
 void StagedCopy::release() {
-  events_.clear();
+  marks_.clear();
   host_ = nullptr;
   keep_alive_ = nullptr;
   staging_ = {};

@@ -4,12 +4,19 @@
 // The row of bytes is cut into chunks, which use the slots of the staging memory round and round. What
 // the device does is submitted to the caller's stream at once, and each step that depends on the host
 // stands behind a gate: a wait of the stream for a word of pinned memory, which counts the chunks that
-// the host is done with. How far the device is, an event behind each chunk tells.
+// the host is done with. Behind each chunk the device writes another word, which counts the steps that
+// it has passed.
 //
-//   to the device  stream: [gate: chunk c is filled]  copy slot -> target  [event c]
+//   to the device  stream: [gate: chunk c is filled]  copy slot -> target  [word: c + 1]
 //                  host:   fills chunk c once the chunk that had its slot has passed
-//   to the host    stream: [gate: its slot is empty]  copy source -> slot  [event c]  ... [gate: all]
-//                  host:   empties the slot of chunk c once event c has passed
+//   to the host    stream: [gate: its slot is empty]  copy source -> slot  [word: c + 1]  ... [gate: all]
+//                  host:   empties the slot of chunk c once the word says so
+//
+// Whoever fills slots and opens gates reads the word, and never calls the driver: a driver call may
+// block behind a thread that waits, in the driver, for that gate. Behind some chunks, and at the end,
+// there is an event: a mark. Threads that block until the device has come so far wait for marks, and
+// only for those that the device reaches without the host; and the driver's answer about a mark tells
+// that the device has failed, which a word does not.
 //
 // A copy that shares its slots with earlier ones has its turn once those are over. What the device does for
 // it stands behind a gate that opens then.
@@ -31,6 +38,9 @@
 #include "berth/stream.hpp"
 
 #include "copy/side/copy_ends.hpp"
+#include "copy/staged/copy_lane.hpp"
+#include "copy/staged/progress_word.hpp"
+#include "copy/staged/ready_copies.hpp"
 #include "copy/staged/staging_memory.hpp"
 
 namespace berth {
@@ -51,8 +61,8 @@ struct StagedRoute {
   std::shared_ptr<const void> keep_alive = nullptr;
 };
 
-/// Threads  submit() belongs to its maker. What HostWork calls is guarded by that one's lock, but for
-///          move(), give_up() and what says so.
+/// Threads  What submits belongs to its maker. The rest, which HostWork calls, is guarded by that one's
+///          lock, but for move(), give_up() and what says so.
 class StagedCopy {
  public:
   using Direction = StagedRoute::Direction;
@@ -63,17 +73,43 @@ class StagedCopy {
     std::size_t bytes;
   };
 
+  /// An event in the stream, behind the first `steps` steps. kEnd: behind all that was submitted of a
+  /// copy that could not be submitted as a whole.
+  struct Mark {
+    /// Shared with threads that ask or wait: they keep the event from others, and hold up nothing else.
+    std::shared_ptr<const EventLease> event;
+    std::size_t steps;
+  };
+  static constexpr std::size_t kEnd = ~std::size_t{0};
+
+  /// Entries in a stream's queue that one copy has at most: the driver takes about 1,024, and then
+  /// blocks the caller. Enough for a gigabyte in slots of 4 MiB.
+  static constexpr std::size_t kEntriesMax = 896;
+
   StagedCopy(StreamRef stream, StagedRoute route, Staging staging);
 
-  /// Submits all that the device does, and the gates. The stream is not captured.
-  /// Errors  DriverError, OutOfMemory: HostWork::abandon().
-  void submit(EventPool& events);
+  // Its submission, to a stream that is not captured.
+  /// What the device does until it has passed `chunks` chunks, or more than all of them, and the gates.
+  /// Errors  DriverError, OutOfMemory: close().
+  void submit_until(std::size_t chunks, EventPool& events);
+  [[nodiscard]] bool is_all_submitted() const { return is_all_submitted_; }
+  /// submit_until() has failed: marks the end of what was submitted.
+  /// Errors  Likewise: nothing tells of that end.
+  void close(EventPool& events);
+  /// The chunk that may be submitted by now, with no more than kEntriesMax entries in the queue.
+  [[nodiscard]] std::size_t chunks_with_room() const {
+    return device_ended_ ? kEnd : passed_ + chunks_ahead_;
+  }
+  /// Nothing is submitted any more.
+  void end_submission() { submission_ended_ = true; }
 
   // The turns of copies that share slots.
   /// Whether the slots are its own by now.
   [[nodiscard]] bool has_turn() const { return has_turn_; }
-  /// Those before it are over.
+  /// Nobody has the slots.
   void begin_turn();
+  /// It needs them no more.
+  void end_turn();
 
   // The host's share.
   /// Whether there is something to move now.
@@ -88,32 +124,27 @@ class StagedCopy {
   [[nodiscard]] bool is_all_taken() const { return taken_ == bytes_; }
 
   // The device's share, as far as the host knows.
-  /// The event that tells of the device's next step; nullopt where it is not submitted yet, all have
-  /// passed, the driver has failed to answer, the device takes no more steps, or it is not its turn.
-  [[nodiscard]] std::optional<EventRef> next_event() const;
-  [[nodiscard]] std::size_t steps_passed() const { return passed_; }
-  void pass();
-  /// submit() has come to its end, well or not.
-  void end_submission() { submission_ended_ = true; }
-  /// The driver has failed to answer. Perhaps the device has failed; perhaps it goes on.
-  void note_failed_answer() { answer_failed_ = true; }
-  /// Whether somebody should wait for what the device may still do before end_device().
-  [[nodiscard]] bool wants_settling() const {
-    return answer_failed_ && submission_ended_ && !device_ended_;
-  }
-  /// Behind all that was submitted. Something was.
-  [[nodiscard]] EventRef last_event() const { return events_.back().ref(); }
-  /// The device takes no more steps: it has failed, or what was submitted has passed. Nothing is asked
-  /// about it from now on.
+  /// Looks how far the device is; whether it has gone on. No driver call.
+  bool look();
+  /// The next mark that the device has not passed, as far as is known; nullopt where that is not
+  /// submitted yet, the device takes no more steps, or it is not the copy's turn.
+  [[nodiscard]] std::optional<Mark> next_mark() const;
+  /// The same where no gate before it waits for the host: a thread that blocks for it waits for the
+  /// device alone.
+  [[nodiscard]] std::optional<Mark> next_sure_mark() const;
+  /// The driver says so.
+  void pass(const Mark& mark);
+  /// The device takes no more steps: it has failed, or what was submitted has passed.
   void end_device() { device_ended_ = true; }
 
   /// Nobody will touch anything of it again, if nobody does now.
   [[nodiscard]] bool is_at_end() const {
-    return device_ended_ || (passed_ == steps() && is_all_taken());
+    return submission_ended_ && has_turn_ &&
+           (device_ended_ || (passed_ == steps() && is_all_taken()));
   }
 
   /// The copy has come to nothing: no byte is moved from now on. The first failure counts. Not once it
-  /// may be over: only while a piece is in hand, or an asker asks, or under the lock.
+  /// may be over: only while a piece is in hand, or under the lock.
   void give_up(std::exception_ptr failure) noexcept;
   /// Where it has been given up, the device waits for nothing any more. Not before its turn, nor while a
   /// thread still has a piece in hand: the stream is not to pass the copy before that one has left the
@@ -134,12 +165,12 @@ class StagedCopy {
     return bytes_done_.load(std::memory_order_relaxed);
   }
 
-  /// Of HostWork: threads that ask or wait for its events.
-  std::size_t askers = 0;
-  /// Of HostWork: who has the slots before it and after it.
-  std::weak_ptr<StagedCopy> predecessor;
-  std::weak_ptr<StagedCopy> successor;
-  /// Of HostWork: it is over, and what it held has been given back. Threads  any.
+  // Of HostWork.
+  std::shared_ptr<CopyLane> lane;         ///< null once it is over
+  ReadyCopies::Place place;               ///< while it is under way
+  std::weak_ptr<StagedCopy> successor;    ///< who has the slots after it
+  std::shared_ptr<StagedCopy> next_over;  ///< in a list of those that are over
+  /// What it held has been given back. Threads  any.
   std::atomic<bool> is_over = false;
 
  private:
@@ -150,10 +181,14 @@ class StagedCopy {
   [[nodiscard]] std::size_t chunk_bytes(std::size_t chunk) const;
   /// The chunk before which the host may move all.
   [[nodiscard]] std::size_t open_chunks() const;
+  /// Chunks that the host has to be done with before the device can have passed `steps`.
+  [[nodiscard]] std::size_t chunks_before(std::size_t steps) const;
   void submit_chunk(std::size_t chunk);
   void submit_gate(std::size_t chunks_done);
-  void mark(EventPool& events);
-  void set_gate(std::size_t chunks_done);
+  void submit_step(std::size_t steps, EventPool& events);
+  void mark(std::size_t steps, EventPool& events);
+  void pass_until(std::size_t steps);
+  void open_gates(std::size_t chunks_done);
 
   const StreamRef stream_;
   const Direction direction_;
@@ -163,20 +198,27 @@ class StagedCopy {
   std::shared_ptr<const void> keep_alive_;
   const std::size_t slot_bytes_;
   Staging staging_;
-  bool has_turn_;
   const std::size_t turns_;  ///< what its gate counts before its chunks: its turn, or nothing
+  const std::size_t chunks_a_mark_;  ///< half a round of the slots, so that host and device overlap
+  const std::size_t chunks_ahead_;   ///< of those that are submitted, that have not passed
+  bool has_turn_ = false;
 
-  std::vector<EventLease> events_;  ///< has room for all; submitted_ of them may be read
-  std::atomic<std::size_t> submitted_ = 0;
-  std::size_t passed_ = 0;
+  const ProgressWord progress_;
+  std::size_t next_chunk_ = 0;  ///< to submit
+  bool is_all_submitted_ = false;
+  std::atomic<std::size_t> steps_submitted_ = 0;  ///< or about to be
+  std::vector<Mark> marks_;                       ///< has room for all; marked_ of them may be read
+  std::atomic<std::size_t> marked_ = 0;
+  std::size_t next_mark_ = 0;  ///< of marks_: those before have passed
+  std::size_t passed_ = 0;     ///< steps
   bool submission_ended_ = false;
-  bool answer_failed_ = false;
   bool device_ended_ = false;
 
   std::size_t taken_ = 0;  ///< bytes, from the start of the row
   std::size_t pieces_in_hand_ = 0;
   std::vector<std::size_t> moved_;  ///< bytes of the chunk that is in each slot
-  std::size_t chunks_moved_ = 0;    ///< all before it are; what the gate says
+  std::size_t chunks_moved_ = 0;    ///< all before it are
+  std::size_t gates_open_ = 0;      ///< chunks; what the gate says, once it is the copy's turn
 
   std::atomic<std::size_t> bytes_done_ = 0;
   std::atomic<bool> has_failure_ = false;  ///< a thread writes it, or has

@@ -20,8 +20,10 @@ constexpr std::size_t kChunkBytesMin = 64_KiB;
 constexpr std::size_t kSmallPart = 16;
 /// Slots for a copy that finds none free.
 constexpr std::size_t kSpareOfStream = 2;
-/// Behind the slots of a block, on a cache line of its own.
-constexpr std::size_t kGateBytes = 64;
+constexpr std::size_t kCacheLine = 64;
+/// The words of a copy, behind the slots of a block: each on a cache line of its own, because the host
+/// writes the one while it reads the other again and again.
+constexpr std::size_t kWordsBytes = 2 * kCacheLine;
 /// Slots begin at pages, as O_DIRECT may want: blocks of pinned memory begin at multiples of 512 B.
 constexpr std::size_t kPageBytes = 4_KiB;
 
@@ -45,9 +47,11 @@ void cut(Staging& staging, std::size_t block_bytes) {
   }
 }
 
-void set_gate(Staging& staging, std::byte* word) {
-  staging.gate = reinterpret_cast<std::uint32_t*>(word);
+void set_words(Staging& staging, std::byte* words) {
+  staging.gate = reinterpret_cast<std::uint32_t*>(words);
+  staging.progress = reinterpret_cast<std::uint32_t*>(words + kCacheLine);
   *staging.gate = 0;
+  *staging.progress = 0;
 }
 
 }  // namespace
@@ -78,13 +82,13 @@ Staging StagingMemory::take_beyond(std::size_t bytes, Share share) {
 
 Staging StagingMemory::share(std::shared_ptr<StagingBlocks> blocks, std::size_t bytes) {
   BERTH_CHECK(blocks->small == 0);
-  Staging staging{.blocks = std::move(blocks), .gate_block = pin(kGateBytes)};
+  Staging staging{.blocks = std::move(blocks), .words = pin(kWordsBytes)};
   // However few the slots are, the host fills one while the device empties another.
   const std::size_t part =
       align_down(staging.blocks->blocks.size() * slot_bytes_ / kChunksMin, kChunkBytesMin);
   staging.slot_bytes = std::min(chunk_bytes(bytes, slot_bytes_), std::max(part, kChunkBytesMin));
   cut(staging, slot_bytes_);
-  set_gate(staging, static_cast<std::byte*>(staging.gate_block->data()));
+  set_words(staging, static_cast<std::byte*>(staging.words->data()));
   return staging;
 }
 
@@ -111,7 +115,7 @@ std::optional<Staging> StagingMemory::take(std::size_t bytes, Share share, Bound
   if (blocks.empty()) return std::nullopt;
   staging.slot_bytes = chunk_bytes(bytes, slot_bytes_);
   cut(staging, slot_bytes_);
-  set_gate(staging, first_page(blocks.front()) + align_up(slot_bytes_, kGateBytes));
+  set_words(staging, first_page(blocks.front()) + align_up(slot_bytes_, kCacheLine));
   return staging;
 }
 
@@ -147,11 +151,11 @@ std::optional<Allocation> StagingMemory::take_slot(Bounds bounds) {
 }
 
 std::optional<Staging> StagingMemory::take_small(std::size_t bytes, Bounds bounds) {
-  Allocation block = pin(align_up(bytes, kGateBytes) + kGateBytes);
+  Allocation block = pin(align_up(bytes, kCacheLine) + kWordsBytes);
   Staging staging;
   staging.slots = {static_cast<std::byte*>(block.data())};
   staging.slot_bytes = bytes;
-  set_gate(staging, staging.slots.front() + align_up(bytes, kGateBytes));
+  set_words(staging, staging.slots.front() + align_up(bytes, kCacheLine));
   std::vector<Allocation> blocks;
   blocks.push_back(std::move(block));
   const MutexLock lock(mutex_);

@@ -31,23 +31,23 @@ struct StagingBlocks {
   const std::size_t small;  ///< of a small copy: its bytes; else 0
   std::vector<Allocation> blocks;
 
-  /// Held while a copy joins those that use the blocks and is submitted: their order is the stream's.
-  Mutex submission;
-  /// The copy that joined last. Guarded by the lock of the HostWork that has them all.
-  std::weak_ptr<StagedCopy> latest;
+  // Guarded by the lock of the HostWork that has all copies which use the blocks.
+  std::weak_ptr<StagedCopy> latest;  ///< that joined last
+  const StagedCopy* user = nullptr;  ///< whose turn it is
 };
 
-/// What one copy has: slots of equal size, and a word, its gate, that the device can wait for.
+/// What one copy has: slots of equal size, and two words, both 0.
 struct Staging {
   std::shared_ptr<StagingBlocks> blocks = nullptr;
-  /// Where others use the blocks before it: the gate is apart.
-  std::optional<Allocation> gate_block = std::nullopt;
+  /// Where others use the blocks before it: the words are apart.
+  std::optional<Allocation> words = std::nullopt;
   std::vector<std::byte*> slots = {};
   std::size_t slot_bytes = 0;
-  std::uint32_t* gate = nullptr;  ///< 0
+  std::uint32_t* gate = nullptr;      ///< the host writes it, and the device waits for it
+  std::uint32_t* progress = nullptr;  ///< the other way round: ProgressWord
 
   [[nodiscard]] std::byte* slot(std::size_t chunk) const { return slots[chunk % slots.size()]; }
-  [[nodiscard]] bool is_shared() const { return gate_block.has_value(); }
+  [[nodiscard]] bool is_shared() const { return words.has_value(); }
 };
 
 /// Of one device, and near it.

@@ -10,6 +10,7 @@
 #include "memory/order/stream_order.hpp"
 #include "stream/capture.hpp"
 #include "stream/unasked.hpp"
+#include "stream/wait.hpp"
 
 namespace berth {
 
@@ -107,7 +108,7 @@ void StreamOrder::quarantine(OwnerId owner, const Error& error) {
 bool StreamOrder::synchronize(DeviceContext& context) const {
   if (may_be_capturing(context)) return false;
   const ContextScope scope(context);
-  return driver_.try_ctx_synchronize() == CUDA_SUCCESS;
+  return try_wait_for(context) == CUDA_SUCCESS;
 }
 
 std::size_t StreamOrder::recover_quarantined() {

@@ -11,6 +11,7 @@
 #include "berth/bytes.hpp"
 
 #include "base/quoted.hpp"
+#include "stream/wait.hpp"
 
 namespace berth {
 namespace {
@@ -81,7 +82,7 @@ DevicePools::~DevicePools() {
   if (!is_usable()) return;
   context_.remove_observer(*this);
   const ContextScope scope(context_, std::nothrow);
-  context_.driver().ctx_synchronize_or_report();
+  wait_for_or_report(context_);
 }
 
 DevicePool::Setup DevicePools::setup() {

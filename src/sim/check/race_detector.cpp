@@ -34,6 +34,7 @@ std::string describe(const Use& use) {
 
 void RaceDetector::use(const Use& use, const Clock& before, std::span<const std::byte> data) {
   if (!on_) return;
+  if (use.kind == UseKind::writes) words_.note_write(use, before, data);
   if (const auto earlier = shadow_.enter(data, use, before, order_))
     findings_.add(fmt::format("race: {}, while {}; nothing orders the one after the other",
                               describe(use), describe(*earlier)));
@@ -64,10 +65,19 @@ void RaceDetector::forget(std::span<const std::byte> data) {
   shadow_.forget(data);
   releases_.erase(releases_.lower_bound(data.data()),
                   releases_.lower_bound(data.data() + data.size()));
+  words_.forget(data);
 }
 
-void RaceDetector::release(const Clock& before, const std::byte* where) {
-  if (on_) releases_[where] = before;
+void RaceDetector::release(const Clock& before, const std::byte* where, std::uint64_t value,
+                           unsigned bytes) {
+  if (!on_) return;
+  releases_[where] = before;
+  words_.note(where, value, bytes, before);
+}
+
+void RaceDetector::observe(const std::byte* where, std::optional<std::uint64_t> value) {
+  if (!on_) return;
+  if (const Clock* writer = words_.find(where, value)) order_.host_sees(*writer);
 }
 
 void RaceDetector::acquire(Stamp wait, const std::byte* where, bool from_host) {

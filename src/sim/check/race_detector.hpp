@@ -18,6 +18,7 @@
 #include "sim/check/findings.hpp"
 #include "sim/check/happens_before.hpp"
 #include "sim/check/shadow_memory.hpp"
+#include "sim/check/words.hpp"
 
 namespace berth::sim {
 
@@ -37,10 +38,12 @@ class RaceDetector {
   /// The simulator gives the bytes to the system, or to somebody else.
   void forget(std::span<const std::byte> data);
 
-  /// A value was written to `where` by work that comes after `before`.
-  void release(const Clock& before, const std::byte* where);
+  /// `value` was written to the `bytes` at `where` by work that comes after `before`.
+  void release(const Clock& before, const std::byte* where, std::uint64_t value, unsigned bytes);
   /// A wait has seen the value at `where`; `from_host`: which the host may have written.
   void acquire(Stamp wait, const std::byte* where, bool from_host);
+  /// The host has read `value` at `where`, without a driver call; nullopt: whatever was written last.
+  void observe(const std::byte* where, std::optional<std::uint64_t> value);
 
  private:
   /// What work has done to `range` that the host has not waited for.
@@ -51,6 +54,7 @@ class RaceDetector {
   Findings& findings_;
   ShadowMemory shadow_;
   std::map<const std::byte*, Clock> releases_;  // the latest of each place
+  Words words_;
 };
 
 }  // namespace berth::sim

@@ -187,7 +187,7 @@ CUresult Performance::operator()(const WriteValueWork& write) {
   std::byte* target = locate(state_, context_, write.address, write.bytes, Access::write);
   if (target == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
   store_value(target, write.value, write.bytes);
-  state_.races.release(operation_.before, target);
+  state_.races.release(operation_.before, target, write.value, write.bytes);
   return CUDA_SUCCESS;
 }
 

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "copy/staged/device_watch.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <new>
+#include <pthread.h>
+
+#include "stream/capture.hpp"
+
+namespace berth {
+namespace {
+
+// A question is four driver calls: which context is current, another one in its place, the question, and
+// back. Two lists of copies are asked about. That stays below the bound that docs/copies.md states.
+constexpr std::size_t kCallsOfQuestion = 4;
+constexpr std::size_t kCallsOfSecond = 1'000;
+static_assert(2 * DeviceWatch::kStreamsOfRound * kCallsOfQuestion * DeviceWatch::kRoundsOfSecond <=
+              kCallsOfSecond);
+
+}  // namespace
+
+DeviceWatch::~DeviceWatch() {
+  std::thread ending;
+  {
+    const MutexLock lock(mutex_);
+    stopped_ = true;
+    ending = std::move(thread_);
+    changed_.notify_all();
+  }
+  if (ending.joinable()) ending.join();
+}
+
+bool DeviceWatch::start(const Driver& driver) noexcept {
+  const MutexLock lock(mutex_);
+  if (!started_) {
+    started_ = true;
+    try {
+      thread_ = std::thread([this, &driver] { run(driver); });
+    } catch (const std::exception&) {  // the driver copies
+    }
+  }
+  return thread_.joinable();
+}
+
+void DeviceWatch::wake() noexcept {
+  const MutexLock lock(mutex_);
+  woken_ = true;
+  changed_.notify_all();
+}
+
+bool DeviceWatch::has_copies() const {
+  return std::ranges::any_of(works_,
+                             [](const HostWork* work) { return work->copies_under_way() > 0; });
+}
+
+bool DeviceWatch::sleep() {
+  const auto next_round = std::chrono::steady_clock::now() + kPeriod;
+  {
+    const MutexLock lock(mutex_);
+    woken_ = false;
+  }
+  const bool is_busy = has_copies();
+  const MutexLock lock(mutex_);
+  while (!stopped_ && !is_busy && !woken_) changed_.wait(mutex_);
+  while (!stopped_ && std::chrono::steady_clock::now() < next_round)
+    changed_.wait_until(mutex_, next_round);
+  return !stopped_;
+}
+
+void DeviceWatch::run(const Driver& driver) {
+  pthread_setname_np(pthread_self(), "berth watch");
+  RelaxedCapture relaxed(driver);  // marks are never captured, and others may be capturing
+  relaxed.begin();
+  while (sleep()) {
+    for (HostWork* const work : works_) work->ask_device(kStreamsOfRound);
+  }
+}
+
+}  // namespace berth

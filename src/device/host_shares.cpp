@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/host_shares.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <mutex>
+
+namespace berth {
+
+void HostShares::add(HostShare& share) {
+  const MutexLock lock(mutex_);
+  entries_.push_back({&share});
+  count_ = entries_.size();
+}
+
+void HostShares::remove(HostShare& share) noexcept {
+  const MutexLock lock(mutex_);
+  const auto found =
+      std::ranges::find_if(entries_, [&](const Entry& entry) { return entry.share == &share; });
+  if (found == entries_.end()) return;
+  found->is_removed = true;
+  while (found->calls > 0) returned_.wait(mutex_);
+  entries_.erase(found);
+  count_ = entries_.size();
+}
+
+template <class What>
+void HostShares::call_each(What& what) noexcept BERTH_NO_THREAD_SAFETY_ANALYSIS {
+  if (count_ == 0) return;
+  std::unique_lock lock(mutex_);
+  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
+    if (entry->is_removed) continue;
+    ++entry->calls;  // it stays
+    lock.unlock();
+    entry->share->do_share(what);
+    lock.lock();
+    --entry->calls;
+    if (entry->is_removed) returned_.notify_all();
+  }
+}
+
+void HostShares::do_all(StreamRef stream) noexcept {
+  call_each(stream);
+}
+void HostShares::do_all(DeviceContext& context) noexcept {
+  call_each(context);
+}
+
+}  // namespace berth

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// How staged copies learn of the device's progress: from words, without the driver, which is asked
+// little, and whose answers nobody waits for who opens gates.
+#include "copy/staged/progress_word.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "berth/completion_queue.hpp"
+#include "berth/device_allocator.hpp"
+
+#include "copy/copy_fixture.hpp"
+#include "copy/staged/device_watch.hpp"
+#include "copy/staged_fixture.hpp"
+#include "support/errors.hpp"
+
+namespace progress_word_test {
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+constexpr std::size_t kSlot = 64_KiB;
+/// Only a test that fails waits as long.
+constexpr std::chrono::seconds kHangs{20};
+
+sim::Config with(sim::Progress progress) {
+  sim::Config config;
+  config.memory = {256_MiB};
+  config.progress = progress;
+  return config;
+}
+
+struct ManualStaged : StagedTest {
+  ManualStaged() : StagedTest(with(sim::Progress::manual)) {}
+
+  [[nodiscard]] std::uint64_t calls() const {
+    const auto each = driver.calls();
+    return std::accumulate(each.begin(), each.end(), std::uint64_t{0});
+  }
+};
+
+/// A copier over a driver with taps, which makes one thread do the host's share.
+struct TappedCopier : TappedDevice {
+  explicit TappedCopier(sim::Progress progress) : TappedDevice(with(progress)) {}
+
+  /// Waits for what other threads do. False where they hang.
+  template <class Condition>
+  static bool comes_true(const Condition& condition) {
+    const auto hangs_at = std::chrono::steady_clock::now() + kHangs;
+    while (!condition() && std::chrono::steady_clock::now() < hangs_at) std::this_thread::yield();
+    return condition();
+  }
+
+  DeviceAllocator memory{context, events, {}};
+  PinnedAllocator pinned{registry, {}};
+  CompletionQueue completions{[this](DeviceContext&) -> EventPool& { return events; }};
+  Copier copier{registry,
+                pinned,
+                completions,
+                {.staging_slot_bytes = kSlot, .staging_slots = 4, .workers = 1}};
+};
+
+/// Sees how full the stream's queue is before each submission.
+class WatchedDevice final : public DeviceEnd {
+ public:
+  WatchedDevice(std::byte* data, std::function<void()> before)
+      : memory_(data), before_(std::move(before)) {}
+  void submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,
+                    StreamRef stream) override {
+    before_();
+    memory_.submit_write(staging, offset, bytes, stream);
+  }
+  void submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
+                   StreamRef stream) override {
+    before_();
+    memory_.submit_read(staging, offset, bytes, stream);
+  }
+
+ private:
+  LinearDevice memory_;
+  const std::function<void()> before_;
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(ManualStaged, "what the host does for a copy takes no driver call") {
+  for (const Direction direction : {Direction::to_device, Direction::to_host}) {
+    const Stream stream = this->stream();
+    std::byte* const device = allocate(20 * kSlot);
+    Bytes host = pattern(20 * kSlot, 1);
+    if (direction == Direction::to_host) fill(device, pattern(20 * kSlot, 2), stream);
+    const auto copy = start(direction, host.data(), device, 20 * kSlot, stream);
+    const ContextScope scope(context);
+    const std::uint64_t before = calls();
+    while (!copy->is_over) {
+      while (work.help() || work.look()) continue;
+      if (!copy->is_over) REQUIRE(simulator.run_next(stream.ref().native()));
+    }
+    CHECK(calls() == before);
+    CHECK((content(device, 20 * kSlot) == host));
+  }
+}
+
+TEST_CASE_FIXTURE(
+    ManualStaged,
+    "while nothing moves the driver is asked little, however many copies are pending") {
+  constexpr std::size_t kCopies = 1'000;
+  constexpr std::size_t kBytes = 300;
+  for (const std::size_t streams_count : {std::size_t{1}, std::size_t{100}}) {
+    CAPTURE(streams_count);
+    std::vector<Stream> streams;
+    while (streams.size() < streams_count) streams.push_back(stream());
+    std::byte* const device = allocate(kCopies * kBytes);
+    Bytes source = pattern(kCopies * kBytes, 3);
+    std::vector<HostWork::CopyPtr> copies;
+    for (std::size_t index = 0; index < kCopies; ++index) {
+      copies.push_back(start(Direction::to_device, source.data() + index * kBytes,
+                             device + index * kBytes, kBytes, streams[index % streams_count]));
+    }
+    while (work.help()) continue;
+    const std::uint64_t before = calls();
+    for (std::size_t round = 0; round < DeviceWatch::kRoundsOfSecond; ++round) {
+      CHECK_FALSE(work.help());
+      CHECK_FALSE(work.look());
+      work.ask_device(DeviceWatch::kStreamsOfRound);
+    }
+    CHECK(calls() - before > 0);
+    CHECK(calls() - before <=
+          500);  // a second, of which a copier's other copies have the other half
+    CHECK(work.copies_under_way() == kCopies);
+    complete_all();
+    CHECK((content(device, kCopies * kBytes) == source));
+  }
+}
+
+TEST_CASE_FIXTURE(ManualStaged, "all streams with copies are asked about, one after the other") {
+  std::vector<Stream> streams;
+  std::vector<HostWork::CopyPtr> copies;
+  Bytes source(5 * kSlot);
+  std::byte* const device = allocate(5 * kSlot);
+  for (std::size_t index = 0; index < 5; ++index) {
+    streams.push_back(stream());
+    copies.push_back(start(Direction::to_device, source.data() + index * kSlot,
+                           device + index * kSlot, 1000, streams.back()));
+  }
+  while (work.help()) continue;
+  simulator.run_all();
+  for (int round = 0; round < 3; ++round) work.ask_device(2);  // and nobody looks
+  for (const auto& copy : copies) CHECK(copy->is_over);
+}
+
+TEST_CASE("one copy leaves room in the queue of its stream") {
+  StagedTest test(with(sim::Progress::manual));
+  const Stream stream = test.stream();
+  constexpr std::size_t kAtOnce = 250;
+  constexpr std::size_t kChunks = 700;
+  std::byte* const device = test.allocate(kChunks * kSlot);
+  Bytes source = pattern(kChunks * kSlot, 4);
+  std::size_t most = 0;
+  const auto start = [&](std::size_t chunks) {
+    return test.start(
+        {.direction = CopyDirection::to_device,
+         .host = std::make_unique<LinearHost>(reinterpret_cast<std::byte*>(source.data())),
+         .device = std::make_unique<WatchedDevice>(
+             device,
+             [&] {
+               const ContextScope scope(test.context);
+               most = std::max(most, test.simulator.pending_operations(stream.ref().native()));
+             }),
+         .bytes = chunks * kSlot},
+        stream);
+  };
+  test.log.submit(stream, "before a copy that fits");
+  start(kAtOnce);
+  CHECK_FALSE(test.log.is_done("before a copy that fits"));
+  test.complete_all();
+  const auto copy = start(kChunks);  // waits, and does the host's share meanwhile
+  CHECK(most > StagedCopy::kEntriesMax / 2);
+  CHECK(most <= StagedCopy::kEntriesMax);
+  test.work.complete(copy);
+  CHECK((test.content(device, kChunks * kSlot) == source));
+}
+
+TEST_CASE("a thread that the driver keeps waiting over a question opens no gate") {
+  TappedCopier test(sim::Progress::eager);
+  const Stream stream = test.stream();
+  const Bytes source = pattern(40 * kSlot, 5);
+  Bytes back(source.size());
+  const Allocation device = test.memory.allocate(source.size(), stream);
+  // As behind a driver's lock, which a thread holds that waits for the copies.
+  std::promise<void> is_over;
+  std::shared_future<void> end = is_over.get_future().share();
+  test.tap.before(DriverCall::event_query, [end] { end.wait_for(kHangs); });
+  const Transfer in = test.copier.start(device.data(), source.data(), source.size(), stream);
+  const Transfer out = test.copier.start(back.data(), device.data(), source.size(), stream);
+  auto waiter = std::async(std::launch::async, [&] { stream.ref().sync(); });
+  CHECK(waiter.wait_for(kHangs / 2) == std::future_status::ready);
+  is_over.set_value();
+  waiter.get();
+  CHECK((back == source));
+}
+
+TEST_CASE("a device that fails is noticed, though nobody waits and no word comes") {
+  TappedCopier test(sim::Progress::manual);
+  const Stream stream = test.stream();
+  Bytes source(10 * kSlot);
+  const Allocation device = test.memory.allocate(source.size(), stream);
+  std::vector<Transfer> transfers;
+  for (int count = 0; count < 3; ++count)
+    transfers.push_back(test.copier.start(device.data(), source.data(), source.size(), stream));
+  test.tap.refuse_all(DriverCall::event_query, CUDA_ERROR_LAUNCH_FAILED);
+  for (const Transfer& transfer : transfers) {
+    CHECK(test.comes_true([&] { return transfer.is_done(); }));
+    CHECK_THROWS_AS(transfer.wait(), DriverError);
+  }
+  test.tap.allow(DriverCall::event_query);
+  test.simulator.run_all();
+}
+
+TEST_CASE(
+    "while a copy that cannot be submitted waits for its stream, others can be started there") {
+  TappedCopier test(sim::Progress::eager);
+  const Stream stream = test.stream();
+  const Allocation block = test.pinned.allocate(64);
+  std::atomic_ref flag(*static_cast<std::uint32_t*>(block.data()));
+  flag = 0;
+  {
+    const ContextScope scope(test.context);
+    test.driver.stream_wait_value32(stream.ref().native(),
+                                    reinterpret_cast<CUdeviceptr>(block.data()), 1u,
+                                    unsigned{CU_STREAM_WAIT_VALUE_GEQ});
+  }
+  const Bytes source = pattern(30 * kSlot, 6);
+  const Allocation device = test.memory.allocate(source.size(), stream);
+  std::promise<void> has_failed;
+  test.tap.refuse(DriverCall::stream_write_value32, CUDA_ERROR_UNKNOWN, 3);
+  test.tap.before(DriverCall::event_synchronize, [&] { has_failed.set_value(); });
+  auto failing = std::async(std::launch::async, [&] {
+    message_of<DriverError>(
+        [&] { test.copier.start(device.data(), source.data(), source.size(), stream); });
+  });
+  CHECK(has_failed.get_future().wait_for(kHangs) == std::future_status::ready);
+  auto starting = std::async(std::launch::async, [&] {
+    return test.copier.start(device.data(), source.data(), source.size(), stream);
+  });
+  CHECK(starting.wait_for(kHangs / 2) == std::future_status::ready);
+  CHECK(failing.wait_for(std::chrono::seconds(0)) == std::future_status::timeout);
+  flag = 1;
+  failing.get();
+  starting.get().wait();
+  CHECK((test.simulator.peek(address_of(device.data()), source.size()) == source));
+}
+
+}  // namespace progress_word_test

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Before a thread blocks for a device it does the host's share of what it waits for.
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "device/host_shares.hpp"
+#include "stream/settle.hpp"
+#include "stream/unasked.hpp"
+#include "stream/wait.hpp"
+#include "support/errors.hpp"
+#include "support/tapped_device.hpp"
+
+namespace host_share_test {
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+/// Does something when it is asked to, and notes for what.
+class NotedShare final : public HostShare {
+ public:
+  explicit NotedShare(
+      DeviceContext& context, std::function<void()> action = [] {})
+      : context_(context), action_(std::move(action)) {
+    context_.host_shares().add(*this);
+  }
+  ~NotedShare() override { context_.host_shares().remove(*this); }
+  NotedShare(const NotedShare&) = delete;
+  NotedShare& operator=(const NotedShare&) = delete;
+
+  void do_share(StreamRef stream) noexcept override {
+    streams.push_back(stream.native());
+    action_();
+  }
+  void do_share(DeviceContext& context) noexcept override {
+    devices += &context == &context_ ? 1 : 100;
+    action_();
+  }
+
+  std::vector<CUstream> streams;
+  int devices = 0;
+
+ private:
+  DeviceContext& context_;
+  const std::function<void()> action_;
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(TappedDevice, "every wait does the host's share first") {
+  const Stream stream = this->stream();
+  const SharedEvent mark = record(stream);
+  bool is_done = false;
+  NotedShare share(context, [&] { is_done = true; });
+  const auto wait = [&](DriverCall call, const std::function<void()>& what) {
+    is_done = false;
+    bool was_done = false;
+    tap.before(call, [&] { was_done = is_done; });
+    const ContextScope scope(context);
+    what();
+    CHECK(was_done);
+  };
+  wait(DriverCall::stream_synchronize, [&] { stream.ref().sync(); });
+  wait(DriverCall::stream_synchronize, [&] { sync_unasked(stream); });
+  wait(DriverCall::stream_synchronize, [&] { settle(StreamRef(stream)); });
+  CHECK(share.streams == std::vector<CUstream>(3, stream.ref().native()));
+  CHECK(share.devices == 0);
+  wait(DriverCall::event_synchronize, [&] { mark->ref().sync(); });
+  wait(DriverCall::event_synchronize, [&] { settle(mark->ref()); });
+  wait(DriverCall::ctx_synchronize, [&] { wait_for(context); });
+  wait(DriverCall::ctx_synchronize, [&] { CHECK(try_wait_for(context) == CUDA_SUCCESS); });
+  CHECK(share.streams.size() == 3);
+  CHECK(share.devices == 4);
+}
+
+TEST_CASE_FIXTURE(TappedDevice, "what the share makes possible, the wait finds") {
+  std::uint32_t* word = nullptr;
+  const Stream stream = this->stream();
+  const ContextScope scope(context);
+  driver.mem_host_alloc(reinterpret_cast<void**>(&word), sizeof *word, 0u);
+  std::atomic_ref flag(*word);
+  flag = 0;
+  driver.stream_wait_value32(stream.ref().native(), reinterpret_cast<CUdeviceptr>(word), 1u,
+                             unsigned{CU_STREAM_WAIT_VALUE_GEQ});
+  {
+    NotedShare share(context, [&] { flag = 1; });
+    stream.ref().sync();
+  }
+  driver.mem_free_host(word);
+}
+
+TEST_CASE_FIXTURE(TappedDevice,
+                  "a share that leaves is called no more, and not while it is called") {
+  const Stream stream = this->stream();
+  std::promise<void> is_called;
+  std::promise<void> may_return;
+  std::atomic<bool> has_returned = false;
+  auto share = std::make_unique<NotedShare>(context, [&] {
+    is_called.set_value();
+    may_return.get_future().wait();
+    has_returned = true;
+  });
+  NotedShare other(context);
+  auto waiter = std::async(std::launch::async, [&] { stream.ref().sync(); });
+  is_called.get_future().wait();
+  auto remover = std::async(std::launch::async, [&] {
+    share.reset();
+    CHECK(has_returned);
+  });
+  may_return.set_value();
+  remover.get();
+  waiter.get();
+  CHECK(other.streams.size() == 1);
+  stream.ref().sync();  // a promise that is kept twice would throw
+  CHECK(other.streams.size() == 2);
+}
+
+}  // namespace host_share_test
