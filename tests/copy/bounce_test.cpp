@@ -26,6 +26,8 @@ namespace {
 
 constexpr std::size_t kPart = 4_KiB;
 constexpr std::size_t kPartsOfBlock = 256_KiB / kPart;
+/// More than the segment of pinned memory has whose blocks are handed out first: freed ones are used again.
+constexpr std::size_t kPartsOfSegments = 70 * kPartsOfBlock;
 
 /// Copies of one host buffer, which is overwritten after each, into a range of device memory that grows.
 struct Series {
@@ -75,8 +77,9 @@ TEST_CASE("small copies behind a kernel keep what they have read, however many t
     stuck_series.copy(stuck);
     if (copy % 16 == 0) test.run_stream(other);
   }
-  Series later(test, 3 * kPartsOfBlock, 3000);
-  for (std::size_t copy = 0; copy < 3 * kPartsOfBlock; ++copy) later.copy(other);
+  test.run_stream(other);
+  Series later(test, kPartsOfSegments, 3000);
+  for (std::size_t copy = 0; copy < kPartsOfSegments; ++copy) later.copy(other);
   CHECK_FALSE(test.log.is_done("kernel"));
   stuck.ref().sync();
   other.ref().sync();
@@ -108,8 +111,8 @@ TEST_CASE("a stream that goes away with small copies pending gets them done") {
       // Without a word where it is foreign.
       if (is_foreign) destroy_disowned(disown(std::move(made)));
     }
-    Series later(test, 3 * kPartsOfBlock, 5000);
-    for (std::size_t copy = 0; copy < 3 * kPartsOfBlock; ++copy) later.copy(other);
+    Series later(test, kPartsOfSegments, 5000);
+    for (std::size_t copy = 0; copy < kPartsOfSegments; ++copy) later.copy(other);
     test.simulator.run_all();
     for (const auto& each : series) CHECK(each->has_arrived());
     CHECK(later.has_arrived());
