@@ -66,6 +66,9 @@ struct PinnedOptions {
   /// driver reports no node, or on write-combined memory.
   std::optional<Device> near = std::nullopt;
   PinnedKind kind = PinnedKind::portable;
+  /// Whether the call may wait for work of streams that uses freed blocks. false: OutOfMemory instead, where
+  /// a limit or the system leaves no other memory. Pinning takes its time in either case.
+  bool may_wait = true;
 };
 
 /// Pinned memory around an address.

@@ -19,10 +19,12 @@
 #include "copy/shape/batch_plan.hpp"
 #include "copy/shape/linear_copy.hpp"
 #include "copy/shape/rows_copy.hpp"
+#include "copy/side/known_devices.hpp"
 #include "copy/side/memory_kind.hpp"
 #include "copy/side/readable_memory.hpp"
 #include "copy/transfer/composite_transfer.hpp"
 #include "device/device_context.hpp"
+#include "device/known_context.hpp"
 #include "stream/capture.hpp"
 
 namespace berth {
@@ -32,13 +34,21 @@ class Copier::Impl {
  public:
   Impl(const DeviceRegistry& registry, PinnedAllocator& pinned, CompletionQueue& completions,
        const CopierOptions& options)
-      : registry_(registry), pinned_(pinned), ways_(registry, pinned, completions, options) {}
+      : registry_(registry),
+        pinned_(pinned),
+        known_(registry),
+        ways_(registry, pinned, completions, options) {}
 
   using Request = CopyRequest;
 
   Transfer start(void* target, const void* source, std::size_t bytes, Request request) {
     if (bytes == 0) return ways_.end(nullptr, std::move(request));
     check_ranges(target, source, bytes);
+    const bool has_end = request.wants_transfer || request.wants_end();
+    if (bytes <= CopyWays::kSmallBytes && !has_end) {
+      in_context(request.stream, [&] { copy_small(target, source, bytes, request); });
+      return {};
+    }
     const ContextScope scope(request.stream.context());
     return ways_.start(LinearCopy(side(target, request), side(source, request), bytes),
                        std::move(request));
@@ -113,10 +123,77 @@ class Copier::Impl {
     driver.memset_d8_async(reinterpret_cast<CUdeviceptr>(target), value, bytes, stream.native());
   }
 
+  /// Returns when the target has the bytes.
+  void copy(void* target, const void* source, std::size_t bytes, StreamRef stream) {
+    if (bytes <= CopyWays::kSmallBytes && bytes > 0) {
+      start(target, source, bytes, {.stream = stream, .is_awaited = true});
+    } else {
+      if (is_capturing(stream)) refuse_captured(stream, "waited for");
+      start(target, source, bytes, CopyRequest::of_transfer(stream, {})).wait();
+    }
+  }
+
   [[nodiscard]] bool is_here() const { return origin_.is_here(); }
   [[nodiscard]] CopyWays& ways() { return ways_; }
 
  private:
+  /// Calls `copy` with a context with which the driver accepts copies on the stream. A stream that was made is
+  /// good in any context, and copies on it too: so the driver is not asked where one is likely to be current.
+  /// Source: CUDA C++ Programming Guide, "Stream and Event Behavior".
+  template <class Copy>
+  static void in_context(StreamRef stream, const Copy& copy) {
+    DeviceContext& context = stream.context();
+    context.driver().require_here();
+    const bool is_made = !stream.is_legacy_default() && !stream.is_per_thread_default();
+    if (is_made && KnownContext::is_likely(context)) {
+      try {
+        return copy();
+      } catch (const DriverError& error) {
+        const int code = error.driver_code();
+        const bool has_none =
+            code == CUDA_ERROR_INVALID_CONTEXT || code == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        if (!has_none) throw;
+      }
+    }
+    const ContextScope scope(context);
+    copy();
+  }
+
+  void copy_small(void* target, const void* source, std::size_t bytes, const Request& request) {
+    const MemorySide from = side_of_small(source, request);
+    CopyRequest asked = request;
+    asked.is_checked = request.is_awaited && is_of_host(target, bytes, from, request.stream);
+    const MemorySide to = asked.is_checked ? MemorySide{static_cast<std::byte*>(target), {}}
+                                           : side_of_small(target, request);
+    try {
+      ways_.start(LinearCopy(to, from, bytes), asked);
+    } catch (const DriverError&) {
+      const bool was_known = known_.forget(target);
+      if (known_.forget(source) || was_known)  // and may not be there any more
+        ways_.check(LinearCopy(side(target, request), side(source, request), bytes), request);
+      throw;
+    }
+  }
+
+  MemorySide side_of_small(const void* data, const Request& request) {
+    auto* const bytes = static_cast<std::byte*>(const_cast<void*>(data));  // nobody writes a source
+    if (const auto pinned = find_pinned_place(pinned_, data)) return {bytes, pinned->kind};
+    if (DeviceContext* const device = known_.find(data))
+      return {bytes, {MemoryKind::Type::device, device, nullptr}};
+    const Driver& driver = request.stream.context().driver();
+    const MemoryPlace place = find_memory_place(registry_, pinned_, driver, data);
+    known_.note(data, place);
+    return {bytes, place.kind};
+  }
+
+  /// Whether the host may write a target itself once the stream has passed the copy, whatever kind of host
+  /// memory that is. No driver call.
+  bool is_of_host(void* target, std::size_t bytes, const MemorySide& source, StreamRef stream) {
+    if (source.kind.type != MemoryKind::Type::device) return false;
+    if (known_.find(target) != nullptr || find_pinned_place(pinned_, target)) return false;
+    return stream.context().host_reach().shares_managed && are_readable(target, bytes);
+  }
+
   MemorySide side(const void* data, const Request& request) {
     auto* const bytes = static_cast<std::byte*>(const_cast<void*>(data));  // nobody writes a source
     const Driver& driver = request.stream.context().driver();
@@ -132,6 +209,7 @@ class Copier::Impl {
   const ForkOrigin origin_;
   const DeviceRegistry& registry_;
   PinnedAllocator& pinned_;
+  KnownDevices known_;
   CopyWays ways_;
 };
 
@@ -179,8 +257,7 @@ void Copier::copy_async(void* target, const void* source, std::size_t bytes, Str
 }
 
 void Copier::copy(void* target, const void* source, std::size_t bytes, StreamRef stream) {
-  if (is_capturing(stream)) refuse_captured(stream, "waited for");
-  start(target, source, bytes, stream).wait();
+  impl_->copy(target, source, bytes, stream);
 }
 
 void Copier::copy(void* target, const void* source, std::size_t bytes) {

@@ -16,6 +16,8 @@ struct CopyRequest {
   /// Without one nobody can ask: what the host has to do is done when the call returns.
   bool wants_transfer = false;
   TransferOptions options{};
+  bool is_awaited = false;  ///< the call returns when the target has the bytes
+  bool is_checked = false;  ///< the process can read pageable memory of it
 
   [[nodiscard]] static CopyRequest of_transfer(StreamRef stream, TransferOptions options) {
     return {.stream = stream, .wants_transfer = true, .options = std::move(options)};

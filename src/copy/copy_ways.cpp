@@ -18,9 +18,20 @@
 namespace berth {
 namespace {
 
-/// Up to this a source is copied into pinned memory at once, in some microseconds: less than it takes to
-/// wake a thread.
-constexpr std::size_t kSmallSourceBytes = 64_KiB;
+/// Pageable memory that the stream's device reads and writes by itself.
+bool is_in_reach(const CopyShape& shape, StreamRef stream) {
+  return shape.has_pageable() && stream.context().host_reach().has_pageable;
+}
+
+/// Returns when the stream has passed what it holds.
+/// Errors  DriverError: it has, too, or the device has failed.
+void wait_for(StreamRef stream) {
+  const Driver& driver = stream.context().driver();
+  const CUresult result = driver.try_stream_synchronize(stream.native());
+  if (result == CUDA_SUCCESS) return;
+  driver.try_stream_synchronize(stream.native());  // perhaps the answer alone has failed
+  driver.raise(DriverCall::stream_synchronize, result);
+}
 
 }  // namespace
 
@@ -29,6 +40,8 @@ CopyWays::CopyWays(const DeviceRegistry& registry, PinnedAllocator& pinned,
     : pinned_(pinned),
       completions_(completions),
       part_bytes_(options.direct_piece_bytes),
+      must_pin_(options.on_staging_shortage == StagingShortage::grow),
+      bounce_(registry, pinned),
       staged_(registry, pinned, options) {}
 
 void CopyWays::check(const CopyShape& shape, const CopyRequest& request) const {
@@ -39,33 +52,37 @@ CopyWays::Route CopyWays::route_of(const CopyShape& shape, const CopyRequest& re
                                    Preferred preferred) const {
   const StreamRef stream = request.stream;
   if (!shape.is_on_host()) require_stream_of(shape.to(), shape.from(), stream);
-  if (shape.has_pageable()) shape.check_pageable();
+  if (shape.has_pageable() && !request.is_checked) shape.check_pageable();
   const bool by_host = shape.is_on_host() || shape.has_pageable();
   // Asked only where it matters: a small copy of pinned memory goes its way without.
-  const bool is_captured = (by_host || request.wants_transfer || shape.bytes() > part_bytes_) &&
-                           is_capturing_in_scope(stream);
+  const bool is_captured =
+      (by_host || request.wants_transfer || request.is_awaited || shape.bytes() > part_bytes_) &&
+      is_capturing_in_scope(stream);
+  if (is_captured && request.is_awaited) refuse_captured(stream, "waited for");
   // A graph would not do again what the host does itself, and has no end.
   if (is_captured && by_host) refuse_captured(stream, "given a copy by the host");
   if (is_captured && request.wants_end()) refuse_captured(stream, "given a transfer with an end");
   if (is_captured) return {Way::direct, true};
   if (shape.is_on_host()) return {Way::on_host, false};
+  // A source that must be read before the call returns is not: the device reads it in its own time.
+  const bool is_read_at_once =
+      shape.from().is_pageable() && !request.wants_transfer && !request.is_awaited;
+  if (!is_read_at_once && is_in_reach(shape, stream)) return {Way::direct, false};
   return {shape.has_pageable() || preferred == Preferred::staged ? Way::staged : Way::direct,
           false};
 }
 
 Transfer CopyWays::start(const CopyShape& shape, CopyRequest request, Preferred preferred) {
   const Route route = route_of(shape, request, preferred);
-  bytes_copied_ += shape.bytes();
-  switch (route.way) {
-    case Way::on_host:
-      return copy_on_host(shape, std::move(request));
-    case Way::staged:
-      return copy_staged(shape, std::move(request));
-    case Way::direct:
-      break;
+  if (route.way == Way::direct) {
+    Transfer transfer = copy_direct(shape, std::move(request), route.is_captured);
+    ++(shape.has_pageable() ? copies_by_driver_ : copies_direct_);
+    bytes_copied_ += shape.bytes();
+    return transfer;
   }
-  ++copies_direct_;
-  return copy_direct(shape, std::move(request), route.is_captured);
+  bytes_copied_ += shape.bytes();
+  return route.way == Way::on_host ? copy_on_host(shape, std::move(request))
+                                   : copy_staged(shape, std::move(request));
 }
 
 Transfer CopyWays::start(const FileRange& range, const MemorySide& device, CopyDirection direction,
@@ -100,12 +117,16 @@ Transfer CopyWays::copy_on_host(const CopyShape& shape, CopyRequest request) {
 Transfer CopyWays::copy_staged(const CopyShape& shape, CopyRequest request) {
   const auto direction = shape.from().is_host() ? CopyDirection::to_device : CopyDirection::to_host;
   const bool is_to_device = direction == CopyDirection::to_device;
-  if (is_to_device && shape.bytes() <= kSmallSourceBytes &&
-      !request.stream.is_per_thread_default()) {
-    if (auto pinned = pinned_.try_allocate(shape.bytes())) {
+  const bool is_by_caller = is_to_device || !request.wants_transfer;
+  if (is_by_caller && shape.bytes() <= kSmallBytes && !request.stream.is_per_thread_default()) {
+    if (BounceMemory::Part part = bounce_.take(shape.bytes(), request.stream)) {
       ++copies_staged_;
-      return copy_through(pinned.value(), shape, request);
+      if (is_to_device) return bounce_in(part, shape, std::move(request));
+      bounce_out(part, shape, request.stream);
+      return {};
     }
+    // Staging memory would have to be pinned as well, and the call might wait for it.
+    if (!must_pin_) return copy_by_driver(shape, std::move(request));
   }
   shape.record_blocks(pinned_, request.stream);
   StagedRoute route{.direction = direction,
@@ -116,13 +137,11 @@ Transfer CopyWays::copy_staged(const CopyShape& shape, CopyRequest request) {
                     .keep_alive = request.options.keep_alive};
   const HostWork::CopyPtr copy =
       staged_.start(request.stream, std::move(route), request.priority());
-  if (copy == nullptr) {
-    ++copies_by_driver_;
-    return copy_direct(shape, std::move(request), false);
-  }
+  if (copy == nullptr) return copy_by_driver(shape, std::move(request));
   ++copies_staged_;
   if (!request.wants_transfer) {
     staged_.complete_host_side(copy, direction);
+    if (request.is_awaited) wait_for(request.stream);
     return {};
   }
   const auto host_side = request.options.keep_alive == nullptr ? StagedTransfer::HostSide::lent
@@ -131,17 +150,27 @@ Transfer CopyWays::copy_staged(const CopyShape& shape, CopyRequest request) {
                     std::move(request));
 }
 
-// The block may go at once: its reuse waits for the stream.
-Transfer CopyWays::copy_through(const Allocation& pinned, const CopyShape& shape,
-                                CopyRequest& request) {
-  auto* const staging = static_cast<std::byte*>(pinned.data());
-  shape.host_end(CopyDirection::to_device)->read(staging, 0, shape.bytes());
+Transfer CopyWays::copy_by_driver(const CopyShape& shape, CopyRequest request) {
+  ++copies_by_driver_;
+  return copy_direct(shape, std::move(request), false);
+}
+
+Transfer CopyWays::bounce_in(const BounceMemory::Part& part, const CopyShape& shape,
+                             CopyRequest request) {
+  shape.host_end(CopyDirection::to_device)->read(part.data(), 0, shape.bytes());
   const auto device = shape.device_end(CopyDirection::to_device);
-  pinned_.record_stream(pinned.data(), request.stream);
   const Submission how{part_bytes_, Batches::yes, request.wants_transfer};
   return submit(request, how, shape.bytes(), {}, [&](DirectSubmission& submission) {
-    submission.add_staged(*device, staging, shape.bytes());
+    submission.add_staged(*device, part.data(), shape.bytes());
   });
+}
+
+void CopyWays::bounce_out(BounceMemory::Part& part, const CopyShape& shape, StreamRef stream) {
+  const auto device = shape.device_end(CopyDirection::to_host);
+  device->submit_read(part.data(), 0, shape.bytes(), stream);
+  wait_for(stream);
+  shape.host_end(CopyDirection::to_host)->write(part.data(), 0, shape.bytes());
+  part.reuse();
 }
 
 Transfer CopyWays::end_staged(const std::shared_ptr<StagedTransfer>& transfer,
@@ -158,7 +187,11 @@ Transfer CopyWays::copy_direct(const CopyShape& shape, CopyRequest request, bool
   const bool is_cut = !is_captured && !devices.are_one();
   const Submission how{.part_bytes = is_cut ? part_bytes_ : ~std::size_t{0},
                        .batches = is_captured || shape.has_pageable() ? Batches::no : Batches::yes,
-                       .is_marked = request.wants_transfer && !is_captured};
+                       .is_marked = request.wants_transfer && !is_captured,
+                       .is_lent = is_in_reach(shape, request.stream) &&
+                                  request.options.keep_alive == nullptr};
+  // What the device reads and writes in its own time is the caller's again when the call returns.
+  if (how.is_lent && !request.wants_transfer) request.is_awaited = true;
   if (devices.are_different()) {
     DeviceContext& user = request.stream.context();
     links_.open(user, &user == devices.to ? *devices.from : *devices.to);
@@ -175,16 +208,20 @@ Transfer CopyWays::submit(CopyRequest& request, const Submission& how, std::size
   DirectSubmission submission(stream, devices, how.part_bytes, how.batches);
   std::shared_ptr<DirectTransfer> transfer;
   if (how.is_marked) {
-    transfer = std::make_shared<DirectTransfer>(bytes);
+    transfer = std::make_shared<DirectTransfer>(bytes, how.is_lent);
     submission.mark_for(*transfer, staged_.events(stream.context()));
   }
+  const bool is_awaited = request.is_awaited;
+  Transfer started;
   try {
     add(submission);
-    return end(transfer, std::move(request));
+    started = end(transfer, std::move(request));
   } catch (...) {
     settle(stream);  // a part may be under way, and the caller's memory go
     throw;
   }
+  if (is_awaited) wait_for(stream);
+  return started;
 }
 
 Transfer CopyWays::end(const std::shared_ptr<TransferState>& transfer, CopyRequest request) {

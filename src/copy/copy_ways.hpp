@@ -13,6 +13,7 @@
 #include "berth/pinned_allocator.hpp"
 #include "berth/transfer.hpp"
 
+#include "copy/bounce/bounce_memory.hpp"
 #include "copy/copy_request.hpp"
 #include "copy/direct/direct_submission.hpp"
 #include "copy/direct/peer_links.hpp"
@@ -24,12 +25,17 @@ namespace berth {
 
 class CompletionQueue;
 
-/// Within a ContextScope of the request's stream, all of it.
+/// Within a ContextScope of the request's stream, all of it. A copy of up to kSmallBytes without a Transfer, on
+/// a stream that is no default stream, does with any context of the thread's (Copier::Impl::in_context).
 /// Threads  Safe from any thread.
 class CopyWays {
  public:
   CopyWays(const DeviceRegistry& registry, PinnedAllocator& pinned, CompletionQueue& completions,
            const CopierOptions& options);
+
+  /// Up to this the calling thread copies pageable memory itself, in some microseconds: less than it takes
+  /// to wake another one.
+  static constexpr std::size_t kSmallBytes = BounceMemory::kPartBytesMax;
 
   /// Where both a way through staging memory and one without are possible.
   enum class Preferred { direct, staged };
@@ -64,14 +70,19 @@ class CopyWays {
     std::size_t part_bytes;
     Batches batches;
     bool is_marked;
+    bool is_lent = false;  ///< the device is at pageable memory of the caller's until it is done
   };
 
   [[nodiscard]] Route route_of(const CopyShape& shape, const CopyRequest& request,
                                Preferred preferred) const;
   Transfer copy_on_host(const CopyShape& shape, CopyRequest request);
   Transfer copy_staged(const CopyShape& shape, CopyRequest request);
-  Transfer copy_through(const Allocation& pinned, const CopyShape& shape, CopyRequest& request);
+  /// A small copy of pageable memory, by the calling thread.
+  Transfer bounce_in(const BounceMemory::Part& part, const CopyShape& shape, CopyRequest request);
+  void bounce_out(BounceMemory::Part& part, const CopyShape& shape, StreamRef stream);
   Transfer end_staged(const std::shared_ptr<StagedTransfer>& transfer, CopyRequest request);
+  /// Of pageable memory, by the driver's own means.
+  Transfer copy_by_driver(const CopyShape& shape, CopyRequest request);
   /// By the driver alone.
   Transfer copy_direct(const CopyShape& shape, CopyRequest request, bool is_captured);
   /// What `add` adds to a submission.
@@ -89,7 +100,9 @@ class CopyWays {
   std::atomic<std::uint64_t> bytes_copied_ = 0;
 
   const std::size_t part_bytes_;
+  const bool must_pin_;  ///< or fail: the driver is no way out
   PeerLinks links_;
+  BounceMemory bounce_;
   StagedCopies staged_;
 };
 

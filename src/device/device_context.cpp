@@ -20,6 +20,22 @@ int DeviceContext::attribute(CUdevice_attribute attribute) const {
   return value;
 }
 
+const DeviceContext::HostReach& DeviceContext::host_reach() {
+  return host_reach_.get(driver_, [this] {
+    const auto has = [this](CUdevice_attribute attribute) {
+      int value = 0;
+      const bool is_known =
+          driver_.try_device_get_attribute(&value, attribute, native_) == CUDA_SUCCESS;
+      return is_known && value != 0;
+    };
+    // With page faults instead of the host's page tables, as on x86, a copy would wait for each page.
+    return HostReach{
+        .has_pageable = has(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) &&
+                        has(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES),
+        .shares_managed = has(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)};
+  });
+}
+
 void DeviceContext::add_observer(StreamObserver& observer) {
   driver_.require_here();
   observers_.add(observer);
@@ -51,9 +67,11 @@ void ContextScope::enter(DeviceContext& context) {
   const CUcontext wanted = context.primary();
   CUcontext current = nullptr;
   driver_.ctx_get_current(&current);
+  KnownContext::saw(current);
   if (current == wanted) return;
   driver_.ctx_push_current(wanted);
   pushed_ = true;
+  before_ = current;
   // What runs inside, as a callback of the program, may make guards.
   known_before_ = KnownContext::get();
   KnownContext::set(&context);
@@ -62,6 +80,7 @@ void ContextScope::enter(DeviceContext& context) {
 ContextScope::~ContextScope() {
   if (!pushed_) return;
   CUcontext popped = nullptr;
+  KnownContext::saw(before_);
   if (driver_.ctx_pop_current_or_report(&popped))
     KnownContext::set(known_before_);
   else

@@ -49,6 +49,14 @@ class DeviceContext {
       return retained;
     });
   }
+  /// What the device can do with memory of the host, asked once. What the driver does not say it cannot.
+  struct HostReach {
+    /// Reads and writes pageable memory through the host's page tables, at the speed of pinned memory.
+    bool has_pageable = false;
+    bool shares_managed = false;  ///< the host may touch managed memory while the device works
+  };
+  const HostReach& host_reach();
+
   /// Whether primary() has been called.
   [[nodiscard]] bool is_used() const noexcept { return primary_.find() != nullptr; }
 
@@ -87,6 +95,7 @@ class DeviceContext {
   const Device device_;
   const CUdevice native_;
   MadeOnce<CUcontext> primary_;
+  MadeOnce<HostReach> host_reach_;
   HandleSet<CUevent> captured_events_;
   HandleSet<CUstream> pooled_streams_;
   HandleSet<CUevent> pooled_events_;
@@ -114,6 +123,7 @@ class ContextScope {
 
   const Driver& driver_;
   DeviceContext* known_before_ = nullptr;
+  CUcontext before_ = nullptr;  ///< what was current, where pushed_
   bool pushed_ = false;
 };
 

@@ -12,6 +12,7 @@ namespace berth {
 
 [[gnu::tls_model("initial-exec")]] constinit thread_local DeviceGuard* KnownContext::innermost_ =
     nullptr;
+[[gnu::tls_model("initial-exec")]] constinit thread_local CUcontext KnownContext::seen_ = nullptr;
 
 DeviceGuard::DeviceGuard(const DeviceRegistry& registry, Device device)
     : context_(&registry.context(device)), known_(context_), outer_(KnownContext::innermost_) {
@@ -39,6 +40,7 @@ void DeviceGuard::enter() {
 }
 
 void DeviceGuard::leave() noexcept {
+  KnownContext::saw(nullptr);
   const bool restored =
       pushed_ ? pop_to_before() : context_->driver().ctx_set_current_or_report(context_->primary());
   if (!restored) KnownContext::forget();

@@ -192,6 +192,7 @@ void DeviceRegistry::set_current(Device device) const {
   DeviceContext& wanted = context(device);
   state_->driver.ctx_set_current(wanted.primary());
   KnownContext::set(&wanted);
+  KnownContext::saw(wanted.primary());
 }
 
 MemoryInfo DeviceRegistry::memory_info(Device device) const {

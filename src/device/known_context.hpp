@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The current context of the calling thread, as far as the innermost guard knows it without a
-// driver query. Code in berth that makes another context current while a guard may exist must say
-// so here, because guards inside rely on it.
+// driver query; outside of guards, the context that berth saw last. Code in berth that makes another
+// context current while a guard may exist must say so here, because guards inside rely on it.
 #pragma once
 
 #include "berth/device_guard.hpp"
@@ -18,6 +18,15 @@ class KnownContext {
   [[nodiscard]] static DeviceContext* get() noexcept {
     return innermost_ == nullptr ? nullptr : innermost_->known_;
   }
+  /// Whether the device's context is current, or was when the thread asked last: code that is not berth's may
+  /// have changed it since. For calls that do not depend on it, and calls that the driver then refuses.
+  [[nodiscard]] static bool is_likely(DeviceContext& context) {
+    if (innermost_ != nullptr && innermost_->known_ != nullptr) return get() == &context;
+    return seen_ != nullptr && context.is_used() && seen_ == context.primary();
+  }
+  /// What the driver has said is current, outside of what berth itself makes current for a scope.
+  static void saw(CUcontext current) noexcept { seen_ = current; }
+
   /// Outside of guards nothing is kept: nobody would correct it.
   static void set(DeviceContext* context) noexcept {
     if (innermost_ != nullptr) innermost_->known_ = context;
@@ -44,6 +53,7 @@ class KnownContext {
 
   /// In the thread's static block, so that reaching it is one instruction and no call.
   [[gnu::tls_model("initial-exec")]] static constinit thread_local DeviceGuard* innermost_;
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local CUcontext seen_;
 };
 
 }  // namespace berth

@@ -53,9 +53,11 @@ CachingAllocator::~CachingAllocator() {
   reserve_.give_back_all();
 }
 
-void* CachingAllocator::allocate_missed(std::size_t bytes, std::optional<StreamRef> stream) {
+void* CachingAllocator::allocate_missed(std::size_t bytes, std::optional<StreamRef> stream,
+                                        bool may_wait) {
   if (bytes == 0) return nullptr;
   Request request = make_request(bytes, stream);
+  request.may_wait = may_wait;
   return climb(request);
 }
 

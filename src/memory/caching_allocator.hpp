@@ -82,7 +82,7 @@ class CachingAllocator final : public StreamObserver {
     return take_kept(bytes, key_of(stream));
   }
   void* allocate_kept(std::size_t bytes, std::nullopt_t) { return take_kept(bytes, kNoStream); }
-  void* allocate_missed(std::size_t bytes, std::optional<StreamRef> stream);
+  void* allocate_missed(std::size_t bytes, std::optional<StreamRef> stream, bool may_wait = true);
   /// Contracts of these: Allocator.
   void deallocate(void* data) {
     if (!deallocate_kept(data)) [[unlikely]]
@@ -177,6 +177,7 @@ class CachingAllocator final : public StreamObserver {
   struct Rung {
     Step step;
     bool holds_slow_lock;
+    bool waits = false;  ///< the host, for others than the driver
   };
   static const Rung kLadder[];
 

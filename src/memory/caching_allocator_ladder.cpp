@@ -45,12 +45,12 @@ const CachingAllocator::Rung CachingAllocator::kLadder[] = {
     {&CachingAllocator::give_back, true},
     {&CachingAllocator::ask_other_pools, false},
     {&CachingAllocator::take_behind_waits, true},
-    {&CachingAllocator::relieve_pressure, false},
-    {&CachingAllocator::wait_for_deferred, false},
-    {&CachingAllocator::wait_for_streams, false},
-    {&CachingAllocator::ask_other_pools_to_wait, false},
-    {&CachingAllocator::recover_quarantined, false},
-    {&CachingAllocator::wait_for_changes, false},
+    {&CachingAllocator::relieve_pressure, false, true},
+    {&CachingAllocator::wait_for_deferred, false, true},
+    {&CachingAllocator::wait_for_streams, false, true},
+    {&CachingAllocator::ask_other_pools_to_wait, false, true},
+    {&CachingAllocator::recover_quarantined, false, true},
+    {&CachingAllocator::wait_for_changes, false, true},
 };
 
 void* CachingAllocator::climb(Request& request) {
@@ -112,6 +112,7 @@ CachingAllocator::Outcome CachingAllocator::climb_once(Request& request) {
   std::unique_lock slow(heap_.slow_mutex, std::defer_lock);
   bool makes_room = false;  // for growing
   for (const Rung& rung : kLadder) {
+    if (rung.waits && !request.may_wait) continue;
     if (rung.holds_slow_lock != slow.owns_lock()) {
       if (rung.holds_slow_lock) {
         slow.lock();

@@ -50,6 +50,10 @@ void DirectTransfer::wait() {
   if (failure_ == nullptr) failure_ = failure;
 }
 
+void DirectTransfer::let_go() noexcept {
+  if (is_lent_) wait();
+}
+
 std::exception_ptr DirectTransfer::failure() const {
   const MutexLock lock(mutex_);
   return failure_;

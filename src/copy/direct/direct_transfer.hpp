@@ -2,6 +2,7 @@
 // What a Transfer knows of a copy that the device makes alone.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <exception>
 #include <utility>
@@ -18,7 +19,10 @@ namespace berth {
 /// Threads  Safe from any thread.
 class DirectTransfer final : public TransferState {
  public:
-  using TransferState::TransferState;
+  /// `is_lent`: the device is at pageable memory of the caller's, who may take it back once it has let go
+  /// of the transfer.
+  explicit DirectTransfer(std::size_t bytes, bool is_lent = false)
+      : TransferState(bytes), is_lent_(is_lent) {}
 
   /// The next step has been submitted, of so many bytes, and `mark` is recorded behind it. Before anyone
   /// else knows of this.
@@ -31,6 +35,8 @@ class DirectTransfer final : public TransferState {
   [[nodiscard]] std::exception_ptr failure() const override BERTH_EXCLUDES(mutex_);
   std::size_t bytes_done() override BERTH_EXCLUDES(mutex_);
   void cancel() noexcept override {}
+  void let_go() noexcept override BERTH_EXCLUDES(mutex_);
+  void detach() noexcept override { is_lent_ = false; }
 
  private:
   struct Step {
@@ -41,6 +47,7 @@ class DirectTransfer final : public TransferState {
   /// Asks for steps until one has not passed.
   void ask() BERTH_REQUIRES(mutex_);
 
+  std::atomic<bool> is_lent_;
   mutable Mutex mutex_;
   std::vector<Step> steps_ BERTH_GUARDED_BY(mutex_);
   std::size_t passed_ BERTH_GUARDED_BY(mutex_) = 0;

@@ -50,12 +50,16 @@ Type foreign_pinned(const PinnedAllocator& pinned, const void* data) {
 
 }  // namespace
 
+std::optional<MemoryPlace> find_pinned_place(const PinnedAllocator& pinned, const void* data) {
+  void* const block = pinned.find_block(data);
+  if (block == nullptr) return std::nullopt;
+  const auto begin = reinterpret_cast<std::uintptr_t>(block);
+  return MemoryPlace{{Type::pinned, nullptr, block}, begin, begin};
+}
+
 MemoryPlace find_memory_place(const DeviceRegistry& registry, const PinnedAllocator& pinned,
                               const Driver& driver, const void* data) {
-  if (void* block = pinned.find_block(data)) {
-    const auto begin = reinterpret_cast<std::uintptr_t>(block);
-    return {{Type::pinned, nullptr, block}, begin, begin};
-  }
+  if (const auto place = find_pinned_place(pinned, data)) return *place;
   const Attributes known = ask(driver, data);
   MemoryPlace place{.kind = {}, .begin = known.begin, .end = known.begin + known.bytes};
   // First: managed memory may be said to be the host's or a device's.

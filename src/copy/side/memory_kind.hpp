@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "berth/device_registry.hpp"
 #include "berth/pinned_allocator.hpp"
@@ -54,6 +55,8 @@ struct MemoryPlace {
 ///         no live block.
 MemoryPlace find_memory_place(const DeviceRegistry& registry, const PinnedAllocator& pinned,
                               const Driver& driver, const void* data);
+/// Of a live block of `pinned`; nullopt where it is none. No driver call.
+std::optional<MemoryPlace> find_pinned_place(const PinnedAllocator& pinned, const void* data);
 inline MemoryKind find_memory_kind(const DeviceRegistry& registry, const PinnedAllocator& pinned,
                                    const Driver& driver, const void* data) {
   return find_memory_place(registry, pinned, driver, data).kind;

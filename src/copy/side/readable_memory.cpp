@@ -17,6 +17,18 @@ namespace {
 
 constexpr std::size_t kSetBytes = 8;  // of a set of signals, to the kernel
 constexpr long kNothing = -1;         // nothing that may be done with one
+constexpr std::uintptr_t kPageBytes = 4096;  // of the smallest pages
+
+/// The first or the last byte; null where both can be read.
+const void* find_unreadable(const void* data, std::size_t bytes) noexcept {
+  const auto* const first = static_cast<const std::byte*>(data);
+  const std::byte* const last = first + bytes - 1;
+  if (!is_readable(first)) return first;
+  const auto page_of = [](const std::byte* byte) {
+    return reinterpret_cast<std::uintptr_t>(byte) / kPageBytes;
+  };
+  return page_of(first) == page_of(last) || is_readable(last) ? nullptr : last;
+}
 
 }  // namespace
 
@@ -30,16 +42,17 @@ bool is_readable(const void* address) noexcept {
   return readable;
 }
 
+bool are_readable(const void* data, std::size_t bytes) noexcept {
+  return find_unreadable(data, bytes) == nullptr;
+}
+
 void require_readable(const void* data, std::size_t bytes) {
-  const auto* const first = static_cast<const std::byte*>(data);
-  for (const std::byte* const end : {first, first + bytes - 1}) {
-    if (is_readable(end)) continue;
-    throw InvalidArgument(
-        fmt::format("{} with {} B is memory of no device, and this process cannot read it at {}; "
-                    "accepted: memory "
-                    "that is there, of a device or of the host",
-                    data, bytes, fmt::ptr(end)));
-  }
+  const void* const missing = find_unreadable(data, bytes);
+  if (missing == nullptr) return;
+  throw InvalidArgument(
+      fmt::format("{} with {} B is memory of no device, and this process cannot read it at {}; "
+                  "accepted: memory that is there, of a device or of the host",
+                  data, bytes, missing));
 }
 
 }  // namespace berth

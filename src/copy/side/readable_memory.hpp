@@ -12,6 +12,9 @@ namespace berth {
 /// with it.
 bool is_readable(const void* address) noexcept;
 
+/// Of the first and the last byte.
+bool are_readable(const void* data, std::size_t bytes) noexcept;
+
 /// Looks at the first and the last byte.
 /// Errors  InvalidArgument: one of them cannot be read.
 void require_readable(const void* data, std::size_t bytes);

@@ -153,7 +153,7 @@ PinnedHeaps::Heap& PinnedHeaps::find_or_make(PinnedKind kind, std::optional<int>
 void* PinnedHeaps::allocate_other(std::size_t bytes, const PinnedOptions& options) {
   Heap& heap = heap_for(options);
   if (void* data = heap.allocator.allocate_kept(bytes, std::nullopt)) return data;
-  void* const data = heap.allocator.allocate_missed(bytes, std::nullopt);
+  void* const data = heap.allocator.allocate_missed(bytes, std::nullopt, options.may_wait);
   if (options_.low_water_bytes > 0) want_growth(heap);
   return data;
 }

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a copy of less than 64 KiB between pageable memory and a device costs, and what it is taken for.
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "berth/error.hpp"
+
+#include "copy/copy_fixture.hpp"
+#include "support/captured_graph.hpp"
+#include "support/child_process.hpp"
+#include "support/errors.hpp"
+
+namespace small_copy_test {
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+constexpr std::size_t kBytes = 4_KiB;
+
+/// A stream, memory on both sides, and the device's context current, as in a program that works on it.
+struct SmallCopies : CopyTest {
+  explicit SmallCopies(const sim::Config& config = {}) : CopyTest(config) {
+    runtime->devices().set_current(Device::cuda(0));
+    in(own);
+    out(own);
+  }
+
+  void in(StreamRef on, std::size_t bytes = kBytes) {
+    copier.copy_async(device.data(), host.data(), bytes, on);
+  }
+  void out(StreamRef on, std::size_t bytes = kBytes) {
+    copier.copy(back.data(), device.data(), bytes, on);
+  }
+  void out_async(StreamRef on) { copier.copy_async(back.data(), device.data(), kBytes, on); }
+
+  template <class Action>
+  std::uint64_t calls(const Action& action) const {
+    const std::uint64_t before = driver_calls(*runtime);
+    action();
+    return driver_calls(*runtime) - before;
+  }
+
+  const Stream own = stream();
+  Buffer device{*this, Kind::device, 64_KiB};
+  Bytes host = pattern(64_KiB, 1);
+  Bytes back = Bytes(64_KiB);
+};
+
+sim::Config machine(sim::Progress progress, const char* faults = "", int devices = 1) {
+  sim::Config config;
+  config.devices = devices;
+  config.progress = progress;
+  config.faults = sim::FaultPlan::parse(faults);
+  return config;
+}
+
+CUcontext swap_context(CUcontext context) {
+  CUcontext before = nullptr;
+  REQUIRE(sim::berth_sim_cuCtxGetCurrent(&before) == CUDA_SUCCESS);
+  REQUIRE(sim::berth_sim_cuCtxSetCurrent(context) == CUDA_SUCCESS);
+  return before;
+}
+
+}  // namespace
+
+TEST_CASE("a small copy of pageable memory takes three driver calls") {
+  SmallCopies test;
+  CHECK(test.calls([&] { test.in(test.own); }) == 3);
+  CHECK(test.calls([&] { test.out(test.own); }) == 3);
+  CHECK(test.calls([&] { test.out_async(test.own); }) == 4);  // the kind of the target is asked
+  const DeviceGuard guard(test.runtime->devices(), Device::cuda(0));
+  CHECK(test.calls([&] { test.in(test.own); }) == 3);
+  CHECK(test.calls([&] { test.out(test.own); }) == 3);
+}
+
+TEST_CASE("on the legacy default stream a small copy asks for the context as well") {
+  SmallCopies test;
+  const StreamRef legacy = test.runtime->default_stream(Device::cuda(0));
+  test.in(legacy);
+  CHECK(test.calls([&] { test.in(legacy); }) == 4);
+  CHECK(test.calls([&] { test.out(legacy); }) == 4);
+  CHECK(std::equal(test.back.begin(), test.back.begin() + kBytes, test.host.begin()));
+}
+
+TEST_CASE("the 30,000th small copy costs what the 10th does, and few share each marker") {
+  constexpr int kCopies = 30'000;
+  for (const bool in : {true, false}) {
+    CAPTURE(in);
+    SmallCopies test;
+    std::vector<std::uint64_t> calls;
+    const std::uint64_t records = driver_calls(*test.runtime, "cuEventRecord");
+    for (int copy = 0; copy < kCopies; ++copy) {
+      calls.push_back(test.calls([&] { in ? test.in(test.own, 8) : test.out(test.own, 8); }));
+    }
+    CHECK(calls[9] == 3);
+    CHECK(calls[kCopies - 1] == 3);
+    std::uint64_t all = 0;
+    for (const std::uint64_t each : calls) all += each;
+    // A block of pinned memory holds thousands of copies, and costs some calls when it is used up.
+    CHECK(all <= 3 * kCopies + 200);
+    CHECK(driver_calls(*test.runtime, "cuEventRecord") - records <= 16);
+    // What is pinned meanwhile is found as quickly as ever.
+    CHECK(test.runtime->pinned_memory().counters().bytes_active.current <= 16_MiB);
+  }
+}
+
+TEST_CASE("small copies behind pending work take as many calls, and wait for nothing") {
+  SmallCopies test(machine(sim::Progress::manual));
+  test.log.submit(test.own, "earlier");
+  std::uint64_t most = 0;
+  std::uint64_t all = 0;
+  for (int copy = 0; copy < 10'000; ++copy) {
+    const std::uint64_t calls = test.calls([&] { test.in(test.own, 8); });
+    most = std::max(most, calls);
+    all += calls;
+  }
+  CHECK_FALSE(test.log.is_done("earlier"));
+  CHECK(most <= 40);
+  CHECK(all <= 3 * 10'000 + 100);
+  test.own.ref().sync();
+}
+
+TEST_CASE("memory that is pinned behind berth's back is read in the order of the stream from then on") {
+  SmallCopies test(machine(sim::Progress::manual));
+  Buffer other(test, Kind::device, kBytes);
+  const Bytes later = pattern(kBytes, 5);
+  other.write(later);
+  REQUIRE(sim::berth_sim_cuMemHostRegister(test.host.data(), kBytes, CU_MEMHOSTREGISTER_PORTABLE) ==
+          CUDA_SUCCESS);
+  test.log.submit(test.own, "earlier");
+  REQUIRE(sim::berth_sim_cuMemcpyAsync(address_of(test.host.data()), address_of(other.data()), kBytes,
+                                       test.own.ref().native()) == CUDA_SUCCESS);
+  test.in(test.own);
+  CHECK_FALSE(test.log.is_done("earlier"));
+  test.own.ref().sync();
+  const Bytes there = test.device.read();
+  CHECK(std::equal(later.begin(), later.end(), there.begin()));
+  REQUIRE(sim::berth_sim_cuMemHostUnregister(test.host.data()) == CUDA_SUCCESS);
+}
+
+TEST_CASE("device memory that berth has met and the driver has back is refused as memory of nobody") {
+  SmallCopies test;
+  CUdeviceptr address = 0;
+  REQUIRE(sim::berth_sim_cuMemAlloc(&address, 4_MiB) == CUDA_SUCCESS);
+  auto* const gone = reinterpret_cast<unsigned char*>(address + 2_MiB);
+  for (int copy = 0; copy < 2; ++copy)
+    test.copier.copy_async(gone, test.host.data(), kBytes, test.own);
+  CHECK(test.calls([&] { test.copier.copy_async(gone, test.host.data(), kBytes, test.own); }) == 3);
+  test.own.ref().sync();
+  REQUIRE(sim::berth_sim_cuMemFree(address) == CUDA_SUCCESS);
+  const std::uint64_t copied = test.copier.counters().bytes_copied;
+  const auto refused = [&](const auto& copy) {
+    CHECK(contains(message_of<InvalidArgument>(copy), "memory of no device"));
+  };
+  refused([&] { test.copier.copy_async(gone, test.host.data(), kBytes, test.own); });
+  refused([&] { test.copier.copy(test.back.data(), gone, kBytes, test.own); });
+  refused([&] { test.copier.copy(gone, test.device.data(), kBytes, test.own); });
+  CHECK(test.copier.counters().bytes_copied <= copied + kBytes);  // the first was found by the driver
+  test.in(test.own);
+  test.out(test.own);
+  CHECK(std::equal(test.back.begin(), test.back.begin() + kBytes, test.host.begin()));
+}
+
+TEST_CASE("small copies find their context, whichever is current") {
+  for (const bool in : {true, false}) {
+    CAPTURE(in);
+    SmallCopies test(machine(sim::Progress::eager, "", 2));
+    // `change` comes last before the copy: looking at device memory asks for the context, too.
+    const auto copy_after = [&](const auto& change) {
+      test.back.assign(test.back.size(), 0);
+      test.device.write(in ? Bytes(64_KiB) : test.host);
+      const CopyCounters before = test.copier.counters();
+      in ? test.in(test.own) : test.out(test.own);
+      change();
+      in ? test.in(test.own) : test.out(test.own);
+      const CopyCounters after = test.copier.counters();
+      test.own.ref().sync();
+      const Bytes there = in ? test.device.read() : test.back;
+      CHECK(std::equal(there.begin(), there.begin() + kBytes, test.host.begin()));
+      CHECK(after.copies_staged - before.copies_staged == 2);
+      CHECK(after.bytes_copied - before.bytes_copied == 2 * kBytes);
+    };
+    const auto copy = [&] { copy_after([] {}); };
+    copy();
+    CUcontext own = nullptr;
+    copy_after([&] { own = swap_context(nullptr); });  // without berth's knowledge
+    copy();
+    CHECK(swap_context(nullptr) == nullptr);
+    copy_after([&] { test.runtime->devices().set_current(Device::cuda(1)); });
+    CUcontext other = nullptr;
+    copy_after([&] { other = swap_context(own); });
+    copy_after([&] { swap_context(other); });
+    copy();
+    CHECK(test.runtime->devices().current() == Device::cuda(1));
+    {
+      const DeviceGuard guard(test.runtime->devices(), Device::cuda(1));
+      copy();
+      const DeviceGuard inner(test.runtime->devices(), Device::cuda(0));
+      copy();
+    }
+    std::thread(copy).join();
+  }
+}
+
+TEST_CASE("a small copy is refused on a captured stream, and the capture goes on") {
+  SmallCopies test;
+  Buffer pinned(test, Kind::pinned, kBytes);
+  begin_capture(test.own);
+  CHECK(contains(message_of<StreamCaptured>([&] { test.in(test.own); }), "by the host"));
+  CHECK(contains(message_of<StreamCaptured>([&] { test.out_async(test.own); }), "by the host"));
+  CHECK(contains(message_of<StreamCaptured>([&] { test.out(test.own); }), "waited for"));
+  CHECK(contains(message_of<StreamCaptured>([&] {
+                   test.copier.copy(pinned.data(), test.device.data(), kBytes, test.own);
+                 }),
+                 "waited for"));
+  test.copier.copy_async(pinned.data(), test.device.data(), kBytes, test.own);
+  const CapturedGraph graph(test.own);
+  CHECK(graph.nodes() == 1);
+  test.in(test.own);
+  test.out(test.own);
+}
+
+TEST_CASE("a small copy to any kind of memory is over when copy() returns") {
+  for (const auto progress : {sim::Progress::manual, sim::Progress::random}) {
+    for (const Kind from : kKinds) {
+      for (const Kind to : kKinds) {
+        if (!may_copy(stream_device_of(from, to), from, to)) continue;
+        CAPTURE(name_of(from));
+        CAPTURE(name_of(to));
+        CopyTest test(machine(progress, "", 2));
+        const Stream stream = test.stream(stream_device_of(from, to));
+        Buffer source(test, from, kBytes);
+        Buffer target(test, to, kBytes);
+        for (std::uint64_t round = 0; round < 3; ++round) {
+          const Bytes content = pattern(kBytes, round);
+          source.write(content);
+          test.copier.copy(target.data(), source.data(), kBytes, stream);
+          CHECK((target.read() == content));
+          CHECK(target.guards_hold());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a small copy that fails says so, and the next one works") {
+  struct Case {
+    const char* faults;
+    bool in;
+  };
+  for (const Case each : {Case{"cuMemcpyAsync@4=unknown", true}, Case{"cuMemcpyAsync@4=unknown", false},
+                          Case{"cuMemcpyAsync@4=invalid_value", true},
+                          Case{"cuStreamSynchronize@3=unknown", false}}) {
+    CAPTURE(each.faults);
+    SmallCopies test(machine(sim::Progress::random, each.faults));
+    const auto copy = [&] { each.in ? test.in(test.own) : test.out(test.own); };
+    int failures = 0;
+    for (int round = 0; round < 4; ++round) {
+      try {
+        copy();
+      } catch (const DriverError&) {
+        ++failures;
+      }
+    }
+    CHECK(failures == 1);
+    test.in(test.own);
+    test.out(test.own);
+    CHECK(std::equal(test.back.begin(), test.back.begin() + kBytes, test.host.begin()));
+  }
+}
+
+TEST_CASE("small copies of a device that fails end with an error") {
+  SmallCopies test(machine(sim::Progress::eager, "cuStreamIsCapturing@6=lost:0"));
+  test.errors_expected = true;
+  for (int round = 0; round < 6; ++round) {
+    try {
+      test.in(test.own);
+      test.out(test.own);
+    } catch (const DriverError&) {
+      continue;
+    }
+  }
+  CHECK_THROWS_AS(test.in(test.own), DriverError);
+  CHECK_THROWS_AS(test.out(test.own), DriverError);
+}
+
+TEST_CASE("in a forked child small copies are refused") {
+  SmallCopies test;
+  const auto is_refused = [&] {
+    return is_refused_after_fork([&] { test.in(test.own); }) &&
+           is_refused_after_fork([&] { test.out(test.own); });
+  };
+  CHECK(exit_code_without_waiting(is_refused) == 0);
+  test.in(test.own);
+}
+
+}  // namespace small_copy_test
