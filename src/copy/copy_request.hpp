@@ -2,8 +2,10 @@
 // What is asked of a copy beyond its bytes.
 #pragma once
 
+#include <optional>
 #include <utility>
 
+#include "berth/copy_streams.hpp"
 #include "berth/stream.hpp"
 #include "berth/transfer.hpp"
 
@@ -16,9 +18,17 @@ struct CopyRequest {
   /// Without one nobody can ask: what the host has to do is done when the call returns.
   bool wants_transfer = false;
   TransferOptions options{};
+  /// To be joined with `stream` before the copy and after it. The two may change places.
+  std::optional<StreamRef> other{};
 
   [[nodiscard]] static CopyRequest of_transfer(StreamRef stream, TransferOptions options) {
     return {.stream = stream, .wants_transfer = true, .options = std::move(options)};
+  }
+  [[nodiscard]] static CopyRequest of_transfer(const CopyStreams& streams,
+                                               TransferOptions options) {
+    CopyRequest request = of_transfer(streams.target_stream, std::move(options));
+    request.other = streams.source_stream;
+    return request;
   }
   [[nodiscard]] bool wants_end() const {
     return options.on_done != nullptr || options.keep_alive != nullptr;
