@@ -10,6 +10,7 @@
 #include "berth/copier_options.hpp"
 #include "berth/copy_counters.hpp"
 #include "berth/copy_range.hpp"
+#include "berth/copy_streams.hpp"
 #include "berth/export.h"
 #include "berth/file.hpp"
 #include "berth/stream.hpp"
@@ -49,8 +50,10 @@ class BERTH_API Copier {
   ///
   /// Source    Is read when the stream gets there, so that earlier work of the stream may write it; a
   ///           pageable one also before. It stays valid until the transfer is over, whatever kind of
-  ///           memory it is, and a pageable one as it is. A pinned block of berth's may be freed at once,
-  ///           its reuse waits.
+  ///           memory it is, and a pageable one as it is. A pinned block or registration of berth's
+  ///           may be freed at once, also one of another Runtime: its reuse waits. Memory that the
+  ///           program has pinned by other means stays as it is, and pinned, until the transfer is
+  ///           over.
   /// Target    Has the bytes when the stream has passed the copy. Stays valid until then.
   /// Blocking  On account of other streams: never. Pinned and device memory: never. Pageable memory: never
   ///           where it goes through staging memory; else, as CopierOptions::on_staging_shortage says, the
@@ -70,6 +73,12 @@ class BERTH_API Copier {
   ///           target's content is undefined then, and it is written no more.
   Transfer start(void* target, const void* source, std::size_t bytes, StreamRef stream,
                  TransferOptions options = {});
+  /// The same between the work of two streams, with {.target_stream = a, .source_stream = b}.
+  /// CopyStreams says who waits for whom.
+  /// Errors  As above; and where it fails after something was submitted, it returns when that is
+  ///         done.
+  Transfer start(void* target, const void* source, std::size_t bytes, const CopyStreams& streams,
+                 TransferOptions options = {});
 
   /// start() for `rows` rows of `row_bytes`, each side with a pitch of its own: a part of a matrix, a
   /// padded image. Either number 0 is no operation. All rows of a side lie in one allocation.
@@ -79,6 +88,8 @@ class BERTH_API Copier {
   ///         to the last.
   Transfer start_rows(PitchedTarget target, PitchedSource source, std::size_t row_bytes,
                       std::size_t rows, StreamRef stream, TransferOptions options = {});
+  Transfer start_rows(PitchedTarget target, PitchedSource source, std::size_t row_bytes,
+                      std::size_t rows, const CopyStreams& streams, TransferOptions options = {});
 
   /// start() for many copies at once, between memory of any kinds: a model's parameters, the blocks of
   /// a cache. They are in no order among one another. Neighbours of the list that adjoin on both sides
@@ -92,6 +103,9 @@ class BERTH_API Copier {
   /// Errors    InvalidArgument also: a target that overlaps anything else of the batch. Nothing has been
   ///           copied then. Of any other error: some may have been.
   Transfer start_batch(std::span<const CopyRange> copies, StreamRef stream,
+                       TransferOptions options = {});
+  /// Between the work of two streams, one of which has to suit all copies of the batch.
+  Transfer start_batch(std::span<const CopyRange> copies, const CopyStreams& streams,
                        TransferOptions options = {});
 
   /// The same from a file to device memory. The file stays open until the transfer is over; its bytes are
@@ -122,6 +136,7 @@ class BERTH_API Copier {
   ///           passed the copy.
   /// Errors    As start(), and what goes wrong until the call returns.
   void copy_async(void* target, const void* source, std::size_t bytes, StreamRef stream);
+  void copy_async(void* target, const void* source, std::size_t bytes, const CopyStreams& streams);
 
   /// Copies in the order of `stream`, and returns when the target has the bytes.
   /// Errors  StreamCaptured: the stream is captured; nothing has been copied.

@@ -30,8 +30,21 @@ BERTH_API berth_status berth_transfer_start(berth_runtime* runtime, void* target
                                             const void* source, size_t bytes, berth_stream stream,
                                             berth_completion_function on_done, void* user,
                                             berth_transfer** transfer);
-/// The same for `rows` rows of `row_bytes`, which lie a pitch apart on either side, counted from one row's
-/// begin to the next one's. Either number 0 is no operation. All rows of a side lie in one allocation.
+/// The same between the work of two streams: the copy begins when the earlier work of both is done,
+/// and later work of both begins when the copy is done. It is submitted to `target_stream` where
+/// that is a stream of the device of either side, and otherwise to `source_stream`; one of them has
+/// to be.
+/// Errors  BERTH_STREAM_CAPTURED also: one of the two is captured and the other is not, or by
+///         another capture.
+BERTH_API berth_status berth_transfer_start_between(berth_runtime* runtime, void* target,
+                                                    const void* source, size_t bytes,
+                                                    berth_stream target_stream,
+                                                    berth_stream source_stream,
+                                                    berth_completion_function on_done, void* user,
+                                                    berth_transfer** transfer);
+/// berth_transfer_start() for `rows` rows of `row_bytes`, which lie a pitch apart on either side,
+/// counted from one row's begin to the next one's. Either number 0 is no operation. All rows of a
+/// side lie in one allocation.
 /// Errors  BERTH_INVALID_ARGUMENT also: a pitch below `row_bytes`; sides that overlap, unless they are
 ///         other columns of the same pitch.
 BERTH_API berth_status berth_transfer_start_rows(berth_runtime* runtime, void* target,
@@ -48,8 +61,8 @@ typedef struct berth_copy_range {
   size_t bytes;
 } berth_copy_range;
 
-/// The same for many copies at once, in no order among one another, with one transfer for all of them.
-/// Null with a `count` of 0 is no operation.
+/// berth_transfer_start() for many copies at once, in no order among one another, with one transfer
+/// for all of them. Null with a `count` of 0 is no operation.
 /// Errors  BERTH_INVALID_ARGUMENT also: a target that overlaps anything else of the batch. Nothing has been
 ///         copied then. Of any other error: some may have been.
 BERTH_API berth_status berth_transfer_start_batch(berth_runtime* runtime,
@@ -57,6 +70,14 @@ BERTH_API berth_status berth_transfer_start_batch(berth_runtime* runtime,
                                                   berth_stream stream,
                                                   berth_completion_function on_done, void* user,
                                                   berth_transfer** transfer);
+/// The same between the work of two streams, as berth_transfer_start_between(); one of them has to
+/// suit all copies.
+BERTH_API berth_status berth_transfer_start_batch_between(berth_runtime* runtime,
+                                                          const berth_copy_range* copies,
+                                                          size_t count, berth_stream target_stream,
+                                                          berth_stream source_stream,
+                                                          berth_completion_function on_done,
+                                                          void* user, berth_transfer** transfer);
 /// Lets go of it; the copy goes on, and source and target stay until it is over. Null is no operation.
 BERTH_API void berth_transfer_release(berth_transfer* transfer);
 

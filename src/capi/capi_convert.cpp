@@ -37,11 +37,12 @@ berth_device from_device(Device device) noexcept {
   return {device.type().number(), device.ordinal()};
 }
 
-StreamRef to_stream(berth_stream stream) {
+StreamRef to_stream(berth_stream stream, const char* parameter) {
   if (stream.context == nullptr) {
     throw InvalidArgument(
-        "\"stream\" has no context; accepted: what a berth_stream_ function gave, such as "
-        "berth_stream_from_native()");
+        fmt::format("\"{}\" has no context; accepted: what a berth_stream_ function gave, such as "
+                    "berth_stream_from_native()",
+                    parameter));
   }
   return {*reinterpret_cast<DeviceContext*>(stream.context), stream.native};
 }

@@ -39,7 +39,7 @@ DeviceType to_device_type(int number, const char* parameter);
 Device to_device(berth_device device, const char* parameter = "device");
 berth_device from_device(Device device) noexcept;
 
-StreamRef to_stream(berth_stream stream);
+StreamRef to_stream(berth_stream stream, const char* parameter = "stream");
 berth_stream from_stream(StreamRef stream) noexcept;
 
 EventRef to_event(berth_event event, const char* parameter = "event");

@@ -12,6 +12,23 @@
 using namespace berth;
 using namespace berth::capi;
 
+namespace {
+
+CopyStreams to_copy_streams(berth_stream target_stream, berth_stream source_stream) {
+  return {.target_stream = to_stream(target_stream, "target_stream"),
+          .source_stream = to_stream(source_stream, "source_stream")};
+}
+
+std::vector<CopyRange> to_ranges(const berth_copy_range* copies, std::size_t count) {
+  std::vector<CopyRange> ranges;
+  if (count == 0) return ranges;
+  for (const berth_copy_range& copy : std::span(&require(copies, "copies"), count))
+    ranges.push_back({copy.target, copy.source, copy.bytes});
+  return ranges;
+}
+
+}  // namespace
+
 berth_status berth_transfer_start(berth_runtime* runtime, void* target, const void* source,
                                   size_t bytes, berth_stream stream,
                                   berth_completion_function on_done, void* user,
@@ -20,6 +37,19 @@ berth_status berth_transfer_start(berth_runtime* runtime, void* target, const vo
       runtime, on_done, user, transfer, [&](Runtime& owner, TransferOptions options) {
         return owner.copier().start(target, source, bytes, to_stream(stream), std::move(options));
       });
+}
+
+berth_status berth_transfer_start_between(berth_runtime* runtime, void* target, const void* source,
+                                          size_t bytes, berth_stream target_stream,
+                                          berth_stream source_stream,
+                                          berth_completion_function on_done, void* user,
+                                          berth_transfer** transfer) {
+  return start_transfer(runtime, on_done, user, transfer,
+                        [&](Runtime& owner, TransferOptions options) {
+                          return owner.copier().start(target, source, bytes,
+                                                      to_copy_streams(target_stream, source_stream),
+                                                      std::move(options));
+                        });
 }
 
 berth_status berth_transfer_start_rows(berth_runtime* runtime, void* target, size_t target_pitch,
@@ -38,14 +68,24 @@ berth_status berth_transfer_start_batch(berth_runtime* runtime, const berth_copy
                                         size_t count, berth_stream stream,
                                         berth_completion_function on_done, void* user,
                                         berth_transfer** transfer) {
+  return start_transfer(runtime, on_done, user, transfer,
+                        [&](Runtime& owner, TransferOptions options) {
+                          return owner.copier().start_batch(to_ranges(copies, count),
+                                                            to_stream(stream), std::move(options));
+                        });
+}
+
+berth_status berth_transfer_start_batch_between(berth_runtime* runtime,
+                                                const berth_copy_range* copies, size_t count,
+                                                berth_stream target_stream,
+                                                berth_stream source_stream,
+                                                berth_completion_function on_done, void* user,
+                                                berth_transfer** transfer) {
   return start_transfer(
       runtime, on_done, user, transfer, [&](Runtime& owner, TransferOptions options) {
-        std::vector<CopyRange> ranges;
-        if (count != 0) {
-          for (const berth_copy_range& copy : std::span(&require(copies, "copies"), count))
-            ranges.push_back({copy.target, copy.source, copy.bytes});
-        }
-        return owner.copier().start_batch(ranges, to_stream(stream), std::move(options));
+        return owner.copier().start_batch(to_ranges(copies, count),
+                                          to_copy_streams(target_stream, source_stream),
+                                          std::move(options));
       });
 }
 

@@ -16,6 +16,7 @@
 #include "copy/copy_arguments.hpp"
 #include "copy/copy_request.hpp"
 #include "copy/copy_ways.hpp"
+#include "copy/joined_streams.hpp"
 #include "copy/shape/batch_plan.hpp"
 #include "copy/shape/linear_copy.hpp"
 #include "copy/shape/rows_copy.hpp"
@@ -26,6 +27,7 @@
 #include "device/device_context.hpp"
 #include "device/known_context.hpp"
 #include "stream/capture.hpp"
+#include "stream/settle.hpp"
 
 namespace berth {
 
@@ -50,8 +52,8 @@ class Copier::Impl {
       return {};
     }
     const ContextScope scope(request.stream.context());
-    return ways_.start(LinearCopy(side(target, request), side(source, request), bytes),
-                       std::move(request));
+    const LinearCopy copy(side(target, request), side(source, request), bytes);
+    return start(copy, std::move(request));
   }
 
   Transfer start_rows(const PitchedTarget& target, const PitchedSource& source,
@@ -61,9 +63,9 @@ class Copier::Impl {
     const ContextScope scope(request.stream.context());
     const MemorySide to = side(target.data, request);
     const MemorySide from = side(source.data, request);
-    return ways_.start(RowsCopy(to.kind, {to.data, target.pitch, row_bytes}, from.kind,
-                                {from.data, source.pitch, row_bytes}, rows),
-                       std::move(request));
+    const RowsCopy copy(to.kind, {to.data, target.pitch, row_bytes}, from.kind,
+                        {from.data, source.pitch, row_bytes}, rows);
+    return start(copy, std::move(request));
   }
 
   Transfer start_batch(std::span<const CopyRange> copies, Request request) {
@@ -75,18 +77,17 @@ class Copier::Impl {
     const std::vector<PlannedCopy> planned = plan_batch(copies, [&](const void* data) {
       return find_memory_place(registry_, pinned_, driver, data);
     });
-    if (planned.size() == 1) return start(planned[0], std::move(request));
-    // All are refused where one would be.
-    for (const PlannedCopy& each : planned) ways_.check(*each.copy, request);
-    std::vector<Transfer> parts;
-    try {
-      for (const PlannedCopy& each : planned)
-        parts.push_back(start(each, request.part(each.needs_host())));
-    } catch (...) {
-      CompositeTransfer(std::move(parts)).wait();
-      throw;
-    }
-    return ways_.end(std::make_shared<CompositeTransfer>(std::move(parts)), std::move(request));
+    if (!request.other) return start(planned, std::move(request));
+    const auto suits = [&](StreamRef stream) {
+      return std::ranges::all_of(planned, [&](const PlannedCopy& each) {
+        return is_stream_of(each.copy->to(), each.copy->from(), stream);
+      });
+    };
+    const auto check = [&](const Request& of_one) {
+      for (const PlannedCopy& each : planned) ways_.check(*each.copy, of_one);
+    };
+    return start_joined(std::move(request), suits, check,
+                        [&](Request of_one) { return start(planned, std::move(of_one)); });
   }
 
   /// Between a range of a file and memory of a device.
@@ -200,6 +201,56 @@ class Copier::Impl {
     return {bytes, find_memory_kind(registry_, pinned_, driver, data)};
   }
 
+  Transfer start(const CopyShape& copy, Request request) {
+    if (!request.other) return ways_.start(copy, std::move(request));
+    return start_joined(
+        std::move(request),
+        [&](StreamRef stream) { return is_stream_of(copy.to(), copy.from(), stream); },
+        [&](const Request& of_one) { ways_.check(copy, of_one); },
+        [&](Request of_one) { return ways_.start(copy, std::move(of_one)); });
+  }
+
+  /// On the one of the two streams that suits, with the other one waiting for it. `check` refuses
+  /// what `start` would refuse before it submits anything, so that no stream waits in vain.
+  template <class Suits, class Check, class Start>
+  Transfer start_joined(Request request, const Suits& suits, const Check& check,
+                        const Start& start) {
+    const bool swaps = !suits(request.stream) && suits(*request.other);
+    if (swaps) std::swap(request.stream, *request.other);
+    const JoinedStreams streams{request.stream, *request.other};
+    const ContextScope scope(streams.stream.context());
+    check(request);
+    streams.require_like_captures();
+    streams.begin(events_of_);
+    std::vector<Transfer> parts;
+    try {
+      // The end is told when it is certain that there is one.
+      parts.push_back(start(request.wants_transfer ? request.part(true) : request));
+      streams.end(events_of_);
+    } catch (...) {
+      CompositeTransfer(std::move(parts)).wait();
+      settle(streams.stream);
+      throw;
+    }
+    if (!request.wants_transfer) return {};
+    return ways_.end(std::make_shared<CompositeTransfer>(std::move(parts)), std::move(request));
+  }
+
+  Transfer start(const std::vector<PlannedCopy>& planned, Request request) {
+    if (planned.size() == 1) return start(planned[0], std::move(request));
+    // All are refused where one would be.
+    for (const PlannedCopy& each : planned) ways_.check(*each.copy, request);
+    std::vector<Transfer> parts;
+    try {
+      for (const PlannedCopy& each : planned)
+        parts.push_back(start(each, request.part(each.needs_host())));
+    } catch (...) {
+      CompositeTransfer(std::move(parts)).wait();
+      throw;
+    }
+    return ways_.end(std::make_shared<CompositeTransfer>(std::move(parts)), std::move(request));
+  }
+
   Transfer start(const PlannedCopy& planned, Request request) {
     using Preferred = CopyWays::Preferred;
     return ways_.start(*planned.copy, std::move(request),
@@ -211,6 +262,9 @@ class Copier::Impl {
   PinnedAllocator& pinned_;
   KnownDevices known_;
   CopyWays ways_;
+  const EventPoolOf events_of_ = [this](DeviceContext& context) -> EventPool& {
+    return ways_.events(context);
+  };
 };
 
 Copier::Copier(const DeviceRegistry& registry, PinnedAllocator& pinned,
@@ -227,6 +281,11 @@ Copier::~Copier() {
 Transfer Copier::start(void* target, const void* source, std::size_t bytes, StreamRef stream,
                        TransferOptions options) {
   return impl_->start(target, source, bytes, CopyRequest::of_transfer(stream, std::move(options)));
+}
+
+Transfer Copier::start(void* target, const void* source, std::size_t bytes,
+                       const CopyStreams& streams, TransferOptions options) {
+  return impl_->start(target, source, bytes, CopyRequest::of_transfer(streams, std::move(options)));
 }
 
 Transfer Copier::start(void* target, const FileRange& source, StreamRef stream,
@@ -247,13 +306,30 @@ Transfer Copier::start_rows(PitchedTarget target, PitchedSource source, std::siz
                            CopyRequest::of_transfer(stream, std::move(options)));
 }
 
+Transfer Copier::start_rows(PitchedTarget target, PitchedSource source, std::size_t row_bytes,
+                            std::size_t rows, const CopyStreams& streams, TransferOptions options) {
+  return impl_->start_rows(target, source, row_bytes, rows,
+                           CopyRequest::of_transfer(streams, std::move(options)));
+}
+
 Transfer Copier::start_batch(std::span<const CopyRange> copies, StreamRef stream,
                              TransferOptions options) {
   return impl_->start_batch(copies, CopyRequest::of_transfer(stream, std::move(options)));
 }
 
+Transfer Copier::start_batch(std::span<const CopyRange> copies, const CopyStreams& streams,
+                             TransferOptions options) {
+  return impl_->start_batch(copies, CopyRequest::of_transfer(streams, std::move(options)));
+}
+
 void Copier::copy_async(void* target, const void* source, std::size_t bytes, StreamRef stream) {
   impl_->start(target, source, bytes, {.stream = stream});
+}
+
+void Copier::copy_async(void* target, const void* source, std::size_t bytes,
+                        const CopyStreams& streams) {
+  impl_->start(target, source, bytes,
+               {.stream = streams.target_stream, .other = streams.source_stream});
 }
 
 void Copier::copy(void* target, const void* source, std::size_t bytes, StreamRef stream) {

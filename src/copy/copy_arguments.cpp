@@ -140,15 +140,26 @@ void check_batch(std::span<const CopyRange> ranges) {
   }
 }
 
-void require_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream) {
+bool is_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream) {
   const DeviceContext* device = &stream.context();
-  if (to.device == device || from.device == device) return;
-  const DeviceContext* other = to.device != nullptr ? to.device : from.device;
-  if (other == nullptr) return;  // managed memory
+  if (to.device == nullptr && from.device == nullptr) return true;
+  return to.device == device || from.device == device;
+}
+
+void require_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream) {
+  if (is_stream_of(to, from, stream)) return;
+  const DeviceContext& device = stream.context();
+  const DeviceContext& other = to.device != nullptr ? *to.device : *from.device;
+  if (device.device() == other.device()) {
+    throw InvalidArgument(fmt::format(
+        "a stream of {} cannot copy memory of {} of the copier's own Runtime; accepted: a "
+        "stream of that Runtime, as which Runtime::stream() takes any stream",
+        device.name_beside(other), other.device().to_string()));
+  }
   throw InvalidArgument(
       fmt::format("a stream of {} cannot copy memory of {}; accepted: a stream of a device on "
                   "either side",
-                  device->name_beside(*other), other->device().to_string()));
+                  device.device().to_string(), other.device().to_string()));
 }
 
 void require_host_memory(const DeviceRegistry& registry, const PinnedAllocator& pinned,

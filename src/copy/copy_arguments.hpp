@@ -31,7 +31,8 @@ void check_rows(const PitchedTarget& target, const PitchedSource& source, std::s
 /// No target overlaps another target, or a source. Ranges of 0 bytes are none.
 void check_batch(std::span<const CopyRange> ranges);
 
-/// A stream of the device of one side; of any where no side is a device's alone.
+/// Whether it is a stream of the device of one side; any is where no side is a device's alone.
+bool is_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream);
 void require_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream);
 
 /// Asks no device that is not used: without a context there is no device memory yet, and looking should

@@ -2,8 +2,10 @@
 // What is asked of a copy beyond its bytes.
 #pragma once
 
+#include <optional>
 #include <utility>
 
+#include "berth/copy_streams.hpp"
 #include "berth/stream.hpp"
 #include "berth/transfer.hpp"
 
@@ -18,9 +20,17 @@ struct CopyRequest {
   TransferOptions options{};
   bool is_awaited = false;  ///< the call returns when the target has the bytes
   bool is_checked = false;  ///< the process can read pageable memory of it
+  /// To be joined with `stream` before the copy and after it. The two may change places.
+  std::optional<StreamRef> other{};
 
   [[nodiscard]] static CopyRequest of_transfer(StreamRef stream, TransferOptions options) {
     return {.stream = stream, .wants_transfer = true, .options = std::move(options)};
+  }
+  [[nodiscard]] static CopyRequest of_transfer(const CopyStreams& streams,
+                                               TransferOptions options) {
+    CopyRequest request = of_transfer(streams.target_stream, std::move(options));
+    request.other = streams.source_stream;
+    return request;
   }
   [[nodiscard]] bool wants_end() const {
     return options.on_done != nullptr || options.keep_alive != nullptr;

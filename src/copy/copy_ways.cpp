@@ -128,7 +128,7 @@ Transfer CopyWays::copy_staged(const CopyShape& shape, CopyRequest request) {
     // Staging memory would have to be pinned as well, and the call might wait for it.
     if (!must_pin_) return copy_by_driver(shape, std::move(request));
   }
-  shape.record_blocks(pinned_, request.stream);
+  shape.record_blocks_before(pinned_, request.stream);
   StagedRoute route{.direction = direction,
                     .host = shape.host_end(direction),
                     .device = shape.device_end(direction),
@@ -146,8 +146,14 @@ Transfer CopyWays::copy_staged(const CopyShape& shape, CopyRequest request) {
   }
   const auto host_side = request.options.keep_alive == nullptr ? StagedTransfer::HostSide::lent
                                                                : StagedTransfer::HostSide::kept;
-  return end_staged(std::make_shared<StagedTransfer>(staged_.work(), copy, host_side),
-                    std::move(request));
+  const auto transfer = std::make_shared<StagedTransfer>(staged_.work(), copy, host_side);
+  try {
+    shape.record_blocks_after(request.stream);
+  } catch (...) {
+    transfer->wait();
+    throw;
+  }
+  return end_staged(transfer, std::move(request));
 }
 
 Transfer CopyWays::copy_by_driver(const CopyShape& shape, CopyRequest request) {
@@ -196,9 +202,12 @@ Transfer CopyWays::copy_direct(const CopyShape& shape, CopyRequest request, bool
     DeviceContext& user = request.stream.context();
     links_.open(user, &user == devices.to ? *devices.from : *devices.to);
   }
-  shape.record_blocks(pinned_, request.stream);
-  return submit(request, how, shape.bytes(), devices,
-                [&](DirectSubmission& submission) { shape.submit(submission); });
+  const StreamRef stream = request.stream;
+  shape.record_blocks_before(pinned_, stream);
+  return submit(request, how, shape.bytes(), devices, [&](DirectSubmission& submission) {
+    shape.submit(submission);
+    shape.record_blocks_after(stream);
+  });
 }
 
 template <class Add>

@@ -54,6 +54,9 @@ class CopyWays {
   /// Errors  As CompletionQueue::when_done(): nothing will happen then.
   Transfer end(const std::shared_ptr<TransferState>& transfer, CopyRequest request);
 
+  /// For marks behind copies on that device.
+  [[nodiscard]] EventPool& events(DeviceContext& context) { return staged_.events(context); }
+
   /// For copies that others make.
   void count_direct(std::size_t bytes) noexcept;
   void count_on_host(std::size_t bytes) noexcept;

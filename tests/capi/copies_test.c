@@ -112,6 +112,30 @@ static void rows_and_batches_arrive(const struct machine* machine, unsigned char
   CHECK_OK(berth_allocator_deallocate(machine->memory, data));
 }
 
+static void copies_come_between_two_streams(const struct machine* machine, unsigned char* host,
+                                            unsigned char* back) {
+  fill_pattern(host);
+  memset(back, 0, kBytes);
+  berth_stream other;
+  CHECK_OK(berth_stream_acquire(machine->runtime, machine->device, 0, &other));
+  void* data = NULL;
+  CHECK_OK(berth_allocator_allocate(machine->memory, kBytes, machine->stream, &data));
+  CHECK_OK(berth_transfer_start_between(machine->runtime, data, host, kBytes, other,
+                                        machine->stream, NULL, NULL, NULL));
+  // Both streams have waited for the copy: either may read what it wrote.
+  unsigned char* const device = data;
+  const berth_copy_range copies[] = {{back, device, 100}, {back + 100, device + 100, kBytes - 100}};
+  berth_transfer* transfer = NULL;
+  CHECK_OK(berth_transfer_start_batch_between(machine->runtime, copies, 2, machine->stream, other,
+                                              NULL, NULL, &transfer));
+  CHECK_OK(berth_transfer_wait(transfer));
+  berth_transfer_release(transfer);
+  CHECK(memcmp(host, back, kBytes) == 0);
+  CHECK_OK(berth_stream_sync(machine->stream));
+  CHECK_OK(berth_stream_release(machine->runtime, other));
+  CHECK_OK(berth_allocator_deallocate(machine->memory, data));
+}
+
 static void memory_of_the_wrong_place_is_refused(const struct machine* machine,
                                                  unsigned char* host) {
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "",
@@ -135,6 +159,7 @@ void test_copies(void) {
   bytes_survive_the_way_there_and_back(&machine, host, pinned);
   a_transfer_returns_at_once_and_is_waited_for(&machine, host, back);
   rows_and_batches_arrive(&machine, host, back);
+  copies_come_between_two_streams(&machine, host, back);
   memory_of_the_wrong_place_is_refused(&machine, host);
 
   CHECK_OK(berth_allocator_deallocate(machine.pinned, pinned));

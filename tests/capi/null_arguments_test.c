@@ -92,6 +92,18 @@ static void order_functions(const struct machine* machine) {
   CHECK_REFUSED("copies", berth_transfer_start_batch(runtime, NULL, 1, any, NULL, NULL, NULL));
   CHECK_REFUSED("stream",
                 berth_transfer_start_batch(runtime, &copy, 1, kNoStream, NULL, NULL, NULL));
+  CHECK_REFUSED("runtime",
+                berth_transfer_start_between(NULL, &byte, &other, 1, any, any, NULL, NULL, NULL));
+  CHECK_REFUSED("target_stream", berth_transfer_start_between(runtime, &byte, &other, 1, kNoStream,
+                                                              any, NULL, NULL, NULL));
+  CHECK_REFUSED("source_stream", berth_transfer_start_between(runtime, &byte, &other, 1, any,
+                                                              kNoStream, NULL, NULL, NULL));
+  CHECK_REFUSED("copies",
+                berth_transfer_start_batch_between(runtime, NULL, 1, any, any, NULL, NULL, NULL));
+  CHECK_REFUSED("target_stream", berth_transfer_start_batch_between(runtime, &copy, 1, kNoStream,
+                                                                    any, NULL, NULL, NULL));
+  CHECK_REFUSED("source_stream", berth_transfer_start_batch_between(runtime, &copy, 1, any,
+                                                                    kNoStream, NULL, NULL, NULL));
   CHECK_REFUSED("transfer", berth_transfer_is_done(NULL, &done));
   CHECK_REFUSED("transfer", berth_transfer_wait(NULL));
   CHECK_REFUSED("transfer", berth_transfer_progress(NULL, NULL, NULL));

@@ -38,21 +38,21 @@ struct KindFixture : TappedDevice {
     CHECK(kind.type == MemoryKind::Type::pageable);
     CHECK(kind.is_host());
     CHECK(kind.device == nullptr);
-    CHECK(kind.pinned_block == nullptr);
+    CHECK(kind.pinned.data == nullptr);
   }
   void check_pinned(const void* data, void* block) {
     const MemoryKind kind = kind_of(data);
     CHECK(kind.type == MemoryKind::Type::pinned);
     CHECK(kind.is_host());
     CHECK(kind.device == nullptr);
-    CHECK(kind.pinned_block == block);
+    CHECK(kind.pinned.data == block);
   }
   void check_device(const void* data, const DeviceContext& device) {
     const MemoryKind kind = kind_of(data);
     CHECK(kind.type == MemoryKind::Type::device);
     CHECK_FALSE(kind.is_host());
     CHECK(kind.device == &device);
-    CHECK(kind.pinned_block == nullptr);
+    CHECK(kind.pinned.data == nullptr);
   }
 
   PinnedAllocator pinned{registry, {}};

@@ -108,8 +108,8 @@ std::vector<PlannedCopy> plan_batch(std::span<const CopyRange> ranges,
       adjoins = adjoin(way->last, next);
     }
     way->planned.copy->add(next.range, adjoins);
-    for (void* block : {next.to->kind.pinned_block, next.from->kind.pinned_block}) {
-      if (block != nullptr) way->planned.copy->add_block(block);
+    for (const PinnedBlock& block : {next.to->kind.pinned, next.from->kind.pinned}) {
+      if (block.data != nullptr) way->planned.copy->add_block(block);
     }
     way->last = next;
   }

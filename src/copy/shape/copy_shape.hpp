@@ -10,6 +10,7 @@
 #include "copy/direct/direct_submission.hpp"
 #include "copy/side/copy_ends.hpp"
 #include "copy/side/memory_kind.hpp"
+#include "copy/side/pinned_block.hpp"
 
 namespace berth {
 
@@ -44,12 +45,12 @@ class CopyShape {
   [[nodiscard]] virtual std::unique_ptr<HostEnd> host_end(CopyDirection direction) const = 0;
   [[nodiscard]] virtual std::unique_ptr<DeviceEnd> device_end(CopyDirection direction) const = 0;
 
-  /// Records the stream's use of pinned blocks of berth's. Before anything is submitted: a block that
-  /// another thread frees right after that must wait for it.
-  virtual void record_blocks(PinnedAllocator& pinned, StreamRef stream) const {
-    for (void* block : {to_.pinned_block, from_.pinned_block}) {
-      if (block != nullptr) pinned.record_stream(block, stream);
-    }
+  /// Records the stream's use of pinned blocks of berth's: PinnedBlock.
+  virtual void record_blocks_before(PinnedAllocator& own, StreamRef stream) const {
+    for (const PinnedBlock& block : {to_.pinned, from_.pinned}) block.record_before(own, stream);
+  }
+  virtual void record_blocks_after(StreamRef stream) const {
+    for (const PinnedBlock& block : {to_.pinned, from_.pinned}) block.record_after(stream);
   }
 
  private:

@@ -77,7 +77,7 @@ void RangesCopy::add(const CopyRange& range, Adjoins adjoins) {
   bytes_ += range.bytes;
 }
 
-void RangesCopy::add_block(void* block) {
+void RangesCopy::add_block(const PinnedBlock& block) {
   if (blocks_.empty() || blocks_.back() != block) blocks_.push_back(block);
 }
 
@@ -104,8 +104,12 @@ std::unique_ptr<DeviceEnd> RangesCopy::device_end(CopyDirection direction) const
                                                                                  : sources_);
 }
 
-void RangesCopy::record_blocks(PinnedAllocator& pinned, StreamRef stream) const {
-  for (void* block : blocks_) pinned.record_stream(block, stream);
+void RangesCopy::record_blocks_before(PinnedAllocator& own, StreamRef stream) const {
+  for (const PinnedBlock& block : blocks_) block.record_before(own, stream);
+}
+
+void RangesCopy::record_blocks_after(StreamRef stream) const {
+  for (const PinnedBlock& block : blocks_) block.record_after(stream);
 }
 
 }  // namespace berth

@@ -69,7 +69,7 @@ class RangesCopy final : public CopyShape {
 
   void add(const CopyRange& range, Adjoins adjoins);
   /// A pinned block of berth's that a range lies in. More than once does no harm.
-  void add_block(void* block);
+  void add_block(const PinnedBlock& block);
 
   [[nodiscard]] std::size_t bytes() const override { return bytes_; }
   void check_pageable() const override;
@@ -77,13 +77,14 @@ class RangesCopy final : public CopyShape {
   void submit(DirectSubmission& submission) const override;
   [[nodiscard]] std::unique_ptr<HostEnd> host_end(CopyDirection direction) const override;
   [[nodiscard]] std::unique_ptr<DeviceEnd> device_end(CopyDirection direction) const override;
-  void record_blocks(PinnedAllocator& pinned, StreamRef stream) const override;
+  void record_blocks_before(PinnedAllocator& own, StreamRef stream) const override;
+  void record_blocks_after(StreamRef stream) const override;
 
  private:
   std::vector<CopyRange> ranges_;
   Scattered targets_;
   Scattered sources_;
-  std::vector<void*> blocks_;
+  std::vector<PinnedBlock> blocks_;
   std::size_t bytes_ = 0;
 };
 

@@ -2,8 +2,11 @@
 #include "copy/side/memory_kind.hpp"
 
 #include <array>
+#include <optional>
 
 #include <fmt/format.h>
+
+#include "memory/pinned/pinned_owners.hpp"
 
 namespace berth {
 namespace {
@@ -41,9 +44,21 @@ DeviceContext& device_of(const DeviceRegistry& registry, const Attributes& known
   throw InvalidArgument(fmt::format("{} is memory of a device that is not visible here", data));
 }
 
-/// Pinned memory of others, or what is free of berth's: that may be somebody else's at any moment.
-Type foreign_pinned(const PinnedAllocator& pinned, const void* data) {
-  if (!pinned.owns(data)) return Type::pinned;
+/// A block is a place of its own, whatever the driver knows around it.
+MemoryPlace place_of(const PinnedBlock& block) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(block.data);
+  return {{Type::pinned, nullptr, block}, begin, begin};
+}
+
+/// Of another Runtime; or of the program itself, as the driver knows it. What is free of berth's
+/// may be somebody else's at any moment.
+MemoryPlace pinned_by_others(const void* data, MemoryPlace place) {
+  const std::optional<PinnedOwner> owner = find_pinned_owner(data);
+  if (!owner) {
+    place.kind.type = Type::pinned;
+    return place;
+  }
+  if (owner->block != nullptr) return place_of({owner->block, owner->heaps});
   throw InvalidArgument(
       fmt::format("{} lies in pinned memory that is free; accepted: memory of a live block", data));
 }
@@ -53,8 +68,7 @@ Type foreign_pinned(const PinnedAllocator& pinned, const void* data) {
 std::optional<MemoryPlace> find_pinned_place(const PinnedAllocator& pinned, const void* data) {
   void* const block = pinned.find_block(data);
   if (block == nullptr) return std::nullopt;
-  const auto begin = reinterpret_cast<std::uintptr_t>(block);
-  return MemoryPlace{{Type::pinned, nullptr, block}, begin, begin};
+  return place_of({block, nullptr});
 }
 
 MemoryPlace find_memory_place(const DeviceRegistry& registry, const PinnedAllocator& pinned,
@@ -66,9 +80,9 @@ MemoryPlace find_memory_place(const DeviceRegistry& registry, const PinnedAlloca
   if (known.is_managed != 0)
     place.kind.type = Type::managed;
   else if (known.type == CU_MEMORYTYPE_HOST)
-    place.kind.type = foreign_pinned(pinned, data);
+    return pinned_by_others(data, place);
   else if (known.type == CU_MEMORYTYPE_DEVICE)
-    place.kind = {Type::device, &device_of(registry, known, data), nullptr};
+    place.kind = {Type::device, &device_of(registry, known, data), {}};
   else
     return {};
   return place;

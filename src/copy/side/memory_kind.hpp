@@ -11,6 +11,7 @@
 #include "berth/device_registry.hpp"
 #include "berth/pinned_allocator.hpp"
 
+#include "copy/side/pinned_block.hpp"
 #include "device/device_context.hpp"
 
 namespace berth {
@@ -25,7 +26,7 @@ struct MemoryKind {
 
   Type type = Type::pageable;
   DeviceContext* device = nullptr;  ///< whose memory it is; null unless `device`
-  void* pinned_block = nullptr;     ///< of berth's pinned allocator; null for other pinned memory
+  PinnedBlock pinned;               ///< of berth's; none for other pinned memory
 
   /// Whether it is the host alone that has it.
   [[nodiscard]] bool is_host() const { return is_pageable() || type == Type::pinned; }
@@ -51,8 +52,8 @@ struct MemoryPlace {
 
 /// Asks the driver only about memory that is no live block of `pinned`, and with one call. Of memory that
 /// is mapped by granules the place is the reservation.
-/// Errors  DriverError. InvalidArgument: memory of a device that is not visible; memory of `pinned` that is
-///         no live block.
+/// Errors  DriverError. InvalidArgument: memory of a device that is not visible; pinned memory of
+///         berth's, of whichever Runtime, that is no live block.
 MemoryPlace find_memory_place(const DeviceRegistry& registry, const PinnedAllocator& pinned,
                               const Driver& driver, const void* data);
 /// Of a live block of `pinned`; nullopt where it is none. No driver call.

@@ -9,6 +9,7 @@
 #include "berth/bytes.hpp"
 
 #include "memory/memory_errors.hpp"
+#include "memory/pinned/pinned_owners.hpp"
 
 namespace berth {
 namespace {
@@ -59,9 +60,12 @@ PinnedHeaps::PinnedHeaps(const DeviceRegistry& registry, const PinnedAllocatorOp
       events_(registry),
       budget_({.max = options.reserved_bytes_max.value_or(MemoryBudget::kNoLimit)}),
       registrations_(registry, events_),
-      background_([this](std::size_t number) { grow_ahead(*heaps_[number]); }) {}
+      background_([this](std::size_t number) { grow_ahead(*heaps_[number]); }) {
+  add_pinned_owner(*this);
+}
 
 PinnedHeaps::~PinnedHeaps() {
+  remove_pinned_owner(*this);
   background_.end();
   for_each([this](Heap& heap) {
     events_.for_each_context(

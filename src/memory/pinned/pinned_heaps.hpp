@@ -72,6 +72,7 @@ class PinnedHeaps {
   /// Not in a forked child.
   [[nodiscard]] bool is_usable() const { return origin_.is_here(); }
   [[nodiscard]] const Driver& driver() const { return events_.driver(); }
+  [[nodiscard]] const DeviceRegistry& registry() const { return registry_; }
   [[nodiscard]] PinnedRegistrations& registrations() { return registrations_; }
   [[nodiscard]] const PinnedRegistrations& registrations() const { return registrations_; }
   /// The same as PinnedRegistrations::add, of what is no block.
