@@ -36,7 +36,7 @@ State::State(Config config_, bool alone)
       faults(config.faults, config.seed),
       log(config.log, [this] { return scheduler.now_ns(); }),
       findings(alone, log),
-      order(config.checks),
+      order(config.checks, config.threads == HostThreads::apart),
       races(config.checks, order, findings),
       scheduler(*this, config) {
   const auto add = [&](const DeviceFacts& facts, std::uint64_t bytes) {

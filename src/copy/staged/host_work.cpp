@@ -5,6 +5,7 @@
 #include <new>
 
 #include "device/device_context.hpp"
+#include "driver/acting_for.hpp"
 #include "stream/capture.hpp"
 #include "stream/poll.hpp"
 #include "stream/settle.hpp"
@@ -116,6 +117,7 @@ bool HostWork::ask_about_step(const CopyPtr& copy, const Ask& ask) {
   std::exception_ptr failure;
   try {
     const ContextScope scope(event->context());
+    const ActingFor acting(event->context().driver(), copy.get());
     passed = ask(*event);
   } catch (...) {
     failure = std::current_exception();
@@ -150,7 +152,10 @@ void HostWork::settle_if_failed(const CopyPtr& copy) {
     last = copy->last_event();
     ++copy->askers;
   }
-  settle(*last);
+  {
+    const ActingFor acting(last->context().driver(), copy.get());
+    settle(*last);
+  }
   const MutexLock lock(mutex_);
   --copy->askers;
   copy->end_device();
@@ -226,6 +231,7 @@ bool HostWork::complete(const CopyPtr& copy) {
     const CopyPtr first = with_turn(copy);
     if (!help_with(first) && !look_at(first)) waited = wait_for_progress(first) || waited;
   }
+  copy->tell_caller();
   return waited;
 }
 
@@ -293,7 +299,10 @@ void HostWork::abandon(const CopyPtr& copy, std::exception_ptr failure) noexcept
     const MutexLock lock(mutex_);
     copy->open_gates_if_given_up();
   }
-  settle(copy->stream());
+  {
+    const ActingFor acting(copy->stream().context().driver(), copy.get());
+    settle(copy->stream());
+  }
   {
     const MutexLock lock(mutex_);
     copy->end_submission();
