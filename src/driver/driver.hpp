@@ -106,10 +106,12 @@ class Driver {
 
   // What driver/sim_abi.hpp describes, here sim_host_observes(word, value): for a driver on hardware
   // one comparison. No driver call: not counted, and nothing that can fail.
-#define BERTH_METHODS(member, symbol, type)                                    \
-  template <class... Args>                                                     \
-  void sim_##member(Args... args) const noexcept {                             \
-    if (sim_table_.member != nullptr && is_here()) sim_table_.member(args...); \
+#define BERTH_METHODS(member, symbol, type)                      \
+  template <class... Args>                                       \
+  auto sim_##member(Args... args) const noexcept {               \
+    using Answer = decltype(sim_table_.member(args...));         \
+    const bool told = sim_table_.member != nullptr && is_here(); \
+    return told ? sim_table_.member(args...) : Answer();         \
   }
   BERTH_SIM_ONLY_FUNCTIONS(BERTH_METHODS)
 #undef BERTH_METHODS

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that only the simulated driver has: by them a program tells its race detector what the
-// host does without a driver call. A hardware driver lacks them, and berth then calls nothing.
+// Functions that only the simulated driver has: by them a program tells its race detector what host
+// threads do without a driver call. A hardware driver lacks them, and berth then calls nothing.
 //
 //   X(member, symbol, type)
 //
-// None of them fails or waits for work, and any thread may call them.
+// None of them fails or waits for work, and any thread may call them. An object is named by its address;
+// any that is the program's will do, and nothing is read there.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace berth::sim_abi {
@@ -17,9 +19,36 @@ namespace berth::sim_abi {
 /// go on, as in a driver call, so a thread that polls a word says so each time.
 using HostObserves = void(const void* word, std::uint64_t value);
 
+/// What the calling thread does from now on, it does for `object`; null: for itself again. It then knows
+/// what the object does, and not what the thread does: what was released to the object, and what
+/// threads have waited for or observed while they acted for it. Gives the former object.
+using HostActsFor = const void*(const void* object);
+/// `object` knows from now on what the calling thread knows. As the end of a critical section. Where it
+/// is a word of memory that a stream waits for, said before the word is written: the stream comes after
+/// that, and otherwise after all that any thread knows.
+using HostReleases = void(const void* object);
+/// The calling thread knows from now on what `object` knows. As the beginning of a critical section.
+using HostAcquires = void(const void* object);
+/// `object` goes, or is new: what another knew that had its address is forgotten.
+using HostForgets = void(const void* object);
+
+/// The calling thread itself reads or writes `bytes` of pinned or managed memory, now. What of that is
+/// neither is not watched.
+using HostUses = void(const void* start, std::size_t bytes);
+/// Whoever uses `bytes` of pinned or managed memory next is ordered behind all its users so far, by the
+/// program's own means. The calling thread knows all their work to be done.
+using HostRecycles = void(const void* start, std::size_t bytes);
+
 // clang-format off
 #define BERTH_SIM_ONLY_FUNCTIONS(X) \
-  X(host_observes, berthSimHostObserves, HostObserves)
+  X(host_observes, berthSimHostObserves, HostObserves) \
+  X(host_acts_for, berthSimHostActsFor,  HostActsFor) \
+  X(host_releases, berthSimHostReleases, HostReleases) \
+  X(host_acquires, berthSimHostAcquires, HostAcquires) \
+  X(host_forgets,  berthSimHostForgets,  HostForgets) \
+  X(host_reads,    berthSimHostReads,    HostUses) \
+  X(host_writes,   berthSimHostWrites,   HostUses) \
+  X(host_recycles, berthSimHostRecycles, HostRecycles)
 // clang-format on
 
 }  // namespace berth::sim_abi

@@ -56,6 +56,7 @@ constexpr std::array<std::string_view, 4> kProgress = {"eager", "manual", "rando
 constexpr std::array<std::string_view, 2> kOrder = {"pci", "reverse"};
 
 constexpr std::array<std::string_view, 3> kSwitchOrAuto = {"off", "on", "auto"};
+constexpr std::array<std::string_view, 2> kThreads = {"together", "apart"};
 
 constexpr std::string_view kNoNode = "none";
 constexpr std::string_view kOff = "off";
@@ -148,6 +149,11 @@ constexpr Key kKeys[] = {
     {"checks", "on or off",
      [](Config& c, std::string_view v) { c.checks = choice(v, kSwitch) == 1; },
      [](const Config& c) { return std::string(kSwitch[c.checks]); }},
+    {"threads", "together or apart",
+     [](Config& c, std::string_view v) {
+       c.threads = static_cast<HostThreads>(choice(v, kThreads));
+     },
+     [](const Config& c) { return std::string(kThreads[static_cast<std::size_t>(c.threads)]); }},
     {"log", "off, on, or the name of a file",
      [](Config& c, std::string_view v) {
        if (v.empty() || v.size() > 4096) throw RejectedValue{};

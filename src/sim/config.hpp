@@ -35,6 +35,12 @@ enum class DeviceOrder {
 inline constexpr int kConnectionsMax = 32;
 inline constexpr int kConnectionsDefault = 8;
 
+/// What the race detector takes for ordered, of what host threads do: it cannot see their locks.
+enum class HostThreads {
+  together,  ///< what one thread has waited for is done for all of them
+  apart,     ///< for itself alone, and for whom it tells
+};
+
 struct Config {
   /// Devices; 1 to 64.
   int devices = 1;
@@ -78,6 +84,8 @@ struct Config {
   FaultPlan faults;
   /// Whether races and leaks are looked for.
   bool checks = true;
+  /// Whether what one host thread has waited for counts for the others too.
+  HostThreads threads = HostThreads::together;
   /// "off"; "on": what happens is written down, for Simulator::event_log(); otherwise the name of a
   /// file to write it to. 1 to 4096 characters without comma.
   std::string log = "off";

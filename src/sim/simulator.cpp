@@ -212,6 +212,30 @@ void Simulator::host_observes(const void* word, std::optional<std::uint64_t> val
   state_->races.observe(static_cast<const std::byte*>(word), value);
 }
 
+const void* Simulator::host_acts_for(const void* actor) {
+  return berth_sim_berthSimHostActsFor(actor);
+}
+
+void Simulator::host_releases(const void* object) {
+  berth_sim_berthSimHostReleases(object);
+}
+
+void Simulator::host_acquires(const void* object) {
+  berth_sim_berthSimHostAcquires(object);
+}
+
+void Simulator::host_reads(const void* start, std::size_t bytes) {
+  berth_sim_berthSimHostReads(start, bytes);
+}
+
+void Simulator::host_writes(const void* start, std::size_t bytes) {
+  berth_sim_berthSimHostWrites(start, bytes);
+}
+
+void Simulator::host_recycles(const void* start, std::size_t bytes) {
+  berth_sim_berthSimHostRecycles(start, bytes);
+}
+
 std::vector<std::string> Simulator::take_findings() {
   MutexLock lock(mutex);
   return state_->findings.take();

@@ -106,6 +106,14 @@ class Simulator {
   /// wrote the word last. Programs under test say it by berthSimHostObserves (driver/sim_abi.hpp).
   void host_observes(const void* word, std::optional<std::uint64_t> value = std::nullopt);
 
+  // The rest of what driver/sim_abi.hpp describes, for a program that is a test.
+  const void* host_acts_for(const void* actor);
+  void host_releases(const void* object);
+  void host_acquires(const void* object);
+  void host_reads(const void* start, std::size_t bytes);
+  void host_writes(const void* start, std::size_t bytes);
+  void host_recycles(const void* start, std::size_t bytes);
+
   /// What the checks have found since the last time this was asked, a line each. Findings that
   /// nobody has taken end the process with the simulator, so that a test cannot overlook them.
   std::vector<std::string> take_findings();

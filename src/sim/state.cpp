@@ -36,7 +36,7 @@ State::State(Config config_, bool alone)
       faults(config.faults, config.seed),
       log(config.log, [this] { return scheduler.now_ns(); }),
       findings(alone, log),
-      order(config.checks),
+      order(config.checks, config.threads == HostThreads::apart),
       races(config.checks, order, findings),
       channels(config),
       driver_lock(config.driver_lock),

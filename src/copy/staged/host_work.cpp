@@ -7,6 +7,7 @@
 
 #include "base/check.hpp"
 #include "device/device_context.hpp"
+#include "driver/acting_for.hpp"
 #include "stream/capture.hpp"
 #include "stream/poll.hpp"
 #include "stream/settle.hpp"
@@ -26,9 +27,11 @@ enum class Answer { passed, not_yet, failed };
 
 /// `failure` is set where that is the answer.
 template <class Ask>
-Answer ask_driver(EventRef event, const Ask& ask, std::exception_ptr& failure) noexcept {
+Answer ask_driver(const StagedCopy& copy, EventRef event, const Ask& ask,
+                  std::exception_ptr& failure) noexcept {
   try {
     const ContextScope scope(event.context());
+    const ActingFor acting(event.context().driver(), &copy);
     return ask(event.context().driver(), event) ? Answer::passed : Answer::not_yet;
   } catch (...) {
     failure = std::current_exception();
@@ -116,7 +119,10 @@ void HostWork::close(const CopyPtr& copy, std::exception_ptr failure, EventPool&
       const MutexLock lock(mutex_);
       copy->open_gates_if_given_up();
     }
-    settle(copy->stream());
+    {
+      const ActingFor acting(copy->stream().context().driver(), copy.get());
+      settle(copy->stream());
+    }
     const MutexLock lock(mutex_);
     copy->end_device();
   }
@@ -294,9 +300,9 @@ void HostWork::stop() {
 template <class Ask>
 bool HostWork::ask_about(const CopyPtr& copy, const StagedCopy::Mark& mark, const Ask& ask) {
   std::exception_ptr failure;
-  Answer answer = ask_driver(mark.event->ref(), ask, failure);
+  Answer answer = ask_driver(*copy, mark.event->ref(), ask, failure);
   // Perhaps the answer alone has failed, and the device goes on.
-  if (answer == Answer::failed) answer = ask_driver(mark.event->ref(), query, failure);
+  if (answer == Answer::failed) answer = ask_driver(*copy, mark.event->ref(), query, failure);
   if (answer == Answer::not_yet) return true;
   {
     const MutexLock lock(mutex_);
@@ -374,6 +380,7 @@ bool HostWork::complete(const CopyPtr& copy) {
     const MutexLock lock(mutex_);  // another thread is ending it
     if (!copy->is_over) changed_.wait_for(mutex_, kPatience);
   }
+  copy->tell_caller();
   return waited;
 }
 

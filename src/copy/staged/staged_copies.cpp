@@ -146,6 +146,7 @@ HostWork::CopyPtr StagedCopies::start(StreamRef stream, StagedRoute route, int p
 void StagedCopies::complete_host_side(const HostWork::CopyPtr& copy, CopyDirection direction) {
   const bool waited = work_.complete_host_side(copy);
   if (waited && direction == CopyDirection::to_device) ++waits_;
+  if (direction == CopyDirection::to_host) copy->tell_caller();
   if (!copy->is_given_up()) return;
   work_.complete(copy);
   std::rethrow_exception(copy->failure());

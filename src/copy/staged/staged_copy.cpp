@@ -8,6 +8,7 @@
 
 #include "base/check.hpp"
 #include "device/device_context.hpp"
+#include "driver/acting_for.hpp"
 #include "stream/unasked.hpp"
 
 namespace berth {
@@ -38,6 +39,13 @@ StagedCopy::StagedCopy(StreamRef stream, StagedRoute route, Staging staging)
       moved_(staging_.slots.size(), 0) {
   BERTH_CHECK(bytes_ > 0);
   marks_.reserve(chunks() / chunks_a_mark_ + 3);  // and the last chunk, the last gate, the end
+  const Driver& driver = stream_.context().driver();
+  driver.sim_host_forgets(this);  // the previous object at this address
+  driver.sim_host_releases(this);
+}
+
+void StagedCopy::tell_caller() const {
+  stream_.context().driver().sim_host_acquires(this);
 }
 
 std::size_t StagedCopy::chunk_bytes(std::size_t chunk) const {
@@ -138,11 +146,16 @@ void StagedCopy::move(const Piece& piece) noexcept {
   if (is_given_up()) return;
   const std::size_t chunk = piece.offset / slot_bytes_;
   std::byte* const staging = staging_.slot(chunk) + piece.offset % slot_bytes_;
+  const Driver& driver = stream_.context().driver();
+  const ActingFor acting(driver, this);
   try {
-    if (direction_ == Direction::to_device)
+    if (direction_ == Direction::to_device) {
+      driver.sim_host_writes(staging, piece.bytes);
       host_->read(staging, piece.offset, piece.bytes);
-    else
+    } else {
+      driver.sim_host_reads(staging, piece.bytes);
       host_->write(staging, piece.offset, piece.bytes);
+    }
   } catch (...) {
     give_up(std::current_exception());
   }
@@ -167,6 +180,11 @@ void StagedCopy::finish(const Piece& piece) {
 }
 
 void StagedCopy::open_gates(std::size_t chunks_done) {
+  {
+    const Driver& driver = stream_.context().driver();
+    const ActingFor acting(driver, this);
+    driver.sim_host_releases(staging_.gate);
+  }
   const std::atomic_ref<std::uint32_t> gate(*staging_.gate);
   const auto value = static_cast<std::uint32_t>(turns_ + chunks_done);
   // It only ever rises, and nobody else writes it: else the device might be ahead of the host.
@@ -177,7 +195,9 @@ void StagedCopy::open_gates(std::size_t chunks_done) {
 
 bool StagedCopy::look() {
   if (device_ended_) return false;
-  const std::size_t steps = progress_.read(stream_.context().driver(), passed_);
+  const Driver& driver = stream_.context().driver();
+  const ActingFor acting(driver, this);
+  const std::size_t steps = progress_.read(driver, passed_);
   if (steps <= passed_) return false;  // a mark has told already
   pass_until(steps);
   return true;
@@ -231,6 +251,14 @@ std::exception_ptr StagedCopy::failure() const {
 }
 
 void StagedCopy::release() {
+  if (keep_alive_ != nullptr) tell_caller();  // what goes with it may rely on the copy's end
+  const Driver& driver = stream_.context().driver();
+  {
+    const ActingFor acting(driver, this);
+    for (const std::byte* slot : staging_.slots) driver.sim_host_recycles(slot, slot_bytes_);
+    driver.sim_host_recycles(staging_.gate, sizeof(*staging_.gate));
+    driver.sim_host_recycles(staging_.progress, sizeof(*staging_.progress));
+  }
   marks_.clear();
   host_ = nullptr;
   keep_alive_ = nullptr;

@@ -157,6 +157,9 @@ class StagedCopy {
   /// It is over: what it held goes back.
   void release();
 
+  /// The calling thread learns from the copy how far the device is. Of a simulated driver's interest.
+  void tell_caller() const;
+
   [[nodiscard]] StreamRef stream() const { return stream_; }
   [[nodiscard]] const Staging& staging() const { return staging_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }

@@ -11,7 +11,9 @@ namespace berth {
 
 bool StagedTransfer::is_done() {
   if (!copy_->is_over.load(std::memory_order_acquire)) work_.look();
-  return copy_->is_over.load(std::memory_order_acquire);
+  if (!copy_->is_over.load(std::memory_order_acquire)) return false;
+  copy_->tell_caller();
+  return true;
 }
 
 std::size_t StagedTransfer::bytes_done() {

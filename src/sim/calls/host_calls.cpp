@@ -1,10 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a program tells of its host threads. See driver/sim_abi.hpp.
+#include <utility>
+
 #include "base/mutex.hpp"
+#include "sim/device/context.hpp"
 #include "sim/lock.hpp"
 #include "sim/state.hpp"
 
 namespace berth::sim {
+namespace {
+
+/// Calls `tell(state)` where there is a simulator that keeps track.
+template <class Tell>
+void with_state(const Tell& tell) {
+  MutexLock lock(mutex);
+  State* state = installed_state();
+  if (state != nullptr && state->order.on()) tell(*state);
+}
+
+void use(UseKind kind, const void* start, std::size_t bytes) {
+  with_state([&](State& state) {
+    state.races.use_by_host(state, kind, reinterpret_cast<std::uint64_t>(start), bytes);
+  });
+}
+
+}  // namespace
 
 void berth_sim_berthSimHostObserves(const void* word, std::uint64_t value) {
   MutexLock lock(mutex);
@@ -13,6 +33,38 @@ void berth_sim_berthSimHostObserves(const void* word, std::uint64_t value) {
   state->scheduler.at_call(Function::count);
   state->races.observe(static_cast<const std::byte*>(word), value);
   state->scheduler.at_return();
+}
+
+const void* berth_sim_berthSimHostActsFor(const void* actor) {
+  return std::exchange(this_thread().acts_for, actor);
+}
+
+void berth_sim_berthSimHostReleases(const void* object) {
+  with_state([&](State& state) { state.order.hosts().release(object); });
+}
+
+void berth_sim_berthSimHostAcquires(const void* object) {
+  with_state([&](State& state) { state.order.hosts().acquire(object); });
+}
+
+void berth_sim_berthSimHostForgets(const void* object) {
+  with_state([&](State& state) {
+    state.order.forget_objects({static_cast<const std::byte*>(object), 1});
+  });
+}
+
+void berth_sim_berthSimHostReads(const void* start, std::size_t bytes) {
+  use(UseKind::reads, start, bytes);
+}
+
+void berth_sim_berthSimHostWrites(const void* start, std::size_t bytes) {
+  use(UseKind::writes, start, bytes);
+}
+
+void berth_sim_berthSimHostRecycles(const void* start, std::size_t bytes) {
+  with_state([&](State& state) {
+    state.races.recycle(state, reinterpret_cast<std::uint64_t>(start), bytes);
+  });
 }
 
 }  // namespace berth::sim

@@ -4,8 +4,9 @@
 namespace berth::sim {
 
 Stamp HappensBefore::open_lane() {
+  const Clock& known = host();
   for (Retired& retired : retired_) {
-    if (!host_.includes(retired.latest)) continue;
+    if (!known.includes(retired.latest)) continue;
     const Stamp last = retired.latest;
     retired = retired_.back();
     retired_.pop_back();
@@ -15,17 +16,29 @@ Stamp HappensBefore::open_lane() {
 }
 
 void HappensBefore::submit(StreamOrder& order) {
-  if (order.host_version == 0) order.latest = open_lane();
-  if (order.host_version != host_version_) {
-    order.clock.join(host_);
-    order.host_version = host_version_;
-  }
+  const Knowledge& host = host_.current();
+  if (!order.has_lane) order.latest = open_lane();
+  order.has_lane = true;
+  if (order.host_version != host.version) order.clock.join(host.clock);
+  order.host_version = host.version;
   ++order.latest.time;
   order.clock.include(order.latest);
 }
 
-void HappensBefore::host_sees(const Clock& clock) {
-  if (host_.join(clock)) ++host_version_;
+Stamp HappensBefore::host_acts() {
+  Knowledge& host = host_.current();
+  if (!host.latest) host.latest = open_lane();
+  ++host.latest->time;
+  host_.learn(host, *host.latest);
+  return *host.latest;
+}
+
+void HappensBefore::forget_objects(std::span<const std::byte> memory) {
+  for (const Stamp latest : host_.forget(memory)) retired_.push_back({latest, kNoContext});
+}
+
+void HappensBefore::end_thread(std::uint64_t thread) {
+  if (const auto latest = host_.end_thread(thread)) retired_.push_back({*latest, kNoContext});
 }
 
 void HappensBefore::add_retired(Handle context, Clock& clock) const {
@@ -34,7 +47,7 @@ void HappensBefore::add_retired(Handle context, Clock& clock) const {
 }
 
 void HappensBefore::retire(const StreamOrder& order, Handle context) {
-  if (order.host_version != 0) retired_.push_back({order.latest, context});
+  if (order.has_lane) retired_.push_back({order.latest, context});
 }
 
 }  // namespace berth::sim

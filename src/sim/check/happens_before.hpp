@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is ordered before what, by the rules of streams and events alone and not by when work happened
-// to run: vector clocks, one component a stream.
-//
-// All threads of the host count as one. The simulator cannot see how they order one another, and an
-// order that it does not know would be reported as a race; so whatever one thread has waited for is
-// ordered before whatever any thread submits later. Guarded by sim::mutex.
+// to run: vector clocks, one component a stream, and one for what each part of the host does itself.
+// What a host thread has seen to be done comes before what it submits later; which threads count as
+// one, host_clocks.hpp says. Guarded by sim::mutex.
 // Source: Fidge, "Timestamps in message-passing systems that preserve the partial ordering", 1988;
 // Mattern, "Virtual time and global states of distributed systems", 1989.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "sim/check/clock.hpp"
+#include "sim/check/host_clocks.hpp"
 #include "sim/check/late_order.hpp"
 #include "sim/handle_table.hpp"
 
@@ -23,20 +23,22 @@ namespace berth::sim {
 struct StreamOrder {
   Stamp latest;  ///< time 0 before the first
   Clock clock;
-  std::uint64_t host_version = 0;  ///< of what the host knew at the latest submission
+  bool has_lane = false;
+  std::uint64_t host_version = 0;  ///< Knowledge::version of the latest that was joined
 };
 
 class HappensBefore {
  public:
   /// `always`: otherwise it keeps track only between start() and stop().
-  explicit HappensBefore(bool always) : always_(always), on_(always) {}
+  HappensBefore(bool always, bool threads_apart)
+      : always_(always), on_(always), host_(threads_apart) {}
 
   [[nodiscard]] bool on() const { return on_; }
   /// Nothing that was submitted while it was off is ordered before anything.
   void start() { on_ = true; }
   void stop() { on_ = always_; }
 
-  /// A new operation of a stream, after all that came before and all that the host knows.
+  /// A new operation of a stream, after all that came before and all that the calling thread knows.
   void submit(StreamOrder& order);
   /// What is submitted to `order` later comes after `clock`.
   void order_after(StreamOrder& order, const Clock& clock) { order.clock.join(clock); }
@@ -48,14 +50,21 @@ class HappensBefore {
     return clock.includes(stamp) || late_.precedes(stamp, clock);
   }
 
-  /// The host has seen that all of `clock` is done.
-  void host_sees(const Clock& clock);
+  /// The calling thread has seen that all of `clock` is done.
+  void host_sees(const Clock& clock) { host_.learn(host_.current(), clock); }
+  /// The calling thread itself does something, after all that it knows.
+  Stamp host_acts();
+  /// What the calling thread knows to be done.
+  [[nodiscard]] const Clock& host() { return host_.current().clock; }
+  HostClocks& hosts() { return host_; }
+  /// Objects in `memory` are gone; a thread is.
+  void forget_objects(std::span<const std::byte> memory);
+  void end_thread(std::uint64_t thread);
   /// Adds to `clock` all work of those streams of `context` that are gone; 0: of every context.
   void add_retired(Handle context, Clock& clock) const;
-  [[nodiscard]] const Clock& host() const { return host_; }
 
-  /// The stream is gone. Its lane serves another one once the host knows that its work is done:
-  /// everything on the lane is then really ordered.
+  /// The stream is gone. Its lane serves another one once whoever begins that knows that its work is
+  /// done: everything on the lane is then really ordered.
   void retire(const StreamOrder& order, Handle context);
 
  private:
@@ -63,13 +72,13 @@ class HappensBefore {
     Stamp latest;
     Handle context;
   };
+  static constexpr Handle kNoContext = ~Handle{0};
 
   Stamp open_lane();
 
   bool always_;
   bool on_;
-  Clock host_;
-  std::uint64_t host_version_ = 1;
+  HostClocks host_;
   Lane lanes_ = 0;
   std::vector<Retired> retired_;
   LateOrder late_;

@@ -26,6 +26,8 @@ const char* verb(UseKind kind) {
 }
 
 std::string describe(const Use& use) {
+  if (use.by_host)
+    return fmt::format("the host {} {} B at {:#x}", verb(use.kind), use.bytes, use.address);
   return fmt::format("{} on {} {} {} B at {:#x}", call_name(use.call), stream_name(use.stream),
                      verb(use.kind), use.bytes, use.address);
 }
@@ -49,6 +51,34 @@ void RaceDetector::check_end(State& state, const Range& range, CallSite call) {
                               call_name(call), range.bytes, range.start, describe(*use)));
 }
 
+void RaceDetector::use_by_host(State& state, UseKind kind, std::uint64_t address,
+                               std::uint64_t bytes) {
+  if (!on_) return;
+  state.addresses.for_each_host_range(address, bytes, [&](const Range& range) {
+    const Clock before = order_.host();
+    const Use ours{order_.host_acts(), {}, 0, range.start, range.bytes, kind, true};
+    use(ours, before, bytes_of(state, range, 0));
+  });
+}
+
+void RaceDetector::recycle(State& state, std::uint64_t address, std::uint64_t bytes) {
+  if (!on_) return;
+  // After a fault of the device nothing can be waited for any more, and a call that the plan refuses
+  // does not say what it would have said.
+  bool has_faulted = state.faults.has_struck();
+  state.contexts.for_each(
+      [&](const Context& context) { has_faulted |= context.sticky != CUDA_SUCCESS; });
+  state.addresses.for_each_host_range(address, bytes, [&](const Range& range) {
+    // What is pending may be the next user's, behind a wait for the host.
+    const auto use = has_faulted ? std::nullopt : find_use_done(state, range);
+    if (use)
+      findings_.add(
+          fmt::format("race: the host hands {} B at {:#x} on, while {}; nothing waited for that",
+                      range.bytes, range.start, describe(*use)));
+    forget(bytes_of(state, range, 0));
+  });
+}
+
 std::optional<Use> RaceDetector::find_use_done(State& state, const Range& range) const {
   for (std::uint64_t at = 0; at < range.bytes;) {
     const std::span<const std::byte> stretch = bytes_of(state, range, at);
@@ -66,6 +96,7 @@ void RaceDetector::forget(std::span<const std::byte> data) {
   releases_.erase(releases_.lower_bound(data.data()),
                   releases_.lower_bound(data.data() + data.size()));
   words_.forget(data);
+  order_.forget_objects(data);
 }
 
 void RaceDetector::release(const Clock& before, const std::byte* where, std::uint64_t value,
@@ -83,7 +114,10 @@ void RaceDetector::observe(const std::byte* where, std::optional<std::uint64_t> 
 void RaceDetector::acquire(Stamp wait, const std::byte* where, bool from_host) {
   if (!on_) return;
   Clock clock;
-  if (from_host) clock.join(order_.host());
+  if (from_host) {
+    const Clock* writer = order_.hosts().find(where);
+    clock.join(writer != nullptr ? *writer : order_.hosts().anybody());
+  }
   if (const auto release = releases_.find(where); release != releases_.end())
     clock.join(release->second);
   order_.order_late(wait, clock);

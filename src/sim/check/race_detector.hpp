@@ -5,8 +5,8 @@
 // run in a good order. Guarded by sim::mutex.
 //
 // Waits for values and writes of them are what programs synchronise by, so they are not uses: a wait
-// comes after the write that it sees, and where the host may have written, after all that the host
-// knows.
+// comes after the write that it sees, and where the host may have written, after what was released to
+// the word (berthSimHostReleases), or else after all that anybody on the host knows.
 #pragma once
 
 #include <cstddef>
@@ -35,6 +35,10 @@ class RaceDetector {
   /// `range` is about to go, by `call`, which does not wait for work: neither for what has run, nor
   /// for what has not.
   void check_end(State& state, const Range& range, CallSite call);
+  /// The calling thread uses what of `bytes` at `address` is pinned or managed memory.
+  void use_by_host(State& state, UseKind kind, std::uint64_t address, std::uint64_t bytes);
+  /// The calling thread hands such memory on: no earlier use of it counts any more.
+  void recycle(State& state, std::uint64_t address, std::uint64_t bytes);
   /// The simulator gives the bytes to the system, or to somebody else.
   void forget(std::span<const std::byte> data);
 
@@ -46,7 +50,7 @@ class RaceDetector {
   void observe(const std::byte* where, std::optional<std::uint64_t> value);
 
  private:
-  /// What work has done to `range` that the host has not waited for.
+  /// What has been done to `range` that the calling thread has not waited for.
   std::optional<Use> find_use_done(State& state, const Range& range) const;
 
   bool on_;

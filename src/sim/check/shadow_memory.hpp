@@ -25,7 +25,7 @@ struct CallSite {
 
 enum class UseKind { reads, writes, begins, ends };  ///< the last two: of memory of a pool
 
-/// What an operation did to a range of addresses.
+/// What an operation, or the host, did to a range of addresses.
 struct Use {
   [[nodiscard]] bool changes() const { return kind != UseKind::reads; }
 
@@ -35,6 +35,7 @@ struct Use {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   UseKind kind = UseKind::reads;
+  bool by_host = false;  ///< by a thread itself: of no call and no stream
 };
 
 class ShadowMemory {

@@ -49,6 +49,7 @@ ThreadState::ThreadState() : id(next_thread_id()) {}
 ThreadState::~ThreadState() {
   MutexLock lock(mutex);
   State* state = installed_state();
+  if (state != nullptr) state->order.end_thread(id);
   if (state == nullptr || state->id != simulator_id) return;
   state->contexts.for_each([&](Context& context) {
     const auto own = context.per_thread_streams.find(id);

@@ -52,6 +52,7 @@ struct ThreadState {
   std::vector<Handle> stack;
   std::uint64_t id;
   std::uint64_t simulator_id = 0;
+  const void* acts_for = nullptr;  ///< see sim/check/host_clocks.hpp; null: for itself
   bool in_host_function = false;
   bool null_stream_is_per_thread = false;  ///< in the call that runs
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;

@@ -16,9 +16,13 @@ class FaultInjector {
   /// What happens to the call number `nth` of `function`, which is number `nth_of_all` of all.
   std::optional<Fault> at_call(Function function, std::uint64_t nth, std::uint64_t nth_of_all);
 
+  /// Whether anything has happened to any call.
+  [[nodiscard]] bool has_struck() const { return has_struck_; }
+
  private:
   const FaultPlan& plan_;
   Random random_;
+  bool has_struck_ = false;
 };
 
 }  // namespace berth::sim

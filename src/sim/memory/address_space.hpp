@@ -4,8 +4,10 @@
 // overlap; a mapping lies inside one reservation. Guarded by sim::mutex.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <set>
 #include <vector>
@@ -119,6 +121,20 @@ class AddressSpace {
   template <class Visit>
   void for_each_range(Visit&& visit) const {
     for (const auto& [start, range] : ranges_) visit(range);
+  }
+  /// The parts of pinned and managed memory in [start, start + bytes), each as a range of its own.
+  template <class Visit>
+  void for_each_host_range(std::uint64_t start, std::uint64_t bytes, Visit&& visit) const {
+    const std::uint64_t end = start + bytes;
+    auto range = ranges_.upper_bound(start);
+    if (range != ranges_.begin() && std::prev(range)->second.end() > start) --range;
+    for (; range != ranges_.end() && range->first < end; ++range) {
+      if (!range->second.is_host()) continue;
+      Range part = range->second;
+      part.start = std::max(part.start, start);
+      part.bytes = std::min(range->second.end(), end) - part.start;
+      visit(part);
+    }
   }
   template <class Visit>
   void for_each_reservation(Visit&& visit) const {

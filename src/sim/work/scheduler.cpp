@@ -162,7 +162,7 @@ void Scheduler::start(Stream& stream) {
   }
   const Ticket ticket{stream.handle, operation.sequence};
   stream.running = true;
-  if (state_.order.on()) state_.order.host_sees(operation.before);
+  if (state_.order.on()) state_.order.hosts().everybody_learns(operation.before);
   host_functions_.start(stream.handle, *on_host, status);
   if (host_functions_.on_thread()) return;
   ++waiting_;

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// While it lives, what its thread observes is observed for an object alone, in the eyes of the
+// simulated driver's race detector (driver/sim_abi.hpp): that a thread of berth's knows a copy to be
+// done orders nothing for a program that has not waited for it. Nothing on hardware.
+#pragma once
+
+#include "driver/driver.hpp"
+
+namespace berth {
+
+class ActingFor {
+ public:
+  ActingFor(const Driver& driver, const void* object)
+      : driver_(driver), former_(driver.sim_host_acts_for(object)) {}
+  ~ActingFor() { driver_.sim_host_acts_for(former_); }
+  ActingFor(const ActingFor&) = delete;
+  ActingFor& operator=(const ActingFor&) = delete;
+
+ private:
+  const Driver& driver_;
+  const void* const former_;
+};
+
+}  // namespace berth
