@@ -90,5 +90,8 @@
   X(graph_node_get_type,            cuGraphNodeGetType,            10000, optional) \
   X(graph_instantiate,              cuGraphInstantiateWithFlags,   11040, optional) \
   X(graph_launch,                   cuGraphLaunch,                 10000, optional) \
-  X(graph_exec_destroy,             cuGraphExecDestroy,            10000, optional)
+  X(graph_exec_destroy,             cuGraphExecDestroy,            10000, optional) \
+  X(user_object_create,             cuUserObjectCreate,            11030, optional) \
+  X(user_object_release,            cuUserObjectRelease,           11030, optional) \
+  X(graph_retain_user_object,       cuGraphRetainUserObject,       11030, optional)
 // clang-format on

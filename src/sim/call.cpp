@@ -9,7 +9,10 @@ Call::Call(Function function, Needs needs) {
 }
 
 Call::~Call() {
-  if (state_ != nullptr) state_->scheduler.at_return();
+  if (state_ != nullptr) {
+    state_->scheduler.at_return();
+    if (!state_->held_until.empty()) release_what_is_done(*state_);
+  }
   mutex.unlock();
 }
 

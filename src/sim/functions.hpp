@@ -159,7 +159,12 @@
   X(cuGraphNodeGetType,            plain, 10000) \
   X(cuGraphInstantiateWithFlags,   plain, 11040) \
   X(cuGraphLaunch,                 plain, 10000) \
-  X(cuGraphExecDestroy,            plain, 10000)
+  X(cuGraphExecDestroy,            plain, 10000) \
+  X(cuUserObjectCreate,            plain, 11030) \
+  X(cuUserObjectRetain,            plain, 11030) \
+  X(cuUserObjectRelease,           plain, 11030) \
+  X(cuGraphRetainUserObject,       plain, 11030) \
+  X(cuGraphReleaseUserObject,      plain, 11030)
 // clang-format on
 
 namespace berth::sim {

@@ -29,6 +29,7 @@ enum class HandleKind : std::uint64_t {
   graph_node,
   graph_exec,
   memory_pool,
+  user_object,
 };
 
 /// The next generation; one sequence for every table, also of later simulators.

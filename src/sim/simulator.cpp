@@ -109,6 +109,7 @@ Live Simulator::live() const {
   live.captures = state_->captures.size();
   live.graphs = state_->graphs.size();
   live.graph_execs = state_->graph_execs.size();
+  live.user_objects = state_->user_objects.size();
   live.pools = state_->pools.size() - state_->devices.size();
   state_->streams.for_each([&](const Stream& stream) {
     live.streams += stream.was_created();
@@ -147,6 +148,10 @@ std::vector<std::string> Simulator::live_list() const {
   state_->graph_execs.for_each([&](const GraphExec& exec) {
     lines.push_back(
         fmt::format("executable graph {:#x}, {} nodes", exec.handle, exec.nodes.size()));
+  });
+  state_->user_objects.for_each([&](const UserObject& object) {
+    lines.push_back(
+        fmt::format("user object {:#x}, {} references", object.handle, object.references));
   });
   state_->pools.for_each([&](const MemoryPool& pool) {
     if (state_->devices[static_cast<std::size_t>(pool.device)].default_pool != pool.handle)

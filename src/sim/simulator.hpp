@@ -41,6 +41,7 @@ struct Live {
   std::size_t captures = 0;             ///< begun, not ended
   std::size_t graphs = 0;               ///< with those that captures record into
   std::size_t graph_execs = 0;          ///< of cuGraphInstantiate
+  std::size_t user_objects = 0;         ///< of cuUserObjectCreate, with references left
   std::size_t pool_allocations = 0;     ///< of cuMemAllocAsync, until cuMemFreeAsync is called
   std::size_t pools = 0;                ///< of cuMemPoolCreate, until nothing is in them
 

@@ -83,6 +83,8 @@ struct State {
   Graphs graphs;
   GraphNodes graph_nodes;
   GraphExecs graph_execs;
+  UserObjects user_objects;
+  std::vector<HeldUntil> held_until;
   FaultInjector faults;
   EventLog log;
   Findings findings;

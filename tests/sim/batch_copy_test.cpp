@@ -192,6 +192,32 @@ TEST_CASE_FIXTURE(ManualFixture, "a source in no order races with earlier work o
   }
 }
 
+TEST_CASE("a source in no order is really read before earlier work of the stream, and after it") {
+  for (const auto order : {kStream, kDuringCall, kAny}) {
+    CAPTURE(int(order));
+    int early = 0;
+    int late = 0;
+    for (int seed = 1; seed <= 50; ++seed) {
+      SimFixture fixture("memory=64MiB,progress=random,seed=" + std::to_string(seed));
+      const CUstream stream = make_stream();
+      const CUdeviceptr source = make_memory(64);
+      const CUdeviceptr target = make_memory(64);
+      OK(CU(cuMemsetD8)(source, 1, 64));
+      OK(CU(cuCtxSynchronize)());
+      OK(CU(cuMemsetD8Async)(source, 2, 64, stream));
+      OK(copy(target, source, 64, stream, order));
+      OK(CU(cuStreamSynchronize)(stream));
+      CHECK(found_race(fixture.sim) == (order != kStream));
+      const std::vector<unsigned char> read = fixture.sim.peek(target, 64);
+      early += read == bytes_of(64, 1) ? 1 : 0;
+      late += read == bytes_of(64, 2) ? 1 : 0;
+    }
+    CHECK(early + late == 50);
+    CHECK(late > 0);
+    CHECK((early > 0) == (order != kStream));
+  }
+}
+
 TEST_CASE_FIXTURE(ManualFixture, "the target is written in stream order, whatever the source's") {
   for (const auto order : {kStream, kDuringCall, kAny}) {
     const CUstream stream = make_stream();

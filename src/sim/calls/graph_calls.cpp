@@ -158,7 +158,7 @@ CUresult berth_sim_cuGraphExecDestroy(CUgraphExec exec) {
   Call call(Function::k_cuGraphExecDestroy, Needs::driver);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   if (call.state().graph_execs.find(to_handle(exec)) == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  call.state().graph_execs.erase(to_handle(exec));
+  destroy_exec(call.state(), to_handle(exec));
   return CUDA_SUCCESS;
 }
 

@@ -69,6 +69,6 @@ Context& retain_primary(State& state, int ordinal);
 /// work, or the context gone.
 bool finish_work(State& state, Handle context) BERTH_REQUIRES(mutex);
 /// Destroys `context` and all that it owns. Its streams are idle.
-void destroy_context(State& state, Context& context);
+void destroy_context(State& state, Context& context) BERTH_REQUIRES(mutex);
 
 }  // namespace berth::sim

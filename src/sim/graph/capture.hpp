@@ -55,9 +55,9 @@ struct CaptureEnd {
   Handle graph;
   bool unjoined;
 };
-CaptureEnd end_capture(State& state, const Capture& capture);
+CaptureEnd end_capture(State& state, const Capture& capture) BERTH_REQUIRES(mutex);
 /// `stream` goes away: the capture that it is in is invalidated, or over where this is its origin.
-void leave_capture(State& state, Stream& stream);
+void leave_capture(State& state, Stream& stream) BERTH_REQUIRES(mutex);
 
 /// Adds a node behind those of `stream`, which is in a valid capture. `awaits`: see GraphNode.
 void capture_work(State& state, Stream& stream, Work work, Handle awaits = 0);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 #include "sim/state.hpp"
 
@@ -73,8 +74,10 @@ GraphNode& add_node(State& state, Graph& graph, Handle context, Work work,
 }
 
 void destroy_graph(State& state, Handle graph) {
-  for (const CUgraphNode node : state.graphs.find(graph)->nodes)
+  Graph& found = *state.graphs.find(graph);
+  for (const CUgraphNode node : found.nodes)
     state.graph_nodes.erase(reinterpret_cast<Handle>(node));
+  release(state, found.held);
   state.graphs.erase(graph);
 }
 
@@ -109,7 +112,17 @@ GraphExec& instantiate(State& state, const Graph& graph) {
                           .chain = chain,
                           .is_last = true});
   }
+  retain(state, graph.held);
+  exec.held = graph.held;
   return exec;
+}
+
+void destroy_exec(State& state, Handle exec) {
+  GraphExec& found = *state.graph_execs.find(exec);
+  if (!found.held.empty())
+    state.held_until.push_back({found.last_launch.ticket, std::move(found.held)});
+  state.graph_execs.erase(exec);
+  release_what_is_done(state);
 }
 
 }  // namespace berth::sim

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/mutex.hpp"
+#include "sim/graph/user_object.hpp"
 #include "sim/handle_table.hpp"
 #include "sim/lock.hpp"
 #include "sim/work/operation.hpp"
@@ -47,6 +48,7 @@ struct Graph {
   Handle handle;
   Handle capture = 0;  ///< that records into it, and owns it until then
   std::vector<CUgraphNode> nodes;
+  HeldObjects held;
 };
 
 /// What cuGraphInstantiate makes.
@@ -70,6 +72,7 @@ struct GraphExec {
   std::vector<Node> nodes;
   std::vector<Chain> chains;
   Submitted last_launch;
+  HeldObjects held;  ///< as the graph, from which it was made, held them then
 };
 
 using Graphs = HandleTable<Graph, HandleKind::graph>;
@@ -79,12 +82,14 @@ using GraphExecs = HandleTable<GraphExec, HandleKind::graph_exec>;
 /// `dependencies` are nodes of `graph`, each once.
 GraphNode& add_node(State& state, Graph& graph, Handle context, Work work,
                     std::vector<CUgraphNode> dependencies);
-/// With its nodes. What is instantiated from it stays.
-void destroy_graph(State& state, Handle graph);
+/// With its nodes, and what it holds. What is instantiated from it stays.
+void destroy_graph(State& state, Handle graph) BERTH_REQUIRES(mutex);
 /// `nodes`, and all that they depend on.
 std::unordered_set<Handle> ancestors(State& state, const std::vector<CUgraphNode>& nodes);
 
 GraphExec& instantiate(State& state, const Graph& graph);
+/// What it holds it keeps while a launch of it runs.
+void destroy_exec(State& state, Handle exec) BERTH_REQUIRES(mutex);
 
 /// Runs `exec` behind the work of `stream` and behind its own earlier launch; what follows on
 /// `stream` waits for all of it. CUDA_ERROR_INVALID_VALUE, and nothing runs, where a context or an event

@@ -41,7 +41,7 @@ void HostFunctions::loop() {
       entry.work.function(entry.work.data);
 
     MutexLock lock(mutex);
-    if (!stopping_) scheduler_.finish_host_function(entry.stream);
+    if (!stopping_ && entry.stream != 0) scheduler_.finish_host_function(entry.stream);
   }
 }
 

@@ -22,7 +22,8 @@ class HostFunctions {
   HostFunctions(const HostFunctions&) = delete;
   HostFunctions& operator=(const HostFunctions&) = delete;
 
-  /// Queues a function; Scheduler::finish_host_function(stream) follows when it has returned.
+  /// Queues a function; Scheduler::finish_host_function(stream) follows when it has returned, where
+  /// `stream` is not 0.
   /// `status`: what a callback is told of its context.
   void start(Handle stream, const HostFunctionWork& work, CUresult status) BERTH_REQUIRES(mutex);
   /// Waits for the function that runs, and drops the others. Must be the last call.

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// User objects: what a program ties to the life of graphs. Graphs and executable graphs hold references,
+// and when the last one goes the program's destructor is called. Guarded by sim::mutex.
+// Source: CUDA Programming Guide, "CUDA User Objects"; CUDA Driver API, cuUserObjectCreate.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <map>
+
+#include "base/mutex.hpp"
+#include "sim/handle_table.hpp"
+#include "sim/lock.hpp"
+#include "sim/work/operation.hpp"
+
+namespace berth::sim {
+
+struct State;
+
+struct UserObject {
+  UserObject(Handle handle_, CUhostFn destroy_, void* data_, std::uint64_t references_)
+      : handle(handle_), destroy(destroy_), data(data_), references(references_) {}
+
+  Handle handle;
+  CUhostFn destroy;
+  void* data;
+  std::uint64_t references;  ///< of the program and of graphs
+};
+
+using UserObjects = HandleTable<UserObject, HandleKind::user_object>;
+
+/// How many references of each object a graph holds.
+using HeldObjects = std::map<Handle, std::uint64_t>;
+
+/// What an executable graph held that was destroyed while it ran: kept until then.
+struct HeldUntil {
+  Ticket done;
+  HeldObjects objects;
+};
+
+/// `count` references less; with the last the destructor is called, on the thread of host functions,
+/// where it may not call the driver.
+void release(State& state, UserObject& object, std::uint64_t count) BERTH_REQUIRES(mutex);
+void release(State& state, const HeldObjects& objects) BERTH_REQUIRES(mutex);
+/// Once more for each reference in `objects`.
+void retain(State& state, const HeldObjects& objects);
+/// Releases what was held until work that is done by now.
+void release_what_is_done(State& state) BERTH_REQUIRES(mutex);
+
+}  // namespace berth::sim
