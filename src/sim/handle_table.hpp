@@ -41,18 +41,21 @@ class HandleTable {
  public:
   template <class... Arguments>
   T& create(Arguments&&... arguments) {
+    // In this order, so that running out of memory leaves the table as it was.
     if (free_.empty()) {
       BERTH_CHECK(slots_.size() < kSlots);
-      free_.push_back(slots_.size());
       slots_.emplace_back();
+      free_.push_back(slots_.size() - 1);
     }
     const std::size_t index = free_.back();
-    free_.pop_back();
     Slot& slot = slots_[index];
-    slot.handle = static_cast<std::uint64_t>(kind) << 60 |
-                  (next_handle_generation() & 0xffffffff) << 28 | index << 4;
+    const Handle handle = static_cast<std::uint64_t>(kind) << 60 |
+                          (next_handle_generation() & 0xffffffff) << 28 | index << 4;
+    T& made = slot.object.emplace(handle, std::forward<Arguments>(arguments)...);
+    slot.handle = handle;
+    free_.pop_back();
     ++size_;
-    return slot.object.emplace(slot.handle, std::forward<Arguments>(arguments)...);
+    return made;
   }
 
   T* find(Handle handle) {

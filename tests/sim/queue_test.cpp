@@ -132,13 +132,15 @@ TEST_CASE("each call that gives a stream work waits for room") {
   }
 }
 
-TEST_CASE("a capture records more than a queue holds") {
+TEST_CASE("a capture records more than a queue holds, and needs no room in it") {
   SimFixture fixture(config("queue=1,progress=manual"));
   const CUdeviceptr memory = make_memory(1);
-  const CUgraph graph = capture([&](CUstream stream) {
-    for (int i = 0; i < 5; ++i) OK(CU(cuMemsetD8Async)(memory, 1, 1, stream));
-  });
-  CHECK(nodes_of(graph).size() == 5);
+  const CUstream stream = make_stream();
+  OK(CU(cuMemsetD8Async)(memory, 1, 1, stream));
+  begin_capture(stream);
+  for (int i = 0; i < 5; ++i) OK(CU(cuMemsetD8Async)(memory, 1, 1, stream));
+  CHECK(nodes_of(end_capture(stream)).size() == 5);
+  CHECK(fixture.sim.pending_operations(stream) == 1);
 }
 
 TEST_CASE("a call that waits for room goes on once another thread has helped") {
@@ -226,14 +228,15 @@ TEST_CASE("a full queue in a shared channel is a finding about the channel") {
 }
 
 TEST_CASE("a stream that is destroyed while a call waits for its room is no stream any more") {
-  SimFixture fixture("memory=64MiB,queue=1");
+  SimFixture fixture("memory=64MiB,queue=2,progress=manual");
   const CUstream stream = make_stream();
   const CUdeviceptr memory = make_memory(1);
   Flag<cuuint32_t> flag;
   flag.hold(stream);
+  OK(CU(cuMemsetD8Async)(memory, 1, 1, stream));  // is left when there is room
   std::thread other([&] {
     OK(CU(cuCtxSetCurrent)(fixture.context));
-    while (fixture.sim.calls("cuMemsetD8Async") == 0) std::this_thread::yield();
+    while (fixture.sim.calls("cuMemsetD8Async") < 2) std::this_thread::yield();
     OK(CU(cuStreamDestroy)(stream));
     flag.set(1);
   });

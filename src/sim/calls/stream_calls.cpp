@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Source: CUDA Driver API, "Stream Management", "Stream synchronization behavior".
 #include <algorithm>
+#include <new>
 
 #include "sim/call.hpp"
 #include "sim/graph/capture_rules.hpp"
@@ -9,7 +10,8 @@ namespace berth::sim {
 
 namespace {
 
-CUresult create(Call& call, CUstream* stream, unsigned flags, int priority) {
+// No exception leaves a driver.
+CUresult create(Call& call, CUstream* stream, unsigned flags, int priority) try {
   if (stream == nullptr || (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) != 0)
     return CUDA_ERROR_INVALID_VALUE;
   const StreamKind kind =
@@ -20,6 +22,8 @@ CUresult create(Call& call, CUstream* stream, unsigned flags, int priority) {
   call.state().channels.assign(call.context(), made);
   *stream = from_handle<CUstream>(made.handle);
   return CUDA_SUCCESS;
+} catch (const std::bad_alloc&) {
+  return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 }  // namespace
