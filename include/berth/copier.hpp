@@ -29,8 +29,8 @@ class PinnedAllocator;
 ///
 /// Pageable memory travels through pinned staging memory, between which and the pageable memory
 /// threads of the copier copy. The stream waits for them behind gates (cuStreamWaitValue32), not the
-/// caller. Where the driver has no such waits, or no memory can be pinned, the driver copies by its own
-/// means.
+/// caller. Without gates (CopierOptions::gates), or where no memory can be pinned, the driver copies by
+/// its own means.
 ///
 /// Threads  Safe from any thread, except from inside a CUDA host callback.
 /// Fork     In a child made by fork() copies without a stream work, all others fail with NotSupported.
@@ -58,9 +58,10 @@ class BERTH_API Copier {
   /// Blocking  On account of other streams: never. Pinned and device memory: never. Pageable memory: never
   ///           where it goes through staging memory; else, as CopierOptions::on_staging_shortage says, the
   ///           driver copies, and may wait for the stream (CopyCounters::copies_by_driver). Each piece of
-  ///           a copy is work that the driver queues, a thousand or so for a stream: a copy of some GiB fills
-  ///           the queue, and the call waits in the driver until there is room. Host to host copies are
-  ///           done when the call returns, and do not wait for the stream.
+  ///           a copy is work that the driver queues, a thousand or so for a stream: a copy of pageable
+  ///           memory of more than a GiB waits until its last part fits, and any call does where the queue
+  ///           is full. docs/copies.md has all cases in one table. Host to host copies are done when the
+  ///           call returns, and do not wait for the stream.
   /// Captures  On a captured stream a copy of pinned or device memory becomes part of the graph; there
   ///           is nothing to wait for, and the Transfer is empty.
   /// Errors    InvalidArgument: null, ranges that overlap or wrap around, a stream of a device that

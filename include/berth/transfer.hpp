@@ -44,8 +44,8 @@ class BERTH_API Transfer {
   /// For Copier.
   explicit Transfer(const std::shared_ptr<TransferState>& state);
 
-  /// Whether it is over: the target has the bytes, or something went wrong. Asks the device, and never
-  /// waits.
+  /// Whether it is over: the target has the bytes, or something went wrong. Never waits. Asks the
+  /// driver about what a device copies alone, and makes no driver call about pageable memory.
   [[nodiscard]] bool is_done() const;
   /// Returns once it is over. Of a copy through staging memory the calling thread does a part meanwhile.
   /// Errors  What went wrong: DriverError, Cancelled, of a file FileError.

@@ -14,6 +14,7 @@
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
 #include "stream/settle.hpp"
+#include "stream/wait.hpp"
 
 namespace berth {
 namespace {
@@ -25,12 +26,13 @@ bool is_in_reach(const CopyShape& shape, StreamRef stream) {
 
 /// Returns when the stream has passed what it holds.
 /// Errors  DriverError: it has, too, or the device has failed.
-void wait_for(StreamRef stream) {
-  const Driver& driver = stream.context().driver();
-  const CUresult result = driver.try_stream_synchronize(stream.native());
-  if (result == CUDA_SUCCESS) return;
-  driver.try_stream_synchronize(stream.native());  // perhaps the answer alone has failed
-  driver.raise(DriverCall::stream_synchronize, result);
+void complete(StreamRef stream) {
+  try {
+    wait_for(stream);
+  } catch (...) {
+    settle(stream);  // perhaps the answer alone has failed
+    throw;
+  }
 }
 
 }  // namespace
@@ -141,7 +143,7 @@ Transfer CopyWays::copy_staged(const CopyShape& shape, CopyRequest request) {
   ++copies_staged_;
   if (!request.wants_transfer) {
     staged_.complete_host_side(copy, direction);
-    if (request.is_awaited) wait_for(request.stream);
+    if (request.is_awaited) complete(request.stream);
     return {};
   }
   const auto host_side = request.options.keep_alive == nullptr ? StagedTransfer::HostSide::lent
@@ -174,7 +176,7 @@ Transfer CopyWays::bounce_in(const BounceMemory::Part& part, const CopyShape& sh
 void CopyWays::bounce_out(BounceMemory::Part& part, const CopyShape& shape, StreamRef stream) {
   const auto device = shape.device_end(CopyDirection::to_host);
   device->submit_read(part.data(), 0, shape.bytes(), stream);
-  wait_for(stream);
+  complete(stream);
   shape.host_end(CopyDirection::to_host)->write(part.data(), 0, shape.bytes());
   part.reuse();
 }
@@ -229,7 +231,7 @@ Transfer CopyWays::submit(CopyRequest& request, const Submission& how, std::size
     settle(stream);  // a part may be under way, and the caller's memory go
     throw;
   }
-  if (is_awaited) wait_for(stream);
+  if (is_awaited) complete(stream);
   return started;
 }
 

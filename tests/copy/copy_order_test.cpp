@@ -203,7 +203,7 @@ TEST_CASE("copy_async returns when a pageable target has the bytes, as cuMemcpyA
 
 TEST_CASE("copy_async tells what went wrong with a pageable target, and leaves it alone" *
           needs_gates()) {
-  sim::Config config = with_progress(sim::Progress::eager);
+  sim::Config config = with_progress(sim::Progress::manual);
   config.faults = sim::FaultPlan::parse("cuEventQuery@1+=unknown;cuEventSynchronize@1+=unknown");
   CopyTest test(config, small_ring());
   test.errors_expected = true;

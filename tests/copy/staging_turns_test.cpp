@@ -24,7 +24,10 @@ namespace {
 
 constexpr std::size_t kSlot = 64_KiB;
 constexpr std::size_t kSlots = 4;
-constexpr std::size_t kSizes[] = {kSlot + 1, 9 * kSlot + 5, 2 * kSlot, 7 * kSlot};
+constexpr std::size_t kLarge = 9 * kSlot + 5;
+constexpr std::size_t kSizes[] = {kSlot + 1, 2 * kSlot, kLarge, 7 * kSlot};
+/// Of the sizes: a hundred copies of these leave room in a stream's queue of 1,024 entries.
+constexpr std::size_t kFewEntries = 2;
 constexpr std::size_t kSmall = 3000;  // takes no slot
 
 sim::Config with(sim::Progress progress) {
@@ -92,10 +95,11 @@ class Flag {
 };
 
 /// Of both directions in turn, and all sizes.
-std::deque<OneCopy> make_copies(CopyTest& test, std::size_t count) {
+std::deque<OneCopy> make_copies(CopyTest& test, std::size_t count,
+                                std::size_t sizes = std::size(kSizes)) {
   std::deque<OneCopy> copies;
   for (std::size_t index = 0; index < count; ++index)
-    copies.emplace_back(test, index % 3 != 0, kSizes[index % std::size(kSizes)], index);
+    copies.emplace_back(test, index % 3 != 0, kSizes[index % sizes], index);
   return copies;
 }
 
@@ -108,11 +112,11 @@ TEST_CASE("a copy on an idle stream does not wait for a hundred that are pending
     CopyTest test(with(progress), few_slots());
     const Stream busy = test.stream();
     const Stream idle = test.stream();
-    std::deque<OneCopy> pending = make_copies(test, 100);
+    std::deque<OneCopy> pending = make_copies(test, 100, kFewEntries);
     pending.emplace_back(test, false, kSmall, 1);
     std::deque<OneCopy> others = make_copies(test, 8);
     others.emplace_back(test, false, kSmall, 2);
-    others.emplace_back(test, true, kSizes[1], 3);
+    others.emplace_back(test, true, kLarge, 3);
     Flag flag(test);
     flag.hold(busy);
     for (OneCopy& copy : pending) copy.start(busy);
@@ -247,8 +251,8 @@ TEST_CASE("the default streams of two threads have one name and wait for nothing
   const Stream busy = test.stream();
   const StreamRef own = test.runtime->per_thread_default_stream(Device::cuda(0));
   std::deque<OneCopy> pending = make_copies(test, 6);
-  OneCopy here(test, true, kSizes[1], 7);
-  OneCopy there(test, true, kSizes[1], 8);
+  OneCopy here(test, true, kLarge, 7);
+  OneCopy there(test, true, kLarge, 8);
   Flag flag(test);
   flag.hold(busy);
   flag.hold(own);

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// When copies of pageable memory stand behind gates, and when the driver copies instead.
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "copy/copy_fixture.hpp"
+#include "support/environment.hpp"
+
+namespace gates_test {
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+constexpr std::size_t kBytes = 300'000;
+
+CopierOptions with(CopyGates gates) {
+  return {.staging_slot_bytes = 64_KiB, .staging_slots = 4, .workers = 1, .gates = gates};
+}
+
+/// Copies there and back, and counts gates.
+std::uint64_t gates_of_copies(const sim::Config& config, CopyGates gates) {
+  CopyTest test(config, with(gates));
+  const Stream stream = test.stream();
+  Buffer there(test, Kind::device, kBytes);
+  const Bytes content = pattern(kBytes, 1);
+  Bytes back(kBytes);
+  const Transfer in = test.copier.start(there.data(), content.data(), kBytes, stream);
+  const Transfer out = test.copier.start(back.data(), there.data(), kBytes, stream);
+  in.wait();
+  out.wait();
+  CHECK((back == content));
+  const CopyCounters counted = test.copier.counters();
+  CHECK(counted.copies_staged + counted.copies_by_driver == 2);
+  const std::uint64_t waits = driver_calls(*test.runtime, "cuStreamWaitValue32");
+  CHECK((waits > 0) == (counted.copies_staged > 0));
+  return waits;
+}
+
+}  // namespace
+
+TEST_CASE("copies stand behind gates unless they are switched off" * needs_gates()) {
+  const ScopedEnvironment nothing("BERTH_CONF", std::nullopt);
+  for (const auto progress : {sim::Progress::eager, sim::Progress::manual, sim::Progress::random}) {
+    sim::Config config;
+    config.progress = progress;
+    CHECK(gates_of_copies(config, CopyGates::automatic) > 0);
+    CHECK(gates_of_copies(config, CopyGates::on) > 0);
+    CHECK(gates_of_copies(config, CopyGates::off) == 0);
+  }
+}
+
+TEST_CASE("where launches block there are no gates, unless they are asked for") {
+  const ScopedEnvironment nothing("BERTH_CONF", std::nullopt);
+  for (const char* const value : {"1", "2"}) {
+    const ScopedEnvironment blocking("CUDA_LAUNCH_BLOCKING", value);
+    sim::Config config;
+    CHECK(gates_of_copies(config, CopyGates::automatic) == 0);
+  }
+  for (const char* const value : {"", "0"}) {
+    const ScopedEnvironment blocking("CUDA_LAUNCH_BLOCKING", value);
+    CHECK(gates_of_copies({}, CopyGates::automatic) > 0);
+  }
+}
+
+TEST_CASE("where the device denies memory operations none is tried" * needs_gates()) {
+  const ScopedEnvironment nothing("BERTH_CONF", std::nullopt);
+  sim::Config config;
+  config.memory_operations = false;
+  CHECK(gates_of_copies(config, CopyGates::automatic) == 0);
+}
+
+}  // namespace gates_test
