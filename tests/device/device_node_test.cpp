@@ -116,4 +116,20 @@ TEST_CASE("where the kernel driver does not name a device's file, nothing is sai
   CHECK(find_node_fault({}, "00000000:01:00.0", "/nowhere").empty());
 }
 
+TEST_CASE("each device has a file of its own") {
+  const TemporaryFolder dev;
+  KnownDevice first;
+  first.pci_bus_id = "0000:01:00.0";
+  first.minor_number = 0;
+  KnownDevice second;
+  second.pci_bus_id = "0000:02:00.0";
+  second.minor_number = 1;
+  std::ofstream(dev.path() / "nvidia0") << "";
+  const auto fault = [&](const char* address) {
+    return find_node_fault({first, second}, address, dev.path().string());
+  };
+  CHECK(fault("00000000:01:00.0").empty());
+  CHECK(contains(fault("00000000:02:00.0"), "nvidia1 does not exist here"));
+}
+
 }  // namespace device_node_test
