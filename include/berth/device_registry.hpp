@@ -78,9 +78,10 @@ struct MemoryInfo {
 class BERTH_API DeviceRegistry {
  public:
   /// `driver` and `nvml` must outlive the registry. `proc_devices`: the folder of the kernel
-  /// driver.
+  /// driver. `device_files`: the folder of its device files, which are not opened.
   DeviceRegistry(const Driver& driver, const Nvml& nvml,
-                 const std::string& proc_devices = "/proc/driver/nvidia/gpus");
+                 const std::string& proc_devices = "/proc/driver/nvidia/gpus",
+                 const std::string& device_files = "/dev");
   ~DeviceRegistry();
   DeviceRegistry(const DeviceRegistry&) = delete;
   DeviceRegistry& operator=(const DeviceRegistry&) = delete;

@@ -11,6 +11,7 @@
 #include "base/fork_safe_mutex.hpp"
 #include "base/quoted.hpp"
 #include "device/device_context.hpp"
+#include "device/device_node.hpp"
 #include "device/fact_store.hpp"
 #include "device/known_context.hpp"
 #include "device/physical_devices.hpp"
@@ -80,7 +81,7 @@ FactSubject DeviceRegistry::State::fact_subject(const DeviceContext& context) co
 }
 
 DeviceRegistry::DeviceRegistry(const Driver& driver, const Nvml& nvml,
-                               const std::string& proc_devices)
+                               const std::string& proc_devices, const std::string& device_files)
     : state_(new State{
           driver, nvml, {}, {env(kVariable), env("CUDA_DEVICE_ORDER")}, {}, {}, {}, {}, {}, {}}) {
   const std::vector<ShownDevice> shown = read_shown_devices(driver);
@@ -90,7 +91,8 @@ DeviceRegistry::DeviceRegistry(const Driver& driver, const Nvml& nvml,
     state_->contexts.push_back(
         std::make_unique<DeviceContext>(driver, Device::cuda(device.ordinal), native));
   }
-  std::vector<KnownDevice> known = nvml.usable() ? nvml.devices() : read_proc_devices(proc_devices);
+  const std::vector<KnownDevice> of_kernel = read_proc_devices(proc_devices);
+  std::vector<KnownDevice> known = nvml.usable() ? nvml.devices() : of_kernel;
   const bool all_known = !known.empty();
   DeviceList& list = state_->list;
   list = join_devices(shown, std::move(known));
@@ -101,11 +103,15 @@ DeviceRegistry::DeviceRegistry(const Driver& driver, const Nvml& nvml,
       if (info.logical) state_->infos[static_cast<std::size_t>(*info.logical)] = &info;
     }
   }
+  std::vector<std::string> node_faults;
+  for (const DeviceInfo& info : list.devices)
+    node_faults.push_back(find_node_fault(of_kernel, info.pci_bus_id, device_files));
   state_->visibility =
       std::make_unique<Visibility>(list, state_->variables,
                                    VisibilitySource{.all_known = all_known,
                                                     .driver_version = driver.version(),
-                                                    .driver_problem = driver.problem()});
+                                                    .driver_problem = driver.problem(),
+                                                    .node_faults = std::move(node_faults)});
   const std::string& problem = state_->visibility->problem();
   if (!problem.empty()) driver.report(Severity::warning, problem);
 }

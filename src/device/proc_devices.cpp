@@ -2,8 +2,10 @@
 #include "device/proc_devices.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string_view>
 #include <system_error>
 
@@ -21,6 +23,13 @@ std::string without_blanks_around(const std::string& text) {
   return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
 }
 
+std::optional<unsigned> number_of(const std::string& text) {
+  unsigned number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, failure] = std::from_chars(text.data(), end, number);
+  return failure == std::errc() && stop == end ? std::optional(number) : std::nullopt;
+}
+
 /// From lines such as "Model: \t NVIDIA H100 80GB HBM3".
 KnownDevice read_information(std::ifstream& file) {
   KnownDevice device;
@@ -31,6 +40,7 @@ KnownDevice read_information(std::ifstream& file) {
     const std::string key = line.substr(0, colon);
     const std::string value = without_blanks_around(line.substr(colon + 1));
     if (key == "Model") device.name = value;
+    if (key == "Device Minor") device.minor_number = number_of(value);
     if (key == "GPU UUID" && is_device_uuid(value)) device.uuid = value;
     if (key == "Bus Location" && is_pci_address(value)) device.pci_bus_id = value;
   }

@@ -13,11 +13,10 @@
 namespace berth {
 namespace {
 
-/// Why the driver may show less than the variable says, beside the variable.
 constexpr const char* kWithheld =
-    "a container, a device cgroup or the permissions of /dev/nvidia* may keep the process from "
-    "opening it, "
-    "or an MPS server (CUDA_MPS_PIPE_DIRECTORY) show it others";
+    "a container, a device cgroup or the permissions of /dev/nvidia* may keep this process from "
+    "the device, or an MPS server (CUDA_MPS_PIPE_DIRECTORY) may have been started with other "
+    "devices";
 
 /// An id of its own where the true one is unknown, so that nothing is taken for the same.
 unsigned id_or(int id, std::size_t other) {
@@ -101,12 +100,20 @@ void Visibility::find_problem() {
   // A driver that does not work shows nothing, whatever the variable says.
   if (!problem_.empty() || agrees_ || !source_.driver_problem.empty()) return;
   problem_ = fmt::format(
-      "{} names {} devices, but the driver shows {}: the variable was changed after the driver had "
-      "read "
-      "it, which it does once in a process, or {}",
-      variable(), by_rule_.places.size(),
+      "{} names {} devices, but the driver shows {}: {}", variable(), by_rule_.places.size(),
       by_rule_.places.size() == places_shown().size() ? "others"
                                                       : std::to_string(places_shown().size()),
+      why_withheld());
+}
+
+std::string Visibility::why_withheld() const {
+  for (const Place& place : by_rule_.places) {
+    const std::string& fault = source_.node_faults[order_[place.device]];
+    if (!info(place).logical && !fault.empty()) return fault;
+  }
+  return fmt::format(
+      "the variable was changed after the driver had read it, which it does once in a process, or "
+      "{}",
       kWithheld);
 }
 
@@ -175,6 +182,8 @@ std::string Visibility::why_hidden(const DeviceInfo& info, const Place& place) c
       return "the CUDA driver does not work: " + source_.driver_problem;
     }
     if (shown_by_rule) {
+      const std::string& fault = source_.node_faults[order_[place.device]];
+      if (!fault.empty()) return fault;
       if (!variables_.visible) {
         return fmt::format(
             "the driver does not show it, although CUDA_VISIBLE_DEVICES is not set: {}", kWithheld);

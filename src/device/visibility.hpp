@@ -25,6 +25,8 @@ struct VisibilitySource {
   bool all_known = false;      ///< hidden devices are known too
   int driver_version = 0;      ///< as cuDriverGetVersion says it
   std::string driver_problem;  ///< empty where the driver works
+  /// What keeps this process from each physical device; empty where nothing is known to.
+  std::vector<std::string> node_faults;
 };
 
 /// Immutable. Refers to the list it is made of.
@@ -51,6 +53,8 @@ class Visibility {
   [[nodiscard]] std::string described(const VisibleEntry& entry) const;
   [[nodiscard]] std::string variable() const;
   [[nodiscard]] std::string mig_limit() const;
+  /// Why the driver may show less than the variable says, beside a change of the variable.
+  [[nodiscard]] std::string why_withheld() const;
 
   const DeviceList& list_;
   const VisibilityVariables variables_;

@@ -27,7 +27,8 @@ struct KnownDevice {
   std::uint64_t memory_bytes = 0;
   std::optional<bool> mig_mode;
   std::vector<KnownInstance> instances;
-  bool lost = false;  ///< it does not answer any more
+  bool lost = false;                     ///< it does not answer any more
+  std::optional<unsigned> minor_number;  ///< its file is /dev/nvidia<N>; as the kernel driver says
 };
 
 }  // namespace berth

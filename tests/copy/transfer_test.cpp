@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <functional>
@@ -463,6 +464,32 @@ TEST_CASE("a forked child that a copy was under way in ends, and can copy on the
   CHECK(code == 7);
   transfer.wait();
   CHECK((there.read() == content));
+}
+
+TEST_CASE("the rate of a transfer that is over stays what it was") {
+  CopyTest test;
+  const Stream stream = test.stream();
+  Buffer device(test, Kind::device, 100'000);
+  Buffer pinned(test, Kind::pinned, 100'000);
+  const Transfer transfer = test.copier.start(device.data(), pinned.data(), 100'000, stream);
+  transfer.wait();
+  const double rate = transfer.bytes_per_second();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(transfer.bytes_per_second() == rate);
+}
+
+TEST_CASE("nobody waits for a batch whose memory is kept") {
+  CopyTest test(with(sim::Progress::manual), small_ring());
+  const Stream stream = test.stream();
+  test.log.submit(stream, "earlier");
+  Buffer there(test, Kind::device, 200);
+  Buffer pinned(test, Kind::pinned, 100);
+  const auto kept = std::make_shared<Bytes>(100);
+  const CopyRange ranges[] = {{kept->data(), there.data(), 100},
+                              {pinned.data(), there.data() + 100, 100}};
+  { const Transfer batch = test.copier.start_batch(ranges, stream, {.keep_alive = kept}); }
+  CHECK_FALSE(test.log.is_done("earlier"));
+  stream.ref().sync();
 }
 
 }  // namespace transfer_test

@@ -308,4 +308,15 @@ TEST_CASE("a driver that is not usable shows no devices") {
   CHECK(read_shown_devices(driver).empty());
 }
 
+TEST_CASE("two devices that CUDA shows at one address and without UUIDs are two") {
+  ShownDevice first = shown(0, kA, "00000000:01:00.0");
+  ShownDevice second = shown(1, kB, "00000000:01:00.0");
+  first.uuid.reset();
+  second.uuid.reset();
+  const DeviceList list = join_devices({first, second}, {});
+  REQUIRE(list.devices.size() == 2);
+  CHECK(list.devices[0].logical == 0);
+  CHECK(list.devices[1].logical == 1);
+}
+
 }  // namespace physical_devices_test

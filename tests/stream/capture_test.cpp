@@ -283,4 +283,25 @@ TEST_CASE("a RelaxedCaptureScope gives the thread its own mode back") {
   CHECK(fail_capture(stream) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
+TEST_CASE("a stream of the program that was captured is not asked whether it still is") {
+  TappedDevice test(manual_progress());
+  CUstream native = nullptr;
+  {
+    const ContextScope scope(test.context);
+    REQUIRE(sim::berth_sim_cuStreamCreateWithPriority(&native, CU_STREAM_NON_BLOCKING, 0) ==
+            CUDA_SUCCESS);
+  }
+  const StreamRef stream(test.context, native);
+  begin_capture(stream);
+  CHECK(is_capturing(stream));
+  const std::uint64_t asked = test.simulator.calls("cuStreamIsCapturing");
+  CHECK(may_be_capturing(test.context));  // its handle may be gone
+  CHECK(test.simulator.calls("cuStreamIsCapturing") == asked);
+  CHECK(CapturedGraph(stream).nodes() == 0);
+  CHECK_FALSE(is_capturing(stream));
+  CHECK_FALSE(may_be_capturing(test.context));
+  const ContextScope scope(test.context);
+  REQUIRE(sim::berth_sim_cuStreamDestroy(native) == CUDA_SUCCESS);
+}
+
 }  // namespace capture_test

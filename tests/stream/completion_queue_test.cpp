@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "berth/completion_queue.hpp"
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -415,6 +419,77 @@ TEST_CASE("a forked child has no callbacks, says so, and ends") {
         }) == 7);
   simulation.run_stream(legacy);
   CHECK(calls.wait_for(1) == Names{"done"});
+}
+
+TEST_CASE("the only event of a pool is free while the callback runs whose work it has marked") {
+  RuntimeOptions options;
+  options.event_pool.events_max = 1;
+  Simulation simulation({}, options);
+  Runtime& runtime = *simulation.runtime;
+  const Stream stream = runtime.create_stream(kDevice);
+  bool is_free = false;
+  runtime.completions().when_done(stream, [&](const std::exception_ptr&) {
+    try {
+      const EventLease lease = runtime.events(kDevice).acquire();
+      is_free = true;
+    } catch (const Exhausted&) {
+      return;
+    }
+  });
+  runtime.completions().finish();
+  CHECK(is_free);
+}
+
+TEST_CASE("of many callbacks that wait for a device one mark is asked at a time") {
+  Simulation simulation(manual_progress());
+  Runtime& runtime = *simulation.runtime;
+  const Stream stream = runtime.create_stream(kDevice);
+  simulation.log.submit(stream, "work");
+  constexpr std::uint64_t kCallbacks = 200;
+  for (std::uint64_t callback = 0; callback < kCallbacks; ++callback)
+    runtime.completions().when_done(stream, [](const std::exception_ptr&) {});
+  const std::uint64_t before = driver_calls(runtime, "cuEventQuery");
+  const auto asked = [&] { return driver_calls(runtime, "cuEventQuery") - before; };
+  while (asked() < 2) std::this_thread::yield();
+  CHECK(asked() < kCallbacks / 2);
+  stream.ref().sync();
+  runtime.completions().finish();
+}
+
+TEST_CASE("a callback that has been called was submitted, whatever the driver says later") {
+  TappedDevice test;
+  CompletionQueue queue([&](DeviceContext&) -> EventPool& { return test.events; });
+  const Stream stream = test.stream();
+  std::atomic<int> calls = 0;
+  test.tap.before(DriverCall::launch_host_func, [&] {
+    while (calls == 0) std::this_thread::yield();  // a look at its mark finds that it has passed
+  });
+  test.tap.refuse(DriverCall::launch_host_func, CUDA_ERROR_UNKNOWN);
+  queue.when_done(stream, [&](const std::exception_ptr&) { ++calls; });
+  queue.finish();
+  CHECK(calls == 1);
+}
+
+TEST_CASE("a queue that sleeps hears of a callback whose device fails at once") {
+  TappedDevice test(manual_progress());
+  CompletionQueue queue([&](DeviceContext&) -> EventPool& { return test.events; });
+  const Stream stream = test.stream();
+  {
+    std::atomic<bool> is_called = false;
+    queue.when_done(stream, [&](const std::exception_ptr&) { is_called = true; });
+    test.run_stream(stream);
+    while (!is_called) std::this_thread::yield();
+  }
+  // With nothing to look at the thread sleeps until it is told, which the host function never does.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::atomic<bool> is_told = false;
+  test.tap.after(DriverCall::launch_host_func,
+                 [&] { test.tap.refuse_all(DriverCall::event_query, CUDA_ERROR_UNKNOWN); });
+  queue.when_done(stream, [&](const std::exception_ptr& failure) { is_told = failure != nullptr; });
+  while (!is_told) std::this_thread::yield();
+  test.tap.allow(DriverCall::event_query);
+  test.run_stream(stream);
+  queue.finish();
 }
 
 }  // namespace completion_queue_test

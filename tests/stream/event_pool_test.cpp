@@ -14,6 +14,7 @@
 
 #include "base/per_thread.hpp"
 #include "support/errors.hpp"
+#include "support/second_thread.hpp"
 #include "support/simulation.hpp"
 #include "support/tapped_device.hpp"
 
@@ -320,6 +321,27 @@ TEST_CASE("events of a pool belong to its device") {
   CHECK(event->device() == Device::cuda(1));
   message_of<InvalidArgument>([&] { event->record(runtime.default_stream(Device::cuda(0))); });
   event->record(runtime.default_stream(Device::cuda(1)));
+}
+
+TEST_CASE("an event that another thread keeps is taken while the last one is being created") {
+  TappedDevice test;
+  EventPool pool(test.context, {.events_max = 2});
+  SecondThread keeper;
+  keeper.run([&] { const EventLease kept = pool.acquire(); });
+  bool is_served = false;
+  test.tap.before(DriverCall::event_create, [&] {
+    std::thread([&] {
+      try {
+        const EventLease lease = pool.acquire();
+        is_served = true;
+      } catch (const Exhausted&) {
+        return;
+      }
+    }).join();
+  });
+  const EventLease lease = pool.acquire();
+  CHECK(is_served);
+  CHECK(pool.events_created() == 2);
 }
 
 }  // namespace event_pool_test

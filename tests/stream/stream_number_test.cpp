@@ -135,4 +135,16 @@ TEST_CASE("one that is adopted without memory counts as somebody else's") {
   CHECK(number == 0);
 }
 
+TEST_CASE("a stream that is owned again under the same handle has another number") {
+  OwnedStreams owned;
+  int place = 0;
+  auto* const handle = reinterpret_cast<CUstream>(&place);
+  owned.add(handle);
+  const std::uint64_t first = owned.number_of(handle);
+  owned.add(handle);  // others have destroyed the first one
+  CHECK(owned.number_of(handle) > first);
+  owned.remove(handle);
+  CHECK(owned.number_of(handle) == OwnedStreams::kNotOwned);
+}
+
 }  // namespace stream_number_test

@@ -268,4 +268,60 @@ TEST_CASE("what is not on lease is not taken back, with an error that says so") 
   CHECK(lease.ref() == once);
 }
 
+TEST_CASE("who finds the only stream still being created shares it once it is there") {
+  TappedDevice test;
+  StreamPool pool(test.context, {.streams_max = 1, .on_shortage = StreamShortage::share});
+  Meanwhile other([&] { const StreamLease lease = pool.acquire(); });
+  test.tap.before(DriverCall::stream_create_with_priority, [&] { other.start(); });
+  const StreamLease lease = pool.acquire();
+  CHECK_FALSE(other.was_done());
+  other.join();
+  CHECK(pool.streams_created() == 1);
+}
+
+TEST_CASE("who waits for a stream gets one whose capture is found to have ended meanwhile") {
+  TappedDevice test(manual_progress());
+  StreamPool pool(test.context, {.streams_max = 1, .on_shortage = StreamShortage::wait});
+  const Stream parent = test.stream();
+  begin_capture(parent);
+  { ForkJoin first(parent, pool, test.events, 1); }
+  { ForkJoin second(parent, pool, test.events, 1); }
+  const StreamLease held = pool.acquire();
+  REQUIRE(pool.streams_created() == 3);
+  CHECK(CapturedGraph(parent).nodes() == 0);
+  Meanwhile other([&] { const StreamLease lease = pool.acquire(); });
+  test.tap.before(DriverCall::stream_is_capturing, [&] { other.start(); });
+  const StreamLease lease = pool.acquire();
+  CHECK_FALSE(other.was_done());
+  other.join();
+  CHECK(pool.streams_created() == 3);
+}
+
+TEST_CASE("a stream that cannot be asked whether it is captured is leased to nobody") {
+  TappedDevice test(manual_progress());
+  StreamPool pool(test.context, {.streams_max = 1, .on_shortage = StreamShortage::fail});
+  const Stream parent = test.stream();
+  begin_capture(parent);
+  { ForkJoin fork(parent, pool, test.events, 1); }
+  test.tap.refuse(DriverCall::stream_is_capturing, CUDA_ERROR_UNKNOWN);
+  const StreamLease lease = pool.acquire();
+  CHECK(pool.streams_created() == 2);
+  CHECK_FALSE(lease->is_capturing());
+  CHECK(CapturedGraph(parent).nodes() == 0);
+}
+
+TEST_CASE("a side stream of a capture that has another lease is still that one's") {
+  TappedDevice test(manual_progress());
+  StreamPool pool(test.context, {.streams_max = 1, .on_shortage = StreamShortage::share});
+  const Stream parent = test.stream();
+  const StreamLease held = pool.acquire();
+  begin_capture(parent);
+  { ForkJoin fork(parent, pool, test.events, 1); }
+  CHECK(pool.leases_live() == 1);
+  const StreamLease shared = pool.acquire();
+  CHECK(shared.ref() == held.ref());
+  CHECK(pool.streams_created() == 1);
+  CHECK(CapturedGraph(parent).nodes() == 0);
+}
+
 }  // namespace stream_shortage_test
