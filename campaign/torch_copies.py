@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's copies between host and device, for a campaign: what campaign_copies does with berth's. Exit status 77
-where PyTorch or a GPU is not there."""
+"""PyTorch's copies between host and device, for a campaign: what campaign_copies does with berth's.
+Exit status 77 where PyTorch or a GPU is not there."""
+
 import json
 import statistics
 import sys
@@ -10,6 +11,11 @@ from torch_here import import_torch
 
 TURNS = 15
 SIZES = [4 << 10 << 4 * step for step in range(5)]  # 4 KiB to 256 MiB
+
+
+def size_text(size):
+    """As campaign_copies writes it."""
+    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
 
 
 def rate(torch, target, source):
@@ -30,10 +36,14 @@ def main():
             host = torch.ones(size, dtype=torch.uint8, pin_memory=pinned)
             device = torch.ones(size, dtype=torch.uint8, device="cuda")
             kind = "pinned" if pinned else "pageable"
-            for name, target, source in (("to the device", device, host), ("from the device", host, device)):
-                row = f"{name}, {kind}, {size >> 10} KiB"
-                values = {"gigabytes_per_second": rate(torch, target, source)}
-                print(json.dumps({"figure": "torch_copies", "row": row} | values), flush=True)
+            for name, target, source in (
+                ("to the device", device, host),
+                ("from the device", host, device),
+            ):
+                at = {"size": size_text(size), "host memory": kind, "direction": name}
+                row = {"figure": "torch_copies", "row": ", ".join(at.values()), "at": at}
+                rated = {"gigabytes_per_second": rate(torch, target, source)}
+                print(json.dumps(row | rated), flush=True)
     return 0
 
 

@@ -17,28 +17,33 @@ static __device__ Word mixed(Word index, Word seed) {
   return x ^ (x >> 31);
 }
 
-/// Keeps its processors busy for so long.
+/// Keeps its processor busy for so long.
 extern "C" __global__ void spin(Word duration_ns) {
   const Word begin = nanoseconds();
   while (nanoseconds() - begin < duration_ns) {
   }
 }
 
-/// Runs for so long, and notes the longest time between two turns of its loop: whether something has stopped
-/// it meanwhile. The timer's own steps are part of that.
-extern "C" __global__ void notice_stalls(Word duration_ns, Word* longest_ns) {
+/// Runs for so long, and writes the longest time between two turns of its loop: whether something has stopped
+/// it meanwhile. The steps of the timer are part of that. Each turn reads a word of another page of `words`,
+/// which are zeros, and waits for it; none if `count` is 0.
+extern "C" __global__ void notice_stalls(Word duration_ns, const volatile Word* words, Word count,
+                                         Word* longest_ns) {
+  const Word page = (2 << 20) / sizeof(Word) + 16;  // with another line of the cache in each
   const Word begin = nanoseconds();
   Word last = begin;
   Word longest = 0;
+  Word at = 0;
   while (last - begin < duration_ns) {
-    const Word now = nanoseconds();
+    if (count > 0) at = (at + page + words[at]) % count;
+    const Word now = nanoseconds() + (at >> 63);  // not before the word is there
     if (now - last > longest) longest = now - last;
     last = now;
   }
   *longest_ns = longest;
 }
 
-/// Writes words that tell their index and the seed.
+/// Writes words that depend on their index and the seed.
 extern "C" __global__ void fill(Word* words, Word count, Word seed) {
   const Word step = (Word)gridDim.x * blockDim.x;
   for (Word i = (Word)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
@@ -53,3 +58,6 @@ extern "C" __global__ void check(const Word* words, Word count, Word seed, Word*
     if (words[i] != mixed(i, seed)) atomicAdd(mismatches, 1ULL);
   }
 }
+
+/// Fails, and the context of its process with it.
+extern "C" __global__ void fail() { asm volatile("trap;"); }

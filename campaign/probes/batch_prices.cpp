@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// campaign_batch_prices: copies of pinned memory to the device, as one call for all of them and as a call for
-// each, by the size of a copy.
+// campaign_batch_prices: copies of pinned memory to the device, as one call for all of them and as
+// a call for each, by the size of a copy, on an idle device and while a kernel runs.
 #include <string>
 #include <vector>
 
@@ -8,6 +8,8 @@
 
 #include "berth/bytes.hpp"
 
+#include "probes/background.hpp"
+#include "probes/kernels.hpp"
 #include "probes/machine.hpp"
 #include "probes/rows.hpp"
 
@@ -51,42 +53,57 @@ void copy_each(const Driver& driver, const Ranges& ranges, CUstream stream) {
 
 /// What the calls take, and what it takes until all is copied.
 template <class Copy>
-void add(const Driver& driver, std::string_view row, const Time& time, CUstream stream,
-         std::size_t bytes, const Copy& copy) {
-  std::vector<std::uint64_t> calls;
+void add(const Driver& driver, Background& background, const Place& place, const Time& time,
+         CUstream stream, std::size_t bytes, const Copy& copy) {
+  Series calls;
   std::vector<std::uint64_t> whole;
-  while (goes_on(whole, kTurns, time)) {
-    whole.push_back(nanoseconds_of([&] {
-      calls.push_back(nanoseconds_of(copy));
-      driver.stream_synchronize(stream);
-    }));
-  }
-  Json values = spread(calls);
+  repeat(
+      kTurns, time,
+      [&] {
+        whole.push_back(nanoseconds_of([&] {
+          background.time(calls, copy);
+          driver.stream_synchronize(stream);
+        }));
+      },
+      [&] {
+        calls.clear();
+        whole.clear();
+      });
+  Json values = calls.to_json();
   const Json done = spread(whole);
   values["ns_p50_until_copied"] = done["ns_p50"];
   values["gigabytes_per_second"] =
       static_cast<double>(kCopies * bytes) / done["ns_p50"].get<double>();
-  add_row("batch", row, values);
+  add_row_at("batch", place, values);
 }
 
 void measure(const Machine& machine) {
   const Driver& driver = machine.driver();
+  const Kernels kernels(machine);
   const Time all;
   constexpr std::size_t kBytesMax = 1_MiB;
+  constexpr double kShare = 1.0 / 20;
   CUstream stream = nullptr;
   CUdeviceptr to = 0;
   void* from = nullptr;
   driver.stream_create_with_priority(&stream, unsigned{CU_STREAM_NON_BLOCKING}, 0);
   driver.mem_alloc(&to, 2 * kCopies * kBytesMax);
   driver.mem_host_alloc(&from, 2 * kCopies * kBytesMax, 0U);
-  for (std::size_t bytes = 4_KiB; bytes <= kBytesMax; bytes *= 4) {
-    Ranges ranges = scattered(to, from, bytes);
-    const std::string row = fmt::format("{} copies of {} KiB", kCopies, bytes / 1_KiB);
-    add(driver, row + ", a call each", all.share(0.1), stream, bytes,
-        [&] { copy_each(driver, ranges, stream); });
-    if (!driver.has(DriverCall::memcpy_batch_async)) continue;
-    add(driver, row + ", one call", all.share(0.1), stream, bytes,
-        [&] { copy_as_one(driver, ranges, stream); });
+  for (const bool is_busy : {false, true}) {
+    Background background(machine, kernels, is_busy);
+    for (std::size_t bytes = 4_KiB; bytes <= kBytesMax; bytes *= 4) {
+      Ranges ranges = scattered(to, from, bytes);
+      const auto place = [&](const char* way) -> Place {
+        return {{"size", fmt::format("{} copies of {} KiB", kCopies, bytes / 1_KiB)},
+                {"way", way},
+                {"device", background.name()}};
+      };
+      add(driver, background, place("a call each"), all.share(kShare), stream, bytes,
+          [&] { copy_each(driver, ranges, stream); });
+      if (!driver.has(DriverCall::memcpy_batch_async)) continue;
+      add(driver, background, place("one call"), all.share(kShare), stream, bytes,
+          [&] { copy_as_one(driver, ranges, stream); });
+    }
   }
   driver.mem_free_host(from);
   driver.mem_free(to);

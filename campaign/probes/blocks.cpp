@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// campaign_blocks [THREADS]: threads allocate blocks from berth at random, until memory is short, write every
-// word of them on the device, and look at every word before they free them, now and then on another stream.
-// What page remap, reuse between streams and pending frees do wrong shows as a word that is not as it was
-// written: two mappings of one granule among them.
+// campaign_blocks [THREADS]: threads allocate blocks from berth at random, until memory is short,
+// write every word of them on the device, write random pieces of them again, and look at every word
+// before they free them, now and then on another stream, and with work still pending. A mistake of
+// page remap, of reuse between streams or of pending frees shows as a word that is not as it was
+// written: so does a write through one mapping of a granule that another mapping does not see.
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -31,13 +33,17 @@ namespace {
 using namespace berth;
 using namespace berth::campaign;
 
-/// What all threads may reserve; they want a quarter more. Without kernels the host fills and checks, which takes long.
+/// What all threads may reserve; they want a quarter more. Without kernels the host fills and
+/// checks, which is slow.
 constexpr std::size_t kLimitOfKernels = 2_GiB;
 constexpr std::size_t kLimitOfCopies = 128_MiB;
+constexpr std::size_t kPieces = 6;  ///< of a block, at most, each written by itself
+constexpr auto kPending = std::chrono::microseconds(50);  ///< of work behind which a block is freed
 
 struct Tally {
   std::atomic<std::uint64_t> blocks = 0;
   std::atomic<std::uint64_t> bytes = 0;
+  std::atomic<std::uint64_t> rewrites = 0;
   std::atomic<std::uint64_t> refusals = 0;
   std::atomic<std::uint64_t> mismatches = 0;
 };
@@ -56,8 +62,11 @@ class Worker {
 
   void run(const Time& time) {
     while (!time.is_over() && tally_.mismatches == 0) {
-      if (!blocks_.empty() && (bytes_live_ > bytes_max_ || random_() % 2 == 0)) {
+      const unsigned choice = random_() % 4;
+      if (!blocks_.empty() && (bytes_live_ > bytes_max_ || choice == 0)) {
         check_and_free(random_() % blocks_.size());
+      } else if (!blocks_.empty() && choice == 1) {
+        rewrite(blocks_[random_() % blocks_.size()]);
       } else {
         allocate_and_fill();
       }
@@ -66,10 +75,15 @@ class Worker {
   }
 
  private:
+  struct Piece {
+    std::size_t at;
+    std::size_t bytes;
+    std::uint64_t seed;
+  };
   struct Filled {
     Allocation block;
-    std::uint64_t seed;
-    std::size_t stream;
+    std::vector<Piece> pieces;
+    std::size_t stream;  ///< that wrote it last
   };
 
   void allocate_and_fill() {
@@ -81,31 +95,59 @@ class Worker {
       if (!blocks_.empty()) check_and_free(random_() % blocks_.size());
       return;
     }
-    const std::uint64_t seed = (std::uint64_t{random_()} << 32) | random_();
-    kernels_.fill(streams_[stream].ref().native(), address_of(block.value()), bytes, seed);
+    Filled filled{std::move(block).value(), random_pieces(bytes), stream};
+    for (Piece& piece : filled.pieces) write(filled, piece);
     bytes_live_ += bytes;
-    blocks_.push_back({std::move(block).value(), seed, stream});
+    blocks_.push_back(std::move(filled));
+  }
+
+  void rewrite(Filled& filled) {
+    move_now_and_then(filled);
+    write(filled, filled.pieces[random_() % filled.pieces.size()]);
+    ++tally_.rewrites;
   }
 
   void check_and_free(std::size_t index) {
     std::swap(blocks_[index], blocks_.back());
     Filled filled = std::move(blocks_.back());
     blocks_.pop_back();
-    std::size_t stream = filled.stream;
-    if (random_() % 4 == 0) {
-      const std::size_t other = (stream + 1) % streams_.size();
-      runtime_.join(streams_[other], {streams_[stream].ref()});
-      filled.block.record_stream(streams_[other]);
-      stream = other;
+    move_now_and_then(filled);
+    const CUstream stream = streams_[filled.stream].ref().native();
+    for (const Piece& piece : filled.pieces) {
+      tally_.mismatches +=
+          kernels_.mismatches(stream, address_of(filled.block) + piece.at, piece.bytes, piece.seed);
     }
     const std::size_t bytes = filled.block.bytes();
-    tally_.mismatches += kernels_.mismatches(streams_[stream].ref().native(),
-                                             address_of(filled.block), bytes, filled.seed);
     ++tally_.blocks;
     tally_.bytes += bytes;
     bytes_live_ -= bytes;
+    if (random_() % 2 == 0) kernels_.spin(stream, kPending);
   }
 
+  void write(const Filled& filled, Piece& piece) {
+    piece.seed = (std::uint64_t{random_()} << 32) | random_();
+    kernels_.fill(streams_[filled.stream].ref().native(), address_of(filled.block) + piece.at,
+                  piece.bytes, piece.seed);
+  }
+
+  void move_now_and_then(Filled& filled) {
+    if (random_() % 4 != 0) return;
+    const std::size_t other = (filled.stream + 1) % streams_.size();
+    runtime_.join(streams_[other], {streams_[filled.stream].ref()});
+    filled.block.record_stream(streams_[other]);
+    filled.stream = other;
+  }
+
+  std::vector<Piece> random_pieces(std::size_t bytes) {
+    const std::size_t words = bytes / 8;
+    const std::size_t count = std::min<std::size_t>(1 + random_() % kPieces, words);
+    std::vector<Piece> pieces;
+    for (std::size_t index = 0; index < count; ++index) {
+      const std::size_t begin = words * index / count * 8;
+      pieces.push_back({begin, words * (index + 1) / count * 8 - begin, 0});
+    }
+    return pieces;
+  }
   /// Any power of two as often as any other.
   std::size_t random_bytes() {
     const double most = std::log2(static_cast<double>(bytes_max_ / 4));
@@ -155,6 +197,7 @@ void measure(const Machine& machine, unsigned threads) {
   add_row("blocks", fmt::format("{} threads, {}", threads, has_kernels ? "kernels" : "copies"),
           {{"blocks", tally.blocks.load()},
            {"bytes_checked", tally.bytes.load()},
+           {"pieces_written_again", tally.rewrites.load()},
            {"words_wrong", tally.mismatches.load()},
            {"granules_mapped_again", counters.page_remaps},
            {"refusals", tally.refusals.load()}});

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// campaign_copies: how fast berth copies between host and device, by kind of host memory, direction and size,
-// beside the driver's own call; pageable memory by the number of threads; and how long a small copy takes while
-// a large one is under way.
+// campaign_copies: how fast berth copies between host and device, by kind of host memory, direction
+// and size, beside the driver's own call; pageable memory by the number of threads; how long a
+// small copy takes while a large one is under way; and files, beside read() or write() and a copy.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <stdexcept>
 #include <string>
+#include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -24,9 +30,11 @@ using namespace berth;
 using namespace berth::campaign;
 
 constexpr std::size_t kTurns = 15;
+constexpr int kSmallCopies = 20;  ///< while one large copy is under way
 constexpr std::size_t kBytesMost = 1_GiB;
+constexpr std::size_t kFileMost = 256_MiB;
 
-/// Less where the device has less, or the time is short: some hundred copies are of this size.
+/// Less if the device has less, or the time is short: some hundred copies are of this size.
 std::size_t largest_copy(const Machine& machine, const Time& all) {
   const auto seconds =
       static_cast<std::size_t>(std::chrono::ceil<std::chrono::seconds>(all.left()).count());
@@ -66,10 +74,8 @@ class HostBuffer {
 
 /// The median rate of `copy`, which returns once all is copied.
 double rate_of(const Time& time, std::size_t bytes, const std::function<void()>& copy) {
-  copy();
-  std::vector<std::uint64_t> durations;
-  while (goes_on(durations, kTurns, time)) durations.push_back(nanoseconds_of(copy));
-  return static_cast<double>(bytes) / spread(std::move(durations))["ns_p50"].get<double>();
+  return static_cast<double>(bytes) /
+         spread(durations_of(kTurns, time, copy))["ns_p50"].get<double>();
 }
 
 struct Direction {
@@ -121,13 +127,14 @@ void measure_rates(const Machine& machine, const Time& all, std::size_t bytes_ma
     const HostBuffer host(machine, is_pinned, bytes_max);
     for (const Direction direction : kDirections) {
       for (std::size_t bytes = 4_KiB; bytes <= bytes_max; bytes *= 16) {
-        add_row(
-            "copies",
-            fmt::format("{}, {}, {}", direction.name, is_pinned ? "pinned" : "pageable",
-                        format_bytes(bytes)),
-            {{"gigabytes_per_second", copies.rate(all.share(0.01), direction, host.data(), bytes)},
+        const Place place = {{"size", size_text(bytes)},
+                             {"host memory", is_pinned ? "pinned" : "pageable"},
+                             {"direction", direction.name}};
+        add_row_at(
+            "copies", place,
+            {{"gigabytes_per_second", copies.rate(all.share(0.009), direction, host.data(), bytes)},
              {"of_the_driver_alone",
-              copies.raw_rate(all.share(0.01), direction, host.data(), bytes)}});
+              copies.raw_rate(all.share(0.009), direction, host.data(), bytes)}});
       }
     }
   }
@@ -142,9 +149,9 @@ void measure_threads(const Machine& machine, const Time& all, std::size_t bytes_
     Runtime runtime(options);
     Copies copies(machine, runtime, bytes);
     for (const Direction direction : kDirections) {
-      add_row(
-          "copy_threads", fmt::format("{}, {} threads", direction.name, threads),
-          {{"gigabytes_per_second", copies.rate(all.share(0.03), direction, host.data(), bytes)}});
+      add_row_at(
+          "copy_threads", {{"threads", std::to_string(threads)}, {"direction", direction.name}},
+          {{"gigabytes_per_second", copies.rate(all.share(0.02), direction, host.data(), bytes)}});
     }
   }
 }
@@ -159,30 +166,140 @@ void measure_fairness(const Machine& machine, const Time& all, std::size_t bytes
     const HostBuffer host(machine, is_pinned, bytes_max);
     const HostBuffer small_host(machine, true, kSmall);
     std::vector<std::uint64_t> durations;
-    const Time time = all.share(0.05);
-    while (goes_on(durations, kTurns, time)) {
+    std::size_t late = 0;  // began while the large one was still under way, and ended after it
+    const auto turn = [&] {
       const Transfer whole =
           runtime.copier().start(large.data(), host.data(), bytes_max, large.stream());
-      for (int turn = 0; turn == 0 || (turn < 20 && !whole.is_done()); ++turn) {
+      for (int copies = 0; copies == 0 || (copies < kSmallCopies && !whole.is_done()); ++copies) {
         durations.push_back(nanoseconds_of([&] {
           runtime.copier().copy(small.data(), small_host.data(), kSmall, small.stream());
         }));
+        late += whole.is_done() ? 1 : 0;
       }
       whole.wait();
-    }
+    };
+    repeat(kTurns, all.share(0.04), turn, [&] {
+      durations.clear();
+      late = 0;
+    });
+    Json values = spread(std::move(durations));
+    values["ended_after_the_large_one"] = late;
     add_row("copy_behind",
-            fmt::format("64 KiB to the device behind {} of {} memory", format_bytes(bytes_max),
+            fmt::format("64 KiB to the device behind {} of {} memory", size_text(bytes_max),
                         is_pinned ? "pinned" : "pageable"),
-            spread(std::move(durations)));
+            values);
   }
 }
+
+/// A file that goes away with it.
+class TemporaryFile {
+ public:
+  TemporaryFile()
+      : path_(
+            (std::filesystem::temp_directory_path() / fmt::format("campaign-copies-{}", ::getpid()))
+                .string()) {}
+  ~TemporaryFile() { ::unlink(path_.c_str()); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  /// Writes what is only in the page cache to the disk, and drops it from there if `is_cold`.
+  void settle(bool is_cold) const {
+    const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0) return;
+    ::fsync(file);
+    if (is_cold) ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+    ::close(file);
+  }
+
+ private:
+  const std::string path_;
+};
+
+class FileCopies {
+ public:
+  FileCopies(const Machine& machine, std::size_t bytes)
+      : driver_(machine.driver()),
+        bytes_(bytes),
+        stream_(runtime_.create_stream(Device::cuda(0))),
+        device_(runtime_.memory(Device::cuda(0)).allocate(bytes, stream_)),
+        host_(bytes, 'x') {}
+
+  void measure(const Time& all) {
+    add(
+        "to a file", all, false, [this] { write(); }, [this] { copy_and_write(); });
+    add(
+        "from a file, in the page cache", all, false, [this] { read(); },
+        [this] { read_and_copy(); });
+    add(
+        "from a file, not in the page cache", all, true, [this] { read(); },
+        [this] { read_and_copy(); });
+  }
+
+ private:
+  void write() {
+    runtime_.copier()
+        .start({File::open_to_write(file_.path()), 0, bytes_}, device_.data(), stream_)
+        .wait();
+  }
+  void read() {
+    runtime_.copier()
+        .start(device_.data(), {File::open_to_read(file_.path()), 0, bytes_}, stream_)
+        .wait();
+  }
+  void copy_and_write() {
+    driver_.memcpy_async(reinterpret_cast<CUdeviceptr>(host_.data()), address(), bytes_, native());
+    driver_.stream_synchronize(native());
+    std::ofstream file(file_.path(), std::ios::binary);
+    if (!file.write(host_.data(), static_cast<std::streamsize>(bytes_)).flush())
+      throw std::runtime_error("the file cannot be written");
+  }
+  void read_and_copy() {
+    std::ifstream file(file_.path(), std::ios::binary);
+    if (!file.read(host_.data(), static_cast<std::streamsize>(bytes_)))
+      throw std::runtime_error("the file cannot be read");
+    driver_.memcpy_async(address(), reinterpret_cast<CUdeviceptr>(host_.data()), bytes_, native());
+    driver_.stream_synchronize(native());
+  }
+
+  /// The file is in the state that `is_cold` says before each turn, which takes no part of the
+  /// time.
+  void add(const char* row, const Time& all, bool is_cold, const std::function<void()>& berth,
+           const std::function<void()>& plain) {
+    const auto rate = [&](const std::function<void()>& copy) {
+      std::vector<std::uint64_t> durations;
+      const auto turn = [&] {
+        file_.settle(is_cold);
+        durations.push_back(nanoseconds_of(copy));
+      };
+      repeat(kTurns, all.share(0.03), turn, [&] { durations.clear(); });
+      return static_cast<double>(bytes_) / spread(std::move(durations))["ns_p50"].get<double>();
+    };
+    add_row("files", fmt::format("{}, {}", row, size_text(bytes_)),
+            {{"gigabytes_per_second", rate(berth)}, {"of_a_plain_loop", rate(plain)}});
+  }
+  [[nodiscard]] CUdeviceptr address() const {
+    return reinterpret_cast<CUdeviceptr>(device_.data());
+  }
+  [[nodiscard]] CUstream native() const { return stream_.ref().native(); }
+
+  const Driver& driver_;
+  const std::size_t bytes_;
+  Runtime runtime_;
+  const Stream stream_;
+  const Allocation device_;
+  std::vector<char> host_;
+  const TemporaryFile file_;
+};
 
 void measure(const Machine& machine) {
   const Time all;
   const std::size_t bytes_max = largest_copy(machine, all);
-  measure_rates(machine, all, bytes_max);
-  measure_threads(machine, all, bytes_max);
-  measure_fairness(machine, all, bytes_max);
+  attempt("copies", "all", [&] { measure_rates(machine, all, bytes_max); });
+  attempt("copy_threads", "all", [&] { measure_threads(machine, all, bytes_max); });
+  attempt("copy_behind", "all", [&] { measure_fairness(machine, all, bytes_max); });
+  attempt("files", "all",
+          [&] { FileCopies(machine, std::min(bytes_max, kFileMost)).measure(all); });
 }
 
 }  // namespace

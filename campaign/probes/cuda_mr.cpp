@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// campaign_cuda_mr: berth's memory through a reference of cuda::mr, as libraries hold one. What a pair costs
-// beside the driver's own pool, and whether blocks that pass between two busy streams keep their content.
+// campaign_cuda_mr: berth's memory through a reference of cuda::mr, as libraries hold one. What a
+// pair costs beside the driver's own pool, and whether blocks that pass between two busy streams
+// keep their content.
 #include <cstdio>
 
 #ifndef BERTH_HAS_CUDA_MR
@@ -34,9 +35,12 @@ using namespace berth;
 using namespace berth::campaign;
 
 constexpr std::size_t kPairs = 2000;
+constexpr double kShare = 1.0 / 8;
 constexpr std::size_t kAlignment = 256;
 constexpr std::size_t kBytesMax = 64_MiB;
 constexpr std::size_t kHandedOver = 64;
+constexpr std::size_t kHandedOverByHost =
+    8;  ///< without kernels the host fills and checks, which is slow
 constexpr std::chrono::microseconds kKernel{50};
 
 class Library {
@@ -65,39 +69,34 @@ class Library {
 #endif
 };
 
-template <class Pair>
-Json spread_of_pairs(const Time& time, const Pair& pair) {
-  pair();  // grows
-  std::vector<std::uint64_t> durations;
-  while (goes_on(durations, kPairs, time)) durations.push_back(nanoseconds_of(pair));
-  return spread(std::move(durations));
-}
-
 void measure_pairs(const Machine& machine, Library& library, CUstream stream) {
-  const Time time;
+  const Time all;
   auto* const allocate =
       machine.find<std::remove_pointer_t<decltype(&cuMemAllocAsync)>>("cuMemAllocAsync", 11020);
   auto* const deallocate =
       machine.find<std::remove_pointer_t<decltype(&cuMemFreeAsync)>>("cuMemFreeAsync", 11020);
   for (const std::size_t bytes : {4_KiB, 1_MiB, 64_MiB}) {
     const std::string size = format_bytes(bytes);
-    add_row("cuda_mr_pair", size + ", berth", spread_of_pairs(time, [&] {
+    add_row("cuda_mr_pair", size + ", berth", spread(durations_of(kPairs, all.share(kShare), [&] {
               library.deallocate(stream, library.allocate(stream, bytes), bytes);
-            }));
+            })));
     if (allocate == nullptr || deallocate == nullptr) continue;
-    add_row("cuda_mr_pair", size + ", cuMemAllocAsync", spread_of_pairs(time, [&] {
+    add_row("cuda_mr_pair", size + ", cuMemAllocAsync",
+            spread(durations_of(kPairs, all.share(kShare), [&] {
               CUdeviceptr data = 0;
               if (allocate(&data, bytes, stream) == CUDA_SUCCESS) deallocate(data, stream);
-            }));
+            })));
   }
 }
 
-/// Each block is written behind a kernel on one stream and freed there, and serves the other stream at once.
+/// Each block is written behind a kernel on one stream and freed there, and serves the other stream
+/// at once.
 void measure_content(Library& library, const Kernels& kernels,
                      const std::array<CUstream, 2>& streams) {
   std::uint64_t wrong = 0;
   std::uint64_t reused = 0;
-  for (std::size_t round = 0; round < kHandedOver; ++round) {
+  const std::size_t rounds = kernels.are_real() ? kHandedOver : kHandedOverByHost;
+  for (std::size_t round = 0; round < rounds; ++round) {
     const CUstream from = streams[round % 2];
     const CUstream to = streams[(round + 1) % 2];
     const std::size_t bytes = 34_MiB + round * 8_KiB;
@@ -114,7 +113,7 @@ void measure_content(Library& library, const Kernels& kernels,
     library.deallocate(from, later, bytes);
   }
   add_row("cuda_mr_content", "two busy streams",
-          {{"blocks", 2 * kHandedOver}, {"reused_at_once", reused}, {"wrong_words", wrong}});
+          {{"blocks", 2 * rounds}, {"reused_at_once", reused}, {"wrong_words", wrong}});
   if (wrong > 0) throw std::runtime_error(fmt::format("{} words are wrong", wrong));
 }
 

@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// campaign_facts: what the device and its driver are, what they say that they can do, and what they refuse
-// when it is tried. With --memory only how much of the device's memory is free.
+// campaign_facts: what the device and its driver are, what they say that they can do, and what they
+// refuse when it is tried. --memory: only how much of the device's memory is free, and its
+// architecture. --kernels: only whether the campaign's kernels do here what they ought to.
 #include <array>
+#include <chrono>
+#include <cstdint>
 #include <cstring>
+#include <stdexcept>
 #include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "berth/bytes.hpp"
 
+#include "probes/kernels.hpp"
+#include "probes/link.hpp"
 #include "probes/machine.hpp"
 #include "probes/rows.hpp"
 
@@ -14,6 +24,7 @@ namespace {
 
 using namespace berth;
 using namespace berth::campaign;
+using namespace std::chrono_literals;
 
 void add_fact(std::string_view row, const Json& value) {
   add_row("facts", row, {{"value", value}});
@@ -66,6 +77,7 @@ void say_device(const Machine& machine) {
   add_fact("driver, as cuDriverGetVersion says", driver.version());
   add_fact("PCI address", bus.data());
   add_fact("memory, bytes", bytes);
+  for (const auto& [fact, value] : link_facts(bus.data())) add_fact(fact, value);
   for (const Attribute& each : kAttributes) add_fact(each.says, machine.attribute(each.which));
 }
 
@@ -82,6 +94,32 @@ class Refusals {
   const Machine& machine_;
 };
 
+/// Virtual memory management as a whole: reserve, map, give access, write.
+void try_mapping(const Machine& machine, const Refusals& refusals,
+                 const CUmemAllocationProp& properties) {
+  const Driver& driver = machine.driver();
+  const CUmemAccessDesc access = machine.access();
+  const CUdeviceptr anywhere = 0;
+  CUdeviceptr address = 0;
+  CUmemGenericAllocationHandle handle = 0;
+  CUresult result = driver.try_mem_address_reserve(&address, 2_MiB, std::size_t{0}, anywhere, 0ULL);
+  const bool is_reserved = result == CUDA_SUCCESS;
+  if (is_reserved) result = driver.try_mem_create(&handle, 2_MiB, &properties, 0ULL);
+  const bool is_created = is_reserved && result == CUDA_SUCCESS;
+  if (is_created) result = driver.try_mem_map(address, 2_MiB, std::size_t{0}, handle, 0ULL);
+  const bool is_mapped = is_created && result == CUDA_SUCCESS;
+  if (is_mapped) result = driver.try_mem_set_access(address, 2_MiB, &access, std::size_t{1});
+  if (is_mapped && result == CUDA_SUCCESS) {
+    result = driver.try_memset_d8_async(address, static_cast<unsigned char>(1), 2_MiB,
+                                        CUstream{nullptr});
+    driver.ctx_synchronize();
+  }
+  refusals.add("physical memory mapped and written", result);
+  if (is_mapped) driver.try_mem_unmap(address, 2_MiB);
+  if (is_created) driver.try_mem_release(handle);
+  if (is_reserved) driver.try_mem_address_free(address, 2_MiB);
+}
+
 void try_physical_memory(const Machine& machine, const Refusals& refusals) {
   const Driver& driver = machine.driver();
   const CUmemAllocationProp plain = machine.physical_memory();
@@ -89,24 +127,29 @@ void try_physical_memory(const Machine& machine, const Refusals& refusals) {
        {std::pair{"granularity, least", CU_MEM_ALLOC_GRANULARITY_MINIMUM},
         {"granularity, recommended", CU_MEM_ALLOC_GRANULARITY_RECOMMENDED}}) {
     std::size_t bytes = 0;
-    driver.try_mem_get_allocation_granularity(&bytes, &plain, which);
-    add_fact(std::string(row) + ", bytes", bytes);
+    const CUresult result = driver.try_mem_get_allocation_granularity(&bytes, &plain, which);
+    if (result == CUDA_SUCCESS) {
+      add_fact(std::string(row) + ", bytes", bytes);
+    } else {
+      refusals.add(row, result);
+    }
   }
-  const auto attempt = [&](std::string_view tried, const CUmemAllocationProp& properties) {
+  const auto create = [&](std::string_view tried, const CUmemAllocationProp& properties) {
     CUmemGenericAllocationHandle handle = 0;
     const CUresult created = driver.try_mem_create(&handle, 2_MiB, &properties, 0ULL);
     refusals.add(tried, created);
     if (created == CUDA_SUCCESS) driver.try_mem_release(handle);
   };
-  attempt("memory of its own", plain);
+  try_mapping(machine, refusals, plain);
+  create("memory of its own", plain);
   CUmemAllocationProp changed = plain;
   changed.allocFlags.gpuDirectRDMACapable = 1;
-  attempt("memory for RDMA", changed);
+  create("memory for RDMA", changed);
   changed = plain;
   changed.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  attempt("memory with a file descriptor", changed);
+  create("memory with a file descriptor", changed);
   changed.requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC;
-  attempt("memory with a fabric handle", changed);
+  create("memory with a fabric handle", changed);
 }
 
 void try_streams(const Machine& machine, const Refusals& refusals) {
@@ -142,20 +185,60 @@ void try_streams(const Machine& machine, const Refusals& refusals) {
 void measure(const Machine& machine) {
   say_device(machine);
   const Refusals refusals(machine);
-  try_physical_memory(machine, refusals);
-  try_streams(machine, refusals);
+  attempt("refusals", "physical memory", [&] { try_physical_memory(machine, refusals); });
+  attempt("refusals", "streams", [&] { try_streams(machine, refusals); });
 }
 
 void say_memory(const Machine& machine) {
   std::size_t bytes_free = 0;
   std::size_t bytes_total = 0;
   machine.driver().mem_get_info(&bytes_free, &bytes_total);
-  add_row("memory", "free", {{"bytes_free", bytes_free}, {"bytes_total", bytes_total}});
+  add_row("memory", "free",
+          {{"bytes_free", bytes_free},
+           {"bytes_total", bytes_total},
+           {"compute_major", machine.attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)},
+           {"compute_minor", machine.attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)}});
+}
+
+/// Compares what kernels write and count with what the host does.
+void try_kernels(const Machine& machine) {
+  constexpr std::size_t kBytes = 1_MiB + 8;
+  constexpr std::uint64_t kSeed = 0x1234567890abcdef;
+  const Driver& driver = machine.driver();
+  const Kernels kernels(machine);
+  if (!kernels.are_real()) throw Machine::Unusable{"no kernel runs here"};
+  CUstream stream = nullptr;
+  CUdeviceptr data = 0;
+  driver.stream_create_with_priority(&stream, unsigned{CU_STREAM_NON_BLOCKING}, 0);
+  driver.mem_alloc(&data, kBytes);
+  kernels.fill(stream, data, kBytes, kSeed);
+  std::vector<std::uint64_t> words(kBytes / 8);
+  driver.memcpy_async(reinterpret_cast<CUdeviceptr>(words.data()), data, kBytes, stream);
+  driver.stream_synchronize(stream);
+  for (std::size_t index = 0; index < words.size(); ++index) {
+    if (words[index] != Kernels::word(index, kSeed))
+      throw std::runtime_error(fmt::format("a kernel writes {:x} as word {}", words[index], index));
+  }
+  if (kernels.mismatches(stream, data, kBytes, kSeed) != 0)
+    throw std::runtime_error("a kernel finds a mistake where there is none");
+  driver.memset_d8_async(data + kBytes - 24, static_cast<unsigned char>(0), 24, stream);
+  if (const std::uint64_t found = kernels.mismatches(stream, data, kBytes, kSeed); found != 3)
+    throw std::runtime_error(fmt::format("a kernel finds {} mistakes of 3", found));
+  const auto begin = std::chrono::steady_clock::now();
+  kernels.spin(stream, 5ms);
+  driver.stream_synchronize(stream);
+  if (std::chrono::steady_clock::now() - begin < 4ms)
+    throw std::runtime_error("a kernel of 5 ms ends before");
+  const auto longest = kernels.longest_stall(stream, 5ms, data, 0, [] {});
+  if (longest.value_or(0) == 0) throw std::runtime_error("the timer of the device stands still");
+  driver.mem_free(data);
+  driver.stream_destroy(stream);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool is_about_memory = argc == 2 && std::string(argv[1]) == "--memory";
-  return run_on_machine(is_about_memory ? say_memory : measure);
+  const std::string_view option = argc == 2 ? argv[1] : "";
+  if (option == "--memory") return run_on_machine(say_memory);
+  return run_on_machine(option == "--kernels" ? try_kernels : measure);
 }

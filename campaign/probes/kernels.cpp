@@ -22,14 +22,6 @@ constexpr unsigned kThreads = 256;
 constexpr unsigned kBlocks = 512;
 constexpr std::size_t kWordBytes = sizeof(std::uint64_t);
 
-/// As kernels.cu has it.
-std::uint64_t mixed(std::uint64_t index, std::uint64_t seed) {
-  std::uint64_t x = index + seed * 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -42,6 +34,14 @@ void CUDA_CB sleep_for(void* duration_ns) {
 }
 
 }  // namespace
+
+/// As kernels.cu has it.
+std::uint64_t Kernels::word(std::uint64_t index, std::uint64_t seed) {
+  std::uint64_t x = index + seed * 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
 
 Kernels::Kernels(const Machine& machine) : machine_(machine) {
   const auto path = env("BERTH_CAMPAIGN_KERNELS");
@@ -57,7 +57,19 @@ Kernels::Kernels(const Machine& machine) : machine_(machine) {
   notice_ = function("notice_stalls");
   fill_ = function("fill");
   check_ = function("check");
+  fail_ = function("fail");
   machine.driver().mem_alloc(&answer_, kWordBytes);
+  run_each_once();
+}
+
+void Kernels::run_each_once() const {
+  CUstream stream = nullptr;
+  machine_.driver().stream_create_with_priority(&stream, unsigned{CU_STREAM_NON_BLOCKING}, 0);
+  spin(stream, std::chrono::nanoseconds(0));
+  begin_noticing(stream, std::chrono::nanoseconds(0), answer_, 0);
+  fill(stream, answer_, kWordBytes, 0);
+  static_cast<void>(mismatches(stream, answer_, 0, 0));
+  machine_.driver().stream_destroy(stream);
 }
 
 Kernels::~Kernels() {
@@ -97,10 +109,16 @@ void Kernels::spin(CUstream stream, std::chrono::nanoseconds duration) const {
   launch(spin_, 1, 1, stream, arguments.data());
 }
 
-void Kernels::begin_noticing(CUstream stream, std::chrono::nanoseconds duration) const {
+void Kernels::fail(CUstream stream) const {
+  launch(fail_, 1, 1, stream, nullptr);
+}
+
+void Kernels::begin_noticing(CUstream stream, std::chrono::nanoseconds duration, CUdeviceptr zeros,
+                             std::size_t bytes) const {
   auto duration_ns = static_cast<std::uint64_t>(duration.count());
+  std::uint64_t count = bytes / kWordBytes;
   CUdeviceptr longest = answer_;
-  std::array<void*, 2> arguments{&duration_ns, &longest};
+  std::array<void*, 4> arguments{&duration_ns, &zeros, &count, &longest};
   launch(notice_, 1, 1, stream, arguments.data());
 }
 
@@ -119,7 +137,7 @@ void Kernels::fill(CUstream stream, CUdeviceptr data, std::size_t bytes, std::ui
     return launch(fill_, kBlocks, kThreads, stream, arguments.data());
   }
   std::vector<std::uint64_t> words(count);
-  for (std::uint64_t i = 0; i < count; ++i) words[i] = mixed(i, seed);
+  for (std::uint64_t i = 0; i < count; ++i) words[i] = word(i, seed);
   machine_.driver().memcpy_async(data, reinterpret_cast<CUdeviceptr>(words.data()), bytes, stream);
   machine_.driver().stream_synchronize(stream);  // the words go
 }
@@ -139,7 +157,7 @@ std::uint64_t Kernels::mismatches(CUstream stream, CUdeviceptr data, std::size_t
   driver.memcpy_async(reinterpret_cast<CUdeviceptr>(words.data()), data, bytes, stream);
   driver.stream_synchronize(stream);
   std::uint64_t wrong = 0;
-  for (std::uint64_t i = 0; i < count; ++i) wrong += words[i] != mixed(i, seed) ? 1 : 0;
+  for (std::uint64_t i = 0; i < count; ++i) wrong += words[i] != word(i, seed) ? 1 : 0;
   return wrong;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The campaign's kernels, as they were compiled on this machine. Where they could not be, and on the simulated
-// driver, which runs none, host functions keep streams busy, and copies of the host fill and check memory.
+// The campaign's kernels, as they were compiled on this machine. If they could not be, and on the
+// simulated driver, which runs none, host functions keep streams busy, and the host fills and
+// checks memory by copies.
 #pragma once
 
 #include <cuda.h>
@@ -16,41 +17,51 @@ namespace berth::campaign {
 
 class Kernels {
  public:
+  /// Blocking  Runs each kernel once: a driver may load a kernel when it is first launched.
   explicit Kernels(const Machine& machine);
   ~Kernels();
   Kernels(const Kernels&) = delete;
   Kernels& operator=(const Kernels&) = delete;
 
-  /// False where host functions and copies stand in.
+  /// False if host functions and copies stand in.
   [[nodiscard]] bool are_real() const { return module_ != nullptr; }
 
   /// Keeps the stream busy for so long.
   void spin(CUstream stream, std::chrono::nanoseconds duration) const;
-  /// The longest time for which a kernel that runs for `duration` stood still while `meanwhile` ran on the
-  /// host; nullopt where there are no kernels.
+  /// The longest time for which a kernel that runs for `duration` stood still while `meanwhile` ran
+  /// on the host. The kernel reads `bytes` of device memory, which are zero, all the time; none if
+  /// 0. nullopt without kernels.
   template <class Action>
   [[nodiscard]] std::optional<std::uint64_t> longest_stall(CUstream stream,
                                                            std::chrono::nanoseconds duration,
+                                                           CUdeviceptr zeros, std::size_t bytes,
                                                            const Action& meanwhile) const {
     if (!are_real()) return std::nullopt;
-    begin_noticing(stream, duration);
+    begin_noticing(stream, duration, zeros, bytes);
     meanwhile();
     return answer(stream);
   }
 
-  /// Writes every word of a range of device memory, as a seed says. `bytes` is a multiple of 8.
+  /// Writes every word of a range of device memory, which depends on its place and the seed.
+  /// `bytes` is a multiple of 8.
   void fill(CUstream stream, CUdeviceptr data, std::size_t bytes, std::uint64_t seed) const;
   /// How many words are not as fill() wrote them.
   /// Blocking  Until the stream has come to it.
   [[nodiscard]] std::uint64_t mismatches(CUstream stream, CUdeviceptr data, std::size_t bytes,
                                          std::uint64_t seed) const;
+  /// What fill() writes.
+  [[nodiscard]] static std::uint64_t word(std::uint64_t index, std::uint64_t seed);
+  /// A kernel that fails: every later call of the context does, too. Not without kernels.
+  void fail(CUstream stream) const;
 
  private:
-  void begin_noticing(CUstream stream, std::chrono::nanoseconds duration) const;
+  void begin_noticing(CUstream stream, std::chrono::nanoseconds duration, CUdeviceptr zeros,
+                      std::size_t bytes) const;
   [[nodiscard]] std::uint64_t answer(CUstream stream) const;
   void launch(CUfunction function, unsigned blocks, unsigned threads, CUstream stream,
               void** arguments) const;
   [[nodiscard]] CUfunction function(const char* name) const;
+  void run_each_once() const;
 
   const Machine& machine_;
   CUmodule module_ = nullptr;
@@ -59,6 +70,7 @@ class Kernels {
   CUfunction notice_ = nullptr;
   CUfunction fill_ = nullptr;
   CUfunction check_ = nullptr;
+  CUfunction fail_ = nullptr;
   CUdeviceptr answer_ = 0;  ///< a word, for what a kernel answers
 };
 

@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "base/env.hpp"
+#include "probes/rows.hpp"
 #include "runtime/driver_choice.hpp"
 
 namespace berth::campaign {
@@ -60,7 +61,7 @@ int run_on_machine(const std::function<void(const Machine&)>& measure) {
   try {
     const Machine machine;
     measure(machine);
-    return 0;
+    return has_any_failed() ? 1 : 0;
   } catch (const Machine::Unusable& unusable) {
     std::fprintf(stderr, "skipped: %s\n", unusable.problem.c_str());
     return kSkipped;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver and the device that a program of the campaign measures, without anything of berth's between.
+// The driver and the device that a program of the campaign measures, without anything of berth's
+// between.
 #pragma once
 
 #include <cuda.h>
@@ -13,8 +14,8 @@
 
 namespace berth::campaign {
 
-/// The driver that BERTH_DRIVER names, the real one if unset, and the primary context of its first device,
-/// which is current in the thread that makes it.
+/// The driver that BERTH_DRIVER names, the real one if unset, and the primary context of its first
+/// device, which is current in the thread that makes it.
 class Machine {
  public:
   struct Unusable {
@@ -51,8 +52,8 @@ class Machine {
   CUcontext context_ = nullptr;
 };
 
-/// Returns the exit status of the program: 77, which says that it is skipped, and why, where there is no
-/// machine.
+/// Returns the exit status of the program: 77 without a machine, which says that the program is
+/// skipped, and why; 1 if anything has failed.
 int run_on_machine(const std::function<void(const Machine&)>& measure);
 
 }  // namespace berth::campaign

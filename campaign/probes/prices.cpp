@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// campaign_prices: what the driver's calls cost that berth makes, each on an idle device and while a kernel
-// runs.
+// campaign_prices: what the driver's calls cost that berth makes, each on an idle device and while
+// a kernel runs.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,8 +23,12 @@ namespace {
 using namespace berth;
 using namespace berth::campaign;
 
-constexpr std::size_t kCalls = 300;  ///< of each kind
+constexpr std::size_t kTurns = 300;
 constexpr std::size_t kBytesMax = 32_GiB;
+constexpr std::array kMapped = {2_MiB, 8_MiB, 32_MiB, 128_MiB, 512_MiB};
+constexpr std::array<std::size_t, 4> kHandles = {1, 4, 16, 64};
+constexpr std::array kAllocated = {2_MiB, 64_MiB, 512_MiB};
+constexpr std::array kRegistered = {2_MiB, 16_MiB, 128_MiB};
 
 class Prices {
  public:
@@ -34,58 +40,56 @@ class Prices {
 
   /// Physical memory: `count` handles of `bytes` each, mapped side by side.
   void measure_mapping(std::size_t bytes, std::size_t count, const Time& time) {
-    Durations create;
-    Durations map;
-    Durations unmap;
-    Durations release;
-    Durations reserve;
-    Durations free;
-    Durations set_access;
+    std::array<Series, 7> all;
+    auto& [reserve, create, map, set_access, unmap, release, free] = all;
     const std::size_t whole = bytes * count;
-    while (goes_on(create, kCalls, time)) {
-      background_.keep_busy();
-      CUdeviceptr address = 0;
-      const CUdeviceptr anywhere = 0;
-      reserve.push_back(nanoseconds_of(
-          [&] { driver_.mem_address_reserve(&address, whole, std::size_t{0}, anywhere, 0ULL); }));
-      std::vector<CUmemGenericAllocationHandle> handles(count);
+    const CUdeviceptr anywhere = 0;
+    CUdeviceptr address = 0;
+    std::vector<CUmemGenericAllocationHandle> handles(count);
+    const auto turn = [&] {
+      background_.time(reserve, [&] {
+        driver_.mem_address_reserve(&address, whole, std::size_t{0}, anywhere, 0ULL);
+      });
       for (auto& handle : handles)
-        create.push_back(
-            nanoseconds_of([&] { driver_.mem_create(&handle, bytes, &properties_, 0ULL); }));
+        background_.time(create, [&] { driver_.mem_create(&handle, bytes, &properties_, 0ULL); });
       for (std::size_t index = 0; index < count; ++index) {
-        map.push_back(nanoseconds_of([&] {
+        background_.time(map, [&] {
           driver_.mem_map(address + index * bytes, bytes, std::size_t{0}, handles[index], 0ULL);
-        }));
+        });
       }
-      set_access.push_back(nanoseconds_of(
-          [&] { driver_.mem_set_access(address, whole, &access_, std::size_t{1}); }));
+      background_.time(set_access,
+                       [&] { driver_.mem_set_access(address, whole, &access_, std::size_t{1}); });
       for (std::size_t index = 0; index < count; ++index)
-        unmap.push_back(nanoseconds_of([&] { driver_.mem_unmap(address + index * bytes, bytes); }));
+        background_.time(unmap, [&] { driver_.mem_unmap(address + index * bytes, bytes); });
       for (const auto handle : handles)
-        release.push_back(nanoseconds_of([&] { driver_.mem_release(handle); }));
-      free.push_back(nanoseconds_of([&] { driver_.mem_address_free(address, whole); }));
-    }
-    const std::string row = background_.row(fmt::format("{} x {} MiB", count, bytes / 1_MiB));
-    add_row("create", row, spread(create));
-    add_row("map", row, spread(map));
-    add_row("set_access", row, spread(set_access));
-    add_row("unmap", row, spread(unmap));
-    add_row("release", row, spread(release));
-    add_row("reserve", row, spread(reserve));
-    add_row("address_free", row, spread(free));
+        background_.time(release, [&] { driver_.mem_release(handle); });
+      background_.time(free, [&] { driver_.mem_address_free(address, whole); });
+    };
+    repeat(kTurns, time, turn, [&] { all = {}; });
+    const Place place = {{"a handle", size_text(bytes)},
+                         {"handles", fmt::format("{} handle{}", count, count == 1 ? "" : "s")},
+                         {"device", background_.name()}};
+    add_row_at("reserve", place, reserve.to_json());
+    add_row_at("create", place, create.to_json());
+    add_row_at("map", place, map.to_json());
+    add_row_at("set_access", place, set_access.to_json());
+    add_row_at("unmap", place, unmap.to_json());
+    add_row_at("release", place, release.to_json());
+    add_row_at("address_free", place, free.to_json());
   }
 
-  void measure_streams(const Time& time) {
+  /// `each` is for one kind of call.
+  void measure_streams(const std::function<Time()>& each) {
     CUstream stream = nullptr;
     CUstream other = nullptr;
     CUevent event = nullptr;
     driver_.stream_create_with_priority(&stream, unsigned{CU_STREAM_NON_BLOCKING}, 0);
     driver_.stream_create_with_priority(&other, unsigned{CU_STREAM_NON_BLOCKING}, 0);
     driver_.event_create(&event, unsigned{CU_EVENT_DISABLE_TIMING});
-    add("event_record", time, [&] { driver_.event_record(event, stream); });
-    add("event_query", time, [&] { driver_.try_event_query(event); });
-    add("stream_query", time, [&] { driver_.try_stream_query(stream); });
-    add("stream_wait_event", time, [&] { driver_.stream_wait_event(other, event, 0U); });
+    add("cuEventRecord", each(), [&] { driver_.event_record(event, stream); });
+    add("cuEventQuery", each(), [&] { driver_.try_event_query(event); });
+    add("cuStreamQuery", each(), [&] { driver_.try_stream_query(stream); });
+    add("cuStreamWaitEvent", each(), [&] { driver_.stream_wait_event(other, event, 0U); });
     driver_.stream_synchronize(stream);
     driver_.stream_synchronize(other);
     driver_.event_destroy(event);
@@ -94,46 +98,45 @@ class Prices {
   }
 
   void measure_allocation(std::size_t bytes, const Time& time) {
-    Durations allocate;
-    Durations free;
-    while (goes_on(allocate, kCalls, time)) {
-      background_.keep_busy();
-      CUdeviceptr data = 0;
-      allocate.push_back(nanoseconds_of([&] { driver_.mem_alloc(&data, bytes); }));
-      free.push_back(nanoseconds_of([&] { driver_.mem_free(data); }));
-    }
-    const std::string row = background_.row(fmt::format("{} MiB", bytes / 1_MiB));
-    add_row("mem_alloc", row, spread(allocate));
-    add_row("mem_free", row, spread(free));
+    CUdeviceptr data = 0;
+    add_pair(
+        {"mem_alloc", "mem_free"}, bytes, time, [&] { driver_.mem_alloc(&data, bytes); },
+        [&] { driver_.mem_free(data); });
   }
 
   void measure_registration(std::size_t bytes, const Time& time) {
-    Durations enter;
-    Durations leave;
-    void* const data = std::aligned_alloc(2_MiB, bytes);
-    std::fill_n(static_cast<char*>(data), bytes, 'x');  // pages are there then
-    while (goes_on(enter, kCalls, time)) {
-      background_.keep_busy();
-      enter.push_back(nanoseconds_of([&] { driver_.mem_host_register(data, bytes, 0U); }));
-      leave.push_back(nanoseconds_of([&] { driver_.mem_host_unregister(data); }));
-    }
-    std::free(data);
-    const std::string row = background_.row(fmt::format("{} MiB", bytes / 1_MiB));
-    add_row("host_register", row, spread(enter));
-    add_row("host_unregister", row, spread(leave));
+    const std::unique_ptr<void, decltype(&std::free)> data(std::aligned_alloc(2_MiB, bytes),
+                                                           &std::free);
+    std::fill_n(static_cast<char*>(data.get()), bytes, 'x');  // pages are there then
+    add_pair(
+        {"host_register", "host_unregister"}, bytes, time,
+        [&] { driver_.mem_host_register(data.get(), bytes, 0U); },
+        [&] { driver_.mem_host_unregister(data.get()); });
   }
 
  private:
-  using Durations = std::vector<std::uint64_t>;
-
   template <class Call>
-  void add(std::string_view figure, const Time& time, const Call& call) {
-    Durations durations;
-    while (goes_on(durations, kCalls, time)) {
-      background_.keep_busy();
-      durations.push_back(nanoseconds_of(call));
-    }
-    add_row(figure, background_.row("one"), spread(durations));
+  void add(const std::string& name, const Time& time, const Call& call) {
+    Series series;
+    repeat(
+        kTurns, time, [&] { background_.time(series, call); }, [&] { series.clear(); });
+    add_row_at("calls", {{"call", name}, {"device", background_.name()}}, series.to_json());
+  }
+
+  template <class First, class Second>
+  void add_pair(const std::array<const char*, 2>& figures, std::size_t bytes, const Time& time,
+                const First& first, const Second& second) {
+    std::array<Series, 2> series;
+    repeat(
+        kTurns, time,
+        [&] {
+          background_.time(series[0], first);
+          background_.time(series[1], second);
+        },
+        [&] { series = {}; });
+    const Place place = {{"size", size_text(bytes)}, {"device", background_.name()}};
+    add_row_at(figures[0], place, series[0].to_json());
+    add_row_at(figures[1], place, series[1].to_json());
   }
 
   const Driver& driver_;
@@ -147,20 +150,25 @@ void measure(const Machine& machine) {
   const Kernels kernels(machine);
   // All handles together: others use the device as well.
   const std::size_t bytes_max = std::min(machine.bytes_free() / 2, kBytesMax);
-  constexpr std::array kBytes = {2_MiB, 8_MiB, 32_MiB, 128_MiB, 512_MiB};
-  constexpr std::array<std::size_t, 3> kCounts = {1, 8, 64};
-  constexpr double kRows = 2 * (kBytes.size() * kCounts.size() + 12);
+  constexpr double kShares =
+      2 * (kMapped.size() * kHandles.size() + kAllocated.size() + kRegistered.size() + 4);
   for (const bool is_busy : {false, true}) {
     Prices prices(machine, kernels, is_busy);
-    prices.measure_streams(all.share(4 / kRows));
-    for (const std::size_t bytes : {2_MiB, 64_MiB, 512_MiB}) {
-      if (bytes <= bytes_max) prices.measure_allocation(bytes, all.share(1 / kRows));
+    attempt("calls", "streams and events",
+            [&] { prices.measure_streams([&] { return all.share(1 / kShares); }); });
+    for (const std::size_t bytes : kAllocated) {
+      if (bytes > bytes_max) continue;
+      attempt("mem_alloc", size_text(bytes),
+              [&] { prices.measure_allocation(bytes, all.share(1 / kShares)); });
     }
-    for (const std::size_t bytes : {2_MiB, 16_MiB, 128_MiB})
-      prices.measure_registration(bytes, all.share(1 / kRows));
-    for (const std::size_t count : kCounts) {
-      for (const std::size_t bytes : kBytes) {
-        if (bytes * count <= bytes_max) prices.measure_mapping(bytes, count, all.share(1 / kRows));
+    for (const std::size_t bytes : kRegistered)
+      attempt("host_register", size_text(bytes),
+              [&] { prices.measure_registration(bytes, all.share(1 / kShares)); });
+    for (const std::size_t bytes : kMapped) {
+      for (const std::size_t count : kHandles) {
+        if (bytes * count > bytes_max) continue;
+        attempt("map", fmt::format("{} x {}", count, size_text(bytes)),
+                [&] { prices.measure_mapping(bytes, count, all.share(1 / kShares)); });
       }
     }
   }

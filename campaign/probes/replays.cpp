@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// campaign_replays: recorded programs on berth's allocator, pass by pass: what it reserves beyond what is live,
-// the driver calls, the time. Once with idle streams, and with a kernel behind each allocation.
+// campaign_replays: recorded programs on berth's allocator, pass by pass: what it reserves beyond
+// what is live, the driver calls, the time. Once with idle streams, and with a kernel behind each
+// allocation.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -94,11 +95,12 @@ void measure(const Machine& machine) {
                 {{"skipped", fmt::format("needs {}", format_bytes(plan.bytes_live_peak))}});
         break;
       }
-      // Without kernels to launch, each is a sleep of the host's, which takes far longer.
+      // Without kernels, each is a host function that sleeps, which takes far longer.
       if (kernel > 0us && !kernels.are_real()) continue;
       if (time.is_over())
         return add_row("replays", "the others", {{"skipped", "no time was left"}});
-      Replayed(machine, kernels, plan, kernel).run();
+      attempt("replays", fmt::format("{}, kernels of {} us", plan.name, kernel / 1us),
+              [&] { Replayed(machine, kernels, plan, kernel).run(); });
     }
   }
 }

@@ -4,11 +4,25 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+
+#include <fmt/format.h>
+
+#include "berth/bytes.hpp"
 
 namespace berth::campaign {
 namespace {
 
-constexpr double kSecondsByHand = 10;  ///< where no campaign has said
+constexpr double kSecondsByHand = 10;  ///< without a campaign
+
+bool any_has_failed = false;
+
+void print_line(const Json& line) {
+  const std::string text =
+      line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";  // names may be no UTF-8
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
 
 std::chrono::nanoseconds time_given() {
   const char* const text = std::getenv("BERTH_CAMPAIGN_SECONDS");
@@ -21,10 +35,7 @@ std::chrono::nanoseconds time_given() {
 void add_row(std::string_view figure, std::string_view row, const Json& values) {
   Json line = {{"figure", figure}, {"row", row}};
   line.update(values);
-  const std::string text =
-      line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";  // names may be no UTF-8
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  print_line(line);
 }
 
 Json spread(std::vector<std::uint64_t> durations_ns) {
@@ -36,8 +47,45 @@ Json spread(std::vector<std::uint64_t> durations_ns) {
           {"count", durations_ns.size()}};
 }
 
-bool goes_on(const std::vector<std::uint64_t>& durations_ns, std::size_t most, const Time& time) {
-  return durations_ns.empty() || (durations_ns.size() < most && !time.is_over());
+void add_row_at(std::string_view figure, const Place& place, const Json& values) {
+  std::string row;
+  Json at = Json::object();
+  for (const auto& [circumstance, value] : place) {
+    row += (row.empty() ? "" : ", ") + value;
+    at[circumstance] = value;
+  }
+  Json all = {{"at", at}};
+  all.update(values);
+  add_row(figure, row, all);
+}
+
+std::string size_text(std::size_t bytes) {
+  return bytes >= 1_MiB ? fmt::format("{} MiB", bytes / 1_MiB)
+                        : fmt::format("{} KiB", bytes / 1_KiB);
+}
+
+void begin_case(std::string_view figure, std::string_view row) {
+  print_line({{"begin", row}, {"figure", figure}});
+}
+
+std::size_t first_case(int argc, char** argv) {
+  constexpr std::string_view kOption = "--first=";
+  const std::string_view last = argc > 1 ? argv[argc - 1] : "";
+  if (!last.starts_with(kOption)) return 1;
+  return std::max<std::size_t>(std::strtoul(last.data() + kOption.size(), nullptr, 10), 1);
+}
+
+void attempt(std::string_view figure, std::string_view row, const std::function<void()>& measure) {
+  try {
+    measure();
+  } catch (const std::exception& error) {
+    any_has_failed = true;
+    add_row(figure, row, {{"outcome", "failed"}, {"text", error.what()}});
+  }
+}
+
+bool has_any_failed() {
+  return any_has_failed;
 }
 
 Time::Time() : all_(time_given()), end_(std::chrono::steady_clock::now() + all_) {}

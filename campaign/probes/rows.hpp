@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program of the campaign has found: rows, each a JSON object on a line of its own, which is out
-// before the next thing is tried.
+// What a program of the campaign has found: rows, each a JSON object on a line of its own, which is
+// printed before the next thing is tried.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -22,7 +24,7 @@ void add_row(std::string_view figure, std::string_view row, const Json& values);
 /// Median, 99th percentile and count of durations, in nanoseconds. {} of none.
 Json spread(std::vector<std::uint64_t> durations_ns);
 
-/// How long the program may go on, as the campaign has told it.
+/// How long the program may measure, as the campaign has told it.
 class Time {
  public:
   Time();
@@ -39,9 +41,6 @@ class Time {
   std::chrono::steady_clock::time_point end_;
 };
 
-/// Whether one more is to be measured: one always, at most `most`, and none once `time` is over.
-bool goes_on(const std::vector<std::uint64_t>& durations_ns, std::size_t most, const Time& time);
-
 /// How long `action` takes.
 template <class Action>
 std::uint64_t nanoseconds_of(const Action& action) {
@@ -49,5 +48,45 @@ std::uint64_t nanoseconds_of(const Action& action) {
   action();
   return static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin).count());
 }
+
+/// Calls `turn` at least once, and then until `time` is over or it was called `most` times. If
+/// there is time for a second turn, the first was to warm up: `forget` is called after it.
+template <class Turn, class Forget>
+void repeat(std::size_t most, const Time& time, const Turn& turn, const Forget& forget) {
+  turn();
+  if (time.is_over()) return;
+  forget();
+  std::size_t turns = 0;
+  do {
+    turn();
+  } while (++turns < most && !time.is_over());
+}
+
+/// How long each of repeated calls of `action` takes.
+template <class Action>
+std::vector<std::uint64_t> durations_of(std::size_t most, const Time& time, const Action& action) {
+  std::vector<std::uint64_t> durations;
+  repeat(
+      most, time, [&] { durations.push_back(nanoseconds_of(action)); }, [&] { durations.clear(); });
+  return durations;
+}
+
+/// A row of `figure` that several circumstances together name, each a column or a line of a table.
+using Place = std::vector<std::pair<std::string, std::string>>;
+void add_row_at(std::string_view figure, const Place& place, const Json& values);
+
+/// "64 KiB", "2 MiB": of whole KiB.
+[[nodiscard]] std::string size_text(std::size_t bytes);
+
+/// Before anything that may crash or hang, so that the campaign knows what did.
+void begin_case(std::string_view figure, std::string_view row);
+
+/// The number of the first case to run, of a last argument `--first=N`; 1 without.
+[[nodiscard]] std::size_t first_case(int argc, char** argv);
+
+/// Calls `measure`. A failure is a row of its own, and the rest goes on; run_on_machine() returns 1
+/// then.
+void attempt(std::string_view figure, std::string_view row, const std::function<void()>& measure);
+[[nodiscard]] bool has_any_failed();
 
 }  // namespace berth::campaign

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole campaign on the simulated driver, from a bundle as it would travel.
 
-  rehearsal_test.py SOURCE BUILD
+rehearsal_test.py SOURCE BUILD
 """
+
 import json
 import os
 import pathlib
@@ -13,10 +14,13 @@ import sys
 import tempfile
 import unittest
 
-import bundle
-import gpu_page
+HERE = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(HERE))
 
-HERE = pathlib.Path(__file__).resolve().parent
+import bundle  # noqa: E402
+import gpu_page  # noqa: E402
+import results  # noqa: E402
+
 SOURCE, BUILD = map(pathlib.Path, sys.argv[1:3])
 # What only a kernel can tell, and none runs here.
 NEEDS_KERNELS = ("stalls",)
@@ -42,16 +46,23 @@ class RehearsalTest(unittest.TestCase):
             env=environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         cls.results = {
-            path.stem: json.loads(path.read_text(encoding="utf-8")) for path in (cls.folder / "out").glob("*.json")
+            path.stem: json.loads(path.read_text(encoding="utf-8"))
+            for path in (cls.folder / "out").glob("*.json")
         }
         cls.catalogue = json.loads((HERE / "figures.json").read_text(encoding="utf-8"))
         if not HAS_BENCHMARKS:
             del cls.catalogue["allocation"]["bench"]
 
     def endings(self):
-        programs = [program for result in self.results.values() for program in result.get("programs", ())]
+        programs = [
+            program for result in self.results.values() for program in result.get("programs", ())
+        ]
         tests = self.results["contract"]["rows"]
-        bad = [each for each in [*programs, *tests] if each["outcome"] in ("failed", "crashed", "hung", "differs")]
+        bad = [
+            each
+            for each in [*programs, *tests]
+            if each["outcome"] in ("failed", "crashed", "hung", "differs")
+        ]
         return json.dumps(bad, indent=1)
 
     def test_all_parts_end_well(self):
@@ -74,7 +85,12 @@ class RehearsalTest(unittest.TestCase):
 
     def test_every_figure_is_in_the_page(self):
         known = {figure for figures in self.catalogue.values() for figure in figures}
-        found = {row["figure"] for result in self.results.values() for row in result.get("rows", ()) if "figure" in row}
+        found = {
+            row["figure"]
+            for result in self.results.values()
+            for row in result.get("rows", ())
+            if "figure" in row
+        }
         self.assertEqual(found - known, set())
 
     def test_the_device_is_left_as_it_was(self):
@@ -82,17 +98,32 @@ class RehearsalTest(unittest.TestCase):
         self.assertIsNotNone(campaign["bytes_free_before"])
         self.assertEqual(campaign["bytes_free_before"], campaign["bytes_free_after"])
 
+    def test_blocks_are_checked_through_further_mappings(self):
+        for part in ("allocation", "endurance"):
+            rows = [row for row in self.results[part]["rows"] if row.get("figure") == "blocks"]
+            self.assertGreater(sum(row["granules_mapped_again"] for row in rows), 0)
+            self.assertGreater(sum(row["pieces_written_again"] for row in rows), 0)
+
+    def test_a_fault_in_a_child_is_told(self):
+        rows = [row for row in self.results["endurance"]["rows"] if row.get("figure") == "faults"]
+        told = [row["told"] for row in rows if "told" in row]
+        self.assertEqual(len(told), 1)
+        self.assertIn("CUDA_ERROR_ILLEGAL_ADDRESS", told[0])
+
     def test_results_fit_what_travels_back(self):
         files = list((self.folder / "out").iterdir())
-        self.assertLessEqual(len(files), 8)
+        self.assertLessEqual(len(files), results.FILES_MAX)
         self.assertLess(max(path.stat().st_size for path in files), 16 << 20)
 
     def test_the_page_is_made_of_the_results(self):
         out = self.folder / "results/simulated"
         shutil.copytree(self.folder / "out", out)
-        text = gpu_page.page(out.parent, self.catalogue)
-        self.assertIn("## simulated", text)
-        self.assertRegex(text, r"CUDA.s semantics, case by case \|\n\|---\|---\|\n\| all \| \d+ agrees")
+        text = gpu_page.page(out.parent, self.catalogue, accept_simulated=True)
+        self.assertIn("## Simulated GPU, ", text)
+        self.assertIn("| a handle | 1 handle, idle | 4 handles, idle |", text)
+        self.assertRegex(
+            text, r"CUDA.s semantics, case by case \|\n\|---\|---\|\n\| all \| \d+ agrees"
+        )
         self.assertNotIn(gpu_page.NOT_MEASURED, text)
 
 
