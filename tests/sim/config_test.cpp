@@ -42,7 +42,8 @@ TEST_CASE("every key is read") {
   const Config config = Config::parse(
       "devices=2, memory=80GiB/40GiB, progress=random, seed=18446744073709551615, name=Big GPU, "
       "granularity=64KiB, vmm=off, peer=off, driver_version=12020, host_memory=1GiB, "
-      "order=reverse, poison=off, mig=1:3, numa=1/none, same_host_address=off");
+      "order=reverse, poison=off, mig=1:3, numa=1/none, same_host_address=off, "
+      "pageable_access=host_page_tables");
   CHECK(config.devices == 2);
   CHECK(config.memory_of(0) == 80_GiB);
   CHECK(config.memory_of(1) == 40_GiB);
@@ -59,6 +60,7 @@ TEST_CASE("every key is read") {
   CHECK(config.numa_of(0) == 1);
   CHECK(config.numa_of(1) == -1);
   CHECK_FALSE(config.same_host_address);
+  CHECK(config.pageable_access == berth::sim::PageableAccess::host_page_tables);
   CHECK(config.mig == berth::sim::MigDevices{{1, 3}});
 }
 
@@ -70,7 +72,7 @@ TEST_CASE("to_text gives back what parse read") {
   for (const char* text :
        {"", "devices=2,memory=80GiB/1GiB,progress=manual,seed=7,order=reverse",
         "vmm=off,peer=off,poison=off,name=a b=c,granularity=4KiB", "mig=off",
-        "devices=3,numa=0/none/1023,same_host_address=off", "numa=none", "devices=4,mig=3:7/0:0"}) {
+        "devices=3,numa=0/none/1023,same_host_address=off", "numa=none", "pageable_access=page_faults", "devices=4,mig=3:7/0:0"}) {
     const Config config = Config::parse(text);
     CHECK(Config::parse(config.to_text()) == config);
   }
