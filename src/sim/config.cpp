@@ -54,6 +54,8 @@ std::size_t choice(std::string_view text, const std::array<std::string_view, N>&
 constexpr std::array<std::string_view, 2> kSwitch = {"off", "on"};
 constexpr std::array<std::string_view, 4> kProgress = {"eager", "manual", "random", "timed"};
 constexpr std::array<std::string_view, 2> kOrder = {"pci", "reverse"};
+constexpr std::array<std::string_view, 3> kPageableAccess = {"none", "page_faults",
+                                                             "host_page_tables"};
 
 constexpr std::array<std::string_view, 3> kSwitchOrAuto = {"off", "on", "auto"};
 constexpr std::array<std::string_view, 2> kThreads = {"together", "apart"};
@@ -143,6 +145,13 @@ constexpr Key kKeys[] = {
     {"same_host_address", "on or off",
      [](Config& c, std::string_view v) { c.same_host_address = choice(v, kSwitch) == 1; },
      [](const Config& c) { return std::string(kSwitch[c.same_host_address]); }},
+    {"pageable_access", "none, page_faults or host_page_tables",
+     [](Config& c, std::string_view v) {
+       c.pageable_access = static_cast<PageableAccess>(choice(v, kPageableAccess));
+     },
+     [](const Config& c) {
+       return std::string(kPageableAccess[static_cast<std::size_t>(c.pageable_access)]);
+     }},
     {"faults", "rules such as cuMemCreate@3=out_of_memory",
      [](Config& c, std::string_view v) { c.faults = FaultPlan::parse(v); },
      [](const Config& c) { return c.faults.text(); }},

@@ -41,6 +41,14 @@ enum class HostThreads {
   apart,     ///< for itself alone, and for whom it tells
 };
 
+/// How devices get at pageable memory of the host.
+/// Source: CUDA C++ Programming Guide, "Unified Memory Programming", on its levels of support.
+enum class PageableAccess {
+  none,              ///< not at all: the driver stages it
+  page_faults,       ///< by faults, as with HMM on x86; copies are staged all the same
+  host_page_tables,  ///< as at pinned memory, as on Grace Hopper: copies are asynchronous
+};
+
 struct Config {
   /// Devices; 1 to 64.
   int devices = 1;
@@ -80,6 +88,9 @@ struct Config {
   std::vector<int> numa = {0};
   /// Whether devices reach registered host memory at its own address, as all current ones do.
   bool same_host_address = true;
+  /// How devices get at pageable memory. With host_page_tables a copy reads it, and writes it, when the stream
+  /// gets there, which CUDA leaves open ("might be synchronous").
+  PageableAccess pageable_access = PageableAccess::none;
   /// Which calls go wrong; fault_plan.hpp says how that is written.
   FaultPlan faults;
   /// Whether races and leaks are looked for.

@@ -43,7 +43,8 @@ TEST_CASE("every key is read") {
       "devices=2, memory=80GiB/40GiB, progress=random, seed=18446744073709551615, name=Big GPU, "
       "granularity=64KiB, vmm=off, peer=off, driver_version=12020, host_memory=1GiB, "
       "order=reverse, poison=off, mig=1:3, numa=1/none, same_host_address=off, connections=32, "
-      "queue=1024, driver_lock=on, launch_blocking=off, memory_operations=off");
+      "queue=1024, driver_lock=on, launch_blocking=off, memory_operations=off, "
+      "pageable_access=host_page_tables");
   CHECK(config.devices == 2);
   CHECK(config.memory_of(0) == 80_GiB);
   CHECK(config.memory_of(1) == 40_GiB);
@@ -60,6 +61,7 @@ TEST_CASE("every key is read") {
   CHECK(config.numa_of(0) == 1);
   CHECK(config.numa_of(1) == -1);
   CHECK_FALSE(config.same_host_address);
+  CHECK(config.pageable_access == berth::sim::PageableAccess::host_page_tables);
   CHECK(config.mig == berth::sim::MigDevices{{1, 3}});
   CHECK(config.connections == 32);
   CHECK(config.queue_entries == 1024);
@@ -77,6 +79,7 @@ TEST_CASE("to_text gives back what parse read") {
        {"", "devices=2,memory=80GiB/1GiB,progress=manual,seed=7,order=reverse",
         "vmm=off,peer=off,poison=off,name=a b=c,granularity=4KiB", "mig=off",
         "devices=3,numa=0/none/1023,same_host_address=off", "numa=none", "devices=4,mig=3:7/0:0",
+        "pageable_access=page_faults",
         "connections=off,queue=1,launch_blocking=on", "connections=auto,queue=off,driver_lock=on",
         "launch_blocking=off,memory_operations=off"}) {
     const Config config = Config::parse(text);

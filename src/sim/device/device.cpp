@@ -178,9 +178,11 @@ std::optional<int> device_attribute(const Config& config, const DeviceFacts& fac
     case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
       return 1;
-    // What is not simulated is said to be missing.
     case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
+      return config.pageable_access != PageableAccess::none ? 1 : 0;
     case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
+      return config.pageable_access == PageableAccess::host_page_tables ? 1 : 0;
+    // What is not simulated is said to be missing.
     case CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST:
     case CU_DEVICE_ATTRIBUTE_GENERIC_COMPRESSION_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:

@@ -57,7 +57,8 @@ CUresult look_up(State& state, const Context& context, CopyWork work, Sides side
   work.source_pageable = from.kind == Span::Kind::pageable;
   known = {.work = std::move(work),
            .to_host = to.kind != Span::Kind::device,
-           .from_host = from.kind != Span::Kind::device};
+           .from_host = from.kind != Span::Kind::device,
+           .in_reach = state.config.pageable_access == PageableAccess::host_page_tables};
   return CUDA_SUCCESS;
 }
 
@@ -78,7 +79,7 @@ CUresult queue_copy(Call& call, Stream& stream, KnownCopy copy) {
   const CUresult refusal = refuse_use(call.state(), stream);
   if (refusal != CUDA_SUCCESS) return refusal;
   const bool frees_host = copy.frees_host();
-  const bool may_outlive_source = copy.work.source_pageable && frees_host;
+  const bool may_outlive_source = copy.work.source_pageable && frees_host && !copy.in_reach;
   if (may_outlive_source && !scheduler.runs_at_once() && !stage(copy.work))
     return CUDA_ERROR_OUT_OF_MEMORY;
   const Handle context = stream.context;
@@ -118,7 +119,8 @@ CUresult copy_now(Call& call, const CopyWork& work, Sides sides) {
   const CUresult refusal = refuse_observation(state, *stream);
   if (refusal != CUDA_SUCCESS) return refusal;
   const bool always_waits = (null_context.flags & CU_CTX_SYNC_MEMOPS) != 0;
-  if (known.work.source_pageable && !known.to_host && !always_waits) {
+  const bool is_staged = known.work.source_pageable && !known.in_reach;
+  if (is_staged && !known.to_host && !always_waits) {
     const CUresult waited = wait_before_staging(call, *stream);
     return waited == CUDA_SUCCESS ? queue_copy(call, *stream, std::move(known)) : waited;
   }

@@ -26,12 +26,13 @@ struct KnownCopy {
   /// Whether the host is free once the copy is queued: to pageable memory, and between two pieces of
   /// host memory, it is not.
   [[nodiscard]] bool frees_host() const {
-    return !work.destination_pageable && !(to_host && from_host);
+    return (in_reach || !work.destination_pageable) && !(to_host && from_host);
   }
 
   CopyWork work;
   bool to_host;  ///< pinned memory or pageable
   bool from_host;
+  bool in_reach = false;  ///< the device gets at pageable memory by itself: nothing is staged
 };
 
 /// Looks up `work`, which has bytes, for a stream of `context`. CUDA_ERROR_INVALID_VALUE where a side
