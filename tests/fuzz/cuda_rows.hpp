@@ -16,6 +16,7 @@ inline constexpr Number zero_flags = number(0);
 inline constexpr Number fill_count = number(16, 1, 100, 0, 512);
 inline constexpr Number fill_pitch = number(512, 64, 0, 3, 1 << 16);
 inline constexpr Number fill_rows = number(2, 1, 8, 0);
+inline constexpr Number reference_count = number(1, 2, 0, 3);
 inline constexpr Number device = number(0, 1, 0, 2);
 
 // Initialisation, names, devices.
@@ -205,6 +206,14 @@ BERTH_FUZZ(cuGraphNodeGetType, handle(Kind::node), out)
 BERTH_FUZZ(cuGraphInstantiateWithFlags, made(Kind::exec), handle(Kind::graph), number(0, 1, 8, 4))
 BERTH_FUZZ(cuGraphLaunch, handle(Kind::exec), handle(Kind::stream))
 BERTH_FUZZ(cuGraphExecDestroy, ending(Kind::exec))
+BERTH_FUZZ(cuUserObjectCreate, made(Kind::user_object), number(0), host_function, reference_count,
+           number(1, 0))
+BERTH_FUZZ(cuUserObjectRetain, handle(Kind::user_object), reference_count)
+BERTH_FUZZ(cuUserObjectRelease, handle(Kind::user_object), reference_count)
+BERTH_FUZZ(cuGraphRetainUserObject, handle(Kind::graph), handle(Kind::user_object), reference_count,
+           number(0, 1, 2))
+BERTH_FUZZ(cuGraphReleaseUserObject, handle(Kind::graph), handle(Kind::user_object),
+           reference_count)
 
 // clang-format on
 }  // namespace berth::fuzz

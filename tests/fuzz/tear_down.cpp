@@ -69,6 +69,14 @@ void release_physical(const std::vector<Thing>& handles) {
     for (int tries = 0; tries < kTries; ++tries) sim::berth_sim_cuMemRelease(thing.value);
 }
 
+/// The references of the program, as many as it may have; graphs have let go of theirs.
+void release_objects(const std::vector<Thing>& objects) {
+  for (const Thing& thing : objects) {
+    for (int refused = 0; refused < kTries;)
+      refused += sim::berth_sim_cuUserObjectRelease(Bits{thing.value}, 1) != CUDA_SUCCESS;
+  }
+}
+
 bool loses_a_device(const sim::FaultRule& rule) {
   return rule.fault.kind == sim::Fault::Kind::lost;
 }
@@ -95,6 +103,7 @@ void tear_down(sim::Simulator& simulator, const Things& things) {
           [](Thing thing) { return sim::berth_sim_cuGraphExecDestroy(Bits{thing.value}); });
   end_all(things, Kind::graph,
           [](Thing thing) { return sim::berth_sim_cuGraphDestroy(Bits{thing.value}); });
+  release_objects(things.all_live(Kind::user_object));
   // Its contexts cannot be had any more, and so the memory of its pools cannot be freed.
   if (std::any_of(rules.begin(), rules.end(), loses_a_device)) return;
   for (const std::string& line : simulator.live_list()) fmt::print(stderr, "left: {}\n", line);

@@ -25,6 +25,7 @@ enum class Kind {
   graph,
   node,
   exec,
+  user_object,
   descriptor,  ///< of a file that stands for physical memory
   gpu,         ///< a handle of NVML
   count
