@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does berth add to a small copy of pageable memory? Nanoseconds of the caller's thread for 4 KiB, beside
-// the driver calls that such a copy needs:
+// What does berth add to a small copy of pageable memory? Nanoseconds of the caller's thread for
+// 4 KiB, beside the driver calls that such a copy needs:
 //   copy_small_in   copy_async() to the device, beside cuMemcpyAsync; the wait for the copy is not timed
 //   copy_small_out  copy() to the host, beside cuMemcpyAsync and cuStreamSynchronize
 //   copy_small_p999 what one of a thousand pairs of both exceeds, on 16 threads with streams of their own
@@ -92,7 +92,8 @@ void time_slowest(benchmark::State& state, Session& session, Step in, Step out) 
     for (std::thread& thread : threads) thread.join();
     std::vector<double> all;
     for (const auto& times : of_thread) all.insert(all.end(), times.begin(), times.end());
-    const auto place = all.begin() + static_cast<std::ptrdiff_t>(all.size() - all.size() / 1000 - 1);
+    const auto place =
+        all.begin() + static_cast<std::ptrdiff_t>(all.size() - all.size() / 1000 - 1);
     std::nth_element(all.begin(), place, all.end());
     state.counters["ns"] = *place;
   }

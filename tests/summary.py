@@ -16,9 +16,10 @@ LINES_SHOWN = 60
 
 
 def tests_of(folder):
-    log = folder / "meson-logs/testlog.json"
-    if not log.exists():
+    logs = list((folder / "meson-logs").glob("testlog*.json"))  # of one run
+    if not logs:
         return []
+    (log,) = logs
     return [json.loads(line) for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
 
 

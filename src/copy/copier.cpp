@@ -47,7 +47,7 @@ class Copier::Impl {
     if (bytes == 0) return ways_.end(nullptr, std::move(request));
     check_ranges(target, source, bytes);
     const bool has_end = request.wants_transfer || request.wants_end();
-    if (bytes <= CopyWays::kSmallBytes && !has_end) {
+    if (bytes <= CopyWays::kSmallBytes && !has_end && !request.other) {
       in_context(request.stream, [&] { copy_small(target, source, bytes, request); });
       return {};
     }
@@ -138,8 +138,9 @@ class Copier::Impl {
   [[nodiscard]] CopyWays& ways() { return ways_; }
 
  private:
-  /// Calls `copy` with a context with which the driver accepts copies on the stream. A stream that was made is
-  /// good in any context, and copies on it too: so the driver is not asked where one is likely to be current.
+  /// Calls `copy` with a context with which the driver accepts copies on the stream. A created stream
+  /// works in any context, and so do copies on it: the driver is not queried if one is likely to be
+  /// current.
   /// Source: CUDA C++ Programming Guide, "Stream and Event Behavior".
   template <class Copy>
   static void in_context(StreamRef stream, const Copy& copy) {

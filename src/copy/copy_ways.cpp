@@ -28,6 +28,8 @@ bool is_in_reach(const CopyShape& shape, StreamRef stream) {
 /// Errors  DriverError: it has, too, or the device has failed.
 void complete(StreamRef stream) {
   try {
+    RelaxedCapture relaxed(stream.context().driver());  // others may be capturing meanwhile
+    relaxed.begin();
     wait_for(stream);
   } catch (...) {
     settle(stream);  // perhaps the answer alone has failed
@@ -193,11 +195,11 @@ Transfer CopyWays::end_staged(const std::shared_ptr<StagedTransfer>& transfer,
 Transfer CopyWays::copy_direct(const CopyShape& shape, CopyRequest request, bool is_captured) {
   const DevicePair devices(shape.to(), shape.from());
   const bool is_cut = !is_captured && !devices.are_one();
-  const Submission how{.part_bytes = is_cut ? part_bytes_ : ~std::size_t{0},
-                       .batches = is_captured || shape.has_pageable() ? Batches::no : Batches::yes,
-                       .is_marked = request.wants_transfer && !is_captured,
-                       .is_lent = is_in_reach(shape, request.stream) &&
-                                  request.options.keep_alive == nullptr};
+  const Submission how{
+      .part_bytes = is_cut ? part_bytes_ : ~std::size_t{0},
+      .batches = is_captured || shape.has_pageable() ? Batches::no : Batches::yes,
+      .is_marked = request.wants_transfer && !is_captured,
+      .is_lent = is_in_reach(shape, request.stream) && request.options.keep_alive == nullptr};
   // What the device reads and writes in its own time is the caller's again when the call returns.
   if (how.is_lent && !request.wants_transfer) request.is_awaited = true;
   if (devices.are_different()) {

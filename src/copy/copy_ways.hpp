@@ -25,8 +25,8 @@ namespace berth {
 
 class CompletionQueue;
 
-/// Within a ContextScope of the request's stream, all of it. A copy of up to kSmallBytes without a Transfer, on
-/// a stream that is no default stream, does with any context of the thread's (Copier::Impl::in_context).
+/// Within a ContextScope of the request's stream, all of it. A copy of up to kSmallBytes without a
+/// Transfer, on a created stream, works with any current context (Copier::Impl::in_context).
 /// Threads  Safe from any thread.
 class CopyWays {
  public:

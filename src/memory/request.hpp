@@ -35,7 +35,7 @@ struct Request {
   std::uint64_t deferred_by = 0;
   /// For the work of all streams, or the device. Other threads may free ever more behind work.
   int waits_for_all_left = 16;
-  bool may_wait = true;  ///< for work of streams, other threads and the program's callback
+  bool may_wait = true;         ///< for work of streams, other threads and the program's callback
   bool has_opened_own = false;  ///< its own idle memory to all
   bool has_progressed = true;   ///< since on_pressure was called last
   std::size_t give_backs = 0;   ///< steps that give_back() has gone through

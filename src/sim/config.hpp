@@ -88,8 +88,8 @@ struct Config {
   std::vector<int> numa = {0};
   /// Whether devices reach registered host memory at its own address, as all current ones do.
   bool same_host_address = true;
-  /// How devices get at pageable memory. With host_page_tables a copy reads it, and writes it, when the stream
-  /// gets there, which CUDA leaves open ("might be synchronous").
+  /// How devices access pageable memory. With host_page_tables a copy reads and writes it when the
+  /// stream reaches the copy, which CUDA leaves open ("might be synchronous").
   PageableAccess pageable_access = PageableAccess::none;
   /// Which calls go wrong; fault_plan.hpp says how that is written.
   FaultPlan faults;

@@ -176,7 +176,8 @@ TEST_CASE("rows and batches of small pageable sources travel the same way") {
     CHECK(std::equal(content.begin() + 512 * row, content.begin() + 512 * row + 128,
                      there.begin() + 256 * row));
   for (std::size_t range = 0; range < 8; ++range)
-    CHECK(std::equal(content.begin() + 8_KiB + 600 * range, content.begin() + 8_KiB + 600 * range + 300,
+    CHECK(std::equal(content.begin() + 8_KiB + 600 * range,
+                     content.begin() + 8_KiB + 600 * range + 300,
                      there.begin() + 8_KiB + 512 * range));
 }
 
@@ -234,7 +235,8 @@ TEST_CASE("a stream that has the handle of one that went away is recorded like a
   test.run_stream(stream);
 }
 
-TEST_CASE_FIXTURE(TappedDevice, "threads have blocks of their own, and take those that others have put back") {
+TEST_CASE_FIXTURE(TappedDevice,
+                  "threads have blocks of their own, and take those that others have put back") {
   PinnedAllocator pinned(registry, {});
   BounceMemory bounce(registry, pinned);
   const Stream stream = this->stream();

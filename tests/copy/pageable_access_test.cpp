@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of pageable memory that the device gets at by itself, as on Grace Hopper: the driver makes them, in the
-// device's own time.
+// Copies of pageable memory that the device accesses by itself, as on Grace Hopper: the driver makes
+// them, in the device's own time.
 #include <algorithm>
 #include <cstddef>
 #include <memory>
@@ -95,7 +95,8 @@ TEST_CASE("a Transfer that goes away waits until the device has left the memory"
   test.own.ref().sync();
 }
 
-TEST_CASE("what copy_async promises of pageable memory holds for a device that gets at it by itself") {
+TEST_CASE(
+    "what copy_async promises of pageable memory holds for a device that gets at it by itself") {
   for (const std::size_t bytes : {std::size_t{8}, 64_KiB, 64_KiB + 1, kBytes}) {
     CAPTURE(bytes);
     InReach test;

@@ -72,11 +72,11 @@ CUcontext swap_context(CUcontext context) {
 TEST_CASE("a small copy of pageable memory takes three driver calls") {
   SmallCopies test;
   CHECK(test.calls([&] { test.in(test.own); }) == 3);
-  CHECK(test.calls([&] { test.out(test.own); }) == 3);
-  CHECK(test.calls([&] { test.out_async(test.own); }) == 4);  // the kind of the target is asked
+  CHECK(test.calls([&] { test.out(test.own); }) == 5);
+  CHECK(test.calls([&] { test.out_async(test.own); }) == 6);  // the kind of the target is asked
   const DeviceGuard guard(test.runtime->devices(), Device::cuda(0));
   CHECK(test.calls([&] { test.in(test.own); }) == 3);
-  CHECK(test.calls([&] { test.out(test.own); }) == 3);
+  CHECK(test.calls([&] { test.out(test.own); }) == 5);
 }
 
 TEST_CASE("on the legacy default stream a small copy asks for the context as well") {
@@ -84,7 +84,7 @@ TEST_CASE("on the legacy default stream a small copy asks for the context as wel
   const StreamRef legacy = test.runtime->default_stream(Device::cuda(0));
   test.in(legacy);
   CHECK(test.calls([&] { test.in(legacy); }) == 4);
-  CHECK(test.calls([&] { test.out(legacy); }) == 4);
+  CHECK(test.calls([&] { test.out(legacy); }) == 6);
   CHECK(std::equal(test.back.begin(), test.back.begin() + kBytes, test.host.begin()));
 }
 
@@ -126,7 +126,8 @@ TEST_CASE("small copies behind pending work take as many calls, and wait for not
   test.own.ref().sync();
 }
 
-TEST_CASE("memory that is pinned behind berth's back is read in the order of the stream from then on") {
+TEST_CASE(
+    "memory that is pinned behind berth's back is read in the order of the stream from then on") {
   SmallCopies test(machine(sim::Progress::manual));
   Buffer other(test, Kind::device, kBytes);
   const Bytes later = pattern(kBytes, 5);
@@ -134,8 +135,8 @@ TEST_CASE("memory that is pinned behind berth's back is read in the order of the
   REQUIRE(sim::berth_sim_cuMemHostRegister(test.host.data(), kBytes, CU_MEMHOSTREGISTER_PORTABLE) ==
           CUDA_SUCCESS);
   test.log.submit(test.own, "earlier");
-  REQUIRE(sim::berth_sim_cuMemcpyAsync(address_of(test.host.data()), address_of(other.data()), kBytes,
-                                       test.own.ref().native()) == CUDA_SUCCESS);
+  REQUIRE(sim::berth_sim_cuMemcpyAsync(address_of(test.host.data()), address_of(other.data()),
+                                       kBytes, test.own.ref().native()) == CUDA_SUCCESS);
   test.in(test.own);
   CHECK_FALSE(test.log.is_done("earlier"));
   test.own.ref().sync();
@@ -144,7 +145,8 @@ TEST_CASE("memory that is pinned behind berth's back is read in the order of the
   REQUIRE(sim::berth_sim_cuMemHostUnregister(test.host.data()) == CUDA_SUCCESS);
 }
 
-TEST_CASE("device memory that berth has met and the driver has back is refused as memory of nobody") {
+TEST_CASE(
+    "device memory that berth has met and the driver has back is refused as memory of nobody") {
   SmallCopies test;
   CUdeviceptr address = 0;
   REQUIRE(sim::berth_sim_cuMemAlloc(&address, 4_MiB) == CUDA_SUCCESS);
@@ -161,7 +163,8 @@ TEST_CASE("device memory that berth has met and the driver has back is refused a
   refused([&] { test.copier.copy_async(gone, test.host.data(), kBytes, test.own); });
   refused([&] { test.copier.copy(test.back.data(), gone, kBytes, test.own); });
   refused([&] { test.copier.copy(gone, test.device.data(), kBytes, test.own); });
-  CHECK(test.copier.counters().bytes_copied <= copied + kBytes);  // the first was found by the driver
+  CHECK(test.copier.counters().bytes_copied <=
+        copied + kBytes);  // the first was found by the driver
   test.in(test.own);
   test.out(test.own);
   CHECK(std::equal(test.back.begin(), test.back.begin() + kBytes, test.host.begin()));
@@ -254,9 +257,10 @@ TEST_CASE("a small copy that fails says so, and the next one works") {
     const char* faults;
     bool in;
   };
-  for (const Case each : {Case{"cuMemcpyAsync@4=unknown", true}, Case{"cuMemcpyAsync@4=unknown", false},
-                          Case{"cuMemcpyAsync@4=invalid_value", true},
-                          Case{"cuStreamSynchronize@3=unknown", false}}) {
+  for (const Case each :
+       {Case{"cuMemcpyAsync@4=unknown", true}, Case{"cuMemcpyAsync@4=unknown", false},
+        Case{"cuMemcpyAsync@4=invalid_value", true},
+        Case{"cuStreamSynchronize@3=unknown", false}}) {
     CAPTURE(each.faults);
     SmallCopies test(machine(sim::Progress::random, each.faults));
     const auto copy = [&] { each.in ? test.in(test.own) : test.out(test.own); };

@@ -478,7 +478,7 @@ TEST_CASE("the rate of a transfer that is over stays what it was") {
   CHECK(transfer.bytes_per_second() == rate);
 }
 
-TEST_CASE("nobody waits for a batch whose memory is kept") {
+TEST_CASE("nobody waits for a batch whose memory is kept" * needs_gates()) {
   CopyTest test(with(sim::Progress::manual), small_ring());
   const Stream stream = test.stream();
   test.log.submit(stream, "earlier");

@@ -234,7 +234,7 @@ TEST_CASE("two captured streams take the copy into their graph, and one alone is
 }
 
 TEST_CASE("a failure after the copy was submitted is thrown when nothing is under way any more") {
-  const std::pair<const char*, bool> cases[] = {{"cuStreamWaitEvent@2=unknown", true},
+  const std::pair<std::string, bool> cases[] = {{"cuStreamWaitEvent@2=unknown", true},
                                                 {"cuStreamWaitEvent@2=unknown", false},
                                                 {"cuEventRecord@3=unknown", true},
                                                 {"cuEventRecord@2=unknown", false}};

@@ -79,9 +79,8 @@ TEST_CASE("to_text gives back what parse read") {
        {"", "devices=2,memory=80GiB/1GiB,progress=manual,seed=7,order=reverse",
         "vmm=off,peer=off,poison=off,name=a b=c,granularity=4KiB", "mig=off",
         "devices=3,numa=0/none/1023,same_host_address=off", "numa=none", "devices=4,mig=3:7/0:0",
-        "pageable_access=page_faults",
-        "connections=off,queue=1,launch_blocking=on", "connections=auto,queue=off,driver_lock=on",
-        "launch_blocking=off,memory_operations=off"}) {
+        "pageable_access=page_faults", "connections=off,queue=1,launch_blocking=on",
+        "connections=auto,queue=off,driver_lock=on", "launch_blocking=off,memory_operations=off"}) {
     const Config config = Config::parse(text);
     CHECK(Config::parse(config.to_text()) == config);
   }

@@ -39,6 +39,8 @@ void DirectTransfer::wait() {
     failure = failure_;
   }
   try {
+    RelaxedCapture relaxed(last->context().driver());  // others may be capturing meanwhile
+    relaxed.begin();
     if (failure == nullptr) last->sync();
   } catch (const Error&) {
     failure = std::current_exception();

@@ -15,8 +15,8 @@
 namespace berth {
 namespace {
 
-constexpr std::size_t kSetBytes = 8;  // of a set of signals, to the kernel
-constexpr long kNothing = -1;         // nothing that may be done with one
+constexpr std::size_t kSetBytes = 8;         // of a set of signals, to the kernel
+constexpr long kNothing = -1;                // nothing that may be done with one
 constexpr std::uintptr_t kPageBytes = 4096;  // of the smallest pages
 
 /// The first or the last byte; null where both can be read.
