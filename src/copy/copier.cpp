@@ -181,7 +181,7 @@ class Copier::Impl {
     auto* const bytes = static_cast<std::byte*>(const_cast<void*>(data));  // nobody writes a source
     if (const auto pinned = find_pinned_place(pinned_, data)) return {bytes, pinned->kind};
     if (DeviceContext* const device = known_.find(data))
-      return {bytes, {MemoryKind::Type::device, device, nullptr}};
+      return {bytes, {MemoryKind::Type::device, device, {}}};
     const Driver& driver = request.stream.context().driver();
     const MemoryPlace place = find_memory_place(registry_, pinned_, driver, data);
     known_.note(data, place);

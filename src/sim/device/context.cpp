@@ -51,7 +51,7 @@ ThreadState::~ThreadState() {
   State* state = installed_state();
   if (state != nullptr) state->order.end_thread(id);
   if (state == nullptr || state->id != simulator_id) return;
-  state->contexts.for_each([&](Context& context) {
+  state->contexts.for_each([&](Context& context) BERTH_UNDER_LOCK {
     const auto own = context.per_thread_streams.find(id);
     if (own == context.per_thread_streams.end()) return;
     Stream& stream = *state->streams.find(own->second);
