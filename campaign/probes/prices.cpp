@@ -40,8 +40,7 @@ class Prices {
 
   /// Physical memory: `count` handles of `bytes` each, mapped side by side.
   void measure_mapping(std::size_t bytes, std::size_t count, const Time& time) {
-    std::array<Series, 7> all;
-    auto& [reserve, create, map, set_access, unmap, release, free] = all;
+    Series reserve, create, map, set_access, unmap, release, free;
     const std::size_t whole = bytes * count;
     const CUdeviceptr anywhere = 0;
     CUdeviceptr address = 0;
@@ -65,7 +64,10 @@ class Prices {
         background_.time(release, [&] { driver_.mem_release(handle); });
       background_.time(free, [&] { driver_.mem_address_free(address, whole); });
     };
-    repeat(kTurns, time, turn, [&] { all = {}; });
+    repeat(kTurns, time, turn, [&] {
+      for (Series* const each : {&reserve, &create, &map, &set_access, &unmap, &release, &free})
+        *each = {};
+    });
     const Place place = {{"a handle", size_text(bytes)},
                          {"handles", fmt::format("{} handle{}", count, count == 1 ? "" : "s")},
                          {"device", background_.name()}};

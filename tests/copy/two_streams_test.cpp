@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -234,15 +233,19 @@ TEST_CASE("two captured streams take the copy into their graph, and one alone is
 }
 
 TEST_CASE("a failure after the copy was submitted is thrown when nothing is under way any more") {
-  const std::pair<std::string, bool> cases[] = {{"cuStreamWaitEvent@2=unknown", true},
-                                                {"cuStreamWaitEvent@2=unknown", false},
-                                                {"cuEventRecord@3=unknown", true},
-                                                {"cuEventRecord@2=unknown", false}};
-  for (const auto& [fault, wants_transfer] : cases) {
-    CAPTURE(fault);
-    CAPTURE(wants_transfer);
+  struct Case {
+    std::string fault;
+    bool wants_transfer;
+  };
+  const Case cases[] = {{"cuStreamWaitEvent@2=unknown", true},
+                        {"cuStreamWaitEvent@2=unknown", false},
+                        {"cuEventRecord@3=unknown", true},
+                        {"cuEventRecord@2=unknown", false}};
+  for (const Case& each : cases) {
+    CAPTURE(each.fault);
+    CAPTURE(each.wants_transfer);
     sim::Config config = with_progress(sim::Progress::manual);
-    config.faults = sim::FaultPlan::parse(fault);
+    config.faults = sim::FaultPlan::parse(each.fault);
     CopyTest test(config);
     const Stream first = test.stream(0);
     const Stream second = test.stream(1);
@@ -253,7 +256,7 @@ TEST_CASE("a failure after the copy was submitted is thrown when nothing is unde
     bool is_told = false;
     const CopyStreams streams{.target_stream = second, .source_stream = first};
     message_of<DriverError>([&] {
-      if (!wants_transfer)
+      if (!each.wants_transfer)
         return test.copier.copy_async(target.data(), source.data(), 1000, streams);
       test.copier.start(target.data(), source.data(), 1000, streams,
                         {.on_done = [&](const std::exception_ptr&) { is_told = true; }});
