@@ -277,8 +277,8 @@ TEST_CASE("thousands of ranges arrive, and ranges larger than a piece") {
       BatchTest batch(test);
       auto& source = batch.make(to_device ? host : Kind::device, 2'000'000);
       auto& target = batch.make(to_device ? Kind::device : host, 2'000'000);
-      for (std::size_t index = 0; index < 5000; ++index)
-        batch.add(target, (5000 - index) * 201, source, index * 202, 1 + index % 200);
+      for (std::size_t index = 0; index < 2000; ++index)
+        batch.add(target, (2000 - index) * 201, source, index * 202, 1 + index % 200);
       batch.add(target, 1'010'000, source, 1'010'100, 500'000);
       batch.add(target, 1'520'000, source, 1'520'000, kBatchPiece + 1);
       batch.start(stream).wait();
