@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -27,6 +26,7 @@
 #include "sim/simulator.hpp"
 #include "sim/work/cost_model.hpp"
 #include "support/measured_simulator.hpp"
+#include "workloads/observed_device.hpp"
 #include "workloads/virtual_crew.hpp"
 
 namespace berth::bench {
@@ -46,27 +46,6 @@ inline double link_rate(Direction direction) {
                                                                  : sim::Engine::device_to_host,
                                1_GiB));
 }
-
-/// Does something else before each submission.
-class ObservedDevice final : public DeviceEnd {
- public:
-  ObservedDevice(std::byte* data, std::function<void()> before)
-      : memory_(data), before_(std::move(before)) {}
-  void submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,
-                    StreamRef stream) override {
-    before_();
-    memory_.submit_write(staging, offset, bytes, stream);
-  }
-  void submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
-                   StreamRef stream) override {
-    before_();
-    memory_.submit_read(staging, offset, bytes, stream);
-  }
-
- private:
-  LinearDevice memory_;
-  const std::function<void()> before_;
-};
 
 /// One device with a link, and `threads` of the host that copy, or that wait for a disk.
 class VirtualCopies {

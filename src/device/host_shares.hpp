@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Work of the host that streams of a device wait for, as the host's share of a copy through staging
-// memory. Whoever is about to block until the device has done something does what there is to do of
-// that first. Otherwise a thread could block for work that waits for this very thread, or for a lock
-// that it holds.
+// memory. A thread does that work before it blocks until the device has done something. Otherwise the
+// thread could block for work that waits for this very thread, or for a lock that it holds.
 #pragma once
 
 #include <atomic>

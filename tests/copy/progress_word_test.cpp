@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <future>
 #include <memory>
 #include <numeric>
@@ -24,6 +23,7 @@
 #include "copy/staged/device_watch.hpp"
 #include "copy/staged_fixture.hpp"
 #include "support/errors.hpp"
+#include "workloads/observed_device.hpp"
 
 namespace progress_word_test {
 
@@ -71,27 +71,6 @@ struct TappedCopier : TappedDevice {
                 pinned,
                 completions,
                 {.staging_slot_bytes = kSlot, .staging_slots = 4, .workers = 1}};
-};
-
-/// Sees how full the stream's queue is before each submission.
-class WatchedDevice final : public DeviceEnd {
- public:
-  WatchedDevice(std::byte* data, std::function<void()> before)
-      : memory_(data), before_(std::move(before)) {}
-  void submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,
-                    StreamRef stream) override {
-    before_();
-    memory_.submit_write(staging, offset, bytes, stream);
-  }
-  void submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
-                   StreamRef stream) override {
-    before_();
-    memory_.submit_read(staging, offset, bytes, stream);
-  }
-
- private:
-  LinearDevice memory_;
-  const std::function<void()> before_;
 };
 
 }  // namespace
@@ -174,7 +153,7 @@ TEST_CASE("one copy leaves room in the queue of its stream") {
     return test.start(
         {.direction = CopyDirection::to_device,
          .host = std::make_unique<LinearHost>(reinterpret_cast<std::byte*>(source.data())),
-         .device = std::make_unique<WatchedDevice>(
+         .device = std::make_unique<bench::ObservedDevice>(
              device,
              [&] {
                const ContextScope scope(test.context);

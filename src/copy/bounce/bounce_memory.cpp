@@ -9,7 +9,7 @@
 
 namespace berth {
 
-/// Guarded by whoever has it in hand.
+/// Belongs to the copy that took it, and only that copy's thread accesses it.
 struct BounceMemory::Block {
   struct Use {
     const DeviceContext* context = nullptr;

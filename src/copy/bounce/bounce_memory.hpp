@@ -76,7 +76,7 @@ class BounceMemory {
     void stream_retiring(DeviceContext&, CUstream) noexcept override { ++count; }
     std::atomic<std::uint64_t> count = 0;
   };
-  /// A block that nobody has in hand. Apart from the others, so that threads do not share a cache line.
+  /// A block that no copy uses. Each slot has a cache line of its own, which threads do not share.
   struct alignas(kAlignment) Slot {
     std::atomic<Block*> block = nullptr;
   };

@@ -187,7 +187,7 @@ void StagedCopy::open_gates(std::size_t chunks_done) {
   }
   const std::atomic_ref<std::uint32_t> gate(*staging_.gate);
   const auto value = static_cast<std::uint32_t>(turns_ + chunks_done);
-  // It only ever rises, and nobody else writes it: else the device might be ahead of the host.
+  // The word only rises, and no other code writes it: else the device might be ahead of the host.
   BERTH_CHECK(has_turn_ && gate.load(std::memory_order_relaxed) < value);
   gates_open_ = chunks_done;
   gate.store(value, std::memory_order_release);

@@ -106,7 +106,7 @@ class StagedCopy {
   // The turns of copies that share slots.
   /// Whether the slots are its own by now.
   [[nodiscard]] bool has_turn() const { return has_turn_; }
-  /// Nobody has the slots.
+  /// No copy uses the slots.
   void begin_turn();
   /// It needs them no more.
   void end_turn();
@@ -171,7 +171,7 @@ class StagedCopy {
   // Of HostWork.
   std::shared_ptr<CopyLane> lane;         ///< null once it is over
   ReadyCopies::Place place;               ///< while it is under way
-  std::weak_ptr<StagedCopy> successor;    ///< who has the slots after it
+  std::weak_ptr<StagedCopy> successor;    ///< the copy that uses the slots next
   std::shared_ptr<StagedCopy> next_over;  ///< in a list of those that are over
   /// What it held has been given back. Threads  any.
   std::atomic<bool> is_over = false;
