@@ -21,9 +21,9 @@ import time
 
 SUITE = "berth:hardware"
 SCRIPTS = (
-    "bench_figures.py", "campaign.py", "cupy_arrays.py", "hardware_tests.py", "kernels.py", "parts.json",
-    "plan.py", "processes.py", "program_run.py", "results.py", "stacks.py", "torch_copies.py",
-    "torch_here.py", "torch_replays.py", "torch_training.py",
+    "bench_figures.py", "campaign.py", "cupy_arrays.py", "hardware_tests.py", "kernels.py",
+    "parts.json", "plan.py", "processes.py", "program_run.py", "results.py", "stacks.py",
+    "torch_copies.py", "torch_here.py", "torch_replays.py", "torch_training.py",
 )  # fmt: skip
 COMMAND = "campaign"
 # What others load, where they are there.
@@ -41,6 +41,7 @@ SIMULATED = {
 BYTES_MAX = 40 << 20
 # What the C library of the other machine has to bring itself.
 C_LIBRARY = re.compile(r"(ld-linux-x86-64|libc|libm|libpthread|libdl|librt|linux-vdso)\.so\.\d+")
+GLIBC_VERSION = re.compile(rb"GLIBC_(\d+)\.(\d+)")
 LDD_LINE = re.compile(r"^\s*(\S+) (?:=> (.*) )?\(0x", re.MULTILINE)
 
 
@@ -79,6 +80,17 @@ def libraries_of(program):
         for name, path in LDD_LINE.findall(output_of("ldd", program))
         if not C_LIBRARY.fullmatch(pathlib.Path(name).name)
     }
+
+
+def glibc_needed(folder):
+    """The newest version of the C library that a file of the bundle names."""
+    versions = {
+        tuple(map(int, found.groups()))
+        for path in folder.rglob("*")
+        if path.is_file() and (content := path.read_bytes()).startswith(b"\x7fELF")
+        for found in GLIBC_VERSION.finditer(content)
+    }
+    return ".".join(map(str, max(versions)))
 
 
 def check(folder):
@@ -154,6 +166,7 @@ def fill(folder, source, build):
     about = {
         "berth": project["version"],
         "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "glibc": glibc_needed(folder),
     }
     (folder / "bundle.json").write_text(json.dumps(about) + "\n", encoding="utf-8")
     return {name: len(paths) for name, paths in programs.items()}

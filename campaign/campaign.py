@@ -116,8 +116,9 @@ def case_row(begun, ending):
 class Campaign:
     """What all parts have in common."""
 
-    def __init__(self, bundle, out, quick, interruption):
+    def __init__(self, bundle, about, out, quick, interruption):
         self.bundle = bundle
+        self.about = about  # bundle.json
         self.out = out
         self.patience = QUICK_PATIENCE if quick else 1
         self.quick = quick
@@ -259,7 +260,7 @@ class Campaign:
         began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         device = self.ask("--memory")
         summary = {
-            "bundle": json.loads((self.bundle / "bundle.json").read_text(encoding="utf-8")),
+            "bundle": self.about,
             "machine": {
                 "host": platform.platform(),
                 "python": platform.python_version(),
@@ -278,9 +279,8 @@ class Campaign:
             if self.interruption.has_come():
                 break
             share = 1.0 if self.quick else share_of(parts[number - 1 :], end - time.monotonic())
-            say(
-                f"{number} of {len(parts)}: {part['name']}, {part['seconds'] * share * self.patience:.0f} s at most"
-            )
+            seconds = part["seconds"] * share * self.patience
+            say(f"{number} of {len(parts)}: {part['name']}, {seconds:.0f} s at most")
             summary["parts"][part["name"]] = self.run_part(part, share)
         if self.interruption.has_come():
             summary["interrupted"] = program_run.signal_name(self.interruption.number)
@@ -291,6 +291,19 @@ class Campaign:
             result.save()
         problems = [self.write_summary(summary), *(result.problem for result in self.unsaved)]
         return summary["parts"], [problem for problem in problems if problem is not None]
+
+
+def check_glibc(needed):
+    """Without it no program of the bundle starts."""
+    try:
+        here = os.confstr("CS_GNU_LIBC_VERSION").removeprefix("glibc ")
+    except (AttributeError, ValueError):
+        misused(f"this machine's C library is not glibc; the bundle needs glibc {needed} or newer")
+    if [int(part) for part in here.split(".")] < [int(part) for part in needed.split(".")]:
+        misused(
+            f"this machine has glibc {here}, and the bundle needs {needed} or newer: "
+            f"make the bundle on a machine with glibc {here} or older"
+        )
 
 
 def prepare(out):
@@ -368,12 +381,13 @@ def main():
             say(f"{part['name']:12} {share * part['seconds']:4.0f} s  {part['says']}")
         return 0
     interruption = Interruption()
+    about = json.loads((options.bundle / "bundle.json").read_text(encoding="utf-8"))
+    check_glibc(about.get("glibc", "0"))
     prepare(options.out)
-    resource.setrlimit(
-        resource.RLIMIT_CORE, (0, 0)
-    )  # of programs that crash: a core would be gigabytes
+    # Of programs that crash: a core would be gigabytes.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     campaign = Campaign(
-        options.bundle.resolve(), options.out.resolve(), options.quick, interruption
+        options.bundle.resolve(), about, options.out.resolve(), options.quick, interruption
     )
     with scratch_folder(campaign.out) as scratch:
         campaign.scratch = pathlib.Path(scratch)

@@ -19,9 +19,9 @@ NOT_MEASURED = "not measured yet"
 
 HEAD = """# On GPUs
 
-How berth and the driver behave on hardware. `campaign/gpu_page.py` writes this page from the JSON results of
-campaigns, which are kept in `docs/gpu`, one folder for each. Where hardware and the simulated driver disagree,
-the hardware is right.
+How berth and the driver behave on hardware. `campaign/gpu_page.py` writes this page from the JSON
+results of campaigns, which are kept in `docs/gpu`, one folder for each campaign. Where hardware and
+the simulated driver disagree, the hardware is right.
 
 ## How to measure
 
@@ -31,18 +31,19 @@ On a machine that can build berth:
 ./run gpu-bundle /tmp/berth-on-gpu
 ```
 
-On the machine with the GPU, which needs an NVIDIA driver and Python, and for all figures that involve kernels
-nvcc or libnvrtc:
+On the machine with the GPU, which needs an NVIDIA driver and Python, and nvcc or libnvrtc for the
+figures that involve kernels:
 
 ```sh
 /tmp/berth-on-gpu/campaign --out results
 ```
 
-This takes 8 minutes at most. `--list` prints the parts. Then move `results` to `docs/gpu/<name>`, and run
-`campaign/gpu_page.py`.
+This takes 8 minutes at most. `--list` prints the parts. Then move `results` to `docs/gpu/<name>`,
+and run `campaign/gpu_page.py`.
 """
-LEGEND = """Where a cell has two times, they are the median and the 99th percentile, with the number of calls in
-parentheses. A call that "outlasted the kernel" began while a kernel ran for 10 ms more at least, and ended after it.
+LEGEND = """Where a cell has two times, they are the median and the 99th percentile, with the
+number of calls in parentheses. A call that "outlasted the kernel" began at least 10 ms before the end of a
+kernel, and ended after it.
 """
 
 
@@ -149,7 +150,8 @@ def endings(result):
                 or program.get("why")
                 or (program.get("text") or "").strip()[-300:]
             )
-            yield f"* {program['program']}: {escaped(', '.join(filter(None, [program['outcome'], how])))}"
+            ending = ", ".join(filter(None, [program["outcome"], how]))
+            yield f"* {program['program']}: {escaped(ending)}"
     yield ""
 
 

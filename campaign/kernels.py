@@ -59,24 +59,30 @@ def compilers():
     nvcc = next(filter(None, map(shutil.which, ["nvcc", *installed("bin/nvcc")])), None)
     if nvcc is not None:
         kind = {True: "-cubin", False: "-ptx"}
-        yield "nvcc", lambda architecture, source, target: [
-            nvcc,
-            kind[architecture.startswith("sm_")],
-            f"-arch={architecture}",
-            "-o",
-            str(target),
-            str(source),
-        ]
+        yield (
+            "nvcc",
+            lambda architecture, source, target: [
+                nvcc,
+                kind[architecture.startswith("sm_")],
+                f"-arch={architecture}",
+                "-o",
+                str(target),
+                str(source),
+            ],
+        )
     for library in nvrtc_libraries():
-        yield pathlib.Path(library).name, lambda architecture, source, target, library=library: [
-            sys.executable,
-            "-B",
-            os.path.abspath(__file__),
-            library,
-            architecture,
-            str(source),
-            str(target),
-        ]
+        yield (
+            pathlib.Path(library).name,
+            lambda architecture, source, target, library=library: [
+                sys.executable,
+                "-B",
+                os.path.abspath(__file__),
+                library,
+                architecture,
+                str(source),
+                str(target),
+            ],
+        )
 
 
 def installed(pattern):

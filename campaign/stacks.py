@@ -57,7 +57,8 @@ def kernel_view(pid):
     ):
         wait = text_of(task / "wchan")
         stack = text_of(task / "stack").replace("\n", " < ")
-        yield f"  thread {task.name} {text_of(task / 'comm')}: {wait if wait != '0' else 'runs'} {stack}".rstrip()
+        state = wait if wait != "0" else "runs"
+        yield f"  thread {task.name} {text_of(task / 'comm')}: {state} {stack}".rstrip()
 
 
 def gdb_view(pid, seconds):

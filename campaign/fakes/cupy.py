@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""As much of CuPy as a campaign calls, for its rehearsal: arrays have memory of the allocator, and no content."""
+"""The part of CuPy that a campaign calls, for its rehearsal: arrays have memory of the allocator,
+and no content."""
+
 import types
 
 float64 = None
@@ -52,7 +54,9 @@ def set_allocator(function):
 
 cuda = types.SimpleNamespace(
     runtime=types.SimpleNamespace(getDeviceCount=lambda: 1),
-    memory=types.SimpleNamespace(PythonFunctionAllocator=PythonFunctionAllocator, OutOfMemoryError=MemoryError),
+    memory=types.SimpleNamespace(
+        PythonFunctionAllocator=PythonFunctionAllocator, OutOfMemoryError=MemoryError
+    ),
     MemoryPool=MemoryPool, set_allocator=set_allocator,
     get_current_stream=lambda: types.SimpleNamespace(ptr=0),
 )  # fmt: skip

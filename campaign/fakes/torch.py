@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""As much of PyTorch as a campaign calls, for its rehearsal: nothing is computed, but berth's functions are called
-as PyTorch calls them."""
+"""The part of PyTorch that a campaign calls, for its rehearsal: nothing is computed, but berth's
+functions are called as PyTorch calls them."""
+
 import ctypes
 import itertools
 import types
@@ -113,11 +114,14 @@ def nothing(*_, **__):
 uint8 = None
 use_deterministic_algorithms = nothing
 cuda = types.SimpleNamespace(
-    synchronize=nothing, init=nothing, is_available=lambda: True, Stream=Stream, current_stream=Stream, stream=Entered,
-    empty_cache=nothing, reset_peak_memory_stats=nothing, max_memory_reserved=lambda: reserved[0],
+    synchronize=nothing, init=nothing, is_available=lambda: True, Stream=Stream,
+    current_stream=Stream, stream=Entered, empty_cache=nothing, reset_peak_memory_stats=nothing,
+    max_memory_reserved=lambda: reserved[0],
     mem_get_info=lambda: (1 << 30, 2 << 30),
     memory=types.SimpleNamespace(
-        CUDAPluggableAllocator=CUDAPluggableAllocator, change_current_allocator=change_current_allocator),
+        CUDAPluggableAllocator=CUDAPluggableAllocator,
+        change_current_allocator=change_current_allocator,
+    ),
 )  # fmt: skip
 _C = types.SimpleNamespace(
     _cuda_cudaCachingAllocator_raw_alloc=raw_alloc, _cuda_cudaCachingAllocator_raw_delete=nothing

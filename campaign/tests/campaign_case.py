@@ -24,7 +24,10 @@ HANGS = f"import time\n{ROW}\ntime.sleep(1000)"
 # A process that has left the program's group and session, and whose parent has ended.
 LEAVES_A_DAEMON = """
 import json, os, subprocess, sys, time
-code = "import subprocess; print(subprocess.Popen(['sleep', '1000'], start_new_session=True, stdout=2).pid)"
+code = '''
+import subprocess
+print(subprocess.Popen(['sleep', '1000'], start_new_session=True, stdout=2).pid)
+'''
 child = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True)
 print(json.dumps({"child": int(child.stdout)}), flush=True)
 """

@@ -26,8 +26,9 @@ CATALOGUE = {
     },
 }  # fmt: skip
 SUMMARY = {
-    "bundle": {"berth": "0.1"}, "machine": {"host": "Linux", "cpus": 16}, "began": "2030-01-02T03:04:05Z",
-    "kernels": "compiled by nvcc for sm_90", "driver": "cuda", "quick": False,
+    "bundle": {"berth": "0.1"}, "machine": {"host": "Linux", "cpus": 16},
+    "began": "2030-01-02T03:04:05Z", "kernels": "compiled by nvcc for sm_90",
+    "driver": "cuda", "quick": False,
     "bytes_free_before": 78 << 30, "bytes_free_after": 78 << 30,
 }  # fmt: skip
 
@@ -99,7 +100,8 @@ class GpuPageTest(PageCase):
         text = self.page()
         self.assertIn("| case | pairs |\n|---|---|\n| a \\| b | p50 12 ns |", text)
         self.assertIn(
-            "| question | measured |\n|---|---|\n| others | not measured yet |\n| `cuMemUnmap` | not",
+            "| question | measured |\n|---|---|\n| others | not measured yet |\n"
+            "| `cuMemUnmap` | not",
             text,
         )
 
@@ -194,8 +196,8 @@ class CampaignsTest(PageCase):
     def test_a_campaign_says_what_it_ran_on(self):
         self.add("h100", facts=facts_of("NVIDIA H100"))
         self.assertIn(
-            "CUDA 13000, Linux, 16 processors; berth 0.1. Kernels: compiled by nvcc for sm_90. Free memory before and "
-            "after: 78 GiB and 78 GiB. All results are in `docs/gpu/h100`.",
+            "CUDA 13000, Linux, 16 processors; berth 0.1. Kernels: compiled by nvcc for sm_90. "
+            "Free memory before and after: 78 GiB and 78 GiB. All results are in `docs/gpu/h100`.",
             self.page(),
         )
 

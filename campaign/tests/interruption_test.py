@@ -122,8 +122,9 @@ class EndTest(unittest.TestCase):
         child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
         self.addCleanup(child.wait)
         self.addCleanup(child.kill)
-        with mock.patch.object(processes, "send"), mock.patch.object(
-            processes, "KILL_SECONDS", 0.1
+        with (
+            mock.patch.object(processes, "send"),
+            mock.patch.object(processes, "KILL_SECONDS", 0.1),
         ):
             self.assertEqual(processes.end(child, set(), False), [child.pid])
 

@@ -43,6 +43,24 @@ class OptionsTest(CampaignCase):
         self.assertIn("no part 'four', 'five'; accepted: one, two, three", self.said)
 
 
+class MachineTest(CampaignCase):
+    def needs(self, glibc):
+        about = self.bundle / "bundle.json"
+        about.write_text(f'{{"berth": "0", "glibc": "{glibc}"}}\n', encoding="utf-8")
+
+    def test_a_c_library_that_is_too_old_is_named_before_anything_runs(self):
+        self.needs("99.1")
+        self.assertEqual(self.run_parts(*THREE), 2, self.said)
+        self.assertRegex(
+            self.said, r"this machine has glibc 2\.\d+, and the bundle needs 99\.1 or newer"
+        )
+        self.assertFalse(self.out.exists())
+
+    def test_versions_are_compared_as_numbers(self):
+        self.needs("2.4")
+        self.assertEqual(self.run_parts(THREE[0]), 0, self.said)
+
+
 class FolderTest(CampaignCase):
     def test_results_of_an_earlier_campaign_are_kept(self):
         self.assertEqual(self.run_parts(THREE[0]), 0, self.said)
@@ -99,7 +117,11 @@ class FolderTest(CampaignCase):
         self.assertEqual(self.result("campaign")["parts"]["three"], "done")
 
     def test_nothing_else_is_left(self):
-        code = "import os, pathlib\npathlib.Path(os.environ['TMPDIR'], 'left').write_text('it')\nprint(os.environ['TMPDIR'])"
+        code = (
+            "import os, pathlib\n"
+            "pathlib.Path(os.environ['TMPDIR'], 'left').write_text('it')\n"
+            "print(os.environ['TMPDIR'])"
+        )
         self.run_parts(part("one", code))
         self.assertEqual(
             sorted(path.name for path in self.out.iterdir()), ["campaign.json", "one.json"]

@@ -69,6 +69,9 @@ class RehearsalTest(unittest.TestCase):
         self.assertEqual(self.done.returncode, 0, self.done.stdout + self.endings())
         self.assertEqual(set(self.results["campaign"]["parts"].values()), {"done"})
 
+    def test_the_bundle_names_the_c_library_that_it_needs(self):
+        self.assertRegex(self.results["campaign"]["bundle"]["glibc"], r"^2\.\d+$")
+
     def test_the_page_knows_each_part_and_no_other(self):
         self.assertEqual(list(self.results["campaign"]["parts"]), list(self.catalogue))
 
