@@ -21,16 +21,27 @@ REPETITIONS = ["--benchmark_repetitions=5", "--benchmark_min_time=0.01"]
 ONCE = ["--benchmark_repetitions=1", "--benchmark_min_time=0.0001"]
 PROGRAM_SECONDS_MAX = 30
 PROGRAM_SECONDS_MIN = 1  # one is not begun with less
+# One that hangs must leave time for the others, and some take longer than most.
+SHARES_MAX = 4
+BYTES_MAX = 64 << 20  # of what one prints
 LAST = ("bench_replay",)  # it takes longest
 
 
 def run(program, seconds, arguments):
     """The figures of one program, and how it ended."""
     lines = []
+    left = BYTES_MAX
+
+    def on_line(line):
+        nonlocal left
+        left -= len(line)
+        if left > 0:
+            lines.append(line)
+
     ending = program_run.run(
         [str(program), *arguments],
         seconds=seconds,
-        on_line=lines.append,
+        on_line=on_line,
         on_hang=stacks.collect,
         cwd=BUNDLE,
     )
@@ -75,8 +86,14 @@ def main():
     arguments = ARGUMENTS + (ONCE if plan.is_quick() else REPETITIONS)
     os.environ.setdefault("BERTH_BENCH_TRACES", str(BUNDLE / "bench/traces"))
     failed = False
-    for program in programs():
-        seconds = min(end - time.monotonic(), PROGRAM_SECONDS_MAX)
+    found_programs = programs()
+    if not found_programs or not any(pathlib.Path(os.environ["BERTH_BENCH_TRACES"]).glob("*")):
+        print(f"{BUNDLE / 'bench'} lacks benchmarks or traces", file=sys.stderr)
+        failed = True
+    for number, program in enumerate(found_programs):
+        left = end - time.monotonic()
+        share = SHARES_MAX * left / (len(found_programs) - number)
+        seconds = min(left, share, PROGRAM_SECONDS_MAX)
         if seconds < PROGRAM_SECONDS_MIN:
             ending = program_run.Ending("cut short", 0.0, text="no time was left")
             print(

@@ -8,14 +8,17 @@ campaign is worth something. A part that fails, crashes or hangs is noted, and t
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import platform
+import re
 import resource
 import signal
 import sys
 import tempfile
 import time
+import traceback
 
 import kernels
 import program_run
@@ -25,8 +28,11 @@ import stacks
 HERE = pathlib.Path(__file__).resolve().parent
 MINUTES = 8.0
 MINUTES_MIN = 0.2
-AFTERWARDS_SECONDS = 15  # for the stacks of what hung last, and what follows the last part
-FACTS_SECONDS = 30  # for a program that asks for one thing
+# Of all the time: for the stacks of the program that hangs last, and what follows the last part.
+AFTERWARDS_SHARE = 1 / 32
+FACTS_SHARE = 1 / 16  # for a program that asks for one thing
+KERNELS_SHARE = 1 / 8  # for compiling and trying the kernels
+SECONDS_MIN = 1.0  # a program that asks is not begun with less
 # A program may be told to go on after it crashed or hung: so often.
 RESUMED_MAX = 20
 # A program plans for less than its limit, so that it ends by itself.
@@ -35,6 +41,8 @@ QUICK_SECONDS = 1.0
 # In a rehearsal the figures mean nothing, and a slow machine has so many times as long.
 QUICK_PATIENCE = 10
 MISUSED = 2
+# LD_PRELOAD and lists of paths separate by spaces and colons.
+PLAIN = re.compile(r"[\w./+@=,-]+", re.ASCII)
 # Settings of the driver that change what is measured. Parts that are about them set them.
 NOT_PASSED_ON = (
     "BERTH_",
@@ -52,7 +60,7 @@ class Interruption:
 
     def __init__(self):
         self.number = None
-        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             if signal.getsignal(each) != signal.SIG_IGN:  # as nohup does
                 signal.signal(each, self.note)
 
@@ -95,6 +103,10 @@ def chosen(parts, only, skipped):
     return left or misused("--only and --skip leave no part")
 
 
+def seconds_for_parts(minutes):
+    return 60 * minutes * (1 - AFTERWARDS_SHARE)
+
+
 def share_of(parts, seconds):
     """What each part gets of its time: less than all of it if the parts would take longer
     together."""
@@ -113,18 +125,31 @@ def case_row(begun, ending):
     return name | {key: value for key, value in how.items() if value}
 
 
+def plain_path(folder, scratch):
+    """A path of the folder that lists of paths can contain."""
+    if PLAIN.fullmatch(str(folder)):
+        return folder
+    link = scratch / "bundle"
+    link.symlink_to(folder, target_is_directory=True)
+    return link
+
+
 class Campaign:
     """What all parts have in common."""
 
-    def __init__(self, bundle, about, out, quick, interruption):
-        self.bundle = bundle
+    def __init__(self, options, about, scratch, interruption):
+        self.bundle = plain_path(options.bundle.resolve(), scratch)
         self.about = about  # bundle.json
-        self.out = out
-        self.patience = QUICK_PATIENCE if quick else 1
-        self.quick = quick
+        self.out = options.out.resolve()
+        self.scratch = scratch
+        self.quick = options.quick
+        self.patience = QUICK_PATIENCE if options.quick else 1
+        self.minutes = options.minutes
+        self.seconds = 60 * options.minutes * self.patience
+        self.end = time.monotonic() + self.seconds  # of everything
         self.interruption = interruption
-        self.scratch = None
         self.kernels = None  # path of the compiled kernels
+        self.answers = True  # bin/campaign_facts does, as far as known
         self.unsaved = []  # results of parts that could not be written
 
     def environment(self, seconds):
@@ -146,10 +171,17 @@ class Campaign:
         kept["TMPDIR"] = str(self.scratch)
         kept["PYTHONFAULTHANDLER"] = "1"
         kept["PYTHONDONTWRITEBYTECODE"] = "1"
+        kept["BERTH_BENCH_TRACES"] = str(self.bundle / "bench/traces")
         library = self.bundle / "lib/libcampaign_stacks.so"
         if library.is_file():
             kept["LD_PRELOAD"] = str(library)
         return kept
+
+    def left(self):
+        return self.end - time.monotonic()
+
+    def stacks_of(self, pid, read_for):
+        return stacks.collect(pid, read_for, min(stacks.SECONDS, max(self.left() - SECONDS_MIN, 0)))
 
     def run(self, command, seconds, **more):
         words = [sys.executable if word == "python3" else word for word in command]
@@ -158,21 +190,30 @@ class Campaign:
             seconds=seconds,
             cwd=self.bundle,
             environment=self.environment(seconds),
-            on_hang=stacks.collect,
+            on_hang=self.stacks_of,
             is_stopped=self.interruption.has_come,
             **more,
         )
 
-    def ask(self, what):
-        """The values that bin/campaign_facts prints; {} if it cannot tell."""
-        found = {}
-        self.run(["bin/campaign_facts", what], FACTS_SECONDS, on_row=found.update)
-        return found
+    def ask(self, what, seconds=math.inf, **more):
+        """How bin/campaign_facts ended. Once it has hung it is not asked again."""
+        seconds = min(seconds, max(self.seconds * FACTS_SHARE, SECONDS_MIN), self.left())
+        if not self.answers or seconds < SECONDS_MIN:
+            return program_run.Ending("cut short", 0.0, text="bin/campaign_facts does not answer")
+        ending = self.run(["bin/campaign_facts", what], seconds, **more)
+        self.answers = ending.outcome != "hung"
+        return ending
 
-    def problem_with(self, compiled):
+    def memory(self):
+        """What bin/campaign_facts prints about the device and its memory, as numbers."""
+        found = {}
+        self.ask("--memory", on_row=found.update)
+        return {name: value for name, value in found.items() if isinstance(value, int)}
+
+    def problem_with(self, compiled, seconds):
         """What is wrong with compiled kernels; None if nothing is, or nothing runs them here."""
         self.kernels = compiled
-        ending = self.run(["bin/campaign_facts", "--kernels"], FACTS_SECONDS)
+        ending = self.ask("--kernels", seconds)
         self.kernels = None
         return (
             None
@@ -187,7 +228,12 @@ class Campaign:
         if not source.is_file():
             return "the bundle has no kernels"
         compiled = kernels.compile_for(
-            source, self.scratch, architecture, self.problem_with, self.interruption.has_come
+            source,
+            self.scratch,
+            architecture,
+            self.problem_with,
+            min(self.seconds * KERNELS_SHARE, max(self.left(), 0)),
+            self.interruption.has_come,
         )
         self.kernels = compiled.path
         return compiled.said
@@ -203,12 +249,14 @@ class Campaign:
     def run_program(self, program, share, deadline, result):
         """In its share of the time that it wants. If it can be resumed, it goes on after the case
         in which it crashed or hung."""
-        begun = []  # cases, in order
+        begun, last = 0, None  # cases: how many, and the last one
+        is_resumed = "resume" in program
         silence = self.patience * program["silence"] if "silence" in program else None
 
         def on_row(row):
-            if "begin" in row:
-                begun.append(row)
+            nonlocal begun, last
+            if is_resumed and "begin" in row:
+                begun, last = begun + 1, row
             else:
                 result.add_row(program["name"], row)
 
@@ -220,7 +268,7 @@ class Campaign:
             seconds = end - time.monotonic()
             if seconds <= 0:
                 break
-            known = len(begun)
+            known = begun
             ending = self.run(
                 program["command"] + ([program["resume"].format(next=known + 1)] if known else []),
                 seconds,
@@ -229,13 +277,9 @@ class Campaign:
                 silence=silence,
             )
             result.add_program(program["name"], ending)
-            if (
-                ending.outcome not in ("crashed", "hung")
-                or "resume" not in program
-                or len(begun) == known
-            ):
+            if ending.outcome not in ("crashed", "hung") or begun == known:
                 return
-            result.add_row(program["name"], case_row(begun[-1], ending))
+            result.add_row(program["name"], case_row(last, ending))
         why = (
             "no time was left" if end <= time.monotonic() else f"it was resumed {RESUMED_MAX} times"
         )
@@ -245,20 +289,25 @@ class Campaign:
         result = results.PartResult(self.out / f"{part['name']}.json", part["name"])
         deadline = time.monotonic() + part["seconds"] * share * self.patience
         for program in part["programs"]:
-            self.run_program(program, share, deadline, result)
             if self.interruption.has_come():
+                result.interrupt()
                 break
+            try:
+                self.run_program(program, share, deadline, result)
+            except Exception:  # one that nobody has thought of must not end the others
+                text = traceback.format_exc()
+                result.add_program(program["name"], program_run.Ending("failed", 0.0, text=text))
         outcome = result.finish()
         if result.problem is not None:
             self.unsaved.append(result)
         say(f"   {outcome} in {result.seconds():.1f} s")
         return outcome
 
-    def run_all(self, parts, minutes):
+    def run_all(self, parts):
         """Returns how each part ended, and which results could not be written."""
-        end = time.monotonic() + 60 * minutes - AFTERWARDS_SECONDS * min(1.0, minutes / MINUTES)
+        end = time.monotonic() + seconds_for_parts(self.minutes)
         began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        device = self.ask("--memory")
+        device = self.memory()
         summary = {
             "bundle": self.about,
             "machine": {
@@ -269,7 +318,7 @@ class Campaign:
             "driver": os.environ.get("BERTH_DRIVER", "cuda"),
             "began": began,
             "quick": self.quick,
-            "minutes": minutes,
+            "minutes": self.minutes,
             "kernels": self.compile_kernels(device),
             "bytes_free_before": device.get("bytes_free"),
             "parts": {},
@@ -285,12 +334,15 @@ class Campaign:
         if self.interruption.has_come():
             summary["interrupted"] = program_run.signal_name(self.interruption.number)
         else:
-            summary["bytes_free_after"] = self.ask("--memory").get("bytes_free")
+            summary["bytes_free_after"] = self.memory().get("bytes_free")
         summary["ended"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         for result in self.unsaved:
             result.save()
-        problems = [self.write_summary(summary), *(result.problem for result in self.unsaved)]
-        return summary["parts"], [problem for problem in problems if problem is not None]
+        problems = [result.problem for result in self.unsaved if result.problem is not None]
+        if problems:
+            summary["not_written"] = problems
+        problem = self.write_summary(summary)
+        return summary["parts"], problems + ([problem] if problem is not None else [])
 
 
 def check_glibc(needed):
@@ -304,6 +356,19 @@ def check_glibc(needed):
             f"this machine has glibc {here}, and the bundle needs {needed} or newer: "
             f"make the bundle on a machine with glibc {here} or older"
         )
+
+
+def read_about(path):
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        if re.fullmatch(r"\d+(\.\d+)*", about.get("glibc", "0")):
+            return about
+        problem = "its glibc is no version"
+    except OSError as error:
+        problem = error.strerror
+    except (ValueError, AttributeError, TypeError):
+        problem = "no JSON as a bundle has it"
+    return misused(f"{path}: {problem}: make the bundle again")
 
 
 def prepare(out):
@@ -326,7 +391,9 @@ def scratch_folder(out):
 
 
 def parse_options():
-    parser = argparse.ArgumentParser(prog="campaign", description=__doc__.partition("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="campaign", description=(__doc__ or "").partition("\n\n")[0]
+    )
     parser.add_argument(
         "--out",
         metavar="FOLDER",
@@ -376,30 +443,27 @@ def main():
     options = parse_options()
     parts = chosen(read_parts(options.parts), names_in(options.only), names_in(options.skip))
     if options.list:
-        share = share_of(parts, 60 * options.minutes - AFTERWARDS_SECONDS)
+        share = share_of(parts, seconds_for_parts(options.minutes))
         for part in parts:
             say(f"{part['name']:12} {share * part['seconds']:4.0f} s  {part['says']}")
         return 0
     interruption = Interruption()
-    about = json.loads((options.bundle / "bundle.json").read_text(encoding="utf-8"))
+    about = read_about(options.bundle / "bundle.json")
     check_glibc(about.get("glibc", "0"))
     prepare(options.out)
     # Of programs that crash: a core would be gigabytes.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    campaign = Campaign(
-        options.bundle.resolve(), about, options.out.resolve(), options.quick, interruption
-    )
-    with scratch_folder(campaign.out) as scratch:
-        campaign.scratch = pathlib.Path(scratch)
-        outcomes, problems = campaign.run_all(parts, options.minutes)
+    with scratch_folder(options.out.resolve()) as scratch:
+        campaign = Campaign(options, about, pathlib.Path(scratch).resolve(), interruption)
+        outcomes, problems = campaign.run_all(parts)
     for problem in problems:
         print(f"campaign: a result could not be written: {problem}", file=sys.stderr)
     if interruption.has_come():
         return 128 + interruption.number
-    ended_well = (
-        all(outcome in ("done", "skipped") for outcome in outcomes.values()) and not problems
-    )
-    return 0 if ended_well else 1
+    found = set(outcomes.values())
+    if found == {"skipped"}:
+        print("campaign: nothing was measured: no part could run here", file=sys.stderr)
+    return 0 if found <= {"done", "skipped"} and found != {"skipped"} and not problems else 1
 
 
 if __name__ == "__main__":

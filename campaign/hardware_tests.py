@@ -17,6 +17,7 @@ import program_run
 import stacks
 
 SECONDS_MAX = 60
+SHARES_MAX = 2  # one that hangs leaves time for the others
 SECONDS_MIN = 1  # a test is not begun with less
 BUNDLE = pathlib.Path(__file__).resolve().parent.parent
 
@@ -27,12 +28,18 @@ def main():
     parser.add_argument("--only", metavar="NAME", action="append", default=[])
     options = parser.parse_args()
     end = time.monotonic() + plan.limit_seconds()
-    failed = False
-    for line in (BUNDLE / "tests/list").read_text(encoding="utf-8").splitlines():
-        name, _, command = line.partition("\t")
-        if name in options.skip or (options.only and name not in options.only):
-            continue
-        seconds = min(SECONDS_MAX, end - time.monotonic())
+    lines = (BUNDLE / "tests/list").read_text(encoding="utf-8").splitlines()
+    wanted = [
+        (name, command)
+        for name, _, command in (line.partition("\t") for line in lines)
+        if name not in options.skip and name in (options.only or [name])
+    ]
+    failed = not wanted
+    if failed:
+        print(f"no such test in {BUNDLE / 'tests/list'}", file=sys.stderr)
+    for number, (name, command) in enumerate(wanted):
+        left = end - time.monotonic()
+        seconds = min(SECONDS_MAX, left, SHARES_MAX * left / (len(wanted) - number))
         if seconds < SECONDS_MIN:
             ending = program_run.Ending("cut short", 0.0, text="no time was left")
         else:

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 
 import program_run
 
-SECONDS = 60.0  # for all attempts
-COMPILER_SECONDS = 30.0  # for one
 # Drivers translate this for any newer device. A driver that is older than the compiler refuses it,
 # and accepts code for the device itself.
 PORTABLE = "compute_75"
@@ -30,27 +28,36 @@ class Compiled:
     said: str
 
 
-def compile_for(source, folder, architecture, verify, is_stopped=lambda: False):
-    """`architecture` is that of the device, "sm_90"; None if unknown. verify(path) returns what is
-    wrong with the kernels, None if nothing."""
-    end = time.monotonic() + SECONDS
+def compile_for(source, folder, architecture, verify, seconds, is_stopped=lambda: False):
+    """`architecture` is that of the device, "sm_90"; None if unknown. verify(path, seconds) returns
+    what is wrong with the kernels, None if nothing. `seconds` are for all attempts; a compiler may
+    take half of them, and has one attempt if it takes longer."""
+    end = time.monotonic() + seconds
+    environment = os.environ | {"TMPDIR": str(folder)}
     said = []
     for name, command in compilers():
         for target in filter(None, (architecture, PORTABLE)):
-            seconds = min(COMPILER_SECONDS, end - time.monotonic())
-            if seconds <= 0 or is_stopped():
-                return Compiled(None, "; ".join([*said, "no time was left"]))
+            left = end - time.monotonic()
+            if left <= 0 or is_stopped():
+                return Compiled(
+                    None, "; ".join([*said, "interrupted" if is_stopped() else "no time was left"])
+                )
             path = folder / f"{len(said)}.kernels"
             ending = program_run.run(
-                command(target, source, path), seconds=seconds, is_stopped=is_stopped
+                command(target, source, path),
+                seconds=min(seconds / 2, left),
+                environment=environment,
+                is_stopped=is_stopped,
             )
             if ending.outcome != "done" or not path.is_file():
-                problem = ending.text.strip()[-2000:] or ending.why or ending.outcome
+                problem = ending.why or ending.text.strip()[-2000:] or ending.outcome
             else:
-                problem = verify(path)
+                problem = verify(path, max(end - time.monotonic(), 1.0))
             if problem is None:
                 return Compiled(path, f"compiled by {name} for {target}")
             said.append(f"{name} for {target}: {problem}")
+            if ending.outcome == "hung":
+                break
     return Compiled(None, "; ".join(said) or "there is neither nvcc nor libnvrtc")
 
 

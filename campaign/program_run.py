@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -19,6 +20,8 @@ import processes
 SKIPPED = 77
 TEXT_KEPT = 16_384  # the last bytes of what is no row
 LINE_MAX = 1 << 20  # a longer line is no row
+# Nor is one with more levels, which parsers of the results might refuse.
+NESTED = re.compile(rb"(?:[\[{][^\[\]{}]*){65}")
 # After a program has ended, for output that is still in its pipes.
 DRAIN_SECONDS = 1.0
 running = (
@@ -109,7 +112,7 @@ class Pipes:
 
 def as_row(line):
     """The JSON object in a line; None if it is not one."""
-    if not line.startswith(b"{"):
+    if not line.startswith(b"{") or NESTED.search(line):
         return None
     try:
         return json.loads(line)
@@ -206,6 +209,10 @@ def watch(process, pipes, deadline, silence, on_turn, is_stopped):
             return "interrupted"
         until = deadline if silence is None else min(deadline, pipes.last_heard + silence)
         left = until - time.monotonic()
+        if left <= 0 and until < deadline:  # this process may have been stopped meanwhile
+            pipes.read(0)
+            if pipes.last_heard + silence > time.monotonic():
+                continue
         if left <= 0:
             return (
                 "its time was over"

@@ -2,12 +2,15 @@
 """The result files of a campaign, each of which is complete at any moment."""
 
 import json
+import math
 import os
+import re
 import time
 
 FILES_MAX = 8  # with campaign.json
 BYTES_MAX = 15 << 20  # of one file: 16 MiB may be the most that is copied back
 BYTES_FOR_PROGRAMS = 3 << 20  # of BYTES_MAX: how the programs ended, with their text and stacks
+SURROGATE = re.compile(r"\\ud[89a-f]")
 SAVE_SECONDS = 1.0  # how much an interrupted campaign may lose
 
 
@@ -22,8 +25,28 @@ def write(path, text):
         raise
 
 
+def to_text(content, indent=None):
+    """As JSON that every parser accepts, whatever a program has printed."""
+    try:
+        text = json.dumps(content, indent=indent, allow_nan=False)
+    except ValueError:  # NaN or an infinity
+        text = json.dumps(strict(content), indent=indent)
+    return json.dumps(strict(content), indent=indent) if SURROGATE.search(text) else text
+
+
+def strict(value):
+    """With "nan" and "inf" as text, and without half a surrogate pair."""
+    if isinstance(value, dict):
+        return {strict(name): strict(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [strict(each) for each in value]
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def write_json(path, content):
-    write(path, json.dumps(content, indent=1) + "\n")
+    write(path, to_text(content, indent=1) + "\n")
 
 
 class PartResult:
@@ -59,12 +82,17 @@ class PartResult:
         self.save()
 
     def _add(self, kind, lines, content):
-        line = json.dumps(content)
-        self.bytes_left[kind] -= len(line) + 4
-        if self.bytes_left[kind] < 0:
+        line = to_text(content)
+        size = len(line) + 4
+        if size > self.bytes_left[kind]:
             self.left_out[kind] += 1
         else:
+            self.bytes_left[kind] -= size
             lines.append(line)
+
+    def interrupt(self):
+        """Some of its programs have not run."""
+        self.outcomes.add("interrupted")
 
     def finish(self):
         """Returns the outcome: that of the program that ended worst."""

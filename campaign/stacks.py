@@ -12,18 +12,19 @@ import time
 import processes
 import program_run
 
-GDB_SECONDS = 6.0  # for all processes together
-SIGNAL_SECONDS = 2.0
+SECONDS = 10.0  # for all processes together
+SIGNAL_SECONDS = 2.0  # for the answers to each signal
 TEXT_MAX = 65_536
 PROCESSES_MAX = 64  # of a program that keeps making more
 
 
-def collect(leader, read_for):
-    """`read_for(seconds)` keeps reading what the program prints, which is kept with its other
-    text."""
+def collect(leader, read_for, seconds=SECONDS):
+    """Takes about `seconds` at most. `read_for(seconds)` keeps reading what the program prints,
+    which is kept with its other text."""
     parts = []
+    end = time.monotonic() + seconds
     family = processes.processes_of(leader, len(program_run.running) == 1)[:PROCESSES_MAX]
-    gdb_end = time.monotonic() + GDB_SECONDS
+    gdb_end = end - 2 * SIGNAL_SECONDS
     for pid in family:
         parts.append(f"process {pid}: {command_of(pid)}")
         parts.extend(kernel_view(pid))
@@ -34,7 +35,7 @@ def collect(leader, read_for):
             processes.send(pid, asked)
         if heard:
             parts.append(f"answers to {asked.name} are in the text: {', '.join(map(str, heard))}")
-            read_for(SIGNAL_SECONDS)
+            read_for(min(SIGNAL_SECONDS, max(end - time.monotonic(), 0)))
     return "\n".join(filter(None, parts))[:TEXT_MAX]
 
 

@@ -4,9 +4,12 @@
 running."""
 
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
+import tempfile
+import time
 import unittest
 from unittest import mock
 
@@ -14,6 +17,7 @@ import campaign_case
 from campaign_case import CAMPAIGN, GOOD, HANGS, CampaignCase, part
 
 import processes
+import program_run
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 HANGS_WITH_A_CHILD = f"""
@@ -22,6 +26,17 @@ child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
 print(json.dumps({{"child": child.pid}}), flush=True)
 {HANGS}
 """
+
+
+class JumpingClock:
+    """Is an hour later at once when the first row has come."""
+
+    def __init__(self, rows):
+        self.rows = rows
+        self.now = time.monotonic
+
+    def __call__(self):
+        return self.now() + (30 if self.rows else 0)
 
 
 class InterruptionTest(CampaignCase):
@@ -117,6 +132,31 @@ signal.signal(signal.SIGQUIT, lambda *_: pathlib.Path({str(self.folder / "asked"
 
 
 class EndTest(unittest.TestCase):
+    def test_a_process_of_another_user_is_given_up(self):
+        with mock.patch.object(os, "kill", side_effect=PermissionError):
+            processes.send(1, signal.SIGKILL)
+
+    def test_what_was_printed_while_the_campaign_was_stopped_counts(self):
+        """The clock jumps when it goes on, and a row waits in the pipe."""
+        folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder)
+        rows = []
+
+        def on_row(row):
+            while not rows and not (folder / "two").exists():
+                time.sleep(0.01)
+            rows.append(row)
+
+        with mock.patch.object(program_run.time, "monotonic", JumpingClock(rows)):
+            ending = program_run.run(
+                ["sh", "-c", "echo '{}'; sleep 0.2; echo '{}'; touch two; sleep 0.5; echo '{}'"],
+                seconds=1000,
+                silence=10,
+                on_row=on_row,
+                cwd=folder,
+            )
+        self.assertEqual((ending.outcome, len(rows)), ("done", 3))
+
     def test_a_process_that_cannot_be_killed_is_given_up(self):
         """As one that waits inside the kernel's driver."""
         child = subprocess.Popen(["sleep", "1000"], start_new_session=True)

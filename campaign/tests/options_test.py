@@ -24,7 +24,7 @@ class OptionsTest(CampaignCase):
 
     def test_parts_are_listed_with_their_share_of_the_time(self):
         self.assertEqual(self.run_parts(*THREE, arguments=["--list", "--minutes", "1"]), 0)
-        found = re.findall(r"^(?:one|two|three) +15 s ", self.said, re.MULTILINE)
+        found = re.findall(r"^(?:one|two|three) +19 s ", self.said, re.MULTILINE)
         self.assertEqual(len(found), 3, self.said)
         self.assertFalse(self.out.exists())
 
@@ -44,6 +44,36 @@ class OptionsTest(CampaignCase):
 
 
 class MachineTest(CampaignCase):
+    def test_a_folder_that_is_no_bundle_is_named(self):
+        for text, problem in (
+            (None, "No such file"),
+            ("{", "no JSON as a bundle has it"),
+            ("[]", "no JSON as a bundle has it"),
+            ('{"glibc": "2.x"}', "its glibc is no version"),
+        ):
+            path = self.bundle / "bundle.json"
+            path.unlink(missing_ok=True)
+            if text is not None:
+                path.write_text(text, encoding="utf-8")
+            self.assertEqual(self.run_parts(*THREE), 2, self.said)
+            self.assertIn(f"{path}: {problem}", self.said)
+            self.assertNotIn("Traceback", self.said)
+
+    def test_a_bundle_may_lie_in_any_folder(self):
+        odd = self.folder / "a b:c\n$ORIGIN"
+        self.bundle.rename(odd)
+        self.bundle = odd
+        code = "import json, os; print(json.dumps({'traces': os.environ['BERTH_BENCH_TRACES']}))"
+        self.assertEqual(self.run_parts(part("one", code)), 0, self.said)
+        row = self.result("one")["rows"][0]
+        self.assertRegex(row["traces"], r"^[\w./-]+$")
+        self.assertEqual(self.result("one")["programs"][0].get("text", ""), "")
+
+    def test_a_relative_folder_for_temporary_files_is_the_same_for_programs(self):
+        code = "import os, sys; sys.exit(not os.path.isdir(os.environ['TMPDIR']))"
+        self.environment["TMPDIR"] = "."
+        self.assertEqual(self.run_parts(part("one", code)), 0, self.said)
+
     def needs(self, glibc):
         about = self.bundle / "bundle.json"
         about.write_text(f'{{"berth": "0", "glibc": "{glibc}"}}\n', encoding="utf-8")
@@ -170,8 +200,21 @@ class CommandTest(CampaignCase):
             self.assertEqual(status, 0, said)
             self.assertIn("endurance", said)
 
+    def test_settings_of_python_and_a_missing_path_change_nothing(self):
+        for settings in ({"PYTHONSAFEPATH": "1"}, {"PYTHONOPTIMIZE": "2"}, {"PATH": ""}):
+            status, said = self.run_command(
+                "/bin/sh", str(self.place / "campaign"), "--list", PYTHON=sys.executable, **settings
+            )
+            self.assertEqual(status, 0, said)
+
+    def test_an_interpreter_that_does_not_start_is_named(self):
+        broken = self.tools(python3="exit 1")
+        status, said = self.run_command("/bin/sh", str(self.place / "campaign"), PATH=broken)
+        self.assertEqual(status, 2, said)
+        self.assertIn("python3 does not start", said)
+
     def test_an_interpreter_that_is_missing_or_old_is_named(self):
-        old = self.tools(python3='if [ "$1" = -V ]; then echo Python 3.8.10; else exit 1; fi')
+        old = self.tools(python3='if [ "$1" = -V ]; then echo Python 3.8.10; else echo False; fi')
         for path, expected in (
             (self.tools(), "there is no python3"),
             (old, "python3 is Python 3.8.10"),

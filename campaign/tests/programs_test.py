@@ -66,50 +66,71 @@ class ScriptsTest(CampaignCase):
             self.assertEqual([row["outcome"] for row in rows], ["hung"] * processes)
             self.assertIn("modules/torch.py", rows[0]["text"])
 
-    def test_a_benchmark_that_hangs_leaves_the_others_out(self):
-        shutil.copy2(
-            CAMPAIGN.parent / "bench/report.py",
-            self.add_program("bench/bench_a", "sleep 1000").parent,
-        )
-        self.add_program("bench/bench_b", "exit 1")
+    def add_benchmarks(self, *scripts):
+        for letter, script in zip("abcdefghijklmnop", scripts):
+            self.add_program(f"bench/bench_{letter}", script)
+        shutil.copy2(CAMPAIGN.parent / "bench/report.py", self.bundle / "bench")
+        (self.bundle / "bench/traces").mkdir()
+        (self.bundle / "bench/traces/a.csv").touch()
+
+    def test_a_benchmark_that_hangs_leaves_time_for_the_others(self):
+        self.add_benchmarks("sleep 1000", *["exit 3"] * 15)
+        status, rows, _ = self.run_script("bench_figures.py", BERTH_CAMPAIGN_LIMIT="12")
+        self.assertEqual(status, 1)
+        self.assertEqual([row["outcome"] for row in rows[:2]], ["hung", "failed"])
+
+    def test_a_benchmark_that_no_time_is_left_for_is_noted(self):
+        self.add_benchmarks("sleep 1000", "exit 1")
         status, rows, _ = self.run_script("bench_figures.py", BERTH_CAMPAIGN_LIMIT="1.5")
         self.assertEqual(status, 1)
         self.assertEqual([row["outcome"] for row in rows], ["hung", "cut short"])
 
     def test_a_benchmark_that_prints_no_json_is_said(self):
-        shutil.copy2(
-            CAMPAIGN.parent / "bench/report.py", self.add_program("bench/bench_a", "echo {").parent
-        )
-        self.add_program("bench/bench_b", "exit 3")
+        self.add_benchmarks("echo {", "exit 3")
         status, rows, _ = self.run_script("bench_figures.py")
         self.assertEqual(status, 1)
         self.assertEqual([row["outcome"] for row in rows], ["failed", "failed"])
+
+    def test_a_bundle_that_lacks_benchmarks_traces_or_tests_is_said(self):
+        self.add_benchmarks("exit 77")
+        self.assertEqual(self.run_script("bench_figures.py")[0], 0)
+        (self.bundle / "bench/traces/a.csv").unlink()
+        status, _, said = self.run_script("bench_figures.py")
+        self.assertEqual(status, 1)
+        self.assertIn("bench lacks benchmarks or traces", said)
+        (self.bundle / "tests").mkdir()
+        (self.bundle / "tests/list").touch()
+        status, _, said = self.run_script("hardware_tests.py")
+        self.assertEqual(status, 1)
+        self.assertIn("no such test in ", said)
 
     def test_each_hardware_test_has_its_limit(self):
         tests = {"one": "exit 0", "two": "kill -9 $$", "three": "exec sleep 1000", "four": "exit 0"}
         lines = [f"{name}\tsh -c '{script}'\n" for name, script in tests.items()]
         (self.bundle / "tests").mkdir()
         (self.bundle / "tests/list").write_text("".join(lines), encoding="utf-8")
-        status, rows, _ = self.run_script("hardware_tests.py", BERTH_CAMPAIGN_LIMIT="2")
+        status, rows, _ = self.run_script("hardware_tests.py", BERTH_CAMPAIGN_LIMIT="3")
         self.assertEqual(status, 1)
         self.assertEqual([row["outcome"] for row in rows], ["done", "crashed", "hung", "cut short"])
 
 
 class KernelsTest(CampaignCase):
-    def compile(self, ways, verify=lambda path: None, architecture="sm_90"):
+    def compile(self, ways, verify=lambda path: None, architecture="sm_90", seconds=60):
         def command(script):
             return lambda target, source, path: ["sh", "-c", script, target, str(source), str(path)]
 
         self.tried = []
 
-        def note(path):
+        def note(path, _):
             self.tried.append(path.read_text(encoding="utf-8").strip())
             return verify(path)
 
         with mock.patch.object(
             kernels, "compilers", lambda: [(name, command(text)) for name, text in ways]
         ):
-            return kernels.compile_for(pathlib.Path("k.cu"), self.folder, architecture, note)
+            return kernels.compile_for(
+                pathlib.Path("k.cu"), self.folder, architecture, note, seconds
+            )
 
     def test_what_the_driver_accepts_is_taken(self):
         ways = [("nvcc", "echo nvcc $0 > $2"), ("nvrtc", "echo nvrtc $0 > $2")]
@@ -131,10 +152,9 @@ class KernelsTest(CampaignCase):
             ("c", "exit 0"),
             ("d", "exec sleep 1000"),
         ]
-        with mock.patch.object(kernels, "COMPILER_SECONDS", 0.5):
-            compiled = self.compile([*ways, ("e", "echo e > $2")], architecture=None)
-            self.assertEqual(compiled.said, "compiled by e for compute_75")
-            compiled = self.compile(ways, architecture=None)
+        compiled = self.compile([*ways, ("e", "echo e > $2")], seconds=4)
+        self.assertEqual(compiled.said, "compiled by e for sm_90")
+        compiled = self.compile(ways, architecture=None, seconds=1)
         self.assertIsNone(compiled.path)
         for problem in (
             "a for compute_75: it fails",
