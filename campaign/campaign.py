@@ -6,8 +6,6 @@ Each part has a time limit, and a result file that is written while it runs, so 
 campaign is worth something. A part that fails, crashes or hangs is noted, and the next one begins.
 """
 
-import argparse
-import json
 import math
 import os
 import pathlib
@@ -20,14 +18,12 @@ import tempfile
 import time
 import traceback
 
+import arguments
 import kernels
 import program_run
 import results
 import stacks
 
-HERE = pathlib.Path(__file__).resolve().parent
-MINUTES = 8.0
-MINUTES_MIN = 0.2
 # Of all the time: for the stacks of the program that hangs last, and what follows the last part.
 AFTERWARDS_SHARE = 1 / 32
 FACTS_SHARE = 1 / 16  # for a program that asks for one thing
@@ -40,7 +36,6 @@ SHARE_PLANNED = 0.8
 QUICK_SECONDS = 1.0
 # In a rehearsal the figures mean nothing, and a slow machine has so many times as long.
 QUICK_PATIENCE = 10
-MISUSED = 2
 # LD_PRELOAD and lists of paths separate by spaces and colons.
 PLAIN = re.compile(r"[\w./+@=,-]+", re.ASCII)
 # Settings of the driver that change what is measured. Parts that are about them set them.
@@ -77,30 +72,6 @@ def say(text):
         print(text, flush=True)
     except OSError:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
-
-
-def misused(text):
-    print(f"campaign: {text}", file=sys.stderr)
-    sys.exit(MISUSED)
-
-
-def read_parts(path):
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
-def names_in(options):
-    return [name.strip() for option in options for name in option.split(",")]
-
-
-def chosen(parts, only, skipped):
-    names = [part["name"] for part in parts]
-    unknown = [name for name in [*only, *skipped] if name not in names]
-    if unknown:
-        misused(f"there is no part {', '.join(map(repr, unknown))}; accepted: {', '.join(names)}")
-    left = [
-        part for part in parts if (not only or part["name"] in only) and part["name"] not in skipped
-    ]
-    return left or misused("--only and --skip leave no part")
 
 
 def seconds_for_parts(minutes):
@@ -345,44 +316,6 @@ class Campaign:
         return summary["parts"], problems + ([problem] if problem is not None else [])
 
 
-def check_glibc(needed):
-    """Without it no program of the bundle starts."""
-    try:
-        here = os.confstr("CS_GNU_LIBC_VERSION").removeprefix("glibc ")
-    except (AttributeError, ValueError):
-        misused(f"this machine's C library is not glibc; the bundle needs glibc {needed} or newer")
-    if [int(part) for part in here.split(".")] < [int(part) for part in needed.split(".")]:
-        misused(
-            f"this machine has glibc {here}, and the bundle needs {needed} or newer: "
-            f"make the bundle on a machine with glibc {here} or older"
-        )
-
-
-def read_about(path):
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-        if re.fullmatch(r"\d+(\.\d+)*", about.get("glibc", "0")):
-            return about
-        problem = "its glibc is no version"
-    except OSError as error:
-        problem = error.strerror
-    except (ValueError, AttributeError, TypeError):
-        problem = "no JSON as a bundle has it"
-    return misused(f"{path}: {problem}: make the bundle again")
-
-
-def prepare(out):
-    """The folder for the results: a new or an empty one, in which files can be written."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        earlier = sorted(path.name for path in out.glob("*.json"))
-        if earlier:
-            misused(f"{out} has results of an earlier campaign, {earlier[0]}: name a new folder")
-        results.write_json(out / "campaign.json", {"parts": {}})
-    except OSError as error:
-        misused(f"results cannot be written into {out}: {error.strerror}")
-
-
 def scratch_folder(out):
     try:
         return tempfile.TemporaryDirectory(prefix="campaign-")
@@ -390,67 +323,18 @@ def scratch_folder(out):
         return tempfile.TemporaryDirectory(dir=out, prefix=".")
 
 
-def parse_options():
-    parser = argparse.ArgumentParser(
-        prog="campaign", description=(__doc__ or "").partition("\n\n")[0]
-    )
-    parser.add_argument(
-        "--out",
-        metavar="FOLDER",
-        type=pathlib.Path,
-        help="where the results go; created if it does not exist",
-    )
-    parser.add_argument("--list", action="store_true", help="print the parts, and run none")
-    parser.add_argument(
-        "--only",
-        metavar="PART",
-        action="append",
-        default=[],
-        help="run this part, or several with commas; may be repeated",
-    )
-    parser.add_argument(
-        "--skip", metavar="PART", action="append", default=[], help="leave parts out, likewise"
-    )
-    parser.add_argument(
-        "--minutes",
-        metavar="M",
-        type=float,
-        default=MINUTES,
-        help=f"for all parts together; default and most {MINUTES:.0f}",
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help="see that everything runs; the figures mean nothing"
-    )
-    parser.add_argument(
-        "--parts",
-        metavar="FILE",
-        type=pathlib.Path,
-        default=HERE / "parts.json",
-        help=argparse.SUPPRESS,
-    )
-    parser.add_argument(
-        "--bundle", metavar="FOLDER", type=pathlib.Path, default=HERE.parent, help=argparse.SUPPRESS
-    )
-    options = parser.parse_args()
-    if not options.list and options.out is None:
-        parser.error("--out FOLDER is missing: where the results go")
-    if not MINUTES_MIN <= options.minutes <= MINUTES:
-        parser.error(f"--minutes is {options.minutes:g}; accepted: {MINUTES_MIN} to {MINUTES:.0f}")
-    return options
-
-
 def main():
-    options = parse_options()
-    parts = chosen(read_parts(options.parts), names_in(options.only), names_in(options.skip))
+    options = arguments.parse((__doc__ or "").partition("\n\n")[0])
+    parts = arguments.chosen(options)
     if options.list:
         share = share_of(parts, seconds_for_parts(options.minutes))
         for part in parts:
             say(f"{part['name']:12} {share * part['seconds']:4.0f} s  {part['says']}")
         return 0
     interruption = Interruption()
-    about = read_about(options.bundle / "bundle.json")
-    check_glibc(about.get("glibc", "0"))
-    prepare(options.out)
+    about = arguments.read_about(options.bundle / "bundle.json")
+    arguments.check_glibc(about.get("glibc", "0"))
+    arguments.prepare(options.out)
     # Of programs that crash: a core would be gigabytes.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with scratch_folder(options.out.resolve()) as scratch:

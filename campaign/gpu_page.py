@@ -41,8 +41,8 @@ figures that involve kernels:
 This takes 8 minutes at most. `--list` prints the parts. Then move `results` to `docs/gpu/<name>`,
 and run `campaign/gpu_page.py`.
 """
-LEGEND = """Where a cell has two times, they are the median and the 99th percentile, with the
-number of calls in parentheses. A call that "outlasted the kernel" began at least 10 ms before the end of a
+LEGEND = """Where a cell has two times, they are the median and the 99th percentile, with the number
+of calls in parentheses. A call that "outlasted the kernel" began at least 10 ms before the end of a
 kernel, and ended after it.
 """
 

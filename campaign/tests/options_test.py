@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import unittest
 
 import campaign_case
 from campaign_case import CAMPAIGN, GOOD, CampaignCase, part

@@ -3,7 +3,6 @@
 """The scripts of a campaign where what they need is missing, broken, or slow."""
 
 import json
-import os
 import pathlib
 import shutil
 import subprocess
