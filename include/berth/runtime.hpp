@@ -30,10 +30,11 @@ namespace berth {
 /// ("reserved_bytes_max=90%", as configure() reads it) over them: the user of a program decides
 /// over its author.
 struct RuntimeOptions {
-  /// The driver: `cuda` (libcuda.so.1), `sim` (the simulated driver, configured by BERTH_SIM),
-  /// `auto` (cuda if it has a device, else sim), or the path of a driver library. Empty: the
-  /// environment variable BERTH_DRIVER, or `cuda` if that is not set. So BERTH_CONF overrides the
-  /// code, and the code overrides BERTH_DRIVER. The library never selects the simulator by itself.
+  /// The driver: `cuda` (libcuda.so.1), `sim` (the simulated driver in libberth_sim, configured by
+  /// BERTH_SIM), `auto` (cuda if it has a device, else sim if it is installed), or the path of a
+  /// driver library. Empty: the environment variable BERTH_DRIVER, or `cuda` if that is not set. So
+  /// BERTH_CONF overrides the code, and the code overrides BERTH_DRIVER. The library never selects
+  /// the simulator by itself.
   std::string driver;
   DeviceAllocatorOptions device_allocator;  ///< of every device
   PinnedAllocatorOptions pinned_allocator;

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Builds outside programs against the installed library, as somebody who embeds berth does, and
-runs them on the simulated driver: README.md's example in C++ and round_trip.c in C, each with the
-shared library and with the static one.
+runs them on the simulated driver: README.md's example in C++, round_trip.c in C, and the test that
+docs/simulator.md shows, each with the shared libraries and with the static ones. Then without
+libberth_sim: the programs say what is missing.
 
   consumer_test.py pkg-config|cmake --source CHECKOUT --build BUILD_FOLDER
                    --libdir DIR --version VERSION --cc COMMAND --cxx COMMAND [--werror]
@@ -12,6 +13,7 @@ Exit status 77 where the tool to find the library with is missing.
 import argparse
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -49,46 +51,67 @@ def install(options, folder):
     return prefix, libdir
 
 
-def build_with_pkg_config(options, folder, prefix, libdir, example):
+def build_with_pkg_config(options, folder, prefix, libdir, examples):
     path = f"{libdir}/pkgconfig:{os.environ.get('PKG_CONFIG_PATH', '')}"
 
     def pkg_config(*words):
-        return run("pkg-config", *words, "berth", PKG_CONFIG_PATH=path)
+        return run("pkg-config", *words, PKG_CONFIG_PATH=path)
 
-    if pkg_config("--modversion") != options.version:
+    if pkg_config("--modversion", "berth") != options.version:
         sys.exit(f"pkg-config finds another version than {options.version}")
     round_trip = options.source / "tests/consumer/round_trip.c"
-    for name, source, compiler in (
-        ("readme", example, [*shlex.split(options.cxx), "-std=c++20"]),
-        ("round_trip", round_trip, [*shlex.split(options.cc), "-std=c11"]),
+    cxx = [*shlex.split(options.cxx), "-std=c++20"]
+    for name, source, compiler, packages in (
+        ("readme", examples["readme"], cxx, ["berth"]),
+        ("simulated", examples["simulated"], cxx, ["berth", "berth_sim"]),
+        ("round_trip", round_trip, [*shlex.split(options.cc), "-std=c11"], ["berth"]),
     ):
         for linkage, flags in (("shared", []), ("static", ["--static"])):
-            words = shlex.split(pkg_config("--cflags", "--libs", *flags))
+            words = shlex.split(pkg_config("--cflags", "--libs", *flags, *packages))
             if linkage == "static":
-                # Where both libraries are installed, -lberth means the shared one.
-                words = ["-l:libberth.a" if word == "-lberth" else word for word in words]
+                # If both libraries are installed, -lberth means the shared one.
+                words = [re.sub(r"^-l(berth\w*)$", r"-l:lib\1.a", word) for word in words]
             run(*compiler, *options.warnings, source, "-o", folder / f"{name}_{linkage}", *words)
 
 
-def build_with_cmake(options, folder, prefix, libdir, example):
+def build_with_cmake(options, folder, prefix, libdir, examples):
     run(
         "cmake", "-G", "Ninja", "-S", options.source / "tests/consumer", "-B", folder,
-        f"-DCMAKE_PREFIX_PATH={prefix}", f"-DREADME_EXAMPLE={example}",
+        f"-DCMAKE_PREFIX_PATH={prefix}", f"-DREADME_EXAMPLE={examples['readme']}",
+        f"-DSIMULATED_EXAMPLE={examples['simulated']}",
         f"-DBERTH_VERSION_WANTED={options.version}", f"-DWARNINGS={';'.join(options.warnings)}",
         CC=options.cc, CXX=options.cxx,
     )  # fmt: skip
     run("cmake", "--build", folder)
 
 
+def expect(expected, printed):
+    if not re.fullmatch(expected, printed):
+        sys.exit(f'printed "{printed}" instead of "{expected}"')
+
+
 def check_programs(folder, libdir, version):
+    # Those that link berth statically find libberth_sim as the loader finds any library.
+    environment = {"BERTH_DRIVER": "sim", "LD_LIBRARY_PATH": str(libdir)}
     for linkage in ("shared", "static"):
-        environment = {"BERTH_DRIVER": "sim"}
-        if linkage == "shared":
-            environment["LD_LIBRARY_PATH"] = str(libdir)
-        for program, expected in (("readme", readme.OUTPUT), ("round_trip", version)):
-            printed = run(folder / f"{program}_{linkage}", **environment)
-            if printed != expected:
-                sys.exit(f'{program} printed "{printed}" instead of "{expected}"')
+        expect(readme.OUTPUT, run(folder / f"readme_{linkage}", **environment))
+        expect(re.escape(version), run(folder / f"round_trip_{linkage}", **environment))
+        expect("race: .*", run(folder / f"simulated_{linkage}", **environment))
+    # The look-alike of the driver finds libberth_sim by itself.
+    lookalike = libdir / "berth/sim/libcuda.so.1"
+    expect(readme.OUTPUT, run(folder / "readme_static", BERTH_DRIVER=str(lookalike)))
+
+
+def check_without_simulator(folder, libdir):
+    for library in libdir.glob("libberth_sim.so*"):
+        library.unlink()
+    environment = {"BERTH_DRIVER": "sim", "LD_LIBRARY_PATH": str(libdir)}
+    for linkage, beside in (("shared", libdir), ("static", folder)):
+        printed = run(folder / f"readme_{linkage}", **environment)
+        for part in ("simulated driver", f"{beside}/libberth_sim.so.0", "loader searches"):
+            if part not in printed:
+                sys.exit(f'without libberth_sim printed "{printed}", without "{part}"')
+    expect("race: .*", run(folder / "simulated_static", BERTH_DRIVER="sim"))
 
 
 def main():
@@ -108,15 +131,19 @@ def main():
     build = build_with_cmake if options.finder == "cmake" else build_with_pkg_config
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
-        example = folder / "readme_example.cpp"
-        try:
-            example.write_text(readme.example(options.source / "README.md"), encoding="utf-8")
-        except (OSError, ValueError) as error:
-            sys.exit(str(error))
+        examples = {}
+        for name, page in (("readme", "README.md"), ("simulated", "docs/simulator.md")):
+            examples[name] = folder / f"{name}_example.cpp"
+            try:
+                text = readme.example(options.source / page)
+            except (OSError, ValueError) as error:
+                sys.exit(str(error))
+            examples[name].write_text(text, encoding="utf-8")
         prefix, libdir = install(options, folder / "installed")
         (folder / "programs").mkdir()
-        build(options, folder / "programs", prefix, libdir, example)
+        build(options, folder / "programs", prefix, libdir, examples)
         check_programs(folder / "programs", libdir, options.version)
+        check_without_simulator(folder / "programs", libdir)
     return 0
 
 

@@ -183,6 +183,13 @@ libberth.so.p/member.cpp.o:
 
     def test_a_library_that_exports_nothing_is_reported(self):
         self.assertEqual(len(list(check_symbols.export_problems(["BERTH_0.1"]))), 1)
+        self.assertEqual(len(list(check_symbols.export_problems(["BERTH_SIM_0.1"]))), 1)
+
+    def test_a_look_alike_exports_the_names_of_nvidia_alone(self):
+        self.assertEqual(list(check_symbols.lookalike_problems(["cuInit", "nvmlInit_v2"])), [])
+        found = list(check_symbols.lookalike_problems(["cuInit", "berth_sim_cuInit"]))
+        self.assertEqual([name for name, _ in found], ["berth_sim_cuInit"])
+        self.assertEqual(len(list(check_symbols.lookalike_problems([]))), 1)
 
     def test_a_name_of_cuda_is_reported_whether_defined_or_wanted(self):
         for line in ("0000000000004000 T cuInit", " " * 17 + "U nvmlInit_v2", " " * 17 + "U cudaFree"):

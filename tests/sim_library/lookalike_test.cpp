@@ -1,39 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The look-alikes of libcuda.so.1 and libnvidia-ml.so.1, as a loader meets them. They have a
-// simulator of their own, apart from the one in this process.
-#include <cstdlib>
-#include <dlfcn.h>
+// The look-alikes of libcuda.so.1 and libnvidia-ml.so.1, as a loader meets them. Their simulator is
+// that of libberth_sim, which this program links.
 #include <string>
+#include <type_traits>
+#include <vector>
 
 #include "sim/per_thread_functions.hpp"
 #include "sim/sim_fixture.hpp"
+#include "sim_library/open_lookalike.hpp"
 #include "support/environment.hpp"
 
 namespace lookalike_test {
 
 using namespace berth;
 using namespace berth::test;
-
-namespace {
-
-/// A look-alike from the build folder; null, with a message, where the folder is not known.
-void* open_lookalike(const char* name) {
-  const char* folder = std::getenv("BERTH_SIM_LIBRARIES");
-  if (folder == nullptr) {
-    MESSAGE("skipped: BERTH_SIM_LIBRARIES does not name the folder of the look-alikes");
-    return nullptr;
-  }
-  void* library = dlopen((std::string(folder) + "/" + name).c_str(), RTLD_NOW | RTLD_LOCAL);
-  REQUIRE_MESSAGE(library != nullptr, dlerror());
-  return library;
-}
-
-template <class Type>
-Type* find(void* library, const char* symbol) {
-  return reinterpret_cast<Type*>(dlsym(library, symbol));
-}
-
-}  // namespace
 
 TEST_CASE("the CUDA look-alike exports every simulated function by the names of its ABI") {
   void* library = open_lookalike("libcuda.so.1");
@@ -60,7 +40,6 @@ TEST_CASE("the CUDA look-alike exports every simulated function by the names of 
 #undef BERTH_CHECK_EXPORTED
   CHECK(exported("cuGetProcAddress"));
   CHECK(exported("cuGetProcAddress_v2"));
-  CHECK_FALSE(exported("berth_sim_cuInit"));
 }
 
 TEST_CASE("a program that finds its driver by dlopen and cuGetProcAddress runs on the look-alike") {
@@ -126,7 +105,7 @@ TEST_CASE("the NVML look-alike exports every simulated function, and older names
 #undef BERTH_CHECK_EXPORTED
 #define BERTH_CHECK_EXPORTED(symbol, other)  \
   CHECK_MESSAGE(exported(#symbol), #symbol); \
-  CHECK_MESSAGE(sim::resolve(#symbol) != nullptr, #symbol);
+  CHECK_MESSAGE(berth_sim_resolve(#symbol) != nullptr, #symbol);
   BERTH_SIM_NVML_FUNCTIONS(BERTH_CHECK_EXPORTED)
   BERTH_SIM_NVML_OLDER_NAMES(BERTH_CHECK_EXPORTED)
 #undef BERTH_CHECK_EXPORTED
