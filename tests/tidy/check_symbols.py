@@ -5,7 +5,7 @@
   check_symbols.py --nm NM --readelf READELF --shared FILE... --static FILE... --lookalike FILE...
 
 Shared: only names in namespace berth and berth_* are exported, nothing of CUDA or NVML is exported,
-wanted or linked, and little is kept for each thread. Static: no global symbol of CUDA or NVML,
+wanted or linked, and little is kept for each thread. libberth needs few libraries. Static: no global symbol of CUDA or NVML,
 defined or wanted. Look-alike: only NVIDIA's names are exported, and no other look-alike is linked.
 Prints `file: symbol: reason` for each violation; exit status 1 if there is one.
 """
@@ -20,6 +20,9 @@ CUDA = re.compile(r"_*(?:cu[A-Z]|cuda[A-Z]|nvml[A-Z])")
 # Some of it is reached as only a program's own may be, for speed: a library that is loaded later gets it
 # out of what glibc keeps for all of them, some 1.6 KiB by default (tunables glibc.rtld.*).
 THREAD_BYTES_MAX = 1280
+EMBEDDED_LIBRARY = re.compile(r"libberth\.so")
+# What it may need.
+EMBEDDED_NEEDS = re.compile(r"(?:libfmt|libstdc\+\+|libm|libgcc_s|libc|ld-linux-[\w-]+)\.so\.\d+$")
 CUDA_LIBRARY = re.compile(r"lib(?:cuda|cudart|nvidia-ml)\b.*\.so")
 
 
@@ -71,6 +74,12 @@ def link_problems(libraries):
             yield library, "linked, but must be loaded at run time"
 
 
+def embedded_problems(libraries):
+    for library in libraries:
+        if not EMBEDDED_NEEDS.match(library):
+            yield library, "linked, but an embedder should not need it"
+
+
 def thread_block_problems(readelf_output):
     """`readelf -lW`: of the segment TLS, the size in memory."""
     for match in re.finditer(r"^\s*TLS(?:\s+0x[0-9a-f]+){4}\s+(0x[0-9a-f]+)", readelf_output, re.M):
@@ -103,7 +112,10 @@ def main():
         note(shared, export_problems(symbol_names(exported)))
         note(shared, cuda_problems(symbol_names(exported)))
         note(shared, cuda_problems(symbol_names(wanted)))
-        note(shared, link_problems(linked_libraries(output_of(readelf, "-d", shared))))
+        libraries = linked_libraries(output_of(readelf, "-d", shared))
+        note(shared, link_problems(libraries))
+        if EMBEDDED_LIBRARY.search(shared):
+            note(shared, embedded_problems(libraries))
         note(shared, thread_block_problems(output_of(readelf, "-lW", shared)))
     for static in options.static:
         note(static, cuda_problems(symbol_names(output_of(nm, "--extern-only", static))))

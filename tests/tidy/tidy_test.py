@@ -206,6 +206,12 @@ libberth.so.p/member.cpp.o:
         found = list(check_symbols.link_problems(libraries))
         self.assertEqual([name for name, _ in found], ["libcuda.so.1"])
 
+    def test_the_embedded_library_needs_little(self):
+        needed = ["libfmt.so.9", "libstdc++.so.6", "ld-linux-x86-64.so.2"]
+        self.assertEqual(list(check_symbols.embedded_problems(needed)), [])
+        found = list(check_symbols.embedded_problems([*needed, "libz.so.1"]))
+        self.assertEqual([name for name, _ in found], ["libz.so.1"])
+
     def test_what_a_thread_has_is_bounded(self):
         line = "  TLS            0x15bfc8 0x000000000015cfc8 0x000000000015cfc8 0x000008 {} R   0x8\n"
         fine, too_much = line.format("0x000500"), line.format("0x000501")
