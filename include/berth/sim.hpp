@@ -28,6 +28,7 @@
 #include <string_view>
 #include <vector>
 
+#include "berth/cpp20.hpp"
 #include "berth/export.h"
 
 struct CUstream_st;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "berth/cpp20.hpp"
 #include "berth/export.h"
 
 namespace berth {
