@@ -55,7 +55,7 @@ bool names_driver(std::string_view text) {
 }
 
 OpenedDriver open_driver(const std::string& text, const ReportSink& sink) {
-  const std::string choice = !text.empty() ? text : env("BERTH_DRIVER").value_or("");
+  const std::string choice = !text.empty() ? text : trusted_env("BERTH_DRIVER").value_or("");
   if (choice.empty() || choice == "cuda") return open_cuda(sink);
   if (choice == "sim") return open_simulator(open_simulator_library(), sink);
   if (choice == "auto") {

@@ -3,7 +3,8 @@
 """Builds outside programs against the installed library, as somebody who embeds berth does, and
 runs them on the simulated driver: README.md's example in C++, round_trip.c in C, and the test that
 docs/simulator.md shows, each with the shared libraries and with the static ones. Then without
-libberth_sim: the programs say what is missing.
+libberth_sim: the programs say what is missing. With pkg-config also: what an older compiler is told,
+raised privileges, and the notices that are installed.
 
   consumer_test.py pkg-config|cmake --source CHECKOUT --build BUILD_FOLDER
                    --libdir DIR --version VERSION --cc COMMAND --cxx COMMAND [--werror]
@@ -102,6 +103,47 @@ def check_programs(folder, libdir, version):
     expect(readme.OUTPUT, run(folder / "readme_static", BERTH_DRIVER=str(lookalike)))
 
 
+def check_older_language(options, folder, prefix):
+    """A C++17 compiler says once what berth needs, and takes the C API."""
+    compiler = [*shlex.split(options.cxx), "-std=c++17", "-fsyntax-only", f"-I{prefix}/include"]
+    source = folder / "older.cpp"
+    for header in sorted((prefix / "include/berth").glob("*.h*")):
+        if header.name == "cuda_memory_resource.hpp":  # includes CCCL, which has its own rules
+            continue
+        source.write_text(f"#include <berth/{header.name}>\n", encoding="utf-8")
+        done = subprocess.run([*compiler, source], capture_output=True, text=True, check=False)
+        if header.suffix == ".h" and done.returncode != 0:
+            sys.exit(f"{done.stderr}{header.name} is for C, and is no C++17")
+        messages = re.findall(r"^.*error: .*$", done.stderr, re.MULTILINE)
+        # The second one ends the compilation.
+        if header.suffix == ".hpp" and (len(messages) > 2 or "needs C++20" not in done.stderr):
+            sys.exit(f"{done.stderr}{header.name}: a C++17 compiler is not told in one error")
+
+
+def check_raised_privileges(folder):
+    """A program with raised privileges takes no file from the environment."""
+    if os.geteuid() != 0:
+        print("left out: raised privileges; only root can make such a program")
+        return
+    program = folder / "raised"
+    shutil.copy(folder / "readme_static", program)
+    os.chmod(folder.parent, 0o755)
+    nobody = 65534
+    os.chown(program, nobody, nobody)
+    program.chmod(0o4755)
+    named = "/nonexistent/driver.so"
+    if named not in run(folder / "readme_static", BERTH_DRIVER=named):
+        sys.exit("BERTH_DRIVER is not heeded")
+    if named in run(program, BERTH_DRIVER=named):
+        sys.exit("BERTH_DRIVER is heeded in a program with raised privileges")
+
+
+def check_notices(prefix):
+    for name in ("LICENSE", "THIRD_PARTY_NOTICES"):
+        if not (prefix / "share/licenses/berth" / name).is_file():
+            sys.exit(f"{name} is not installed")
+
+
 def check_without_simulator(folder, libdir):
     for library in libdir.glob("libberth_sim.so*"):
         library.unlink()
@@ -143,6 +185,10 @@ def main():
         (folder / "programs").mkdir()
         build(options, folder / "programs", prefix, libdir, examples)
         check_programs(folder / "programs", libdir, options.version)
+        if options.finder == "pkg-config":
+            check_older_language(options, folder, prefix)
+            check_raised_privileges(folder / "programs")
+            check_notices(prefix)
         check_without_simulator(folder / "programs", libdir)
     return 0
 

@@ -5,8 +5,9 @@
   check_symbols.py --nm NM --readelf READELF --shared FILE... --static FILE... --lookalike FILE...
 
 Shared: only names in namespace berth and berth_* are exported, nothing of CUDA or NVML is exported,
-wanted or linked, and little is kept for each thread. libberth needs few libraries. Static: no global symbol of CUDA or NVML,
-defined or wanted. Look-alike: only NVIDIA's names are exported, and no other look-alike is linked.
+wanted or linked, little is kept for each thread, and everything is bound when it is loaded. libberth
+needs few libraries. Static: no global symbol of CUDA or NVML, defined or wanted. Look-alike: only
+NVIDIA's names are exported, and no other look-alike is linked.
 Prints `file: symbol: reason` for each violation; exit status 1 if there is one.
 """
 import argparse
@@ -80,6 +81,14 @@ def embedded_problems(libraries):
             yield library, "linked, but an embedder should not need it"
 
 
+def hardening_problems(readelf_output):
+    """`readelf -d -lW`: everything is bound when the library is loaded, and read-only from then on."""
+    if not re.search(r"\((?:FLAGS|FLAGS_1|BIND_NOW)\).*NOW", readelf_output):
+        yield "lazy binding", "accepted: -z now"
+    if "GNU_RELRO" not in readelf_output:
+        yield "no RELRO", "accepted: -z relro"
+
+
 def thread_block_problems(readelf_output):
     """`readelf -lW`: of the segment TLS, the size in memory."""
     for match in re.finditer(r"^\s*TLS(?:\s+0x[0-9a-f]+){4}\s+(0x[0-9a-f]+)", readelf_output, re.M):
@@ -117,6 +126,7 @@ def main():
         if EMBEDDED_LIBRARY.search(shared):
             note(shared, embedded_problems(libraries))
         note(shared, thread_block_problems(output_of(readelf, "-lW", shared)))
+        note(shared, hardening_problems(output_of(readelf, "-d", "-lW", shared)))
     for static in options.static:
         note(static, cuda_problems(symbol_names(output_of(nm, "--extern-only", static))))
     for lookalike in options.lookalike:

@@ -212,6 +212,11 @@ libberth.so.p/member.cpp.o:
         found = list(check_symbols.embedded_problems([*needed, "libz.so.1"]))
         self.assertEqual([name for name, _ in found], ["libz.so.1"])
 
+    def test_lazy_binding_is_reported(self):
+        hardened = " 0x000000000000001e (FLAGS)  BIND_NOW\n  GNU_RELRO  0x15bfc8\n"
+        self.assertEqual(list(check_symbols.hardening_problems(hardened)), [])
+        self.assertEqual(len(list(check_symbols.hardening_problems("  LOAD 0x0\n"))), 2)
+
     def test_what_a_thread_has_is_bounded(self):
         line = "  TLS            0x15bfc8 0x000000000015cfc8 0x000000000015cfc8 0x000008 {} R   0x8\n"
         fine, too_much = line.format("0x000500"), line.format("0x000501")
