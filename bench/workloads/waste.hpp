@@ -71,7 +71,8 @@ double first_pass_driver_cost(const ReplayPlan& plan, const Options&... options)
   const Replay replay(allocator, plan, streams);
   const std::uint64_t pass_ns = machine.simulator().now_ns() - start_ns;
   return static_cast<double>(pass_ns) /
-         mapping_ns(plan.bytes_live_peak, machine.simulator().config().granularity);
+         mapping_ns(plan.bytes_live_peak,
+                    sim::Config::parse(machine.simulator().config()).granularity);
 }
 
 /// Calls of the driver in the last of `passes` identical ones.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All of berth. To reduce compile time, include single headers instead.
+// All of libberth. To reduce compile time, include single headers instead. <berth/sim.hpp> and
+// <berth/trace.hpp> are not here: they belong to the libraries libberth_sim and libberth_trace.
 #pragma once
 
 #include "berth/allocator.hpp"
@@ -36,5 +37,4 @@
 #include "berth/statistics.hpp"
 #include "berth/stream.hpp"
 #include "berth/stream_pool.hpp"
-#include "berth/trace.hpp"
 #include "berth/transfer.hpp"

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "berth/cpp20.hpp"
 #include "berth/export.h"
 
 namespace berth {

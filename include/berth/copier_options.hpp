@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "berth/cpp20.hpp"
+
 namespace berth {
 
 /// What becomes of a copy of pageable memory that finds all slots of its device in use.

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "berth/cpp20.hpp"
+
 namespace berth {
 
 struct CopyCounters {

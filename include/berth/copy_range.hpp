@@ -4,6 +4,8 @@
 
 #include <cstddef>
 
+#include "berth/cpp20.hpp"
+
 namespace berth {
 
 /// The first of some rows that lie `pitch` bytes apart, counted from one row's begin to the next one's.

@@ -2,6 +2,8 @@
 // Whether memory that one stream freed may serve another.
 #pragma once
 
+#include "berth/cpp20.hpp"
+
 namespace berth {
 
 /// Which memory freed on other streams may serve a request, if no memory that is free for its own

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "berth/cpp20.hpp"
 #include "berth/export.h"
 
 namespace berth {

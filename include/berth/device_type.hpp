@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include "berth/cpp20.hpp"
 #include "berth/export.h"
 
 namespace berth {

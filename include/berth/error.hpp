@@ -10,6 +10,7 @@
 #include <utility>
 #include <variant>
 
+#include "berth/cpp20.hpp"
 #include "berth/export.h"
 
 namespace berth {

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "berth/cpp20.hpp"
 #include "berth/export.h"
 
 namespace berth {

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "berth/cpp20.hpp"
+
 namespace berth {
 
 /// Holds one item of a pool; the destructor returns it. Movable; a moved-from lease holds nothing.

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "berth/cpp20.hpp"
 #include "berth/export.h"
 
 namespace berth {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "berth/cpp20.hpp"
 #include "berth/memory_counters.h"
 
 namespace berth {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <optional>
 
+#include "berth/cpp20.hpp"
 #include "berth/export.h"
 
 namespace berth {

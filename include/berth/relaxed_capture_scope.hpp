@@ -2,6 +2,7 @@
 // Driver queries on a thread while another thread captures.
 #pragma once
 
+#include "berth/cpp20.hpp"
 #include "berth/export.h"
 
 namespace berth {

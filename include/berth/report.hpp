@@ -7,6 +7,8 @@
 #include <functional>
 #include <string>
 
+#include "berth/cpp20.hpp"
+
 namespace berth {
 
 /// The severity of a report.

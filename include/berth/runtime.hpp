@@ -30,22 +30,23 @@ namespace berth {
 /// ("reserved_bytes_max=90%", as configure() reads it) over them: the user of a program decides
 /// over its author.
 struct RuntimeOptions {
-  /// The driver: `cuda` (libcuda.so.1), `sim` (the simulated driver, configured by BERTH_SIM),
-  /// `auto` (cuda if it has a device, else sim), or the path of a driver library. Empty: the
-  /// environment variable BERTH_DRIVER, or `cuda` if that is not set. So BERTH_CONF overrides the
-  /// code, and the code overrides BERTH_DRIVER. The library never selects the simulator by itself.
-  std::string driver;
-  DeviceAllocatorOptions device_allocator;  ///< of every device
-  PinnedAllocatorOptions pinned_allocator;
-  HostAllocatorOptions host_allocator;
-  StreamPoolOptions stream_pool;
-  EventPoolOptions event_pool;
-  CopierOptions copier;
+  /// The driver: `cuda` (libcuda.so.1), `sim` (the simulated driver in libberth_sim, configured by
+  /// BERTH_SIM), `auto` (cuda if it has a device, else sim if it is installed), or the path of a
+  /// driver library. Empty: the environment variable BERTH_DRIVER, or `cuda` if that is not set. So
+  /// BERTH_CONF overrides the code, and the code overrides BERTH_DRIVER. The library never selects
+  /// the simulator by itself.
+  std::string driver = {};
+  DeviceAllocatorOptions device_allocator = {};  ///< of every device
+  PinnedAllocatorOptions pinned_allocator = {};
+  HostAllocatorOptions host_allocator = {};
+  StreamPoolOptions stream_pool = {};
+  EventPoolOptions event_pool = {};
+  CopierOptions copier = {};
   /// Whether BERTH_CONF is read. false: for programs that apply it themselves, or that do not allow
   /// changes from outside.
   bool read_environment = true;
   /// gets warnings, and errors that a destructor cannot throw; empty: reports are dropped
-  ReportSink report;
+  ReportSink report = {};
 };
 
 /// The owner of the devices, streams, memory and copies of one driver.

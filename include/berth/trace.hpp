@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocation traces: the requests of a program to an allocator, in order.
+// Allocation traces: the requests of a program to an allocator, in order. For programs that link
+// libberth_trace; berth.hpp does not include it.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "berth/cpp20.hpp"
 #include "berth/export.h"
 
 namespace berth {

@@ -5,10 +5,21 @@
 
 namespace berth {
 
-std::optional<std::string> env(const char* name) {
-  const char* value = std::getenv(name);
+namespace {
+
+std::optional<std::string> copy_of(const char* value) {
   if (value == nullptr) return std::nullopt;
   return std::string(value);
+}
+
+}  // namespace
+
+std::optional<std::string> env(const char* name) {
+  return copy_of(std::getenv(name));
+}
+
+std::optional<std::string> trusted_env(const char* name) {
+  return copy_of(secure_getenv(name));
 }
 
 }  // namespace berth

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where driver entry points come from: a shared library, or the simulator in this process.
+// Where driver entry points come from: the driver's shared library, or that of the simulated
+// driver.
 #pragma once
 
 #include <functional>
@@ -20,6 +21,12 @@ struct DriverSource {
 /// Opens a driver library by dlopen. Never throws: what goes wrong stands in `problem`. `path` is a
 /// file name for the loader ("libcuda.so.1") or a path to a look-alike.
 DriverSource open_driver_library(const std::string& name, const std::string& path);
+
+/// Opens libberth_sim, which plays NVML too: `version` is ignored. If the program contains it or
+/// has linked it, that one; otherwise the file beside the library or program that contains this
+/// code; otherwise the file that the loader's ordinary search finds. Never throws: if there is
+/// none, `problem` names the library and every place that was tried.
+DriverSource open_simulator_library();
 
 /// The same for NVML, whose functions dlsym finds by their full names; `version` is ignored.
 DriverSource open_nvml_library(const std::string& path);

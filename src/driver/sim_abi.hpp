@@ -1,17 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that only the simulated driver has: by them a program tells its race detector what host
-// threads do without a driver call. A hardware driver lacks them, and berth then calls nothing.
+// What berth and its simulated driver agree on beyond CUDA: the entry point of libberth_sim, and
+// functions by which a program tells the race detector what host threads do without a driver call.
+// A hardware driver lacks all of it, and berth then calls nothing.
 //
 //   X(member, symbol, type)
 //
-// None of them fails or waits for work, and any thread may call them. An object is named by its address;
-// any that is the program's will do, and nothing is read there.
+// None of these functions fails or waits for work, and any thread may call them. An object is named
+// by its address; any object of the program will do, and nothing is read there.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "berth/export.h"
+
+/// Address of the simulated function `symbol` (cu*, nvml* and berthSim*), by its name with or
+/// without version suffix, for callers of the newest ABI; null if it is not simulated. The only
+/// symbol of libberth_sim that berth looks up.
+/// Threads  any; needs no simulator.
+extern "C" BERTH_API void* berth_sim_resolve(const char* symbol) noexcept;
+
 namespace berth::sim_abi {
+
+/// Why BERTH_SIM was rejected when cuInit last read it; empty if it was not. Valid until the next
+/// call in the same thread. Found by the name berthSimConfigurationError.
+using ConfigurationError = const char*();
 
 /// The calling thread has read `value` in `word`, pinned or managed memory of 4 or 8 bytes: from now
 /// on it comes after the work that wrote that value there, and after all that the work comes after. A
@@ -41,6 +54,7 @@ using HostRecycles = void(const void* start, std::size_t bytes);
 
 // clang-format off
 #define BERTH_SIM_ONLY_FUNCTIONS(X) \
+  X(configuration_error, berthSimConfigurationError, ConfigurationError) \
   X(host_observes, berthSimHostObserves, HostObserves) \
   X(host_acts_for, berthSimHostActsFor,  HostActsFor) \
   X(host_releases, berthSimHostReleases, HostReleases) \

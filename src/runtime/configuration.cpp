@@ -254,7 +254,7 @@ RuntimeOptions configure(RuntimeOptions options, std::string_view text) {
 }
 
 RuntimeOptions configure_from_environment(RuntimeOptions options) {
-  const auto text = env(kVariable);
+  const auto text = trusted_env(kVariable);
   return text ? configured(std::move(options), *text, kVariable) : options;
 }
 

@@ -6,7 +6,7 @@
 #include "berth/error.hpp"
 
 #include "base/env.hpp"
-#include "sim/simulator.hpp"
+#include "driver/sim_abi.hpp"
 
 namespace berth {
 namespace {
@@ -19,16 +19,19 @@ OpenedDriver open_cuda(const ReportSink& sink) {
           std::make_unique<Nvml>(open_nvml_library(kNvmlLibrary))};
 }
 
-OpenedDriver open_simulator(const ReportSink& sink) {
-  const DriverSource source{.name = "sim",
-                            .resolve = [](const char* symbol, int) { return sim::resolve(symbol); },
-                            .problem = {},
-                            .library = {}};
-  OpenedDriver opened{std::make_unique<Driver>(source, sink), nullptr};
-  const std::string problem = sim::configuration_error();
-  if (!opened.driver->usable() && !problem.empty()) throw InvalidArgument(problem);
-  opened.nvml = std::make_unique<Nvml>(source);
-  return opened;
+/// Why BERTH_SIM was rejected; empty if it was not, or if there is no simulated driver.
+std::string configuration_error(const DriverSource& simulator) {
+  if (!simulator.resolve) return {};
+  const auto function = reinterpret_cast<sim_abi::ConfigurationError*>(
+      simulator.resolve("berthSimConfigurationError", 0));
+  return function == nullptr ? "" : function();
+}
+
+OpenedDriver open_simulator(const DriverSource& source, const ReportSink& sink) {
+  auto driver = std::make_unique<Driver>(source, sink);
+  const std::string problem = configuration_error(source);
+  if (!driver->usable() && !problem.empty()) throw InvalidArgument(problem);
+  return {std::move(driver), std::make_unique<Nvml>(source)};
 }
 
 /// A look-alike brings its NVML along, in the same folder.
@@ -52,12 +55,14 @@ bool names_driver(std::string_view text) {
 }
 
 OpenedDriver open_driver(const std::string& text, const ReportSink& sink) {
-  const std::string choice = !text.empty() ? text : env("BERTH_DRIVER").value_or("");
+  const std::string choice = !text.empty() ? text : trusted_env("BERTH_DRIVER").value_or("");
   if (choice.empty() || choice == "cuda") return open_cuda(sink);
-  if (choice == "sim") return open_simulator(sink);
+  if (choice == "sim") return open_simulator(open_simulator_library(), sink);
   if (choice == "auto") {
     OpenedDriver cuda = open_cuda(sink);
-    return has_device(*cuda.driver) ? std::move(cuda) : open_simulator(sink);
+    if (has_device(*cuda.driver)) return cuda;
+    const DriverSource simulator = open_simulator_library();
+    return simulator.resolve ? open_simulator(simulator, sink) : std::move(cuda);
   }
   if (names_driver(choice)) return open_path(choice, sink);
   throw InvalidArgument(fmt::format("{} \"{}\" is not a driver; accepted: {}",

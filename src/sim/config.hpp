@@ -131,6 +131,8 @@ struct Config {
   static Config parse(std::string_view text);
   /// Every key; parse() gives the same Config back.
   [[nodiscard]] std::string to_text() const;
+  /// As a Simulator takes it.
+  operator std::string() const { return to_text(); }  // NOLINT: implicit by design
 
   bool operator==(const Config&) const = default;
 };

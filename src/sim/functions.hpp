@@ -9,11 +9,14 @@
 //           symbol with and without _v2, which take the same arguments.
 // since     the CUDA version that brought this ABI
 //
-// Each is defined once as berth_sim_<symbol>. No object here may define a global cu* or nvml* name:
-// a program that embeds berth may link the real libraries.
+// Each is defined once as berth_sim_<symbol>, which libberth_sim exports to the look-alikes. No
+// object here may define a global cu* or nvml* name: a program that links libberth_sim may link the
+// real libraries.
 #pragma once
 
 #include <cuda.h>
+
+#include "berth/export.h"
 
 #include "driver/sim_abi.hpp"
 #include "sim/nvml/functions.hpp"
@@ -179,15 +182,16 @@ enum class Function {
 
 extern "C" {
 // A definition with any other parameters conflicts with these, so that the ABI is cuda.h's.
-#define BERTH_SIM_DECLARE(symbol, names, since) decltype(::symbol) berth_sim_##symbol;
+#define BERTH_SIM_DECLARE(symbol, names, since) BERTH_API decltype(::symbol) berth_sim_##symbol;
 BERTH_SIM_FUNCTIONS(BERTH_SIM_DECLARE)
 #undef BERTH_SIM_DECLARE
 
 // The lookup function itself: the ABI of CUDA 11.3, and that of CUDA 12.
-CUresult berth_sim_cuGetProcAddress(const char* symbol, void** function, int version,
-                                    cuuint64_t flags);
-CUresult berth_sim_cuGetProcAddress_v2(const char* symbol, void** function, int version,
-                                       cuuint64_t flags, CUdriverProcAddressQueryResult* status);
+BERTH_API CUresult berth_sim_cuGetProcAddress(const char* symbol, void** function, int version,
+                                              cuuint64_t flags);
+BERTH_API CUresult berth_sim_cuGetProcAddress_v2(const char* symbol, void** function, int version,
+                                                 cuuint64_t flags,
+                                                 CUdriverProcAddressQueryResult* status);
 
 // What driver/sim_abi.hpp describes: no calls of CUDA's, so they are not counted either.
 #define BERTH_SIM_DECLARE(member, symbol, type) sim_abi::type berth_sim_##symbol;
@@ -195,9 +199,7 @@ BERTH_SIM_ONLY_FUNCTIONS(BERTH_SIM_DECLARE)
 #undef BERTH_SIM_DECLARE
 }
 
-/// Address of the simulated function `symbol`, by its name with or without version suffix (cu*,
-/// nvml* and berthSim*), for callers of the newest ABI; null where it is not simulated.
-/// Threads  any; needs no simulator.
+/// As berth_sim_resolve().
 void* resolve(const char* symbol) noexcept;
 
 /// The name of `function` without version suffix; for Function::count that of a kernel's stand-in.

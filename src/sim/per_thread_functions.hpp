@@ -72,7 +72,7 @@ namespace berth::sim {
 extern "C" {
 // Pointers, so that the functions behind them can be made from the plain ones.
 #define BERTH_SIM_DECLARE_PER_THREAD(symbol, name) \
-  extern decltype(::symbol)* const berth_sim_##name;
+  extern BERTH_API decltype(::symbol)* const berth_sim_##name;
 BERTH_SIM_PER_THREAD_FUNCTIONS(BERTH_SIM_DECLARE_PER_THREAD)
 #undef BERTH_SIM_DECLARE_PER_THREAD
 }

@@ -157,3 +157,7 @@ CUresult berth_sim_cuGetProcAddress(const char* symbol, void** function, int ver
 }
 
 }  // namespace berth::sim
+
+void* berth_sim_resolve(const char* symbol) noexcept {
+  return berth::sim::resolve(symbol);
+}

@@ -65,9 +65,8 @@ const char* name_of(RangeKind kind) {
 
 }  // namespace
 
-// Through text and back: what parse() accepts is what a Config may be.
-Simulator::Simulator(const Config& config)
-    : state_(std::make_unique<State>(Config::parse(config.to_text()), false)) {
+Simulator::Simulator(const std::string& config)
+    : state_(std::make_unique<State>(Config::parse(config), false)) {
   install(*state_);
 }
 
@@ -80,8 +79,8 @@ Simulator::~Simulator() {
   BERTH_CHECK(overlooked.empty());
 }
 
-const Config& Simulator::config() const {
-  return state_->config;
+std::string Simulator::config() const {
+  return state_->config.to_text();
 }
 
 std::size_t Simulator::pending_operations(CUstream stream) const {
@@ -246,7 +245,7 @@ std::vector<std::string> Simulator::take_findings() {
   return state_->findings.take();
 }
 
-std::vector<unsigned char> Simulator::peek(CUdeviceptr address, std::size_t bytes) const {
+std::vector<unsigned char> Simulator::peek(std::uint64_t address, std::size_t bytes) const {
   MutexLock lock(mutex);
   std::vector<unsigned char> content(bytes);
   if (!read(*state_, address, content.data(), bytes)) content.clear();

@@ -105,7 +105,7 @@ State* installed_state() {
 State* installed_or_from_environment() {
   if (current != nullptr) return current;
   try {
-    from_environment = new State(Config::parse(env("BERTH_SIM").value_or("")), true);
+    from_environment = new State(Config::parse(trusted_env("BERTH_SIM").value_or("")), true);
   } catch (const InvalidArgument& refused) {
     configuration_error_text() = std::string("BERTH_SIM: ") + refused.what();
     return nullptr;

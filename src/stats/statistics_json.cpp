@@ -4,14 +4,12 @@
 #include <cstdint>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "berth/statistics.hpp"
+
+#include "stats/json_writer.hpp"
 
 namespace berth {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 const char* describe(BlockState state) {
   switch (state) {
@@ -25,89 +23,111 @@ const char* describe(BlockState state) {
   return "";
 }
 
-Json make(const DeviceInfo& device);
-Json make(const BlockInfo& block);
-Json make(const SegmentInfo& segment);
-Json make(const MemorySnapshot& snapshot);
-Json make(const DriverCallCount& count);
+void write(JsonWriter& json, const DriverInfo& driver) {
+  json.begin_object()
+      .field("name", driver.name)
+      .field("usable", driver.usable)
+      .field("problem", driver.problem)
+      .field("version", driver.version)
+      .end_object();
+}
+
+void write(JsonWriter& json, const DeviceInfo& device) {
+  json.begin_object().field("physical", device.physical).key("logical");
+  if (device.logical) {
+    json.value(*device.logical);
+  } else {
+    json.null();
+  }
+  json.field("uuid", device.uuid)
+      .field("pci_bus_id", device.pci_bus_id)
+      .field("name", device.name)
+      .field("memory_bytes", device.memory_bytes)
+      .end_object();
+}
+
+void write(JsonWriter& json, const MemoryCounters& counters) {
+  json.begin_object();
+#define BERTH_WRITE_GAUGE(name, help)          \
+  json.key(#name)                              \
+      .begin_object()                          \
+      .field("current", counters.name.current) \
+      .field("peak", counters.name.peak)       \
+      .end_object();
+  BERTH_MEMORY_GAUGES(BERTH_WRITE_GAUGE)
+#undef BERTH_WRITE_GAUGE
+#define BERTH_WRITE_TOTAL(name, help) json.field(#name, counters.name);
+  BERTH_MEMORY_TOTALS(BERTH_WRITE_TOTAL)
+#undef BERTH_WRITE_TOTAL
+  json.end_object();
+}
+
+void write(JsonWriter& json, const BlockInfo& block) {
+  json.begin_object()
+      .field("address", block.address)
+      .field("bytes", block.bytes)
+      .field("bytes_requested", block.bytes_requested)
+      .field("state", describe(block.state))
+      .key("stream");
+  if (block.stream) {
+    json.value(reinterpret_cast<std::uintptr_t>(*block.stream));
+  } else {
+    json.null();
+  }
+  json.field("data", block.data).field("continues", block.continues).end_object();
+}
+
+void write(JsonWriter& json, const SegmentInfo& segment);
+void write(JsonWriter& json, const MemorySnapshot& snapshot);
+void write(JsonWriter& json, const DriverCallCount& count);
 
 template <class Items>
-Json make_array(const Items& items) {
-  Json result = Json::array();
-  for (const auto& item : items) result.push_back(make(item));
-  return result;
+void write_array(JsonWriter& json, const char* name, const Items& items) {
+  json.key(name).begin_array();
+  for (const auto& item : items) write(json, item);
+  json.end_array();
 }
 
-Json make(const DriverInfo& driver) {
-  return {{"name", driver.name},
-          {"usable", driver.usable},
-          {"problem", driver.problem},
-          {"version", driver.version}};
+void write(JsonWriter& json, const SegmentInfo& segment) {
+  json.begin_object().field("address", segment.address).field("bytes", segment.bytes);
+  write_array(json, "blocks", segment.blocks);
+  json.end_object();
 }
 
-Json make(const DeviceInfo& device) {
-  return {
-      {"physical", device.physical}, {"logical", device.logical ? Json(*device.logical) : Json()},
-      {"uuid", device.uuid},         {"pci_bus_id", device.pci_bus_id},
-      {"name", device.name},         {"memory_bytes", device.memory_bytes}};
+void write(JsonWriter& json, const MemorySnapshot& snapshot) {
+  json.begin_object().field("allocator", snapshot.allocator).key("counters");
+  write(json, snapshot.counters);
+  write_array(json, "segments", snapshot.segments);
+  json.field("largest_free_block_bytes", snapshot.largest_free_block_bytes).end_object();
 }
 
-Json make(const MemoryCounters& counters) {
-  Json result = Json::object();
-#define BERTH_ADD_GAUGE(name, help) \
-  result[#name] = Json{{"current", counters.name.current}, {"peak", counters.name.peak}};
-  BERTH_MEMORY_GAUGES(BERTH_ADD_GAUGE)
-#undef BERTH_ADD_GAUGE
-#define BERTH_ADD_TOTAL(name, help) result[#name] = counters.name;
-  BERTH_MEMORY_TOTALS(BERTH_ADD_TOTAL)
-#undef BERTH_ADD_TOTAL
-  return result;
+void write(JsonWriter& json, const DriverCallCount& count) {
+  json.begin_object().field("function", count.function).field("calls", count.calls).end_object();
 }
 
-Json make(const BlockInfo& block) {
-  return {{"address", block.address},
-          {"bytes", block.bytes},
-          {"bytes_requested", block.bytes_requested},
-          {"state", describe(block.state)},
-          {"stream", block.stream ? Json(reinterpret_cast<std::uintptr_t>(*block.stream)) : Json()},
-          {"data", block.data},
-          {"continues", block.continues}};
-}
-
-Json make(const SegmentInfo& segment) {
-  return {{"address", segment.address},
-          {"bytes", segment.bytes},
-          {"blocks", make_array(segment.blocks)}};
-}
-
-Json make(const MemorySnapshot& snapshot) {
-  return {{"allocator", snapshot.allocator},
-          {"counters", make(snapshot.counters)},
-          {"segments", make_array(snapshot.segments)},
-          {"largest_free_block_bytes", snapshot.largest_free_block_bytes}};
-}
-
-Json make(const DriverCallCount& count) {
-  return {{"function", count.function}, {"calls", count.calls}};
-}
-
-Json make(const CopyCounters& copies) {
-  return {{"copies_direct", copies.copies_direct},       {"copies_staged", copies.copies_staged},
-          {"copies_by_driver", copies.copies_by_driver}, {"copies_host", copies.copies_host},
-          {"bytes_copied", copies.bytes_copied},         {"staging_waits", copies.staging_waits}};
+void write(JsonWriter& json, const CopyCounters& copies) {
+  json.begin_object()
+      .field("copies_direct", copies.copies_direct)
+      .field("copies_staged", copies.copies_staged)
+      .field("copies_by_driver", copies.copies_by_driver)
+      .field("copies_host", copies.copies_host)
+      .field("bytes_copied", copies.bytes_copied)
+      .field("staging_waits", copies.staging_waits)
+      .end_object();
 }
 
 }  // namespace
 
 std::string to_json(const Statistics& statistics) {
-  const Json object = {{"driver", make(statistics.driver)},
-                       {"devices", make_array(statistics.devices)},
-                       {"allocators", make_array(statistics.allocators)},
-                       {"driver_calls", make_array(statistics.driver_calls)},
-                       {"copies", make(statistics.copies)}};
-  // Names come from drivers and paths: bytes that are no UTF-8 are replaced, never a failure.
-  constexpr int one_line = -1;
-  return object.dump(one_line, ' ', false, Json::error_handler_t::replace);
+  JsonWriter json;
+  json.begin_object().key("driver");
+  write(json, statistics.driver);
+  write_array(json, "devices", statistics.devices);
+  write_array(json, "allocators", statistics.allocators);
+  write_array(json, "driver_calls", statistics.driver_calls);
+  json.key("copies");
+  write(json, statistics.copies);
+  return std::move(json.end_object()).take();
 }
 
 }  // namespace berth

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Builds outside programs against the installed library, as somebody who embeds berth does, and
-runs them on the simulated driver: README.md's example in C++ and round_trip.c in C, each with the
-shared library and with the static one.
+runs them on the simulated driver: README.md's example in C++, round_trip.c in C, and the test that
+docs/simulator.md shows, each with the shared libraries and with the static ones. Then without
+libberth_sim: the programs say what is missing. With pkg-config also: what an older compiler is told,
+raised privileges, and the notices that are installed.
 
   consumer_test.py pkg-config|cmake --source CHECKOUT --build BUILD_FOLDER
                    --libdir DIR --version VERSION --cc COMMAND --cxx COMMAND [--werror]
@@ -12,6 +14,7 @@ Exit status 77 where the tool to find the library with is missing.
 import argparse
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -49,46 +52,108 @@ def install(options, folder):
     return prefix, libdir
 
 
-def build_with_pkg_config(options, folder, prefix, libdir, example):
+def build_with_pkg_config(options, folder, prefix, libdir, examples):
     path = f"{libdir}/pkgconfig:{os.environ.get('PKG_CONFIG_PATH', '')}"
 
     def pkg_config(*words):
-        return run("pkg-config", *words, "berth", PKG_CONFIG_PATH=path)
+        return run("pkg-config", *words, PKG_CONFIG_PATH=path)
 
-    if pkg_config("--modversion") != options.version:
+    if pkg_config("--modversion", "berth") != options.version:
         sys.exit(f"pkg-config finds another version than {options.version}")
     round_trip = options.source / "tests/consumer/round_trip.c"
-    for name, source, compiler in (
-        ("readme", example, [*shlex.split(options.cxx), "-std=c++20"]),
-        ("round_trip", round_trip, [*shlex.split(options.cc), "-std=c11"]),
+    cxx = [*shlex.split(options.cxx), "-std=c++20"]
+    for name, source, compiler, packages in (
+        ("readme", examples["readme"], cxx, ["berth"]),
+        ("simulated", examples["simulated"], cxx, ["berth", "berth_sim"]),
+        ("round_trip", round_trip, [*shlex.split(options.cc), "-std=c11"], ["berth"]),
     ):
         for linkage, flags in (("shared", []), ("static", ["--static"])):
-            words = shlex.split(pkg_config("--cflags", "--libs", *flags))
+            words = shlex.split(pkg_config("--cflags", "--libs", *flags, *packages))
             if linkage == "static":
-                # Where both libraries are installed, -lberth means the shared one.
-                words = ["-l:libberth.a" if word == "-lberth" else word for word in words]
+                # If both libraries are installed, -lberth means the shared one.
+                words = [re.sub(r"^-l(berth\w*)$", r"-l:lib\1.a", word) for word in words]
             run(*compiler, *options.warnings, source, "-o", folder / f"{name}_{linkage}", *words)
 
 
-def build_with_cmake(options, folder, prefix, libdir, example):
+def build_with_cmake(options, folder, prefix, libdir, examples):
     run(
         "cmake", "-G", "Ninja", "-S", options.source / "tests/consumer", "-B", folder,
-        f"-DCMAKE_PREFIX_PATH={prefix}", f"-DREADME_EXAMPLE={example}",
+        f"-DCMAKE_PREFIX_PATH={prefix}", f"-DREADME_EXAMPLE={examples['readme']}",
+        f"-DSIMULATED_EXAMPLE={examples['simulated']}",
         f"-DBERTH_VERSION_WANTED={options.version}", f"-DWARNINGS={';'.join(options.warnings)}",
         CC=options.cc, CXX=options.cxx,
     )  # fmt: skip
     run("cmake", "--build", folder)
 
 
+def expect(expected, printed):
+    if not re.fullmatch(expected, printed):
+        sys.exit(f'printed "{printed}" instead of "{expected}"')
+
+
 def check_programs(folder, libdir, version):
+    # Those that link berth statically find libberth_sim as the loader finds any library.
+    environment = {"BERTH_DRIVER": "sim", "LD_LIBRARY_PATH": str(libdir)}
     for linkage in ("shared", "static"):
-        environment = {"BERTH_DRIVER": "sim"}
-        if linkage == "shared":
-            environment["LD_LIBRARY_PATH"] = str(libdir)
-        for program, expected in (("readme", readme.OUTPUT), ("round_trip", version)):
-            printed = run(folder / f"{program}_{linkage}", **environment)
-            if printed != expected:
-                sys.exit(f'{program} printed "{printed}" instead of "{expected}"')
+        expect(readme.OUTPUT, run(folder / f"readme_{linkage}", **environment))
+        expect(re.escape(version), run(folder / f"round_trip_{linkage}", **environment))
+        expect("race: .*", run(folder / f"simulated_{linkage}", **environment))
+    # The look-alike of the driver finds libberth_sim by itself.
+    lookalike = libdir / "berth/sim/libcuda.so.1"
+    expect(readme.OUTPUT, run(folder / "readme_static", BERTH_DRIVER=str(lookalike)))
+
+
+def check_older_language(options, folder, prefix):
+    """A C++17 compiler says once what berth needs, and takes the C API."""
+    compiler = [*shlex.split(options.cxx), "-std=c++17", "-fsyntax-only", f"-I{prefix}/include"]
+    source = folder / "older.cpp"
+    for header in sorted((prefix / "include/berth").glob("*.h*")):
+        if header.name == "cuda_memory_resource.hpp":  # includes CCCL, which has its own rules
+            continue
+        source.write_text(f"#include <berth/{header.name}>\n", encoding="utf-8")
+        done = subprocess.run([*compiler, source], capture_output=True, text=True, check=False)
+        if header.suffix == ".h" and done.returncode != 0:
+            sys.exit(f"{done.stderr}{header.name} is for C, and is no C++17")
+        messages = re.findall(r"^.*error: .*$", done.stderr, re.MULTILINE)
+        # The second one ends the compilation.
+        if header.suffix == ".hpp" and (len(messages) > 2 or "needs C++20" not in done.stderr):
+            sys.exit(f"{done.stderr}{header.name}: a C++17 compiler is not told in one error")
+
+
+def check_raised_privileges(folder):
+    """A program with raised privileges takes no file from the environment."""
+    if os.geteuid() != 0:
+        print("left out: raised privileges; only root can make such a program")
+        return
+    program = folder / "raised"
+    shutil.copy(folder / "readme_static", program)
+    os.chmod(folder.parent, 0o755)
+    nobody = 65534
+    os.chown(program, nobody, nobody)
+    program.chmod(0o4755)
+    named = "/nonexistent/driver.so"
+    if named not in run(folder / "readme_static", BERTH_DRIVER=named):
+        sys.exit("BERTH_DRIVER is not heeded")
+    if named in run(program, BERTH_DRIVER=named):
+        sys.exit("BERTH_DRIVER is heeded in a program with raised privileges")
+
+
+def check_notices(prefix):
+    for name in ("LICENSE", "THIRD_PARTY_NOTICES"):
+        if not (prefix / "share/licenses/berth" / name).is_file():
+            sys.exit(f"{name} is not installed")
+
+
+def check_without_simulator(folder, libdir):
+    for library in libdir.glob("libberth_sim.so*"):
+        library.unlink()
+    environment = {"BERTH_DRIVER": "sim", "LD_LIBRARY_PATH": str(libdir)}
+    for linkage, beside in (("shared", libdir), ("static", folder)):
+        printed = run(folder / f"readme_{linkage}", **environment)
+        for part in ("simulated driver", f"{beside}/libberth_sim.so.0", "loader searches"):
+            if part not in printed:
+                sys.exit(f'without libberth_sim printed "{printed}", without "{part}"')
+    expect("race: .*", run(folder / "simulated_static", BERTH_DRIVER="sim"))
 
 
 def main():
@@ -108,15 +173,23 @@ def main():
     build = build_with_cmake if options.finder == "cmake" else build_with_pkg_config
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
-        example = folder / "readme_example.cpp"
-        try:
-            example.write_text(readme.example(options.source / "README.md"), encoding="utf-8")
-        except (OSError, ValueError) as error:
-            sys.exit(str(error))
+        examples = {}
+        for name, page in (("readme", "README.md"), ("simulated", "docs/simulator.md")):
+            examples[name] = folder / f"{name}_example.cpp"
+            try:
+                text = readme.example(options.source / page)
+            except (OSError, ValueError) as error:
+                sys.exit(str(error))
+            examples[name].write_text(text, encoding="utf-8")
         prefix, libdir = install(options, folder / "installed")
         (folder / "programs").mkdir()
-        build(options, folder / "programs", prefix, libdir, example)
+        build(options, folder / "programs", prefix, libdir, examples)
         check_programs(folder / "programs", libdir, options.version)
+        if options.finder == "pkg-config":
+            check_older_language(options, folder, prefix)
+            check_raised_privileges(folder / "programs")
+            check_notices(prefix)
+        check_without_simulator(folder / "programs", libdir)
     return 0
 
 

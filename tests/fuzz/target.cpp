@@ -43,7 +43,11 @@ void act(Input record, const Setup& setup, Things& things, sim::Simulator& simul
   const std::size_t place = record.number(2) % actions().size();
   const Action& action = actions()[place];
   const unsigned thread = record.byte();
-  Turn turn{.bytes = record, .things = things, .simulator = simulator, .real_time = setup.once};
+  Turn turn{.bytes = record,
+            .things = things,
+            .simulator = simulator,
+            .config = setup.config,
+            .real_time = setup.once};
   const auto take_turn = [&] {
     const CallResult result = action.act(turn);
     Tally& tally = mutable_tallies()[place];
@@ -81,7 +85,7 @@ Outcome run_once(const Setup& setup, Input records) {
   }
   for (const Thing& descriptor : things.all_live(Kind::descriptor))
     close(static_cast<int>(descriptor.value));
-  if (!setup.leave_alive) tear_down(simulator, things);
+  if (!setup.leave_alive) tear_down(simulator, setup.config, things);
   outcome.order = simulator.order_hash();
   outcome.now_ns = simulator.now_ns();
   outcome.log = simulator.event_log();

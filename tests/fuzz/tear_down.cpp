@@ -83,8 +83,8 @@ bool loses_a_device(const sim::FaultRule& rule) {
 
 }  // namespace
 
-void tear_down(sim::Simulator& simulator, const Things& things) {
-  const auto& rules = simulator.config().faults.rules();
+void tear_down(sim::Simulator& simulator, const sim::Config& config, const Things& things) {
+  const auto& rules = config.faults.rules();
   if (std::any_of(rules.begin(), rules.end(), refuses_for_good)) return;
   int devices = 0;  // as many as can have contexts, instances of split ones included
   insist([&] { return sim::berth_sim_cuDeviceGetCount(&devices); });
@@ -108,7 +108,7 @@ void tear_down(sim::Simulator& simulator, const Things& things) {
   if (std::any_of(rules.begin(), rules.end(), loses_a_device)) return;
   for (const std::string& line : simulator.live_list()) fmt::print(stderr, "left: {}\n", line);
   BERTH_CHECK(simulator.live() == sim::Live{});
-  for (int slot = 0; slot < simulator.config().devices; ++slot)
+  for (int slot = 0; slot < config.devices; ++slot)
     BERTH_CHECK(simulator.device_bytes_used(slot) == 0);
 }
 

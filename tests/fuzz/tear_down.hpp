@@ -9,6 +9,6 @@
 namespace berth::fuzz {
 
 /// Stops where anything is left, unless the fault plan refuses calls for good.
-void tear_down(sim::Simulator& simulator, const Things& things);
+void tear_down(sim::Simulator& simulator, const sim::Config& config, const Things& things);
 
 }  // namespace berth::fuzz

@@ -25,6 +25,7 @@ struct Turn {
   Input bytes;  ///< decides
   Things& things;
   sim::Simulator& simulator;
+  const sim::Config& config;  ///< the simulator's
   bool real_time;  ///< whether there may be what takes some: host functions, waits for values
   std::uint64_t natural = 0;  ///< what is left of the memory that was named last; 0: unknown
   std::optional<std::uint64_t> room = {};  ///< of pageable memory: nothing may touch more of it
@@ -34,7 +35,7 @@ struct Turn {
   std::array<std::uint64_t, kCopiesMax> sizes = {};
   const CUgraphNode* borrowed = nullptr;  ///< an array of the simulator's
 
-  [[nodiscard]] std::uint64_t granule() const { return simulator.config().granularity; }
+  [[nodiscard]] std::uint64_t granule() const { return config.granularity; }
 };
 
 /// A number, handle or address as whatever the function takes.

@@ -7,6 +7,8 @@
 
 #include "berth/error.hpp"
 
+#include "stats/source_root.hpp"
+
 namespace config_test {
 
 using berth::InvalidArgument;
@@ -144,6 +146,16 @@ TEST_CASE("what is refused is named, with what is accepted, in one line") {
     CHECK(mentions(message, c.named));
     CHECK(mentions(message, c.accepted));
     CHECK(message.find('\n') == std::string::npos);
+  }
+}
+
+TEST_CASE("docs/simulator.md has every key") {
+  const std::string page =
+      berth::test::content_of(berth::test::source_root() / "docs/simulator.md");
+  const std::string keys = Config{}.to_text() + ",";
+  for (std::size_t at = 0; at < keys.size(); at = keys.find(',', at) + 1) {
+    const std::string key = keys.substr(at, keys.find('=', at) - at);
+    CHECK_MESSAGE(page.find("`" + key + "`") != std::string::npos, key);
   }
 }
 

@@ -247,13 +247,14 @@ TEST_CASE("without an installed simulator cuInit makes the one that BERTH_SIM de
   {
     const ScopedEnvironment malformed("BERTH_SIM", "devices=none");
     CHECK(CU(cuInit)(0) == CUDA_ERROR_INVALID_VALUE);
-    CHECK(sim::configuration_error().find("BERTH_SIM") != std::string::npos);
-    CHECK(sim::configuration_error().find("devices=\"none\"") != std::string::npos);
+    const std::string problem = CU(berthSimConfigurationError)();
+    CHECK(problem.find("BERTH_SIM") != std::string::npos);
+    CHECK(problem.find("devices=\"none\"") != std::string::npos);
   }
   {
     const ScopedEnvironment well_formed("BERTH_SIM", "devices=5,memory=1GiB");
     CHECK(CU(cuInit)(0) == CUDA_SUCCESS);
-    CHECK(sim::configuration_error() == "");
+    CHECK(std::string(CU(berthSimConfigurationError)()).empty());
   }
   int count = 0;
   OK(CU(cuDeviceGetCount)(&count));

@@ -10,7 +10,7 @@
 namespace berth::test {
 
 struct NvmlFixture {
-  explicit NvmlFixture(std::string_view config = "devices=2,memory=1GiB") : sim(config) {
+  explicit NvmlFixture(const std::string& config = "devices=2,memory=1GiB") : sim(config) {
     REQUIRE(CU(nvmlInit_v2)() == nvml::kSuccess);
   }
   NvmlFixture(const NvmlFixture&) = delete;

@@ -23,7 +23,7 @@
 namespace berth::test {
 
 struct SimFixture {
-  explicit SimFixture(std::string_view config) : sim(config) {
+  explicit SimFixture(const std::string& config) : sim(config) {
     OK(CU(cuInit)(0));
     OK(CU(cuDevicePrimaryCtxRetain)(&context, 0));
     OK(CU(cuCtxPushCurrent)(context));

@@ -7,8 +7,8 @@
 #include "berth/memory_counters.h"
 
 #include "stats/source_root.hpp"
-#include "stats/trace_op.hpp"
 #include "support/errors.hpp"
+#include "trace/trace_op.hpp"
 
 namespace documentation_test {
 

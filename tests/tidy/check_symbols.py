@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds the built libraries against what may leave them and what they may need.
 
-  check_symbols.py --nm NM --readelf READELF --shared FILE --static FILE
+  check_symbols.py --nm NM --readelf READELF --shared FILE... --static FILE... --lookalike FILE...
 
 Shared: only names in namespace berth and berth_* are exported, nothing of CUDA or NVML is exported,
-wanted or linked, and little is kept for each thread. Static: no global symbol of CUDA or NVML,
-defined or wanted.
+wanted or linked, little is kept for each thread, and everything is bound when it is loaded. libberth
+needs few libraries. Static: no global symbol of CUDA or NVML, defined or wanted. Look-alike: only
+NVIDIA's names are exported, and no other look-alike is linked.
 Prints `file: symbol: reason` for each violation; exit status 1 if there is one.
 """
 import argparse
@@ -15,11 +16,14 @@ import subprocess
 import sys
 
 EXPORTED = re.compile(r"(?:(?:typeinfo|typeinfo name|vtable|VTT) for )?berth::|berth_\w+$")
-VERSION_NODE = re.compile(r"BERTH_[0-9.]+$")
+VERSION_NODE = re.compile(r"BERTH_(?:[A-Z]+_)?[0-9.]+$")
 CUDA = re.compile(r"_*(?:cu[A-Z]|cuda[A-Z]|nvml[A-Z])")
 # Some of it is reached as only a program's own may be, for speed: a library that is loaded later gets it
 # out of what glibc keeps for all of them, some 1.6 KiB by default (tunables glibc.rtld.*).
 THREAD_BYTES_MAX = 1280
+EMBEDDED_LIBRARY = re.compile(r"libberth\.so")
+# What it may need.
+EMBEDDED_NEEDS = re.compile(r"(?:libfmt|libstdc\+\+|libm|libgcc_s|libc|ld-linux-[\w-]+)\.so\.\d+$")
 CUDA_LIBRARY = re.compile(r"lib(?:cuda|cudart|nvidia-ml)\b.*\.so")
 
 
@@ -51,6 +55,16 @@ def cuda_problems(names):
             yield name, "a name of CUDA or NVML: those are looked up at run time, never linked"
 
 
+def lookalike_problems(names):
+    """`names` of what a look-alike exports."""
+    exported = list(names)
+    for name in exported:
+        if not CUDA.match(name):
+            yield name, "exported, but no name of CUDA or NVML"
+    if not exported:
+        yield "(none)", "nothing is exported"
+
+
 def linked_libraries(readelf_output):
     return re.findall(r"\(NEEDED\).*\[(.+)\]", readelf_output)
 
@@ -59,6 +73,20 @@ def link_problems(libraries):
     for library in libraries:
         if CUDA_LIBRARY.match(library):
             yield library, "linked, but must be loaded at run time"
+
+
+def embedded_problems(libraries):
+    for library in libraries:
+        if not EMBEDDED_NEEDS.match(library):
+            yield library, "linked, but an embedder should not need it"
+
+
+def hardening_problems(readelf_output):
+    """`readelf -d -lW`: everything is bound when the library is loaded, and read-only from then on."""
+    if not re.search(r"\((?:FLAGS|FLAGS_1|BIND_NOW)\).*NOW", readelf_output):
+        yield "lazy binding", "accepted: -z now"
+    if "GNU_RELRO" not in readelf_output:
+        yield "no RELRO", "accepted: -z relro"
 
 
 def thread_block_problems(readelf_output):
@@ -75,24 +103,36 @@ def output_of(*command):
 
 def main():
     parser = argparse.ArgumentParser()
-    for option in ("nm", "readelf", "shared", "static"):
+    for option in ("nm", "readelf"):
         parser.add_argument("--" + option, required=True)
+    for option in ("shared", "static", "lookalike"):
+        parser.add_argument("--" + option, nargs="+", required=True)
     options = parser.parse_args()
-    nm, shared, static = options.nm, options.shared, options.static
+    nm, readelf = options.nm, options.readelf
 
     found = []
 
     def note(file, problems):
         found.extend(f"{file}: {name}: {reason}" for name, reason in problems)
 
-    exported = output_of(nm, "--dynamic", "--defined-only", "--demangle", shared)
-    wanted = output_of(nm, "--dynamic", "--undefined-only", shared)
-    note(shared, export_problems(symbol_names(exported)))
-    note(shared, cuda_problems(symbol_names(exported)))
-    note(shared, cuda_problems(symbol_names(wanted)))
-    note(shared, link_problems(linked_libraries(output_of(options.readelf, "-d", shared))))
-    note(shared, thread_block_problems(output_of(options.readelf, "-lW", shared)))
-    note(static, cuda_problems(symbol_names(output_of(nm, "--extern-only", static))))
+    for shared in options.shared:
+        exported = output_of(nm, "--dynamic", "--defined-only", "--demangle", shared)
+        wanted = output_of(nm, "--dynamic", "--undefined-only", shared)
+        note(shared, export_problems(symbol_names(exported)))
+        note(shared, cuda_problems(symbol_names(exported)))
+        note(shared, cuda_problems(symbol_names(wanted)))
+        libraries = linked_libraries(output_of(readelf, "-d", shared))
+        note(shared, link_problems(libraries))
+        if EMBEDDED_LIBRARY.search(shared):
+            note(shared, embedded_problems(libraries))
+        note(shared, thread_block_problems(output_of(readelf, "-lW", shared)))
+        note(shared, hardening_problems(output_of(readelf, "-d", "-lW", shared)))
+    for static in options.static:
+        note(static, cuda_problems(symbol_names(output_of(nm, "--extern-only", static))))
+    for lookalike in options.lookalike:
+        exported = output_of(nm, "--dynamic", "--defined-only", lookalike)
+        note(lookalike, lookalike_problems(symbol_names(exported)))
+        note(lookalike, link_problems(linked_libraries(output_of(readelf, "-d", lookalike))))
     print("\n".join(found))
     return 1 if found else 0
 

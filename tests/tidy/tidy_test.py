@@ -183,6 +183,13 @@ libberth.so.p/member.cpp.o:
 
     def test_a_library_that_exports_nothing_is_reported(self):
         self.assertEqual(len(list(check_symbols.export_problems(["BERTH_0.1"]))), 1)
+        self.assertEqual(len(list(check_symbols.export_problems(["BERTH_SIM_0.1"]))), 1)
+
+    def test_a_look_alike_exports_the_names_of_nvidia_alone(self):
+        self.assertEqual(list(check_symbols.lookalike_problems(["cuInit", "nvmlInit_v2"])), [])
+        found = list(check_symbols.lookalike_problems(["cuInit", "berth_sim_cuInit"]))
+        self.assertEqual([name for name, _ in found], ["berth_sim_cuInit"])
+        self.assertEqual(len(list(check_symbols.lookalike_problems([]))), 1)
 
     def test_a_name_of_cuda_is_reported_whether_defined_or_wanted(self):
         for line in ("0000000000004000 T cuInit", " " * 17 + "U nvmlInit_v2", " " * 17 + "U cudaFree"):
@@ -198,6 +205,17 @@ libberth.so.p/member.cpp.o:
         self.assertEqual(libraries, ["libstdc++.so.6", "libcuda.so.1"])
         found = list(check_symbols.link_problems(libraries))
         self.assertEqual([name for name, _ in found], ["libcuda.so.1"])
+
+    def test_the_embedded_library_needs_little(self):
+        needed = ["libfmt.so.9", "libstdc++.so.6", "ld-linux-x86-64.so.2"]
+        self.assertEqual(list(check_symbols.embedded_problems(needed)), [])
+        found = list(check_symbols.embedded_problems([*needed, "libz.so.1"]))
+        self.assertEqual([name for name, _ in found], ["libz.so.1"])
+
+    def test_lazy_binding_is_reported(self):
+        hardened = " 0x000000000000001e (FLAGS)  BIND_NOW\n  GNU_RELRO  0x15bfc8\n"
+        self.assertEqual(list(check_symbols.hardening_problems(hardened)), [])
+        self.assertEqual(len(list(check_symbols.hardening_problems("  LOAD 0x0\n"))), 2)
 
     def test_what_a_thread_has_is_bounded(self):
         line = "  TLS            0x15bfc8 0x000000000015cfc8 0x000000000015cfc8 0x000008 {} R   0x8\n"

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Initialisation, version and error names.
 // Source: CUDA Driver API, "Initialization", "Version Management", "Error Handling".
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "sim/call.hpp"
 #include "sim/device/enumeration.hpp"
@@ -42,6 +44,12 @@ CUresult berth_sim_cuGetErrorString(CUresult error, const char** text) {
   const ErrorName* known = find_error_name(error);
   *text = known == nullptr ? nullptr : known->description;
   return known == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+const char* berth_sim_berthSimConfigurationError() {
+  static thread_local std::string text;
+  text = configuration_error();
+  return text.c_str();
 }
 
 // The tables behind it are for NVIDIA's own libraries, and documented nowhere.

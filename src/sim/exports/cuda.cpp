@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcuda.so.1 as the simulator gives it: NVIDIA's names, and for the look-alike of NVML the
-// functions behind it.
+// libcuda.so.1 as the simulator plays it: NVIDIA's names for functions of libberth_sim.
 #include "sim/exports/trampoline.hpp"
 #include "sim/functions.hpp"
 #include "sim/per_thread_functions.hpp"
@@ -21,10 +20,3 @@ BERTH_SIM_PER_THREAD_FUNCTIONS(BERTH_SIM_EXPORT_PER_THREAD)
 
 BERTH_SIM_EXPORT("cuGetProcAddress", "berth_sim_cuGetProcAddress")
 BERTH_SIM_EXPORT("cuGetProcAddress_v2", "berth_sim_cuGetProcAddress_v2")
-
-#define BERTH_SIM_LEND_NVML(symbol, ...) \
-  BERTH_SIM_EXPORT("berth_sim_lent_" #symbol, "berth_sim_" #symbol)
-#define BERTH_SIM_LEND_OWN_NVML(member, symbol, type, need) BERTH_SIM_LEND_NVML(symbol)
-BERTH_NVML_FUNCTIONS(BERTH_SIM_LEND_OWN_NVML)
-BERTH_SIM_NVML_FUNCTIONS(BERTH_SIM_LEND_NVML)
-BERTH_SIM_LEND_NVML(nvmlErrorString)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// libnvidia-ml.so.1 as the simulator gives it: NVIDIA's names for functions of the look-alike of
-// libcuda.so.1, which it brings along, so that both see the same devices and the same memory.
+// libnvidia-ml.so.1 as the simulator plays it: NVIDIA's names for functions of libberth_sim, which
+// the look-alike of libcuda.so.1 uses too, so that both show the same devices and the same memory.
 #include "sim/exports/trampoline.hpp"
 #include "sim/nvml/functions.hpp"
 
-#define BERTH_SIM_BORROW(name, symbol) BERTH_SIM_EXPORT_BORROWED(#name, "berth_sim_lent_" #symbol)
+#define BERTH_SIM_EXPORT_NVML(name, symbol) BERTH_SIM_EXPORT(#name, "berth_sim_" #symbol)
 
-#define BERTH_SIM_BORROW_OWN(member, symbol, type, need) BERTH_SIM_BORROW(symbol, symbol)
-BERTH_NVML_FUNCTIONS(BERTH_SIM_BORROW_OWN)
-#define BERTH_SIM_BORROW_SAME(symbol, parameters) BERTH_SIM_BORROW(symbol, symbol)
-BERTH_SIM_NVML_FUNCTIONS(BERTH_SIM_BORROW_SAME)
-BERTH_SIM_NVML_OLDER_NAMES(BERTH_SIM_BORROW)
-BERTH_SIM_BORROW(nvmlErrorString, nvmlErrorString)
+#define BERTH_SIM_EXPORT_OWN_NVML(member, symbol, type, need) BERTH_SIM_EXPORT_NVML(symbol, symbol)
+BERTH_NVML_FUNCTIONS(BERTH_SIM_EXPORT_OWN_NVML)
+#define BERTH_SIM_EXPORT_SAME_NVML(symbol, parameters) BERTH_SIM_EXPORT_NVML(symbol, symbol)
+BERTH_SIM_NVML_FUNCTIONS(BERTH_SIM_EXPORT_SAME_NVML)
+BERTH_SIM_NVML_OLDER_NAMES(BERTH_SIM_EXPORT_NVML)
+BERTH_SIM_EXPORT_NVML(nvmlErrorString, nvmlErrorString)

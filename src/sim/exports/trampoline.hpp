@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gives a function a second, exported name: one jump, which leaves arguments, stack and result
-// alone. In assembly, because C++ has no alias for a function of another file, and because these
-// names must never be seen by the compiler where cuda.h or nvml.h declare them. Each macro stands at
-// namespace scope, with its names as string literals.
+// Exports a function of libberth_sim under another name: one jump, which leaves arguments, stack
+// and result alone. In assembly, because C++ has no alias for a function of another library, and
+// because the compiler must never see these names where cuda.h or nvml.h declare them. Each macro
+// stands at namespace scope, with its names as string literals.
 #pragma once
 
 #if defined(__x86_64__)
-#define BERTH_SIM_JUMP(target) "jmp " target
-#define BERTH_SIM_JUMP_OUT(target) "jmp " target "@PLT"
-#define BERTH_SIM_JUMP_THROUGH(pointer) "jmp *" pointer "(%rip)"
+#define BERTH_SIM_JUMP(target) "jmp " target "@PLT"
+// r11 and x16 below carry no argument.
+#define BERTH_SIM_JUMP_THROUGH(pointer) "movq " pointer "@GOTPCREL(%rip), %r11\njmp *(%r11)"
 #elif defined(__aarch64__)
 #define BERTH_SIM_JUMP(target) "b " target
-#define BERTH_SIM_JUMP_OUT(target) "b " target
-// x16 is for such jumps: no argument is in it.
 #define BERTH_SIM_JUMP_THROUGH(pointer) \
-  "adrp x16, " pointer "\nldr x16, [x16, :lo12:" pointer "]\nbr x16"
+  "adrp x16, :got:" pointer "\nldr x16, [x16, :got_lo12:" pointer "]\nldr x16, [x16]\nbr x16"
 #else
 #error "no trampoline for this architecture; accepted: x86-64 and AArch64"
 #endif
@@ -28,14 +26,9 @@
   "\n"                                          \
   ".size " name ", . - " name "\n"
 
-/// `target` is a hidden function of this library.
-#define BERTH_SIM_EXPORT(name, target) \
-  asm(BERTH_SIM_TRAMPOLINE(name, BERTH_SIM_JUMP(target)) ".hidden " target "\n");
+/// `target` is a function of libberth_sim.
+#define BERTH_SIM_EXPORT(name, target) asm(BERTH_SIM_TRAMPOLINE(name, BERTH_SIM_JUMP(target)));
 
-/// `pointer` is a hidden variable of this library that points to the function.
+/// `pointer` is a variable of libberth_sim that points to the function.
 #define BERTH_SIM_EXPORT_POINTER(name, pointer) \
-  asm(BERTH_SIM_TRAMPOLINE(name, BERTH_SIM_JUMP_THROUGH(pointer)) ".hidden " pointer "\n");
-
-/// `target` is a function of another library.
-#define BERTH_SIM_EXPORT_BORROWED(name, target) \
-  asm(BERTH_SIM_TRAMPOLINE(name, BERTH_SIM_JUMP_OUT(target)));
+  asm(BERTH_SIM_TRAMPOLINE(name, BERTH_SIM_JUMP_THROUGH(pointer)));

@@ -7,6 +7,8 @@
 // Each is defined once as berth_sim_<symbol>.
 #pragma once
 
+#include "berth/export.h"
+
 #include "sim/nvml/types.hpp"
 
 // clang-format off
@@ -69,16 +71,17 @@ BERTH_SIM_NVML_FUNCTIONS(BERTH_SIM_NVML_TYPE)
 namespace berth::sim {
 
 extern "C" {
-#define BERTH_SIM_DECLARE_NVML(member, symbol, type, need) nvml::type berth_sim_##symbol;
+#define BERTH_SIM_DECLARE_NVML(member, symbol, type, need) BERTH_API nvml::type berth_sim_##symbol;
 BERTH_NVML_FUNCTIONS(BERTH_SIM_DECLARE_NVML)
 #undef BERTH_SIM_DECLARE_NVML
 
-#define BERTH_SIM_DECLARE_NVML(symbol, parameters) nvml::function_types::symbol berth_sim_##symbol;
+#define BERTH_SIM_DECLARE_NVML(symbol, parameters) \
+  BERTH_API nvml::function_types::symbol berth_sim_##symbol;
 BERTH_SIM_NVML_FUNCTIONS(BERTH_SIM_DECLARE_NVML)
 #undef BERTH_SIM_DECLARE_NVML
 
 // The one that gives no code.
-const char* berth_sim_nvmlErrorString(nvml::Return code);
+BERTH_API const char* berth_sim_nvmlErrorString(nvml::Return code);
 }
 
 }  // namespace berth::sim

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// The simulated CUDA driver, under the control of a test: configuration, progress, findings,
+// stand-ins for kernels. For programs that link libberth_sim; berth.hpp does not include it.
+//
+//   berth::sim::Simulator simulator("devices=2,progress=random,seed=7");
+//   berth::Runtime runtime({.driver = "sim"});   // runs on that simulator
+//   ...
+//   for (const std::string& finding : simulator.take_findings()) report(finding);
+//
+// docs/simulator.md describes the configuration, the findings, and the fault plans
+// (`faults=cuMemCreate@3=out_of_memory`). The text of a configuration is the stable interface: a
+// key keeps its meaning, and a key that is removed is rejected by name.
+//
+// The functions here are not driver calls: they run no pending work unless they say so, need no
+// context, and are not counted. "Device" is the slot in order of PCI address, which is the ordinal
+// unless CUDA_VISIBLE_DEVICES, `order` or `mig` change it. MIG instances have slots after the
+// devices, in order of their device. Addresses are those of CUdeviceptr.
+//
+// Threads  any, except that no thread may be inside a driver call when a Simulator is created or
+//          destroyed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "berth/cpp20.hpp"
+#include "berth/export.h"
+
+struct CUstream_st;
+
+namespace berth::sim {
+
+struct State;
+
+/// The number of live objects of each kind.
+struct Live {
+  std::size_t contexts = 0;
+  std::size_t streams = 0;           ///< without the default streams
+  std::size_t streams_draining = 0;  ///< destroyed, with work that has not run
+  std::size_t events = 0;
+  std::size_t allocations = 0;          ///< of cuMemAlloc
+  std::size_t managed_allocations = 0;  ///< of cuMemAllocManaged
+  std::size_t host_allocations = 0;     ///< of cuMemHostAlloc
+  std::size_t host_registrations = 0;   ///< of cuMemHostRegister
+  std::size_t reservations = 0;         ///< of cuMemAddressReserve
+  std::size_t mappings = 0;             ///< of cuMemMap
+  std::size_t physical_handles = 0;     ///< of cuMemCreate, not released
+  std::size_t captures = 0;             ///< begun, not ended
+  std::size_t graphs = 0;               ///< including those that captures record into
+  std::size_t graph_execs = 0;          ///< of cuGraphInstantiate
+  std::size_t user_objects = 0;         ///< of cuUserObjectCreate, with references left
+  std::size_t pool_allocations = 0;     ///< of cuMemAllocAsync, until cuMemFreeAsync is called
+  std::size_t pools = 0;                ///< of cuMemPoolCreate, until they are empty
+
+  bool operator==(const Live&) const = default;
+};
+
+/// A range of addresses that a stand-in for a kernel uses.
+struct MemoryUse {
+  std::uint64_t address;
+  std::size_t bytes;
+  bool writes;
+};
+
+/// The simulated driver of this process while it exists. At most one exists at a time. It replaces
+/// the one that BERTH_SIM created, with everything in it.
+class BERTH_API Simulator {
+ public:
+  /// `config` is text as in BERTH_SIM: `key=value` pairs separated by commas; empty text is the
+  /// default configuration. The caller still has to call cuInit, as Runtime does.
+  /// Errors  InvalidArgument that names the entry and what is accepted.
+  explicit Simulator(const std::string& config);
+  /// Invalidates every handle and address of this simulator. Pending work is dropped. Findings that
+  /// were not taken are printed to standard error and abort the process, so that a test cannot
+  /// overlook them. Blocks until a running host function has returned.
+  ~Simulator();
+  Simulator(const Simulator&) = delete;
+  Simulator& operator=(const Simulator&) = delete;
+
+  /// The configuration with every key, as the constructor accepts it.
+  [[nodiscard]] std::string config() const;
+
+  /// Operations of `stream` that have not run; a graph launched on it is one, its end. Default
+  /// streams are those of this thread's context.
+  [[nodiscard]] std::size_t pending_operations(CUstream_st* stream) const;
+  /// Runs the next operation of `stream`. False if there is none, or if other work must run first.
+  /// If the operation is the end of a graph, each call runs one more operation of the graph.
+  bool run_next(CUstream_st* stream);
+  /// Runs work until nothing is pending. Returns the number of operations that ran.
+  std::size_t run_all();
+
+  [[nodiscard]] Live live() const;
+  /// One line for each object in live(), with its handle or address and its size.
+  [[nodiscard]] std::vector<std::string> live_list() const;
+  /// Physical bytes in use, in whole granules.
+  [[nodiscard]] std::uint64_t device_bytes_used(int device) const;
+  /// From now on the device behaves as if it had only `bytes`, or as much as is in use.
+  void set_device_memory_limit(int device, std::uint64_t bytes);
+
+  /// Submits a stand-in for a kernel: it keeps the device's processors busy for `duration_ns` of
+  /// virtual time and uses memory without changing a byte. Like a kernel launch, it runs in stream
+  /// order, faults on memory that its device cannot reach, takes part in races, and is captured if
+  /// `stream` is. Blocks where a launch would: for room in the queue, for the driver's lock, and
+  /// for the work if launches block. False if `stream` does not exist, if a capture forbids work on
+  /// it, or if the queue stays full.
+  bool launch(CUstream_st* stream, std::uint64_t duration_ns,
+              const std::vector<MemoryUse>& uses = {});
+  /// The log so far, one line for each call, operation, fault and finding. Empty unless log=on. The
+  /// same calls from one thread with one seed produce the same text.
+  [[nodiscard]] std::string event_log() const;
+  /// Virtual time. It advances in calls, in waits, and in spend().
+  [[nodiscard]] std::uint64_t now_ns() const;
+  /// The host does something else for `ns` of virtual time.
+  void spend(std::uint64_t ns);
+
+  /// The calling thread has read `value` in `word`, 4 or 8 bytes of pinned or managed memory,
+  /// without a driver call. From now on the thread is ordered after the work that wrote that value:
+  /// a value write, or a copy, fill or stand-in for a kernel of at most 8 bytes. Without `value`:
+  /// after the work that wrote the word last. A program under test calls berthSimHostObserves
+  /// instead (docs/simulator.md, "Host threads"), and likewise for the functions below.
+  void host_observes(const void* word, std::optional<std::uint64_t> value = std::nullopt);
+
+  /// What the calling thread waits for from now on is known to `actor`; null: to the thread itself
+  /// again. Returns the former actor.
+  const void* host_acts_for(const void* actor);
+  /// As the end of a critical section: `object` now knows what the calling thread knows.
+  void host_releases(const void* object);
+  /// As the beginning of a critical section: the calling thread now knows what `object` knows.
+  void host_acquires(const void* object);
+  /// The calling thread itself reads or writes pinned or managed memory, now.
+  void host_reads(const void* start, std::size_t bytes);
+  void host_writes(const void* start, std::size_t bytes);
+  /// The memory gets a new user, which the program orders after all users so far.
+  void host_recycles(const void* start, std::size_t bytes);
+
+  /// The findings since the last call, one line each: races, leaks, stalls. Empty if the checks
+  /// found nothing, or with checks=off.
+  std::vector<std::string> take_findings();
+
+  /// The bytes behind a device or pinned address now, whether or not work is pending. Empty if part
+  /// of the range does not exist.
+  [[nodiscard]] std::vector<unsigned char> peek(std::uint64_t address, std::size_t bytes) const;
+
+  /// Calls of a function so far, by its name without version suffix ("cuMemAlloc"), including
+  /// refused calls.
+  /// Errors  InvalidArgument for a function that is not simulated.
+  [[nodiscard]] std::uint64_t calls(std::string_view function) const;
+  [[nodiscard]] std::uint64_t operations_run() const;
+  /// A hash of the order in which operations ran. In one thread, the same configuration and the
+  /// same calls produce the same value.
+  [[nodiscard]] std::uint64_t order_hash() const;
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace berth::sim

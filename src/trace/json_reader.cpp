@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/json_reader.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "trace/trace_error.hpp"
+
+namespace berth {
+namespace {
+
+/// Hears the parser's events, and keeps open containers as a stack of values with the places where
+/// each container begins. Every event returns whether to go on: always, for errors throw.
+class JsonListener final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  JsonListener(const std::string& name, PlainData& data, const PlainLimits& limits)
+      : name_(name), data_(data), limits_(limits) {}
+
+  [[nodiscard]] PlainValue root() const { return stack_.front(); }
+
+  bool null() override { return push(PlainValue()); }
+  bool boolean(bool value) override { return push(PlainValue::boolean(value)); }
+  bool number_integer(number_integer_t value) override { return push(PlainValue::integer(value)); }
+  bool number_unsigned(number_unsigned_t value) override {
+    const bool fits = value <= std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+    return push(fits ? PlainValue::integer(static_cast<std::int64_t>(value))
+                     : PlainValue::wide_integer());
+  }
+  bool number_float(number_float_t value, const string_t& /*as_written*/) override {
+    return push(PlainValue::real(value));
+  }
+  bool string(string_t& value) override { return push(data_.own_text(value)); }
+  bool binary(binary_t& /*value*/) override { return true; }  // JSON text has none
+  bool key(string_t& value) override { return push(data_.own_text(value)); }
+
+  bool start_object(std::size_t /*elements*/) override { return open(); }
+  bool start_array(std::size_t /*elements*/) override { return open(); }
+  bool end_object() override { return close(PlainKind::dict); }
+  bool end_array() override { return close(PlainKind::list); }
+
+  bool parse_error(std::size_t position, const std::string& /*last_token*/,
+                   const nlohmann::json::exception& /*error*/) override {
+    reject_trace(
+        name_, fmt::format("byte {}: no valid JSON; accepted: one complete JSON value", position));
+  }
+
+ private:
+  bool push(PlainValue value) {
+    if (++values_ > limits_.values)
+      reject_trace(name_, fmt::format("more than {} values of JSON; accepted: at most that",
+                                      limits_.values));
+    stack_.push_back(value);
+    return true;
+  }
+
+  bool open() {
+    if (begins_.size() >= limits_.depth)
+      reject_trace(name_, fmt::format("JSON nested more than {} deep; accepted: at most that",
+                                      limits_.depth));
+    begins_.push_back(stack_.size());
+    return true;
+  }
+
+  bool close(PlainKind kind) {
+    const std::size_t begin = begins_.back();
+    begins_.pop_back();
+    const PlainValue container = data_.make(kind);
+    data_.append(container, std::span<const PlainValue>(stack_).subspan(begin));
+    stack_.resize(begin);
+    return push(container);
+  }
+
+  const std::string& name_;
+  PlainData& data_;
+  const PlainLimits& limits_;
+  std::size_t values_ = 0;  ///< ever pushed
+  std::vector<PlainValue> stack_;
+  std::vector<std::size_t> begins_;  ///< of the open containers, in stack_
+};
+
+}  // namespace
+
+PlainValue read_json(const std::string& name, std::string_view content, PlainData& data,
+                     const PlainLimits& limits) {
+  JsonListener listener(name, data, limits);
+  nlohmann::json::sax_parse(content, &listener);
+  return listener.root();
+}
+
+}  // namespace berth

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The working memory of a pickle: a stack of values, cut into frames by marks, and the memo. An
+// opcode sees only what was pushed since the last mark. Whatever is missing is an error of the
+// input.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "trace/pickle_input.hpp"
+#include "trace/plain_data.hpp"
+
+namespace berth {
+
+class PickleStack {
+ public:
+  PickleStack(const PickleInput& input, PlainData& data, const PlainLimits& limits)
+      : input_(input), data_(data), limits_(limits) {}
+
+  void push(PlainValue value);
+  void push_mark();
+
+  /// Takes the last mark away. Returns where the values since then begin.
+  std::size_t pop_mark();
+  /// Where the last `count` values begin.
+  [[nodiscard]] std::size_t begin_of_last(std::size_t count) const;
+
+  /// Puts a new container in place of the values from `begin` on, which it gets.
+  void wrap(PlainKind kind, std::size_t begin);
+  /// Moves the values from `begin` on into the container below them.
+  void append(PlainKind kind, std::size_t begin);
+
+  /// Remembers the last value, which stays.
+  void put(std::uint64_t index);
+  void put_next() { put(memo_.size()); }
+  [[nodiscard]] PlainValue get(std::uint64_t index) const;
+
+  /// The only value.
+  [[nodiscard]] PlainValue result() const;
+
+ private:
+  struct MemoEntry {
+    PlainValue value;
+    bool is_set = false;
+  };
+
+  [[nodiscard]] std::span<const PlainValue> items_from(std::size_t begin, PlainKind kind) const;
+
+  const PickleInput& input_;
+  PlainData& data_;
+  const PlainLimits& limits_;
+  std::size_t values_ = 0;  ///< ever pushed
+  std::vector<PlainValue> stack_;
+  std::vector<std::size_t> marks_;  ///< sizes of the stack
+  std::vector<MemoEntry> memo_;
+};
+
+}  // namespace berth

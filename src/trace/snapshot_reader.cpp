@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/snapshot_reader.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/quoted.hpp"
+#include "trace/trace_error.hpp"
+#include "trace/trace_op.hpp"
+
+namespace berth {
+namespace {
+
+constexpr const char* kAcceptedSnapshot =
+    "accepted: what torch.cuda.memory._dump_snapshot() writes, or the same as JSON";
+constexpr std::size_t kDevicesMax = 1024;
+
+/// The actions that PyTorch records. The others of TraceOp are berth's own.
+bool is_action(TraceOp op) {
+  return op != TraceOp::init_alloc && op != TraceOp::init_segment && op != TraceOp::reserved_total;
+}
+
+bool is_marker(TraceOp op) {
+  return op == TraceOp::out_of_memory || op == TraceOp::snapshot;
+}
+
+class SnapshotReader {
+ public:
+  SnapshotReader(const std::string& name, const PlainData& data) : name_(name), data_(data) {}
+
+  MemoryTimeline read(PlainValue root) {
+    if (!root.is(PlainKind::dict))
+      reject(fmt::format("{} in place of a memory snapshot", describe(root.kind())));
+    read_events(root);
+    read_segments(root);
+    read_settings(root);
+    return std::move(timeline_);
+  }
+
+ private:
+  [[noreturn]] void reject(std::string_view problem) const {
+    reject_trace(name_, fmt::format("{}; {}", problem, kAcceptedSnapshot));
+  }
+
+  [[noreturn]] void reject_field(const std::string& place, std::string_view key,
+                                 const PlainValue* value, std::string_view needed) const {
+    reject(fmt::format("{}: {} is {} in place of {}", place, quoted(key),
+                       value == nullptr ? "missing" : describe(value->kind()), needed));
+  }
+
+  /// Lists may be shared inside a snapshot. One that is made to be walked again and again would
+  /// take for ever: all walks together are bounded by what the file can hold without sharing.
+  std::span<const PlainValue> walk(PlainValue list) {
+    const auto items = data_.items(list);
+    walked_ += items.size();
+    if (walked_ > data_.item_count()) reject("lists that stand in several places");
+    return items;
+  }
+
+  template <class Place>
+  PlainValue list_field(const Place& place, PlainValue dict, std::string_view key) const {
+    const PlainValue* const value = data_.find(dict, key);
+    if (value == nullptr || !value->is(PlainKind::list))
+      reject_field(place(), key, value, "a list");
+    return *value;
+  }
+
+  template <class Place>
+  std::int64_t integer_field(const Place& place, PlainValue dict, std::string_view key) const {
+    const PlainValue* const value = data_.find(dict, key);
+    if (value == nullptr || !value->is(PlainKind::integer))
+      reject_field(place(), key, value, "an integer");
+    return value->as_integer();
+  }
+
+  template <class Place>
+  std::uint64_t size_field(const Place& place, PlainValue dict, std::string_view key) const {
+    const std::int64_t value = integer_field(place, dict, key);
+    if (value < 0) reject(fmt::format("{}: {} is {}, below 0", place(), quoted(key), value));
+    return static_cast<std::uint64_t>(value);
+  }
+
+  template <class Place>
+  std::string_view text_field(const Place& place, PlainValue dict, std::string_view key) const {
+    const PlainValue* const value = data_.find(dict, key);
+    if (value == nullptr || !value->is(PlainKind::text))
+      reject_field(place(), key, value, "a text");
+    return value->as_text();
+  }
+
+  void read_events(PlainValue root) {
+    const auto place = [] { return std::string("the snapshot"); };
+    const auto devices = walk(list_field(place, root, "device_traces"));
+    if (devices.size() > kDevicesMax)
+      reject(fmt::format("device_traces of {} devices, more than {}", devices.size(), kDevicesMax));
+    for (std::size_t device = 0; device < devices.size(); ++device) {
+      if (!devices[device].is(PlainKind::list))
+        reject(fmt::format("device_traces[{}] is {} in place of a list", device,
+                           describe(devices[device].kind())));
+      read_device_events(static_cast<std::int32_t>(device), walk(devices[device]));
+    }
+    // Each device's times rise, so its own order is kept.
+    std::stable_sort(
+        timeline_.events.begin(), timeline_.events.end(),
+        [](const SnapshotEvent& a, const SnapshotEvent& b) { return a.time_us < b.time_us; });
+  }
+
+  void read_device_events(std::int32_t device, std::span<const PlainValue> items) {
+    std::uint64_t latest_us = 0;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      SnapshotEvent event{};
+      event.device = device;
+      event.index = i;
+      const auto place = [&event] { return describe_place(event); };
+      if (!items[i].is(PlainKind::dict))
+        reject(
+            fmt::format("{} is {} in place of a dictionary", place(), describe(items[i].kind())));
+      const std::string_view action = text_field(place, items[i], "action");
+      const auto op = parse_trace_op(action);
+      if (!op || !is_action(*op)) {
+        ++timeline_.skipped_actions[std::string(action)];
+        continue;
+      }
+      event.op = *op;
+      if (!is_marker(*op)) event.address = integer_field(place, items[i], "addr");
+      if (*op != TraceOp::snapshot) event.bytes = size_field(place, items[i], "size");
+      if (data_.find(items[i], "stream") != nullptr)
+        event.stream = integer_field(place, items[i], "stream");
+      // Clocks of different threads may disagree by a little; the order of events does not.
+      if (data_.find(items[i], "time_us") != nullptr)
+        latest_us = std::max(latest_us, size_field(place, items[i], "time_us"));
+      event.time_us = latest_us;
+      timeline_.events.push_back(event);
+    }
+  }
+
+  void read_segments(PlainValue root) {
+    if (data_.find(root, "segments") == nullptr) return;
+    const auto place = [] { return std::string("the snapshot"); };
+    const auto items = walk(list_field(place, root, "segments"));
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      const auto segment_place = [i] { return fmt::format("segments[{}]", i); };
+      if (!items[i].is(PlainKind::dict))
+        reject(fmt::format("{} is {} in place of a dictionary", segment_place(),
+                           describe(items[i].kind())));
+      timeline_.segments.push_back(read_segment(segment_place, items[i]));
+    }
+  }
+
+  template <class Place>
+  SnapshotSegment read_segment(const Place& place, PlainValue dict) {
+    SnapshotSegment segment{};
+    if (data_.find(dict, "device") != nullptr) {
+      const std::int64_t device = integer_field(place, dict, "device");
+      if (device < 0 || device > std::int64_t{kDevicesMax})
+        reject(fmt::format("{}: \"device\" is {}, no ordinal from 0 to {}", place(), device,
+                           kDevicesMax));
+      segment.device = static_cast<std::int32_t>(device);
+    }
+    segment.address = integer_field(place, dict, "address");
+    segment.bytes = size_field(place, dict, "total_size");
+    if (data_.find(dict, "stream") != nullptr)
+      segment.stream = integer_field(place, dict, "stream");
+    const PlainValue* const is_expandable = data_.find(dict, "is_expandable");
+    segment.is_expandable = is_expandable != nullptr && is_expandable->is(PlainKind::boolean) &&
+                            is_expandable->as_boolean();
+    read_blocks(place, walk(list_field(place, dict, "blocks")), segment);
+    return segment;
+  }
+
+  template <class Place>
+  void read_blocks(const Place& segment_place, std::span<const PlainValue> items,
+                   SnapshotSegment& segment) {
+    // Blocks tile their segment. Not every version of PyTorch writes their addresses.
+    auto address = static_cast<std::uint64_t>(segment.address);
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      const auto place = [&segment_place, i] {
+        return fmt::format("{}.blocks[{}]", segment_place(), i);
+      };
+      if (!items[i].is(PlainKind::dict))
+        reject(
+            fmt::format("{} is {} in place of a dictionary", place(), describe(items[i].kind())));
+      const std::uint64_t bytes = size_field(place, items[i], "size");
+      const std::string_view state = text_field(place, items[i], "state");
+      if (state.starts_with("active")) {
+        const bool is_request_known = data_.find(items[i], "requested_size") != nullptr;
+        segment.active_blocks.push_back(
+            {static_cast<std::int64_t>(address),
+             is_request_known ? size_field(place, items[i], "requested_size") : bytes});
+      }
+      address += bytes;
+    }
+  }
+
+  void read_settings(PlainValue root) {
+    const PlainValue* const settings = data_.find(root, "allocator_settings");
+    if (settings == nullptr || !settings->is(PlainKind::dict)) return;
+    for (const char* const key : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) {
+      const PlainValue* const value = data_.find(*settings, key);
+      if (value != nullptr && value->is(PlainKind::text))
+        timeline_.allocator_settings = value->as_text();
+    }
+  }
+
+  const std::string& name_;
+  const PlainData& data_;
+  std::size_t walked_ = 0;
+  MemoryTimeline timeline_;
+};
+
+}  // namespace
+
+std::string describe_place(const SnapshotEvent& event) {
+  return fmt::format("device_traces[{}][{}]", event.device, event.index);
+}
+
+MemoryTimeline read_snapshot(const std::string& name, const PlainData& data, PlainValue root) {
+  return SnapshotReader(name, data).read(root);
+}
+
+}  // namespace berth

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// A PyTorch memory snapshot as a trace. docs/traces.md says how one maps onto the other.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "berth/trace.hpp"
+
+#include "trace/plain_data.hpp"
+
+namespace berth {
+
+/// `encoding` says how the snapshot was written, "pickle" or "JSON", for the trace's header.
+/// Errors  InvalidArgument that names `name` and the place in the snapshot: no memory snapshot, no
+///         events, or events that cannot all have happened.
+Trace trace_from_snapshot(const std::string& name, std::string_view encoding, const PlainData& data,
+                          PlainValue root);
+
+}  // namespace berth

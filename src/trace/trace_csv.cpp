@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/trace_csv.hpp"
+
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/quoted.hpp"
+#include "trace/trace_check.hpp"
+#include "trace/trace_error.hpp"
+#include "trace/trace_op.hpp"
+
+namespace berth {
+namespace {
+
+constexpr std::string_view kColumns = "op,id,bytes,stream,device,t_us";
+constexpr std::size_t kColumnCount = 6;
+constexpr std::size_t kRowBytesTypical = 28;
+
+std::string_view trimmed(std::string_view text) {
+  const auto begin = text.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+}
+
+class CsvParser {
+ public:
+  CsvParser(const std::string& name, std::string_view content) : rest_(content) {
+    trace_.name = name;
+    trace_.events.reserve(content.size() / kRowBytesTypical);
+  }
+
+  Trace parse() {
+    read_header();
+    std::string_view line;
+    while (next_line(line)) {
+      trace_.events.push_back(parse_row(line));
+      if (const auto problem = checker_.add(trace_.events.back(), line_number_)) reject(*problem);
+    }
+    return std::move(trace_);
+  }
+
+ private:
+  [[noreturn]] void reject(std::string_view problem) const {
+    reject_trace_line(trace_.name, line_number_, problem);
+  }
+
+  /// The next line that is not empty, without its end; false where there is none.
+  bool next_line(std::string_view& line) {
+    while (!rest_.empty()) {
+      const auto end = rest_.find('\n');
+      line = rest_.substr(0, end);
+      rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
+      ++line_number_;
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      if (!line.empty()) return true;
+    }
+    return false;
+  }
+
+  void read_header() {
+    std::string_view line;
+    while (next_line(line)) {
+      if (line == kColumns) return;
+      if (!line.starts_with('#'))
+        reject(
+            fmt::format("{} is no line of a trace's header; accepted: `# key: value` lines, "
+                        "then {}; or a PyTorch memory snapshot",
+                        quoted(line), kColumns));
+      const auto colon = line.find(':');
+      if (colon == std::string_view::npos)
+        trace_.header.emplace_back("", trimmed(line.substr(1)));
+      else
+        trace_.header.emplace_back(trimmed(line.substr(1, colon - 1)),
+                                   trimmed(line.substr(colon + 1)));
+    }
+    reject_trace(trace_.name, fmt::format("no line of column names; accepted: {}", kColumns));
+  }
+
+  TraceEvent parse_row(std::string_view line) const {
+    const auto fields = split(line);
+    TraceEvent event{};
+    const auto op = parse_trace_op(fields[0]);
+    if (!op)
+      reject(
+          fmt::format("{} is not an operation; accepted: {}", quoted(fields[0]), trace_op_words()));
+    event.op = *op;
+    event.id = parse_number<std::int64_t>("id", fields[1], is_block_op(*op) ? 0 : -1);
+    event.bytes = parse_number<std::uint64_t>("bytes", fields[2], 0);
+    event.stream = parse_number<std::int32_t>("stream", fields[3], 0);
+    event.device = parse_number<std::int32_t>("device", fields[4], 0);
+    event.time_us = parse_number<std::uint64_t>("t_us", fields[5], 0);
+    return event;
+  }
+
+  std::array<std::string_view, kColumnCount> split(std::string_view line) const {
+    std::array<std::string_view, kColumnCount> fields;
+    std::size_t count = 0;
+    std::size_t begin = 0;
+    for (std::size_t end = 0; end != std::string_view::npos; begin = end + 1, ++count) {
+      end = line.find(',', begin);
+      if (count < kColumnCount) fields[count] = line.substr(begin, end - begin);
+    }
+    if (count != kColumnCount)
+      reject(fmt::format("{} has {} columns; accepted: the {} of {}", quoted(line), count,
+                         kColumnCount, kColumns));
+    return fields;
+  }
+
+  template <class Integer>
+  Integer parse_number(const char* column, std::string_view text, Integer min) const {
+    Integer number{};
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    if (error != std::errc() || stop != end || number < min)
+      reject(fmt::format("{} is no {}; accepted: a whole number from {} to {}", quoted(text),
+                         column, min, std::numeric_limits<Integer>::max()));
+    return number;
+  }
+
+  std::string_view rest_;
+  std::size_t line_number_ = 0;
+  TraceChecker checker_{"line"};
+  Trace trace_;
+};
+
+}  // namespace
+
+Trace parse_trace_csv(const std::string& name, std::string_view content) {
+  return CsvParser(name, content).parse();
+}
+
+}  // namespace berth
