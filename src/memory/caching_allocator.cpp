@@ -56,24 +56,23 @@ CachingAllocator::~CachingAllocator() {
 void* CachingAllocator::allocate_missed(std::size_t bytes, std::optional<StreamRef> stream,
                                         bool may_wait) {
   if (bytes == 0) return nullptr;
-  Request request = make_request(bytes, stream);
+  require_origin();
+  const std::size_t rounded = align_up(std::min(bytes, kRequestBytesMax), kBlockBytes);
+  Request request{rounded, bytes, kUnowned, stream, heap_.my_cache_or_new()};
   request.may_wait = may_wait;
   return climb(request);
 }
 
-Request CachingAllocator::make_request(std::size_t bytes, std::optional<StreamRef> stream) {
-  require_origin();
-  const std::size_t rounded = align_up(std::min(bytes, kRequestBytesMax), kBlockBytes);
-  const StreamKey key = stream ? key_of(*stream) : kNoStream;
-  ThreadCache* const cache = heap_.my_cache_or_new();
+OwnerId CachingAllocator::owner_of(const Request& request) {
+  ThreadCache* const cache = request.cache;
+  const StreamKey key = request.stream ? key_of(*request.stream) : kNoStream;
   if (cache != nullptr) {
-    if (const auto owner = cache->owner_of(key)) return {rounded, bytes, *owner, stream, cache};
+    if (const auto known = cache->owner_of(key)) return *known;
   }
-  const MutexLock lock(heap_.mutex);
   heap_.require_awake();
-  const OwnerId owner = stream ? heap_.streams.id_of(*stream) : kUnowned;
+  const OwnerId owner = request.stream ? heap_.streams.id_of(*request.stream) : kUnowned;
   if (cache != nullptr) cache->add_route(owner, key);
-  return {rounded, bytes, owner, stream, cache};
+  return owner;
 }
 
 void CachingAllocator::deallocate_missed(void* data) {

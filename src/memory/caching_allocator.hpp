@@ -187,8 +187,9 @@ class CachingAllocator final : public StreamObserver {
     ThreadCache* const cache = heap_.my_cache();
     return cache != nullptr ? cache->take(bytes, stream) : nullptr;
   }
-  Request make_request(std::size_t bytes, std::optional<StreamRef> stream)
-      BERTH_EXCLUDES(heap_.mutex);
+  /// Whose memory serves the request: that of its stream, for which the thread gets a cache.
+  /// Errors  InvalidArgument: asleep; std::bad_alloc. Nothing is changed.
+  OwnerId owner_of(const Request& request) BERTH_REQUIRES(heap_.mutex);
   /// Whether a stream's free memory stays its own as long as memory is not short.
   [[nodiscard]] bool keeps_streams_apart() const {
     return cross_stream_reuse_ == CrossStreamReuse::never;

@@ -57,6 +57,7 @@ void* CachingAllocator::climb(Request& request) {
   bool tidies = false;
   {
     const MutexLock lock(heap_.mutex);
+    request.owner = owner_of(request);
     tidies = is_time_to_tidy(request);
     if (!tidies && take_in_lock(request)) return request.data;
   }

@@ -17,7 +17,7 @@ namespace berth {
 struct Request {
   std::size_t bytes;  ///< rounded
   std::size_t bytes_requested;
-  OwnerId owner;
+  OwnerId owner;  ///< kUnowned until climb() has locked the heap
   std::optional<StreamRef> stream;
   ThreadCache* cache;    ///< the calling thread's; null where it has none
   void* data = nullptr;  ///< once it is served

@@ -63,7 +63,7 @@ bool SharedHeap::take_handed_over(Request& request) {
 }
 
 void SharedHeap::release(Block& block) {
-  blocks.release(block, owner_once_free(block));
+  blocks.release(block, owner_once_free(block.owner));
 }
 
 void SharedHeap::let_keep(ThreadCache& cache, OwnerId owner) noexcept {
@@ -75,11 +75,13 @@ void SharedHeap::let_keep(ThreadCache& cache, OwnerId owner) noexcept {
 }
 
 bool SharedHeap::collect(ThreadCache* cache, OwnerId owner) {
-  const bool keeps = cache != nullptr && cache->fronts().keeps(owner);
-  if (!keeps && !hand_over_.fronts().keeps(owner)) return false;
-  if (keeps) cache->fronts().flush(owner, back_to_heap());
-  hand_over_.fronts().flush(owner, back_to_heap());
-  return true;
+  const OwnerId to = owner_once_free(owner);
+  const auto back = [&](Block& block) BERTH_UNDER_LOCK {
+    --blocks_cached_;
+    blocks.release(block, to);
+  };
+  const bool kept = cache != nullptr && cache->fronts().flush(owner, back);
+  return hand_over_.fronts().flush(owner, back) || kept;
 }
 
 std::size_t SharedHeap::collect_all() {

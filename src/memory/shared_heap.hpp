@@ -69,9 +69,9 @@ class SharedHeap {
   void hand_out(Block& block, Request& request) BERTH_REQUIRES(mutex);
   /// Serves the request with what another thread has freed for it, whole; false where there is none.
   bool take_handed_over(Request& request) BERTH_REQUIRES(mutex);
-  /// Whose the block's memory is once it is free: its owner's, or unowned if the stream is gone for good.
-  [[nodiscard]] OwnerId owner_once_free(const Block& block) const BERTH_REQUIRES(mutex) {
-    return streams.is_over(block.owner) ? kUnowned : block.owner;
+  /// The owner of a block of `owner`'s once it is free: kUnowned if the stream is gone for good.
+  [[nodiscard]] OwnerId owner_once_free(OwnerId owner) const BERTH_REQUIRES(mutex) {
+    return streams.is_over(owner) ? kUnowned : owner;
   }
   /// allocated, cached or pending -> free. Never throws.
   void release(Block& block) BERTH_REQUIRES(mutex);

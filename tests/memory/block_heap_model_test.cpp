@@ -446,13 +446,15 @@ class Pair {
 }  // namespace
 
 TEST_CASE("random operations leave the blocks, indices and sums that the model has") {
-  for (unsigned seed = 1; seed <= 4; ++seed) {
+  for (unsigned seed = 1; seed <= 8; ++seed) {
     CAPTURE(seed);
     Pair pair(seed);
+    // A check files all free blocks in their index; between checks those that changed last are not.
+    const int steps_checked = seed % 2 == 0 ? 1 : 16;
     for (int operation = 0; operation < 1200; ++operation) {
       CAPTURE(operation);
       pair.step();
-      pair.check();
+      if (operation % steps_checked == 0) pair.check();
     }
     pair.drain();
   }

@@ -102,6 +102,21 @@ TEST_CASE_FIXTURE(OneSegment, "as little as makes a hole passes on, where it was
   CHECK(heap.take(0x1000, 0x1000, kBlue)->data() == at(0x2000));
 }
 
+TEST_CASE("a granule is found free as soon as it is, whatever owner it belongs to") {
+  BlockHeap heap;
+  heap.set_granule_bytes(0x4000);
+  heap.settle(heap.add_segment(kBase, 0x10000), Block::State::free, kUnowned);
+  std::vector<Block*> row;
+  for (const OwnerId owner : {kRed, kBlue, kRed, kBlue})
+    row.push_back(heap.take(0x4000, 0x4000, owner));
+  for (const std::size_t index : {1U, 2U}) heap.release(*row[index], row[index]->owner);
+  heap.release(*row[3], kUnowned);
+  const HoleIndex& holes = heap.holes_of_all();
+  CHECK(holes.range_with(0).source == nullptr);
+  for (const std::uint32_t granule : {1U, 2U, 3U})
+    CHECK(holes.range_with(granule).source == row[granule]);
+}
+
 TEST_CASE("what can go back by itself passes on: whole granules, freed in time") {
   BlockHeap heap;
   heap.set_granule_bytes(0x4000);

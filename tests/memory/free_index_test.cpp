@@ -150,6 +150,39 @@ TEST_CASE("blocks that change their place and size at random stay in order") {
   }
 }
 
+TEST_CASE(
+    "the best fit among blocks that come, go and change, and of which nothing else is asked") {
+  std::mt19937 random(11);
+  const auto random_bytes = [&] { return std::size_t{512} * (1 + random() % 48); };
+  std::vector<Block*> out;
+  for (int count = 0; count < 24; ++count)
+    out.push_back(&free_block(0x10'0000 * (count + 1), random_bytes()));
+  FreeIndex index;
+  SortedVector model;
+  for (int operation = 0; operation < 20000; ++operation) {
+    // Few blocks now and many then: the same ones again and again, or ever others.
+    const bool grows = operation / 1000 % 2 == 0;
+    if (!out.empty() && random() % 8 < (grows ? 3 : 1)) {
+      std::swap(out[random() % out.size()], out.back());
+      index.insert(*out.back());
+      model.insert(*out.back());
+      out.pop_back();
+    } else if (!model.blocks.empty() && random() % 8 < (grows ? 1 : 3)) {
+      Block& block = *model.blocks[random() % model.blocks.size()];
+      index.erase(block);
+      model.erase(block);
+      out.push_back(&block);
+    } else if (Block* const block = model.best_fit(random_bytes())) {
+      model.erase(*block);
+      index.move(*block, block->address ^ 512, random_bytes());
+      model.insert(*block);
+    }
+    const std::size_t wanted = random_bytes();
+    REQUIRE(index.best_fit(wanted) == model.best_fit(wanted));
+    REQUIRE(index.count() == model.blocks.size());
+  }
+}
+
 TEST_CASE("what is not free, or in the index already, or not in it, stops the process") {
   FreeIndex index;
   Block& block = free_block(0x1000, 512);

@@ -47,9 +47,10 @@ class IndexedBlocks {
       // As blocks move in the heap: onto a range that overlaps with what they have.
       const std::uintptr_t from = std::min<std::uintptr_t>(address, block->address);
       const std::size_t to = std::max(address + bytes, block->end());
-      index_.move(holes_[owners_[slot]], *block, from, to - from);
+      index_.remove(holes_[owners_[slot]], *block);
       block->address = from;
       block->bytes = to - from;
+      index_.add(holes_[owners_[slot]], *block);
     }
   }
   void clear(std::size_t owner) {

@@ -120,15 +120,18 @@ Block& BlockHeap::split_off(Block& block, std::size_t bytes) {
   return part;
 }
 
-/// Whole, or off an end, most often.
+/// Whole, or off an end, most often. Fails before it has changed anything.
 [[gnu::always_inline]] inline Block& BlockHeap::carve_free(Block& hole, FreeIndex& free,
                                                            std::uintptr_t address,
                                                            std::size_t bytes) {
   const bool is_low = address == hole.address;
   const bool is_high = address + bytes == hole.end();
-  if (is_low == is_high) return carve(hole, free, address, bytes);
-  BERTH_CHECK(bytes > 0 && bytes < hole.bytes);
-  return cut_off(hole, free, address, bytes);
+  if (is_low != is_high) {
+    BERTH_CHECK(bytes > 0 && bytes < hole.bytes);
+    return cut_off(hole, free, address, bytes);
+  }
+  if (!is_low) records_.reserve(2);
+  return carve(hole, free, address, bytes);
 }
 
 Block& BlockHeap::carve(Block& block, FreeIndex& free, std::uintptr_t address, std::size_t bytes) {
@@ -256,7 +259,6 @@ Block& BlockHeap::take(const Fit& fit, std::size_t bytes, std::size_t bytes_requ
   BERTH_CHECK(fit.hole->state() == Block::State::free);
   BERTH_CHECK(fit.hole->owner == owner || fit.hole->owner == kUnowned);
   in_use_.reserve_one();
-  records_.reserve(2);
   Owned& owned = of(owner);
   FreeIndex& free = fit.hole->owner == kUnowned ? unowned_.free : owned.free;
   Block& block = carve_free(*fit.hole, free, fit.address, bytes);

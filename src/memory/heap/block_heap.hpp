@@ -46,8 +46,11 @@ class BlockHeap {
   /// 0 where there are none.
   [[nodiscard]] std::size_t granule_bytes() const { return granule_bytes_; }
 
-  /// Where free memory touches the ends of granules. There must be granules, and the segment.
+  /// The ends of granules in free memory, to search among an owner's (FreeIndex::holes()). There must
+  /// be granules, and the segment.
   [[nodiscard]] const HoleIndex& holes() const { return *holes_; }
+  /// The same with those of all owners, until the heap changes. Takes a moment for each owner.
+  [[nodiscard]] const HoleIndex& holes_of_all() const;
 
   /// Adds a range as one held block, which settle() then puts into circulation. Where there are granules
   /// it begins with one, and is the only one.
@@ -97,7 +100,7 @@ class BlockHeap {
   [[nodiscard]] std::uint64_t searches() const { return searches_; }
   /// How many whole granules a block of `bytes` takes at least, next to others.
   [[nodiscard]] std::size_t granules_needed(std::size_t bytes) const {
-    return granule_bytes_ == 0 ? 0 : bytes / granule_bytes_;
+    return granule_bytes_ == 0 ? 0 : bytes >> granule_bits_;
   }
   /// How many whole granules, joined, make room for it.
   [[nodiscard]] std::size_t granules_to_join(std::size_t bytes) const {

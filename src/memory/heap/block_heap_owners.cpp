@@ -59,6 +59,12 @@ void BlockHeap::drop_if_done(OwnerId owner) noexcept {
   last_owned_ = &unowned_;
 }
 
+const HoleIndex& BlockHeap::holes_of_all() const {
+  unowned_.free.file_recent();
+  for (const auto& [owner, owned] : owned_) owned->free.file_recent();
+  return *holes_;
+}
+
 FreeIndex* BlockHeap::free_of(OwnerId owner) {
   Owned* const owned = const_cast<Owned*>(find_owned(owner));
   return owner == kUnowned ? &unowned_.free : owned == nullptr ? nullptr : &owned->free;

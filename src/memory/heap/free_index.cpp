@@ -91,24 +91,6 @@ Block* without(Block* root, const Block& block) {
   return root;
 }
 
-/// Whether a block of the tree may become another in size and place without changing the order.
-bool keeps_place(Block* root, const Block& block, std::uintptr_t address, std::size_t bytes) {
-  const Block* smaller = nullptr;
-  const Block* larger = nullptr;
-  for (const Block* tree = root; tree != &block;) {
-    BERTH_CHECK(tree != nullptr);
-    const bool is_smaller = before(*tree, block);
-    (is_smaller ? smaller : larger) = tree;
-    tree = is_smaller ? tree->tree.larger : tree->tree.smaller;
-  }
-  for (const Block* tree = block.tree.smaller; tree != nullptr; tree = tree->tree.larger)
-    smaller = tree;
-  for (const Block* tree = block.tree.larger; tree != nullptr; tree = tree->tree.smaller)
-    larger = tree;
-  return (smaller == nullptr || before(*smaller, bytes, address)) &&
-         (larger == nullptr || !before(*larger, bytes, address));
-}
-
 Block* first_of_at_least(Block* tree, std::size_t bytes) {
   Block* best = nullptr;
   while (tree != nullptr) {
@@ -146,8 +128,10 @@ std::size_t FreeIndex::last_filled_before(std::size_t bin) const {
   return word * 64 + 63 - static_cast<std::size_t>(std::countl_zero(bits));
 }
 
-[[gnu::always_inline]] inline void FreeIndex::add(Block& block, std::size_t bin) {
+void FreeIndex::file(Block& block) const {
+  const std::size_t bin = bin_of(block.bytes);
   BERTH_CHECK(bin < kBins);
+  if (hole_index_ != nullptr) hole_index_->add(holes_, block);
   Block*& root = bins_[bin];
   if (root != nullptr) {
     root = with(root, block);
@@ -160,59 +144,70 @@ std::size_t FreeIndex::last_filled_before(std::size_t bin) const {
   filled_words_ |= std::uint64_t{1} << (bin / 64);
 }
 
-[[gnu::always_inline]] inline void FreeIndex::remove(const Block& block, std::size_t bin) {
+void FreeIndex::unfile(Block& block) {
+  const std::size_t bin = bin_of(block.bytes);
   Block*& root = bins_[bin];
-  const bool is_alone =
-      root == &block && block.tree.smaller == nullptr && block.tree.larger == nullptr;
-  if (!is_alone) {
-    root = without(root, block);
-    BERTH_DCHECK(root != nullptr);
-    return;
-  }
-  root = nullptr;
+  root = without(root, block);
+  if (hole_index_ != nullptr) hole_index_->remove(holes_, block);
+  if (root != nullptr) return;
   filled_[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
   if (filled_[bin / 64] == 0) filled_words_ &= ~(std::uint64_t{1} << (bin / 64));
 }
 
+void FreeIndex::add_recent(Block& block) {
+  Block* moved = &block;
+  for (Block*& place : recent_)
+    if ((moved = std::exchange(place, moved)) == nullptr) return;
+  file(*moved);
+}
+
 void FreeIndex::insert(Block& block) {
-  BERTH_CHECK(block.state() == Block::State::free);
-  add(block, bin_of(block.bytes));
-  if (hole_index_ != nullptr) hole_index_->add(holes_, block);
+  BERTH_CHECK(block.state() == Block::State::free && find_recent(block) == recent_.end());
+  add_recent(block);
   ++count_;
   bytes_ += block.bytes;
 }
 
 void FreeIndex::erase(Block& block) {
   BERTH_CHECK(block.state() == Block::State::free);
-  remove(block, bin_of(block.bytes));
-  if (hole_index_ != nullptr) hole_index_->remove(holes_, block);
+  if (const auto recent = find_recent(block); recent != recent_.end()) {
+    *recent = nullptr;
+  } else {
+    unfile(block);
+  }
   --count_;
   bytes_ -= block.bytes;
 }
 
 void FreeIndex::move(Block& block, std::uintptr_t address, std::size_t bytes) {
   BERTH_CHECK(block.state() == Block::State::free);
-  const std::size_t from = bin_of(block.bytes);
-  const std::size_t to = bin_of(bytes);
-  const bool stays = from == to && keeps_place(bins_[from], block, address, bytes);
-  if (!stays) remove(block, from);
-  if (hole_index_ != nullptr) hole_index_->move(holes_, block, address, bytes);
+  if (find_recent(block) == recent_.end()) {
+    unfile(block);
+    add_recent(block);
+  }
   bytes_ += bytes - block.bytes;
   block.address = address;
   block.bytes = bytes;
-  if (!stays) add(block, to);
 }
 
 Block* FreeIndex::best_fit(std::size_t bytes) const {
   if (count_ == 0) return nullptr;
   const std::size_t bin = bin_of(bytes);
   if (bin >= kBins) return nullptr;
-  if (Block* const fit = first_of_at_least(bins_[bin], bytes)) return fit;
-  const std::size_t larger = next_filled(bin + 1);
-  return larger == kBins ? nullptr : smallest(bins_[larger]);
+  Block* fit = first_of_at_least(bins_[bin], bytes);
+  if (fit == nullptr) {
+    const std::size_t larger = next_filled(bin + 1);
+    if (larger != kBins) fit = smallest(bins_[larger]);
+  }
+  for (Block* const recent : recent_) {
+    if (recent == nullptr || recent->bytes < bytes) continue;
+    if (fit == nullptr || before(*recent, *fit)) fit = recent;
+  }
+  return fit;
 }
 
 Block* FreeIndex::next_after(std::size_t bytes, std::uintptr_t address) const {
+  file_recent();
   const std::size_t bin = bin_of(bytes);
   if (bin >= kBins) return nullptr;
   Block* best = nullptr;
@@ -228,6 +223,7 @@ Block* FreeIndex::next_after(std::size_t bytes, std::uintptr_t address) const {
 }
 
 Block* FreeIndex::last_before(std::size_t bytes, std::uintptr_t address) const {
+  file_recent();
   const std::size_t bin = std::min(bin_of(bytes), kBins);
   Block* best = nullptr;
   for (Block* tree = bin < kBins ? bins_[bin] : nullptr; tree != nullptr;) {
@@ -241,11 +237,13 @@ Block* FreeIndex::last_before(std::size_t bytes, std::uintptr_t address) const {
 }
 
 std::size_t FreeIndex::largest_bytes() const {
+  file_recent();
   const std::size_t last = last_filled_before(kBins);
   return last == kBins ? 0 : largest(bins_[last])->bytes;
 }
 
 bool FreeIndex::contains(const Block& block) const {
+  file_recent();
   const Block* tree = bins_[bin_of(block.bytes)];
   while (tree != nullptr && tree != &block) {
     tree = before(block, *tree) ? tree->tree.smaller : tree->tree.larger;

@@ -35,26 +35,24 @@ HoleIndex::HoleIndex(std::uintptr_t address, std::size_t bytes, std::size_t gran
   BERTH_CHECK(address % granule_bytes == 0 && granule_bytes <= ~std::uint32_t{0});
 }
 
-void HoleIndex::change(Holes& holes, Block& block, const HolesOfBlock& from,
-                       const HolesOfBlock& to) {
-  const bool same_begin = from.first == to.first;
-  const bool same_tail = from.tail == to.tail && (same_begin || from.tail == 0);
-  const bool same_range = from.range == to.range && (same_begin || from.range == 0);
-  const bool same_head = from.head == to.head && (from.end == to.end || from.head == 0);
-  // What goes makes room for what comes: a tail and a range have the same node.
-  if (!same_tail && from.tail > 0) clear(end_node(from.first - 1));
-  if (!same_head && from.head > 0) clear(head_node(from.end));
-  if (!same_range && from.range > 0) {
-    clear(end_node(from.first));
-    begins_range_[from.first / 64] &= ~(std::uint64_t{1} << (from.first % 64));
-  }
-  if (!same_tail && to.tail > 0) put(holes.tails, end_node(to.first - 1), block, to.tail);
-  if (!same_head && to.head > 0) put(holes.heads, head_node(to.end), block, to.head);
-  if (!same_range && to.range > 0) {
-    put(holes.ranges, end_node(to.first), block, to.range);
-    begins_range_[to.first / 64] |= std::uint64_t{1} << (to.first % 64);
-  }
-  holes.whole_granules += std::size_t{to.range} - from.range;
+void HoleIndex::add_holes(Holes& holes, Block& block) {
+  const HolesOfBlock own = holes_of(block);
+  if (own.tail > 0) put(holes.tails, end_node(own.first - 1), block, own.tail);
+  if (own.head > 0) put(holes.heads, head_node(own.end), block, own.head);
+  if (own.range == 0) return;
+  put(holes.ranges, end_node(own.first), block, own.range);
+  begins_range_[own.first / 64] |= std::uint64_t{1} << (own.first % 64);
+  holes.whole_granules += own.range;
+}
+
+void HoleIndex::remove_holes(Holes& holes, const Block& block) {
+  const HolesOfBlock own = holes_of(block);
+  if (own.tail > 0) clear(end_node(own.first - 1), block);
+  if (own.head > 0) clear(head_node(own.end), block);
+  if (own.range == 0) return;
+  clear(end_node(own.first), block);
+  begins_range_[own.first / 64] &= ~(std::uint64_t{1} << (own.first % 64));
+  holes.whole_granules -= own.range;
 }
 
 void HoleIndex::put(Tree& tree, std::uint32_t node, Block& block, std::uint32_t size) {
@@ -67,8 +65,8 @@ void HoleIndex::put(Tree& tree, std::uint32_t node, Block& block, std::uint32_t 
   note_unsettled(node);
 }
 
-void HoleIndex::clear(std::uint32_t node) {
-  BERTH_CHECK(nodes_[node].block != nullptr);
+void HoleIndex::clear(std::uint32_t node, const Block& block) {
+  BERTH_CHECK(nodes_[node].block == &block);
   nodes_[node].block = nullptr;
   note_unsettled(node);
 }

@@ -53,16 +53,10 @@ class HoleIndex {
   HoleIndex& operator=(const HoleIndex&) = delete;
 
   void add(Holes& holes, Block& block) {
-    if (has_end(block.address, block.end())) change(holes, block, {}, holes_of(block));
+    if (has_end(block)) add_holes(holes, block);
   }
-  void remove(Holes& holes, Block& block) {
-    if (has_end(block.address, block.end())) change(holes, block, holes_of(block), {});
-  }
-  /// To be called before the block has that place and size, which overlap with what it has.
-  void move(Holes& holes, Block& block, std::uintptr_t address, std::size_t bytes) {
-    const std::uintptr_t end = address + bytes;
-    if (has_end(std::min<std::uintptr_t>(block.address, address), std::max(block.end(), end)))
-      change(holes, block, holes_of(block), holes_of(address, bytes));
+  void remove(Holes& holes, const Block& block) {
+    if (has_end(block)) remove_holes(holes, block);
   }
   /// No node names `holes` from now on, to which no block belongs any more.
   void forget(const Holes& holes) {
@@ -124,10 +118,8 @@ class HoleIndex {
   };
 
   [[nodiscard]] HolesOfBlock holes_of(const Block& block) const {
-    return holes_of(block.address, block.bytes);
-  }
-  [[nodiscard]] HolesOfBlock holes_of(std::uintptr_t address, std::size_t bytes) const {
-    const std::uintptr_t block_end = address + bytes;
+    const std::uintptr_t address = block.address;
+    const std::uintptr_t block_end = block.end();
     const std::uintptr_t begin = align_up(address, granule_bytes());
     const std::uintptr_t end = align_down(block_end, granule_bytes());
     HolesOfBlock holes{.first = granule_at(begin), .end = granule_at(end)};
@@ -136,13 +128,14 @@ class HoleIndex {
     if (begin < end) holes.range = holes.end - holes.first;
     return holes;
   }
-  /// Whether a granule ends or begins within [address, end], the ends of which count.
-  [[nodiscard]] bool has_end(std::uintptr_t address, std::uintptr_t end) const {
-    return (((address - 1) ^ end) >> shift_) != 0;
+  /// Whether a granule ends or begins in the block, or where that begins or ends.
+  [[nodiscard]] bool has_end(const Block& block) const {
+    return (((block.address - 1) ^ block.end()) >> shift_) != 0;
   }
-  void change(Holes& holes, Block& block, const HolesOfBlock& from, const HolesOfBlock& to);
+  void add_holes(Holes& holes, Block& block);
+  void remove_holes(Holes& holes, const Block& block);
   void put(Tree& tree, std::uint32_t node, Block& block, std::uint32_t size);
-  void clear(std::uint32_t node);
+  void clear(std::uint32_t node, const Block& block);
   /// Puts the nodes that wait for it into their trees, or out of them: the one that waits longest, or all.
   void settle_oldest() const;
   void settle() const {

@@ -176,7 +176,7 @@ std::size_t StreamOrder::pass(OwnerId stream, const RecordedEvent& end) {
 }
 
 void StreamOrder::release_deferred(Block& block) {
-  release_deferred(block, heap_.owner_once_free(block));
+  release_deferred(block, heap_.owner_once_free(block.owner));
 }
 
 void StreamOrder::release_deferred(Block& block, OwnerId to) {

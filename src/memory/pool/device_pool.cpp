@@ -112,7 +112,8 @@ void DevicePool::set_limits(const MemoryLimits& limits) {
 
 void* DevicePool::allocate_missed(std::size_t bytes, StreamRef stream) {
   require_stream_of_device(stream);
-  if (kept_for_ == nullptr) static_cast<void>(is_capturing(stream));
+  if (kept_for_ != nullptr) return allocator_.allocate_missed(bytes, stream);
+  static_cast<void>(is_capturing(stream));
   return allocator_.allocate(bytes, stream);
 }
 

@@ -206,8 +206,9 @@ SegmentSource::Growth ArenaSegments::plan_stitch(BlockHeap& heap, const Stitch& 
 /// Of a granule on which no work is pending: all uses of a window that shows it are over, because every
 /// block in a window has bytes of each granule of it.
 void ArenaSegments::note_idle_memory(const BlockHeap& heap, std::span<const Freed> idle) {
+  const HoleIndex& holes = heap.holes_of_all();
   windows_.choose_to_drop([&](GranuleNumber granule) {
-    const Block* const block = heap.holes().range_with(granule).source;
+    const Block* const block = holes.range_with(granule).source;
     if (block == nullptr) return false;
     if (block->owner == kUnowned) return true;
     const auto freed = std::ranges::find(idle, block->owner, &Freed::owner);

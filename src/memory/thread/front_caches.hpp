@@ -52,10 +52,13 @@ class FrontCaches {
   void flush(const Visit& visit) {
     for (const auto& front : fronts_) front->flush(visit);
   }
-  /// Those of one owner.
+  /// Those of one owner. False where none was kept since the last flush.
   template <class Visit>
-  void flush(OwnerId owner, const Visit& visit) {
-    if (FrontCache* const front = find(owner)) front->flush(visit);
+  bool flush(OwnerId owner, const Visit& visit) {
+    FrontCache* const front = find(owner);
+    if (front == nullptr || !front->was_used()) return false;
+    front->flush(visit);
+    return true;
   }
   /// The same for an owner who does not come back.
   template <class Visit>

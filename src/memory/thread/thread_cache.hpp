@@ -61,16 +61,6 @@ class ThreadCache {
     return true;
   }
 
-  /// The owner thread. Whose memory a request on `stream` is, if the thread knows.
-  [[nodiscard]] std::optional<OwnerId> owner_of(StreamKey stream) {
-    if (!lock_.try_enter()) return std::nullopt;
-    const FrontCache* const front = front_of(stream);
-    const std::optional<OwnerId> owner =
-        front != nullptr ? std::optional(front->owner()) : std::nullopt;
-    lock_.leave();
-    return owner;
-  }
-
   /// The owner thread. Whether it has freed at least `bytes` more than it allocated since its ledger
   /// was settled.
   [[nodiscard]] bool has_freed(std::size_t bytes) {
@@ -82,8 +72,13 @@ class ThreadCache {
 
   // The owner thread under the allocator's lock, or any in a Halt.
 
+  /// The owner of the memory for requests on `stream`, if the thread has a route to it.
+  [[nodiscard]] std::optional<OwnerId> owner_of(StreamKey stream) {
+    const FrontCache* const front = front_of(stream);
+    return front != nullptr ? std::optional(front->owner()) : std::nullopt;
+  }
   /// From now on frees of memory of `owner`'s go to a FrontCache.
-  /// Errors  std::bad_alloc, of these two: nothing is changed.
+  /// Errors  std::bad_alloc, of this and the next: nothing is changed.
   FrontCache& add_owner(OwnerId owner);
   /// Requests on `stream`, whose id is `owner`, too.
   void add_route(OwnerId owner, StreamKey stream);
