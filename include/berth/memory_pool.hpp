@@ -25,7 +25,7 @@ class DevicePools;
 struct MemoryPoolOptions {
   /// The name in statistics and errors, after the device: "cuda:0/weights". 1 to 64 printable ASCII
   /// characters. Several pools may have the same name, and sleep(name) applies to all of them.
-  std::string name;
+  std::string name = {};
 
   /// Limits of this pool, within those of the device.
   MemoryLimits limits = {};

@@ -34,18 +34,18 @@ struct RuntimeOptions {
   /// `auto` (cuda if it has a device, else sim), or the path of a driver library. Empty: the
   /// environment variable BERTH_DRIVER, or `cuda` if that is not set. So BERTH_CONF overrides the
   /// code, and the code overrides BERTH_DRIVER. The library never selects the simulator by itself.
-  std::string driver;
-  DeviceAllocatorOptions device_allocator;  ///< of every device
-  PinnedAllocatorOptions pinned_allocator;
-  HostAllocatorOptions host_allocator;
-  StreamPoolOptions stream_pool;
-  EventPoolOptions event_pool;
-  CopierOptions copier;
+  std::string driver = {};
+  DeviceAllocatorOptions device_allocator = {};  ///< of every device
+  PinnedAllocatorOptions pinned_allocator = {};
+  HostAllocatorOptions host_allocator = {};
+  StreamPoolOptions stream_pool = {};
+  EventPoolOptions event_pool = {};
+  CopierOptions copier = {};
   /// Whether BERTH_CONF is read. false: for programs that apply it themselves, or that do not allow
   /// changes from outside.
   bool read_environment = true;
   /// gets warnings, and errors that a destructor cannot throw; empty: reports are dropped
-  ReportSink report;
+  ReportSink report = {};
 };
 
 /// The owner of the devices, streams, memory and copies of one driver.

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds outside programs against the installed library, as somebody who embeds berth does, and
 runs them on the simulated driver: README.md's example in C++ and round_trip.c in C, each with the
-shared library and with the static one.
+shared library and with the static one. With nvcc: compare.cu, with the shared library.
 
-  consumer_test.py pkg-config|cmake --source CHECKOUT --build BUILD_FOLDER
-                   --libdir DIR --version VERSION --cc COMMAND --cxx COMMAND [--werror]
+  consumer_test.py pkg-config|cmake|nvcc --source CHECKOUT --build BUILD_FOLDER
+                   --libdir DIR --version VERSION --cc COMMAND --cxx COMMAND [--nvcc FILE] [--werror]
 
-Exit status 77 where the tool to find the library with is missing.
+Exit status 77 if pkg-config, cmake or nvcc is missing.
 """
 import argparse
 import os
@@ -80,32 +80,66 @@ def build_with_cmake(options, folder, prefix, libdir, example):
     run("cmake", "--build", folder)
 
 
+def build_with_nvcc(options, folder, prefix, libdir, example):
+    # nvcc wants the compiler itself, without a compiler cache in front of it.
+    words = [options.finder_path, "-std=c++20", "-ccbin", shlex.split(options.cxx)[-1]]
+    words += ["-Xcompiler", "-Wall,-Wextra", *(["-Werror", "all-warnings"] if options.werror else [])]
+    words += ["-Xcompiler", "-Werror"] if options.werror else []
+    source = options.source / "tests/consumer/compare.cu"
+    run(*words, f"-I{prefix}/include", source, "-o", folder / "compare_shared", f"-L{libdir}",
+        "-lberth")  # fmt: skip
+
+
+def find_tool(options):
+    """The tool that finds the library, or nvcc: the one that is named, or else in PATH."""
+    if options.finder == "nvcc" and options.nvcc.is_file():
+        return options.nvcc
+    return shutil.which(options.finder)
+
+
 def check_programs(folder, libdir, version):
-    for linkage in ("shared", "static"):
+    expected = {
+        "readme": readme.OUTPUT,
+        "round_trip": version,
+        "compare": "all comparisons agree",
+    }
+    programs = sorted(path for path in folder.iterdir() if path.stem.endswith(("_shared", "_static")))
+    for path in programs:
+        program, linkage = path.name.rsplit("_", 1)
         environment = {"BERTH_DRIVER": "sim"}
         if linkage == "shared":
             environment["LD_LIBRARY_PATH"] = str(libdir)
-        for program, expected in (("readme", readme.OUTPUT), ("round_trip", version)):
-            printed = run(folder / f"{program}_{linkage}", **environment)
-            if printed != expected:
-                sys.exit(f'{program} printed "{printed}" instead of "{expected}"')
+        printed = run(path, **environment)
+        if printed != expected[program]:
+            sys.exit(f'{program} printed "{printed}" instead of "{expected[program]}"')
+    return len(programs)
+
+
+# What builds the programs, and how many they are.
+BUILDS = {
+    "pkg-config": (build_with_pkg_config, 4),
+    "cmake": (build_with_cmake, 4),
+    "nvcc": (build_with_nvcc, 1),
+}
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("finder", choices=("pkg-config", "cmake"))
+    parser.add_argument("finder", choices=tuple(BUILDS))
     for option in ("libdir", "version", "cc", "cxx"):
         parser.add_argument("--" + option, required=True)
     parser.add_argument("--source", type=pathlib.Path, required=True)
     parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--nvcc", type=pathlib.Path, default=pathlib.Path("nvcc"))
     parser.add_argument("--werror", action="store_true", help="stop at a warning")
     options = parser.parse_args()
     options.warnings = WARNINGS + (["-Werror"] if options.werror else [])
 
-    if shutil.which(options.finder) is None:
+    options.finder_path = find_tool(options)
+    if options.finder_path is None:
         print(f"skipped: no {options.finder} on this machine")
         return EXIT_SKIPPED
-    build = build_with_cmake if options.finder == "cmake" else build_with_pkg_config
+    build, count = BUILDS[options.finder]
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         example = folder / "readme_example.cpp"
@@ -116,7 +150,8 @@ def main():
         prefix, libdir = install(options, folder / "installed")
         (folder / "programs").mkdir()
         build(options, folder / "programs", prefix, libdir, example)
-        check_programs(folder / "programs", libdir, options.version)
+        if check_programs(folder / "programs", libdir, options.version) != count:
+            sys.exit(f"{options.finder} must build {count} programs")
     return 0
 
 
