@@ -26,6 +26,8 @@
 
 #include <benchmark/benchmark.h>
 
+#include "berth/error.hpp"
+
 #include "peers/allocators.hpp"
 #include "support/simulated_main.hpp"
 
@@ -41,7 +43,9 @@ void add_value(const std::string& figure, const char* peer, const std::string& r
   const auto measure_once = [=](benchmark::State& state) {
     try {
       state.counters[unit] = measure();
-    } catch (const std::bad_alloc&) {  // a peer; berth's is a failure
+    } catch (const Error&) {  // a failure of berth, which must not be left out
+      throw;
+    } catch (const std::bad_alloc&) {  // a peer
       leave_out(name.c_str(), "the device is full");
       state.SetLabel(kLeftOut);
     }

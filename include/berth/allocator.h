@@ -32,10 +32,17 @@ BERTH_API berth_status berth_allocator_get_pinned(berth_runtime* runtime,
 BERTH_API berth_status berth_allocator_get_host(berth_runtime* runtime,
                                                 berth_allocator** allocator);
 
-/// Allocates device memory that is ordered on `stream`: work submitted to it from now on may use
-/// the memory. The content is undefined. 0 bytes gives null. Only for the allocator of a device.
+/// The device whose memory the allocator manages, with its ordinal; the CPU for pinned memory and for
+/// that of `cpu`.
+BERTH_API berth_status berth_allocator_get_location(berth_allocator* allocator,
+                                                    berth_device* device);
+
+/// Allocates a block that work submitted to `stream` from now on may use. The content is undefined. 0
+/// bytes gives null. Device memory is ordered on `stream`. Host memory is ordered on no stream: the
+/// block is recorded for it, as by berth_allocator_record_stream().
 /// Blocking  A block cached for the stream needs no driver call. Otherwise the request goes down
-///           the out-of-memory ladder, whose last rungs wait for the GPU.
+///           the out-of-memory ladder, whose last rungs wait for the GPU. Host memory: as the
+///           functions below.
 /// Errors    BERTH_INVALID_ARGUMENT: a stream of another device. BERTH_OUT_OF_MEMORY: every rung
 ///           failed, and the message has the numbers; the caller can continue. BERTH_DRIVER_ERROR.
 BERTH_API berth_status berth_allocator_allocate(berth_allocator* allocator, size_t bytes,
@@ -47,6 +54,34 @@ BERTH_API berth_status berth_allocator_allocate(berth_allocator* allocator, size
 ///           BERTH_DRIVER_ERROR.
 BERTH_API berth_status berth_allocator_allocate_pinned(berth_allocator* allocator, size_t bytes,
                                                        void** data);
+/// The kind of pinned memory.
+enum {
+  BERTH_PINNED_PORTABLE = 0,
+  BERTH_PINNED_WRITE_COMBINED = 1,  ///< slow to read on the host: PinnedKind in C++
+  BERTH_PINNED_REGISTERED = 2       ///< the caller's own memory; cannot be allocated
+};
+
+/// A flag of berth_pinned_options: BERTH_OUT_OF_MEMORY instead of waiting for work of streams that
+/// uses freed blocks.
+#define BERTH_PINNED_NO_WAIT UINT32_C(1)
+
+/// Options of one allocation of pinned memory. All 0: as berth_allocator_allocate_pinned().
+typedef struct berth_pinned_options {
+  size_t struct_size;
+  berth_device near;  ///< the memory's NUMA node is that of this device; CPU: of the current one
+  int kind;           ///< BERTH_PINNED_PORTABLE or BERTH_PINNED_WRITE_COMBINED
+  uint32_t flags;     ///< BERTH_PINNED_ bits; an unknown bit is an error
+} berth_pinned_options;
+
+#define BERTH_PINNED_OPTIONS_INIT \
+  { sizeof(berth_pinned_options), {0, 0}, 0, 0 }
+
+/// berth_allocator_allocate_pinned() with options.
+/// Errors  BERTH_INVALID_ARGUMENT also: no such device, or a kind that cannot be allocated.
+BERTH_API berth_status berth_allocator_allocate_pinned_with(berth_allocator* allocator,
+                                                            size_t bytes,
+                                                            const berth_pinned_options* options,
+                                                            void** data);
 /// Pins the caller's own memory until berth_allocator_unregister_pinned(): it can be copied like a
 /// block. 0 bytes: no effect. Registered memory does not count as reserved. Only for the pinned
 /// allocator.
@@ -120,9 +155,72 @@ BERTH_API berth_status berth_allocator_set_limits(berth_allocator* allocator,
                                                   size_t reserved_bytes_max,
                                                   size_t reserved_bytes_soft_max);
 /// Whether `data` points into memory of this allocator, live or not; false for null. No driver
-/// call. Only for the allocator of a device.
+/// call. Not for the allocator of `cpu`.
 BERTH_API berth_status berth_allocator_owns(berth_allocator* allocator, const void* data,
                                             bool* owns);
+/// Whether `data` points into memory of an open pool for graphs, live or not; false for null. No
+/// driver call. Only for the allocator of a device.
+BERTH_API berth_status berth_allocator_is_for_graphs(berth_allocator* allocator, const void* data,
+                                                     bool* is_for_graphs);
+
+/// A live block.
+typedef struct berth_memory_block {
+  size_t struct_size;
+  berth_allocator* allocator;  ///< that frees it: of a private pool's block, that of the device
+  void* data;                  ///< the start of the block
+  size_t bytes;                ///< as requested
+  berth_device device;         ///< as berth_allocator_get_location()
+} berth_memory_block;
+
+#define BERTH_MEMORY_BLOCK_INIT                  \
+  {                                              \
+    sizeof(berth_memory_block), NULL, NULL, 0, { \
+      0, 0                                       \
+    }                                            \
+  }
+
+/// The live block of any allocator of the runtime that contains `data`, registered memory excepted.
+/// All fields null or 0 if there is none, and for null. No driver call. For a moment, no other thread
+/// allocates or frees: not for hot paths.
+BERTH_API berth_status berth_memory_find(berth_runtime* runtime, const void* data,
+                                         berth_memory_block* block);
+
+/// Pinned memory around an address.
+typedef struct berth_pinned_range {
+  size_t struct_size;
+  void* data;     ///< its start
+  size_t bytes;   ///< as requested
+  int kind;       ///< BERTH_PINNED_PORTABLE or a similar value
+  int numa_node;  ///< the node it was bound to; -1: none
+} berth_pinned_range;
+
+#define BERTH_PINNED_RANGE_INIT \
+  { sizeof(berth_pinned_range), NULL, 0, 0, 0 }
+
+/// berth_allocator_find_pinned() with all known properties; a null `data` in `range` if there is none.
+BERTH_API berth_status berth_allocator_get_pinned_range(berth_allocator* allocator,
+                                                        const void* data,
+                                                        berth_pinned_range* range);
+
+/// How pinned memory was obtained.
+typedef struct berth_pinned_counters {
+  size_t struct_size;
+  uint64_t segments_by_callers;     ///< obtained while a caller waited
+  uint64_t segments_in_background;  ///< obtained ahead of need
+  uint64_t failures_in_background;  ///< failed attempts of the background thread
+  uint64_t segments_registered;     ///< of both: berth's own pages, registered
+  uint64_t segments_from_driver;    ///< of both: allocated by the driver
+  uint64_t bytes_registered;        ///< of current registrations of the caller's memory
+} berth_pinned_counters;
+
+#define BERTH_PINNED_COUNTERS_INIT \
+  { sizeof(berth_pinned_counters), 0, 0, 0, 0, 0, 0 }
+
+/// Only for the pinned allocator, as the next.
+BERTH_API berth_status berth_allocator_get_pinned_counters(berth_allocator* allocator,
+                                                           berth_pinned_counters* counters);
+/// Waits until the background thread has finished the growth that earlier allocations requested.
+BERTH_API berth_status berth_allocator_finish_growth(berth_allocator* allocator);
 /// The start of the live block or registration that contains `data`; null if there is none, and for
 /// null. Only for the pinned allocator.
 BERTH_API berth_status berth_allocator_find_pinned(berth_allocator* allocator, const void* data,

@@ -4,8 +4,10 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <utility>
 
+#include "berth/device.hpp"
 #include "berth/export.h"
 #include "berth/memory_snapshot.hpp"
 #include "berth/stream.hpp"
@@ -21,6 +23,19 @@ namespace berth {
 class BERTH_API Allocator {
  public:
   virtual ~Allocator() = default;
+
+  /// The device whose memory this is, with its ordinal; `cpu` for pinned and pageable host memory.
+  [[nodiscard]] virtual Device device() const noexcept = 0;
+
+  /// Allocates a block that work submitted to `stream` from now on may use, for code that works
+  /// with any allocator. Free it with deallocate(), which is ordered behind that work. The content
+  /// is undefined. null for 0 bytes.
+  ///
+  /// Device memory is ordered on `stream`. Host memory is ordered on no stream: the block is
+  /// recorded for it, as by record_stream(), and pinned memory is placed near its device.
+  /// Blocking  As allocate() of the allocator.
+  /// Errors    As allocate() and record_stream() of the allocator. Nothing is allocated then.
+  [[nodiscard]] virtual void* allocate_raw(std::size_t bytes, StreamRef stream) = 0;
 
   /// Frees a block of this allocator. null: no effect.
   ///
@@ -113,25 +128,40 @@ class BERTH_API Allocator {
   virtual void validate() const = 0;
 };
 
+/// A live block: what Runtime::find() returns.
+struct MemoryBlock {
+  /// The allocator that frees it. For a block of a private pool, the device's allocator.
+  Allocator* allocator;
+  Device device;      ///< as Allocator::device()
+  void* data;         ///< the start of the block
+  std::size_t bytes;  ///< as requested
+};
+
 /// Owns one block and frees it on destruction. Movable. Empty (null, 0 bytes) if it owns nothing,
 /// which is also the result of allocating 0 bytes. Must not outlive its allocator.
 /// Threads  One thread at a time; may be destroyed on another thread.
 class [[nodiscard]] Allocation {
  public:
   Allocation() noexcept = default;
+  /// Takes ownership of a block of `allocator`; null: empty. `bytes` is what bytes() returns.
   Allocation(Allocator& allocator, void* data, std::size_t bytes) noexcept
       : allocator_(&allocator), data_(data), bytes_(bytes) {}
+  /// The same for a block that is ordered on `stream`.
+  Allocation(Allocator& allocator, void* data, std::size_t bytes, StreamRef stream) noexcept
+      : allocator_(&allocator), data_(data), bytes_(bytes), stream_(stream) {}
   ~Allocation() { reset(); }
   Allocation(Allocation&& other) noexcept
       : allocator_(other.allocator_),
         data_(std::exchange(other.data_, nullptr)),
-        bytes_(std::exchange(other.bytes_, 0)) {}
+        bytes_(std::exchange(other.bytes_, 0)),
+        stream_(other.stream_) {}
   Allocation& operator=(Allocation&& other) noexcept {
     if (this != &other) {
       reset();
       allocator_ = other.allocator_;
       data_ = std::exchange(other.data_, nullptr);
       bytes_ = std::exchange(other.bytes_, 0);
+      stream_ = other.stream_;
     }
     return *this;
   }
@@ -141,6 +171,16 @@ class [[nodiscard]] Allocation {
   /// The requested size, before rounding.
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   explicit operator bool() const noexcept { return data_ != nullptr; }
+  /// Allocator::device(); `cpu` if empty.
+  [[nodiscard]] Device device() const noexcept {
+    return data_ != nullptr ? allocator_->device() : Device::cpu();
+  }
+  /// The stream that the block was allocated on, which must exist if it is used. nullopt for host
+  /// memory, which is ordered on no stream, and if empty.
+  [[nodiscard]] std::optional<StreamRef> stream() const noexcept {
+    if (data_ == nullptr || stream_.context_ == nullptr) return std::nullopt;
+    return stream_;
+  }
 
   /// Allocator::record_stream() for this block; no effect if empty.
   void record_stream(StreamRef stream) const {
@@ -166,6 +206,7 @@ class [[nodiscard]] Allocation {
   Allocator* allocator_ = nullptr;
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
+  StreamRef stream_{nullptr};
 };
 
 }  // namespace berth

@@ -27,7 +27,7 @@ typedef struct berth_shard {
 // Each call starts after the work that all the streams hold, and returns at once, as
 // berth_transfer_start() does. Work submitted later to the stream of the whole buffer runs after
 // the complete call. Work submitted later to a shard's stream runs after all uses of that shard.
-// `on_done`, `user` and `transfer` are those of berth_transfer_start(). `shards` has `count`
+// `options` and `transfer` are those of berth_transfer_start(). `shards` has `count`
 // elements, 1 or more, and is read only during the call.
 //
 // Errors  BERTH_INVALID_ARGUMENT: no shards, null, ranges that overlap or wrap around, sizes that
@@ -38,19 +38,19 @@ typedef struct berth_shard {
 /// Copies consecutive ranges of the source, which has `bytes`, to the shards.
 BERTH_API berth_status berth_scatter_start(berth_runtime* runtime, const void* source, size_t bytes,
                                            berth_stream stream, const berth_shard* shards,
-                                           size_t count, berth_completion_function on_done,
-                                           void* user, berth_transfer** transfer);
+                                           size_t count, const berth_transfer_options* options,
+                                           berth_transfer** transfer);
 /// Copies the shards, which are only read, to consecutive ranges of the target.
 BERTH_API berth_status berth_gather_start(berth_runtime* runtime, void* target, size_t bytes,
                                           berth_stream stream, const berth_shard* shards,
-                                          size_t count, berth_completion_function on_done,
-                                          void* user, berth_transfer** transfer);
+                                          size_t count, const berth_transfer_options* options,
+                                          berth_transfer** transfer);
 /// Copies the whole source to each shard, which has `bytes`; from device to device over the links
 /// between them, if there are any.
 BERTH_API berth_status berth_broadcast_start(berth_runtime* runtime, const void* source,
                                              size_t bytes, berth_stream stream,
                                              const berth_shard* shards, size_t count,
-                                             berth_completion_function on_done, void* user,
+                                             const berth_transfer_options* options,
                                              berth_transfer** transfer);
 
 #ifdef __cplusplus

@@ -3,6 +3,8 @@
 #ifndef BERTH_COMPLETION_QUEUE_H
 #define BERTH_COMPLETION_QUEUE_H
 
+#include <stddef.h>
+
 #include "berth/error.h"
 #include "berth/export.h"
 #include "berth/runtime.h"
@@ -24,6 +26,9 @@ typedef void (*berth_completion_function)(berth_status status, const char* messa
 /// Errors  BERTH_STREAM_CAPTURED: the stream is captured.
 BERTH_API berth_status berth_stream_when_done(berth_runtime* runtime, berth_stream stream,
                                               berth_completion_function function, void* user);
+
+/// Number of submitted functions that have not started.
+BERTH_API berth_status berth_completions_get_outstanding(berth_runtime* runtime, size_t* count);
 
 #ifdef __cplusplus
 }

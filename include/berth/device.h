@@ -91,6 +91,12 @@ typedef struct berth_memory_info {
 BERTH_API berth_status berth_device_get_memory_info(berth_runtime* runtime, berth_device device,
                                                     berth_memory_info* info);
 
+/// The bytes that are `part` of a device's total memory, from 0 to 1, for options in bytes. For a CUDA
+/// device, creates its primary context if there is none.
+/// Errors  BERTH_INVALID_ARGUMENT: a part below 0, above 1, or not a number.
+BERTH_API berth_status berth_device_get_bytes_of_part(berth_runtime* runtime, berth_device device,
+                                                      double part, size_t* bytes);
+
 /// Bits of berth_device_info.flags.
 enum {
   BERTH_DEVICE_MIG_MODE = 1,      ///< split by MIG: shown only as its instances
@@ -228,6 +234,8 @@ BERTH_API berth_status berth_nvml_get_problem(berth_runtime* runtime, const char
 /// The CUDA version of the headers that berth was built with: 13000 is 13.0.
 BERTH_API int berth_toolkit_version(void);
 
+/// CUDA_VISIBLE_DEVICES as CUDA has read it; null if it was not set. Valid as long as the runtime.
+BERTH_API berth_status berth_visible_devices_get(berth_runtime* runtime, const char** text);
 /// One line on what is wrong with CUDA_VISIBLE_DEVICES; "" where nothing is. Among it: that it has
 /// changed since the runtime was made. The text is valid as long as the runtime.
 BERTH_API berth_status berth_visible_devices_get_problem(berth_runtime* runtime,

@@ -72,6 +72,8 @@ class BERTH_API Device {
   /// The text that parse() accepts for this device: `cpu`, `cuda`, `cuda:1`.
   [[nodiscard]] std::string to_string() const;
 
+  // Both are declared, as for DeviceType.
+  friend constexpr bool operator==(const Device&, const Device&) noexcept = default;
   friend constexpr auto operator<=>(const Device&, const Device&) noexcept = default;
 
  private:

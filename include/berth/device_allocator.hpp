@@ -97,15 +97,16 @@ class BERTH_API DeviceAllocator final : public Allocator {
   ///           explains it. DriverError: another driver failure. Exceptions of on_pressure. The
   ///           allocator is then unchanged, except that cached memory was returned.
   [[nodiscard]] Allocation allocate(std::size_t bytes, StreamRef stream) {
-    return {*this, allocate_raw(bytes, stream), bytes};
+    return {*this, allocate_raw(bytes, stream), bytes, stream};
   }
   /// Like allocate(), but never throws, for callers that probe. An exception of on_pressure that is
   /// not an Error is returned as OutOfMemory with its text.
   Result<Allocation> try_allocate(std::size_t bytes, StreamRef stream) noexcept;
   /// Like allocate(), but without an owner: free the block with deallocate(). null for 0 bytes.
-  [[nodiscard]] void* allocate_raw(std::size_t bytes, StreamRef stream);
+  [[nodiscard]] void* allocate_raw(std::size_t bytes, StreamRef stream) override;
 
   /// Contracts of these functions: Allocator.
+  [[nodiscard]] Device device() const noexcept override;
   void deallocate(void* data) override;
   void record_stream(void* data, StreamRef stream) override;
   void record_use(void* data, StreamRef stream) override;
@@ -130,6 +131,10 @@ class BERTH_API DeviceAllocator final : public Allocator {
 
   /// Whether `data` points into memory of this allocator, live or not. No driver call.
   [[nodiscard]] bool owns(const void* data) const noexcept;
+  /// The live block that contains `data`, of this allocator or of a private pool; nullopt if there is
+  /// none. No driver call. For a moment, no other thread allocates or frees.
+  /// Errors  NotSupported: in a forked child.
+  [[nodiscard]] std::optional<MemoryBlock> find(const void* data);
   /// Whether `data` points into memory of an open pool for graphs (MemoryPoolOptions::for_graphs),
   /// live or not. No driver call.
   [[nodiscard]] bool is_for_graphs(const void* data) const noexcept;

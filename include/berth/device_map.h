@@ -28,6 +28,19 @@ BERTH_API berth_status berth_device_map_parse(const char* text, berth_device_map
 /// From a function, which gets `user` as its first argument.
 BERTH_API berth_status berth_device_map_create(berth_device_map_function function, void* user,
                                                berth_device_map** map);
+/// One row of a table.
+typedef struct berth_device_map_entry {
+  berth_device saved;
+  berth_device target;
+} berth_device_map_entry;
+
+/// From a table. Devices that it does not name map to themselves. `entries` may be null if `count` is
+/// 0.
+/// Errors  BERTH_INVALID_ARGUMENT: a device is named twice.
+BERTH_API berth_status berth_device_map_create_table(const berth_device_map_entry* entries,
+                                                     size_t count, berth_device_map** map);
+/// Every device maps to `target`: "*=cpu".
+BERTH_API berth_status berth_device_map_create_all(berth_device target, berth_device_map** map);
 /// Null: no effect.
 BERTH_API void berth_device_map_release(berth_device_map* map);
 

@@ -72,7 +72,7 @@ struct MemoryInfo {
 /// Threads   Safe from any thread. Each thread has its own current device. visibility_problem(),
 ///           explain() and errors about missing devices read the environment, which no thread may
 ///           change meanwhile.
-/// Forks     CUDA does not work in a forked child. Known information stays readable there, and
+/// Fork      CUDA does not work in a forked child. Known information stays readable there, and
 ///           functions that need the driver throw NotSupported. A child whose parent had no
 ///           registry may create its own.
 class BERTH_API DeviceRegistry {

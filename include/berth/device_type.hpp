@@ -51,6 +51,8 @@ class BERTH_API DeviceType {
   /// Valid for the life of the process; followed by a zero byte.
   [[nodiscard]] std::string_view name() const noexcept;
 
+  // Both are declared: nvcc emits no comparison for equality that <=> alone would imply.
+  friend constexpr bool operator==(const DeviceType&, const DeviceType&) noexcept = default;
   friend constexpr auto operator<=>(const DeviceType&, const DeviceType&) noexcept = default;
 
  private:

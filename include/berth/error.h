@@ -21,6 +21,7 @@ typedef enum berth_status {
   BERTH_STREAM_CAPTURED = 7,   ///< refused, because it would break the capture of a stream
   BERTH_CANCELLED = 8,         ///< cancelled before it was done
   BERTH_FILE = 9,              ///< a file cannot be opened, read or written
+  BERTH_CALLBACK_FAILED = 10,  ///< a function of the program returned a failure
   BERTH_STATUS_INT_MAX_ = 0x7fffffff  ///< never returned; makes any int a value of this type
 } berth_status;
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -27,76 +28,106 @@ enum class Errc {
   file,              ///< a file cannot be opened, read or written
 };
 
-/// The base class of all exceptions that berth throws. Catch a subclass to handle one cause, or
-/// this class for all.
-class BERTH_API Error : public std::runtime_error {
+/// What every exception of berth has: a code, a message, and the driver's own code. Catch it to
+/// handle all failures of berth, or a subclass to handle one cause.
+///
+/// berth throws subclasses only. Each of them is a Standard exception too: OutOfMemory is a
+/// std::bad_alloc, every other one a std::runtime_error. Error itself is none, so that a handler of
+/// std::exception is never ambiguous. A handler of std::bad_alloc therefore also gets OutOfMemory:
+/// where only the host's memory is meant, handle Error before it.
+///
+/// A value, which a Result carries. Copying it allocates nothing and does not throw.
+class BERTH_API Error {
  public:
   Error(Errc code, const std::string& message, int driver_code = 0)
-      : std::runtime_error(message), code_(code), driver_code_(driver_code) {}
+      : text_(message), code_(code), driver_code_(driver_code) {}
+  virtual ~Error() = default;
+  Error(const Error&) noexcept = default;
+  Error& operator=(const Error&) noexcept = default;
 
   [[nodiscard]] Errc code() const noexcept { return code_; }
   /// The CUresult of the failed driver call; 0 (CUDA_SUCCESS) if no driver call failed.
   [[nodiscard]] int driver_code() const noexcept { return driver_code_; }
+  /// The message.
+  [[nodiscard]] virtual const char* what() const noexcept { return text_.what(); }
 
   /// Throws *this as the subclass that code() names, so that a Result rethrows the original type.
   [[noreturn]] void raise() const;
 
+ protected:
+  /// The message, for the Standard exception beside it: the two share the text.
+  [[nodiscard]] const std::runtime_error& text() const noexcept { return text_; }
+
  private:
+  std::runtime_error text_;  ///< a string whose copies are shared and do not throw
   Errc code_;
   int driver_code_;
 };
 
 /// The message says what is wrong with the argument, and what is accepted.
-class BERTH_API InvalidArgument : public Error {
+class BERTH_API InvalidArgument : public Error, public std::runtime_error {
  public:
-  explicit InvalidArgument(const std::string& message) : Error(Errc::invalid_argument, message) {}
+  explicit InvalidArgument(const std::string& message)
+      : Error(Errc::invalid_argument, message), std::runtime_error(text()) {}
+  [[nodiscard]] const char* what() const noexcept override { return Error::what(); }
 };
 
 /// The message contains every number that explains the failure: requested, limit, live, cached,
 /// pending, free.
-class BERTH_API OutOfMemory : public Error {
+class BERTH_API OutOfMemory : public Error, public std::bad_alloc {
  public:
   explicit OutOfMemory(const std::string& message, int driver_code = 0)
       : Error(Errc::out_of_memory, message, driver_code) {}
+  [[nodiscard]] const char* what() const noexcept override { return Error::what(); }
 };
 
 /// The message says what the device, the driver or a forked child does not support.
-class BERTH_API NotSupported : public Error {
+class BERTH_API NotSupported : public Error, public std::runtime_error {
  public:
   explicit NotSupported(const std::string& message, int driver_code = 0)
-      : Error(Errc::not_supported, message, driver_code) {}
+      : Error(Errc::not_supported, message, driver_code), std::runtime_error(text()) {}
+  [[nodiscard]] const char* what() const noexcept override { return Error::what(); }
 };
 
 /// The message contains the driver function, and the driver's own name and text for its code.
-class BERTH_API DriverError : public Error {
+class BERTH_API DriverError : public Error, public std::runtime_error {
  public:
   DriverError(const std::string& message, int driver_code)
-      : Error(Errc::driver, message, driver_code) {}
+      : Error(Errc::driver, message, driver_code), std::runtime_error(text()) {}
+  [[nodiscard]] const char* what() const noexcept override { return Error::what(); }
 };
 
 /// The message names the pool, its bound, and the option that sets it.
-class BERTH_API Exhausted : public Error {
+class BERTH_API Exhausted : public Error, public std::runtime_error {
  public:
-  explicit Exhausted(const std::string& message) : Error(Errc::exhausted, message) {}
+  explicit Exhausted(const std::string& message)
+      : Error(Errc::exhausted, message), std::runtime_error(text()) {}
+  [[nodiscard]] const char* what() const noexcept override { return Error::what(); }
 };
 
 /// Refused before the driver was called, so the capture is still valid.
-class BERTH_API StreamCaptured : public Error {
+class BERTH_API StreamCaptured : public Error, public std::runtime_error {
  public:
-  explicit StreamCaptured(const std::string& message) : Error(Errc::stream_captured, message) {}
+  explicit StreamCaptured(const std::string& message)
+      : Error(Errc::stream_captured, message), std::runtime_error(text()) {}
+  [[nodiscard]] const char* what() const noexcept override { return Error::what(); }
 };
 
 /// The operation was cancelled.
-class BERTH_API Cancelled : public Error {
+class BERTH_API Cancelled : public Error, public std::runtime_error {
  public:
-  explicit Cancelled(const std::string& message) : Error(Errc::cancelled, message) {}
+  explicit Cancelled(const std::string& message)
+      : Error(Errc::cancelled, message), std::runtime_error(text()) {}
+  [[nodiscard]] const char* what() const noexcept override { return Error::what(); }
 };
 
 /// The message contains the file, the operation, and the system's error text or the end of the
 /// file.
-class BERTH_API FileError : public Error {
+class BERTH_API FileError : public Error, public std::runtime_error {
  public:
-  explicit FileError(const std::string& message) : Error(Errc::file, message) {}
+  explicit FileError(const std::string& message)
+      : Error(Errc::file, message), std::runtime_error(text()) {}
+  [[nodiscard]] const char* what() const noexcept override { return Error::what(); }
 };
 
 /// A T, or the Error that occurred instead.
@@ -122,5 +153,10 @@ class [[nodiscard]] Result {
  private:
   std::variant<T, Error> state_;
 };
+
+namespace detail {
+/// For empty owners and leases, which have no `what` to name. Errors  InvalidArgument.
+[[noreturn]] BERTH_API void refuse_empty(const char* what);
+}  // namespace detail
 
 }  // namespace berth

@@ -4,6 +4,7 @@
 #define BERTH_EVENT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "berth/device.h"
@@ -41,6 +42,10 @@ BERTH_API berth_status berth_event_acquire_recorded(berth_runtime* runtime, bert
 /// Returns an event of either function to its pool.
 /// Errors  BERTH_INVALID_ARGUMENT: not on lease from the pool of its device. Nothing is changed.
 BERTH_API berth_status berth_event_release(berth_runtime* runtime, berth_event event);
+
+/// Number of pooled events of `device` that exist, and of leases. Each of the two may be null.
+BERTH_API berth_status berth_event_pool_get_counts(berth_runtime* runtime, berth_device device,
+                                                   size_t* events_created, size_t* leases_live);
 
 /// Creates an event outside the pool, which the caller owns. `flags`: 0 or BERTH_EVENT_ bits; an
 /// unknown bit is BERTH_INVALID_ARGUMENT.

@@ -4,8 +4,11 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
+#include <utility>
 
 #include "berth/device.hpp"
+#include "berth/error.hpp"
 #include "berth/export.h"
 
 struct CUevent_st;
@@ -62,6 +65,10 @@ class BERTH_API EventRef {
   }
 
  private:
+  friend class Event;
+  /// Of an empty Event.
+  explicit EventRef(std::nullptr_t) noexcept : context_(nullptr), native_(nullptr) {}
+
   DeviceContext* context_;
   CUevent_st* native_;
 };
@@ -79,11 +86,13 @@ struct EventOptions {
   bool interprocess = false;
 };
 
-/// Owns a CUDA event. Movable; an empty Event (moved from or released) owns nothing. Destruction
-/// destroys the event.
+/// Owns a CUDA event. Movable. Empty if default-constructed, moved from or released: it then owns
+/// nothing. Destruction destroys the event.
 /// Threads  One thread at a time; the event itself is safe from any thread.
 class BERTH_API Event {
  public:
+  /// Empty.
+  Event() noexcept : ref_(nullptr) {}
   /// Creates an event.
   /// Errors  InvalidArgument: both options together. DriverError.
   Event(DeviceContext& context, EventOptions options);
@@ -97,13 +106,19 @@ class BERTH_API Event {
   /// Errors  InvalidArgument: the event belongs to an EventPool.
   static Event adopt(EventRef event);
   ~Event();
-  Event(Event&& other) noexcept : ref_(other.ref_.context(), other.release()) {}
+  Event(Event&& other) noexcept : ref_(std::exchange(other.ref_, EventRef(nullptr))) {}
   Event& operator=(Event&& other) noexcept;
 
-  /// Gives up ownership and returns the event, which the caller must destroy.
-  CUevent_st* release() noexcept;
-  [[nodiscard]] EventRef ref() const noexcept { return ref_; }
-  operator EventRef() const noexcept { return ref_; }  // NOLINT: an owner serves as a reference
+  /// Whether it owns an event.
+  explicit operator bool() const noexcept { return ref_.native() != nullptr; }
+  /// Gives up ownership and returns the event, which the caller must destroy; null if empty.
+  CUevent_st* release() noexcept { return std::exchange(ref_, EventRef(nullptr)).native(); }
+  /// Errors  InvalidArgument: empty; also of the conversion.
+  [[nodiscard]] EventRef ref() const {
+    if (ref_.native() == nullptr) detail::refuse_empty("event");
+    return ref_;
+  }
+  operator EventRef() const { return ref(); }  // NOLINT: an owner serves as a reference
 
  private:
   explicit Event(EventRef event) noexcept : ref_(event) {}
@@ -111,3 +126,10 @@ class BERTH_API Event {
 };
 
 }  // namespace berth
+
+template <>
+struct std::hash<berth::EventRef> {
+  std::size_t operator()(const berth::EventRef& event) const noexcept {
+    return std::hash<const void*>()(event.native());
+  }
+};

@@ -12,6 +12,16 @@
 
 namespace berth {
 
+namespace detail {
+/// The pool's record of one event.
+struct PooledEvent {
+  EventRef ref;
+  const bool timing;
+  bool on_lease;
+  PooledEvent* below;  ///< next in the list of idle events
+};
+}  // namespace detail
+
 /// Options of an EventPool.
 struct EventPoolOptions {
   /// Maximum number of events, of both kinds together; 1 or more. This bound is for programs that
@@ -35,13 +45,6 @@ struct EventPoolOptions {
 class BERTH_API EventPool {
  public:
   using Ref = EventRef;
-  /// The pool's record of one event, held by a Lease.
-  struct Item {
-    EventRef ref;
-    const bool timing;
-    bool on_lease;
-    Item* below;  ///< next in the list of idle items
-  };
 
   /// Errors  InvalidArgument: an option out of range.
   explicit EventPool(DeviceContext& context, EventPoolOptions options = {});
@@ -53,8 +56,6 @@ class BERTH_API EventPool {
   /// Errors  InvalidArgument: EventOptions::interprocess. Exhausted: events_max events are on
   ///         lease. DriverError: the driver cannot create an event.
   Lease<EventPool> acquire(EventOptions options = {});
-  /// Called by Lease.
-  void give_back(Item& item) noexcept;
   /// Returns an event that was taken from Lease::release().
   /// Errors  InvalidArgument: not on lease from this pool.
   void give_back(EventRef event);
@@ -64,7 +65,12 @@ class BERTH_API EventPool {
   [[nodiscard]] std::size_t leases_live() const;
 
  private:
+  friend class Lease<EventPool>;
+  using Item = detail::PooledEvent;
+
   struct State;
+  void give_back(Item& item) noexcept;
+
   std::unique_ptr<State> state_;
 };
 

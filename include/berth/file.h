@@ -48,20 +48,20 @@ BERTH_API berth_status berth_file_write(berth_file* file, const void* source, si
 BERTH_API berth_status berth_file_sync(berth_file* file);
 
 /// Reads `bytes` at `offset` of the file into device memory in the order of `stream`, and returns
-/// at once. `on_done`, `user` and `transfer` are those of berth_transfer_start().
+/// at once. `options` and `transfer` are those of berth_transfer_start().
 /// Errors  As berth_transfer_start(). BERTH_FILE: the file ends before; later failures are reported
 ///         by the transfer. BERTH_INVALID_ARGUMENT: also host memory, or a file that is open to
 ///         write.
 BERTH_API berth_status berth_transfer_start_from_file(berth_runtime* runtime, void* target,
                                                       berth_file* source, uint64_t offset,
                                                       size_t bytes, berth_stream stream,
-                                                      berth_completion_function on_done, void* user,
+                                                      const berth_transfer_options* options,
                                                       berth_transfer** transfer);
 /// Writes device memory to the file; the file must be open to write.
 BERTH_API berth_status berth_transfer_start_to_file(berth_runtime* runtime, berth_file* target,
                                                     uint64_t offset, const void* source,
                                                     size_t bytes, berth_stream stream,
-                                                    berth_completion_function on_done, void* user,
+                                                    const berth_transfer_options* options,
                                                     berth_transfer** transfer);
 
 #ifdef __cplusplus

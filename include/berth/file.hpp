@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "berth/cpp20.hpp"
+#include "berth/error.hpp"
 #include "berth/export.h"
 
 namespace berth {
@@ -26,12 +28,14 @@ enum class FileCaching : std::uint8_t {
 };
 
 /// An open file: a regular file, or a device that is read and written at offsets. A value: copies
-/// share the open file, which is closed with the last of them. A transfer holds its own copy.
+/// share the open file, which is closed with the last of them. A transfer holds its own copy. Empty
+/// if default-constructed or moved from.
 ///
 /// Blocking  Every function waits for the disk.
 /// Errors    FileError, with the path and the system's error text. InvalidArgument: a read of a
 ///           file that is open to write, or a write of one that is open to read; a path that
-///           contains a null byte.
+///           contains a null byte; an empty File, for every function but assignment, destruction
+///           and the conversion to bool.
 /// Threads   Safe from any thread, also in a child made by fork().
 class BERTH_API File {
  public:
@@ -46,27 +50,30 @@ class BERTH_API File {
   [[nodiscard]] static File open_to_write(const std::string& path,
                                           FileCaching caching = FileCaching::automatic);
 
-  // Copying is declared and moving is not, so a File always has its file.
-  File(const File&) = default;
-  File& operator=(const File&) = default;
-  ~File() = default;
+  /// Empty.
+  File() noexcept = default;
 
+  /// Whether it has an open file.
+  explicit operator bool() const noexcept { return file_ != nullptr; }
   /// As passed to open_to_read() or open_to_write().
-  [[nodiscard]] const std::string& path() const noexcept;
+  [[nodiscard]] const std::string& path() const;
   /// Current size in bytes.
   [[nodiscard]] std::uint64_t size() const;
 
-  // Copies between the file and host memory on the calling thread, through the page cache. 0 bytes:
-  // no effect.
-  /// Errors  FileError: also if the file ends before `offset + bytes`.
-  void read(void* target, std::size_t bytes, std::uint64_t offset) const;
-  void write(const void* source, std::size_t bytes, std::uint64_t offset) const;
+  // Copies between the file and host memory on the calling thread, through the page cache. `offset`
+  // is a position in the file, in bytes. 0 bytes: no effect.
+  /// Errors  FileError: also if the file ends before `offset` + the size of `target`.
+  void read(std::span<std::byte> target, std::uint64_t offset) const;
+  void write(std::span<const std::byte> source, std::uint64_t offset) const;
   /// Returns when all written data is on the disk and survives a loss of power. Does not wait for
   /// copies in progress.
   void sync() const;
 
   /// For Copier.
-  [[nodiscard]] const OpenFile& open_file() const noexcept { return *file_; }
+  [[nodiscard]] const OpenFile& open_file() const {
+    if (file_ == nullptr) detail::refuse_empty("file");
+    return *file_;
+  }
 
  private:
   explicit File(std::shared_ptr<const OpenFile> file) : file_(std::move(file)) {}

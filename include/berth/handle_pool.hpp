@@ -12,8 +12,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "berth/detail/handle_store.hpp"
+#include "berth/error.hpp"
 #include "berth/export.h"
-#include "berth/handle_store.hpp"
+#include "berth/handle_counters.hpp"
 #include "berth/runtime.hpp"
 #include "berth/stream.hpp"
 
@@ -61,14 +63,16 @@ struct HandlePoolOptions {
 template <class Handle>
 class HandlePool;
 
-/// A lease of a handle; its destructor returns the handle to the pool. Movable; a moved-from lease
-/// holds nothing. Must be destroyed before its pool and before its stream. It does not make a
+/// A lease of a handle; its destructor returns the handle to the pool. Movable. Empty if
+/// default-constructed or moved from. Must be destroyed before its pool and before its stream. It does not make a
 /// device current: for libraries that work on the calling thread's current device, as NVIDIA's do,
 /// use a StreamGuard or DeviceGuard.
 /// Threads  One thread at a time. May be destroyed on another thread than it was acquired on.
 template <class Handle>
 class [[nodiscard]] HandleLease {
  public:
+  /// Empty.
+  HandleLease() noexcept = default;
   ~HandleLease() { give_back(); }
   HandleLease(HandleLease&& other) noexcept
       : store_(std::exchange(other.store_, nullptr)), held_(other.held_) {}
@@ -81,11 +85,17 @@ class [[nodiscard]] HandleLease {
     return *this;
   }
 
+  /// Whether it holds a handle.
+  explicit operator bool() const noexcept { return store_ != nullptr; }
   /// The handle, bound to the stream that it was acquired for.
-  [[nodiscard]] Handle& get() const noexcept { return *static_cast<Handle*>(held_.handle); }
-  operator Handle&() const noexcept { return get(); }  // NOLINT: a lease serves as the handle
+  /// Errors  InvalidArgument: empty; also of the functions below.
+  [[nodiscard]] Handle& get() const {
+    if (store_ == nullptr) detail::refuse_empty("lease");
+    return *static_cast<Handle*>(held_.handle);
+  }
+  operator Handle&() const { return get(); }  // NOLINT: a lease serves as the handle
   /// Accesses the handle's members, or for a handle that is a pointer, those of its target.
-  auto operator->() const noexcept {
+  auto operator->() const {
     if constexpr (std::is_pointer_v<Handle>) {
       return get();
     } else {
@@ -95,13 +105,14 @@ class [[nodiscard]] HandleLease {
 
  private:
   friend class HandlePool<Handle>;
-  HandleLease(HandleStore& store, HandleStore::Held held) noexcept : store_(&store), held_(held) {}
+  HandleLease(detail::HandleStore& store, detail::HandleStore::Held held) noexcept
+      : store_(&store), held_(held) {}
   void give_back() noexcept {
     if (store_ != nullptr) std::exchange(store_, nullptr)->give_back(*held_.item);
   }
 
-  HandleStore* store_;
-  HandleStore::Held held_;
+  detail::HandleStore* store_ = nullptr;
+  detail::HandleStore::Held held_ = {};
 };
 
 /// A pool of the handles of one library, on all devices of a Runtime. `Handle` is the library's
@@ -113,14 +124,14 @@ class [[nodiscard]] HandleLease {
 /// Workspace  Each handle has one, allocated on the stream that it is bound to. When a handle moves
 ///            to another stream, its workspace is freed on the old stream and a new one is
 ///            allocated on the new stream. The allocator keeps the order, so work may be pending.
-/// Capture    On a captured stream, a lease has its own workspace, allocated as captured work
+/// Captures   On a captured stream, a lease has its own workspace, allocated as captured work
 ///            allocates, from a pool for graphs (docs/pools.md), and freed there when the lease
 ///            ends. So leases within a capture share it in stream order, and nothing outside the
 ///            graph gets it. The handle's ordinary workspace is not used. A lease must be acquired
 ///            and end within the capture, and a lease that was acquired before must not be used in
 ///            it. If a library cannot create a handle during a capture, acquire and release as many
 ///            leases before as will be held at once.
-/// Streams    For a stream that berth does not own, call retire_stream() before it is destroyed, as
+/// Stream     For a stream that berth does not own, call retire_stream() before it is destroyed, as
 ///            with allocators. For a later stream with the same address, library handles are bound
 ///            again.
 /// Lifetime   Create it after the Runtime and destroy it before, while no stream of its devices is
@@ -187,7 +198,7 @@ class HandlePool {
   static void abandon(void* handle) { Room().deallocate(static_cast<Handle*>(handle), 1); }
   static Handle& typed(void* handle) { return *static_cast<Handle*>(handle); }
 
-  static HandleStoreParts parts_of(Runtime& runtime) {
+  static detail::HandleStoreParts parts_of(Runtime& runtime) {
     return {
         .context = [&runtime](Device device) -> DeviceContext& {
           return runtime.default_stream(device).context();
@@ -196,17 +207,17 @@ class HandlePool {
         .events = [&runtime](Device device) -> EventPool& { return runtime.events(device); }};
   }
 
-  static HandleStoreOptions without_type(HandlePoolOptions<Handle> options) {
-    HandleStoreOptions untyped{.name = std::move(options.name),
-                               .create = nullptr,
-                               .destroy = nullptr,
-                               .abandon = &HandlePool::abandon,
-                               .bind = nullptr,
-                               .set_workspace = nullptr,
-                               .workspace_bytes = options.workspace_bytes,
-                               .keeps_device_memory = options.keeps_device_memory,
-                               .handles_max = options.handles_max,
-                               .on_shortage = options.on_shortage};
+  static detail::HandleStoreOptions without_type(HandlePoolOptions<Handle> options) {
+    detail::HandleStoreOptions untyped{.name = std::move(options.name),
+                                       .create = nullptr,
+                                       .destroy = nullptr,
+                                       .abandon = &HandlePool::abandon,
+                                       .bind = nullptr,
+                                       .set_workspace = nullptr,
+                                       .workspace_bytes = options.workspace_bytes,
+                                       .keeps_device_memory = options.keeps_device_memory,
+                                       .handles_max = options.handles_max,
+                                       .on_shortage = options.on_shortage};
     if (options.create) {
       untyped.create = [make = std::move(options.create)] { return create(make); };
     }
@@ -234,7 +245,7 @@ class HandlePool {
     return untyped;
   }
 
-  HandleStore store_;
+  detail::HandleStore store_;
 };
 
 }  // namespace berth

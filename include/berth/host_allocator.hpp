@@ -52,7 +52,10 @@ class BERTH_API HostAllocator final : public Allocator {
   Result<Allocation> try_allocate(std::size_t bytes) noexcept;
   /// Like allocate(), but without an owner: free the block with deallocate(). null for 0 bytes.
   [[nodiscard]] void* allocate_raw(std::size_t bytes);
+  /// Allocator::allocate_raw(). Errors  InvalidArgument: the per-thread default stream.
+  [[nodiscard]] void* allocate_raw(std::size_t bytes, StreamRef stream) override;
 
+  [[nodiscard]] Device device() const noexcept override { return Device::cpu(); }
   void deallocate(void* data) override;
   /// Errors  InvalidArgument: also the per-thread default stream.
   void record_stream(void* data, StreamRef stream) override;
@@ -63,6 +66,8 @@ class BERTH_API HostAllocator final : public Allocator {
   std::size_t release_unused(std::chrono::nanoseconds age) override;
   void retire_stream(StreamRef stream) noexcept override;
 
+  /// The live block that contains `data`; nullopt if there is none.
+  [[nodiscard]] std::optional<MemoryBlock> find(const void* data);
   [[nodiscard]] MemoryCounters counters() const override;
   void reset_peaks() override;
   [[nodiscard]] MemorySnapshot snapshot() const override;

@@ -26,7 +26,7 @@ class BERTH_API MemoryAmount {
     return part_ < 0 ? std::nullopt : std::optional(part_);
   }
 
-  friend bool operator==(const MemoryAmount&, const MemoryAmount&) = default;
+  friend constexpr bool operator==(const MemoryAmount&, const MemoryAmount&) noexcept = default;
 
  private:
   std::size_t bytes_;

@@ -34,36 +34,54 @@ typedef struct berth_memory_pool_options {
 #define BERTH_MEMORY_POOL_OPTIONS_INIT \
   { sizeof(berth_memory_pool_options), NULL, 0, 0, 0 }
 
-/// A pool is an allocator of device memory: functions berth_allocator_... for the allocator of a
-/// device apply to it.
+/// A private pool.
+typedef struct berth_memory_pool berth_memory_pool;
+
 BERTH_API berth_status berth_memory_pool_create(berth_runtime* runtime, berth_device device,
                                                 const berth_memory_pool_options* options,
-                                                berth_allocator** pool);
-/// Closes a pool. Live blocks stay valid, and must be freed through the device's allocator from now
-/// on.
-/// Errors  BERTH_INVALID_ARGUMENT: not a pool.
-BERTH_API berth_status berth_memory_pool_close(berth_allocator* pool);
+                                                berth_memory_pool** pool);
+/// Closes a pool, whose allocator must not be used afterwards. Live blocks stay valid, and must be
+/// freed through the device's allocator from now on. Null: no effect.
+BERTH_API void berth_memory_pool_close(berth_memory_pool* pool);
+
+/// The allocator of the pool, to be used like that of a device. It is part of the pool: every call
+/// returns the same handle, and it is not released.
+BERTH_API berth_status berth_memory_pool_get_allocator(berth_memory_pool* pool,
+                                                       berth_allocator** allocator);
+/// The name with the device: "cuda:0/weights". Valid until the pool is closed.
+BERTH_API berth_status berth_memory_pool_get_name(berth_memory_pool* pool, const char** name);
 
 /// Returns all physical memory of the pool to the driver, including that of live blocks; addresses
 /// stay valid. `keep_content`: whether the content is copied to host memory, and back by
-/// berth_memory_pool_wake().
+/// berth_memory_pool_wake(). 0 bytes if the pool is asleep.
 /// Blocking  Waits for all work of the device.
 /// Errors    BERTH_NOT_SUPPORTED: without virtual memory. BERTH_OUT_OF_MEMORY: the host has no
-///           memory for the content. BERTH_INVALID_ARGUMENT: not a pool.
-BERTH_API berth_status berth_memory_pool_sleep(berth_allocator* pool, bool keep_content,
+///           memory for the content.
+BERTH_API berth_status berth_memory_pool_sleep(berth_memory_pool* pool, bool keep_content,
                                                size_t* bytes_released);
 /// Obtains the same amount of memory again, at the same addresses. No effect if the pool is awake.
-/// Errors  BERTH_OUT_OF_MEMORY: the pool stays asleep. BERTH_INVALID_ARGUMENT: not a pool.
-BERTH_API berth_status berth_memory_pool_wake(berth_allocator* pool);
+/// Errors  BERTH_OUT_OF_MEMORY: the pool stays asleep.
+BERTH_API berth_status berth_memory_pool_wake(berth_memory_pool* pool);
+BERTH_API berth_status berth_memory_pool_is_asleep(berth_memory_pool* pool, bool* is_asleep);
+
+/// berth_memory_pool_sleep() and berth_memory_pool_wake() for all pools of that name, without the
+/// device. If one of them fails to fall asleep, those before it are woken. If one fails to wake,
+/// those before it are awake.
+/// Errors  BERTH_INVALID_ARGUMENT: no pool of that name.
+BERTH_API berth_status berth_memory_pools_sleep(berth_runtime* runtime, berth_device device,
+                                                const char* name, bool keep_content,
+                                                size_t* bytes_released);
+BERTH_API berth_status berth_memory_pools_wake(berth_runtime* runtime, berth_device device,
+                                               const char* name);
 
 /// Routes requests of the device's allocator to the pool while it exists.
 typedef struct berth_memory_pool_scope berth_memory_pool_scope;
 
 /// Covers requests of the calling thread.
-BERTH_API berth_status berth_memory_pool_scope_enter(berth_allocator* pool,
+BERTH_API berth_status berth_memory_pool_scope_enter(berth_memory_pool* pool,
                                                      berth_memory_pool_scope** scope);
 /// Covers requests on `stream` from all threads.
-BERTH_API berth_status berth_memory_pool_scope_enter_stream(berth_allocator* pool,
+BERTH_API berth_status berth_memory_pool_scope_enter_stream(berth_memory_pool* pool,
                                                             berth_stream stream,
                                                             berth_memory_pool_scope** scope);
 /// May be called on any thread, in any order. Null: no effect.

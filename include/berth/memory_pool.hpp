@@ -25,7 +25,7 @@ class DevicePools;
 struct MemoryPoolOptions {
   /// The name in statistics and errors, after the device: "cuda:0/weights". 1 to 64 printable ASCII
   /// characters. Several pools may have the same name, and sleep(name) applies to all of them.
-  std::string name;
+  std::string name = {};
 
   /// Limits of this pool, within those of the device.
   MemoryLimits limits = {};
@@ -64,7 +64,8 @@ class BERTH_API MemoryPool final : public Allocator {
   /// through the device's allocator, which takes longer to find it.
   [[nodiscard]] Allocation allocate(std::size_t bytes, StreamRef stream);
   Result<Allocation> try_allocate(std::size_t bytes, StreamRef stream) noexcept;
-  [[nodiscard]] void* allocate_raw(std::size_t bytes, StreamRef stream);
+  [[nodiscard]] void* allocate_raw(std::size_t bytes, StreamRef stream) override;
+  [[nodiscard]] Device device() const noexcept override;
   void deallocate(void* data) override;
   void record_stream(void* data, StreamRef stream) override;
   void record_use(void* data, StreamRef stream) override;
@@ -73,6 +74,8 @@ class BERTH_API MemoryPool final : public Allocator {
   void retire_stream(StreamRef stream) noexcept override;
   void set_limits(const MemoryLimits& limits);
   [[nodiscard]] bool owns(const void* data) const noexcept;
+  /// The live block of this pool that contains `data`; its allocator is this object.
+  [[nodiscard]] std::optional<MemoryBlock> find(const void* data);
   [[nodiscard]] MemoryCounters counters() const override;
   void reset_peaks() override;
   [[nodiscard]] MemorySnapshot snapshot() const override;

@@ -128,7 +128,10 @@ class BERTH_API PinnedAllocator final : public Allocator {
   /// Like allocate(), but without an owner: free the block with deallocate(). null for 0 bytes.
   [[nodiscard]] void* allocate_raw(std::size_t bytes);
   [[nodiscard]] void* allocate_raw(std::size_t bytes, const PinnedOptions& options);
+  /// Allocator::allocate_raw(). Errors  InvalidArgument: the per-thread default stream.
+  [[nodiscard]] void* allocate_raw(std::size_t bytes, StreamRef stream) override;
 
+  [[nodiscard]] Device device() const noexcept override { return Device::cpu(); }
   void deallocate(void* data) override;
   /// Also for registered memory, with any pointer into it.
   /// Errors  InvalidArgument: also the per-thread default stream.

@@ -34,6 +34,8 @@ typedef bool (*berth_pressure_function)(size_t bytes_needed, void* user);
 /// A flag of berth_runtime_options: device memory comes in segments from cuMemAlloc, and is not
 /// mapped granule by granule into one address range.
 #define BERTH_RUNTIME_NO_VIRTUAL_MEMORY UINT64_C(1)
+/// A flag of berth_runtime_options: BERTH_CONF is not read.
+#define BERTH_RUNTIME_IGNORE_ENVIRONMENT UINT64_C(2)
 
 /// A field that is 0 or null means its default, which a later release may improve.
 typedef struct berth_runtime_options {

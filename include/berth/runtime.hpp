@@ -6,6 +6,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -98,6 +99,13 @@ class BERTH_API Runtime {
   [[nodiscard]] PinnedAllocator& pinned_memory();
   /// The allocator of `cpu`.
   [[nodiscard]] HostAllocator& host_memory();
+  /// The live block that contains `data`: its allocator, device, start and size. nullopt if no
+  /// allocator of this Runtime has one there, as for memory of other libraries and for registered
+  /// memory (PinnedAllocator::find()). Searches the devices that have allocated, then pinned memory,
+  /// then memory of `cpu`. No driver call. For a moment, no other thread allocates or frees there:
+  /// not for hot paths.
+  /// Errors  NotSupported: in a forked child, if devices have allocated.
+  [[nodiscard]] std::optional<MemoryBlock> find(const void* data);
   /// Copies between host memory, devices and files.
   [[nodiscard]] Copier& copier();
   /// Scatter, gather and broadcast over devices.

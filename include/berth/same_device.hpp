@@ -19,10 +19,12 @@ struct DeviceArgument {
   Device device;
 };
 
+namespace detail {
 /// Throws on behalf of require_same_device(), whose check is inline.
 [[noreturn]] BERTH_API void refuse_different_devices(std::string_view operation,
                                                      std::span<const DeviceArgument> arguments,
                                                      std::string_view hint);
+}  // namespace detail
 
 /// Checks that all arguments are on one device. Without arguments the check passes. It compares
 /// values, allocates no memory and makes no driver call. `cuda` differs from `cuda:1` even if that
@@ -39,7 +41,7 @@ constexpr void require_same_device(std::string_view operation,
                                    std::string_view hint = {}) {
   for (const DeviceArgument& argument : arguments) {
     if (argument.device != arguments.front().device) {
-      refuse_different_devices(operation, arguments, hint);
+      detail::refuse_different_devices(operation, arguments, hint);
     }
   }
 }

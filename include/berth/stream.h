@@ -4,6 +4,7 @@
 #define BERTH_STREAM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "berth/device.h"
@@ -73,6 +74,10 @@ BERTH_API berth_status berth_stream_sync(berth_stream stream);
 /// default stream.
 BERTH_API berth_status berth_stream_get_current(berth_runtime* runtime, berth_device device,
                                                 berth_stream* stream);
+
+/// Number of pooled streams of `device` that exist, and of leases. Each of the two may be null.
+BERTH_API berth_status berth_stream_pool_get_counts(berth_runtime* runtime, berth_device device,
+                                                    size_t* streams_created, size_t* leases_live);
 
 typedef struct berth_stream_guard berth_stream_guard;
 

@@ -2,7 +2,12 @@
 // Streams: queues of work on one device, executed in order.
 #pragma once
 
+#include <cstddef>
+#include <functional>
+#include <utility>
+
 #include "berth/device.hpp"
+#include "berth/error.hpp"
 #include "berth/event.hpp"
 #include "berth/export.h"
 
@@ -66,6 +71,11 @@ class BERTH_API StreamRef {
   }
 
  private:
+  friend class Allocation;
+  friend class Stream;
+  /// None.
+  explicit StreamRef(std::nullptr_t) noexcept : context_(nullptr), native_(nullptr) {}
+
   DeviceContext* context_;
   CUstream_st* native_;
 };
@@ -81,12 +91,15 @@ struct StreamOptions {
   bool blocks_with_legacy_default = false;
 };
 
-/// Owns a CUDA stream. Movable; an empty Stream (moved from or released) owns nothing. A stream
-/// with pending work may be destroyed: the work completes. Allocators are notified, so memory
-/// cached for the stream is neither lost nor attributed to a later stream with the same handle.
+/// Owns a CUDA stream. Movable. Empty if default-constructed, moved from or released: it then owns
+/// nothing. A stream with pending work may be destroyed: the work completes. Allocators are
+/// notified, so memory cached for the stream is neither lost nor attributed to a later stream with
+/// the same handle.
 /// Threads  One thread at a time; the stream itself is safe from any thread.
 class BERTH_API Stream {
  public:
+  /// Empty.
+  Stream() noexcept : ref_(nullptr) {}
   /// Creates a stream.
   /// Errors  InvalidArgument: an option out of range. DriverError.
   Stream(DeviceContext& context, StreamOptions options);
@@ -94,23 +107,35 @@ class BERTH_API Stream {
   /// Errors  InvalidArgument: a default stream, or one that belongs to a StreamPool.
   static Stream adopt(StreamRef stream);
   ~Stream();
-  Stream(Stream&& other) noexcept : ref_(other.ref_.context(), other.take()) {}
+  Stream(Stream&& other) noexcept : ref_(other.take()) {}
   Stream& operator=(Stream&& other) noexcept;
 
-  /// Gives up ownership and returns the stream, which the caller must destroy.
+  /// Whether it owns a stream.
+  explicit operator bool() const noexcept { return ref_.native() != nullptr; }
+  /// Gives up ownership and returns the stream, which the caller must destroy; null if empty.
   CUstream_st* release() noexcept;
-  [[nodiscard]] StreamRef ref() const noexcept { return ref_; }
-  operator StreamRef() const noexcept { return ref_; }  // NOLINT: an owner serves as a reference
+  /// Errors  InvalidArgument: empty; also of the conversion.
+  [[nodiscard]] StreamRef ref() const {
+    if (ref_.native() == nullptr) detail::refuse_empty("stream");
+    return ref_;
+  }
+  operator StreamRef() const { return ref(); }  // NOLINT: an owner serves as a reference
 
  private:
   explicit Stream(StreamRef stream) noexcept : ref_(stream) {}
-  CUstream_st* take() noexcept {
-    CUstream_st* const stream = ref_.native();
-    ref_ = StreamRef(ref_.context(), nullptr);
-    return stream;
-  }
+  StreamRef take() noexcept { return std::exchange(ref_, StreamRef(nullptr)); }
 
   StreamRef ref_;
 };
 
 }  // namespace berth
+
+/// Equal streams have equal hashes: the two handles of a legacy default stream count as one.
+template <>
+struct std::hash<berth::StreamRef> {
+  std::size_t operator()(const berth::StreamRef& stream) const noexcept {
+    const std::hash<const void*> of;
+    const std::size_t handle = stream.is_legacy_default() ? 0 : of(stream.native());
+    return handle ^ (of(&stream.context()) << 1);
+  }
+};

@@ -20,6 +20,16 @@ enum class StreamShortage : std::uint8_t {
   fail,   ///< throws Exhausted
 };
 
+namespace detail {
+/// The pool's record of one stream.
+struct PooledStream {
+  StreamRef ref;
+  const int priority;  ///< in the device's range
+  std::atomic<std::uint32_t> leases;
+  PooledStream* below;  ///< next in the list of idle streams
+};
+}  // namespace detail
+
 /// Options of a StreamPool.
 struct StreamPoolOptions {
   /// Maximum number of streams of one priority, 1 or more; streams that captures still hold are not
@@ -47,13 +57,6 @@ struct StreamPoolOptions {
 class BERTH_API StreamPool {
  public:
   using Ref = StreamRef;
-  /// The pool's record of one stream, held by a Lease.
-  struct Item {
-    StreamRef ref;
-    const int priority;  ///< in the device's range
-    std::atomic<std::uint32_t> leases;
-    Item* below;  ///< next in the list of idle items
-  };
 
   /// Errors  InvalidArgument: an option out of range.
   StreamPool(DeviceContext& context, StreamPoolOptions options);
@@ -66,8 +69,6 @@ class BERTH_API StreamPool {
   /// Errors  InvalidArgument: priority above 0. Exhausted: StreamShortage::fail. DriverError: the
   ///         driver cannot create a stream.
   Lease<StreamPool> acquire(int priority = 0);
-  /// Called by Lease.
-  void give_back(Item& item) noexcept;
   /// Returns a stream that was taken from Lease::release().
   /// Errors  InvalidArgument: not on lease from this pool.
   void give_back(StreamRef stream);
@@ -78,8 +79,11 @@ class BERTH_API StreamPool {
 
  private:
   friend class ForkJoin;
+  friend class Lease<StreamPool>;
+  using Item = detail::PooledStream;
 
   struct State;
+  void give_back(Item& item) noexcept;
   /// Returns a stream that may still be captured.
   void set_aside(StreamRef stream) noexcept;
 

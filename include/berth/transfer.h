@@ -19,16 +19,32 @@ extern "C" {
 /// Safe from any thread, as long as it is released once.
 typedef struct berth_transfer berth_transfer;
 
+/// Options of the calls that start a transfer.
+typedef struct berth_transfer_options {
+  size_t struct_size;
+  /// Called once the transfer is over, as that of berth_stream_when_done(). Null: no call. If the call
+  /// that starts the transfer fails, it is not called.
+  berth_completion_function on_done;
+  void* user;  ///< passed to on_done; may be null
+  /// Called once with `owner` when berth no longer needs source and target, on any thread; it must
+  /// not wait for work of the device. Null: no call. If the call that starts the transfer fails, it is
+  /// not called, and nothing uses the memory any more.
+  void (*release)(void* owner);
+  void* owner;       ///< of source and target; passed to release, may be null
+  int has_priority;  ///< 1: `priority` applies; 0: that of the stream
+  int priority;      ///< lower numbers go first if the host has a part to do
+} berth_transfer_options;
+
+#define BERTH_TRANSFER_OPTIONS_INIT \
+  { sizeof(berth_transfer_options), NULL, NULL, NULL, NULL, 0, 0 }
+
 /// As berth_copy_async(), but returns at once: source and target stay valid, and the source as it is, until
-/// the transfer is over, whatever kind of memory they are. `transfer` may be null where nobody asks;
-/// what it gets is to be released before the runtime.
-///
-/// `on_done` is called once the transfer is over, as that of berth_stream_when_done(); null: nobody is.
-/// Where this fails, it is not called.
-/// Errors  As berth_copy_async(). BERTH_STREAM_CAPTURED: also for `on_done` on a captured stream.
+/// the transfer is over, whatever kind of memory they are. Null `options`: the defaults. `transfer` may
+/// be null; otherwise it must be released before the runtime is destroyed.
+/// Errors  As berth_copy_async(). BERTH_STREAM_CAPTURED: also for options on a captured stream.
 BERTH_API berth_status berth_transfer_start(berth_runtime* runtime, void* target,
                                             const void* source, size_t bytes, berth_stream stream,
-                                            berth_completion_function on_done, void* user,
+                                            const berth_transfer_options* options,
                                             berth_transfer** transfer);
 /// The same between the work of two streams: the copy begins when the earlier work of both is done,
 /// and later work of both begins when the copy is done. It is submitted to `target_stream` where
@@ -40,7 +56,7 @@ BERTH_API berth_status berth_transfer_start_between(berth_runtime* runtime, void
                                                     const void* source, size_t bytes,
                                                     berth_stream target_stream,
                                                     berth_stream source_stream,
-                                                    berth_completion_function on_done, void* user,
+                                                    const berth_transfer_options* options,
                                                     berth_transfer** transfer);
 /// berth_transfer_start() for `rows` rows of `row_bytes`, which lie a pitch apart on either side,
 /// counted from one row's begin to the next one's. Either number 0 is no operation. All rows of a
@@ -51,7 +67,7 @@ BERTH_API berth_status berth_transfer_start_rows(berth_runtime* runtime, void* t
                                                  size_t target_pitch, const void* source,
                                                  size_t source_pitch, size_t row_bytes, size_t rows,
                                                  berth_stream stream,
-                                                 berth_completion_function on_done, void* user,
+                                                 const berth_transfer_options* options,
                                                  berth_transfer** transfer);
 
 /// One copy of a batch. 0 bytes are none.
@@ -68,7 +84,7 @@ typedef struct berth_copy_range {
 BERTH_API berth_status berth_transfer_start_batch(berth_runtime* runtime,
                                                   const berth_copy_range* copies, size_t count,
                                                   berth_stream stream,
-                                                  berth_completion_function on_done, void* user,
+                                                  const berth_transfer_options* options,
                                                   berth_transfer** transfer);
 /// The same between the work of two streams, as berth_transfer_start_between(); one of them has to
 /// suit all copies.
@@ -76,13 +92,17 @@ BERTH_API berth_status berth_transfer_start_batch_between(berth_runtime* runtime
                                                           const berth_copy_range* copies,
                                                           size_t count, berth_stream target_stream,
                                                           berth_stream source_stream,
-                                                          berth_completion_function on_done,
-                                                          void* user, berth_transfer** transfer);
+                                                          const berth_transfer_options* options,
+                                                          berth_transfer** transfer);
 /// Lets go of it; the copy goes on, and source and target stay until it is over. Null is no operation.
 BERTH_API void berth_transfer_release(berth_transfer* transfer);
 
 /// Whether it is over, well or not. Asks the device, and never waits.
 BERTH_API berth_status berth_transfer_is_done(berth_transfer* transfer, bool* done);
+/// BERTH_OK if nothing has gone wrong, as far as known, or else the failure. Never waits.
+BERTH_API berth_status berth_transfer_check(berth_transfer* transfer);
+/// All bytes that the transfer moves.
+BERTH_API berth_status berth_transfer_get_bytes(berth_transfer* transfer, size_t* bytes);
 /// Returns once it is over; what went wrong is its status. The calling thread does a part of a copy of
 /// pageable memory meanwhile.
 /// Errors  BERTH_DRIVER_ERROR. BERTH_CANCELLED. BERTH_FILE.

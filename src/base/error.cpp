@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "berth/error.hpp"
 
+#include <string>
+
 namespace berth {
 
 void Error::raise() const {
@@ -22,7 +24,11 @@ void Error::raise() const {
     case Errc::file:
       throw FileError(what());
   }
-  throw *this;
+  throw NotSupported(what(), driver_code_);  // a code of a later release
+}
+
+void detail::refuse_empty(const char* what) {
+  throw InvalidArgument(std::string("the ") + what + " is empty; accepted: one that has a " + what);
 }
 
 }  // namespace berth

@@ -24,33 +24,28 @@ std::vector<Shard> to_shards(const berth_shard* shards, std::size_t count) {
 
 berth_status berth_scatter_start(berth_runtime* runtime, const void* source, std::size_t bytes,
                                  berth_stream stream, const berth_shard* shards, std::size_t count,
-                                 berth_completion_function on_done, void* user,
-                                 berth_transfer** transfer) {
-  return start_transfer(
-      runtime, on_done, user, transfer, [&](Runtime& owner, TransferOptions options) {
-        return owner.collectives().scatter(source, bytes, to_stream(stream),
-                                           to_shards(shards, count), std::move(options));
-      });
+                                 const berth_transfer_options* options, berth_transfer** transfer) {
+  return start_transfer(runtime, options, transfer, [&](Runtime& owner, TransferOptions chosen) {
+    return owner.collectives().scatter(source, bytes, to_stream(stream), to_shards(shards, count),
+                                       std::move(chosen));
+  });
 }
 
 berth_status berth_gather_start(berth_runtime* runtime, void* target, std::size_t bytes,
                                 berth_stream stream, const berth_shard* shards, std::size_t count,
-                                berth_completion_function on_done, void* user,
-                                berth_transfer** transfer) {
-  return start_transfer(
-      runtime, on_done, user, transfer, [&](Runtime& owner, TransferOptions options) {
-        return owner.collectives().gather(target, bytes, to_stream(stream),
-                                          to_shards(shards, count), std::move(options));
-      });
+                                const berth_transfer_options* options, berth_transfer** transfer) {
+  return start_transfer(runtime, options, transfer, [&](Runtime& owner, TransferOptions chosen) {
+    return owner.collectives().gather(target, bytes, to_stream(stream), to_shards(shards, count),
+                                      std::move(chosen));
+  });
 }
 
 berth_status berth_broadcast_start(berth_runtime* runtime, const void* source, std::size_t bytes,
                                    berth_stream stream, const berth_shard* shards,
-                                   std::size_t count, berth_completion_function on_done, void* user,
+                                   std::size_t count, const berth_transfer_options* options,
                                    berth_transfer** transfer) {
-  return start_transfer(
-      runtime, on_done, user, transfer, [&](Runtime& owner, TransferOptions options) {
-        return owner.collectives().broadcast(source, bytes, to_stream(stream),
-                                             to_shards(shards, count), std::move(options));
-      });
+  return start_transfer(runtime, options, transfer, [&](Runtime& owner, TransferOptions chosen) {
+    return owner.collectives().broadcast(source, bytes, to_stream(stream), to_shards(shards, count),
+                                         std::move(chosen));
+  });
 }

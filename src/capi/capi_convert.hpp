@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -49,6 +50,11 @@ CompletionQueue::Callback to_callback(berth_completion_function function, void* 
 
 /// Refuses bits of `flags` outside of `known`.
 void check_flags(std::uint64_t flags, std::uint64_t known, const char* parameter);
+
+struct FreeText {
+  void operator()(char* text) const noexcept { berth_string_free(text); }
+};
+using OwnedText = std::unique_ptr<char, FreeText>;
 
 /// The text for a `char**` output, which berth_string_free() frees.
 char* to_owned_text(const std::string& text);

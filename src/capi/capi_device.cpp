@@ -200,11 +200,28 @@ berth_status berth_mig_instance_explain(berth_runtime* runtime, int index, char*
   });
 }
 
+berth_status berth_visible_devices_get(berth_runtime* runtime, const char** text) {
+  return guarded([&] {
+    const auto& visible = devices_of(runtime).visible_devices();
+    require(text, "text") = visible ? visible->c_str() : nullptr;
+  });
+}
+
 berth_status berth_visible_devices_get_problem(berth_runtime* runtime, const char** problem) {
   return guarded([&] {
     const DeviceRegistry& devices = devices_of(runtime);
     auto& out = require(problem, "problem");
     out = devices.visibility_problem().c_str();
+  });
+}
+
+berth_status berth_device_get_bytes_of_part(berth_runtime* runtime, berth_device device,
+                                            double part, std::size_t* bytes) {
+  return guarded([&] {
+    const DeviceRegistry& devices = devices_of(runtime);
+    auto& out = require(bytes, "bytes");
+    const MemoryAmount amount = MemoryAmount::part_of_device(part);
+    out = amount.bytes(devices.memory_info(to_device(device)).bytes_total);
   });
 }
 

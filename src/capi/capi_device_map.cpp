@@ -36,6 +36,27 @@ berth_status berth_device_map_create(berth_device_map_function function, void* u
   });
 }
 
+berth_status berth_device_map_create_table(const berth_device_map_entry* entries, std::size_t count,
+                                           berth_device_map** map) {
+  return guarded([&] {
+    std::vector<DeviceMap::Entry> table;
+    if (count != 0) {
+      for (const berth_device_map_entry& entry : std::span(&require(entries, "entries"), count))
+        table.push_back(
+            {to_device(entry.saved, "entries.saved"), to_device(entry.target, "entries.target")});
+    }
+    auto& out = require(map, "map");
+    out = new berth_device_map{DeviceMap(std::span<const DeviceMap::Entry>(table))};
+  });
+}
+
+berth_status berth_device_map_create_all(berth_device target, berth_device_map** map) {
+  return guarded([&] {
+    const Device all = to_device(target, "target");
+    require(map, "map") = new berth_device_map{DeviceMap::all_to(all)};
+  });
+}
+
 void berth_device_map_release(berth_device_map* map) {
   delete map;
 }

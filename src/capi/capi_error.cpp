@@ -66,6 +66,8 @@ berth_status translate_exception() noexcept {
     throw;
   } catch (const Error& error) {
     return keep(status_of(error.code()), error.what(), error.driver_code());
+  } catch (const CallbackFailed& failure) {
+    return keep(BERTH_CALLBACK_FAILED, failure.what());
   } catch (const std::bad_alloc&) {
     return keep(BERTH_OUT_OF_MEMORY, "the process is out of host memory");
   } catch (const std::exception& error) {
@@ -95,6 +97,8 @@ const char* berth_status_name(berth_status status) {
       return "BERTH_CANCELLED";
     case BERTH_FILE:
       return "BERTH_FILE";
+    case BERTH_CALLBACK_FAILED:
+      return "BERTH_CALLBACK_FAILED";
     case BERTH_INTERNAL_ERROR:
       return "BERTH_INTERNAL_ERROR";
     case BERTH_EXHAUSTED:

@@ -2,9 +2,16 @@
 // The border that no exception crosses: every function of the C ABI runs its body in guarded().
 #pragma once
 
+#include <stdexcept>
+
 #include "berth/berth.h"
 
 namespace berth::capi {
+
+/// A function of the program returned a failure: BERTH_CALLBACK_FAILED.
+struct CallbackFailed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 /// The status of the exception that is being handled; its message and driver code become the
 /// thread's last failure. Only inside a catch block.

@@ -47,6 +47,15 @@ berth_status berth_event_release(berth_runtime* runtime, berth_event event) {
   });
 }
 
+berth_status berth_event_pool_get_counts(berth_runtime* runtime, berth_device device,
+                                         std::size_t* events_created, std::size_t* leases_live) {
+  return guarded([&] {
+    const EventPool& pool = to_runtime(runtime).events(to_device(device));
+    if (events_created != nullptr) *events_created = pool.events_created();
+    if (leases_live != nullptr) *leases_live = pool.leases_live();
+  });
+}
+
 berth_status berth_event_create(berth_runtime* runtime, berth_device device, std::uint32_t flags,
                                 berth_event* event) {
   return guarded([&] {

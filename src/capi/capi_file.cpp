@@ -53,12 +53,16 @@ berth_status berth_file_get_size(berth_file* file, std::uint64_t* bytes) {
 
 berth_status berth_file_read(berth_file* file, void* target, std::size_t bytes,
                              std::uint64_t offset) {
-  return guarded([&] { require(file, "file").file.read(target, bytes, offset); });
+  return guarded([&] {
+    require(file, "file").file.read({static_cast<std::byte*>(target), bytes}, offset);
+  });
 }
 
 berth_status berth_file_write(berth_file* file, const void* source, std::size_t bytes,
                               std::uint64_t offset) {
-  return guarded([&] { require(file, "file").file.write(source, bytes, offset); });
+  return guarded([&] {
+    require(file, "file").file.write({static_cast<const std::byte*>(source), bytes}, offset);
+  });
 }
 
 berth_status berth_file_sync(berth_file* file) {

@@ -5,6 +5,7 @@
 
 #include "capi/capi_allocator.hpp"
 #include "capi/capi_convert.hpp"
+#include "capi/capi_counters.hpp"
 #include "capi/capi_error.hpp"
 
 using namespace berth;
@@ -20,13 +21,7 @@ void with_device_memory(berth_allocator* allocator, const Use& use) {
   if (auto* const pool = as_kind<MemoryPool>(any)) return use(*pool);
   throw InvalidArgument(
       "\"allocator\" is one of host memory; accepted: what berth_allocator_get_device() or "
-      "berth_memory_pool_create() gave");
-}
-
-PinnedAllocator& to_pinned_allocator(berth_allocator* allocator) {
-  if (auto* const pinned = as_kind<PinnedAllocator>(to_allocator(allocator))) return *pinned;
-  throw InvalidArgument(
-      "\"allocator\" is not the pinned one; accepted: what berth_allocator_get_pinned() gave");
+      "berth_memory_pool_get_allocator() gave");
 }
 
 HostAllocator& to_host_allocator(berth_allocator* allocator) {
@@ -37,22 +32,6 @@ HostAllocator& to_host_allocator(berth_allocator* allocator) {
 
 std::optional<MemoryAmount> to_limit(std::size_t bytes) {
   return bytes == BERTH_NO_LIMIT ? std::nullopt : std::optional<MemoryAmount>(bytes);
-}
-
-berth_memory_gauges from_gauges(const MemoryCounters& counters) noexcept {
-  berth_memory_gauges gauges{};
-#define BERTH_COPY(name, help) gauges.name = {counters.name.current, counters.name.peak};
-  BERTH_MEMORY_GAUGES(BERTH_COPY)
-#undef BERTH_COPY
-  return gauges;
-}
-
-berth_memory_totals from_totals(const MemoryCounters& counters) noexcept {
-  berth_memory_totals totals{};
-#define BERTH_COPY(name, help) totals.name = counters.name;
-  BERTH_MEMORY_TOTALS(BERTH_COPY)
-#undef BERTH_COPY
-  return totals;
 }
 
 }  // namespace
@@ -82,32 +61,20 @@ berth_status berth_allocator_get_host(berth_runtime* runtime, berth_allocator** 
   });
 }
 
+berth_status berth_allocator_get_location(berth_allocator* allocator, berth_device* device) {
+  return guarded([&] {
+    const Allocator& any = to_allocator(allocator);
+    require(device, "device") = from_device(any.device());
+  });
+}
+
 berth_status berth_allocator_allocate(berth_allocator* allocator, std::size_t bytes,
                                       berth_stream stream, void** data) {
   return guarded([&] {
-    with_device_memory(allocator, [&](auto& memory) {
-      auto& out = require(data, "data");
-      out = memory.allocate_raw(bytes, to_stream(stream));
-    });
-  });
-}
-
-berth_status berth_allocator_allocate_pinned(berth_allocator* allocator, std::size_t bytes,
-                                             void** data) {
-  return guarded([&] {
-    PinnedAllocator& pinned = to_pinned_allocator(allocator);
+    Allocator& any = to_allocator(allocator);
     auto& out = require(data, "data");
-    out = pinned.allocate_raw(bytes);
+    out = any.allocate_raw(bytes, to_stream(stream));
   });
-}
-
-berth_status berth_allocator_register_pinned(berth_allocator* allocator, void* data,
-                                             std::size_t bytes) {
-  return guarded([&] { to_pinned_allocator(allocator).register_raw(data, bytes); });
-}
-
-berth_status berth_allocator_unregister_pinned(berth_allocator* allocator, void* data) {
-  return guarded([&] { to_pinned_allocator(allocator).unregister(data); });
 }
 
 berth_status berth_allocator_allocate_host(berth_allocator* allocator, std::size_t bytes,
@@ -179,19 +146,41 @@ berth_status berth_allocator_set_limits(berth_allocator* allocator, std::size_t 
 
 berth_status berth_allocator_owns(berth_allocator* allocator, const void* data, bool* owns) {
   return guarded([&] {
-    with_device_memory(allocator, [&](const auto& memory) {
-      auto& out = require(owns, "owns");
-      out = memory.owns(data);
-    });
+    const auto ask = [&](const auto& memory) { require(owns, "owns") = memory.owns(data); };
+    if (const auto* const pinned = as_kind<PinnedAllocator>(to_allocator(allocator)))
+      return ask(*pinned);
+    with_device_memory(allocator, ask);
   });
 }
 
-berth_status berth_allocator_find_pinned(berth_allocator* allocator, const void* data,
-                                         void** block) {
+berth_status berth_allocator_is_for_graphs(berth_allocator* allocator, const void* data,
+                                           bool* is_for_graphs) {
   return guarded([&] {
-    const PinnedAllocator& pinned = to_pinned_allocator(allocator);
-    auto& out = require(block, "block");
-    out = pinned.find_block(data);
+    const auto* const device = as_kind<DeviceAllocator>(to_allocator(allocator));
+    if (device == nullptr) {
+      throw InvalidArgument(
+          "\"allocator\" is not that of a device; accepted: what berth_allocator_get_device() "
+          "gave");
+    }
+    auto& out = require(is_for_graphs, "is_for_graphs");
+    out = device->is_for_graphs(data);
+  });
+}
+
+berth_status berth_memory_find(berth_runtime* runtime, const void* data,
+                               berth_memory_block* block) {
+  return guarded([&] {
+    Runtime& owner = to_runtime(runtime);
+    auto& out = require_struct(block, "block");
+    berth_memory_block found{};
+    if (const auto live = owner.find(data)) {
+      found = {.struct_size = 0,
+               .allocator = from_allocator(*live->allocator),
+               .data = live->data,
+               .bytes = live->bytes,
+               .device = from_device(live->device)};
+    }
+    write_struct(found, out);
   });
 }
 
@@ -199,11 +188,7 @@ berth_status berth_allocator_get_counters(berth_allocator* allocator, berth_memo
                                           berth_memory_totals* totals) {
   return guarded([&] {
     const Allocator& any = to_allocator(allocator);
-    auto& gauges_out = require_struct(gauges, "gauges");
-    auto& totals_out = require_struct(totals, "totals");
-    const MemoryCounters counters = any.counters();
-    write_struct(from_gauges(counters), gauges_out);
-    write_struct(from_totals(counters), totals_out);
+    write_counters_of([&] { return any.counters(); }, gauges, totals);
   });
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "capi/capi_memory_pool.hpp"
+
 #include <memory>
 #include <optional>
 
@@ -15,22 +17,23 @@ struct berth_memory_pool_scope {
 
 namespace {
 
-MemoryPool& to_pool(berth_allocator* pool) {
-  if (auto* const found = as_kind<MemoryPool>(to_allocator(pool, "pool"))) return *found;
-  throw InvalidArgument(
-      "\"pool\" is an allocator that is part of the runtime; accepted: what "
-      "berth_memory_pool_create() gave");
+MemoryPool& to_pool(berth_memory_pool* pool) {
+  return require(pool, "pool").pool;
 }
 
 std::optional<MemoryAmount> to_pool_limit(std::size_t bytes) {
   return bytes == 0 ? std::nullopt : std::optional<MemoryAmount>(bytes);
 }
 
+SleepContent to_content(bool keep_content) {
+  return keep_content ? SleepContent::keep : SleepContent::discard;
+}
+
 }  // namespace
 
 berth_status berth_memory_pool_create(berth_runtime* runtime, berth_device device,
                                       const berth_memory_pool_options* options,
-                                      berth_allocator** pool) {
+                                      berth_memory_pool** pool) {
   return guarded([&] {
     Runtime& owner = to_runtime(runtime);
     const auto from = read_struct(options, "options");
@@ -41,29 +44,68 @@ berth_status berth_memory_pool_create(berth_runtime* runtime, berth_device devic
         .limits = {.reserved_bytes_max = to_pool_limit(from.reserved_bytes_max),
                    .reserved_bytes_soft_max = to_pool_limit(from.reserved_bytes_soft_max)},
         .for_graphs = (from.flags & BERTH_MEMORY_POOL_FOR_GRAPHS) != 0};
-    auto made = std::make_unique<MemoryPool>(owner.memory(to_device(device)).create_pool(to));
-    out = from_allocator(*made.release());
+    out = new berth_memory_pool{owner.memory(to_device(device)).create_pool(to)};
   });
 }
 
-berth_status berth_memory_pool_close(berth_allocator* pool) {
-  return guarded([&] { delete &to_pool(pool); });
+void berth_memory_pool_close(berth_memory_pool* pool) {
+  delete pool;
 }
 
-berth_status berth_memory_pool_sleep(berth_allocator* pool, bool keep_content,
+berth_status berth_memory_pool_get_allocator(berth_memory_pool* pool, berth_allocator** allocator) {
+  return guarded([&] {
+    MemoryPool& asked = to_pool(pool);
+    require(allocator, "allocator") = from_allocator(asked);
+  });
+}
+
+berth_status berth_memory_pool_get_name(berth_memory_pool* pool, const char** name) {
+  return guarded([&] {
+    const MemoryPool& asked = to_pool(pool);
+    require(name, "name") = asked.name().c_str();
+  });
+}
+
+berth_status berth_memory_pool_sleep(berth_memory_pool* pool, bool keep_content,
                                      std::size_t* bytes_released) {
   return guarded([&] {
     MemoryPool& sleeper = to_pool(pool);
     auto& out = require(bytes_released, "bytes_released");
-    out = sleeper.sleep(keep_content ? SleepContent::keep : SleepContent::discard);
+    out = sleeper.sleep(to_content(keep_content));
   });
 }
 
-berth_status berth_memory_pool_wake(berth_allocator* pool) {
+berth_status berth_memory_pool_wake(berth_memory_pool* pool) {
   return guarded([&] { to_pool(pool).wake(); });
 }
 
-berth_status berth_memory_pool_scope_enter(berth_allocator* pool, berth_memory_pool_scope** scope) {
+berth_status berth_memory_pool_is_asleep(berth_memory_pool* pool, bool* is_asleep) {
+  return guarded([&] {
+    const MemoryPool& asked = to_pool(pool);
+    require(is_asleep, "is_asleep") = asked.is_asleep();
+  });
+}
+
+berth_status berth_memory_pools_sleep(berth_runtime* runtime, berth_device device, const char* name,
+                                      bool keep_content, std::size_t* bytes_released) {
+  return guarded([&] {
+    Runtime& owner = to_runtime(runtime);
+    const char* const pools = &require(name, "name");
+    auto& out = require(bytes_released, "bytes_released");
+    out = owner.memory(to_device(device)).sleep(pools, to_content(keep_content));
+  });
+}
+
+berth_status berth_memory_pools_wake(berth_runtime* runtime, berth_device device,
+                                     const char* name) {
+  return guarded([&] {
+    Runtime& owner = to_runtime(runtime);
+    owner.memory(to_device(device)).wake(&require(name, "name"));
+  });
+}
+
+berth_status berth_memory_pool_scope_enter(berth_memory_pool* pool,
+                                           berth_memory_pool_scope** scope) {
   return guarded([&] {
     const MemoryPool& target = to_pool(pool);
     auto& out = require(scope, "scope");
@@ -71,7 +113,7 @@ berth_status berth_memory_pool_scope_enter(berth_allocator* pool, berth_memory_p
   });
 }
 
-berth_status berth_memory_pool_scope_enter_stream(berth_allocator* pool, berth_stream stream,
+berth_status berth_memory_pool_scope_enter_stream(berth_memory_pool* pool, berth_stream stream,
                                                   berth_memory_pool_scope** scope) {
   return guarded([&] {
     const MemoryPool& target = to_pool(pool);

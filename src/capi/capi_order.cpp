@@ -58,3 +58,10 @@ berth_status berth_stream_when_done(berth_runtime* runtime, berth_stream stream,
     owner.completions().when_done(ref, to_callback(function, user));
   });
 }
+
+berth_status berth_completions_get_outstanding(berth_runtime* runtime, size_t* count) {
+  return guarded([&] {
+    Runtime& owner = to_runtime(runtime);
+    require(count, "count") = owner.completions().outstanding();
+  });
+}

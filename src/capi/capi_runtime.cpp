@@ -29,8 +29,10 @@ ReportSink to_sink(berth_report_function report, void* user) {
 }
 
 RuntimeOptions to_options(const berth_runtime_options& from) {
-  check_flags(from.flags, BERTH_RUNTIME_NO_VIRTUAL_MEMORY, "options.flags");
+  check_flags(from.flags, BERTH_RUNTIME_NO_VIRTUAL_MEMORY | BERTH_RUNTIME_IGNORE_ENVIRONMENT,
+              "options.flags");
   RuntimeOptions options;
+  options.read_environment = (from.flags & BERTH_RUNTIME_IGNORE_ENVIRONMENT) == 0;
   if (from.driver != nullptr) options.driver = from.driver;
 
   DeviceAllocatorOptions& device = options.device_allocator;

@@ -33,6 +33,15 @@ berth_status berth_stream_release(berth_runtime* runtime, berth_stream stream) {
   });
 }
 
+berth_status berth_stream_pool_get_counts(berth_runtime* runtime, berth_device device,
+                                          std::size_t* streams_created, std::size_t* leases_live) {
+  return guarded([&] {
+    const StreamPool& pool = to_runtime(runtime).streams(to_device(device));
+    if (streams_created != nullptr) *streams_created = pool.streams_created();
+    if (leases_live != nullptr) *leases_live = pool.leases_live();
+  });
+}
+
 berth_status berth_stream_create(berth_runtime* runtime, berth_device device, int priority,
                                  std::uint32_t flags, berth_stream* stream) {
   return guarded([&] {

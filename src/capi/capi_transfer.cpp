@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capi/capi_transfer.hpp"
 
+#include <exception>
 #include <span>
 #include <utility>
 #include <vector>
@@ -11,6 +12,33 @@
 
 using namespace berth;
 using namespace berth::capi;
+
+namespace berth::capi {
+namespace {
+
+berth_transfer_options read_options(const berth_transfer_options* options) {
+  return options != nullptr ? read_struct(options, "options") : berth_transfer_options{};
+}
+
+}  // namespace
+
+std::shared_ptr<Ownership> to_ownership(const berth_transfer_options* options) {
+  const berth_transfer_options given = read_options(options);
+  if (given.release == nullptr) return nullptr;
+  return std::make_shared<Ownership>(given.release, given.owner);
+}
+
+TransferOptions to_transfer_options(const berth_transfer_options* options,
+                                    const std::shared_ptr<Ownership>& ownership) {
+  const berth_transfer_options given = read_options(options);
+  TransferOptions chosen;
+  chosen.keep_alive = ownership;
+  if (given.has_priority != 0) chosen.priority = given.priority;
+  if (given.on_done != nullptr) chosen.on_done = to_callback(given.on_done, given.user);
+  return chosen;
+}
+
+}  // namespace berth::capi
 
 namespace {
 
@@ -31,84 +59,77 @@ std::vector<CopyRange> to_ranges(const berth_copy_range* copies, std::size_t cou
 
 berth_status berth_transfer_start(berth_runtime* runtime, void* target, const void* source,
                                   size_t bytes, berth_stream stream,
-                                  berth_completion_function on_done, void* user,
+                                  const berth_transfer_options* options,
                                   berth_transfer** transfer) {
-  return start_transfer(
-      runtime, on_done, user, transfer, [&](Runtime& owner, TransferOptions options) {
-        return owner.copier().start(target, source, bytes, to_stream(stream), std::move(options));
-      });
+  return start_transfer(runtime, options, transfer, [&](Runtime& owner, TransferOptions chosen) {
+    return owner.copier().start(target, source, bytes, to_stream(stream), std::move(chosen));
+  });
 }
 
 berth_status berth_transfer_start_between(berth_runtime* runtime, void* target, const void* source,
                                           size_t bytes, berth_stream target_stream,
                                           berth_stream source_stream,
-                                          berth_completion_function on_done, void* user,
+                                          const berth_transfer_options* options,
                                           berth_transfer** transfer) {
-  return start_transfer(runtime, on_done, user, transfer,
-                        [&](Runtime& owner, TransferOptions options) {
-                          return owner.copier().start(target, source, bytes,
-                                                      to_copy_streams(target_stream, source_stream),
-                                                      std::move(options));
-                        });
+  return start_transfer(runtime, options, transfer, [&](Runtime& owner, TransferOptions chosen) {
+    return owner.copier().start(target, source, bytes,
+                                to_copy_streams(target_stream, source_stream), std::move(chosen));
+  });
 }
 
 berth_status berth_transfer_start_rows(berth_runtime* runtime, void* target, size_t target_pitch,
                                        const void* source, size_t source_pitch, size_t row_bytes,
                                        size_t rows, berth_stream stream,
-                                       berth_completion_function on_done, void* user,
+                                       const berth_transfer_options* options,
                                        berth_transfer** transfer) {
-  return start_transfer(
-      runtime, on_done, user, transfer, [&](Runtime& owner, TransferOptions options) {
-        return owner.copier().start_rows({target, target_pitch}, {source, source_pitch}, row_bytes,
-                                         rows, to_stream(stream), std::move(options));
-      });
+  return start_transfer(runtime, options, transfer, [&](Runtime& owner, TransferOptions chosen) {
+    return owner.copier().start_rows({target, target_pitch}, {source, source_pitch}, row_bytes,
+                                     rows, to_stream(stream), std::move(chosen));
+  });
 }
 
 berth_status berth_transfer_start_batch(berth_runtime* runtime, const berth_copy_range* copies,
                                         size_t count, berth_stream stream,
-                                        berth_completion_function on_done, void* user,
+                                        const berth_transfer_options* options,
                                         berth_transfer** transfer) {
-  return start_transfer(runtime, on_done, user, transfer,
-                        [&](Runtime& owner, TransferOptions options) {
-                          return owner.copier().start_batch(to_ranges(copies, count),
-                                                            to_stream(stream), std::move(options));
-                        });
+  return start_transfer(runtime, options, transfer, [&](Runtime& owner, TransferOptions chosen) {
+    return owner.copier().start_batch(to_ranges(copies, count), to_stream(stream),
+                                      std::move(chosen));
+  });
 }
 
 berth_status berth_transfer_start_batch_between(berth_runtime* runtime,
                                                 const berth_copy_range* copies, size_t count,
                                                 berth_stream target_stream,
                                                 berth_stream source_stream,
-                                                berth_completion_function on_done, void* user,
+                                                const berth_transfer_options* options,
                                                 berth_transfer** transfer) {
-  return start_transfer(
-      runtime, on_done, user, transfer, [&](Runtime& owner, TransferOptions options) {
-        return owner.copier().start_batch(to_ranges(copies, count),
-                                          to_copy_streams(target_stream, source_stream),
-                                          std::move(options));
-      });
+  return start_transfer(runtime, options, transfer, [&](Runtime& owner, TransferOptions chosen) {
+    return owner.copier().start_batch(
+        to_ranges(copies, count), to_copy_streams(target_stream, source_stream), std::move(chosen));
+  });
 }
 
 berth_status berth_transfer_start_from_file(berth_runtime* runtime, void* target,
                                             berth_file* source, uint64_t offset, size_t bytes,
-                                            berth_stream stream, berth_completion_function on_done,
-                                            void* user, berth_transfer** transfer) {
-  return start_transfer(
-      runtime, on_done, user, transfer, [&](Runtime& owner, TransferOptions options) {
-        const FileRange range{require(source, "source").file, offset, bytes};
-        return owner.copier().start(target, range, to_stream(stream), std::move(options));
-      });
+                                            berth_stream stream,
+                                            const berth_transfer_options* options,
+                                            berth_transfer** transfer) {
+  return start_transfer(runtime, options, transfer, [&](Runtime& owner, TransferOptions chosen) {
+    const FileRange range{require(source, "source").file, offset, bytes};
+    return owner.copier().start(target, range, to_stream(stream), std::move(chosen));
+  });
 }
 
 berth_status berth_transfer_start_to_file(berth_runtime* runtime, berth_file* target,
                                           uint64_t offset, const void* source, size_t bytes,
-                                          berth_stream stream, berth_completion_function on_done,
-                                          void* user, berth_transfer** transfer) {
-  return start_transfer(
-      runtime, on_done, user, transfer, [&](Runtime& owner, TransferOptions options) {
-        const FileRange range{require(target, "target").file, offset, bytes};
-        return owner.copier().start(range, source, to_stream(stream), std::move(options));
-      });
+                                          berth_stream stream,
+                                          const berth_transfer_options* options,
+                                          berth_transfer** transfer) {
+  return start_transfer(runtime, options, transfer, [&](Runtime& owner, TransferOptions chosen) {
+    const FileRange range{require(target, "target").file, offset, bytes};
+    return owner.copier().start(range, source, to_stream(stream), std::move(chosen));
+  });
 }
 
 void berth_transfer_release(berth_transfer* transfer) {
@@ -119,6 +140,20 @@ berth_status berth_transfer_is_done(berth_transfer* transfer, bool* done) {
   return guarded([&] {
     const Transfer& asked = require(transfer, "transfer").transfer;
     require(done, "done") = asked.is_done();
+  });
+}
+
+berth_status berth_transfer_check(berth_transfer* transfer) {
+  return guarded([&] {
+    const std::exception_ptr failure = require(transfer, "transfer").transfer.failure();
+    if (failure != nullptr) std::rethrow_exception(failure);
+  });
+}
+
+berth_status berth_transfer_get_bytes(berth_transfer* transfer, size_t* bytes) {
+  return guarded([&] {
+    const Transfer& asked = require(transfer, "transfer").transfer;
+    require(bytes, "bytes") = asked.bytes();
   });
 }
 

@@ -14,17 +14,41 @@ struct berth_transfer {
 
 namespace berth::capi {
 
+/// Calls berth_transfer_options.release when nobody has it any more, if the transfer was started.
+class Ownership {
+ public:
+  Ownership(void (*release)(void* owner), void* owner) : release_(release), owner_(owner) {}
+  ~Ownership() {
+    if (is_started_) release_(owner_);
+  }
+  Ownership(const Ownership&) = delete;
+  Ownership& operator=(const Ownership&) = delete;
+
+  /// By who has a share of it meanwhile, so that the last one to let go of it sees this.
+  void set_started() noexcept { is_started_ = true; }
+
+ private:
+  void (*const release_)(void* owner);
+  void* const owner_;
+  bool is_started_ = false;
+};
+
+/// Null `options`: the defaults.
+TransferOptions to_transfer_options(const berth_transfer_options* options,
+                                    const std::shared_ptr<Ownership>& ownership);
+std::shared_ptr<Ownership> to_ownership(const berth_transfer_options* options);
+
 /// `start` gets the runtime and the options, and gives the Transfer. `transfer` may be null, and is
-/// untouched where it throws.
+/// untouched if it throws.
 template <class Start>
-berth_status start_transfer(berth_runtime* runtime, berth_completion_function on_done, void* user,
+berth_status start_transfer(berth_runtime* runtime, const berth_transfer_options* options,
                             berth_transfer** transfer, const Start& start) {
   return guarded([&] {
     Runtime& owner = to_runtime(runtime);
-    TransferOptions options;
-    if (on_done != nullptr) options.on_done = to_callback(on_done, user);
+    const std::shared_ptr<Ownership> ownership = to_ownership(options);
     auto started = std::make_unique<berth_transfer>();
-    started->transfer = start(owner, std::move(options));
+    started->transfer = start(owner, to_transfer_options(options, ownership));
+    if (ownership != nullptr) ownership->set_started();
     started->transfer.detach();  // C has no destructors, and berth_transfer_release() does not wait
     if (transfer != nullptr) *transfer = started.release();
   });

@@ -65,8 +65,9 @@ std::string fill_in(std::string_view hint, const std::string& device) {
 
 }  // namespace
 
-void refuse_different_devices(std::string_view operation, std::span<const DeviceArgument> arguments,
-                              std::string_view hint) {
+void detail::refuse_different_devices(std::string_view operation,
+                                      std::span<const DeviceArgument> arguments,
+                                      std::string_view hint) {
   const Device expected = expected_device(arguments);
   const std::string device = expected.to_string();
   std::vector<std::size_t> there;

@@ -58,13 +58,12 @@ void Driver::report(Severity severity, std::string_view message) const noexcept 
   }
 }
 
-void Driver::report(Severity severity, std::string_view who, std::string_view what,
-                    const std::exception& error) const noexcept {
-  const auto* const known = dynamic_cast<const Error*>(&error);
-  if (known != nullptr && known->driver_code() == CUDA_ERROR_DEINITIALIZED) return;
+void Driver::report_failure(Severity severity, std::string_view who, std::string_view what,
+                            const char* message, int driver_code) const noexcept {
+  if (driver_code == CUDA_ERROR_DEINITIALIZED) return;
   if (!origin_.is_here()) return;
   try {
-    report(severity, fmt::format("{}{}: {}", who, what, error.what()));
+    report(severity, fmt::format("{}{}: {}", who, what, message));
   } catch (...) {  // NOLINT(bugprone-empty-catch): no memory left to say so
   }
 }

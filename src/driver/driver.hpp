@@ -17,6 +17,7 @@
 #include <exception>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "berth/error.hpp"
@@ -64,14 +65,17 @@ class Driver {
   void report(Severity severity, std::string_view message) const noexcept;
 
   /// The same for an error that cannot be thrown on, `what` before it; follows the exit rule.
-  void report(Severity severity, std::string_view what,
-              const std::exception& error) const noexcept {
+  template <class E>
+  void report(Severity severity, std::string_view what, const E& error) const noexcept {
     report(severity, what, {}, error);
   }
   /// The same with `who` before `what`. Where the host has no memory for the message, nobody hears
-  /// of it.
+  /// of it. `error` is an Error or a std::exception.
+  template <class E>
   void report(Severity severity, std::string_view who, std::string_view what,
-              const std::exception& error) const noexcept;
+              const E& error) const noexcept {
+    report_failure(severity, who, what, error.what(), driver_code_of(error));
+  }
   /// The same with the message that `make` returns, for which there may be no memory either.
   template <std::invocable Make>
   void report(Severity severity, const Make& make) const noexcept {
@@ -132,6 +136,17 @@ class Driver {
   /// owners are, and says CUDA_ERROR_DEINITIALIZED. What they own is gone with it, so that answer
   /// is no failure. Everything else is reported.
   bool report_failure(DriverCall call, CUresult result) const noexcept;
+  void report_failure(Severity severity, std::string_view who, std::string_view what,
+                      const char* message, int driver_code) const noexcept;
+  template <class E>
+  static int driver_code_of(const E& error) noexcept {
+    if constexpr (std::is_base_of_v<Error, E>) {
+      return error.driver_code();
+    } else {
+      const auto* const known = dynamic_cast<const Error*>(&error);
+      return known != nullptr ? known->driver_code() : 0;
+    }
+  }
 
   const ForkOrigin origin_;
   DriverSource source_;

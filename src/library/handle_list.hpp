@@ -9,16 +9,16 @@
 #include <optional>
 #include <vector>
 
+#include "berth/detail/handle_store.hpp"
 #include "berth/device_allocator.hpp"
 #include "berth/event_pool.hpp"
-#include "berth/handle_store.hpp"
 #include "berth/stream.hpp"
 
 namespace berth {
 
 /// One handle. `stream` and `workspace_stream` change under the lock of the store, because streams may
 /// be retired at any time; the rest belongs to whoever holds the handle, and to nobody while it is idle.
-struct HandleStore::Item {
+struct detail::HandleStore::Item {
   explicit Item(DeviceContext& context_) : context(context_) {}
 
   DeviceContext& context;
@@ -34,7 +34,7 @@ struct HandleStore::Item {
 /// Guarded by the lock of the store.
 class HandleList {
  public:
-  using Item = HandleStore::Item;
+  using Item = detail::HandleStore::Item;
 
   explicit HandleList(DeviceContext& context) : context_(context) {}
 

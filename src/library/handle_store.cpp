@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Leases of handles, without a word of their type. What calls the library, the allocator or the driver
 // does so without the lock, on handles that are on lease, and so nobody else's.
-#include "berth/handle_store.hpp"
+#include "berth/detail/handle_store.hpp"
 
 #include <condition_variable>
 #include <exception>
@@ -20,7 +20,7 @@
 #include "stream/capture.hpp"
 #include "stream/unasked.hpp"
 
-namespace berth {
+namespace berth::detail {
 namespace {
 
 using Item = HandleStore::Item;
@@ -363,4 +363,4 @@ HandleCounters HandleStore::counters() const {
   return counters;
 }
 
-}  // namespace berth
+}  // namespace berth::detail

@@ -55,6 +55,16 @@ bool DeviceAllocator::owns(const void* data) const noexcept {
   return pools_->owns(data);
 }
 
+Device DeviceAllocator::device() const noexcept {
+  return pools_->own().device();
+}
+
+std::optional<MemoryBlock> DeviceAllocator::find(const void* data) {
+  std::optional<MemoryBlock> found = pools_->find(data);
+  if (found) found->allocator = this;
+  return found;
+}
+
 bool DeviceAllocator::is_for_graphs(const void* data) const noexcept {
   return pools_->is_for_graphs(data);
 }

@@ -28,18 +28,13 @@
 #include "memory/memory_budget.hpp"
 #include "memory/memory_errors.hpp"
 #include "memory/order/device_event_pools.hpp"
+#include "memory/recorded_block.hpp"
 #include "memory/try_result.hpp"
 #include "stream/capture.hpp"
 #include "stream/default_streams.hpp"
 #include "stream/settle.hpp"
 
 namespace berth {
-namespace {
-
-/// One more than an allocation can add, so that the blocks that await streams become fewer.
-constexpr std::size_t kPolledPerAllocation = 2;
-
-}  // namespace
 
 class HostAllocator::Impl final : public StreamObserver {
  public:
@@ -157,6 +152,11 @@ class HostAllocator::Impl final : public StreamObserver {
     }
   }
 
+  [[nodiscard]] std::optional<HostBlocks::Found> find(const void* data) const
+      BERTH_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return blocks_.find(data);
+  }
   [[nodiscard]] MemoryCounters counters() const BERTH_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return blocks_.counters();
@@ -175,6 +175,9 @@ class HostAllocator::Impl final : public StreamObserver {
   }
 
  private:
+  /// One more than an allocation can add, so that the blocks that await streams become fewer.
+  static constexpr std::size_t kPolledPerAllocation = 2;
+
   void mark_use(void* data, StreamRef stream) BERTH_EXCLUDES(record_mutex_, mutex_) {
     // Of two marks of one stream the later one counts: they get into the books as they were made.
     const MutexLock in_order(record_mutex_);
@@ -321,7 +324,6 @@ class HostAllocator::Impl final : public StreamObserver {
   MemoryBudget budget_;
   const DeviceEventPools events_;
   const HostUseMarks marks_;
-
   Mutex record_mutex_;
   Mutex poll_mutex_;
   HostBlocks::PendingId last_polled_ BERTH_GUARDED_BY(poll_mutex_) = 0;
@@ -337,6 +339,16 @@ HostAllocator::~HostAllocator() = default;
 
 void* HostAllocator::allocate_raw(std::size_t bytes) {
   return bytes == 0 ? nullptr : impl_->allocate(bytes);
+}
+
+void* HostAllocator::allocate_raw(std::size_t bytes, StreamRef stream) {
+  return recorded(*this, allocate_raw(bytes), stream);
+}
+
+std::optional<MemoryBlock> HostAllocator::find(const void* data) {
+  const auto found = impl_->find(data);
+  return found ? std::optional(MemoryBlock{this, device(), found->data, found->bytes})
+               : std::nullopt;
 }
 
 Result<Allocation> HostAllocator::try_allocate(std::size_t bytes) noexcept {

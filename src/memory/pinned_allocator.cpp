@@ -11,6 +11,7 @@
 
 #include "base/fork.hpp"
 #include "memory/pinned/pinned_heaps.hpp"
+#include "memory/recorded_block.hpp"
 #include "memory/try_result.hpp"
 #include "stream/default_streams.hpp"
 
@@ -71,6 +72,10 @@ void* PinnedAllocator::allocate_raw(std::size_t bytes) {
 void* PinnedAllocator::allocate_raw(std::size_t bytes, const PinnedOptions& options) {
   if (bytes == 0) return nullptr;
   return require_device().allocate(bytes, options);
+}
+
+void* PinnedAllocator::allocate_raw(std::size_t bytes, StreamRef stream) {
+  return recorded(*this, allocate_raw(bytes, PinnedOptions{.near = stream.device()}), stream);
 }
 
 Result<Allocation> PinnedAllocator::try_allocate(std::size_t bytes) noexcept {

@@ -127,6 +127,18 @@ HostAllocator& Runtime::host_memory() {
   return state_->host;
 }
 
+std::optional<MemoryBlock> Runtime::find(const void* data) {
+  for (const DeviceParts& parts : state_->parts) {
+    const auto* const memory = parts.memory.find();
+    if (memory == nullptr) continue;
+    if (std::optional<MemoryBlock> found = (*memory)->find(data)) return found;
+  }
+  const std::optional<PinnedRange> pinned = state_->pinned.find(data);
+  if (pinned && pinned->kind != PinnedKind::registered)
+    return MemoryBlock{&state_->pinned, Device::cpu(), pinned->data, pinned->bytes};
+  return state_->host.find(data);
+}
+
 Copier& Runtime::copier() {
   return state_->copier;
 }

@@ -111,25 +111,19 @@ Event Event::adopt(EventRef event) {
 }
 
 Event::~Event() {
-  if (CUevent event = release()) {
-    const ContextScope scope(ref_.context(), std::nothrow);
-    ref_.context().captured_events().forget(event);
-    ref_.context().driver().event_destroy_or_report(event);
-  }
+  if (ref_.native() == nullptr) return;
+  DeviceContext& context = ref_.context();
+  const ContextScope scope(context, std::nothrow);
+  context.captured_events().forget(ref_.native());
+  context.driver().event_destroy_or_report(ref_.native());
 }
 
 Event& Event::operator=(Event&& other) noexcept {
   if (this != &other) {
-    Event old = std::move(*this);
-    ref_ = EventRef(other.ref_.context(), other.release());
+    const Event old = std::move(*this);
+    ref_ = std::exchange(other.ref_, EventRef(nullptr));
   }
   return *this;
-}
-
-CUevent_st* Event::release() noexcept {
-  CUevent event = ref_.native();
-  ref_ = EventRef(ref_.context(), nullptr);
-  return event;
 }
 
 }  // namespace berth

@@ -21,7 +21,7 @@
 namespace berth {
 namespace {
 
-using EventItem = EventPool::Item;
+using EventItem = detail::PooledEvent;
 
 /// Idle events by kind: without timing, with.
 using IdleEvents = std::array<IdleList<EventItem>, 2>;

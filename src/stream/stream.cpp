@@ -118,7 +118,7 @@ Stream Stream::adopt(StreamRef stream) {
 }
 
 Stream::~Stream() {
-  const CUstream stream = take();
+  const CUstream stream = ref_.native();
   if (stream == nullptr) return;
   DeviceContext& context = ref_.context();
   context.retire_stream(stream);
@@ -129,16 +129,16 @@ Stream::~Stream() {
 
 Stream& Stream::operator=(Stream&& other) noexcept {
   if (this != &other) {
-    Stream old = std::move(*this);
-    ref_ = StreamRef(other.ref_.context(), other.take());
+    const Stream old = std::move(*this);
+    ref_ = other.take();
   }
   return *this;
 }
 
 CUstream_st* Stream::release() noexcept {
-  const CUstream stream = take();
-  if (stream != nullptr) ref_.context().disown_stream(stream);
-  return stream;
+  const StreamRef released = take();
+  if (released.native() != nullptr) released.context().disown_stream(released.native());
+  return released.native();
 }
 
 }  // namespace berth

@@ -26,7 +26,7 @@
 namespace berth {
 namespace {
 
-using StreamItem = StreamPool::Item;
+using StreamItem = detail::PooledStream;
 
 /// What one thread keeps. On cache lines of its own, because its thread writes to it all the time.
 class alignas(64) ThreadStreams {

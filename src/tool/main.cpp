@@ -5,6 +5,8 @@
 #include <exception>
 #include <new>
 
+#include "berth/error.hpp"
+
 #include "tool/command.hpp"
 #include "tool/output.hpp"
 
@@ -33,6 +35,9 @@ ExitCode run(int argc, const char* const* argv) {
   } catch (const NoDeviceError& error) {
     print_error(error.what());
     return ExitCode::no_device;
+  } catch (const Error& error) {  // before std::bad_alloc, which OutOfMemory is
+    print_error(error.what());
+    return ExitCode::failed;
   } catch (const std::bad_alloc&) {
     print_error("the host has no memory left for this");
     return ExitCode::failed;

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "berth/error.hpp"
 
+#include <exception>
 #include <memory>
+#include <new>
+#include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include <doctest/doctest.h>
 
@@ -28,6 +32,80 @@ TEST_CASE("a raised error keeps its message and its driver code") {
     CHECK(std::string(error.what()) == "cuMemAlloc failed");
     CHECK(error.driver_code() == 719);
     CHECK(error.code() == Errc::driver);
+  }
+}
+
+namespace {
+
+/// Which of the handlers, in this order, gets the exception, and the message that it sees.
+template <class First, class Second, class Third>
+std::string handled(const auto& exception) {
+  try {
+    throw exception;
+  } catch (const First& error) {
+    return std::string("first: ") + error.what();
+  } catch (const Second& error) {
+    return std::string("second: ") + error.what();
+  } catch (const Third& error) {
+    return std::string("third: ") + error.what();
+  } catch (...) {
+    return "none";
+  }
+}
+
+template <class E>
+constexpr bool is_one_exception =
+    std::is_convertible_v<const E*, const std::exception*>&& std::is_convertible_v<E*, Error*>;
+
+}  // namespace
+
+static_assert(!std::is_base_of_v<std::exception, Error>);
+static_assert(std::is_nothrow_copy_constructible_v<Error>);
+static_assert(std::is_nothrow_copy_constructible_v<OutOfMemory>);
+static_assert(is_one_exception<OutOfMemory> && std::is_base_of_v<std::bad_alloc, OutOfMemory>);
+static_assert(is_one_exception<InvalidArgument> && is_one_exception<NotSupported> &&
+              is_one_exception<DriverError> && is_one_exception<Exhausted> &&
+              is_one_exception<StreamCaptured> && is_one_exception<Cancelled> &&
+              is_one_exception<FileError>);
+
+TEST_CASE("out of memory is caught as itself, an Error, a bad_alloc and a std::exception") {
+  const OutOfMemory error("full", 2);
+  CHECK(handled<DriverError, OutOfMemory, Error>(error) == "second: full");
+  CHECK(handled<Error, std::bad_alloc, std::exception>(error) == "first: full");
+  CHECK(handled<std::bad_alloc, Error, std::exception>(error) == "first: full");
+  CHECK(handled<std::runtime_error, std::bad_alloc, std::exception>(error) == "second: full");
+  CHECK(handled<std::runtime_error, std::logic_error, std::exception>(error) == "third: full");
+}
+
+TEST_CASE("every other error is caught as itself, an Error, a runtime_error and a std::exception") {
+  const auto check = [](const auto& error) {
+    using E = std::decay_t<decltype(error)>;
+    CHECK(handled<std::bad_alloc, E, Error>(error) == "second: text");
+    CHECK(handled<std::bad_alloc, Error, std::exception>(error) == "second: text");
+    CHECK(handled<std::bad_alloc, std::runtime_error, Error>(error) == "second: text");
+    CHECK(handled<std::bad_alloc, std::logic_error, std::exception>(error) == "third: text");
+  };
+  check(InvalidArgument("text"));
+  check(NotSupported("text"));
+  check(DriverError("text", 719));
+  check(Exhausted("text"));
+  check(StreamCaptured("text"));
+  check(Cancelled("text"));
+  check(FileError("text"));
+}
+
+TEST_CASE("an allocation failure of the host is no Error") {
+  CHECK(handled<Error, std::bad_alloc, std::exception>(std::bad_alloc()).starts_with("second: "));
+}
+
+TEST_CASE("a rethrown Result is a Standard exception again, with its message") {
+  Result<int> failed(OutOfMemory("full"));
+  try {
+    failed.value();
+    FAIL("nothing was thrown");
+  } catch (const std::exception& error) {
+    CHECK(std::string(error.what()) == "full");
+    CHECK(dynamic_cast<const std::bad_alloc*>(&error) != nullptr);
   }
 }
 

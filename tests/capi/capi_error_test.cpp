@@ -57,6 +57,11 @@ TEST_CASE("an Error thrown by its base class keeps the status of its code") {
   CHECK(status_of(Error(Errc::out_of_memory, "x", 2)) == BERTH_OUT_OF_MEMORY);
 }
 
+TEST_CASE("a failure of a function of the program has a status of its own") {
+  CHECK(status_of(CallbackFailed("cuBLAS: bind() returned 13")) == BERTH_CALLBACK_FAILED);
+  CHECK(last_message() == "cuBLAS: bind() returned 13");
+}
+
 TEST_CASE("a failure without a driver call clears the driver code of the one before") {
   status_of(DriverError("d", 719));
   status_of(std::runtime_error("e"));

@@ -46,6 +46,9 @@ int main(void) {
   test_streams_and_events();
   test_memory();
   test_memory_pools();
+  test_snapshots();
+  test_handle_pools();
+  test_configuration();
   test_copies();
   test_collectives();
   test_files();
@@ -53,6 +56,7 @@ int main(void) {
   test_errors();
   test_null_arguments();
   test_null_device_arguments();
+  test_null_memory_arguments();
   test_order();
   test_device_map();
   test_device_pick();

@@ -56,9 +56,12 @@ static void what_is_scattered_is_gathered_again(const struct machine* machine,
   atomic_bool told = false;
   berth_transfer* transfer = NULL;
   CHECK_OK(berth_scatter_start(machine->runtime, host, kWhole, machine->stream, parts->shards,
-                               kShards, NULL, NULL, NULL));
+                               kShards, NULL, NULL));
+  berth_transfer_options options = BERTH_TRANSFER_OPTIONS_INIT;
+  options.on_done = &set_flag;
+  options.user = &told;
   CHECK_OK(berth_gather_start(machine->runtime, back, kWhole, machine->stream, parts->shards,
-                              kShards, &set_flag, &told, &transfer));
+                              kShards, &options, &transfer));
   wait_and_release(transfer, kWhole);
   CHECK(memcmp(host, back, kWhole) == 0);
   CHECK_OK(berth_stream_sync(machine->stream));
@@ -71,10 +74,10 @@ static void a_broadcast_reaches_every_shard(const struct machine* machine,
   for (size_t i = 0; i < kBytes; ++i) host[i] = (unsigned char)(i * 5 + i / 127);
   berth_transfer* transfer = NULL;
   CHECK_OK(berth_broadcast_start(machine->runtime, host, kBytes, machine->stream, parts->shards,
-                                 kShards, NULL, NULL, &transfer));
+                                 kShards, NULL, &transfer));
   wait_and_release(transfer, kWhole);
   CHECK_OK(berth_gather_start(machine->runtime, back, kWhole, machine->stream, parts->shards,
-                              kShards, NULL, NULL, &transfer));
+                              kShards, NULL, &transfer));
   wait_and_release(transfer, kWhole);
   CHECK(memcmp(host, back, kBytes) == 0 && memcmp(host, back + kBytes, kBytes) == 0);
 }
@@ -84,13 +87,13 @@ static void what_does_not_add_up_is_refused(const struct machine* machine,
   berth_transfer* transfer = NULL;
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "target",
               berth_scatter_start(machine->runtime, host, kWhole + 1, machine->stream,
-                                  parts->shards, kShards, NULL, NULL, &transfer));
+                                  parts->shards, kShards, NULL, &transfer));
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "source",
               berth_gather_start(machine->runtime, host, kWhole - 1, machine->stream, parts->shards,
-                                 kShards, NULL, NULL, &transfer));
+                                 kShards, NULL, &transfer));
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "without",
               berth_broadcast_start(machine->runtime, host, kBytes, machine->stream, NULL, 0, NULL,
-                                    NULL, &transfer));
+                                    &transfer));
   CHECK(transfer == NULL);
 }
 

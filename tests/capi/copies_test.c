@@ -46,6 +46,10 @@ static void set_flag(berth_status status, const char* message, void* user) {
   atomic_store((atomic_bool*)user, true);
 }
 
+static void count_release(void* owner) {
+  atomic_fetch_add((atomic_int*)owner, 1);
+}
+
 static void a_transfer_returns_at_once_and_is_waited_for(const struct machine* machine,
                                                          unsigned char* host, unsigned char* back) {
   fill_pattern(host);
@@ -57,13 +61,23 @@ static void a_transfer_returns_at_once_and_is_waited_for(const struct machine* m
   size_t bytes = 0;
   double rate = 0;
   berth_transfer* transfer = NULL;
-  CHECK_OK(berth_transfer_start(machine->runtime, data, host, kBytes, machine->stream, NULL, NULL,
-                                NULL));
-  CHECK_OK(berth_transfer_start(machine->runtime, back, data, kBytes, machine->stream, &set_flag,
-                                &told, &transfer));
+  CHECK_OK(berth_transfer_start(machine->runtime, data, host, kBytes, machine->stream, NULL, NULL));
+  berth_transfer_options options = BERTH_TRANSFER_OPTIONS_INIT;
+  options.on_done = &set_flag;
+  options.user = &told;
+  atomic_int releases = 0;
+  options.release = &count_release;
+  options.owner = &releases;
+  options.has_priority = 1;
+  options.priority = -1;
+  CHECK_OK(berth_transfer_start(machine->runtime, back, data, kBytes, machine->stream, &options,
+                                &transfer));
   CHECK_OK(berth_transfer_wait(transfer));
   CHECK(memcmp(host, back, kBytes) == 0);
   CHECK_OK(berth_transfer_is_done(transfer, &done));
+  CHECK_OK(berth_transfer_check(transfer));
+  CHECK_OK(berth_transfer_get_bytes(transfer, &bytes));
+  CHECK(bytes == kBytes);
   CHECK_OK(berth_transfer_progress(transfer, &bytes, &rate));
   CHECK(done && bytes == kBytes && rate > 0);
   CHECK_OK(berth_transfer_progress(transfer, NULL, NULL));
@@ -72,13 +86,18 @@ static void a_transfer_returns_at_once_and_is_waited_for(const struct machine* m
   berth_transfer_release(transfer);
 
   transfer = NULL;
-  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "overlap",
-              berth_transfer_start(machine->runtime, host, host, 1, machine->stream, NULL, NULL,
-                                   &transfer));
+  CHECK_FAILS(
+      BERTH_INVALID_ARGUMENT, "overlap",
+      berth_transfer_start(machine->runtime, host, host, 1, machine->stream, &options, &transfer));
   CHECK(transfer == NULL);
+  options.struct_size = sizeof options + 8;
+  CHECK_FAILS(
+      BERTH_INVALID_ARGUMENT, "\"options\"",
+      berth_transfer_start(machine->runtime, back, data, 1, machine->stream, &options, &transfer));
   CHECK_OK(berth_allocator_deallocate(machine->memory, data));
   CHECK_OK(berth_stream_sync(machine->stream));
-  while (!atomic_load(&told)) sched_yield();
+  while (!atomic_load(&told) || atomic_load(&releases) == 0) sched_yield();
+  CHECK(atomic_load(&releases) == 1);  // not by the calls that failed
 }
 
 static void rows_and_batches_arrive(const struct machine* machine, unsigned char* host,
@@ -89,26 +108,24 @@ static void rows_and_batches_arrive(const struct machine* machine, unsigned char
   CHECK_OK(berth_allocator_allocate(machine->memory, kBytes, machine->stream, &data));
   // Four rows of 100 B: the first column of the host's matrix, packed on the device.
   CHECK_OK(berth_transfer_start_rows(machine->runtime, data, 100, host, 1000, 100, 4,
-                                     machine->stream, NULL, NULL, NULL));
+                                     machine->stream, NULL, NULL));
   unsigned char* const device = data;
   const berth_copy_range copies[] = {
       {back, device + 300, 100}, {back + 500, device, 100}, {NULL, NULL, 0}};
   berth_transfer* transfer = NULL;
-  CHECK_OK(berth_transfer_start_batch(machine->runtime, copies, 3, machine->stream, NULL, NULL,
-                                      &transfer));
+  CHECK_OK(
+      berth_transfer_start_batch(machine->runtime, copies, 3, machine->stream, NULL, &transfer));
   CHECK_OK(berth_transfer_wait(transfer));
   berth_transfer_release(transfer);
   CHECK(memcmp(back, host + 3000, 100) == 0 && memcmp(back + 500, host, 100) == 0);
   CHECK(back[100] == 0 && back[499] == 0);
-  CHECK_OK(
-      berth_transfer_start_batch(machine->runtime, NULL, 0, machine->stream, NULL, NULL, NULL));
+  CHECK_OK(berth_transfer_start_batch(machine->runtime, NULL, 0, machine->stream, NULL, NULL));
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "pitch",
               berth_transfer_start_rows(machine->runtime, data, 99, host, 1000, 100, 4,
-                                        machine->stream, NULL, NULL, NULL));
+                                        machine->stream, NULL, NULL));
   const berth_copy_range twice[] = {{back, device, 100}, {back + 50, device + 200, 100}};
-  CHECK_FAILS(
-      BERTH_INVALID_ARGUMENT, "overlaps",
-      berth_transfer_start_batch(machine->runtime, twice, 2, machine->stream, NULL, NULL, NULL));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "overlaps",
+              berth_transfer_start_batch(machine->runtime, twice, 2, machine->stream, NULL, NULL));
   CHECK_OK(berth_allocator_deallocate(machine->memory, data));
 }
 
@@ -121,13 +138,13 @@ static void copies_come_between_two_streams(const struct machine* machine, unsig
   void* data = NULL;
   CHECK_OK(berth_allocator_allocate(machine->memory, kBytes, machine->stream, &data));
   CHECK_OK(berth_transfer_start_between(machine->runtime, data, host, kBytes, other,
-                                        machine->stream, NULL, NULL, NULL));
+                                        machine->stream, NULL, NULL));
   // Both streams have waited for the copy: either may read what it wrote.
   unsigned char* const device = data;
   const berth_copy_range copies[] = {{back, device, 100}, {back + 100, device + 100, kBytes - 100}};
   berth_transfer* transfer = NULL;
   CHECK_OK(berth_transfer_start_batch_between(machine->runtime, copies, 2, machine->stream, other,
-                                              NULL, NULL, &transfer));
+                                              NULL, &transfer));
   CHECK_OK(berth_transfer_wait(transfer));
   berth_transfer_release(transfer);
   CHECK(memcmp(host, back, kBytes) == 0);

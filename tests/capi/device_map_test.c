@@ -65,11 +65,36 @@ static void function_is_asked_each_time(void) {
   berth_device_map_release(map);
 }
 
+static void table_says_where_each_device_goes(void) {
+  const berth_device_map_entry entries[] = {{berth_device_cuda(1), berth_device_cpu()},
+                                            {berth_device_cuda(2), berth_device_cuda(0)}};
+  berth_device_map* map = NULL;
+  CHECK_OK(berth_device_map_create_table(entries, 2, &map));
+  berth_device target = berth_device_cuda(9);
+  CHECK_OK(berth_device_map_find(map, berth_device_cuda(1), &target));
+  CHECK(is(target, BERTH_DEVICE_CPU, 0));
+  CHECK_OK(berth_device_map_find(map, berth_device_cuda(3), &target));
+  CHECK(is(target, BERTH_DEVICE_CUDA, 3));
+  berth_device_map_release(map);
+  CHECK_OK(berth_device_map_create_table(NULL, 0, &map));
+  berth_device_map_release(map);
+
+  CHECK_OK(berth_device_map_create_all(berth_device_cpu(), &map));
+  CHECK_OK(berth_device_map_find(map, berth_device_cuda(3), &target));
+  CHECK(is(target, BERTH_DEVICE_CPU, 0));
+  berth_device_map_release(map);
+  const berth_device_map_entry twice[] = {entries[0], entries[0]};
+  map = NULL;
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "twice", berth_device_map_create_table(twice, 2, &map));
+  CHECK(map == NULL);
+}
+
 void test_device_map(void) {
   berth_runtime* runtime = NULL;
   CHECK_OK(berth_runtime_create(NULL, &runtime));
   text_says_where_each_device_goes(runtime);
   text_that_is_no_map_is_quoted();
   function_is_asked_each_time();
+  table_says_where_each_device_goes();
   berth_runtime_destroy(runtime);
 }

@@ -36,7 +36,7 @@ static void bytes_survive_the_way_through_a_file(const struct machine* machine, 
   berth_file* file = open_file(&berth_file_open_to_write, path);
   CHECK_OK(berth_file_write(file, host, kOffset, 0));
   CHECK_OK(berth_transfer_start_to_file(machine->runtime, file, kOffset, data, kBytes,
-                                        machine->stream, NULL, NULL, &transfer));
+                                        machine->stream, NULL, &transfer));
   end(transfer);
   CHECK_OK(berth_file_sync(file));
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "open to write", berth_file_read(file, back, 1, 0));
@@ -50,7 +50,7 @@ static void bytes_survive_the_way_through_a_file(const struct machine* machine, 
   CHECK(memcmp(host, back, kBytes) == 0);
   CHECK_OK(berth_fill_async(machine->runtime, data, 0, kBytes, machine->stream));
   CHECK_OK(berth_transfer_start_from_file(machine->runtime, data, file, kOffset, kBytes,
-                                          machine->stream, NULL, NULL, &transfer));
+                                          machine->stream, NULL, &transfer));
   berth_file_close(file);  // the transfer has it for itself
   end(transfer);
   memset(back, 0, kBytes);
@@ -73,15 +73,15 @@ static void what_a_file_cannot_do_has_a_status(const struct machine* machine, co
   file = open_file(&berth_file_open_to_read, path);
   CHECK_FAILS(BERTH_FILE, "ends at",
               berth_transfer_start_from_file(machine->runtime, data, file, kOffset + 1, kBytes,
-                                             machine->stream, NULL, NULL, NULL));
+                                             machine->stream, NULL, NULL));
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "open to read",
               berth_transfer_start_to_file(machine->runtime, file, 0, data, kBytes, machine->stream,
-                                           NULL, NULL, NULL));
+                                           NULL, NULL));
   berth_file_close(file);
   file = open_file(&berth_file_open_to_write, "/dev/full");
   berth_transfer* transfer = NULL;
   CHECK_OK(berth_transfer_start_to_file(machine->runtime, file, 0, data, kBytes, machine->stream,
-                                        NULL, NULL, &transfer));
+                                        NULL, &transfer));
   CHECK_FAILS(BERTH_FILE, "/dev/full", berth_transfer_wait(transfer));
   berth_transfer_release(transfer);
   berth_file_close(file);

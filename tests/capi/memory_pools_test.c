@@ -4,13 +4,19 @@
 
 enum { kBytes = 100000 };
 
-static berth_allocator* create_pool(const struct machine* machine, const char* name,
-                                    uint64_t flags) {
+/// A pool and its allocator.
+struct pool {
+  berth_memory_pool* pool;
+  berth_allocator* memory;
+};
+
+static struct pool create_pool(const struct machine* machine, const char* name, uint64_t flags) {
   berth_memory_pool_options options = BERTH_MEMORY_POOL_OPTIONS_INIT;
   options.name = name;
   options.flags = flags;
-  berth_allocator* pool = NULL;
-  CHECK_OK(berth_memory_pool_create(machine->runtime, machine->device, &options, &pool));
+  struct pool pool = {NULL, NULL};
+  CHECK_OK(berth_memory_pool_create(machine->runtime, machine->device, &options, &pool.pool));
+  CHECK_OK(berth_memory_pool_get_allocator(pool.pool, &pool.memory));
   return pool;
 }
 
@@ -27,80 +33,107 @@ static void* allocate(const struct machine* machine, berth_allocator* allocator)
 }
 
 static void pool_is_an_allocator_of_its_own(const struct machine* machine) {
-  berth_allocator* const pool = create_pool(machine, "weights", 0);
-  berth_allocator* const other = create_pool(machine, "other", BERTH_MEMORY_POOL_FOR_GRAPHS);
-  void* data = allocate(machine, pool);
-  CHECK(owns(pool, data) && owns(machine->memory, data) && !owns(other, data));
-  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "weights", berth_allocator_deallocate(pool, &data));
-  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "other", berth_allocator_deallocate(other, data));
-  CHECK_OK(berth_allocator_deallocate(pool, data));
-  CHECK_OK(berth_allocator_validate(pool));
-  CHECK_OK(berth_memory_pool_close(pool));
-  CHECK_OK(berth_memory_pool_close(other));
+  const struct pool pool = create_pool(machine, "weights", 0);
+  const struct pool other = create_pool(machine, "other", BERTH_MEMORY_POOL_FOR_GRAPHS);
+  void* data = allocate(machine, pool.memory);
+  CHECK(owns(pool.memory, data) && owns(machine->memory, data) && !owns(other.memory, data));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "weights", berth_allocator_deallocate(pool.memory, &data));
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "other", berth_allocator_deallocate(other.memory, data));
+  CHECK_OK(berth_allocator_deallocate(pool.memory, data));
+  CHECK_OK(berth_allocator_validate(pool.memory));
+  berth_memory_pool_close(pool.pool);
+  berth_memory_pool_close(other.pool);
 }
 
 static void pool_has_limits(const struct machine* machine) {
   berth_memory_pool_options options = BERTH_MEMORY_POOL_OPTIONS_INIT;
   options.name = "small";
   options.reserved_bytes_max = 1;
-  berth_allocator* pool = NULL;
-  CHECK_OK(berth_memory_pool_create(machine->runtime, machine->device, &options, &pool));
+  struct pool pool = {NULL, NULL};
+  CHECK_OK(berth_memory_pool_create(machine->runtime, machine->device, &options, &pool.pool));
+  CHECK_OK(berth_memory_pool_get_allocator(pool.pool, &pool.memory));
   void* data = NULL;
   CHECK_FAILS(BERTH_OUT_OF_MEMORY, "small",
-              berth_allocator_allocate(pool, kBytes, machine->stream, &data));
-  CHECK_OK(berth_allocator_set_limits(pool, BERTH_NO_LIMIT, BERTH_NO_LIMIT));
-  CHECK_OK(berth_allocator_deallocate(pool, allocate(machine, pool)));
-  CHECK_OK(berth_memory_pool_close(pool));
+              berth_allocator_allocate(pool.memory, kBytes, machine->stream, &data));
+  CHECK_OK(berth_allocator_set_limits(pool.memory, BERTH_NO_LIMIT, BERTH_NO_LIMIT));
+  CHECK_OK(berth_allocator_deallocate(pool.memory, allocate(machine, pool.memory)));
+  berth_memory_pool_close(pool.pool);
 }
 
 static void live_block_outlives_its_pool(const struct machine* machine) {
-  berth_allocator* const pool = create_pool(machine, "short-lived", 0);
-  void* const data = allocate(machine, pool);
-  CHECK_OK(berth_memory_pool_close(pool));
+  const struct pool pool = create_pool(machine, "short-lived", 0);
+  void* const data = allocate(machine, pool.memory);
+  berth_memory_pool_close(pool.pool);
   CHECK(owns(machine->memory, data));
   CHECK_OK(berth_allocator_deallocate(machine->memory, data));
 }
 
 static void pool_sleeps_and_wakes(const struct machine* machine) {
-  berth_allocator* const pool = create_pool(machine, "sleeper", 0);
-  void* const data = allocate(machine, pool);
+  const struct pool pool = create_pool(machine, "sleeper", 0);
+  void* const data = allocate(machine, pool.memory);
   const char sent[] = "kept";
   char received[sizeof sent] = "";
   CHECK_OK(berth_copy_sync(machine->runtime, data, sent, sizeof sent, machine->stream));
   size_t released = 0;
-  CHECK_OK(berth_memory_pool_sleep(pool, true, &released));
+  CHECK_OK(berth_memory_pool_sleep(pool.pool, true, &released));
   CHECK(released >= kBytes);
   void* refused = NULL;
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "asleep",
-              berth_allocator_allocate(pool, kBytes, machine->stream, &refused));
-  CHECK_OK(berth_memory_pool_wake(pool));
+              berth_allocator_allocate(pool.memory, kBytes, machine->stream, &refused));
+  CHECK_OK(berth_memory_pool_wake(pool.pool));
   CHECK_OK(berth_copy_sync(machine->runtime, received, data, sizeof sent, machine->stream));
   CHECK(strcmp(received, sent) == 0);
-  CHECK_OK(berth_allocator_deallocate(pool, data));
-  CHECK_OK(berth_memory_pool_close(pool));
+  CHECK_OK(berth_allocator_deallocate(pool.memory, data));
+  berth_memory_pool_close(pool.pool);
 }
 
 static void scope_sends_requests_to_its_pool(const struct machine* machine) {
-  berth_allocator* const pool = create_pool(machine, "scoped", 0);
+  const struct pool pool = create_pool(machine, "scoped", 0);
   berth_memory_pool_scope* scopes[2] = {NULL, NULL};
-  CHECK_OK(berth_memory_pool_scope_enter(pool, &scopes[0]));
-  CHECK_OK(berth_memory_pool_scope_enter_stream(pool, machine->stream, &scopes[1]));
+  CHECK_OK(berth_memory_pool_scope_enter(pool.pool, &scopes[0]));
+  CHECK_OK(berth_memory_pool_scope_enter_stream(pool.pool, machine->stream, &scopes[1]));
   for (int scope = 0; scope < 2; ++scope) {
     void* const data = allocate(machine, machine->memory);
-    CHECK(owns(pool, data));
+    CHECK(owns(pool.memory, data));
     CHECK_OK(berth_allocator_deallocate(machine->memory, data));
     berth_memory_pool_scope_leave(scopes[scope]);
   }
   void* const data = allocate(machine, machine->memory);
-  CHECK(!owns(pool, data));
+  CHECK(!owns(pool.memory, data));
   CHECK_OK(berth_allocator_deallocate(machine->memory, data));
   berth_memory_pool_scope_leave(NULL);
-  CHECK_OK(berth_memory_pool_close(pool));
+  berth_memory_pool_close(pool.pool);
 }
 
-static void what_is_no_pool_is_refused(const struct machine* machine) {
+static void pools_sleep_and_wake_by_name(const struct machine* machine) {
+  const struct pool first = create_pool(machine, "layer", 0);
+  const struct pool second = create_pool(machine, "layer", 0);
+  void* const data[] = {allocate(machine, first.memory), allocate(machine, second.memory)};
+  bool is_asleep = true;
+  CHECK_OK(berth_memory_pool_is_asleep(first.pool, &is_asleep));
+  CHECK(!is_asleep);
+  size_t released = 0;
+  CHECK_OK(berth_memory_pools_sleep(machine->runtime, machine->device, "layer", false, &released));
+  CHECK(released >= 2 * (size_t)kBytes);
+  CHECK_OK(berth_memory_pool_is_asleep(second.pool, &is_asleep));
+  CHECK(is_asleep);
+  CHECK_OK(berth_memory_pools_wake(machine->runtime, machine->device, "layer"));
+  CHECK_OK(berth_memory_pool_is_asleep(first.pool, &is_asleep));
+  CHECK(!is_asleep);
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "nobody",
+              berth_memory_pools_wake(machine->runtime, machine->device, "nobody"));
+  const char* name = NULL;
+  CHECK_OK(berth_memory_pool_get_name(first.pool, &name));
+  CHECK(strcmp(name, "cuda:0/layer") == 0);
+  CHECK_OK(berth_allocator_deallocate(first.memory, data[0]));
+  CHECK_OK(berth_allocator_deallocate(second.memory, data[1]));
+  berth_memory_pool_close(first.pool);
+  berth_memory_pool_close(second.pool);
+}
+
+static void options_of_a_pool_are_checked(const struct machine* machine) {
   berth_memory_pool_options options = BERTH_MEMORY_POOL_OPTIONS_INIT;
-  berth_allocator* pool = NULL;
+  berth_memory_pool* pool = NULL;
   options.name = "";
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "64",
               berth_memory_pool_create(machine->runtime, machine->device, &options, &pool));
@@ -109,10 +142,21 @@ static void what_is_no_pool_is_refused(const struct machine* machine) {
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "options.flags",
               berth_memory_pool_create(machine->runtime, machine->device, &options, &pool));
   CHECK(pool == NULL);
-  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "berth_memory_pool_create",
-              berth_memory_pool_close(machine->memory));
-  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "berth_memory_pool_create",
-              berth_memory_pool_wake(machine->pinned));
+  berth_memory_pool_close(NULL);
+}
+
+static void memory_of_graphs_is_known(const struct machine* machine) {
+  const struct pool pool = create_pool(machine, "graph", BERTH_MEMORY_POOL_FOR_GRAPHS);
+  void* const data = allocate(machine, pool.memory);
+  bool is_for_graphs = false;
+  CHECK_OK(berth_allocator_is_for_graphs(machine->memory, data, &is_for_graphs));
+  CHECK(is_for_graphs);
+  CHECK_OK(berth_allocator_is_for_graphs(machine->memory, NULL, &is_for_graphs));
+  CHECK(!is_for_graphs);
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "berth_allocator_get_device",
+              berth_allocator_is_for_graphs(machine->pinned, data, &is_for_graphs));
+  CHECK_OK(berth_allocator_deallocate(pool.memory, data));
+  berth_memory_pool_close(pool.pool);
 }
 
 void test_memory_pools(void) {
@@ -122,6 +166,8 @@ void test_memory_pools(void) {
   live_block_outlives_its_pool(&machine);
   pool_sleeps_and_wakes(&machine);
   scope_sends_requests_to_its_pool(&machine);
-  what_is_no_pool_is_refused(&machine);
+  pools_sleep_and_wake_by_name(&machine);
+  options_of_a_pool_are_checked(&machine);
+  memory_of_graphs_is_known(&machine);
   close_machine(&machine);
 }

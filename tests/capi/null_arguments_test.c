@@ -80,30 +80,28 @@ static void order_functions(const struct machine* machine) {
   bool done = false;
   char byte = 0;
   char other = 0;
-  CHECK_REFUSED("runtime", berth_transfer_start(NULL, &byte, &other, 1, any, NULL, NULL, NULL));
-  CHECK_REFUSED("stream",
-                berth_transfer_start(runtime, &byte, &other, 1, kNoStream, NULL, NULL, NULL));
+  CHECK_REFUSED("runtime", berth_transfer_start(NULL, &byte, &other, 1, any, NULL, NULL));
+  CHECK_REFUSED("stream", berth_transfer_start(runtime, &byte, &other, 1, kNoStream, NULL, NULL));
   CHECK_REFUSED("runtime",
-                berth_transfer_start_rows(NULL, &byte, 1, &other, 1, 1, 1, any, NULL, NULL, NULL));
+                berth_transfer_start_rows(NULL, &byte, 1, &other, 1, 1, 1, any, NULL, NULL));
   CHECK_REFUSED("stream", berth_transfer_start_rows(runtime, &byte, 1, &other, 1, 1, 1, kNoStream,
-                                                    NULL, NULL, NULL));
+                                                    NULL, NULL));
   const berth_copy_range copy = {&byte, &other, 1};
-  CHECK_REFUSED("runtime", berth_transfer_start_batch(NULL, &copy, 1, any, NULL, NULL, NULL));
-  CHECK_REFUSED("copies", berth_transfer_start_batch(runtime, NULL, 1, any, NULL, NULL, NULL));
-  CHECK_REFUSED("stream",
-                berth_transfer_start_batch(runtime, &copy, 1, kNoStream, NULL, NULL, NULL));
+  CHECK_REFUSED("runtime", berth_transfer_start_batch(NULL, &copy, 1, any, NULL, NULL));
+  CHECK_REFUSED("copies", berth_transfer_start_batch(runtime, NULL, 1, any, NULL, NULL));
+  CHECK_REFUSED("stream", berth_transfer_start_batch(runtime, &copy, 1, kNoStream, NULL, NULL));
   CHECK_REFUSED("runtime",
-                berth_transfer_start_between(NULL, &byte, &other, 1, any, any, NULL, NULL, NULL));
+                berth_transfer_start_between(NULL, &byte, &other, 1, any, any, NULL, NULL));
   CHECK_REFUSED("target_stream", berth_transfer_start_between(runtime, &byte, &other, 1, kNoStream,
-                                                              any, NULL, NULL, NULL));
+                                                              any, NULL, NULL));
   CHECK_REFUSED("source_stream", berth_transfer_start_between(runtime, &byte, &other, 1, any,
-                                                              kNoStream, NULL, NULL, NULL));
+                                                              kNoStream, NULL, NULL));
   CHECK_REFUSED("copies",
-                berth_transfer_start_batch_between(runtime, NULL, 1, any, any, NULL, NULL, NULL));
-  CHECK_REFUSED("target_stream", berth_transfer_start_batch_between(runtime, &copy, 1, kNoStream,
-                                                                    any, NULL, NULL, NULL));
-  CHECK_REFUSED("source_stream", berth_transfer_start_batch_between(runtime, &copy, 1, any,
-                                                                    kNoStream, NULL, NULL, NULL));
+                berth_transfer_start_batch_between(runtime, NULL, 1, any, any, NULL, NULL));
+  CHECK_REFUSED("target_stream",
+                berth_transfer_start_batch_between(runtime, &copy, 1, kNoStream, any, NULL, NULL));
+  CHECK_REFUSED("source_stream",
+                berth_transfer_start_batch_between(runtime, &copy, 1, any, kNoStream, NULL, NULL));
   CHECK_REFUSED("transfer", berth_transfer_is_done(NULL, &done));
   CHECK_REFUSED("transfer", berth_transfer_wait(NULL));
   CHECK_REFUSED("transfer", berth_transfer_progress(NULL, NULL, NULL));
@@ -120,21 +118,20 @@ static void order_functions(const struct machine* machine) {
   CHECK_OK(berth_file_open_to_write("/dev/null", BERTH_FILE_CACHED, &file));
   CHECK_REFUSED("bytes", berth_file_get_size(file, NULL));
   CHECK_REFUSED("source", berth_file_write(file, NULL, 1, 0));
-  CHECK_REFUSED("runtime",
-                berth_transfer_start_to_file(NULL, file, 0, &byte, 1, any, NULL, NULL, NULL));
+  CHECK_REFUSED("runtime", berth_transfer_start_to_file(NULL, file, 0, &byte, 1, any, NULL, NULL));
   CHECK_REFUSED("target",
-                berth_transfer_start_to_file(runtime, NULL, 0, &byte, 1, any, NULL, NULL, NULL));
-  CHECK_REFUSED("stream", berth_transfer_start_to_file(runtime, file, 0, &byte, 1, kNoStream, NULL,
-                                                       NULL, NULL));
+                berth_transfer_start_to_file(runtime, NULL, 0, &byte, 1, any, NULL, NULL));
+  CHECK_REFUSED("stream",
+                berth_transfer_start_to_file(runtime, file, 0, &byte, 1, kNoStream, NULL, NULL));
   berth_file_close(file);
   CHECK_OK(berth_file_open_to_read("/dev/zero", BERTH_FILE_CACHED, &file));
   CHECK_REFUSED("target", berth_file_read(file, NULL, 1, 0));
   CHECK_REFUSED("runtime",
-                berth_transfer_start_from_file(NULL, &byte, file, 0, 1, any, NULL, NULL, NULL));
+                berth_transfer_start_from_file(NULL, &byte, file, 0, 1, any, NULL, NULL));
   CHECK_REFUSED("source",
-                berth_transfer_start_from_file(runtime, &byte, NULL, 0, 1, any, NULL, NULL, NULL));
-  CHECK_REFUSED("stream", berth_transfer_start_from_file(runtime, &byte, file, 0, 1, kNoStream,
-                                                         NULL, NULL, NULL));
+                berth_transfer_start_from_file(runtime, &byte, NULL, 0, 1, any, NULL, NULL));
+  CHECK_REFUSED("stream",
+                berth_transfer_start_from_file(runtime, &byte, file, 0, 1, kNoStream, NULL, NULL));
   berth_file_close(file);
   berth_file_close(NULL);
   berth_transfer_cancel(NULL);
@@ -152,28 +149,24 @@ static void collective_functions(const struct machine* machine) {
   const berth_shard shard = {&other, 1, any};
   const berth_shard streamless = {&other, 1, kNoStream};
   const berth_shard nowhere = {NULL, 1, any};
-  CHECK_REFUSED("runtime", berth_scatter_start(NULL, &byte, 1, any, &shard, 1, NULL, NULL, NULL));
+  CHECK_REFUSED("runtime", berth_scatter_start(NULL, &byte, 1, any, &shard, 1, NULL, NULL));
+  CHECK_REFUSED("stream", berth_scatter_start(runtime, &byte, 1, kNoStream, &shard, 1, NULL, NULL));
+  CHECK_REFUSED("shards", berth_scatter_start(runtime, &byte, 1, any, NULL, 1, NULL, NULL));
+  CHECK_REFUSED("stream", berth_scatter_start(runtime, &byte, 1, any, &streamless, 1, NULL, NULL));
+  CHECK_REFUSED("runtime", berth_gather_start(NULL, &byte, 1, any, &shard, 1, NULL, NULL));
+  CHECK_REFUSED("stream", berth_gather_start(runtime, &byte, 1, kNoStream, &shard, 1, NULL, NULL));
+  CHECK_REFUSED("shards", berth_gather_start(runtime, &byte, 1, any, NULL, 1, NULL, NULL));
+  CHECK_REFUSED("stream", berth_gather_start(runtime, &byte, 1, any, &streamless, 1, NULL, NULL));
+  CHECK_REFUSED("runtime", berth_broadcast_start(NULL, &byte, 1, any, &shard, 1, NULL, NULL));
   CHECK_REFUSED("stream",
-                berth_scatter_start(runtime, &byte, 1, kNoStream, &shard, 1, NULL, NULL, NULL));
-  CHECK_REFUSED("shards", berth_scatter_start(runtime, &byte, 1, any, NULL, 1, NULL, NULL, NULL));
+                berth_broadcast_start(runtime, &byte, 1, kNoStream, &shard, 1, NULL, NULL));
+  CHECK_REFUSED("shards", berth_broadcast_start(runtime, &byte, 1, any, NULL, 1, NULL, NULL));
   CHECK_REFUSED("stream",
-                berth_scatter_start(runtime, &byte, 1, any, &streamless, 1, NULL, NULL, NULL));
-  CHECK_REFUSED("runtime", berth_gather_start(NULL, &byte, 1, any, &shard, 1, NULL, NULL, NULL));
-  CHECK_REFUSED("stream",
-                berth_gather_start(runtime, &byte, 1, kNoStream, &shard, 1, NULL, NULL, NULL));
-  CHECK_REFUSED("shards", berth_gather_start(runtime, &byte, 1, any, NULL, 1, NULL, NULL, NULL));
-  CHECK_REFUSED("stream",
-                berth_gather_start(runtime, &byte, 1, any, &streamless, 1, NULL, NULL, NULL));
-  CHECK_REFUSED("runtime", berth_broadcast_start(NULL, &byte, 1, any, &shard, 1, NULL, NULL, NULL));
-  CHECK_REFUSED("stream",
-                berth_broadcast_start(runtime, &byte, 1, kNoStream, &shard, 1, NULL, NULL, NULL));
-  CHECK_REFUSED("shards", berth_broadcast_start(runtime, &byte, 1, any, NULL, 1, NULL, NULL, NULL));
-  CHECK_REFUSED("stream",
-                berth_broadcast_start(runtime, &byte, 1, any, &streamless, 1, NULL, NULL, NULL));
+                berth_broadcast_start(runtime, &byte, 1, any, &streamless, 1, NULL, NULL));
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "not null",
-              berth_broadcast_start(runtime, NULL, 1, any, &shard, 1, NULL, NULL, NULL));
+              berth_broadcast_start(runtime, NULL, 1, any, &shard, 1, NULL, NULL));
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "not null",
-              berth_broadcast_start(runtime, &byte, 1, any, &nowhere, 1, NULL, NULL, NULL));
+              berth_broadcast_start(runtime, &byte, 1, any, &nowhere, 1, NULL, NULL));
 }
 
 static void event_functions(const struct machine* machine) {
@@ -267,22 +260,6 @@ static void allocator_functions(const struct machine* machine) {
   CHECK_REFUSED("allocator", berth_allocator_reset_peaks(NULL));
   CHECK_REFUSED("allocator", berth_allocator_validate(NULL));
   CHECK(allocator == NULL && data == NULL && bytes == 0 && !owns);
-
-  const berth_memory_pool_options options = BERTH_MEMORY_POOL_OPTIONS_INIT;
-  berth_memory_pool_scope* scope = NULL;
-  CHECK_REFUSED("runtime", berth_memory_pool_create(NULL, machine->device, &options, &allocator));
-  CHECK_REFUSED("options",
-                berth_memory_pool_create(machine->runtime, machine->device, NULL, &allocator));
-  CHECK_REFUSED("options.name",
-                berth_memory_pool_create(machine->runtime, machine->device, &options, &allocator));
-  CHECK_REFUSED("pool",
-                berth_memory_pool_create(machine->runtime, machine->device, &options, NULL));
-  CHECK_REFUSED("pool", berth_memory_pool_close(NULL));
-  CHECK_REFUSED("pool", berth_memory_pool_sleep(NULL, false, &bytes));
-  CHECK_REFUSED("pool", berth_memory_pool_wake(NULL));
-  CHECK_REFUSED("pool", berth_memory_pool_scope_enter(NULL, &scope));
-  CHECK_REFUSED("pool", berth_memory_pool_scope_enter_stream(NULL, machine->stream, &scope));
-  CHECK(allocator == NULL && bytes == 0 && scope == NULL);
 }
 
 static void copy_functions(const struct machine* machine) {

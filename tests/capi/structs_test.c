@@ -93,6 +93,57 @@ AT(berth_copy_counters, copies_host, 24);
 AT(berth_copy_counters, bytes_copied, 32);
 AT(berth_copy_counters, staging_waits, 40);
 
+AT(berth_memory_pool_options, name, 8);
+AT(berth_memory_pool_options, flags, 16);
+AT(berth_memory_pool_options, reserved_bytes_max, 24);
+AT(berth_memory_pool_options, reserved_bytes_soft_max, 32);
+
+AT(berth_transfer_options, on_done, 8);
+AT(berth_transfer_options, user, 16);
+AT(berth_transfer_options, release, 24);
+AT(berth_transfer_options, owner, 32);
+AT(berth_transfer_options, has_priority, 40);
+AT(berth_transfer_options, priority, 44);
+
+AT(berth_pinned_options, near, 8);
+AT(berth_pinned_options, kind, 16);
+AT(berth_pinned_options, flags, 20);
+
+AT(berth_pinned_range, data, 8);
+AT(berth_pinned_range, bytes, 16);
+AT(berth_pinned_range, kind, 24);
+AT(berth_pinned_range, numa_node, 28);
+
+AT(berth_memory_block, allocator, 8);
+AT(berth_memory_block, data, 16);
+AT(berth_memory_block, bytes, 24);
+AT(berth_memory_block, device, 32);
+
+AT(berth_segment_info, address, 8);
+AT(berth_segment_info, bytes, 16);
+AT(berth_segment_info, block_count, 24);
+AT(berth_segment_info, numa_node, 32);
+AT(berth_segment_info, write_combined, 36);
+
+AT(berth_block_info, address, 8);
+AT(berth_block_info, bytes, 16);
+AT(berth_block_info, bytes_requested, 24);
+AT(berth_block_info, data, 32);
+AT(berth_block_info, stream, 40);
+AT(berth_block_info, state, 48);
+AT(berth_block_info, flags, 52);
+
+AT(berth_handle_pool_options, name, 8);
+AT(berth_handle_pool_options, create, 16);
+AT(berth_handle_pool_options, destroy, 24);
+AT(berth_handle_pool_options, bind, 32);
+AT(berth_handle_pool_options, set_workspace, 40);
+AT(berth_handle_pool_options, user, 48);
+AT(berth_handle_pool_options, workspace_bytes, 56);
+AT(berth_handle_pool_options, flags, 64);
+AT(berth_handle_pool_options, handles_max, 72);
+
+_Static_assert(sizeof(berth_device_map_entry) == 16, "in arrays: programs would break");
 _Static_assert(sizeof(berth_device) == 8, "passed by value: programs would break");
 _Static_assert(sizeof(berth_shard) == 32, "in arrays: programs would break");
 _Static_assert(sizeof(berth_stream) == 16, "passed by value: programs would break");

@@ -4,12 +4,12 @@
 runs them on the simulated driver: README.md's example in C++, round_trip.c in C, and the test that
 docs/simulator.md shows, each with the shared libraries and with the static ones. Then without
 libberth_sim: the programs say what is missing. With pkg-config also: what an older compiler is told,
-raised privileges, and the notices that are installed.
+raised privileges, and the notices that are installed. With nvcc: compare.cu, with the shared library.
 
-  consumer_test.py pkg-config|cmake --source CHECKOUT --build BUILD_FOLDER
-                   --libdir DIR --version VERSION --cc COMMAND --cxx COMMAND [--werror]
+  consumer_test.py pkg-config|cmake|nvcc --source CHECKOUT --build BUILD_FOLDER
+                   --libdir DIR --version VERSION --cc COMMAND --cxx COMMAND [--nvcc FILE] [--werror]
 
-Exit status 77 where the tool to find the library with is missing.
+Exit status 77 if pkg-config, cmake or nvcc is missing.
 """
 import argparse
 import os
@@ -86,6 +86,16 @@ def build_with_cmake(options, folder, prefix, libdir, examples):
     run("cmake", "--build", folder)
 
 
+def build_with_nvcc(options, folder, prefix, libdir, _):
+    # nvcc wants the compiler itself, without a compiler cache in front of it.
+    words = [options.finder_path, "-std=c++20", "-ccbin", shlex.split(options.cxx)[-1]]
+    words += ["-Xcompiler", "-Wall,-Wextra", *(["-Werror", "all-warnings"] if options.werror else [])]
+    words += ["-Xcompiler", "-Werror"] if options.werror else []
+    source = options.source / "tests/consumer/compare.cu"
+    run(*words, f"-I{prefix}/include", source, "-o", folder / "compare_shared", f"-L{libdir}",
+        "-lberth")  # fmt: skip
+
+
 def expect(expected, printed):
     if not re.fullmatch(expected, printed):
         sys.exit(f'printed "{printed}" instead of "{expected}"')
@@ -156,21 +166,56 @@ def check_without_simulator(folder, libdir):
     expect("race: .*", run(folder / "simulated_static", BERTH_DRIVER="sim"))
 
 
+def check_with_cmake(options, folder, prefix, libdir):
+    check_programs(folder, libdir, options.version)
+    check_without_simulator(folder, libdir)
+
+
+def check_with_pkg_config(options, folder, prefix, libdir):
+    check_programs(folder, libdir, options.version)
+    check_older_language(options, folder.parent, prefix)
+    check_raised_privileges(folder)
+    check_notices(prefix)
+    check_without_simulator(folder, libdir)
+
+
+def check_with_nvcc(options, folder, prefix, libdir):
+    environment = {"BERTH_DRIVER": "sim", "LD_LIBRARY_PATH": str(libdir)}
+    expect("all comparisons agree", run(folder / "compare_shared", **environment))
+
+
+# How programs are built, and how they are checked.
+BUILDS = {
+    "pkg-config": (build_with_pkg_config, check_with_pkg_config),
+    "cmake": (build_with_cmake, check_with_cmake),
+    "nvcc": (build_with_nvcc, check_with_nvcc),
+}
+
+
+def find_tool(options):
+    """The tool that finds the library, or nvcc: the one that is named, or else in PATH."""
+    if options.finder == "nvcc" and options.nvcc.is_file():
+        return options.nvcc
+    return shutil.which(options.finder)
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("finder", choices=("pkg-config", "cmake"))
+    parser.add_argument("finder", choices=tuple(BUILDS))
     for option in ("libdir", "version", "cc", "cxx"):
         parser.add_argument("--" + option, required=True)
     parser.add_argument("--source", type=pathlib.Path, required=True)
     parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--nvcc", type=pathlib.Path, default=pathlib.Path("nvcc"))
     parser.add_argument("--werror", action="store_true", help="stop at a warning")
     options = parser.parse_args()
     options.warnings = WARNINGS + (["-Werror"] if options.werror else [])
 
-    if shutil.which(options.finder) is None:
+    options.finder_path = find_tool(options)
+    if options.finder_path is None:
         print(f"skipped: no {options.finder} on this machine")
         return EXIT_SKIPPED
-    build = build_with_cmake if options.finder == "cmake" else build_with_pkg_config
+    build, check = BUILDS[options.finder]
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         examples = {}
@@ -184,12 +229,7 @@ def main():
         prefix, libdir = install(options, folder / "installed")
         (folder / "programs").mkdir()
         build(options, folder / "programs", prefix, libdir, examples)
-        check_programs(folder / "programs", libdir, options.version)
-        if options.finder == "pkg-config":
-            check_older_language(options, folder, prefix)
-            check_raised_privileges(folder / "programs")
-            check_notices(prefix)
-        check_without_simulator(folder / "programs", libdir)
+        check(options, folder / "programs", prefix, libdir)
     return 0
 
 

@@ -4,7 +4,7 @@ import pathlib
 import re
 
 CODE_FOLDERS = ("include", "src", "tests", "bench")
-CODE_SUFFIXES = {".c", ".h", ".cpp", ".hpp", ".py", ".sh", ".in", ".cmake", ".map"}
+CODE_SUFFIXES = {".c", ".h", ".cpp", ".hpp", ".cu", ".py", ".sh", ".in", ".cmake", ".map"}
 CODE_NAMES = {"meson.build", "meson_options.txt", "CMakeLists.txt"}
 CPP_SUFFIXES = {".c", ".h", ".cpp", ".hpp"}
 TOP_LEVEL_CODE = ("meson.build", "meson_options.txt", "run", ".ci/run")

@@ -34,26 +34,28 @@ File File::open_to_write(const std::string& path, FileCaching caching) {
   return File(std::make_shared<const OpenFile>(path, Use::writing, caching));
 }
 
-const std::string& File::path() const noexcept {
-  return file_->path();
+const std::string& File::path() const {
+  return open_file().path();
 }
 
 std::uint64_t File::size() const {
-  return file_->size();
+  return open_file().size();
 }
 
-void File::read(void* target, std::size_t bytes, std::uint64_t offset) const {
-  if (!check(*file_, Use::reading, target, bytes, offset)) return;
-  file_->read(static_cast<std::byte*>(target), bytes, offset);
+void File::read(std::span<std::byte> target, std::uint64_t offset) const {
+  const OpenFile& file = open_file();
+  if (!check(file, Use::reading, target.data(), target.size(), offset)) return;
+  file.read(target.data(), target.size(), offset);
 }
 
-void File::write(const void* source, std::size_t bytes, std::uint64_t offset) const {
-  if (!check(*file_, Use::writing, source, bytes, offset)) return;
-  file_->write(static_cast<const std::byte*>(source), bytes, offset);
+void File::write(std::span<const std::byte> source, std::uint64_t offset) const {
+  const OpenFile& file = open_file();
+  if (!check(file, Use::writing, source.data(), source.size(), offset)) return;
+  file.write(source.data(), source.size(), offset);
 }
 
 void File::sync() const {
-  file_->sync();
+  open_file().sync();
 }
 
 }  // namespace berth

@@ -2,6 +2,7 @@
 #include "memory/host/host_blocks.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "berth/host_allocator.hpp"
 
@@ -47,8 +48,16 @@ void HostBlocks::add(void* data, std::size_t bytes_requested) {
 }
 
 HostUses* HostBlocks::find_uses(const void* data) {
-  const auto found = live_.find(const_cast<void*>(data));
+  const auto found = live_.find(data);
   return found == live_.end() ? nullptr : &found->second.uses;
+}
+
+std::optional<HostBlocks::Found> HostBlocks::find(const void* data) const {
+  const auto later = live_.upper_bound(data);
+  if (later == live_.begin()) return std::nullopt;
+  const auto& [start, block] = *std::prev(later);
+  if (address_of(data) - address_of(start) >= block.bytes_requested) return std::nullopt;
+  return Found{const_cast<void*>(start), block.bytes_requested};
 }
 
 HostUse HostBlocks::add_use(void* data, HostUse use) {
@@ -70,11 +79,7 @@ HostUse HostBlocks::add_use(void* data, HostUse use) {
 
 std::string HostBlocks::describe_foreign(const void* data, const char* action) const {
   std::string what = kNotOfThisAllocator;
-  for (const auto& [start, block] : live_) {
-    if (address_of(data) - address_of(start) < block.bytes_requested) {
-      what = describe_inside(data, start);
-    }
-  }
+  if (const auto found = find(data)) what = describe_inside(data, found->data);
   for (const auto& [id, block] : pending_) {
     if (block.data == data) what = kFreedAndPending;
   }
@@ -216,10 +221,9 @@ void HostBlocks::count_release(std::size_t bytes) {
 
 /// Of the containers: a node is its value and about three words, a bucket one.
 void HostBlocks::count_metadata() {
-  constexpr std::size_t kNodeWords = 3 * sizeof(void*);
+  constexpr std::size_t kNodeWords = 4 * sizeof(void*);
   set_gauge(counters_.bytes_metadata,
             live_.size() * (sizeof(decltype(live_)::value_type) + kNodeWords) +
-                live_.bucket_count() * sizeof(void*) +
                 pending_.size() * (sizeof(decltype(pending_)::value_type) + kNodeWords));
 }
 

@@ -4,10 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -52,7 +52,14 @@ class HostBlocks {
   /// later one counts. Hands out what it replaces.
   /// Errors  std::bad_alloc: nothing is changed.
   [[nodiscard]] HostUse add_use(void* data, HostUse use);
-  /// The words for a pointer that is no live block. Looks at every block.
+  /// A live block: its start, and the size that was requested.
+  struct Found {
+    void* data;
+    std::size_t bytes;
+  };
+  /// The live block that contains `data`.
+  [[nodiscard]] std::optional<Found> find(const void* data) const;
+  /// The words for a pointer that is no live block.
   [[nodiscard]] std::string describe_foreign(const void* data, const char* action) const;
 
   /// Ends a live block, whose memory the caller gives back; its bytes.
@@ -101,7 +108,7 @@ class HostBlocks {
   void count_release(std::size_t bytes);
   void count_metadata();
 
-  std::unordered_map<void*, Live> live_;
+  std::map<const void*, Live, std::less<>> live_;  ///< by address
   PendingBlocks pending_;
   PendingId last_id_ = 0;
   MemoryCounters counters_;

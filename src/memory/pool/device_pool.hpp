@@ -44,6 +44,10 @@ class DevicePool final : public Allocator, public MappedMemory {
     }
     return allocate_missed(bytes, stream);
   }
+  [[nodiscard]] void* allocate_raw(std::size_t bytes, StreamRef stream) override {
+    return allocate(bytes, stream);
+  }
+  [[nodiscard]] Device device() const noexcept override { return context_.device(); }
   void deallocate(void* data) override { allocator_.deallocate(data); }
   void record_stream(void* data, StreamRef stream) override {
     require_stream_of_device(stream);
@@ -67,6 +71,12 @@ class DevicePool final : public Allocator, public MappedMemory {
   void validate() const override { allocator_.validate(); }
 
   [[nodiscard]] bool owns(const void* data) const { return allocator_.owns(data); }
+  /// The live block that contains `data`. Errors  NotSupported: in a forked child.
+  [[nodiscard]] std::optional<MemoryBlock> find(const void* data) {
+    const auto live = allocator_.find_live(data);
+    if (!live) return std::nullopt;
+    return MemoryBlock{this, device(), live->data, live->bytes_requested};
+  }
   [[nodiscard]] bool is_for_graphs() const { return allocator_.keeps_memory(); }
   [[nodiscard]] CachingAllocator& allocator() { return allocator_; }
   /// False in a forked child.

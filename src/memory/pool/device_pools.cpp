@@ -173,6 +173,13 @@ bool DevicePools::owns(const void* data) const {
   return is_usable() && (own_.owns(data) || private_.find(data) != nullptr);
 }
 
+std::optional<MemoryBlock> DevicePools::find(const void* data) {
+  if (std::optional<MemoryBlock> found = own_.find(data)) return found;
+  if (!private_.any()) return std::nullopt;
+  const auto pool = private_.find(data);
+  return pool != nullptr ? pool->find(data) : std::nullopt;
+}
+
 bool DevicePools::is_for_graphs(const void* data) const {
   if (!is_usable() || !private_.any()) return false;
   const auto pool = private_.find(data);

@@ -51,6 +51,8 @@ class DevicePools final : public StreamObserver {
   }
   [[nodiscard]] bool owns(const void* data) const;
   [[nodiscard]] bool is_for_graphs(const void* data) const;
+  /// The live block of any pool. Errors  NotSupported: in a forked child.
+  [[nodiscard]] std::optional<MemoryBlock> find(const void* data);
   void validate() const;
   void set_limits(const MemoryLimits& limits);
 

@@ -36,7 +36,7 @@ DevicePool& MemoryPool::pool() const {
 }
 
 Allocation MemoryPool::allocate(std::size_t bytes, StreamRef stream) {
-  return {pool(), pool().allocate(bytes, stream), bytes};  // may outlive this handle
+  return {pool(), pool().allocate(bytes, stream), bytes, stream};  // may outlive this handle
 }
 
 Result<Allocation> MemoryPool::try_allocate(std::size_t bytes, StreamRef stream) noexcept {
@@ -77,6 +77,16 @@ void MemoryPool::set_limits(const MemoryLimits& limits) {
 
 bool MemoryPool::owns(const void* data) const noexcept {
   return pool().owns(data);
+}
+
+Device MemoryPool::device() const noexcept {
+  return pool().device();
+}
+
+std::optional<MemoryBlock> MemoryPool::find(const void* data) {
+  std::optional<MemoryBlock> found = pool().find(data);
+  if (found) found->allocator = this;
+  return found;
 }
 
 MemoryCounters MemoryPool::counters() const {

@@ -60,8 +60,7 @@ void take_beside(BlockHeap& heap, const Block& held, OwnerId owner, std::size_t 
 void settle_beside(BlockHeap& heap, Block& held, OwnerId owner, std::size_t bytes) {
   try {
     take_beside(heap, held, owner, bytes);
-  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): as it says
-  } catch (const OutOfMemory&) {     // NOLINT(bugprone-empty-catch): likewise
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): as it says; or OutOfMemory
   }
   heap.settle(held, Block::State::free, owner);
 }

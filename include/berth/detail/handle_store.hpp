@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The implementation of HandlePool for handles of any type. Programs use handle_pool.hpp.
+// The implementation of HandlePool for handles of any type. Programs use handle_pool.hpp: this
+// header may change at any time.
 #pragma once
 
 #include <cstddef>
@@ -12,23 +13,10 @@
 #include "berth/device_allocator.hpp"
 #include "berth/event_pool.hpp"
 #include "berth/export.h"
+#include "berth/handle_counters.hpp"
 #include "berth/stream.hpp"
 
-namespace berth {
-
-/// What HandlePool::acquire() does when handles_max handles of a device are on lease.
-enum class HandleShortage : std::uint8_t {
-  wait,  ///< waits until a handle is returned; any of several waiting threads may get it
-  fail,  ///< throws Exhausted
-};
-
-/// Counters over all devices.
-struct HandleCounters {
-  std::uint64_t created;  ///< handles that create() has made so far
-  std::uint64_t binds;    ///< calls of bind() that succeeded
-  std::size_t live;       ///< handles that exist
-  std::size_t idle;       ///< existing handles that are not on lease
-};
+namespace berth::detail {
 
 /// HandlePoolOptions for handles behind pointers; see there.
 struct HandleStoreOptions {
@@ -80,4 +68,4 @@ class BERTH_API HandleStore {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace berth
+}  // namespace berth::detail
