@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <utility>
 #include <valgrind/callgrind.h>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "workloads/pair.hpp"
 #include "workloads/random_live_set.hpp"
 #include "workloads/replay.hpp"
+#include "workloads/synthetic_traces.hpp"
 
 namespace {
 
@@ -65,9 +67,11 @@ void add_random_live_sets(Session& session) {
 }
 
 template <class Allocator>
-void add_replays(Session& session, const std::vector<ReplayPlan>& plans) {
-  for (const ReplayPlan& plan : plans) {
-    add_section(std::string("replay_mean/") + Allocator::kName + "/" + plan.name, 1,
+void add_replays(Session& session, const std::string& figure,
+                 const std::vector<std::pair<std::string, ReplayPlan>>& plans) {
+  for (const auto& [row, plan_of_row] : plans) {
+    const ReplayPlan& plan = plan_of_row;  // Clang 14 lets no lambda have a structured binding
+    add_section(figure + "/" + Allocator::kName + "/" + row, 1,
                 plan.operations.size(), [&](std::size_t passes) {
                   Allocator allocator(session);
                   Replay replay(allocator, plan, session.streams(plan.streams));
@@ -81,11 +85,16 @@ void run() {
   Session session;
   session.enter_thread();
   leave_out_missing_peers();
-  const std::vector<ReplayPlan> plans = read_replay_plans();
+  std::vector<std::pair<std::string, ReplayPlan>> recorded;
+  for (const ReplayPlan& plan : read_replay_plans()) recorded.emplace_back(plan.name, plan);
+  std::vector<std::pair<std::string, ReplayPlan>> in_turns;
+  for (const SyntheticTrace& trace : rotations())
+    in_turns.emplace_back(trace.name, ReplayPlan(trace.make()));
   for_each_allocator([&]<class Allocator>(std::type_identity<Allocator>) {
     add_pairs<Allocator>(session);
     add_random_live_sets<Allocator>(session);
-    add_replays<Allocator>(session, plans);
+    add_replays<Allocator>(session, "rotation", in_turns);
+    add_replays<Allocator>(session, "replay_mean", recorded);
   });
 }
 

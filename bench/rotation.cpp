@@ -11,12 +11,10 @@
 namespace berth::bench {
 
 void add_benchmarks(Session& session) {
-  const std::string prefix = "own-rotation";
-  for (const SyntheticTrace& trace : synthetic_traces()) {
-    if (!trace.name.starts_with(prefix)) continue;
+  for (const SyntheticTrace& trace : rotations()) {
     const auto plan = std::make_shared<const ReplayPlan>(trace.make());
     for_each_allocator([&]<class Allocator>(std::type_identity<Allocator>) {
-      add(session, "rotation", Allocator::kName, trace.name.substr(prefix.size()),
+      add(session, "rotation", Allocator::kName, trace.name,
           [&session, plan](benchmark::State& state) {
             Allocator allocator(session);
             Replay replay(allocator, *plan, session.streams(plan->streams));

@@ -225,8 +225,18 @@ const std::vector<SyntheticTrace>& synthetic_traces() {
                                         {"own-sharded4", sharded4},
                                         {"own-serving", serving},
                                         {"own-slabs", slabs}};
+    for (const SyntheticTrace& each : rotations())
+      made.push_back({"own-rotation" + each.name, each.make});
+    return made;
+  }();
+  return traces;
+}
+
+const std::vector<SyntheticTrace>& rotations() {
+  static const std::vector<SyntheticTrace> traces = [] {
+    std::vector<SyntheticTrace> made;
     for (const std::size_t sizes : {2, 8, 64, 512, 4096})
-      made.push_back({"own-rotation" + std::to_string(sizes), [sizes] { return rotation(sizes); }});
+      made.push_back({std::to_string(sizes), [sizes] { return rotation(sizes); }});
     return made;
   }();
   return traces;

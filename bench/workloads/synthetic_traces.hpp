@@ -17,5 +17,7 @@ struct SyntheticTrace {
 };
 
 const std::vector<SyntheticTrace>& synthetic_traces();
+/// Those of them that take turns among sizes, each under its number of sizes.
+const std::vector<SyntheticTrace>& rotations();
 
 }  // namespace berth::bench

@@ -60,6 +60,12 @@ void* CachingAllocator::allocate_missed(std::size_t bytes, std::optional<StreamR
   const std::size_t rounded = align_up(std::min(bytes, kRequestBytesMax), kBlockBytes);
   Request request{rounded, bytes, kUnowned, stream, heap_.my_cache_or_new()};
   request.may_wait = may_wait;
+  {
+    const MutexLock lock(heap_.mutex);
+    request.owner = owner_of(request);
+    request.tidies_first = is_time_to_tidy(request);
+    if (!request.tidies_first && take_in_lock(request)) return request.data;
+  }
   return climb(request);
 }
 

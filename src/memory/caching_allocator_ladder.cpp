@@ -54,15 +54,8 @@ const CachingAllocator::Rung CachingAllocator::kLadder[] = {
 };
 
 void* CachingAllocator::climb(Request& request) {
-  bool tidies = false;
-  {
-    const MutexLock lock(heap_.mutex);
-    request.owner = owner_of(request);
-    tidies = is_time_to_tidy(request);
-    if (!tidies && take_in_lock(request)) return request.data;
-  }
   refuse_impossible(request);
-  if (tidies) {
+  if (request.tidies_first) {
     tidy(request);
     if (take(request)) return request.data;
   }

@@ -17,7 +17,7 @@ namespace berth {
 struct Request {
   std::size_t bytes;  ///< rounded
   std::size_t bytes_requested;
-  OwnerId owner;  ///< kUnowned until climb() has locked the heap
+  OwnerId owner;  ///< kUnowned until the heap has been locked
   std::optional<StreamRef> stream;
   ThreadCache* cache;    ///< the calling thread's; null where it has none
   void* data = nullptr;  ///< once it is served
@@ -35,6 +35,7 @@ struct Request {
   std::uint64_t deferred_by = 0;
   /// For the work of all streams, or the device. Other threads may free ever more behind work.
   int waits_for_all_left = 16;
+  bool tidies_first = false;    ///< the heap, before it is searched
   bool may_wait = true;         ///< for work of streams, other threads and the program's callback
   bool has_opened_own = false;  ///< its own idle memory to all
   bool has_progressed = true;   ///< since on_pressure was called last

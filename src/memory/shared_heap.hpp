@@ -19,7 +19,7 @@
 #include "memory/order/stream_table.hpp"
 #include "memory/request.hpp"
 #include "memory/thread/hand_over.hpp"
-#include "memory/thread/thread_caches.hpp"
+#include "memory/thread/thread_cache.hpp"
 
 namespace berth {
 

@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-#include "memory/thread/front_caches.hpp"
+#include "memory/thread/front_cache.hpp"
 #include "memory/thread/thread_cache.hpp"
 
 namespace berth {

@@ -18,8 +18,9 @@
 
 #include "base/biased_lock.hpp"
 #include "base/fibonacci_hash.hpp"
+#include "base/per_thread.hpp"
 #include "memory/heap/pointer_map.hpp"
-#include "memory/thread/front_caches.hpp"
+#include "memory/thread/front_cache.hpp"
 #include "memory/thread/ledger.hpp"
 
 namespace berth {
@@ -231,5 +232,8 @@ class ThreadCache {
   std::array<FrontCache*, kRoutes> by_owner_{};
   FrontCaches fronts_;
 };
+
+/// Those of one allocator, one for each thread that has used it.
+using ThreadCaches = PerThread<ThreadCache>;
 
 }  // namespace berth
