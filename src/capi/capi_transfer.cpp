@@ -14,11 +14,6 @@ using namespace berth::capi;
 
 namespace {
 
-CopyStreams to_copy_streams(berth_stream target_stream, berth_stream source_stream) {
-  return {.target_stream = to_stream(target_stream, "target_stream"),
-          .source_stream = to_stream(source_stream, "source_stream")};
-}
-
 std::vector<CopyRange> to_ranges(const berth_copy_range* copies, std::size_t count) {
   std::vector<CopyRange> ranges;
   if (count == 0) return ranges;
@@ -61,6 +56,19 @@ berth_status berth_transfer_start_rows(berth_runtime* runtime, void* target, siz
       runtime, on_done, user, transfer, [&](Runtime& owner, TransferOptions options) {
         return owner.copier().start_rows({target, target_pitch}, {source, source_pitch}, row_bytes,
                                          rows, to_stream(stream), std::move(options));
+      });
+}
+
+berth_status berth_transfer_start_rows_between(
+    berth_runtime* runtime, void* target, size_t target_pitch, const void* source,
+    size_t source_pitch, size_t row_bytes, size_t rows, berth_stream target_stream,
+    berth_stream source_stream, berth_completion_function on_done, void* user,
+    berth_transfer** transfer) {
+  return start_transfer(
+      runtime, on_done, user, transfer, [&](Runtime& owner, TransferOptions options) {
+        return owner.copier().start_rows({target, target_pitch}, {source, source_pitch}, row_bytes,
+                                         rows, to_copy_streams(target_stream, source_stream),
+                                         std::move(options));
       });
 }
 
