@@ -33,7 +33,12 @@ extern "C" {
 ///           BERTH_DRIVER_ERROR: the target's content is undefined then, and it is written no more.
 BERTH_API berth_status berth_copy_async(berth_runtime* runtime, void* target, const void* source,
                                         size_t bytes, berth_stream stream);
-/// The same, and returns when the target has the bytes.
+/// The same between the work of two streams, as berth_transfer_start_between().
+BERTH_API berth_status berth_copy_async_between(berth_runtime* runtime, void* target,
+                                                const void* source, size_t bytes,
+                                                berth_stream target_stream,
+                                                berth_stream source_stream);
+/// berth_copy_async(), and returns when the target has the bytes.
 BERTH_API berth_status berth_copy_sync(berth_runtime* runtime, void* target, const void* source,
                                        size_t bytes, berth_stream stream);
 /// Copies between host memory, pinned or pageable, on the calling thread and without a stream: works
@@ -55,7 +60,9 @@ typedef struct berth_copy_counters {
   uint64_t bytes_copied;   ///< of all of them
   /// Times a caller waited for a device: for staging memory, or so that a source was read on return.
   uint64_t staging_waits;
-  uint64_t copies_by_driver;  ///< of pageable memory and files, by the driver's own means
+  /// Of pageable memory and files, by the driver's own means; also direct copies of pageable memory by
+  /// devices that use the host's page tables.
+  uint64_t copies_by_driver;
 } berth_copy_counters;
 
 #define BERTH_COPY_COUNTERS_INIT \

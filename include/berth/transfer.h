@@ -69,6 +69,12 @@ BERTH_API berth_status berth_transfer_start_rows(berth_runtime* runtime, void* t
                                                  berth_stream stream,
                                                  const berth_transfer_options* options,
                                                  berth_transfer** transfer);
+/// The same between the work of two streams, as berth_transfer_start_between().
+BERTH_API berth_status berth_transfer_start_rows_between(
+    berth_runtime* runtime, void* target, size_t target_pitch, const void* source,
+    size_t source_pitch, size_t row_bytes, size_t rows, berth_stream target_stream,
+    berth_stream source_stream, const berth_transfer_options* options,
+    berth_transfer** transfer);
 
 /// One copy of a batch. 0 bytes are none.
 typedef struct berth_copy_range {

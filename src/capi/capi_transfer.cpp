@@ -42,11 +42,6 @@ TransferOptions to_transfer_options(const berth_transfer_options* options,
 
 namespace {
 
-CopyStreams to_copy_streams(berth_stream target_stream, berth_stream source_stream) {
-  return {.target_stream = to_stream(target_stream, "target_stream"),
-          .source_stream = to_stream(source_stream, "source_stream")};
-}
-
 std::vector<CopyRange> to_ranges(const berth_copy_range* copies, std::size_t count) {
   std::vector<CopyRange> ranges;
   if (count == 0) return ranges;
@@ -85,6 +80,18 @@ berth_status berth_transfer_start_rows(berth_runtime* runtime, void* target, siz
   return start_transfer(runtime, options, transfer, [&](Runtime& owner, TransferOptions chosen) {
     return owner.copier().start_rows({target, target_pitch}, {source, source_pitch}, row_bytes,
                                      rows, to_stream(stream), std::move(chosen));
+  });
+}
+
+berth_status berth_transfer_start_rows_between(
+    berth_runtime* runtime, void* target, size_t target_pitch, const void* source,
+    size_t source_pitch, size_t row_bytes, size_t rows, berth_stream target_stream,
+    berth_stream source_stream, const berth_transfer_options* options,
+    berth_transfer** transfer) {
+  return start_transfer(runtime, options, transfer, [&](Runtime& owner, TransferOptions chosen) {
+    return owner.copier().start_rows({target, target_pitch}, {source, source_pitch}, row_bytes,
+                                     rows, to_copy_streams(target_stream, source_stream),
+                                     std::move(chosen));
   });
 }
 

@@ -77,17 +77,18 @@ class Copier::Impl {
     const std::vector<PlannedCopy> planned = plan_batch(copies, [&](const void* data) {
       return find_memory_place(registry_, pinned_, driver, data);
     });
-    if (!request.other) return start(planned, std::move(request));
+    if (!request.other) {
+      check(planned, request);
+      return start(planned, std::move(request));
+    }
     const auto suits = [&](StreamRef stream) {
       return std::ranges::all_of(planned, [&](const PlannedCopy& each) {
         return is_stream_of(each.copy->to(), each.copy->from(), stream);
       });
     };
-    const auto check = [&](const Request& of_one) {
-      for (const PlannedCopy& each : planned) ways_.check(*each.copy, of_one);
-    };
-    return start_joined(std::move(request), suits, check,
-                        [&](Request of_one) { return start(planned, std::move(of_one)); });
+    return start_joined(
+        std::move(request), suits, [&](const Request& of_one) { check(planned, of_one); },
+        [&](Request of_one) { return start(planned, std::move(of_one)); });
   }
 
   /// Between a range of a file and memory of a device.
@@ -138,9 +139,9 @@ class Copier::Impl {
   [[nodiscard]] CopyWays& ways() { return ways_; }
 
  private:
-  /// Calls `copy` with a context with which the driver accepts copies on the stream. A created stream
-  /// works in any context, and so do copies on it: the driver is not queried if one is likely to be
-  /// current.
+  /// Calls `copy` with a context with which the driver accepts copies on the stream. A created
+  /// stream works in any context, and so do copies on it: the driver is not queried if one is
+  /// likely to be current.
   /// Source: CUDA C++ Programming Guide, "Stream and Event Behavior".
   template <class Copy>
   static void in_context(StreamRef stream, const Copy& copy) {
@@ -178,18 +179,17 @@ class Copier::Impl {
   }
 
   MemorySide side_of_small(const void* data, const Request& request) {
-    auto* const bytes = static_cast<std::byte*>(const_cast<void*>(data));  // nobody writes a source
-    if (const auto pinned = find_pinned_place(pinned_, data)) return {bytes, pinned->kind};
+    if (const auto pinned = find_pinned_place(pinned_, data)) return side_at(data, pinned->kind);
     if (DeviceContext* const device = known_.find(data))
-      return {bytes, {MemoryKind::Type::device, device, {}}};
+      return side_at(data, {MemoryKind::Type::device, device, {}});
     const Driver& driver = request.stream.context().driver();
     const MemoryPlace place = find_memory_place(registry_, pinned_, driver, data);
     known_.note(data, place);
-    return {bytes, place.kind};
+    return side_at(data, place.kind);
   }
 
-  /// Whether the host may write a target itself once the stream has passed the copy, whatever kind of host
-  /// memory that is. No driver call.
+  /// Whether the host may write a target itself once the stream has passed the copy, whatever kind
+  /// of host memory it is. No driver call.
   bool is_of_host(void* target, std::size_t bytes, const MemorySide& source, StreamRef stream) {
     if (source.kind.type != MemoryKind::Type::device) return false;
     if (known_.find(target) != nullptr || find_pinned_place(pinned_, target)) return false;
@@ -197,9 +197,12 @@ class Copier::Impl {
   }
 
   MemorySide side(const void* data, const Request& request) {
-    auto* const bytes = static_cast<std::byte*>(const_cast<void*>(data));  // nobody writes a source
     const Driver& driver = request.stream.context().driver();
-    return {bytes, find_memory_kind(registry_, pinned_, driver, data)};
+    return side_at(data, find_memory_kind(registry_, pinned_, driver, data));
+  }
+
+  static MemorySide side_at(const void* data, const MemoryKind& kind) {
+    return {static_cast<std::byte*>(const_cast<void*>(data)), kind};  // a source is never written
   }
 
   Transfer start(const CopyShape& copy, Request request) {
@@ -237,10 +240,14 @@ class Copier::Impl {
     return ways_.end(std::make_shared<CompositeTransfer>(std::move(parts)), std::move(request));
   }
 
+  /// Refuses all copies if one would be refused.
+  void check(const std::vector<PlannedCopy>& planned, const Request& request) {
+    for (const PlannedCopy& each : planned) ways_.check(*each.copy, request);
+  }
+
+  /// After check().
   Transfer start(const std::vector<PlannedCopy>& planned, Request request) {
     if (planned.size() == 1) return start(planned[0], std::move(request));
-    // All are refused where one would be.
-    for (const PlannedCopy& each : planned) ways_.check(*each.copy, request);
     std::vector<Transfer> parts;
     try {
       for (const PlannedCopy& each : planned)

@@ -35,8 +35,8 @@ void check_batch(std::span<const CopyRange> ranges);
 bool is_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream);
 void require_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream);
 
-/// Asks no device that is not used: without a context there is no device memory yet, and looking should
-/// not make one. Not in a forked child.
+/// Asks no device that is not used: without a context there is no device memory yet, and looking
+/// should not make one. Not in a forked child.
 void require_host_memory(const DeviceRegistry& registry, const PinnedAllocator& pinned,
                          const void* data);
 

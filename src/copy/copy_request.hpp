@@ -35,8 +35,8 @@ struct CopyRequest {
   [[nodiscard]] bool wants_end() const {
     return options.on_done != nullptr || options.keep_alive != nullptr;
   }
-  /// For one of several copies, at whose common end, in stream order, the rest happens. The host may be at
-  /// the memory for longer.
+  /// For one of several copies. What follows their common end, in stream order, is not part of it;
+  /// the host may use the memory for longer, so that `needs_host` keeps it alive.
   [[nodiscard]] CopyRequest part(bool needs_host) const {
     return of_transfer(stream, {.keep_alive = needs_host ? options.keep_alive : nullptr,
                                 .priority = options.priority});

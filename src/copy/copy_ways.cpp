@@ -28,9 +28,7 @@ bool is_in_reach(const CopyShape& shape, StreamRef stream) {
 /// Errors  DriverError: it has, too, or the device has failed.
 void complete(StreamRef stream) {
   try {
-    RelaxedCapture relaxed(stream.context().driver());  // others may be capturing meanwhile
-    relaxed.begin();
-    wait_for(stream);
+    wait_relaxed_for(stream);
   } catch (...) {
     settle(stream);  // perhaps the answer alone has failed
     throw;
@@ -45,8 +43,9 @@ CopyWays::CopyWays(const DeviceRegistry& registry, PinnedAllocator& pinned,
       completions_(completions),
       part_bytes_(options.direct_piece_bytes),
       must_pin_(options.on_staging_shortage == StagingShortage::grow),
-      bounce_(registry, pinned),
-      staged_(registry, pinned, options) {}
+      staged_(registry, pinned, options),
+      bounce_(registry, pinned,
+              [this](DeviceContext& context) -> EventPool& { return staged_.events(context); }) {}
 
 void CopyWays::check(const CopyShape& shape, const CopyRequest& request) const {
   static_cast<void>(route_of(shape, request, Preferred::direct));
@@ -189,9 +188,9 @@ Transfer CopyWays::end_staged(const std::shared_ptr<StagedTransfer>& transfer,
   return end(transfer, std::move(request));
 }
 
-// A graph has one node for one copy, and no marks. Copies are cut for the others that wait for the same link,
-// and none is crossed within a device. Pageable memory is in no batch, because nobody says when the driver
-// reads it.
+// A graph has one node for each copy, and no marks. Copies are split so that others can use the
+// link in between; copies within a device use none. Pageable memory is not put into batches,
+// because it is not documented when the driver reads it.
 Transfer CopyWays::copy_direct(const CopyShape& shape, CopyRequest request, bool is_captured) {
   const DevicePair devices(shape.to(), shape.from());
   const bool is_cut = !is_captured && !devices.are_one();
@@ -207,6 +206,7 @@ Transfer CopyWays::copy_direct(const CopyShape& shape, CopyRequest request, bool
     links_.open(user, &user == devices.to ? *devices.from : *devices.to);
   }
   const StreamRef stream = request.stream;
+  if (shape.has_pageable()) do_share_before_call(stream);
   shape.record_blocks_before(pinned_, stream);
   return submit(request, how, shape.bytes(), devices, [&](DirectSubmission& submission) {
     shape.submit(submission);

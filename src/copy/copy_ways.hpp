@@ -33,8 +33,8 @@ class CopyWays {
   CopyWays(const DeviceRegistry& registry, PinnedAllocator& pinned, CompletionQueue& completions,
            const CopierOptions& options);
 
-  /// Up to this the calling thread copies pageable memory itself, in some microseconds: less than it takes
-  /// to wake another one.
+  /// Up to this size the calling thread copies pageable memory itself. That takes some
+  /// microseconds, less than waking another thread.
   static constexpr std::size_t kSmallBytes = BounceMemory::kPartBytesMax;
 
   /// Where both a way through staging memory and one without are possible.
@@ -105,8 +105,8 @@ class CopyWays {
   const std::size_t part_bytes_;
   const bool must_pin_;  ///< or fail: the driver is no way out
   PeerLinks links_;
-  BounceMemory bounce_;
   StagedCopies staged_;
+  BounceMemory bounce_;  ///< with marks of events that staged_ has
 };
 
 }  // namespace berth

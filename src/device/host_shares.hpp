@@ -17,15 +17,16 @@ namespace berth {
 
 class DeviceContext;
 
-/// Threads  Called on any thread, also on several at once. The caller may hold locks of its own: what is
-///          done here makes no driver call and waits for no device.
+/// Makes no driver call, and waits for no device.
+/// Threads  Called on any thread, also on several at once.
 class HostShare {
  public:
   virtual ~HostShare() = default;
-  /// Does what can be done now of what `stream` waits for.
+  /// Does what can be done now of what `stream` waits for. The caller holds no lock.
   virtual void do_share(StreamRef stream) noexcept = 0;
-  /// The same for all streams of a device. It may leave some to others, so that a thread which waits
-  /// for something else is not kept.
+  /// The same for all streams of a device. It may leave some to other threads, so that a thread that
+  /// waits for something else is not delayed. The caller may hold locks of berth's: this frees no memory
+  /// and runs no code of the program.
   virtual void do_share(DeviceContext& context) noexcept = 0;
 };
 

@@ -109,7 +109,10 @@ CachingAllocator::Outcome CachingAllocator::climb_once(Request& request) {
     if (rung.waits && !request.may_wait) continue;
     if (rung.holds_slow_lock != slow.owns_lock()) {
       if (rung.holds_slow_lock) {
-        slow.lock();
+        if (!slow.try_lock()) {
+          slow.lock();  // behind a thread that may have grown for more than itself
+          if (take(request)) return Outcome::progress;
+        }
       } else {
         slow.unlock();
       }

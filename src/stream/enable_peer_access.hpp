@@ -3,6 +3,7 @@
 
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
+#include "stream/wait.hpp"
 
 namespace berth {
 
@@ -11,6 +12,8 @@ inline void enable_peer_access(DeviceContext& user, DeviceContext& owner) {
   const ContextScope scope(user);
   RelaxedCapture relaxed(user.driver());
   relaxed.begin();
+  do_share_before_call(user);
+  do_share_before_call(owner);
   owner.peer_access().enable(user);
 }
 

@@ -148,6 +148,17 @@ static void copies_come_between_two_streams(const struct machine* machine, unsig
   CHECK_OK(berth_transfer_wait(transfer));
   berth_transfer_release(transfer);
   CHECK(memcmp(host, back, kBytes) == 0);
+  // Rows, and copies without a transfer: either stream finds what the copy before has written.
+  memset(host, 1, 100);
+  CHECK_OK(berth_copy_async_between(machine->runtime, data, host, 100, other, machine->stream));
+  CHECK_OK(berth_transfer_start_rows_between(machine->runtime, device + 200, 50, device, 20, 10, 5,
+                                             machine->stream, other, NULL, NULL));
+  CHECK_OK(berth_copy_async_between(machine->runtime, back, data, kBytes, machine->stream, other));
+  CHECK(memcmp(back, host, 100) == 0 && memcmp(back + 100, host + 100, 100) == 0);
+  for (size_t row = 0; row < 5; ++row) {
+    CHECK(memcmp(back + 200 + 50 * row, host, 10) == 0);
+    CHECK(memcmp(back + 210 + 50 * row, host + 210 + 50 * row, 40) == 0);
+  }
   CHECK_OK(berth_stream_sync(machine->stream));
   CHECK_OK(berth_stream_release(machine->runtime, other));
   CHECK_OK(berth_allocator_deallocate(machine->memory, data));

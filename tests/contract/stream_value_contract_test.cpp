@@ -150,6 +150,26 @@ TEST_CASE_FIXTURE(ValueFixture, "a value that one stream writes lets another go 
   driver.mem_free(memory);
 }
 
+// CUDA Driver API 10.1, Stream memory operations: without support the functions return
+// CUDA_ERROR_NOT_SUPPORTED.
+TEST_CASE_FIXTURE(ValueFixture, "a device without memory operations refuses them, and works on") {
+  int newer = 0;
+  int older = 0;
+  driver.try_device_get_attribute(&newer, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 0);
+  driver.try_device_get_attribute(&older, CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1, 0);
+  if (newer != 0 || older != 0) {
+    MESSAGE("skipped: the device has memory operations");
+    return;
+  }
+  set(7);
+  CUstreamBatchMemOpParams write = write_of(address(), 5);
+  CHECK(wait32(stream, address(), 1, CU_STREAM_WAIT_VALUE_EQ) == CUDA_ERROR_NOT_SUPPORTED);
+  CHECK(write32(stream, address(), 5, CU_STREAM_WRITE_VALUE_DEFAULT) == CUDA_ERROR_NOT_SUPPORTED);
+  CHECK(batch(stream, 1, &write, 0) == CUDA_ERROR_NOT_SUPPORTED);
+  driver.stream_synchronize(stream);
+  CHECK(get() == 7);
+}
+
 // cuStreamWaitValue32: addr is "The memory location to wait on", of 4 bytes.
 TEST_CASE_FIXTURE(ValueFixture, "values lie at multiples of their size") {
   CHECK(wait32(stream, address() + 2, 0, CU_STREAM_WAIT_VALUE_GEQ) == CUDA_ERROR_INVALID_VALUE);

@@ -55,6 +55,11 @@ struct Series {
   Bytes expected_;
 };
 
+/// Marks for bounce memory.
+EventPoolOf events_of(EventPool& events) {
+  return [&events](DeviceContext&) -> EventPool& { return events; };
+}
+
 sim::Config with(sim::Progress progress, std::uint64_t seed = 1) {
   sim::Config config;
   config.progress = progress;
@@ -213,7 +218,7 @@ TEST_CASE("where no pinned memory can be had the driver copies, and waits for no
 TEST_CASE("a stream that has the handle of one that went away is recorded like any other") {
   TappedDevice test(with(sim::Progress::manual));
   PinnedAllocator pinned(test.registry, {.segment_bytes = 256_KiB});
-  auto bounce = std::make_unique<BounceMemory>(test.registry, pinned);
+  auto bounce = std::make_unique<BounceMemory>(test.registry, pinned, events_of(test.events));
   const Stream stream = test.stream();
   const std::byte* block = nullptr;
   {
@@ -238,7 +243,7 @@ TEST_CASE("a stream that has the handle of one that went away is recorded like a
 TEST_CASE_FIXTURE(TappedDevice,
                   "threads have blocks of their own, and take those that others have put back") {
   PinnedAllocator pinned(registry, {});
-  BounceMemory bounce(registry, pinned);
+  BounceMemory bounce(registry, pinned, events_of(events));
   const Stream stream = this->stream();
   const std::byte* data = nullptr;
   {
@@ -261,7 +266,7 @@ TEST_CASE_FIXTURE(TappedDevice,
 
 TEST_CASE_FIXTURE(TappedDevice, "a part whose copy is not over is not handed out again") {
   PinnedAllocator pinned(registry, {});
-  BounceMemory bounce(registry, pinned);
+  BounceMemory bounce(registry, pinned, events_of(events));
   const Stream stream = this->stream();
   std::vector<const std::byte*> parts;
   for (int count = 0; count < 40; ++count) {
@@ -270,6 +275,75 @@ TEST_CASE_FIXTURE(TappedDevice, "a part whose copy is not over is not handed out
       CHECK((part.data() + 1000 <= other || other + 1000 <= part.data()));
     parts.push_back(part.data());
   }
+}
+
+TEST_CASE("copies of one stream use the same block again and again, without a wait") {
+  TappedDevice test(with(sim::Progress::manual));
+  PinnedAllocator pinned(test.registry, {});
+  BounceMemory bounce(test.registry, pinned, events_of(test.events));
+  const Stream stream = test.stream();
+  const auto take_half = [&] {
+    const std::byte* const first = bounce.take(kPart, stream).data();
+    for (std::size_t part = 1; part < kPartsOfBlock / 2; ++part)
+      CHECK(bounce.take(kPart, stream).data() == first + part * kPart);
+    return first;
+  };
+  const std::byte* const first = take_half();
+  CHECK(take_half() == first + 128_KiB);
+  test.run_stream(stream);
+  for (int turn = 0; turn < 6; ++turn) {  // the device is half a block behind
+    CHECK(take_half() == first + (turn % 2) * 128_KiB);
+    test.run_stream(stream);
+  }
+  CHECK(pinned.counters().blocks_allocated.peak == 1);
+  // From here on the stream passes nothing: each half of this block, and of the next, is used once.
+  test.log.submit(stream, "kernel");
+  std::vector<const std::byte*> halves;
+  for (int turn = 0; turn < 5; ++turn) {
+    const std::byte* const half = take_half();
+    for (const std::byte* other : halves) CHECK_FALSE(overlap(half, 128_KiB, other, 128_KiB));
+    halves.push_back(half);
+  }
+  test.run_stream(stream);
+}
+
+TEST_CASE("what several streams have used of a block is not used again by one of them alone") {
+  TappedDevice test(with(sim::Progress::manual));
+  PinnedAllocator pinned(test.registry, {});
+  BounceMemory bounce(test.registry, pinned, events_of(test.events));
+  const Stream stuck = test.stream();
+  const Stream stream = test.stream();
+  test.log.submit(stuck, "kernel");
+  for (const bool is_first : {true, false}) {
+    CAPTURE(is_first);
+    const std::byte* const pending = [&] {
+      if (!is_first) static_cast<void>(bounce.take(kPart, stream));
+      return bounce.take(kPart, stuck).data();
+    }();
+    for (std::size_t part = 0; part < 4 * kPartsOfBlock; ++part) {
+      BounceMemory::Part later = bounce.take(kPart, stream);
+      CHECK(later.data() != pending);
+      test.run_stream(stream);
+      if (part % 2 == 0) later.reuse();
+    }
+  }
+  test.run_stream(stuck);
+}
+
+TEST_CASE("a copy that the host has waited for leaves all memory of its stream's copies") {
+  TappedDevice test(with(sim::Progress::manual));
+  PinnedAllocator pinned(test.registry, {});
+  BounceMemory bounce(test.registry, pinned, events_of(test.events));
+  const Stream stream = test.stream();
+  const std::byte* const first = bounce.take(kPart, stream).data();
+  for (int pair = 0; pair < 200; ++pair) {
+    static_cast<void>(bounce.take(kPart, stream));
+    BounceMemory::Part last = bounce.take(kPart, stream);
+    test.run_stream(stream);
+    last.reuse();
+  }
+  CHECK(bounce.take(kPart, stream).data() == first);
+  CHECK(test.events.events_created() == 0);
 }
 
 }  // namespace bounce_test

@@ -108,6 +108,11 @@ TEST_CASE("host memory whose end is not there, or not to be touched, is refused"
     const Pages pages(unmaps);
     CHECK(is_readable(pages.data() + kBytes - 4097));
     CHECK_FALSE(is_readable(pages.data() + kBytes - 4096));
+    const unsigned char* const missing = pages.data() + kBytes - 4096;
+    CHECK(are_readable(missing - 4097, 4097));
+    CHECK_FALSE(are_readable(missing - 1, 2));
+    CHECK_FALSE(are_readable(missing - 4097, 4098));
+    CHECK_FALSE(are_readable(missing, 4097));
     check_refused(test, pages.data());
   }
 }

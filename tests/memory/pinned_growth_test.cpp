@@ -11,7 +11,9 @@
 
 #include "memory/pinned_fixture.hpp"
 #include "support/child_process.hpp"
+#include "support/meanwhile.hpp"
 #include "support/sanitizers.hpp"
+#include "support/tapped_device.hpp"
 
 namespace pinned_growth_test {
 
@@ -40,6 +42,18 @@ TEST_CASE("without a low water mark every segment is obtained by the caller who 
   CHECK(growth.segments_in_background == 0);
   CHECK(growth.segments_registered == 4);
   CHECK(test.counters().segments_mapped == 4);
+}
+
+TEST_CASE_FIXTURE(TappedDevice,
+                  "a thread that waits for the growth of another one looks for memory again") {
+  PinnedAllocator pinned(registry, {.segment_bytes = 1_MiB, .prefault_threads = 0});
+  Allocation of_other;
+  Meanwhile other([&] { of_other = pinned.allocate(100'000); });
+  tap.before(DriverCall::mem_host_alloc, [&] { other.start(); });
+  const Allocation own = pinned.allocate(100'000);
+  other.join();
+  CHECK_FALSE(other.was_done());
+  CHECK(pinned.growth_counters().segments_by_callers == 1);
 }
 
 TEST_CASE("below the low water mark memory is obtained ahead, so that later callers do not wait") {

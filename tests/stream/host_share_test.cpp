@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Before a thread blocks for a device it does the host's share of what it waits for.
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <future>
@@ -8,7 +9,12 @@
 
 #include <doctest/doctest.h>
 
+#include "berth/bytes.hpp"
+#include "berth/pinned_allocator.hpp"
+
 #include "device/host_shares.hpp"
+#include "memory/source/arena.hpp"
+#include "memory/source/whole_segments.hpp"
 #include "stream/settle.hpp"
 #include "stream/unasked.hpp"
 #include "stream/wait.hpp"
@@ -77,6 +83,51 @@ TEST_CASE_FIXTURE(TappedDevice, "every wait does the host's share first") {
   wait(DriverCall::ctx_synchronize, [&] { CHECK(try_wait_for(context) == CUDA_SUCCESS); });
   CHECK(share.streams.size() == 3);
   CHECK(share.devices == 4);
+}
+
+TEST_CASE_FIXTURE(TappedDevice,
+                  "calls that may wait without being asked to do the host's share first") {
+  constexpr std::size_t kGranule = 2_MiB;
+  bool is_done = false;
+  NotedShare share(context, [&] { is_done = true; });
+  const auto call = [&](DriverCall called, const std::function<void()>& what) {
+    CAPTURE(kDriverCallNames[std::size_t(called)]);
+    is_done = false;
+    bool was_called = false;
+    tap.before(called, [&] {
+      was_called = true;
+      CHECK(is_done);
+    });
+    what();
+    CHECK(was_called);
+  };
+  {
+    DeviceSegments segments(context, 20_MiB, 64_MiB);
+    SegmentSource::Growth growth;
+    growth.bytes = 20_MiB;
+    call(DriverCall::mem_alloc, [&] { CHECK(segments.obtain(growth)); });
+    call(DriverCall::mem_free, [&] { CHECK(segments.give_back_growth(growth)); });
+  }
+  {
+    Arena arena(context, 16 * kGranule, kGranule);
+    call(DriverCall::mem_create, [&] { CHECK(arena.map(arena.address(), kGranule)); });
+    call(DriverCall::mem_unmap, [&] { arena.unmap(arena.address(), kGranule); });
+  }
+  for (const std::size_t prefault_threads : {0, 1}) {
+    PinnedAllocator pinned(registry, {.prefault_threads = prefault_threads});
+    const bool registers = prefault_threads > 0;
+    Allocation memory;
+    call(registers ? DriverCall::mem_host_register : DriverCall::mem_host_alloc,
+         [&] { memory = pinned.allocate(1_MiB); });
+    memory.reset();
+    call(registers ? DriverCall::mem_host_unregister : DriverCall::mem_free_host,
+         [&] { pinned.trim(0); });
+  }
+  PinnedAllocator pinned(registry, {});
+  std::vector<std::byte> pages(1_MiB);
+  call(DriverCall::mem_host_register, [&] { pinned.register_raw(pages.data(), pages.size()); });
+  call(DriverCall::mem_host_unregister, [&] { pinned.unregister(pages.data()); });
+  CHECK(share.streams.empty());
 }
 
 TEST_CASE_FIXTURE(TappedDevice, "what the share makes possible, the wait finds") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a stream pool does at its bound, where other threads keep idle streams, and where none is left.
 #include <atomic>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <thread>
@@ -56,6 +57,28 @@ TEST_CASE(
     step = 2;
     keeper.join();
   }
+}
+
+TEST_CASE("a thread keeps no stream while another one waits, whatever it leases meanwhile") {
+  Simulation simulation({}, bounded(1, StreamShortage::wait));
+  StreamPool& pool = simulation.runtime->streams(kDevice);
+  std::optional<StreamLease> held = pool.acquire();
+  std::atomic<bool> has_lease = false;
+  Meanwhile waiter([&] {
+    const StreamLease lease = pool.acquire();
+    has_lease = true;
+  });
+  waiter.start();
+  REQUIRE_FALSE(waiter.was_done());
+  const StreamLease urgent = pool.acquire(-1);  // which the pool has yet to create
+  held.reset();
+  for (int look = 0; look < 10'000 && !has_lease; ++look)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(has_lease);
+  // Otherwise this thread has kept the stream. The end of a thread that takes it over wakes the
+  // waiter.
+  if (!has_lease) std::thread([lease = pool.acquire()] {}).join();
+  waiter.join();
 }
 
 TEST_CASE("what a thread keeps goes to the others when it ends") {

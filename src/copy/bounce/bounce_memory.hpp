@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pinned memory through which small copies of pageable memory travel. A copy takes the next part of a block;
-// a block that is used up is freed, and the pinned allocator reuses it once the streams have passed its
-// copies: one event for each stream and block, none for each copy.
+// Pinned memory for small copies of pageable memory. A copy takes the next part of a block.
+//
+// A block has two halves. When one is used up, an event marks its copies, and the block goes on
+// with the other half once its own copies are complete. So a thread keeps using the same memory,
+// which is in its processor's cache. This needs one stream for all copies of a half; a block that
+// several streams have used, or whose other half is still in use, is freed instead. The pinned
+// allocator reuses it when the streams have passed its copies: one event for each stream and block,
+// none for each copy.
 #pragma once
 
 #include <array>
@@ -16,20 +21,22 @@
 #include "berth/stream.hpp"
 
 #include "device/stream_observers.hpp"
+#include "stream/join.hpp"
 
 namespace berth {
 
-/// A block belongs to one copy at a time, from take() until the part goes away. No thread waits for
-/// another one's block: it takes one of the others, or a new one. So there are as many blocks as copies have
-/// been under way at the same time.
-/// Threads  Safe from any thread, a Part from one.
+/// A block belongs to one copy at a time, from take() until the Part is destroyed. No thread waits
+/// for a block of another thread: it takes one of the others, or a new one. So there are as many
+/// blocks as there have been copies at the same time.
+/// Threads  Safe from any thread; a Part belongs to one.
 class BounceMemory {
   struct Block;
 
  public:
   static constexpr std::size_t kPartBytesMax = std::size_t{64} << 10;
 
-  BounceMemory(const DeviceRegistry& registry, PinnedAllocator& pinned);
+  /// `events_of` is for marks, and outlives this.
+  BounceMemory(const DeviceRegistry& registry, PinnedAllocator& pinned, EventPoolOf events_of);
   ~BounceMemory();
   BounceMemory(const BounceMemory&) = delete;
   BounceMemory& operator=(const BounceMemory&) = delete;
@@ -49,7 +56,8 @@ class BounceMemory {
 
     explicit operator bool() const { return block_ != nullptr; }
     [[nodiscard]] std::byte* data() const;
-    /// The stream has passed the copy: the next copy may have the part.
+    /// The stream has passed the copy, and all copies before it. The next copy may use their
+    /// memory.
     void reuse() noexcept;
 
    private:
@@ -61,28 +69,31 @@ class BounceMemory {
     std::size_t begin_ = 0;
   };
 
-  /// For a copy of up to kPartBytesMax that is about to be submitted to `stream`, which is not the per-thread
-  /// default stream. None where pinned memory cannot be had without a wait for work of streams.
-  /// Errors  As PinnedAllocator::record_stream().
+  /// For a copy of up to kPartBytesMax that is about to be submitted to `stream`, which is neither
+  /// captured nor the per-thread default stream. None if no pinned memory can be obtained without
+  /// waiting for work of streams.
+  /// Errors  As PinnedAllocator::record_stream(). DriverError.
   [[nodiscard]] Part take(std::size_t bytes, StreamRef stream);
 
  private:
-  static constexpr std::size_t kBlockBytes = 4 * kPartBytesMax;
+  static constexpr std::size_t kHalfBytes = 2 * kPartBytesMax;
   static constexpr std::size_t kAlignment = 64;  ///< parts share no cache line
   static constexpr std::size_t kSlots = 64;
 
-  /// Counts streams that go away. Of a stream recorded before, the handle may be another one's after.
+  /// Counts streams that retire. The handle of such a stream may belong to another stream later.
   struct Retirements final : StreamObserver {
     void stream_retiring(DeviceContext&, CUstream) noexcept override { ++count; }
     std::atomic<std::uint64_t> count = 0;
   };
-  /// A block that no copy uses. Each slot has a cache line of its own, which threads do not share.
+  /// A block that no copy uses. Each slot has its own cache line, so that threads do not share one.
   struct alignas(kAlignment) Slot {
     std::atomic<Block*> block = nullptr;
   };
 
   [[nodiscard]] Block* take_block();
   void put_back(Block* block) noexcept;
+  /// Continues in the other half; false if its copies are not known to be complete.
+  [[nodiscard]] bool turn(Block& block, StreamRef stream);
   /// New memory for a block whose own is used up.
   [[nodiscard]] bool renew(Block& block, StreamRef stream);
   /// The memory's reuse waits for the stream from now on.
@@ -90,6 +101,7 @@ class BounceMemory {
 
   const DeviceRegistry& registry_;
   PinnedAllocator& pinned_;
+  const EventPoolOf events_of_;
   Retirements retirements_;
   std::array<Slot, kSlots> slots_;
 };

@@ -46,8 +46,8 @@ class BroadcastCopies::Link {
 
   [[nodiscard]] DeviceContext& context() const { return to_.stream.context(); }
 
-  /// Copies [offset, offset + bytes) once the neighbour has it, and marks that. Within a ContextScope of
-  /// context().
+  /// Copies [offset, offset + bytes) once the neighbour has it, and marks that. Within a
+  /// ContextScope of context().
   EventRef take(std::size_t offset, std::size_t bytes, const std::optional<EventRef>& ready) {
     if (ready && from_.stream != to_.stream) to_.stream.wait(*ready);
     for (std::size_t done = 0; done < bytes; done += piece_bytes_) {
@@ -70,8 +70,9 @@ class BroadcastCopies::Link {
   const std::shared_ptr<DirectTransfer> transfer_;
 };
 
-// Half as much again as others are cut into: a link between devices passes it in less time than one to
-// the host does those, and each piece is submitted once for each device, which must not take longer.
+// Half as much again as others are cut into: a link between devices passes it in less time than one
+// to the host does those, and each piece is submitted once for each device, which must not take
+// longer.
 BroadcastCopies::BroadcastCopies(Collectives::EventPools events, std::size_t piece_bytes)
     : events_(std::move(events)), piece_bytes_(piece_bytes + piece_bytes / 2) {}
 

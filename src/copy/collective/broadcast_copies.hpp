@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies that hand bytes on from device to device. Each device fetches, on the stream of its own shard:
-// that stream holds what fills the shard and nothing else, and of each device's links one direction
-// carries what comes and the other what goes.
+// Copies that hand bytes on from device to device. Each device fetches, on the stream of its own
+// shard: that stream holds what fills the shard and nothing else, and of each device's links one
+// direction carries what comes and the other what goes.
 //
 //   chain   source > a > b > c      a takes piece 2 while b takes piece 1
-//   ring    a > b > c > a           each begins with a slice of its own; in each round each takes from
-//                                   the one before it the slice that this one got last
+//   ring    a > b > c > a           each begins with a slice of its own; in each round each takes
+//                                   from its predecessor the slice that the latter got last
 //
-// Streams wait for events of earlier submissions only, so they cannot wait for each other in a circle.
+// Streams wait for events of earlier submissions only, so they cannot wait for each other in a
+// circle.
 #pragma once
 
 #include <cstddef>
@@ -60,7 +61,8 @@ class BroadcastCopies {
   };
   using FetchSlices = std::function<void(std::span<const Slice> slices)>;
 
-  /// Each of `row`, which are two or more, fetches a slice by `fetch`, and the others from its neighbour.
+  /// Each of `row`, which are two or more, fetches a slice by `fetch`, and the others from its
+  /// neighbour.
   /// Errors  As chain(), and those of `fetch`.
   void ring(ShardRow row, const FetchSlices& fetch, CollectiveWork& work);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a collective copy is between, looked up and found to make sense, before anything is submitted.
+// What a collective copy is between, looked up and found to make sense, before anything is
+// submitted.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A collective copy is: checks, a fork of the streams, copies, a join. The copies differ, the rest is one.
+// A collective copy is: checks, a fork of the streams, copies, a join. The copies differ, the rest
+// is one.
 #include "berth/collectives.hpp"
 
 #include <algorithm>
@@ -25,8 +26,8 @@
 namespace berth {
 namespace {
 
-/// Who wants no pieces asks for one that is larger than any memory, and half as much again must not wrap
-/// around.
+/// Who wants no pieces asks for one that is larger than any memory, and half as much again must not
+/// wrap around.
 constexpr std::size_t kPieceBytesMax = 1024_GiB;
 
 /// Submitting that many takes less than the copy of one does.
@@ -140,9 +141,9 @@ class Collectives::Impl {
     bool has_pageable;  ///< some of the memory is
   };
 
-  /// Starts them all. Each gets a piece first and many in later turns, so that the last stream does not
-  /// stand idle while all of the first one's is submitted. A staged copy is not cut: it has staging
-  /// memory, which a second one would wait for.
+  /// Starts them all. Each gets a piece first and many in later turns, so that the last stream does
+  /// not stand idle while all of the first one's is submitted. A staged copy is not cut: it has
+  /// staging memory, which a second one would wait for.
   void start(std::span<const Part> parts, const PartOptions& of_part, Work& work) {
     std::size_t turn_bytes = of_part.has_pageable ? SIZE_MAX : piece_bytes_;
     std::vector<Part> left(parts.begin(), parts.end());

@@ -8,6 +8,7 @@
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
 #include "stream/settle.hpp"
+#include "stream/wait.hpp"
 
 namespace berth {
 
@@ -39,9 +40,8 @@ void DirectTransfer::wait() {
     failure = failure_;
   }
   try {
-    RelaxedCapture relaxed(last->context().driver());  // others may be capturing meanwhile
-    relaxed.begin();
-    if (failure == nullptr) last->sync();
+    const ContextScope scope(last->context());
+    if (failure == nullptr) wait_relaxed_for(*last);
   } catch (const Error&) {
     failure = std::current_exception();
   }

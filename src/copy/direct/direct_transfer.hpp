@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Transfer knows of a copy that the device makes alone.
+// The state of a Transfer whose copy the device makes alone.
 #pragma once
 
 #include <atomic>
@@ -19,13 +19,13 @@ namespace berth {
 /// Threads  Safe from any thread.
 class DirectTransfer final : public TransferState {
  public:
-  /// `is_lent`: the device is at pageable memory of the caller's, who may take it back once it has let go
-  /// of the transfer.
+  /// `is_lent`: the device is at pageable memory of the caller's, who may take it back once it has
+  /// let go of the transfer.
   explicit DirectTransfer(std::size_t bytes, bool is_lent = false)
       : TransferState(bytes), is_lent_(is_lent) {}
 
-  /// The next step has been submitted, of so many bytes, and `mark` is recorded behind it. Before anyone
-  /// else knows of this.
+  /// The next step has been submitted, of so many bytes, and `mark` is recorded behind it. Before
+  /// anyone else knows of this.
   void add_step(EventLease mark, std::size_t bytes) BERTH_NO_THREAD_SAFETY_ANALYSIS {
     steps_.push_back({std::move(mark), bytes});
   }

@@ -13,8 +13,8 @@ namespace {
 
 /// CU_DEVICE_ATTRIBUTE_MAX_PITCH of every device so far.
 constexpr std::size_t kPitchMax = 2'147'483'647;
-/// Where all copies of a batch are as small as that, the driver may make them beside the work of the
-/// multiprocessors. Source: rapidsai/cudf, pull request 23675.
+/// Where all copies of a batch are as small as that, the driver may make them beside the work of
+/// the multiprocessors. Source: rapidsai/cudf, pull request 23675.
 constexpr std::size_t kOverlapBytesMax = 128_KiB;
 
 CUdeviceptr device_address(const void* data) {
@@ -46,8 +46,8 @@ bool try_submit_batch(std::span<const CopyRange> ranges, StreamRef stream) {
   return true;
 }
 
-/// The driver refuses batches on the legacy stream. Between devices each copy names both contexts, which a
-/// batch cannot.
+/// The driver refuses batches on the legacy stream. Between devices each copy names both contexts,
+/// which a batch cannot.
 bool takes_batch(const DevicePair& devices, StreamRef stream) {
   return !devices.are_different() && !stream.is_legacy_default() &&
          stream.context().driver().has(DriverCall::memcpy_batch_async);

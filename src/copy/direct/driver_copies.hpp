@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's copies, each in as few calls as the driver can do it. All within a ContextScope of the
-// stream's device.
+// The driver's copies, each in as few calls as the driver can do it. All within a ContextScope of
+// the stream's device.
 #pragma once
 
 #include <cstddef>
@@ -33,14 +33,14 @@ struct DevicePair {
 void submit_linear(std::byte* to, const std::byte* from, std::size_t bytes,
                    const DevicePair& devices, StreamRef stream);
 
-/// `rows` rows, each of `row_bytes`, that lie a pitch apart. Between two devices, and where a pitch is
-/// beyond what the driver takes, row by row.
+/// `rows` rows, each of `row_bytes`, that lie a pitch apart. Between two devices, and where a pitch
+/// is beyond what the driver takes, row by row.
 /// Errors  DriverError: some rows may be under way.
 void submit_rows(const PitchedTarget& to, const PitchedSource& from, std::size_t row_bytes,
                  std::size_t rows, const DevicePair& devices, StreamRef stream);
 
-/// Ranges that do not depend on one another: in one call where they may be a batch, and the driver takes
-/// it, otherwise one by one.
+/// Ranges that do not depend on one another: in one call where they may be a batch, and the driver
+/// takes it, otherwise one by one.
 /// Errors  DriverError: some may be under way.
 void submit_ranges(std::span<const CopyRange> ranges, const DevicePair& devices, bool may_batch,
                    StreamRef stream);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The links between devices, as far as copies need them: with peer access a copy goes over the link,
-// without it the driver copies through host memory.
+// The links between devices, as far as copies need them: with peer access a copy goes over the
+// link, without it the driver copies through host memory.
 // Source: CUDA Programming Guide, "Peer-to-Peer Memory Copy".
 #pragma once
 
@@ -16,8 +16,8 @@ namespace berth {
 class PeerLinks {
  public:
   /// Lets work of `user` reach the memory of `owner`, another device, where the two can do that
-  /// (PeerAccess); asked for once for the pair. Where it is refused, the driver copies all the same: only a
-  /// device that has failed says more, and says it again to the copy.
+  /// (PeerAccess); asked for once for the pair. Where it is refused, the driver copies all the
+  /// same: only a device that has failed says more, and says it again to the copy.
   void open(DeviceContext& user, DeviceContext& owner) BERTH_EXCLUDES(mutex_);
 
  private:

@@ -81,6 +81,7 @@ void copy_file_by_driver(const FileRange& range, std::byte* device, CopyDirectio
   };
   for (std::size_t offset = 0; offset < row.bytes(); offset += kBufferBytes) {
     const std::size_t bytes = std::min(kBufferBytes, row.bytes() - offset);
+    do_share_before_call(stream);
     if (direction == CopyDirection::to_device) {
       file.read(buffer.get(), offset, bytes);
       memory.submit_write(buffer.get(), offset, bytes, stream);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A range of a file as one end of a staged copy, and device memory as the other.
 //
-// What is read past the page cache begins and ends at blocks of 4 KiB, in the file and in memory alike.
-// So the row of such a copy is made of whole blocks, from the one that the range begins in to the one
-// that it ends in: then slots and pieces of the copy begin at blocks too. What the row has beyond the
-// range goes no further than the staging memory.
+// What is read past the page cache begins and ends at blocks of 4 KiB, in the file and in memory
+// alike. So the row of such a copy is made of whole blocks, from the one that the range begins in
+// to the one that it ends in: then slots and pieces of the copy begin at blocks too. What the row
+// has beyond the range goes no further than the staging memory.
 #pragma once
 
 #include <cstddef>

@@ -23,7 +23,8 @@ namespace {
 
 using Use = OpenFile::Use;
 
-/// Larger block sizes are advice of file systems over a network, and nothing that the cache works with.
+/// Larger block sizes are advice of file systems over a network, and nothing that the cache works
+/// with.
 constexpr std::size_t kCacheBlockBytesMax = 64_KiB;
 
 std::string text_of(int error) {
@@ -83,7 +84,8 @@ OpenFile::OpenFile(std::string path, Use use, FileCaching caching)
 }
 
 Descriptor OpenFile::open_direct() {
-  // The page cache takes what is written at the speed of memory, and the disk is behind in any case.
+  // The page cache takes what is written at the speed of memory, and the disk is behind in any
+  // case.
   const bool wanted = caching_ == FileCaching::direct ||
                       (caching_ == FileCaching::automatic && use_ == Use::reading);
   if (!wanted) return Descriptor();
@@ -175,8 +177,8 @@ bool OpenFile::can_be_direct(const void* memory) const {
 }
 
 bool OpenFile::gives_up_direct(int error) const {
-  // Some file systems take the flag, and refuse what is done with it; some memory of drivers' is none
-  // that a disk writes to.
+  // Some file systems take the flag, and refuse what is done with it; some memory of drivers' is
+  // none that a disk writes to.
   const bool is_refused = error == EINVAL || error == EFAULT || error == EOPNOTSUPP;
   if (caching_ == FileCaching::direct || !is_refused) return false;
   has_direct_.store(false, std::memory_order_relaxed);

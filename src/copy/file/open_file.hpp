@@ -55,15 +55,15 @@ class OpenFile {
   [[nodiscard]] bool has_direct() const { return has_direct_.load(std::memory_order_relaxed); }
   /// Whether memory at this address will do.
   [[nodiscard]] bool can_be_direct(const void* memory) const;
-  /// Reads whole blocks; of `bytes` at least `needed` have to be there, as a file may end within a block.
-  /// False, and nothing is done, where the system refuses after all; under FileCaching::direct that
-  /// fails.
+  /// Reads whole blocks; of `bytes` at least `needed` have to be there, as a file may end within a
+  /// block. False, and nothing is done, where the system refuses after all; under
+  /// FileCaching::direct that fails.
   bool try_read_direct(std::byte* target, std::size_t bytes, std::size_t needed,
                        std::uint64_t offset) const;
   /// Writes whole multiples of write_granule_bytes().
   void write_direct(const std::byte* source, std::size_t bytes, std::uint64_t offset) const;
-  /// What of a file is written past the page cache is made of multiples of this: no page of the cache
-  /// may hold a part of it, which would be written back over it.
+  /// What of a file is written past the page cache is made of multiples of this: no page of the
+  /// cache may hold a part of it, which would be written back over it.
   [[nodiscard]] std::size_t write_granule_bytes() const { return write_granule_bytes_; }
 
   void sync() const;

@@ -15,8 +15,8 @@ class OpenFile;
 /// Threads  Safe from any thread.
 class PageCacheView {
  public:
-  /// Nothing fails: where the kernel does not tell, as of files of others that we may only read, is_known()
-  /// is false. Source: can_do_mincore() of Linux 5.2 and later.
+  /// Nothing fails: where the kernel does not tell, as of files of others that we may only read,
+  /// is_known() is false. Source: can_do_mincore() of Linux 5.2 and later.
   PageCacheView(const OpenFile& file, std::uint64_t offset, std::size_t bytes) noexcept;
   ~PageCacheView();
   PageCacheView(const PageCacheView&) = delete;

@@ -67,8 +67,9 @@ std::vector<PlacedRange> place(std::span<const CopyRange> ranges, Places& places
   return placed;
 }
 
-/// Whether it is better copied by the host out of a range of the device that it shares with a neighbour.
-/// Not the other way: the host would read the source before work that the stream holds has written it.
+/// Whether it is better copied by the host out of a range of the device that it shares with a
+/// neighbour. Not the other way: the host would read the source before work that the stream holds
+/// has written it.
 bool is_packed(std::span<const PlacedRange> all, std::size_t index) {
   const PlacedRange& it = all[index];
   const bool to_host = it.to->kind.type == Type::pinned && it.from->kind.type == Type::device;

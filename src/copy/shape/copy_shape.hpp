@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is copied, in the shape in which it lies: in one piece, in rows a pitch apart, here and there.
-// Each shape says what its bytes take on each of the ways that a copy can go; the copier chooses the
-// way.
+// What is copied, in the shape in which it lies: in one piece, in rows a pitch apart, here and
+// there. Each shape says what its bytes take on each of the ways that a copy can go; the copier
+// chooses the way.
 #pragma once
 
 #include <cstddef>

@@ -14,8 +14,8 @@
 namespace berth {
 namespace {
 
-/// Thousands of small ranges often lie in few allocations, and looking takes 100 ns: of ranges in the same
-/// stretch of so much one is looked at.
+/// Thousands of small ranges often lie in few allocations, and looking takes 100 ns: of ranges in
+/// the same stretch of so much one is looked at.
 constexpr std::size_t kCloseBytes = 2_MiB;
 
 void check_readable(const Scattered& ranges, std::size_t bytes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A copy of ranges that lie here and there, on either side. Through staging memory they travel packed,
-// one behind the other.
+// A copy of ranges that lie here and there, on either side. Through staging memory they travel
+// packed, one behind the other.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@ class Scattered {
   /// `adjoins`: it begins where the last one ends, and the two may be copied as one.
   void add(std::byte* data, std::size_t bytes, bool adjoins);
 
-  /// Calls what(data, place, bytes) for each range, or part of one, in [offset, offset + bytes) of the
-  /// packed ranges: where it is, and how far behind `offset`.
+  /// Calls what(data, place, bytes) for each range, or part of one, in [offset, offset + bytes) of
+  /// the packed ranges: where it is, and how far behind `offset`.
   template <class What>
   void for_each_stretch(std::size_t offset, std::size_t bytes, const What& what) const {
     std::size_t place = 0;
@@ -58,8 +58,8 @@ class ScatteredDevice final : public DeviceEnd {
 
 class RangesCopy final : public CopyShape {
  public:
-  /// Whether a range begins, on each side, where the last one ends, in the same allocation: the driver
-  /// copies within one only.
+  /// Whether a range begins, on each side, where the last one ends, in the same allocation: the
+  /// driver copies within one only.
   struct Adjoins {
     bool target;
     bool source;

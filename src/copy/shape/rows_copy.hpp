@@ -15,8 +15,8 @@ struct Rows {
   std::size_t pitch;
   std::size_t row_bytes;
 
-  /// Calls what(data, place, bytes) for each row, or part of one, in [offset, offset + bytes) of the
-  /// packed rows: where it is, and how far behind `offset`.
+  /// Calls what(data, place, bytes) for each row, or part of one, in [offset, offset + bytes) of
+  /// the packed rows: where it is, and how far behind `offset`.
   template <class What>
   void for_each_stretch(std::size_t offset, std::size_t bytes, const What& what) const {
     std::size_t column = offset % row_bytes;

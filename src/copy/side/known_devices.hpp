@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose memory lies at addresses that the driver has been asked about before: for small copies, which a
-// question would cost half as much again.
+// The devices of addresses that the driver has been asked about before. A query would make a small
+// copy half as expensive again.
 //
-// Memory may have been given back since, and the address may be anything now. That does no harm to a copy
-// which the driver makes between this address and memory of berth's or another device's: it looks at the
-// address itself, and copies what is there, or refuses. The kind of host memory is not kept, for it decides
-// when berth itself reads or writes there: memory that was pageable may have been pinned since.
+// The memory may have been freed since, and the address may be anything now. This does no harm to a
+// copy that the driver makes: it looks at the address itself, and copies what is there, or refuses.
+// The kind of host memory is not kept, because it decides when berth itself reads or writes there:
+// memory that was pageable may have been pinned since.
 #pragma once
 
 #include <array>

@@ -50,8 +50,8 @@ struct MemoryPlace {
   std::uintptr_t end = 0;    ///< behind it; `begin` where that is not known
 };
 
-/// Asks the driver only about memory that is no live block of `pinned`, and with one call. Of memory that
-/// is mapped by granules the place is the reservation.
+/// Asks the driver only about memory that is no live block of `pinned`, and with one call. Of
+/// memory that is mapped by granules the place is the reservation.
 /// Errors  DriverError. InvalidArgument: memory of a device that is not visible; pinned memory of
 ///         berth's, of whichever Runtime, that is no live block.
 MemoryPlace find_memory_place(const DeviceRegistry& registry, const PinnedAllocator& pinned,

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that no driver knows is taken for the host's. Where it is nobody's, as what a device had there
-// once, a thread that copied it would end the process.
+// Memory that no driver knows is treated as host memory. If it does not exist, such as an address
+// that a device had once, a thread that copied it would end the process.
 #pragma once
 
 #include <cstddef>
 
 namespace berth {
 
-/// Whether a byte can be read there, by one system call. Of the eight around it, which share a page.
+/// Whether a byte can be read there, by one system call. Of the eight around it, which share a
+/// page.
 /// Source: abseil, address_is_readable: rt_sigprocmask() reads the set before it refuses what to do
 /// with it.
 bool is_readable(const void* address) noexcept;

@@ -13,7 +13,8 @@ namespace berth {
 class StagedCopy;
 
 struct CopyLane {
-  /// Held while a copy joins the lane and is submitted, so that the order of the lane is the stream's.
+  /// Held while a copy joins the lane and is submitted, so that the order of the lane is the
+  /// stream's.
   Mutex submission;
 
   // Guarded by the lock of the HostWork that has all copies of the lane.

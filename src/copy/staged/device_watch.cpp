@@ -12,8 +12,9 @@
 namespace berth {
 namespace {
 
-// A question is four driver calls: which context is current, another one in its place, the question, and
-// back. Two lists of copies are asked about. That stays below the bound that docs/copies.md states.
+// A question is four driver calls: which context is current, another one in its place, the
+// question, and back. Two lists of copies are asked about. That stays below the bound that
+// docs/copies.md states.
 constexpr std::size_t kCallsOfQuestion = 4;
 constexpr std::size_t kCallsOfSecond = 1'000;
 static_assert(2 * DeviceWatch::kStreamsOfRound * kCallsOfQuestion * DeviceWatch::kRoundsOfSecond <=

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread that asks the driver whether the devices still work on the copies under way: a device that
-// has failed writes no word, and says so only when it is asked. It asks seldom, and about few copies at
-// a time, however many are pending. The driver may make it wait, behind a thread that blocks inside of a
-// driver call; it opens no gate, so nothing waits for it.
+// The thread that asks the driver whether the devices still work on the copies under way: a device
+// that has failed writes no word, and says so only when it is queried. It asks seldom, and about
+// few copies at a time, however many are pending. The driver may make it wait, behind a thread that
+// blocks inside of a driver call; it opens no gate, so nothing waits for it.
 #pragma once
 
 #include <chrono>
@@ -21,8 +21,8 @@ namespace berth {
 /// Threads  Safe from any thread.
 class DeviceWatch {
  public:
-  /// Rounds of questions: how long a failed device may go unseen, for each kStreamsOfRound streams with
-  /// copies.
+  /// Rounds of questions: how long a failed device may go unseen, for each kStreamsOfRound streams
+  /// with copies.
   static constexpr std::chrono::milliseconds kPeriod{20};
   static constexpr std::size_t kRoundsOfSecond = std::chrono::seconds(1) / kPeriod;
   /// Streams that a round asks about, of each HostWork.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// memcpy between staging memory and the rest of the host's: pieces of some hundred KiB, whose target
-// this processor does not look at again. Which instructions are the fastest differs from processor to
-// processor and from one direction to the other, by a tenth and more: the first pieces try them all, and
-// the rest go with the best (bench/host_memcpy.cpp).
+// memcpy between staging memory and the rest of the host's: pieces of some hundred KiB, whose
+// target this processor does not look at again. Which instructions are the fastest differs from
+// processor to processor and from one direction to the other, by a tenth and more: the first pieces
+// try them all, and the rest go with the best (bench/host_memcpy.cpp).
 #pragma once
 
 #include <cstddef>

@@ -13,8 +13,8 @@
 namespace berth {
 namespace {
 
-// How long a worker sleeps between two looks at the words. A slot is in use for some 75 us (4 MiB at
-// 55 GB/s), and a copy has several: what comes late by one nap delays nothing.
+// How long a worker sleeps between two looks at the words. A slot is in use for some 75 us (4 MiB
+// at 55 GB/s), and a copy has several: what comes late by one nap delays nothing.
 constexpr std::chrono::microseconds kFirstNap{20};
 constexpr std::chrono::microseconds kLongestNap{250};
 
@@ -78,8 +78,8 @@ void HostWork::close(const CopyPtr& copy, std::exception_ptr failure, EventPool&
   try {
     copy->close(events);
   } catch (const std::exception&) {
-    // Nothing tells of the end any more, but that of all work. With later copies in the stream, which have
-    // to wait for this one, that could not be waited for: so it is before any can join.
+    // Nothing tells of the end any more, but that of all work. With later copies in the stream,
+    // which have to wait for this one, that could not be waited for: so it is before any can join.
     for (CopyPtr first = first_of_lane(*copy); first != copy; first = first_of_lane(*copy))
       complete(first);
     {
@@ -118,13 +118,23 @@ std::optional<HostWork::Task> HostWork::take() {
   return task;
 }
 
+void HostWork::note_finished(const Task& task) {
+  const MutexLock lock(mutex_);
+  task.copy->finish(task.piece);
+  if (task.copy->pieces_in_hand() == 0) changed_.notify_all();
+}
+
 void HostWork::finish(const Task& task) {
-  {
-    const MutexLock lock(mutex_);
-    task.copy->finish(task.piece);
-    if (task.copy->pieces_in_hand() == 0) changed_.notify_all();
-  }
+  note_finished(task);
   end_if_over(task.copy);
+}
+
+bool HostWork::move_piece() {
+  const std::optional<Task> task = take();
+  if (!task) return false;
+  task->move();
+  note_finished(*task);
+  return true;
 }
 
 bool HostWork::help() {

@@ -3,9 +3,9 @@
 //
 //   workers        move pieces, open gates, and read the words that say how far the device is. They
 //                  call no driver function: nothing that happens inside the driver can stop them.
-//   one poller     asks the driver about the oldest copy of each stream, seldom: that is how a device
-//                  that has failed is noticed, whose words never come. It opens no gate.
-//   who waits      does the host's share of the copies of its stream, and blocks in the driver only
+//   one poller     seldom asks the driver about the oldest copy of each stream, to notice a device
+//                  that has failed and writes no words. It opens no gate.
+//   waiters        do the host's share of the copies of their stream, and block in the driver only
 //                  for what the device reaches without the host.
 #pragma once
 
@@ -30,8 +30,8 @@ class HostWork {
  public:
   using CopyPtr = std::shared_ptr<StagedCopy>;
   using LanePtr = std::shared_ptr<CopyLane>;
-  /// Gets each copy that was started, when it is over. Called once, without a lock, on the thread that
-  /// finds it.
+  /// Gets each copy that was started, when it is over. Called once, without a lock, on the thread
+  /// that finds it.
   using OnOver = std::function<void(StagedCopy& copy)>;
 
   /// One thread's part of a copy.
@@ -44,9 +44,10 @@ class HostWork {
 
   explicit HostWork(OnOver on_over) : on_over_(std::move(on_over)) {}
 
-  /// Submits the copy behind those of its lane, which is its stream's. Lower priorities first. A copy
-  /// that shares its slots has its turn after those that were started with the same before it. Waits
-  /// for the stream where the copy would have more than StagedCopy::kEntriesMax entries in its queue.
+  /// Submits the copy behind those of its lane, which is its stream's. Lower priorities first. A
+  /// copy that shares its slots has its turn after those that were started with the same before it.
+  /// Waits for the stream where the copy would have more than StagedCopy::kEntriesMax entries in
+  /// its queue.
   /// Errors  DriverError, OutOfMemory: the copy is over.
   void start(const CopyPtr& copy, const LanePtr& lane, int priority, EventPool& events)
       BERTH_EXCLUDES(mutex_);
@@ -58,6 +59,8 @@ class HostWork {
   void finish(const Task& task) BERTH_EXCLUDES(mutex_);
   /// Takes a piece, moves it, and finishes it; false where there is none.
   bool help() BERTH_EXCLUDES(mutex_);
+  /// The same, and leaves the end of the copy to another thread: what it holds is not freed here.
+  bool move_piece() BERTH_EXCLUDES(mutex_);
   /// Does what can be done now for copies of a lane.
   void help_lane(const LanePtr& lane) BERTH_EXCLUDES(mutex_);
   /// Reads how far the device is. Whether any copy has gone on.
@@ -70,16 +73,16 @@ class HostWork {
   void stop() BERTH_EXCLUDES(mutex_);
 
   // For the poller.
-  /// Asks the driver about the oldest copies of up to `streams` streams, those first that have not been
-  /// asked about for longest. A copy of which the driver only says that something has failed ends with
-  /// that, and so do those after it.
+  /// Asks the driver about the oldest copies of up to `streams` streams, those first that have not
+  /// been asked about for longest. A copy of which the driver only says that something has failed
+  /// ends with that, and so do those after it.
   void ask_device(std::size_t streams) BERTH_EXCLUDES(mutex_);
 
   // For threads that wait.
   /// Returns once the copy is over. Whether the device had to be waited for.
   bool complete(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
-  /// Returns once the host has done its share: all has been read, or has arrived, or the copy has been given
-  /// up, and no thread will touch the host's end again. Likewise.
+  /// Returns once the host has done its share: all has been read, or has arrived, or the copy has
+  /// been given up, and no thread will touch the host's end again. Likewise.
   bool complete_host_side(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
   /// The same, and leaves all that is to be done to the other threads.
   void await_host_side(const CopyPtr& copy) noexcept BERTH_EXCLUDES(mutex_);
@@ -102,16 +105,16 @@ class HostWork {
   /// Of the copies of its lane the one that the device gets to next; null once `copy` is over.
   CopyPtr first_of_lane(const StagedCopy& copy) BERTH_EXCLUDES(mutex_);
   bool help_with(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
-  /// One step of a thread that waits for a copy: the host's share of the first of its lane, or a wait.
-  /// Whether the device was waited for.
+  /// One step of a thread that waits for a copy: the host's share of the first of its lane, or a
+  /// wait. Whether the device was waited for.
   bool go_on(const CopyPtr& first) BERTH_EXCLUDES(mutex_);
-  /// Blocks until the device has come to the copy's next mark, or for a moment where others have to do
-  /// something first. Whether it was the device.
+  /// Blocks until the device has come to the copy's next mark, or for a moment where others have to
+  /// do something first. Whether it was the device.
   bool wait_for_progress(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
   bool look_at(const StagedCopy& copy) BERTH_EXCLUDES(mutex_);
 
-  /// Puts a question about a mark of the copy to the driver, and once more where the answer fails. False
-  /// where that fails too, and the copy with it. The copy may come to its end meanwhile.
+  /// Puts a question about a mark of the copy to the driver, and once more where the answer fails.
+  /// False where that fails too, and the copy with it. The copy may come to its end meanwhile.
   template <class Ask>
   bool ask_about(const CopyPtr& copy, const StagedCopy::Mark& mark, const Ask& ask)
       BERTH_EXCLUDES(mutex_);
@@ -132,6 +135,8 @@ class HostWork {
   /// Ends the copies of the list, and those after them that are over by then.
   void end(CopyPtr over) BERTH_EXCLUDES(mutex_);
   void end_if_over(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
+  /// It has been moved, and the gates that this opens are open.
+  void note_finished(const Task& task) BERTH_EXCLUDES(mutex_);
   [[nodiscard]] static bool is_host_side_done(const StagedCopy& copy);
 
   const OnOver on_over_;

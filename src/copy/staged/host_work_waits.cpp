@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What HostWork asks the driver, and how threads wait for copies: they do the host's share, and block
-// in the driver only for what the device reaches without the host.
+// What HostWork asks the driver, and how threads wait for copies: they do the host's share, and
+// block in the driver only for what the device reaches without the host.
 #include <algorithm>
 #include <chrono>
 #include <exception>
@@ -10,8 +10,8 @@
 #include "copy/staged/host_work.hpp"
 #include "device/device_context.hpp"
 #include "driver/acting_for.hpp"
-#include "stream/capture.hpp"
 #include "stream/poll.hpp"
+#include "stream/wait.hpp"
 
 namespace berth {
 namespace {
@@ -39,11 +39,8 @@ bool query(const Driver& driver, EventRef event) {
   return is_complete(driver, DriverCall::event_query, driver.try_event_query(event.native()));
 }
 
-/// Blocks in the driver. Others may be capturing meanwhile.
-bool synchronize(const Driver& driver, EventRef event) {
-  RelaxedCapture relaxed(driver);
-  relaxed.begin();
-  driver.event_synchronize(event.native());
+bool synchronize(const Driver&, EventRef event) {
+  block_relaxed_for(event);
   return true;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the device tells the host how far it is: a word of pinned memory that counts the steps which a
-// stream has passed, written in the stream's order (cuStreamWriteValue32). With the default barrier
-// flag all that the stream did before is visible to a thread that reads the word. Reading is no driver call:
-// a driver call may block behind another thread that is inside the driver, perhaps in a wait for what
-// this thread is about to do.
+// How the device tells the host how far it is: a word of pinned memory that counts the steps which
+// a stream has passed, written in the stream's order (cuStreamWriteValue32). With the default
+// barrier flag all that the stream did before is visible to a thread that reads the word. Reading
+// is no driver call: a driver call may block behind another thread that is inside the driver,
+// perhaps in a wait for what this thread is about to do.
 // Source: CUDA Driver API, "Stream Memory Operations".
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The copies under way of which there is something to move now: the most urgent first, and those that
-// are as urgent in turns, a piece each, so that a small copy is not behind a large one. To find one
-// takes the same time however many copies are under way.
+// The copies under way of which there is something to move now: the most urgent first, and those
+// that are as urgent in turns, a piece each, so that a small copy is not behind a large one. To
+// find one takes the same time however many copies are under way.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,8 @@ class ReadyCopies {
   /// Errors  std::bad_alloc: nothing is changed.
   void add(const CopyPtr& copy, int priority);
   void remove(StagedCopy& copy) noexcept;
-  /// Where that has changed: whether the copy has a piece now. True where it has, and had none before.
+  /// Where that has changed: whether the copy has a piece now. True where it has, and had none
+  /// before.
   bool update(StagedCopy& copy) noexcept;
   /// Whose turn it is; null where no copy has a piece. The copy has its next turn after the others.
   CopyPtr next() noexcept;

@@ -16,8 +16,8 @@ namespace {
 /// Three to four cores fill a link of 55 GB/s, and a few more hide that they are not alone.
 constexpr std::size_t kWorkersByDefault = 6;
 
-/// What a thread moves that waits for an event or a device, where it cannot know for which copies: in
-/// some 300 us.
+/// What a thread moves that waits for an event or a device, where it cannot know for which copies:
+/// in some 300 us.
 constexpr std::size_t kPiecesOfShare = 8;
 
 std::size_t default_workers() {
@@ -67,7 +67,8 @@ StagedCopies::StreamKey StagedCopies::key_of(StreamRef stream, const HostWork& w
 }
 
 HostWork::LanePtr StagedCopies::lane_of(Station& here, StreamRef stream, const HostWork& work) {
-  // The one name of the per-thread default streams is of many streams, which wait for nothing of each other.
+  // The one name of the per-thread default streams is of many streams, which wait for nothing of
+  // each other.
   if (stream.is_per_thread_default()) return std::make_shared<CopyLane>();
   const MutexLock lock(here.mutex);
   OfStream& its = here.streams[key_of(stream, work)];
@@ -124,7 +125,8 @@ HostWork::CopyPtr StagedCopies::start(StreamRef stream, StagedRoute route, int p
   if (!here.gates.are_there()) return nullptr;
   HostWork& work = route.waits_for_disk ? disk_work_ : work_;
   CopyWorkers& workers = route.waits_for_disk ? disk_workers_ : workers_;
-  // The driver queues no more than some thousand steps: to submit a large copy somebody must open gates.
+  // The driver queues no more than some thousand steps: to submit a large copy somebody must open
+  // gates.
   if (!workers.start() || !watch_.start(stream.context().driver())) return nullptr;
   const HostWork::LanePtr lane = lane_of(here, stream, work);
   std::optional<Staging> staging = obtain(here, stream, work, route);
@@ -167,7 +169,7 @@ void StagedCopies::do_share(StreamRef stream) noexcept {
 }
 
 void StagedCopies::do_share(DeviceContext&) noexcept {
-  for (std::size_t piece = 0; piece < kPiecesOfShare && work_.help(); ++piece) continue;
+  for (std::size_t piece = 0; piece < kPiecesOfShare && work_.move_piece(); ++piece) continue;
 }
 
 }  // namespace berth

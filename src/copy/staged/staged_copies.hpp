@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every copy through staging memory, of all devices: what memory it gets, and who does the host's share.
+// All copies through staging memory, of all devices: which memory they use, and which threads do
+// the host's share.
 #pragma once
 
 #include <atomic>
@@ -35,8 +36,8 @@ class StagedCopies final : public HostShare {
   StagedCopies(const StagedCopies&) = delete;
   StagedCopies& operator=(const StagedCopies&) = delete;
 
-  /// Submits a copy to a stream that is not captured. Null, and nothing is submitted, where the driver
-  /// has to do it by its own means: there are no gates, no threads, or no staging memory to be had.
+  /// Submits a copy to a stream that is not captured. Null, and nothing is submitted, if the driver
+  /// has to copy by its own means because gates, threads or staging memory are not available.
   /// Errors  OutOfMemory: StagingShortage::grow. DriverError: what was submitted is over.
   HostWork::CopyPtr start(StreamRef stream, StagedRoute route, int priority);
 
@@ -55,7 +56,8 @@ class StagedCopies final : public HostShare {
   void do_share(DeviceContext& context) noexcept override;
 
  private:
-  /// A stream that berth owns by its number, another one by its handle; and who does the host's share.
+  /// A stream that berth owns by its number, another one by its handle; and who does the host's
+  /// share.
   using StreamKey = std::tuple<std::uint64_t, CUstream, const HostWork*>;
 
   /// What copies of one stream have in common.

@@ -14,8 +14,8 @@
 namespace berth {
 namespace {
 
-/// Small enough that several threads share a chunk, and that what is urgent seldom waits for one; large
-/// enough that handing it out costs nothing beside it.
+/// Small enough that several threads share a chunk, and that what is urgent seldom waits for one;
+/// large enough that handing it out costs nothing beside it.
 constexpr std::size_t kPieceBytes = 512_KiB;
 
 /// Entries of a chunk in the stream's queue: gate, copy, word.

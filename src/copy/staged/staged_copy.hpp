@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // One copy between a device and what only the host can reach, through staging memory.
 //
-// The row of bytes is cut into chunks, which use the slots of the staging memory round and round. What
-// the device does is submitted to the caller's stream at once, and each step that depends on the host
-// stands behind a gate: a wait of the stream for a word of pinned memory, which counts the chunks that
-// the host is done with. Behind each chunk the device writes another word, which counts the steps that
-// it has passed.
+// The row of bytes is cut into chunks, which use the slots of the staging memory round and round.
+// What the device does is submitted to the caller's stream at once, and each step that depends on
+// the host stands behind a gate: a wait of the stream for a word of pinned memory, which counts the
+// chunks that the host is done with. Behind each chunk the device writes another word, which counts
+// the steps that it has passed.
 //
-//   to the device  stream: [gate: chunk c is filled]  copy slot -> target  [word: c + 1]
+//   to the device  stream: [gate: chunk c is filled] copy slot -> target [word: c + 1]
 //                  host:   fills chunk c once the chunk that had its slot has passed
-//   to the host    stream: [gate: its slot is empty]  copy source -> slot  [word: c + 1]  ... [gate: all]
+//   to the host    stream: [gate: slot is empty] copy source -> slot [word: c + 1] ... [gate: all]
 //                  host:   empties the slot of chunk c once the word says so
 //
 // Whoever fills slots and opens gates reads the word, and never calls the driver: a driver call may
-// block behind a thread that waits, in the driver, for that gate. Behind some chunks, and at the end,
-// there is an event: a mark. Threads that block until the device has come so far wait for marks, and
-// only for those that the device reaches without the host; and the driver's answer about a mark tells
-// that the device has failed, which a word does not.
+// block behind a thread that waits, in the driver, for that gate. Behind some chunks, and at the
+// end, there is an event: a mark. Threads that block until the device has come so far wait for
+// marks, and only for those that the device reaches without the host; and the driver's answer about
+// a mark tells that the device has failed, which a word does not.
 //
-// A copy that shares its slots with earlier ones has its turn once those are over. What the device does for
-// it stands behind a gate that opens then.
+// A copy that shares its slots with earlier copies uses them when those are complete. Its work on
+// the device stands behind a gate that opens then.
 //
 // So the stream never waits for another stream, which might wait for it, and the caller waits for
 // nothing: what the streams wait for are threads that copy memory, and wait for nobody.
@@ -61,8 +61,8 @@ struct StagedRoute {
   std::shared_ptr<const void> keep_alive = nullptr;
 };
 
-/// Threads  What submits belongs to its maker. The rest, which HostWork calls, is guarded by that one's
-///          lock, but for move(), give_up() and what says so.
+/// Threads  The thread that made it submits it. HostWork calls the rest under its lock, except
+///          move(), give_up() and what says so.
 class StagedCopy {
  public:
   using Direction = StagedRoute::Direction;
@@ -73,10 +73,10 @@ class StagedCopy {
     std::size_t bytes;
   };
 
-  /// An event in the stream, behind the first `steps` steps. kEnd: behind all that was submitted of a
-  /// copy that could not be submitted as a whole.
+  /// An event in the stream, behind the first `steps` steps. kEnd: behind all that was submitted of
+  /// a copy that could not be submitted as a whole.
   struct Mark {
-    /// Shared with threads that ask or wait: they keep the event from others, and hold up nothing else.
+    /// Shared with threads that query it or wait for it, so that it is not returned meanwhile.
     std::shared_ptr<const EventLease> event;
     std::size_t steps;
   };
@@ -89,7 +89,8 @@ class StagedCopy {
   StagedCopy(StreamRef stream, StagedRoute route, Staging staging);
 
   // Its submission, to a stream that is not captured.
-  /// What the device does until it has passed `chunks` chunks, or more than all of them, and the gates.
+  /// What the device does until it has passed `chunks` chunks, or more than all of them, and the
+  /// gates.
   /// Errors  DriverError, OutOfMemory: close().
   void submit_until(std::size_t chunks, EventPool& events);
   [[nodiscard]] bool is_all_submitted() const { return is_all_submitted_; }
@@ -143,12 +144,12 @@ class StagedCopy {
            (device_ended_ || (passed_ == steps() && is_all_taken()));
   }
 
-  /// The copy has come to nothing: no byte is moved from now on. The first failure counts. Not once it
-  /// may be over: only while a piece is in hand, or under the lock.
+  /// The copy has failed: no byte is moved from now on. The first failure counts. Only while a
+  /// piece is in hand, or under the lock: not once it may be over.
   void give_up(std::exception_ptr failure) noexcept;
-  /// Where it has been given up, the device waits for nothing any more. Not before its turn, nor while a
-  /// thread still has a piece in hand: the stream is not to pass the copy before that one has left the
-  /// target alone.
+  /// Where it has been given up, the device waits for nothing any more. Not before its turn, nor
+  /// while a thread still has a piece in hand: the stream is not to pass the copy before that one
+  /// has left the target alone.
   void open_gates_if_given_up() noexcept;
   /// What went wrong; null where nothing has.
   [[nodiscard]] std::exception_ptr failure() const;
@@ -157,7 +158,8 @@ class StagedCopy {
   /// It is over: what it held goes back.
   void release();
 
-  /// The calling thread learns from the copy how far the device is. Of a simulated driver's interest.
+  /// The calling thread learns from the copy how far the device is, which the simulated driver has
+  /// to be told.
   void tell_caller() const;
 
   [[nodiscard]] StreamRef stream() const { return stream_; }

@@ -21,8 +21,8 @@ constexpr std::size_t kSmallPart = 16;
 /// Slots for a copy that finds none free.
 constexpr std::size_t kSpareOfStream = 2;
 constexpr std::size_t kCacheLine = 64;
-/// The words of a copy, behind the slots of a block: each on a cache line of its own, because the host
-/// writes the one while it reads the other again and again.
+/// The words of a copy, behind the slots of a block: each on a cache line of its own, because the
+/// host writes the one while it reads the other again and again.
 constexpr std::size_t kWordsBytes = 2 * kCacheLine;
 /// Slots begin at pages, as O_DIRECT may want: blocks of pinned memory begin at multiples of 512 B.
 constexpr std::size_t kPageBytes = 4_KiB;

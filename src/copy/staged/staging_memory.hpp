@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pinned memory through which pageable memory travels. A copy takes some of it, uses it round and
-// round, and gives it back when it is done; where little is left, copies of one stream use the same in
-// turns.
+// The pinned memory through which pageable memory is copied. A copy takes some of it, uses it as a
+// ring, and gives it back when it is complete. If little is left, copies of one stream share memory
+// and use it in turns.
 #pragma once
 
 #include <cstddef>
@@ -65,18 +65,19 @@ class StagingMemory {
     all,   ///< of a copy whose source has to be read at once
   };
 
-  /// For a copy of `bytes`: as many slots as it can use, are free, and `share` allows. nullopt where
-  /// none is.
+  /// For a copy of `bytes`: as many slots as it can use, as are free, and as `share` allows.
+  /// nullopt if none is free.
   /// Errors  OutOfMemory: nothing is in use, and nothing can be pinned. NotSupported. DriverError.
   std::optional<Staging> try_take(std::size_t bytes, Share share = Share::half);
-  /// Where try_take() has nothing, for a stream that has nothing to share: two slots at most, as long as
-  /// kSpare times `slots_max` are not in use. What is beyond `slots_max` is not kept.
+  /// If try_take() has nothing, for a stream that has nothing to share: two slots at most, unless
+  /// kSpare times `slots_max` are in use. Slots beyond `slots_max` are not kept.
   /// Errors  Likewise.
   std::optional<Staging> try_take_spare(std::size_t bytes);
   /// The same beyond all bounds.
   /// Errors  OutOfMemory: nothing can be pinned.
   Staging take_beyond(std::size_t bytes, Share share = Share::half);
-  /// Of `blocks`, which are not of a small copy, for a copy that uses them after those that have them.
+  /// Of `blocks`, which are not of a small copy, for a copy that uses them after those that have
+  /// them.
   /// Errors  OutOfMemory, NotSupported, DriverError.
   Staging share(std::shared_ptr<StagingBlocks> blocks, std::size_t bytes);
   [[nodiscard]] bool is_in_use() const;

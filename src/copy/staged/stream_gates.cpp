@@ -17,8 +17,9 @@ bool launches_block() {
   return value && !value->empty() && *value != "0";
 }
 
-/// No attribute is of waits for 32 bits alone: a device that can do neither the newer operations nor the
-/// older ones has none. What cannot be asked is not denied; the driver refuses the first gate then.
+/// No attribute is of waits for 32 bits alone: a device that can do neither the newer operations
+/// nor the older ones has none. What cannot be asked is not denied; the driver refuses the first
+/// gate then.
 bool denies_memory_operations(const DeviceContext& context) {
   const auto denies = [&](CUdevice_attribute attribute) {
     int value = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether copies on a device may stand behind gates: waits of a stream for a word that the host writes.
+// Whether copies on a device may stand behind gates: waits of a stream for a word that the host
+// writes.
 #pragma once
 
 #include <atomic>

@@ -12,7 +12,8 @@
 
 namespace berth {
 
-/// Sees to it, in the order of `stream`, which holds all of the transfer's work, and gives the transfer.
+/// Sees to it, in the order of `stream`, which holds all of the transfer's work, and gives the
+/// transfer.
 /// Errors  As CompletionQueue::when_done(): nothing will happen then, and the transfer is over.
 /// Null gives an empty Transfer, which is over where the stream is.
 Transfer end_transfer(CompletionQueue& completions, StreamRef stream,

@@ -30,12 +30,14 @@ class TransferState {
   [[nodiscard]] virtual std::exception_ptr failure() const = 0;
   virtual std::size_t bytes_done() = 0;
   virtual void cancel() noexcept = 0;
-  /// Nobody holds a Transfer of it any more: returns once no thread touches memory that the caller lent.
+  /// Nobody holds a Transfer of it any more: returns once no thread touches memory that the caller
+  /// lent.
   virtual void let_go() noexcept {}
   /// The caller lends its memory until the transfer is over: let_go() does nothing.
   virtual void detach() noexcept {}
 
-  /// Not in a forked child, which has neither the threads nor the device. Asked before all that follows.
+  /// Not in a forked child, which has neither the threads nor the device. Asked before all that
+  /// follows.
   [[nodiscard]] bool is_here() const { return origin_.is_here(); }
   /// Errors  NotSupported.
   void require_here() const { origin_.require_here("a transfer"); }

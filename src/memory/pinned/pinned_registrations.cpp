@@ -17,6 +17,7 @@
 #include "memory/pinned/pinned_segments.hpp"
 #include "stream/capture.hpp"
 #include "stream/unasked.hpp"
+#include "stream/wait.hpp"
 
 namespace berth {
 namespace {
@@ -118,6 +119,7 @@ void PinnedRegistrations::add(void* data, std::size_t bytes) {
     const ContextScope scope(context);
     RelaxedCapture relaxed(driver());
     relaxed.begin();
+    do_share_before_call(registry_);
     result = driver().try_mem_host_register(data, bytes, unsigned{CU_MEMHOSTREGISTER_PORTABLE});
   } catch (...) {
     drop(start_of(data));
@@ -243,6 +245,7 @@ void PinnedRegistrations::unpin(DeviceContext& context, void* data) const {
   const ContextScope scope(context);
   RelaxedCapture relaxed(driver());
   relaxed.begin();
+  do_share_before_call(registry_);
   const CUresult result = driver().try_mem_host_unregister(data);
   if (result == CUDA_SUCCESS || result == CUDA_ERROR_DEINITIALIZED) return;  // Driver's exit rule
   driver().raise(DriverCall::mem_host_unregister, result);

@@ -12,6 +12,7 @@
 
 #include "memory/source/has_memory.hpp"
 #include "stream/capture.hpp"
+#include "stream/wait.hpp"
 
 namespace berth {
 
@@ -26,6 +27,7 @@ bool PinnedSegments::obtain(Growth& growth) {
   const ContextScope scope(context);
   RelaxedCapture relaxed(driver);
   relaxed.begin();
+  do_share_before_call(registry_);
   std::map<std::uintptr_t, Segment> noted;  // beforehand, so that nothing can fail afterwards
   noted.emplace(0, Segment{growth.bytes, true, &context});
   auto note = noted.extract(noted.begin());
@@ -109,6 +111,7 @@ bool PinnedSegments::free_segment(std::uintptr_t address) noexcept {
   const ContextScope scope(*segment.context, std::nothrow);
   RelaxedCapture relaxed(driver);
   relaxed.begin();
+  do_share_before_call(registry_);
   const bool gone = segment.is_registered ? driver.mem_host_unregister_or_report(pages)
                                           : driver.mem_free_host_or_report(pages);
   if (!gone) {

@@ -7,6 +7,7 @@
 #include "base/arithmetic.hpp"
 #include "base/check.hpp"
 #include "memory/source/has_memory.hpp"
+#include "stream/wait.hpp"
 
 namespace berth {
 namespace {
@@ -93,6 +94,7 @@ bool Arena::map_granule(std::size_t granule) {
   const Driver& driver = context_.driver();
   const CUmemAllocationProp properties = physical_properties(context_);
   CUmemGenericAllocationHandle handle = 0;
+  do_share_before_call(context_);
   const CUresult created = driver.try_mem_create(&handle, granule_bytes_, &properties, 0ULL);
   if (!has_memory(driver, DriverCall::mem_create, created)) return false;
   const CUdeviceptr address = address_ + granule * granule_bytes_;
@@ -106,6 +108,7 @@ bool Arena::map_granule(std::size_t granule) {
 void Arena::unmap_granule(std::size_t granule) noexcept {
   const Driver& driver = context_.driver();
   const CUdeviceptr address = address_ + granule * granule_bytes_;
+  do_share_before_call(context_);
   if (!driver.mem_unmap_or_report(address, granule_bytes_)) {
     is_stuck_[granule] = true;
     return;

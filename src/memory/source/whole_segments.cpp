@@ -10,6 +10,7 @@
 #include "base/arithmetic.hpp"
 #include "memory/source/has_memory.hpp"
 #include "stream/capture.hpp"
+#include "stream/wait.hpp"
 
 namespace berth {
 
@@ -94,6 +95,7 @@ bool DeviceSegments::obtain(Growth& growth) {
   const ContextScope scope(context_);
   RelaxedCapture relaxed(context_.driver());
   relaxed.begin();
+  do_share_before_call(context_);
   CUdeviceptr address = 0;
   const CUresult result = context_.driver().try_mem_alloc(&address, growth.bytes);
   growth.address = static_cast<std::uintptr_t>(address);
@@ -104,6 +106,7 @@ bool DeviceSegments::free_segment(std::uintptr_t address) noexcept {
   const ContextScope scope(context_, std::nothrow);
   RelaxedCapture relaxed(context_.driver());
   relaxed.begin();
+  do_share_before_call(context_);
   return context_.driver().mem_free_or_report(CUdeviceptr{address});
 }
 

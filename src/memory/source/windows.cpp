@@ -7,6 +7,7 @@
 
 #include "base/check.hpp"
 #include "memory/source/has_memory.hpp"
+#include "stream/wait.hpp"
 
 namespace berth {
 namespace {
@@ -131,6 +132,7 @@ void Windows::unlink_slot(Number slot) noexcept {
 
 bool Windows::unmap_slots(Number first, Number end) noexcept {
   bool gone = true;
+  do_share_before_call(context_);
   for (Number slot = first; slot < end; ++slot) {
     gone &= context_.driver().mem_unmap_or_report(CUdeviceptr{address_of(slot)},
                                                   arena_.granule_bytes());
