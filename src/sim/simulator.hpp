@@ -114,6 +114,9 @@ class Simulator {
   void host_reads(const void* start, std::size_t bytes);
   void host_writes(const void* start, std::size_t bytes);
   void host_recycles(const void* start, std::size_t bytes);
+  /// An allocator gives `bytes` of pinned or managed memory to a new user: a finding if a graph, or
+  /// an executable graph, that still exists uses them. host_recycles() checks that too.
+  void host_reuses(const void* start, std::size_t bytes);
 
   /// What the checks have found since the last time this was asked, a line each. Findings that
   /// nobody has taken end the process with the simulator, so that a test cannot overlook them.
