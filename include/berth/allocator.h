@@ -118,11 +118,22 @@ BERTH_API berth_status berth_allocator_record_stream(berth_allocator* allocator,
                                                      berth_stream stream);
 /// Declares that the work which `stream` holds now uses the block at `data`, and later work does
 /// not: after the free, the block is not reused before that work is done, and work submitted later
-/// does not delay its reuse. While `stream` is captured, this is berth_allocator_record_stream().
+/// does not delay its reuse. While `stream` is captured, this is berth_allocator_keep_for_graph()
+/// for pinned memory, and berth_allocator_record_stream() for other memory.
 /// Errors  BERTH_INVALID_ARGUMENT: not a live block, a stream of another device, or the per-thread
 ///         default stream. BERTH_DRIVER_ERROR: no event was recorded. Nothing is changed.
 BERTH_API berth_status berth_allocator_record_use(berth_allocator* allocator, void* data,
                                                   berth_stream stream);
+/// Declares that work captured on `stream` reads or writes the block at `data`: after the free, the
+/// block is not reused before the graph that is being captured, every executable graph and clone
+/// made of it, and all of their launches are gone. Copies of berth do it themselves. A driver
+/// before CUDA 12.3 cannot tell when a graph is gone: the block is then kept until the runtime is
+/// destroyed. Destroy graphs before the runtime, or do not launch them afterwards. Only for the
+/// pinned allocator.
+/// Errors  BERTH_INVALID_ARGUMENT: not a live block of this allocator, a registration, a stream
+///         that is not in a valid capture, or the per-thread default stream. BERTH_DRIVER_ERROR.
+BERTH_API berth_status berth_allocator_keep_for_graph(berth_allocator* allocator, void* data,
+                                                      berth_stream stream);
 /// Returns cached memory to the driver until at most `bytes_to_keep` bytes are reserved, as far as
 /// blocks in use permit. 0 returns all that can be returned.
 /// Blocking  Waits for the work of streams whose cached memory it returns. If that does not suffice

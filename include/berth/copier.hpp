@@ -62,8 +62,11 @@ class BERTH_API Copier {
   ///           memory of more than a GiB waits until its last part fits, and any call does where the queue
   ///           is full. docs/copies.md has all cases in one table. Host to host copies are done when the
   ///           call returns, and do not wait for the stream.
-  /// Captures  On a captured stream a copy of pinned or device memory becomes part of the graph; there
-  ///           is nothing to wait for, and the Transfer is empty.
+  /// Captures  On a captured stream a copy of pinned or device memory becomes part of the graph,
+  ///           and the Transfer is empty. A block of a PinnedAllocator may be freed at any time:
+  ///           it is reused when the graph and all executable graphs made of it are gone
+  ///           (PinnedAllocator::keep_for_graph()). All other memory must stay valid for as long
+  ///           as the graph may be launched.
   /// Errors    InvalidArgument: null, ranges that overlap or wrap around, a stream of a device that
   ///           neither side belongs to; memory that is not there, such as a device's that has been freed
   ///           to the driver, as far as the first and the last byte tell, and a block of pinned memory

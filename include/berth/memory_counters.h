@@ -18,7 +18,8 @@
   X(blocks_pending,   "freed blocks that await an event") \
   X(blocks_free,      "free blocks: the number of holes") \
   X(bytes_metadata,   "host memory for the allocator's records") \
-  X(bytes_asleep,     "returned by sleep(), to be obtained again by wake()")
+  X(bytes_asleep,     "returned by sleep(), to be obtained again by wake()") \
+  X(blocks_in_graphs, "blocks, live or pending, that captured graphs may read or write")
 
 #define BERTH_MEMORY_TOTALS(X) \
   X(allocations,           "allocations that succeeded") \

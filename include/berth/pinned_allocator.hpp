@@ -66,8 +66,9 @@ struct PinnedOptions {
   /// driver reports no node, or on write-combined memory.
   std::optional<Device> near = std::nullopt;
   PinnedKind kind = PinnedKind::portable;
-  /// Whether the call may wait for work of streams that uses freed blocks. false: OutOfMemory instead, where
-  /// a limit or the system leaves no other memory. Pinning takes its time in either case.
+  /// Whether the call may wait for work of streams that uses freed blocks. false: OutOfMemory
+  /// instead, where a limit or the system leaves no other memory. Pinning takes its time in either
+  /// case.
   bool may_wait = true;
 };
 
@@ -133,10 +134,32 @@ class BERTH_API PinnedAllocator final : public Allocator {
 
   [[nodiscard]] Device device() const noexcept override { return Device::cpu(); }
   void deallocate(void* data) override;
-  /// Also for registered memory, with any pointer into it.
+  /// Also for registered memory, with any pointer into it. While `stream` is captured, this only
+  /// covers the capture: it makes no query, so it does not know of the graph. Call record_use() or
+  /// keep_for_graph() for work that a graph repeats.
   /// Errors  InvalidArgument: also the per-thread default stream.
   void record_stream(void* data, StreamRef stream) override;
+  /// While `stream` is captured, this is keep_for_graph() for a block. For a registration it is
+  /// then record_stream(). Always makes a capture query.
   void record_use(void* data, StreamRef stream) override;
+  /// Declares that work captured on `stream` reads or writes the block at `data`. null: no effect.
+  /// Copier does it itself; call it for kernels and copies that the program captures.
+  ///
+  /// After deallocate(), the block is not reused before the graph that is being captured, every
+  /// executable graph and clone made of it, and all of their launches are gone. The driver tells
+  /// when that is (cuUserObjectCreate); the next request that the cached memory does not serve,
+  /// trim(), release_unused() and counters() take notice. MemoryCounters::blocks_in_graphs counts
+  /// such blocks. A driver before CUDA 12.3 cannot tell: the block is then kept until the allocator
+  /// is destroyed.
+  ///
+  /// Destroy graphs before the Runtime, or do not launch them afterwards: its memory ends with it,
+  /// which is reported if there are such graphs.
+  /// Blocking  Three driver calls the first time for a graph and a block, one afterwards.
+  /// Errors    InvalidArgument: not a live block of this allocator; a registration, which must
+  ///           exist for as long as the graph may be launched; a stream that is not in a valid
+  ///           capture; the per-thread default stream. DriverError. The block is then not kept, or
+  ///           longer than necessary; do not capture the work.
+  void keep_for_graph(void* data, StreamRef stream);
   std::size_t trim(std::size_t bytes_to_keep = 0) override;
   std::size_t release_unused(std::chrono::nanoseconds age) override;
   void retire_stream(StreamRef stream) noexcept override;

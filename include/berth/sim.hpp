@@ -137,6 +137,9 @@ class BERTH_API Simulator {
   void host_writes(const void* start, std::size_t bytes);
   /// The memory gets a new user, which the program orders after all users so far.
   void host_recycles(const void* start, std::size_t bytes);
+  /// An allocator gives `bytes` of pinned or managed memory to a new user: a finding if a graph, or
+  /// an executable graph, that still exists uses them. host_recycles() checks that too.
+  void host_reuses(const void* start, std::size_t bytes);
 
   /// The findings since the last call, one line each: races, leaks, stalls. Empty if the checks
   /// found nothing, or with checks=off.

@@ -57,10 +57,10 @@ CopyWays::Route CopyWays::route_of(const CopyShape& shape, const CopyRequest& re
   if (!shape.is_on_host()) require_stream_of(shape.to(), shape.from(), stream);
   if (shape.has_pageable() && !request.is_checked) shape.check_pageable();
   const bool by_host = shape.is_on_host() || shape.has_pageable();
-  // Asked only where it matters: a small copy of pinned memory goes its way without.
-  const bool is_captured =
-      (by_host || request.wants_transfer || request.is_awaited || shape.bytes() > part_bytes_) &&
-      is_capturing_in_scope(stream);
+  // Asked only where it matters: a small copy within a device is the same in a graph.
+  const bool is_captured = (by_host || shape.has_pinned() || request.wants_transfer ||
+                            request.is_awaited || shape.bytes() > part_bytes_) &&
+                           is_capturing_in_scope(stream);
   if (is_captured && request.is_awaited) refuse_captured(stream, "waited for");
   // A graph would not do again what the host does itself, and has no end.
   if (is_captured && by_host) refuse_captured(stream, "given a copy by the host");
@@ -207,10 +207,13 @@ Transfer CopyWays::copy_direct(const CopyShape& shape, CopyRequest request, bool
   }
   const StreamRef stream = request.stream;
   if (shape.has_pageable()) do_share_before_call(stream);
-  shape.record_blocks_before(pinned_, stream);
+  if (is_captured)
+    shape.keep_blocks_for_graph(pinned_, stream);
+  else
+    shape.record_blocks_before(pinned_, stream);
   return submit(request, how, shape.bytes(), devices, [&](DirectSubmission& submission) {
     shape.submit(submission);
-    shape.record_blocks_after(stream);
+    if (!is_captured) shape.record_blocks_after(stream);
   });
 }
 

@@ -120,6 +120,15 @@ class Driver {
   BERTH_SIM_ONLY_FUNCTIONS(BERTH_METHODS)
 #undef BERTH_METHODS
 
+  /// Whether it has those functions.
+  [[nodiscard]] bool is_simulated() const {
+    return sim_table_.host_reuses != nullptr;
+  }
+  /// For code that may run when this object is gone; null for a driver on hardware.
+  [[nodiscard]] sim_abi::HostReleases* sim_host_releases_function() const {
+    return sim_table_.host_releases;
+  }
+
  private:
   template <class Function, class... Args>
   CUresult invoke(Function function, DriverCall call, Args... args) const noexcept {

@@ -32,25 +32,30 @@ using ConfigurationError = const char*();
 /// go on, as in a driver call, so a thread that polls a word says so each time.
 using HostObserves = void(const void* word, std::uint64_t value);
 
-/// What the calling thread does from now on, it does for `object`; null: for itself again. It then knows
-/// what the object does, and not what the thread does: what was released to the object, and what
-/// threads have waited for or observed while they acted for it. Gives the former object.
+/// What the calling thread does from now on, it does for `object`; null: for itself again. It then
+/// knows what the object does, and not what the thread does: what was released to the object, and
+/// what threads have waited for or observed while they acted for it. Gives the former object.
 using HostActsFor = const void*(const void* object);
-/// `object` knows from now on what the calling thread knows. As the end of a critical section. Where it
-/// is a word of memory that a stream waits for, said before the word is written: the stream comes after
-/// that, and otherwise after all that any thread knows.
+/// `object` knows from now on what the calling thread knows. As the end of a critical section.
+/// Where it is a word of memory that a stream waits for, said before the word is written: the
+/// stream comes after that, and otherwise after all that any thread knows.
 using HostReleases = void(const void* object);
-/// The calling thread knows from now on what `object` knows. As the beginning of a critical section.
+/// The calling thread knows from now on what `object` knows. As the beginning of a critical
+/// section.
 using HostAcquires = void(const void* object);
 /// `object` goes, or is new: what another knew that had its address is forgotten.
 using HostForgets = void(const void* object);
 
-/// The calling thread itself reads or writes `bytes` of pinned or managed memory, now. What of that is
-/// neither is not watched.
+/// The calling thread itself reads or writes `bytes` of pinned or managed memory, now. What of that
+/// is neither is not watched.
 using HostUses = void(const void* start, std::size_t bytes);
-/// Whoever uses `bytes` of pinned or managed memory next is ordered behind all its users so far, by the
-/// program's own means. The calling thread knows all their work to be done.
+/// Whoever uses `bytes` of pinned or managed memory next is ordered behind all its users so far, by
+/// the program's own means. The calling thread knows all their work to be done, and no graph that
+/// still exists uses them.
 using HostRecycles = void(const void* start, std::size_t bytes);
+/// An allocator gives `bytes` of pinned or managed memory to a new user, who knows nothing of
+/// graphs: none that still exists uses them. HostRecycles says that too.
+using HostReuses = void(const void* start, std::size_t bytes);
 
 // clang-format off
 #define BERTH_SIM_ONLY_FUNCTIONS(X) \
@@ -62,7 +67,8 @@ using HostRecycles = void(const void* start, std::size_t bytes);
   X(host_forgets,  berthSimHostForgets,  HostForgets) \
   X(host_reads,    berthSimHostReads,    HostUses) \
   X(host_writes,   berthSimHostWrites,   HostUses) \
-  X(host_recycles, berthSimHostRecycles, HostRecycles)
+  X(host_recycles, berthSimHostRecycles, HostRecycles) \
+  X(host_reuses,   berthSimHostReuses,   HostReuses)
 // clang-format on
 
 }  // namespace berth::sim_abi

@@ -29,7 +29,7 @@ CachingAllocator::CachingAllocator(const Driver& driver, Options options,
       others_(std::move(options.others)),
       on_pressure_(std::move(options.on_pressure)),
       heap_(std::move(options.name)),
-      order_(heap_, driver, std::move(options.events)),
+      order_(heap_, driver, std::move(options.events), options.graphs_hold),
       reserve_(heap_, order_, driver,
                {.budget = options.budget,
                 .headroom_bytes = options.headroom_bytes,
@@ -49,6 +49,18 @@ CachingAllocator::~CachingAllocator() {
     order_.recover_quarantined();
   } catch (const std::exception& error) {  // an Error, or the host's memory
     driver_.report(Severity::error, name(), ": at its end", error);
+  }
+  {
+    const MutexLock lock(heap_.mutex);
+    order_.release_let_go();
+    if (heap_.counters.blocks_in_graphs.current > 0) {
+      driver_.report(Severity::warning, [this]() BERTH_UNDER_LOCK {
+        return fmt::format(
+            "{}: captured graphs that still exist use blocks of memory that is freed now ({}); do "
+            "not launch these graphs any more",
+            name(), heap_.counters.blocks_in_graphs.current);
+      });
+    }
   }
   reserve_.give_back_all();
 }
@@ -115,6 +127,12 @@ void CachingAllocator::record_use(void* data, StreamRef stream) {
   order_.record_use(data, stream);
 }
 
+void CachingAllocator::keep_for_graph(void* data, StreamRef stream) {
+  if (data == nullptr) return;
+  require_origin();
+  order_.keep_for_graph(data, stream);
+}
+
 void CachingAllocator::retire_stream(StreamRef stream) noexcept {
   if (origin_.is_here()) order_.retire(stream);
 }
@@ -136,6 +154,7 @@ std::size_t CachingAllocator::release_idle_now(std::size_t bytes) {
   {
     const MutexLock lock(heap_.mutex);
     heap_.collect_all();
+    order_.release_let_go();
   }
   order_.reclaim();
   {

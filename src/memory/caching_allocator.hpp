@@ -49,6 +49,8 @@ class CachingAllocator final : public StreamObserver {
     CrossStreamReuse cross_stream_reuse = CrossStreamReuse::behind_waits;
     /// Nothing is given back before close(): graphs have the addresses.
     bool keeps_memory = false;
+    /// A graph that is captured with a block of this allocator holds it (GraphHolds).
+    bool graphs_hold = false;
     std::optional<double> slack_max = std::nullopt;  ///< Reserve::Options
     /// Other allocators of the same memory; null: there are none.
     Relief others = nullptr;
@@ -97,6 +99,8 @@ class CachingAllocator final : public StreamObserver {
   void deallocate_missed(void* data) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   void record_stream(void* data, StreamRef stream);
   void record_use(void* data, StreamRef stream);
+  /// Contract: PinnedAllocator. Only with Options::graphs_hold.
+  void keep_for_graph(void* data, StreamRef stream);
   std::size_t trim(std::size_t bytes_to_keep);
   std::size_t release_unused(std::chrono::nanoseconds age, DemandHistory::Time now);
   /// Gives back `bytes` of cached memory or somewhat more, as far as there are so many: of what no
@@ -156,7 +160,7 @@ class CachingAllocator final : public StreamObserver {
   void require_origin() const { origin_.require_here(name()); }
   [[nodiscard]] const std::string& name() const { return heap_.name; }
 
-  [[nodiscard]] MemoryCounters counters() const;
+  [[nodiscard]] MemoryCounters counters() const BERTH_NO_THREAD_SAFETY_ANALYSIS;
   void reset_peaks();
   [[nodiscard]] MemorySnapshot snapshot() const;
   /// How often the heap was searched, ever.
@@ -240,7 +244,7 @@ class CachingAllocator final : public StreamObserver {
   /// By all threads' count.
   /// How often memory has come free, for some stream or for all, by all threads, ever: a request whose
   /// rungs find nothing may have been told so because others were faster.
-  [[nodiscard]] std::uint64_t changes() const BERTH_EXCLUDES(heap_.mutex);
+  [[nodiscard]] std::uint64_t changes() BERTH_EXCLUDES(heap_.mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   [[nodiscard]] std::uint64_t changes_settled() const BERTH_REQUIRES(heap_.mutex);
   /// Throws where all memory there may be would not do.
   void refuse_impossible(const Request& request) BERTH_EXCLUDES(heap_.mutex);
@@ -264,8 +268,8 @@ class CachingAllocator final : public StreamObserver {
   /// Threads that mark the uses of a block which they freed already.
   std::atomic<int> marking_ = 0;
   LowWater low_water_ BERTH_GUARDED_BY(heap_.mutex);
-  mutable SharedHeap heap_;  ///< looking settles the counters
-  StreamOrder order_;
+  mutable SharedHeap heap_;    ///< looking settles the counters
+  mutable StreamOrder order_;  ///< likewise
   Reserve reserve_;
 };
 

@@ -66,6 +66,7 @@ bool CachingAllocator::owns(const void* data) const {
 MemoryCounters CachingAllocator::counters() const {
   require_origin();
   const MutexLock lock(heap_.mutex);
+  order_.release_let_go();
   heap_.settle_all();
   return heap_.counters;
 }
@@ -157,10 +158,12 @@ void CachingAllocator::validate() const {
   std::uint64_t requested = 0;
   std::uint64_t marks = 0;
   std::uint64_t mapped = 0;
-  heap_.blocks.for_each([&](const Block& block) {
+  std::uint64_t in_graphs = 0;
+  heap_.blocks.for_each([&](const Block& block) BERTH_UNDER_LOCK {
     if (!block.is_stitched && is_mapped(block)) mapped += block.bytes;
     switch (block.state()) {
       case Block::State::allocated:
+        in_graphs += order_.uses().is_held(block) ? 1 : 0;
         requested += block.bytes_requested();
         allocated.add(block);
         break;
@@ -170,6 +173,7 @@ void CachingAllocator::validate() const {
       case Block::State::pending:
         pending.add(block);
         marks += block.uses.marks_left;
+        in_graphs += order_.uses().is_held(block) ? 1 : 0;
         break;
       default:
         BERTH_CHECK(block.state() != Block::State::held);
@@ -190,7 +194,8 @@ void CachingAllocator::validate() const {
               heap_.counters.allocations - heap_.counters.frees);
   BERTH_CHECK(heap_.counters.blocks_pending.current == pending.blocks);
   BERTH_CHECK(heap_.counters.blocks_free.current == heap_.blocks.free_count() + cached.blocks);
-  BERTH_CHECK(order_.uses().mark_count() == marks);
+  BERTH_CHECK(order_.uses().mark_count() + order_.uses().held_count() == marks);
+  BERTH_CHECK(heap_.counters.blocks_in_graphs.current == in_graphs);
 }
 
 }  // namespace berth

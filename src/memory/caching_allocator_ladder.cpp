@@ -151,8 +151,9 @@ bool CachingAllocator::take_in_lock(Request& request) {
   return true;
 }
 
-std::uint64_t CachingAllocator::changes() const {
+std::uint64_t CachingAllocator::changes() {
   const MutexLock lock(heap_.mutex);
+  order_.release_let_go();
   heap_.settle_all();
   return changes_settled();
 }
@@ -165,7 +166,8 @@ std::uint64_t CachingAllocator::changes_settled() const {
 /// What all threads keep goes back to the heap, which is searched before they can have it again.
 CachingAllocator::Outcome CachingAllocator::collect(Request& request) {
   const MutexLock lock(heap_.mutex);
-  const std::size_t blocks = heap_.collect_all();
+  std::size_t blocks = heap_.collect_all();
+  blocks += order_.release_let_go();
   request.changes_seen = changes_settled();
   request.sees_streams = heap_.streams.count() > (request.owner == kUnowned ? 0 : 1);
   request.sees_deferred = order_.uses().has_deferred();

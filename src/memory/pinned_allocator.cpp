@@ -101,6 +101,11 @@ void PinnedAllocator::record_use(void* data, StreamRef stream) {
   if (data != nullptr) require_device().record_use(data, stream);
 }
 
+void PinnedAllocator::keep_for_graph(void* data, StreamRef stream) {
+  require_one_stream(stream);
+  if (data != nullptr) require_device().keep_for_graph(data, stream);
+}
+
 std::size_t PinnedAllocator::trim(std::size_t bytes_to_keep) {
   return heaps_ ? heaps_->trim(bytes_to_keep) : 0;
 }

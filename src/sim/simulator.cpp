@@ -240,6 +240,10 @@ void Simulator::host_recycles(const void* start, std::size_t bytes) {
   berth_sim_berthSimHostRecycles(start, bytes);
 }
 
+void Simulator::host_reuses(const void* start, std::size_t bytes) {
+  berth_sim_berthSimHostReuses(start, bytes);
+}
+
 std::vector<std::string> Simulator::take_findings() {
   MutexLock lock(mutex);
   return state_->findings.take();

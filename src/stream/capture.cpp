@@ -33,6 +33,24 @@ bool is_capturing_in_scope(StreamRef stream) {
   return is_captured;
 }
 
+CaptureState capture_of(StreamRef stream) {
+  const Driver& driver = stream.context().driver();
+  const ContextScope scope(stream.context());
+  if (!driver.has(DriverCall::stream_get_capture_info)) return {is_capturing_in_scope(stream)};
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  cuuint64_t id = 0;
+  CUgraph graph = nullptr;
+  const CUresult result = driver.try_stream_get_capture_info(stream.native(), &status, &id, &graph,
+                                                             nullptr, nullptr, nullptr);
+  const bool is_implicit = result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  if (!is_implicit && result != CUDA_SUCCESS)
+    driver.raise(DriverCall::stream_get_capture_info, result);
+  const bool is_capturing = is_implicit || status != CU_STREAM_CAPTURE_STATUS_NONE;
+  stream.context().seen_captures().note(stream.native(), is_capturing);
+  if (is_implicit || status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return {is_capturing};
+  return {true, graph, id};
+}
+
 bool may_be_capturing(DeviceContext& context) {
   return context.seen_captures().any([&](CUstream stream) {
     if (context.stream_number(stream) == 0) return true;

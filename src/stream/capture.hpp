@@ -5,6 +5,8 @@
 
 #include <cuda.h>
 
+#include <cstdint>
+
 #include "berth/stream.hpp"
 
 #include "driver/driver.hpp"
@@ -12,27 +14,39 @@
 namespace berth {
 
 /// Whether the stream cannot be asked, waited for or marked with an event now: its work is being
-/// captured, or it is the legacy default stream and a stream that waits for it is being captured. To
-/// ask it all the same would break that capture.
+/// captured, or it is the legacy default stream and a stream that waits for it is being captured.
+/// To ask it all the same would break that capture.
 bool is_capturing(StreamRef stream);
 /// The same inside of a ContextScope.
 bool is_capturing_in_scope(StreamRef stream);
 
-/// Whether a stream of the device is known to be captured, or was when it was last asked about and may
-/// not be asked now. To synchronize the device would break that capture. A capture that berth never met
-/// is not known.
+/// A capture that a stream takes part in.
+struct CaptureState {
+  /// The same as is_capturing().
+  bool is_capturing = false;
+  /// The graph that the stream's work is captured into, which the capture owns; null if the stream
+  /// is in no valid capture, or the driver cannot say.
+  CUgraph graph = nullptr;
+  std::uint64_t id = 0;  ///< of the capture, which no other one has; 0 without a graph
+};
+/// By one driver call, if the driver has it.
+CaptureState capture_of(StreamRef stream);
+
+/// Whether a stream of the device is known to be captured, or was when it was last asked about and
+/// may not be asked now. To synchronize the device would break that capture. A capture that berth
+/// never met is not known.
 bool may_be_capturing(DeviceContext& context);
 
 /// Whether the two, which are captured, are so by one capture. True where the driver cannot say.
 bool in_one_capture(StreamRef stream, StreamRef other);
 
-/// Refuses what the driver would answer by breaking a capture. `action` completes "a stream cannot be
-/// ...".
+/// Refuses what the driver would answer by breaking a capture. `action` completes "a stream cannot
+/// be ...".
 [[noreturn]] void refuse_captured(StreamRef stream, const char* action);
 
-/// From begin() on, for as long as it exists, calls of this thread that may disturb a capture are up to
-/// the caller: the driver neither refuses them nor breaks captures of other threads for them. For
-/// calls that touch nothing that is captured: asking events, obtaining memory.
+/// From begin() on, for as long as it exists, calls of this thread that may disturb a capture are
+/// up to the caller: the driver neither refuses them nor breaks captures of other threads for them.
+/// For calls that touch nothing that is captured: asking events, obtaining memory.
 class RelaxedCapture {
  public:
   explicit RelaxedCapture(const Driver& driver) : driver_(driver) {}

@@ -176,6 +176,14 @@ static void memory_of_the_callers_own_can_be_pinned(const struct machine* machin
   free(own);
 }
 
+static void only_a_graph_in_the_making_can_keep_a_block(const struct machine* machine) {
+  void* const data = allocate(machine, machine->pinned, kBytes);
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "no graph is being captured",
+              berth_allocator_keep_for_graph(machine->pinned, data, machine->stream));
+  CHECK(read_counters(machine->pinned).gauges.blocks_in_graphs.current == 0);
+  CHECK_OK(berth_allocator_deallocate(machine->pinned, data));
+}
+
 static void address_tells_whose_it_is(const struct machine* machine) {
   char* const device_data = allocate(machine, machine->memory, kBytes);
   char* const pinned_data = allocate(machine, machine->pinned, kBytes);
@@ -209,6 +217,8 @@ static void each_kind_refuses_what_only_the_others_can(const struct machine* mac
                 berth_allocator_find_pinned(not_pinned[i], &data, &data));
     CHECK_FAILS(BERTH_INVALID_ARGUMENT, "pinned",
                 berth_allocator_register_pinned(not_pinned[i], &data, 8));
+    CHECK_FAILS(BERTH_INVALID_ARGUMENT, "pinned",
+                berth_allocator_keep_for_graph(not_pinned[i], &data, machine->stream));
   }
   berth_allocator* const not_host[] = {machine->memory, machine->pinned};
   for (size_t i = 0; i < 2; ++i) {
@@ -235,6 +245,7 @@ void test_memory(void) {
   }
   limit_is_kept_and_can_be_lifted(&machine);
   memory_of_the_callers_own_can_be_pinned(&machine);
+  only_a_graph_in_the_making_can_keep_a_block(&machine);
   address_tells_whose_it_is(&machine);
   each_kind_refuses_what_only_the_others_can(&machine);
   close_machine(&machine);

@@ -257,6 +257,9 @@ static void allocator_functions(const struct machine* machine) {
   CHECK_REFUSED("allocator", berth_allocator_record_use(NULL, &data, machine->stream));
   CHECK_REFUSED("data", berth_allocator_record_use(memory, NULL, machine->stream));
   CHECK_REFUSED("stream", berth_allocator_record_use(memory, &data, kNoStream));
+  CHECK_REFUSED("allocator", berth_allocator_keep_for_graph(NULL, &data, machine->stream));
+  CHECK_REFUSED("data", berth_allocator_keep_for_graph(machine->pinned, NULL, machine->stream));
+  CHECK_REFUSED("stream", berth_allocator_keep_for_graph(machine->pinned, &data, kNoStream));
   CHECK_REFUSED("allocator", berth_allocator_trim(NULL, 0, &bytes));
   CHECK_REFUSED("bytes_released", berth_allocator_trim(memory, 0, NULL));
   CHECK_REFUSED("allocator", berth_allocator_release_unused(NULL, 0, &bytes));

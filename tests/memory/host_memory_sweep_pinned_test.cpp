@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The host's memory ends at every point of every public function of pinned memory.
+#include <thread>
+
 #include <doctest/doctest.h>
 
 #include "memory/host_memory_sweep.hpp"
@@ -46,6 +48,22 @@ struct PinnedWorld : Machine {
     if (memory) end();  // where the test has failed
   }
 
+  /// Work of green is captured from now on.
+  void capture() {
+    const ContextScope scope(context);
+    driver.stream_begin_capture(green->ref().native(), CU_STREAM_CAPTURE_MODE_GLOBAL);
+    is_captured = true;
+  }
+  /// The graph is gone afterwards, and the allocator knows.
+  void drop_graph() {
+    const ContextScope scope(context);
+    CUgraph graph = nullptr;
+    is_captured = false;
+    driver.stream_end_capture(green->ref().native(), &graph);
+    driver.graph_destroy(graph);
+    while (memory && memory->counters().blocks_in_graphs.current > 0) std::this_thread::yield();
+  }
+
   void register_pages() { registration = memory->register_memory(&pages, sizeof pages); }
 
   void check() const {
@@ -54,6 +72,7 @@ struct PinnedWorld : Machine {
 
   /// Frees all: nothing is left in the driver then.
   void end() {
+    if (is_captured) drop_graph();
     if (memory) {
       for (void* data : std::exchange(live, {})) memory->deallocate(data);
       if (foreign_handle != nullptr) memory->retire_stream(foreign());
@@ -78,6 +97,7 @@ struct PinnedWorld : Machine {
 
   static inline Pages pages;
   static inline Pages more_pages;
+  bool is_captured = false;
   std::optional<PinnedAllocator> memory;
   HostRegistration registration;
 };
@@ -197,6 +217,32 @@ TEST_CASE("host_memory_sweep: streams that use pinned memory, and registered mem
        [=](PinnedWorld& w) {
          use(w);
          static_cast<void>(w.registration.release());
+         w.live.clear();
+       }},
+  };
+  with_each_source([&](const PinnedAllocatorOptions& options) { sweep_all(operations, options); });
+}
+
+TEST_CASE("host_memory_sweep: graphs that use pinned memory") {
+  const auto capture = [](PinnedWorld& w) { w.capture(); };
+  const auto keep_last = [](PinnedWorld& w) {
+    w.capture();
+    w.memory->keep_for_graph(w.live.back(), *w.green);
+  };
+  const std::vector<PinnedOperation> operations = {
+      {"keep_for_graph", [](PinnedWorld& w) { w.memory->keep_for_graph(w.live.back(), *w.green); },
+       Failing::throws, capture},
+      {"keep_for_graph, once more",
+       [](PinnedWorld& w) { w.memory->keep_for_graph(w.live.back(), *w.green); }, Failing::throws,
+       keep_last},
+      {"record_use", [](PinnedWorld& w) { w.memory->record_use(w.live.back(), *w.green); },
+       Failing::throws, capture},
+      {"deallocate", [](PinnedWorld& w) { w.memory->deallocate(w.last()); }, Failing::never,
+       keep_last},
+      {"the end before the graph's", [](PinnedWorld& w) { w.memory.reset(); }, Failing::never,
+       [=](PinnedWorld& w) {
+         keep_last(w);
+         w.registration.reset();
          w.live.clear();
        }},
   };

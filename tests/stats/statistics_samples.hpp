@@ -41,6 +41,7 @@ inline MemorySnapshot snapshot_that_adds_up() {
   counters.blocks_free = {2, 30};
   counters.bytes_metadata = {96_KiB, 192_KiB};
   counters.bytes_asleep = {1_MiB, 4_MiB};
+  counters.blocks_in_graphs = {1, 3};
   counters.allocations = 1234567;
   counters.frees = 1234565;
   counters.frees_deferred = 44;

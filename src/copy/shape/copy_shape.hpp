@@ -27,6 +27,8 @@ class CopyShape {
   [[nodiscard]] const MemoryKind& from() const { return from_; }
   [[nodiscard]] bool is_on_host() const { return to_.is_host() && from_.is_host(); }
   [[nodiscard]] bool has_pageable() const { return to_.is_pageable() || from_.is_pageable(); }
+  /// Whether a side is pinned memory, of berth's or others'.
+  [[nodiscard]] bool has_pinned() const { return to_.is_pinned() || from_.is_pinned(); }
   /// 1 or more.
   [[nodiscard]] virtual std::size_t bytes() const = 0;
 
@@ -48,6 +50,9 @@ class CopyShape {
   /// Records the stream's use of pinned blocks of berth's: PinnedBlock.
   virtual void record_blocks_before(PinnedAllocator& own, StreamRef stream) const {
     for (const PinnedBlock& block : {to_.pinned, from_.pinned}) block.record_before(own, stream);
+  }
+  virtual void keep_blocks_for_graph(PinnedAllocator& own, StreamRef stream) const {
+    for (const PinnedBlock& block : {to_.pinned, from_.pinned}) block.keep_for_graph(own, stream);
   }
   virtual void record_blocks_after(StreamRef stream) const {
     for (const PinnedBlock& block : {to_.pinned, from_.pinned}) block.record_after(stream);

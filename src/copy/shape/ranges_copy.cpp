@@ -108,6 +108,10 @@ void RangesCopy::record_blocks_before(PinnedAllocator& own, StreamRef stream) co
   for (const PinnedBlock& block : blocks_) block.record_before(own, stream);
 }
 
+void RangesCopy::keep_blocks_for_graph(PinnedAllocator& own, StreamRef stream) const {
+  for (const PinnedBlock& block : blocks_) block.keep_for_graph(own, stream);
+}
+
 void RangesCopy::record_blocks_after(StreamRef stream) const {
   for (const PinnedBlock& block : blocks_) block.record_after(stream);
 }

@@ -78,6 +78,7 @@ class RangesCopy final : public CopyShape {
   [[nodiscard]] std::unique_ptr<HostEnd> host_end(CopyDirection direction) const override;
   [[nodiscard]] std::unique_ptr<DeviceEnd> device_end(CopyDirection direction) const override;
   void record_blocks_before(PinnedAllocator& own, StreamRef stream) const override;
+  void keep_blocks_for_graph(PinnedAllocator& own, StreamRef stream) const override;
   void record_blocks_after(StreamRef stream) const override;
 
  private:

@@ -29,8 +29,9 @@ struct MemoryKind {
   PinnedBlock pinned;               ///< of berth's; none for other pinned memory
 
   /// Whether it is the host alone that has it.
-  [[nodiscard]] bool is_host() const { return is_pageable() || type == Type::pinned; }
+  [[nodiscard]] bool is_host() const { return is_pageable() || is_pinned(); }
   [[nodiscard]] bool is_pageable() const { return type == Type::pageable; }
+  [[nodiscard]] bool is_pinned() const { return type == Type::pinned; }
   /// Of the same type, and the same device's.
   [[nodiscard]] bool is_like(const MemoryKind& other) const {
     return type == other.type && device == other.device;

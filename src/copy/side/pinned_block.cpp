@@ -14,6 +14,12 @@ void PinnedBlock::record_before(PinnedAllocator& own, StreamRef stream) const {
   require_one_stream(stream);
 }
 
+void PinnedBlock::keep_for_graph(PinnedAllocator& own, StreamRef stream) const {
+  if (data == nullptr) return;
+  if (owner == nullptr) return own.record_use(data, stream);
+  record_pinned_use(*owner, data, stream);
+}
+
 void PinnedBlock::record_after(StreamRef stream) const {
   if (owner != nullptr) record_pinned_use(*owner, data, stream);
 }

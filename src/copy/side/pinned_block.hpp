@@ -20,6 +20,9 @@ struct PinnedBlock {
   /// wait for the stream.
   /// Errors  InvalidArgument: the per-thread default stream.
   void record_before(PinnedAllocator& own, StreamRef stream) const;
+  /// Before anything is captured: a block, whoever owns it, belongs to the graph from now on.
+  /// Errors  As PinnedAllocator::record_use().
+  void keep_for_graph(PinnedAllocator& own, StreamRef stream) const;
   /// When all has been submitted: an event marks the use of another Runtime's block, for that
   /// Runtime must keep nothing of the stream, of whose end it does not hear.
   /// Errors  DriverError.

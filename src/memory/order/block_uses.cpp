@@ -14,20 +14,46 @@ void BlockUses::add(Block& block, Use use) {
   });
   if (is_covered) return;
   // What may throw comes first; an entry that is spare then stays so.
-  if (spare_ == 0) {
-    entries_.emplace_back();
-    recycle(static_cast<std::uint32_t>(entries_.size() - 1));
-  }
+  reserve_spare();
   ++queues_[use.stream].entry_count;
   drop_if(block, [&](const Use& other) {
     return other.stream == use.stream && use.end.covers(other.end);
   });
+  take_spare(block, std::move(use));
+}
+
+std::uint32_t BlockUses::take_spare(Block& block, Use use) noexcept {
   const std::uint32_t number = spare_;
   Entry& entry = entries_[number];
   spare_ = entry.next;
   entry.use = std::move(use);
   entry.next = block.uses.list;
   block.uses.list = number;
+  return number;
+}
+
+void BlockUses::hold(Block& block) {
+  BERTH_CHECK(block.state() == Block::State::allocated);
+  std::uint32_t number = find_hold(block);
+  if (number == 0) {
+    reserve_spare();
+    number = take_spare(block, {});
+  }
+  ++entries_[number].made;
+}
+
+bool BlockUses::let_go(Block& block) noexcept {
+  std::uint32_t* link = &block.uses.list;
+  while (*link != 0 && entries_[*link].use.stream != kUnowned) link = &entries_[*link].next;
+  const std::uint32_t number = *link;
+  BERTH_CHECK(number != 0 && entries_[number].made > 0);
+  if (--entries_[number].made > 0) return false;
+  *link = entries_[number].next;
+  recycle(number);
+  if (block.state() != Block::State::pending) return false;
+  --held_count_;
+  BERTH_CHECK(block.uses.marks_left > 0);
+  return --block.uses.marks_left == 0;
 }
 
 bool BlockUses::lasts(const Block& block, OwnerId stream) const {
@@ -43,6 +69,14 @@ void BlockUses::defer(Block& block) noexcept {
   for (std::uint32_t number = std::exchange(block.uses.list, 0); number != 0;) {
     Entry& entry = entries_[number];
     const std::uint32_t next = entry.next;
+    if (entry.use.stream == kUnowned) {
+      entry.next = 0;
+      block.uses.list = number;
+      ++block.uses.marks_left;
+      ++held_count_;
+      number = next;
+      continue;
+    }
     entry.block = &block;
     entry.made = tick();
     Queue& queue = queues_.find(entry.use.stream)->second;

@@ -22,13 +22,17 @@
 
 namespace berth {
 
+/// Beside its uses, a block may have a hold: captured graphs may read or write it as long as they
+/// exist (GraphHolds). No event marks the end of a hold; when a held block is freed, the hold
+/// counts as one more mark.
+///
 /// Makes no driver call: it says what to record and what to poll, and is told the answers. Guarded
 /// by the lock of the allocator that it belongs to.
 class BlockUses {
  public:
   struct Use {
-    OwnerId stream = kUnowned;
-    RecordedEvent end;  ///< without an event: the use lasts until the block is freed
+    OwnerId stream = kUnowned;  ///< of a hold: none
+    RecordedEvent end;          ///< without an event: the use lasts until the block is freed
   };
 
   BlockUses() : entries_(1) {}  // number 0 is no entry
@@ -47,7 +51,7 @@ class BlockUses {
     for (std::uint32_t* link = &block.uses.list; *link != 0;) {
       const std::uint32_t number = *link;
       const Use& use = entries_[number].use;
-      if (is_over(use)) {
+      if (use.stream != kUnowned && is_over(use)) {
         *link = entries_[number].next;
         leave_queue(queues_.find(use.stream), 1);
         recycle(number);
@@ -60,12 +64,24 @@ class BlockUses {
   template <class Visit>
   void for_each(const Block& block, const Visit& visit) const {
     for (std::uint32_t number = block.uses.list; number != 0; number = entries_[number].next) {
-      visit(entries_[number].use);
+      if (entries_[number].use.stream != kUnowned) visit(entries_[number].use);
     }
   }
 
   /// The block is pending from now on: its uses become marks. Allocates nothing.
   void defer(Block& block) noexcept;
+
+  // Holds, of live and of pending blocks. A block is held as often as hold() was called.
+
+  /// Of a live block.
+  /// Errors  std::bad_alloc: nothing is changed.
+  void hold(Block& block);
+  /// Undoes one hold(). Returns whether the block is pending and now ready to be released.
+  /// Allocates nothing.
+  bool let_go(Block& block) noexcept;
+  [[nodiscard]] bool is_held(const Block& block) const { return find_hold(block) != 0; }
+  /// Pending blocks that are held.
+  [[nodiscard]] std::size_t held_count() const { return held_count_; }
 
   // Of pending blocks.
 
@@ -125,27 +141,29 @@ class BlockUses {
   }
   [[nodiscard]] std::size_t mark_count() const { return mark_count_; }
 
-  // Of pending blocks of one owner, for a stream that is made to wait for the streams that use them.
+  // Of pending blocks of one owner, for a stream that is made to wait for the streams that use
+  // them.
 
   /// A mark that has an event, and the stream it is of.
   struct Awaited {
     OwnerId stream = kUnowned;
     RecordedEvent end;
   };
-  /// The mark behind which `bytes` of `owner`'s come free, or as much as one stream holds up: of the
-  /// stream whose oldest such mark is oldest. nullopt where no mark with an event holds up any.
+  /// The mark behind which `bytes` of `owner`'s come free, or as much as one stream holds up: of
+  /// the stream whose oldest such mark is oldest. nullopt where no mark with an event holds up any.
   /// Whose blocks are held up by marks with an event.
   [[nodiscard]] std::vector<OwnerId> owners_held_up() const;
   [[nodiscard]] std::optional<Awaited> awaited_by(OwnerId owner, std::size_t bytes) const;
-  /// The stream of `owner` waits for that mark: as pass(), of blocks of `owner`'s only, up to that mark.
+  /// The stream of `owner` waits for that mark: as pass(), of blocks of `owner`'s only, up to that
+  /// mark.
   template <class Visit>
   std::size_t pass_for(OwnerId owner, const Awaited& awaited, const Visit& visit) {
     return pass_some(
         owner, awaited, [](const Entry&) { return true; }, visit);
   }
   /// Another stream waits for that mark, and for all work that the owner's stream had at the time
-  /// `freed_by`: the same, of blocks freed by then that no other mark holds up. (With two marks, the
-  /// owner would have such a block after the second, and has not waited for the first.)
+  /// `freed_by`: the same, of blocks freed by then that no other mark holds up. (With two marks,
+  /// the owner would have such a block after the second, and has not waited for the first.)
   template <class Visit>
   std::size_t pass_to_other(OwnerId owner, const Awaited& awaited, std::uint64_t freed_by,
                             const Visit& visit) {
@@ -162,8 +180,23 @@ class BlockUses {
     std::uint32_t next = 0;  ///< of its block's uses; of its queue's marks; of the spare ones
     std::uint32_t prev = 0;  ///< of its queue's marks
     Block* block = nullptr;  ///< of a mark
-    std::uint64_t made = 0;  ///< of a mark: when its block was freed
+    std::uint64_t made = 0;  ///< of a mark: when its block was freed; of a hold: how often
   };
+
+  /// The entry of the block's hold, which stays in its list while the block is pending; 0: none.
+  [[nodiscard]] std::uint32_t find_hold(const Block& block) const {
+    std::uint32_t number = block.uses.list;
+    while (number != 0 && entries_[number].use.stream != kUnowned) number = entries_[number].next;
+    return number;
+  }
+  /// Takes a spare entry; there must be one.
+  std::uint32_t take_spare(Block& block, Use use) noexcept;
+  /// Sees to it that there is a spare entry.
+  void reserve_spare() {
+    if (spare_ != 0) return;
+    entries_.emplace_back();
+    recycle(static_cast<std::uint32_t>(entries_.size() - 1));
+  }
 
   template <class IsOrdered, class Visit>
   std::size_t pass_some(OwnerId owner, const Awaited& awaited, const IsOrdered& is_ordered,
@@ -236,6 +269,7 @@ class BlockUses {
   std::uint32_t spare_ = 0;
   Queues queues_;
   std::size_t mark_count_ = 0;
+  std::size_t held_count_ = 0;
   std::uint64_t clock_ = 0;
 };
 

@@ -24,10 +24,12 @@
 
 #include "device/device_context.hpp"
 #include "memory/order/block_uses.hpp"
+#include "memory/order/graph_holds.hpp"
 #include "memory/order/lulls.hpp"
 #include "memory/order/questions.hpp"
 #include "memory/order/recorded_event.hpp"
 #include "memory/shared_heap.hpp"
+#include "stream/capture.hpp"
 
 namespace berth {
 
@@ -38,14 +40,22 @@ class StreamOrder {
   /// The pool that serves a device's events.
   using Events = std::function<EventPool&(DeviceContext&)>;
 
-  StreamOrder(SharedHeap& heap, const Driver& driver, Events events)
-      : heap_(heap), driver_(driver), events_(std::move(events)) {}
+  /// `graphs_hold`: a use of a block by captured work is a hold (GraphHolds). Otherwise it ends
+  /// with the capture, because graphs have pools of their own.
+  StreamOrder(SharedHeap& heap, const Driver& driver, Events events, bool graphs_hold)
+      : heap_(heap),
+        driver_(driver),
+        events_(std::move(events)),
+        graphs_hold_(graphs_hold),
+        holds_(driver) {}
 
   // Calls that name a stream.
 
   /// Contracts: Allocator.
   void record_stream(void* data, StreamRef stream) BERTH_EXCLUDES(heap_.mutex);
   void record_use(void* data, StreamRef stream) BERTH_EXCLUDES(heap_.mutex);
+  /// Contract: PinnedAllocator.
+  void keep_for_graph(void* data, StreamRef stream) BERTH_EXCLUDES(heap_.mutex);
   void retire(StreamRef stream) noexcept BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
   /// `stream`, whose id is `owner`, is named by a request: what was freed on it so far gets a mark where
   /// it could not be asked for otherwise.
@@ -65,6 +75,9 @@ class StreamOrder {
   void seal(const Unsealed& unsealed) noexcept BERTH_EXCLUDES(heap_.mutex);
   /// Releases deferred frees whose events have passed. Returns how many.
   std::size_t reclaim() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+  /// Ends the holds of graphs that are gone, and releases the blocks that awaited nothing else. No
+  /// driver call. Returns how many blocks.
+  std::size_t release_let_go() noexcept BERTH_REQUIRES(heap_.mutex);
   /// Waits for the oldest deferred free that has an event, of those up to `made_by` (BlockUses::now());
   /// false if there is none. Without that bound, a caller that waits for one after the other would not
   /// return while other threads free more.
@@ -128,6 +141,10 @@ class StreamOrder {
 
   // For inspection, under the heap's lock.
   [[nodiscard]] const BlockUses& uses() const BERTH_REQUIRES(heap_.mutex) { return uses_; }
+  /// Holds that graphs have which still exist.
+  [[nodiscard]] std::size_t holds() const BERTH_REQUIRES(heap_.mutex) {
+    return holds_.outstanding();
+  }
 
  private:
   /// An event after the work that a stream has now, or has last marked, and what it covers.
@@ -191,6 +208,16 @@ class StreamOrder {
   /// Other owners whose deferred frees may come free behind waits, where the request lacks memory.
   [[nodiscard]] std::vector<OwnerId> find_owners_held_up(const Request& request) const
       BERTH_REQUIRES(heap_.mutex);
+  /// The graph of a valid capture, if any, holds the block from now on. Whether there is a graph.
+  bool hold_for(const CaptureState& capture, void* data, StreamRef stream, const char* action)
+      BERTH_EXCLUDES(heap_.mutex);
+  void hold_while_it_exists(const CaptureState& capture, void* data, StreamRef stream,
+                            const char* action) BERTH_EXCLUDES(heap_.mutex);
+  void hold_forever(void* data, const char* action) BERTH_EXCLUDES(heap_.mutex);
+  /// Errors  std::bad_alloc: nothing is changed.
+  void hold(Block& block) BERTH_REQUIRES(heap_.mutex);
+  /// Undoes one hold().
+  void let_go(Block& block) noexcept BERTH_REQUIRES(heap_.mutex);
   /// A pending block has no use left that its owner's stream does not wait for.
   void release_deferred(Block& block) BERTH_REQUIRES(heap_.mutex);
   /// The same of `to`'s stream, that waits for the owner's as well.
@@ -208,8 +235,10 @@ class StreamOrder {
   SharedHeap& heap_;
   const Driver& driver_;
   const Events events_;
+  const bool graphs_hold_;
   std::condition_variable_any naming_ended_;  ///< of a stream that is going away
   BlockUses uses_ BERTH_GUARDED_BY(heap_.mutex);
+  GraphHolds holds_;  ///< guarded by heap_.mutex, except for hand_over()
   Lulls lulls_ BERTH_GUARDED_BY(heap_.slow_mutex);
   // Of the question whether there is a lull, and kept for their capacity.
   std::vector<OwnerId> lull_owners_ BERTH_GUARDED_BY(heap_.slow_mutex);

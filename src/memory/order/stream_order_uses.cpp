@@ -2,6 +2,7 @@
 // What other streams do with blocks: they are recorded, marked by events, and waited for before a
 // block is reused. Events are recorded and polled between two times under the heap's lock.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "berth/error.hpp"
@@ -13,6 +14,11 @@
 #include "stream/unasked.hpp"
 
 namespace berth {
+namespace {
+
+constexpr const char* kRecordUse = "record a use of";
+
+}  // namespace
 
 SharedEvent StreamOrder::record(StreamRef stream) {
   auto event = std::make_shared<EventLease>(events_(stream.context()).acquire());
@@ -47,17 +53,24 @@ void StreamOrder::record_stream(void* data, StreamRef stream) {
 
 void StreamOrder::record_use(void* data, StreamRef stream) {
   require_one_stream(stream);
+  std::optional<bool> is_captured;
+  if (graphs_hold_) {
+    const CaptureState capture = capture_of(stream);
+    if (hold_for(capture, data, stream, kRecordUse)) return;
+    is_captured = capture.is_capturing;
+  }
   RecordedEvent end;
   std::uint64_t began = 0;
   {
     const MutexLock lock(heap_.mutex);
-    const Block& block = heap_.require_live(data, "record a use of");
+    const Block& block = heap_.require_live(data, kRecordUse);
     const std::optional<OwnerId> user = heap_.streams.find(stream);
     if (user && (*user == block.owner || uses_.lasts(block, *user))) return;
     began = uses_.now();
   }
   // What is being captured cannot be marked now: the free does it, or a later question.
-  if (!is_capturing(stream)) {
+  if (!is_captured) is_captured = is_capturing(stream);
+  if (!*is_captured) {
     try {
       end.event = record(stream);
     } catch (const Exhausted&) {
@@ -66,7 +79,7 @@ void StreamOrder::record_use(void* data, StreamRef stream) {
     }
   }
   const MutexLock lock(heap_.mutex);
-  Block& block = heap_.require_live(data, "record a use of");
+  Block& block = heap_.require_live(data, kRecordUse);
   if (end.event != nullptr) {
     end.after = began;
     end.before = uses_.tick();

@@ -33,6 +33,7 @@ PinnedHeaps::Heap::Heap(PinnedHeaps& heaps, std::size_t place, PinnedKind of_kin
       allocator(heaps.driver(),
                 {.name = std::move(name),
                  .budget = budget,
+                 .graphs_hold = true,
                  .slack_max = heaps.options_.slack_max,
                  .others =
                      [&heaps, this](std::size_t bytes, CachingAllocator::Waiting waiting) {
@@ -58,6 +59,7 @@ PinnedHeaps::PinnedHeaps(const DeviceRegistry& registry, const PinnedAllocatorOp
       options_(options),
       cached_bytes_max_(options.cached_bytes_max.value_or(MemoryBudget::kNoLimit)),
       events_(registry),
+      tells_(events_.driver().is_simulated()),
       budget_({.max = options.reserved_bytes_max.value_or(MemoryBudget::kNoLimit)}),
       registrations_(registry, events_),
       background_([this](std::size_t number) { grow_ahead(*heaps_[number]); }) {
@@ -156,9 +158,12 @@ PinnedHeaps::Heap& PinnedHeaps::find_or_make(PinnedKind kind, std::optional<int>
 
 void* PinnedHeaps::allocate_other(std::size_t bytes, const PinnedOptions& options) {
   Heap& heap = heap_for(options);
-  if (void* data = heap.allocator.allocate_kept(bytes, std::nullopt)) return data;
-  void* const data = heap.allocator.allocate_missed(bytes, std::nullopt, options.may_wait);
-  if (options_.low_water_bytes > 0) want_growth(heap);
+  void* data = heap.allocator.allocate_kept(bytes, std::nullopt);
+  if (data == nullptr) {
+    data = heap.allocator.allocate_missed(bytes, std::nullopt, options.may_wait);
+    if (options_.low_water_bytes > 0) want_growth(heap);
+  }
+  tell(data, bytes);
   return data;
 }
 
@@ -203,6 +208,17 @@ void PinnedHeaps::record_stream(void* data, StreamRef stream) {
 void PinnedHeaps::record_use(void* data, StreamRef stream) {
   if (registrations_.record_use(data, stream)) return;
   require_owner(data, "record a use of").allocator.record_use(data, stream);
+}
+
+void PinnedHeaps::keep_for_graph(void* data, StreamRef stream) {
+  if (const auto range = registrations_.find(data)) {
+    throw InvalidArgument(describe_refused_pointer(
+        kName, "keep for a graph", data,
+        fmt::format("it lies in registered memory at {}, which must stay registered for as long as "
+                    "the graph may be launched",
+                    range->data)));
+  }
+  require_owner(data, "keep for a graph").allocator.keep_for_graph(data, stream);
 }
 
 void PinnedHeaps::add_registration(void* data, std::size_t bytes) {

@@ -38,8 +38,11 @@ class PinnedHeaps {
 
   void* allocate(std::size_t bytes) {
     if (Heap* const heap = only_.load(std::memory_order_acquire)) [[likely]] {
-      if (void* data = heap->allocator.allocate_kept(bytes, std::nullopt)) [[likely]]
+      if (void* data = heap->allocator.allocate_kept(bytes, std::nullopt)) [[likely]] {
+        if (tells_) [[unlikely]]
+          tell(data, bytes);
         return data;
+      }
     }
     return allocate_other(bytes, {});
   }
@@ -55,6 +58,7 @@ class PinnedHeaps {
   }
   void record_stream(void* data, StreamRef stream);
   void record_use(void* data, StreamRef stream);
+  void keep_for_graph(void* data, StreamRef stream);
   std::size_t trim(std::size_t bytes_to_keep);
   std::size_t release_unused(std::chrono::nanoseconds age);
   void retire_stream(StreamRef stream) noexcept;
@@ -100,6 +104,8 @@ class PinnedHeaps {
   static constexpr std::size_t kHeapsMax = kDevicesMax + 2;
 
   void* allocate_other(std::size_t bytes, const PinnedOptions& options);
+  /// The simulated driver that memory has a new user.
+  void tell(const void* data, std::size_t bytes) const { driver().sim_host_reuses(data, bytes); }
   void deallocate_other(void* data, Heap* freed);
   /// Errors  InvalidArgument: no such device or kind. NotSupported: a forked child. DriverError.
   Heap& heap_for(const PinnedOptions& options);
@@ -130,6 +136,7 @@ class PinnedHeaps {
   const PinnedAllocatorOptions options_;
   const std::size_t cached_bytes_max_;
   const DeviceEventPools events_;
+  const bool tells_;  ///< the driver is simulated
   MemoryBudget budget_;
   PinnedRegistrations registrations_;
   Mutex mutex_;

@@ -67,4 +67,11 @@ void berth_sim_berthSimHostRecycles(const void* start, std::size_t bytes) {
   });
 }
 
+void berth_sim_berthSimHostReuses(const void* start, std::size_t bytes) {
+  if (graphs_existing.load(std::memory_order_relaxed) == 0) return;
+  with_state([&](State& state) {
+    state.races.check_reuse(state, reinterpret_cast<std::uint64_t>(start), bytes);
+  });
+}
+
 }  // namespace berth::sim

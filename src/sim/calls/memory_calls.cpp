@@ -3,6 +3,7 @@
 // Source: CUDA Driver API, "Memory Management".
 #include "base/arithmetic.hpp"
 #include "sim/call.hpp"
+#include "sim/check/graph_uses.hpp"
 #include "sim/graph/capture_rules.hpp"
 #include "sim/memory/host_memory.hpp"
 #include "sim/work/pitch.hpp"
@@ -60,6 +61,7 @@ CUresult free_pages(Call& call, RangeKind kind, std::uint64_t start) BERTH_REQUI
   call.wait(state.scheduler.work_in(0), call.context().handle);
   range = state.addresses.find_start(start);
   if (range == nullptr || range->id != id) return CUDA_ERROR_INVALID_VALUE;  // freed meanwhile
+  note_freed(state, *range, call.site());
   unpin_host_memory(state, *range);
   return CUDA_SUCCESS;
 }
@@ -182,6 +184,7 @@ CUresult berth_sim_cuMemHostUnregister(void* pointer) {
   call.wait(state.scheduler.work_in(0), call.context().handle);
   range = state.addresses.find_start(start);
   if (range == nullptr || range->id != id) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  note_freed(state, *range, call.site());
   unpin_host_memory(state, *range);
   return CUDA_SUCCESS;
 }

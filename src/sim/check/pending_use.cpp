@@ -65,11 +65,12 @@ bool overlaps(const Will& use, std::uint64_t start, std::uint64_t bytes) {
 std::optional<Use> find_use(const Stream& stream, std::uint64_t start, std::uint64_t bytes) {
   std::optional<Use> found;
   stream.queue.for_each([&](const Operation& operation) {
-    const auto uses = std::visit([](const auto& work) { return uses_of(work); }, operation.work);
-    for (const Will& use : uses)
-      if (!found && overlaps(use, start, bytes))
-        found = Use{operation.stamp, operation.call, stream.callers_handle,
-                    use.address,     use.bytes(),    use.kind};
+    if (found) return;
+    found = find_use(operation.work, start, bytes);
+    if (!found) return;
+    found->stamp = operation.stamp;
+    found->call = operation.call;
+    found->stream = stream.callers_handle;
   });
   return found;
 }
@@ -85,6 +86,14 @@ bool may_write(const Operation& operation, std::uint64_t start, std::uint64_t by
 }
 
 }  // namespace
+
+std::optional<Use> find_use(const Work& work, std::uint64_t start, std::uint64_t bytes) {
+  const auto uses = std::visit([](const auto& any) { return uses_of(any); }, work);
+  const auto use = std::find_if(uses.begin(), uses.end(),
+                                [&](const Will& will) { return overlaps(will, start, bytes); });
+  if (use == uses.end()) return std::nullopt;
+  return Use{{}, {}, 0, use->address, use->bytes(), use->kind};
+}
 
 std::uint64_t find_pending_write(const Stream& stream, std::uint64_t start, std::uint64_t bytes) {
   std::uint64_t found = 0;

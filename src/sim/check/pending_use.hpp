@@ -6,11 +6,16 @@
 #include <optional>
 
 #include "sim/check/shadow_memory.hpp"
+#include "sim/work/operation.hpp"
 
 namespace berth::sim {
 
 struct State;
 struct Stream;
+
+/// The first use that `work` makes of [start, start + bytes); only its addresses and kind are
+/// filled.
+std::optional<Use> find_use(const Work& work, std::uint64_t start, std::uint64_t bytes);
 
 /// The first use that pending work will make of [start, start + bytes); nullopt where none will.
 /// Pageable memory is not watched. A context that has faulted runs nothing more.

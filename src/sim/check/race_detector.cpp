@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/check/graph_uses.hpp"
 #include "sim/check/names.hpp"
 #include "sim/check/pending_use.hpp"
 #include "sim/state.hpp"
@@ -77,6 +78,33 @@ void RaceDetector::recycle(State& state, std::uint64_t address, std::uint64_t by
                       range.bytes, range.start, describe(*use)));
     forget(bytes_of(state, range, 0));
   });
+  check_reuse(state, address, bytes);
+}
+
+void RaceDetector::check_reuse(State& state, std::uint64_t address, std::uint64_t bytes) {
+  if (!on_) return;
+  state.addresses.for_each_host_range(address, bytes, [&](const Range& range) {
+    const auto found = find_graph_use(state, range.start, range.bytes);
+    if (!found) return;
+    findings_.add(fmt::format(
+        "race: the host hands {} B at {:#x} on, while {} {:#x} {} {} B at {:#x} when it "
+        "is launched; it was not destroyed",
+        range.bytes, range.start, found->is_executable ? "executable graph" : "graph", found->graph,
+        verb(found->use.kind), found->use.bytes, found->use.address));
+  });
+}
+
+void RaceDetector::check_launch(const GraphExec& exec, CallSite call) {
+  if (!on_) return;
+  for (const GraphExec::Node& node : exec.nodes) {
+    if (!node.freed) continue;
+    findings_.add(
+        fmt::format("race: {} launches executable graph {:#x}, which {} {} B at {:#x}; {} "
+                    "has freed that since",
+                    call_name(call), exec.handle, verb(node.freed->use.kind), node.freed->use.bytes,
+                    node.freed->use.address, call_name(node.freed->call)));
+    return;
+  }
 }
 
 std::optional<Use> RaceDetector::find_use_done(State& state, const Range& range) const {

@@ -22,6 +22,7 @@
 
 namespace berth::sim {
 
+struct GraphExec;
 struct Range;
 struct State;
 
@@ -39,6 +40,10 @@ class RaceDetector {
   void use_by_host(State& state, UseKind kind, std::uint64_t address, std::uint64_t bytes);
   /// The calling thread hands such memory on: no earlier use of it counts any more.
   void recycle(State& state, std::uint64_t address, std::uint64_t bytes);
+  /// Likewise, of what graphs do that may be launched again: nothing waits for that.
+  void check_reuse(State& state, std::uint64_t address, std::uint64_t bytes);
+  /// `call` launches `exec`. What it uses of host memory must not have been freed.
+  void check_launch(const GraphExec& exec, CallSite call);
   /// The simulator gives the bytes to the system, or to somebody else.
   void forget(std::span<const std::byte> data);
 

@@ -77,7 +77,7 @@ void destroy_graph(State& state, Handle graph) {
   Graph& found = *state.graphs.find(graph);
   for (const CUgraphNode node : found.nodes)
     state.graph_nodes.erase(reinterpret_cast<Handle>(node));
-  release(state, found.held);
+  release(state, found.held, {});
   state.graphs.erase(graph);
 }
 
@@ -110,7 +110,8 @@ GraphExec& instantiate(State& state, const Graph& graph) {
                           .awaits = node.awaits,
                           .dependencies = std::move(dependencies),
                           .chain = chain,
-                          .is_last = true});
+                          .is_last = true,
+                          .freed = node.freed});
   }
   retain(state, graph.held);
   exec.held = graph.held;
@@ -119,8 +120,7 @@ GraphExec& instantiate(State& state, const Graph& graph) {
 
 void destroy_exec(State& state, Handle exec) {
   GraphExec& found = *state.graph_execs.find(exec);
-  if (!found.held.empty())
-    state.held_until.push_back({found.last_launch.ticket, std::move(found.held)});
+  if (!found.held.empty()) state.held_until.push_back({found.last_launch, std::move(found.held)});
   state.graph_execs.erase(exec);
   release_what_is_done(state);
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs: work, and the order between pieces of it. A graph can grow; its executable form is a copy
 // that cannot, dealt out to chains, which are streams while it runs. What must hold: a node comes
-// after the nodes that it depends on, in its graph and in the executable form, so there is no cycle.
-// Guarded by sim::mutex.
+// after the nodes that it depends on, in its graph and in the executable form, so there is no
+// cycle. Guarded by sim::mutex.
 #pragma once
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstddef>
+#include <optional>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -22,6 +24,12 @@ namespace berth::sim {
 
 struct State;
 struct Stream;
+
+/// Host memory that a node uses and that was freed since.
+struct FreedMemory {
+  CallSite call;  ///< that freed it
+  Use use;        ///< the node's: addresses and kind
+};
 
 struct GraphNode {
   GraphNode(Handle handle_, Handle graph_, Handle context_, Work work_,
@@ -40,11 +48,24 @@ struct GraphNode {
   Work work;          ///< WaitWork where it does nothing itself
   Handle awaits = 0;  ///< an event: waits for what that was recorded behind at the launch
   std::vector<CUgraphNode> dependencies;  ///< each once
+  std::optional<FreedMemory> freed;
+};
+
+/// Graphs and executable graphs that exist: where there are none, what an allocator reuses need not
+/// be looked at. Read without the lock.
+inline constinit std::atomic<std::size_t> graphs_existing = 0;
+
+struct Counted {
+  Counted() { ++graphs_existing; }
+  ~Counted() { --graphs_existing; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
 };
 
 struct Graph {
   explicit Graph(Handle handle_) : handle(handle_) {}
 
+  Counted counted;
   Handle handle;
   Handle capture = 0;  ///< that records into it, and owns it until then
   std::vector<CUgraphNode> nodes;
@@ -59,6 +80,7 @@ struct GraphExec {
     std::vector<std::size_t> dependencies;  ///< in `nodes`
     std::size_t chain;
     bool is_last;  ///< nothing depends on it
+    std::optional<FreedMemory> freed;
   };
   /// Nodes one after the other, each depending on the one before, all in one context.
   struct Chain {
@@ -68,6 +90,7 @@ struct GraphExec {
 
   explicit GraphExec(Handle handle_) : handle(handle_) {}
 
+  Counted counted;
   Handle handle;
   std::vector<Node> nodes;
   std::vector<Chain> chains;
@@ -92,8 +115,9 @@ GraphExec& instantiate(State& state, const Graph& graph);
 void destroy_exec(State& state, Handle exec) BERTH_REQUIRES(mutex);
 
 /// Runs `exec` behind the work of `stream` and behind its own earlier launch; what follows on
-/// `stream` waits for all of it. CUDA_ERROR_INVALID_VALUE, and nothing runs, where a context or an event
-/// that it uses is gone; memory that is gone faults when it runs. May let go of the lock.
+/// `stream` waits for all of it. CUDA_ERROR_INVALID_VALUE, and nothing runs, where a context or an
+/// event that it uses is gone; memory that is gone faults when it runs. May let go of the lock.
+/// Host memory that was freed is also a finding.
 CUresult launch(State& state, GraphExec& exec, Stream& stream) BERTH_REQUIRES(mutex);
 
 }  // namespace berth::sim

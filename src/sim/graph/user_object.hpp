@@ -26,6 +26,7 @@ struct UserObject {
   CUhostFn destroy;
   void* data;
   std::uint64_t references;  ///< of the program and of graphs
+  Clock done = {};           ///< the work of the executable graphs that had references
 };
 
 using UserObjects = HandleTable<UserObject, HandleKind::user_object>;
@@ -35,14 +36,15 @@ using HeldObjects = std::map<Handle, std::uint64_t>;
 
 /// What an executable graph held that was destroyed while it ran: kept until then.
 struct HeldUntil {
-  Ticket done;
+  Submitted done;
   HeldObjects objects;
 };
 
 /// `count` references less; with the last the destructor is called, on the thread of host functions,
-/// where it may not call the driver.
+/// where it may not call the driver. It comes after all work of executable graphs that had
+/// references: the last of each is before `done`.
 void release(State& state, UserObject& object, std::uint64_t count) BERTH_REQUIRES(mutex);
-void release(State& state, const HeldObjects& objects) BERTH_REQUIRES(mutex);
+void release(State& state, const HeldObjects& objects, const Clock& done) BERTH_REQUIRES(mutex);
 /// Once more for each reference in `objects`.
 void retain(State& state, const HeldObjects& objects);
 /// Releases what was held until work that is done by now.

@@ -6,8 +6,9 @@
 
 namespace berth::sim {
 
-void HostFunctions::start(Handle stream, const HostFunctionWork& work, CUresult status) {
-  entries_.push_back({stream, work, status});
+void HostFunctions::start(Handle stream, const HostFunctionWork& work, CUresult status,
+                          Clock done) {
+  entries_.push_back({stream, work, status, std::move(done)});
   if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });
   wake_.notify_one();
 }
@@ -31,8 +32,9 @@ void HostFunctions::loop() {
       mutex.unlock();
       return;
     }
-    const Entry entry = entries_.front();
+    const Entry entry = std::move(entries_.front());
     entries_.pop_front();
+    scheduler_.host_sees(entry.done);
     mutex.unlock();
 
     if (entry.work.callback != nullptr)

@@ -24,8 +24,9 @@ class HostFunctions {
 
   /// Queues a function; Scheduler::finish_host_function(stream) follows when it has returned, where
   /// `stream` is not 0.
-  /// `status`: what a callback is told of its context.
-  void start(Handle stream, const HostFunctionWork& work, CUresult status) BERTH_REQUIRES(mutex);
+  /// `status`: what a callback is told of its context. `done`: work that the thread learns is done.
+  void start(Handle stream, const HostFunctionWork& work, CUresult status, Clock done = {})
+      BERTH_REQUIRES(mutex);
   /// Waits for the function that runs, and drops the others. Must be the last call.
   void stop() BERTH_EXCLUDES(mutex);
   /// Whether this is that thread.
@@ -36,6 +37,7 @@ class HostFunctions {
     Handle stream;
     HostFunctionWork work;
     CUresult status;
+    Clock done;
   };
 
   void loop() BERTH_EXCLUDES(mutex);

@@ -88,10 +88,13 @@ class Scheduler {
 
   /// Queued waits for values of memory.
   [[nodiscard]] std::size_t value_waits() const { return value_waits_; }
-  /// Calls `function` on the thread of host functions, which nothing waits for.
-  void call_on_host(CUhostFn function, void* data) BERTH_REQUIRES(mutex) {
-    host_functions_.start(0, {.function = function, .data = data}, CUDA_SUCCESS);
+  /// Calls `function` on the thread of host functions, which nothing waits for, and which knows
+  /// then that all of `done` is.
+  void call_on_host(CUhostFn function, void* data, Clock done) BERTH_REQUIRES(mutex) {
+    host_functions_.start(0, {.function = function, .data = data}, CUDA_SUCCESS, std::move(done));
   }
+  /// The calling thread knows all of `done` to be done.
+  void host_sees(const Clock& done) BERTH_REQUIRES(mutex);
   /// Called by the thread of host functions when the one at the head of `stream` has returned.
   void finish_host_function(Handle stream) BERTH_REQUIRES(mutex);
   /// Stops the threads that run work. Must be the last call.

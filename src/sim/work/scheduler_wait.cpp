@@ -26,6 +26,10 @@ Awaited Scheduler::work_in(Handle context) {
   return awaited;
 }
 
+void Scheduler::host_sees(const Clock& done) {
+  if (state_.order.on()) state_.order.host_sees(done);
+}
+
 void Scheduler::wait(const Awaited& awaited) {
   for (const Ticket& ticket : awaited.tickets) wait_for(ticket);
   if (state_.order.on()) state_.order.host_sees(awaited.clock);

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/order/graph_holds.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <new>
+#include <vector>
+
+#include "base/mutex.hpp"
+
+namespace berth {
+
+/// What user objects need after the allocator is gone: no more than this.
+struct GraphHolds::Ends {
+  std::atomic<Hold*> ended = nullptr;
+  /// Of the simulated driver, which is told that the destructor orders the graph's work before what
+  /// collect() makes reusable.
+  sim_abi::HostReleases* tell = nullptr;
+  std::size_t outstanding = 0;  ///< of an allocator that is gone
+};
+
+struct GraphHolds::Hold {
+  Ends* ends;
+  Block* block;
+  std::uint64_t capture = 0;
+  Hold* next = nullptr;
+};
+
+void GraphHolds::HoldDeleter::operator()(Hold* hold) const noexcept {
+  delete hold;
+}
+
+namespace {
+
+/// Frees what has ended. How many there were.
+template <class Hold>
+std::size_t drop(Hold* ended) noexcept {
+  std::size_t count = 0;
+  while (ended != nullptr) {
+    Hold* const next = ended->next;
+    delete ended;
+    ended = next;
+    ++count;
+  }
+  return count;
+}
+
+/// Lists of allocators that ended before some of the graphs. Each is freed by a later allocator,
+/// when all of its holds have ended: then no destructor accesses it any more. Never destroyed.
+template <class Ends>
+struct Orphans {
+  Mutex mutex;
+  std::vector<Ends*> all BERTH_GUARDED_BY(mutex);
+
+  static Orphans& get() {
+    static Orphans* const orphans = new Orphans;
+    return *orphans;
+  }
+};
+
+}  // namespace
+
+GraphHolds::GraphHolds(const Driver& driver) : driver_(driver), ends_(new Ends) {
+  ends_->tell = driver.sim_host_releases_function();
+  auto& orphans = Orphans<Ends>::get();
+  const MutexLock lock(orphans.mutex);
+  std::erase_if(orphans.all, [this](Ends* ends) {
+    ends->outstanding -= drop(ends->ended.exchange(nullptr, std::memory_order_acquire));
+    if (ends->outstanding > 0) return false;
+    driver_.sim_host_forgets(ends);
+    delete ends;
+    return true;
+  });
+}
+
+GraphHolds::~GraphHolds() {
+  if (!origin_.is_here()) return;  // the lists are the parent's, and so may be locked
+  outstanding_ -= drop(ends_->ended.exchange(nullptr, std::memory_order_acquire));
+  if (outstanding_ == 0) {
+    driver_.sim_host_forgets(ends_);
+    delete ends_;
+    return;
+  }
+  ends_->outstanding = outstanding_;
+  try {
+    auto& orphans = Orphans<Ends>::get();
+    const MutexLock lock(orphans.mutex);
+    orphans.all.push_back(ends_);
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): then nobody frees the list
+  }
+}
+
+bool GraphHolds::are_supported(const Driver& driver) {
+  return driver.has(DriverCall::user_object_create) &&
+         driver.has(DriverCall::user_object_release) &&
+         driver.has(DriverCall::graph_retain_user_object);
+}
+
+GraphHolds::HoldPtr GraphHolds::make(Block& block) const {
+  return HoldPtr(new Hold{.ends = ends_, .block = &block});
+}
+
+void GraphHolds::hand_over(HoldPtr& hold, const CaptureState& capture) const {
+  // On a thread of the driver. No lock, no wait, no memory, no driver call; after the exchange, no
+  // access: the allocator may free the hold and the list.
+  const auto end = [](void* data) {
+    Hold* const ended = static_cast<Hold*>(data);
+    Ends& ends = *ended->ends;
+    if (ends.tell != nullptr) ends.tell(&ends);
+    ended->next = ends.ended.load(std::memory_order_relaxed);
+    while (!ends.ended.compare_exchange_weak(ended->next, ended, std::memory_order_release,
+                                             std::memory_order_relaxed)) {
+    }
+  };
+  hold->capture = capture.id;
+  CUuserObject object = nullptr;
+  driver_.user_object_create(&object, static_cast<void*>(hold.get()), static_cast<CUhostFn>(end),
+                             1U, unsigned{CU_USER_OBJECT_NO_DESTRUCTOR_SYNC});
+  static_cast<void>(hold.release());  // the driver's
+  const CUresult result = driver_.try_graph_retain_user_object(capture.graph, object, 1U,
+                                                               unsigned{CU_GRAPH_USER_OBJECT_MOVE});
+  if (result == CUDA_SUCCESS) return;
+  driver_.user_object_release_or_report(object, 1U);  // calls the destructor
+  driver_.raise(DriverCall::graph_retain_user_object, result);
+}
+
+void GraphHolds::note(const Block& block, std::uint64_t id, const Hold* hold) noexcept {
+  try {
+    known_.insert_or_assign(Key{id, &block}, hold);
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the next copy holds it too
+  }
+}
+
+GraphHolds::HoldPtr GraphHolds::take_ended() noexcept {
+  if (ends_->ended.load(std::memory_order_relaxed) == nullptr) return nullptr;
+  HoldPtr ended(ends_->ended.exchange(nullptr, std::memory_order_acquire));
+  driver_.sim_host_acquires(ends_);
+  return ended;
+}
+
+Block& GraphHolds::block_of(const Hold& hold) noexcept {
+  return *hold.block;
+}
+
+GraphHolds::HoldPtr GraphHolds::next_of(HoldPtr hold) noexcept {
+  return HoldPtr(hold->next);
+}
+
+void GraphHolds::forget(const Hold& hold) noexcept {
+  const auto known = known_.find({hold.capture, hold.block});
+  if (known != known_.end() && known->second == &hold) known_.erase(known);
+}
+
+}  // namespace berth

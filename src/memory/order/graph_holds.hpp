@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Captured graphs that hold blocks of one heap: a graph, and every executable graph that is made of
+// it, may read or write the blocks whenever it is launched. A user object of the driver, of which
+// the graph has a reference, tells when the last of them is gone. Source: CUDA Programming Guide,
+// "CUDA User Objects"; CUDA Driver API, cuUserObjectCreate.
+//
+// The driver calls the user object's destructor on a thread of its own, at any time, also after the
+// end of the allocator. It may call no driver function there, and must not wait for a thread that
+// does. So the destructor only pushes the hold, which exists since the capture, to a list without a
+// lock. The allocator takes the holds from the list under its own lock.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "base/fork.hpp"
+#include "driver/driver.hpp"
+#include "memory/heap/block.hpp"
+#include "stream/capture.hpp"
+
+namespace berth {
+
+/// Guarded by the lock of the allocator that it belongs to, except for hand_over().
+class GraphHolds {
+ public:
+  /// One graph's hold of one block.
+  struct Hold;
+  struct HoldDeleter {
+    void operator()(Hold* hold) const noexcept;
+  };
+  using HoldPtr = std::unique_ptr<Hold, HoldDeleter>;
+
+  explicit GraphHolds(const Driver& driver);
+  /// The graphs may still exist: what their user objects need stays.
+  ~GraphHolds();
+  GraphHolds(const GraphHolds&) = delete;
+  GraphHolds& operator=(const GraphHolds&) = delete;
+
+  /// Whether the driver can tell when a graph is gone.
+  [[nodiscard]] static bool are_supported(const Driver& driver);
+
+  /// A hold of `block`, not yet of any graph.
+  /// Errors  std::bad_alloc.
+  [[nodiscard]] HoldPtr make(Block& block) const;
+  /// Whether the graph of the capture `id`, which is 1 or more, is known to hold the block.
+  [[nodiscard]] bool has(const Block& block, std::uint64_t id) const {
+    return known_.count({id, &block}) == 1;
+  }
+  /// The block is kept forever, since the driver cannot tell when the graph is gone.
+  /// Errors  std::bad_alloc: nothing is changed.
+  void keep_forever(const Block& block) { known_.emplace(Key{kNoCapture, &block}, nullptr); }
+  [[nodiscard]] bool has_forever(const Block& block) const { return has(block, kNoCapture); }
+
+  /// Between begin() and the answer to hand_over(), the hold counts as the driver's.
+  void begin() noexcept { ++outstanding_; }
+  void cancel() noexcept { --outstanding_; }
+  /// Gives the hold to the graph of `capture`. Call it under no lock.
+  /// Errors  DriverError: if `hold` is not null then, it is the caller's, who calls cancel();
+  ///         otherwise collect() returns it later.
+  void hand_over(HoldPtr& hold, const CaptureState& capture) const;
+  /// `hold` has been handed over: from now on the graph is known to hold the block. Does no harm if
+  /// the graph is gone by now. Without memory for it, nothing is changed.
+  void note(const Block& block, std::uint64_t id, const Hold* hold) noexcept;
+
+  /// Calls visit(Block&) for each hold whose graph and executable graphs are gone. visit() neither
+  /// throws nor calls this.
+  template <class Visit>
+  void collect(const Visit& visit) noexcept {
+    for (HoldPtr hold = take_ended(); hold != nullptr;) {
+      Block& block = block_of(*hold);
+      forget(*hold);
+      --outstanding_;
+      hold = next_of(std::move(hold));
+      visit(block);
+    }
+  }
+  /// Holds that graphs have.
+  [[nodiscard]] std::size_t outstanding() const { return outstanding_; }
+
+ private:
+  struct Ends;
+  using Key = std::pair<std::uint64_t, const Block*>;
+  static constexpr std::uint64_t kNoCapture = 0;
+
+  /// All that have ended, as a list.
+  [[nodiscard]] HoldPtr take_ended() noexcept;
+  static Block& block_of(const Hold& hold) noexcept;
+  static HoldPtr next_of(HoldPtr hold) noexcept;
+  void forget(const Hold& hold) noexcept;
+
+  const ForkOrigin origin_;
+  const Driver& driver_;
+  Ends* ends_;
+  std::size_t outstanding_ = 0;
+  /// The last hold of each graph and block; null: forever.
+  std::map<Key, const Hold*> known_;
+};
+
+}  // namespace berth

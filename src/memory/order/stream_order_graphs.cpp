@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks that captured graphs read or write, and that come free when the graphs are gone.
+#include <fmt/format.h>
+
+#include "berth/error.hpp"
+
+#include "memory/gauge.hpp"
+#include "memory/order/stream_order.hpp"
+
+namespace berth {
+
+void StreamOrder::keep_for_graph(void* data, StreamRef stream) {
+  constexpr const char* kAction = "keep for a graph";
+  if (hold_for(capture_of(stream), data, stream, kAction)) return;
+  throw InvalidArgument(
+      fmt::format("{}: {} cannot be kept for a graph, because no graph is being captured on the "
+                  "stream of {}; accepted: a stream in a valid capture, or record_use() instead",
+                  heap_.name, data, stream.device().to_string()));
+}
+
+bool StreamOrder::hold_for(const CaptureState& capture, void* data, StreamRef stream,
+                           const char* action) {
+  if (capture.graph != nullptr && GraphHolds::are_supported(driver_)) {
+    hold_while_it_exists(capture, data, stream, action);
+    return true;
+  }
+  // An older driver does not say which graph it is, or when that is gone.
+  const bool knows_graph = driver_.has(DriverCall::stream_get_capture_info);
+  const bool is_captured = knows_graph ? capture.graph != nullptr : capture.is_capturing;
+  if (!is_captured || stream.is_legacy_default()) return false;
+  hold_forever(data, action);
+  return true;
+}
+
+void StreamOrder::hold_while_it_exists(const CaptureState& capture, void* data, StreamRef stream,
+                                       const char* action) {
+  GraphHolds::HoldPtr made;
+  const GraphHolds::Hold* handed_over = nullptr;
+  Block* block = nullptr;
+  {
+    const MutexLock lock(heap_.mutex);
+    block = &heap_.require_live(data, action);
+    if (holds_.has(*block, capture.id)) return;
+    made = holds_.make(*block);
+    hold(*block);
+    handed_over = made.get();
+    holds_.begin();
+  }
+  try {
+    const ContextScope scope(stream.context());
+    holds_.hand_over(made, capture);
+  } catch (...) {
+    if (made != nullptr) {
+      const MutexLock lock(heap_.mutex);
+      holds_.cancel();
+      let_go(*block);
+      heap_.count_blocks();  // another thread may have freed it meanwhile
+    }
+    throw;
+  }
+  const MutexLock lock(heap_.mutex);
+  holds_.note(*block, capture.id, handed_over);
+}
+
+void StreamOrder::hold_forever(void* data, const char* action) {
+  const MutexLock lock(heap_.mutex);
+  Block& block = heap_.require_live(data, action);
+  if (holds_.has_forever(block)) return;
+  hold(block);
+  try {
+    holds_.keep_forever(block);
+  } catch (...) {
+    let_go(block);
+    throw;
+  }
+}
+
+void StreamOrder::hold(Block& block) {
+  const bool is_first = !uses_.is_held(block);
+  uses_.hold(block);
+  if (is_first) raise_gauge(heap_.counters.blocks_in_graphs, 1);
+}
+
+void StreamOrder::let_go(Block& block) noexcept {
+  const bool is_ready = uses_.let_go(block);
+  if (!uses_.is_held(block)) lower_gauge(heap_.counters.blocks_in_graphs, 1);
+  if (is_ready) release_deferred(block);
+}
+
+std::size_t StreamOrder::release_let_go() noexcept {
+  const std::uint64_t before = heap_.counters.frees_reclaimed;
+  holds_.collect([this](Block& block) BERTH_UNDER_LOCK { let_go(block); });
+  const std::uint64_t released = heap_.counters.frees_reclaimed - before;
+  if (released > 0) heap_.count_blocks();
+  return static_cast<std::size_t>(released);
+}
+
+}  // namespace berth
