@@ -36,7 +36,7 @@ class Weights {
     descriptor_ = mkstemp(path_.data());
     if (descriptor_ < 0) throw std::runtime_error("cannot make " + path_);
     const std::vector<std::byte> content(kBytes, std::byte{7});
-    File::open_to_write(path_).write(content.data(), kBytes, 0);
+    File::open_to_write(path_).write(content, 0);
     fsync(descriptor_);
   }
   ~Weights() {
@@ -51,7 +51,7 @@ class Weights {
 
   void warm() const {
     std::vector<std::byte> content(kBytes);
-    File::open_to_read(path_, FileCaching::cached).read(content.data(), kBytes, 0);
+    File::open_to_read(path_, FileCaching::cached).read(content, 0);
   }
   /// Whether nothing is in the page cache then.
   bool cool() const {

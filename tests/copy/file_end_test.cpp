@@ -118,7 +118,7 @@ TEST_CASE_FIXTURE(ColdFile, "what is in the page cache is read from there") {
 TEST_CASE_FIXTURE(ColdFile, "what has been written and not yet brought to the disk is read") {
   if (!is_cold) return;
   const Bytes changed = pattern(kBytes, 2);
-  File::open_to_write(path).write(changed.data(), kBytes, 0);
+  File::open_to_write(path).write(bytes_at(changed.data(), kBytes), 0);
   CHECK((read(FileCaching::automatic) == changed));
   CHECK((read(FileCaching::direct) == changed));
 }

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -26,6 +27,13 @@ namespace berth::test {
 
 inline constexpr FileCaching kCachings[] = {FileCaching::automatic, FileCaching::cached,
                                             FileCaching::direct};
+
+inline std::span<std::byte> bytes_at(void* data, std::size_t bytes) {
+  return {static_cast<std::byte*>(data), bytes};
+}
+inline std::span<const std::byte> bytes_at(const void* data, std::size_t bytes) {
+  return {static_cast<const std::byte*>(data), bytes};
+}
 
 inline void write_file(const std::string& path, const Bytes& content) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);

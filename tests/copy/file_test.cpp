@@ -40,12 +40,12 @@ TEST_CASE_FIXTURE(FileTest, "host memory is read from a file, and written, at an
     CHECK(source.size() == content.size());
     for (const std::size_t offset : {0, 1, 511, 4096, 99'999}) {
       Bytes read(std::min<std::size_t>(5000, content.size() - offset));
-      source.read(read.data(), read.size(), offset);
+      source.read(bytes_at(read.data(), read.size()), offset);
       CHECK(std::equal(read.begin(), read.end(), content.begin() + std::ptrdiff_t(offset)));
     }
     const File target = File::open_to_write(path, caching);
-    target.write(content.data() + 10, 5000, 33);
-    target.write(content.data(), 7, 100'010);
+    target.write(bytes_at(content.data() + 10, 5000), 33);
+    target.write(bytes_at(content.data(), 7), 100'010);
     target.sync();
     Bytes expected = content;
     std::copy_n(content.begin() + 10, 5000, expected.begin() + 33);
@@ -57,8 +57,8 @@ TEST_CASE_FIXTURE(FileTest, "host memory is read from a file, and written, at an
 }
 
 TEST_CASE_FIXTURE(FileTest, "what is opened to write is made, and keeps what it has") {
-  File::open_to_write(path).write("abc", 3, 0);
-  File::open_to_write(path).write("X", 1, 1);
+  File::open_to_write(path).write(bytes_at("abc", 3), 0);
+  File::open_to_write(path).write(bytes_at("X", 1), 1);
   CHECK((read_file(path) == Bytes{'a', 'X', 'c'}));
 }
 
@@ -103,7 +103,7 @@ TEST_CASE_FIXTURE(FileTest,
   Bytes target(2000, 7);
   const auto refusal = [&](std::size_t bytes, std::uint64_t offset) {
     const std::string message =
-        message_of<FileError>([&] { file.read(target.data(), bytes, offset); });
+        message_of<FileError>([&] { file.read(bytes_at(target.data(), bytes), offset); });
     CHECK(contains(message, path));
     CHECK(contains(message, std::to_string(bytes) + " B at offset " + std::to_string(offset)));
     return message;
@@ -115,20 +115,20 @@ TEST_CASE_FIXTURE(FileTest,
   CHECK(contains(refusal(100, kMost - 50), "no file goes beyond"));
   CHECK(contains(refusal(kMost, 10), "no file goes beyond"));
   CHECK((target == Bytes(2000, 7)));
-  file.read(target.data(), 1000, 0);
-  file.read(nullptr, 0, kMost);  // 0 bytes
-  message_of<InvalidArgument>([&] { file.read(nullptr, 1, 0); });
+  file.read(bytes_at(target.data(), 1000), 0);
+  file.read(bytes_at(static_cast<void*>(nullptr), 0), kMost);  // 0 bytes
+  message_of<InvalidArgument>([&] { file.read(bytes_at(static_cast<void*>(nullptr), 1), 0); });
 }
 
 TEST_CASE_FIXTURE(FileTest, "a file is for what it was opened for") {
   write_file(path, pattern(10, 1));
   Bytes memory(10);
-  CHECK(contains(
-      message_of<InvalidArgument>([&] { File::open_to_read(path).write(memory.data(), 10, 0); }),
-      "open_to_write"));
-  CHECK(contains(
-      message_of<InvalidArgument>([&] { File::open_to_write(path).read(memory.data(), 10, 0); }),
-      "open_to_read"));
+  CHECK(contains(message_of<InvalidArgument>(
+                     [&] { File::open_to_read(path).write(bytes_at(memory.data(), 10), 0); }),
+                 "open_to_write"));
+  CHECK(contains(message_of<InvalidArgument>(
+                     [&] { File::open_to_write(path).read(bytes_at(memory.data(), 10), 0); }),
+                 "open_to_read"));
 }
 
 TEST_CASE_FIXTURE(FileTest,
@@ -141,7 +141,7 @@ TEST_CASE_FIXTURE(FileTest,
     first.reset();
     std::filesystem::remove(path);
     Bytes memory(10);
-    second.read(memory.data(), 10, 0);
+    second.read(bytes_at(memory.data(), 10), 0);
     CHECK((memory == pattern(10, 1)));
     CHECK(open_descriptors() > before);
   }
@@ -150,7 +150,8 @@ TEST_CASE_FIXTURE(FileTest,
 
 TEST_CASE_FIXTURE(FileTest, "a full disk is told apart") {
   const File full = File::open_to_write("/dev/full");
-  CHECK(contains(message_of<FileError>([&] { full.write("abc", 3, 0); }), "No space left"));
+  CHECK(
+      contains(message_of<FileError>([&] { full.write(bytes_at("abc", 3), 0); }), "No space left"));
 }
 
 TEST_CASE_FIXTURE(FileTest, "a forked child reads a file") {
@@ -158,7 +159,7 @@ TEST_CASE_FIXTURE(FileTest, "a forked child reads a file") {
   const File file = File::open_to_read(path);
   CHECK(exit_code_of([&] {
           Bytes memory(1000);
-          file.read(memory.data(), 1000, 0);
+          file.read(bytes_at(memory.data(), 1000), 0);
           _exit(memory == pattern(1000, 1) ? 0 : 1);
           return 2;
         }) == 0);

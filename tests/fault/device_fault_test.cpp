@@ -3,6 +3,7 @@
 // end of the process, when the driver refuses everything.
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -80,12 +81,12 @@ std::vector<Step> copies() {
          const TemporaryFolder folder;
          const std::string path = folder.path() / "weights";
          const FileRange target{File::open_to_write(path), 0, kBytes};
-         target.file.write({sent.data(), kBytes}, 1000);
+         target.file.write(std::as_bytes(std::span(sent)), 1000);
          const FileRange source{File::open_to_read(path), 1000, kBytes};
          void* const memory = world.blocks[0].data();
          world.copier->start(memory, source, world.streams[0]).wait();
          world.copier->start(target, memory, world.streams[0]).wait();
-         source.file.read({back.data(), kBytes}, 0);
+         source.file.read(std::as_writable_bytes(std::span(back)), 0);
          check_holds((back == sent));
        }},
       {"fill",
