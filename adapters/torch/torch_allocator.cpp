@@ -53,9 +53,9 @@ class TorchMemory {
     const auto asked = MemoryAmount::part_of_device(fraction);
     MemoryLimits limits = runtime_.options().device_allocator.limits;
     const std::size_t device_bytes = runtime_.devices().memory_info(of).bytes_total;
-    if (!limits.reserved_bytes_max ||
-        asked.bytes(device_bytes) < limits.reserved_bytes_max->bytes(device_bytes))
-      limits.reserved_bytes_max = asked;
+    if (!limits.bytes_reserved_max ||
+        asked.bytes(device_bytes) < limits.bytes_reserved_max->bytes(device_bytes))
+      limits.bytes_reserved_max = asked;
     runtime_.memory(of).set_limits(limits);
   }
 

@@ -174,7 +174,7 @@ void measure(const Machine& machine, unsigned threads) {
   const bool has_kernels = Kernels(machine).are_real();
   RuntimeOptions options;
   const std::size_t limit = has_kernels ? kLimitOfKernels : kLimitOfCopies;
-  options.device_allocator.limits.reserved_bytes_max = limit;
+  options.device_allocator.limits.bytes_reserved_max = limit;
   Runtime runtime(options);
   Tally tally;
   std::atomic<bool> has_failed = false;

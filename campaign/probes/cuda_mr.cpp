@@ -121,7 +121,7 @@ void measure(const Machine& machine) {
   const Kernels kernels(machine);
   // So little that a block has to serve the other stream while its own is busy.
   RuntimeOptions options;
-  options.device_allocator.limits.reserved_bytes_max = kBytesMax;
+  options.device_allocator.limits.bytes_reserved_max = kBytesMax;
   Runtime runtime(std::move(options));
   DeviceMemoryResource resource(runtime, Device::cuda(0));
   Library library(resource);

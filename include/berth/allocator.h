@@ -32,14 +32,14 @@ BERTH_API berth_status berth_allocator_get_pinned(berth_runtime* runtime,
 BERTH_API berth_status berth_allocator_get_host(berth_runtime* runtime,
                                                 berth_allocator** allocator);
 
-/// The device whose memory the allocator manages, with its ordinal; the CPU for pinned memory and for
-/// that of `cpu`.
+/// The device whose memory the allocator manages, with its ordinal; the CPU for pinned memory and
+/// for that of `cpu`.
 BERTH_API berth_status berth_allocator_get_location(berth_allocator* allocator,
                                                     berth_device* device);
 
-/// Allocates a block that work submitted to `stream` from now on may use. The content is undefined. 0
-/// bytes gives null. Device memory is ordered on `stream`. Host memory is ordered on no stream: the
-/// block is recorded for it, as by berth_allocator_record_stream().
+/// Allocates a block that work submitted to `stream` from now on may use. The content is undefined.
+/// 0 bytes gives null. Device memory is ordered on `stream`. Host memory is ordered on no stream:
+/// the block is recorded for it, as by berth_allocator_record_stream().
 /// Blocking  A block cached for the stream needs no driver call. Otherwise the request goes down
 ///           the out-of-memory ladder, whose last rungs wait for the GPU. Host memory: as the
 ///           functions below.
@@ -159,12 +159,12 @@ BERTH_API berth_status berth_allocator_retire_stream(berth_allocator* allocator,
 #define BERTH_NO_LIMIT SIZE_MAX
 
 /// Sets the hard and the soft limit of the device's memory, in bytes, from now on:
-/// `reserved_bytes_max` is never exceeded, and beyond `reserved_bytes_soft_max` cached memory that
+/// `bytes_reserved_max` is never exceeded, and beyond `bytes_reserved_soft_max` cached memory that
 /// can be returned without waiting is returned first. 0 is a limit too. Memory already reserved
 /// beyond them stays until it is trimmed. Only for the allocator of a device.
 BERTH_API berth_status berth_allocator_set_limits(berth_allocator* allocator,
-                                                  size_t reserved_bytes_max,
-                                                  size_t reserved_bytes_soft_max);
+                                                  size_t bytes_reserved_max,
+                                                  size_t bytes_reserved_soft_max);
 /// Whether `data` points into memory of this allocator, live or not; false for null. No driver
 /// call. Not for the allocator of `cpu`.
 BERTH_API berth_status berth_allocator_owns(berth_allocator* allocator, const void* data,
@@ -191,8 +191,8 @@ typedef struct berth_memory_block {
   }
 
 /// The live block of any allocator of the runtime that contains `data`, registered memory excepted.
-/// All fields null or 0 if there is none, and for null. No driver call. For a moment, no other thread
-/// allocates or frees: not for hot paths.
+/// All fields null or 0 if there is none, and for null. No driver call. For a moment, no other
+/// thread allocates or frees: not for hot paths.
 BERTH_API berth_status berth_memory_find(berth_runtime* runtime, const void* data,
                                          berth_memory_block* block);
 
@@ -208,7 +208,8 @@ typedef struct berth_pinned_range {
 #define BERTH_PINNED_RANGE_INIT \
   { sizeof(berth_pinned_range), NULL, 0, 0, 0 }
 
-/// berth_allocator_find_pinned() with all known properties; a null `data` in `range` if there is none.
+/// berth_allocator_find_pinned() with all known properties; a null `data` in `range` if there is
+/// none.
 BERTH_API berth_status berth_allocator_get_pinned_range(berth_allocator* allocator,
                                                         const void* data,
                                                         berth_pinned_range* range);

@@ -17,8 +17,8 @@ BERTH_API berth_status berth_runtime_get_configuration(berth_runtime* runtime,
                                                        char** configuration);
 
 /// Translates `text`, the value of PYTORCH_ALLOC_CONF or PYTORCH_CUDA_ALLOC_CONF, for
-/// berth_runtime_options.configuration. `remarks` has one line for each key that berth does not need,
-/// or reads differently from PyTorch, with the reason.
+/// berth_runtime_options.configuration. `remarks` has one line for each key that berth does not
+/// need, or reads differently from PyTorch, with the reason.
 /// Errors  BERTH_INVALID_ARGUMENT that names every invalid entry and what is accepted.
 BERTH_API berth_status berth_configuration_from_pytorch(const char* text, char** configuration,
                                                         char** remarks);

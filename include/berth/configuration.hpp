@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RuntimeOptions as text: "reserved_bytes_max=90%, release_unused_after=10s". For files, command
+// RuntimeOptions as text: "bytes_reserved_max=90%, release_unused_after=10s". For files, command
 // lines and the environment variable BERTH_CONF. docs/configuration.md lists every key.
 #pragma once
 

@@ -19,18 +19,22 @@ extern "C" {
 /// device of one side. Each range lies in one allocation; the two must not overlap. 0 bytes is no
 /// operation, whatever the pointers.
 ///
-/// Source    Device and pinned sources are read when the stream gets there, and stay as they are until
-///           then. A pageable source has been read when the call returns, as with cuMemcpyAsync.
-/// Target    A device or pinned target has the bytes when the stream has passed the copy, and stays valid
-///           until then. A pageable target has the bytes when the call returns, as with cuMemcpyAsync.
-/// Blocking  Pinned and device memory: never. A pageable source: until it is in staging memory, which
-///           takes a memcpy and, where there is no room, the device's having passed other copies. A pageable
-///           target: until the stream has passed the copy. berth_transfer_start() does not wait for either.
-///           Host to host copies are done when the call returns.
+/// Source    Device and pinned sources are read when the stream gets there, and stay as they are
+///           until then. A pageable source has been read when the call returns, as with
+///           cuMemcpyAsync.
+/// Target    A device or pinned target has the bytes when the stream has passed the copy, and stays
+///           valid until then. A pageable target has the bytes when the call returns, as with
+///           cuMemcpyAsync.
+/// Blocking  Pinned and device memory: never. A pageable source: until it is in staging memory,
+///           which takes a memcpy and, where there is no room, the device's having passed other
+///           copies. A pageable target: until the stream has passed the copy.
+///           berth_transfer_start() does not wait for either. Host to host copies are done when the
+///           call returns.
 /// Errors    BERTH_INVALID_ARGUMENT: ranges that overlap or wrap around, a stream of a device that
-///           neither side belongs to. BERTH_STREAM_CAPTURED: the stream is captured, and the host would
-///           do the copy or a part of it: pageable memory, host to host; nothing has been copied.
-///           BERTH_DRIVER_ERROR: the target's content is undefined then, and it is written no more.
+///           neither side belongs to. BERTH_STREAM_CAPTURED: the stream is captured, and the host
+///           would do the copy or a part of it: pageable memory, host to host; nothing has been
+///           copied. BERTH_DRIVER_ERROR: the target's content is undefined then, and it is written
+///           no more.
 BERTH_API berth_status berth_copy_async(berth_runtime* runtime, void* target, const void* source,
                                         size_t bytes, berth_stream stream);
 /// The same between the work of two streams, as berth_transfer_start_between().
@@ -41,10 +45,10 @@ BERTH_API berth_status berth_copy_async_between(berth_runtime* runtime, void* ta
 /// berth_copy_async(), and returns when the target has the bytes.
 BERTH_API berth_status berth_copy_sync(berth_runtime* runtime, void* target, const void* source,
                                        size_t bytes, berth_stream stream);
-/// Copies between host memory, pinned or pageable, on the calling thread and without a stream: works
-/// without devices, and in a forked child.
-/// Errors  BERTH_INVALID_ARGUMENT: ranges that overlap or wrap around; memory of a device that berth has
-///         used.
+/// Copies between host memory, pinned or pageable, on the calling thread and without a stream:
+/// works without devices, and in a forked child.
+/// Errors  BERTH_INVALID_ARGUMENT: ranges that overlap or wrap around; memory of a device that
+///         berth has used.
 BERTH_API berth_status berth_copy_host(berth_runtime* runtime, void* target, const void* source,
                                        size_t bytes);
 /// Sets every byte of device memory in the order of `stream`.
@@ -58,10 +62,11 @@ typedef struct berth_copy_counters {
   uint64_t copies_staged;  ///< through staging memory
   uint64_t copies_host;    ///< host to host
   uint64_t bytes_copied;   ///< of all of them
-  /// Times a caller waited for a device: for staging memory, or so that a source was read on return.
+  /// Times a caller waited for a device: for staging memory, or so that a source was read on
+  /// return.
   uint64_t staging_waits;
-  /// Of pageable memory and files, by the driver's own means; also direct copies of pageable memory by
-  /// devices that use the host's page tables.
+  /// Of pageable memory and files, by the driver's own means; also direct copies of pageable memory
+  /// by devices that use the host's page tables.
   uint64_t copies_by_driver;
 } berth_copy_counters;
 

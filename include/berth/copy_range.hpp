@@ -8,7 +8,8 @@
 
 namespace berth {
 
-/// The first of some rows that lie `pitch` bytes apart, counted from one row's begin to the next one's.
+/// The first of some rows that lie `pitch` bytes apart, counted from one row's begin to the next
+/// one's.
 struct PitchedTarget {
   void* data;
   std::size_t pitch;

@@ -91,8 +91,8 @@ typedef struct berth_memory_info {
 BERTH_API berth_status berth_device_get_memory_info(berth_runtime* runtime, berth_device device,
                                                     berth_memory_info* info);
 
-/// The bytes that are `part` of a device's total memory, from 0 to 1, for options in bytes. For a CUDA
-/// device, creates its primary context if there is none.
+/// The bytes that are `part` of a device's total memory, from 0 to 1, for options in bytes. For a
+/// CUDA device, creates its primary context if there is none.
 /// Errors  BERTH_INVALID_ARGUMENT: a part below 0, above 1, or not a number.
 BERTH_API berth_status berth_device_get_bytes_of_part(berth_runtime* runtime, berth_device device,
                                                       double part, size_t* bytes);

@@ -131,8 +131,8 @@ class BERTH_API DeviceAllocator final : public Allocator {
 
   /// Whether `data` points into memory of this allocator, live or not. No driver call.
   [[nodiscard]] bool owns(const void* data) const noexcept;
-  /// The live block that contains `data`, of this allocator or of a private pool; nullopt if there is
-  /// none. No driver call. For a moment, no other thread allocates or frees.
+  /// The live block that contains `data`, of this allocator or of a private pool; nullopt if there
+  /// is none. No driver call. For a moment, no other thread allocates or frees.
   /// Errors  NotSupported: in a forked child.
   [[nodiscard]] std::optional<MemoryBlock> find(const void* data);
   /// Whether `data` points into memory of an open pool for graphs (MemoryPoolOptions::for_graphs),

@@ -34,8 +34,8 @@ typedef struct berth_device_map_entry {
   berth_device target;
 } berth_device_map_entry;
 
-/// From a table. Devices that it does not name map to themselves. `entries` may be null if `count` is
-/// 0.
+/// From a table. Devices that it does not name map to themselves. `entries` may be null if `count`
+/// is 0.
 /// Errors  BERTH_INVALID_ARGUMENT: a device is named twice.
 BERTH_API berth_status berth_device_map_create_table(const berth_device_map_entry* entries,
                                                      size_t count, berth_device_map** map);

@@ -16,9 +16,9 @@
 extern "C" {
 #endif
 
-/// Flags of berth_handle_pool_options. Without BERTH_HANDLES_KEEP_NO_DEVICE_MEMORY, work of a handle
-/// may use device memory that the library keeps in it: a stream to which a handle moves waits for the
-/// work of its previous lease, and captured streams are refused.
+/// Flags of berth_handle_pool_options. Without BERTH_HANDLES_KEEP_NO_DEVICE_MEMORY, work of a
+/// handle may use device memory that the library keeps in it: a stream to which a handle moves
+/// waits for the work of its previous lease, and captured streams are refused.
 enum {
   BERTH_HANDLES_KEEP_NO_DEVICE_MEMORY = 1,
   BERTH_HANDLES_WAIT_FOR_OTHERS = 2  ///< at handles_max, wait until a handle is returned

@@ -64,9 +64,9 @@ template <class Handle>
 class HandlePool;
 
 /// A lease of a handle; its destructor returns the handle to the pool. Movable. Empty if
-/// default-constructed or moved from. Must be destroyed before its pool and before its stream. It does not make a
-/// device current: for libraries that work on the calling thread's current device, as NVIDIA's do,
-/// use a StreamGuard or DeviceGuard.
+/// default-constructed or moved from. Must be destroyed before its pool and before its stream. It
+/// does not make a device current: for libraries that work on the calling thread's current device,
+/// as NVIDIA's do, use a StreamGuard or DeviceGuard.
 /// Threads  One thread at a time. May be destroyed on another thread than it was acquired on.
 template <class Handle>
 class [[nodiscard]] HandleLease {

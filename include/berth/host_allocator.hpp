@@ -18,7 +18,7 @@ class DeviceRegistry;
 /// Options of the HostAllocator.
 struct HostAllocatorOptions {
   /// Maximum bytes in use, including freed blocks that await a stream; nullopt: no limit by berth.
-  std::optional<std::size_t> bytes_max = std::nullopt;
+  std::optional<std::size_t> bytes_reserved_max = std::nullopt;
 };
 
 /// The allocator of pageable host memory. It uses the process's malloc, and so any malloc that the

@@ -37,11 +37,11 @@ class BERTH_API MemoryAmount {
 struct MemoryLimits {
   /// Maximum bytes reserved from the driver; nullopt: no limit but the device's memory. A request
   /// that would need more is served from cached memory or refused, without a driver call.
-  std::optional<MemoryAmount> reserved_bytes_max = std::nullopt;
+  std::optional<MemoryAmount> bytes_reserved_max = std::nullopt;
 
   /// Beyond this many bytes, cached memory that can be returned without waiting for the GPU is
   /// returned before more is reserved; nullopt: no soft limit. Never refuses a request.
-  std::optional<MemoryAmount> reserved_bytes_soft_max = std::nullopt;
+  std::optional<MemoryAmount> bytes_reserved_soft_max = std::nullopt;
 };
 
 }  // namespace berth

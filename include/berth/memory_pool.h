@@ -27,8 +27,8 @@ typedef struct berth_memory_pool_options {
   size_t struct_size;
   const char* name;                ///< 1 to 64 printable characters; read only during the call
   uint64_t flags;                  ///< BERTH_MEMORY_POOL_ bits; an unknown bit is an error
-  size_t reserved_bytes_max;       ///< 0: no limit but the device's limits
-  size_t reserved_bytes_soft_max;  ///< 0: none
+  size_t bytes_reserved_max;       ///< 0: no limit but the device's limits
+  size_t bytes_reserved_soft_max;  ///< 0: none
 } berth_memory_pool_options;
 
 #define BERTH_MEMORY_POOL_OPTIONS_INIT \

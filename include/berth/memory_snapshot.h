@@ -16,16 +16,16 @@
 extern "C" {
 #endif
 
-/// A snapshot. It needs neither its runtime nor its allocator. Safe from any thread, as long as it is
-/// released once.
+/// A snapshot. It needs neither its runtime nor its allocator. Safe from any thread, as long as it
+/// is released once.
 typedef struct berth_memory_snapshot berth_memory_snapshot;
 
 /// Copies the state of every block. Other calls of the allocator wait meanwhile.
 BERTH_API berth_status berth_memory_snapshot_take(berth_allocator* allocator,
                                                   berth_memory_snapshot** snapshot);
-/// Snapshots of the private pools of a device, including closed ones with live blocks, oldest first.
-/// Writes up to `capacity` of them, each to be released, and how many pools there are. `snapshots` may
-/// be null if `capacity` is 0.
+/// Snapshots of the private pools of a device, including closed ones with live blocks, oldest
+/// first. Writes up to `capacity` of them, each to be released, and how many pools there are.
+/// `snapshots` may be null if `capacity` is 0.
 BERTH_API berth_status berth_memory_snapshot_take_pools(berth_runtime* runtime, berth_device device,
                                                         berth_memory_snapshot** snapshots,
                                                         size_t capacity, size_t* count);
@@ -100,8 +100,8 @@ BERTH_API berth_status berth_memory_snapshot_get_block(berth_memory_snapshot* sn
                                                        size_t segment, size_t block,
                                                        berth_block_info* info);
 
-/// Checks the sums that must agree between the counters and the blocks. One line for each violation;
-/// "" if all agree.
+/// Checks the sums that must agree between the counters and the blocks. One line for each
+/// violation; "" if all agree.
 BERTH_API berth_status berth_memory_snapshot_find_discrepancies(berth_memory_snapshot* snapshot,
                                                                 char** lines);
 

@@ -24,11 +24,11 @@ struct PinnedAllocatorOptions {
   /// Maximum bytes pinned, of all kinds and nodes; nullopt: no limit by berth. At the limit, cached
   /// segments are returned before a request fails: the least recently used ones, and only as many
   /// as the request lacks. Memory of register_memory() does not count.
-  std::optional<std::size_t> reserved_bytes_max = std::nullopt;
+  std::optional<std::size_t> bytes_reserved_max = std::nullopt;
   /// Maximum bytes that stay cached after a free; nullopt: no limit. A free that leaves more
   /// returns whole segments, least recently used first, unless a block in them is in use. At least
   /// low_water_bytes + segment_bytes, unless low_water_bytes is 0.
-  std::optional<std::size_t> cached_bytes_max = std::nullopt;
+  std::optional<std::size_t> bytes_cached_max = std::nullopt;
   /// How much may be pinned beyond the most that was ever active, as a part of it, before growth
   /// returns cached segments; 0.05 is 5 %. For programs whose sizes keep changing, this trades more
   /// pinning for less memory: segments of a single request are then not split. nullopt: cached
@@ -170,7 +170,7 @@ class BERTH_API PinnedAllocator final : public Allocator {
   ///
   /// The driver pins the pages that the range touches. Its behavior for two registrations that
   /// share a page is not documented, so pass whole pages, of 4 KiB here and up to 64 KiB on other
-  /// machines. Registered memory does not count for reserved_bytes_max.
+  /// machines. Registered memory does not count for bytes_reserved_max.
   ///
   /// Blocking  Pinning, at 1 to 10 GB/s.
   /// Errors    InvalidArgument: null; a range that wraps around, is not memory of this process, or

@@ -45,10 +45,10 @@ typedef struct berth_runtime_options {
   /// `configuration` or BERTH_CONF overrides this one.
   const char* driver;
   uint64_t flags;                    ///< BERTH_RUNTIME_ bits; an unknown bit is an error
-  size_t device_reserved_bytes_max;  ///< of each device; default: its memory
+  size_t device_bytes_reserved_max;  ///< of each device; default: its memory
   size_t device_granule_bytes;       ///< default: the device's minimum
   size_t device_segment_bytes;       ///< without virtual memory
-  size_t pinned_reserved_bytes_max;  ///< default: no limit
+  size_t pinned_bytes_reserved_max;  ///< default: no limit
   size_t pinned_segment_bytes;
   size_t streams_max;  ///< pooled streams of one device and priority
   size_t staging_slot_bytes;
@@ -60,7 +60,7 @@ typedef struct berth_runtime_options {
   /// "key=value,key=value", applied over the fields above; docs/configuration.md lists the keys.
   /// The environment variable BERTH_CONF is applied over both. Read only during the call.
   const char* configuration;
-  size_t host_bytes_max;  ///< of memory of `cpu`; default: no limit
+  size_t host_bytes_reserved_max;  ///< of memory of `cpu`; default: no limit
 } berth_runtime_options;
 
 #define BERTH_RUNTIME_OPTIONS_INIT                                                                \

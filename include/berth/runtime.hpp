@@ -28,7 +28,7 @@
 namespace berth {
 
 /// The options of a Runtime. Runtime's constructor applies the environment variable BERTH_CONF
-/// ("reserved_bytes_max=90%", as configure() reads it) over them: the user of a program decides
+/// ("bytes_reserved_max=90%", as configure() reads it) over them: the user of a program decides
 /// over its author.
 struct RuntimeOptions {
   /// The driver: `cuda` (libcuda.so.1), `sim` (the simulated driver in libberth_sim, configured by
@@ -101,9 +101,9 @@ class BERTH_API Runtime {
   [[nodiscard]] HostAllocator& host_memory();
   /// The live block that contains `data`: its allocator, device, start and size. nullopt if no
   /// allocator of this Runtime has one there, as for memory of other libraries and for registered
-  /// memory (PinnedAllocator::find()). Searches the devices that have allocated, then pinned memory,
-  /// then memory of `cpu`. No driver call. For a moment, no other thread allocates or frees there:
-  /// not for hot paths.
+  /// memory (PinnedAllocator::find()). Searches the devices that have allocated, then pinned
+  /// memory, then memory of `cpu`. No driver call. For a moment, no other thread allocates or frees
+  /// there: not for hot paths.
   /// Errors  NotSupported: in a forked child, if devices have allocated.
   [[nodiscard]] std::optional<MemoryBlock> find(const void* data);
   /// Copies between host memory, devices and files.

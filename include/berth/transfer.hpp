@@ -18,27 +18,29 @@ class TransferState;
 
 /// Of the calls that start one.
 struct TransferOptions {
-  /// Kept until the transfer is over: whatever owns source and target. Null: they stay by other means, and
-  /// the Transfer's destructor waits for what threads do with them. It is let go on any thread, perhaps one
-  /// of berth's that copies: what happens then waits for no work of the device.
+  /// Kept until the transfer is over: whatever owns source and target. Null: they stay by other
+  /// means, and the Transfer's destructor waits for what threads do with them. It is let go on any
+  /// thread, perhaps one of berth's that copies: what happens then waits for no work of the device.
   std::shared_ptr<const void> keep_alive = nullptr;
   /// Lower numbers go first where the host has its part to do. nullopt: the stream's own priority.
   std::optional<int> priority = std::nullopt;
   /// Called once the transfer is over, with null or what went wrong, under the rules of
-  /// CompletionQueue::when_done(): on berth's thread, and it may call CUDA and berth. Empty: nothing is.
+  /// CompletionQueue::when_done(): on berth's thread, and it may call CUDA and berth. Empty:
+  /// nothing is.
   std::function<void(std::exception_ptr failure)> on_done = nullptr;
 };
 
-/// What Copier::start() and Collectives return. Copies are of the same transfer; an empty one is done
-/// and moved nothing. Must not outlive its Runtime.
+/// What Copier::start() and Collectives return. Copies are of the same transfer; an empty one is
+/// done and moved nothing. Must not outlive its Runtime.
 ///
-/// Lifetime  The destructor of the last copy waits until no thread of berth's will touch pageable memory of
-///           the transfer again, unless TransferOptions::keep_alive holds that memory. So a source or a
-///           target that is declared before its Transfer outlives what is done with it, also where an
-///           exception leaves the scope. Nothing else is waited for: device and pinned memory as with any
-///           work of a stream. detach() gives this up.
+/// Lifetime  The destructor of the last copy waits until no thread of berth's will touch pageable
+///           memory of the transfer again, unless TransferOptions::keep_alive holds that memory. So
+///           a source or a target that is declared before its Transfer outlives what is done with
+///           it, also where an exception leaves the scope. Nothing else is waited for: device and
+///           pinned memory as with any work of a stream. detach() gives this up.
 /// Threads   Safe from any thread, as far as one object is not assigned to meanwhile.
-/// Fork      In a child made by fork() asking and waiting fail with NotSupported, and all else does nothing.
+/// Fork      In a child made by fork() asking and waiting fail with NotSupported, and all else does
+///           nothing.
 class BERTH_API Transfer {
  public:
   Transfer() = default;
@@ -48,7 +50,8 @@ class BERTH_API Transfer {
   /// Whether it is over: the target has the bytes, or something went wrong. Never waits. Asks the
   /// driver about what a device copies alone, and makes no driver call about pageable memory.
   [[nodiscard]] bool is_done() const;
-  /// Returns once it is over. Of a copy through staging memory the calling thread does a part meanwhile.
+  /// Returns once it is over. Of a copy through staging memory the calling thread does a part
+  /// meanwhile.
   /// Errors  What went wrong: DriverError, Cancelled, of a file FileError.
   void wait() const;
   /// What went wrong, as far as is known; null where nothing has, or the transfer is under way.
@@ -56,20 +59,21 @@ class BERTH_API Transfer {
 
   /// In all.
   [[nodiscard]] std::size_t bytes() const noexcept;
-  /// That have arrived, by what is known: in steps of some MiB, and a moment late. Costs one driver call
-  /// for each such step of a copy without staging memory, and none otherwise.
+  /// That have arrived, by what is known: in steps of some MiB, and a moment late. Costs one driver
+  /// call for each such step of a copy without staging memory, and none otherwise.
   [[nodiscard]] std::size_t bytes_done() const;
   /// bytes_done() over the time since the start, or the time that it took.
   [[nodiscard]] double bytes_per_second() const;
 
-  /// Ends a copy through staging memory early: what has not been moved yet stays behind, and wait() throws
-  /// Cancelled. The target's content is undefined, and once the stream has passed the copy, which waits
-  /// for what a thread is writing then, it is written no more. A copy without staging memory, which the
-  /// device does alone, goes on. Never waits.
+  /// Ends a copy through staging memory early: what has not been moved yet stays behind, and wait()
+  /// throws Cancelled. The target's content is undefined, and once the stream has passed the copy,
+  /// which waits for what a thread is writing then, it is written no more. A copy without staging
+  /// memory, which the device does alone, goes on. Never waits.
   void cancel() noexcept;
 
-  /// Lets the transfer go on by itself: no copy's destructor waits. Source and target stay as start() says
-  /// until it is over, which on_done tells, or an event that is recorded on the stream afterwards.
+  /// Lets the transfer go on by itself: no copy's destructor waits. Source and target stay as
+  /// start() says until it is over, which on_done tells, or an event that is recorded on the stream
+  /// afterwards.
   void detach() noexcept;
 
  private:

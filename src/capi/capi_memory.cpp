@@ -143,12 +143,12 @@ berth_status berth_allocator_retire_stream(berth_allocator* allocator, berth_str
   });
 }
 
-berth_status berth_allocator_set_limits(berth_allocator* allocator, std::size_t reserved_bytes_max,
-                                        std::size_t reserved_bytes_soft_max) {
+berth_status berth_allocator_set_limits(berth_allocator* allocator, std::size_t bytes_reserved_max,
+                                        std::size_t bytes_reserved_soft_max) {
   return guarded([&] {
     with_device_memory(allocator, [&](auto& memory) {
-      memory.set_limits({.reserved_bytes_max = to_limit(reserved_bytes_max),
-                         .reserved_bytes_soft_max = to_limit(reserved_bytes_soft_max)});
+      memory.set_limits({.bytes_reserved_max = to_limit(bytes_reserved_max),
+                         .bytes_reserved_soft_max = to_limit(bytes_reserved_soft_max)});
     });
   });
 }

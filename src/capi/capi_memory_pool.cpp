@@ -41,8 +41,8 @@ berth_status berth_memory_pool_create(berth_runtime* runtime, berth_device devic
     check_flags(from.flags, BERTH_MEMORY_POOL_FOR_GRAPHS, "options.flags");
     const MemoryPoolOptions to{
         .name = &require(from.name, "options.name"),
-        .limits = {.reserved_bytes_max = to_pool_limit(from.reserved_bytes_max),
-                   .reserved_bytes_soft_max = to_pool_limit(from.reserved_bytes_soft_max)},
+        .limits = {.bytes_reserved_max = to_pool_limit(from.bytes_reserved_max),
+                   .bytes_reserved_soft_max = to_pool_limit(from.bytes_reserved_soft_max)},
         .for_graphs = (from.flags & BERTH_MEMORY_POOL_FOR_GRAPHS) != 0};
     out = new berth_memory_pool{owner.memory(to_device(device)).create_pool(to)};
   });

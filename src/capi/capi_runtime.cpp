@@ -37,8 +37,8 @@ RuntimeOptions to_options(const berth_runtime_options& from) {
 
   DeviceAllocatorOptions& device = options.device_allocator;
   device.virtual_memory = (from.flags & BERTH_RUNTIME_NO_VIRTUAL_MEMORY) == 0;
-  if (from.device_reserved_bytes_max != 0) {
-    device.limits.reserved_bytes_max = from.device_reserved_bytes_max;
+  if (from.device_bytes_reserved_max != 0) {
+    device.limits.bytes_reserved_max = from.device_bytes_reserved_max;
   }
   set_unless_zero(device.granule_bytes, from.device_granule_bytes);
   set_unless_zero(device.segment_bytes, from.device_segment_bytes);
@@ -47,9 +47,9 @@ RuntimeOptions to_options(const berth_runtime_options& from) {
                              std::size_t bytes_needed) { return on_pressure(bytes_needed, user); };
   }
 
-  options.pinned_allocator.reserved_bytes_max = limit_unless_zero(from.pinned_reserved_bytes_max);
+  options.pinned_allocator.bytes_reserved_max = limit_unless_zero(from.pinned_bytes_reserved_max);
   set_unless_zero(options.pinned_allocator.segment_bytes, from.pinned_segment_bytes);
-  options.host_allocator.bytes_max = limit_unless_zero(from.host_bytes_max);
+  options.host_allocator.bytes_reserved_max = limit_unless_zero(from.host_bytes_reserved_max);
   set_unless_zero(options.stream_pool.streams_max, from.streams_max);
   set_unless_zero(options.copier.staging_slot_bytes, from.staging_slot_bytes);
   set_unless_zero(options.copier.staging_slots, from.staging_slots);

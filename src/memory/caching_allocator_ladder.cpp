@@ -374,7 +374,7 @@ void CachingAllocator::fail(const Request& request) {
       describe_out_of_memory({.allocator = name(),
                               .bytes_requested = request.bytes_requested,
                               .counters = heap_.counters,
-                              .reserved_bytes_max = reserve_.budget().max(),
+                              .bytes_reserved_max = reserve_.budget().max(),
                               .largest_free_block_bytes = heap_.blocks.largest_free_bytes(),
                               .driver_free_bytes = driver_free,
                               .driver_total_bytes = driver_total}),

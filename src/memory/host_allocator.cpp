@@ -39,7 +39,7 @@ namespace berth {
 class HostAllocator::Impl final : public StreamObserver {
  public:
   Impl(const DeviceRegistry& registry, const HostAllocatorOptions& options)
-      : budget_({.max = options.bytes_max.value_or(MemoryBudget::kNoLimit)}),
+      : budget_({.max = options.bytes_reserved_max.value_or(MemoryBudget::kNoLimit)}),
         events_(registry),
         marks_(events_) {
     events_.for_each_context([this](DeviceContext& context) { context.add_observer(*this); });
@@ -314,7 +314,7 @@ class HostAllocator::Impl final : public StreamObserver {
     throw OutOfMemory(describe_out_of_memory({.allocator = kHostAllocatorName,
                                               .bytes_requested = bytes,
                                               .counters = blocks_.counters(),
-                                              .reserved_bytes_max = budget_.max(),
+                                              .bytes_reserved_max = budget_.max(),
                                               .largest_free_block_bytes = 0,
                                               .driver_free_bytes = 0,
                                               .driver_total_bytes = 0}));

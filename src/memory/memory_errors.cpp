@@ -44,8 +44,8 @@ std::string describe_out_of_memory(const OutOfMemoryNumbers& numbers) {
       numbers.allocator, exact(numbers.bytes_requested), format_bytes(reserved),
       format_bytes(allocated), format_bytes(active - allocated), format_bytes(reserved - active),
       format_bytes(numbers.largest_free_block_bytes));
-  if (numbers.reserved_bytes_max != MemoryBudget::kNoLimit) {
-    text += fmt::format("; limit {}", format_bytes(numbers.reserved_bytes_max));
+  if (numbers.bytes_reserved_max != MemoryBudget::kNoLimit) {
+    text += fmt::format("; limit {}", format_bytes(numbers.bytes_reserved_max));
   }
   if (numbers.driver_total_bytes > 0) {
     text += fmt::format("; the driver has {} of {} free", format_bytes(numbers.driver_free_bytes),

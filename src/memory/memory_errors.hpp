@@ -17,7 +17,7 @@ struct OutOfMemoryNumbers {
   std::string allocator;
   std::size_t bytes_requested;
   MemoryCounters counters;
-  std::size_t reserved_bytes_max;  ///< MemoryBudget::kNoLimit: none
+  std::size_t bytes_reserved_max;  ///< MemoryBudget::kNoLimit: none
   std::size_t largest_free_block_bytes;
   std::size_t driver_free_bytes;  ///< 0 with driver_total_bytes where the driver was not asked
   std::size_t driver_total_bytes;

@@ -37,11 +37,11 @@ void check(const PinnedAllocatorOptions& options) {
   }
   const std::size_t room = std::numeric_limits<std::size_t>::max() - options.segment_bytes;
   const std::size_t cached_min = std::min(options.low_water_bytes, room) + options.segment_bytes;
-  if (options.low_water_bytes > 0 && options.cached_bytes_max.value_or(cached_min) < cached_min) {
+  if (options.low_water_bytes > 0 && options.bytes_cached_max.value_or(cached_min) < cached_min) {
     throw InvalidArgument(
-        fmt::format("PinnedAllocatorOptions::cached_bytes_max is {}; accepted: {} or more, which "
+        fmt::format("PinnedAllocatorOptions::bytes_cached_max is {}; accepted: {} or more, which "
                     "low_water_bytes and segment_bytes want, or no limit",
-                    *options.cached_bytes_max, cached_min));
+                    *options.bytes_cached_max, cached_min));
   }
 }
 

@@ -118,19 +118,19 @@ constexpr Key kKeys[] = {
     {{"driver", kAcceptedDrivers},
      [](Options& o, Text t) { return assign(o.driver, read_driver(t)); },
      [](const Options& o) { return o.driver; }},
-    {{"reserved_bytes_max", "bytes such as 60GiB, a part of the device such as 90%, or none"},
+    {{"bytes_reserved_max", "bytes such as 60GiB, a part of the device such as 90%, or none"},
      [](Options& o, Text t) {
-       return assign_or("none", o.device_allocator.limits.reserved_bytes_max, t, read_amount);
+       return assign_or("none", o.device_allocator.limits.bytes_reserved_max, t, read_amount);
      },
      [](const Options& o) {
-       return text_or("none", o.device_allocator.limits.reserved_bytes_max, amount_text);
+       return text_or("none", o.device_allocator.limits.bytes_reserved_max, amount_text);
      }},
-    {{"reserved_bytes_soft_max", "bytes such as 60GiB, a part of the device such as 80%, or none"},
+    {{"bytes_reserved_soft_max", "bytes such as 60GiB, a part of the device such as 80%, or none"},
      [](Options& o, Text t) {
-       return assign_or("none", o.device_allocator.limits.reserved_bytes_soft_max, t, read_amount);
+       return assign_or("none", o.device_allocator.limits.bytes_reserved_soft_max, t, read_amount);
      },
      [](const Options& o) {
-       return text_or("none", o.device_allocator.limits.reserved_bytes_soft_max, amount_text);
+       return text_or("none", o.device_allocator.limits.bytes_reserved_soft_max, amount_text);
      }},
     {{"headroom_bytes", "bytes such as 2GiB, or a part of the device such as 5%"},
      [](Options& o, Text t) { return assign(o.device_allocator.headroom_bytes, read_amount(t)); },
@@ -158,21 +158,21 @@ constexpr Key kKeys[] = {
        return assign(o.device_allocator.segment_bytes, read_bytes(t, 2_MiB));
      },
      [](const Options& o) { return bytes_text(o.device_allocator.segment_bytes); }},
-    {{"pinned_reserved_bytes_max", "bytes such as 16GiB, or none"},
+    {{"pinned_bytes_reserved_max", "bytes such as 16GiB, or none"},
      [](Options& o, Text t) {
-       return assign_or<std::size_t>("none", o.pinned_allocator.reserved_bytes_max, t,
+       return assign_or<std::size_t>("none", o.pinned_allocator.bytes_reserved_max, t,
                                      [](Text bytes) { return read_bytes(bytes); });
      },
      [](const Options& o) {
-       return text_or("none", o.pinned_allocator.reserved_bytes_max, bytes_text);
+       return text_or("none", o.pinned_allocator.bytes_reserved_max, bytes_text);
      }},
-    {{"pinned_cached_bytes_max", "bytes such as 4GiB, or none"},
+    {{"pinned_bytes_cached_max", "bytes such as 4GiB, or none"},
      [](Options& o, Text t) {
-       return assign_or<std::size_t>("none", o.pinned_allocator.cached_bytes_max, t,
+       return assign_or<std::size_t>("none", o.pinned_allocator.bytes_cached_max, t,
                                      [](Text bytes) { return read_bytes(bytes); });
      },
      [](const Options& o) {
-       return text_or("none", o.pinned_allocator.cached_bytes_max, bytes_text);
+       return text_or("none", o.pinned_allocator.bytes_cached_max, bytes_text);
      }},
     {{"pinned_slack_max", "a part such as 5%, or none"},
      [](Options& o, Text t) {
@@ -192,12 +192,14 @@ constexpr Key kKeys[] = {
     {{"pinned_low_water_bytes", "bytes such as 256MiB, or 0 for none"},
      [](Options& o, Text t) { return assign(o.pinned_allocator.low_water_bytes, read_bytes(t)); },
      [](const Options& o) { return bytes_text(o.pinned_allocator.low_water_bytes); }},
-    {{"host_bytes_max", "bytes such as 64GiB, or none"},
+    {{"host_bytes_reserved_max", "bytes such as 64GiB, or none"},
      [](Options& o, Text t) {
-       return assign_or<std::size_t>("none", o.host_allocator.bytes_max, t,
+       return assign_or<std::size_t>("none", o.host_allocator.bytes_reserved_max, t,
                                      [](Text bytes) { return read_bytes(bytes); });
      },
-     [](const Options& o) { return text_or("none", o.host_allocator.bytes_max, bytes_text); }},
+     [](const Options& o) {
+       return text_or("none", o.host_allocator.bytes_reserved_max, bytes_text);
+     }},
     {{"streams_max", "1 or more"},
      [](Options& o, Text t) { return assign(o.stream_pool.streams_max, read_count(t, 1)); },
      [](const Options& o) { return std::to_string(o.stream_pool.streams_max); }},

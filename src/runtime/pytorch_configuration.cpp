@@ -173,7 +173,7 @@ constexpr TorchKey kTorchKeys[] = {
      "berth rounds no pinned block to a power of two"},
     {{"pinned_max_cached_size_mb", kMib},
      is_mib,
-     "berth caches pinned blocks of every size; how much in all pinned_cached_bytes_max says"},
+     "berth caches pinned blocks of every size; how much in all pinned_bytes_cached_max says"},
     {{"pinned_free_catch_all", kBool},
      is_bool,
      "berth reports what goes wrong in a destructor, and throws nothing there"},
@@ -190,10 +190,10 @@ void check_against_segments(const Settings& settings, char equals, Complaints& c
 
 /// The threshold is a part of the limit, as it is in PyTorch.
 MemoryAmount soft_max(const MemoryLimits& limits, double threshold) {
-  if (!limits.reserved_bytes_max) return MemoryAmount::part_of_device(threshold);
-  if (const auto part = limits.reserved_bytes_max->part())
+  if (!limits.bytes_reserved_max) return MemoryAmount::part_of_device(threshold);
+  if (const auto part = limits.bytes_reserved_max->part())
     return MemoryAmount::part_of_device(*part * threshold);
-  const auto bytes = static_cast<double>(limits.reserved_bytes_max->bytes(0));
+  const auto bytes = static_cast<double>(limits.bytes_reserved_max->bytes(0));
   return static_cast<std::size_t>(bytes * threshold);
 }
 
@@ -218,13 +218,13 @@ PytorchConfiguration configure_like_pytorch(RuntimeOptions options, std::string_
   DeviceAllocatorOptions& device = options.device_allocator;
   if (settings.expandable_segments) device.virtual_memory = *settings.expandable_segments;
   if (settings.fraction)
-    device.limits.reserved_bytes_max = MemoryAmount::part_of_device(*settings.fraction);
+    device.limits.bytes_reserved_max = MemoryAmount::part_of_device(*settings.fraction);
   if (settings.threshold) {
-    if (!device.limits.reserved_bytes_max)
+    if (!device.limits.bytes_reserved_max)
       remarks.push_back(
           "garbage_collection_threshold: of the whole device; PyTorch heeds it only where a "
           "per_process_memory_fraction below 1 is set");
-    device.limits.reserved_bytes_soft_max = soft_max(device.limits, *settings.threshold);
+    device.limits.bytes_reserved_soft_max = soft_max(device.limits, *settings.threshold);
   }
   PinnedAllocatorOptions& pinned = options.pinned_allocator;
   if (settings.register_threads)

@@ -70,7 +70,7 @@ void add_config_command(CommandLine& berth) {
       "every program that embeds berth; what it has wrong is said here before.\n\n"
       "Examples:\n"
       "  berth config\n"
-      "  BERTH_CONF=reserved_bytes_max=90%,release_unused_after=10s berth config\n"
+      "  BERTH_CONF=bytes_reserved_max=90%,release_unused_after=10s berth config\n"
       "  berth config --json\n");
 }
 

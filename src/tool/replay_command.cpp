@@ -40,7 +40,7 @@ ReplaySetup check_options(const ReplayCommandOptions& options) {
   setup.runtime = options_from_environment();
   if (options.no_virtual_memory) setup.runtime.device_allocator.virtual_memory = false;
   if (!options.limit.empty())
-    setup.runtime.device_allocator.limits.reserved_bytes_max =
+    setup.runtime.device_allocator.limits.bytes_reserved_max =
         parse_option("--limit", options.limit, parse_bytes);
   return setup;
 }

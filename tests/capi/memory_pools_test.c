@@ -48,7 +48,7 @@ static void pool_is_an_allocator_of_its_own(const struct machine* machine) {
 static void pool_has_limits(const struct machine* machine) {
   berth_memory_pool_options options = BERTH_MEMORY_POOL_OPTIONS_INIT;
   options.name = "small";
-  options.reserved_bytes_max = 1;
+  options.bytes_reserved_max = 1;
   struct pool pool = {NULL, NULL};
   CHECK_OK(berth_memory_pool_create(machine->runtime, machine->device, &options, &pool.pool));
   CHECK_OK(berth_memory_pool_get_allocator(pool.pool, &pool.memory));

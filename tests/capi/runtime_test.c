@@ -49,7 +49,7 @@ static void option_bounds_the_pooled_streams(void) {
 static void option_bounds_pinned_memory(void) {
   berth_runtime_options options = BERTH_RUNTIME_OPTIONS_INIT;
   options.pinned_segment_bytes = 1 << 16;
-  options.pinned_reserved_bytes_max = 1 << 20;
+  options.pinned_bytes_reserved_max = 1 << 20;
   struct machine machine = open_machine(&options);
   void* data = NULL;
   CHECK_FAILS(BERTH_OUT_OF_MEMORY, "",
@@ -61,7 +61,7 @@ static void option_bounds_pinned_memory(void) {
 
 static void option_bounds_host_memory(void) {
   berth_runtime_options options = BERTH_RUNTIME_OPTIONS_INIT;
-  options.host_bytes_max = 1 << 20;
+  options.host_bytes_reserved_max = 1 << 20;
   struct machine machine = open_machine(&options);
   void* data = NULL;
   CHECK_FAILS(BERTH_OUT_OF_MEMORY, "cpu",
@@ -112,8 +112,8 @@ static void options_out_of_range_are_refused_by_the_part_that_they_are_for(void)
 static void configuration_goes_before_the_fields(void) {
   berth_runtime_options options = BERTH_RUNTIME_OPTIONS_INIT;
   options.streams_max = 2;
-  options.device_reserved_bytes_max = 1;
-  options.configuration = "streams_max=1, reserved_bytes_max=none";
+  options.device_bytes_reserved_max = 1;
+  options.configuration = "streams_max=1, bytes_reserved_max=none";
   struct machine machine = open_machine(&options);
   berth_stream shared;
   CHECK_OK(berth_stream_acquire(machine.runtime, machine.device, 0, &shared));
@@ -210,7 +210,7 @@ static void memory_pressure_asks_the_caller_first(void) {
   enum { kBytes = 32 << 20 };
   struct spare spare = {0};
   berth_runtime_options options = BERTH_RUNTIME_OPTIONS_INIT;
-  options.device_reserved_bytes_max = kBytes;
+  options.device_bytes_reserved_max = kBytes;
   options.on_pressure = give_up;
   options.on_pressure_user = &spare;
   struct machine machine = open_machine(&options);

@@ -11,10 +11,10 @@
 
 AT(berth_runtime_options, driver, 8);
 AT(berth_runtime_options, flags, 16);
-AT(berth_runtime_options, device_reserved_bytes_max, 24);
+AT(berth_runtime_options, device_bytes_reserved_max, 24);
 AT(berth_runtime_options, device_granule_bytes, 32);
 AT(berth_runtime_options, device_segment_bytes, 40);
-AT(berth_runtime_options, pinned_reserved_bytes_max, 48);
+AT(berth_runtime_options, pinned_bytes_reserved_max, 48);
 AT(berth_runtime_options, pinned_segment_bytes, 56);
 AT(berth_runtime_options, streams_max, 64);
 AT(berth_runtime_options, staging_slot_bytes, 72);
@@ -24,7 +24,7 @@ AT(berth_runtime_options, on_pressure_user, 96);
 AT(berth_runtime_options, report, 104);
 AT(berth_runtime_options, report_user, 112);
 AT(berth_runtime_options, configuration, 120);
-AT(berth_runtime_options, host_bytes_max, 128);
+AT(berth_runtime_options, host_bytes_reserved_max, 128);
 
 AT(berth_driver_info, name, 8);
 AT(berth_driver_info, problem, 16);
@@ -95,8 +95,8 @@ AT(berth_copy_counters, staging_waits, 40);
 
 AT(berth_memory_pool_options, name, 8);
 AT(berth_memory_pool_options, flags, 16);
-AT(berth_memory_pool_options, reserved_bytes_max, 24);
-AT(berth_memory_pool_options, reserved_bytes_soft_max, 32);
+AT(berth_memory_pool_options, bytes_reserved_max, 24);
+AT(berth_memory_pool_options, bytes_reserved_soft_max, 32);
 
 AT(berth_transfer_options, on_done, 8);
 AT(berth_transfer_options, user, 16);

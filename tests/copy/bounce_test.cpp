@@ -189,7 +189,7 @@ TEST_CASE("rows and batches of small pageable sources travel the same way") {
 TEST_CASE("where no pinned memory can be had the driver copies, and waits for no other stream") {
   sim::Config config = with(sim::Progress::manual);
   RuntimeOptions options;
-  options.pinned_allocator.reserved_bytes_max = 16_MiB;
+  options.pinned_allocator.bytes_reserved_max = 16_MiB;
   Simulation test(config, options);
   Copier& copier = test.runtime->copier();
   PinnedAllocator& pinned = test.runtime->pinned_memory();

@@ -511,7 +511,7 @@ TEST_CASE("keep_for_graph() refuses what no graph can hold") {
 
 TEST_CASE("a request that fails has seen the blocks of graphs that are gone") {
   RuntimeOptions options;
-  options.pinned_allocator.reserved_bytes_max = 16_MiB;
+  options.pinned_allocator.bytes_reserved_max = 16_MiB;
   Simulation test({}, options);
   PinnedAllocator& memory = test.runtime->pinned_memory();
   const Stream stream = test.runtime->create_stream(Device::cuda(0));

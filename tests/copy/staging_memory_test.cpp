@@ -37,7 +37,7 @@ struct StagingTest : TappedDevice {
 };
 
 struct CrampedTest : StagingTest {
-  CrampedTest() : StagingTest({.reserved_bytes_max = 3_MiB, .segment_bytes = 64_KiB}) {}
+  CrampedTest() : StagingTest({.bytes_reserved_max = 3_MiB, .segment_bytes = 64_KiB}) {}
 };
 
 }  // namespace

@@ -81,7 +81,7 @@ void Worker::change_limit() {
   limit_.reset();
   if (random_.below(3) != 0)
     limit_ = mode_.device_bytes() / 2 + random_.below(mode_.device_bytes() / 2);
-  memory_.set_limits({.reserved_bytes_max = limit_});
+  memory_.set_limits({.bytes_reserved_max = limit_});
   // What is reserved beyond it stays otherwise, and serves requests beyond it.
   if (limit_) memory_.trim(*limit_);
 }

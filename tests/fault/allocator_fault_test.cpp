@@ -226,8 +226,8 @@ TEST_CASE("pinned memory near several devices survives each driver call that fai
                              [](World& world) {
                                PinnedAllocatorOptions options;
                                options.segment_bytes = 1_MiB;
-                               options.reserved_bytes_max = 64_MiB;
-                               options.cached_bytes_max = 24_MiB;
+                               options.bytes_reserved_max = 64_MiB;
+                               options.bytes_cached_max = 24_MiB;
                                world.pinned.emplace(*world.registry, options);
                              }},
                             allocate_near(0, 1000, near_first),

@@ -95,7 +95,7 @@ TEST_CASE("a handle that gets no workspace on another stream has one again on it
   { const FakeLease lease = pool.acquire(a); }
   {
     MemoryPool small = memory.create_pool({.name = "small"});
-    small.set_limits({.reserved_bytes_max = 2_MiB});
+    small.set_limits({.bytes_reserved_max = 2_MiB});
     const PoolScope scope = PoolScope::on_stream(small, b);
     message_of<OutOfMemory>([&] { return pool.acquire(b); });
   }

@@ -26,7 +26,7 @@ enum class Backing { arena, segments };
 
 struct AllocatorSetup {
   Backing backing = Backing::arena;
-  std::optional<std::size_t> reserved_bytes_max = std::nullopt;
+  std::optional<std::size_t> bytes_reserved_max = std::nullopt;
   std::function<bool(std::size_t)> on_pressure = nullptr;
   CrossStreamReuse cross_stream_reuse = CrossStreamReuse::behind_waits;
 };
@@ -39,7 +39,7 @@ class AllocatorFixture : public TappedDevice {
 
   explicit AllocatorFixture(AllocatorSetup setup = {})
       : TappedDevice(config()),
-        budget({.max = setup.reserved_bytes_max.value_or(MemoryBudget::kNoLimit)}) {
+        budget({.max = setup.bytes_reserved_max.value_or(MemoryBudget::kNoLimit)}) {
     allocator.emplace(
         driver,
         CachingAllocator::Options{

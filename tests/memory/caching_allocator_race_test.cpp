@@ -152,7 +152,7 @@ TEST_CASE_FIXTURE(AllocatorFixture,
 }
 
 TEST_CASE("a limit lowered while memory grows holds from the next growth on") {
-  AllocatorFixture test({.reserved_bytes_max = 16_MiB});
+  AllocatorFixture test({.bytes_reserved_max = 16_MiB});
   const Stream own = test.stream();
   void* const first = test.allocate(8_MiB, own);
   test.tap.before(DriverCall::mem_create, [&] { test.budget.set_limits({.max = 12_MiB}); });

@@ -186,7 +186,7 @@ TEST_CASE_FIXTURE(SegmentsAllocatorFixture,
 }
 
 TEST_CASE("the limit refuses growth before any driver call, and leaves nothing held") {
-  AllocatorFixture test({.reserved_bytes_max = 8_MiB});
+  AllocatorFixture test({.bytes_reserved_max = 8_MiB});
   const Stream own = test.stream();
   void* const first = test.allocate(6_MiB, own);
   const std::uint64_t created = test.simulator.calls("cuMemCreate");

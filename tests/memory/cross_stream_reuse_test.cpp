@@ -148,7 +148,7 @@ TEST_CASE(
     "never: at the limit as many whole granules as a request lacks change hands, by the driver") {
   DeviceAllocatorOptions options;
   SUBCASE("at the limit of reserved bytes") {
-    options.limits.reserved_bytes_max = 56_MiB;
+    options.limits.bytes_reserved_max = 56_MiB;
   }
   SUBCASE("at the headroom that is left to others") {
     options.headroom_bytes = 8_MiB;
@@ -182,7 +182,7 @@ TEST_CASE("never: where the driver has no memory left whole granules go back and
 }
 
 TEST_CASE("never: a request joins its own granules with as many as it lacks beyond them") {
-  ReuseTest test(CrossStreamReuse::never, {.limits = {.reserved_bytes_max = 64_MiB}});
+  ReuseTest test(CrossStreamReuse::never, {.limits = {.bytes_reserved_max = 64_MiB}});
   const Stream first = test.stream();
   const Stream second = test.stream();
   static_cast<void>(test.leave(20_MiB, second));
@@ -219,7 +219,7 @@ TEST_CASE("never: of segments as many go back at the limit as a request lacks") 
 TEST_CASE(
     "never: what cannot go back, because granules are partly in use, is open to all at last") {
   with_each_backing([](DeviceAllocatorOptions options) {
-    options.limits.reserved_bytes_max = 40_MiB;
+    options.limits.bytes_reserved_max = 40_MiB;
     ReuseTest test(CrossStreamReuse::never, options);
     const Stream first = test.stream();
     const Stream second = test.stream();
@@ -271,7 +271,7 @@ TEST_CASE("memory of an idle and of a busy stream together serves one request") 
 
 TEST_CASE(
     "never: beyond the soft limit as much goes back as is too much, the rest is its stream's") {
-  ReuseTest test(CrossStreamReuse::never, {.limits = {.reserved_bytes_soft_max = 32_MiB}});
+  ReuseTest test(CrossStreamReuse::never, {.limits = {.bytes_reserved_soft_max = 32_MiB}});
   const Stream first = test.stream();
   const Stream second = test.stream();
   static_cast<void>(test.leave(30_MiB, first));

@@ -32,7 +32,7 @@ namespace {
 
 RuntimeOptions host_options(std::optional<std::size_t> bytes_max) {
   RuntimeOptions options;
-  options.host_allocator.bytes_max = bytes_max;
+  options.host_allocator.bytes_reserved_max = bytes_max;
   return options;
 }
 
@@ -93,7 +93,7 @@ TEST_CASE("host memory that no stream uses is freed at once, without a driver ca
 TEST_CASE("host memory works where there is no driver") {
   RuntimeOptions options;
   options.driver = "/nonexistent/libcuda.so.1";
-  options.host_allocator.bytes_max = 1_MiB;
+  options.host_allocator.bytes_reserved_max = 1_MiB;
   Runtime runtime(options);
   HostAllocator& memory = runtime.host_memory();
   {

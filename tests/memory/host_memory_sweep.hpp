@@ -295,7 +295,7 @@ struct DeviceWorld : Machine {
     if (graph != nullptr) driver.graph_destroy(graph);
   }
   /// No more memory than there is.
-  void be_short() { memory->set_limits({.reserved_bytes_max = simulator.device_bytes_used(0)}); }
+  void be_short() { memory->set_limits({.bytes_reserved_max = simulator.device_bytes_used(0)}); }
 
   void check() const {
     if (!memory) return;

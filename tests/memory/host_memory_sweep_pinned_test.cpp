@@ -156,11 +156,11 @@ TEST_CASE("host_memory_sweep: allocating and freeing pinned memory") {
                                       } catch (const OutOfMemory&) {  // which is what is expected
                                       }
                                     }};
-  PinnedAllocatorOptions limited{.reserved_bytes_max = 3_MiB, .segment_bytes = 1_MiB};
+  PinnedAllocatorOptions limited{.bytes_reserved_max = 3_MiB, .segment_bytes = 1_MiB};
   limited.slack_max = 0.05;
   sweep_all(std::vector{waits, runs_out}, limited);
   const PinnedOperation over_cache = {"deallocate beyond what may be cached", free, Failing::never};
-  sweep(over_cache, PinnedAllocatorOptions{.cached_bytes_max = 64_KiB, .segment_bytes = 64_KiB});
+  sweep(over_cache, PinnedAllocatorOptions{.bytes_cached_max = 64_KiB, .segment_bytes = 64_KiB});
   const PinnedOperation ahead = {"with a thread that grows", [](PinnedWorld& w) {
                                    keep(w, w.memory->allocate(400_KiB));
                                    w.memory->finish_growth();

@@ -48,7 +48,7 @@ TEST_CASE("host_memory_sweep: private pools") {
       in_pool("release_unused", [](DeviceWorld& w) { w.pool().release_unused(0ns); }),
       in_pool("release_unused, long", [](DeviceWorld& w) { w.pool().release_unused(1h); }),
       in_pool("set_limits",
-              [](DeviceWorld& w) { w.pool().set_limits({.reserved_bytes_max = 1_GiB}); }),
+              [](DeviceWorld& w) { w.pool().set_limits({.bytes_reserved_max = 1_GiB}); }),
       in_pool("counters", [](DeviceWorld& w) { static_cast<void>(w.pool().counters()); }),
       in_pool("reset_peaks", [](DeviceWorld& w) { w.pool().reset_peaks(); }),
       in_pool("snapshot", [](DeviceWorld& w) { static_cast<void>(w.pool().snapshot()); }),
@@ -125,7 +125,7 @@ TEST_CASE("host_memory_sweep: sleep and wake") {
        Failing::throws,
        [=](DeviceWorld& w) {
          put_to_sleep(w);
-         w.memory->set_limits({.reserved_bytes_max = 20 * kUnit});
+         w.memory->set_limits({.bytes_reserved_max = 20 * kUnit});
        }},
       {"close asleep", [](DeviceWorld& w) { w.pools.clear(); }, Failing::never, put_to_sleep},
       {"trim asleep", [](DeviceWorld& w) { w.memory->trim(); }, Failing::throws, put_to_sleep},

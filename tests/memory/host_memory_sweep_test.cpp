@@ -26,7 +26,7 @@ TEST_CASE("host_memory_sweep: allocating device memory") {
        Failing::throws,
        [](DeviceWorld& w) {
          w.add_pool();
-         w.memory->set_limits({.reserved_bytes_soft_max = w.simulator.device_bytes_used(0)});
+         w.memory->set_limits({.bytes_reserved_soft_max = w.simulator.device_bytes_used(0)});
        }},
   };
   for_each_backing([&](const DeviceAllocatorOptions& options) { sweep_all(operations, options); });
@@ -187,7 +187,7 @@ TEST_CASE("host_memory_sweep: giving device memory back, and looking at it") {
        Failing::throws, [](DeviceWorld& w) { w.simulator.run_all(); }},
       looking("release_unused, long", [](DeviceWorld& w) { w.memory->release_unused(1h); }),
       looking("set_limits",
-              [](DeviceWorld& w) { w.memory->set_limits({.reserved_bytes_max = 1_GiB}); }),
+              [](DeviceWorld& w) { w.memory->set_limits({.bytes_reserved_max = 1_GiB}); }),
       {"owns",
        [](DeviceWorld& w) {
          static_cast<void>(w.memory->owns(w.live.back()));

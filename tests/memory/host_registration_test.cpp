@@ -259,7 +259,7 @@ TEST_CASE("a Runtime that ends with memory registered leaves nothing pinned, and
 }
 
 TEST_CASE("the limit does not count what is the caller's own") {
-  PinnedTest test({}, {.reserved_bytes_max = 16_MiB});
+  PinnedTest test({}, {.bytes_reserved_max = 16_MiB});
   const OwnPages pages(32_MiB);
   const HostRegistration own = test.memory.register_memory(pages.at(), 32_MiB);
   CHECK(test.memory.allocate(1000));

@@ -99,7 +99,7 @@ TEST_CASE_FIXTURE(RegistrationTest,
 }
 
 TEST_CASE_FIXTURE(HostTest, "a request at the limit is served of what another thread polls") {
-  HostAllocator memory(registry, {.bytes_max = 1_MiB});
+  HostAllocator memory(registry, {.bytes_reserved_max = 1_MiB});
   const Stream user = stream();
   free_used_by(memory, 1_MiB, user, "use");
   simulator.run_all();

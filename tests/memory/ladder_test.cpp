@@ -21,7 +21,7 @@ TEST_CASE("what the callback frees serves the request, on whichever stream and t
     CAPTURE(on_other_thread);
     std::optional<Allocation> kept;
     DeviceAllocatorOptions options;
-    options.limits.reserved_bytes_max = 64_MiB;
+    options.limits.bytes_reserved_max = 64_MiB;
     options.on_pressure = [&](std::size_t) {
       if (!kept) return false;
       if (on_other_thread) {
@@ -43,7 +43,7 @@ TEST_CASE("what the callback frees serves the request, on whichever stream and t
 TEST_CASE("the callback hears how many bytes are missing") {
   std::size_t missing = 0;
   DeviceAllocatorOptions options;
-  options.limits.reserved_bytes_max = 64_MiB;
+  options.limits.bytes_reserved_max = 64_MiB;
   options.on_pressure = [&](std::size_t bytes) {
     missing = bytes;
     return false;
@@ -93,7 +93,7 @@ TEST_CASE("an exception of the callback's own passes through, and is an error wh
 
 TEST_CASE("threads that keep their live bytes within the limit are never refused") {
   DeviceAllocatorOptions options;
-  options.limits.reserved_bytes_max = 12_MiB;
+  options.limits.bytes_reserved_max = 12_MiB;
   MemoryTest test(small_device(64_MiB), options);
   constexpr int kThreads = 3;
   std::vector<std::thread> threads;

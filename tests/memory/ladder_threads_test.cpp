@@ -24,7 +24,7 @@ constexpr std::size_t kLimitBytes = 60_MiB;
 
 struct LadderTest : AllocatorFixture {
   explicit LadderTest(CrossStreamReuse reuse)
-      : AllocatorFixture({.reserved_bytes_max = kLimitBytes, .cross_stream_reuse = reuse}) {}
+      : AllocatorFixture({.bytes_reserved_max = kLimitBytes, .cross_stream_reuse = reuse}) {}
 
   void leave_all_busy(StreamRef stream) {
     void* const data = allocate(kLimitBytes, stream);
@@ -71,7 +71,7 @@ TEST_CASE("a request is served of what another thread's request has recovered") 
 }
 
 TEST_CASE("a request is served where another thread gave back what its pool waited for") {
-  PoolsTest test({.limits = {.reserved_bytes_max = kLimitBytes},
+  PoolsTest test({.limits = {.bytes_reserved_max = kLimitBytes},
                   .cross_stream_reuse = CrossStreamReuse::when_idle});
   const Stream busy = test.stream();
   const Stream own = test.stream();
@@ -86,7 +86,7 @@ TEST_CASE("a request is served where another thread gave back what its pool wait
 
 TEST_CASE("a request is served where the limit was raised meanwhile") {
   AllocatorFixture* raises = nullptr;
-  AllocatorFixture test({.reserved_bytes_max = 2_MiB, .on_pressure = [&](std::size_t) {
+  AllocatorFixture test({.bytes_reserved_max = 2_MiB, .on_pressure = [&](std::size_t) {
                            raises->budget.set_limits({.max = kLimitBytes});
                            return false;
                          }});

@@ -15,7 +15,7 @@ using namespace berth::test;
 
 TEST_CASE("the byte limit bounds what is reserved, and a refusal names it") {
   with_each_backing([](DeviceAllocatorOptions options) {
-    options.limits.reserved_bytes_max = 64_MiB;
+    options.limits.bytes_reserved_max = 64_MiB;
     MemoryTest test({}, options);
     const Stream stream = test.stream();
     Allocation a = test.memory.allocate(32_MiB, stream);
@@ -35,7 +35,7 @@ TEST_CASE("the byte limit bounds what is reserved, and a refusal names it") {
 
 TEST_CASE("a growth beyond the limit is refused before any driver call") {
   with_each_backing([](DeviceAllocatorOptions options) {
-    options.limits.reserved_bytes_max = 64_MiB;
+    options.limits.bytes_reserved_max = 64_MiB;
     MemoryTest test({}, options);
     const Stream stream = test.stream();
     const Allocation a = test.memory.allocate(64_MiB, stream);
@@ -51,7 +51,7 @@ TEST_CASE("a growth beyond the limit is refused before any driver call") {
 
 TEST_CASE("cached memory is released before a request is refused for the limit") {
   with_each_backing([](DeviceAllocatorOptions options) {
-    options.limits.reserved_bytes_max = 64_MiB;
+    options.limits.bytes_reserved_max = 64_MiB;
     MemoryTest test({}, options);
     const Stream stream = test.stream();
     const Stream other = test.stream();
@@ -74,7 +74,7 @@ TEST_CASE("a limit lowered below what is reserved stays until trimmed, and holds
     const Stream stream = test.stream();
     Allocation a = test.memory.allocate(40_MiB, stream);
     const Allocation b = test.memory.allocate(24_MiB, stream);
-    test.memory.set_limits({.reserved_bytes_max = 30_MiB});
+    test.memory.set_limits({.bytes_reserved_max = 30_MiB});
     CHECK(test.counters().bytes_reserved.current == 64_MiB);
     CHECK_THROWS_AS(static_cast<void>(test.memory.allocate(1_MiB, stream)), OutOfMemory);
     a.reset();
@@ -91,7 +91,7 @@ TEST_CASE("a limit lowered below what is reserved stays until trimmed, and holds
 
 TEST_CASE("a limit of 0 refuses everything but nothing") {
   with_each_backing([](DeviceAllocatorOptions options) {
-    options.limits.reserved_bytes_max = 0;
+    options.limits.bytes_reserved_max = 0;
     MemoryTest test({}, options);
     const Stream stream = test.stream();
     CHECK_THROWS_AS(static_cast<void>(test.memory.allocate(1, stream)), OutOfMemory);

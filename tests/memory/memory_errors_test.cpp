@@ -36,7 +36,7 @@ OutOfMemoryNumbers numbers() {
   OutOfMemoryNumbers numbers{.allocator = "cuda:3",
                              .bytes_requested = 3'000'000,
                              .counters = {},
-                             .reserved_bytes_max = MemoryBudget::kNoLimit,
+                             .bytes_reserved_max = MemoryBudget::kNoLimit,
                              .largest_free_block_bytes = 5_MiB,
                              .driver_free_bytes = 0,
                              .driver_total_bytes = 0};
@@ -58,9 +58,9 @@ TEST_CASE("an out of memory message has what was asked, and what became of all t
 
 TEST_CASE("an out of memory message has the limit where there is one, 0 included") {
   OutOfMemoryNumbers with_limit = numbers();
-  with_limit.reserved_bytes_max = 128_MiB;
+  with_limit.bytes_reserved_max = 128_MiB;
   CHECK(contains(describe_out_of_memory(with_limit), "; limit 128 MiB"));
-  with_limit.reserved_bytes_max = 0;
+  with_limit.bytes_reserved_max = 0;
   CHECK(contains(describe_out_of_memory(with_limit), "; limit 0 B"));
   CHECK_FALSE(contains(describe_out_of_memory(numbers()), "limit"));
 }

@@ -29,7 +29,7 @@ TEST_CASE(
     MemoryTest test(small_device(64_MiB), options);
     const Stream stream = test.stream();
     MemoryPool pool =
-        test.memory.create_pool({.name = "pool", .limits = {.reserved_bytes_max = 24_MiB}});
+        test.memory.create_pool({.name = "pool", .limits = {.bytes_reserved_max = 24_MiB}});
     const Allocation block = pool.allocate(20_MiB, stream);
     const std::uint64_t created =
         test.simulator.calls("cuMemCreate") + test.simulator.calls("cuMemAlloc");
@@ -44,7 +44,7 @@ TEST_CASE(
 
 TEST_CASE("the device's limit is that of all its pools together") {
   DeviceAllocatorOptions options;
-  options.limits.reserved_bytes_max = MemoryAmount::part_of_device(0.5);
+  options.limits.bytes_reserved_max = MemoryAmount::part_of_device(0.5);
   MemoryTest test(small_device(64_MiB), options);
   const Stream stream = test.stream();
   MemoryPool pool = test.memory.create_pool({.name = "pool"});
@@ -59,7 +59,7 @@ TEST_CASE("the device's limit is that of all its pools together") {
 
 TEST_CASE("memory that a pool gives back counts for others at once") {
   DeviceAllocatorOptions options;
-  options.limits.reserved_bytes_max = 32_MiB;
+  options.limits.bytes_reserved_max = 32_MiB;
   MemoryTest test(small_device(64_MiB), options);
   const Stream stream = test.stream();
   {
@@ -102,7 +102,7 @@ TEST_CASE("beyond the soft limit idle memory is given back, and no request is re
   DeviceAllocatorOptions options;
   options.virtual_memory = false;  // segments are given back whole, or not at all
   options.segment_bytes = 2_MiB;
-  options.limits.reserved_bytes_soft_max = 24_MiB;
+  options.limits.bytes_reserved_soft_max = 24_MiB;
   MemoryTest test(small_device(64_MiB, sim::Progress::manual), options);
   const Stream stream = test.stream();
   { const Allocation cached = test.memory.allocate(10_MiB, stream); }
@@ -119,7 +119,7 @@ TEST_CASE("beyond the soft limit memory that work still uses stays cached") {
   DeviceAllocatorOptions options;
   options.virtual_memory = false;
   options.segment_bytes = 2_MiB;
-  options.limits.reserved_bytes_soft_max = 24_MiB;
+  options.limits.bytes_reserved_soft_max = 24_MiB;
   MemoryTest test(small_device(64_MiB, sim::Progress::manual), options);
   const Stream stream = test.stream();
   {
@@ -133,7 +133,7 @@ TEST_CASE("beyond the soft limit memory that work still uses stays cached") {
 
 TEST_CASE("beyond the device's soft limit other pools give back what they have cached") {
   DeviceAllocatorOptions options;
-  options.limits.reserved_bytes_soft_max = 24_MiB;
+  options.limits.bytes_reserved_soft_max = 24_MiB;
   MemoryTest test(small_device(64_MiB), options);
   const Stream stream = test.stream();
   MemoryPool pool = test.memory.create_pool({.name = "pool"});

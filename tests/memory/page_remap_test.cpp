@@ -181,7 +181,7 @@ TEST_CASE("a byte limit that is reached hinders no joining") {
   RemapTest test;
   const Stream stream = test.stream();
   test.make_holes(16, stream);
-  test.memory.set_limits({.reserved_bytes_max = 16 * kGranule});
+  test.memory.set_limits({.bytes_reserved_max = 16 * kGranule});
   const Allocation large = test.allocate(8 * kGranule, stream);
   CHECK(test.counters().limit_rejections == 0);
   CHECK_THROWS_AS(static_cast<void>(test.memory.allocate(kGranule, stream)), OutOfMemory);

@@ -233,7 +233,7 @@ TEST_CASE("a pointer that is no live pinned block is refused, and nothing change
 
 TEST_CASE("the pinned limit bounds what is pinned; cached memory is released before a refusal") {
   PinnedAllocatorOptions options;
-  options.reserved_bytes_max = 64_MiB;
+  options.bytes_reserved_max = 64_MiB;
   PinnedTest test({}, options);
   Allocation a = test.memory.allocate(40_MiB);
   const std::string message = message_of<OutOfMemory>([&] { return test.memory.allocate(30_MiB); });

@@ -94,7 +94,7 @@ TEST_CASE("one step ahead is at most 1 GiB, and as much as is lacking where that
 
 TEST_CASE("growing ahead stays within the limit, and is no failure there") {
   PinnedAllocatorOptions options = kAhead;
-  options.reserved_bytes_max = 3_MiB;
+  options.bytes_reserved_max = 3_MiB;
   PinnedTest test({}, options);
   std::vector<Allocation> blocks;
   for (int index = 0; index < 20; ++index) {
@@ -151,7 +151,7 @@ TEST_CASE("threads allocate while memory is obtained ahead, and the books stay w
   sim::Config config;
   config.progress = sim::Progress::random;
   PinnedAllocatorOptions options = kAhead;
-  options.cached_bytes_max = 6_MiB;
+  options.bytes_cached_max = 6_MiB;
   PinnedTest test(config, options);
   const auto work = [&](unsigned seed) {
     std::vector<Allocation> blocks;

@@ -174,7 +174,7 @@ TEST_CASE("blocks of any heap may be freed on another thread, and reused there")
 }
 
 TEST_CASE("heaps share the limit, and what one has cached makes room for another") {
-  PinnedTest test(machine_of_nodes(2), {.reserved_bytes_max = 64_MiB});
+  PinnedTest test(machine_of_nodes(2), {.bytes_reserved_max = 64_MiB});
   test.errors_expected = true;
   { const Allocation gone = test.memory.allocate(40_MiB, near(0)); }
   { const Allocation gone = test.memory.allocate(20_MiB, kWriteCombined); }

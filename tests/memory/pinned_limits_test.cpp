@@ -27,7 +27,7 @@ std::set<std::uintptr_t> segments(const PinnedAllocator& memory) {
 }  // namespace
 
 TEST_CASE("at the limit segments go that were used longest ago, and only as many as are lacking") {
-  PinnedTest test({}, {.reserved_bytes_max = 100_MiB});
+  PinnedTest test({}, {.bytes_reserved_max = 100_MiB});
   std::vector<void*> blocks;
   for (const std::size_t bytes : {20_MiB, 21_MiB, 22_MiB, 23_MiB})
     blocks.push_back(test.memory.allocate_raw(bytes));
@@ -52,7 +52,7 @@ TEST_CASE("at the limit segments go that were used longest ago, and only as many
 }
 
 TEST_CASE("a free that leaves more cached than the limit gives back what was used longest ago") {
-  PinnedTest test({}, {.cached_bytes_max = 64_MiB});
+  PinnedTest test({}, {.bytes_cached_max = 64_MiB});
   std::vector<void*> blocks;
   for (int index = 0; index < 6; ++index) {
     blocks.push_back(test.memory.allocate_raw(20_MiB + index * 4_KiB));
@@ -68,7 +68,7 @@ TEST_CASE("a free that leaves more cached than the limit gives back what was use
 }
 
 TEST_CASE("small frees count for the limit of what is cached, too") {
-  PinnedTest test({}, {.cached_bytes_max = 4_MiB, .segment_bytes = 1_MiB});
+  PinnedTest test({}, {.bytes_cached_max = 4_MiB, .segment_bytes = 1_MiB});
   std::vector<Allocation> blocks;
   for (int index = 0; index < 2000; ++index) blocks.push_back(test.memory.allocate(10'000));
   REQUIRE(test.reserved() >= 19_MiB);
@@ -82,7 +82,7 @@ TEST_CASE("small frees count for the limit of what is cached, too") {
 }
 
 TEST_CASE("a limit of 0 keeps nothing that can be given back") {
-  PinnedTest test({}, {.cached_bytes_max = 0, .segment_bytes = 1_MiB});
+  PinnedTest test({}, {.bytes_cached_max = 0, .segment_bytes = 1_MiB});
   for (const std::size_t bytes : {std::size_t{1}, 700_KiB, 5_MiB}) {
     { const Allocation block = test.memory.allocate(bytes); }
     CHECK(test.reserved() == 0);
@@ -91,7 +91,7 @@ TEST_CASE("a limit of 0 keeps nothing that can be given back") {
 }
 
 TEST_CASE("segments in use stay, however much of them is cached") {
-  PinnedTest test({}, {.cached_bytes_max = 1_MiB, .segment_bytes = 16_MiB});
+  PinnedTest test({}, {.bytes_cached_max = 1_MiB, .segment_bytes = 16_MiB});
   const Allocation keeps = test.memory.allocate(1000);
   std::vector<Allocation> blocks;
   for (int index = 0; index < 100; ++index) blocks.push_back(test.memory.allocate(100'000));
@@ -104,7 +104,7 @@ TEST_CASE("segments in use stay, however much of them is cached") {
 }
 
 TEST_CASE("giving cached memory back on a free waits for no work and disturbs no pending block") {
-  PinnedTest test(manual_progress(), {.cached_bytes_max = 30_MiB});
+  PinnedTest test(manual_progress(), {.bytes_cached_max = 30_MiB});
   const Stream stream = test.stream();
   const Allocation live = test.memory.allocate(40_MiB);
   void* const used = test.memory.allocate_raw(20_MiB);
@@ -121,7 +121,7 @@ TEST_CASE("giving cached memory back on a free waits for no work and disturbs no
 TEST_CASE("a failure to give cached memory back is reported, and the free succeeds") {
   sim::Config config;
   config.faults = sim::FaultPlan::parse("cuMemHostUnregister@1=unknown");
-  PinnedTest test(config, {.cached_bytes_max = 0});
+  PinnedTest test(config, {.bytes_cached_max = 0});
   test.errors_expected = true;
   test.memory.deallocate(test.memory.allocate_raw(20_MiB));
   CHECK(test.reports.mention("cuMemHostUnregister"));
@@ -137,10 +137,10 @@ TEST_CASE("options of levels that contradict each other are refused by name") {
     options.driver = "sim";
     return message_of<InvalidArgument>([&] { return Runtime(options).pinned_memory().trim(); });
   };
-  CHECK(contains(refusal({.cached_bytes_max = 20_MiB, .low_water_bytes = 16_MiB}),
-                 "cached_bytes_max"));
+  CHECK(contains(refusal({.bytes_cached_max = 20_MiB, .low_water_bytes = 16_MiB}),
+                 "bytes_cached_max"));
   CHECK(
-      contains(refusal({.cached_bytes_max = 1, .low_water_bytes = SIZE_MAX}), "cached_bytes_max"));
+      contains(refusal({.bytes_cached_max = 1, .low_water_bytes = SIZE_MAX}), "bytes_cached_max"));
   CHECK(contains(refusal({.prefault_threads = 129}), "prefault_threads"));
   CHECK(contains(refusal({.slack_max = -0.01}), "slack_max"));
   CHECK(contains(refusal({.slack_max = std::nan("")}), "slack_max"));
@@ -149,11 +149,11 @@ TEST_CASE("options of levels that contradict each other are refused by name") {
 
 TEST_CASE("a limit that has no room for a segment has room for what is asked") {
   {
-    PinnedTest test({}, {.reserved_bytes_max = 1_MiB});
+    PinnedTest test({}, {.bytes_reserved_max = 1_MiB});
     const Allocation block = test.memory.allocate(100);
     CHECK(test.reserved() == 4_KiB);
   }
-  PinnedTest test({}, {.reserved_bytes_max = 20_MiB});
+  PinnedTest test({}, {.bytes_reserved_max = 20_MiB});
   const Allocation most = test.memory.allocate(14_MiB);
   const Allocation shared = test.memory.allocate(100);
   CHECK(test.reserved() == 14_MiB + 4_KiB);

@@ -133,7 +133,7 @@ TEST_CASE("under a limit that was lowered, others give back what is beyond it as
     const Allocation block = pool.allocate(4_MiB, stream);
     if (wakes) pool.sleep();
     { const Allocation cached = test.memory.allocate(40_MiB, stream); }
-    test.memory.set_limits({.reserved_bytes_max = 20_MiB});
+    test.memory.set_limits({.bytes_reserved_max = 20_MiB});
     if (wakes) {
       CHECK_FALSE(throws([&] { pool.wake(); }));
     } else {

@@ -40,7 +40,7 @@ TEST_CASE("a stream that cannot be asked for the soft limit leaves nothing half 
     CAPTURE(nth);
     const auto code = exit_code_of([&] {
       DeviceAllocatorOptions options;
-      options.limits.reserved_bytes_soft_max = 8_MiB;
+      options.limits.bytes_reserved_soft_max = 8_MiB;
       PoolsTest test(options);
       const Stream stream = test.stream();
       const Stream other = test.stream();
@@ -67,7 +67,7 @@ TEST_CASE("beyond the soft limit growing does not go on for ever") {
     std::signal(SIGALRM, SIG_DFL);
     alarm(kHangSeconds);
     DeviceAllocatorOptions options;
-    options.limits.reserved_bytes_soft_max = 8_MiB;
+    options.limits.bytes_reserved_soft_max = 8_MiB;
     PoolsTest test(options);
     const Stream stream = test.stream();
     { const Allocation cached = test.memory.allocate(2_MiB, stream); }
@@ -118,7 +118,7 @@ TEST_CASE("a request beyond its own pool's limit takes nothing from other pools"
   MemoryTest test(small_device(64_MiB));
   const Stream stream = test.stream();
   MemoryPoolOptions options{.name = "pool"};
-  options.limits.reserved_bytes_max = 4_MiB;
+  options.limits.bytes_reserved_max = 4_MiB;
   MemoryPool pool = test.memory.create_pool(options);
   const Allocation live = pool.allocate(4_MiB, stream);
   { const Allocation cached = test.memory.allocate(32_MiB, stream); }
@@ -133,7 +133,7 @@ TEST_CASE("a pool that wakes into its own limit takes nothing from other pools")
   const Allocation live = pool.allocate(4_MiB, stream);
   pool.sleep();
   MemoryLimits limits;
-  limits.reserved_bytes_max = 2_MiB;
+  limits.bytes_reserved_max = 2_MiB;
   pool.set_limits(limits);
   { const Allocation cached = test.memory.allocate(32_MiB, stream); }
   message_of<OutOfMemory>([&] { pool.wake(); });
@@ -144,7 +144,7 @@ TEST_CASE("beyond its own soft limit a pool asks nothing of others") {
   MemoryTest test(small_device(64_MiB));
   const Stream stream = test.stream();
   MemoryPoolOptions options{.name = "pool"};
-  options.limits.reserved_bytes_soft_max = 4_MiB;
+  options.limits.bytes_reserved_soft_max = 4_MiB;
   MemoryPool pool = test.memory.create_pool(options);
   { const Allocation cached = test.memory.allocate(16_MiB, stream); }
   const Allocation live = pool.allocate(8_MiB, stream);

@@ -283,7 +283,7 @@ TEST_CASE("the pressure callback holds no lock: it and other threads may use the
 TEST_CASE("the pressure callback is asked for the byte limit too") {
   with_each_backing([](DeviceAllocatorOptions options) {
     Allocation spilled;
-    options.limits.reserved_bytes_max = 64_MiB;
+    options.limits.bytes_reserved_max = 64_MiB;
     options.on_pressure = [&](std::size_t) {
       const bool had = bool(spilled);
       spilled.reset();

@@ -77,7 +77,7 @@ TEST_CASE("a pool that sleeps has no physical memory, and wakes at the same addr
 
 TEST_CASE("what sleeps leaves its share of the limit to others, and takes it back") {
   DeviceAllocatorOptions options;
-  options.limits.reserved_bytes_max = 16_MiB;
+  options.limits.bytes_reserved_max = 16_MiB;
   SleepTest test(small_device(64_MiB), options);
   const Stream stream = test.stream();
   const Allocation block = test.pool.allocate(12_MiB, stream);

@@ -172,7 +172,7 @@ TEST_CASE("trim, snapshots, counters and limits go on beside allocating threads"
         test.memory.validate();
         test.memory.trim(16_MiB);
         test.memory.reset_peaks();
-        test.memory.set_limits({.reserved_bytes_max = 1_GiB});
+        test.memory.set_limits({.bytes_reserved_max = 1_GiB});
         discrepancies += test.memory.counters().bytes_reserved.current > 1_GiB ? 1 : 0;
         test.memory.trim();
       }

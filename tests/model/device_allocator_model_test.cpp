@@ -199,7 +199,7 @@ class Program final : public AllocatorProgram {
   void change_limit() {
     limit_.reset();
     if (random_.below(2) == 0) limit_ = kDeviceBytes / 2 + random_.below(kDeviceBytes / 2);
-    memory_.set_limits({.reserved_bytes_max = limit_});
+    memory_.set_limits({.bytes_reserved_max = limit_});
     if (limit_) memory_.trim(*limit_);
   }
 

@@ -103,8 +103,8 @@ class Program final : public PoolsModel {
     pool->for_graphs = random_.one_in(4);
     if (random_.one_in(4)) pool->limit = (1 + random_.below(16)) * kGranuleBytes;
     MemoryPoolOptions options{.name = pool->name, .for_graphs = pool->for_graphs};
-    options.limits.reserved_bytes_max = pool->limit;
-    if (random_.one_in(4)) options.limits.reserved_bytes_soft_max = random_.below(kDeviceBytes);
+    options.limits.bytes_reserved_max = pool->limit;
+    if (random_.one_in(4)) options.limits.bytes_reserved_soft_max = random_.below(kDeviceBytes);
     pool->handles.push_back(memory_.create_pool(options));
     pools_.push_back(std::move(pool));
   }
@@ -382,10 +382,10 @@ class Program final : public PoolsModel {
     MemoryLimits limits;
     if (random_.below(2) == 0) {
       limit = kDeviceBytes / 4 + random_.below(kDeviceBytes * 3 / 4);
-      limits.reserved_bytes_max = *limit;
+      limits.bytes_reserved_max = *limit;
     }
     if (random_.below(2) == 0) {
-      limits.reserved_bytes_soft_max = MemoryAmount::part_of_device(double(random_.below(10)) / 10);
+      limits.bytes_reserved_soft_max = MemoryAmount::part_of_device(double(random_.below(10)) / 10);
     }
     if (pool) {
       pool->handles.front().set_limits(limits);

@@ -96,7 +96,7 @@ TEST_CASE("the same trace makes the same driver calls every time") {
 
 TEST_CASE("refused requests are counted, and their frees skipped") {
   DeviceAllocatorOptions limited;
-  limited.limits.reserved_bytes_max = 4_MiB;
+  limited.limits.bytes_reserved_max = 4_MiB;
   const ReplayPlan plan = plan_of({
       alloc(1, 3_MiB),
       alloc(2, 3_MiB),
@@ -113,7 +113,7 @@ TEST_CASE("refused requests are counted, and their frees skipped") {
 
 TEST_CASE("where nothing could be served there is no waste to speak of") {
   DeviceAllocatorOptions limited;
-  limited.limits.reserved_bytes_max = 2_MiB;
+  limited.limits.bytes_reserved_max = 2_MiB;
   const ReplayResult result = replay_fresh(plan_of({alloc(1, 3_MiB)}), {}, limited);
   CHECK(result.bytes_live_peak == 0);
   CHECK_FALSE(result.waste().has_value());

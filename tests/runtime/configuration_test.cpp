@@ -38,13 +38,13 @@ std::string complaints(std::string_view text) {
 RuntimeOptions all_different() {
   return configure(
       {},
-      "driver=/opt/lib cuda.so, reserved_bytes_max=60GiB, "
-      "reserved_bytes_soft_max=37.5%, headroom_bytes=2GiB, release_unused_after=90s, "
+      "driver=/opt/lib cuda.so, bytes_reserved_max=60GiB, "
+      "bytes_reserved_soft_max=37.5%, headroom_bytes=2GiB, release_unused_after=90s, "
       "cross_stream_reuse=never, virtual_memory=off, granule_bytes=4MiB, segment_bytes=64MiB, "
-      "pinned_reserved_bytes_max=1536MiB, pinned_segment_bytes=1MiB, "
-      "pinned_cached_bytes_max=3GiB, pinned_slack_max=2.5%, pinned_prefault_threads=9, "
+      "pinned_bytes_reserved_max=1536MiB, pinned_segment_bytes=1MiB, "
+      "pinned_bytes_cached_max=3GiB, pinned_slack_max=2.5%, pinned_prefault_threads=9, "
       "pinned_low_water_bytes=256MiB, "
-      "host_bytes_max=20GiB, streams_max=7, "
+      "host_bytes_reserved_max=20GiB, streams_max=7, "
       "streams_on_shortage=wait, events_max=99, "
       "staging_slot_bytes=68KiB, staging_slots=3, staging_on_shortage=grow, copy_gates=off, "
       "copy_workers=3, copy_file_workers=5, copy_piece_bytes=1MiB");
@@ -63,21 +63,21 @@ TEST_CASE("every key sets its option") {
   const RuntimeOptions options = all_different();
   CHECK(options.driver == "/opt/lib cuda.so");
   const DeviceAllocatorOptions& device = options.device_allocator;
-  CHECK(device.limits.reserved_bytes_max == MemoryAmount(60_GiB));
-  CHECK(device.limits.reserved_bytes_soft_max == MemoryAmount::part_of_device(0.375));
+  CHECK(device.limits.bytes_reserved_max == MemoryAmount(60_GiB));
+  CHECK(device.limits.bytes_reserved_soft_max == MemoryAmount::part_of_device(0.375));
   CHECK(device.headroom_bytes == MemoryAmount(2_GiB));
   CHECK(device.release_unused_after == 90s);
   CHECK(device.cross_stream_reuse == CrossStreamReuse::never);
   CHECK_FALSE(device.virtual_memory);
   CHECK(device.granule_bytes == 4_MiB);
   CHECK(device.segment_bytes == 64_MiB);
-  CHECK(options.pinned_allocator.reserved_bytes_max == 1536_MiB);
+  CHECK(options.pinned_allocator.bytes_reserved_max == 1536_MiB);
   CHECK(options.pinned_allocator.segment_bytes == 1_MiB);
-  CHECK(options.pinned_allocator.cached_bytes_max == 3_GiB);
+  CHECK(options.pinned_allocator.bytes_cached_max == 3_GiB);
   CHECK(options.pinned_allocator.slack_max == 0.025);
   CHECK(options.pinned_allocator.prefault_threads == 9);
   CHECK(options.pinned_allocator.low_water_bytes == 256_MiB);
-  CHECK(options.host_allocator.bytes_max == 20_GiB);
+  CHECK(options.host_allocator.bytes_reserved_max == 20_GiB);
   CHECK(options.stream_pool.streams_max == 7);
   CHECK(options.stream_pool.on_shortage == StreamShortage::wait);
   CHECK(options.event_pool.events_max == 99);
@@ -107,15 +107,16 @@ TEST_CASE("what is left out stays as the code has it, callbacks too") {
 }
 
 TEST_CASE("a word takes a value away again") {
-  const RuntimeOptions options = configure(
-      all_different(),
-      "reserved_bytes_max=none,reserved_bytes_soft_max=none,release_unused_after=never,"
-      "pinned_reserved_bytes_max=none,host_bytes_max=none,granule_bytes=0,headroom_bytes=0");
-  CHECK_FALSE(options.device_allocator.limits.reserved_bytes_max);
-  CHECK_FALSE(options.device_allocator.limits.reserved_bytes_soft_max);
+  const RuntimeOptions options =
+      configure(all_different(),
+                "bytes_reserved_max=none,bytes_reserved_soft_max=none,release_unused_after=never,"
+                "pinned_bytes_reserved_max=none,host_bytes_reserved_max=none,granule_bytes=0,"
+                "headroom_bytes=0");
+  CHECK_FALSE(options.device_allocator.limits.bytes_reserved_max);
+  CHECK_FALSE(options.device_allocator.limits.bytes_reserved_soft_max);
   CHECK_FALSE(options.device_allocator.release_unused_after);
-  CHECK_FALSE(options.pinned_allocator.reserved_bytes_max);
-  CHECK_FALSE(options.host_allocator.bytes_max);
+  CHECK_FALSE(options.pinned_allocator.bytes_reserved_max);
+  CHECK_FALSE(options.host_allocator.bytes_reserved_max);
   CHECK(options.device_allocator.granule_bytes == 0);
   CHECK(options.device_allocator.headroom_bytes == MemoryAmount(0));
 }
@@ -131,16 +132,16 @@ TEST_CASE("describe() gives values that configure() reads back, in the words tha
     const char* described;
   };
   const Case cases[] = {
-      {"reserved_bytes_max=1024MiB", "reserved_bytes_max=1GiB"},
-      {"reserved_bytes_max=4097", "reserved_bytes_max=4097"},
-      {"reserved_bytes_max=1.5 gb", "reserved_bytes_max=1536MiB"},
-      {"reserved_bytes_max=0", "reserved_bytes_max=0"},
-      {"reserved_bytes_max=2TiB", "reserved_bytes_max=2TiB"},
-      {"reserved_bytes_max=90%", "reserved_bytes_max=90%"},
-      {"reserved_bytes_max=0%", "reserved_bytes_max=0%"},
-      {"reserved_bytes_max=100%", "reserved_bytes_max=100%"},
-      {"reserved_bytes_max=99.9%", "reserved_bytes_max=99.9%"},
-      {"reserved_bytes_max=0.00001%", "reserved_bytes_max=1e-05%"},
+      {"bytes_reserved_max=1024MiB", "bytes_reserved_max=1GiB"},
+      {"bytes_reserved_max=4097", "bytes_reserved_max=4097"},
+      {"bytes_reserved_max=1.5 gb", "bytes_reserved_max=1536MiB"},
+      {"bytes_reserved_max=0", "bytes_reserved_max=0"},
+      {"bytes_reserved_max=2TiB", "bytes_reserved_max=2TiB"},
+      {"bytes_reserved_max=90%", "bytes_reserved_max=90%"},
+      {"bytes_reserved_max=0%", "bytes_reserved_max=0%"},
+      {"bytes_reserved_max=100%", "bytes_reserved_max=100%"},
+      {"bytes_reserved_max=99.9%", "bytes_reserved_max=99.9%"},
+      {"bytes_reserved_max=0.00001%", "bytes_reserved_max=1e-05%"},
       {"release_unused_after=1ms", "release_unused_after=1ms"},
       {"release_unused_after=1500ms", "release_unused_after=1500ms"},
       {"release_unused_after=2min", "release_unused_after=2min"},
@@ -176,15 +177,15 @@ TEST_CASE("a value that is not accepted is quoted, with what is") {
   }
   for (const char* text : {"driver=simulator",
                            "driver=CUDA",
-                           "reserved_bytes_max=101%",
-                           "reserved_bytes_max=-5%",
-                           "reserved_bytes_max=-0%",
-                           "reserved_bytes_max=%",
-                           "reserved_bytes_max=inf%",
-                           "reserved_bytes_max=50%%",
-                           "reserved_bytes_max=never",
-                           "reserved_bytes_max=17000000TiB",
-                           "reserved_bytes_soft_max=1 %",
+                           "bytes_reserved_max=101%",
+                           "bytes_reserved_max=-5%",
+                           "bytes_reserved_max=-0%",
+                           "bytes_reserved_max=%",
+                           "bytes_reserved_max=inf%",
+                           "bytes_reserved_max=50%%",
+                           "bytes_reserved_max=never",
+                           "bytes_reserved_max=17000000TiB",
+                           "bytes_reserved_soft_max=1 %",
                            "headroom_bytes=none",
                            "release_unused_after=0ms",
                            "release_unused_after=none",
@@ -198,10 +199,10 @@ TEST_CASE("a value that is not accepted is quoted, with what is") {
                            "virtual_memory=ON",
                            "granule_bytes=3MiB",
                            "segment_bytes=2097151",
-                           "pinned_reserved_bytes_max=50%",
+                           "pinned_bytes_reserved_max=50%",
                            "pinned_segment_bytes=65535",
                            "pinned_segment_bytes=1073741825",
-                           "pinned_cached_bytes_max=5%",
+                           "pinned_bytes_cached_max=5%",
                            "pinned_slack_max=0.05GiB",
                            "pinned_slack_max=101%",
                            "pinned_slack_max=64KiB",
@@ -231,7 +232,7 @@ TEST_CASE("an entry that is none is named by what is wrong with it") {
         "\"virtual_memory\" has no '=' (accepted: key=value such as virtual_memory=off)");
   CHECK(complaints("streams_max:1").starts_with("\"streams_max:1\" has no '='"));
   CHECK(complaints("streams_max=1,streams_max=1") == "streams_max is given again (accepted: once)");
-  CHECK(complaints("=1").starts_with("unknown key \"\" (accepted: driver, reserved_bytes_max, "));
+  CHECK(complaints("=1").starts_with("unknown key \"\" (accepted: driver, bytes_reserved_max, "));
   CHECK(complaints("streams_max=1 staging_slots=2").starts_with("streams_max=\"1 staging_slots=2"));
 }
 
@@ -243,11 +244,11 @@ TEST_CASE("an unknown key is answered with the one that was meant, or with all")
   const Case cases[] = {
       {"granul_bytes", "granule_bytes"},
       {"Streams_Max", "streams_max"},
-      {"device_reserved_bytes_max", "reserved_bytes_max"},
-      {"pinned_reserved_bytes", "pinned_reserved_bytes_max"},
-      {"pinned_reserved_byte_max", "pinned_reserved_bytes_max"},
-      {"reserved_bytes_maximum", "reserved_bytes_max"},
-      {"soft_max", "reserved_bytes_soft_max"},
+      {"device_bytes_reserved_max", "bytes_reserved_max"},
+      {"pinned_bytes_reserved", "pinned_bytes_reserved_max"},
+      {"pinned_byte_reserved_max", "pinned_bytes_reserved_max"},
+      {"bytes_reserved_maximum", "bytes_reserved_max"},
+      {"soft_max", "bytes_reserved_soft_max"},
       {"headroom", "headroom_bytes"},
       {"staging_slot", "staging_slots"},
       {"release_unused", "release_unused_after"},
@@ -303,7 +304,7 @@ TEST_CASE("hostile text makes a message of one line and bounded length") {
 TEST_CASE("any text is read or refused, and what is read can be written and read again") {
   const RuntimeOptions start = all_different();
   std::size_t read_count = 0;
-  for_mutations({whole_text(start), "reserved_bytes_max=90%,reserved_bytes_soft_max=80%",
+  for_mutations({whole_text(start), "bytes_reserved_max=90%,bytes_reserved_soft_max=80%",
                  "release_unused_after=500ms, virtual_memory=on", "driver=sim,headroom_bytes=5%",
                  "granule_bytes=0", ""},
                 [&](const std::string& text) {
@@ -349,7 +350,7 @@ TEST_CASE("what is too small for an option's part is too small for its key, and 
 }
 
 TEST_CASE("BERTH_CONF goes before the code, for every Runtime") {
-  const ScopedEnvironment environment("BERTH_CONF", "streams_max=1,reserved_bytes_max=4MiB");
+  const ScopedEnvironment environment("BERTH_CONF", "streams_max=1,bytes_reserved_max=4MiB");
   RuntimeOptions code;
   code.stream_pool.streams_max = 3;
   code.copier.staging_slots = 5;

@@ -35,11 +35,11 @@ const std::vector<KeyCase>& key_cases() {
       {"backend", "", {"native"}, {"", "Native", "cudaMallocAsync", "hipMallocAsync"}},
       {"expandable_segments", "virtual_memory=off", {"False", "True", "true", "false"}, kNoBools},
       {"per_process_memory_fraction",
-       "reserved_bytes_max=50%",
+       "bytes_reserved_max=50%",
        {"0.5", "0", "1", "1.0"},
        {"", "1.1", "-0.1", "-0", "nan", "inf", "50%", "half"}},
       {"garbage_collection_threshold",
-       "reserved_bytes_soft_max=80%",
+       "bytes_reserved_soft_max=80%",
        {"0.8", "0.0001", "0.9999"},
        {"", "0", "0.0", "1", "1.0", "80", "-0.8", "nan", "1e400"}},
       {"max_split_size_mb",
@@ -130,14 +130,14 @@ TEST_CASE("each value out of range is refused, with what is accepted") {
 
 TEST_CASE("the threshold is a part of the limit, wherever the limit comes from") {
   CHECK(effect("garbage_collection_threshold:0.5,per_process_memory_fraction:0.5") ==
-        "reserved_bytes_max=50%,reserved_bytes_soft_max=25%");
+        "bytes_reserved_max=50%,bytes_reserved_soft_max=25%");
   CHECK(effect("per_process_memory_fraction:0.5, garbage_collection_threshold:0.5") ==
-        "reserved_bytes_max=50%,reserved_bytes_soft_max=25%");
-  CHECK(effect("garbage_collection_threshold:0.5", configure({}, "reserved_bytes_max=40%")) ==
-        "reserved_bytes_soft_max=20%");
-  CHECK(effect("garbage_collection_threshold:0.75", configure({}, "reserved_bytes_max=4GiB")) ==
-        "reserved_bytes_soft_max=3GiB");
-  CHECK(effect("garbage_collection_threshold:0.5") == "reserved_bytes_soft_max=50%");
+        "bytes_reserved_max=50%,bytes_reserved_soft_max=25%");
+  CHECK(effect("garbage_collection_threshold:0.5", configure({}, "bytes_reserved_max=40%")) ==
+        "bytes_reserved_soft_max=20%");
+  CHECK(effect("garbage_collection_threshold:0.75", configure({}, "bytes_reserved_max=4GiB")) ==
+        "bytes_reserved_soft_max=3GiB");
+  CHECK(effect("garbage_collection_threshold:0.5") == "bytes_reserved_soft_max=50%");
 }
 
 TEST_CASE("a threshold without a limit has an effect, unlike PyTorch's, and a remark says so") {
@@ -158,7 +158,7 @@ TEST_CASE("sizes that splitting needs are held against large_segment_size_mb, in
 }
 
 TEST_CASE("what is left out stays as the code has it") {
-  const RuntimeOptions code = configure({}, "virtual_memory=off,reserved_bytes_max=1GiB");
+  const RuntimeOptions code = configure({}, "virtual_memory=off,bytes_reserved_max=1GiB");
   CHECK(effect("", code).empty());
   CHECK(effect("max_split_size_mb:128", code).empty());
   CHECK(effect("expandable_segments:True", code) == "virtual_memory=on");
@@ -166,7 +166,7 @@ TEST_CASE("what is left out stays as the code has it") {
 
 TEST_CASE("texts as people use them are read") {
   CHECK(effect("expandable_segments:True,max_split_size_mb:128,garbage_collection_threshold:0.8") ==
-        "reserved_bytes_soft_max=80%");
+        "bytes_reserved_soft_max=80%");
   CHECK(effect(" backend : native , roundup_power2_divisions : [256:1,512:2,1024:4,>:8] ,"
                "pinned_use_cuda_host_register:True,pinned_num_register_threads:8") ==
         "pinned_prefault_threads=8");

@@ -12,16 +12,16 @@ class Config(CommandTest):
         return {entry["key"]: entry for entry in entries}
 
     def test_json_has_every_key_with_its_value_its_default_and_what_is_accepted(self):
-        entries = self.entries(env={"BERTH_CONF": "reserved_bytes_max=90%, staging_slots=4"})
+        entries = self.entries(env={"BERTH_CONF": "bytes_reserved_max=90%, staging_slots=4"})
         for key, entry in entries.items():
             self.assertEqual(list(entry), ["key", "value", "default", "accepted"])
             self.assertTrue(entry["accepted"], key)
-        self.assertEqual(entries["reserved_bytes_max"]["value"], "90%")
-        self.assertEqual(entries["reserved_bytes_max"]["default"], "none")
+        self.assertEqual(entries["bytes_reserved_max"]["value"], "90%")
+        self.assertEqual(entries["bytes_reserved_max"]["default"], "none")
         self.assertEqual(entries["staging_slots"]["value"], "4")
         self.assertEqual(entries["driver"]["value"], "sim")
         changed = {key for key, entry in entries.items() if entry["value"] != entry["default"]}
-        self.assertEqual(changed, {"driver", "reserved_bytes_max", "staging_slots"})
+        self.assertEqual(changed, {"driver", "bytes_reserved_max", "staging_slots"})
 
     def test_what_it_shows_is_a_configuration(self):
         shown = {"release_unused_after": "90s", "virtual_memory": "off", "segment_bytes": "6MiB"}
@@ -67,12 +67,12 @@ class Variable(CommandTest):
         return result["out_of_memory"]
 
     def test_a_limit_on_the_command_line_goes_before_its_limit(self):
-        env = {"BERTH_CONF": f"reserved_bytes_max={2 * MIB}"}
+        env = {"BERTH_CONF": f"bytes_reserved_max={2 * MIB}"}
         self.assertGreater(self.refused(env=env), 0)
         self.assertEqual(self.refused("--limit", "64MiB", env=env), 0)
 
     def test_an_option_leaves_the_rest_of_it(self):
-        env = {"BERTH_CONF": f"reserved_bytes_max={2 * MIB}"}
+        env = {"BERTH_CONF": f"bytes_reserved_max={2 * MIB}"}
         self.assertGreater(self.refused("--no-virtual-memory", env=env), 0)
 
 

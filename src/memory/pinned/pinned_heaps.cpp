@@ -57,10 +57,10 @@ PinnedHeaps::Heap::Heap(PinnedHeaps& heaps, std::size_t place, PinnedKind of_kin
 PinnedHeaps::PinnedHeaps(const DeviceRegistry& registry, const PinnedAllocatorOptions& options)
     : registry_(registry),
       options_(options),
-      cached_bytes_max_(options.cached_bytes_max.value_or(MemoryBudget::kNoLimit)),
+      bytes_cached_max_(options.bytes_cached_max.value_or(MemoryBudget::kNoLimit)),
       events_(registry),
       tells_(events_.driver().is_simulated()),
-      budget_({.max = options.reserved_bytes_max.value_or(MemoryBudget::kNoLimit)}),
+      budget_({.max = options.bytes_reserved_max.value_or(MemoryBudget::kNoLimit)}),
       registrations_(registry, events_),
       background_([this](std::size_t number) { grow_ahead(*heaps_[number]); }) {
   add_pinned_owner(*this);
@@ -176,7 +176,7 @@ void PinnedHeaps::deallocate_other(void* data, Heap* freed) {
     freed = &require_owner(data, "free");
     freed->allocator.deallocate_missed(data);
   }
-  if (cached_bytes_max_ != MemoryBudget::kNoLimit) limit_cache(*freed);
+  if (bytes_cached_max_ != MemoryBudget::kNoLimit) limit_cache(*freed);
 }
 
 PinnedHeaps::Heap* PinnedHeaps::owner_of(const void* data) const {

@@ -52,7 +52,7 @@ class PinnedHeaps {
   void deallocate(void* data) {
     Heap* const heap = only_.load(std::memory_order_acquire);
     const bool is_back = heap != nullptr && heap->allocator.deallocate_kept(data);
-    if (is_back && cached_bytes_max_ == MemoryBudget::kNoLimit) [[likely]]
+    if (is_back && bytes_cached_max_ == MemoryBudget::kNoLimit) [[likely]]
       return;
     deallocate_other(data, is_back ? heap : nullptr);
   }
@@ -134,7 +134,7 @@ class PinnedHeaps {
   const ForkOrigin origin_;
   const DeviceRegistry& registry_;
   const PinnedAllocatorOptions options_;
-  const std::size_t cached_bytes_max_;
+  const std::size_t bytes_cached_max_;
   const DeviceEventPools events_;
   const bool tells_;  ///< the driver is simulated
   MemoryBudget budget_;

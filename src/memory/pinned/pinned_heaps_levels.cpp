@@ -68,21 +68,21 @@ void PinnedHeaps::note_failure(Heap& heap, std::string_view why) noexcept {
 }
 
 void PinnedHeaps::limit_cache(Heap& freed) noexcept {
-  const std::size_t step = cached_bytes_max_ / 16;
+  const std::size_t step = bytes_cached_max_ / 16;
   std::size_t cached = 0;
   for_each([&](Heap& heap) { cached += heap.allocator.cached_bytes_then(); });
   const std::size_t stuck = stuck_bytes_;
-  const bool is_beyond = cached > cached_bytes_max_ && (stuck == 0 || cached > stuck + step);
+  const bool is_beyond = cached > bytes_cached_max_ && (stuck == 0 || cached > stuck + step);
   if (!is_beyond && !freed.allocator.has_freed(std::max<std::size_t>(step, 1))) return;
   try {
     cached = 0;
     for_each([&](Heap& heap) { cached += heap.allocator.cached_bytes(); });
-    if (cached <= cached_bytes_max_) {
+    if (cached <= bytes_cached_max_) {
       stuck_bytes_ = 0;
       return;
     }
     if (stuck > 0 && cached <= stuck + step) return;
-    std::size_t excess = cached - cached_bytes_max_;
+    std::size_t excess = cached - bytes_cached_max_;
     const auto release = [&](Heap& heap) {
       if (excess > 0) excess -= std::min(excess, heap.allocator.try_release_cached(excess));
     };
@@ -90,7 +90,7 @@ void PinnedHeaps::limit_cache(Heap& freed) noexcept {
       if (&heap != &freed) release(heap);
     });
     release(freed);
-    stuck_bytes_ = excess > 0 ? cached_bytes_max_ + excess : 0;
+    stuck_bytes_ = excess > 0 ? bytes_cached_max_ + excess : 0;
   } catch (const Error& error) {
     driver().report(Severity::warning, "pinned: cached memory is not given back", error);
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the next free tries again

@@ -70,8 +70,8 @@ std::size_t total_bytes(const DeviceContext& context) {
 }
 
 MemoryBudget::Limits in_bytes(const MemoryLimits& limits, std::size_t device_bytes) {
-  return {.max = bytes_or_no_limit(limits.reserved_bytes_max, device_bytes),
-          .soft_max = bytes_or_no_limit(limits.reserved_bytes_soft_max, device_bytes)};
+  return {.max = bytes_or_no_limit(limits.bytes_reserved_max, device_bytes),
+          .soft_max = bytes_or_no_limit(limits.bytes_reserved_soft_max, device_bytes)};
 }
 
 DevicePool::DevicePool(const Setup& setup, const MemoryPoolOptions& options)
