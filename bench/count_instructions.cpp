@@ -71,8 +71,8 @@ void add_replays(Session& session, const std::string& figure,
                  const std::vector<std::pair<std::string, ReplayPlan>>& plans) {
   for (const auto& [row, plan_of_row] : plans) {
     const ReplayPlan& plan = plan_of_row;  // Clang 14 lets no lambda have a structured binding
-    add_section(figure + "/" + Allocator::kName + "/" + row, 1,
-                plan.operations.size(), [&](std::size_t passes) {
+    add_section(figure + "/" + Allocator::kName + "/" + row, 1, plan.operations.size(),
+                [&](std::size_t passes) {
                   Allocator allocator(session);
                   Replay replay(allocator, plan, session.streams(plan.streams));
                   replay.warm_up();

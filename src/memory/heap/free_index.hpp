@@ -100,9 +100,7 @@ class FreeIndex {
   /// Files the block that has been in `recent_` longest, if there is no room.
   void add_recent(Block& block);
   /// Its place in `recent_`; the end of that for a block that is filed.
-  [[nodiscard]] auto find_recent(const Block& block) {
-    return std::ranges::find(recent_, &block);
-  }
+  [[nodiscard]] auto find_recent(const Block& block) { return std::ranges::find(recent_, &block); }
   /// The first bin from `bin` on that holds any; kBins where there is none.
   [[nodiscard]] std::size_t next_filled(std::size_t bin) const {
     const std::size_t word = bin / 64;
