@@ -265,8 +265,10 @@ typedef struct berth_memory_totals {
 // clang-format off
 #define BERTH_ZERO_GAUGE_(name, help) , {0, 0}
 #define BERTH_ZERO_TOTAL_(name, help) , 0
-#define BERTH_MEMORY_GAUGES_INIT {sizeof(berth_memory_gauges) BERTH_MEMORY_GAUGES(BERTH_ZERO_GAUGE_)}
-#define BERTH_MEMORY_TOTALS_INIT {sizeof(berth_memory_totals) BERTH_MEMORY_TOTALS(BERTH_ZERO_TOTAL_)}
+#define BERTH_MEMORY_GAUGES_INIT \
+  {sizeof(berth_memory_gauges) BERTH_MEMORY_GAUGES(BERTH_ZERO_GAUGE_)}
+#define BERTH_MEMORY_TOTALS_INIT \
+  {sizeof(berth_memory_totals) BERTH_MEMORY_TOTALS(BERTH_ZERO_TOTAL_)}
 // clang-format on
 
 /// Both structs are from one reading.

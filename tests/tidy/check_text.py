@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Holds each source, build and script file against the rules that need no parser: licence line,
-length, width, tabs, words that mark unfinished work.
+length, width, tabs, words that mark unfinished work; in public headers also the labels of comments.
 
   check_text.py --root CHECKOUT
 
@@ -17,6 +17,13 @@ from source_tree import code_files, read, relative
 LINES_MAX = 400
 TEST_LINES_MAX = 640
 COLUMNS_MAX = 110
+COLUMNS_MAX_PUBLIC = 100
+# What a paragraph of a public header's comment may begin with, followed by two spaces or more.
+LABELS = frozenset(
+    """Alignment Blocking Bounds Captures Errors Failures Fork Growth Heaps Lifetime Memory Null Order
+    Peers Saved Sizes Source Stream Structs Target Text Threads Transfer Units Workspace""".split()
+)
+LABEL = re.compile(r"\s*///? +([A-Z][a-z]+)  +\S")
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 LICENCE_LINE = re.compile(rf"(//|#|/\*) {re.escape(LICENCE)}( \*/)?")
 # Spelled apart so that this file passes its own check.
@@ -28,7 +35,18 @@ def lines_max(path):
     return TEST_LINES_MAX if path.name.endswith(("_test.cpp", "_test.py")) else LINES_MAX
 
 
-def problems_of(text, lines_max=LINES_MAX):
+def is_public(path, root):
+    return relative(path, root).startswith("include/")
+
+
+def label_problems(text):
+    for number, line in enumerate(text.splitlines(), start=1):
+        match = LABEL.match(line)
+        if match and match.group(1) not in LABELS:
+            yield number, f'"{match.group(1)}" is no label of public headers'
+
+
+def problems_of(text, lines_max=LINES_MAX, columns_max=COLUMNS_MAX):
     lines = text.splitlines()
     first = 2 if lines and lines[0].startswith("#!") else 1
     if len(lines) < first or not LICENCE_LINE.fullmatch(lines[first - 1]):
@@ -36,8 +54,8 @@ def problems_of(text, lines_max=LINES_MAX):
     if len(lines) > lines_max:
         yield lines_max + 1, f"{len(lines)} lines, at most {lines_max}: split the file"
     for number, line in enumerate(lines, start=1):
-        if len(line) > COLUMNS_MAX:
-            yield number, f"{len(line)} columns, at most {COLUMNS_MAX}"
+        if len(line) > columns_max:
+            yield number, f"{len(line)} columns, at most {columns_max}"
         if "\t" in line:
             yield number, "a tab"
         if line != line.rstrip():
@@ -50,7 +68,12 @@ def problems_of(text, lines_max=LINES_MAX):
 
 def problems(root):
     for path in code_files(root):
-        for number, reason in problems_of(read(path), lines_max(path)):
+        public = is_public(path, root)
+        columns_max = COLUMNS_MAX_PUBLIC if public else COLUMNS_MAX
+        text = read(path)
+        for number, reason in problems_of(text, lines_max(path), columns_max):
+            yield relative(path, root), number, reason
+        for number, reason in label_problems(text) if public else ():
             yield relative(path, root), number, reason
 
 

@@ -136,6 +136,19 @@ class TextTest(unittest.TestCase):
         self.assertEqual(list(check_text.problems_of(SPDX + "x" * 110 + "\n")), [])
         self.assert_one(SPDX + "x" * 111 + "\n", 2, "111 columns")
 
+    def test_public_headers_are_narrower_and_have_labels_of_a_list(self):
+        planted = {
+            "include/berth/a.hpp": "/// Errors  InvalidArgument.\n" + "x" * 101 + "\n/// Forks  none\n",
+            "src/base/a.hpp": "/// Forks  none\n" + "x" * 101 + "\n",
+        }
+        with Checkout(planted) as root:
+            found = list(check_text.problems(root))
+        self.assertEqual(
+            [(file, line) for file, line, _ in found],
+            [("include/berth/a.hpp", 3), ("include/berth/a.hpp", 4)],
+            found,
+        )
+
     def test_tabs_and_trailing_blanks_are_reported(self):
         self.assert_one(SPDX + "a\tb\n", 2, "tab")
         self.assert_one(SPDX + "a \n", 2, "blanks")
