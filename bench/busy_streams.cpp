@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What does an allocator take, and what does it ask of the driver, while work is pending on its
-// streams? A program of its own rather than a mode of `berth replay`, which has public headers only:
-// work of a given length in virtual time is the simulator's to give. docs/benchmarks.md, "Busy
-// streams", says what is measured.
+// streams? A program of its own rather than a mode of `berth replay`, which has public headers
+// only: work of a given length in virtual time is the simulator's to give. docs/benchmarks.md,
+// "Busy streams", says what is measured.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>

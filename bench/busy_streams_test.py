@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The program `busy_streams`: python3 busy_streams_test.py BUSY_STREAMS"""
+
 import json
 import os
 import subprocess

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast is a copy of pageable memory, how long does a small copy wait behind a large one, and what does
-// a batch of copies save?
-// Nanoseconds of virtual time on a simulated link of 55 GB/s (workloads/virtual_copies.hpp), so that the
-// values depend on no machine.
+// How fast is a copy of pageable memory, how long does a small copy wait behind a large one, and
+// what does a batch of copies save? Nanoseconds of virtual time on a simulated link of 55 GB/s
+// (workloads/virtual_copies.hpp), so that the values depend on no machine.
 //   copy_pageable_in, _out  1 GiB, beside the driver's own means and a naive loop. Rows: threads
 //   copy_behind_gigabyte    the longest of 100 copies of 64 KiB, each way, behind 1 GiB of pinned
 //                           memory, beside the driver's one call. Rows: directions

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs what instructions.py counts under callgrind: each section once with some steps and once with
-// twice as many, so that the difference is the steps alone. A section is dumped under the name of the
-// benchmark that times the same, and the number of operations that were in it.
+// twice as many, so that the difference is the steps alone. A section is dumped under the name of
+// the benchmark that times the same, and the number of operations that were in it.
 #include <cstdio>
 #include <exception>
 #include <string>

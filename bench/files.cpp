@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long does it take to load a file into device memory? Nanoseconds for 64 MiB, wall time, until the
-// device has them, beside the two ways of a program without berth: read() into memory of its own and
-// a mapping of the file, each followed by the driver's copy.
+// How long does it take to load a file into device memory? Nanoseconds for 64 MiB, wall time, until
+// the device has them, beside the two ways of a program without berth: read() into memory of its
+// own and a mapping of the file, each followed by the driver's copy.
 //   load_warm  the file is in the page cache
 //   load_cold  nothing of it is; left out where it cannot be taken out of the cache, as in memory
-// The file is in the folder that TMPDIR names. On the simulated driver the device's part is a memcpy.
+// The file is in the folder that TMPDIR names. On the simulated driver the device's part is a
+// memcpy.
 #include <cuda.h>
 
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast does one thread fill and empty staging memory? Nanoseconds for a piece of 512 KiB between
-// a gigabyte of pageable memory and a ring of 32 MiB, beside the plain ways to copy memory: the C
-// library's memcpy, `rep movsb`, and stores past the cache.
+// How fast does one thread fill and empty staging memory? Nanoseconds for a piece of 512 KiB
+// between a gigabyte of pageable memory and a ring of 32 MiB, beside the plain ways to copy memory:
+// the C library's memcpy, `rep movsb`, and stores past the cache.
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>

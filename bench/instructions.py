@@ -34,7 +34,9 @@ def count(program: Path, folder: str) -> str:
         env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode != 0:
-        raise SystemExit(f"{program.name} ended with status {done.returncode}: {done.stderr.strip()}")
+        raise SystemExit(
+            f"{program.name} ended with status {done.returncode}: {done.stderr.strip()}"
+        )
     return done.stderr
 
 

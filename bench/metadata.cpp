@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much host memory does an allocator need for its books? Bytes for each of a million live blocks
-// of the least size; what the program's heap gave the peers, of which this is all they use.
+// How much host memory does an allocator need for its books? Bytes for each of a million live
+// blocks of the least size; what the program's heap gave the peers, of which this is all they use.
 #include <cstddef>
 #include <malloc.h>
 #include <memory>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What does a block of pinned memory cost that the allocator has cached? Nanoseconds for one
-// allocation and its free on one thread, beside the driver's own, which pins and unpins. Rows: bytes.
+// allocation and its free on one thread, beside the driver's own, which pins and unpins. Rows:
+// bytes.
 #include "workloads/pinned_pair.hpp"
 
 #include <cuda.h>

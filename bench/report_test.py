@@ -77,9 +77,7 @@ class ReportTest(unittest.TestCase):
 
     def test_the_table_says_how_many_times_as_much_a_peer_needs(self) -> None:
         self.report.add(
-            output(
-                run("pair/berth", items_per_second=1e8), run("pair/cub", items_per_second=25e6)
-            )
+            output(run("pair/berth", items_per_second=1e8), run("pair/cub", items_per_second=25e6))
         )
         line = report.table(list(self.report.figures.values())).splitlines()[1]
         self.assertEqual(line.split(), ["pair", "10", "ns", "40", "4x", "sim"])
@@ -114,9 +112,7 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(units, {"squeezed": "requests", "cost": "ratio"})
 
     def test_no_calls_at_all_make_no_ratio(self) -> None:
-        self.report.add(
-            output(run("calls/berth", calls=0.0), run("calls/cub", calls=1.0))
-        )
+        self.report.add(output(run("calls/berth", calls=0.0), run("calls/cub", calls=1.0)))
         line = report.table(list(self.report.figures.values())).splitlines()[1]
         self.assertEqual(line.split(), ["calls", "0", "calls", "1", "-", "sim"])
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long does a call of the simulated driver take? Nanoseconds a call, one thread, eager mode, a
-// work item of 64 bytes. A test that makes a million calls should take a second, or five with the race
-// detector on. Rows: what is called, `mix` being all of it, as two streams that pass work to each
-// other call it; `mix_in_crowd` the same on blocking streams, among much else that is alive.
+// work item of 64 bytes. A test that makes a million calls should take a second, or five with the
+// race detector on. Rows: what is called, `mix` being all of it, as two streams that pass work to
+// each other call it; `mix_in_crowd` the same on blocking streams, among much else that is alive.
 //   simulator_call         without checks
 //   simulator_call_checked with the race detector
 // It has no peers, no Session and a main() of its own: it measures the simulator, which hardware

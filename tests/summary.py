@@ -7,6 +7,7 @@ printed, and the counts, so that whoever sees only the end of a long log sees wh
 
 A setup's tests ran in BUILD/SETUP and ended with EXIT_STATUS; where no test ran it counts as failed.
 """
+
 import json
 import pathlib
 import sys
@@ -20,7 +21,9 @@ def tests_of(folder):
     if not logs:
         return []
     (log,) = logs
-    return [json.loads(line) for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
+    return [
+        json.loads(line) for line in log.read_text(encoding="utf-8", errors="replace").splitlines()
+    ]
 
 
 def end_of(test):
@@ -35,7 +38,9 @@ def main(build, *setups):
         failed = [test for test in tests if test["result"] not in FINE | {"SKIP"}]
         skipped += sum(test["result"] == "SKIP" for test in tests)
         passed += sum(test["result"] in FINE for test in tests)
-        failures += [(f'{setup}, {test["name"]}: {test["result"]}', end_of(test)) for test in failed]
+        failures += [
+            (f"{setup}, {test['name']}: {test['result']}", end_of(test)) for test in failed
+        ]
         if not tests or (status != "0" and not failed):
             failures.append((f"{setup}: exit status {status}, {len(tests)} tests ran", []))
     for what, printed in failures:

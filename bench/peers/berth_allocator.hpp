@@ -17,7 +17,8 @@ class BerthAllocator {
   static constexpr const char* kName = "berth";
   /// Whether any driver call is made.
   static constexpr bool kCallsDriver = true;
-  /// Whether blocks are pieces of larger ones that come from the driver, or come from it one by one.
+  /// Whether blocks are pieces of larger ones that come from the driver, or come from it one by
+  /// one.
   static constexpr bool kSplits = true;
   /// Whether deallocate_uncached() can be had.
   static constexpr bool kTrims = true;

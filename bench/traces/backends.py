@@ -31,9 +31,7 @@ def record_on_cpu(program: Program) -> tuple[list[Row], dict[str, str]]:
     with torch.profiler.profile(
         activities=[torch.profiler.ProfilerActivity.CPU],
         profile_memory=True,
-        experimental_config=torch._C._profiler._ExperimentalConfig(
-            capture_overload_names=True
-        ),
+        experimental_config=torch._C._profiler._ExperimentalConfig(capture_overload_names=True),
     ) as profiler:
         # Held until the end, so that weights are not freed inside the recording.
         live_state = program.run(torch.device("cpu"), mark)

@@ -129,9 +129,7 @@ class _SnapshotConversion:
         else:
             self.skipped_count_by_action[action] += 1
 
-    def _add_block_event(
-        self, event: dict[str, Any], device: int, time_us: int
-    ) -> None:
+    def _add_block_event(self, event: dict[str, Any], device: int, time_us: int) -> None:
         key = (device, event["addr"])
         if event["action"] == "alloc":
             if key in self._blocks:
@@ -145,9 +143,7 @@ class _SnapshotConversion:
         if event["action"] == "free_completed":
             del self._blocks[key]
 
-    def _add_segment_event(
-        self, event: dict[str, Any], device: int, time_us: int
-    ) -> None:
+    def _add_segment_event(self, event: dict[str, Any], device: int, time_us: int) -> None:
         key = (device, event["addr"])
         # An unmapped piece need not be one that was mapped: it has its own id.
         segment = self._row(event["action"], event, device)

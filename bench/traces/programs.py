@@ -146,9 +146,7 @@ def vit_finetune(device: torch.device, mark: Mark) -> object:
     from transformers import ViTConfig, ViTForImageClassification
 
     with device:
-        model = ViTForImageClassification._from_config(
-            ViTConfig(num_labels=100), **ATTENTION
-        )
+        model = ViTForImageClassification._from_config(ViTConfig(num_labels=100), **ATTENTION)
     model.train()
     model.activation_checkpointing_enable({"use_reentrant": False})
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5, foreach=True)
@@ -176,9 +174,7 @@ def detect_train(device: torch.device, mark: Mark) -> object:
             min_size=(256, 320, 384), max_size=640,
         )  # fmt: skip
     model.train()
-    optimizer = torch.optim.SGD(
-        model.parameters(), lr=0.002, momentum=0.9, foreach=True
-    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.002, momentum=0.9, foreach=True)
     chooser = random.Random(11)
     for _ in range(6):
         images, targets = [], []

@@ -176,8 +176,7 @@ def rows_of(short_text: str) -> list[Row]:
     """`a1` allocates block 1, `f1` frees it, `|` ends an iteration."""
     op_by_letter = {"a": "alloc", "f": "free", "|": "snapshot"}
     return [
-        Row(op_by_letter[word[0]], int(word[1:] or -1), 8, 0, 0, 0)
-        for word in short_text.split()
+        Row(op_by_letter[word[0]], int(word[1:] or -1), 8, 0, 0, 0) for word in short_text.split()
     ]
 
 

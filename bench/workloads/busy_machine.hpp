@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a BusyProgram runs on but for its allocator: streams of the simulated driver in virtual time,
-// kernels, and waits of streams for each other. Its calls reach the driver by another way than an
-// allocator's, so that they are not in the counts of those.
+// What a BusyProgram runs on but for its allocator: streams of the simulated driver in virtual
+// time, kernels, and waits of streams for each other. Its calls reach the driver by another way
+// than an allocator's, so that they are not in the counts of those.
 #pragma once
 
 #include <cuda.h>

@@ -25,8 +25,8 @@ enum class OtherUses {
 
 struct BusyOptions {
   std::uint64_t kernel_ns = 0;  ///< of each kernel; 0: there is no work, and all streams are idle
-  /// Streams wait for each other: now and then before a request, for a stream that is drawn; and each
-  /// use of another stream for the block's own.
+  /// Streams wait for each other: now and then before a request, for a stream that is drawn; and
+  /// each use of another stream for the block's own.
   bool dependencies = false;
   OtherUses other_uses = OtherUses::record_stream;
   bool persist = false;  ///< a part of what lives at the end of a pass stays for the next
@@ -60,8 +60,8 @@ struct BusyOperation {
 struct BusyProgram {
   std::string name;  ///< the trace file's, without folder and endings
   std::vector<BusyOperation> operations;
-  /// What is freed once a pass is over: blocks that the trace leaves live, and those whose frees are
-  /// its last rows. The order of the trace.
+  /// What is freed once a pass is over: blocks that the trace leaves live, and those whose frees
+  /// are its last rows. The order of the trace.
   std::vector<BusyOperation> last_frees;
   std::size_t slots = 0;
   std::size_t streams = 0;

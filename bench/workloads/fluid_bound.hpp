@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The least memory that a program of busy streams needs where no stream is made to wait: memory as a
-// fluid that fits everywhere. A request is served by what its own stream has freed and still works
-// on, of which the last freed first, then by memory whose work is done, and last by new memory. No
-// allocator does better that neither waits on the GPU nor spends time of the host. One that calls the
-// driver spends some, in which more work gets done, and can come out a little below.
+// The least memory that a program of busy streams needs where no stream is made to wait: memory as
+// a fluid that fits everywhere. A request is served by what its own stream has freed and still
+// works on, of which the last freed first, then by memory whose work is done, and last by new
+// memory. No allocator does better that neither waits on the GPU nor spends time of the host. One
+// that calls the driver spends some, in which more work gets done, and can come out a little below.
 #pragma once
 
 #include <algorithm>

@@ -13,8 +13,8 @@
 
 namespace berth::bench {
 
-/// `Source` has a type Item, which is cheap to move and has a value without meaning; `Item take()`, and
-/// `give_back(Item&)`.
+/// `Source` has a type Item, which is cheap to move and has a value without meaning; `Item take()`,
+/// and `give_back(Item&)`.
 template <class Source>
 class Handover {
  public:
@@ -47,7 +47,8 @@ class Handover {
     consumed_.store(consumed_ + 1, std::memory_order_release);
   }
 
-  /// How long consume() has been giving back, without what it waited. Of the thread that calls that.
+  /// How long consume() has been giving back, without what it waited. Of the thread that calls
+  /// that.
   [[nodiscard]] std::chrono::nanoseconds giving_back() const { return giving_back_; }
 
  private:

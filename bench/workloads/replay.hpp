@@ -52,8 +52,8 @@ class Replay {
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
 
-  /// Three more passes: an allocator may map anew in the first ones, until free memory lies as the program
-  /// wants it.
+  /// Three more passes: an allocator may map anew in the first ones, until free memory lies as the
+  /// program wants it.
   void warm_up() {
     for (int pass = 2; pass <= 4; ++pass) step();
   }

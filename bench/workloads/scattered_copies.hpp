@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of many ranges of pinned memory on a simulated link, in virtual time (virtual_copies.hpp), as a
-// program makes them that moves the blocks of a cache: of places here and there to others.
+// Copies of many ranges of pinned memory on a simulated link, in virtual time (virtual_copies.hpp),
+// as a program makes them that moves the blocks of a cache: of places here and there to others.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,8 @@ namespace berth::bench {
 
 class ScatteredCopies {
  public:
-  /// `count` ranges of `bytes`, as far apart again, in an order that is not that of their addresses.
+  /// `count` ranges of `bytes`, as far apart again, in an order that is not that of their
+  /// addresses.
   ScatteredCopies(CopyDirection direction, std::size_t bytes, std::size_t count)
       : device_(runtime_.memory(Device::cuda())
                     .allocate(2 * bytes * count, runtime_.default_stream(Device::cuda()))),

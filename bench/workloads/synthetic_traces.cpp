@@ -59,8 +59,8 @@ std::uint64_t draw(std::mt19937_64& random, std::uint64_t least, std::uint64_t m
   return least + random() % (most - least + 1);
 }
 
-/// Reads a batch on stream 1, computes on 0, writes results back on 2. Batches go from one stream to
-/// the next, and are freed behind the one that used them last.
+/// Reads a batch on stream 1, computes on 0, writes results back on 2. Batches go from one stream
+/// to the next, and are freed behind the one that used them last.
 Trace pipeline3() {
   Writer writer("own-pipeline3", "0 2");
   std::mt19937_64 random(11);

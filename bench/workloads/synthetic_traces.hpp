@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs of the project's own, for what no recorded one has: many streams that hand memory on, and
-// requests that never repeat. Seeded: the same rows on each machine.
+// Programs of the project's own, for what no recorded one has: many streams that hand memory on,
+// and requests that never repeat. Seeded: the same rows on each machine.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A second thread that does what it is told, while the first waits for it: as a program whose forward
-// pass and whose backward pass run on threads of their own.
+// A second thread that does what it is told, while the first waits for it: as a program whose
+// forward pass and whose backward pass run on threads of their own.
 #pragma once
 
 #include <condition_variable>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collective copies on a simulated machine in virtual time: links of 55 GB/s to the host, one a device,
-// and of 450 GB/s between devices. A device has one engine for what it copies to or from others.
+// Collective copies on a simulated machine in virtual time: links of 55 GB/s to the host, one a
+// device, and of 450 GB/s between devices. A device has one engine for what it copies to or from
+// others.
 #pragma once
 
 #include <cstddef>
@@ -77,8 +78,8 @@ class VirtualCollectives {
   std::uint64_t gather_naively() { return one_by_one(false); }
 
  private:
-  /// What is mapped again and again, so that a gigabyte takes 16 MiB of the machine's own memory. The
-  /// bytes mean nothing: tests of the simulated driver and of the copies compare those.
+  /// What is mapped again and again, so that a gigabyte takes 16 MiB of the machine's own memory.
+  /// The bytes mean nothing: tests of the simulated driver and of the copies compare those.
   static constexpr std::size_t kPhysicalBytes = 16_MiB;
 
   static sim::Config config(int devices, bool peer) {

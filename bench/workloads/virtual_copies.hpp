@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies on a simulated link, in virtual time, which is exact and the same on each machine: the link
-// has 55 GB/s, and a thread of the host copies 14.8 GB/s between two buffers (sim/work/cost_model.cpp).
-// The bytes are really copied.
+// Copies on a simulated link, in virtual time, which is exact and the same on each machine: the
+// link has 55 GB/s, and a thread of the host copies 14.8 GB/s between two buffers
+// (sim/work/cost_model.cpp). The bytes are really copied.
 #pragma once
 
 #include <algorithm>
@@ -94,8 +94,8 @@ class VirtualCopies {
     return simulator_.now_ns() - before;
   }
 
-  /// The longest that any of `count` copies of `small_bytes` takes behind one of `bytes` of pageable
-  /// memory in the same direction, on another stream.
+  /// The longest that any of `count` copies of `small_bytes` takes behind one of `bytes` of
+  /// pageable memory in the same direction, on another stream.
   std::uint64_t longest_behind_staged(Direction direction, std::size_t bytes,
                                       std::size_t small_bytes, int count) {
     const Range large(*this, bytes);

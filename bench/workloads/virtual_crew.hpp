@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads that copy, in virtual time: each takes pieces of staged copies as a real one would, and a
-// piece takes as long as its bytes do at a given rate, or on a given disk. One real thread plays them
-// all, so that one program takes the same time on every run.
+// piece takes as long as its bytes do at a given rate, or on a given disk. One real thread plays
+// them all, so that one program takes the same time on every run.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,8 @@ inline PieceEnd by_copying(double bytes_per_ns) {
   return
       [=](std::uint64_t now_ns, std::size_t bytes) { return now_ns + ns_at(bytes_per_ns, bytes); };
 }
-/// All wait for one disk, which answers after `latency_ns` at the earliest, and one after the other.
+/// All wait for one disk, which answers after `latency_ns` at the earliest, and one after the
+/// other.
 inline PieceEnd by_a_disk(double bytes_per_ns, std::uint64_t latency_ns) {
   return [=, busy_until = std::make_shared<std::uint64_t>(0)](std::uint64_t now_ns,
                                                               std::size_t bytes) {

@@ -87,8 +87,8 @@ std::uint64_t driver_calls_of_pass(const ReplayPlan& plan, int passes) {
   return machine.session().driver_calls() - calls_before;
 }
 
-/// The share of allocations that `path`, one of MemoryCounters' totals, counts in the last of `passes`
-/// identical passes.
+/// The share of allocations that `path`, one of MemoryCounters' totals, counts in the last of
+/// `passes` identical passes.
 inline double share_of_path(const ReplayPlan& plan, int passes,
                             std::uint64_t MemoryCounters::*path) {
   SimulatedSession machine;

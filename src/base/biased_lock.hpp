@@ -3,9 +3,9 @@
 // pays for both.
 //
 // The owner announces itself and then looks whether it may enter; another thread forbids entry and
-// then looks whether the owner is inside. Each must see the other's store, for which both would need
-// a full fence. membarrier(2) lets the other thread run that fence on the owner's processor instead.
-// Source: membarrier(2), MEMBARRIER_CMD_PRIVATE_EXPEDITED, and the example there.
+// then looks whether the owner is inside. Each must see the other's store, for which both would
+// need a full fence. membarrier(2) lets the other thread run that fence on the owner's processor
+// instead. Source: membarrier(2), MEMBARRIER_CMD_PRIVATE_EXPEDITED, and the example there.
 #pragma once
 
 #include <atomic>
@@ -36,8 +36,8 @@ class BiasedLock {
   void leave() { inside_.store(false, std::memory_order_release); }
 
   // Another thread; one at a time, which is for the caller to see to. First forbid() on as many
-  // locks as are wanted, then one fence() for all of them, then wait_until_left() on each; what they
-  // guard may then be used until permit().
+  // locks as are wanted, then one fence() for all of them, then wait_until_left() on each; what
+  // they guard may then be used until permit().
   void forbid() { forbidden_.store(true, std::memory_order_relaxed); }
   static void fence() noexcept;
   void wait_until_left() const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Telling a process from its copy. fork() copies one thread and all memory: locks that other threads
-// held stay locked for ever, and CUDA does not work in the copy.
+// Telling a process from its copy. fork() copies one thread and all memory: locks that other
+// threads held stay locked for ever, and CUDA does not work in the copy.
 #pragma once
 
 #include <memory>
@@ -26,8 +26,8 @@ class ForkOrigin {
   const int generation_;
 };
 
-/// For what a forked child cannot destroy, because its end would wait for threads that only the parent has:
-/// it stays until the process ends, where leak checkers see it.
+/// For what a forked child cannot destroy, because its end would wait for threads that only the
+/// parent has: it stays until the process ends, where leak checkers see it.
 void keep_until_exit(std::shared_ptr<const void> kept) noexcept;
 
 /// Calls `prepare` before each fork() of this process, `parent` and `child` after it, on the thread

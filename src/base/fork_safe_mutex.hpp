@@ -6,10 +6,10 @@
 
 namespace berth {
 
-/// fork() waits until nobody holds it, so that the child finds what it guards whole, and it free. For
-/// what must work in a child; the rest is refused there (ForkOrigin).
-/// Threads  Nobody takes another lock, or forks, while holding it. Made and destroyed on any thread,
-///          but not while holding one.
+/// fork() waits until nobody holds it, so that the child finds what it guards whole, and it free.
+/// For what must work in a child; the rest is refused there (ForkOrigin).
+/// Threads  Nobody takes another lock, or forks, while holding it. Made and destroyed on any
+///          thread, but not while holding one.
 class ForkSafeMutex : public Mutex {
  public:
   ForkSafeMutex();

@@ -20,8 +20,8 @@
 #define BERTH_RELEASE(...) BERTH_ANNOTATE(release_capability(__VA_ARGS__))
 #define BERTH_TRY_ACQUIRE(...) BERTH_ANNOTATE(try_acquire_capability(__VA_ARGS__))
 #define BERTH_NO_THREAD_SAFETY_ANALYSIS BERTH_ANNOTATE(no_thread_safety_analysis)
-/// Of a lambda that a template calls at once, while its maker holds the lock: the template cannot say
-/// so.
+/// Of a lambda that a template calls at once, while its maker holds the lock: the template cannot
+/// say so.
 #define BERTH_UNDER_LOCK BERTH_NO_THREAD_SAFETY_ANALYSIS
 
 namespace berth {

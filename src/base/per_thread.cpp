@@ -46,8 +46,8 @@ constinit thread_local bool thread_is_over = false;  ///< readable after ThreadE
 
 }  // namespace
 
-/// Owns the calling thread's table of parts. Not in the thread's static block itself: a library that is
-/// loaded later may put little there.
+/// Owns the calling thread's table of parts. Not in the thread's static block itself: a library
+/// that is loaded later may put little there.
 struct PerThreadTable::ThreadEnd {
   ThreadEnd() = default;
   ThreadEnd(const ThreadEnd&) = delete;

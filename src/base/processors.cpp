@@ -35,8 +35,8 @@ std::optional<std::size_t> quota_of_group(const fs::path& group, bool is_unified
   return quota_of(read_number(quota), read_number(period));
 }
 
-/// Of the group at `path` and of those above it, under the folder where their file system is. A container
-/// shows its own group there, under whatever path it has outside.
+/// Of the group at `path` and of those above it, under the folder where their file system is. A
+/// container shows its own group there, under whatever path it has outside.
 std::optional<std::size_t> least_quota(const fs::path& mounted, const std::string& path,
                                        bool is_unified) {
   std::optional<std::size_t> least;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many processors the process may use: a container often shows all of the machine's, and allows a part.
+// How many processors the process may use: a container often shows all of the machine's, and allows
+// a part.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +9,10 @@
 
 namespace berth {
 
-/// Processors' worth of time that control groups allow the process: the least of its own group's and those
-/// above it, rounded up; nullopt where none is bounded, or there are no control groups. `root` is where the
-/// file systems /proc and /sys are.
-/// Source: Linux, Documentation/admin-guide/cgroup-v2.rst (cpu.max) and scheduler/sched-bwc.rst
+/// Processors' worth of time that control groups allow the process: the least of its own group's
+/// and those above it, rounded up; nullopt where none is bounded, or there are no control groups.
+/// `root` is where the file systems /proc and /sys are. Source: Linux,
+/// Documentation/admin-guide/cgroup-v2.rst (cpu.max) and scheduler/sched-bwc.rst
 /// (cpu.cfs_quota_us).
 std::optional<std::size_t> processor_quota(const std::filesystem::path& root = "/");
 

@@ -28,7 +28,8 @@ const DeviceContext::HostReach& DeviceContext::host_reach() {
           driver_.try_device_get_attribute(&value, attribute, native_) == CUDA_SUCCESS;
       return is_known && value != 0;
     };
-    // With page faults instead of the host's page tables, as on x86, a copy would wait for each page.
+    // With page faults instead of the host's page tables, as on x86, a copy would wait for each
+    // page.
     return HostReach{
         .has_pageable = has(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) &&
                         has(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES),

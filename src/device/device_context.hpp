@@ -49,9 +49,11 @@ class DeviceContext {
       return retained;
     });
   }
-  /// What the device can do with memory of the host, asked once. What the driver does not say it cannot.
+  /// What the device can do with memory of the host, asked once. What the driver does not say it
+  /// cannot.
   struct HostReach {
-    /// Reads and writes pageable memory through the host's page tables, at the speed of pinned memory.
+    /// Reads and writes pageable memory through the host's page tables, at the speed of pinned
+    /// memory.
     bool has_pageable = false;
     bool shares_managed = false;  ///< the host may touch managed memory while the device works
   };
@@ -60,8 +62,8 @@ class DeviceContext {
   /// Whether primary() has been called.
   [[nodiscard]] bool is_used() const noexcept { return primary_.find() != nullptr; }
 
-  /// Those whose latest mark lies in a capture: no driver call tells them from others without breaking the
-  /// capture.
+  /// Those whose latest mark lies in a capture: no driver call tells them from others without
+  /// breaking the capture.
   [[nodiscard]] HandleSet<CUevent>& captured_events() noexcept { return captured_events_; }
   /// Those that pools own, on lease or not: nobody else may destroy them.
   [[nodiscard]] HandleSet<CUstream>& pooled_streams() noexcept { return pooled_streams_; }

@@ -31,7 +31,8 @@ struct DeviceRegistry::State {
   std::vector<const DeviceInfo*> infos;                  ///< by logical ordinal
   std::unique_ptr<FactStore> facts;
   ForkSafeMutex mutex;
-  /// What visibility_problem() has said after a change of the environment: references to it are out.
+  /// What visibility_problem() has said after a change of the environment: references to it are
+  /// out.
   std::set<std::string> later_problems BERTH_GUARDED_BY(mutex);
 
   /// How the variable differs from what CUDA has read; empty where it does not.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The names of all types in one table that only grows: whoever adds one takes the first free place
-// by compare-and-swap, having seen every name before it, so no name is there twice, no reader waits,
-// and a process that fork() copies in the middle of it can go on.
+// by compare-and-swap, having seen every name before it, so no name is there twice, no reader
+// waits, and a process that fork() copies in the middle of it can go on.
 #include "berth/device_type.hpp"
 
 #include <algorithm>

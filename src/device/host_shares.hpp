@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Work of the host that streams of a device wait for, as the host's share of a copy through staging
-// memory. A thread does that work before it blocks until the device has done something. Otherwise the
-// thread could block for work that waits for this very thread, or for a lock that it holds.
+// memory. A thread does that work before it blocks until the device has done something. Otherwise
+// the thread could block for work that waits for this very thread, or for a lock that it holds.
 #pragma once
 
 #include <atomic>
@@ -24,9 +24,9 @@ class HostShare {
   virtual ~HostShare() = default;
   /// Does what can be done now of what `stream` waits for. The caller holds no lock.
   virtual void do_share(StreamRef stream) noexcept = 0;
-  /// The same for all streams of a device. It may leave some to other threads, so that a thread that
-  /// waits for something else is not delayed. The caller may hold locks of berth's: this frees no memory
-  /// and runs no code of the program.
+  /// The same for all streams of a device. It may leave some to other threads, so that a thread
+  /// that waits for something else is not delayed. The caller may hold locks of berth's: this frees
+  /// no memory and runs no code of the program.
   virtual void do_share(DeviceContext& context) noexcept = 0;
 };
 
@@ -35,8 +35,8 @@ class HostShares {
  public:
   /// Errors  std::bad_alloc: nothing is changed.
   void add(HostShare& share);
-  /// Waits for the calls into the share that other threads are in the middle of: it may be destroyed
-  /// then. Not from within such a call.
+  /// Waits for the calls into the share that other threads are in the middle of: it may be
+  /// destroyed then. Not from within such a call.
   void remove(HostShare& share) noexcept;
 
   // HostShare::do_share() of each.

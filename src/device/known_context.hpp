@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The current context of the calling thread, as far as the innermost guard knows it without a
-// driver query; outside of guards, the context that berth saw last. Code in berth that makes another
-// context current while a guard may exist must say so here, because guards inside rely on it.
+// driver query; outside of guards, the context that berth saw last. Code in berth that makes
+// another context current while a guard may exist must say so here, because guards inside rely on
+// it.
 #pragma once
 
 #include "berth/device_guard.hpp"
@@ -18,8 +19,9 @@ class KnownContext {
   [[nodiscard]] static DeviceContext* get() noexcept {
     return innermost_ == nullptr ? nullptr : innermost_->known_;
   }
-  /// Whether the device's context is current, or was when the thread asked last: code that is not berth's may
-  /// have changed it since. For calls that do not depend on it, and calls that the driver then refuses.
+  /// Whether the device's context is current, or was when the thread asked last: code that is not
+  /// berth's may have changed it since. For calls that do not depend on it, and calls that the
+  /// driver then refuses.
   [[nodiscard]] static bool is_likely(DeviceContext& context) {
     if (innermost_ != nullptr && innermost_->known_ != nullptr) return get() == &context;
     return seen_ != nullptr && context.is_used() && seen_ == context.primary();
@@ -31,7 +33,8 @@ class KnownContext {
   static void set(DeviceContext* context) noexcept {
     if (innermost_ != nullptr) innermost_->known_ = context;
   }
-  /// After what berth could not put back or has not seen: no guard of the thread relies on anything.
+  /// After what berth could not put back or has not seen: no guard of the thread relies on
+  /// anything.
   static void forget() noexcept {
     for (DeviceGuard* guard = innermost_; guard != nullptr; guard = guard->outer_)
       guard->known_ = nullptr;

@@ -27,8 +27,8 @@ class PeerAccess {
  public:
   explicit PeerAccess(DeviceContext& owner) : owner_(owner) {}
 
-  /// Lets work of `user`, another device, reach the owner's memory. Driver calls the first time only. Within
-  /// a ContextScope of `user`.
+  /// Lets work of `user`, another device, reach the owner's memory. Driver calls the first time
+  /// only. Within a ContextScope of `user`.
   /// Errors  DriverError: the two cannot do that, or it failed; asking again tries again.
   void enable(DeviceContext& user) BERTH_EXCLUDES(mutex_);
 

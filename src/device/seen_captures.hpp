@@ -36,8 +36,9 @@ class SeenCaptures {
     }
     count_ = streams_.size() + (has_lost_some_ ? 1 : 0);
   }
-  /// Whether `is_captured(stream)`, which may call the driver, says so of one that was, or there may be one
-  /// that is not known. None of those that are asked about goes away meanwhile: note() waits.
+  /// Whether `is_captured(stream)`, which may call the driver, says so of one that was, or there
+  /// may be one that is not known. None of those that are asked about goes away meanwhile: note()
+  /// waits.
   template <class IsCaptured>
   [[nodiscard]] bool any(const IsCaptured& is_captured) {
     if (count_ == 0 || !origin_.is_here()) return false;

@@ -9,7 +9,8 @@
 
 namespace berth {
 
-/// The device that `text` comes close to; nullopt where it comes close to none, or to more than one.
+/// The device that `text` comes close to; nullopt where it comes close to none, or to more than
+/// one.
 std::optional<Device> similar_device(std::string_view text);
 
 }  // namespace berth

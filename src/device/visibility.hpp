@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why devices are visible or not: what the driver shows, held against what CUDA_VISIBLE_DEVICES means
-// by the rules. The driver is always right about what is visible; the rules say why.
+// Why devices are visible or not: what the driver shows, held against what CUDA_VISIBLE_DEVICES
+// means by the rules. The driver is always right about what is visible; the rules say why.
 #pragma once
 
 #include <optional>

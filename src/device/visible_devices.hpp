@@ -2,11 +2,11 @@
 // CUDA_VISIBLE_DEVICES, by CUDA's rules. A pure function: no driver, no environment.
 //
 // Sources: CUDA Programming Guide, "CUDA Environment Variables" (ordinals, UUIDs and their
-// abbreviations, the older names of instances, the entry that ends the list). Multi-Instance GPU User
-// Guide, "CUDA Device Enumeration" (instances, and how many of them a process sees). On what both
-// are silent, numbers with other text around them, devices named twice, kinds that are mixed: what
-// driver 525.60.13 does, as pytorch/pytorch pull request 92315 records it. What no source says is
-// marked "Assumed" below; what the driver shows goes before it.
+// abbreviations, the older names of instances, the entry that ends the list). Multi-Instance GPU
+// User Guide, "CUDA Device Enumeration" (instances, and how many of them a process sees). On what
+// both are silent, numbers with other text around them, devices named twice, kinds that are mixed:
+// what driver 525.60.13 does, as pytorch/pytorch pull request 92315 records it. What no source says
+// is marked "Assumed" below; what the driver shows goes before it.
 #pragma once
 
 #include <cstddef>
@@ -82,8 +82,8 @@ struct VisibleDevices {
 
 /// What `text` (nullopt: not set, which shows everything) makes visible of the machine.
 ///
-/// Entries are separated by commas. The first one's beginning says what all are: "GPU-" the UUIDs of
-/// devices, or abbreviations that fit a single device; "MIG-" instances by UUID or as
+/// Entries are separated by commas. The first one's beginning says what all are: "GPU-" the UUIDs
+/// of devices, or abbreviations that fit a single device; "MIG-" instances by UUID or as
 /// MIG-GPU-<uuid>/<GPU instance>/<compute instance>, in full; anything else ordinals in CUDA's
 /// order. Case counts, and only an ordinal may have blanks and a sign before it, and anything after
 /// its digits, as strtol reads numbers.

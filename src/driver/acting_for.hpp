@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // While it lives, what its thread observes is observed for an object alone, in the eyes of the
-// simulated driver's race detector (driver/sim_abi.hpp): that a thread of berth's knows a copy to be
-// done orders nothing for a program that has not waited for it. Nothing on hardware.
+// simulated driver's race detector (driver/sim_abi.hpp): that a thread of berth's knows a copy to
+// be done orders nothing for a program that has not waited for it. Nothing on hardware.
 #pragma once
 
 #include "driver/driver.hpp"

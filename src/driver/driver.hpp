@@ -47,13 +47,14 @@ class Driver {
   [[nodiscard]] int version() const { return version_; }
   /// Whether the driver has a function that the list calls optional.
   [[nodiscard]] bool has(DriverCall call) const { return present_[std::size_t(call)]; }
-  /// A function that is not in the list, at the ABI of a CUDA version; null where the driver lacks it.
+  /// A function that is not in the list, at the ABI of a CUDA version; null where the driver lacks
+  /// it.
   [[nodiscard]] void* find(const char* symbol, int version) const {
     return source_.resolve ? source_.resolve(symbol, version) : nullptr;
   }
 
-  /// Not in a forked child. Whoever takes a lock there, before any driver call, waits for ever where a
-  /// thread of the parent held it: this is asked first.
+  /// Not in a forked child. Whoever takes a lock there, before any driver call, waits for ever
+  /// where a thread of the parent held it: this is asked first.
   [[nodiscard]] bool is_here() const { return origin_.is_here(); }
   /// Errors  NotSupported: it is not.
   void require_here() const;
@@ -108,8 +109,8 @@ class Driver {
   BERTH_DRIVER_FUNCTIONS(BERTH_METHODS)
 #undef BERTH_METHODS
 
-  // What driver/sim_abi.hpp describes, here sim_host_observes(word, value): for a driver on hardware
-  // one comparison. No driver call: not counted, and nothing that can fail.
+  // What driver/sim_abi.hpp describes, here sim_host_observes(word, value): for a driver on
+  // hardware one comparison. No driver call: not counted, and nothing that can fail.
 #define BERTH_METHODS(member, symbol, type)                      \
   template <class... Args>                                       \
   auto sim_##member(Args... args) const noexcept {               \

@@ -9,11 +9,11 @@
 
 namespace berth {
 
-/// What whoever asks for it first obtains from the driver, and all share. Where that throws, the next
-/// one tries again.
+/// What whoever asks for it first obtains from the driver, and all share. Where that throws, the
+/// next one tries again.
 /// Threads  Safe from any thread. Who comes while it is being made waits.
-/// Forks    What was made before stays there in a child. What was not throws NotSupported, and does not
-///          wait for a thread that only the parent has.
+/// Forks    What was made before stays there in a child. What was not throws NotSupported, and does
+///          not wait for a thread that only the parent has.
 template <class T>
 class MadeOnce {
  public:

@@ -39,7 +39,8 @@ struct Memory {
   unsigned long long used;
 };
 
-/// nvmlUtilization_t, percent of the last sample period, which lasts a sixth of a second to a second.
+/// nvmlUtilization_t, percent of the last sample period, which lasts a sixth of a second to a
+/// second.
 struct Utilization {
   unsigned gpu;     ///< of the time, with a kernel running
   unsigned memory;  ///< of the time, with memory being read or written
@@ -92,8 +93,8 @@ using DeviceGetUtilizationFn = Return(Device device, Utilization* percent);
 using DeviceGetP2pStatusFn = Return(Device from, Device to, P2pCaps capability, P2pStatus* status);
 using DeviceGetTopologyFn = Return(Device one, Device other, TopologyLevel* level);
 
-// X(member, symbol, type, need): without one that is required NVML counts as absent; without one that
-// is optional what it tells is unknown.
+// X(member, symbol, type, need): without one that is required NVML counts as absent; without one
+// that is optional what it tells is unknown.
 #define BERTH_NVML_FUNCTIONS(X) \
   X(init,                       nvmlInit_v2,                   InitFn,                   required) \
   X(shutdown,                   nvmlShutdown,                  ShutdownFn,               required) \

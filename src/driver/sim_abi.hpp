@@ -26,10 +26,10 @@ namespace berth::sim_abi {
 /// call in the same thread. Found by the name berthSimConfigurationError.
 using ConfigurationError = const char*();
 
-/// The calling thread has read `value` in `word`, pinned or managed memory of 4 or 8 bytes: from now
-/// on it comes after the work that wrote that value there, and after all that the work comes after. A
-/// value that no work wrote orders nothing. The look itself is a moment in which pending work may
-/// go on, as in a driver call, so a thread that polls a word says so each time.
+/// The calling thread has read `value` in `word`, pinned or managed memory of 4 or 8 bytes: from
+/// now on it comes after the work that wrote that value there, and after all that the work comes
+/// after. A value that no work wrote orders nothing. The look itself is a moment in which pending
+/// work may go on, as in a driver call, so a thread that polls a word says so each time.
 using HostObserves = void(const void* word, std::uint64_t value);
 
 /// What the calling thread does from now on, it does for `object`; null: for itself again. It then

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handles of one library on one device: which there are, which are idle, and to which streams they
-// are bound. Knows neither the library nor the driver.
+// The handles of one library on one device: which there are, which are idle, and to which streams
+// they are bound. Knows neither the library nor the driver.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,9 @@
 
 namespace berth {
 
-/// One handle. `stream` and `workspace_stream` change under the lock of the store, because streams may
-/// be retired at any time; the rest belongs to whoever holds the handle, and to nobody while it is idle.
+/// One handle. `stream` and `workspace_stream` change under the lock of the store, because streams
+/// may be retired at any time; the rest belongs to whoever holds the handle, and to nobody while it
+/// is idle.
 struct detail::HandleStore::Item {
   explicit Item(DeviceContext& context_) : context(context_) {}
 
@@ -46,8 +47,8 @@ class HandleList {
 
   /// An idle one that is bound to `stream`; null where there is none.
   Item* take_bound(StreamRef stream);
-  /// Whichever is missed least: one that is not bound, or else that which has been idle longest. Null
-  /// where none is idle.
+  /// Whichever is missed least: one that is not bound, or else that which has been idle longest.
+  /// Null where none is idle.
   Item* take_any();
   /// Cannot fail.
   void put_back(Item& item) noexcept { idle_.push_back(&item); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Leases of handles, without a word of their type. What calls the library, the allocator or the driver
-// does so without the lock, on handles that are on lease, and so nobody else's.
+// Leases of handles, without a word of their type. What calls the library, the allocator or the
+// driver does so without the lock, on handles that are on lease, and so nobody else's.
 #include "berth/detail/handle_store.hpp"
 
 #include <condition_variable>
@@ -213,8 +213,8 @@ Allocation& HandleStore::State::provide_workspace(const Taken& taken, StreamRef 
   return item.workspace;
 }
 
-/// Where this fails, nobody has the handle any more: who fails to get memory or an order leaves it to
-/// the next one, but a handle that the library failed with goes.
+/// Where this fails, nobody has the handle any more: who fails to get memory or an order leaves it
+/// to the next one, but a handle that the library failed with goes.
 void HandleStore::State::prepare(const Taken& taken, StreamRef stream, bool is_captured) {
   Item& item = *taken.item;
   Allocation* workspace = nullptr;
@@ -291,7 +291,8 @@ std::size_t HandleStore::State::trim() noexcept {
   return destroyed;
 }
 
-/// The scope asks the driver before the library is called, which may not bear that the driver has gone.
+/// The scope asks the driver before the library is called, which may not bear that the driver has
+/// gone.
 void HandleStore::State::destroy(Item& item) noexcept {
   DeviceContext& context = item.context;
   const Driver& driver = context.driver();
@@ -321,7 +322,8 @@ HandleStore::HandleStore(HandleStoreParts parts, HandleStoreOptions options)
     : state_(new State(std::move(parts), std::move(options))) {}
 
 HandleStore::~HandleStore() {
-  // In a forked child the books may be torn, and the end of a condition variable waits for its waiters.
+  // In a forked child the books may be torn, and the end of a condition variable waits for its
+  // waiters.
   if (!state_->origin.is_here()) keep_until_exit(std::move(state_));
 }
 

@@ -183,7 +183,8 @@ std::size_t CachingAllocator::release_cached(std::size_t bytes, Waiting waiting)
     const MutexLock slow(heap_.slow_mutex);
     released += reserve_.release_idle(bytes - released, idle);
   }
-  // What comes free may have waited for one such stream, and belong to any other; then that was all.
+  // What comes free may have waited for one such stream, and belong to any other; then that was
+  // all.
   for (int count = 0; count < 2 && released < bytes; ++count) {
     if (order_.recover_quarantined() == 0) break;
     const MutexLock slow(heap_.slow_mutex);

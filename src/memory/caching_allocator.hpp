@@ -38,8 +38,8 @@ class CachingAllocator final : public StreamObserver {
     for_streams,  ///< that before the frees of what is cached
     for_all,      ///< and that of other streams, which freed blocks await
   };
-  /// Asks the other allocators of the same memory to give back `bytes`, or somewhat more; returns how
-  /// much they did. Called without a lock.
+  /// Asks the other allocators of the same memory to give back `bytes`, or somewhat more; returns
+  /// how much they did. Called without a lock.
   using Relief = std::function<std::size_t(std::size_t bytes, Waiting waiting)>;
 
   struct Options {
@@ -90,8 +90,8 @@ class CachingAllocator final : public StreamObserver {
     if (!deallocate_kept(data)) [[unlikely]]
       deallocate_missed(data);
   }
-  /// In two steps: what the calling thread keeps from now on; false, and nothing is changed, for the
-  /// rest, which goes through the heap.
+  /// In two steps: what the calling thread keeps from now on; false, and nothing is changed, for
+  /// the rest, which goes through the heap.
   bool deallocate_kept(void* data) {
     ThreadCache* const cache = heap_.my_cache();
     return cache != nullptr && cache->put(data, heap_.blocks_in_use());
@@ -168,8 +168,8 @@ class CachingAllocator final : public StreamObserver {
   void validate() const BERTH_NO_THREAD_SAFETY_ANALYSIS;
 
  private:
-  // Clang does not know that order_ and reserve_ hold the locks of heap_: what calls them under one is
-  // not analysed, and says itself which lock it wants.
+  // Clang does not know that order_ and reserve_ hold the locks of heap_: what calls them under one
+  // is not analysed, and says itself which lock it wants.
 
   /// What a rung has done for the request, other than to serve it.
   enum class Outcome {
@@ -241,9 +241,9 @@ class CachingAllocator final : public StreamObserver {
   /// What to do with idle memory where growing was refused.
   Outcome make_use_of(std::vector<Freed> idle, Request& request)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
-  /// By all threads' count.
-  /// How often memory has come free, for some stream or for all, by all threads, ever: a request whose
-  /// rungs find nothing may have been told so because others were faster.
+  /// By all threads' count. How often memory has come free, for some stream or for all, by all
+  /// threads, ever: a request whose rungs find nothing may have been told so because others were
+  /// faster.
   [[nodiscard]] std::uint64_t changes() BERTH_EXCLUDES(heap_.mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   [[nodiscard]] std::uint64_t changes_settled() const BERTH_REQUIRES(heap_.mutex);
   /// Throws where all memory there may be would not do.

@@ -2,10 +2,10 @@
 // The ladder: what is done, from the cheapest to the dearest, for a request that the calling thread
 // cannot serve from what it keeps.
 //
-// One rule for all rungs: a rung that has made progress is followed by a search; and below `grow`, where
-// rungs make room for growing, by the whole ladder again, from the top. So no rung needs to know what
-// another one does, and a request fails only after one trip down the whole ladder on which no rung found
-// anything and no thread freed anything.
+// One rule for all rungs: a rung that has made progress is followed by a search; and below `grow`,
+// where rungs make room for growing, by the whole ladder again, from the top. So no rung needs to
+// know what another one does, and a request fails only after one trip down the whole ladder on
+// which no rung found anything and no thread freed anything.
 #include <algorithm>
 #include <limits>
 #include <mutex>
@@ -20,10 +20,11 @@
 namespace berth {
 namespace {
 
-/// Trips without any progress of the request's own, only because other threads free memory meanwhile,
-/// and take it again.
+/// Trips without any progress of the request's own, only because other threads free memory
+/// meanwhile, and take it again.
 constexpr int kFruitlessTripsMax = 8;
-/// Far more than there ever are, each of which has found memory. The callback may free little at a time.
+/// Far more than there ever are, each of which has found memory. The callback may free little at a
+/// time.
 constexpr int kTripsMax = 1 << 20;
 /// Before a request of so many bytes takes unowned memory, it looks at what its thread keeps.
 constexpr std::size_t kBytesOfOthersMin = 1_MiB;
@@ -84,8 +85,8 @@ bool CachingAllocator::is_time_to_tidy(const Request& request) {
                                });
 }
 
-/// Where several streams share the heap, it is put together again as far as it can be. The request does
-/// not depend on it: it waits for nobody, and fails for nothing.
+/// Where several streams share the heap, it is put together again as far as it can be. The request
+/// does not depend on it: it waits for nobody, and fails for nothing.
 void CachingAllocator::tidy(const Request& request) noexcept {
   const std::unique_lock slow(heap_.slow_mutex, std::try_to_lock);
   if (!slow.owns_lock()) return;
@@ -224,7 +225,8 @@ CachingAllocator::Outcome CachingAllocator::borrow(Request& request) {
   return blocks > 0 ? Outcome::progress : Outcome::nothing;
 }
 
-/// What has been reserved already is enough for what was ever live, if streams wait for one another.
+/// What has been reserved already is enough for what was ever live, if streams wait for one
+/// another.
 CachingAllocator::Outcome CachingAllocator::wait_before_growth(Request& request) {
   if (cross_stream_reuse_ != CrossStreamReuse::before_growth || !request.stream) {
     return Outcome::nothing;
@@ -247,8 +249,8 @@ CachingAllocator::Outcome CachingAllocator::grow(Request& request) {
 
 CachingAllocator::Outcome CachingAllocator::make_use_of(std::vector<Freed> idle, Request& request) {
   const auto own = std::ranges::find(idle, request.owner, &Freed::owner);
-  // The request has seen what is its own. Open to all, it can be given back; that is no news a second
-  // time, for growing joins it with the request's own again.
+  // The request has seen what is its own. Open to all, it can be given back; that is no news a
+  // second time, for growing joins it with the request's own again.
   const bool opens_own = own != idle.end() && !std::exchange(request.has_opened_own, true);
   if (keeps_streams_apart()) {
     if (reserve_.give_back_for(request, idle) > 0) return Outcome::progress;

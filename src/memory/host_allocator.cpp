@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two locks. `mutex_` guards the books and is never held during a driver call or one of malloc's, so
-// that a forked child can go on with it. `poll_mutex_` lets one thread at a time use streams that were
-// recorded, so that none goes away meanwhile; a child does not touch it. Order: poll_mutex_, then
-// mutex_.
+// Two locks. `mutex_` guards the books and is never held during a driver call or one of malloc's,
+// so that a forked child can go on with it. `poll_mutex_` lets one thread at a time use streams
+// that were recorded, so that none goes away meanwhile; a child does not touch it. Order:
+// poll_mutex_, then mutex_.
 #include "berth/host_allocator.hpp"
 
 #include <algorithm>
@@ -261,8 +261,8 @@ class HostAllocator::Impl final : public StreamObserver {
     return 0;
   }
 
-  /// Waits for the oldest block whose end is marked, of those deferred by then, and frees it; false where
-  /// there is none.
+  /// Waits for the oldest block whose end is marked, of those deferred by then, and frees it; false
+  /// where there is none.
   bool wait_for_one(HostBlocks::PendingId deferred_by) BERTH_EXCLUDES(poll_mutex_, mutex_) {
     if (pending_ == 0 || !origin_.is_here()) return false;
     for (HostBlocks::PendingId id = 0;;) {

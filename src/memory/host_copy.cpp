@@ -15,8 +15,8 @@
 namespace berth {
 namespace {
 
-/// Submits copies, and waits for them, also for those before one that fails: their memory is not to go
-/// before they are done.
+/// Submits copies, and waits for them, also for those before one that fails: their memory is not to
+/// go before they are done.
 template <class Submit>
 void copy_and_wait(DeviceContext& context, const Submit& submit) {
   RelaxedCapture relaxed(context.driver());

@@ -11,8 +11,8 @@ namespace berth {
 /// Guarded by the lock of the allocator that it belongs to.
 class LowWater {
  public:
-  /// About `bytes` are live now. True once for each low that is about as low as others were, by exact(),
-  /// which says how many bytes are live.
+  /// About `bytes` are live now. True once for each low that is about as low as others were, by
+  /// exact(), which says how many bytes are live.
   template <class Exact>
   bool has_passed(std::uint64_t bytes, const Exact& exact) {
     if (bytes >= high_) high_ = low_ = bytes;

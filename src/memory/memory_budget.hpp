@@ -22,7 +22,8 @@ class MemoryBudget {
     std::size_t soft_max = kNoLimit;
   };
 
-  /// `whole`: the budget that this one is a part of, which must outlive it; null where there is none.
+  /// `whole`: the budget that this one is a part of, which must outlive it; null where there is
+  /// none.
   explicit MemoryBudget(const Limits& limits, MemoryBudget* whole = nullptr) : whole_(whole) {
     set_limits(limits);
   }
@@ -38,7 +39,8 @@ class MemoryBudget {
     ++root().times_room_made_;  // there may be room that there was not
   }
 
-  /// Counts `bytes` as reserved, unless there would be more than the limit then, here or in the whole.
+  /// Counts `bytes` as reserved, unless there would be more than the limit then, here or in the
+  /// whole.
   [[nodiscard]] bool try_reserve(std::size_t bytes) {
     std::size_t reserved = reserved_.load(std::memory_order_relaxed);
     do {
@@ -82,8 +84,8 @@ class MemoryBudget {
   [[nodiscard]] bool has_own_room(std::size_t bytes) const {
     return bytes <= room(max_, reserved());
   }
-  /// What the others that are part of the whole must give back for `bytes` more, if they were to make
-  /// up for all of it: that, and what is reserved beyond a limit that came later.
+  /// What the others that are part of the whole must give back for `bytes` more, if they were to
+  /// make up for all of it: that, and what is reserved beyond a limit that came later.
   [[nodiscard]] std::size_t wanted_from_others(std::size_t bytes) const {
     if (whole_ == nullptr) return bytes;
     const std::size_t limit = whole_->max();
@@ -98,8 +100,8 @@ class MemoryBudget {
     return whole_ == nullptr ? own : std::max(own, whole_->excess());
   }
 
-  /// While it exists, memory is on its way from the driver to a heap or back: what is reserved is more
-  /// than what heaps have.
+  /// While it exists, memory is on its way from the driver to a heap or back: what is reserved is
+  /// more than what heaps have.
   class Change {
    public:
     explicit Change(MemoryBudget& budget) : budget_(budget.root()) {
@@ -118,8 +120,8 @@ class MemoryBudget {
    private:
     MemoryBudget& budget_;
   };
-  /// Waits for the end of one that is under way, here or elsewhere in the whole; false where none is.
-  /// Not inside of a Change.
+  /// Waits for the end of one that is under way, here or elsewhere in the whole; false where none
+  /// is. Not inside of a Change.
   bool wait_for_changes() {
     MemoryBudget& all = root();
     std::unique_lock lock(all.changes_mutex_);

@@ -31,7 +31,8 @@ struct Request {
   bool sees_unowned = false;       ///< memory that is open to all
   bool leaves_lull_open = false;   ///< whether the streams are idle was not asked
   std::uint64_t changes_seen = 0;  ///< CachingAllocator::changes()
-  /// Deferred frees up to then are waited for (BlockUses::now()); 0: all that there are at the next look.
+  /// Deferred frees up to then are waited for (BlockUses::now()); 0: all that there are at the next
+  /// look.
   std::uint64_t deferred_by = 0;
   /// For the work of all streams, or the device. Other threads may free ever more behind work.
   int waits_for_all_left = 16;

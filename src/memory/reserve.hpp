@@ -36,9 +36,9 @@ class Reserve {
     std::size_t headroom_bytes = 0;
     /// Whether a stream's free memory stays its own as long as memory is not short.
     bool keeps_streams_apart = false;
-    /// How much may be reserved beyond the most that was ever active before growing gives whole idle
-    /// memory back first, as a part of it; nullopt: no matter how much. Segments that are not shared
-    /// are then taken whole or not at all.
+    /// How much may be reserved beyond the most that was ever active before growing gives whole
+    /// idle memory back first, as a part of it; nullopt: no matter how much. Segments that are not
+    /// shared are then taken whole or not at all.
     std::optional<double> slack_max = std::nullopt;
   };
 
@@ -72,10 +72,12 @@ class Reserve {
   Growth grow(Request& request) BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex)
       BERTH_NO_THREAD_SAFETY_ANALYSIS;  // order_ holds the same lock under another name
 
-  /// Whether growing for the request would take what is reserved beyond what was ever live, and some.
+  /// Whether growing for the request would take what is reserved beyond what was ever live, and
+  /// some.
   [[nodiscard]] bool grows_beyond_demand(const Request& request) BERTH_EXCLUDES(heap_.mutex);
 
-  /// Gives unowned memory back: `bytes` or somewhat more, as far as there are so many. Returns how many.
+  /// Gives unowned memory back: `bytes` or somewhat more, as far as there are so many. Returns how
+  /// many.
   std::size_t give_back(std::size_t bytes) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex) {
     return give_back(bytes, {});
@@ -83,11 +85,12 @@ class Reserve {
   /// The same, and what is whole of what is idle, no more than it takes beside unowned memory.
   std::size_t give_back_whole(std::size_t bytes, std::span<const Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// The same once what is idle is open to all; where streams keep theirs apart, it is opened only if
-  /// what is whole does not do.
+  /// The same once what is idle is open to all; where streams keep theirs apart, it is opened only
+  /// if what is whole does not do.
   std::size_t release_idle(std::size_t bytes, std::span<const Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// As much as the request lacks of what is idle, whole; nothing is opened. Returns how many bytes.
+  /// As much as the request lacks of what is idle, whole; nothing is opened. Returns how many
+  /// bytes.
   std::size_t give_back_for(const Request& request, std::vector<Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// How much of it was not needed since `now - age`.
@@ -95,8 +98,8 @@ class Reserve {
       BERTH_EXCLUDES(heap_.mutex);
 
   enum class Ahead { grown, at_limit, no_memory };
-  /// Obtains `bytes` before anybody asks for them, with no lock held. Only with a source whose plans
-  /// hold nothing in the heap (WholeSegments), and which obtains several segments at once.
+  /// Obtains `bytes` before anybody asks for them, with no lock held. Only with a source whose
+  /// plans hold nothing in the heap (WholeSegments), and which obtains several segments at once.
   /// Errors  DriverError.
   Ahead grow_ahead(std::size_t bytes) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
 
@@ -159,13 +162,14 @@ class Reserve {
   std::unique_ptr<SegmentSource> source_;
   HostCopy content_ BERTH_GUARDED_BY(heap_.slow_mutex);          ///< while asleep, where it is kept
   std::uint64_t sleeps_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;  ///< ever begun
-  /// Between the two steps of sleep(): requests are refused already, and all memory is still mapped.
+  /// Between the two steps of sleep(): requests are refused already, and all memory is still
+  /// mapped.
   bool has_memory_asleep_ BERTH_GUARDED_BY(heap_.slow_mutex) = false;
   DemandHistory history_ BERTH_GUARDED_BY(heap_.mutex);
 };
 
-/// Whether work on the request's stream goes to a graph, and is not to be waited for. Asks the driver
-/// the first time.
+/// Whether work on the request's stream goes to a graph, and is not to be waited for. Asks the
+/// driver the first time.
 bool is_captured(Request& request);
 /// The same of a request that must be served some other way.
 /// Errors  InvalidArgument: it does, and the memory would go on to others nevertheless.

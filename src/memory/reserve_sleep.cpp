@@ -40,8 +40,8 @@ std::size_t Reserve::sleep(DeviceContext& context, SleepContent content) {
     const MutexLock slow(heap_.slow_mutex);
     const MutexLock lock(heap_.mutex);
     if (heap_.is_asleep) return 0;
-    // No thread has a way to what it keeps then, so that all allocations come to the heap, which refuses
-    // them.
+    // No thread has a way to what it keeps then, so that all allocations come to the heap, which
+    // refuses them.
     heap_.drop_caches();
     heap_.is_asleep = true;
     has_memory_asleep_ = true;

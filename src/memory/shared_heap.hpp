@@ -67,7 +67,8 @@ class SharedHeap {
 
   /// Counts a block as the request's, which it serves.
   void hand_out(Block& block, Request& request) BERTH_REQUIRES(mutex);
-  /// Serves the request with what another thread has freed for it, whole; false where there is none.
+  /// Serves the request with what another thread has freed for it, whole; false where there is
+  /// none.
   bool take_handed_over(Request& request) BERTH_REQUIRES(mutex);
   /// The owner of a block of `owner`'s once it is free: kUnowned if the stream is gone for good.
   [[nodiscard]] OwnerId owner_once_free(OwnerId owner) const BERTH_REQUIRES(mutex) {
@@ -81,8 +82,8 @@ class SharedHeap {
   /// From now on a thread keeps what it frees of `owner`'s, if that can be.
   void let_keep(ThreadCache& cache, OwnerId owner) noexcept BERTH_REQUIRES(mutex);
 
-  /// Gives what the calling thread keeps of `owner`'s, and what was handed over, back to the heap. False
-  /// where there is none.
+  /// Gives what the calling thread keeps of `owner`'s, and what was handed over, back to the heap.
+  /// False where there is none.
   bool collect(ThreadCache* cache, OwnerId owner) BERTH_REQUIRES(mutex);
   /// The same for all that threads keep. Returns how many blocks.
   std::size_t collect_all() BERTH_REQUIRES(mutex);

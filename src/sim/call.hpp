@@ -58,8 +58,8 @@ class BERTH_SCOPED_CAPABILITY Call {
   CUresult end_submission(Stream& stream) BERTH_REQUIRES(mutex) {
     return sim::end_submission(*state_, site_, stream);
   }
-  /// The same as wait() for a call that synchronises a stream, an event or a context: memory pools then give
-  /// back what they need not keep.
+  /// The same as wait() for a call that synchronises a stream, an event or a context: memory pools
+  /// then give back what they need not keep.
   CUresult synchronize(const Awaited& awaited, Handle context) BERTH_REQUIRES(mutex);
   /// Whether all of `awaited` is done, which the host knows from then on.
   [[nodiscard]] bool sees_done(const Awaited& awaited);

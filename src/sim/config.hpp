@@ -75,16 +75,16 @@ struct Config {
   std::uint64_t host_memory = 64_GiB;
   /// The device numbering.
   DeviceOrder order = DeviceOrder::pci;
-  /// Milliseconds that a host call waits for a value that nothing pending brings (cuStreamWaitValue)
-  /// before the wait is reported and its context fails; 1 to 3600000.
+  /// Milliseconds that a host call waits for a value that nothing pending brings
+  /// (cuStreamWaitValue) before the wait is reported and its context fails; 1 to 3600000.
   int stall_ms = 10000;
   /// Whether fresh memory starts with a page of 0xA5, so that code that hopes for zeros fails.
   bool poison = true;
   /// Bytes from which on one registration of host memory fails, as a current driver does.
   /// Source: vllm-project/vllm, issue 51081.
   std::uint64_t registration_limit = 512_GiB;
-  /// The NUMA node of the machine that each device is closest to, "0" for all or one a device, "0/1";
-  /// 0 to 1023, or "none", -1 here, for a machine without NUMA.
+  /// The NUMA node of the machine that each device is closest to, "0" for all or one a device,
+  /// "0/1"; 0 to 1023, or "none", -1 here, for a machine without NUMA.
   std::vector<int> numa = {0};
   /// Whether devices reach registered host memory at its own address, as all current ones do.
   bool same_host_address = true;
@@ -102,12 +102,13 @@ struct Config {
   std::string log = "off";
   /// Devices that MIG has split, "0:2" for two instances of device 0; 0 to 7 instances a device.
   MigDevices mig = {};
-  /// Hardware channels that the streams of a context share; 1 to 32, "off", 0 here, for a channel for
-  /// each stream. "auto", nullopt here: as CUDA_DEVICE_MAX_CONNECTIONS says when the simulator is
-  /// made, or 8. A number in the random mode deals the channels out by the seed, all else in turn.
+  /// Hardware channels that the streams of a context share; 1 to 32, "off", 0 here, for a channel
+  /// for each stream. "auto", nullopt here: as CUDA_DEVICE_MAX_CONNECTIONS says when the simulator
+  /// is made, or 8. A number in the random mode deals the channels out by the seed, all else in
+  /// turn.
   std::optional<int> connections = std::nullopt;
-  /// Operations that a stream holds before a call that submits another blocks; 1 to 1048576, or "off",
-  /// 0 here, for any number.
+  /// Operations that a stream holds before a call that submits another blocks; 1 to 1048576, or
+  /// "off", 0 here, for any number.
   int queue_entries = 0;
   /// Whether a call that waits keeps the other threads' calls in its context waiting.
   bool driver_lock = false;

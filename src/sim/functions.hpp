@@ -4,9 +4,9 @@
 //   X(symbol, names, since)
 //
 // symbol    NVIDIA's name without a version suffix; cuda.h maps it to the newest ABI by macro
-// names     what the look-alike library exports. plain: the symbol. v2, v3, v4: the symbol with that
-//           suffix, because the names before it are older ABIs, which are not simulated. both: the
-//           symbol with and without _v2, which take the same arguments.
+// names     what the look-alike library exports. plain: the symbol. v2, v3, v4: the symbol with
+//           that suffix, because the names before it are older ABIs, which are not simulated. both:
+//           the symbol with and without _v2, which take the same arguments.
 // since     the CUDA version that brought this ABI
 //
 // Each is defined once as berth_sim_<symbol>, which libberth_sim exports to the look-alikes. No

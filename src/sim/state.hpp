@@ -97,8 +97,8 @@ struct State {
   Scheduler scheduler;
 };
 
-/// Every call that needs the device fails from now on. On hardware the code varies with the call that
-/// meets the loss first; here it is always CUDA_ERROR_UNKNOWN.
+/// Every call that needs the device fails from now on. On hardware the code varies with the call
+/// that meets the loss first; here it is always CUDA_ERROR_UNKNOWN.
 void lose_device(State& state, std::size_t slot);
 
 /// Gives its memory back; nobody refers to it any more.

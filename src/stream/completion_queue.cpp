@@ -2,18 +2,18 @@
 // One thread, which sleeps until there is something to call. For each callback the stream gets two
 // things: an event, its mark, and behind that a host function, which wakes the thread.
 //
-// Why both. A host function alone wakes nobody where the device has failed, because CUDA drops it then
-// ("Execution Control", cuLaunchHostFunc); and it may not call CUDA, so the callback cannot be it. An
-// event alone has to be asked again and again, or one is waited for and the others are late. So host
-// functions say when, and marks say what: the thread asks the mark of each callback before it calls it,
-// and, while any is outstanding, every kProbePeriod the oldest mark of each device, to learn that a
-// device has failed. While nothing is outstanding the thread asks nothing.
+// Why both. A host function alone wakes nobody where the device has failed, because CUDA drops it
+// then ("Execution Control", cuLaunchHostFunc); and it may not call CUDA, so the callback cannot be
+// it. An event alone has to be asked again and again, or one is waited for and the others are late.
+// So host functions say when, and marks say what: the thread asks the mark of each callback before
+// it calls it, and, while any is outstanding, every kProbePeriod the oldest mark of each device, to
+// learn that a device has failed. While nothing is outstanding the thread asks nothing.
 //
 // cuStreamAddCallback would also be called after a failure, but is to be removed from CUDA.
 //
 // What must hold: an entry is in `outstanding` from before its host function is submitted until its
-// callback begins, and only the thread takes out an entry whose host function was submitted. Numbers
-// rise in the order of submission, so that the lowest of a stream is its oldest.
+// callback begins, and only the thread takes out an entry whose host function was submitted.
+// Numbers rise in the order of submission, so that the lowest of a stream is its oldest.
 #include "berth/completion_queue.hpp"
 
 #include <chrono>

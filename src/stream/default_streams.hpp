@@ -5,8 +5,8 @@
 
 namespace berth {
 
-/// For what orders memory by a stream beyond the call: on another thread the handle of the per-thread
-/// default stream would mean that thread's own.
+/// For what orders memory by a stream beyond the call: on another thread the handle of the
+/// per-thread default stream would mean that thread's own.
 inline void require_one_stream(StreamRef stream) {
   if (!stream.is_per_thread_default()) return;
   throw InvalidArgument(

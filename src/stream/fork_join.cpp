@@ -13,8 +13,8 @@
 namespace berth {
 namespace {
 
-/// `waiter` is captured: only work of the same capture may come before what it captures next, or the
-/// driver breaks the capture.
+/// `waiter` is captured: only work of the same capture may come before what it captures next, or
+/// the driver breaks the capture.
 void require_same_capture(StreamRef waiter, StreamRef stream, EventRef mark) {
   if (waiter.is_legacy_default()) refuse_captured(waiter, "made to wait");
   if (stream.context().captured_events().contain(mark.native()) && in_one_capture(waiter, stream))

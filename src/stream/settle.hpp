@@ -13,8 +13,8 @@
 namespace berth {
 
 /// After a failure, where memory of a caller's must not be left to work that was submitted before:
-/// waits for `stream`, and reports what that says. On a stream that is captured nothing runs, so there
-/// is nothing to wait for, and waiting would break the capture.
+/// waits for `stream`, and reports what that says. On a stream that is captured nothing runs, so
+/// there is nothing to wait for, and waiting would break the capture.
 inline void settle(StreamRef stream) noexcept {
   const Driver& driver = stream.context().driver();
   const ContextScope scope(stream.context(), std::nothrow);
@@ -26,8 +26,8 @@ inline void settle(StreamRef stream) noexcept {
   wait_for_or_report(stream);
 }
 
-/// The same for what `mark` marks, which is not captured, where the driver has failed to say whether it
-/// is done. Of a device that has failed that is said at once, and known.
+/// The same for what `mark` marks, which is not captured, where the driver has failed to say
+/// whether it is done. Of a device that has failed that is said at once, and known.
 inline void settle(EventRef mark) noexcept {
   const ContextScope scope(mark.context(), std::nothrow);
   RelaxedCapture relaxed(mark.context().driver());

@@ -45,8 +45,8 @@ class alignas(64) ThreadStreams {
     lock_.leave();
     return item;
   }
-  /// The thread. False, and nothing is changed, where it has enough, others wait or look, or the stream
-  /// has another lease.
+  /// The thread. False, and nothing is changed, where it has enough, others wait or look, or the
+  /// stream has another lease.
   bool keep(StreamItem& item) {
     const auto place = static_cast<std::size_t>(-std::int64_t{item.priority});
     if (place >= kPriorities || !lock_.try_enter()) [[unlikely]]
@@ -65,7 +65,8 @@ class alignas(64) ThreadStreams {
 
   // For the thread under the pool's lock, or any in a Halt.
   std::array<IdleList<StreamItem>, kPriorities> idle;
-  /// Whether the thread keeps what it gives back: not where others waited when it last came for the lock.
+  /// Whether the thread keeps what it gives back: not where others waited when it last came for the
+  /// lock.
   bool is_open = true;
 
  private:
@@ -76,9 +77,9 @@ using StreamThreads = PerThread<ThreadStreams>;
 
 }  // namespace
 
-/// Every stream that exists belongs to the pool of its priority; those without a lease are in one idle
-/// list, or in that of the captured ones, or are just asked whether they are captured. One that has
-/// several leases is in none, and its count changes under the lock only.
+/// Every stream that exists belongs to the pool of its priority; those without a lease are in one
+/// idle list, or in that of the captured ones, or are just asked whether they are captured. One
+/// that has several leases is in none, and its count changes under the lock only.
 struct StreamPool::State {
   struct Pooled {
     Pooled(Stream created, int priority)
@@ -291,7 +292,8 @@ StreamPool::StreamPool(DeviceContext& context, StreamPoolOptions options)
 }
 
 StreamPool::~StreamPool() {
-  // In a forked child the books may be torn, and the end of a condition variable waits for its waiters.
+  // In a forked child the books may be torn, and the end of a condition variable waits for its
+  // waiters.
   if (!state_->origin.is_here()) keep_until_exit(std::move(state_));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How berth waits for a device, inside of a ContextScope. Each function first does the host's share of
-// what it waits for (device/host_shares.hpp), and then blocks in the driver.
+// How berth waits for a device, inside of a ContextScope. Each function first does the host's share
+// of what it waits for (device/host_shares.hpp), and then blocks in the driver.
 #pragma once
 
 #include <cuda.h>
@@ -27,23 +27,23 @@ void wait_for(DeviceContext& context);
 [[nodiscard]] CUresult try_wait_for(DeviceContext& context) noexcept;
 void wait_for_or_report(DeviceContext& context) noexcept;
 
-/// The same while other threads may be capturing: in the capture mode `relaxed`, so that the wait breaks
-/// no capture. NVIDIA does not document which calls the mode `global` forbids to other threads, and the
-/// simulated driver assumes every wait.
-/// Source: CUDA Driver API, cuThreadExchangeStreamCaptureMode.
+/// The same while other threads may be capturing: in the capture mode `relaxed`, so that the wait
+/// breaks no capture. NVIDIA does not document which calls the mode `global` forbids to other
+/// threads, and the simulated driver assumes every wait. Source: CUDA Driver API,
+/// cuThreadExchangeStreamCaptureMode.
 void wait_relaxed_for(StreamRef stream);
 void wait_relaxed_for(EventRef event);
 /// The same for callers that have done the host's share: blocks in the driver alone.
 void block_relaxed_for(EventRef event);
 
-// Before a driver call that may wait for work although the caller does not ask for it. Locks of berth's
-// may be held during those for devices.
+// Before a driver call that may wait for work although the caller does not ask for it. Locks of
+// berth's may be held during those for devices.
 
 /// Before a copy of pageable memory by the driver, which may wait for its stream.
 void do_share_before_call(StreamRef stream) noexcept;
-/// Before memory of the device is allocated, freed or unmapped, or peer access is enabled: such calls may
-/// wait for all work of the device.
-/// Source: CUDA Programming Guide, "Implicit Synchronization".
+/// Before memory of the device is allocated, freed or unmapped, or peer access is enabled: such
+/// calls may wait for all work of the device. Source: CUDA Programming Guide, "Implicit
+/// Synchronization".
 void do_share_before_call(DeviceContext& context) noexcept;
 /// Before memory is pinned or unpinned: likewise, for all devices.
 void do_share_before_call(const DeviceRegistry& registry) noexcept;

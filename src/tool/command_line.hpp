@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line, without the library that parses it: that takes long to compile, and each subcommand
-// would again.
+// The command line, without the library that parses it: that takes long to compile, and each
+// subcommand would again.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,8 @@ class App;
 
 namespace berth::tool {
 
-/// A subcommand while it says what it takes. What is named is filled in when it is parsed; what is not
-/// given keeps its value. In help text a line break is one.
+/// A subcommand while it says what it takes. What is named is filled in when it is parsed; what is
+/// not given keeps its value. In help text a line break is one.
 class CommandOptions {
  public:
   explicit CommandOptions(CLI::App& command) : command_(command) {}

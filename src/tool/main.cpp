@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command `berth`: runs what the command line asks for, and turns failures into one line and an exit
-// code.
+// The command `berth`: runs what the command line asks for, and turns failures into one line and an
+// exit code.
 #include <csignal>
 #include <exception>
 #include <new>

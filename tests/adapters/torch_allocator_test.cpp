@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of libberth_torch.so as PyTorch calls them: by address, with streams that PyTorch owns.
+// The functions of libberth_torch.so as PyTorch calls them: by address, with streams that PyTorch
+// owns.
 #include <cstddef>
 #include <cstdint>
 #include <exception>

@@ -8,6 +8,7 @@ row in the documentation that says why it has none.
 Prints one line for each that is missing, is named twice, or does not exist; exit status 1 if there is
 one.
 """
+
 import argparse
 import pathlib
 import re

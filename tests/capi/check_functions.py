@@ -8,6 +8,7 @@ Every function is called by some test; and every function with a status and some
 null is called by a test of null arguments. Prints `header:line: function: reason` for each that is
 not; exit status 1 if there is one.
 """
+
 import argparse
 import pathlib
 import re

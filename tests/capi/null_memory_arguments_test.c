@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// Null for each parameter, as in null_arguments_test.c: pools, snapshots, handles, and what asks about
-// memory and options.
+// Null for each parameter, as in null_arguments_test.c: pools, snapshots, handles, and what asks
+// about memory and options.
 #include "check.h"
 #include "parts.h"
 

@@ -5,7 +5,8 @@
 
 enum { kBytes = 100000 };
 
-/// The one block of the snapshot whose data is at `data`; checks that the others tile their segments.
+/// The one block of the snapshot whose data is at `data`; checks that the others tile their
+/// segments.
 static berth_block_info block_at(berth_memory_snapshot* snapshot, const void* data) {
   berth_memory_snapshot_info info = BERTH_MEMORY_SNAPSHOT_INFO_INIT;
   CHECK_OK(berth_memory_snapshot_get_info(snapshot, &info));

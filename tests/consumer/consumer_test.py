@@ -11,6 +11,7 @@ raised privileges, and the notices that are installed. With nvcc: compare.cu, wi
 
 Exit status 77 if pkg-config, cmake or nvcc is missing.
 """
+
 import argparse
 import os
 import pathlib
@@ -89,7 +90,11 @@ def build_with_cmake(options, folder, prefix, libdir, examples):
 def build_with_nvcc(options, folder, prefix, libdir, _):
     # nvcc wants the compiler itself, without a compiler cache in front of it.
     words = [options.finder_path, "-std=c++20", "-ccbin", shlex.split(options.cxx)[-1]]
-    words += ["-Xcompiler", "-Wall,-Wextra", *(["-Werror", "all-warnings"] if options.werror else [])]
+    words += [
+        "-Xcompiler",
+        "-Wall,-Wextra",
+        *(["-Werror", "all-warnings"] if options.werror else []),
+    ]
     words += ["-Xcompiler", "-Werror"] if options.werror else []
     source = options.source / "tests/consumer/compare.cu"
     run(*words, f"-I{prefix}/include", source, "-o", folder / "compare_shared", f"-L{libdir}",

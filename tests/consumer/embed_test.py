@@ -7,6 +7,7 @@ would build and what it looked for. Building it is left to the tests of the libr
 
 Exit status 77 where cmake is missing.
 """
+
 import argparse
 import json
 import pathlib
@@ -27,7 +28,9 @@ EXIT_SKIPPED = 77
 
 def run(*command):
     command = [str(word) for word in command]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
     if done.returncode != 0:
         sys.exit(f"{done.stdout}exit status {done.returncode} from: {' '.join(command)}")
     return done.stdout

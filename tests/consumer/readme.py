@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs that the documentation shows."""
+
 import re
 
 LINES_MAX = 30

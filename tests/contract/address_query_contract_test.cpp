@@ -48,8 +48,8 @@ TEST_CASE_FIXTURE(AddressQueryFixture, "an address inside an allocation leads to
   CHECK(get_range(&start, &bytes, address_of(&local)) == CUDA_ERROR_NOT_FOUND);
 }
 
-// cuMemAllocHost: "The device pointer that may be used to access this host memory from those contexts
-// is always equal to the returned host pointer".
+// cuMemAllocHost: "The device pointer that may be used to access this host memory from those
+// contexts is always equal to the returned host pointer".
 TEST_CASE_FIXTURE(AddressQueryFixture, "pinned memory has the same address on the device") {
   CUdeviceptr found = 0;
   CHECK(get_device_pointer(&found, pinned, 0) == CUDA_SUCCESS);

@@ -67,8 +67,8 @@ TEST_CASE_FIXTURE(BatchCopyFixture, "a batch comes after and before the work of 
   CHECK(read(target, kCount * kBytes, stream) == bytes_of(kCount * kBytes, 5));
 }
 
-// "attrsIdxs ... the index of the first copy that the corresponding entry in the attrs array applies
-// to".
+// "attrsIdxs ... the index of the first copy that the corresponding entry in the attrs array
+// applies to".
 TEST_CASE_FIXTURE(BatchCopyFixture, "copies of one batch may differ in their attributes") {
   if (batch == nullptr) return;
   std::vector<unsigned char> host = bytes_of(kBytes, 7);
@@ -83,9 +83,9 @@ TEST_CASE_FIXTURE(BatchCopyFixture, "copies of one batch may differ in their att
   for (std::size_t i = 0; i < content.size(); ++i) REQUIRE(content[i] == (i / kBytes == 1 ? 7 : 4));
 }
 
-// "Each memcpy operation in the batch must have a valid CUmemcpyAttributes ... otherwise the API will
-// return CUDA_ERROR_INVALID_VALUE"; "the first entry in attrsIdxs must always be 0. Also, each entry
-// must be greater than the previous entry and the last entry should be less than count."
+// "Each memcpy operation in the batch must have a valid CUmemcpyAttributes ... otherwise the API
+// will return CUDA_ERROR_INVALID_VALUE"; "the first entry in attrsIdxs must always be 0. Also, each
+// entry must be greater than the previous entry and the last entry should be less than count."
 TEST_CASE_FIXTURE(BatchCopyFixture, "attributes that do not cover the copies are refused") {
   if (batch == nullptr) return;
   const CUmemcpyAttributes good = attributes();

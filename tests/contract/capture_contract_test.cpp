@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Source: CUDA Driver API, "Stream Management"; CUDA Programming Guide, "Creating a Graph Using Stream
-// Capture".
+// Source: CUDA Driver API, "Stream Management"; CUDA Programming Guide, "Creating a Graph Using
+// Stream Capture".
 #include <thread>
 
 #include "contract/graph_contract.hpp"
@@ -10,7 +10,8 @@ namespace capture_contract_test {
 using namespace berth;
 using namespace berth::test;
 
-// cuStreamBeginCapture: operations "will not be executed, but will instead be captured into a graph".
+// cuStreamBeginCapture: operations "will not be executed, but will instead be captured into a
+// graph".
 TEST_CASE_FIXTURE(GraphContractFixture, "captured work does not run until its graph is launched") {
   if (!available) return;
   const CUstream stream = make_stream();
@@ -56,8 +57,8 @@ TEST_CASE_FIXTURE(GraphContractFixture, "a stream knows whether, and into what, 
   driver.stream_destroy(stream);
 }
 
-// cuStreamBeginCapture: not "if stream is CU_STREAM_LEGACY", and only "if the stream is not already in
-// capture mode".
+// cuStreamBeginCapture: not "if stream is CU_STREAM_LEGACY", and only "if the stream is not already
+// in capture mode".
 TEST_CASE_FIXTURE(GraphContractFixture, "a capture begins neither twice nor on the legacy stream") {
   if (!available) return;
   const CUstream stream = make_stream();
@@ -135,9 +136,9 @@ TEST_CASE_FIXTURE(GraphContractFixture, "an invalidated capture takes no more wo
   driver.stream_destroy(stream);
 }
 
-// "When a captured event is waited on by a stream, it places the stream in capture mode if it is not
-// already, and the next item in the stream will have additional dependencies on the nodes in the
-// captured event."
+// "When a captured event is waited on by a stream, it places the stream in capture mode if it is
+// not already, and the next item in the stream will have additional dependencies on the nodes in
+// the captured event."
 TEST_CASE_FIXTURE(GraphContractFixture, "a capture forks and joins along events") {
   if (!available) return;
   const CUstream origin = make_stream();
@@ -195,8 +196,8 @@ TEST_CASE_FIXTURE(GraphContractFixture, "a fork that is not joined fails the cap
   driver.stream_destroy(fork);
 }
 
-// "It is invalid to merge two separate captures by waiting on a captured event from a stream which is
-// being captured and is associated with a different capture graph than the event."
+// "It is invalid to merge two separate captures by waiting on a captured event from a stream which
+// is being captured and is associated with a different capture graph than the event."
 TEST_CASE_FIXTURE(GraphContractFixture, "two captures cannot merge") {
   if (!available) return;
   const CUstream first = make_stream();
@@ -285,8 +286,8 @@ TEST_CASE_FIXTURE(GraphContractFixture,
   driver.stream_destroy(stream);
 }
 
-// "cudaStreamEndCapture() must still be called in the same stream where cudaStreamBeginCapture() was
-// called".
+// "cudaStreamEndCapture() must still be called in the same stream where cudaStreamBeginCapture()
+// was called".
 TEST_CASE_FIXTURE(GraphContractFixture, "a capture does not end on a stream that it forked to") {
   if (!available) return;
   const CUstream origin = make_stream();
@@ -302,8 +303,8 @@ TEST_CASE_FIXTURE(GraphContractFixture, "a capture does not end on a stream that
   driver.stream_destroy(fork);
 }
 
-// cuStreamEndCapture: "If the mode [...] was not CU_STREAM_CAPTURE_MODE_RELAXED, this call must be from
-// the same thread as cuStreamBeginCapture."
+// cuStreamEndCapture: "If the mode [...] was not CU_STREAM_CAPTURE_MODE_RELAXED, this call must be
+// from the same thread as cuStreamBeginCapture."
 TEST_CASE_FIXTURE(GraphContractFixture, "only a relaxed capture ends in another thread") {
   if (!available) return;
   const CUstream stream = make_stream();
@@ -391,8 +392,9 @@ TEST_CASE_FIXTURE(GraphContractFixture, "captures forbid allocations as their mo
   }
 }
 
-// cuThreadExchangeStreamCaptureMode: "Sets the calling thread's [...] mode to the value contained in
-// *mode, and overwrites *mode with the previous mode"; CU_STREAM_CAPTURE_MODE_GLOBAL "is the default".
+// cuThreadExchangeStreamCaptureMode: "Sets the calling thread's [...] mode to the value contained
+// in *mode, and overwrites *mode with the previous mode"; CU_STREAM_CAPTURE_MODE_GLOBAL "is the
+// default".
 TEST_CASE_FIXTURE(GraphContractFixture,
                   "a thread that relaxes itself may allocate in its capture") {
   if (!available) return;
@@ -409,8 +411,8 @@ TEST_CASE_FIXTURE(GraphContractFixture,
   driver.stream_destroy(stream);
 }
 
-// "When a stream is taken out of capture mode, the next non-captured item in the stream (if any) will
-// still have a dependency on the most recent prior non-captured item".
+// "When a stream is taken out of capture mode, the next non-captured item in the stream (if any)
+// will still have a dependency on the most recent prior non-captured item".
 TEST_CASE_FIXTURE(GraphContractFixture,
                   "a capture does not break the order of the work around it") {
   if (!available) return;

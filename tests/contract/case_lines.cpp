@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// --reporters=lines: each case as JSON lines, the first before it begins, so that whoever reads them knows
-// where a program has ended that crashed or was killed:
+// --reporters=lines: each case as JSON lines, the first before it begins, so that whoever reads
+// them knows where a program has ended that crashed or was killed:
 //   {"begin": CASE}
 //   {"case": CASE, "outcome": "agrees", "differs" or "not applicable", "said": [...]}
 // `said` is what came instead, or why the case does not apply.

@@ -186,8 +186,8 @@ TEST_CASE_FIXTURE(ContractFixture, "peer access takes no flags") {
   driver.ctx_pop_current(nullptr);
 }
 
-// cuCtxEnablePeerAccess: "access granted by this call is unidirectional ... a separate symmetric call
-// ... is required."
+// cuCtxEnablePeerAccess: "access granted by this call is unidirectional ... a separate symmetric
+// call ... is required."
 TEST_CASE_FIXTURE(ContractFixture, "peer access is enabled for each direction") {
   if (!has_two_devices()) return;
   int can = 0;

@@ -25,7 +25,8 @@ namespace berth::test {
 /// The driver under test. Fails the case where there is none.
 Driver& contract_driver();
 
-/// A function that berth does not use, at the ABI of a CUDA version; null where the driver lacks it.
+/// A function that berth does not use, at the ABI of a CUDA version; null where the driver lacks
+/// it.
 void* find_contract_function(const char* symbol, int version);
 
 /// The driver's own function of that type and name: CONTRACT_FUNCTION(cuMemAllocAsync, 11020).

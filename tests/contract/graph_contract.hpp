@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the cases about captures and graphs begin with. Where the driver does not have the functions,
-// `available` is false, and the case says that it is skipped.
+// What the cases about captures and graphs begin with. Where the driver does not have the
+// functions, `available` is false, and the case says that it is skipped.
 #pragma once
 
 #include <cstddef>

@@ -79,8 +79,8 @@ TEST_CASE_FIXTURE(GraphContractFixture, "a graph lists its nodes and edges") {
   driver.graph_destroy(graph);
 }
 
-// cuGraphNodeGetType; "When a stream is in capture mode, all operations pushed into the stream [...]
-// will [...] be captured".
+// cuGraphNodeGetType; "When a stream is in capture mode, all operations pushed into the stream
+// [...] will [...] be captured".
 TEST_CASE_FIXTURE(GraphContractFixture, "each kind of captured work has its kind of node") {
   if (!available) return;
   const CUstream stream = make_stream();
@@ -253,8 +253,8 @@ TEST_CASE_FIXTURE(GraphContractFixture, "a captured copy uses host memory as it 
   driver.stream_destroy(stream);
 }
 
-// CU_EVENT_RECORD_EXTERNAL: "create an event record node"; cuGraphAddEventRecordNode: "Each launch of
-// the graph will record event".
+// CU_EVENT_RECORD_EXTERNAL: "create an event record node"; cuGraphAddEventRecordNode: "Each launch
+// of the graph will record event".
 TEST_CASE_FIXTURE(GraphContractFixture, "an external record stands for work of the latest launch") {
   if (!available) return;
   const CUstream stream = make_stream();
@@ -306,7 +306,8 @@ TEST_CASE_FIXTURE(GraphContractFixture,
   driver.stream_destroy(other);
 }
 
-// "Stream synchronization behavior": the legacy stream waits for blocking streams, launches included.
+// "Stream synchronization behavior": the legacy stream waits for blocking streams, launches
+// included.
 TEST_CASE_FIXTURE(GraphContractFixture,
                   "the legacy stream waits for a graph on a blocking stream") {
   if (!available) return;

@@ -23,7 +23,8 @@ TEST_CASE_FIXTURE(ContractFixture, "allocations of any size keep their bytes apa
   driver.stream_destroy(stream);
 }
 
-// cuMemFree names an allocation function as the only source of "dptr", not the thread that called it.
+// cuMemFree names an allocation function as the only source of "dptr", not the thread that called
+// it.
 TEST_CASE_FIXTURE(ContractFixture, "one thread frees what another allocated") {
   CUdeviceptr pointer = 0;
   std::thread([&] {

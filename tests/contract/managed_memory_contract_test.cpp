@@ -70,8 +70,8 @@ TEST_CASE_FIXTURE(ManagedFixture, "managed memory is copied like any other") {
   driver.mem_free_host(static_cast<void*>(pinned));
 }
 
-// RANGE_START_ADDR, RANGE_SIZE: of the allocation. IS_MANAGED: "a boolean that indicates whether the
-// pointer points to managed memory or not".
+// RANGE_START_ADDR, RANGE_SIZE: of the allocation. IS_MANAGED: "a boolean that indicates whether
+// the pointer points to managed memory or not".
 TEST_CASE_FIXTURE(ManagedFixture, "managed memory is known as such, inside too") {
   if (managed == 0) return;
   for (const CUdeviceptr pointer : {managed, managed + kBytes - 1}) {

@@ -79,8 +79,8 @@ TEST_CASE_FIXTURE(MappingFixture, "addresses without a mapping are not unmapped 
   driver.mem_release(block);
 }
 
-// cuMemUnmap: "the address range is converted to an address reservation and can be used for a future
-// calls to cuMemMap".
+// cuMemUnmap: "the address range is converted to an address reservation and can be used for a
+// future calls to cuMemMap".
 TEST_CASE_FIXTURE(MappingFixture, "addresses are used in turn for different memory") {
   if (!supported) return;
   const Block blocks[] = {create(), create()};
@@ -120,8 +120,8 @@ TEST_CASE_FIXTURE(MappingFixture, "access is not set on a part of a mapping") {
   driver.mem_release(block);
 }
 
-// cuMemSetAccess: the descriptions say "how to change the mapping for each location"; what is mapped
-// stays.
+// cuMemSetAccess: the descriptions say "how to change the mapping for each location"; what is
+// mapped stays.
 TEST_CASE_FIXTURE(MappingFixture, "bytes survive while nobody may use them") {
   if (!supported) return;
   const Block block = create();

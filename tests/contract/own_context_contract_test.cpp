@@ -37,8 +37,8 @@ struct OwnContextFixture : ContractFixture {
 
 }  // namespace
 
-// cuCtxCreate: "If a context is already current to the thread, it is supplanted by the newly created
-// context"; cuCtxDestroy: "popped from the current thread's context stack".
+// cuCtxCreate: "If a context is already current to the thread, it is supplanted by the newly
+// created context"; cuCtxDestroy: "popped from the current thread's context stack".
 TEST_CASE_FIXTURE(OwnContextFixture, "a new context is current until it is destroyed") {
   if (create == nullptr) return;
   const CUcontext own = make();

@@ -66,8 +66,8 @@ TEST_CASE_FIXTURE(PhysicalFixture, "released memory can be had again") {
   }
 }
 
-// cuMemRelease: "The memory allocation will be freed when all outstanding mappings to the memory are
-// unmapped and when all outstanding references to the handle ... are also released."
+// cuMemRelease: "The memory allocation will be freed when all outstanding mappings to the memory
+// are unmapped and when all outstanding references to the handle ... are also released."
 TEST_CASE_FIXTURE(PhysicalFixture, "mapped memory is in use though its handle is released") {
   if (!supported) return;
   Block first = 0;
@@ -84,8 +84,8 @@ TEST_CASE_FIXTURE(PhysicalFixture, "mapped memory is in use though its handle is
   driver.mem_address_free(pointer, most);
 }
 
-// cuMemUnmap: backing memory is freed "if there are no existing mappings and there are no unreleased
-// memory handles": not before.
+// cuMemUnmap: backing memory is freed "if there are no existing mappings and there are no
+// unreleased memory handles": not before.
 TEST_CASE_FIXTURE(PhysicalFixture, "unmapped memory is in use until its handle is released") {
   if (!supported) return;
   Block first = 0;

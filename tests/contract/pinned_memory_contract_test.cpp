@@ -101,8 +101,8 @@ TEST_CASE_FIXTURE(ContractFixture, "more pinned memory than there is cannot be h
   driver.mem_free_host(pointer);
 }
 
-// cuMemHostAlloc: "all host memory allocated using cuMemHostAlloc() will automatically be immediately
-// accessible to all contexts on all devices which support unified addressing".
+// cuMemHostAlloc: "all host memory allocated using cuMemHostAlloc() will automatically be
+// immediately accessible to all contexts on all devices which support unified addressing".
 TEST_CASE_FIXTURE(ContractFixture, "pinned memory belongs to all devices") {
   if (!has_two_devices()) return;
   unsigned char* pinned = make_pinned(4096);

@@ -33,8 +33,8 @@ unsigned long long id_of(Driver& driver, CUdeviceptr pointer) {
 
 }  // namespace
 
-// BUFFER_ID: "Every memory allocation from any of the CUDA memory allocation APIs will have a unique
-// ID".
+// BUFFER_ID: "Every memory allocation from any of the CUDA memory allocation APIs will have a
+// unique ID".
 TEST_CASE_FIXTURE(ContractFixture, "each allocation has an ID of its own, and only one") {
   const CUdeviceptr first = make_memory(4096);
   const CUdeviceptr second = make_memory(4096);

@@ -109,8 +109,8 @@ TEST_CASE_FIXTURE(StreamQueryFixture, "a stream says its device") {
   CHECK(device == 0);
 }
 
-// cuStreamAddCallback: "the callback will be executed exactly once. The callback will block later work
-// in the stream until it is finished"; "Attempting to use a CUDA API will result in
+// cuStreamAddCallback: "the callback will be executed exactly once. The callback will block later
+// work in the stream until it is finished"; "Attempting to use a CUDA API will result in
 // CUDA_ERROR_NOT_PERMITTED."
 TEST_CASE_FIXTURE(StreamQueryFixture, "a callback runs once, before what follows it") {
   struct Told {

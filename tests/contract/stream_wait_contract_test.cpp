@@ -116,8 +116,8 @@ TEST_CASE_FIXTURE(WaitFixture, "a wait is for the latest record alone") {
   driver.stream_synchronize(streams[0]);
 }
 
-// cuStreamCreateWithPriority: priorities do not "provide any other functional guarantee on execution
-// order", so that order must not suffer from them.
+// cuStreamCreateWithPriority: priorities do not "provide any other functional guarantee on
+// execution order", so that order must not suffer from them.
 TEST_CASE_FIXTURE(WaitFixture, "the greatest priority does not overtake an event") {
   int least = 0;
   int greatest = 0;

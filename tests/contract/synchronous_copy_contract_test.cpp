@@ -78,8 +78,8 @@ TEST_CASE_FIXTURE(SynchronousCopyFixture, "a pinned source is free when the call
   driver.mem_free_host(static_cast<void*>(pinned));
 }
 
-// "For transfers from pageable host memory to device memory ... will return once the pageable buffer
-// has been copied to the staging memory".
+// "For transfers from pageable host memory to device memory ... will return once the pageable
+// buffer has been copied to the staging memory".
 TEST_CASE_FIXTURE(SynchronousCopyFixture, "so is a pageable one") {
   std::vector<unsigned char> host = bytes_of(kBytes, 3);
   CHECK(to_device(device, host.data(), kBytes) == CUDA_SUCCESS);

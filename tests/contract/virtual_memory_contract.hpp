@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the cases about virtual memory begin with. Where device 0 has none, `supported` is false, and
-// the case says that it is skipped.
+// What the cases about virtual memory begin with. Where device 0 has none, `supported` is false,
+// and the case says that it is skipped.
 #pragma once
 
 #include <cstddef>

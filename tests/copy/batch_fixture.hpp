@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A list of copies between buffers of any kind, and what is to be in each buffer once they are done.
+// A list of copies between buffers of any kind, and what is to be in each buffer once they are
+// done.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many copies at once: each arrives, whatever memory it is between, and the driver is asked as seldom as
-// the list allows.
+// Many copies at once: each arrives, whatever memory it is between, and the driver is asked as
+// seldom as the list allows.
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -172,7 +172,8 @@ TEST_CASE("what adjoins on one side only, or in another order, does not travel a
 TEST_CASE("ranges of two allocations that happen to be neighbours are copied, each by itself") {
   Bytes memory(40 * kPage);
   unsigned char* const host = memory.data() + (kPage - address_of(memory.data()) % kPage);
-  // What the first and what the second half is: page-locked by two calls, or one of them not at all.
+  // What the first and what the second half is: page-locked by two calls, or one of them not at
+  // all.
   struct Halves {
     bool first;
     bool second;

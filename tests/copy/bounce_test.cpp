@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pinned memory through which small copies travel: its parts are not used again before the copies have
-// been made, whatever becomes of the streams.
+// The pinned memory through which small copies travel: its parts are not used again before the
+// copies have been made, whatever becomes of the streams.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -26,10 +26,12 @@ namespace {
 
 constexpr std::size_t kPart = 4_KiB;
 constexpr std::size_t kPartsOfBlock = 256_KiB / kPart;
-/// More than the segment of pinned memory has whose blocks are handed out first: freed ones are used again.
+/// More than the segment of pinned memory has whose blocks are handed out first: freed ones are
+/// used again.
 constexpr std::size_t kPartsOfSegments = 70 * kPartsOfBlock;
 
-/// Copies of one host buffer, which is overwritten after each, into a range of device memory that grows.
+/// Copies of one host buffer, which is overwritten after each, into a range of device memory that
+/// grows.
 struct Series {
   Series(CopyTest& test, std::size_t parts, std::uint64_t first_seed)
       : test_(test), device_(test, Kind::device, parts * kPart), seed_(first_seed) {}

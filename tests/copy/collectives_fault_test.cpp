@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each driver call of a collective copy fails once: the caller gets a typed error, nothing is written
-// any more, no stream waits for what never comes, and the next call works.
+// Each driver call of a collective copy fails once: the caller gets a typed error, nothing is
+// written any more, no stream waits for what never comes, and the next call works.
 #include <string>
 #include <vector>
 
@@ -99,7 +99,8 @@ struct World : CollectiveTest {
   std::vector<Memory> shards;
 };
 
-/// Driver calls of the calling thread alone: how many there are must not depend on the copier's threads.
+/// Driver calls of the calling thread alone: how many there are must not depend on the copier's
+/// threads.
 std::vector<const char*> calls_of(Case kind) {
   if (is_pageable(kind)) return {"cuStreamWaitValue32", "cuMemcpyAsync", "cuStreamWaitEvent"};
   return {"cuMemcpyAsync", "cuMemcpyPeerAsync",     "cuEventRecord",      "cuStreamWaitEvent",

@@ -66,7 +66,8 @@ struct CollectiveTest : CopyTest {
   std::vector<Stream> streams;  ///< one a device
 };
 
-/// At an odd address. What it does to device memory goes past berth, and is done when the call returns.
+/// At an odd address. What it does to device memory goes past berth, and is done when the call
+/// returns.
 class Memory {
  public:
   Memory(CollectiveTest& test, Place place, std::size_t bytes, StreamRef stream)

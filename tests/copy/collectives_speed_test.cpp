@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long collective copies take beside one copy and beside naive loops, in virtual time. The workloads
-// are those of the benchmark `collectives`.
+// How long collective copies take beside one copy and beside naive loops, in virtual time. The
+// workloads are those of the benchmark `collectives`.
 #include <doctest/doctest.h>
 
 #include "sim/work/cost_model.hpp"

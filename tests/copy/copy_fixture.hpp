@@ -20,8 +20,8 @@ namespace berth::test {
 
 using Bytes = std::vector<unsigned char>;
 
-/// Marks a test of what gates are for, as that start() returns at once. All other tests of copies run
-/// without gates as well.
+/// Marks a test of what gates are for, as that start() returns at once. All other tests of copies
+/// run without gates as well.
 inline auto needs_gates() {
   return doctest::test_suite("needs gates");
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program of random copies of every shape between buffers of every kind, against arrays that are
-// copied at once. It uses several streams, and before one takes over it waits for the one that worked
-// last: so the program has one order, and the arrays follow it. Several programs may run at once, each in
-// a thread, on one copier and the same streams.
+// copied at once. It uses several streams, and before one takes over it waits for the one that
+// worked last: so the program has one order, and the arrays follow it. Several programs may run at
+// once, each in a thread, on one copier and the same streams.
 //
-// What a copy that is cancelled leaves in its target is not known, nor what is copied from there, until it
-// is written again; all beside it is.
+// What a copy that is cancelled leaves in its target is not known, nor what is copied from there,
+// until it is written again; all beside it is.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs of random copies (copy/copy_program.hpp) in several threads, each with buffers of its own, on
-// one copier and the same streams.
+// Programs of random copies (copy/copy_program.hpp) in several threads, each with buffers of its
+// own, on one copier and the same streams.
 #include <cstddef>
 #include <cstdint>
 #include <functional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nothing that crosses a link waits behind a gigabyte, and copies overlap with work. In virtual time, which
-// is exact.
+// Nothing that crosses a link waits behind a gigabyte, and copies overlap with work. In virtual
+// time, which is exact.
 #include <algorithm>
 #include <cstdint>
 #include <vector>

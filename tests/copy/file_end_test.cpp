@@ -45,8 +45,8 @@ std::optional<std::uint64_t> bytes_from_disk() {
   return std::nullopt;
 }
 
-/// Times that the file has been read from the disk since `before`. What is read beside it is little: pages
-/// of the program that are used for the first time.
+/// Times that the file has been read from the disk since `before`. What is read beside it is
+/// little: pages of the program that are used for the first time.
 std::uint64_t readings_since(std::uint64_t before) {
   return (bytes_from_disk().value() - before + kBytes / 4) / kBytes;
 }

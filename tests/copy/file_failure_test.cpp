@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes wrong with a file is its own copy's to tell: no other copy is harmed, and the next works.
+// What goes wrong with a file is its own copy's to tell: no other copy is harmed, and the next
+// works.
 #include <csignal>
 #include <filesystem>
 #include <future>

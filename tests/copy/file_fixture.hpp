@@ -47,8 +47,8 @@ inline Bytes read_file(const std::string& path) {
   return Bytes(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
 }
 
-/// Folders of different file systems, as far as this machine has them: where temporary files go, and
-/// memory.
+/// Folders of different file systems, as far as this machine has them: where temporary files go,
+/// and memory.
 inline std::vector<std::filesystem::path> parent_folders() {
   std::vector<std::filesystem::path> folders{std::filesystem::temp_directory_path()};
   if (access("/dev/shm", W_OK) == 0) folders.emplace_back("/dev/shm");

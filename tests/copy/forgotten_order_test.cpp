@@ -28,7 +28,8 @@ sim::Config machine(sim::Progress progress, std::uint64_t seed) {
   return config;
 }
 
-/// From the host to cuda:1, from there to cuda:0, and back to the host, each on a stream of its own.
+/// From the host to cuda:1, from there to cuda:0, and back to the host, each on a stream of its
+/// own.
 struct RoundTrip : CopyTest {
   RoundTrip(sim::Progress progress, std::uint64_t seed, Kind host, std::size_t bytes)
       : CopyTest(machine(progress, seed), {.staging_slot_bytes = kSlot, .staging_slots = 8}),

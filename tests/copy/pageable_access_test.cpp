@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of pageable memory that the device accesses by itself, as on Grace Hopper: the driver makes
-// them, in the device's own time.
+// Copies of pageable memory that the device accesses by itself, as on Grace Hopper: the driver
+// makes them, in the device's own time.
 #include <algorithm>
 #include <cstddef>
 #include <memory>

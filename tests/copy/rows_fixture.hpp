@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows a pitch apart in memory of any kind, and what is to be there once others were copied over them.
+// Rows a pitch apart in memory of any kind, and what is to be there once others were copied over
+// them.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a copy of less than 64 KiB between pageable memory and a device costs, and what it is taken for.
+// What a copy of less than 64 KiB between pageable memory and a device costs, and what it is taken
+// for.
 #include <cstddef>
 #include <cstdint>
 #include <thread>
@@ -23,7 +24,8 @@ namespace {
 
 constexpr std::size_t kBytes = 4_KiB;
 
-/// A stream, memory on both sides, and the device's context current, as in a program that works on it.
+/// A stream, memory on both sides, and the device's context current, as in a program that works on
+/// it.
 struct SmallCopies : CopyTest {
   explicit SmallCopies(const sim::Config& config = {}) : CopyTest(config) {
     runtime->devices().set_current(Device::cuda(0));

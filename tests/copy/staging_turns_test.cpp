@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of pageable memory while others hold all staging memory: those of one stream take turns, and
-// none waits for another stream.
+// Copies of pageable memory while others hold all staging memory: those of one stream take turns,
+// and none waits for another stream.
 #include <atomic>
 #include <chrono>
 #include <cstddef>

@@ -37,8 +37,8 @@ inline void append_place(std::string& list, const std::string& place) {
   list += place;
 }
 
-/// The problem is there exactly where an entry is wrong, and quotes it; `text` and `wrong` are without
-/// placeholders.
+/// The problem is there exactly where an entry is wrong, and quotes it; `text` and `wrong` are
+/// without placeholders.
 inline void check_problem(const std::string& problem, const std::string& text,
                           const std::optional<std::string>& wrong) {
   CAPTURE(problem);

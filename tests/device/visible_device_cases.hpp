@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What CUDA_VISIBLE_DEVICES means, as one table of cases. It judges berth's rule, and the simulated
-// driver through the whole registry, which share no parser; on a machine with a GPU the rule is held
-// against the driver itself.
+// driver through the whole registry, which share no parser; on a machine with a GPU the rule is
+// held against the driver itself.
 #pragma once
 
 #include <optional>

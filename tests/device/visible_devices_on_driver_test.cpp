@@ -27,8 +27,8 @@ using namespace berth::test;
 
 namespace {
 
-/// A process that initializes a real driver takes a part of a second: BERTH_TEST_SECONDS_MAX ends the table
-/// early.
+/// A process that initializes a real driver takes a part of a second: BERTH_TEST_SECONDS_MAX ends
+/// the table early.
 class TimeToTest {
  public:
   [[nodiscard]] bool is_over() const { return seconds_ && Clock::now() >= begin_ + *seconds_; }

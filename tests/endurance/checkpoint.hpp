@@ -9,9 +9,9 @@
 
 namespace berth::endurance {
 
-/// Runs all work. Fails where the allocator's counters and blocks are not what `live` and `tally` say,
-/// where its own checks object, where its blocks do not lie where the driver has mapped them or have
-/// other bytes than were written, and where the simulated driver has found a race.
+/// Runs all work. Fails where the allocator's counters and blocks are not what `live` and `tally`
+/// say, where its own checks object, where its blocks do not lie where the driver has mapped them
+/// or have other bytes than were written, and where the simulated driver has found a race.
 void check_all(Machine& machine, std::vector<LiveBlock> live, const Tally& tally);
 
 }  // namespace berth::endurance

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which physical bytes live blocks have: one bit for each 512 of them. Two blocks that share a byte
-// claim one bit twice, whichever addresses they go by, and a block whose memory was mapped away gives
-// up what it does not have.
+// claim one bit twice, whichever addresses they go by, and a block whose memory was mapped away
+// gives up what it does not have.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated driver, with an eye on the calls that give addresses their memory; and other threads
-// come in behind the questions whose answers the allocator builds on. One at a time; it outlives every
-// Driver that was made of its source().
+// The simulated driver, with an eye on the calls that give addresses their memory; and other
+// threads come in behind the questions whose answers the allocator builds on. One at a time; it
+// outlives every Driver that was made of its source().
 #pragma once
 
 #include <cuda.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread's random program. What it does depends on the seed and on what the allocator answers, so
-// that one thread with one seed is the same program every time.
+// One thread's random program. What it does depends on the seed and on what the allocator answers,
+// so that one thread with one seed is the same program every time.
 //
 // Drifts between a full device and one that is somewhat emptier, with requests of another mixture
 // each time. In a checked mode the program orders its own work, so that what is unordered is the
-// allocator's doing: a block is written on its stream; other streams read it behind that, and nobody
-// writes it any more.
+// allocator's doing: a block is written on its stream; other streams read it behind that, and
+// nobody writes it any more.
 #pragma once
 
 #include <array>

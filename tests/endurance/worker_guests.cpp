@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams and pools that come, allocate and go. A framework's streams are not berth's, which is not told
-// when they end; a pool is closed while its memory may still be worked on.
+// Streams and pools that come, allocate and go. A framework's streams are not berth's, which is not
+// told when they end; a pool is closed while its memory may still be worked on.
 #include <optional>
 #include <utility>
 #include <vector>

@@ -149,8 +149,8 @@ void Worker::check_counters() {
   require(counters.out_of_memory == tally_.refusals, "out_of_memory is wrong");
 }
 
-// However fragmented memory is: a live block spoils at most one granule more than its bytes fill, and
-// every other one can be had.
+// However fragmented memory is: a live block spoils at most one granule more than its bytes fill,
+// and every other one can be had.
 bool Worker::must_fit(std::size_t bytes) const {
   if (!mode_.virtual_memory || !is_alone()) return false;
   const std::size_t granule = mode_.allocator_granule_bytes();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuBLAS through a berth::HandlePool: matrices are multiplied on two streams at once, each with a handle
-// and a workspace of the pool's. Needs nothing of cuBLAS to compile: what it uses is declared here, and
-// found with dlopen().
+// cuBLAS through a berth::HandlePool: matrices are multiplied on two streams at once, each with a
+// handle and a workspace of the pool's. Needs nothing of cuBLAS to compile: what it uses is
+// declared here, and found with dlopen().
 #include <array>
 #include <berth/berth.hpp>
 #include <cstddef>
@@ -143,7 +143,8 @@ int run(const Cublas& cublas, berth::Runtime& runtime) {
       const Matrix a(runtime, stream, 2.0F);
       const Matrix b(runtime, stream, float(index + 1));
       results.emplace_back(runtime, stream, -1.0F);
-      // The operands go while the work is pending: what comes after it on the stream has their memory.
+      // The operands go while the work is pending: what comes after it on the stream has their
+      // memory.
       multiply(cublas, handles.acquire(stream), a, b, results.back());
     }
     for (int index = 0; index < 2; ++index) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of rows and batches with each of their driver calls refused once, and without the function for
-// batches.
+// Copies of rows and batches with each of their driver calls refused once, and without the function
+// for batches.
 #include <algorithm>
 #include <cstddef>
 #include <vector>

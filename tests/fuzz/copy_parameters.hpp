@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kinds of parameters: rectangles and batches of copies. What is drawn for one of several parameters
-// that belong together is kept in the turn for the others.
+// Kinds of parameters: rectangles and batches of copies. What is drawn for one of several
+// parameters that belong together is kept in the turn for the others.
 #pragma once
 
 #include <array>

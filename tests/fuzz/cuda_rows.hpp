@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the fuzzer calls the functions of the CUDA driver: a row for each in sim/functions.hpp. In each
-// list of values the first is the ordinary one.
+// How the fuzzer calls the functions of the CUDA driver: a row for each in sim/functions.hpp. In
+// each list of values the first is the ordinary one.
 #pragma once
 
 #include "fuzz/batch_parameters.hpp"

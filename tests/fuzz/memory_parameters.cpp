@@ -45,7 +45,8 @@ std::uint64_t inside(Turn& turn, const Thing& thing) {
   return thing.value + offset;
 }
 
-/// Without meaning anywhere: null, the first page, the end of all addresses, none of this machine's.
+/// Without meaning anywhere: null, the first page, the end of all addresses, none of this
+/// machine's.
 std::uint64_t no_address(Turn& turn) {
   const std::uint64_t made_up = turn.bytes.number();
   switch (turn.bytes.byte() & 3) {

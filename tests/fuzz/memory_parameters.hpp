@@ -7,7 +7,8 @@
 
 namespace berth::fuzz {
 
-/// Any address, mostly of or in a thing of this kind; the function must not touch host memory by it.
+/// Any address, mostly of or in a thing of this kind; the function must not touch host memory by
+/// it.
 struct Address {
   Kind kind;
   std::optional<Kind> ends;   ///< the thing is gone when the call succeeds

@@ -40,7 +40,8 @@ struct Capacity {
 inline constexpr Capacity capacity{false};
 inline constexpr Capacity signed_capacity{true};
 
-/// Text for a function: what another has given, a word of the driver's, bytes of the input, or null.
+/// Text for a function: what another has given, a word of the driver's, bytes of the input, or
+/// null.
 struct TextIn {
   struct Drawn {
     std::optional<std::string> text;

@@ -12,8 +12,8 @@
 
 namespace berth::fuzz {
 
-/// A handle: mostly a live one of the right kind; otherwise one that is gone, of another kind, null,
-/// a constant of CUDA's, or made up.
+/// A handle: mostly a live one of the right kind; otherwise one that is gone, of another kind,
+/// null, a constant of CUDA's, or made up.
 std::uint64_t draw_handle(Turn& turn, Kind kind);
 
 struct Handle {
@@ -74,8 +74,8 @@ constexpr Below below(std::uint64_t bound) {
   return {bound};
 }
 
-/// Where a function puts one result. What lies behind it must stay as it was, and, where the call is
-/// refused, the result too.
+/// Where a function puts one result. What lies behind it must stay as it was, and, where the call
+/// is refused, the result too.
 class Result {
  public:
   /// `kind`: the result is a handle of it. `uncertain`: a refused call may

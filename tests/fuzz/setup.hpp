@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How an input begins: one byte of switches, then three lines, each of which may be empty: a
-// configuration as in BERTH_SIM, a fault plan, and CUDA_VISIBLE_DEVICES. Text that the parsers refuse
-// is left out.
+// configuration as in BERTH_SIM, a fault plan, and CUDA_VISIBLE_DEVICES. Text that the parsers
+// refuse is left out.
 #pragma once
 
 #include <string>

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples of a page: blocks of C++, each the body of a function.
 
-  check_examples.py --page PAGE --program FILE        makes one program of them
-  check_examples.py --page PAGE --headers HEADER...   prints the public types that are in none of them;
-                                                      exit status 1 if there are any
+check_examples.py --page PAGE --program FILE        makes one program of them
+check_examples.py --page PAGE --headers HEADER...   prints the public types that are in none of them;
+                                                    exit status 1 if there are any
 """
+
 import argparse
 import pathlib
 import re

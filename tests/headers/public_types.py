@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the public C++ headers declare: types, and functions of each type and of the namespace."""
+
 import re
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -58,7 +59,9 @@ def _statements(code):
 
 
 _LABEL = re.compile(r"^\s*(public|private|protected):")
-_IGNORED = re.compile(r"^\s*(friend|using|static_assert|template|namespace|extern|class|struct|enum)\b")
+_IGNORED = re.compile(
+    r"^\s*(friend|using|static_assert|template|namespace|extern|class|struct|enum)\b"
+)
 
 
 def _name_of(statement, type_name):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library that notes what is asked of it, and fails where it is told to. Its handles are pointers,
-// as most libraries' are, and its kernels use the workspace that a handle was given.
+// A library that notes what is asked of it, and fails where it is told to. Its handles are
+// pointers, as most libraries' are, and its kernels use the workspace that a handle was given.
 #pragma once
 
 #include <cuda.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The block heap under random operations, compared after each with a model that knows nothing of
 // blocks: one cell for each 512 bytes of each segment. What blocks there must be follows from the
-// cells: runs of cells that agree. Stitched blocks lie at addresses of their own, beside the segments.
+// cells: runs of cells that agree. Stitched blocks lie at addresses of their own, beside the
+// segments.
 #include <algorithm>
 #include <cstdint>
 #include <map>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The block heap on a host that is out of memory: what fails has changed nothing and works the next time,
-// and what gives memory back does not fail.
+// The block heap on a host that is out of memory: what fails has changed nothing and works the next
+// time, and what gives memory back does not fail.
 #include <algorithm>
 #include <cstdint>
 #include <new>
@@ -28,7 +28,8 @@ constexpr OwnerId kRed = 1;
 constexpr OwnerId kBlue = 2;  ///< has nothing
 constexpr OwnerId kGreen = 3;
 
-/// A heap with some blocks of each kind, and about as many as its records and its pointer map have room for.
+/// A heap with some blocks of each kind, and about as many as its records and its pointer map have
+/// room for.
 struct World {
   explicit World(std::size_t fill, bool has_granules = true) {
     if (has_granules) heap.set_granule_bytes(kGranule);
@@ -77,8 +78,8 @@ struct World {
 
 constexpr std::size_t kFills[] = {0, 3, 44, 45, 46, 239, 240, 241, 242, 243, 244, 245, 246, 247};
 
-/// `change(world)` with the first, the second ... call of operator new failing. Returns how many calls it
-/// made at most.
+/// `change(world)` with the first, the second ... call of operator new failing. Returns how many
+/// calls it made at most.
 template <class Change>
 std::size_t fail_each_call(const Change& change, bool has_granules = true) {
   std::size_t calls_most = 0;

@@ -155,8 +155,8 @@ TEST_CASE("what was reserved is made even when the host has no memory left, and 
 }
 #endif
 
-// What PointerMap::find_unguarded() does where the block that it comes past goes meanwhile: the thread
-// sanitizer looks at this.
+// What PointerMap::find_unguarded() does where the block that it comes past goes meanwhile: the
+// thread sanitizer looks at this.
 TEST_CASE("a thread that looks for its own block comes past records that others recycle and make") {
   BlockHeap heap;
   heap.settle(heap.add_segment(0x10'0000, 0x400000), Block::State::free, kUnowned);

@@ -32,8 +32,8 @@ TEST_CASE("random frees are ready exactly when all work that they were to wait f
     const auto below = [&](std::size_t bound) { return std::size_t(random() % bound); };
     BlockUses uses;
     std::vector<Block*> blocks;
-    // The model: each stream's marks, with the time when they were made, the event that covers them,
-    // and the time of that.
+    // The model: each stream's marks, with the time when they were made, the event that covers
+    // them, and the time of that.
     struct Mark {
       std::uint64_t made;
       Block* block;

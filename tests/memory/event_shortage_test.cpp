@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory where all events are on lease: those that have passed come back before anything is refused.
+// Memory where all events are on lease: those that have passed come back before anything is
+// refused.
 #include <optional>
 #include <vector>
 

@@ -22,7 +22,8 @@ constexpr std::size_t kGranule = 1 << 16;
 constexpr std::uintptr_t kBegin = std::uintptr_t{64} * kGranule;
 constexpr std::size_t kUnit = 512;
 
-/// Free blocks of two owners, each in slots of a few granules of its own, and the index of their holes.
+/// Free blocks of two owners, each in slots of a few granules of its own, and the index of their
+/// holes.
 class IndexedBlocks {
  public:
   static constexpr std::size_t kSlotGranules = 4;

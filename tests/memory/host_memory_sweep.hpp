@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs functions with each call of operator new failing that berth makes there, alone or with all that
-// follow it, in worlds of a simulated machine.
+// Runs functions with each call of operator new failing that berth makes there, alone or with all
+// that follow it, in worlds of a simulated machine.
 #pragma once
 
 #include <cuda.h>

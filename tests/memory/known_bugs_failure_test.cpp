@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bug classes known from other allocators, where something fails: the driver in the middle of mapping,
-// the device for good, the caller who gives memory to the wrong allocator.
+// Bug classes known from other allocators, where something fails: the driver in the middle of
+// mapping, the device for good, the caller who gives memory to the wrong allocator.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -124,7 +124,8 @@ TEST_CASE("with an error that sticks to the context no free and no destructor th
         test.tap.refuse_all(static_cast<DriverCall>(call), CUDA_ERROR_ILLEGAL_ADDRESS);
       test.free(plain);
       test.free(recorded);
-      // What cannot be had fails; what the thread keeps is served, and nothing is lost in the books.
+      // What cannot be had fails; what the thread keeps is served, and nothing is lost in the
+      // books.
       const std::string message =
           message_of<DriverError>([&] { return test.allocator->allocate(30_MiB, own); });
       const bool is_named = contains(message, "(700)");  // the driver does not say its name

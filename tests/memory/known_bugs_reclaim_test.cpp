@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bug classes known from other allocators, where memory is short: memory that is there and not found,
-// what was read before the driver was called, memory that goes back too early.
+// Bug classes known from other allocators, where memory is short: memory that is there and not
+// found, what was read before the driver was called, memory that goes back too early.
 #include <cstdint>
 #include <vector>
 
@@ -35,8 +35,8 @@ TEST_CASE("a pool is searched again after a reclaim: nothing is refused that a s
     AllocatorFixture test({.backing = backing});
     const Stream own = test.stream();
     const Stream user = test.stream();
-    // The block shares what it lies in with a live one, so that it cannot be given back and obtained
-    // again: only a search finds it.
+    // The block shares what it lies in with a live one, so that it cannot be given back and
+    // obtained again: only a search finds it.
     void* const wanted = test.allocate(9_MiB, own);
     test.allocate(9_MiB, own);
     test.free_used_by(wanted, user, "use");
@@ -171,7 +171,8 @@ TEST_CASE("between the two launches of a collective, no request and no free wait
   test.log.submit(first, "first half");
   test.log.submit(busy, "first half too");
 
-  // The device is full: the request takes what is idle, and what is not behind a wait on the device.
+  // The device is full: the request takes what is idle, and what is not behind a wait on the
+  // device.
   const char* const waits[] = {"cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize",
                                "cuMemFree",        "cuMemFreeHost",       "cuMemAlloc"};
   std::vector<std::uint64_t> before;

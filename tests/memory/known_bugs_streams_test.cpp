@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bug classes known from other allocators, where streams share memory: who waits for whose work, which
-// event stands for it, and what a stream's handle says.
+// Bug classes known from other allocators, where streams share memory: who waits for whose work,
+// which event stands for it, and what a stream's handle says.
 #include <algorithm>
 #include <cstdint>
 #include <utility>
@@ -42,8 +42,8 @@ TEST_CASE("a stuck event of one stream does not hold up deferred frees of others
   }
 }
 
-// cub::CachingDeviceAllocator since NVIDIA/cub pull request 328: the block is in the cache before its
-// event is recorded, and the event still says what it said of the block's last life.
+// cub::CachingDeviceAllocator since NVIDIA/cub pull request 328: the block is in the cache before
+// its event is recorded, and the event still says what it said of the block's last life.
 TEST_CASE_FIXTURE(AllocatorFixture,
                   "a freed block is given to nobody before the event that marks its use is there") {
   const Stream own = stream();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bug classes known from other allocators, where threads meet or the books go wrong: locks held during
-// driver calls, counters below zero, tables without a guard, blocks of the wrong size.
+// Bug classes known from other allocators, where threads meet or the books go wrong: locks held
+// during driver calls, counters below zero, tables without a guard, blocks of the wrong size.
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -86,8 +86,8 @@ bool all_at_zero(const MemoryCounters& counters) {
 
 }  // namespace
 
-// pytorch/pytorch issue 159352. A driver call may take a lock of the language's, or wait for a thread
-// that is in the allocator.
+// pytorch/pytorch issue 159352. A driver call may take a lock of the language's, or wait for a
+// thread that is in the allocator.
 TEST_CASE("no lock that an allocation or a free needs is held during a driver call") {
   const auto code = exit_code_of([] {
     alarm(kHangSeconds);  // ends a child that waits for itself
@@ -151,8 +151,8 @@ TEST_CASE(
   for (int index = 0; index < 8; ++index) users.push_back(test.stream());
   constexpr std::size_t kRounds = 5;
   constexpr std::size_t kBlocks = 1000;
-  // The threads meet before they record, or they would hardly ever do so at the same time. They look for
-  // each other, because one that sleeps is late.
+  // The threads meet before they record, or they would hardly ever do so at the same time. They
+  // look for each other, because one that sleeps is late.
   std::atomic<std::size_t> arrived = 0;
   const auto work = [&] {
     for (std::size_t round = 0; round < kRounds; ++round) {
@@ -177,8 +177,8 @@ TEST_CASE(
   CHECK(all_at_zero(test.counters()));
 }
 
-// The scan in get_free_block of PyTorch's CachingHostAllocator: sizes that are not rounded to powers
-// of two share a bucket.
+// The scan in get_free_block of PyTorch's CachingHostAllocator: sizes that are not rounded to
+// powers of two share a bucket.
 TEST_CASE("a pinned block that is used again is never smaller than what is asked for") {
   Simulation test;
   PinnedAllocator& memory = test.runtime->pinned_memory();

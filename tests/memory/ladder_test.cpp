@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A request fails only where nothing that is free, kept by any thread, or freed by the callback would
-// serve it.
+// A request fails only where nothing that is free, kept by any thread, or freed by the callback
+// would serve it.
 #include <optional>
 #include <stdexcept>
 #include <string>

@@ -75,8 +75,8 @@ TEST_CASE_FIXTURE(AllocatorFixture, "a request asks few of very many streams bef
   free(data);
 }
 
-/// Half of the memory is one stream's, and half the other's, which have no work pending: at each step they
-/// pass it to one another.
+/// Half of the memory is one stream's, and half the other's, which have no work pending: at each
+/// step they pass it to one another.
 TEST_CASE_FIXTURE(AllocatorFixture, "streams that pass all to one another make no heap call") {
   const std::vector<Stream> streams = [&] {
     std::vector<Stream> made;

@@ -169,8 +169,8 @@ TEST_CASE("a kind of pinned memory that there is not is refused") {
                  "PinnedKind 9"));
 }
 
-// PyTorch's pinned allocator looks at its events in order, so that one copy that is stuck holds back
-// all later blocks, and memory grows without end.
+// PyTorch's pinned allocator looks at its events in order, so that one copy that is stuck holds
+// back all later blocks, and memory grows without end.
 TEST_CASE("one stuck copy holds back its own blocks, while others come back and nothing grows") {
   PinnedTest test(manual_progress(), {.segment_bytes = 1_MiB});
   const Stream stuck = test.stream();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that runs short: the pressure callback, and the out-of-memory ladder, which searches again after
-// every rung, so that no request fails that would succeed when repeated.
+// Memory that runs short: the pressure callback, and the out-of-memory ladder, which searches again
+// after every rung, so that no request fails that would succeed when repeated.
 #include <thread>
 #include <utility>
 #include <vector>

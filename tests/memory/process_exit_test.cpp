@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process ends with an allocator in it that nobody cleaned up: its memory in use, cached or awaiting
-// work, its threads in the middle of allocating. Each program here is a child that ends as programs
-// do, by exit(), and must not be ended by a signal, by a hang, or with an error reported.
+// A process ends with an allocator in it that nobody cleaned up: its memory in use, cached or
+// awaiting work, its threads in the middle of allocating. Each program here is a child that ends as
+// programs do, by exit(), and must not be ended by a signal, by a hang, or with an error reported.
 // Known from pytorch/pytorch issues 36408, 13786, 154117 and 97142.
 #include <atomic>
 #include <cstdint>
@@ -119,8 +119,8 @@ class BusyThread {
     rounds_ = round + 1;
   }
 
-  /// Detached from its beginning: the process may end at any time, and a sanitizer reports a thread that
-  /// nobody has joined by then.
+  /// Detached from its beginning: the process may end at any time, and a sanitizer reports a thread
+  /// that nobody has joined by then.
   void use_in_thread_of_its_own(DeviceAllocator& memory) {
     struct Use {
       DeviceAllocator& memory;

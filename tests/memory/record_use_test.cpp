@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recording uses where the driver refuses, where another thread comes in between, and under the race
-// detector. An action that runs between two driver calls stands for the other thread, so every
+// Recording uses where the driver refuses, where another thread comes in between, and under the
+// race detector. An action that runs between two driver calls stands for the other thread, so every
 // interleaving here is exact.
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small device that is full of small holes, so that requests are served by page remap, and callers
-// that write each block from end to end.
+// A small device that is full of small holes, so that requests are served by page remap, and
+// callers that write each block from end to end.
 #pragma once
 
 #include <algorithm>

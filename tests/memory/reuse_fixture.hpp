@@ -46,8 +46,8 @@ class ReuseTest : public MemoryTest {
     stream.sync();
     return data;
   }
-  /// Caches every second of `count` blocks of 1 MiB, and keeps the others: no granule of 2 MiB of them
-  /// is free as a whole.
+  /// Caches every second of `count` blocks of 1 MiB, and keeps the others: no granule of 2 MiB of
+  /// them is free as a whole.
   void leave_holes(std::size_t count, StreamRef stream) {
     std::vector<Allocation> row;
     while (row.size() < count) row.push_back(allocate(1_MiB, stream));

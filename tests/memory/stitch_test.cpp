@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which free pieces are joined: the rules one by one, and small random heaps where every choice there
-// is can be tried. A heap is a row of pieces, written from its low end, with granules of 256 KiB.
+// Which free pieces are joined: the rules one by one, and small random heaps where every choice
+// there is can be tried. A heap is a row of pieces, written from its low end, with granules of 256
+// KiB.
 #include "memory/source/stitch.hpp"
 
 #include <algorithm>

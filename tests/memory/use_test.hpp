@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks that a second stream uses. Work is pending throughout: in manual progress it runs only where
-// a test steps it or a host call waits for it.
+// Blocks that a second stream uses. Work is pending throughout: in manual progress it runs only
+// where a test steps it or a host call waits for it.
 #pragma once
 
 #include <cstddef>

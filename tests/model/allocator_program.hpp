@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What random programs on a device's memory have in common: streams that come and go and run their work
-// in random order, and reads that must find what was written.
+// What random programs on a device's memory have in common: streams that come and go and run their
+// work in random order, and reads that must find what was written.
 #pragma once
 
 #include <algorithm>
@@ -85,7 +85,8 @@ class AllocatorProgram {
     }
   }
 
-  /// Reads a block on `stream`, in order behind its writes, into pinned memory. Each byte must be `value`.
+  /// Reads a block on `stream`, in order behind its writes, into pinned memory. Each byte must be
+  /// `value`.
   void read(const ProgramBlock& block, unsigned char value, const ProgramStream& stream) {
     Allocation target = runtime_.pinned_memory().allocate(block.bytes());
     runtime_.copier().copy_async(target.data(), block.memory.data(), block.bytes(), stream.ref);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random copies of every shape between buffers of every kind, against arrays that are copied at once
-// (copy/copy_program.hpp).
+// Random copies of every shape between buffers of every kind, against arrays that are copied at
+// once (copy/copy_program.hpp).
 #include <cstddef>
 #include <cstdint>
 

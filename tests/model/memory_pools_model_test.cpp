@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs on a small device with private pools that come and go, sleep and wake, take memory
-// from each other and serve whom scopes send to them, against a naive model. Streams run their work
-// in random order: what is handed out too early, or lost in a pool's sleep, is read by somebody.
+// Random programs on a small device with private pools that come and go, sleep and wake, take
+// memory from each other and serve whom scopes send to them, against a naive model. Streams run
+// their work in random order: what is handed out too early, or lost in a pool's sleep, is read by
+// somebody.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>

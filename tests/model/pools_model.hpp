@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a naive model knows of a device with private pools, and what must hold of it at every moment.
+// What a naive model knows of a device with private pools, and what must hold of it at every
+// moment.
 #pragma once
 
 #include <algorithm>

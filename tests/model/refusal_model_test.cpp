@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A request is refused only where all that is free, wherever it is, would not hold it. Memory can be
-// moved to where it is needed in granules, and of one that is partly live the free end can be used
-// too, by a second mapping. So there are two claims, of which the second says more:
+// A request is refused only where all that is free, wherever it is, would not hold it. Memory can
+// be moved to where it is needed in granules, and of one that is partly live the free end can be
+// used too, by a second mapping. So there are two claims, of which the second says more:
 //
 //   granules  a request takes bytes / granule of them, rounded up. Refused: there are not that many
 //             granules without a live byte, those that are not reserved included.

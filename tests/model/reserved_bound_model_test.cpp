@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much may be reserved, after every operation, whatever the program does: no more than the most
-// granules that could not be used as a whole at one time, and one granule. A granule cannot if it has a
-// live byte, or free bytes of several streams. So what threads keep, holes and free ends never make the
-// allocator reserve more: it grows only where all of that is used up.
+// granules that could not be used as a whole at one time, and one granule. A granule cannot if it
+// has a live byte, or free bytes of several streams. So what threads keep, holes and free ends
+// never make the allocator reserve more: it grows only where all of that is used up.
 //
-// Holds where memory is mapped in granules and no work is pending. Work that is pending keeps the free
-// memory of its stream from others until it is done, which comes on top.
+// Holds where memory is mapped in granules and no work is pending. Work that is pending keeps the
+// free memory of its stream from others until it is done, which comes on top.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

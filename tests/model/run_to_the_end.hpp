@@ -7,8 +7,8 @@
 
 namespace berth::test {
 
-/// Makes a random program take so many steps and end. Returns its hash of the order of things, which
-/// is the same for the same seed.
+/// Makes a random program take so many steps and end. Returns its hash of the order of things,
+/// which is the same for the same seed.
 template <class Program>
 std::uint64_t run_to_the_end(Program& program, std::uint64_t steps) {
   for (std::uint64_t step = 0; step < steps; ++step) {

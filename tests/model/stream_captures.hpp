@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a random program does within a capture: forks, joins and marks that become part of the graph,
-// and questions that are refused and must leave the capture as it was. The graph then runs as one piece
-// of work among the others.
+// What a random program does within a capture: forks, joins and marks that become part of the
+// graph, and questions that are refused and must leave the capture as it was. The graph then runs
+// as one piece of work among the others.
 #pragma once
 
 #include <algorithm>

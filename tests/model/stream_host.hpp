@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a random program of streams does on the host: current streams of threads, questions, waits and
-// callbacks, each of which must say no more than the work that the model knows to be done.
+// What a random program of streams does on the host: current streams of threads, questions, waits
+// and callbacks, each of which must say no more than the work that the model knows to be done.
 #pragma once
 
 #include <algorithm>

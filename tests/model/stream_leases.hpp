@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a random program of streams does with the pools: leases of streams and events, what happens at
-// the bound, and what is there after everything came back.
+// What a random program of streams does with the pools: leases of streams and events, what happens
+// at the bound, and what is there after everything came back.
 #pragma once
 
 #include <atomic>
@@ -102,7 +102,8 @@ class StreamLeases : public StreamWorld {
     StreamPool& streams = pool(device);
     std::optional<StreamLease> lease;
     std::atomic<bool> has_lease = false;
-    // It sleeps before the stream comes back, so that a seed is one run however busy the machine is.
+    // It sleeps before the stream comes back, so that a seed is one run however busy the machine
+    // is.
     Meanwhile waiter([&] {
       lease.emplace(streams.acquire(priority));
       has_lease = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs of streams, events, forks, captures, callbacks and threads against a naive model. What
-// the program orders by berth is all that keeps its work apart: the race detector finds an order that is
-// missing, and the work itself says when it runs too early.
+// Random programs of streams, events, forks, captures, callbacks and threads against a naive model.
+// What the program orders by berth is all that keeps its work apart: the race detector finds an
+// order that is missing, and the work itself says when it runs too early.
 #include <cstddef>
 #include <cstdint>
 #include <string>

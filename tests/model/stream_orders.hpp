@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a random program of streams does to order its work: marks, waits, joins, forks; and the work, which
-// is submitted only where the model has it behind what used the same bytes before.
+// What a random program of streams does to order its work: marks, waits, joins, forks; and the
+// work, which is submitted only where the model has it behind what used the same bytes before.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a stream pool must give, by its contract: which streams exist, and how many leases each has. It
-// does not know what threads keep, and need not: a stream without a lease can be had by everyone.
+// What a stream pool must give, by its contract: which streams exist, and how many leases each has.
+// It does not know what threads keep, and need not: a stream without a lease can be had by
+// everyone.
 #pragma once
 
 #include <algorithm>
@@ -72,7 +73,8 @@ class StreamPoolModel {
     last_back_.reset();
     if (--leases == 0) last_back_ = {thread, priority, stream};
   }
-  /// As gave_back(), within a capture that the stream is part of: nobody has it until capture_ended().
+  /// As gave_back(), within a capture that the stream is part of: nobody has it until
+  /// capture_ended().
   void gave_back_captured(int priority, CUstream_st* stream) {
     Streams& streams = priorities_.at(priority);
     std::size_t& leases = streams.leases.at(stream);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A random program of streams and events: each step does one thing on one thread, and tells the model
-// what it means.
+// A random program of streams and events: each step does one thing on one thread, and tells the
+// model what it means.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two devices with bounded pools, some threads of the host, the streams that a program can name, and
-// bytes that its work shares. What the program does to them is in stream_model_test.cpp.
+// Two devices with bounded pools, some threads of the host, the streams that a program can name,
+// and bytes that its work shares. What the program does to them is in stream_model_test.cpp.
 //
 // The threads take turns, so that a seed means the same every time.
 #pragma once

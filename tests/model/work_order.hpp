@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A naive model of what is ordered before what: for each stream a count of its pieces of work, and for
-// each moment how many of each stream come before it. It knows streams, marks, waits and the host, and
-// nothing of how berth establishes an order.
+// A naive model of what is ordered before what: for each stream a count of its pieces of work, and
+// for each moment how many of each stream come before it. It knows streams, marks, waits and the
+// host, and nothing of how berth establishes an order.
 //
-// Each piece of work says when it runs, and then everything that the model has before it must have run.
+// Each piece of work says when it runs, and then everything that the model has before it must have
+// run.
 #pragma once
 
 #include <array>

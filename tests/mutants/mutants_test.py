@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every planted bug still fits the sources, exactly once; and what plants them does as it says.
 
-  mutants_test.py --root CHECKOUT
+mutants_test.py --root CHECKOUT
 """
+
 import argparse
 import contextlib
 import pathlib
@@ -44,7 +45,9 @@ class ListTest(unittest.TestCase):
                 ({"seen_by": ("top",)}, "no tests/top"),
             ):
                 with self.subTest(word):
-                    found = list(planted.problems([planted.Mutant(**{**vars(MUTANT), **changes})], root))
+                    found = list(
+                        planted.problems([planted.Mutant(**{**vars(MUTANT), **changes})], root)
+                    )
                     self.assertEqual(len(found), 1, found)
                     self.assertIn(word, found[0])
                     self.assertIn(MUTANT.name, found[0])
@@ -56,7 +59,13 @@ class WorkshopTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = pathlib.Path(folder.name) / "checkout"
-        for path in ("src/sum.cpp", "tests/a_test.cpp", "build/old", ".git/config", "src/__pycache__/c"):
+        for path in (
+            "src/sum.cpp",
+            "tests/a_test.cpp",
+            "build/old",
+            ".git/config",
+            "src/__pycache__/c",
+        ):
             (self.root / path).parent.mkdir(parents=True, exist_ok=True)
             (self.root / path).write_text("return a + b;\n")
         self.shop = workshop.Workshop(self.root, pathlib.Path(folder.name) / "work", "", 1)
@@ -101,7 +110,9 @@ class WorkshopTest(unittest.TestCase):
     def test_a_suite_passes_fails_or_takes_too_long(self):
         self.program("exit 0")
         self.assertIsNone(self.shop.test("base", 60).failed)
-        self.program("echo 'TEST CASE:  a claim'; echo 'a.cpp:3: ERROR: CHECK( a ) is NOT correct!'; exit 1")
+        self.program(
+            "echo 'TEST CASE:  a claim'; echo 'a.cpp:3: ERROR: CHECK( a ) is NOT correct!'; exit 1"
+        )
         self.assertEqual(self.shop.test("base/sum", 60).failed, "a claim")
         self.program("kill -9 $$")
         self.assertEqual(self.shop.test("base", 60).failed, "exit status -9")
@@ -123,7 +134,9 @@ class WorkshopTest(unittest.TestCase):
 
     def test_messages_of_test_cases_that_pass_are_no_failures(self):
         passed = "TEST CASE:  the first\na.cpp:1: MESSAGE: seed 7\n"
-        failed = "TEST CASE:  the second\n  a part\na.cpp:9: FATAL ERROR: REQUIRE( x ) is NOT correct!\n"
+        failed = (
+            "TEST CASE:  the second\n  a part\na.cpp:9: FATAL ERROR: REQUIRE( x ) is NOT correct!\n"
+        )
         self.assertIsNone(workshop.failed_test_case(passed))
         self.assertEqual(workshop.failed_test_case(passed + failed), "the second")
 
@@ -144,7 +157,6 @@ class Played:
     def test(self, step, seconds_max):
         self.given.append(seconds_max)
         return self.outcomes.get(step.replace("/", "_"), workshop.Outcome(None, 1.0))
-
 
 
 class CatchTest(unittest.TestCase):
@@ -174,7 +186,9 @@ class CatchTest(unittest.TestCase):
 class TableTest(unittest.TestCase):
     def test_a_row_has_all_of_it_in_80_columns(self):
         name = "a name that takes more room than its column has"
-        text = run.row(name, "memory: a test case that takes more than that, and a third line of it", "12.5")
+        text = run.row(
+            name, "memory: a test case that takes more than that, and a third line of it", "12.5"
+        )
         self.assertGreater(text.count("\n"), 0)
         self.assertTrue(all(len(line) <= 80 for line in text.splitlines()), text)
         words = f"{name} memory: a test case that takes more than that, and a third line of it 12.5".split()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The planted bugs: mutants.toml as data, and whether each still fits the sources."""
+
 import pathlib
 import tomllib
 from dataclasses import dataclass
@@ -17,13 +18,17 @@ class Mutant:
     file: str
     old: str
     new: str
-    seen_by: tuple[str, ...]  # "memory/sleep": tests/memory/sleep_test.cpp; "model": all of that suite
+    seen_by: tuple[
+        str, ...
+    ]  # "memory/sleep": tests/memory/sleep_test.cpp; "model": all of that suite
 
     def broken(self, text):
         """The text of the file with the bug in it."""
         found = text.count(self.old)
         if found != 1:
-            raise DoesNotApply(f'"{self.name}": {found} times instead of once in {self.file}:\n{self.old}')
+            raise DoesNotApply(
+                f'"{self.name}": {found} times instead of once in {self.file}:\n{self.old}'
+            )
         return text.replace(self.old, self.new)
 
 

@@ -6,6 +6,7 @@ prints which test sees it. Exit status 1 where one is not seen within a minute o
   run.py --root CHECKOUT --folder FOLDER --toolkit-include DIR [--only PATTERN] [--jobs N] [--list]
          [--json FILE]
 """
+
 import argparse
 import dataclasses
 import fnmatch
@@ -45,7 +46,10 @@ class Result:
 def row(name, caught, seconds):
     """Lines of 80 columns at most."""
     columns = itertools.zip_longest(
-        textwrap.wrap(name, NAME_COLUMNS), textwrap.wrap(caught, CAUGHT_COLUMNS), [seconds], fillvalue=""
+        textwrap.wrap(name, NAME_COLUMNS),
+        textwrap.wrap(caught, CAUGHT_COLUMNS),
+        [seconds],
+        fillvalue="",
     )
     lines = (f"{a:{NAME_COLUMNS}}  {b:{CAUGHT_COLUMNS}} {c:>6}".rstrip() for a, b, c in columns)
     return "\n".join(lines)
@@ -88,7 +92,9 @@ def require_sound(shop, steps):
     for step in steps:
         outcome = shop.test(step, 600)
         if outcome.failed is not None or not outcome.ended:
-            sys.exit(f"the tests fail without any mutant: {step}: {outcome.failed or 'does not end'}")
+            sys.exit(
+                f"the tests fail without any mutant: {step}: {outcome.failed or 'does not end'}"
+            )
         seconds[step] = outcome.seconds
     return seconds
 
@@ -124,8 +130,12 @@ def parse_options():
     parser.add_argument("--root", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--toolkit-include", required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--only", metavar="PATTERN", action="append", help="those with this in name or file")
-    parser.add_argument("--jobs", metavar="N", type=int, default=os.cpu_count(), help="to build with")
+    parser.add_argument(
+        "--only", metavar="PATTERN", action="append", help="those with this in name or file"
+    )
+    parser.add_argument(
+        "--jobs", metavar="N", type=int, default=os.cpu_count(), help="to build with"
+    )
     parser.add_argument("--list", action="store_true", help="print their names, and plant none")
     parser.add_argument("--json", metavar="FILE", type=pathlib.Path, help="write the table, too")
     return parser.parse_args()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A copy of the checkout that bugs are planted in, and its build folder."""
+
 import os
 import pathlib
 import re
@@ -93,7 +94,9 @@ class Workshop:
         targets = dict.fromkeys(map(program_of, steps))
         done = subprocess.run(
             ["ninja", "-C", self.build, f"-j{self.jobs}", *targets],
-            capture_output=True, text=True, check=False,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode != 0:
             said = re.search(r".*\berror: .*|.*undefined reference.*", done.stdout)
@@ -116,8 +119,14 @@ class Workshop:
         begin = time.monotonic()
         # Tests have children of their own, which are to end with them.
         process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
         )
         try:
             output, _ = process.communicate(timeout=max(seconds_max, 0.1))

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """NVIDIA's cuda-bindings on the look-alike of libcuda.so.1. Where the environment has
 CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM, the null stream is each thread's own."""
+
 import ctypes
 import os
 import threading
@@ -78,7 +79,9 @@ class CudaBindings(unittest.TestCase):
         uuids = set()
         for ordinal, size in ((0, 1 << 30), (1, 512 << 20)):
             device = given(driver.cuDeviceGet(ordinal))
-            self.assertEqual(given(driver.cuDeviceGetName(64, device)).rstrip(b"\0 "), b"Look-alike")
+            self.assertEqual(
+                given(driver.cuDeviceGetName(64, device)).rstrip(b"\0 "), b"Look-alike"
+            )
             self.assertEqual(given(driver.cuDeviceTotalMem(device)), size)
             self.assertEqual(given(driver.cuDeviceGetPCIBusId(32, device))[:5], b"0000:")
             uuids.add(bytes(given(driver.cuDeviceGetUuid(device)).bytes))
@@ -121,9 +124,17 @@ class CudaBindings(unittest.TestCase):
         given(driver.cuCtxPushCurrent(self.contexts[1]))
         there = self.allocate()
         given(driver.cuCtxPopCurrent())
-        given(driver.cuMemcpyPeerAsync(there, self.contexts[1], here, self.contexts[0], BYTES, self.stream))
+        given(
+            driver.cuMemcpyPeerAsync(
+                there, self.contexts[1], here, self.contexts[0], BYTES, self.stream
+            )
+        )
         given(driver.cuMemsetD8Async(here, 0, BYTES, self.stream))
-        given(driver.cuMemcpyPeerAsync(here, self.contexts[0], there, self.contexts[1], BYTES, self.stream))
+        given(
+            driver.cuMemcpyPeerAsync(
+                here, self.contexts[0], there, self.contexts[1], BYTES, self.stream
+            )
+        )
         self.assertEqual(self.read(here), pattern(2))
 
     def test_an_event_orders_two_streams(self):
@@ -147,7 +158,9 @@ class CudaBindings(unittest.TestCase):
         given(driver.cuEventRecord(start, self.stream))
         given(driver.cuMemsetD8Async(memory, 0, BYTES, self.stream))
         given(driver.cuEventRecord(end, self.stream))
-        self.assertEqual(driver.cuEventElapsedTime(start, end)[0], driver.CUresult.CUDA_ERROR_NOT_READY)
+        self.assertEqual(
+            driver.cuEventElapsedTime(start, end)[0], driver.CUresult.CUDA_ERROR_NOT_READY
+        )
         given(driver.cuEventSynchronize(end))
         self.assertGreater(given(driver.cuEventElapsedTime(start, end)), 0)
         for event in (start, end):
@@ -193,7 +206,9 @@ class CudaBindings(unittest.TestCase):
 
         given(driver.cuMemsetD8Async(memory, 3, 16, self.stream))
         given(driver.cuMemcpyAsync(pinned, memory, 16, self.stream))
-        given(driver.cuLaunchHostFunc(self.stream, driver.CUhostFn(_ptr=ctypes.addressof(note)), 99))
+        given(
+            driver.cuLaunchHostFunc(self.stream, driver.CUhostFn(_ptr=ctypes.addressof(note)), 99)
+        )
         given(driver.cuMemsetD8Async(memory, 4, 16, self.stream))
         given(driver.cuMemcpyAsync(pinned, memory, 16, self.stream))
         self.assertEqual(seen, [])
@@ -242,7 +257,9 @@ class CudaBindings(unittest.TestCase):
             driver.cuTexObjectDestroy(0)
 
     def test_tables_for_nvidias_own_libraries_are_not_found(self):
-        self.assertEqual(driver.cuGetExportTable(driver.CUuuid())[0], driver.CUresult.CUDA_ERROR_NOT_FOUND)
+        self.assertEqual(
+            driver.cuGetExportTable(driver.CUuuid())[0], driver.CUresult.CUDA_ERROR_NOT_FOUND
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A device that MIG has split, as nvidia-ml-py and cuda-bindings see it in one process."""
+
 import os
 import unittest
 import uuid
@@ -55,7 +56,9 @@ class Mig(unittest.TestCase):
     def test_memory_and_processes_are_those_of_the_instance(self):
         memory = given(driver.cuMemAlloc(64 << 20))
         self.addCleanup(lambda: given(driver.cuMemFree(memory)))
-        used = [pynvml.nvmlDeviceGetMemoryInfo(handle).used for handle in (*self.instances, self.split)]
+        used = [
+            pynvml.nvmlDeviceGetMemoryInfo(handle).used for handle in (*self.instances, self.split)
+        ]
         self.assertEqual(used, [0, 64 << 20, 64 << 20])
         self.assertEqual(pynvml.nvmlDeviceGetComputeRunningProcesses(self.instances[0]), [])
         for handle in (self.instances[1], self.split):

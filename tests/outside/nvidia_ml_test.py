@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """NVIDIA's nvidia-ml-py on the look-alike of libnvidia-ml.so.1, beside cuda-bindings on that of
 libcuda.so.1 in the same process."""
+
 import os
 import unittest
 import uuid
@@ -55,7 +56,9 @@ class NvidiaMl(unittest.TestCase):
             self.assertEqual(pynvml.nvmlDeviceGetName(handle), "Look-alike")
             self.assertEqual(pynvml.nvmlDeviceGetMemoryInfo(handle).total, size)
             self.assertEqual(pynvml.nvmlDeviceGetCudaComputeCapability(handle), (9, 0))
-            self.assertEqual(pynvml.nvmlDeviceGetComputeMode(handle), pynvml.NVML_COMPUTEMODE_DEFAULT)
+            self.assertEqual(
+                pynvml.nvmlDeviceGetComputeMode(handle), pynvml.NVML_COMPUTEMODE_DEFAULT
+            )
             self.assertEqual(pynvml.nvmlDeviceGetMigMode(handle), [0, 0])
 
     def test_handles_are_found_by_uuid_and_by_address(self):
@@ -104,9 +107,12 @@ class NvidiaMl(unittest.TestCase):
         first, second = self.handles[:2]
         write = pynvml.NVML_P2P_CAPS_INDEX_WRITE
         nvlink = pynvml.NVML_P2P_CAPS_INDEX_NVLINK
-        self.assertEqual(pynvml.nvmlDeviceGetP2PStatus(first, second, write), pynvml.NVML_P2P_STATUS_OK)
         self.assertEqual(
-            pynvml.nvmlDeviceGetP2PStatus(first, second, nvlink), pynvml.NVML_P2P_STATUS_NOT_SUPPORTED
+            pynvml.nvmlDeviceGetP2PStatus(first, second, write), pynvml.NVML_P2P_STATUS_OK
+        )
+        self.assertEqual(
+            pynvml.nvmlDeviceGetP2PStatus(first, second, nvlink),
+            pynvml.NVML_P2P_STATUS_NOT_SUPPORTED,
         )
         self.assertEqual(
             pynvml.nvmlDeviceGetTopologyCommonAncestor(first, second), pynvml.NVML_TOPOLOGY_SYSTEM
@@ -126,7 +132,9 @@ class NvidiaMl(unittest.TestCase):
             self.assert_refused(pynvml.NVML_ERROR_NOT_SUPPORTED, function, handle, *rest)
 
     def test_mistakes(self):
-        self.assert_refused(pynvml.NVML_ERROR_INVALID_ARGUMENT, pynvml.nvmlDeviceGetHandleByIndex, 3)
+        self.assert_refused(
+            pynvml.NVML_ERROR_INVALID_ARGUMENT, pynvml.nvmlDeviceGetHandleByIndex, 3
+        )
         stranger = f"GPU-{uuid.UUID(int=1)}"
         self.assert_refused(pynvml.NVML_ERROR_NOT_FOUND, pynvml.nvmlDeviceGetHandleByUUID, stranger)
         self.assert_refused(

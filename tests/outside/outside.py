@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests share that run programs of others on the look-alikes. They need LD_LIBRARY_PATH to
 name the folder of the look-alikes, and PYTHONPATH that of the wheels."""
+
 import importlib.util
 import sys
 import unittest
@@ -19,7 +20,10 @@ def run(*needed):
 
 def is_there(module):
     package = module.partition(".")[0]
-    return importlib.util.find_spec(package) is not None and importlib.util.find_spec(module) is not None
+    return (
+        importlib.util.find_spec(package) is not None
+        and importlib.util.find_spec(module) is not None
+    )
 
 
 def given(outcome):

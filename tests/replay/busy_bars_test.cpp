@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What several streams with work pending may cost: waste beside the fluid bound, and driver calls once a
-// program repeats. Nothing here depends on the machine, so a bar stands close to what is measured. The
-// trace that is no file of the project's is passed over where it is missing.
+// What several streams with work pending may cost: waste beside the fluid bound, and driver calls
+// once a program repeats. Nothing here depends on the machine, so a bar stands close to what is
+// measured. The trace that is no file of the project's is passed over where it is missing.
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -33,8 +33,8 @@ struct BusyBar {
   std::uint64_t calls_pass10;  ///< of the driver
 };
 
-// With kernels of 3 us host and GPU are about as fast, and what is idle when differs from pass to pass:
-// there, calls go on.
+// With kernels of 3 us host and GPU are about as fast, and what is idle when differs from pass to
+// pass: there, calls go on.
 constexpr BusyBar kBars[] = {
     {"own-pipeline3", 0, 2, 2000},
     {"own-pipeline3", 3, 10.5, 600},

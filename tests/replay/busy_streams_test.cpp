@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The benchmark `busy_streams`: its model is computed by hand here, and what it runs is judged by the
-// simulated driver's checks.
+// The benchmark `busy_streams`: its model is computed by hand here, and what it runs is judged by
+// the simulated driver's checks.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -46,8 +46,8 @@ std::uint64_t reserved(const Trace& trace, const BusyOptions& options) {
   return bound.bytes_reserved();
 }
 
-/// A block of stream 0 that is freed before stream 1 wants as much; `between` requests of one byte of
-/// stream 1 lie between the two.
+/// A block of stream 0 that is freed before stream 1 wants as much; `between` requests of one byte
+/// of stream 1 lie between the two.
 Trace hand_over(std::int64_t between, std::uint64_t bytes = 4_MiB) {
   std::vector<TraceEvent> events = {alloc(1, bytes, 0), release(1, bytes, 0)};
   for (std::int64_t id = 0; id < between; ++id) events.push_back(alloc(10 + id, 1, 1));
@@ -87,8 +87,8 @@ TEST_CASE("memory with work pending serves its own stream and no other") {
 }
 
 TEST_CASE("memory whose work is done serves every stream, from the moment on at which it is") {
-  // Queued after 2.3 us, done after 5.3 us; a request of one byte lets the host be at 4.6 us, two 6.9.
-  // What comes last is served by the block that was not done in time for the one before.
+  // Queued after 2.3 us, done after 5.3 us; a request of one byte lets the host be at 4.6 us, two
+  // 6.9. What comes last is served by the block that was not done in time for the one before.
   CHECK(reserved(hand_over(1), busy(3'000)) == 8_MiB + 1);
   CHECK(reserved(hand_over(2), busy(3'000)) == 4_MiB + 3);
   // Done just when the host is there.

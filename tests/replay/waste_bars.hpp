@@ -31,8 +31,8 @@ inline constexpr std::array kTraceBars = {
 };
 inline constexpr std::size_t kTraceBytesWasted = 16_MiB;  ///< always allowed
 
-/// Of the first passes of all traces, where there are at least so many. berth's own alone are six of
-/// the hardest: small programs of large blocks, with a median of 1.4 %.
+/// Of the first passes of all traces, where there are at least so many. berth's own alone are six
+/// of the hardest: small programs of large blocks, with a median of 1.4 %.
 inline constexpr double kMedianWastePercent = 0.3;
 inline constexpr std::size_t kTracesForMedian = 15;
 inline constexpr double kMedianWastePercentOfFew = 1.5;

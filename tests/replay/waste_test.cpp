@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the allocator takes from the device beyond what is live stays below waste_bars.hpp, in the
-// workloads of the benchmark `waste`. BERTH_TEST_TRACES names folders, separated by colons; one that
-// is missing is passed over, but for that of the project's own traces.
+// workloads of the benchmark `waste`. BERTH_TEST_TRACES names folders, separated by colons; one
+// that is missing is passed over, but for that of the project's own traces.
 #include "workloads/waste.hpp"
 
 #include <algorithm>

@@ -40,8 +40,8 @@ inline std::string difference(const RuntimeOptions& before, const RuntimeOptions
   return text;
 }
 
-/// Changes of `seeds`, some thousand: bytes replaced, put in and taken away, ends cut off, and parts
-/// of one put into another. Each is given to `take`.
+/// Changes of `seeds`, some thousand: bytes replaced, put in and taken away, ends cut off, and
+/// parts of one put into another. Each is given to `take`.
 inline void for_mutations(const std::vector<std::string>& seeds,
                           const std::function<void(const std::string&)>& take) {
   constexpr std::string_view kTelling = ",=:[]>% \t\n.-+0129TeGnone";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated driver has no events that processes share: what berth says then, and by a driver that
-// answers as NVIDIA's may.
+// The simulated driver has no events that processes share: what berth says then, and by a driver
+// that answers as NVIDIA's may.
 #include <string>
 
 #include <doctest/doctest.h>

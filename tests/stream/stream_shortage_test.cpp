@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a stream pool does at its bound, where other threads keep idle streams, and where none is left.
+// What a stream pool does at its bound, where other threads keep idle streams, and where none is
+// left.
 #include <atomic>
 #include <chrono>
 #include <optional>

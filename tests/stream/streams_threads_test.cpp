@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that come and go share pools, streams and bytes. Whoever takes a baton may use its bytes behind
-// its mark, and hands it on with a mark of its own; nothing else orders that work. What the threads do is
-// random, how they meet is the machine's: so this holds what is true of every way they meet.
+// Threads that come and go share pools, streams and bytes. Whoever takes a baton may use its bytes
+// behind its mark, and hands it on with a mark of its own; nothing else orders that work. What the
+// threads do is random, how they meet is the machine's: so this holds what is true of every way
+// they meet.
 #include <array>
 #include <atomic>
 #include <cstddef>

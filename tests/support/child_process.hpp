@@ -16,8 +16,9 @@ namespace berth::test {
 /// For alarm() in a child that may wait for ever: longer than any takes that does not.
 inline constexpr unsigned kHangSeconds = 60;
 
-/// The exit code of a child process that runs `action` and ends as a program does, by exit() with the
-/// code that `action` returns; nullopt where a signal ended it. What throws ends the child by abort.
+/// The exit code of a child process that runs `action` and ends as a program does, by exit() with
+/// the code that `action` returns; nullopt where a signal ended it. What throws ends the child by
+/// abort.
 template <class Action>
 std::optional<int> exit_code_of(Action&& action) {
   std::fflush(nullptr);
@@ -34,8 +35,8 @@ std::optional<int> exit_code_of(Action&& action) {
   return WEXITSTATUS(status);
 }
 
-/// The same of a child that ends with 0 or 1, whether `action` says true, without what exit() runs; and by
-/// a signal where it waits for ever.
+/// The same of a child that ends with 0 or 1, whether `action` says true, without what exit() runs;
+/// and by a signal where it waits for ever.
 template <class Action>
 std::optional<int> exit_code_without_waiting(const Action& action) {
   return exit_code_of([&] {

@@ -16,8 +16,8 @@ extern "C" int __lsan_is_turned_off() {
 #endif
 
 #ifdef BERTH_UNDER_TSAN
-// The references to an exception are counted by code of the C++ library that the sanitizer does not see: it
-// takes the last one's end on another thread for a race.
+// The references to an exception are counted by code of the C++ library that the sanitizer does not
+// see: it takes the last one's end on another thread for a race.
 extern "C" const char* __tsan_default_suppressions() {
   return "race:std::__exception_ptr::exception_ptr::_M_release\n";
 }

@@ -36,8 +36,8 @@ std::string message_of(Action&& action) {
   return {};
 }
 
-/// Whether `action` is refused because this process is a child that fork() made: for the child itself,
-/// from where a check would reach nobody.
+/// Whether `action` is refused because this process is a child that fork() made: for the child
+/// itself, from where a check would reach nobody.
 template <class Action>
 bool is_refused_after_fork(const Action& action) {
   try {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests on hardware of another kind than they ask for: BERTH_TEST_HARDWARE says which, with the keys
-// of the simulator that docs/simulator.md has for hardware, as connections=1,queue=1024,driver_lock=on.
+// Tests on hardware of another kind than they ask for: BERTH_TEST_HARDWARE says which, with the
+// keys of the simulator that docs/simulator.md has for hardware, as
+// connections=1,queue=1024,driver_lock=on.
 #pragma once
 
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scope without the variables of launchers, some of which may have started the tests. Not for tests
-// with threads: the environment is the process's.
+// A scope without the variables of launchers, some of which may have started the tests. Not for
+// tests with threads: the environment is the process's.
 #pragma once
 
 #include <deque>

@@ -8,7 +8,8 @@
 namespace berth::test {
 
 /// While it exists, the calling thread's calls of operator new are counted, and behind the first
-/// `granted` the next `refused` throw std::bad_alloc. No assertion in its scope: that allocates, too.
+/// `granted` the next `refused` throw std::bad_alloc. No assertion in its scope: that allocates,
+/// too.
 class ScarceMemory {
  public:
   static constexpr std::size_t kUnlimited = ~std::size_t{0};

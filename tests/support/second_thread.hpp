@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another thread of the host, with contexts, default streams and caches of its own. It does one thing
-// at a time while the caller waits, so that a test means the same every time.
+// Another thread of the host, with contexts, default streams and caches of its own. It does one
+// thing at a time while the caller waits, so that a test means the same every time.
 #pragma once
 
 #include <condition_variable>

@@ -8,6 +8,7 @@ they leave, so only the one that the project is formatted with is asked.
 Prints `file:line: reason` for the first place in each file; exit status 1 if there is one, 77 where
 that version is missing.
 """
+
 import argparse
 import pathlib
 import re

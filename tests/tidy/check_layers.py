@@ -6,6 +6,7 @@
 
 Prints `file:line: reason` for each violation; exit status 1 if there is one.
 """
+
 import argparse
 import pathlib
 import re

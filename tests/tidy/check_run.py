@@ -5,6 +5,7 @@ and refuses others without doing anything; what it says of tests last names thos
 
   check_run.py --root CHECKOUT
 """
+
 import argparse
 import json
 import pathlib
@@ -20,7 +21,11 @@ ROOT = pathlib.Path()
 
 def run_script(*words):
     done = subprocess.run(
-        ["sh", ROOT / "run", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        ["sh", ROOT / "run", *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -83,7 +88,9 @@ class SummaryTest(unittest.TestCase):
                 (logs / "testlog.json").write_text("".join(lines), encoding="utf-8")
             done = subprocess.run(
                 [sys.executable, "-B", ROOT / "tests/summary.py", build, *ended],
-                capture_output=True, text=True, check=False
+                capture_output=True,
+                text=True,
+                check=False,
             )
             self.assertEqual(done.stderr, "")
             return done.returncode, done.stdout

@@ -10,6 +10,7 @@ needs few libraries. Static: no global symbol of CUDA or NVML, defined or wanted
 NVIDIA's names are exported, and no other look-alike is linked.
 Prints `file: symbol: reason` for each violation; exit status 1 if there is one.
 """
+
 import argparse
 import re
 import subprocess
@@ -18,8 +19,8 @@ import sys
 EXPORTED = re.compile(r"(?:(?:typeinfo|typeinfo name|vtable|VTT) for )?berth::|berth_\w+$")
 VERSION_NODE = re.compile(r"BERTH_(?:[A-Z]+_)?[0-9.]+$")
 CUDA = re.compile(r"_*(?:cu[A-Z]|cuda[A-Z]|nvml[A-Z])")
-# Some of it is reached as only a program's own may be, for speed: a library that is loaded later gets it
-# out of what glibc keeps for all of them, some 1.6 KiB by default (tunables glibc.rtld.*).
+# Some of it is reached as only a program's own may be, for speed: a library that is loaded later
+# gets it out of what glibc keeps for all of them, some 1.6 KiB by default (tunables glibc.rtld.*).
 THREAD_BYTES_MAX = 1280
 EMBEDDED_LIBRARY = re.compile(r"libberth\.so")
 # What it may need.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files that the tidy checks read, and their text without comments and literals."""
+
 import pathlib
 import re
 

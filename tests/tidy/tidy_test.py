@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tidy checks are code too: each violation, planted in a small checkout, must be reported where
 it stands, and a checkout without any must pass."""
+
 import pathlib
 import tempfile
 import unittest
@@ -12,7 +13,13 @@ import check_text
 import source_tree
 
 SPDX = "// SPDX-License-Identifier: Apache-2.0\n"
-TABLE = {"base": [], "sim": ["base"], "driver": ["base"], "device": ["driver"], "stream": ["device"]}
+TABLE = {
+    "base": [],
+    "sim": ["base"],
+    "driver": ["base"],
+    "device": ["driver"],
+    "stream": ["device"],
+}
 
 CLEAN = {
     "include/berth/device.hpp": '#include <string>\n#include "berth/export.h"\n',
@@ -100,7 +107,12 @@ class LayerTest(unittest.TestCase):
         self.assert_one("include/berth/x.hpp", '#include "berth/no.hpp"\n', 2, "does not exist")
 
     def test_a_cuda_name_outside_of_the_seam_is_reported(self):
-        for code in ("cuMemFree(p);", "auto f = &cuMemFree;", "#define F cuMemFree", "cudaFree(p);"):
+        for code in (
+            "cuMemFree(p);",
+            "auto f = &cuMemFree;",
+            "#define F cuMemFree",
+            "cudaFree(p);",
+        ):
             with self.subTest(code):
                 self.assert_one("src/stream/x.cpp", f"/* a\n b */\n{code}\n", 4, "may name cu")
 
@@ -138,7 +150,9 @@ class TextTest(unittest.TestCase):
 
     def test_public_headers_are_narrower_and_have_labels_of_a_list(self):
         planted = {
-            "include/berth/a.hpp": "/// Errors  InvalidArgument.\n" + "x" * 101 + "\n/// Forks  none\n",
+            "include/berth/a.hpp": "/// Errors  InvalidArgument.\n"
+            + "x" * 101
+            + "\n/// Forks  none\n",
             "src/base/a.hpp": "/// Forks  none\n" + "x" * 101 + "\n",
         }
         with Checkout(planted) as root:
@@ -154,7 +168,7 @@ class TextTest(unittest.TestCase):
         self.assert_one(SPDX + "a \n", 2, "blanks")
 
     def test_marks_of_unfinished_work_are_reported(self):
-        for word in ("TO" "DO", "FIX" "ME", "X" "XX"):
+        for word in ("TODO", "FIXME", "XXX"):
             self.assert_one(SPDX + f"// {word}: later\n", 2, word)
         self.assertEqual(list(check_text.problems_of(SPDX + 'mkstemp("aXXXXXX");\n')), [])
 
@@ -205,7 +219,11 @@ libberth.so.p/member.cpp.o:
         self.assertEqual(len(list(check_symbols.lookalike_problems([]))), 1)
 
     def test_a_name_of_cuda_is_reported_whether_defined_or_wanted(self):
-        for line in ("0000000000004000 T cuInit", " " * 17 + "U nvmlInit_v2", " " * 17 + "U cudaFree"):
+        for line in (
+            "0000000000004000 T cuInit",
+            " " * 17 + "U nvmlInit_v2",
+            " " * 17 + "U cudaFree",
+        ):
             found = list(check_symbols.cuda_problems(self.names(line + "\n")))
             self.assertEqual([name for name, _ in found], [line.split()[-1]])
 
@@ -231,7 +249,9 @@ libberth.so.p/member.cpp.o:
         self.assertEqual(len(list(check_symbols.hardening_problems("  LOAD 0x0\n"))), 2)
 
     def test_what_a_thread_has_is_bounded(self):
-        line = "  TLS            0x15bfc8 0x000000000015cfc8 0x000000000015cfc8 0x000008 {} R   0x8\n"
+        line = (
+            "  TLS            0x15bfc8 0x000000000015cfc8 0x000000000015cfc8 0x000008 {} R   0x8\n"
+        )
         fine, too_much = line.format("0x000500"), line.format("0x000501")
         self.assertEqual(list(check_symbols.thread_block_problems("  LOAD 0x0\n" + fine)), [])
         self.assertEqual(len(list(check_symbols.thread_block_problems(fine + too_much))), 1)

@@ -6,6 +6,7 @@
 with the command and the simulated driver's library. Everything runs on the simulated driver,
 whatever the machine has.
 """
+
 import json
 import os
 import subprocess

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The command line, the choice of a driver, and output."""
+
 import os
 import unittest
 
@@ -59,11 +60,15 @@ class Driver(CommandTest):
         self.assertRegex(self.assert_success(outcome).out, r"^driver: sim \(simulated, as --driver")
 
     def test_the_line_says_who_asked_for_the_simulator(self):
-        self.assertRegex(berth("devices").out, r"^driver: sim \(simulated, as BERTH_DRIVER says\)\n")
+        self.assertRegex(
+            berth("devices").out, r"^driver: sim \(simulated, as BERTH_DRIVER says\)\n"
+        )
 
     def test_auto_is_the_default(self):
         out = self.assert_success(berth("devices", env={"BERTH_DRIVER": None})).out
-        self.assertRegex(out, r"(?s)^driver: (sim \(simulated; no CUDA .+\)|cuda \(CUDA \d+\.\d\))\n")
+        self.assertRegex(
+            out, r"(?s)^driver: (sim \(simulated; no CUDA .+\)|cuda \(CUDA \d+\.\d\))\n"
+        )
 
     def test_a_driver_library_is_named_by_its_path(self):
         out = self.assert_success(berth("replay", self.trace, "--driver", LIBCUDA)).out

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """`berth config`, and BERTH_CONF with the other commands."""
+
 import unittest
 
 from berth_command import MIB, CommandTest, berth

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """`berth copy`."""
+
 import unittest
 
 from berth_command import KIB, MIB, CommandTest, berth
@@ -19,14 +20,18 @@ class Copy(CommandTest):
         self.assertEqual(found, [(*s, bytes_) for s in series for bytes_ in (4 * KIB, MIB)])
         for copy in result["copies"]:
             self.assertGreater(copy["seconds"], 0)
-            self.assertAlmostEqual(copy["bytes_per_second"], copy["bytes"] / copy["seconds"], delta=1e3)
+            self.assertAlmostEqual(
+                copy["bytes_per_second"], copy["bytes"] / copy["seconds"], delta=1e3
+            )
             self.assertIsNone(copy["bytes_different"])
 
     def test_every_byte_is_compared_where_that_is_asked_for(self):
         for progress in ("eager", "manual", "random"):
             with self.subTest(progress):
                 env = {"BERTH_SIM": f"devices=2,memory=8GiB,progress={progress}"}
-                result = self.assert_success(berth("copy", *SMALL, "--check", "--json", env=env)).json()
+                result = self.assert_success(
+                    berth("copy", *SMALL, "--check", "--json", env=env)
+                ).json()
                 self.assertEqual(len(result["copies"]), 12)
                 self.assertTrue(all(copy["bytes_different"] == 0 for copy in result["copies"]))
 
@@ -52,7 +57,9 @@ class Copy(CommandTest):
                     self.assertEqual(outcome.exit_code, 1, outcome.story)
                     # A sanitizer's malloc has its own words on such a size, before it gives null.
                     self.assertRegex(outcome.err, f"(?m)^berth: error: .*{words}")
-        self.assert_error(berth("copy", "--directions", "within", "--sizes", "99TiB"), 1, "99.0 TiB")
+        self.assert_error(
+            berth("copy", "--directions", "within", "--sizes", "99TiB"), 1, "99.0 TiB"
+        )
 
     def test_what_is_not_accepted_is_named(self):
         for arguments, words in (

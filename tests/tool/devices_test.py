@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """`berth devices`."""
+
 import unittest
 
 from berth_command import CommandTest, berth
@@ -22,7 +23,9 @@ class Devices(CommandTest):
     def test_text_has_the_versions_of_driver_and_toolkit(self):
         env = {"BERTH_SIM": "devices=1,driver_version=12040"}
         out = self.assert_success(berth("devices", env=env)).out
-        self.assertRegex(out, r"(?m)^versions: driver CUDA 12\.4, built with the headers of CUDA \d+\.\d$")
+        self.assertRegex(
+            out, r"(?m)^versions: driver CUDA 12\.4, built with the headers of CUDA \d+\.\d$"
+        )
 
     def peers(self, machine):
         """The rows of the matrix, each without its title."""
@@ -45,7 +48,9 @@ class Devices(CommandTest):
     def test_the_matrix_of_many_devices_goes_on_below(self):
         rows = self.peers("devices=17")
         titles = [row[1:] for row in rows if row and row[0] == "from"]
-        self.assertEqual([title for part in titles for title in part], [f"cuda:{n}" for n in range(17)])
+        self.assertEqual(
+            [title for part in titles for title in part], [f"cuda:{n}" for n in range(17)]
+        )
         self.assertEqual(sum(row[:1] == ["cuda:16"] for row in rows), 3)
 
     def test_json(self):
@@ -71,9 +76,7 @@ class Devices(CommandTest):
             self.assertEqual(device["memory_use"]["bytes_used"], 0)
             self.assertEqual(device["memory_use"]["processes"], [])
             other = {"logical": 1 - position, "access": True, "native_atomics": True}
-            self.assertEqual(
-                device["peers"], [other | {"performance_rank": 0, "link": "system"}]
-            )
+            self.assertEqual(device["peers"], [other | {"performance_rank": 0, "link": "system"}])
             self.assertEqual(device["instances"], [])
             self.assertIs(device["mig_mode"], False)
             self.assertEqual(device["physical"], position)

@@ -9,8 +9,8 @@
 namespace berth::bench {
 
 /// Leads a copy of the runtime API somewhere. The calls cost at most what libcudart's do: the
-/// current device is remembered, as there, and nothing else is added to the driver call. One binding
-/// of a copy at a time.
+/// current device is remembered, as there, and nothing else is added to the driver call. One
+/// binding of a copy at a time.
 class CudartBinding {
  public:
   /// To the driver of `session`, on the device whose context is current on the calling thread.

@@ -15,8 +15,8 @@ extern CudartTarget target;
 extern decltype(&cuStreamGetId) stream_get_id;
 extern thread_local cudaError_t last_error;
 
-/// "Not ready" is no error, as its documentation says: CUB, which looks at the last error after each of
-/// its calls, would fail where an event is pending.
+/// "Not ready" is no error, as its documentation says: CUB, which looks at the last error after
+/// each of its calls, would fail where an event is pending.
 inline cudaError_t note(cudaError_t error) {
   if (error != cudaSuccess && error != cudaErrorNotReady) last_error = error;
   return error;

@@ -5,6 +5,7 @@ headers of a few folders are needed of more than a gigabyte.
 
   unpack.py WHEEL FOLDER PATH...
 """
+
 import sys
 import zipfile
 

@@ -46,14 +46,14 @@ class BlockHeap {
   /// 0 where there are none.
   [[nodiscard]] std::size_t granule_bytes() const { return granule_bytes_; }
 
-  /// The ends of granules in free memory, to search among an owner's (FreeIndex::holes()). There must
-  /// be granules, and the segment.
+  /// The ends of granules in free memory, to search among an owner's (FreeIndex::holes()). There
+  /// must be granules, and the segment.
   [[nodiscard]] const HoleIndex& holes() const { return *holes_; }
   /// The same with those of all owners, until the heap changes. Takes a moment for each owner.
   [[nodiscard]] const HoleIndex& holes_of_all() const;
 
-  /// Adds a range as one held block, which settle() then puts into circulation. Where there are granules
-  /// it begins with one, and is the only one.
+  /// Adds a range as one held block, which settle() then puts into circulation. Where there are
+  /// granules it begins with one, and is the only one.
   /// Errors  OutOfMemory, std::bad_alloc.
   Block& add_segment(std::uintptr_t address, std::size_t bytes);
   /// Stands for its first block.
@@ -67,16 +67,16 @@ class BlockHeap {
     Block* operator->() const { return first; }
   };
   using Segments = std::map<std::uintptr_t, Segment>;
-  /// Takes out the segment of a held block that is the whole of it: nothing is found there any more, and
-  /// another segment may get its addresses.
+  /// Takes out the segment of a held block that is the whole of it: nothing is found there any
+  /// more, and another segment may get its addresses.
   [[nodiscard]] Segments::node_type detach_segment(Block& whole) noexcept;
   /// Undoes that.
   void attach_segment(Segments::node_type&& detached) noexcept;
   /// Ends it.
   void remove_segment(Segments::node_type&& detached) noexcept;
 
-  /// Sees to it that settle() can give memory to `owner` without asking for any: until transfer() finds
-  /// that `owner` has nothing left.
+  /// Sees to it that settle() can give memory to `owner` without asking for any: until transfer()
+  /// finds that `owner` has nothing left.
   /// Errors  std::bad_alloc.
   void reserve_owner(OwnerId owner) { of(owner); }
   /// Sees to it that the next `count` blocks are held or split off without asking for any.
@@ -92,9 +92,9 @@ class BlockHeap {
     std::uintptr_t address = 0;
     std::size_t granules_broken = 0;  ///< whole free granules that it takes or cuts into
   };
-  /// Best fit among the free blocks of `owner`, or else the unowned ones, which others may want: the
-  /// smallest hole, at its low end unless its high end breaks fewer granules. `bytes` is a multiple of the
-  /// heap's rounding, above 0.
+  /// Best fit among the free blocks of `owner`, or else the unowned ones, which others may want:
+  /// the smallest hole, at its low end unless its high end breaks fewer granules. `bytes` is a
+  /// multiple of the heap's rounding, above 0.
   [[nodiscard]] Fit find_fit(std::size_t bytes, OwnerId owner) const;
   /// How often that was asked, ever.
   [[nodiscard]] std::uint64_t searches() const { return searches_; }
@@ -149,13 +149,14 @@ class BlockHeap {
   /// The same for up to `granules` whole granules; returns how many.
   std::size_t transfer_granules(OwnerId from, OwnerId to, std::uint64_t serial,
                                 std::size_t granules);
-  /// Unowned memory goes to `owner` that lies beside free blocks of its own, as little as makes a hole of
-  /// `bytes` with them; false where there is none. Looks at the largest of them.
+  /// Unowned memory goes to `owner` that lies beside free blocks of its own, as little as makes a
+  /// hole of `bytes` with them; false where there is none. Looks at the largest of them.
   bool extend_hole(OwnerId owner, std::size_t bytes);
   /// The same for as little as makes granules whole of which both have a part. Returns how many.
   std::size_t complete_granules(OwnerId owner);
-  /// The same for what can go back to the driver by itself, whole granules or, where there are none,
-  /// whole segments: `bytes` or somewhat more, as far as there are so many. Returns how many bytes.
+  /// The same for what can go back to the driver by itself, whole granules or, where there are
+  /// none, whole segments: `bytes` or somewhat more, as far as there are so many. Returns how many
+  /// bytes.
   std::size_t transfer_whole(OwnerId from, OwnerId to, std::uint64_t serial, std::size_t bytes);
 
   /// Takes the part [address, address + bytes) out of a free or unmapped block; what remains of it
@@ -179,9 +180,9 @@ class BlockHeap {
   [[nodiscard]] bool covers(const void* data) const;
   /// Where stitched blocks are.
   [[nodiscard]] std::set<std::uintptr_t> stitched_addresses() const;
-  /// The block of any state that covers `data`; null outside all segments. Takes as long as there are
-  /// blocks that are not in use between the last one that is and `data`: none, where `data` is in use.
-  /// The first such question in a segment of many blocks looks at all of them.
+  /// The block of any state that covers `data`; null outside all segments. Takes as long as there
+  /// are blocks that are not in use between the last one that is and `data`: none, where `data` is
+  /// in use. The first such question in a segment of many blocks looks at all of them.
   [[nodiscard]] const Block* find_covering(const void* data) const;
   /// The allocated or cached block that covers `data`; null where there is none.
   [[nodiscard]] Block* find_in_use(const void* data) const;
@@ -199,7 +200,8 @@ class BlockHeap {
   [[nodiscard]] const Segments& segments() const { return segments_; }
   [[nodiscard]] const BlocksByAddress& unmapped() const { return unmapped_; }
   [[nodiscard]] const FreeIndex& free_blocks(OwnerId owner) const;
-  /// Owners other than kUnowned that have free blocks, in `room`, of which only the capacity counts.
+  /// Owners other than kUnowned that have free blocks, in `room`, of which only the capacity
+  /// counts.
   [[nodiscard]] std::vector<OwnerId> owners_with_free_blocks(std::vector<OwnerId> room = {}) const;
   /// Of these, those with a hole for `bytes`, the best fit first.
   [[nodiscard]] std::vector<OwnerId> owners_with_fit(std::size_t bytes) const;
@@ -259,12 +261,12 @@ class BlockHeap {
   /// The same for a part off the end of a free block, which stays in its index.
   Block& cut_off(Block& hole, FreeIndex& free, std::uintptr_t address, std::size_t bytes);
   Block& split_off(Block& block, std::size_t bytes);
-  /// Calls visit(Block&) for the largest free blocks of `owner` that have an unowned neighbour, until it
-  /// says true. It may pass memory on to the block.
+  /// Calls visit(Block&) for the largest free blocks of `owner` that have an unowned neighbour,
+  /// until it says true. It may pass memory on to the block.
   template <class Visit>
   void for_some_beside_unowned(OwnerId owner, const Visit& visit);
-  /// Up to where free memory that is a block's owner's or unowned goes on behind the block, or before it,
-  /// but no further than to `limit`.
+  /// Up to where free memory that is a block's owner's or unowned goes on behind the block, or
+  /// before it, but no further than to `limit`.
   static std::uintptr_t reach_up(const Block& block, std::uintptr_t limit);
   static std::uintptr_t reach_down(const Block& block, std::uintptr_t limit);
   /// The unowned memory up to there passes on to the block's owner. Returns the block, which may be
@@ -306,8 +308,8 @@ class BlockHeap {
   [[nodiscard]] Segments::iterator segment_of(const Block& block);
   /// segments_.end() outside all of them.
   [[nodiscard]] Segments::const_iterator segment_covering(std::uintptr_t address) const;
-  /// The block that covers `address`, which is in the segment, or else one before it, with none in use
-  /// between.
+  /// The block that covers `address`, which is in the segment, or else one before it, with none in
+  /// use between.
   [[nodiscard]] const Block& near(std::uintptr_t address, std::uintptr_t segment_address,
                                   const Segment& segment) const;
   /// Whether the segment has its BlockStarts: false where there is no memory for them.
@@ -334,7 +336,8 @@ class BlockHeap {
   std::unique_ptr<HoleIndex> holes_;  ///< null where there are no granules
   Owned unowned_;
   Owners owned_;
-  /// Dropped ones, for the next owners: streams may pass all that they have to one another at each step.
+  /// Dropped ones, for the next owners: streams may pass all that they have to one another at each
+  /// step.
   std::vector<Owners::node_type> spares_;
   OwnerId last_owner_ = kUnowned;  ///< who was wanted last: most often the next one, too
   Owned* last_owned_ = &unowned_;

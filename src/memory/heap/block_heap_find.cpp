@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which block an address belongs to.
 //
-// Frees name the start of a block, which the pointer map finds. Whoever names an address within a block
-// (views of tensors do) is answered from BlockStarts, which a segment has once that was asked: programs
-// that never ask pay nothing.
+// Frees name the start of a block, which the pointer map finds. Whoever names an address within a
+// block (views of tensors do) is answered from BlockStarts, which a segment has once that was
+// asked: programs that never ask pay nothing.
 #include <iterator>
 #include <new>
 

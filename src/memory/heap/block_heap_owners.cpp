@@ -128,8 +128,8 @@ void BlockHeap::pass_on(Block& block, FreeIndex& from, std::uintptr_t address, s
   settle_free(carve(block, from, address, bytes), owner, to);
 }
 
-// The smallest first, which serve `from` least. Its free blocks are never neighbours, so that one that
-// passes on leaves the others in place.
+// The smallest first, which serve `from` least. Its free blocks are never neighbours, so that one
+// that passes on leaves the others in place.
 std::size_t BlockHeap::transfer(OwnerId from, OwnerId to, std::uint64_t serial, Order order) {
   FreeIndex* const source = free_of(from);
   if (source == nullptr || source->empty()) {

@@ -57,8 +57,8 @@ class FreeIndex {
   /// The smallest block of at least `bytes`; among equals the one at the lowest address, which
   /// keeps the top of an arena free to shrink. Null where none fits.
   [[nodiscard]] Block* best_fit(std::size_t bytes) const;
-  /// The next block after `bytes` at `address`, in the order of sizes, then addresses: who goes on from
-  /// there may change the index meanwhile. Null where there is none.
+  /// The next block after `bytes` at `address`, in the order of sizes, then addresses: who goes on
+  /// from there may change the index meanwhile. Null where there is none.
   [[nodiscard]] Block* next_after(std::size_t bytes, std::uintptr_t address) const;
   /// Likewise, backwards.
   [[nodiscard]] Block* last_before(std::size_t bytes, std::uintptr_t address) const;

@@ -63,8 +63,8 @@ class HoleIndex {
     if ((holes.tails | holes.ranges | holes.heads) != 0) settle();
   }
 
-  /// The smallest hole of `bytes` and more; of those of `bytes` only what lies at `from` or above. No
-  /// source where there is none.
+  /// The smallest hole of `bytes` and more; of those of `bytes` only what lies at `from` or above.
+  /// No source where there is none.
   [[nodiscard]] Extent at_least(Kind kind, const Holes& holes, std::size_t bytes,
                                 std::uintptr_t from = 0) const;
   [[nodiscard]] Extent largest(Kind kind, const Holes& holes) const;
@@ -136,7 +136,8 @@ class HoleIndex {
   void remove_holes(Holes& holes, const Block& block);
   void put(Tree& tree, std::uint32_t node, Block& block, std::uint32_t size);
   void clear(std::uint32_t node, const Block& block);
-  /// Puts the nodes that wait for it into their trees, or out of them: the one that waits longest, or all.
+  /// Puts the nodes that wait for it into their trees, or out of them: the one that waits longest,
+  /// or all.
   void settle_oldest() const;
   void settle() const {
     while (unsettled_ > 0) settle_oldest();

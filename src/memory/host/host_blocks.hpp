@@ -48,8 +48,8 @@ class HostBlocks {
 
   void add(void* data, std::size_t bytes_requested);
   [[nodiscard]] HostUses* find_uses(const void* data);
-  /// A live block gets a use, from now on or until the free where it has no event: of one stream the
-  /// later one counts. Hands out what it replaces.
+  /// A live block gets a use, from now on or until the free where it has no event: of one stream
+  /// the later one counts. Hands out what it replaces.
   /// Errors  std::bad_alloc: nothing is changed.
   [[nodiscard]] HostUse add_use(void* data, HostUse use);
   /// A live block: its start, and the size that was requested.
@@ -69,16 +69,16 @@ class HostBlocks {
   std::pair<PendingId, HostUses> defer(void* data);
   /// The last that was deferred.
   [[nodiscard]] PendingId last_pending() const { return last_id_; }
-  /// What stands behind `id` in the order of frees, or, at the end, the first; nullopt where there is
-  /// nothing.
+  /// What stands behind `id` in the order of frees, or, at the end, the first; nullopt where there
+  /// is nothing.
   [[nodiscard]] std::optional<std::pair<PendingId, HostUses>> next_pending(PendingId id) const;
   void swap_uses(PendingId id, HostUses& uses) { pending_.at(id).uses.swap(uses); }
   [[nodiscard]] bool has_pending(PendingId id) const { return pending_.contains(id); }
   /// Ends a block that awaited streams. The caller gives back its memory.
   Pending remove_pending(PendingId id);
 
-  /// The stream is gone: of its uses that have an event, which says all, none is another stream's of that
-  /// handle.
+  /// The stream is gone: of its uses that have an event, which says all, none is another stream's
+  /// of that handle.
   void forget(StreamRef stream);
   /// Whether a use by `stream` has no event yet.
   [[nodiscard]] bool has_unmarked(StreamRef stream) const;

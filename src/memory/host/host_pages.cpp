@@ -28,7 +28,8 @@ namespace {
 
 constexpr std::size_t kHugePage = 2_MiB;
 constexpr std::size_t kChunk = 4_MiB;
-/// Compaction can take a minute a gigabyte: longer than this for a chunk, and small pages are quicker.
+/// Compaction can take a minute a gigabyte: longer than this for a chunk, and small pages are
+/// quicker.
 constexpr std::chrono::milliseconds kChunkTimeMax{100};
 /// The values are the kernel's, which older headers lack.
 constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE

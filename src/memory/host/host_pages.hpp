@@ -14,14 +14,14 @@ namespace berth {
 /// Gives back what map_host_pages(bytes) gave.
 void unmap_host_pages(void* pages, std::size_t bytes) noexcept;
 
-/// Has pages that are not touched yet come from `node` as long as it has some, and from others then.
-/// False where the system refuses, as in many containers: the pages come from anywhere.
+/// Has pages that are not touched yet come from `node` as long as it has some, and from others
+/// then. False where the system refuses, as in many containers: the pages come from anywhere.
 bool prefer_node(void* pages, std::size_t bytes, int node) noexcept;
 /// The machine's node where it has one only; nullopt where it has several, or does not say.
 [[nodiscard]] std::optional<int> only_host_node() noexcept;
 
-/// Touches every page on the calling thread and up to `threads` - 1 more, 4 MiB at a time. What takes
-/// a huge page too long to find is touched in small ones, for the rest of the call.
+/// Touches every page on the calling thread and up to `threads` - 1 more, 4 MiB at a time. What
+/// takes a huge page too long to find is touched in small ones, for the rest of the call.
 /// Blocking  Until all is touched, at 1 to 20 GB/s.
 /// Errors    False: the system has no pages left. The range may be touched in part.
 [[nodiscard]] bool prefault(void* pages, std::size_t bytes, unsigned threads) noexcept;

@@ -22,8 +22,8 @@ class HostUseMarks {
   [[nodiscard]] SharedEvent mark(StreamRef stream) const;
   /// Gives a use its event, where it has none and one can be recorded now. What fails is reported.
   void try_mark(HostUse& use) const noexcept;
-  /// Whether all uses are over, once those are marked that can be. Never, on a device that has failed:
-  /// whoever uses it hears of that.
+  /// Whether all uses are over, once those are marked that can be. Never, on a device that has
+  /// failed: whoever uses it hears of that.
   [[nodiscard]] bool are_over(HostUses& uses) const noexcept;
   /// False where a use is not marked, or the device has failed.
   [[nodiscard]] bool wait_for(const HostUses& uses) const noexcept;

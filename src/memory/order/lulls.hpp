@@ -29,8 +29,8 @@ class Lulls {
   [[nodiscard]] OwnerId last_busy() const { return last_busy_; }
   void forget_last_busy() { last_busy_ = kUnowned; }
 
-  /// Whether to ask already, or only before memory is obtained. Where streams were busy the last time,
-  /// some requests do not ask.
+  /// Whether to ask already, or only before memory is obtained. Where streams were busy the last
+  /// time, some requests do not ask.
   bool is_expected() {
     if (not_asked_ >= std::min(busy_in_a_row_, kNotAskedMax)) {
       not_asked_ = 0;
@@ -40,16 +40,16 @@ class Lulls {
     ++busy_answers_;  // presumably
     return false;
   }
-  /// Whether there were lulls now and then since this was asked last. Where there were hardly any, the
-  /// program keeps its streams busy, and each wants again what it had.
+  /// Whether there were lulls now and then since this was asked last. Where there were hardly any,
+  /// the program keeps its streams busy, and each wants again what it had.
   bool are_frequent() {
     const std::uint64_t busy = std::exchange(busy_answers_, 0);
     return busy <= kBusyPerLull * std::exchange(idle_answers_, 0);
   }
 
  private:
-  // Measured on programs of 2 to 10 streams: with 16 requests that do not ask, ten streams waste half as
-  // much again, with none they ask three times as often.
+  // Measured on programs of 2 to 10 streams: with 16 requests that do not ask, ten streams waste
+  // half as much again, with none they ask three times as often.
   static constexpr std::uint32_t kNotAskedMax = 2;
   static constexpr std::uint64_t kBusyPerLull = 3;
 

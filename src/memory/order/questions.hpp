@@ -13,7 +13,8 @@
 
 namespace berth {
 
-/// Threads  The one that made it. Nothing else that the thread does meanwhile depends on the context.
+/// Threads  The one that made it. Nothing else that the thread does meanwhile depends on the
+///          context.
 class Questions {
  public:
   explicit Questions(const Driver& driver) : relaxed_(driver) {}

@@ -132,9 +132,9 @@ bool StreamOrder::others_can_serve(const Request& request) {
   return heap_.blocks.others_have(request.owner, request.bytes);
 }
 
-// A stream that loses what it will want in a moment grows, and streams that take turns would hand all
-// of their memory to and fro. So memory is opened to everybody only in the lulls of the program, when
-// every stream is idle; otherwise as little as serves the request changes hands.
+// A stream that loses what it will want in a moment grows, and streams that take turns would hand
+// all of their memory to and fro. So memory is opened to everybody only in the lulls of the
+// program, when every stream is idle; otherwise as little as serves the request changes hands.
 std::size_t StreamOrder::open_lull() {
   {
     const MutexLock lock(heap_.mutex);

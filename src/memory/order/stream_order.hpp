@@ -33,8 +33,8 @@
 
 namespace berth {
 
-/// Threads  Safe from any thread. Functions that ask the driver about streams hold the heap's slow lock,
-///          which a stream that goes away waits for; those that wait for the GPU hold none.
+/// Threads  Safe from any thread. Functions that ask the driver about streams hold the heap's slow
+///          lock, which a stream that goes away waits for; those that wait for the GPU hold none.
 class StreamOrder {
  public:
   /// The pool that serves a device's events.
@@ -57,8 +57,8 @@ class StreamOrder {
   /// Contract: PinnedAllocator.
   void keep_for_graph(void* data, StreamRef stream) BERTH_EXCLUDES(heap_.mutex);
   void retire(StreamRef stream) noexcept BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
-  /// `stream`, whose id is `owner`, is named by a request: what was freed on it so far gets a mark where
-  /// it could not be asked for otherwise.
+  /// `stream`, whose id is `owner`, is named by a request: what was freed on it so far gets a mark
+  /// where it could not be asked for otherwise.
   void mark_named(StreamRef stream, OwnerId owner) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
 
@@ -78,15 +78,15 @@ class StreamOrder {
   /// Ends the holds of graphs that are gone, and releases the blocks that awaited nothing else. No
   /// driver call. Returns how many blocks.
   std::size_t release_let_go() noexcept BERTH_REQUIRES(heap_.mutex);
-  /// Waits for the oldest deferred free that has an event, of those up to `made_by` (BlockUses::now());
-  /// false if there is none. Without that bound, a caller that waits for one after the other would not
-  /// return while other threads free more.
+  /// Waits for the oldest deferred free that has an event, of those up to `made_by`
+  /// (BlockUses::now()); false if there is none. Without that bound, a caller that waits for one
+  /// after the other would not return while other threads free more.
   bool wait_for_oldest(std::uint64_t made_by) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
 
   // Memory of streams without pending work.
 
-  /// All that is idle now, so that no work is pending on it. Where memory is kept for graphs: nothing, for
-  /// they may be launched again.
+  /// All that is idle now, so that no work is pending on it. Where memory is kept for graphs:
+  /// nothing, for they may be launched again.
   [[nodiscard]] std::vector<Freed> idle() BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex) {
     return idle(std::numeric_limits<std::size_t>::max());
@@ -102,13 +102,13 @@ class StreamOrder {
   std::size_t open(std::span<const Freed> idle) BERTH_EXCLUDES(heap_.mutex);
   /// Whether streams other than the request's have free memory that would be of use to it.
   [[nodiscard]] bool others_can_serve(const Request& request) BERTH_EXCLUDES(heap_.mutex);
-  /// Opens all of it where every stream is idle that has any; asks no further than up to the first that is
-  /// not. Returns how many blocks.
+  /// Opens all of it where every stream is idle that has any; asks no further than up to the first
+  /// that is not. Returns how many blocks.
   std::size_t open_lull() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// What open_lull() has learned.
   [[nodiscard]] Lulls& lulls() BERTH_REQUIRES(heap_.slow_mutex) { return lulls_; }
-  /// Passes memory of idle streams on to the request's: as little as serves it, or the granules that it
-  /// lacks. Returns how many blocks.
+  /// Passes memory of idle streams on to the request's: as little as serves it, or the granules
+  /// that it lacks. Returns how many blocks.
   std::size_t borrow(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   /// Opens what streams have left that are gone and whose work is done.
@@ -119,22 +119,22 @@ class StreamOrder {
 
   // The same before memory is obtained (CrossStreamReuse::before_growth).
 
-  /// As take_behind_waits(), of one other stream after the other, those first that have freed nothing for
-  /// longest, until the request lacks nothing; of none where all together would not do. Returns how many
-  /// blocks.
+  /// As take_behind_waits(), of one other stream after the other, those first that have freed
+  /// nothing for longest, until the request lacks nothing; of none where all together would not do.
+  /// Returns how many blocks.
   std::size_t take_some_behind_waits(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
-  /// Makes the request's stream wait for uses of its own freed blocks by other streams, until the request
-  /// lacks nothing or none is left, or some times. Returns how many blocks came free.
+  /// Makes the request's stream wait for uses of its own freed blocks by other streams, until the
+  /// request lacks nothing or none is left, or some times. Returns how many blocks came free.
   std::size_t take_deferred(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
-  /// The same of other streams' freed blocks: the request's stream waits for the owner of each and for
-  /// the use, and takes them over.
+  /// The same of other streams' freed blocks: the request's stream waits for the owner of each and
+  /// for the use, and takes them over.
   std::size_t take_deferred_of_others(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
 
-  /// Waits until the device is idle, where memory awaits streams that cannot be asked. Returns how many
-  /// blocks came free.
+  /// Waits until the device is idle, where memory awaits streams that cannot be asked. Returns how
+  /// many blocks came free.
   std::size_t recover_quarantined() BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
   /// Waits for the work that all streams have now.
   void wait_for_all() BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
@@ -168,7 +168,8 @@ class StreamOrder {
   /// An event after all work submitted to `stream` so far.
   /// Errors  DriverError.
   SharedEvent record(StreamRef stream);
-  /// The same; where all events are on lease, those of deferred frees that have passed come back first.
+  /// The same; where all events are on lease, those of deferred frees that have passed come back
+  /// first.
   SharedEvent record_reclaiming(StreamRef stream) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   SharedEvent record_or_wait(StreamRef stream);
@@ -197,7 +198,8 @@ class StreamOrder {
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// Opens it to all. Returns how many blocks.
   std::size_t open_one(const Freed& freed) BERTH_REQUIRES(heap_.mutex);
-  /// Whether neither a hole nor whole granules that are the request's own or unowned would serve it.
+  /// Whether neither a hole nor whole granules that are the request's own or unowned would serve
+  /// it.
   [[nodiscard]] bool lacks_memory(const Request& request) const BERTH_REQUIRES(heap_.mutex);
   [[nodiscard]] bool has_fit(OwnerId owner, const Request& request) const
       BERTH_REQUIRES(heap_.mutex);

@@ -141,8 +141,8 @@ void StreamOrder::seal(const Unsealed& unsealed) noexcept {
   }
 }
 
-/// A free records events on the streams that use the block, without the slow lock. A stream for which there
-/// is a Naming does not go away.
+/// A free records events on the streams that use the block, without the slow lock. A stream for
+/// which there is a Naming does not go away.
 class StreamOrder::Naming {
  public:
   Naming(StreamOrder& order, OwnerId stream) BERTH_REQUIRES(order.heap_.mutex)
@@ -161,7 +161,8 @@ class StreamOrder::Naming {
   const OwnerId stream_;
 };
 
-/// Not of a stream that berth does not own: its handle may be gone. The next call that names it marks it.
+/// Not of a stream that berth does not own: its handle may be gone. The next call that names it
+/// marks it.
 void StreamOrder::seal(OwnerId stream) {
   std::uint64_t began = 0;
   std::optional<Naming> naming;

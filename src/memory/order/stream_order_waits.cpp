@@ -35,8 +35,9 @@ std::size_t StreamOrder::take_behind_waits(const Request& request) {
   return take_behind_waits(request, owners);
 }
 
-// All that a stream has left passes on, which is more than the request lacks: in small portions memory
-// would be scattered over streams, each portion mapped anew, and each behind a wait of its own.
+// All that a stream has left passes on, which is more than the request lacks: in small portions
+// memory would be scattered over streams, each portion mapped anew, and each behind a wait of its
+// own.
 std::size_t StreamOrder::take_some_behind_waits(const Request& request) {
   std::vector<OwnerId> givers;
   {
@@ -58,13 +59,14 @@ bool StreamOrder::has_fit(OwnerId owner, const Request& request) const {
 
 bool StreamOrder::lacks_memory(const Request& request) const {
   if (has_fit(request.owner, request) || has_fit(kUnowned, request)) return false;
-  // One more than would just do: which granules a request gets, and which are left, is then a choice.
+  // One more than would just do: which granules a request gets, and which are left, is then a
+  // choice.
   return !heap_.blocks.has_granules() || heap_.blocks.whole_granules_for(request.owner) <=
                                              heap_.blocks.granules_to_join(request.bytes);
 }
 
-/// Whether waiting for the owner's stream orders all that it has free. Those of which nothing can be known
-/// are passed over, or they would stand in front of all others for ever.
+/// Whether waiting for the owner's stream orders all that it has free. Those of which nothing can
+/// be known are passed over, or they would stand in front of all others for ever.
 bool StreamOrder::can_give(OwnerId owner) const {
   const StreamTable::Entry& entry = heap_.streams.entry(owner);
   if (entry.lost || entry.vanished) return false;

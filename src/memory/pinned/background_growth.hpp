@@ -18,8 +18,8 @@ class BackgroundGrowth {
   using Work = std::function<void(std::size_t number)>;
 
   explicit BackgroundGrowth(Work work);
-  /// Blocking  While work is being done; what is left is dropped. Not in a forked child, which has no
-  ///           such thread.
+  /// Blocking  While work is being done; what is left is dropped. Not in a forked child, which has
+  ///           no such thread.
   ~BackgroundGrowth();
   BackgroundGrowth(const BackgroundGrowth&) = delete;
   BackgroundGrowth& operator=(const BackgroundGrowth&) = delete;

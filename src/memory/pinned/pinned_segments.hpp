@@ -20,8 +20,8 @@
 namespace berth {
 
 /// A segment is one registration, so that a copy never goes from one into another. The driver wants
-/// some context to be current: it is that of the calling thread's device, so that no other device gets
-/// one.
+/// some context to be current: it is that of the calling thread's device, so that no other device
+/// gets one.
 /// Threads  obtain() and give_back() of different ranges: any at once.
 class PinnedSegments final : public WholeSegments {
  public:

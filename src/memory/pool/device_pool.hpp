@@ -100,8 +100,8 @@ class DevicePool final : public Allocator, public MappedMemory {
   void report_live_blocks() const noexcept;
 
   DeviceContext& context_;
-  /// The device whose streams may have what a thread keeps; null for graphs, for which each request asks
-  /// whether its stream is captured, so that the capture is known.
+  /// The device whose streams may have what a thread keeps; null for graphs, for which each request
+  /// asks whether its stream is captured, so that the capture is known.
   const DeviceContext* const kept_for_;
   const std::string own_name_;
   const std::size_t device_bytes_;

@@ -21,8 +21,8 @@
 
 namespace berth {
 
-/// Threads  Safe from any thread. In a forked child no lock is taken, for nobody may be there to give it
-///          back.
+/// Threads  Safe from any thread. In a forked child no lock is taken, for nobody may be there to
+///          give it back.
 class DevicePools final : public StreamObserver {
  public:
   DevicePools(DeviceContext& context, EventPool& events, DeviceAllocatorOptions options);

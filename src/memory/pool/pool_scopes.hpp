@@ -56,8 +56,8 @@ class PoolScopes {
   }
 
   [[nodiscard]] bool any() const { return count_.load(std::memory_order_relaxed) > 0; }
-  /// Of the scopes that cover a request of the calling thread on `stream`, the pool of that which was
-  /// opened last; null where there is none.
+  /// Of the scopes that cover a request of the calling thread on `stream`, the pool of that which
+  /// was opened last; null where there is none.
   [[nodiscard]] std::shared_ptr<DevicePool> find(StreamRef stream) const {
     const MutexLock lock(mutex_);
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {

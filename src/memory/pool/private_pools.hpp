@@ -19,8 +19,8 @@ class PrivatePools {
   void add(std::shared_ptr<DevicePool> pool);
   /// Nobody allocates from the pool any more.
   void close(const DevicePool& pool);
-  /// Gives back what closed pools have no more use for; the pools themselves, where no block is live.
-  /// Returns the bytes given back.
+  /// Gives back what closed pools have no more use for; the pools themselves, where no block is
+  /// live. Returns the bytes given back.
   /// Blocking  Waits for the work that used it.
   std::size_t clean_up();
 

@@ -48,7 +48,8 @@ class Arena {
   /// What mappings of its memory allow: reading and writing, by the device and by those let in.
   [[nodiscard]] std::span<const CUmemAccessDesc> access() const { return access_; }
   /// Allows it to another device, for what is mapped and for what will be.
-  /// Errors  DriverError: it has access to some of what is mapped, perhaps, and to nothing that will be.
+  /// Errors  DriverError: it has access to some of what is mapped, perhaps, and to nothing that
+  ///         will be.
   void let_in(const CUmemAccessDesc& user);
 
   /// Backs a range of unmapped granules with new physical memory, readable and writable by the
@@ -63,8 +64,8 @@ class Arena {
   /// Unmaps all that is mapped, and remembers where that was. Returns the bytes. The device must be
   /// done with it.
   std::size_t sleep() noexcept;
-  /// Backs the same granules with new memory. False where the driver has none left: asleep as before
-  /// then.
+  /// Backs the same granules with new memory. False where the driver has none left: asleep as
+  /// before then.
   /// Errors  DriverError: likewise.
   bool wake();
 

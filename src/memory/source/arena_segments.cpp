@@ -15,14 +15,15 @@
 namespace berth {
 namespace {
 
-/// Mappings that windows keep, for each granule that has memory. Recorded programs ask for up to nine; the
-/// rest is margin. With half of it, ten streams that take turns map four times as much. Address space
-/// follows from it, 3 TiB for a device of 80 GiB: far below the 128 TiB that there are.
+/// Mappings that windows keep, for each granule that has memory. Recorded programs ask for up to
+/// nine; the rest is margin. With half of it, ten streams that take turns map four times as much.
+/// Address space follows from it, 3 TiB for a device of 80 GiB: far below the 128 TiB that there
+/// are.
 constexpr std::size_t kMappingsPerGranule = 16;
 constexpr std::size_t kGranulesMin = 256;  ///< in small heaps it is as if there were so many
 
-/// What a stitched block may leave behind at most, as part of what a hole would. Measured on recorded
-/// traces and random sizes; without it, random sizes waste half as much again.
+/// What a stitched block may leave behind at most, as part of what a hole would. Measured on
+/// recorded traces and random sizes; without it, random sizes waste half as much again.
 constexpr double kStitchGain = 0.5;
 
 /// Without memory: a heap that gave much back may have very many.
@@ -55,8 +56,8 @@ void take_beside(BlockHeap& heap, const Block& held, OwnerId owner, std::size_t 
   }
 }
 
-/// held -> free, of `owner`, with what it takes of the memory beside it; without, where the host has no
-/// memory for that.
+/// held -> free, of `owner`, with what it takes of the memory beside it; without, where the host
+/// has no memory for that.
 void settle_beside(BlockHeap& heap, Block& held, OwnerId owner, std::size_t bytes) {
   try {
     take_beside(heap, held, owner, bytes);
@@ -202,8 +203,8 @@ SegmentSource::Growth ArenaSegments::plan_stitch(BlockHeap& heap, const Stitch& 
   return growth;
 }
 
-/// Of a granule on which no work is pending: all uses of a window that shows it are over, because every
-/// block in a window has bytes of each granule of it.
+/// Of a granule on which no work is pending: all uses of a window that shows it are over, because
+/// every block in a window has bytes of each granule of it.
 void ArenaSegments::note_idle_memory(const BlockHeap& heap, std::span<const Freed> idle) {
   const HoleIndex& holes = heap.holes_of_all();
   windows_.choose_to_drop([&](GranuleNumber granule) {
@@ -293,8 +294,8 @@ bool ArenaSegments::obtain(Growth& growth) {
   return obtained;
 }
 
-/// Where the host has no memory for the block's record, what was to be joined is free, and the next plan
-/// hears of it.
+/// Where the host has no memory for the block's record, what was to be joined is free, and the next
+/// plan hears of it.
 Block* ArenaSegments::finish_growth(BlockHeap& heap, const Growth& growth,
                                     std::size_t bytes_requested, OwnerId owner) {
   if (growth.parts.empty()) {

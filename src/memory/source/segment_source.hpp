@@ -21,8 +21,8 @@ class SegmentSource {
  public:
   struct Growth {
     std::size_t bytes = 0;  ///< to be obtained from the driver
-    /// Where they go, held, in a heap that has address space already. Of the source, as `parts`, until its
-    /// next plan.
+    /// Where they go, held, in a heap that has address space already. Of the source, as `parts`,
+    /// until its next plan.
     std::span<Block*> fresh{};
     std::uintptr_t address = 0;  ///< of the segment, or of the stitched block, once obtained
     /// Of a stitched block, in order, held, those of `fresh` included; none: memory for any block.
@@ -34,8 +34,8 @@ class SegmentSource {
   };
   struct Range {
     Block* held;
-    /// Where it is a whole segment: once the driver has it, another segment may get its addresses, also
-    /// one of another heap, before finish_return().
+    /// Where it is a whole segment: once the driver has it, another segment may get its addresses,
+    /// also one of another heap, before finish_return().
     BlockHeap::Segments::node_type segment{};
   };
 
@@ -46,7 +46,8 @@ class SegmentSource {
 
   /// Bytes of the segments that requests share; 0 where that is no question.
   [[nodiscard]] virtual std::size_t shared_bytes() const { return 0; }
-  /// What a plan for `bytes`, which holds nothing, could do with, where the limit does not allow more.
+  /// What a plan for `bytes`, which holds nothing, could do with, where the limit does not allow
+  /// more.
   [[nodiscard]] virtual std::size_t least_bytes(const Growth& growth, std::size_t) const {
     return growth.bytes;
   }
@@ -61,17 +62,18 @@ class SegmentSource {
     yes,
     only,  ///< and nothing is obtained
   };
-  /// What to obtain so that `owner` can have a block of `bytes`, as little as possible: nothing where
-  /// free memory that lies apart can be joined. nullopt where there is no address space for it.
-  /// `joining`: whether free memory may be joined.
+  /// What to obtain so that `owner` can have a block of `bytes`, as little as possible: nothing
+  /// where free memory that lies apart can be joined. nullopt where there is no address space for
+  /// it. `joining`: whether free memory may be joined.
   virtual std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner,
                                             Joining joining) = 0;
   /// False where the driver has no memory left. On failure nothing was obtained.
   /// Errors  DriverError.
   virtual bool obtain(Growth& growth) = 0;
-  /// Puts what was obtained into the heap as free memory of `owner`, with what it needs of unowned memory
-  /// beside it, and returns null; or returns the stitched block, allocated, or null where the host
-  /// has no memory for that: then the parts are free. Where it throws, the heap is as before.
+  /// Puts what was obtained into the heap as free memory of `owner`, with what it needs of unowned
+  /// memory beside it, and returns null; or returns the stitched block, allocated, or null where
+  /// the host has no memory for that: then the parts are free. Where it throws, the heap is as
+  /// before.
   virtual Block* finish_growth(BlockHeap& heap, const Growth& growth, std::size_t bytes_requested,
                                OwnerId owner) = 0;
   /// Undoes obtain(), where finish_growth() has thrown. False where the driver refuses.
@@ -80,8 +82,8 @@ class SegmentSource {
   virtual void cancel_growth(BlockHeap& heap, const Growth& growth) = 0;
 
   /// Holds unowned free memory of at least `bytes` in all, as far as there is any that can be given
-  /// back, largest first. Where that is in very many pieces, some of them: none are left when it holds
-  /// none.
+  /// back, largest first. Where that is in very many pieces, some of them: none are left when it
+  /// holds none.
   virtual std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) = 0;
   /// Gives a range back to the driver. False where the driver refuses, of which the report sink
   /// hears: the memory is still there then.
@@ -92,15 +94,15 @@ class SegmentSource {
     heap.settle(*range.held, Block::State::free, kUnowned);
   }
 
-  /// Lets work of another device reach all of it, now and from now on, where peer access of contexts alone
-  /// does not.
+  /// Lets work of another device reach all of it, now and from now on, where peer access of
+  /// contexts alone does not.
   /// Errors  DriverError: it may reach what is there, and not what comes.
   virtual void let_in(DeviceContext& /*user*/) {}
 
   /// Errors  NotSupported: this memory does not come back at its addresses.
   virtual void require_sleep() const = 0;
-  /// Gives all memory back, live or not; addresses stay. Returns the bytes. The device must be done with
-  /// it. `stitched`: where stitched blocks are. After require_sleep().
+  /// Gives all memory back, live or not; addresses stay. Returns the bytes. The device must be done
+  /// with it. `stitched`: where stitched blocks are. After require_sleep().
   virtual std::size_t sleep(const std::set<std::uintptr_t>& stitched) = 0;
   /// Obtains it again, at the same addresses. False where the driver has no memory left: asleep as
   /// before then.

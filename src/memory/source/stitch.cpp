@@ -17,8 +17,8 @@ constexpr std::size_t kBytesInPiecesMin = std::size_t{64} << 10;
 /// nothing else will do. A request of whole granules lacks nothing.
 constexpr std::size_t kPieceShare = 16;
 
-/// A heap may have very many pieces, and other threads wait meanwhile. The tails tried are spread over
-/// all sizes: the smallest ones alone fit few heads.
+/// A heap may have very many pieces, and other threads wait meanwhile. The tails tried are spread
+/// over all sizes: the smallest ones alone fit few heads.
 constexpr int kTailsTried = 256;
 constexpr int kHeadsTried = 8;
 
@@ -115,8 +115,8 @@ void Stitcher::build(std::size_t bytes) {
   stitch_.tail = best_->tail;
   stitch_.head = best_->head;
   stitch_.whole.clear();
-  // The owner's own first, of these the smallest ranges: they serve fewest others. By address then, because
-  // identical sets of granules must be mapped in the same order to be found again.
+  // The owner's own first, of these the smallest ranges: they serve fewest others. By address then,
+  // because identical sets of granules must be mapped in the same order to be found again.
   std::size_t missing = wanted;
   for (const HoleIndex::Holes* holes : holes_) {
     for (Extent range; missing > 0; missing -= stitch_.whole.back().bytes) {
@@ -135,8 +135,8 @@ void Stitcher::build(std::size_t bytes) {
   stitch_.fresh_bytes = best_->fresh * granule_bytes_;
   stitch_.fresh_skipped_bytes = 0;
 
-  // Too much by less than a granule, which comes off an end: of a piece where there are two, so that
-  // the block stays in one; else of the whole granules, at the end that is no piece's.
+  // Too much by less than a granule, which comes off an end: of a piece where there are two, so
+  // that the block stays in one; else of the whole granules, at the end that is no piece's.
   std::size_t surplus =
       stitch_.tail.bytes + wanted + stitch_.fresh_bytes + stitch_.head.bytes - bytes;
   if (best_->whole == 0 || (best_->tail.bytes > 0 && best_->head.bytes > 0)) {

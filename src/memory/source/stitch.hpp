@@ -30,18 +30,18 @@ struct Stitch {
 /// Guarded by the lock of the allocator that it belongs to.
 class Stitcher {
  public:
-  /// What is left of whole granules serves anything; what is left of pieces next to nothing. Measured
-  /// on recorded traces: any factor between 0.1 and 0.5 does.
+  /// What is left of whole granules serves anything; what is left of pieces next to nothing.
+  /// Measured on recorded traces: any factor between 0.1 and 0.5 does.
   static constexpr double kWorthOfWholeGranules = 0.25;
 
   explicit Stitcher(std::size_t granule_bytes) : granule_bytes_(granule_bytes) {}
 
-  /// Of the stitches of `bytes` from free memory of `owner` and unowned memory those with the fewest
-  /// new granules; of them those that use the fewest whole granules, which are of use to everyone;
-  /// of them the one that leaves the least behind, as far as a look at some pairs of pieces tells. Unowned
-  /// granules fill up what the owner's lack. Pieces of small blocks are looked at only where nothing else
-  /// will do. At most `fresh_max` granules are new; null where no stitch can do with that. Valid until the
-  /// heap changes.
+  /// Of the stitches of `bytes` from free memory of `owner` and unowned memory those with the
+  /// fewest new granules; of them those that use the fewest whole granules, which are of use to
+  /// everyone; of them the one that leaves the least behind, as far as a look at some pairs of
+  /// pieces tells. Unowned granules fill up what the owner's lack. Pieces of small blocks are
+  /// looked at only where nothing else will do. At most `fresh_max` granules are new; null where no
+  /// stitch can do with that. Valid until the heap changes.
   const Stitch* choose(const BlockHeap& heap, std::size_t bytes, OwnerId owner,
                        std::size_t fresh_max);
 

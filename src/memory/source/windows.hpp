@@ -25,8 +25,8 @@ namespace berth {
 /// Guarded by the slow lock of the allocator that it belongs to: it calls the driver.
 class Windows {
  public:
-  /// Onto granules of `arena`. At most `mappings_max` are kept beside those that are in use, and there is
-  /// address space for twice as many.
+  /// Onto granules of `arena`. At most `mappings_max` are kept beside those that are in use, and
+  /// there is address space for twice as many.
   Windows(DeviceContext& context, Arena& arena, std::size_t mappings_max);
   /// Unmaps what is left.
   ~Windows();
@@ -45,8 +45,9 @@ class Windows {
   void set_mappings_max(std::size_t mappings_max) { mappings_max_ = mappings_max; }
   /// Whether there are more mappings than are to be kept.
   [[nodiscard]] bool is_over_bound() const { return mappings_ > mappings_max_; }
-  /// Chooses windows of which `is_idle(granule)` says of one granule that nothing uses it, those first
-  /// that were wanted longest ago, until without them mappings are within the bound, with some room.
+  /// Chooses windows of which `is_idle(granule)` says of one granule that nothing uses it, those
+  /// first that were wanted longest ago, until without them mappings are within the bound, with
+  /// some room.
   template <class IsIdle>
   void choose_to_drop(const IsIdle& is_idle) {
     chosen_.clear();
@@ -86,14 +87,15 @@ class Windows {
   }
   void drop_all() noexcept;
 
-  /// Allows another device what the arena allows: for what is mapped. For what will be, the arena says.
+  /// Allows another device what the arena allows: for what is mapped. For what will be, the arena
+  /// says.
   /// Errors  DriverError: it has access to some, perhaps.
   void let_in(const CUmemAccessDesc& user);
 
   /// Unmaps all, but keeps their addresses. The device must be done with them.
   void sleep() noexcept;
-  /// Maps them again, onto what the granules have now. False where the driver has no memory for that:
-  /// asleep as before then.
+  /// Maps them again, onto what the granules have now. False where the driver has no memory for
+  /// that: asleep as before then.
   /// Errors  DriverError: likewise.
   bool wake();
 

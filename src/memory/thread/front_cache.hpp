@@ -137,8 +137,8 @@ class FrontCache {
   const OwnerId owner_;
 };
 
-/// One for each owner. Guarded as its holder says. A FrontCache stays at its address until its owner
-/// is dropped.
+/// One for each owner. Guarded as its holder says. A FrontCache stays at its address until its
+/// owner is dropped.
 class FrontCaches {
  public:
   [[nodiscard]] FrontCache* find(OwnerId owner) const {

@@ -62,8 +62,8 @@ class ThreadCache {
     return true;
   }
 
-  /// The owner thread. Whether it has freed at least `bytes` more than it allocated since its ledger
-  /// was settled.
+  /// The owner thread. Whether it has freed at least `bytes` more than it allocated since its
+  /// ledger was settled.
   [[nodiscard]] bool has_freed(std::size_t bytes) {
     if (!lock_.try_enter()) return false;  // it is about to be settled
     const std::int64_t change = ledger_.bytes_allocated.change();
@@ -107,9 +107,9 @@ class ThreadCache {
     fronts_.flush(visit);
   }
 
-  /// Whether the thread has freed so many more blocks than it has taken since set_blocks_live() that
-  /// it should give them back: because others need them, or because hardly any are in use, which is
-  /// the time to tidy up.
+  /// Whether the thread has freed so many more blocks than it has taken since set_blocks_live()
+  /// that it should give them back: because others need them, or because hardly any are in use,
+  /// which is the time to tidy up.
   [[nodiscard]] bool has_gained_enough() const {
     return ledger_.blocks_allocated.change() <= gain_limit_;
   }
@@ -187,8 +187,8 @@ class ThreadCache {
     ledger_.freed(block.bytes - block.slack_bytes(), block.bytes);
     block.set_state(Block::State::cached);
   }
-  /// To its stack, where it is back: before anything else is done with stacks, of which an empty one
-  /// may become that of another size.
+  /// To its stack, where it is back: before anything else is done with stacks, of which an empty
+  /// one may become that of another size.
   void return_last() {
     if (is_back_) last_.front->push(*last_.stack, *last_.block);
     is_back_ = false;

@@ -56,8 +56,8 @@ struct Waits {
   Submitted whole;
 };
 
-/// Each copy has a hidden stream. A source in stream order is read by the copy itself, behind all earlier
-/// work of `stream`; any other by an operation of its own, behind nothing at all.
+/// Each copy has a hidden stream. A source in stream order is read by the copy itself, behind all
+/// earlier work of `stream`; any other by an operation of its own, behind nothing at all.
 Waits submit(State& state, Stream& stream, std::vector<BatchCopy> batch) BERTH_REQUIRES(mutex) {
   const Context& context = *state.contexts.find(stream.context);
   Waits waits;

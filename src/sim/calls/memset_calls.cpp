@@ -66,8 +66,8 @@ CUresult fill_async(Function function, const Fill& fill, CUstream stream) {
   return call.enqueue(*found, known.work);
 }
 
-/// On the null stream. The host waits where the target is its own memory, or its context is one that
-/// always waits.
+/// On the null stream. The host waits where the target is its own memory, or its context is one
+/// that always waits.
 CUresult fill_now(Function function, const Fill& fill) {
   Call call(function, Needs::context);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();

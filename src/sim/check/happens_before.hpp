@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is ordered before what, by the rules of streams and events alone and not by when work happened
-// to run: vector clocks, one component a stream, and one for what each part of the host does itself.
-// What a host thread has seen to be done comes before what it submits later; which threads count as
-// one, host_clocks.hpp says. Guarded by sim::mutex.
-// Source: Fidge, "Timestamps in message-passing systems that preserve the partial ordering", 1988;
-// Mattern, "Virtual time and global states of distributed systems", 1989.
+// What is ordered before what, by the rules of streams and events alone and not by when work
+// happened to run: vector clocks, one component a stream, and one for what each part of the host
+// does itself. What a host thread has seen to be done comes before what it submits later; which
+// threads count as one, host_clocks.hpp says. Guarded by sim::mutex. Source: Fidge, "Timestamps in
+// message-passing systems that preserve the partial ordering", 1988; Mattern, "Virtual time and
+// global states of distributed systems", 1989.
 #pragma once
 
 #include <cstddef>
@@ -63,8 +63,8 @@ class HappensBefore {
   /// Adds to `clock` all work of those streams of `context` that are gone; 0: of every context.
   void add_retired(Handle context, Clock& clock) const;
 
-  /// The stream is gone. Its lane serves another one once whoever begins that knows that its work is
-  /// done: everything on the lane is then really ordered.
+  /// The stream is gone. Its lane serves another one once whoever begins that knows that its work
+  /// is done: everything on the lane is then really ordered.
   void retire(const StreamOrder& order, Handle context);
 
  private:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the host knows to be done, by who of it knows. The simulator sees driver calls, and not how
 // host threads order one another: by locks, joins and atomic variables. So the threads of a program
-// count as one unless the configuration says otherwise (`threads=apart`), since an order that is not
-// known would be reported as a race. An object of the program's knows what was released to it, and
-// what threads observe while they act for it; a thread, only once it acquires the object.
+// count as one unless the configuration says otherwise (`threads=apart`), since an order that is
+// not known would be reported as a race. An object of the program's knows what was released to it,
+// and what threads observe while they act for it; a thread, only once it acquires the object.
 // Guarded by sim::mutex.
 #pragma once
 

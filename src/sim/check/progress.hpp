@@ -12,9 +12,9 @@ namespace berth::sim {
 
 struct State;
 
-/// `stream` is asked for, and stands only behind `waiting` in the channel of the two, or behind what
-/// waits for it: nothing that is pending, and no thread, ends the wait for a value that `waiting` has
-/// at its head.
+/// `stream` is asked for, and stands only behind `waiting` in the channel of the two, or behind
+/// what waits for it: nothing that is pending, and no thread, ends the wait for a value that
+/// `waiting` has at its head.
 void report_shared_channel(State& state, Stream& stream, Stream& waiting);
 /// `call` finds the queue of `stream` full, and nothing runs: `needed` would have to.
 void report_full_queue(State& state, const CallSite& call, const Stream& stream, Stream& needed);

@@ -64,8 +64,8 @@ void RaceDetector::use_by_host(State& state, UseKind kind, std::uint64_t address
 
 void RaceDetector::recycle(State& state, std::uint64_t address, std::uint64_t bytes) {
   if (!on_) return;
-  // After a fault of the device nothing can be waited for any more, and a call that the plan refuses
-  // does not say what it would have said.
+  // After a fault of the device nothing can be waited for any more, and a call that the plan
+  // refuses does not say what it would have said.
   bool has_faulted = state.faults.has_struck();
   state.contexts.for_each(
       [&](const Context& context) { has_faulted |= context.sticky != CUDA_SUCCESS; });

@@ -4,9 +4,9 @@
 // goes by the order that calls establish, so that a race is found also where the work happened to
 // run in a good order. Guarded by sim::mutex.
 //
-// Waits for values and writes of them are what programs synchronise by, so they are not uses: a wait
-// comes after the write that it sees, and where the host may have written, after what was released to
-// the word (berthSimHostReleases), or else after all that anybody on the host knows.
+// Waits for values and writes of them are what programs synchronise by, so they are not uses: a
+// wait comes after the write that it sees, and where the host may have written, after what was
+// released to the word (berthSimHostReleases), or else after all that anybody on the host knows.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +51,8 @@ class RaceDetector {
   void release(const Clock& before, const std::byte* where, std::uint64_t value, unsigned bytes);
   /// A wait has seen the value at `where`; `from_host`: which the host may have written.
   void acquire(Stamp wait, const std::byte* where, bool from_host);
-  /// The host has read `value` at `where`, without a driver call; nullopt: whatever was written last.
+  /// The host has read `value` at `where`, without a driver call; nullopt: whatever was written
+  /// last.
   void observe(const std::byte* where, std::optional<std::uint64_t> value);
 
  private:

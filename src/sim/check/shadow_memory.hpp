@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// For every byte that work has touched: who wrote it last, and who has read it since. Bytes that were
-// used alike share a cell, so that a copy of a gigabyte costs one. Keyed by where the simulator keeps
-// the byte, which is one place however many addresses map to it. Guarded by sim::mutex.
-// Source: Flanagan, Freund, "FastTrack: efficient and precise dynamic race detection", 2009.
+// For every byte that work has touched: who wrote it last, and who has read it since. Bytes that
+// were used alike share a cell, so that a copy of a gigabyte costs one. Keyed by where the
+// simulator keeps the byte, which is one place however many addresses map to it. Guarded by
+// sim::mutex. Source: Flanagan, Freund, "FastTrack: efficient and precise dynamic race detection",
+// 2009.
 #pragma once
 
 #include <cstddef>
@@ -40,8 +41,8 @@ struct Use {
 
 class ShadowMemory {
  public:
-  /// Enters `use` of `data`. What an earlier use did there that conflicts with it, and that does not
-  /// precede what is after `before`; nullopt where nothing does.
+  /// Enters `use` of `data`. What an earlier use did there that conflicts with it, and that does
+  /// not precede what is after `before`; nullopt where nothing does.
   std::optional<Use> enter(std::span<const std::byte> data, const Use& use, const Clock& before,
                            const HappensBefore& order);
   /// The same without entering anything, for the end of the addresses from `start` to `start` +

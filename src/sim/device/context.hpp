@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contexts, and each thread's stack of current contexts. A primary context lives while its device's
-// count is above zero, unless it is reset; another lives until its maker destroys it. What belongs to
-// a context goes with it. Contexts are guarded by sim::mutex, a thread's stack by being the thread's
-// own.
+// count is above zero, unless it is reset; another lives until its maker destroys it. What belongs
+// to a context goes with it. Contexts are guarded by sim::mutex, a thread's stack by being the
+// thread's own.
 #pragma once
 
 #include <cuda.h>

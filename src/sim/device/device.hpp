@@ -29,7 +29,8 @@ DeviceFacts device_facts(const Config& config, int slot);
 DeviceFacts instance_facts(const DeviceFacts& parent, const MigInstance& instance, int slot,
                            std::uint64_t memory_bytes);
 
-/// "GPU-" or "MIG-" and 8-4-4-4-12 hexadecimal digits, as nvidia-smi and CUDA_VISIBLE_DEVICES write it.
+/// "GPU-" or "MIG-" and 8-4-4-4-12 hexadecimal digits, as nvidia-smi and CUDA_VISIBLE_DEVICES write
+/// it.
 std::string uuid_text(const DeviceFacts& facts);
 /// "00000000:1A:00.0". CUDA, and NVML in an older form, leave out the first four digits.
 std::string pci_address_text(const DeviceFacts& facts);

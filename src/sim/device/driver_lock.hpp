@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lock that a driver holds for each context, where the configuration asks for it: a call that waits
-// keeps the calls of other threads in its context from entering. sim::mutex, which is let go of in
-// every wait, guards this.
-// Source: pytorch/pytorch, pull request 130844: cudaEventQuery "can hang if another thread is holding
-// the CUDA global context lock", as in cudaStreamSynchronize.
+// The lock that a driver holds for each context, where the configuration asks for it: a call that
+// waits keeps the calls of other threads in its context from entering. sim::mutex, which is let go
+// of in every wait, guards this. Source: pytorch/pytorch, pull request 130844: cudaEventQuery "can
+// hang if another thread is holding the CUDA global context lock", as in cudaStreamSynchronize.
 #pragma once
 
 #include <condition_variable>
@@ -36,9 +35,9 @@ class DriverLock {
 
   explicit DriverLock(bool on) : on_(on) {}
 
-  /// Returns once no other thread's call waits in `context`. Where nothing has run for stall_ms, that
-  /// is a finding, and it returns as well. May let go of sim::mutex: no pointer into the state holds
-  /// afterwards.
+  /// Returns once no other thread's call waits in `context`. Where nothing has run for stall_ms,
+  /// that is a finding, and it returns as well. May let go of sim::mutex: no pointer into the state
+  /// holds afterwards.
   void await(State& state, Handle context, const CallSite& call) BERTH_REQUIRES(mutex) {
     if (on_ && held_by_another(context)) await_release(state, context, call);
   }

@@ -39,8 +39,8 @@ std::vector<int> visible_whole_devices(const State& state, const std::optional<s
   return visible;
 }
 
-/// Drivers before this one, R570, show a process one instance and then no whole device; since then it
-/// sees one compute instance of every GPU instance.
+/// Drivers before this one, R570, show a process one instance and then no whole device; since then
+/// it sees one compute instance of every GPU instance.
 constexpr int kManyInstancesVersion = 12080;
 
 bool shows_many_instances(const State& state) {
@@ -68,8 +68,8 @@ std::vector<int> instances_of(const State& state, int parent) {
   return slots;
 }
 
-/// The instances that a list names before the first entry that names none. None where the list names
-/// one twice.
+/// The instances that a list names before the first entry that names none. None where the list
+/// names one twice.
 std::vector<int> named_instances(const State& state, std::string_view list) {
   std::vector<int> named;
   for (;;) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A capture: from cuStreamBeginCapture to cuStreamEndCapture, the work of some streams becomes nodes
-// of a graph instead of running. It spreads from its origin to every stream that waits for an event
-// recorded in it. What must hold: a stream is in at most one capture; its nodes are of that
+// A capture: from cuStreamBeginCapture to cuStreamEndCapture, the work of some streams becomes
+// nodes of a graph instead of running. It spreads from its origin to every stream that waits for an
+// event recorded in it. What must hold: a stream is in at most one capture; its nodes are of that
 // capture's graph. What is forbidden meanwhile: capture_rules.hpp. Guarded by sim::mutex.
 #pragma once
 
@@ -61,7 +61,8 @@ void leave_capture(State& state, Stream& stream) BERTH_REQUIRES(mutex);
 
 /// Adds a node behind those of `stream`, which is in a valid capture. `awaits`: see GraphNode.
 void capture_work(State& state, Stream& stream, Work work, Handle awaits = 0);
-/// What follows on `stream` also depends on `nodes`, of the same capture; one that is in none joins.
+/// What follows on `stream` also depends on `nodes`, of the same capture; one that is in none
+/// joins.
 void join_capture(Stream& stream, const CapturePoint& point);
 
 }  // namespace berth::sim

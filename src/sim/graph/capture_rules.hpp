@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What may not be done while streams are being captured. Each function gives what the call must
-// return, CUDA_SUCCESS where it may go on; where it refuses, it has invalidated the captures that the
-// call would have disturbed, unless it says otherwise. Guarded by sim::mutex.
-// Source: CUDA Programming Guide, "Prohibited and Unhandled Operations", "Invalidation"; CUDA Driver
-// API, cuThreadExchangeStreamCaptureMode.
+// return, CUDA_SUCCESS where it may go on; where it refuses, it has invalidated the captures that
+// the call would have disturbed, unless it says otherwise. Guarded by sim::mutex. Source: CUDA
+// Programming Guide, "Prohibited and Unhandled Operations", "Invalidation"; CUDA Driver API,
+// cuThreadExchangeStreamCaptureMode.
 #pragma once
 
 #include <cuda.h>
@@ -15,8 +15,8 @@ namespace berth::sim {
 
 /// New work on `stream`. A capture that was invalid before stays so.
 CUresult refuse_use(State& state, const Stream& stream);
-/// The legacy stream while a blocking stream of its context is being captured: whatever is done with
-/// it would depend on captured work. Invalidates nothing.
+/// The legacy stream while a blocking stream of its context is being captured: whatever is done
+/// with it would depend on captured work. Invalidates nothing.
 CUresult refuse_legacy(State& state, const Stream& stream);
 
 /// Asking or waiting whether work is done: that of a stream, before an event, of a context.
@@ -28,8 +28,8 @@ CUresult refuse_observation(State& state, const Context& context);
 /// calling thread's mode and the modes of the captures have it.
 CUresult refuse_unsafe(State& state);
 
-/// Work on `stream` that no graph can hold, and that breaks a capture of it: a callback, and memory of
-/// a pool, as graphs that own memory are not simulated.
+/// Work on `stream` that no graph can hold, and that breaks a capture of it: a callback, and memory
+/// of a pool, as graphs that own memory are not simulated.
 CUresult refuse_unrecordable(State& state, const Stream& stream);
 
 /// cuStreamWaitEvent of what `event` was last recorded behind.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an executable graph runs: each chain is a stream that no call sees, and the scheduler does the
-// rest, in any order that the edges allow. The launching stream has two operations for it: a fork, for
-// which the chains wait, and a join, which waits for them.
+// How an executable graph runs: each chain is a stream that no call sees, and the scheduler does
+// the rest, in any order that the edges allow. The launching stream has two operations for it: a
+// fork, for which the chains wait, and a join, which waits for them.
 #include "sim/graph/graph.hpp"
 #include "sim/state.hpp"
 #include "sim/work/hidden_stream.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// User objects: what a program ties to the life of graphs. Graphs and executable graphs hold references,
-// and when the last one goes the program's destructor is called. Guarded by sim::mutex.
+// User objects: what a program ties to the life of graphs. Graphs and executable graphs hold
+// references, and when the last one goes the program's destructor is called. Guarded by sim::mutex.
 // Source: CUDA Programming Guide, "CUDA User Objects"; CUDA Driver API, cuUserObjectCreate.
 #pragma once
 
@@ -40,9 +40,9 @@ struct HeldUntil {
   HeldObjects objects;
 };
 
-/// `count` references less; with the last the destructor is called, on the thread of host functions,
-/// where it may not call the driver. It comes after all work of executable graphs that had
-/// references: the last of each is before `done`.
+/// `count` references less; with the last the destructor is called, on the thread of host
+/// functions, where it may not call the driver. It comes after all work of executable graphs that
+/// had references: the last of each is before `done`.
 void release(State& state, UserObject& object, std::uint64_t count) BERTH_REQUIRES(mutex);
 void release(State& state, const HeldObjects& objects, const Clock& done) BERTH_REQUIRES(mutex);
 /// Once more for each reference in `objects`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every address means: device allocations, mappings inside reservations, managed and pinned host memory.
-// Whatever is not here is pageable host memory, or was freed. What must hold: ranges do not
-// overlap; a mapping lies inside one reservation. Guarded by sim::mutex.
+// What every address means: device allocations, mappings inside reservations, managed and pinned
+// host memory. Whatever is not here is pageable host memory, or was freed. What must hold: ranges
+// do not overlap; a mapping lies inside one reservation. Guarded by sim::mutex.
 #pragma once
 
 #include <algorithm>

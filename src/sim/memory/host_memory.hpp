@@ -18,8 +18,8 @@ struct State;
 /// says.
 bool is_host_memory(const void* address, std::size_t bytes);
 
-/// New pages, of cuMemHostAlloc with CU_MEMHOSTALLOC_* or managed; null where the limit or the system has
-/// no room.
+/// New pages, of cuMemHostAlloc with CU_MEMHOSTALLOC_* or managed; null where the limit or the
+/// system has no room.
 void* make_pinned_host_memory(State& state, const Context& context, std::size_t bytes,
                               unsigned flags);
 void* make_managed_memory(State& state, const Context& context, std::size_t bytes);

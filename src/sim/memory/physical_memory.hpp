@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bytes of one device: a memfd, mapped as a whole at first use. Sparse: a byte that was never
 // written costs nothing, and what is freed goes back to the system at once. What must hold: blocks
-// overlap only where they share memory, and bytes_used() counts each byte once. Guarded by sim::mutex.
+// overlap only where they share memory, and bytes_used() counts each byte once. Guarded by
+// sim::mutex.
 #pragma once
 
 #include <cstddef>
@@ -64,8 +65,8 @@ class PhysicalMemory {
   /// Shared memory that was made here counts until no process has it.
   void release(PhysicalBlock& block);
 
-  /// Where the simulator reads and writes the byte at `offset` of an allocated block, and those that
-  /// follow it in place.
+  /// Where the simulator reads and writes the byte at `offset` of an allocated block, and those
+  /// that follow it in place.
   [[nodiscard]] std::span<std::byte> bytes_at(const PhysicalBlock& block,
                                               std::uint64_t offset) const;
 

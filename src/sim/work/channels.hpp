@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hardware channels (work queues, connections): each stream of a context is mapped onto one of a few.
-// A channel passes work on in the order of submission, so that a stream that waits holds up the later
-// work of every stream in its channel. One channel takes all work of a stream here, and the work of its
-// graphs and batches. Guarded by sim::mutex.
-// Source: CUDA Programming Guide, "CUDA_DEVICE_MAX_CONNECTIONS": "If independent GPU tasks [...] map to
-// the same work queue, a false dependency is created".
+// Hardware channels (work queues, connections): each stream of a context is mapped onto one of a
+// few. A channel passes work on in the order of submission, so that a stream that waits holds up
+// the later work of every stream in its channel. One channel takes all work of a stream here, and
+// the work of its graphs and batches. Guarded by sim::mutex. Source: CUDA Programming Guide,
+// "CUDA_DEVICE_MAX_CONNECTIONS": "If independent GPU tasks [...] map to the same work queue, a
+// false dependency is created".
 #pragma once
 
 #include "sim/config.hpp"

@@ -102,9 +102,9 @@ CUresult copy_async(Call& call, CUstream stream, const CopyWork& work, Sides sid
   return queue_copy(call, *found, std::move(known));
 }
 
-// Source: CUDA Driver API, "API synchronization behavior", "Memcpy", synchronous: pageable memory to
-// a device waits for the stream first, and returns when the source has been staged; between devices
-// the host does not wait; everything else is done when the call returns. A context with
+// Source: CUDA Driver API, "API synchronization behavior", "Memcpy", synchronous: pageable memory
+// to a device waits for the stream first, and returns when the source has been staged; between
+// devices the host does not wait; everything else is done when the call returns. A context with
 // CU_CTX_SYNC_MEMOPS always waits.
 CUresult copy_now(Call& call, const CopyWork& work, Sides sides) {
   if (work.width == 0 || work.rows == 0) return CUDA_SUCCESS;

@@ -23,8 +23,8 @@ struct Sides {
 
 /// A copy whose addresses were looked up.
 struct KnownCopy {
-  /// Whether the host is free once the copy is queued: to pageable memory, and between two pieces of
-  /// host memory, it is not.
+  /// Whether the host is free once the copy is queued: to pageable memory, and between two pieces
+  /// of host memory, it is not.
   [[nodiscard]] bool frees_host() const {
     return (in_reach || !work.destination_pageable) && !(to_host && from_host);
   }
@@ -35,8 +35,8 @@ struct KnownCopy {
   bool in_reach = false;  ///< the device gets at pageable memory by itself: nothing is staged
 };
 
-/// Looks up `work`, which has bytes, for a stream of `context`. CUDA_ERROR_INVALID_VALUE where a side
-/// is not what it may be, or is closed to the context.
+/// Looks up `work`, which has bytes, for a stream of `context`. CUDA_ERROR_INVALID_VALUE where a
+/// side is not what it may be, or is closed to the context.
 CUresult look_up(State& state, const Context& context, CopyWork work, Sides sides,
                  KnownCopy& known);
 

@@ -92,8 +92,8 @@ constexpr double kHostCopyBytesPerNs = 14.8;
 // From the engine's start to the first byte. NVIDIA/gdrcopy's README: 6 to 7 us for a small
 // cudaMemcpy as a whole, of which the call is the rest.
 constexpr std::uint64_t kEngineLatencyNs = 2'000;
-// What each further copy of a batch adds to its bytes. vllm-project/vllm, pull request 42212: H100, 10,000
-// copies of 28 KiB in 1.04 us each, of 64 KiB in 1.69.
+// What each further copy of a batch adds to its bytes. vllm-project/vllm, pull request 42212: H100,
+// 10,000 copies of 28 KiB in 1.04 us each, of 64 KiB in 1.69.
 constexpr std::uint64_t kFurtherCopyNs = 500;
 // At most that many kernels run at a time: rapidsai/rmm, issue 659.
 constexpr int kKernelsAtATime = 128;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The thread that runs the functions of cuLaunchHostFunc and cuStreamAddCallback, one after the
-// other, without the lock, as the driver's own thread does on hardware. Started by the first function.
-// Guarded by sim::mutex.
+// other, without the lock, as the driver's own thread does on hardware. Started by the first
+// function. Guarded by sim::mutex.
 #pragma once
 
 #include <condition_variable>

@@ -49,9 +49,9 @@ struct CopyWork {
   bool destination_pageable = false;
   bool source_pageable = false;
   bool is_further = false;  ///< of a batch, and not its first: the engine is under way already
-  /// The rows of the source as they were when they were read, one right behind the other, where that
-  /// is not when the copy runs. Shared, so that work can be copied: a graph runs its own again and
-  /// again.
+  /// The rows of the source as they were when they were read, one right behind the other, where
+  /// that is not when the copy runs. Shared, so that work can be copied: a graph runs its own again
+  /// and again.
   std::shared_ptr<std::byte[]> staged = nullptr;
 };
 
@@ -137,8 +137,8 @@ struct Operation {
   CallSite call = {};  ///< that submitted it
   Stamp stamp = {};    ///< both for the race detector
   Clock before = {};
-  /// The last so many of `waits_for` are no order that the program made: waits of other streams in the
-  /// same channel.
+  /// The last so many of `waits_for` are no order that the program made: waits of other streams in
+  /// the same channel.
   std::size_t in_channel = 0;
 };
 

@@ -10,8 +10,8 @@
 namespace berth::sim {
 namespace {
 
-/// Stretches begin and end between values: they are parts of pages, cut where an aligned fill begins
-/// and ends.
+/// Stretches begin and end between values: they are parts of pages, cut where an aligned fill
+/// begins and ends.
 void repeat(std::span<std::byte> target, std::uint32_t value, unsigned value_bytes) {
   if (value_bytes == 1) {
     std::memset(target.data(), static_cast<int>(value), target.size());

@@ -57,8 +57,8 @@ void Scheduler::add_default_stream_order(const Stream& stream, std::vector<Ticke
   }
 }
 
-// A channel passes on in the order of submission what the streams in it are given. Only a value can come
-// from work that is submitted later: without one it all gets on, and there is no need to look.
+// A channel passes on in the order of submission what the streams in it are given. Only a value can
+// come from work that is submitted later: without one it all gets on, and there is no need to look.
 void Scheduler::add_channel_order(const Stream& stream, Operation& operation) {
   const bool out_of_order = std::holds_alternative<FetchWork>(operation.work);
   if (value_waits_ == 0 || !stream.channel || out_of_order) return;

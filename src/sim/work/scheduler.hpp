@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // When work runs. Every operation waits for its predecessor on its stream and for the tickets that
-// it was submitted with, all of earlier submissions: there is no cycle, and unless a value is waited
-// for, always something that can run. Guarded by sim::mutex; where a function may let go of it, its
-// comment says so, and afterwards no pointer into the state holds.
+// it was submitted with, all of earlier submissions: there is no cycle, and unless a value is
+// waited for, always something that can run. Guarded by sim::mutex; where a function may let go of
+// it, its comment says so, and afterwards no pointer into the state holds.
 //
 // scheduler.cpp        queues: submitting, running and finishing work
 // scheduler_wait.cpp   the host waits, and what that makes run
@@ -55,8 +55,9 @@ class Scheduler {
   /// Returns once all of `awaited` is done, and runs what that needs. The host knows then that it
   /// is. May let go of the lock.
   void wait(const Awaited& awaited) BERTH_REQUIRES(mutex);
-  /// Returns once `stream` has fewer than `limit` operations queued, and runs what that needs. False
-  /// where nothing has run for stall_ms: that is a finding about `call`. May let go of the lock.
+  /// Returns once `stream` has fewer than `limit` operations queued, and runs what that needs.
+  /// False where nothing has run for stall_ms: that is a finding about `call`. May let go of the
+  /// lock.
   bool wait_for_room(Handle stream, std::size_t limit, const CallSite& call) BERTH_REQUIRES(mutex);
   /// A call asks for `ticket`, which is not done, and does not wait.
   void asked_in_vain(const Ticket& ticket);
@@ -146,8 +147,8 @@ class Scheduler {
   /// The same. Where a value has been in the way of `ticket` for too long, the wait for it is given
   /// up, or the channel in which it is.
   void sleep(const Ticket& ticket, Stall& stall) BERTH_REQUIRES(mutex);
-  /// For what waits for a value: where a channel is in its way, or in that of work which may bring the
-  /// value. Without a delayed stream where there is no such channel.
+  /// For what waits for a value: where a channel is in its way, or in that of work which may bring
+  /// the value. Without a delayed stream where there is no such channel.
   Need delay_of(const Need& need);
   /// Reports that `need` has a channel in the way, and takes its stream out of it.
   void separate(const Need& need);

@@ -17,8 +17,8 @@ void Scheduler::spend(std::uint64_t ns) {
   timeline_.advance_to(std::max(until, timeline_.now_ns()));
 }
 
-// An engine takes what has waited for it longest: of two streams with work for it each has its turn,
-// however much either has queued.
+// An engine takes what has waited for it longest: of two streams with work for it each has its
+// turn, however much either has queued.
 void Scheduler::begin_ready() {
   const auto turn = [](Stream& stream) {
     return std::tuple(stream.priority, *stream.ready_ns, stream.queue.front().number);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Virtual time: the clock, the engines of every device, and what they are busy with. What must hold:
-// an engine never has more at a time than it can do; the clock never goes back. Guarded by
+// Virtual time: the clock, the engines of every device, and what they are busy with. What must
+// hold: an engine never has more at a time than it can do; the clock never goes back. Guarded by
 // sim::mutex.
 #pragma once
 
@@ -25,8 +25,8 @@ struct Demand {
 
 class Timeline {
  public:
-  /// `devices`: with the instances of MIG. `jitter_percent`: each piece of work takes up to that much
-  /// less or more, by `seed`.
+  /// `devices`: with the instances of MIG. `jitter_percent`: each piece of work takes up to that
+  /// much less or more, by `seed`.
   Timeline(int devices, int jitter_percent, std::uint64_t seed);
 
   [[nodiscard]] std::uint64_t now_ns() const { return now_ns_; }

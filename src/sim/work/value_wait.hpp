@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waits of streams for values of memory (cuStreamWaitValue). What lets such a wait end need not be a
-// driver call: another thread may write pinned memory. So whoever waits for the stream looks again
-// and again, and in the eager mode a thread does while nobody waits. A wait that nothing ends would
-// hang the process without a word: the host call that waits for it reports it after a while, and
-// the context fails with CUDA_ERROR_LAUNCH_TIMEOUT. Guarded by sim::mutex.
+// Waits of streams for values of memory (cuStreamWaitValue). What lets such a wait end need not be
+// a driver call: another thread may write pinned memory. So whoever waits for the stream looks
+// again and again, and in the eager mode a thread does while nobody waits. A wait that nothing ends
+// would hang the process without a word: the host call that waits for it reports it after a while,
+// and the context fails with CUDA_ERROR_LAUNCH_TIMEOUT. Guarded by sim::mutex.
 #pragma once
 
 #include <chrono>
