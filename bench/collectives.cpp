@@ -3,7 +3,8 @@
 // Nanoseconds of virtual time on simulated links (workloads/virtual_collectives.hpp), so that the
 // values depend on no machine. Each beside a naive loop of copies. Rows: devices
 //   broadcast_device  1 GiB of device 0 to all others; the loop is on the stream of device 0
-//   broadcast_host    1 GiB of pinned memory to all; each copy of the loop is on its device's stream
+//   broadcast_host    1 GiB of pinned memory to all; each copy of the loop is on its device's
+//                     stream
 //   scatter_host      equal parts of 1 GiB of pinned memory; the loop waits for each part
 //   gather_host       the same back
 #include <cstdint>

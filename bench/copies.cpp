@@ -5,8 +5,8 @@
 //   copy_pageable_in, _out  1 GiB, beside the driver's own means and a naive loop. Rows: threads
 //   copy_behind_gigabyte    the longest of 100 copies of 64 KiB, each way, behind 1 GiB of pinned
 //                           memory, beside the driver's one call. Rows: directions
-//   copy_scattered          4,096 ranges of 32 KiB of pinned memory as one batch, beside the copier's
-//                           single copies. Rows: directions
+//   copy_scattered          4,096 ranges of 32 KiB of pinned memory as one batch, beside the
+//                           copier's single copies. Rows: directions
 #include <exception>
 #include <functional>
 #include <string>

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What does berth add to a small copy of pageable memory? Nanoseconds of the caller's thread for
 // 4 KiB, beside the driver calls that such a copy needs:
-//   copy_small_in   copy_async() to the device, beside cuMemcpyAsync; the wait for the copy is not timed
+//   copy_small_in   copy_async() to the device, beside cuMemcpyAsync; the wait for the copy is not
+//                   timed
 //   copy_small_out  copy() to the host, beside cuMemcpyAsync and cuStreamSynchronize
-//   copy_small_p999 what one of a thousand pairs of both exceeds, on 16 threads with streams of their own
+//   copy_small_p999 what one of a thousand pairs of both exceeds, on 16 threads with streams of
+//                   their own
 #include <cuda.h>
 
 #include <algorithm>

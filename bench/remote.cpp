@@ -2,8 +2,8 @@
 // What does it cost when one thread takes and another one gives back? Nanoseconds of wall time
 // while both threads run.
 //   free_remote   the free of a block alone
-//   pair_remote   allocation and free: half of what a pair costs on one thread where they do not get
-//                 in each other's way
+//   pair_remote   allocation and free: half of what a pair costs on one thread where they do not
+//                 get in each other's way
 //   event_remote  the same with a pooled event
 #include <memory>
 #include <optional>

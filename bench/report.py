@@ -76,7 +76,8 @@ class Figure:
         whole = [peer for peer in self.values if self.mean(peer) is not None]
         return [
             Figure(f"{self.name}:{name}", self.unit, self.driver,
-                   {peer: {"": of([self.values[peer][row] for row in self.rows])} for peer in whole})
+                   {peer: {"": of([self.values[peer][row] for row in self.rows])}
+                     for peer in whole})
             for name, of in (("median", statistics.median), ("worst", max))
         ]  # fmt: skip
 

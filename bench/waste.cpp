@@ -6,10 +6,12 @@
 //   waste_random            sizes at random, at steady load. Rows: sizes
 //   waste_checkerboard      equal blocks, of which every other is freed, then larger ones
 //   first_pass_driver_cost  time in the driver over that of mapping the peak once. Rows: traces
-//   waste_granule, cost_granule  means of waste_trace_pass10 and first_pass_driver_cost over the traces.
+//   waste_granule, cost_granule  means of waste_trace_pass10 and first_pass_driver_cost over the
+//                                traces.
 //                           Rows: sizes of granules
 //   driver_calls_pass4      driver calls of the fourth pass. Rows: traces
-//   path_NAME               the share of allocations in the fifth pass that take that path. Rows: traces
+//   path_NAME               the share of allocations in the fifth pass that take that path. Rows:
+//                           traces
 //   squeezed                requests refused on a device of the peak and 2 %. Rows: traces
 // Simulated devices only, made as each measurement needs them: hence a main() of its own.
 #include "workloads/waste.hpp"

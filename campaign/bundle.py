@@ -22,7 +22,8 @@ import time
 SUITE = "berth:hardware"
 SCRIPTS = (
     "arguments.py", "bench_figures.py", "campaign.py", "cupy_arrays.py", "hardware_tests.py",
-    "kernels.py", "parts.json", "plan.py", "processes.py", "program_run.py", "results.py", "stacks.py",
+    "kernels.py", "parts.json", "plan.py", "processes.py", "program_run.py", "results.py",
+    "stacks.py",
     "torch_copies.py", "torch_here.py", "torch_replays.py", "torch_training.py",
 )  # fmt: skip
 COMMAND = "campaign"

@@ -5,7 +5,7 @@ printed, and the counts, so that whoever sees only the end of a long log sees wh
 
   summary.py BUILD SETUP=EXIT_STATUS...
 
-A setup's tests ran in BUILD/SETUP and ended with EXIT_STATUS; where no test ran it counts as failed.
+A setup's tests ran in BUILD/SETUP and ended with EXIT_STATUS; if no test ran, it counts as failed.
 """
 
 import json

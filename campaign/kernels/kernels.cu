@@ -26,7 +26,8 @@ extern "C" __global__ void spin(Word duration_ns) {
 
 /// Runs for so long, and writes the longest time between two turns of its loop, which tells whether
 /// something has stopped it meanwhile. The steps of the timer are part of that time. Each turn
-/// reads a word of another page of `words`, which are zeros, and waits for it; none if `count` is 0.
+/// reads a word of another page of `words`, which are zeros, and waits for it; none if `count` is
+/// 0.
 extern "C" __global__ void notice_stalls(Word duration_ns, const volatile Word* words, Word count,
                                          Word* longest_ns) {
   const Word page = (2 << 20) / sizeof(Word) + 16;  // with another line of the cache in each

@@ -107,11 +107,14 @@ using DeviceGetTopologyFn = Return(Device one, Device other, TopologyLevel* leve
   X(device_get_handle_by_uuid,  nvmlDeviceGetHandleByUUID,     DeviceGetHandleByUuidFn,  optional) \
   X(device_get_mig_mode,        nvmlDeviceGetMigMode,          DeviceGetMigModeFn,       optional) \
   X(device_get_max_mig_count,   nvmlDeviceGetMaxMigDeviceCount, DeviceGetNumberFn,       optional) \
-  X(device_get_mig_handle,      nvmlDeviceGetMigDeviceHandleByIndex, DeviceGetMigHandleByIndexFn, optional) \
+  X(device_get_mig_handle,      nvmlDeviceGetMigDeviceHandleByIndex,                               \
+    DeviceGetMigHandleByIndexFn, optional)                                                         \
   X(device_get_gpu_instance_id, nvmlDeviceGetGpuInstanceId,    DeviceGetNumberFn,        optional) \
   X(device_get_compute_instance_id, nvmlDeviceGetComputeInstanceId, DeviceGetNumberFn,   optional) \
-  X(device_get_compute_processes,  nvmlDeviceGetComputeRunningProcesses_v3, DeviceGetProcessesFn, optional) \
-  X(device_get_graphics_processes, nvmlDeviceGetGraphicsRunningProcesses_v3, DeviceGetProcessesFn, optional) \
+  X(device_get_compute_processes, nvmlDeviceGetComputeRunningProcesses_v3, DeviceGetProcessesFn,   \
+    optional)                                                                                      \
+  X(device_get_graphics_processes, nvmlDeviceGetGraphicsRunningProcesses_v3, DeviceGetProcessesFn, \
+    optional)                                                                                      \
   X(device_get_utilization,     nvmlDeviceGetUtilizationRates, DeviceGetUtilizationFn,   optional) \
   X(device_get_p2p_status,      nvmlDeviceGetP2PStatus,        DeviceGetP2pStatusFn,     optional) \
   X(device_get_topology,        nvmlDeviceGetTopologyCommonAncestor, DeviceGetTopologyFn, optional)

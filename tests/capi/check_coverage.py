@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the C ABI against the C++ headers: every public type, function and field has a name in C, or a
-row in the documentation that says why it has none.
+"""Holds the C ABI against the C++ headers: every public type, function and field has a name in C,
+or a row in the documentation that says why it has none.
 
   check_coverage.py --headers HEADER... --names c_names.toml --page docs/c_api.md
 
-Prints one line for each that is missing, is named twice, or does not exist; exit status 1 if there is
-one.
+Prints one line for each that is missing, is named twice, or does not exist; exit status 1 if there
+is one.
 """
 
 import argparse

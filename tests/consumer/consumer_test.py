@@ -3,11 +3,12 @@
 """Builds outside programs against the installed library, as somebody who embeds berth does, and
 runs them on the simulated driver: README.md's example in C++, round_trip.c in C, and the test that
 docs/simulator.md shows, each with the shared libraries and with the static ones. Then without
-libberth_sim: the programs say what is missing. With pkg-config also: what an older compiler is told,
-raised privileges, and the notices that are installed. With nvcc: compare.cu, with the shared library.
+libberth_sim: the programs say what is missing. With pkg-config also: the errors of an older
+compiler, raised privileges, and the notices that are installed. With nvcc: compare.cu, with the
+shared library.
 
-  consumer_test.py pkg-config|cmake|nvcc --source CHECKOUT --build BUILD_FOLDER
-                   --libdir DIR --version VERSION --cc COMMAND --cxx COMMAND [--nvcc FILE] [--werror]
+  consumer_test.py pkg-config|cmake|nvcc --source CHECKOUT --build BUILD_FOLDER --libdir DIR
+                   --version VERSION --cc COMMAND --cxx COMMAND [--nvcc FILE] [--werror]
 
 Exit status 77 if pkg-config, cmake or nvcc is missing.
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sets up berth's sources as part of another project, with the library alone, and looks at what that
+"""Sets up berth's sources as part of another project, with the library alone, and checks what that
 would build and what it looked for. Building it is left to the tests of the library itself.
 
   embed_test.py meson|cmake --source CHECKOUT --toolkit-include DIR
@@ -51,8 +51,9 @@ def set_up_with_meson(options, folder):
 def set_up_with_cmake(options, folder):
     """The build folder that ExternalProject sets up for berth."""
     run(
-        "cmake", "-G", "Ninja", "-S", options.source / "tests/consumer/external", "-B", folder / "cmake",
-        f"-DBERTH_SOURCE={options.source}", f"-DBERTH_TOOLKIT_INCLUDE={options.toolkit_include}",
+        "cmake", "-G", "Ninja", "-S", options.source / "tests/consumer/external",
+        "-B", folder / "cmake", f"-DBERTH_SOURCE={options.source}",
+        f"-DBERTH_TOOLKIT_INCLUDE={options.toolkit_include}",
     )  # fmt: skip
     run("cmake", "--build", folder / "cmake", "--target", "berth-configure")
     return next(folder.rglob("build.ninja.d"), None) or next(folder.rglob("meson-info")).parent

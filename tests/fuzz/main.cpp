@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fuzzer without libFuzzer: for every compiler, and bounded by the number of inputs.
 //
-//   fuzz_sim [--first N] [--count N]   all seeds, then random inputs by number; explains a single one
+//   fuzz_sim [--first N] [--count N]   all seeds, then random inputs by number; explains a single
+//                                      one
 //   fuzz_sim FILE...                   inputs that were found, explained
 //   fuzz_sim --corpus DIR              writes the seeds, and the words for libFuzzer's dictionary
 #include <charconv>

@@ -3,7 +3,7 @@
 """The examples of a page: blocks of C++, each the body of a function.
 
 check_examples.py --page PAGE --program FILE        makes one program of them
-check_examples.py --page PAGE --headers HEADER...   prints the public types that are in none of them;
+check_examples.py --page PAGE --headers HEADER...   prints the public types that none of them uses;
                                                     exit status 1 if there are any
 """
 

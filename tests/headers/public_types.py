@@ -93,7 +93,8 @@ def _body_at(code, start):
 
 
 def members_of(text):
-    """Pairs of a public type at namespace scope and the names of its public functions and fields."""
+    """Pairs of a public type at namespace scope, and the names of its public functions and
+    fields."""
     code = re.sub(r"^\s*#.*$", "", code_of(text), flags=re.MULTILINE)
     for match in _TYPE.finditer(code):
         if match["name"] == "std":

@@ -60,7 +60,8 @@ def suite_of(step):
 
 
 def catch(shop, mutant, sound):
-    """Asks one suite after the other, the likeliest first. `sound`: how long each takes without bugs."""
+    """Asks one suite after the other, the likeliest first. `sound`: how long each takes without
+    bugs."""
     build_seconds = 0.0
     test_seconds = 0.0
     with shop.planted(mutant):

@@ -65,7 +65,7 @@ class Workshop:
         self.jobs = jobs
 
     def prepare(self):
-        """Brings the copy up to date. What is the same stays as it is, so that it is not built anew."""
+        """Brings the copy up to date. What is the same stays as it is, and is not built again."""
         wanted = set(files_of(self.root))
         if self.source.is_dir():
             for path in set(files_of(self.source)) - wanted:

@@ -36,7 +36,8 @@ TEST_CASE("driver, devices, calls and copies keep every field under its own name
         {"function": "cuMemCreate", "calls": 12}, {"function": "cuEventRecord", "calls": 3456},
         {"function": "cuMemMap", "calls": 78}])"));
   CHECK(object["copies"] == Json::parse(R"({"copies_direct": 11, "copies_staged": 12,
-        "copies_by_driver": 16, "copies_host": 13, "bytes_copied": 14680064, "staging_waits": 15})"));
+        "copies_by_driver": 16, "copies_host": 13, "bytes_copied": 14680064,
+        "staging_waits": 15})"));
 }
 
 TEST_CASE("every counter of the list is there with its value") {

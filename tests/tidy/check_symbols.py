@@ -5,9 +5,9 @@
   check_symbols.py --nm NM --readelf READELF --shared FILE... --static FILE... --lookalike FILE...
 
 Shared: only names in namespace berth and berth_* are exported, nothing of CUDA or NVML is exported,
-wanted or linked, little is kept for each thread, and everything is bound when it is loaded. libberth
-needs few libraries. Static: no global symbol of CUDA or NVML, defined or wanted. Look-alike: only
-NVIDIA's names are exported, and no other look-alike is linked.
+wanted or linked, little is kept for each thread, and everything is bound when it is loaded.
+libberth needs few libraries. Static: no global symbol of CUDA or NVML, defined or wanted.
+Look-alike: only NVIDIA's names are exported, and no other look-alike is linked.
 Prints `file: symbol: reason` for each violation; exit status 1 if there is one.
 """
 
@@ -83,7 +83,7 @@ def embedded_problems(libraries):
 
 
 def hardening_problems(readelf_output):
-    """`readelf -d -lW`: everything is bound when the library is loaded, and read-only from then on."""
+    """`readelf -d -lW`: everything is bound when the library is loaded, and is read-only then."""
     if not re.search(r"\((?:FLAGS|FLAGS_1|BIND_NOW)\).*NOW", readelf_output):
         yield "lazy binding", "accepted: -z now"
     if "GNU_RELRO" not in readelf_output:

@@ -17,18 +17,19 @@ from source_tree import code_files, read, relative
 
 LINES_MAX = 400
 TEST_LINES_MAX = 640
-COLUMNS_MAX = 110
-COLUMNS_MAX_PUBLIC = 100
+COLUMNS_MAX = 100
 # What a paragraph of a public header's comment may begin with, followed by two spaces or more.
 LABELS = frozenset(
-    """Alignment Blocking Bounds Captures Errors Failures Fork Growth Heaps Lifetime Memory Null Order
-    Peers Saved Sizes Source Stream Structs Target Text Threads Transfer Units Workspace""".split()
+    """
+    Alignment Blocking Bounds Captures Errors Failures Fork Growth Heaps Lifetime Memory Null Order
+    Peers Saved Sizes Source Stream Structs Target Text Threads Transfer Units Workspace
+    """.split()
 )
 LABEL = re.compile(r"\s*///? +([A-Z][a-z]+)  +\S")
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 LICENCE_LINE = re.compile(rf"(//|#|/\*) {re.escape(LICENCE)}( \*/)?")
 # Spelled apart so that this file passes its own check.
-UNFINISHED = re.compile(r"\b(" + "|".join(["TODO", "FIXME", "XXX"]) + r")\b")
+UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" + "XX"]) + r")\b")
 
 
 def lines_max(path):
@@ -47,7 +48,7 @@ def label_problems(text):
             yield number, f'"{match.group(1)}" is no label of public headers'
 
 
-def problems_of(text, lines_max=LINES_MAX, columns_max=COLUMNS_MAX):
+def problems_of(text, lines_max=LINES_MAX):
     lines = text.splitlines()
     first = 2 if lines and lines[0].startswith("#!") else 1
     if len(lines) < first or not LICENCE_LINE.fullmatch(lines[first - 1]):
@@ -55,8 +56,8 @@ def problems_of(text, lines_max=LINES_MAX, columns_max=COLUMNS_MAX):
     if len(lines) > lines_max:
         yield lines_max + 1, f"{len(lines)} lines, at most {lines_max}: split the file"
     for number, line in enumerate(lines, start=1):
-        if len(line) > columns_max:
-            yield number, f"{len(line)} columns, at most {columns_max}"
+        if len(line) > COLUMNS_MAX:
+            yield number, f"{len(line)} columns, at most {COLUMNS_MAX}"
         if "\t" in line:
             yield number, "a tab"
         if line != line.rstrip():
@@ -69,12 +70,10 @@ def problems_of(text, lines_max=LINES_MAX, columns_max=COLUMNS_MAX):
 
 def problems(root):
     for path in code_files(root):
-        public = is_public(path, root)
-        columns_max = COLUMNS_MAX_PUBLIC if public else COLUMNS_MAX
         text = read(path)
-        for number, reason in problems_of(text, lines_max(path), columns_max):
+        for number, reason in problems_of(text, lines_max(path)):
             yield relative(path, root), number, reason
-        for number, reason in label_problems(text) if public else ():
+        for number, reason in label_problems(text) if is_public(path, root) else ():
             yield relative(path, root), number, reason
 
 

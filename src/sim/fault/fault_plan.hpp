@@ -6,10 +6,13 @@
 //             FUNCTION@N        its Nth call, from 1, refused ones included
 //             FUNCTION@N+       its Nth and every later one
 //             FUNCTION%P        each with a chance of P percent, by the configuration's seed
-//   what      out_of_memory     a name of CUDA's without CUDA_ERROR_: the call does nothing, and says so
-//             slow:N            the call takes N ns of virtual time longer, and is otherwise as ever
+//   what      out_of_memory     a name of CUDA's without CUDA_ERROR_: the call does nothing, and
+//                               says so
+//             slow:N            the call takes N ns of virtual time longer, and is otherwise as
+//                               ever
 //             memory:BYTES      from now on every device is that small, or as small as is in use
-//             lost:DEVICE       the device, by slot, is gone: every call that needs it fails from now on
+//             lost:DEVICE       the device, by slot, is gone: every call that needs it fails from
+//                               now on
 //
 // Example: "cuMemCreate@3=out_of_memory;cuEventRecord%0.1=unknown;*@5000=lost:1"
 #pragma once
