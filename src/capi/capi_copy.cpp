@@ -18,8 +18,7 @@ berth_status berth_copy_async_between(berth_runtime* runtime, void* target, cons
                                       berth_stream source_stream) {
   return guarded([&] {
     Runtime& owner = to_runtime(runtime);
-    owner.copier().copy_async(target, source, bytes,
-                              to_copy_streams(target_stream, source_stream));
+    owner.copier().copy_async(target, source, bytes, to_copy_streams(target_stream, source_stream));
   });
 }
 

@@ -86,8 +86,7 @@ berth_status berth_transfer_start_rows(berth_runtime* runtime, void* target, siz
 berth_status berth_transfer_start_rows_between(
     berth_runtime* runtime, void* target, size_t target_pitch, const void* source,
     size_t source_pitch, size_t row_bytes, size_t rows, berth_stream target_stream,
-    berth_stream source_stream, const berth_transfer_options* options,
-    berth_transfer** transfer) {
+    berth_stream source_stream, const berth_transfer_options* options, berth_transfer** transfer) {
   return start_transfer(runtime, options, transfer, [&](Runtime& owner, TransferOptions chosen) {
     return owner.copier().start_rows({target, target_pitch}, {source, source_pitch}, row_bytes,
                                      rows, to_copy_streams(target_stream, source_stream),

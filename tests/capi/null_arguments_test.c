@@ -101,15 +101,12 @@ static void order_functions(const struct machine* machine) {
   CHECK_REFUSED("target_stream",
                 berth_copy_async_between(runtime, &byte, &other, 1, kNoStream, any));
   CHECK_REFUSED("runtime", berth_copy_async_between(NULL, &byte, &other, 1, any, any));
-  CHECK_REFUSED("source_stream",
-                berth_transfer_start_rows_between(runtime, &byte, 1, &other, 1, 1, 1, any,
-                                                  kNoStream, NULL, NULL));
-  CHECK_REFUSED("target_stream",
-                berth_transfer_start_rows_between(runtime, &byte, 1, &other, 1, 1, 1, kNoStream,
-                                                  any, NULL, NULL));
-  CHECK_REFUSED("runtime",
-                berth_transfer_start_rows_between(NULL, &byte, 1, &other, 1, 1, 1, any, any, NULL,
-                                                  NULL));
+  CHECK_REFUSED("source_stream", berth_transfer_start_rows_between(runtime, &byte, 1, &other, 1, 1,
+                                                                   1, any, kNoStream, NULL, NULL));
+  CHECK_REFUSED("target_stream", berth_transfer_start_rows_between(runtime, &byte, 1, &other, 1, 1,
+                                                                   1, kNoStream, any, NULL, NULL));
+  CHECK_REFUSED("runtime", berth_transfer_start_rows_between(NULL, &byte, 1, &other, 1, 1, 1, any,
+                                                             any, NULL, NULL));
   CHECK_REFUSED("copies",
                 berth_transfer_start_batch_between(runtime, NULL, 1, any, any, NULL, NULL));
   CHECK_REFUSED("target_stream",
