@@ -27,10 +27,12 @@ class PinnedAllocator;
 /// in this process, managed memory, pinned memory, pageable memory. The two ranges must not
 /// overlap. 0 bytes is no operation.
 ///
-/// Pageable memory travels through pinned staging memory, between which and the pageable memory
-/// threads of the copier copy. The stream waits for them behind gates (cuStreamWaitValue32), not
-/// the caller. Without gates (CopierOptions::gates), or where no memory can be pinned, the driver
-/// copies by its own means.
+/// Pageable memory is copied through pinned staging memory by threads of the copier. The stream
+/// waits for them behind gates (cuStreamWaitValue32), the caller does not. Without gates
+/// (CopierOptions::gates), or if no memory can be pinned, the driver copies by its own means. A
+/// device that uses the host's page tables
+/// (CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES) copies pageable memory
+/// directly, as it does pinned memory; copy_async() still stages a source.
 ///
 /// Threads  Safe from any thread, except from inside a CUDA host callback.
 /// Fork     In a child made by fork() copies without a stream work, all others fail with
