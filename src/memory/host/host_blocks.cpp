@@ -69,7 +69,8 @@ HostUse HostBlocks::add_use(void* data, HostUse use) {
 }
 
 std::string HostBlocks::describe_foreign(const void* data, const char* action) const {
-  std::string what = kNotOfThisAllocator;
+  // Freed blocks go back to the system, which may use their addresses again: no record is kept.
+  std::string what = "no live block is there: it was freed before, or is not of this allocator";
   for (const auto& [start, block] : live_) {
     if (address_of(data) - address_of(start) < block.bytes_requested) {
       what = describe_inside(data, start);
