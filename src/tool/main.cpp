@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command `berth`: runs what the command line asks for, and turns failures into one line and an exit
-// code.
+// The command `berth`: runs what the command line asks for, and turns failures into one line and an
+// exit code.
 #include <csignal>
 #include <exception>
 #include <new>
@@ -19,6 +19,7 @@ ExitCode parse_and_run(int argc, const char* const* argv) {
   add_stats_command(berth);
   add_demo_command(berth);
   add_config_command(berth);
+  add_help_commands(berth);
   return berth.parse_and_run(argc, argv);
 }
 
@@ -38,6 +39,9 @@ ExitCode run(int argc, const char* const* argv) {
     return ExitCode::failed;
   } catch (const std::exception& error) {
     print_error(error.what());
+    return ExitCode::failed;
+  } catch (...) {
+    print_error("a failure without a description");
     return ExitCode::failed;
   }
 }
