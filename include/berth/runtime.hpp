@@ -60,6 +60,11 @@ struct RuntimeOptions {
 ///           may already be gone, if no thread uses it any more. If threads may still use it, as
 ///           with a static Runtime and threads that are not joined, create it with `new` and do not
 ///           destroy it.
+/// Exit      Functions registered with atexit() and destructors of static objects may call a
+///           Runtime that still exists. After the driver has shut down, calls that need it throw
+///           DriverError (CUDA_ERROR_DEINITIALIZED), and frees and destructors do nothing.
+/// Signals   No function of berth, destructors included, may be called in a signal handler: they
+///           lock, allocate and call the driver. Let a handler set a flag.
 /// Fork      In a child made by fork(), the parts that the parent had created exist, each with its
 ///           own rule; those that it had not created throw NotSupported. Nothing waits, and the
 ///           driver is not called.

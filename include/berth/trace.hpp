@@ -48,17 +48,28 @@ struct Trace {
   std::vector<TraceEvent> events;
 };
 
-/// Reads a trace from a file. The format is recognized by content: berth's own lines
+/// How a trace is read.
+struct TraceOptions {
+  /// The most host memory that reading may take: the file, its content after decompression, tables,
+  /// and the trace that is returned.
+  std::uint64_t host_bytes_max = std::uint64_t{4} << 30;
+};
+
+/// Reads a trace from a regular file. The format is recognized by content: berth's own lines
 /// (docs/traces.md), or a PyTorch memory snapshot as pickle or JSON (its device_traces, and the
 /// blocks that were live before them), each plain or compressed by gzip. A pickle is read as data
 /// only: one that names a class is rejected.
 ///
 /// Every event is checked: an id is allocated once, freed once, and with the bytes of its
 /// allocation.
+/// Blocks while the file is read. Any number of threads may read traces at once.
 /// Errors  InvalidArgument that names the file, the line (or the place in a snapshot) and what is
-///         accepted there.
-[[nodiscard]] BERTH_API Trace read_trace(const std::string& path);
-/// The same from memory; `name` is the file name in errors. At most 4 GiB after decompression.
-[[nodiscard]] BERTH_API Trace parse_trace(const std::string& name, std::string_view content);
+///         accepted there; also for a pipe, a device or a directory, and for content that needs
+///         more than `options.host_bytes_max`.
+[[nodiscard]] BERTH_API Trace read_trace(const std::string& path, const TraceOptions& options = {});
+/// The same from memory; `name` is the file name in errors. `content` itself counts towards the
+/// limit.
+[[nodiscard]] BERTH_API Trace parse_trace(const std::string& name, std::string_view content,
+                                          const TraceOptions& options = {});
 
 }  // namespace berth

@@ -10,8 +10,9 @@ namespace berth {
 /// In quotation marks, cut short, and anything but printable ASCII as \xNN.
 std::string quoted(std::string_view text);
 
-/// As it is, but for what would break the line: control characters as \xNN. For file names, which
-/// keep their own alphabet.
+/// As it is, except that control characters and bytes that are not UTF-8 become \xNN, and that the
+/// middle of a text of more than 240 bytes becomes "...". For file names, which keep their own
+/// alphabet.
 std::string on_one_line(std::string_view text);
 
 }  // namespace berth

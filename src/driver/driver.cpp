@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "base/quoted.hpp"
+
 namespace berth {
 
 const char* Driver::load_table() {
@@ -30,7 +32,8 @@ Driver::Driver(DriverSource source, ReportSink sink)
     return;
   }
   if (const char* missing = load_table()) {
-    problem_ = fmt::format("driver \"{}\" lacks {}, which berth needs", source_.name, missing);
+    problem_ = fmt::format("driver \"{}\" lacks {}, which berth needs", on_one_line(source_.name),
+                           missing);
   } else if (const CUresult result = try_init(0U); result != CUDA_SUCCESS) {
     problem_ = fmt::format("cuInit failed: {}", describe(result));
   } else {
@@ -70,7 +73,7 @@ void Driver::report_failure(Severity severity, std::string_view who, std::string
 
 void Driver::require_here() const {
   if (is_here()) return;
-  origin_.require_here(fmt::format("driver \"{}\"", source_.name));
+  origin_.require_here(fmt::format("driver \"{}\"", on_one_line(source_.name)));
 }
 
 std::string Driver::describe(CUresult result) const {

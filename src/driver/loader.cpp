@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/quoted.hpp"
 #include "driver/driver_functions.hpp"
 #include "driver/driver_source.hpp"
 
@@ -19,7 +20,7 @@ using GetProcAddressV2 = CUresult(const char*, void**, int, cuuint64_t,
 std::shared_ptr<void> open_library(const std::string& path, std::string& problem) {
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
-    problem = dlerror();
+    problem = on_one_line(dlerror());
     return nullptr;
   }
   // Never closed: driver libraries keep threads and exit handlers that outlive any one user.
@@ -55,7 +56,7 @@ DriverSource open_driver_library(const std::string& name, const std::string& pat
   } else {
     source.problem = fmt::format(
         "{} is no CUDA driver that berth can use: it lacks cuGetProcAddress (CUDA 11.3 or newer)",
-        path);
+        on_one_line(path));
   }
   return source;
 }

@@ -6,6 +6,7 @@
 #include "berth/error.hpp"
 
 #include "base/env.hpp"
+#include "base/quoted.hpp"
 #include "driver/sim_abi.hpp"
 
 namespace berth {
@@ -65,8 +66,8 @@ OpenedDriver open_driver(const std::string& text, const ReportSink& sink) {
     return simulator.resolve ? open_simulator(simulator, sink) : std::move(cuda);
   }
   if (names_driver(choice)) return open_path(choice, sink);
-  throw InvalidArgument(fmt::format("{} \"{}\" is not a driver; accepted: {}",
-                                    text.empty() ? "BERTH_DRIVER" : "driver", choice,
+  throw InvalidArgument(fmt::format("{} {} is not a driver; accepted: {}",
+                                    text.empty() ? "BERTH_DRIVER" : "driver", quoted(choice),
                                     kAcceptedDrivers));
 }
 

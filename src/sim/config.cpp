@@ -11,6 +11,7 @@
 
 #include "berth/error.hpp"
 
+#include "base/quoted.hpp"
 #include "base/text_list.hpp"
 
 namespace berth::sim {
@@ -279,8 +280,8 @@ Config Config::parse(std::string_view text) {
       std::vector<std::string_view> names;
       for (const Key& known : kKeys) names.push_back(known.name);
       throw InvalidArgument(
-          fmt::format("simulator: \"{}\" is not a setting; accepted: key=value with the keys {}",
-                      trim(entry), fmt::join(names, ", ")));
+          fmt::format("simulator: {} is not a setting; accepted: key=value with the keys {}",
+                      quoted(trim(entry)), fmt::join(names, ", ")));
     }
     const std::uint64_t bit = std::uint64_t{1} << (key - kKeys);
     if ((seen & bit) != 0)
@@ -290,8 +291,8 @@ Config Config::parse(std::string_view text) {
     try {
       key->set(config, value);
     } catch (const RejectedValue&) {
-      throw InvalidArgument(fmt::format("simulator: {}=\"{}\" is not accepted; accepted: {}", name,
-                                        value, key->accepted));
+      throw InvalidArgument(fmt::format("simulator: {}={} is not accepted; accepted: {}", name,
+                                        quoted(value), key->accepted));
     }
   }
   check_memory(config);

@@ -6,6 +6,8 @@
 #include "berth/error.hpp"
 
 #include "base/check.hpp"
+#include "base/quoted.hpp"
+#include "base/standard_error.hpp"
 #include "sim/call.hpp"
 #include "sim/state.hpp"
 #include "sim/work/work_memory.hpp"
@@ -73,9 +75,10 @@ Simulator::Simulator(const std::string& config)
 Simulator::~Simulator() {
   uninstall(*state_);
   const std::vector<std::string> overlooked = state_->findings.take();
-  for (const std::string& finding : overlooked) fmt::print(stderr, "simulator: {}\n", finding);
+  for (const std::string& finding : overlooked)
+    write_to_stderr(fmt::format("simulator: {}\n", finding));
   if (!overlooked.empty())
-    fmt::print(stderr, "simulator: configured as \"{}\"\n", state_->config.to_text());
+    write_to_stderr(fmt::format("simulator: configured as \"{}\"\n", state_->config.to_text()));
   BERTH_CHECK(overlooked.empty());
 }
 
@@ -260,8 +263,9 @@ std::uint64_t Simulator::calls(std::string_view function) const {
   MutexLock lock(mutex);
   for (std::size_t i = 0; i < state_->calls.size(); ++i)
     if (function == function_name(static_cast<Function>(i))) return state_->calls[i];
-  throw InvalidArgument(fmt::format(
-      "simulator: \"{}\" is no simulated function; accepted: a name such as cuMemAlloc", function));
+  throw InvalidArgument(
+      fmt::format("simulator: {} is no simulated function; accepted: a name such as cuMemAlloc",
+                  quoted(function)));
 }
 
 std::uint64_t Simulator::operations_run() const {

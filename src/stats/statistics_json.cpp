@@ -24,12 +24,13 @@ const char* describe(BlockState state) {
 }
 
 void write(JsonWriter& json, const DriverInfo& driver) {
-  json.begin_object()
-      .field("name", driver.name)
-      .field("usable", driver.usable)
-      .field("problem", driver.problem)
-      .field("version", driver.version)
-      .end_object();
+  json.begin_object().field("name", driver.name).field("usable", driver.usable).key("problem");
+  if (driver.problem.empty()) {
+    json.null();
+  } else {
+    json.value(driver.problem);
+  }
+  json.field("version", driver.version).end_object();
 }
 
 void write(JsonWriter& json, const DeviceInfo& device) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tool/command_line.hpp"
 
+#include <algorithm>
 #include <sstream>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "tool/output.hpp"
+#include "tool/printable.hpp"
 
 namespace berth::tool {
 namespace {
@@ -17,6 +19,32 @@ std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
   return names;
+}
+
+std::string on_one_line(std::string text) {
+  std::ranges::replace(text, '\n', ' ');
+  return text;
+}
+
+OptionDescription describe_option(const CLI::Option& option, const OptionValues& values) {
+  OptionDescription described;
+  for (const std::string& name : option.get_snames()) described.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) described.names.push_back("--" + name);
+  described.takes_value = option.get_expected_min() > 0;
+  described.is_argument = option.get_positional();
+  described.type = option.get_type_name();
+  if (described.is_argument && described.type.empty()) described.type = option.get_name(true);
+  described.help = on_one_line(option.get_description());
+  if (const auto offered = values.find(&option); offered != values.end())
+    described.value = offered->second;
+  return described;
+}
+
+std::vector<OptionDescription> describe_options(const CLI::App& app, const OptionValues& values) {
+  std::vector<OptionDescription> all;
+  for (const CLI::Option* option : app.get_options())
+    all.push_back(describe_option(*option, values));
+  return all;
 }
 
 std::vector<std::string> option_names(const CLI::App& app) {
@@ -34,9 +62,9 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
   if (!extras.empty()) {
     const bool is_option = extras.front().starts_with('-');
     if (!is_option && parsed.empty())
-      return fmt::format("unknown command '{}'; accepted: {}", extras.front(),
+      return fmt::format("unknown command {}; accepted: {}", quoted_argument(extras.front()),
                          fmt::join(command_names(app), ", "));
-    return fmt::format("unexpected argument '{}'; accepted: {}", extras.front(),
+    return fmt::format("unexpected argument {}; accepted: {}", quoted_argument(extras.front()),
                        fmt::join(option_names(at), ", "));
   }
   if (parsed.empty())
@@ -51,15 +79,15 @@ void CommandOptions::flag(const char* name, bool& value, const char* help) {
 }
 
 void CommandOptions::text(const char* name, std::string& value, const char* type,
-                          const std::string& help) {
-  command_.add_option(name, value, help)->type_name(type);
+                          const std::string& help, const ValueDescription& offered) {
+  values_[command_.add_option(name, value, help)->type_name(type)] = offered;
 }
 
 void CommandOptions::choice(const char* name, std::string& value, const char* type,
                             const std::string& help, const std::vector<std::string>& accepted) {
-  command_.add_option(name, value, help)
-      ->check(CLI::IsMember(accepted).description(""))
-      ->type_name(type);
+  values_[command_.add_option(name, value, help)
+              ->check(CLI::IsMember(accepted).description(""))
+              ->type_name(type)] = {accepted, false};
 }
 
 void CommandOptions::count(const char* name, int& value, int max, const std::string& help) {
@@ -71,9 +99,17 @@ void CommandOptions::list(const char* name, std::vector<std::string>& values, co
   command_.add_option(name, values, help)->delimiter(',')->type_name(type);
 }
 
-void CommandOptions::arguments(const char* name, std::vector<std::string>& values,
-                               const std::string& help) {
-  command_.add_option(name, values, help)->required()->type_name("");
+void CommandOptions::files(const char* name, std::vector<std::string>& values,
+                           const std::string& help) {
+  values_[command_.add_option(name, values, help)->required()->type_name("")] = {{}, true};
+}
+
+void CommandOptions::argument(const char* name, std::string& value, const std::string& help,
+                              const std::vector<std::string>& accepted, bool required) {
+  values_[command_.add_option(name, value, help)
+              ->check(CLI::IsMember(accepted).description(""))
+              ->required(required)
+              ->type_name("")] = {accepted, false};
 }
 
 void CommandOptions::footer(const std::string& text) {
@@ -95,7 +131,28 @@ CommandOptions CommandLine::add(const char* name, const char* summary,
                                 std::function<ExitCode()> run) {
   CLI::App* const command = app_->add_subcommand(name, summary);
   commands_.push_back({command, std::move(run)});
-  return CommandOptions(*command);
+  return CommandOptions(*command, values_);
+}
+
+std::string CommandLine::help(const std::string& name) const {
+  if (!name.empty()) return app_->get_subcommand(name)->help(app_->get_name());
+  // App::help() would be the help of `help`, which was parsed.
+  return app_->get_formatter()->make_help(app_.get(), app_->get_name(), CLI::AppFormatMode::Normal);
+}
+
+std::vector<std::string> CommandLine::command_names() const {
+  return tool::command_names(*app_);
+}
+
+CommandLineDescription CommandLine::describe() const {
+  CommandLineDescription described{app_->get_description(), describe_options(*app_, values_), {}};
+  for (const CLI::App* command : app_->get_subcommands(nullptr)) {
+    std::string footer = command->get_footer();
+    if (const auto end = footer.rfind(kExitCodeHelp); end != std::string::npos) footer.resize(end);
+    described.commands.push_back({command->get_name(), command->get_description(), footer,
+                                  describe_options(*command, values_)});
+  }
+  return described;
 }
 
 ExitCode CommandLine::parse_and_run(int argc, const char* const* argv) {

@@ -4,27 +4,34 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "tool/command_description.hpp"
 #include "tool/exit_code.hpp"
 
 namespace CLI {
 class App;
+class Option;
 }
 
 namespace berth::tool {
+
+/// What a shell may offer for the values of options.
+using OptionValues = std::map<const CLI::Option*, ValueDescription>;
 
 /// A subcommand while it says what it takes. What is named is filled in when it is parsed; what is
 /// not given keeps its value. In help text a line break is one.
 class CommandOptions {
  public:
-  explicit CommandOptions(CLI::App& command) : command_(command) {}
+  CommandOptions(CLI::App& command, OptionValues& values) : command_(command), values_(values) {}
 
   void flag(const char* name, bool& value, const char* help);
   /// `type` stands for the value in the help.
-  void text(const char* name, std::string& value, const char* type, const std::string& help);
+  void text(const char* name, std::string& value, const char* type, const std::string& help,
+            const ValueDescription& offered = {});
   /// One of `accepted`.
   void choice(const char* name, std::string& value, const char* type, const std::string& help,
               const std::vector<std::string>& accepted);
@@ -33,13 +40,17 @@ class CommandOptions {
   /// Separated by commas.
   void list(const char* name, std::vector<std::string>& values, const char* type,
             const std::string& help);
-  /// One or more arguments, each a value.
-  void arguments(const char* name, std::vector<std::string>& values, const std::string& help);
+  /// One or more arguments, each a file.
+  void files(const char* name, std::vector<std::string>& values, const std::string& help);
+  /// An argument that is one of `accepted`.
+  void argument(const char* name, std::string& value, const std::string& help,
+                const std::vector<std::string>& accepted, bool required);
   /// At the end of the help, before the exit codes.
   void footer(const std::string& text);
 
  private:
   CLI::App& command_;
+  OptionValues& values_;
 };
 
 class CommandLine {
@@ -56,6 +67,11 @@ class CommandLine {
   /// Errors  UsageError. What the subcommand throws.
   ExitCode parse_and_run(int argc, const char* const* argv);
 
+  /// The help of a subcommand, or of the command itself if `name` is empty.
+  [[nodiscard]] std::string help(const std::string& name) const;
+  [[nodiscard]] std::vector<std::string> command_names() const;
+  [[nodiscard]] CommandLineDescription describe() const;
+
  private:
   struct Command {
     CLI::App* app;
@@ -63,6 +79,7 @@ class CommandLine {
   };
 
   std::unique_ptr<CLI::App> app_;
+  OptionValues values_;
   std::vector<Command> commands_;
 };
 

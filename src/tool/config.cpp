@@ -53,7 +53,7 @@ ExitCode show_configuration(const CommonOptions& options) {
   if (options.json)
     print(json_text(rows_json(rows)));
   else
-    print(describe_driver(*runtime, options) + "\n\n" + rows_text(rows));
+    print(driver_text(*runtime, options) + "\n" + rows_text(rows));
   return ExitCode::ok;
 }
 

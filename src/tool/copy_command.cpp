@@ -13,6 +13,7 @@
 #include "tool/json_text.hpp"
 #include "tool/measured_copies.hpp"
 #include "tool/output.hpp"
+#include "tool/printable.hpp"
 #include "tool/progress_bar.hpp"
 #include "tool/session.hpp"
 #include "tool/table.hpp"
@@ -43,13 +44,14 @@ std::string known_directions() {
 CopyDirection parse_direction(const std::string& text) {
   for (const CopyDirection direction : kDirections)
     if (text == name_of(direction)) return direction;
-  throw UsageError(
-      fmt::format("--directions: \"{}\" is none; accepted: {}", text, known_directions()));
+  throw UsageError(fmt::format("--directions: {} is none; accepted: {}", quoted_argument(text),
+                               known_directions()));
 }
 
 bool parse_is_pinned(const std::string& text) {
   if (text != "pinned" && text != "pageable")
-    throw UsageError(fmt::format("--kinds: \"{}\" is none; accepted: pageable, pinned", text));
+    throw UsageError(
+        fmt::format("--kinds: {} is none; accepted: pageable, pinned", quoted_argument(text)));
   return text == "pinned";
 }
 
@@ -153,9 +155,9 @@ ExitCode run_copies(const CopyCommandOptions& options) {
     for (const MeasuredCopy& copy : copies) json["copies"].push_back(to_json(copy));
     print(json_text(json));
   } else {
-    print(fmt::format("{}\ndevice: {}\n\n", describe_driver(*runtime, options.common),
-                      device.to_string()) +
-          table_text(copies));
+    print(
+        fmt::format("{}device: {}\n\n", driver_text(*runtime, options.common), device.to_string()) +
+        table_text(copies));
   }
   if (std::ranges::all_of(copies, [](const MeasuredCopy& c) { return c.bytes_different == 0; }))
     return ExitCode::ok;

@@ -24,23 +24,26 @@ namespace {
 struct DemoOptions {
   CommonOptions common;
   std::string trace;  ///< empty: one that comes with berth
+  std::string host_memory;
 };
 
 /// What the demo found out, to be told as text while it goes on, or as JSON at the end.
 class Demo {
  public:
   explicit Demo(const DemoOptions& options)
-      : options_(options), runtime_(make_runtime(options.common)) {
+      : options_(options),
+        trace_options_(parse_trace_options(options.host_memory)),
+        runtime_(make_runtime(options.common)) {
     device_ = require_device(*runtime_, Device::cuda());
   }
 
   ExitCode run() {
-    tell(fmt::format("{}\n", describe_driver(*runtime_, options_.common)));
+    tell(driver_text(*runtime_, options_.common));
     show_devices();
     replay_trace();
     const bool copies_are_right = check_copies();
     show_statistics();
-    tell(fmt::format("\n{}\n", describe_driver(*runtime_, options_.common)));
+    tell("\n" + driver_text(*runtime_, options_.common));
     if (options_.common.json) print(json_text(json_));
     if (copies_are_right) return ExitCode::ok;
     print_error("copies: bytes arrived that differ from what was sent");
@@ -67,7 +70,7 @@ class Demo {
       return;
     }
     // One device's worth: what the trace's other devices did shows nothing new.
-    const ReplayPlan plan = plan_replay(read_trace(*example)).front();
+    const ReplayPlan plan = plan_replay(read_trace(*example, trace_options_)).front();
     ReplayResult result;
     {
       ReplayOptions replay_options;
@@ -114,6 +117,7 @@ class Demo {
   }
 
   const DemoOptions& options_;
+  TraceOptions trace_options_;
   std::unique_ptr<Runtime> runtime_;
   Device device_;
   nlohmann::ordered_json json_;
@@ -133,7 +137,9 @@ void add_demo_command(CommandLine& berth) {
                                      [options] { return run_demo(*options); });
   command.text("TRACE,--trace", options->trace, "TRACE",
                "What to replay; default: the first trace that comes\n"
-               "with berth");
+               "with berth",
+               {{}, true});
+  add_trace_options(command, options->host_memory);
   add_common_options(command, options->common);
   command.footer(
       "Lists the devices, replays a recorded program on the allocator, sends bytes\n"

@@ -59,7 +59,7 @@ ExitCode list_devices(const DevicesOptions& options) {
     if (!runtime->driver().usable) print_warning("no devices: " + runtime->driver().problem);
     return ExitCode::ok;
   }
-  print(wrapped(describe_driver(*runtime, options), 0));
+  print(driver_text(*runtime, options));
   print(wrapped(versions_text(*runtime), 0));
   const bool none = devices.physical_devices().empty();
   print(none ? "no devices\n" : fmt::format("\n{}", devices_text(devices, options.explain)));
@@ -167,8 +167,8 @@ void add_devices_command(CommandLine& berth) {
       "programs reach it: `cuda:N`, or `hidden` where CUDA_VISIBLE_DEVICES leaves it\n"
       "out. A device that MIG has split is followed by its instances, whose number is\n"
       "device/GPU instance/compute instance. Several visible devices are followed by\n"
-      "who reaches whose memory. No driver is no failure: the list is\n"
-      "empty then, and the driver line says why.\n\n"
+      "who reaches whose memory. If no driver is found, the list is empty, and the\n"
+      "driver line says why; a --driver that cannot be used is an error.\n\n"
       "Examples:\n"
       "  berth devices\n"
       "  CUDA_VISIBLE_DEVICES=1 berth devices --explain\n"

@@ -21,6 +21,7 @@ ExitCode parse_and_run(int argc, const char* const* argv) {
   add_stats_command(berth);
   add_demo_command(berth);
   add_config_command(berth);
+  add_help_commands(berth);
   return berth.parse_and_run(argc, argv);
 }
 
@@ -43,6 +44,9 @@ ExitCode run(int argc, const char* const* argv) {
     return ExitCode::failed;
   } catch (const std::exception& error) {
     print_error(error.what());
+    return ExitCode::failed;
+  } catch (...) {
+    print_error("a failure without a description");
     return ExitCode::failed;
   }
 }

@@ -11,7 +11,19 @@
 
 #include <fmt/format.h>
 
+#include "tool/printable.hpp"
+
 namespace berth::tool {
+
+namespace {
+
+/// Nobody can be told that standard error cannot be written: the exit code has to do.
+void print_line_on_stderr(std::string_view kind, std::string_view message) {
+  const std::string line = fmt::format("berth: {}: {}\n", kind, printable(message));
+  static_cast<void>(std::fwrite(line.data(), 1, line.size(), stderr));
+}
+
+}  // namespace
 
 void print(std::string_view text) {
   errno = 0;
@@ -24,11 +36,11 @@ void print(std::string_view text) {
 }
 
 void print_warning(std::string_view message) {
-  fmt::print(stderr, "berth: warning: {}\n", message);
+  print_line_on_stderr("warning", message);
 }
 
 void print_error(std::string_view message) {
-  fmt::print(stderr, "berth: error: {}\n", message);
+  print_line_on_stderr("error", message);
 }
 
 ReportSink report_to_stderr() {

@@ -17,7 +17,8 @@ struct OutputClosed {};
 /// Errors  OutputClosed. std::runtime_error: cannot be written otherwise, such as a full disk.
 void print(std::string_view text);
 
-/// One line on standard error.
+/// One line on standard error, whatever bytes the message has. If standard error cannot be written,
+/// nothing happens.
 void print_warning(std::string_view message);
 void print_error(std::string_view message);
 

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <new>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "berth/bytes.hpp"
+#include "berth/error.hpp"
 #include "berth/trace.hpp"
 
 #include "tool/command.hpp"
 #include "tool/json_text.hpp"
 #include "tool/output.hpp"
+#include "tool/printable.hpp"
 #include "tool/progress_bar.hpp"
 #include "tool/replay.hpp"
 #include "tool/replay_report.hpp"
@@ -24,12 +27,14 @@ struct ReplayCommandOptions {
   int passes = 4;
   bool validate = false;
   std::string limit;
+  std::string host_memory;
   bool no_virtual_memory = false;
   std::string device = "cuda";
 };
 
 /// What a result is replayed with.
 struct ReplaySetup {
+  TraceOptions trace;
   RuntimeOptions runtime;
   Device device = Device::cuda();
 };
@@ -37,6 +42,7 @@ struct ReplaySetup {
 ReplaySetup check_options(const ReplayCommandOptions& options) {
   ReplaySetup setup;
   setup.device = parse_cuda_device(options.device);
+  setup.trace = parse_trace_options(options.host_memory);
   setup.runtime = options_from_environment();
   if (options.no_virtual_memory) setup.runtime.device_allocator.virtual_memory = false;
   if (!options.limit.empty())
@@ -58,29 +64,34 @@ ReplayResult replay_plan(const ReplayPlan& plan, const ReplayCommandOptions& opt
   return replay(*runtime, device, plan, replay_options);
 }
 
+std::string describe_failure(const std::exception& error) {
+  const bool no_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  return no_memory ? "the host has no memory left for this" : error.what();
+}
+
 /// Replays all traces, whatever happens to some; returns what `on_result` and `on_failure` got in
-/// between as an exit code.
+/// between as an exit code. Errors about a file name it; those of a replay do not.
 template <class OnResult, class OnFailure>
 ExitCode replay_all(const ReplayCommandOptions& options, const ReplaySetup& setup,
                     const OnResult& on_result, const OnFailure& on_failure) {
   ExitCode exit_code = ExitCode::ok;
   for (const std::string& path : options.traces) {
+    bool is_read = false;
     try {
-      for (const ReplayPlan& plan : plan_replay(read_trace(path)))
-        on_result(replay_plan(plan, options, setup));
+      const std::vector<ReplayPlan> plans = plan_replay(read_trace(path, setup.trace));
+      is_read = true;
+      for (const ReplayPlan& plan : plans) on_result(replay_plan(plan, options, setup));
     } catch (const OutputClosed&) {
       throw;
     } catch (const std::exception& error) {
       exit_code = ExitCode::failed;
-      on_failure(path, std::string(error.what()));
+      const std::string message = describe_failure(error);
+      const bool named = !is_read && dynamic_cast<const InvalidArgument*>(&error) != nullptr;
+      print_error(named ? message : printable(path) + ": " + message);
+      on_failure(path, message);
     }
   }
   return exit_code;
-}
-
-/// The message, with the trace's name in front unless it is there already.
-std::string name_failure(const std::string& path, const std::string& message) {
-  return message.find(path) == message.npos ? path + ": " + message : message;
 }
 
 ExitCode replay_to_json(const ReplayCommandOptions& options, const ReplaySetup& setup) {
@@ -89,7 +100,6 @@ ExitCode replay_to_json(const ReplayCommandOptions& options, const ReplaySetup& 
       options, setup, [&](const ReplayResult& result) { list.push_back(to_json(result)); },
       [&](const std::string& path, const std::string& message) {
         list.push_back({{"trace", path}, {"error", message}});
-        print_error(name_failure(path, message));
       });
   print(json_text(list));
   return exit_code;
@@ -109,9 +119,7 @@ ExitCode replay_to_text(const ReplayCommandOptions& options, const ReplaySetup& 
         print(table.row(result));
         results.push_back(std::move(result));
       },
-      [&](const std::string& path, const std::string& message) {
-        print_error(name_failure(path, message));
-      });
+      [](const std::string&, const std::string&) {});
   if (!results.empty()) print(fmt::format("\n{}", summarize(results)));
   return exit_code;
 }
@@ -123,8 +131,8 @@ ExitCode replay_traces(const ReplayCommandOptions& options) {
     const auto runtime = make_runtime(options.common, setup.runtime);
     const Device device = require_device(*runtime, setup.device);
     if (!options.common.json)
-      print(fmt::format("{}\ndevice: {}\n", describe_driver(*runtime, options.common),
-                        device.to_string()));
+      print(
+          fmt::format("{}device: {}\n", driver_text(*runtime, options.common), device.to_string()));
   }
   return options.common.json ? replay_to_json(options, setup) : replay_to_text(options, setup);
 }
@@ -142,7 +150,7 @@ they are always idle.
 Columns and JSON fields:
   live      bytes_live_peak: most bytes live at once, as asked for
   reserved  bytes_reserved_peak: most bytes obtained from the driver
-  waste     reserved / live - 1
+  waste     reserved / live - 1; >999% if live is tiny beside a segment
   calls     driver_calls: calls to the driver in the first pass
   steady    driver_calls_steady: calls in the last pass
   ns/op     ns_per_operation: time of an allocation or a free in the fastest
@@ -162,13 +170,14 @@ void add_replay_command(CommandLine& berth) {
   const auto options = std::make_shared<ReplayCommandOptions>();
   CommandOptions command = berth.add("replay", "Replay recorded allocations, and measure waste",
                                      [options] { return replay_traces(*options); });
-  command.arguments("TRACE", options->traces,
-                    "Traces in berth's format, or PyTorch memory snapshots,\n"
-                    "plain or gzip");
+  command.files("TRACE", options->traces,
+                "Traces in berth's format, or PyTorch memory snapshots,\n"
+                "plain or gzip");
   command.count("--passes", options->passes, 1000, "How often, 1 to 1000; default 4");
   command.flag("--validate", options->validate,
                "Check every block and counter after every operation");
   command.text("--limit", options->limit, "BYTES", "Reserve at most this much, such as 8GiB");
+  add_trace_options(command, options->host_memory);
   command.flag("--no-virtual-memory", options->no_virtual_memory,
                "Segments from cuMemAlloc, as devices without it need");
   command.text("--device", options->device, "DEVICE", "cuda or cuda:N; default cuda");

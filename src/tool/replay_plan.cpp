@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tool/replay_plan.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <map>
-#include <unordered_map>
-#include <unordered_set>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -13,7 +13,8 @@
 namespace berth::tool {
 namespace {
 
-using IdSet = std::unordered_set<std::int64_t>;
+// Trees and sorted arrays: a file could choose ids that collide in a hash table.
+using IdSet = std::vector<std::int64_t>;  ///< sorted
 
 /// Builds the plan of one device.
 class Planner {
@@ -73,15 +74,16 @@ class Planner {
   }
 
   ReplayPlan plan_;
-  std::unordered_map<std::int64_t, ReplayOperation> live_;
-  std::unordered_map<std::int32_t, std::uint16_t> stream_indexes_;
+  std::map<std::int64_t, ReplayOperation> live_;
+  std::map<std::int32_t, std::uint16_t> stream_indexes_;
   std::vector<std::uint32_t> free_slots_;
 };
 
 IdSet completed_ids(const Trace& trace) {
   IdSet ids;
   for (const TraceEvent& event : trace.events)
-    if (event.op == TraceOp::free_completed) ids.insert(event.id);
+    if (event.op == TraceOp::free_completed) ids.push_back(event.id);
+  std::ranges::sort(ids);
   return ids;
 }
 
@@ -91,7 +93,7 @@ bool frees(const TraceEvent& event, const IdSet& completed) {
     case TraceOp::free_completed:
       return true;
     case TraceOp::free_requested:
-      return !completed.contains(event.id);
+      return !std::ranges::binary_search(completed, event.id);
     default:
       return false;
   }

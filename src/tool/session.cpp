@@ -5,9 +5,12 @@
 
 #include <fmt/format.h>
 
+#include "berth/bytes.hpp"
 #include "berth/configuration.hpp"
 
 #include "tool/output.hpp"
+#include "tool/printable.hpp"
+#include "tool/wrapped.hpp"
 
 namespace berth::tool {
 namespace {
@@ -27,14 +30,49 @@ std::string reason_against_cuda() {
   return "no CUDA device" + (problem.empty() ? "" : ": " + problem);
 }
 
+/// On which driver `runtime` runs, and why where that may surprise.
+std::string describe_driver(const Runtime& runtime, const CommonOptions& options) {
+  const DriverInfo driver = runtime.driver();
+  if (!driver.usable) return fmt::format("driver: none ({})", driver.problem);
+  if (driver.name != "sim")
+    return fmt::format("driver: {} (CUDA {}.{})", driver.name, driver.version / 1000,
+                       driver.version % 1000 / 10);
+  if (options.driver == "sim") return "driver: sim (simulated, as --driver says)";
+  if (options.driver.empty() && options_from_environment().driver == "sim")
+    return "driver: sim (simulated, as BERTH_CONF says)";
+  if (options.driver.empty() && driver_from_environment() == "sim")
+    return "driver: sim (simulated, as BERTH_DRIVER says)";
+  return fmt::format("driver: sim (simulated; {})", reason_against_cuda());
+}
+
+void require_driver(const Runtime& runtime) {
+  const DriverInfo driver = runtime.driver();
+  if (driver.usable) return;
+  throw NoDeviceError(fmt::format("driver {} cannot be used: {}; --driver sim needs none",
+                                  driver.name, driver.problem));
+}
+
 }  // namespace
 
 void add_common_options(CommandOptions& command, CommonOptions& options) {
   command.text("--driver", options.driver, "NAME",
                "cuda, sim (simulated), auto (cuda where it has a device,\n"
                "else sim), or the path of a driver library;\n"
-               "default: BERTH_CONF, BERTH_DRIVER, else auto");
+               "default: BERTH_CONF, BERTH_DRIVER, else auto",
+               {{"cuda", "sim", "auto"}, true});
   command.flag("--json", options.json, "Print JSON");
+}
+
+void add_trace_options(CommandOptions& command, std::string& host_memory) {
+  command.text("--host-memory", host_memory, "BYTES",
+               "Refuse a trace that needs more to be read; default 4GiB");
+}
+
+TraceOptions parse_trace_options(const std::string& host_memory) {
+  TraceOptions options;
+  if (!host_memory.empty())
+    options.host_bytes_max = parse_option("--host-memory", host_memory, parse_bytes);
+  return options;
 }
 
 RuntimeOptions options_from_environment() {
@@ -52,41 +90,29 @@ std::unique_ptr<Runtime> make_runtime(const CommonOptions& options, RuntimeOptio
   if (runtime.driver.empty() && driver_from_environment().empty()) runtime.driver = "auto";
   runtime.report = report_to_stderr();
   try {
-    return std::make_unique<Runtime>(std::move(runtime));
+    auto made = std::make_unique<Runtime>(std::move(runtime));
+    if (!options.driver.empty()) require_driver(*made);
+    return made;
   } catch (const InvalidArgument& error) {
     throw UsageError(error.what());
   }
 }
 
-std::string describe_driver(const Runtime& runtime, const CommonOptions& options) {
-  const DriverInfo driver = runtime.driver();
-  if (!driver.usable) return fmt::format("driver: none ({})", driver.problem);
-  if (driver.name != "sim")
-    return fmt::format("driver: {} (CUDA {}.{})", driver.name, driver.version / 1000,
-                       driver.version % 1000 / 10);
-  if (options.driver == "sim") return "driver: sim (simulated, as --driver says)";
-  if (options.driver.empty() && options_from_environment().driver == "sim")
-    return "driver: sim (simulated, as BERTH_CONF says)";
-  if (options.driver.empty() && driver_from_environment() == "sim")
-    return "driver: sim (simulated, as BERTH_DRIVER says)";
-  return fmt::format("driver: sim (simulated; {})", reason_against_cuda());
+std::string driver_text(const Runtime& runtime, const CommonOptions& options) {
+  return wrapped(printable(describe_driver(runtime, options)), 0);
 }
 
 Device parse_cuda_device(const std::string& text) {
   const Device device = parse_option("--device", text, Device::parse);
   if (!device.is_cuda())
     throw UsageError(
-        fmt::format("--device: '{}' has no memory that berth manages; accepted: cuda "
-                    "or cuda:N",
-                    text));
+        fmt::format("--device: {} has no memory that berth manages; accepted: cuda or cuda:N",
+                    quoted_argument(text)));
   return device;
 }
 
 Device require_device(const Runtime& runtime, Device device) {
-  const DriverInfo driver = runtime.driver();
-  if (!driver.usable)
-    throw NoDeviceError(fmt::format("driver {} cannot be used: {}; --driver sim needs none",
-                                    driver.name, driver.problem));
+  require_driver(runtime);
   try {
     return runtime.devices().resolve(device);
   } catch (const InvalidArgument& error) {

@@ -7,11 +7,17 @@
 #include <string_view>
 
 #include "berth/runtime.hpp"
+#include "berth/trace.hpp"
 
 #include "tool/command_line.hpp"
 #include "tool/exit_code.hpp"
 
 namespace berth::tool {
+
+/// How much host memory the reading of a trace may take.
+void add_trace_options(CommandOptions& command, std::string& host_memory);
+/// Errors  UsageError.
+TraceOptions parse_trace_options(const std::string& host_memory);
 
 struct CommonOptions {
   std::string driver;  ///< empty: BERTH_CONF, BERTH_DRIVER, and `auto` where neither names one
@@ -27,11 +33,12 @@ RuntimeOptions options_from_environment();
 
 /// The Runtime that the options ask for, over what `runtime` says.
 /// Errors  UsageError: no such driver, or an environment variable that is malformed.
+///         NoDeviceError: --driver names a driver that cannot be used.
 std::unique_ptr<Runtime> make_runtime(const CommonOptions& options,
                                       RuntimeOptions runtime = options_from_environment());
 
-/// One line: on which driver `runtime` runs, and why where that may surprise.
-std::string describe_driver(const Runtime& runtime, const CommonOptions& options);
+/// On which driver `runtime` runs, and why if that may surprise: lines of at most 80 columns.
+std::string driver_text(const Runtime& runtime, const CommonOptions& options);
 
 /// "cuda" or "cuda:N" from the command line.
 /// Errors  UsageError.

@@ -17,6 +17,7 @@ namespace {
 struct StatsOptions {
   CommonOptions common;
   std::string trace;
+  std::string host_memory;
   std::string moment = "peak";
   std::string device = "cuda";
 };
@@ -33,7 +34,8 @@ ExitCode print_statistics(const Runtime& runtime, const StatsOptions& options) {
 /// The statistics while the trace's blocks are live: its peak, or its end.
 ExitCode print_statistics_of_trace(Runtime& runtime, const StatsOptions& options) {
   const Device device = require_device(runtime, parse_cuda_device(options.device));
-  const std::vector<ReplayPlan> plans = plan_replay(read_trace(options.trace));
+  const TraceOptions trace_options = parse_trace_options(options.host_memory);
+  const std::vector<ReplayPlan> plans = plan_replay(read_trace(options.trace, trace_options));
   if (plans.size() > 1)
     print_warning(fmt::format("{}: recorded on {} devices; shown is the first, cuda:{}",
                               options.trace, plans.size(), plans.front().device));
@@ -60,7 +62,9 @@ void add_stats_command(CommandLine& berth) {
   const auto options = std::make_shared<StatsOptions>();
   CommandOptions command = berth.add("stats", "Everything berth knows about itself",
                                      [options] { return show_statistics(*options); });
-  command.text("--trace", options->trace, "TRACE", "Replay this first, and stop at --at");
+  command.text("--trace", options->trace, "TRACE", "Replay this first, and stop at --at",
+               {{}, true});
+  add_trace_options(command, options->host_memory);
   command.choice("--at", options->moment, "MOMENT", "peak (of live bytes) or end; default peak",
                  {"peak", "end"});
   command.text("--device", options->device, "DEVICE",

@@ -2,6 +2,7 @@
 #include "trace/gzip.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <new>
 #include <vector>
@@ -9,15 +10,19 @@
 
 #include <fmt/format.h>
 
-#include "berth/bytes.hpp"
-
 #include "base/check.hpp"
+#include "trace/host_limit.hpp"
 #include "trace/trace_error.hpp"
 
 namespace berth {
+
+bool is_gzip(std::string_view content) {
+  return content.starts_with("\x1f\x8b");
+}
+
 namespace {
 
-constexpr std::size_t kGzipChunkBytes = 256_KiB;
+constexpr std::size_t kGzipChunkBytes = std::size_t{256} << 10;
 constexpr int kWindowBitsGzipOnly = MAX_WBITS + 16;
 
 /// Owns the state of one zlib stream.
@@ -36,16 +41,11 @@ class Inflater {
   z_stream stream_{};
 };
 
-}  // namespace
-
-bool is_gzip(std::string_view content) {
-  return content.starts_with("\x1f\x8b");
-}
-
-std::string gunzip(const std::string& name, std::string_view content, std::size_t bytes_max) {
+/// Gives `take` the decompressed content, piece by piece.
+template <class Take>
+void inflate_all(const std::string& name, std::string_view content, const Take& take) {
   Inflater inflater;
   z_stream& stream = inflater.stream();
-  std::string plain;
   std::vector<char> chunk(kGzipChunkBytes);
   for (;;) {
     const auto offered =
@@ -56,13 +56,10 @@ std::string gunzip(const std::string& name, std::string_view content, std::size_
     stream.avail_out = static_cast<uInt>(chunk.size());
     const int result = inflate(&stream, Z_NO_FLUSH);
     content.remove_prefix(offered - stream.avail_in);
-    plain.append(chunk.data(), chunk.size() - stream.avail_out);
+    take(std::string_view(chunk.data(), chunk.size() - stream.avail_out));
 
-    if (plain.size() > bytes_max)
-      reject_trace(name, fmt::format("more than {} after decompression; accepted: at most that",
-                                     format_bytes(bytes_max)));
     if (result == Z_STREAM_END) {
-      if (content.empty()) return plain;
+      if (content.empty()) return;
       if (!is_gzip(content))
         reject_trace(name, "something follows the compressed data; accepted: gzip data to the end");
       BERTH_CHECK(inflateReset(&stream) == Z_OK);
@@ -76,6 +73,21 @@ std::string gunzip(const std::string& name, std::string_view content, std::size_
                                      stream.msg != nullptr ? stream.msg : "unknown cause"));
     }
   }
+}
+
+}  // namespace
+
+std::string gunzip(const std::string& name, std::string_view content, std::size_t bytes_max) {
+  std::size_t bytes = 0;
+  inflate_all(name, content, [&](std::string_view piece) {
+    bytes += piece.size();
+    if (bytes > bytes_max)
+      reject_trace(name, "after decompression " + describe_large_content(bytes_max));
+  });
+  std::string plain;
+  plain.reserve(bytes);
+  inflate_all(name, content, [&](std::string_view piece) { plain += piece; });
+  return plain;
 }
 
 }  // namespace berth

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "trace/host_limit.hpp"
 #include "trace/trace_error.hpp"
 
 namespace berth {
@@ -35,9 +36,9 @@ class JsonListener final : public nlohmann::json_sax<nlohmann::json> {
   bool number_float(number_float_t value, const string_t& /*as_written*/) override {
     return push(PlainValue::real(value));
   }
-  bool string(string_t& value) override { return push(data_.own_text(value)); }
+  bool string(string_t& value) override { return push_text(value); }
   bool binary(binary_t& /*value*/) override { return true; }  // JSON text has none
-  bool key(string_t& value) override { return push(data_.own_text(value)); }
+  bool key(string_t& value) override { return push_text(value); }
 
   bool start_object(std::size_t /*elements*/) override { return open(); }
   bool start_array(std::size_t /*elements*/) override { return open(); }
@@ -55,8 +56,21 @@ class JsonListener final : public nlohmann::json_sax<nlohmann::json> {
     if (++values_ > limits_.values)
       reject_trace(name_, fmt::format("more than {} values of JSON; accepted: at most that",
                                       limits_.values));
+    require_room(0);
     stack_.push_back(value);
     return true;
+  }
+
+  bool push_text(const string_t& text) {
+    require_room(text.size());
+    return push(data_.own_text(text));
+  }
+
+  /// For `bytes` more of text, or to append what is on the stack to a container.
+  void require_room(std::uint64_t bytes) const {
+    if (bytes + data_.bytes_to_append(stack_.size()) + bytes_to_push(stack_) > limits_.host_bytes)
+      reject_trace(name_, fmt::format("value {} of JSON: {}", values_,
+                                      describe_host_limit(limits_.host_bytes)));
   }
 
   bool open() {
@@ -84,10 +98,34 @@ class JsonListener final : public nlohmann::json_sax<nlohmann::json> {
   std::vector<std::size_t> begins_;  ///< of the open containers, in stack_
 };
 
+/// The parser keeps a text or a number twice while it reads it, in arrays that double.
+constexpr std::size_t kTokenBytesMax = std::size_t{1} << 20;
+
+constexpr std::string_view kSeparators = "\" ,:[]{}\t\r\n";
+
+/// Whether a text or a number of `content` is longer than kTokenBytesMax.
+bool has_long_token(std::string_view content) {
+  bool in_text = false;
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < content.size(); ++i) {
+    const char c = content[i];
+    if (in_text && c == '\\')
+      ++i;
+    else if (c == '"')
+      in_text = !in_text;
+    const bool separates = kSeparators.find(c) != std::string_view::npos;
+    length = separates && !in_text ? 0 : length + 1;
+    if (length > kTokenBytesMax) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 PlainValue read_json(const std::string& name, std::string_view content, PlainData& data,
                      const PlainLimits& limits) {
+  if (has_long_token(content))
+    reject_trace(name, "a text or a number of JSON of more than 1 MiB; accepted: at most that");
   JsonListener listener(name, data, limits);
   nlohmann::json::sax_parse(content, &listener);
   return listener.root();

@@ -5,11 +5,20 @@
 
 #include <fmt/format.h>
 
+#include "trace/host_limit.hpp"
+
 namespace berth {
 
 void PickleStack::push(PlainValue value) {
   if (++values_ > limits_.values) input_.reject(fmt::format("more than {} values", limits_.values));
+  require_room(bytes_to_push(memo_));
   stack_.push_back(value);
+}
+
+void PickleStack::require_room(std::uint64_t memo_bytes) const {
+  if (data_.bytes_to_append(stack_.size()) + bytes_to_push(stack_) + memo_bytes >
+      limits_.host_bytes)
+    input_.reject(describe_host_limit(limits_.host_bytes));
 }
 
 void PickleStack::push_mark() {
@@ -54,7 +63,11 @@ void PickleStack::put(std::uint64_t index) {
   // index can only be meant to make the memo huge.
   if (index >= std::min(input_.opcode_at(), limits_.values))
     input_.reject(fmt::format("memo index {} is out of order", index));
-  if (index >= memo_.size()) memo_.resize(index + 1);
+  if (index >= memo_.size()) {
+    if (index >= memo_.capacity())
+      require_room((3 * memo_.capacity() + index + 1) * sizeof(MemoEntry));
+    memo_.resize(index + 1);
+  }
   memo_[index] = {value, true};
 }
 

@@ -46,6 +46,9 @@ class PickleStack {
     bool is_set = false;
   };
 
+  /// Rejects the input if one more value, all of them once more in a container, and `memo_bytes` of
+  /// the memo exceed the limit of host memory.
+  void require_room(std::uint64_t memo_bytes) const;
   [[nodiscard]] std::span<const PlainValue> items_from(std::size_t begin, PlainKind kind) const;
 
   const PickleInput& input_;

@@ -147,7 +147,11 @@ const PlainValue* PlainData::find(PlainValue dict, std::string_view key) const {
 
 PlainValue PlainData::own_text(std::string_view text) {
   auto entry = texts_.find(text);
-  if (entry == texts_.end()) entry = texts_.emplace(text).first;
+  if (entry == texts_.end()) {
+    constexpr std::uint64_t node_bytes = 96;
+    entry = texts_.emplace(text).first;
+    text_bytes_ += node_bytes + text.size();
+  }
   return PlainValue::text(*entry);
 }
 

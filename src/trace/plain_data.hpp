@@ -10,11 +10,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
+
+#include "trace/host_limit.hpp"
 
 namespace berth {
 
@@ -86,38 +88,49 @@ class PlainData {
   /// All that was ever appended: what a walk over every container once would see.
   [[nodiscard]] std::size_t item_count() const { return item_count_; }
 
+  /// What is allocated now, owned texts included.
+  [[nodiscard]] std::uint64_t bytes_held() const {
+    return containers_.capacity() * sizeof(Container) + items_.capacity() * sizeof(PlainValue) +
+           text_bytes_;
+  }
+
   /// What containers and their items take up, without the owned texts.
   [[nodiscard]] std::size_t memory_bytes() const {
     return containers_.size() * sizeof(Container) + items_.size() * sizeof(PlainValue);
+  }
+
+  /// An upper bound of the host memory that this holds while `more` values are appended: the arrays
+  /// double, and the old and the new one exist at once.
+  [[nodiscard]] std::uint64_t bytes_to_append(std::size_t more) const {
+    return kGrowth * (containers_.capacity() * sizeof(Container) +
+                      (items_.capacity() + more) * sizeof(PlainValue)) +
+           text_bytes_;
   }
 
   /// A text that stays where it is; equal texts are kept once.
   PlainValue own_text(std::string_view text);
 
  private:
+  static constexpr std::uint64_t kGrowth = 4;
+
   struct Container {
     std::size_t begin;
     std::uint32_t size;
     std::uint32_t capacity;
   };
-  struct TextHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const noexcept {
-      return std::hash<std::string_view>()(text);
-    }
-  };
-
   std::vector<Container> containers_;
   std::vector<PlainValue> items_;  ///< of all containers, each in one piece
   std::size_t item_count_ = 0;
-  std::unordered_set<std::string, TextHash, std::equal_to<>> texts_;
+  /// Ordered: std::hash of a text is public, so that a file could choose texts that collide.
+  std::set<std::string, std::less<>> texts_;
+  std::uint64_t text_bytes_ = 0;  ///< of `texts_`, with their nodes
 };
 
-/// What one file may amount to. A reader refuses more, so that no file, however it was made, costs
-/// more than about 100 bytes of memory for each value.
+/// What one file may amount to. A reader refuses more.
 struct PlainLimits {
   std::size_t values = std::size_t{1} << 27;
   std::size_t depth = 1000;
+  std::uint64_t host_bytes = kTraceHostBytesMax;  ///< of PlainData and of the reader's own stack
 };
 
 }  // namespace berth

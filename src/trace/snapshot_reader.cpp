@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/quoted.hpp"
+#include "trace/host_limit.hpp"
 #include "trace/trace_error.hpp"
 #include "trace/trace_op.hpp"
 
@@ -18,6 +19,16 @@ namespace {
 constexpr const char* kAcceptedSnapshot =
     "accepted: what torch.cuda.memory._dump_snapshot() writes, or the same as JSON";
 constexpr std::size_t kDevicesMax = 1024;
+/// A dictionary of so many keys and values costs as much as the place that refers to it.
+constexpr std::size_t kSmallDictItems = 64;
+
+// Upper bounds of the host memory that one of each takes here and in the trace that is made of it,
+// while arrays double and tables grow. An event: two in timelines, its block with two events, its
+// segment, three times a row of the trace, the table of the check.
+constexpr std::uint64_t kEventBytes = 768;
+constexpr std::uint64_t kSegmentBytes = 512;
+constexpr std::uint64_t kBlockBytes = 192;
+constexpr std::uint64_t kActionBytes = 128;  ///< beside its text, which is copied twice
 
 /// The actions that PyTorch records. The others of TraceOp are berth's own.
 bool is_action(TraceOp op) {
@@ -30,7 +41,8 @@ bool is_marker(TraceOp op) {
 
 class SnapshotReader {
  public:
-  SnapshotReader(const std::string& name, const PlainData& data) : name_(name), data_(data) {}
+  SnapshotReader(const std::string& name, const PlainData& data, std::uint64_t host_bytes_max)
+      : name_(name), data_(data), host_bytes_max_(host_bytes_max), host_bytes_(data.bytes_held()) {}
 
   MemoryTimeline read(PlainValue root) {
     if (!root.is(PlainKind::dict))
@@ -56,9 +68,27 @@ class SnapshotReader {
   /// take for ever: all walks together are bounded by what the file can hold without sharing.
   std::span<const PlainValue> walk(PlainValue list) {
     const auto items = data_.items(list);
-    walked_ += items.size();
-    if (walked_ > data_.item_count()) reject("lists that stand in several places");
+    count_walk(items.size());
     return items;
+  }
+
+  /// A dictionary is searched once for each place that refers to it: a large one that is shared
+  /// counts towards the same bound.
+  void visit(PlainValue dict) {
+    const std::size_t items = data_.items(dict).size();
+    if (items > kSmallDictItems) count_walk(items);
+  }
+
+  void count_walk(std::size_t items) {
+    walked_ += items;
+    if (walked_ > data_.item_count()) reject("lists or dictionaries that stand in several places");
+  }
+
+  template <class Place>
+  void charge(const Place& place, std::uint64_t bytes) {
+    host_bytes_ += bytes;
+    if (host_bytes_ > host_bytes_max_)
+      reject_trace(name_, fmt::format("{}: {}", place(), describe_host_limit(host_bytes_max_)));
   }
 
   template <class Place>
@@ -119,12 +149,15 @@ class SnapshotReader {
       if (!items[i].is(PlainKind::dict))
         reject(
             fmt::format("{} is {} in place of a dictionary", place(), describe(items[i].kind())));
+      visit(items[i]);
       const std::string_view action = text_field(place, items[i], "action");
       const auto op = parse_trace_op(action);
       if (!op || !is_action(*op)) {
-        ++timeline_.skipped_actions[std::string(action)];
+        if (++timeline_.skipped_actions[std::string(action)] == 1)
+          charge(place, kActionBytes + 2 * action.size());
         continue;
       }
+      charge(place, kEventBytes);
       event.op = *op;
       if (!is_marker(*op)) event.address = integer_field(place, items[i], "addr");
       if (*op != TraceOp::snapshot) event.bytes = size_field(place, items[i], "size");
@@ -154,6 +187,8 @@ class SnapshotReader {
   template <class Place>
   SnapshotSegment read_segment(const Place& place, PlainValue dict) {
     SnapshotSegment segment{};
+    visit(dict);
+    charge(place, kSegmentBytes);
     if (data_.find(dict, "device") != nullptr) {
       const std::int64_t device = integer_field(place, dict, "device");
       if (device < 0 || device > std::int64_t{kDevicesMax})
@@ -184,9 +219,11 @@ class SnapshotReader {
       if (!items[i].is(PlainKind::dict))
         reject(
             fmt::format("{} is {} in place of a dictionary", place(), describe(items[i].kind())));
+      visit(items[i]);
       const std::uint64_t bytes = size_field(place, items[i], "size");
       const std::string_view state = text_field(place, items[i], "state");
       if (state.starts_with("active")) {
+        charge(place, kBlockBytes);
         const bool is_request_known = data_.find(items[i], "requested_size") != nullptr;
         segment.active_blocks.push_back(
             {static_cast<std::int64_t>(address),
@@ -208,6 +245,8 @@ class SnapshotReader {
 
   const std::string& name_;
   const PlainData& data_;
+  const std::uint64_t host_bytes_max_;
+  std::uint64_t host_bytes_;
   std::size_t walked_ = 0;
   MemoryTimeline timeline_;
 };
@@ -218,8 +257,9 @@ std::string describe_place(const SnapshotEvent& event) {
   return fmt::format("device_traces[{}][{}]", event.device, event.index);
 }
 
-MemoryTimeline read_snapshot(const std::string& name, const PlainData& data, PlainValue root) {
-  return SnapshotReader(name, data).read(root);
+MemoryTimeline read_snapshot(const std::string& name, const PlainData& data, PlainValue root,
+                             std::uint64_t host_bytes_max) {
+  return SnapshotReader(name, data, host_bytes_max).read(root);
 }
 
 }  // namespace berth

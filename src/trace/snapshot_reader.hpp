@@ -49,8 +49,10 @@ struct MemoryTimeline {
   std::string allocator_settings;  ///< PYTORCH_CUDA_ALLOC_CONF or its like; empty where not said
 };
 
+/// `host_bytes_max` limits `data`, the timeline, and the trace that is made of it.
 /// Errors  InvalidArgument that names `name`, the place in the snapshot, and what is accepted
-/// there.
-MemoryTimeline read_snapshot(const std::string& name, const PlainData& data, PlainValue root);
+///         there.
+MemoryTimeline read_snapshot(const std::string& name, const PlainData& data, PlainValue root,
+                             std::uint64_t host_bytes_max = kTraceHostBytesMax);
 
 }  // namespace berth

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "base/quoted.hpp"
+#include "base/secret_hash.hpp"
 #include "trace/snapshot_reader.hpp"
 #include "trace/trace_check.hpp"
 #include "trace/trace_error.hpp"
@@ -29,8 +30,8 @@ struct LiveBlock {
 
 /// What is known of one device, by address.
 struct DeviceState {
-  std::unordered_map<std::int64_t, LiveBlock> blocks;
-  std::unordered_map<std::int64_t, std::int64_t> segment_ids;
+  std::unordered_map<std::int64_t, LiveBlock, SecretHash> blocks;
+  std::unordered_map<std::int64_t, std::int64_t, SecretHash> segment_ids;
   std::set<std::int64_t> live_segments;  ///< addresses
   std::uint64_t bytes_obtained = 0;      ///< from the driver, by events
   std::uint64_t bytes_returned = 0;
@@ -195,7 +196,7 @@ class SnapshotConversion {
   const MemoryTimeline& timeline_;
   const std::uint64_t first_us_;
   std::map<std::int32_t, DeviceState> devices_;  ///< those with events
-  std::unordered_map<std::int64_t, std::int32_t> stream_numbers_{{0, 0}};
+  std::unordered_map<std::int64_t, std::int32_t, SecretHash> stream_numbers_{{0, 0}};
   std::int64_t blocks_ = 0;    ///< also the latest id
   std::int64_t segments_ = 0;  ///< likewise
   std::vector<TraceEvent> initial_blocks_;
@@ -219,8 +220,8 @@ std::vector<std::pair<std::string, std::string>> make_header(std::string_view en
 }  // namespace
 
 Trace trace_from_snapshot(const std::string& name, std::string_view encoding, const PlainData& data,
-                          PlainValue root) {
-  const MemoryTimeline timeline = read_snapshot(name, data, root);
+                          PlainValue root, std::uint64_t host_bytes_max) {
+  const MemoryTimeline timeline = read_snapshot(name, data, root, host_bytes_max);
   if (timeline.events.empty())
     reject_trace(name,
                  "no recorded events; accepted: a snapshot taken while "

@@ -12,9 +12,10 @@
 namespace berth {
 
 /// `encoding` says how the snapshot was written, "pickle" or "JSON", for the trace's header.
+/// `host_bytes_max` limits `data` and what is made of it.
 /// Errors  InvalidArgument that names `name` and the place in the snapshot: no memory snapshot, no
 ///         events, or events that cannot all have happened.
 Trace trace_from_snapshot(const std::string& name, std::string_view encoding, const PlainData& data,
-                          PlainValue root);
+                          PlainValue root, std::uint64_t host_bytes_max = kTraceHostBytesMax);
 
 }  // namespace berth

@@ -11,6 +11,8 @@
 
 #include "berth/trace.hpp"
 
+#include "base/secret_hash.hpp"
+
 namespace berth {
 
 class TraceChecker {
@@ -22,7 +24,14 @@ class TraceChecker {
   /// be added after a problem.
   std::optional<std::string> add(const TraceEvent& event, std::size_t place);
 
+  /// An upper bound of the host memory that the blocks take, while their table grows too.
+  [[nodiscard]] std::uint64_t bytes_held() const { return blocks_.size() * kBlockBytes; }
+
  private:
+  /// A node of 56 bytes in a chunk of 64, and three pointers of buckets: the old ones, and twice as
+  /// many new ones.
+  static constexpr std::uint64_t kBlockBytes = 96;
+
   enum class State : std::uint8_t { live, free_requested, freed };
   struct Block {
     std::uint64_t bytes;
@@ -36,7 +45,8 @@ class TraceChecker {
   std::optional<std::string> add_free(const TraceEvent& event, std::size_t place);
 
   const char* place_;
-  std::unordered_map<std::int64_t, Block> blocks_;  ///< freed ones too: an id is never used twice
+  /// Freed ones too: an id is never used twice.
+  std::unordered_map<std::int64_t, Block, SecretHash> blocks_;
   std::uint64_t bytes_live_ = 0;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/trace_csv.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstddef>
@@ -21,7 +22,8 @@ namespace {
 
 constexpr std::string_view kColumns = "op,id,bytes,stream,device,t_us";
 constexpr std::size_t kColumnCount = 6;
-constexpr std::size_t kRowBytesTypical = 28;
+/// Two texts of a header line: their objects, three times while the list doubles, and their chunks.
+constexpr std::uint64_t kHeaderLineBytes = 3 * 2 * sizeof(std::string) + 2 * 32;
 
 std::string_view trimmed(std::string_view text) {
   const auto begin = text.find_first_not_of(" \t");
@@ -31,22 +33,34 @@ std::string_view trimmed(std::string_view text) {
 
 class CsvParser {
  public:
-  CsvParser(const std::string& name, std::string_view content) : rest_(content) {
+  CsvParser(const std::string& name, std::string_view content, std::uint64_t host_bytes_max)
+      : rest_(content), host_bytes_max_(host_bytes_max) {
     trace_.name = name;
-    trace_.events.reserve(content.size() / kRowBytesTypical);
+    // All at once, so that the events never exist twice.
+    const auto lines = static_cast<std::uint64_t>(std::ranges::count(content, '\n')) + 1;
+    trace_.events.reserve(std::min(lines, host_bytes_max / sizeof(TraceEvent)));
   }
 
   Trace parse() {
     read_header();
     std::string_view line;
     while (next_line(line)) {
-      trace_.events.push_back(parse_row(line));
-      if (const auto problem = checker_.add(trace_.events.back(), line_number_)) reject(*problem);
+      const TraceEvent event = parse_row(line);
+      if (const auto problem = checker_.add(event, line_number_)) reject(*problem);
+      if (!has_room()) reject(describe_host_limit(host_bytes_max_));
+      trace_.events.push_back(event);
     }
     return std::move(trace_);
   }
 
  private:
+  /// Whether one more event fits, beside the blocks.
+  [[nodiscard]] bool has_room() const {
+    return header_bytes_ + (trace_.events.size() + 1) * sizeof(TraceEvent) +
+               checker_.bytes_held() <=
+           host_bytes_max_;
+  }
+
   [[noreturn]] void reject(std::string_view problem) const {
     reject_trace_line(trace_.name, line_number_, problem);
   }
@@ -73,6 +87,8 @@ class CsvParser {
             fmt::format("{} is no line of a trace's header; accepted: `# key: value` lines, "
                         "then {}; or a PyTorch memory snapshot",
                         quoted(line), kColumns));
+      header_bytes_ += kHeaderLineBytes + line.size();
+      if (header_bytes_ > host_bytes_max_) reject(describe_host_limit(host_bytes_max_));
       const auto colon = line.find(':');
       if (colon == std::string_view::npos)
         trace_.header.emplace_back("", trimmed(line.substr(1)));
@@ -125,6 +141,8 @@ class CsvParser {
   }
 
   std::string_view rest_;
+  std::uint64_t host_bytes_max_;
+  std::uint64_t header_bytes_ = 0;
   std::size_t line_number_ = 0;
   TraceChecker checker_{"line"};
   Trace trace_;
@@ -132,8 +150,9 @@ class CsvParser {
 
 }  // namespace
 
-Trace parse_trace_csv(const std::string& name, std::string_view content) {
-  return CsvParser(name, content).parse();
+Trace parse_trace_csv(const std::string& name, std::string_view content,
+                      std::uint64_t host_bytes_max) {
+  return CsvParser(name, content, host_bytes_max).parse();
 }
 
 }  // namespace berth

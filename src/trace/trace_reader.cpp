@@ -1,64 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entry to traces: gets the bytes, undoes compression, and tells the formats apart.
-#include <cerrno>
+// The entry to traces: reads the file, decompresses it, and recognizes its format.
+#include <algorithm>
 #include <cstddef>
-#include <cstdio>
-#include <cstring>
-#include <memory>
+#include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include <fmt/format.h>
-
-#include "berth/bytes.hpp"
 #include "berth/trace.hpp"
 
 #include "trace/gzip.hpp"
+#include "trace/host_limit.hpp"
 #include "trace/json_reader.hpp"
 #include "trace/pickle_reader.hpp"
 #include "trace/plain_data.hpp"
 #include "trace/snapshot_trace.hpp"
 #include "trace/trace_csv.hpp"
 #include "trace/trace_error.hpp"
+#include "trace/trace_file.hpp"
 
 namespace berth {
 namespace {
 
-constexpr std::size_t kTraceBytesMax = 4_GiB;
-constexpr std::size_t kReadBytes = 1_MiB;
-
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-
-std::string read_file(const std::string& path) {
-  const auto reject = [&path](int error) {
-    reject_trace(
-        path, fmt::format("cannot be read: {}; accepted: a readable file", std::strerror(error)));
-  };
-  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rbe"));
-  if (file == nullptr) reject(errno);
-  std::string content;
-  std::vector<char> chunk(kReadBytes);
-  while (const std::size_t size = std::fread(chunk.data(), 1, chunk.size(), file.get())) {
-    content.append(chunk.data(), size);
-    if (content.size() > kTraceBytesMax) break;  // refused by its size, like any content
-  }
-  if (std::ferror(file.get()) != 0) reject(errno);
-  return content;
+/// What of `host_bytes_max` is left beside the file's content.
+std::uint64_t left_beside(std::uint64_t host_bytes_max, std::size_t content_bytes) {
+  return host_bytes_max - std::min<std::uint64_t>(host_bytes_max, content_bytes);
 }
 
-Trace parse_json(const std::string& name, std::string_view content) {
+Trace parse_json(const std::string& name, std::string_view content, std::uint64_t host_bytes_max) {
   PlainData data;
-  const PlainValue root = read_json(name, content, data);
-  return trace_from_snapshot(name, "JSON", data, root);
+  const PlainValue root = read_json(name, content, data, {.host_bytes = host_bytes_max});
+  return trace_from_snapshot(name, "JSON", data, root, host_bytes_max);
 }
 
-Trace parse_pickle(const std::string& name, std::string_view content) {
+Trace parse_pickle(const std::string& name, std::string_view content,
+                   std::uint64_t host_bytes_max) {
   PlainData data;
-  const PlainValue root = read_pickle(name, content, data);
-  return trace_from_snapshot(name, "pickle", data, root);
+  const PlainValue root = read_pickle(name, content, data, {.host_bytes = host_bytes_max});
+  return trace_from_snapshot(name, "pickle", data, root, host_bytes_max);
 }
 
 /// Pickles of protocol 2 and above begin with their protocol; older ones with the opcodes that make
@@ -73,31 +51,33 @@ bool is_json(std::string_view content) {
   return begin != std::string_view::npos && (content[begin] == '{' || content[begin] == '[');
 }
 
-Trace parse_plain(const std::string& name, std::string_view content) {
-  if (content.size() > kTraceBytesMax)
-    reject_trace(name, "more than 4 GiB; accepted: at most that, after decompression too");
+Trace parse_plain(const std::string& name, std::string_view content, std::uint64_t host_bytes_max) {
+  if (content.size() > host_bytes_max) reject_trace(name, describe_large_content(host_bytes_max));
+  host_bytes_max = left_beside(host_bytes_max, content.size());
   if (content.empty())
     reject_trace(name,
                  "empty; accepted: berth's own trace, or a PyTorch memory snapshot as pickle "
                  "or JSON, each plain or compressed by gzip");
-  if (is_pickle(content)) return parse_pickle(name, content);
+  if (is_pickle(content)) return parse_pickle(name, content, host_bytes_max);
   constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
   if (content.starts_with(byte_order_mark)) content.remove_prefix(byte_order_mark.size());
-  if (is_json(content)) return parse_json(name, content);
-  return parse_trace_csv(name, content);
+  if (is_json(content)) return parse_json(name, content, host_bytes_max);
+  return parse_trace_csv(name, content, host_bytes_max);
 }
 
 }  // namespace
 
-Trace read_trace(const std::string& path) {
-  std::string content = read_file(path);
-  if (is_gzip(content)) content = gunzip(path, content, kTraceBytesMax);
-  return parse_plain(path, content);
+Trace read_trace(const std::string& path, const TraceOptions& options) {
+  std::string content = read_trace_file(path, options.host_bytes_max);
+  if (is_gzip(content))
+    content = gunzip(path, content, left_beside(options.host_bytes_max, content.size()));
+  return parse_plain(path, content, options.host_bytes_max);
 }
 
-Trace parse_trace(const std::string& name, std::string_view content) {
-  if (is_gzip(content)) return parse_plain(name, gunzip(name, content, kTraceBytesMax));
-  return parse_plain(name, content);
+Trace parse_trace(const std::string& name, std::string_view content, const TraceOptions& options) {
+  if (!is_gzip(content)) return parse_plain(name, content, options.host_bytes_max);
+  const std::uint64_t left = left_beside(options.host_bytes_max, content.size());
+  return parse_plain(name, gunzip(name, content, left), left);
 }
 
 }  // namespace berth

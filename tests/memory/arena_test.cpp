@@ -3,6 +3,7 @@
 
 #include <random>
 #include <string>
+#include <sys/resource.h>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -10,6 +11,7 @@
 #include "berth/bytes.hpp"
 
 #include "support/death.hpp"
+#include "support/errors.hpp"
 #include "support/tapped_device.hpp"
 
 namespace arena_test {
@@ -48,7 +50,33 @@ struct ArenaFixture : TappedDevice {
   Arena arena{context, 16 * kGranule, kGranule};
 };
 
+/// Gives the process back its limit of address space.
+struct AddressSpaceLimit {
+  AddressSpaceLimit() { getrlimit(RLIMIT_AS, &before); }
+  ~AddressSpaceLimit() { setrlimit(RLIMIT_AS, &before); }
+  rlimit before{};
+};
+
 }  // namespace
+
+TEST_CASE_FIXTURE(ArenaFixture,
+                  "address space that is refused is named, with the process's limit") {
+  const auto refusal = [&] {
+    tap.refuse(DriverCall::mem_address_reserve, CUDA_ERROR_OUT_OF_MEMORY);
+    return message_of<DriverError>([&] { return Arena(context, 16 * kGranule, kGranule).bytes(); });
+  };
+  const AddressSpaceLimit limit;
+  const rlimit unlimited{RLIM_INFINITY, limit.before.rlim_max};
+  if (setrlimit(RLIMIT_AS, &unlimited) == 0) {
+    CHECK(contains(refusal(),
+                   "asked for 32.0 MiB of address space; accepted: a higher limit, or "
+                   "virtual_memory=off"));
+  }
+  const rlimit limited{rlim_t{1} << 50, limit.before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_AS, &limited) == 0);
+  CHECK(contains(refusal(), "the process may have 1024 TiB in all (ulimit -v)"));
+  CHECK(simulator.live().reservations == 1);
+}
 
 TEST_CASE_FIXTURE(ArenaFixture,
                   "an arena is address space without memory, aligned to its granule") {

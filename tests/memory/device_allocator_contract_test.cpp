@@ -319,12 +319,13 @@ TEST_CASE("options out of range are refused by name") {
       return &runtime.memory(Device::cuda(0));
     });
   };
-  for (const std::size_t granule :
-       {std::size_t{1}, std::size_t{512}, 1_MiB, 3_MiB, 6_MiB, 2_MiB + 1}) {
+  for (const std::size_t granule : {std::size_t{1}, std::size_t{512}, 1_MiB, 3_MiB, 6_MiB,
+                                    2_MiB + 1, 4_GiB, std::size_t{1} << 63}) {
     CAPTURE(granule);
     DeviceAllocatorOptions options;
     options.granule_bytes = granule;
     CHECK(contains(refusal(options), "granule_bytes"));
+    CHECK(contains(refusal(options), "accepted: 0 or a power of two from 2097152"));
   }
   CHECK(contains(refusal({.cross_stream_reuse = static_cast<CrossStreamReuse>(77)}),
                  "cross_stream_reuse is 77"));

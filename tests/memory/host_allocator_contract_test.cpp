@@ -272,11 +272,14 @@ TEST_CASE("pointers that are no live block of host memory are refused by what th
   void* const freed = test.memory.allocate_raw(1000);
   test.memory.record_stream(freed, stream);
   test.memory.deallocate(freed);
+  void* const gone = test.memory.allocate_raw(1000);
+  test.memory.deallocate(gone);
   int foreign = 0;
   const std::pair<void*, const char*> pointers[] = {
       {static_cast<std::byte*>(live.data()) + 100, "100 B into the live block"},
       {freed, "freed before"},
-      {&foreign, "not memory of this allocator"}};
+      {gone, "it was freed before, or is not of this allocator"},
+      {&foreign, "it was freed before, or is not of this allocator"}};
   for (const auto& pointer : pointers) {
     void* const refused = pointer.first;
     for (const std::string& message :

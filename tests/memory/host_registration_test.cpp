@@ -205,6 +205,7 @@ TEST_CASE("only the start of a registration ends it, and no block is taken for o
     return message_of<InvalidArgument>([&] { test.memory.unregister(data); });
   };
   CHECK(contains(refusal(pages.at(1)), "no registration starts"));
+  CHECK(contains(refusal(pages.at(1)), "; accepted: the address that was registered"));
   CHECK(contains(refusal(block.data()), "no registration starts"));
   CHECK(contains(message_of<InvalidArgument>([&] { test.memory.deallocate(pages.at()); }),
                  "unregister()"));

@@ -252,4 +252,39 @@ TEST_CASE("whichever driver call fails, a pool is asleep or awake, and the next 
   }
 }
 
+TEST_CASE("what the driver refuses to unmap in sleep() keeps its memory, and wake() succeeds") {
+  int refused = 0;
+  for (int nth = 1;; ++nth) {
+    CAPTURE(nth);
+    AllocatorFixture test;
+    CachingAllocator& allocator = *test.allocator;
+    const Stream stream = test.stream();
+    const auto [stitched, kept] = stitch(test, stream);
+    {
+      const ContextScope scope(test.context);
+      test.driver.memset_d8_async(CUdeviceptr{std::uintptr_t(stitched)}, (unsigned char)9, 7_MiB,
+                                  stream.ref().native());
+    }
+    stream.ref().sync();
+    const std::uint64_t used = test.simulator.device_bytes_used(0);
+    test.tap.refuse(DriverCall::mem_unmap, CUDA_ERROR_UNKNOWN, nth);
+    const std::size_t slept = allocator.sleep(test.context, SleepContent::keep);
+    test.tap.allow(DriverCall::mem_unmap);
+    CHECK(test.simulator.device_bytes_used(0) == used - slept);
+    CHECK(test.counters().bytes_asleep.current == slept);
+    allocator.validate();
+    allocator.wake(test.context);
+    CHECK(test.simulator.device_bytes_used(0) == used);
+    CHECK(holds(test.simulator, CUdeviceptr{std::uintptr_t(stitched)}, 7_MiB, 9));
+    CHECK(allocator.sleep(test.context, SleepContent::keep) == used);  // this time all of it
+    allocator.wake(test.context);
+    CHECK(holds(test.simulator, CUdeviceptr{std::uintptr_t(stitched)}, 7_MiB, 9));
+    allocator.validate();
+    if (test.reports.count(Severity::error) == 0) break;
+    CHECK(slept < used);
+    ++refused;
+  }
+  CHECK(refused > 4);  // windows, and granules
+}
+
 }  // namespace sleep_test

@@ -26,7 +26,7 @@ TEST_CASE("the object has the fields of Statistics, in their order") {
 TEST_CASE("driver, devices, calls and copies keep every field under its own name") {
   const Json object = Json::parse(to_json(sample_statistics()));
   CHECK(object["driver"] ==
-        Json::parse(R"({"name": "sim", "usable": true, "problem": "", "version": 12020})"));
+        Json::parse(R"({"name": "sim", "usable": true, "problem": null, "version": 12020})"));
   CHECK(object["devices"] == Json::parse(R"([
         {"physical": 0, "logical": 1, "uuid": "GPU-a", "pci_bus_id": "00000000:1A:00.0",
          "name": "NVIDIA H100 80GB HBM3", "memory_bytes": 85899345920},

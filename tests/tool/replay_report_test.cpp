@@ -29,6 +29,14 @@ TEST_CASE("the summary has the median and the worst waste, by name") {
   CHECK(summarize({nothing_live}).empty());
 }
 
+TEST_CASE("the waste of a program that is tiny beside a segment is not shown as a number") {
+  ReplayResult tiny;
+  tiny.trace = "tiny";
+  tiny.bytes_live_peak = 1890;
+  tiny.bytes_reserved_peak = 2'097'152;
+  CHECK(summarize({tiny}) == "waste: median >999%, worst >999% (tiny)\n");
+}
+
 TEST_CASE("the summary counts traces whose last pass made no driver call") {
   ReplayResult quiet;
   quiet.driver_calls_steady.emplace();

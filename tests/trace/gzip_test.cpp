@@ -66,8 +66,8 @@ TEST_CASE("anything but gzip data behind the data is refused") {
 TEST_CASE("decompression stops at the limit, however much would come") {
   const std::string bomb = gzip(std::string(64_MiB, '\0'));
   CHECK(bomb.size() < 1_MiB);
-  CHECK(message_of<InvalidArgument>([&] { return gunzip("x", bomb, 1_MiB); }) ==
-        "x: more than 1.00 MiB after decompression; accepted: at most that");
+  CHECK(contains(message_of<InvalidArgument>([&] { return gunzip("x", bomb, 1_MiB); }),
+                 "x: after decompression the content is larger than 1.00 MiB; accepted: "));
   CHECK(gunzip("x", gzip("four"), 4) == "four");
   CHECK_THROWS_AS(gunzip("x", gzip("five5"), 4), InvalidArgument);
 }

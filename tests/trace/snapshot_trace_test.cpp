@@ -223,7 +223,7 @@ TEST_CASE("a list that stands in many places does not make a small file take for
   for (int i = 0; i < 999; ++i) pickle += std::string("h\0", 2);
   pickle += "eu.";
   CHECK(contains(message_of<InvalidArgument>([&] { return parse_trace("x", pickle); }),
-                 "lists that stand in several places"));
+                 "lists or dictionaries that stand in several places"));
 }
 
 }  // namespace snapshot_trace_test

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes are either a trace or an error that says why not: inputs of every format, damaged at
 // random in many ways. The seed is fixed; what fails once fails always.
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +11,7 @@
 #include "berth/error.hpp"
 #include "berth/trace.hpp"
 
+#include "support/byte_mutator.hpp"
 #include "trace/compress.hpp"
 #include "trace/snapshot_samples.hpp"
 #include "trace/trace_text.hpp"
@@ -83,46 +81,6 @@ constexpr std::string_view kTokens[] = {
     "blocks",
 };
 
-class Mutator {
- public:
-  explicit Mutator(std::uint64_t seed) : random_(seed) {}
-
-  std::string mutate(std::string input) {
-    for (std::size_t changes = 1 + below(4); changes > 0; --changes) change(input);
-    return input;
-  }
-
-  std::size_t below(std::size_t bound) { return random_() % std::max<std::size_t>(bound, 1); }
-
- private:
-  void change(std::string& input) {
-    const std::size_t at = below(input.size() + 1);
-    const std::size_t size = std::min(below(16), input.size() - at);
-    switch (below(6)) {
-      case 0:
-        if (at < input.size()) input[at] = static_cast<char>(random_());
-        break;
-      case 1:
-        if (at < input.size()) input[at] = static_cast<char>(input[at] ^ 1 << below(8));
-        break;
-      case 2:
-        input.erase(at, size);
-        break;
-      case 3:
-        input.insert(at, input.substr(below(input.size()), size));
-        break;
-      case 4:
-        input.insert(at, std::string(kTokens[below(std::size(kTokens))]));
-        break;
-      default:
-        input.resize(at);
-        break;
-    }
-  }
-
-  std::mt19937_64 random_;
-};
-
 struct Outcomes {
   std::size_t accepted = 0;
   std::size_t refused = 0;
@@ -148,7 +106,7 @@ TEST_CASE("damaged input of every format is a trace or an error of one line") {
   seeds.emplace_back(kSnapshotJson);
   seeds.emplace_back(kRows);
   seeds.push_back(gzip(kRows));
-  Mutator mutator(20);
+  ByteMutator mutator(20, kTokens);
   for (std::size_t seed = 0; seed < seeds.size(); ++seed) {
     CAPTURE(seed);
     Outcomes outcomes;
@@ -160,7 +118,7 @@ TEST_CASE("damaged input of every format is a trace or an error of one line") {
 }
 
 TEST_CASE("programs of random opcodes are refused or read, and never run away") {
-  Mutator mutator(21);
+  ByteMutator mutator(21, kTokens);
   Outcomes outcomes;
   for (int i = 0; i < 20'000; ++i) {
     std::string pickle = "\x80\x04";

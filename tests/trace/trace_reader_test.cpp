@@ -62,7 +62,8 @@ TEST_CASE("errors about a file name it") {
 
 TEST_CASE("a file that cannot be read is refused with the reason of the system") {
   CHECK(message_of<InvalidArgument>([] { return read_trace("/no/such/file"); }) ==
-        "/no/such/file: cannot be read: No such file or directory; accepted: a readable file");
+        "/no/such/file: cannot be read: No such file or directory; accepted: a readable "
+        "regular file");
   CHECK(contains(message_of<InvalidArgument>(
                      [] { return read_trace(std::filesystem::temp_directory_path()); }),
                  "cannot be read: Is a directory"));

@@ -162,8 +162,10 @@ void PinnedRegistrations::remove(void* data) {
     const auto found = around(data);
     if (found == entries_.end() || found->first != start_of(data)) {
       throw InvalidArgument(fmt::format(
-          "pinned: no registration starts at {}{}", data,
-          found == entries_.end() ? "" : fmt::format("; one does at {:#x}", found->first)));
+          "pinned: no registration starts at {}{}; accepted: the address that was registered", data,
+          found == entries_.end()
+              ? ""
+              : fmt::format(", which is inside the one that starts at {:#x}", found->first)));
     }
     entry = &found->second;
     entry->state = State::ending;  // no other call finds the entry

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/pool/device_pool.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <memory>
 
@@ -16,15 +17,21 @@
 namespace berth {
 namespace {
 
-std::size_t granule_bytes(const DeviceContext& context, const DeviceAllocatorOptions& options) {
+/// Sizes and numbers of granules are kept in 32 bits.
+constexpr std::size_t kGranuleBytesMax = 2_GiB;
+
+std::size_t granule_bytes(const DeviceContext& context, const DeviceAllocatorOptions& options,
+                          std::size_t device_bytes) {
   const std::size_t minimum = minimum_granule_bytes(context);
   const std::size_t asked = options.granule_bytes;
   if (asked == 0) return minimum;
-  if (!std::has_single_bit(asked) || asked < minimum) {
+  const std::size_t maximum =
+      std::max(minimum, std::min(kGranuleBytesMax, std::bit_floor(device_bytes)));
+  if (!std::has_single_bit(asked) || asked < minimum || asked > maximum) {
     throw InvalidArgument(fmt::format(
         "DeviceAllocatorOptions::granule_bytes is {}; accepted: 0 or a power of two from "
-        "{} on, the least that {} maps",
-        asked, minimum, context.device().to_string()));
+        "{}, the least that {} maps, to {}",
+        asked, minimum, context.device().to_string(), maximum));
   }
   return asked;
 }
@@ -38,8 +45,8 @@ std::unique_ptr<SegmentSource> make_source(const DevicePool::Setup& setup,
   }
   const auto keeping =
       options.for_graphs ? ArenaSegments::Windowing::kept : ArenaSegments::Windowing::bounded;
-  return std::make_unique<ArenaSegments>(context, heap, granule_bytes(context, setup.device),
-                                         device_bytes, keeping);
+  return std::make_unique<ArenaSegments>(
+      context, heap, granule_bytes(context, setup.device, device_bytes), device_bytes, keeping);
 }
 
 CachingAllocator::Options allocator_options(const DevicePool::Setup& setup,

@@ -2,7 +2,14 @@
 #include "memory/source/arena.hpp"
 
 #include <algorithm>
+#include <string>
+#include <sys/resource.h>
 #include <utility>
+
+#include <fmt/format.h>
+
+#include "berth/bytes.hpp"
+#include "berth/error.hpp"
 
 #include "base/arithmetic.hpp"
 #include "base/check.hpp"
@@ -54,15 +61,37 @@ CUmemAccessDesc access_by(const DeviceContext& user) {
   return access;
 }
 
+namespace {
+
+/// A driver calls it out of memory, though it is address space that lacks.
+[[noreturn]] void reject_reservation(const Driver& driver, CUresult result, std::size_t bytes) {
+  driver.require_here();
+  std::string limit;
+  if (rlimit of_process{};
+      getrlimit(RLIMIT_AS, &of_process) == 0 && of_process.rlim_cur != RLIM_INFINITY)
+    limit = fmt::format(", and the process may have {} in all (ulimit -v)",
+                        format_bytes(of_process.rlim_cur));
+  throw DriverError(
+      fmt::format("cuMemAddressReserve failed: {}; asked for {} of address space{}; accepted: a "
+                  "higher limit, or virtual_memory=off",
+                  driver.describe(result), format_bytes(bytes), limit),
+      result);
+}
+
+}  // namespace
+
 Arena::Arena(DeviceContext& context, std::size_t bytes, std::size_t granule_bytes)
     : context_(context), access_{access_by(context)}, bytes_(bytes), granule_bytes_(granule_bytes) {
   BERTH_CHECK(bytes % granule_bytes == 0);
   handles_.resize(bytes / granule_bytes, 0);
   is_asleep_.resize(handles_.size());
   is_stuck_.resize(handles_.size());
+  is_held_.resize(handles_.size());
   const ContextScope scope(context);
   CUdeviceptr address = 0;
-  context.driver().mem_address_reserve(&address, bytes, granule_bytes, CUdeviceptr{0}, 0ull);
+  const CUresult reserved = context.driver().try_mem_address_reserve(&address, bytes, granule_bytes,
+                                                                     CUdeviceptr{0}, 0ull);
+  if (reserved != CUDA_SUCCESS) reject_reservation(context.driver(), reserved, bytes);
   address_ = static_cast<std::uintptr_t>(address);
 }
 
@@ -166,14 +195,22 @@ void Arena::unmap(std::uintptr_t address, std::size_t bytes) noexcept {
 std::size_t Arena::sleep() noexcept {
   const ContextScope scope(context_, std::nothrow);
   const bool remembers = asleep_count_ > 0;
+  std::size_t released = 0;
   for (std::size_t granule = 0; granule < handles_.size(); ++granule) {
     if (!remembers && handles_[granule] != 0 && !is_stuck_[granule]) {
       is_asleep_[granule] = true;
       ++asleep_count_;
     }
-    if (is_asleep_[granule]) unmap_granule(granule);
+    const bool is_held = is_held_[granule];
+    is_held_[granule] = false;
+    if (!is_asleep_[granule]) continue;
+    if (is_held)
+      is_stuck_[granule] = true;
+    else
+      unmap_granule(granule);
+    released += handles_[granule] == 0;
   }
-  return asleep_count_ * granule_bytes_;
+  return released * granule_bytes_;
 }
 
 bool Arena::wake() {

@@ -61,11 +61,14 @@ class Arena {
   void unmap(std::uintptr_t address, std::size_t bytes) noexcept;
   void unmap_all() noexcept;
 
-  /// Unmaps all that is mapped, and remembers where that was. Returns the bytes. The device must be
-  /// done with it.
+  /// Unmaps all that is mapped, and remembers where that was. The device must be done with it.
+  /// Returns the bytes that the driver has back: a granule that it refuses to unmap keeps its
+  /// memory.
   std::size_t sleep() noexcept;
-  /// Backs the same granules with new memory. False where the driver has none left: asleep as
-  /// before then.
+  /// The next sleep() keeps the memory of `granule`, which is mapped elsewhere.
+  void hold(std::size_t granule) noexcept { is_held_[granule] = true; }
+  /// Backs the same granules with new memory. False if the driver has none left: asleep as before
+  /// then.
   /// Errors  DriverError: likewise.
   bool wake();
 
@@ -86,6 +89,7 @@ class Arena {
   std::vector<CUmemGenericAllocationHandle> handles_;  ///< by granule; 0 where unmapped
   // By granule, as memory cannot be had where they are needed.
   std::vector<bool> is_asleep_;  ///< to be mapped again
+  std::vector<bool> is_held_;    ///< the next sleep() keeps its memory
   std::vector<bool> is_stuck_;   ///< the driver refused to unmap it; still usable
   std::size_t asleep_count_ = 0;
 };

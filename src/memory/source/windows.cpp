@@ -94,6 +94,7 @@ Windows::Number Windows::add_window(Number first, std::span<const GranuleNumber>
   unused_.pop_back();
   windows_[window] = {.first = first, .size = static_cast<Number>(granules.size())};
   for (Number slot = first; const GranuleNumber granule : granules) {
+    BERTH_DCHECK(!slots_[slot].is_mapped);
     slots_[slot].granule = granule;
     slots_[slot].window = window;
     link_slot(slot++);
@@ -130,12 +131,15 @@ void Windows::unlink_slot(Number slot) noexcept {
   (it.newer == kNone ? by_granule_[it.granule] : slots_[it.newer].older) = it.older;
 }
 
+/// Whether nothing is mapped there any more.
 bool Windows::unmap_slots(Number first, Number end) noexcept {
   bool gone = true;
   do_share_before_call(context_);
   for (Number slot = first; slot < end; ++slot) {
-    gone &= context_.driver().mem_unmap_or_report(CUdeviceptr{address_of(slot)},
-                                                  arena_.granule_bytes());
+    if (!slots_[slot].is_mapped) continue;
+    slots_[slot].is_mapped = !context_.driver().mem_unmap_or_report(CUdeviceptr{address_of(slot)},
+                                                                    arena_.granule_bytes());
+    gone &= !slots_[slot].is_mapped;
   }
   return gone;
 }
@@ -144,21 +148,22 @@ bool Windows::unmap_slots(Number first, Number end) noexcept {
 bool Windows::map_slots(Number window, bool& gone) {
   const Driver& driver = context_.driver();
   const std::size_t granule_bytes = arena_.granule_bytes();
-  const std::span<const Slot> slots = slots_of(window);
-  const Number first = windows_[window].first;
-  Number mapped = first;
-  const auto fail = [&](DriverCall call, CUresult result) {
-    gone = unmap_slots(first, mapped);
+  const auto [first, size, newer, older] = windows_[window];
+  const Number end = first + size;
+  const auto fail = [&, from = first](DriverCall call, CUresult result) {
+    gone = unmap_slots(from, end);
     return has_memory(driver, call, result);
   };
-  for (const Slot& slot : slots) {
-    const CUresult result = driver.try_mem_map(CUdeviceptr{address_of(mapped)}, granule_bytes,
+  for (Number number = first; number < end; ++number) {
+    Slot& slot = slots_[number];
+    if (slot.is_mapped) continue;  // sleep() could not unmap it, so that its granule was kept
+    const CUresult result = driver.try_mem_map(CUdeviceptr{address_of(number)}, granule_bytes,
                                                std::size_t{0}, arena_.handle(slot.granule), 0ULL);
     if (result != CUDA_SUCCESS) return fail(DriverCall::mem_map, result);
-    ++mapped;
+    slot.is_mapped = true;
   }
   const CUresult result =
-      driver.try_mem_set_access(CUdeviceptr{address_of(first)}, slots.size() * granule_bytes,
+      driver.try_mem_set_access(CUdeviceptr{address_of(first)}, size * granule_bytes,
                                 arena_.access().data(), arena_.access().size());
   if (result != CUDA_SUCCESS) return fail(DriverCall::mem_set_access, result);
   return true;
@@ -199,7 +204,7 @@ void Windows::forget(Number window, bool gone) noexcept {
 void Windows::drop(Number window) noexcept {
   const ContextScope scope(context_, std::nothrow);
   const Window& it = windows_[window];
-  const bool gone = asleep_ || unmap_slots(it.first, it.first + it.size);
+  const bool gone = unmap_slots(it.first, it.first + it.size);
   forget(window, gone);
 }
 
@@ -221,29 +226,34 @@ void Windows::drop(GranuleNumber first, GranuleNumber end) noexcept {
 void Windows::sleep() noexcept {
   const ContextScope scope(context_, std::nothrow);
   if (asleep_) return;
-  for (Number window = oldest_; window != kNone; window = windows_[window].newer) {
+  put_to_sleep(kNone);
+  asleep_ = true;
+}
+
+/// Unmaps the windows that are older than `end_window`. Memory that any window still shows is held.
+void Windows::put_to_sleep(Number end_window) noexcept {
+  for (Number window = oldest_; window != end_window; window = windows_[window].newer) {
     unmap_slots(windows_[window].first, windows_[window].first + windows_[window].size);
   }
-  asleep_ = true;
+  for (Number window = oldest_; window != kNone; window = windows_[window].newer) {
+    for (const Slot& slot : slots_of(window)) {
+      if (slot.is_mapped) arena_.hold(slot.granule);
+    }
+  }
 }
 
 bool Windows::wake() {
   const ContextScope scope(context_);
   Number window = oldest_;
-  const auto undo = [&] {
-    for (Number awake = oldest_; awake != window; awake = windows_[awake].newer) {
-      unmap_slots(windows_[awake].first, windows_[awake].first + windows_[awake].size);
-    }
-  };
   try {
     bool gone = true;
     for (; window != kNone; window = windows_[window].newer) {
       if (map_slots(window, gone)) continue;
-      undo();
+      put_to_sleep(window);
       return false;
     }
   } catch (...) {
-    undo();
+    put_to_sleep(window);
     throw;
   }
   asleep_ = false;

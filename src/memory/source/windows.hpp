@@ -92,10 +92,11 @@ class Windows {
   /// Errors  DriverError: it has access to some, perhaps.
   void let_in(const CUmemAccessDesc& user);
 
-  /// Unmaps all, but keeps their addresses. The device must be done with them.
+  /// Unmaps all, but keeps their addresses. The device must be done with them. What the driver
+  /// refuses to unmap stays mapped, and the arena holds the memory of its granule.
   void sleep() noexcept;
-  /// Maps them again, onto what the granules have now. False where the driver has no memory for
-  /// that: asleep as before then.
+  /// Maps them again, onto the memory that the granules have now. False if the driver has no memory
+  /// for that: asleep as before then.
   /// Errors  DriverError: likewise.
   bool wake();
 
@@ -117,6 +118,7 @@ class Windows {
     Number newer = kNone;  ///< slots that show the same granule
     Number older = kNone;
     Number window = kNone;  ///< whose it is
+    bool is_mapped = false;
   };
   struct Window {
     Number first = 0;      ///< slot
@@ -149,6 +151,7 @@ class Windows {
   void unlink_slot(Number slot) noexcept;
   bool map_slots(Number window, bool& gone);
   bool unmap_slots(Number first, Number end) noexcept;
+  void put_to_sleep(Number end_window) noexcept;
   void forget(Number window, bool gone) noexcept;
   void drop(Number window) noexcept;
 

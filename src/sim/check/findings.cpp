@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/check/findings.hpp"
 
-#include <cstdio>
-
 #include <fmt/format.h>
+
+#include "base/standard_error.hpp"
 
 namespace berth::sim {
 namespace {
@@ -20,7 +20,7 @@ void Findings::add(std::string line) {
     ++not_kept_;
     return;
   }
-  if (aloud_) fmt::print(stderr, "simulated driver: {}\n", line);
+  if (aloud_) write_to_stderr(fmt::format("simulated driver: {}\n", line));
   lines_.push_back(std::move(line));
 }
 

@@ -9,6 +9,7 @@
 #include "berth/bytes.hpp"
 #include "berth/error.hpp"
 
+#include "base/quoted.hpp"
 #include "sim/error_names.hpp"
 
 namespace berth::sim {
@@ -102,8 +103,8 @@ FaultPlan FaultPlan::parse(std::string_view text) {
       rule.fault = parse_fault(rule_text.substr(equals + 1));
       plan.rules_.push_back(rule);
     } catch (const RejectedRule& rejected) {
-      throw InvalidArgument(fmt::format("simulator: faults: \"{}\" is not accepted; accepted: {}",
-                                        rule_text, rejected.accepted));
+      throw InvalidArgument(fmt::format("simulator: faults: {} is not accepted; accepted: {}",
+                                        quoted(rule_text), rejected.accepted));
     }
   }
   return plan;

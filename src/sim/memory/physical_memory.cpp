@@ -2,22 +2,41 @@
 #include "sim/memory/physical_memory.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "berth/bytes.hpp"
 
 #include "base/arithmetic.hpp"
 #include "base/check.hpp"
+#include "base/standard_error.hpp"
 
 namespace berth::sim {
 namespace {
 
 constexpr std::uint64_t kPoisonBytes = 4_KiB;
 constexpr int kDevicePoison = 0xA5;
+
+/// A driver can only report that it is out of memory. Prints the reason once in a process. Always
+/// false.
+bool explain_host_failure(const char* call, std::uint64_t bytes) {
+  static std::atomic_flag explained;
+  const int error = errno;
+  if (explained.test_and_set()) return false;
+  write_to_stderr(fmt::format(
+      "simulator: the host provides no {} for a device's memory, so that nothing can be "
+      "allocated: {}: {}; BERTH_SIM=memory=BYTES makes it smaller\n",
+      format_bytes(bytes), call, std::generic_category().message(error)));
+  return false;
+}
 
 }  // namespace
 
@@ -43,10 +62,12 @@ PhysicalMemory::~PhysicalMemory() {
 bool PhysicalMemory::open() {
   if (data_ != nullptr) return true;
   if (file_ < 0) file_ = memfd_create("berth-simulated-device", MFD_CLOEXEC);
-  if (file_ < 0 || ftruncate(file_, static_cast<off_t>(bytes_total_)) != 0) return false;
+  if (file_ < 0) return explain_host_failure("memfd_create", bytes_total_);
+  if (ftruncate(file_, static_cast<off_t>(bytes_total_)) != 0)
+    return explain_host_failure("ftruncate (ulimit -f)", bytes_total_);
   void* data =
       mmap(nullptr, bytes_total_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
-  if (data == MAP_FAILED) return false;
+  if (data == MAP_FAILED) return explain_host_failure("mmap (ulimit -v)", bytes_total_);
   // A granule touched here must not cost the system more than its pages.
   madvise(data, bytes_total_, MADV_NOHUGEPAGE);
   data_ = static_cast<std::byte*>(data);

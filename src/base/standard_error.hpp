@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdio>
+#include <string_view>
+
+namespace berth {
+
+/// Writes `text` to standard error. Nothing happens if that fails, as on a full disk: fmt::print()
+/// would throw, also in a destructor or in a function that a C program called.
+inline void write_to_stderr(std::string_view text) noexcept {
+  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
+}
+
+}  // namespace berth
