@@ -21,8 +21,8 @@ COLUMNS_MAX = 100
 # What a paragraph of a public header's comment may begin with, followed by two spaces or more.
 LABELS = frozenset(
     """
-    Alignment Blocking Bounds Captures Errors Failures Fork Growth Heaps Lifetime Memory Null Order
-    Peers Saved Sizes Source Stream Structs Target Text Threads Transfer Units Workspace
+    Alignment Blocking Bounds Captures Errors Exit Failures Fork Growth Heaps Lifetime Memory Null
+    Order Peers Saved Signals Sizes Source Stream Structs Target Text Threads Transfer Units Workspace
     """.split()
 )
 LABEL = re.compile(r"\s*///? +([A-Z][a-z]+)  +\S")
