@@ -22,7 +22,8 @@ COLUMNS_MAX = 100
 LABELS = frozenset(
     """
     Alignment Blocking Bounds Captures Errors Exit Failures Fork Growth Heaps Lifetime Memory Null
-    Order Peers Saved Signals Sizes Source Stream Structs Target Text Threads Transfer Units Workspace
+    Order Peers Saved Signals Sizes Source Stream Structs Target Text Threads Transfer Units
+    Workspace
     """.split()
 )
 LABEL = re.compile(r"\s*///? +([A-Z][a-z]+)  +\S")
