@@ -108,15 +108,6 @@ berth_status berth_allocator_record_use(berth_allocator* allocator, void* data,
   });
 }
 
-berth_status berth_allocator_keep_for_graph(berth_allocator* allocator, void* data,
-                                            berth_stream stream) {
-  return guarded([&] {
-    PinnedAllocator& pinned = to_pinned_allocator(allocator);
-    if (data == nullptr) refuse_null("data");
-    pinned.keep_for_graph(data, to_stream(stream));
-  });
-}
-
 berth_status berth_allocator_trim(berth_allocator* allocator, std::size_t bytes_to_keep,
                                   std::size_t* bytes_released) {
   return guarded([&] {

@@ -56,6 +56,15 @@ berth_status berth_allocator_allocate_pinned_with(berth_allocator* allocator, st
   });
 }
 
+berth_status berth_allocator_keep_for_graph(berth_allocator* allocator, void* data,
+                                            berth_stream stream) {
+  return guarded([&] {
+    PinnedAllocator& pinned = to_pinned_allocator(allocator);
+    if (data == nullptr) refuse_null("data");
+    pinned.keep_for_graph(data, to_stream(stream));
+  });
+}
+
 berth_status berth_allocator_register_pinned(berth_allocator* allocator, void* data,
                                              std::size_t bytes) {
   return guarded([&] { to_pinned_allocator(allocator).register_raw(data, bytes); });
