@@ -20,7 +20,7 @@ using Kind = HoleIndex::Kind;
 
 constexpr std::size_t kGranule = 1 << 16;
 constexpr std::uintptr_t kBegin = std::uintptr_t{64} * kGranule;
-constexpr std::size_t kUnit = 512;
+constexpr std::size_t kHoleUnit = 512;
 
 /// Free blocks of two owners, each in slots of a few granules of its own, and the index of their
 /// holes.
@@ -91,11 +91,11 @@ class IndexedBlocks {
 
  private:
   static std::pair<std::uintptr_t, std::size_t> some_range(std::size_t slot, std::mt19937& random) {
-    const std::size_t units = kSlotBytes / kUnit;
+    const std::size_t units = kSlotBytes / kHoleUnit;
     // Often from the beginning of a granule to the end of one.
     const std::size_t begin = random() % 4 == 0 ? 0 : random() % (units - 1);
     const std::size_t end = random() % 4 == 0 ? units : begin + 1 + random() % (units - begin);
-    return {kBegin + slot * kSlotBytes + begin * kUnit, (end - begin) * kUnit};
+    return {kBegin + slot * kSlotBytes + begin * kHoleUnit, (end - begin) * kHoleUnit};
   }
   [[nodiscard]] std::vector<Extent> holes(std::size_t owner, Kind kind) const {
     std::vector<Extent> found;
