@@ -16,6 +16,7 @@ import public_types
 
 START = """\
 #include <berth/berth.hpp>
+#include <berth/trace.hpp>
 
 #include <array>
 #include <cstddef>
