@@ -149,7 +149,8 @@ class BERTH_API Copier {
   void copy_async(void* target, const void* source, std::size_t bytes, const CopyStreams& streams);
 
   /// Copies in the order of `stream`, and returns when the target has the bytes.
-  /// Errors  StreamCaptured: the stream is captured; nothing has been copied.
+  /// Errors  As start(), and what goes wrong until the call returns. StreamCaptured: on any
+  ///         captured stream; nothing has been copied.
   void copy(void* target, const void* source, std::size_t bytes, StreamRef stream);
 
   /// Copies between host memory, pinned or pageable, on the calling thread and without a stream:

@@ -188,11 +188,12 @@ class Copier::Impl {
     return side_at(data, place.kind);
   }
 
-  /// Whether the host may write a target itself once the stream has passed the copy, whatever kind
-  /// of host memory it is. No driver call.
+  /// Whether the host may write a target itself once the stream has passed the copy, because that
+  /// is host memory of some kind, and none that berth manages. No driver call.
   bool is_of_host(void* target, std::size_t bytes, const MemorySide& source, StreamRef stream) {
     if (source.kind.type != MemoryKind::Type::device) return false;
     if (known_.find(target) != nullptr || find_pinned_place(pinned_, target)) return false;
+    if (is_pinned_by_a_runtime(pinned_, target)) return false;  // perhaps free
     return stream.context().host_reach().shares_managed && are_readable(target, bytes);
   }
 

@@ -57,8 +57,11 @@ struct MemoryPlace {
 ///         berth's, of whichever Runtime, that is no live block.
 MemoryPlace find_memory_place(const DeviceRegistry& registry, const PinnedAllocator& pinned,
                               const Driver& driver, const void* data);
-/// Of a live block of `pinned`; nullopt where it is none. No driver call.
+/// Of a live block or registration of `pinned`; nullopt if there is none. No driver call.
 std::optional<MemoryPlace> find_pinned_place(const PinnedAllocator& pinned, const void* data);
+/// Whether it lies in memory that the caller's own allocator has pinned for blocks, live or free,
+/// or that another Runtime has pinned. No driver call.
+bool is_pinned_by_a_runtime(const PinnedAllocator& own, const void* data);
 inline MemoryKind find_memory_kind(const DeviceRegistry& registry, const PinnedAllocator& pinned,
                                    const Driver& driver, const void* data) {
   return find_memory_place(registry, pinned, driver, data).kind;
