@@ -5,8 +5,6 @@
 #include <atomic>
 #include <new>
 
-#include "berth/error.hpp"
-
 namespace berth {
 
 bool StagedTransfer::is_done() {
@@ -22,7 +20,7 @@ std::size_t StagedTransfer::bytes_done() {
 }
 
 void StagedTransfer::cancel() noexcept {
-  work_.cancel(copy_, std::make_exception_ptr(Cancelled("the transfer has been cancelled")));
+  work_.cancel(copy_, work_.cancelled());
 }
 
 void StagedTransfer::let_go() noexcept {

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies on a host that is short of memory: what must not throw, or must not fail, allocates
+// nothing.
+#include <cstddef>
+
+#include <doctest/doctest.h>
+
+#include "berth/error.hpp"
+
+#include "copy/copy_fixture.hpp"
+#include "support/errors.hpp"
+#include "support/scarce_memory.hpp"
+
+namespace scarce_copy_test {
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+constexpr std::size_t kSlot = 64_KiB;
+constexpr std::size_t kBytes = 8 * kSlot;
+
+sim::Config standing_still() {
+  sim::Config config;
+  config.progress = sim::Progress::manual;
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("cancel() needs no memory" * needs_gates()) {
+  CopyTest test(standing_still(), {.staging_slot_bytes = kSlot, .staging_slots = 4});
+  const Stream stream = test.stream();
+  Buffer there(test, Kind::device, kBytes);
+  const Bytes content = pattern(kBytes, 1);
+  Bytes back(kBytes);
+  const Transfer first = test.copier.start(there.data(), content.data(), kBytes, stream);
+  // It has its turn after the first, so that cancelling it opens no gate, and the simulated driver,
+  // which allocates, is not called.
+  Transfer second = test.copier.start(back.data(), there.data(), kBytes, stream);
+  Transfer third = test.copier.start(back.data(), there.data(), kBytes, stream);
+  std::size_t calls = 0;
+  {
+    const ScarceMemory scarce(0);
+    third.cancel();
+    calls = scarce.calls();
+  }
+  CHECK(calls == 0);
+  first.wait();
+  second.wait();
+  CHECK(contains(message_of<Cancelled>([&] { third.wait(); }), "cancelled"));
+  CHECK((back == content));
+}
+
+}  // namespace scarce_copy_test
