@@ -73,13 +73,17 @@ class BERTH_API Copier {
   ///           as the graph may be launched.
   /// Errors    InvalidArgument: null, ranges that overlap or wrap around, a stream of a device that
   ///           neither side belongs to; memory that is not there, such as a device's that has been
-  ///           freed to the driver, as far as the first and the last byte tell, and a block of
-  ///           pinned memory that is free. What berth caches of a device's is there, and not known
-  ///           to be free. StreamCaptured: the stream is captured, and the host would do the copy
-  ///           or a part of it, or there are options that only an end can satisfy; nothing has been
-  ///           copied, and the capture goes on. OutOfMemory: StagingShortage::grow. DriverError:
-  ///           refused by the driver. The target's content is undefined then, and it is written no
-  ///           more.
+  ///           freed to the driver, or a pageable target that this process cannot write, as far as
+  ///           the first and the last byte tell (a range with such memory in between ends the
+  ///           process with SIGSEGV); a block of pinned memory that is free; a range that runs past
+  ///           the end of the pinned block in which it begins. What berth caches of a device's is
+  ///           there, and not known to be free. StreamCaptured: the stream is captured, and the
+  ///           host would do the copy or a part of it, or there are options that only an end can
+  ///           satisfy; nothing has been copied, and the capture goes on. OutOfMemory:
+  ///           StagingShortage::grow. DriverError: refused by the driver. std::bad_alloc itself:
+  ///           operator new fails. After the last three the target's content is undefined, nothing
+  ///           of the copy is under way, on_done is not called, keep_alive has been let go, and the
+  ///           next copy works.
   Transfer start(void* target, const void* source, std::size_t bytes, StreamRef stream,
                  TransferOptions options = {});
   /// The same between the work of two streams, with {.target_stream = a, .source_stream = b}.

@@ -229,16 +229,17 @@ class Copier::Impl {
     streams.begin(events_of_);
     std::vector<Transfer> parts;
     try {
+      parts.reserve(1);
       // The end is told when it is certain that there is one.
       parts.push_back(start(request.wants_transfer ? request.part(true) : request));
       streams.end(events_of_);
+      if (!request.wants_transfer) return {};
+      return ways_.end(std::make_shared<CompositeTransfer>(std::move(parts)), std::move(request));
     } catch (...) {
       CompositeTransfer(std::move(parts)).wait();
       settle(streams.stream);
       throw;
     }
-    if (!request.wants_transfer) return {};
-    return ways_.end(std::make_shared<CompositeTransfer>(std::move(parts)), std::move(request));
   }
 
   /// Refuses all copies if one would be refused.
@@ -251,13 +252,14 @@ class Copier::Impl {
     if (planned.size() == 1) return start(planned[0], std::move(request));
     std::vector<Transfer> parts;
     try {
+      parts.reserve(planned.size());
       for (const PlannedCopy& each : planned)
         parts.push_back(start(each, request.part(each.needs_host())));
+      return ways_.end(std::make_shared<CompositeTransfer>(std::move(parts)), std::move(request));
     } catch (...) {
       CompositeTransfer(std::move(parts)).wait();
       throw;
     }
-    return ways_.end(std::make_shared<CompositeTransfer>(std::move(parts)), std::move(request));
   }
 
   Transfer start(const PlannedCopy& planned, Request request) {
