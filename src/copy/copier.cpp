@@ -52,7 +52,8 @@ class Copier::Impl {
       return {};
     }
     const ContextScope scope(request.stream.context());
-    const LinearCopy copy(side(target, request), side(source, request), bytes);
+    const LinearCopy copy(side_of_target(target, bytes, request),
+                          side_of_source(source, bytes, request), bytes);
     return start(copy, std::move(request));
   }
 
@@ -61,8 +62,9 @@ class Copier::Impl {
     if (row_bytes == 0 || rows == 0) return ways_.end(nullptr, std::move(request));
     check_rows(target, source, row_bytes, rows);
     const ContextScope scope(request.stream.context());
-    const MemorySide to = side(target.data, request);
-    const MemorySide from = side(source.data, request);
+    const auto extent = [&](std::size_t pitch) { return (rows - 1) * pitch + row_bytes; };
+    const MemorySide to = side_of_target(target.data, extent(target.pitch), request);
+    const MemorySide from = side_of_source(source.data, extent(source.pitch), request);
     const RowsCopy copy(to.kind, {to.data, target.pitch, row_bytes}, from.kind,
                         {from.data, source.pitch, row_bytes}, rows);
     return start(copy, std::move(request));
@@ -98,13 +100,16 @@ class Copier::Impl {
     check_range(memory, range.bytes,
                 direction == CopyDirection::to_device ? kTargetName : kSourceName);
     const ContextScope scope(request.stream.context());
-    return ways_.start(range, side(memory, request), direction, std::move(request));
+    const bool is_target = direction == CopyDirection::to_device;
+    const MemorySide device =
+        side(memory, range.bytes, is_target ? kTargetName : kSourceName, request);
+    return ways_.start(range, device, direction, std::move(request));
   }
 
   void copy_on_host(std::byte* target, const std::byte* source, std::size_t bytes) {
     if (origin_.is_here()) {
-      require_host_memory(registry_, pinned_, target);
-      require_host_memory(registry_, pinned_, source);
+      require_host_memory(registry_, pinned_, target, bytes, kTargetName);
+      require_host_memory(registry_, pinned_, source, bytes, kSourceName);
     }
     require_readable(target, bytes);
     require_readable(source, bytes);
@@ -163,27 +168,34 @@ class Copier::Impl {
   }
 
   void copy_small(void* target, const void* source, std::size_t bytes, const Request& request) {
-    const MemorySide from = side_of_small(source, request);
+    const MemorySide from = side_of_small(source, bytes, kSourceName, request);
     CopyRequest asked = request;
     asked.is_checked = request.is_awaited && is_of_host(target, bytes, from, request.stream);
     const MemorySide to = asked.is_checked ? MemorySide{static_cast<std::byte*>(target), {}}
-                                           : side_of_small(target, request);
+                                           : side_of_small(target, bytes, kTargetName, request);
     try {
       ways_.start(LinearCopy(to, from, bytes), asked);
     } catch (const DriverError&) {
       const bool was_known = known_.forget(target);
       if (known_.forget(source) || was_known)  // and may not be there any more
-        ways_.check(LinearCopy(side(target, request), side(source, request), bytes), request);
+        ways_.check(LinearCopy(side_of_target(target, bytes, request),
+                               side_of_source(source, bytes, request), bytes),
+                    request);
       throw;
     }
   }
 
-  MemorySide side_of_small(const void* data, const Request& request) {
-    if (const auto pinned = find_pinned_place(pinned_, data)) return side_at(data, pinned->kind);
+  MemorySide side_of_small(const void* data, std::size_t bytes, const char* name,
+                           const Request& request) {
+    if (const auto pinned = find_pinned_place(pinned_, data)) {
+      require_within(*pinned, data, bytes, name);
+      return side_at(data, pinned->kind);
+    }
     if (DeviceContext* const device = known_.find(data))
       return side_at(data, {MemoryKind::Type::device, device, {}});
     const Driver& driver = request.stream.context().driver();
     const MemoryPlace place = find_memory_place(registry_, pinned_, driver, data);
+    require_within(place, data, bytes, name);
     known_.note(data, place);
     return side_at(data, place.kind);
   }
@@ -197,9 +209,17 @@ class Copier::Impl {
     return stream.context().host_reach().shares_managed && are_readable(target, bytes);
   }
 
-  MemorySide side(const void* data, const Request& request) {
+  MemorySide side(const void* data, std::size_t bytes, const char* name, const Request& request) {
     const Driver& driver = request.stream.context().driver();
-    return side_at(data, find_memory_kind(registry_, pinned_, driver, data));
+    const MemoryPlace place = find_memory_place(registry_, pinned_, driver, data);
+    require_within(place, data, bytes, name);
+    return side_at(data, place.kind);
+  }
+  MemorySide side_of_target(const void* data, std::size_t bytes, const Request& request) {
+    return side(data, bytes, kTargetName, request);
+  }
+  MemorySide side_of_source(const void* data, std::size_t bytes, const Request& request) {
+    return side(data, bytes, kSourceName, request);
   }
 
   static MemorySide side_at(const void* data, const MemoryKind& kind) {

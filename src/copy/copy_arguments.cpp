@@ -163,15 +163,16 @@ void require_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef s
 }
 
 void require_host_memory(const DeviceRegistry& registry, const PinnedAllocator& pinned,
-                         const void* data) {
+                         const void* data, std::size_t bytes, std::string_view name) {
   for (int ordinal = 0; ordinal < registry.count(); ++ordinal) {
     DeviceContext& context = registry.context(Device::cuda(ordinal));
     if (!context.is_used()) continue;
     const ContextScope scope(context);
-    const MemoryKind kind = find_memory_kind(registry, pinned, context.driver(), data);
-    if (kind.type != MemoryKind::Type::device) return;
+    const MemoryPlace place = find_memory_place(registry, pinned, context.driver(), data);
+    require_within(place, data, bytes, name);
+    if (place.kind.type != MemoryKind::Type::device) return;
     throw InvalidArgument(fmt::format("{} is memory of {}; accepted without a stream: host memory",
-                                      data, kind.device->device().to_string()));
+                                      data, place.kind.device->device().to_string()));
   }
 }
 

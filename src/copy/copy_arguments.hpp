@@ -38,6 +38,6 @@ void require_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef s
 /// Asks no device that is not used: without a context there is no device memory yet, and looking
 /// should not make one. Not in a forked child.
 void require_host_memory(const DeviceRegistry& registry, const PinnedAllocator& pinned,
-                         const void* data);
+                         const void* data, std::size_t bytes, std::string_view name);
 
 }  // namespace berth

@@ -98,4 +98,62 @@ TEST_CASE("a pinned block that is free is refused by every copy, however small")
   }
 }
 
+TEST_CASE("a range that runs past the end of its pinned block is refused by every copy") {
+  for (const bool is_of_other : {false, true}) {
+    CAPTURE(is_of_other);
+    PinnedBounds test;
+    Runtime& owner = is_of_other ? *test.other : *test.runtime;
+    std::vector<Allocation> blocks;
+    for (int count = 0; count < 4; ++count) {
+      blocks.push_back(owner.pinned_memory().allocate(512));
+      std::memset(blocks.back().data(), 7, 512);
+    }
+    const auto address = [](const Allocation& block) {
+      return static_cast<unsigned char*>(block.data());
+    };
+    std::sort(blocks.begin(), blocks.end(),
+              [&](const Allocation& a, const Allocation& b) { return address(a) < address(b); });
+    REQUIRE(address(blocks[0]) + 512 == address(blocks[1]));
+    unsigned char* const block = address(blocks[0]);
+    const auto names_all = [&](std::size_t offset, std::size_t bytes) {
+      test.check_refused(block + offset, bytes,
+                         {fmt::format("{}", fmt::ptr(block)), "512 B", "past the end"});
+    };
+    names_all(0, 4096);
+    names_all(0, 515);
+    names_all(508, 15);
+    blocks[1].reset();  // whether the neighbour is live or not
+    names_all(0, 600);
+    for (const Allocation& each : blocks) {
+      if (each.data() == nullptr) continue;
+      CHECK(std::all_of(address(each), address(each) + 512,
+                        [](unsigned char byte) { return byte == 7; }));
+    }
+    test.copier.copy(block, test.device.data(), 512, test.own);
+    test.copier.copy(test.host.data(), block + 1, 511);
+  }
+}
+
+TEST_CASE("memory around a registration is its owner's, and copied by the host with it") {
+  PinnedBounds test;
+  Bytes memory(64_KiB, 3);
+  const HostRegistration registered =
+      test.runtime->pinned_memory().register_memory(memory.data() + 8192, 8192);
+  test.copier.copy(test.host.data(), memory.data() + 8192, 16384);
+  CHECK(test.host[16383] == 3);
+}
+
+TEST_CASE("a batch may name one block many times, and asks no driver about it") {
+  PinnedBounds test;
+  const Allocation block = test.runtime->pinned_memory().allocate(64_KiB);
+  auto* const data = static_cast<unsigned char*>(block.data());
+  std::vector<CopyRange> ranges;
+  for (std::size_t index = 0; index < 16; ++index)
+    ranges.push_back({test.device.data() + index * 4096, data + index * 4096, 2048});
+  const std::uint64_t asked = driver_calls(*test.runtime, "cuPointerGetAttributes");
+  test.copier.start_batch(ranges, test.own).wait();
+  CHECK(driver_calls(*test.runtime, "cuPointerGetAttributes") - asked == 1);  // about the device's
+  CHECK(test.copier.counters().bytes_copied == 16 * 2048);
+}
+
 }  // namespace pinned_bounds_test

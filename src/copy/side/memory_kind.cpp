@@ -3,6 +3,7 @@
 
 #include <array>
 #include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -73,6 +74,14 @@ std::optional<MemoryPlace> find_pinned_place(const PinnedAllocator& pinned, cons
   const FoundBlock found = PinnedLookup::look_up(pinned, data);
   if (found.block == nullptr) return std::nullopt;
   return place_of({found.block, nullptr}, found.bytes);
+}
+
+void refuse_beyond(const MemoryPlace& place, const void* data, std::size_t bytes,
+                   std::string_view name) {
+  throw InvalidArgument(fmt::format(
+      "{}, {} with {} B, runs past the end of the pinned block at {}, which has {} B; accepted: a "
+      "range within one block",
+      name, data, bytes, place.kind.pinned.data, place.end - place.begin));
 }
 
 MemoryPlace find_memory_place(const DeviceRegistry& registry, const PinnedAllocator& pinned,

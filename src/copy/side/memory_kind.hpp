@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "berth/device_registry.hpp"
 #include "berth/pinned_allocator.hpp"
@@ -50,6 +51,18 @@ struct MemoryPlace {
   std::uintptr_t begin = 0;  ///< 0 for pageable memory, of which nobody knows
   std::uintptr_t end = 0;    ///< behind it; `begin` where that is not known
 };
+
+[[noreturn]] void refuse_beyond(const MemoryPlace& place, const void* data, std::size_t bytes,
+                                std::string_view name);
+/// For a range that begins at `data`, in `place`. `name` is for the error.
+/// Errors  InvalidArgument: it runs past the end of a pinned block. Of a registration, and of
+///         memory of others, nothing is checked.
+inline void require_within(const MemoryPlace& place, const void* data, std::size_t bytes,
+                           std::string_view name) {
+  if (place.kind.pinned.data == nullptr || place.end == place.begin) return;
+  if (bytes > place.end - reinterpret_cast<std::uintptr_t>(data))
+    refuse_beyond(place, data, bytes, name);
+}
 
 /// Asks the driver only about memory that is no live block of `pinned`, and with one call. Of
 /// memory that is mapped by granules the place is the reservation.
