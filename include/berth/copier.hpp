@@ -160,7 +160,8 @@ class BERTH_API Copier {
   /// Copies between host memory, pinned or pageable, on the calling thread and without a stream:
   /// works without devices, and in a forked child.
   /// Errors  InvalidArgument: null, ranges that overlap or wrap around; memory of a device that
-  ///         berth has used; memory that is not there.
+  ///         berth has used; memory that is not there, or not to be written; a pinned block that
+  ///         is free, and a range that runs past the end of one.
   void copy(void* target, const void* source, std::size_t bytes);
 
   /// Sets every byte of device memory in the order of `stream`.

@@ -111,7 +111,7 @@ class Copier::Impl {
       require_host_memory(registry_, pinned_, target, bytes, kTargetName);
       require_host_memory(registry_, pinned_, source, bytes, kSourceName);
     }
-    require_readable(target, bytes);
+    require_writable(target, bytes);
     require_readable(source, bytes);
     ways_.count_on_host(bytes);
     std::memcpy(target, source, bytes);
@@ -206,7 +206,7 @@ class Copier::Impl {
     if (source.kind.type != MemoryKind::Type::device) return false;
     if (known_.find(target) != nullptr || find_pinned_place(pinned_, target)) return false;
     if (is_pinned_by_a_runtime(pinned_, target)) return false;  // perhaps free
-    return stream.context().host_reach().shares_managed && are_readable(target, bytes);
+    return stream.context().host_reach().shares_managed && are_writable(target, bytes);
   }
 
   MemorySide side(const void* data, std::size_t bytes, const char* name, const Request& request) {

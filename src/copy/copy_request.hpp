@@ -19,7 +19,7 @@ struct CopyRequest {
   bool wants_transfer = false;
   TransferOptions options{};
   bool is_awaited = false;  ///< the call returns when the target has the bytes
-  bool is_checked = false;  ///< the process can read pageable memory of it
+  bool is_checked = false;  ///< the process can read and write pageable memory of it
   /// To be joined with `stream` before the copy and after it. The two may change places.
   std::optional<StreamRef> other{};
 
