@@ -165,7 +165,7 @@ class BERTH_API Copier {
   void copy(void* target, const void* source, std::size_t bytes);
 
   /// Sets every byte of device memory in the order of `stream`.
-  /// Errors  InvalidArgument: null, or memory that is not the stream's device's.
+  /// Errors  InvalidArgument: null, or memory that is neither the stream's device's nor managed.
   void fill_async(void* target, std::uint8_t value, std::size_t bytes, StreamRef stream);
 
   [[nodiscard]] CopyCounters counters() const;

@@ -120,13 +120,9 @@ class Copier::Impl {
   void fill(void* target, std::uint8_t value, std::size_t bytes, StreamRef stream) {
     const Driver& driver = stream.context().driver();
     const ContextScope scope(stream.context());
-    const MemoryKind kind = find_memory_kind(registry_, pinned_, driver, target);
-    if (kind.type != MemoryKind::Type::managed && kind.device != &stream.context()) {
-      throw InvalidArgument(
-          fmt::format("cannot fill {} on a stream of {}; accepted: memory of that device", target,
-                      kind.device == nullptr ? stream.device().to_string()
-                                             : stream.context().name_beside(*kind.device)));
-    }
+    const MemoryPlace place = find_memory_place(registry_, pinned_, driver, target);
+    require_within(place, target, bytes, kFillName);
+    require_filled_by(place.kind, target, stream);
     driver.memset_d8_async(reinterpret_cast<CUdeviceptr>(target), value, bytes, stream.native());
   }
 
@@ -243,6 +239,8 @@ class Copier::Impl {
     const bool swaps = !suits(request.stream) && suits(*request.other);
     if (swaps) std::swap(request.stream, *request.other);
     const JoinedStreams streams{request.stream, *request.other};
+    for (const StreamRef stream : {streams.stream, streams.other})
+      require_joinable(registry_, stream);
     const ContextScope scope(streams.stream.context());
     check(request);
     streams.require_like_captures();
@@ -376,7 +374,7 @@ void Copier::copy(void* target, const void* source, std::size_t bytes) {
 
 void Copier::fill_async(void* target, std::uint8_t value, std::size_t bytes, StreamRef stream) {
   if (bytes == 0) return;
-  check_range(target, bytes, kTargetName);
+  check_range(target, bytes, kFillName);
   impl_->fill(target, value, bytes, stream);
 }
 

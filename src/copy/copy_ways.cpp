@@ -64,7 +64,7 @@ CopyWays::Route CopyWays::route_of(const CopyShape& shape, const CopyRequest& re
   if (is_captured && request.is_awaited) refuse_captured(stream, "waited for");
   // A graph would not do again what the host does itself, and has no end.
   if (is_captured && by_host) refuse_captured(stream, "given a copy by the host");
-  if (is_captured && request.wants_end()) refuse_captured(stream, "given a transfer with an end");
+  if (is_captured && request.wants_end()) refuse_captured(stream, request.name_of_end());
   if (is_captured) return {Way::direct, true};
   if (shape.is_on_host()) return {Way::on_host, false};
   // A source that must be read before the call returns is not: the device reads it in its own time.
