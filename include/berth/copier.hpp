@@ -73,13 +73,17 @@ class BERTH_API Copier {
   ///           as the graph may be launched.
   /// Errors    InvalidArgument: null, ranges that overlap or wrap around, a stream of a device that
   ///           neither side belongs to; memory that is not there, such as a device's that has been
-  ///           freed to the driver, as far as the first and the last byte tell, and a block of
-  ///           pinned memory that is free. What berth caches of a device's is there, and not known
-  ///           to be free. StreamCaptured: the stream is captured, and the host would do the copy
-  ///           or a part of it, or there are options that only an end can satisfy; nothing has been
-  ///           copied, and the capture goes on. OutOfMemory: StagingShortage::grow. DriverError:
-  ///           refused by the driver. The target's content is undefined then, and it is written no
-  ///           more.
+  ///           freed to the driver, or a pageable target that this process cannot write, as far as
+  ///           the first and the last byte tell (a range with such memory in between ends the
+  ///           process with SIGSEGV); a block of pinned memory that is free; a range that runs past
+  ///           the end of the pinned block in which it begins. What berth caches of a device's is
+  ///           there, and not known to be free. StreamCaptured: the stream is captured, and the
+  ///           host would do the copy or a part of it, or there are options that only an end can
+  ///           satisfy; nothing has been copied, and the capture goes on. OutOfMemory:
+  ///           StagingShortage::grow. DriverError: refused by the driver. std::bad_alloc itself:
+  ///           operator new fails. After the last three the target's content is undefined, nothing
+  ///           of the copy is under way, on_done is not called, keep_alive has been let go, and the
+  ///           next copy works.
   Transfer start(void* target, const void* source, std::size_t bytes, StreamRef stream,
                  TransferOptions options = {});
   /// The same between the work of two streams, with {.target_stream = a, .source_stream = b}.
@@ -149,17 +153,19 @@ class BERTH_API Copier {
   void copy_async(void* target, const void* source, std::size_t bytes, const CopyStreams& streams);
 
   /// Copies in the order of `stream`, and returns when the target has the bytes.
-  /// Errors  StreamCaptured: the stream is captured; nothing has been copied.
+  /// Errors  As start(), and what goes wrong until the call returns. StreamCaptured: on any
+  ///         captured stream; nothing has been copied.
   void copy(void* target, const void* source, std::size_t bytes, StreamRef stream);
 
   /// Copies between host memory, pinned or pageable, on the calling thread and without a stream:
   /// works without devices, and in a forked child.
   /// Errors  InvalidArgument: null, ranges that overlap or wrap around; memory of a device that
-  ///         berth has used; memory that is not there.
+  ///         berth has used; memory that is not there, or not to be written; a pinned block that
+  ///         is free, and a range that runs past the end of one.
   void copy(void* target, const void* source, std::size_t bytes);
 
   /// Sets every byte of device memory in the order of `stream`.
-  /// Errors  InvalidArgument: null, or memory that is not the stream's device's.
+  /// Errors  InvalidArgument: null, or memory that is neither the stream's device's nor managed.
   void fill_async(void* target, std::uint8_t value, std::size_t bytes, StreamRef stream);
 
   [[nodiscard]] CopyCounters counters() const;

@@ -33,10 +33,10 @@ enum class CopyGates : std::uint8_t {
 
 struct CopierOptions {
   /// Size of one slot of a device's staging memory, through which pageable memory travels: what is
-  /// copied at a time. 64 KiB or more, a multiple of 4 KiB. A slot of 4 MiB takes 75 us at 55 GB/s:
-  /// an urgent copy in the same direction comes in between.
+  /// copied at a time. 64 KiB to 1 GiB, a multiple of 4 KiB. A slot of 4 MiB takes 75 us at 55
+  /// GB/s: an urgent copy in the same direction comes in between.
   std::size_t staging_slot_bytes = std::size_t{4} << 20;
-  /// Slots of one device, 2 or more. One copy gets half of them at most.
+  /// Slots of one device, 2 to 65,536. One copy gets half of them at most.
   std::size_t staging_slots = 16;
   StagingShortage on_staging_shortage = StagingShortage::share;
   /// Threads that copy between staging memory and the rest of the host's, 1 to 64. Started by the

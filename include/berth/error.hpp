@@ -34,7 +34,9 @@ enum class Errc {
 /// berth throws subclasses only. Each of them is a Standard exception too: OutOfMemory is a
 /// std::bad_alloc, every other one a std::runtime_error. Error itself is none, so that a handler of
 /// std::exception is never ambiguous. A handler of std::bad_alloc therefore also gets OutOfMemory:
-/// where only the host's memory is meant, handle Error before it.
+/// where only the host's memory is meant, handle Error before it. If operator new fails inside
+/// berth, what leaves the call is std::bad_alloc itself, and no Error: the state is as after any
+/// other failure of that call.
 ///
 /// A value, which a Result carries. Copying it allocates nothing and does not throw.
 class BERTH_API Error {

@@ -214,6 +214,7 @@ class BERTH_API PinnedAllocator final : public Allocator {
 
  private:
   friend class HostRegistration;
+  friend class PinnedLookup;  // what copies ask
 
   PinnedHeaps& require_device() const;
   /// For destructors: failures are reported.

@@ -38,6 +38,11 @@ struct TransferOptions {
 ///           a source or a target that is declared before its Transfer outlives what is done with
 ///           it, also where an exception leaves the scope. Nothing else is waited for: device and
 ///           pinned memory as with any work of a stream. detach() gives this up.
+/// Failures  wait() throws what went wrong, failure() returns it, on_done gets it. If none of them
+///           has by the time that the transfer is over and its last copy is gone, a failure of a
+///           copy through staging memory (a file that cannot be read, a driver call that fails)
+///           goes to the report sink, once, with the device, the stream and the sizes: events and
+///           streams do not tell of it.
 /// Threads   Safe from any thread, as far as one object is not assigned to meanwhile.
 /// Fork      In a child made by fork() asking and waiting fail with NotSupported, and all else does
 ///           nothing.

@@ -52,7 +52,8 @@ class Copier::Impl {
       return {};
     }
     const ContextScope scope(request.stream.context());
-    const LinearCopy copy(side(target, request), side(source, request), bytes);
+    const LinearCopy copy(side_of_target(target, bytes, request),
+                          side_of_source(source, bytes, request), bytes);
     return start(copy, std::move(request));
   }
 
@@ -61,8 +62,9 @@ class Copier::Impl {
     if (row_bytes == 0 || rows == 0) return ways_.end(nullptr, std::move(request));
     check_rows(target, source, row_bytes, rows);
     const ContextScope scope(request.stream.context());
-    const MemorySide to = side(target.data, request);
-    const MemorySide from = side(source.data, request);
+    const auto extent = [&](std::size_t pitch) { return (rows - 1) * pitch + row_bytes; };
+    const MemorySide to = side_of_target(target.data, extent(target.pitch), request);
+    const MemorySide from = side_of_source(source.data, extent(source.pitch), request);
     const RowsCopy copy(to.kind, {to.data, target.pitch, row_bytes}, from.kind,
                         {from.data, source.pitch, row_bytes}, rows);
     return start(copy, std::move(request));
@@ -98,15 +100,18 @@ class Copier::Impl {
     check_range(memory, range.bytes,
                 direction == CopyDirection::to_device ? kTargetName : kSourceName);
     const ContextScope scope(request.stream.context());
-    return ways_.start(range, side(memory, request), direction, std::move(request));
+    const bool is_target = direction == CopyDirection::to_device;
+    const MemorySide device =
+        side(memory, range.bytes, is_target ? kTargetName : kSourceName, request);
+    return ways_.start(range, device, direction, std::move(request));
   }
 
   void copy_on_host(std::byte* target, const std::byte* source, std::size_t bytes) {
     if (origin_.is_here()) {
-      require_host_memory(registry_, pinned_, target);
-      require_host_memory(registry_, pinned_, source);
+      require_host_memory(registry_, pinned_, target, bytes, kTargetName);
+      require_host_memory(registry_, pinned_, source, bytes, kSourceName);
     }
-    require_readable(target, bytes);
+    require_writable(target, bytes);
     require_readable(source, bytes);
     ways_.count_on_host(bytes);
     std::memcpy(target, source, bytes);
@@ -115,13 +120,9 @@ class Copier::Impl {
   void fill(void* target, std::uint8_t value, std::size_t bytes, StreamRef stream) {
     const Driver& driver = stream.context().driver();
     const ContextScope scope(stream.context());
-    const MemoryKind kind = find_memory_kind(registry_, pinned_, driver, target);
-    if (kind.type != MemoryKind::Type::managed && kind.device != &stream.context()) {
-      throw InvalidArgument(
-          fmt::format("cannot fill {} on a stream of {}; accepted: memory of that device", target,
-                      kind.device == nullptr ? stream.device().to_string()
-                                             : stream.context().name_beside(*kind.device)));
-    }
+    const MemoryPlace place = find_memory_place(registry_, pinned_, driver, target);
+    require_within(place, target, bytes, kFillName);
+    require_filled_by(place.kind, target, stream);
     driver.memset_d8_async(reinterpret_cast<CUdeviceptr>(target), value, bytes, stream.native());
   }
 
@@ -163,42 +164,58 @@ class Copier::Impl {
   }
 
   void copy_small(void* target, const void* source, std::size_t bytes, const Request& request) {
-    const MemorySide from = side_of_small(source, request);
+    const MemorySide from = side_of_small(source, bytes, kSourceName, request);
     CopyRequest asked = request;
     asked.is_checked = request.is_awaited && is_of_host(target, bytes, from, request.stream);
     const MemorySide to = asked.is_checked ? MemorySide{static_cast<std::byte*>(target), {}}
-                                           : side_of_small(target, request);
+                                           : side_of_small(target, bytes, kTargetName, request);
     try {
       ways_.start(LinearCopy(to, from, bytes), asked);
     } catch (const DriverError&) {
       const bool was_known = known_.forget(target);
       if (known_.forget(source) || was_known)  // and may not be there any more
-        ways_.check(LinearCopy(side(target, request), side(source, request), bytes), request);
+        ways_.check(LinearCopy(side_of_target(target, bytes, request),
+                               side_of_source(source, bytes, request), bytes),
+                    request);
       throw;
     }
   }
 
-  MemorySide side_of_small(const void* data, const Request& request) {
-    if (const auto pinned = find_pinned_place(pinned_, data)) return side_at(data, pinned->kind);
+  MemorySide side_of_small(const void* data, std::size_t bytes, const char* name,
+                           const Request& request) {
+    if (const auto pinned = find_pinned_place(pinned_, data)) {
+      require_within(*pinned, data, bytes, name);
+      return side_at(data, pinned->kind);
+    }
     if (DeviceContext* const device = known_.find(data))
       return side_at(data, {MemoryKind::Type::device, device, {}});
     const Driver& driver = request.stream.context().driver();
     const MemoryPlace place = find_memory_place(registry_, pinned_, driver, data);
+    require_within(place, data, bytes, name);
     known_.note(data, place);
     return side_at(data, place.kind);
   }
 
-  /// Whether the host may write a target itself once the stream has passed the copy, whatever kind
-  /// of host memory it is. No driver call.
+  /// Whether the host may write a target itself once the stream has passed the copy, because that
+  /// is host memory of some kind, and none that berth manages. No driver call.
   bool is_of_host(void* target, std::size_t bytes, const MemorySide& source, StreamRef stream) {
     if (source.kind.type != MemoryKind::Type::device) return false;
     if (known_.find(target) != nullptr || find_pinned_place(pinned_, target)) return false;
-    return stream.context().host_reach().shares_managed && are_readable(target, bytes);
+    if (is_pinned_by_a_runtime(pinned_, target)) return false;  // perhaps free
+    return stream.context().host_reach().shares_managed && are_writable(target, bytes);
   }
 
-  MemorySide side(const void* data, const Request& request) {
+  MemorySide side(const void* data, std::size_t bytes, const char* name, const Request& request) {
     const Driver& driver = request.stream.context().driver();
-    return side_at(data, find_memory_kind(registry_, pinned_, driver, data));
+    const MemoryPlace place = find_memory_place(registry_, pinned_, driver, data);
+    require_within(place, data, bytes, name);
+    return side_at(data, place.kind);
+  }
+  MemorySide side_of_target(const void* data, std::size_t bytes, const Request& request) {
+    return side(data, bytes, kTargetName, request);
+  }
+  MemorySide side_of_source(const void* data, std::size_t bytes, const Request& request) {
+    return side(data, bytes, kSourceName, request);
   }
 
   static MemorySide side_at(const void* data, const MemoryKind& kind) {
@@ -222,22 +239,25 @@ class Copier::Impl {
     const bool swaps = !suits(request.stream) && suits(*request.other);
     if (swaps) std::swap(request.stream, *request.other);
     const JoinedStreams streams{request.stream, *request.other};
+    for (const StreamRef stream : {streams.stream, streams.other})
+      require_joinable(registry_, stream);
     const ContextScope scope(streams.stream.context());
     check(request);
     streams.require_like_captures();
     streams.begin(events_of_);
     std::vector<Transfer> parts;
     try {
+      parts.reserve(1);
       // The end is told when it is certain that there is one.
       parts.push_back(start(request.wants_transfer ? request.part(true) : request));
       streams.end(events_of_);
+      if (!request.wants_transfer) return {};
+      return ways_.end(std::make_shared<CompositeTransfer>(std::move(parts)), std::move(request));
     } catch (...) {
       CompositeTransfer(std::move(parts)).wait();
       settle(streams.stream);
       throw;
     }
-    if (!request.wants_transfer) return {};
-    return ways_.end(std::make_shared<CompositeTransfer>(std::move(parts)), std::move(request));
   }
 
   /// Refuses all copies if one would be refused.
@@ -250,13 +270,14 @@ class Copier::Impl {
     if (planned.size() == 1) return start(planned[0], std::move(request));
     std::vector<Transfer> parts;
     try {
+      parts.reserve(planned.size());
       for (const PlannedCopy& each : planned)
         parts.push_back(start(each, request.part(each.needs_host())));
+      return ways_.end(std::make_shared<CompositeTransfer>(std::move(parts)), std::move(request));
     } catch (...) {
       CompositeTransfer(std::move(parts)).wait();
       throw;
     }
-    return ways_.end(std::make_shared<CompositeTransfer>(std::move(parts)), std::move(request));
   }
 
   Transfer start(const PlannedCopy& planned, Request request) {
@@ -353,7 +374,7 @@ void Copier::copy(void* target, const void* source, std::size_t bytes) {
 
 void Copier::fill_async(void* target, std::uint8_t value, std::size_t bytes, StreamRef stream) {
   if (bytes == 0) return;
-  check_range(target, bytes, kTargetName);
+  check_range(target, bytes, kFillName);
   impl_->fill(target, value, bytes, stream);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include "berth/error.hpp"
 
 #include "copy/staged/copy_workers.hpp"
+#include "copy/staged/staging_memory.hpp"
 #include "device/device_context.hpp"
 
 namespace berth {
@@ -20,10 +22,10 @@ std::uintptr_t address(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data);
 }
 
-void check_piece(const char* option, std::size_t bytes) {
-  if (bytes >= 64_KiB && bytes % 4_KiB == 0) return;
-  throw InvalidArgument(fmt::format(
-      "CopierOptions::{} is {}; accepted: 64 KiB or more, a multiple of 4 KiB", option, bytes));
+void check_piece(const char* option, std::size_t bytes, std::size_t most, const char* accepted) {
+  if (bytes >= 64_KiB && bytes <= most && bytes % 4_KiB == 0) return;
+  throw InvalidArgument(fmt::format("CopierOptions::{} is {}; accepted: {}, a multiple of 4 KiB",
+                                    option, bytes, accepted));
 }
 
 void check_workers(const char* option, std::size_t workers) {
@@ -71,14 +73,32 @@ struct Extent {
                   a.begin, a.end - a.begin, side, b.begin, b.end - b.begin));
 }
 
+/// A stream of a device other than `owner`, whose the memory is.
+[[noreturn]] void refuse_stream(StreamRef stream, const DeviceContext& owner, const char* verb,
+                                const char* accepted) {
+  const DeviceContext& device = stream.context();
+  if (device.device() == owner.device()) {
+    throw InvalidArgument(fmt::format(
+        "a stream of {} cannot {} memory of {} of the copier's own Runtime; accepted: a "
+        "stream of that Runtime, as which Runtime::stream() takes any stream",
+        device.name_beside(owner), verb, owner.device().to_string()));
+  }
+  throw InvalidArgument(fmt::format("a stream of {} cannot {} memory of {}; accepted: {}",
+                                    device.device().to_string(), verb, owner.device().to_string(),
+                                    accepted));
+}
+
 }  // namespace
 
 void check_options(const CopierOptions& options) {
-  check_piece("staging_slot_bytes", options.staging_slot_bytes);
-  check_piece("direct_piece_bytes", options.direct_piece_bytes);
-  if (options.staging_slots < 2) {
-    throw InvalidArgument(fmt::format("CopierOptions::staging_slots is {}; accepted: 2 or more",
-                                      options.staging_slots));
+  static_assert(StagingMemory::kSlotBytesMax == 1_GiB);
+  check_piece("staging_slot_bytes", options.staging_slot_bytes, StagingMemory::kSlotBytesMax,
+              "64 KiB to 1 GiB");
+  check_piece("direct_piece_bytes", options.direct_piece_bytes,
+              std::numeric_limits<std::size_t>::max(), "64 KiB or more");
+  if (options.staging_slots < 2 || options.staging_slots > StagingMemory::kSlotsMax) {
+    throw InvalidArgument(fmt::format("CopierOptions::staging_slots is {}; accepted: 2 to {}",
+                                      options.staging_slots, StagingMemory::kSlotsMax));
   }
   check_workers("workers", options.workers.value_or(1));
   check_workers("file_workers", options.file_workers);
@@ -148,30 +168,42 @@ bool is_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream
 
 void require_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream) {
   if (is_stream_of(to, from, stream)) return;
-  const DeviceContext& device = stream.context();
   const DeviceContext& other = to.device != nullptr ? *to.device : *from.device;
-  if (device.device() == other.device()) {
-    throw InvalidArgument(fmt::format(
-        "a stream of {} cannot copy memory of {} of the copier's own Runtime; accepted: a "
-        "stream of that Runtime, as which Runtime::stream() takes any stream",
-        device.name_beside(other), other.device().to_string()));
+  refuse_stream(stream, other, "copy", "a stream of a device on either side");
+}
+
+void require_filled_by(const MemoryKind& kind, const void* target, StreamRef stream) {
+  if (kind.type == MemoryKind::Type::managed || kind.device == &stream.context()) return;
+  if (kind.device != nullptr)
+    refuse_stream(stream, *kind.device, "fill", "a stream of that device");
+  throw InvalidArgument(fmt::format(
+      "{} is host memory, which no stream fills; accepted: memory of a device, or managed memory",
+      target));
+}
+
+void require_joinable(const DeviceRegistry& registry, StreamRef stream) {
+  const DeviceContext& context = stream.context();
+  for (int ordinal = 0; ordinal < registry.count(); ++ordinal) {
+    if (&registry.context(Device::cuda(ordinal)) == &context) return;
   }
   throw InvalidArgument(
-      fmt::format("a stream of {} cannot copy memory of {}; accepted: a stream of a device on "
-                  "either side",
-                  device.device().to_string(), other.device().to_string()));
+      fmt::format("a stream of {} of another Runtime cannot be one of the two streams of a copy; "
+                  "accepted: streams of the copier's own Runtime, as which Runtime::stream() takes "
+                  "any stream",
+                  context.device().to_string()));
 }
 
 void require_host_memory(const DeviceRegistry& registry, const PinnedAllocator& pinned,
-                         const void* data) {
+                         const void* data, std::size_t bytes, std::string_view name) {
   for (int ordinal = 0; ordinal < registry.count(); ++ordinal) {
     DeviceContext& context = registry.context(Device::cuda(ordinal));
     if (!context.is_used()) continue;
     const ContextScope scope(context);
-    const MemoryKind kind = find_memory_kind(registry, pinned, context.driver(), data);
-    if (kind.type != MemoryKind::Type::device) return;
+    const MemoryPlace place = find_memory_place(registry, pinned, context.driver(), data);
+    require_within(place, data, bytes, name);
+    if (place.kind.type != MemoryKind::Type::device) return;
     throw InvalidArgument(fmt::format("{} is memory of {}; accepted without a stream: host memory",
-                                      data, kind.device->device().to_string()));
+                                      data, place.kind.device->device().to_string()));
   }
 }
 

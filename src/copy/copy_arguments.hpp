@@ -20,6 +20,7 @@ void check_options(const CopierOptions& options);
 /// How errors name the sides of a copy.
 inline constexpr const char* kTargetName = "the target of a copy";
 inline constexpr const char* kSourceName = "the source of a copy";
+inline constexpr const char* kFillName = "the target of a fill";
 
 /// `name` is for the error.
 void check_range(const void* data, std::size_t bytes, std::string_view name);
@@ -35,9 +36,14 @@ void check_batch(std::span<const CopyRange> ranges);
 bool is_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream);
 void require_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream);
 
+/// `target` is memory that a stream can fill.
+void require_filled_by(const MemoryKind& kind, const void* target, StreamRef stream);
+/// A stream of the copier's own Runtime, which another one can be made to wait for.
+void require_joinable(const DeviceRegistry& registry, StreamRef stream);
+
 /// Asks no device that is not used: without a context there is no device memory yet, and looking
 /// should not make one. Not in a forked child.
 void require_host_memory(const DeviceRegistry& registry, const PinnedAllocator& pinned,
-                         const void* data);
+                         const void* data, std::size_t bytes, std::string_view name);
 
 }  // namespace berth

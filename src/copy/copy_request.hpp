@@ -19,7 +19,7 @@ struct CopyRequest {
   bool wants_transfer = false;
   TransferOptions options{};
   bool is_awaited = false;  ///< the call returns when the target has the bytes
-  bool is_checked = false;  ///< the process can read pageable memory of it
+  bool is_checked = false;  ///< the process can read and write pageable memory of it
   /// To be joined with `stream` before the copy and after it. The two may change places.
   std::optional<StreamRef> other{};
 
@@ -34,6 +34,13 @@ struct CopyRequest {
   }
   [[nodiscard]] bool wants_end() const {
     return options.on_done != nullptr || options.keep_alive != nullptr;
+  }
+  /// wants_end() is true: what refuse_captured() says of it.
+  [[nodiscard]] const char* name_of_end() const {
+    if (options.on_done == nullptr) return "given a copy with TransferOptions::keep_alive";
+    return options.keep_alive == nullptr
+               ? "given a copy with TransferOptions::on_done"
+               : "given a copy with TransferOptions::on_done and TransferOptions::keep_alive";
   }
   /// For one of several copies. What follows their common end, in stream order, is not part of it;
   /// the host may use the memory for longer, so that `needs_host` keeps it alive.

@@ -64,7 +64,7 @@ CopyWays::Route CopyWays::route_of(const CopyShape& shape, const CopyRequest& re
   if (is_captured && request.is_awaited) refuse_captured(stream, "waited for");
   // A graph would not do again what the host does itself, and has no end.
   if (is_captured && by_host) refuse_captured(stream, "given a copy by the host");
-  if (is_captured && request.wants_end()) refuse_captured(stream, "given a transfer with an end");
+  if (is_captured && request.wants_end()) refuse_captured(stream, request.name_of_end());
   if (is_captured) return {Way::direct, true};
   if (shape.is_on_host()) return {Way::on_host, false};
   // A source that must be read before the call returns is not: the device reads it in its own time.
@@ -106,7 +106,14 @@ Transfer CopyWays::start(const FileRange& range, const MemorySide& device, CopyD
                   [&](DirectSubmission& submission) { submission.end_part(range.bytes); });
   }
   ++copies_staged_;
-  return end_staged(file_transfer(range, staged_.disk_work(), copy), std::move(request));
+  std::shared_ptr<StagedTransfer> transfer;
+  try {
+    transfer = file_transfer(range, staged_.disk_work(), copy);
+  } catch (...) {
+    staged_.disk_work().complete(copy);
+    throw;
+  }
+  return end_staged(transfer, std::move(request));
 }
 
 Transfer CopyWays::copy_on_host(const CopyShape& shape, CopyRequest request) {
@@ -149,11 +156,12 @@ Transfer CopyWays::copy_staged(const CopyShape& shape, CopyRequest request) {
   }
   const auto host_side = request.options.keep_alive == nullptr ? StagedTransfer::HostSide::lent
                                                                : StagedTransfer::HostSide::kept;
-  const auto transfer = std::make_shared<StagedTransfer>(staged_.work(), copy, host_side);
+  std::shared_ptr<StagedTransfer> transfer;
   try {
+    transfer = std::make_shared<StagedTransfer>(staged_.work(), copy, host_side);
     shape.record_blocks_after(request.stream);
   } catch (...) {
-    transfer->wait();
+    staged_.work().complete(copy);
     throw;
   }
   return end_staged(transfer, std::move(request));

@@ -21,6 +21,7 @@
 
 #include "base/fork.hpp"
 #include "device/device_context.hpp"
+#include "memory/found_block.hpp"
 #include "memory/low_water.hpp"
 #include "memory/memory_budget.hpp"
 #include "memory/order/stream_order.hpp"
@@ -149,8 +150,9 @@ class CachingAllocator final : public StreamObserver {
   };
   /// The live block that covers `data`, and its size.
   [[nodiscard]] std::optional<Live> find_live(const void* data) const;
-  /// The live block that covers `data`; null where there is none.
-  [[nodiscard]] void* find_block(const void* data) const;
+  /// The live block that covers `data`. Costs less than find_live(): no thread is stopped for it.
+  /// In a forked child nothing is found.
+  [[nodiscard]] FoundBlock look_up(const void* data) const;
   /// Whether `data` lies in memory of this allocator, in use or not.
   [[nodiscard]] bool owns(const void* data) const;
 

@@ -28,12 +28,12 @@ BlockState public_state(const Block& block) {
 
 }  // namespace
 
-void* CachingAllocator::find_block(const void* data) const {
-  if (!origin_.is_here()) return nullptr;
+FoundBlock CachingAllocator::look_up(const void* data) const {
+  if (!origin_.is_here()) return {};
   const MutexLock lock(heap_.mutex);
   const Block* block = heap_.blocks.find_in_use(data);
   const bool live = block != nullptr && block->state() == Block::State::allocated;
-  return live ? block->data() : nullptr;
+  return live ? FoundBlock{block->data(), block->bytes} : FoundBlock{};
 }
 
 std::optional<CachingAllocator::Live> CachingAllocator::find_live(const void* data) const {

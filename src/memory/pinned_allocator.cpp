@@ -140,7 +140,7 @@ void PinnedAllocator::end_registration(void* data) noexcept {
 }
 
 void* PinnedAllocator::find_block(const void* data) const noexcept {
-  return heaps_ ? heaps_->find_block(data) : nullptr;
+  return heaps_ ? heaps_->look_up(data).block : nullptr;
 }
 
 bool PinnedAllocator::owns(const void* data) const noexcept {

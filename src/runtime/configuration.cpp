@@ -10,6 +10,7 @@
 
 #include "base/env.hpp"
 #include "copy/staged/copy_workers.hpp"
+#include "copy/staged/staging_memory.hpp"
 #include "runtime/driver_choice.hpp"
 #include "runtime/entry_list.hpp"
 #include "runtime/option_text.hpp"
@@ -65,9 +66,14 @@ std::string part_text(double part) {
   return amount_text(MemoryAmount::part_of_device(part));
 }
 
-std::optional<std::size_t> read_slot_bytes(std::string_view text) {
+std::optional<std::size_t> read_piece_bytes(std::string_view text) {
   const auto bytes = read_bytes(text, 64_KiB);
   return bytes && *bytes % 4_KiB == 0 ? bytes : std::nullopt;
+}
+
+std::optional<std::size_t> read_slot_bytes(std::string_view text) {
+  const auto bytes = read_piece_bytes(text);
+  return bytes && *bytes <= StagingMemory::kSlotBytesMax ? bytes : std::nullopt;
 }
 
 std::optional<std::size_t> read_workers(std::string_view text) {
@@ -209,11 +215,13 @@ constexpr Key kKeys[] = {
     {{"events_max", "1 or more"},
      [](Options& o, Text t) { return assign(o.event_pool.events_max, read_count(t, 1)); },
      [](const Options& o) { return std::to_string(o.event_pool.events_max); }},
-    {{"staging_slot_bytes", "bytes such as 4MiB, 64KiB or more, a multiple of 4KiB"},
+    {{"staging_slot_bytes", "bytes such as 4MiB, 64KiB to 1GiB, a multiple of 4KiB"},
      [](Options& o, Text t) { return assign(o.copier.staging_slot_bytes, read_slot_bytes(t)); },
      [](const Options& o) { return bytes_text(o.copier.staging_slot_bytes); }},
-    {{"staging_slots", "2 or more"},
-     [](Options& o, Text t) { return assign(o.copier.staging_slots, read_count(t, 2)); },
+    {{"staging_slots", "2 to 65536"},
+     [](Options& o, Text t) {
+       return assign(o.copier.staging_slots, read_count(t, 2, StagingMemory::kSlotsMax));
+     },
      [](const Options& o) { return std::to_string(o.copier.staging_slots); }},
     {{"staging_on_shortage", "share, grow or fall_back"},
      [](Options& o, Text t) {
@@ -230,7 +238,7 @@ constexpr Key kKeys[] = {
      [](Options& o, Text t) { return assign(o.copier.file_workers, read_workers(t)); },
      [](const Options& o) { return count_text(o.copier.file_workers); }},
     {{"copy_piece_bytes", "bytes such as 8MiB, 64KiB or more, a multiple of 4KiB"},
-     [](Options& o, Text t) { return assign(o.copier.direct_piece_bytes, read_slot_bytes(t)); },
+     [](Options& o, Text t) { return assign(o.copier.direct_piece_bytes, read_piece_bytes(t)); },
      [](const Options& o) { return bytes_text(o.copier.direct_piece_bytes); }},
 };
 

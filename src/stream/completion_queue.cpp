@@ -208,7 +208,11 @@ void CompletionQueue::State::probe() {
     }
     const CUresult result = ask(mark->ref());
     if (result == CUDA_ERROR_NOT_READY) {
-      busy.insert(&mark->ref().context());
+      try {
+        busy.insert(&mark->ref().context());
+      } catch (const std::bad_alloc&) {
+        return;  // the next probe asks the others
+      }
     } else {
       complete(last, std::move(mark), DriverCall::event_query, result);
     }
@@ -256,7 +260,7 @@ void CompletionQueue::State::complete(std::uint64_t number, Mark mark, DriverCal
   try {
     callback(failure);
   } catch (const std::exception& error) {
-    driver.report(Severity::error, fmt::format("a completion callback threw: {}", error.what()));
+    driver.report(Severity::error, "a completion callback threw", error);
   } catch (...) {
     driver.report(Severity::error, "a completion callback threw what is no std::exception");
   }

@@ -97,9 +97,8 @@ void ForkJoin::join_or_wait() noexcept {
     return join();
   } catch (const Error& error) {
     driver.report(Severity::error, "side streams are waited for instead of joined", error);
-  } catch (const std::exception& error) {  // the host's memory
-    driver.report(Severity::error,
-                  fmt::format("side streams are waited for instead of joined: {}", error.what()));
+  } catch (const std::exception& error) {  // the host's memory, which a message may lack as well
+    driver.report(Severity::error, "side streams are waited for instead of joined", error);
   }
   for (const StreamRef stream : streams_) settle(stream);
   give_back();

@@ -51,6 +51,7 @@ TEST_CASE("a stream of another Runtime is refused as such") {
   options.driver = "sim";
   Runtime other(options);
   const Stream stream = other.create_stream(Device::cuda(0));
+  const Stream own = test.stream();
   Buffer device(test, Kind::device, 100);
   Buffer pinned(test, Kind::pinned, 100);
   const auto says = [](const std::string& message) {
@@ -60,8 +61,16 @@ TEST_CASE("a stream of another Runtime is refused as such") {
       [&] { test.copier.copy_async(device.data(), pinned.data(), 100, stream); })));
   CHECK(says(message_of<InvalidArgument>(
       [&] { test.copier.copy_async(pinned.data(), device.data(), 100, stream); })));
-  CHECK(says(
-      message_of<InvalidArgument>([&] { test.copier.fill_async(device.data(), 1, 100, stream); })));
+  const std::string fill =
+      message_of<InvalidArgument>([&] { test.copier.fill_async(device.data(), 1, 100, stream); });
+  CHECK(says(fill));
+  CHECK(contains(fill, "accepted: a stream of that Runtime"));
+  for (const CopyStreams& streams : {CopyStreams{stream, own}, CopyStreams{own, stream}}) {
+    const std::string joined = message_of<InvalidArgument>(
+        [&] { test.copier.start(device.data(), pinned.data(), 100, streams); });
+    CHECK(says(joined));
+    CHECK(contains(joined, "the two streams of a copy"));
+  }
   const Stream elsewhere = other.create_stream(Device::cuda(1));
   CHECK_FALSE(contains(message_of<InvalidArgument>([&] {
                          test.copier.copy_async(device.data(), pinned.data(), 100, elsewhere);
@@ -96,7 +105,9 @@ TEST_CASE("null, overlapping and wrapping ranges are refused, and nothing is cop
   message_of<InvalidArgument>([&] { test.copier.copy_async(pinned.data(), edge, 100, stream); });
   message_of<InvalidArgument>(
       [&] { test.copier.copy_async(device.data(), pinned.data(), SIZE_MAX, stream); });
-  message_of<InvalidArgument>([&] { test.copier.fill_async(nullptr, 1, 1, stream); });
+  const std::string fill =
+      message_of<InvalidArgument>([&] { test.copier.fill_async(nullptr, 1, 1, stream); });
+  CHECK(contains(fill, "the target of a fill"));
   stream.ref().sync();
   CHECK((device.read() == content));
   CHECK((pinned.read() == content));
@@ -179,9 +190,15 @@ TEST_CASE("a stream of a device that neither side belongs to is refused") {
   refused(pinned.data(), device.data(), one);
   refused(device.data(), pageable.data(), two);
   refused(pageable.data(), peer.data(), zero);
-  message_of<InvalidArgument>([&] { test.copier.fill_async(device.data(), 1, 1000, one); });
-  message_of<InvalidArgument>([&] { test.copier.fill_async(pinned.data(), 1, 1000, zero); });
-  message_of<InvalidArgument>([&] { test.copier.fill_async(pageable.data(), 1, 1000, zero); });
+  const std::string elsewhere =
+      message_of<InvalidArgument>([&] { test.copier.fill_async(device.data(), 1, 1000, one); });
+  CHECK(contains(elsewhere, "a stream of cuda:1 cannot fill memory of cuda:0"));
+  for (const Buffer* const host : {&pinned, &pageable}) {
+    const std::string message =
+        message_of<InvalidArgument>([&] { test.copier.fill_async(host->data(), 1, 1000, zero); });
+    CHECK(contains(message, "host memory"));
+    CHECK(contains(message, "accepted: memory of a device"));
+  }
   CHECK(same(test.copier.counters(), CopyCounters{}));
   test.copier.copy(device.data(), pinned.data(), 1000, zero);
 }
@@ -214,13 +231,13 @@ TEST_CASE("options of the copier out of range are refused by name") {
       return &runtime.copier();
     });
   };
-  for (const std::size_t slot :
-       {std::size_t{0}, std::size_t{4096}, 64_KiB - 4096, 64_KiB + 1, 64_KiB + 512, 1_MiB + 2048}) {
+  for (const std::size_t slot : {std::size_t{0}, std::size_t{4096}, 64_KiB - 4096, 64_KiB + 1,
+                                 64_KiB + 512, 1_MiB + 2048, 1_GiB + 4096, ~std::size_t{4095}}) {
     CAPTURE(slot);
     CHECK(
         contains(refusal({.staging_slot_bytes = slot, .staging_slots = 4}), "staging_slot_bytes"));
   }
-  for (const std::size_t slots : {std::size_t{0}, std::size_t{1}}) {
+  for (const std::size_t slots : {std::size_t{0}, std::size_t{1}, std::size_t{65537}}) {
     CAPTURE(slots);
     CHECK(
         contains(refusal({.staging_slot_bytes = 64_KiB, .staging_slots = slots}), "staging_slots"));

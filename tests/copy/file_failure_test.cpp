@@ -5,10 +5,13 @@
 #include <filesystem>
 #include <future>
 #include <limits>
+#include <memory>
 #include <string>
 #include <sys/resource.h>
+#include <thread>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "copy/file_fixture.hpp"
 
@@ -238,6 +241,83 @@ TEST_CASE_FIXTURE(FileFailureTest,
   own.ref().sync();
   CHECK(log.is_done("after"));
   check_next_copies_work();
+}
+
+TEST_CASE_FIXTURE(
+    FileFailureTest,
+    "a failure that nobody waits for is reported once, with the stream and the bytes" *
+        needs_gates()) {
+  errors_expected = true;
+  Buffer target(*this, Kind::device, kBytes);
+  SUBCASE("of a Transfer that is dropped") {
+    static_cast<void>(start_read(target));
+  }
+  SUBCASE("of one that goes on by itself") {
+    start_read(target).detach();
+  }
+  SUBCASE("of one that is asked whether it is done, and then dropped") {
+    const Transfer transfer = start_read(target);
+    CHECK_FALSE(transfer.is_done());
+  }
+  SUBCASE("where something is kept for it") {
+    copier.start(target.data(), {File::open_to_read(path), 0, kBytes}, own,
+                 {.keep_alive = std::make_shared<int>(1)});
+  }
+  SUBCASE("of one that is dropped after its end") {
+    const Transfer transfer = start_read(target);
+    std::filesystem::resize_file(path, 3 * kSlot);
+    own.ref().sync();
+    while (!transfer.is_done()) std::this_thread::yield();
+    CHECK(reports.all().empty());
+  }
+  SUBCASE("of one that has a copy") {
+    const Transfer transfer = start_read(target);
+    const Transfer copy = transfer;
+    CHECK_FALSE(copy.is_done());
+  }
+  std::filesystem::resize_file(path, 3 * kSlot);
+  own.ref().sync();
+  while (reports.all().empty()) std::this_thread::yield();
+  check_next_copies_work();
+  REQUIRE(reports.all().size() == 1);
+  CHECK(reports.all()[0].severity == Severity::error);
+  CHECK(reports.mention("cuda:0"));
+  CHECK(reports.mention(fmt::format("{}", fmt::ptr(own.ref().native()))));
+  CHECK(reports.mention(fmt::format("{} B", kBytes)));
+  CHECK(reports.mention("ends at"));
+}
+
+TEST_CASE_FIXTURE(FileFailureTest,
+                  "a failure that somebody is told of is not reported" * needs_gates()) {
+  Buffer target(*this, Kind::device, kBytes);
+  const auto fail = [&] {
+    std::filesystem::resize_file(path, 3 * kSlot);
+    own.ref().sync();
+  };
+  std::promise<bool> told;
+  SUBCASE("who waits") {
+    const Transfer transfer = start_read(target);
+    fail();
+    message_of<FileError>([&] { transfer.wait(); });
+  }
+  SUBCASE("who asks") {
+    const Transfer transfer = start_read(target);
+    fail();
+    while (!transfer.is_done()) std::this_thread::yield();
+    CHECK(transfer.failure() != nullptr);
+  }
+  SUBCASE("on_done") {
+    copier.start(target.data(), {File::open_to_read(path), 0, kBytes}, own,
+                 {.on_done = [&](std::exception_ptr failure) { told.set_value(!!failure); }});
+    fail();
+    CHECK(told.get_future().get());
+  }
+  SUBCASE("who cancels") {
+    start_read(target).cancel();
+    own.ref().sync();
+  }
+  check_next_copies_work();
+  CHECK(reports.all().empty());
 }
 
 TEST_CASE_FIXTURE(FileFailureTest, "the name of a file stays on the line of its message") {

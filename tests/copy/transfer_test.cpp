@@ -416,11 +416,12 @@ TEST_CASE("on a captured stream a transfer has no end to wait for, or call at") 
   begin_capture(stream);
   const Transfer transfer = test.copier.start(there.data(), here.data(), kSlot, stream);
   CHECK(transfer.is_done());
-  for (TransferOptions options : {TransferOptions{.on_done = [](std::exception_ptr) {}},
-                                  TransferOptions{.keep_alive = std::make_shared<int>(1)}}) {
-    message_of<StreamCaptured>(
+  const auto refusal = [&](const TransferOptions& options) {
+    return message_of<StreamCaptured>(
         [&] { test.copier.start(there.data(), here.data(), kSlot, stream, options); });
-  }
+  };
+  CHECK(contains(refusal({.on_done = [](std::exception_ptr) {}}), "TransferOptions::on_done"));
+  CHECK(contains(refusal({.keep_alive = std::make_shared<int>(1)}), "TransferOptions::keep_alive"));
   const CapturedGraph graph(stream);
   CHECK(graph.nodes() == 1);
 }

@@ -253,15 +253,16 @@ TEST_CASE_FIXTURE(AllocatorFixture,
                   "a live block is found by any address in it, others only owned") {
   const Stream own = stream();
   auto* const data = static_cast<char*>(allocate(1_MiB, own));
-  CHECK(allocator->find_block(data) == data);
-  CHECK(allocator->find_block(data + 1_MiB - 1) == data);
-  CHECK(allocator->find_block(data + 1_MiB) == nullptr);
+  CHECK(allocator->look_up(data).block == data);
+  CHECK(allocator->look_up(data).bytes == 1_MiB);
+  CHECK(allocator->look_up(data + 1_MiB - 1).block == data);
+  CHECK(allocator->look_up(data + 1_MiB).block == nullptr);
   CHECK(allocator->owns(data + 1_MiB));
   CHECK_FALSE(allocator->owns(data + 2_MiB));  // address space without memory
   CHECK_FALSE(allocator->owns(data - 1));
   CHECK_FALSE(allocator->owns(nullptr));
   free(data);
-  CHECK(allocator->find_block(data) == nullptr);
+  CHECK(allocator->look_up(data).block == nullptr);
   CHECK(allocator->owns(data));
 }
 

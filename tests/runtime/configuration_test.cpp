@@ -217,7 +217,9 @@ TEST_CASE("a value that is not accepted is quoted, with what is") {
                            "events_max=0",
                            "staging_slot_bytes=32KiB",
                            "staging_slot_bytes=65537",
+                           "staging_slot_bytes=1028MiB",
                            "staging_slots=1",
+                           "staging_slots=65537",
                            "staging_slots=18446744073709551616"}) {
     CAPTURE(text);
     CHECK(contains(complaints(text), "\" (accepted: "));

@@ -142,12 +142,12 @@ CollectiveSides find_sides(const DeviceRegistry& registry, const PinnedAllocator
   else
     check_sum(names, bytes, shards);
 
-  const auto find = [&](void* data, std::size_t of_bytes, StreamRef its) {
+  const auto find = [&](const Range& side, StreamRef its) {
     const ContextScope scope(its.context());
-    return CollectiveSide{{static_cast<std::byte*>(data),
-                           find_memory_kind(registry, pinned, its.context().driver(), data)},
-                          of_bytes,
-                          its};
+    void* const data = const_cast<void*>(side.data);
+    const MemoryPlace place = find_memory_place(registry, pinned, its.context().driver(), data);
+    require_within(place, data, side.bytes, side.name);
+    return CollectiveSide{{static_cast<std::byte*>(data), place.kind}, side.bytes, its};
   };
   if (bytes == 0) return {{{nullptr, {}}, 0, stream}, {}};
   const Range range{fmt::format("the {} of a {}", names.whole, names.collective), whole, bytes};
@@ -161,12 +161,12 @@ CollectiveSides find_sides(const DeviceRegistry& registry, const PinnedAllocator
   }
   check_overlaps(collective, range, ranges);
 
-  CollectiveSides sides{find(whole, bytes, stream), {}};
+  CollectiveSides sides{find(range, stream), {}};
   require_stream_of_device(range.name, sides.whole);
   for (const Shard& shard : shards) {
     if (shard.bytes == 0) continue;
     const std::string& name = ranges[sides.shards.size()].name;
-    sides.shards.push_back(find(shard.data, shard.bytes, shard.stream));
+    sides.shards.push_back(find(ranges[sides.shards.size()], shard.stream));
     require_stream_of_device(name, sides.shards.back());
     check_host_shard(name, sides.shards.back(), sides.whole, names);
   }

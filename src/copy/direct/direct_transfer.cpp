@@ -3,8 +3,6 @@
 
 #include <optional>
 
-#include "berth/error.hpp"
-
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
 #include "stream/settle.hpp"
@@ -19,7 +17,7 @@ void DirectTransfer::ask() {
   try {
     while (passed_ < steps_.size() && steps_[passed_].mark->is_done())
       bytes_passed_ += steps_[passed_++].bytes;
-  } catch (const Error&) {
+  } catch (...) {  // or a lack of memory for the message
     failure_ = std::current_exception();
   }
 }
@@ -42,7 +40,7 @@ void DirectTransfer::wait() {
   try {
     const ContextScope scope(last->context());
     if (failure == nullptr) wait_relaxed_for(*last);
-  } catch (const Error&) {
+  } catch (...) {  // or a lack of memory for the message
     failure = std::current_exception();
   }
   if (failure != nullptr) settle(*last);  // perhaps the answer alone has failed

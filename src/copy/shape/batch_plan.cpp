@@ -58,6 +58,8 @@ std::vector<PlacedRange> place(std::span<const CopyRange> ranges, Places& places
   for (const CopyRange& range : ranges) {
     if (range.bytes == 0) continue;
     const PlacedRange next{range, &places.of(range.target), &places.of(range.source)};
+    require_within(*next.to, range.target, range.bytes, "a target of a batch");
+    require_within(*next.from, range.source, range.bytes, "a source of a batch");
     const auto adjoins = placed.empty() ? RangesCopy::Adjoins{} : adjoin(placed.back(), next);
     if (adjoins.target && adjoins.source)
       placed.back().range.bytes += range.bytes;

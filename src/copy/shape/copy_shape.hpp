@@ -33,7 +33,7 @@ class CopyShape {
   [[nodiscard]] virtual std::size_t bytes() const = 0;
 
   /// Of pageable memory. What lies close together is looked at once.
-  /// Errors  As require_readable().
+  /// Errors  As require_writable() of the target, require_readable() of the source.
   virtual void check_pageable() const = 0;
 
   /// On the calling thread. Host memory on both sides.

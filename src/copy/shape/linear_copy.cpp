@@ -27,7 +27,7 @@ void LinearDevice::submit_read(std::byte* staging, std::size_t offset, std::size
 }
 
 void LinearCopy::check_pageable() const {
-  if (to().is_pageable()) require_readable(target_, bytes_);
+  if (to().is_pageable()) require_writable(target_, bytes_);
   if (from().is_pageable()) require_readable(source_, bytes_);
 }
 

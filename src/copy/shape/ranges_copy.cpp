@@ -18,12 +18,14 @@ namespace {
 /// the same stretch of so much one is looked at.
 constexpr std::size_t kCloseBytes = 2_MiB;
 
-void check_readable(const Scattered& ranges, std::size_t bytes) {
+/// `require` is require_readable() or require_writable().
+template <class Require>
+void check_each(const Scattered& ranges, std::size_t bytes, const Require& require) {
   std::optional<std::uintptr_t> seen;
   const auto check = [&](const std::byte* data, std::size_t, std::size_t range_bytes) {
     const auto begin = align_down(reinterpret_cast<std::uintptr_t>(data), kCloseBytes);
     if (begin == seen && range_bytes < kCloseBytes) return;
-    require_readable(data, range_bytes);
+    require(data, range_bytes);
     seen = begin;
   };
   ranges.for_each_stretch(0, bytes, check);
@@ -82,8 +84,8 @@ void RangesCopy::add_block(const PinnedBlock& block) {
 }
 
 void RangesCopy::check_pageable() const {
-  if (to().is_pageable()) check_readable(targets_, bytes_);
-  if (from().is_pageable()) check_readable(sources_, bytes_);
+  if (to().is_pageable()) check_each(targets_, bytes_, require_writable);
+  if (from().is_pageable()) check_each(sources_, bytes_, require_readable);
 }
 
 void RangesCopy::copy_on_host() const {

@@ -48,11 +48,9 @@ void RowsDevice::submit_read(std::byte* staging, std::size_t offset, std::size_t
 }
 
 void RowsCopy::check_pageable() const {
-  const auto check = [&](const Rows& side) {
-    require_readable(side.data, (rows_ - 1) * side.pitch + side.row_bytes);
-  };
-  if (to().is_pageable()) check(to_);
-  if (from().is_pageable()) check(from_);
+  const auto extent = [&](const Rows& side) { return (rows_ - 1) * side.pitch + side.row_bytes; };
+  if (to().is_pageable()) require_writable(to_.data, extent(to_));
+  if (from().is_pageable()) require_readable(from_.data, extent(from_));
 }
 
 void RowsCopy::copy_on_host() const {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -45,9 +46,9 @@ DeviceContext& device_of(const DeviceRegistry& registry, const Attributes& known
 }
 
 /// A block is a place of its own, whatever the driver knows around it.
-MemoryPlace place_of(const PinnedBlock& block) {
+MemoryPlace place_of(const PinnedBlock& block, std::size_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(block.data);
-  return {{Type::pinned, nullptr, block}, begin, begin};
+  return {{Type::pinned, nullptr, block}, begin, begin + bytes};
 }
 
 /// Of another Runtime; or of the program itself, as the driver knows it. What is free of berth's
@@ -58,17 +59,29 @@ MemoryPlace pinned_by_others(const void* data, MemoryPlace place) {
     place.kind.type = Type::pinned;
     return place;
   }
-  if (owner->block != nullptr) return place_of({owner->block, owner->heaps});
+  if (owner->block != nullptr) return place_of({owner->block, owner->heaps}, owner->bytes);
   throw InvalidArgument(
       fmt::format("{} lies in pinned memory that is free; accepted: memory of a live block", data));
 }
 
 }  // namespace
 
+bool is_pinned_by_a_runtime(const PinnedAllocator& own, const void* data) {
+  return own.owns(data) || (has_several_pinned_owners() && find_pinned_owner(data));
+}
+
 std::optional<MemoryPlace> find_pinned_place(const PinnedAllocator& pinned, const void* data) {
-  void* const block = pinned.find_block(data);
-  if (block == nullptr) return std::nullopt;
-  return place_of({block, nullptr});
+  const FoundBlock found = PinnedLookup::look_up(pinned, data);
+  if (found.block == nullptr) return std::nullopt;
+  return place_of({found.block, nullptr}, found.bytes);
+}
+
+void refuse_beyond(const MemoryPlace& place, const void* data, std::size_t bytes,
+                   std::string_view name) {
+  throw InvalidArgument(fmt::format(
+      "{}, {} with {} B, runs past the end of the pinned block at {}, which has {} B; accepted: a "
+      "range within one block",
+      name, data, bytes, place.kind.pinned.data, place.end - place.begin));
 }
 
 MemoryPlace find_memory_place(const DeviceRegistry& registry, const PinnedAllocator& pinned,

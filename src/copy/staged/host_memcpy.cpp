@@ -2,12 +2,10 @@
 #include "copy/staged/host_memcpy.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <memory>
-#include <vector>
+#include <type_traits>
 
 #ifdef __x86_64__
 #include <cpuid.h>
@@ -16,8 +14,6 @@
 
 namespace berth {
 namespace {
-
-using Memcpy = void (*)(void* target, const void* source, std::size_t bytes);
 
 void plain(void* target, const void* source, std::size_t bytes) {
   if (bytes != 0) std::memcpy(target, source, bytes);  // of nothing the addresses may be null
@@ -70,83 +66,60 @@ __attribute__((target("avx2"))) void past_cache(void* to, const void* from, std:
 
 #endif
 
-std::vector<Memcpy> ways() {
-  std::vector<Memcpy> ways{&plain};
-#ifdef __x86_64__
-  if (has_fast_rep_movsb()) ways.push_back(&rep_movsb);
-  if (__builtin_cpu_supports("avx2")) ways.push_back(&past_cache);
-#endif
-  return ways;
-}
-
-/// Tries each way some times, and goes on with the one that was the fastest at its best.
-/// Threads  Safe from any thread.
-class FastestMemcpy {
- public:
-  void operator()(void* target, const void* source, std::size_t bytes) {
-    if (bytes < kSmallBytes) return plain(target, source, bytes);
-    if (const Memcpy best = best_.load(std::memory_order_relaxed))
-      return best(target, source, bytes);
-    if (bytes < kTrialBytesMin) return plain(target, source, bytes);
-    try_next(target, source, bytes);
-  }
-
- private:
-  /// Below that, what a way takes to begin and to end counts: rows, and what is scattered.
-  static constexpr std::size_t kSmallBytes = std::size_t{16} << 10;
-  /// Smaller pieces tell nothing of larger ones; memcpy will do for them.
-  static constexpr std::size_t kTrialBytesMin = std::size_t{256} << 10;
-  static constexpr std::size_t kTrialsEach = 6;
-  using Clock = std::chrono::steady_clock;
-
-  struct Way {
-    Memcpy copy;
-    std::atomic<double> ns_per_byte = 1e9;
-  };
-
-  void try_next(void* target, const void* source, std::size_t bytes) {
-    const std::size_t trial = begun_.fetch_add(1);
-    Way& way = ways_[trial % count_];
-    const Clock::time_point begin = Clock::now();
-    way.copy(target, source, bytes);
-    const std::chrono::duration<double, std::nano> took = Clock::now() - begin;
-    const double ns_per_byte = took.count() / static_cast<double>(bytes);
-    double least = way.ns_per_byte.load();
-    while (ns_per_byte < least && !way.ns_per_byte.compare_exchange_weak(least, ns_per_byte))
-      continue;
-    if (ended_.fetch_add(1) + 1 == count_ * kTrialsEach) choose();
-  }
-  void choose() {
-    const Way* const best = std::min_element(
-        ways_.get(), ways_.get() + count_,
-        [](const Way& a, const Way& b) { return a.ns_per_byte.load() < b.ns_per_byte.load(); });
-    best_.store(best->copy, std::memory_order_relaxed);
-  }
-
-  static std::unique_ptr<Way[]> make_ways(const std::vector<Memcpy>& copies) {
-    std::unique_ptr<Way[]> ways(new Way[copies.size()]);
-    for (std::size_t index = 0; index < copies.size(); ++index) ways[index].copy = copies[index];
-    return ways;
-  }
-
-  const std::size_t count_ = ways().size();
-  const std::unique_ptr<Way[]> ways_ = make_ways(ways());
-  std::atomic<std::size_t> begun_ = 0;
-  std::atomic<std::size_t> ended_ = 0;
-  std::atomic<Memcpy> best_ = nullptr;
-};
+/// Below that, what a way takes to begin and to end counts: rows, and what is scattered.
+constexpr std::size_t kSmallBytes = std::size_t{16} << 10;
+/// Smaller pieces tell nothing of larger ones; memcpy will do for them.
+constexpr std::size_t kTrialBytesMin = std::size_t{256} << 10;
+constexpr std::size_t kTrialsEach = 6;
 
 }  // namespace
 
-// One for each direction. Never destroyed: threads may copy to the last.
+FastestMemcpy::FastestMemcpy() {
+  add(&plain);
+#ifdef __x86_64__
+  if (has_fast_rep_movsb()) add(&rep_movsb);
+  if (__builtin_cpu_supports("avx2")) add(&past_cache);
+#endif
+}
+
+void FastestMemcpy::operator()(void* target, const void* source, std::size_t bytes) {
+  if (bytes < kSmallBytes) return plain(target, source, bytes);
+  if (const Memcpy best = best_.load(std::memory_order_relaxed)) return best(target, source, bytes);
+  if (bytes < kTrialBytesMin) return plain(target, source, bytes);
+  try_next(target, source, bytes);
+}
+
+void FastestMemcpy::try_next(void* target, const void* source, std::size_t bytes) {
+  using Clock = std::chrono::steady_clock;
+  const std::size_t trial = begun_.fetch_add(1);
+  Way& way = ways_[trial % count_];
+  const Clock::time_point begin = Clock::now();
+  way.copy(target, source, bytes);
+  const std::chrono::duration<double, std::nano> took = Clock::now() - begin;
+  const double ns_per_byte = took.count() / static_cast<double>(bytes);
+  double least = way.ns_per_byte.load();
+  while (ns_per_byte < least && !way.ns_per_byte.compare_exchange_weak(least, ns_per_byte))
+    continue;
+  if (ended_.fetch_add(1) + 1 == count_ * kTrialsEach) choose();
+}
+
+void FastestMemcpy::choose() {
+  const Way* const best = std::min_element(
+      ways_.data(), ways_.data() + count_,
+      [](const Way& a, const Way& b) { return a.ns_per_byte.load() < b.ns_per_byte.load(); });
+  best_.store(best->copy, std::memory_order_relaxed);
+}
+
+// One for each direction. Without destructors: threads may copy to the last.
 
 void memcpy_to_staging(void* staging, const void* source, std::size_t bytes) {
-  static auto& fastest = *new FastestMemcpy;
+  static FastestMemcpy fastest;
+  static_assert(std::is_trivially_destructible_v<FastestMemcpy>);
   fastest(staging, source, bytes);
 }
 
 void memcpy_from_staging(void* target, const void* staging, std::size_t bytes) {
-  static auto& fastest = *new FastestMemcpy;
+  static FastestMemcpy fastest;
   fastest(target, staging, bytes);
 }
 

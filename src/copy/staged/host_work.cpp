@@ -241,6 +241,7 @@ void HostWork::end(CopyPtr over) {
   while (over != nullptr) {
     const CopyPtr copy = std::exchange(over, std::move(over->next_over));
     on_over_(*copy);
+    copy->note_end();
     const MutexLock lock(mutex_);
     copy->is_over.store(true, std::memory_order_release);
     changed_.notify_all();

@@ -18,6 +18,8 @@
 #include <memory>
 #include <optional>
 
+#include "berth/error.hpp"
+
 #include "base/mutex.hpp"
 #include "copy/staged/copy_lane.hpp"
 #include "copy/staged/ready_copies.hpp"
@@ -91,6 +93,9 @@ class HostWork {
 
   /// Gives the copy up, unless it is over: its gate is another's then.
   void cancel(const CopyPtr& copy, std::exception_ptr failure) noexcept BERTH_EXCLUDES(mutex_);
+  /// The failure of a copy that its caller cancels, of all such copies: there may be no memory for
+  /// one then.
+  [[nodiscard]] const std::exception_ptr& cancelled() const { return cancelled_; }
 
   [[nodiscard]] std::size_t copies_under_way() const BERTH_EXCLUDES(mutex_);
 
@@ -140,6 +145,8 @@ class HostWork {
   [[nodiscard]] static bool is_host_side_done(const StagedCopy& copy);
 
   const OnOver on_over_;
+  const std::exception_ptr cancelled_ =
+      std::make_exception_ptr(Cancelled("the transfer has been cancelled"));
   mutable Mutex mutex_;
   std::condition_variable_any changed_;  ///< for who waits
   std::condition_variable_any pieces_;   ///< for workers

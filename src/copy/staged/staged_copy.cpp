@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "berth/bytes.hpp"
 
 #include "base/check.hpp"
@@ -248,6 +250,32 @@ void StagedCopy::open_gates_if_given_up() noexcept {
 
 std::exception_ptr StagedCopy::failure() const {
   return is_given_up() ? failure_ : nullptr;
+}
+
+void StagedCopy::note(unsigned fact) noexcept {
+  constexpr unsigned kUnheard = kForgotten | kOver;
+  const unsigned before = facts_.fetch_or(fact, std::memory_order_acq_rel);
+  if (before != kUnheard && (before | fact) == kUnheard && is_given_up()) report_failure();
+}
+
+void StagedCopy::report_failure() const noexcept {
+  const Driver& driver = stream_.context().driver();
+  const auto report = [&](const char* what) noexcept {
+    driver.report(Severity::error, [&] {
+      return fmt::format(
+          "a copy of {} B {} {}, on its stream {}, has failed after {} B, and nobody waits for it: "
+          "{}",
+          bytes_, direction_ == Direction::to_device ? "to" : "from", stream_.device().to_string(),
+          static_cast<const void*>(stream_.native()), bytes_done(), what);
+    });
+  };
+  try {
+    std::rethrow_exception(failure_);
+  } catch (const std::exception& error) {
+    report(error.what());
+  } catch (...) {
+    report("what is no std::exception was thrown");
+  }
 }
 
 void StagedCopy::release() {

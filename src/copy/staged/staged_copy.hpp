@@ -155,8 +155,16 @@ class StagedCopy {
   [[nodiscard]] std::exception_ptr failure() const;
   [[nodiscard]] bool is_given_up() const { return given_up_.load(std::memory_order_acquire); }
 
+  /// Somebody hears of its failure: nobody has to be looked for to tell it to.
+  void be_told() noexcept { note(kTold); }
+  /// Nobody can ask for its failure any more. One that nobody was told of is reported, once the
+  /// copy is over.
+  void be_forgotten() noexcept { note(kForgotten); }
+
   /// It is over: what it held goes back.
   void release();
+  /// After release(): nothing will go wrong with it any more.
+  void note_end() noexcept { note(kOver); }
 
   /// The calling thread learns from the copy how far the device is, which the simulated driver has
   /// to be told.
@@ -193,6 +201,8 @@ class StagedCopy {
   void submit_step(std::size_t steps, EventPool& events);
   void mark(std::size_t steps, EventPool& events);
   void pass_until(std::size_t steps);
+  void note(unsigned fact) noexcept;
+  void report_failure() const noexcept;
   void open_gates(std::size_t chunks_done);
 
   const StreamRef stream_;
@@ -229,6 +239,12 @@ class StagedCopy {
   std::atomic<bool> has_failure_ = false;  ///< a thread writes it, or has
   std::exception_ptr failure_;
   std::atomic<bool> given_up_ = false;  ///< it is written
+
+  // Who hears of a failure.
+  static constexpr unsigned kTold = 1;
+  static constexpr unsigned kForgotten = 2;
+  static constexpr unsigned kOver = 4;
+  std::atomic<unsigned> facts_ = 0;
 };
 
 }  // namespace berth

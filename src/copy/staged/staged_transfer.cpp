@@ -3,9 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <new>
-
-#include "berth/error.hpp"
 
 namespace berth {
 
@@ -21,17 +18,29 @@ std::size_t StagedTransfer::bytes_done() {
   return std::min(bytes(), done - std::min(done, bytes_before_));
 }
 
-void StagedTransfer::cancel() noexcept {
-  work_.cancel(copy_, std::make_exception_ptr(Cancelled("the transfer has been cancelled")));
+std::exception_ptr StagedTransfer::failure() const {
+  const std::exception_ptr failure = copy_->failure();
+  if (failure != nullptr) copy_->be_told();
+  return failure;
 }
 
-void StagedTransfer::let_go() noexcept {
+void StagedTransfer::cancel() noexcept {
+  copy_->be_told();
+  work_.cancel(copy_, work_.cancelled());
+}
+
+void StagedTransfer::finish_host_side() noexcept {
   if (!is_lent_) return;
   try {
     work_.complete_host_side(copy_);
-  } catch (const std::bad_alloc&) {
+  } catch (...) {  // no memory
     work_.await_host_side(copy_);
   }
+}
+
+void StagedTransfer::let_go() noexcept {
+  finish_host_side();
+  copy_->be_forgotten();
 }
 
 }  // namespace berth

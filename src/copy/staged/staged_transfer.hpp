@@ -38,13 +38,17 @@ class StagedTransfer final : public TransferState {
 
   bool is_done() override;
   void wait() override { work_.complete(copy_); }
-  [[nodiscard]] std::exception_ptr failure() const override { return copy_->failure(); }
+  [[nodiscard]] std::exception_ptr failure() const override;
   std::size_t bytes_done() override;
   void cancel() noexcept override;
   void let_go() noexcept override;
   void detach() noexcept override { is_lent_ = false; }
+  void promise_to_tell() noexcept override { copy_->be_told(); }
 
  private:
+  /// Where the host's side is lent, it can go back after that.
+  void finish_host_side() noexcept;
+
   HostWork& work_;
   const HostWork::CopyPtr copy_;
   const std::size_t bytes_before_;

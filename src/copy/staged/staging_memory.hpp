@@ -54,6 +54,10 @@ struct Staging {
 /// Threads  Safe from any thread.
 class StagingMemory {
  public:
+  // What options may ask for.
+  static constexpr std::size_t kSlotBytesMax = std::size_t{1} << 30;
+  static constexpr std::size_t kSlotsMax = 65'536;
+
   /// At most `slots_max` blocks of `slot_bytes`, which are kept once they have been needed, and for
   /// small copies as many bytes again, which go back to `pinned`.
   StagingMemory(PinnedAllocator& pinned, Device device, std::size_t slot_bytes,

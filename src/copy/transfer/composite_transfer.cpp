@@ -55,6 +55,12 @@ void CompositeTransfer::let_go() noexcept {
   }
 }
 
+void CompositeTransfer::promise_to_tell() noexcept {
+  for (Transfer& part : parts_) {
+    if (part.state_ != nullptr) part.state_->promise_to_tell();
+  }
+}
+
 void CompositeTransfer::detach() noexcept {
   for (Transfer& part : parts_) part.detach();
 }

@@ -23,6 +23,7 @@ class CompositeTransfer final : public TransferState {
   void cancel() noexcept override;
   void let_go() noexcept override;
   void detach() noexcept override;
+  void promise_to_tell() noexcept override;
 
  private:
   std::vector<Transfer> parts_;  ///< each safe from any thread; the list is never changed

@@ -30,8 +30,10 @@ class TransferState {
   [[nodiscard]] virtual std::exception_ptr failure() const = 0;
   virtual std::size_t bytes_done() = 0;
   virtual void cancel() noexcept = 0;
+  /// Somebody will hear of a failure, so that it need not be reported.
+  virtual void promise_to_tell() noexcept {}
   /// Nobody holds a Transfer of it any more: returns once no thread touches memory that the caller
-  /// lent.
+  /// lent. A failure that nobody has heard of by then goes to the report sink.
   virtual void let_go() noexcept {}
   /// The caller lends its memory until the transfer is over: let_go() does nothing.
   virtual void detach() noexcept {}

@@ -63,7 +63,9 @@ class PinnedHeaps {
   std::size_t release_unused(std::chrono::nanoseconds age);
   void retire_stream(StreamRef stream) noexcept;
 
-  [[nodiscard]] void* find_block(const void* data) const;
+  /// The live block or registration that covers `data`. The size of a registration is given as 0:
+  /// what the caller owns may extend beyond it.
+  [[nodiscard]] FoundBlock look_up(const void* data) const;
   [[nodiscard]] bool owns(const void* data) const { return owner_of(data) != nullptr; }
   [[nodiscard]] std::optional<PinnedRange> find(const void* data) const;
   [[nodiscard]] MemoryCounters counters() const;

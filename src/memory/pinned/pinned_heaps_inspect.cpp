@@ -22,14 +22,14 @@ void add(MemoryCounters& sum, const MemoryCounters& counters) {
 
 }  // namespace
 
-void* PinnedHeaps::find_block(const void* data) const {
-  void* block = nullptr;
+FoundBlock PinnedHeaps::look_up(const void* data) const {
+  FoundBlock found;
   for_each([&](Heap& heap) {
-    if (block == nullptr) block = heap.allocator.find_block(data);
+    if (found.block == nullptr) found = heap.allocator.look_up(data);
   });
-  if (block != nullptr) return block;
-  const auto range = registrations_.find(data);
-  return range ? range->data : nullptr;
+  if (found.block != nullptr) return found;
+  if (const auto range = registrations_.find(data)) found.block = range->data;
+  return found;
 }
 
 std::optional<PinnedRange> PinnedHeaps::find(const void* data) const {

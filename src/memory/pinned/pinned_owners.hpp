@@ -3,18 +3,29 @@
 // named to the copier of another one, which has to tell the owner that a stream uses it.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 
 #include "berth/stream.hpp"
 
+#include "memory/found_block.hpp"
+
 namespace berth {
 
+class PinnedAllocator;
 class PinnedHeaps;
 
 /// Pinned memory at some address.
 struct PinnedOwner {
   PinnedHeaps* heaps;
   void* block;  ///< the start of the live block or registration there; null: that memory is free
+  std::size_t bytes;  ///< of the block, rounding included; 0 for a registration
+};
+
+/// Of one allocator, without a driver call. Contract: PinnedHeaps::look_up().
+class PinnedLookup {
+ public:
+  static FoundBlock look_up(const PinnedAllocator& pinned, const void* data);
 };
 
 /// Threads  Safe from any thread.
@@ -24,6 +35,8 @@ void remove_pinned_owner(PinnedHeaps& heaps) noexcept;
 /// Whose memory `data` points into; nullopt: pinned by nobody but perhaps the program itself. The
 /// owner stays valid as long as the block is live.
 std::optional<PinnedOwner> find_pinned_owner(const void* data);
+/// Whether more than one Runtime pins memory. If not, nobody needs to ask for others.
+bool has_several_pinned_owners() noexcept;
 
 /// Marks that the work which `stream`, of another Runtime, has now uses the block at `data`. The
 /// owner keeps nothing of the stream: neither its handle, which may be gone at the next moment, nor
