@@ -25,6 +25,7 @@
 #include "sim/work/operation.hpp"
 #include "sim/work/stream.hpp"
 #include "sim/work/timeline.hpp"
+#include "sim/work/turns.hpp"
 #include "sim/work/value_wait.hpp"
 
 namespace berth::sim {
@@ -110,14 +111,29 @@ class Scheduler {
   [[nodiscard]] std::uint64_t now_ns() const { return timeline_.now_ns(); }
   [[nodiscard]] std::uint64_t operations_run() const { return operations_run_; }
   [[nodiscard]] std::uint64_t order_hash() const { return order_hash_; }
+  /// How often it has looked whether the head of a stream may run.
+  [[nodiscard]] std::uint64_t heads_examined() const { return heads_examined_; }
 
  private:
-  bool may_run(Stream& stream);
+  bool may_run(const Stream& stream);
+  /// Something that `operation` waits for, or null.
+  const Ticket* obstacle_of(Operation& operation);
+  /// Finds out whether the head of `stream` may run, and puts the stream where it is found from now
+  /// on: among those that may, or with the stream that its head waits for.
+  void place(Stream& stream);
+  /// The head of `stream` begins to run.
+  void leave_place(Stream& stream);
+  /// Places the streams that have waited for what `stream` has completed.
+  void wake_waiters(Stream& stream);
   /// Whether `operation` waits for a value that memory does not have.
   bool lacks_value(const Stream& stream, const Operation& operation);
   void add_default_stream_order(const Stream& stream, std::vector<Ticket>& waits_for);
   /// Puts `operation`, the next of `stream`, behind what waits in its channel.
   void add_channel_order(const Stream& stream, Operation& operation);
+  /// What waits in the channel of `stream`, which has one.
+  ChannelWaits& waits_beside(const Stream& stream);
+  /// `operation`, the next of `stream`, waits for a value or for work of another stream.
+  void note_wait(Stream& stream, const Operation& operation);
   void enter_order(Stream& stream, Operation& operation);
   void enqueue(Stream& stream, Operation&& operation) BERTH_REQUIRES(mutex);
   /// Runs, or in virtual time begins, whatever the mode lets go on by itself.
@@ -152,11 +168,13 @@ class Scheduler {
   Need delay_of(const Need& need);
   /// Reports that `need` has a channel in the way, and takes its stream out of it.
   void separate(const Need& need);
+  void take_out_of_channel(Stream& stream);
   /// A chain of a graph that `launcher` has launched, and whose head may run; null where none may.
   Stream* runnable_chain(const Stream& launcher);
 
   /// Virtual time: gives free engines to heads that may run, the most urgent first.
   void begin_ready() BERTH_REQUIRES(mutex);
+  void begin(Stream& stream, const Demand& demand);
   /// Virtual time: goes to when the next piece of work ends, and performs it. False where none has
   /// begun.
   bool end_next() BERTH_REQUIRES(mutex);
@@ -164,8 +182,12 @@ class Scheduler {
   State& state_;
   const Progress progress_;
   Random random_;
-  std::vector<Stream*> busy_;  // those with a queue, in no order that matters to eager and manual
-  std::vector<Stream*> runnable_;
+  std::vector<Stream*> busy_;   // those with a queue, in no order that matters to eager and manual
+  std::vector<Stream*> ready_;  // those in Place::ready, but in virtual time
+  std::vector<Stream*> at_value_;  // those in Place::at_value
+  std::vector<Stream*> open_;      // scratch: those of them that have the value
+  Turns turns_;                    // virtual time: those in Place::ready
+  std::uint64_t heads_examined_ = 0;
   bool held_ = false;
   std::uint64_t submissions_ = 0;
   std::uint64_t operations_run_ = 0;

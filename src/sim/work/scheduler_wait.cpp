@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
 #include "sim/check/pending_use.hpp"
 #include "sim/check/progress.hpp"
@@ -62,15 +63,10 @@ Scheduler::Need Scheduler::needed_by(Ticket ticket) {
   for (;;) {
     need.stream = state_.streams.find(ticket.stream);
     if (need.stream->running) return need;
-    const Operation& head = need.stream->queue.front();
-    const std::size_t ordered = head.waits_for.size() - head.in_channel;
-    const Ticket* obstacle = nullptr;
-    for (std::size_t i = 0; i < ordered; ++i)
-      if (!done(head.waits_for[i])) obstacle = &head.waits_for[i];
-    const bool has_order_in_the_way = obstacle != nullptr;
-    for (std::size_t i = ordered; i < head.waits_for.size() && !has_order_in_the_way; ++i)
-      if (!done(head.waits_for[i])) obstacle = &head.waits_for[i];
+    Operation& head = need.stream->queue.front();
+    const Ticket* const obstacle = obstacle_of(head);
     if (obstacle == nullptr) return need;
+    const bool has_order_in_the_way = !head.waits_for.empty();
     if (!has_order_in_the_way) need.delayed = need.stream;
     ticket = *obstacle;
   }
@@ -96,11 +92,33 @@ Scheduler::Need Scheduler::delay_of(const Need& need) {
 
 void Scheduler::separate(const Need& need) {
   report_shared_channel(state_, *need.delayed, *need.stream);
-  need.delayed->channel = std::nullopt;
-  need.delayed->queue.for_each([](Operation& operation) {
-    operation.waits_for.resize(operation.waits_for.size() - operation.in_channel);
-    operation.in_channel = 0;
+  take_out_of_channel(*need.delayed);
+}
+
+// Work behind `stream` in the channel was behind all that the stream was behind: it still is.
+void Scheduler::take_out_of_channel(Stream& stream) {
+  std::vector<std::pair<std::uint64_t, std::vector<Ticket>>> taken;
+  stream.queue.for_each([&](Operation& operation) {
+    if (operation.in_channel.empty()) return;
+    taken.emplace_back(operation.sequence, std::exchange(operation.in_channel, {}));
   });
+  const auto inherit = [&](std::vector<Ticket>& tickets, Handle heir) {
+    std::uint64_t through = 0;
+    for (const Ticket& ticket : tickets)
+      if (ticket.stream == stream.handle) through = ticket.sequence;
+    for (const auto& [sequence, behind] : taken)
+      for (const Ticket& ticket : behind)
+        if (sequence <= through && ticket.stream != heir && !done(ticket))
+          tickets.push_back(ticket);
+  };
+  for (Stream* other : busy_)
+    other->queue.for_each(
+        [&](Operation& operation) { inherit(operation.in_channel, other->handle); });
+  ChannelWaits& waits = waits_beside(stream);
+  inherit(waits.last(), 0);
+  waits.drop_if([&](const Ticket& ticket) { return ticket.stream == stream.handle; });
+  stream.channel = std::nullopt;
+  place(stream);
 }
 
 void Scheduler::pause() {
