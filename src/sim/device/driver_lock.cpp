@@ -32,7 +32,7 @@ void DriverLock::await_release(State& state, Handle context, const CallSite& cal
   while (held_by_another(context)) {
     released_.wait_for(mutex, kValuePollInterval);
     if (!held_by_another(context)) break;
-    if (!stall.lasts(true, state.scheduler.operations_run(), state.config.stall_ms)) continue;
+    if (!stall.lasts(true, state.scheduler.steps(), state.config.stall_ms)) continue;
     report_driver_lock(state, call, holders_.at(context).call);
     break;
   }

@@ -246,6 +246,7 @@ void Scheduler::finish_host_function(Handle handle) {
   Stream* stream = state_.streams.find(handle);
   BERTH_CHECK(stream != nullptr && stream->running);
   stream->running = false;
+  ++functions_returned_;
   complete_head(*stream);
   go_on();
 }

@@ -110,6 +110,10 @@ class Scheduler {
   /// In virtual time; in other modes every operation takes a microsecond.
   [[nodiscard]] std::uint64_t now_ns() const { return timeline_.now_ns(); }
   [[nodiscard]] std::uint64_t operations_run() const { return operations_run_; }
+  /// What has run or has returned: where this stays the same, nothing gets on.
+  [[nodiscard]] std::uint64_t steps() const { return operations_run_ + functions_returned_; }
+  /// The stream whose host function runs; 0 where none does.
+  [[nodiscard]] Handle host_function_at_work() const { return host_functions_.running_for(); }
   [[nodiscard]] std::uint64_t order_hash() const { return order_hash_; }
   /// How often it has looked whether the head of a stream may run.
   [[nodiscard]] std::uint64_t heads_examined() const { return heads_examined_; }
@@ -156,15 +160,19 @@ class Scheduler {
     Stream* delayed;  ///< the last on the way whose head has only its channel in the way; or null
   };
   Need needed_by(Ticket ticket);
-  /// Whether only the host can help what needs this: the value that it waits for.
-  bool lacks_value(const Need& need);
+  /// Whether only the host can help what needs this: with the value that it waits for, or by letting
+  /// the host function that runs return.
+  bool needs_host(const Need& need);
   /// Lets go of the lock until something may have changed.
   void pause() BERTH_REQUIRES(mutex);
-  /// The same. Where a value has been in the way of `ticket` for too long, the wait for it is given
-  /// up, or the channel in which it is.
+  /// The same. Where a value or a host function has been in the way of `ticket` for too long, that is
+  /// resolved.
   void sleep(const Ticket& ticket, Stall& stall) BERTH_REQUIRES(mutex);
-  /// For what waits for a value: where a channel is in its way, or in that of work which may bring
-  /// the value. Without a delayed stream where there is no such channel.
+  /// `need` has been in the way of `ticket` for too long, and nothing has run: separates what only a
+  /// channel holds up; otherwise gives up the wait for a value, or reports the host function.
+  void resolve_stall(const Ticket& ticket, const Need& need) BERTH_REQUIRES(mutex);
+  /// For what waits for a value: where a channel is in its way, or in that of work which may bring the
+  /// value. Without a delayed stream where there is no such channel.
   Need delay_of(const Need& need);
   /// Reports that `need` has a channel in the way, and takes its stream out of it.
   void separate(const Need& need);
@@ -191,6 +199,8 @@ class Scheduler {
   bool held_ = false;
   std::uint64_t submissions_ = 0;
   std::uint64_t operations_run_ = 0;
+  std::uint64_t functions_returned_ = 0;
+  std::uint64_t reported_function_ = 0;  // number of the operation
   std::uint64_t order_hash_ = 0xcbf29ce484222325;
   Timeline timeline_;
   std::condition_variable_any finished_;
