@@ -41,7 +41,7 @@ bool is_in_proportion(std::uint64_t of_few, std::uint64_t of_many) {
   return of_many <= 12 * of_few + 500;
 }
 
-/// A batch of `count` copies, and a second one before anything is known of the first.
+/// A batch of `count` copies, a second one before anything is known of the first, and a third one.
 Cost cost_of_batches(const std::string& config, std::size_t count,
                      CUmemcpySrcAccessOrder source_order) {
   SimFixture fixture(config);
@@ -60,10 +60,15 @@ Cost cost_of_batches(const std::string& config, std::size_t count,
   std::size_t first = 0;
   const Effort before = effort();
   const std::size_t nodes = sim::Clock::nodes();
-  for (int i = 0; i < 2; ++i)
+  const auto submit = [&] {
     OK(CU(cuMemcpyBatchAsync)(to.data(), from.data(), const_cast<std::size_t*>(sizes.data()), count,
                               &attributes, &first, 1, stream));
+  };
+  submit();
+  submit();
   const std::size_t nodes_pending = sim::Clock::nodes() - nodes;
+  OK(CU(cuStreamSynchronize)(stream));
+  submit();
   OK(CU(cuStreamSynchronize)(stream));
   const Effort after = effort();
   return {after.heads - before.heads, after.joins - before.joins, nodes_pending};
