@@ -324,8 +324,8 @@ TEST_CASE("findings in a loop are counted, not kept") {
 
 namespace {
 
-/// Whether memory of device 0 that work has written to may be unmapped, and pinned memory that it has
-/// read be written by device 1, without a word; before, that work's device is lost, or is not.
+/// Whether memory of device 0 that work has written to may be unmapped, and pinned memory that it
+/// has read be written by device 1, without a word; before, that work's device is lost, or is not.
 bool ends_silently(const std::string& options, bool is_primary_released) {
   SimFixture fixture("memory=64MiB,devices=3" + options);
   constexpr std::size_t kBytes = std::size_t{2} << 20;

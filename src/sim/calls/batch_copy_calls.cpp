@@ -56,16 +56,16 @@ struct Waits {
   Submitted whole;
 };
 
-/// `work`, for a wait that knows already all that it comes after: its own stamp is the news. The clocks
-/// of a batch's copies differ in little else, and each has all lanes.
+/// `work`, for a wait that knows already all that it comes after: its own stamp is the news. The
+/// clocks of a batch's copies differ in little else, and each has all lanes.
 Submitted without_past(Submitted work) {
   work.clock = {};
   work.clock.include(work.stamp);
   return work;
 }
 
-/// Each copy has a hidden stream. A source in stream order is read by the copy itself, behind all earlier
-/// work of `stream`; any other by an operation of its own, behind nothing at all.
+/// Each copy has a hidden stream. A source in stream order is read by the copy itself, behind all
+/// earlier work of `stream`; any other by an operation of its own, behind nothing at all.
 Waits submit(State& state, Stream& stream, std::vector<BatchCopy> batch) BERTH_REQUIRES(mutex) {
   const Context& context = *state.contexts.find(stream.context);
   Waits waits;

@@ -34,7 +34,8 @@ struct Clock::Node {
 
 struct Clock::Leaf : Node {
   static Leaf& of(const Link& link) { return static_cast<Leaf&>(*link); }
-  /// The leaf, made or copied where `link` has none of its own. Whatever leads to `link` is unshared.
+  /// The leaf, made or copied where `link` has none of its own. Whatever leads to `link` is
+  /// unshared.
   static Leaf& own(Link& link) {
     if (link == nullptr)
       link = std::make_shared<Leaf>();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A vector clock. A copy shares what it has in common with the original: a tree whose nodes are not
-// written once two clocks have them. So a clock that differs from another in a few lanes costs those
-// lanes, in memory, to copy and to join, however many lanes there are. Guarded by sim::mutex.
+// written once two clocks have them. So a clock that differs from another in a few lanes costs
+// those lanes, in memory, to copy and to join, however many lanes there are. Guarded by sim::mutex.
 // Source: Driscoll, Sarnak, Sleator, Tarjan, "Making data structures persistent", 1989.
 #pragma once
 

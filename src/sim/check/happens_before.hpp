@@ -42,8 +42,8 @@ class HappensBefore {
   void submit(StreamOrder& order);
   /// What is submitted to `order` later comes after `clock`.
   void order_after(StreamOrder& order, const Clock& clock) { order.clock.join(clock); }
-  /// The same for what `from` comes after by now, where `order` comes after less and its own operations:
-  /// in time for those alone.
+  /// The same for what `from` comes after by now, where `order` comes after less and its own
+  /// operations: in time for those alone.
   void branch_off(StreamOrder& order, const StreamOrder& from);
   /// The operation `wait`, submitted long ago, turns out to come after `clock`.
   void order_late(Stamp wait, const Clock& clock) { late_.learn(wait, clock); }

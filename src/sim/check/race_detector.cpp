@@ -26,8 +26,8 @@ const char* verb(UseKind kind) {
   return "";
 }
 
-/// Whether the program could still wait for `use`: not for work of a context that has failed, or of a
-/// device that is lost.
+/// Whether the program could still wait for `use`: not for work of a context that has failed, or of
+/// a device that is lost.
 bool can_be_awaited(State& state, const Use& use) {
   if (use.by_host) return true;
   const Context* context = state.contexts.find(use.context);

@@ -47,8 +47,8 @@ class ShadowMemory {
   /// `counts(use)`: whether an earlier use can be a conflict at all.
   using Counts = std::function<bool(const Use&)>;
 
-  /// Enters `use` of `data`. What an earlier use did there that conflicts with it, and that does not
-  /// precede what is after `before`; nullopt where nothing does.
+  /// Enters `use` of `data`. What an earlier use did there that conflicts with it, and that does
+  /// not precede what is after `before`; nullopt where nothing does.
   std::optional<Use> enter(std::span<const std::byte> data, const Use& use, const Clock& before,
                            const HappensBefore& order, const Counts& counts);
   /// The same without entering anything, for the end of the addresses from `start` to `start` +

@@ -36,10 +36,9 @@ class DriverLock {
 
   explicit DriverLock(bool on) : on_(on) {}
 
-  /// Returns once no other thread's call waits in `context`. Where nothing has run for stall_ms, that
-  /// is a finding, and it returns as well: then, and for every later call of this thread while that
-  /// call waits. May let go of sim::mutex: no pointer into the state holds
-  /// afterwards.
+  /// Returns once no other thread's call waits in `context`. Where nothing has run for stall_ms,
+  /// that is a finding, and it returns as well: then, and for every later call of this thread while
+  /// that call waits. May let go of sim::mutex: no pointer into the state holds afterwards.
   void await(State& state, Handle context, const CallSite& call) BERTH_REQUIRES(mutex) {
     if (on_ && held_by_another(context)) await_release(state, context, call);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What waits in a hardware channel: waits for values, and for work of other streams. Work that is given to
-// the channel comes after all of them. A wait that comes after all others stands for them, so that few
-// are kept however many wait. Guarded by sim::mutex.
+// What waits in a hardware channel: waits for values, and for work of other streams. Work that is
+// given to the channel comes after all of them. A wait that comes after all others stands for them,
+// so that few are kept however many wait. Guarded by sim::mutex.
 #pragma once
 
 #include <algorithm>

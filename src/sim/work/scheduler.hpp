@@ -160,19 +160,19 @@ class Scheduler {
     Stream* delayed;  ///< the last on the way whose head has only its channel in the way; or null
   };
   Need needed_by(Ticket ticket);
-  /// Whether only the host can help what needs this: with the value that it waits for, or by letting
-  /// the host function that runs return.
+  /// Whether only the host can help what needs this: with the value that it waits for, or by
+  /// letting the host function that runs return.
   bool needs_host(const Need& need);
   /// Lets go of the lock until something may have changed.
   void pause() BERTH_REQUIRES(mutex);
-  /// The same. Where a value or a host function has been in the way of `ticket` for too long, that is
-  /// resolved.
+  /// The same. Where a value or a host function has been in the way of `ticket` for too long, that
+  /// is resolved.
   void sleep(const Ticket& ticket, Stall& stall) BERTH_REQUIRES(mutex);
-  /// `need` has been in the way of `ticket` for too long, and nothing has run: separates what only a
-  /// channel holds up; otherwise gives up the wait for a value, or reports the host function.
+  /// `need` has been in the way of `ticket` for too long, and nothing has run: separates what only
+  /// a channel holds up; otherwise gives up the wait for a value, or reports the host function.
   void resolve_stall(const Ticket& ticket, const Need& need) BERTH_REQUIRES(mutex);
-  /// For what waits for a value: where a channel is in its way, or in that of work which may bring the
-  /// value. Without a delayed stream where there is no such channel.
+  /// For what waits for a value: where a channel is in its way, or in that of work which may bring
+  /// the value. Without a delayed stream where there is no such channel.
   Need delay_of(const Need& need);
   /// Reports that `need` has a channel in the way, and takes its stream out of it.
   void separate(const Need& need);

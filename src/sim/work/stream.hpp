@@ -111,8 +111,8 @@ struct Stream {
   std::size_t busy_index = 0;  ///< among the scheduler's busy streams, while there is work
   Place place = Place::none;
   std::size_t place_index = 0;  ///< among the streams in that place, but for virtual time
-  /// Streams whose heads wait for the operation of that number here, the earliest first. It may name
-  /// streams that wait for nothing any more.
+  /// Streams whose heads wait for the operation of that number here, the earliest first. It may
+  /// name streams that wait for nothing any more.
   using Waiter = std::pair<std::uint64_t, Handle>;
   std::priority_queue<Waiter, std::vector<Waiter>, std::greater<>> waiters;
 };

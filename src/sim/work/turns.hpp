@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Virtual time: the heads of streams that may run and wait for an engine, in the order in which each
-// engine takes them. Guarded by sim::mutex.
+// Virtual time: the heads of streams that may run and wait for an engine, in the order in which
+// each engine takes them. Guarded by sim::mutex.
 #pragma once
 
 #include <cstdint>

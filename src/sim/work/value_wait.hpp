@@ -38,7 +38,8 @@ void give_up(State& state, const Stream& stream, const WaitValueWork& wait);
 /// How long the host has got nowhere.
 class Stall {
  public:
-  /// Whether it `holds` now, and has for `limit_ms` in which Scheduler::steps() has stayed the same.
+  /// Whether it `holds` now, and has for `limit_ms` in which Scheduler::steps() has stayed the
+  /// same.
   bool lasts(bool holds, std::uint64_t steps, int limit_ms);
   /// The same for something that holds now and about which a loop asks again and again: a pause of
   /// half of `limit_ms` begins anew.
