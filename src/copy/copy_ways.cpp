@@ -187,7 +187,7 @@ void CopyWays::bounce_out(BounceMemory::Part& part, const CopyShape& shape, Stre
   device->submit_read(part.data(), 0, shape.bytes(), stream);
   complete(stream);
   shape.host_end(CopyDirection::to_host)->write(part.data(), 0, shape.bytes());
-  part.reuse();
+  part.reuse(stream.context().driver());
 }
 
 Transfer CopyWays::end_staged(const std::shared_ptr<StagedTransfer>& transfer,

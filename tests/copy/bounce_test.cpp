@@ -255,7 +255,7 @@ TEST_CASE_FIXTURE(TappedDevice,
     REQUIRE(second);
     CHECK((second.data() < first.data() || second.data() >= first.data() + 256_KiB));
     data = first.data();
-    first.reuse();
+    first.reuse(stream.ref().context().driver());
   }
   CHECK(pinned.counters().blocks_allocated.current == 2);
   std::thread([&] {
@@ -326,7 +326,7 @@ TEST_CASE("what several streams have used of a block is not used again by one of
       BounceMemory::Part later = bounce.take(kPart, stream);
       CHECK(later.data() != pending);
       test.run_stream(stream);
-      if (part % 2 == 0) later.reuse();
+      if (part % 2 == 0) later.reuse(stream.ref().context().driver());
     }
   }
   test.run_stream(stuck);
@@ -342,7 +342,7 @@ TEST_CASE("a copy that the host has waited for leaves all memory of its stream's
     static_cast<void>(bounce.take(kPart, stream));
     BounceMemory::Part last = bounce.take(kPart, stream);
     test.run_stream(stream);
-    last.reuse();
+    last.reuse(stream.ref().context().driver());
   }
   CHECK(bounce.take(kPart, stream).data() == first);
   CHECK(test.events.events_created() == 0);

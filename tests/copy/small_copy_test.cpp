@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a copy of less than 64 KiB between pageable memory and a device costs, and what it is taken
 // for.
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <thread>
@@ -295,6 +297,29 @@ TEST_CASE("small copies of a device that fails end with an error") {
   }
   CHECK_THROWS_AS(test.in(test.own), DriverError);
   CHECK_THROWS_AS(test.out(test.own), DriverError);
+}
+
+TEST_CASE("what one thread has copied through is another thread's by berth's order") {
+  sim::Config config = machine(sim::Progress::eager);
+  config.threads = sim::HostThreads::apart;
+  SmallCopies test(config);
+  std::atomic<int> turn = 0;
+  const auto copy_in_turn = [&](int me) {
+    test.runtime->devices().set_current(Device::cuda(0));
+    const Stream stream = test.stream();
+    Bytes out(kBytes);
+    for (int round = 0; round < 8; ++round) {
+      while (turn != me) std::this_thread::yield();
+      test.copier.copy(out.data(), test.device.data(), kBytes, stream);
+      turn = 1 - me;
+    }
+    CHECK(std::equal(out.begin(), out.end(), test.host.begin()));
+  };
+  std::thread first(copy_in_turn, 0);
+  std::thread second(copy_in_turn, 1);
+  first.join();
+  second.join();
+  CHECK(test.simulator.take_findings().empty());
 }
 
 TEST_CASE("in a forked child small copies are refused") {

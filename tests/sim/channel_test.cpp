@@ -232,6 +232,26 @@ TEST_CASE_FIXTURE(OneChannel, "a channel is no order that a program may rely on"
   CHECK(found_race(sim));
 }
 
+TEST_CASE("work behind a stream that leaves its channel stays behind what is in it") {
+  SimFixture fixture(config("connections=1,stall_ms=20"));
+  const CUstream waiter = make_stream();
+  const CUstream leaving = make_stream();
+  const CUstream behind = make_stream();
+  const CUdeviceptr memory = make_memory(1);
+  Flag<cuuint32_t> closed;
+  Flag<cuuint32_t> open;
+  open.set(1);
+  closed.hold(waiter);
+  open.hold(leaving);
+  fill(behind, memory);
+  CHECK(CU(cuStreamSynchronize)(leaving) == CUDA_SUCCESS);
+  CHECK(found_shared_channel(fixture.sim));
+  CHECK_FALSE(fixture.sim.run_next(behind));
+  closed.set(1);
+  CHECK(fixture.sim.run_next(waiter));
+  CHECK(fixture.sim.run_next(behind));
+}
+
 TEST_CASE("a loop that only asks finds out that it never ends") {
   for (const char* progress : {"eager", "random", "timed"}) {
     CAPTURE(std::string(progress));

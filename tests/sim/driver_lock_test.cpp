@@ -176,4 +176,34 @@ TEST_CASE("a thread that must ask before it helps is found, and let in") {
   }
 }
 
+TEST_CASE("a thread that asks again and again behind one call is found once") {
+  Waiting waiting("driver_lock=on,stall_ms=100");
+  waiting.start("cuStreamSynchronize", [&] { return CU(cuStreamSynchronize)(waiting.busy); });
+  const auto ask = [&] {
+    OK(CU(cuCtxSetCurrent)(waiting.fixture.context));
+    for (int i = 0; i < 4; ++i) CHECK(CU(cuEventQuery)(waiting.idle_event) == CUDA_SUCCESS);
+  };
+  const auto found = [&] {
+    const std::vector<std::string> findings = waiting.fixture.sim.take_findings();
+    return findings.size() == 1 && findings[0].starts_with("driver lock: cuEventQuery ");
+  };
+  ask();
+  CHECK(found());
+  std::thread(ask).join();
+  CHECK(found());
+  waiting.join();
+}
+
+TEST_CASE("a thread that was let in beside one call waits for the next one") {
+  Waiting waiting("driver_lock=on,stall_ms=100");
+  for (int i = 0; i < 2; ++i) {
+    waiting.flag.set(0);
+    waiting.flag.hold(waiting.busy);
+    waiting.start("cuStreamSynchronize", [&] { return CU(cuStreamSynchronize)(waiting.busy); });
+    CHECK(CU(cuEventQuery)(waiting.idle_event) == CUDA_SUCCESS);
+    CHECK(waiting.fixture.sim.take_findings().size() == 1);
+    waiting.join();
+  }
+}
+
 }  // namespace driver_lock_test

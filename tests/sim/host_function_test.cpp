@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include <fmt/format.h>
+
+#include "sim/flag.hpp"
 #include "sim/sim_fixture.hpp"
 
 namespace host_function_test {
@@ -176,6 +182,158 @@ TEST_CASE("a simulator that goes waits for the host function that runs, and drop
   }
   CHECK(started);
   CHECK(calls == 1);
+}
+
+namespace {
+
+constexpr const char* kModes[] = {"progress=eager", "progress=manual", "progress=random",
+                                  "progress=timed"};
+
+/// A host function that returns once `open` is set.
+struct Closed {
+  void hold(CUstream stream) { launch(stream, body); }
+  std::atomic<bool> open{false};
+  std::function<void()> body = [this] {
+    while (!open) std::this_thread::yield();
+  };
+};
+
+/// Sets `closed` free when the simulator has found something; what it has found.
+std::vector<std::string> open_when_found(sim::Simulator& sim, Closed& closed) {
+  std::vector<std::string> findings;
+  while (findings.empty()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    findings = sim.take_findings();
+  }
+  closed.open = true;
+  return findings;
+}
+
+}  // namespace
+
+TEST_CASE("a stream that only a channel keeps behind a host function is found, and goes on") {
+  for (const char* mode : kModes) {
+    CAPTURE(std::string(mode));
+    SimFixture fixture(fmt::format("memory=64MiB,connections=1,stall_ms=50,{}", mode));
+    const CUstream busy = make_stream();
+    const CUstream other = make_stream();
+    const CUdeviceptr memory = make_memory(1);
+    Flag<cuuint32_t> flag;
+    flag.set(1);
+    Closed closed;
+    closed.hold(busy);
+    flag.hold(busy);
+    OK(CU(cuMemsetD8Async)(memory, 1, 1, other));
+    CHECK(CU(cuStreamSynchronize)(other) == CUDA_SUCCESS);
+    CHECK_FALSE(closed.open);
+    const std::vector<std::string> findings = fixture.sim.take_findings();
+    REQUIRE(findings.size() == 1);
+    CHECK(findings[0].starts_with("shared channel: cuMemsetD8Async "));
+    CHECK(findings[0].find("behind cuLaunchHostFunc") != std::string::npos);
+    CHECK(findings[0].find("whose host function has not returned") != std::string::npos);
+    closed.open = true;
+    CHECK(CU(cuStreamSynchronize)(busy) == CUDA_SUCCESS);
+  }
+}
+
+TEST_CASE("a loop that asks finds out that a host function holds its channel") {
+  SimFixture fixture("memory=64MiB,connections=1,stall_ms=50");
+  const CUstream busy = make_stream();
+  const CUstream other = make_stream();
+  Flag<cuuint32_t> flag;
+  flag.set(1);
+  Closed closed;
+  closed.hold(busy);
+  flag.hold(busy);
+  OK(CU(cuMemsetD8Async)(make_memory(1), 1, 1, other));
+  while (CU(cuStreamQuery)(other) == CUDA_ERROR_NOT_READY) std::this_thread::yield();
+  const std::vector<std::string> findings = fixture.sim.take_findings();
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].starts_with("shared channel: "));
+  closed.open = true;
+  CHECK(CU(cuStreamSynchronize)(busy) == CUDA_SUCCESS);
+}
+
+TEST_CASE("a call that waits for a host function says so once, and waits on") {
+  for (const char* mode : kModes) {
+    CAPTURE(std::string(mode));
+    SimFixture fixture(fmt::format("memory=64MiB,stall_ms=50,{}", mode));
+    const CUstream stream = make_stream();
+    Closed closed;
+    closed.hold(stream);
+    std::vector<std::string> findings;
+    std::thread opener([&] {
+      std::vector<std::string> first = open_when_found(fixture.sim, closed);
+      findings = std::move(first);
+    });
+    CHECK(CU(cuStreamSynchronize)(stream) == CUDA_SUCCESS);
+    CHECK(closed.open);
+    opener.join();
+    REQUIRE(findings.size() == 1);
+    CHECK(findings[0].starts_with("stall: "));
+    CHECK(findings[0].find("cuLaunchHostFunc") != std::string::npos);
+    CHECK(fixture.sim.take_findings().empty());
+  }
+}
+
+TEST_CASE("a host function is reported once, however many calls wait for it") {
+  SimFixture fixture("memory=64MiB,stall_ms=20");
+  const CUstream stream = make_stream();
+  Closed closed;
+  closed.hold(stream);
+  std::vector<std::thread> waiters;
+  for (int i = 0; i < 3; ++i)
+    waiters.emplace_back([&] {
+      OK(CU(cuCtxSetCurrent)(fixture.context));
+      CHECK(CU(cuStreamSynchronize)(stream) == CUDA_SUCCESS);
+    });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const std::vector<std::string> findings = open_when_found(fixture.sim, closed);
+  for (std::thread& waiter : waiters) waiter.join();
+  CHECK(findings.size() == 1);
+  CHECK(fixture.sim.take_findings().empty());
+}
+
+TEST_CASE("of several host functions, the finding names the one that the others wait for") {
+  SimFixture fixture("memory=64MiB,stall_ms=50");
+  const CUstream first = make_stream();
+  const CUstream second = make_stream();
+  Closed closed;
+  Closed open;
+  open.open = true;
+  closed.hold(first);
+  open.hold(second);
+  std::vector<std::string> findings;
+  std::thread opener([&] { findings = open_when_found(fixture.sim, closed); });
+  CHECK(CU(cuStreamSynchronize)(second) == CUDA_SUCCESS);
+  opener.join();
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].find("whose host function waits for that of cuLaunchHostFunc") !=
+        std::string::npos);
+  CHECK(CU(cuStreamSynchronize)(first) == CUDA_SUCCESS);
+}
+
+TEST_CASE("a host function that is slow is no finding, nor one that waits for pending work") {
+  for (const char* mode : {"progress=eager", "progress=manual", "progress=random"}) {
+    CAPTURE(std::string(mode));
+    SimFixture fixture(fmt::format("memory=64MiB,stall_ms=200,{}", mode));
+    const CUstream stream = make_stream();
+    const CUstream other = make_stream();
+    Flag<cuuint32_t> flag;
+    std::function<void()> body = [&] {
+      while (flag.get() == 0) std::this_thread::yield();
+    };
+    launch(stream, body);
+    OK(CU(cuStreamWriteValue32)(other, flag.address(), 1, 0));
+    CHECK(CU(cuStreamSynchronize)(stream) == CUDA_SUCCESS);
+    CHECK(fixture.sim.take_findings().empty());
+    std::function<void()> slow = [] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(110));
+    };
+    launch(stream, slow);
+    CHECK(CU(cuStreamSynchronize)(stream) == CUDA_SUCCESS);
+    CHECK(fixture.sim.take_findings().empty());
+  }
 }
 
 }  // namespace host_function_test

@@ -322,4 +322,41 @@ TEST_CASE("findings in a loop are counted, not kept") {
   CHECK(findings.back() == "and 199 more");
 }
 
+namespace {
+
+/// Whether memory of device 0 that work has written to may be unmapped, and pinned memory that it
+/// has read be written by device 1, without a word; before, that work's device is lost, or is not.
+bool ends_silently(const std::string& options, bool is_primary_released) {
+  SimFixture fixture("memory=64MiB,devices=3" + options);
+  constexpr std::size_t kBytes = std::size_t{2} << 20;
+  const CUmemAllocationProp properties = properties_on(0);
+  CUmemGenericAllocationHandle physical = 0;
+  CUdeviceptr mapped = 0;
+  OK(CU(cuMemCreate)(&physical, kBytes, &properties, 0));
+  OK(CU(cuMemAddressReserve)(&mapped, kBytes, 0, 0, 0));
+  OK(CU(cuMemMap)(mapped, kBytes, 0, physical, 0));
+  const CUmemAccessDesc access = access_for(0);
+  OK(CU(cuMemSetAccess)(mapped, kBytes, &access, 1));
+  const CUcontext other = retain(1);
+  OK(CU(cuCtxSetCurrent)(other));
+  unsigned char* const pinned = make_pinned(64);
+  OK(CU(cuCtxSetCurrent)(fixture.context));
+  OK(CU(cuMemcpyAsync)(mapped, address_of(pinned), 64, make_stream()));
+  static_cast<void>(CU(cuStreamQuery)(nullptr));  // where the plan has a fault
+  if (is_primary_released) static_cast<void>(CU(cuDevicePrimaryCtxRelease)(0));
+  OK(CU(cuCtxSetCurrent)(other));
+  OK(CU(cuMemsetD8Async)(address_of(pinned), 1, 64, make_stream()));
+  OK(CU(cuMemUnmap)(mapped, kBytes));
+  return !found_race(fixture.sim);
+}
+
+}  // namespace
+
+TEST_CASE("nothing is a race with work of a lost device, which nobody can wait for") {
+  CHECK_FALSE(ends_silently("", false));
+  CHECK(ends_silently(",faults=cuStreamQuery@1=lost:0", false));
+  CHECK(ends_silently(",faults=cuStreamQuery@1=lost:0", true));
+  CHECK_FALSE(ends_silently(",faults=cuStreamQuery@1=lost:2", false));
+}
+
 }  // namespace race_test

@@ -102,8 +102,10 @@ std::byte* BounceMemory::Part::data() const {
   return block_->data() + begin_;
 }
 
-void BounceMemory::Part::reuse() noexcept {
+void BounceMemory::Part::reuse(const Driver& driver) noexcept {
+  const std::size_t end = block_->used;
   block_->used = block_->current().is_shared ? begin_ : block_->begin();
+  driver.sim_host_recycles(block_->data() + block_->used, end - block_->used);
 }
 
 BounceMemory::Part BounceMemory::take(std::size_t bytes, StreamRef stream) {

@@ -21,6 +21,7 @@
 #include "berth/stream.hpp"
 
 #include "device/stream_observers.hpp"
+#include "driver/driver.hpp"
 #include "stream/join.hpp"
 
 namespace berth {
@@ -56,9 +57,9 @@ class BounceMemory {
 
     explicit operator bool() const { return block_ != nullptr; }
     [[nodiscard]] std::byte* data() const;
-    /// The stream has passed the copy, and all copies before it. The next copy may use their
-    /// memory.
-    void reuse() noexcept;
+    /// The stream has passed the copy, and all copies before it, and the calling thread knows. The
+    /// next copy may use their memory, on whichever thread.
+    void reuse(const Driver& driver) noexcept;
 
    private:
     friend class BounceMemory;

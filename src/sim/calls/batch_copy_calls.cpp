@@ -56,6 +56,14 @@ struct Waits {
   Submitted whole;
 };
 
+/// `work`, for a wait that knows already all that it comes after: its own stamp is the news. The
+/// clocks of a batch's copies differ in little else, and each has all lanes.
+Submitted without_past(Submitted work) {
+  work.clock = {};
+  work.clock.include(work.stamp);
+  return work;
+}
+
 /// Each copy has a hidden stream. A source in stream order is read by the copy itself, behind all
 /// earlier work of `stream`; any other by an operation of its own, behind nothing at all.
 Waits submit(State& state, Stream& stream, std::vector<BatchCopy> batch) BERTH_REQUIRES(mutex) {
@@ -70,9 +78,12 @@ Waits submit(State& state, Stream& stream, std::vector<BatchCopy> batch) BERTH_R
     if (work.staged != nullptr) {
       const Submitted read = submit_behind(
           state, hidden, FetchWork{work.source, work.width, work.source_pageable, work.staged}, {});
-      if (item.order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL) waits.sources.push_back(read);
+      if (item.order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL)
+        waits.sources.push_back(without_past(read));
     }
-    all.push_back(submit_behind(state, hidden, std::move(work), {fork}));
+    state.order.branch_off(hidden.order, stream.order);
+    const Submitted behind_fork{.ticket = fork.ticket};
+    all.push_back(without_past(submit_behind(state, hidden, std::move(work), {behind_fork})));
     state.scheduler.destroy(hidden);  // once its work is done
   }
   waits.whole = submit_behind(state, stream, WaitWork{}, all);

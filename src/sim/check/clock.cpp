@@ -1,24 +1,154 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/check/clock.hpp"
 
+#include <array>
+#include <atomic>
+#include <utility>
+
 namespace berth::sim {
+namespace {
+
+constexpr unsigned kBits = 4;
+constexpr std::size_t kFanOut = std::size_t{1} << kBits;
+
+std::atomic<std::size_t> live_nodes{0};
+std::atomic<std::uint64_t> joined_nodes{0};
+
+std::size_t slot_of(Lane lane, unsigned height) {
+  return (lane >> (height * kBits)) & (kFanOut - 1);
+}
+
+/// Whether a tree of `height` has a place for `lane`.
+bool reaches(Lane lane, unsigned height) {
+  return (std::uint64_t{lane} >> ((height + 1) * kBits)) == 0;
+}
+
+}  // namespace
+
+struct Clock::Node {
+  Node() { live_nodes.fetch_add(1, std::memory_order_relaxed); }
+  Node(const Node&) { live_nodes.fetch_add(1, std::memory_order_relaxed); }
+  ~Node() { live_nodes.fetch_sub(1, std::memory_order_relaxed); }
+  Node& operator=(const Node&) = delete;
+};
+
+struct Clock::Leaf : Node {
+  static Leaf& of(const Link& link) { return static_cast<Leaf&>(*link); }
+  /// The leaf, made or copied where `link` has none of its own. Whatever leads to `link` is
+  /// unshared.
+  static Leaf& own(Link& link) {
+    if (link == nullptr)
+      link = std::make_shared<Leaf>();
+    else if (link.use_count() > 1)
+      link = std::make_shared<Leaf>(of(link));
+    return of(link);
+  }
+  std::array<std::uint64_t, kFanOut> times{};
+};
+
+struct Clock::Inner : Node {
+  static Inner& of(const Link& link) { return static_cast<Inner&>(*link); }
+  static Inner& own(Link& link) {
+    if (link == nullptr)
+      link = std::make_shared<Inner>();
+    else if (link.use_count() > 1)
+      link = std::make_shared<Inner>(of(link));
+    return of(link);
+  }
+  std::array<Link, kFanOut> children;
+};
+
+std::size_t Clock::nodes() {
+  return live_nodes.load(std::memory_order_relaxed);
+}
+
+std::uint64_t Clock::nodes_joined() {
+  return joined_nodes.load(std::memory_order_relaxed);
+}
+
+std::uint64_t Clock::time_of(Lane lane) const {
+  if (!reaches(lane, height_)) return 0;
+  const Link* link = &root_;
+  for (unsigned height = height_; height != 0 && *link != nullptr; --height)
+    link = &Inner::of(*link).children[slot_of(lane, height)];
+  return *link == nullptr ? 0 : Leaf::of(*link).times[slot_of(lane, 0)];
+}
+
+void Clock::grow(unsigned height) {
+  while (height_ < height) {
+    ++height_;
+    if (root_ == nullptr) continue;
+    Link above = std::make_shared<Inner>();
+    Inner::of(above).children[0] = std::move(root_);
+    root_ = std::move(above);
+  }
+}
 
 bool Clock::include(Stamp stamp) {
   if (includes(stamp)) return false;
-  if (stamp.lane >= times_.size()) times_.resize(stamp.lane + 1);
-  times_[stamp.lane] = stamp.time;
+  while (!reaches(stamp.lane, height_)) grow(height_ + 1);
+  Link* link = &root_;
+  for (unsigned height = height_; height != 0; --height)
+    link = &Inner::own(*link).children[slot_of(stamp.lane, height)];
+  Leaf::own(*link).times[slot_of(stamp.lane, 0)] = stamp.time;
   return true;
 }
 
 bool Clock::join(const Clock& other) {
-  bool news = false;
-  if (other.times_.size() > times_.size()) times_.resize(other.times_.size());
-  for (std::size_t lane = 0; lane < other.times_.size(); ++lane) {
-    if (other.times_[lane] <= times_[lane]) continue;
-    times_[lane] = other.times_[lane];
-    news = true;
+  if (other.root_ == nullptr) return false;
+  grow(other.height_);
+  if (height_ == other.height_) return join(root_, other.root_, height_);
+  Clock taller = other;
+  taller.grow(height_);
+  return join(root_, taller.root_, height_);
+}
+
+// Where both have the same in the end, they share it from then on.
+bool Clock::join(Link& mine, const Link& other, unsigned height) {
+  if (other == nullptr || mine == other) return false;
+  joined_nodes.fetch_add(1, std::memory_order_relaxed);
+  if (mine == nullptr) {
+    mine = other;
+    return true;
   }
-  return news;
+  return height == 0 ? join_leaf(mine, other) : join_inner(mine, other, height);
+}
+
+bool Clock::join_leaf(Link& mine, const Link& other) {
+  const auto& ours = Leaf::of(mine).times;
+  const auto& theirs = Leaf::of(other).times;
+  bool has_news = false;
+  bool has_more = false;
+  for (std::size_t i = 0; i < kFanOut; ++i) {
+    has_news |= theirs[i] > ours[i];
+    has_more |= ours[i] > theirs[i];
+  }
+  if (!has_more) {
+    mine = other;
+    return has_news;
+  }
+  if (!has_news) return false;
+  Leaf& joined = Leaf::own(mine);
+  for (std::size_t i = 0; i < kFanOut; ++i)
+    if (theirs[i] > joined.times[i]) joined.times[i] = theirs[i];
+  return true;
+}
+
+bool Clock::join_inner(Link& mine, const Link& other, unsigned height) {
+  const auto& theirs = Inner::of(other).children;
+  bool has_news = false;
+  bool is_same = true;
+  for (std::size_t i = 0; i < kFanOut; ++i) {
+    // A second link while this is shared: so that nobody else's child is written to.
+    Link child = Inner::of(mine).children[i];
+    if (mine.use_count() == 1) child = std::move(Inner::of(mine).children[i]);
+    const bool is_news = join(child, theirs[i], height - 1);
+    has_news |= is_news;
+    is_same = is_same && child == theirs[i];
+    if (is_news || mine.use_count() == 1) Inner::own(mine).children[i] = std::move(child);
+  }
+  if (is_same) mine = other;
+  return has_news;
 }
 
 }  // namespace berth::sim

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A vector clock. Guarded by sim::mutex where it is shared.
+// A vector clock. A copy shares what it has in common with the original: a tree whose nodes are not
+// written once two clocks have them. So a clock that differs from another in a few lanes costs
+// those lanes, in memory, to copy and to join, however many lanes there are. Guarded by sim::mutex.
+// Source: Driscoll, Sarnak, Sleator, Tarjan, "Making data structures persistent", 1989.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <memory>
 
 namespace berth::sim {
 
@@ -22,15 +25,30 @@ class Clock {
  public:
   [[nodiscard]] bool includes(Stamp stamp) const { return time_of(stamp.lane) >= stamp.time; }
   /// The latest operation of `lane` that comes before; 0: none.
-  [[nodiscard]] std::uint64_t time_of(Lane lane) const {
-    return lane < times_.size() ? times_[lane] : 0;
-  }
+  [[nodiscard]] std::uint64_t time_of(Lane lane) const;
   /// Both say whether that was news.
   bool include(Stamp stamp);
   bool join(const Clock& other);
 
+  /// The nodes of all clocks of the process.
+  static std::size_t nodes();
+  /// How many of them joins have looked at so far.
+  static std::uint64_t nodes_joined();
+
  private:
-  std::vector<std::uint64_t> times_;
+  struct Node;
+  struct Leaf;
+  struct Inner;
+  using Link = std::shared_ptr<Node>;
+
+  static bool join(Link& mine, const Link& other, unsigned height);
+  static bool join_leaf(Link& mine, const Link& other);
+  static bool join_inner(Link& mine, const Link& other, unsigned height);
+  /// Makes room above: the tree reaches to lanes of `height`.
+  void grow(unsigned height);
+
+  Link root_;            // null: no lane
+  unsigned height_ = 0;  // of the root above the leaves
 };
 
 }  // namespace berth::sim

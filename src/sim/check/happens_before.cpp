@@ -4,9 +4,12 @@
 namespace berth::sim {
 
 Stamp HappensBefore::open_lane() {
-  const Clock& known = host();
-  for (Retired& retired : retired_) {
-    if (!known.includes(retired.latest)) continue;
+  const Knowledge& known = host_.current();
+  if (known.version != passed_by_) passed_ = 0;
+  passed_by_ = known.version;
+  for (; passed_ < retired_.size(); ++passed_) {
+    Retired& retired = retired_[passed_];
+    if (!known.clock.includes(retired.latest)) continue;
     const Stamp last = retired.latest;
     retired = retired_.back();
     retired_.pop_back();
@@ -23,6 +26,12 @@ void HappensBefore::submit(StreamOrder& order) {
   order.host_version = host.version;
   ++order.latest.time;
   order.clock.include(order.latest);
+}
+
+void HappensBefore::branch_off(StreamOrder& order, const StreamOrder& from) {
+  order.clock = from.clock;
+  order.clock.include(order.latest);
+  order.host_version = from.host_version;
 }
 
 Stamp HappensBefore::host_acts() {

@@ -42,6 +42,9 @@ class HappensBefore {
   void submit(StreamOrder& order);
   /// What is submitted to `order` later comes after `clock`.
   void order_after(StreamOrder& order, const Clock& clock) { order.clock.join(clock); }
+  /// The same for what `from` comes after by now, where `order` comes after less and its own
+  /// operations: in time for those alone.
+  void branch_off(StreamOrder& order, const StreamOrder& from);
   /// The operation `wait`, submitted long ago, turns out to come after `clock`.
   void order_late(Stamp wait, const Clock& clock) { late_.learn(wait, clock); }
 
@@ -81,6 +84,9 @@ class HappensBefore {
   HostClocks host_;
   Lane lanes_ = 0;
   std::vector<Retired> retired_;
+  /// The first so many of `retired_` are not known to be done to who has this Knowledge::version.
+  std::size_t passed_ = 0;
+  std::uint64_t passed_by_ = 0;
   LateOrder late_;
 };
 

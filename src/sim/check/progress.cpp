@@ -9,25 +9,50 @@
 namespace berth::sim {
 namespace {
 
+/// What keeps the host function at the head of `stream` from its end. One thread runs them all.
+std::string describe_function(State& state, const Stream& stream) {
+  const Stream* first = state.streams.find(state.scheduler.host_function_at_work());
+  if (first == nullptr || first == &stream) return "whose host function has not returned";
+  return fmt::format("whose host function waits for that of {} on {}, which has not returned",
+                     call_name(first->queue.front().call), stream_name(first->callers_handle));
+}
+
 /// What the head of `stream` waits for.
 std::string describe_head(State& state, Stream& stream) {
   const Operation& head = stream.queue.front();
-  if (const auto* wait = std::get_if<WaitValueWork>(&head.work))
-    return fmt::format("which waits for {}", describe(state, stream, *wait));
+  if (const auto* wait = std::get_if<WaitValueWork>(&head.work)) {
+    const Stream* at_work = state.streams.find(state.scheduler.host_function_at_work());
+    const std::string value = fmt::format("which waits for {}", describe(state, stream, *wait));
+    if (at_work == nullptr) return value;
+    return fmt::format("{}, while {} on {} has not returned", value,
+                       call_name(at_work->queue.front().call),
+                       stream_name(at_work->callers_handle));
+  }
+  if (stream.running && std::holds_alternative<HostFunctionWork>(head.work))
+    return describe_function(state, stream);
   return "which has not ended";
 }
 
 }  // namespace
 
 void report_shared_channel(State& state, Stream& stream, Stream& waiting) {
+  const bool is_at_value = std::holds_alternative<WaitValueWork>(waiting.queue.front().work);
   state.findings.add(fmt::format(
-      "shared channel: {} on {} stands only behind {} on {} in one of {} hardware channels, {}; "
-      "nothing that is pending changes them, and no thread has for {} ms (stall_ms): the stream "
-      "has a "
-      "channel of its own from now on",
+      "shared channel: {} on {} stands only behind {} on {} in one of {} hardware channels, {}; {} "
+      "for {} ms (stall_ms): the stream has a channel of its own from now on",
       call_name(stream.queue.front().call), stream_name(stream.callers_handle),
       call_name(waiting.queue.front().call), stream_name(waiting.callers_handle),
-      state.channels.count(), describe_head(state, waiting), state.config.stall_ms));
+      state.channels.count(), describe_head(state, waiting),
+      is_at_value ? "nothing that is pending changes them, and no thread has" : "nothing has run",
+      state.config.stall_ms));
+}
+
+void report_host_function(State& state, Stream& asked, Stream& needed) {
+  state.findings.add(fmt::format(
+      "stall: a call waits for {}, which is behind {} on {}, {}; nothing has run for {} ms "
+      "(stall_ms): the call waits on",
+      stream_name(asked.callers_handle), call_name(needed.queue.front().call),
+      stream_name(needed.callers_handle), describe_head(state, needed), state.config.stall_ms));
 }
 
 void report_full_queue(State& state, const CallSite& call, const Stream& stream, Stream& needed) {

@@ -26,6 +26,15 @@ const char* verb(UseKind kind) {
   return "";
 }
 
+/// Whether the program could still wait for `use`: not for work of a context that has failed, or of
+/// a device that is lost.
+bool can_be_awaited(State& state, const Use& use) {
+  if (use.by_host) return true;
+  const Context* context = state.contexts.find(use.context);
+  if (context != nullptr) return context->sticky == CUDA_SUCCESS;
+  return !state.devices[static_cast<std::size_t>(use.device)].lost;
+}
+
 std::string describe(const Use& use) {
   if (use.by_host)
     return fmt::format("the host {} {} B at {:#x}", verb(use.kind), use.bytes, use.address);
@@ -35,10 +44,12 @@ std::string describe(const Use& use) {
 
 }  // namespace
 
-void RaceDetector::use(const Use& use, const Clock& before, std::span<const std::byte> data) {
+void RaceDetector::use(State& state, const Use& use, const Clock& before,
+                       std::span<const std::byte> data) {
   if (!on_) return;
   if (use.kind == UseKind::writes) words_.note_write(use, before, data);
-  if (const auto earlier = shadow_.enter(data, use, before, order_))
+  const auto counts = [&](const Use& earlier) { return can_be_awaited(state, earlier); };
+  if (const auto earlier = shadow_.enter(data, use, before, order_, counts))
     findings_.add(fmt::format("race: {}, while {}; nothing orders the one after the other",
                               describe(use), describe(*earlier)));
 }
@@ -58,17 +69,14 @@ void RaceDetector::use_by_host(State& state, UseKind kind, std::uint64_t address
   state.addresses.for_each_host_range(address, bytes, [&](const Range& range) {
     const Clock before = order_.host();
     const Use ours{order_.host_acts(), {}, 0, range.start, range.bytes, kind, true};
-    use(ours, before, bytes_of(state, range, 0));
+    use(state, ours, before, bytes_of(state, range, 0));
   });
 }
 
 void RaceDetector::recycle(State& state, std::uint64_t address, std::uint64_t bytes) {
   if (!on_) return;
-  // After a fault of the device nothing can be waited for any more, and a call that the plan
-  // refuses does not say what it would have said.
-  bool has_faulted = state.faults.has_struck();
-  state.contexts.for_each(
-      [&](const Context& context) { has_faulted |= context.sticky != CUDA_SUCCESS; });
+  // A call that the plan refuses does not say what it would have said.
+  const bool has_faulted = state.faults.has_struck();
   state.addresses.for_each_host_range(address, bytes, [&](const Range& range) {
     // What is pending may be the next user's, behind a wait for the host.
     const auto use = has_faulted ? std::nullopt : find_use_done(state, range);
@@ -108,10 +116,11 @@ void RaceDetector::check_launch(const GraphExec& exec, CallSite call) {
 }
 
 std::optional<Use> RaceDetector::find_use_done(State& state, const Range& range) const {
+  const auto counts = [&](const Use& use) { return can_be_awaited(state, use); };
   for (std::uint64_t at = 0; at < range.bytes;) {
     const std::span<const std::byte> stretch = bytes_of(state, range, at);
     const auto use =
-        shadow_.find_use_beyond(stretch, range.start, range.bytes, order_.host(), order_);
+        shadow_.find_use_beyond(stretch, range.start, range.bytes, order_.host(), order_, counts);
     if (use) return use;
     at += stretch.size();
   }

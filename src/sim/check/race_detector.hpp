@@ -32,7 +32,7 @@ class RaceDetector {
       : on_(on), order_(order), findings_(findings) {}
 
   /// An operation, which comes after `before`, uses `data`, a stretch of what `use` names.
-  void use(const Use& use, const Clock& before, std::span<const std::byte> data);
+  void use(State& state, const Use& use, const Clock& before, std::span<const std::byte> data);
   /// `range` is about to go, by `call`, which does not wait for work: neither for what has run, nor
   /// for what has not.
   void check_end(State& state, const Range& range, CallSite call);

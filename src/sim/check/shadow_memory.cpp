@@ -13,11 +13,10 @@ std::uint64_t place(const std::byte* data) {
 
 }  // namespace
 
-template <class Concerns>
 const Use* ShadowMemory::conflict(const Cell& cell, bool changes, const Clock& before,
-                                  const HappensBefore& order, const Concerns& concerns) {
+                                  const HappensBefore& order, const Counts& counts) {
   const auto conflicts = [&](const Use& use) {
-    return concerns(use) && !order.precedes(use.stamp, before);
+    return !order.precedes(use.stamp, before) && counts(use);
   };
   if (cell.write && conflicts(*cell.write)) return &*cell.write;
   if (!changes) return nullptr;
@@ -37,7 +36,8 @@ void ShadowMemory::split(std::uint64_t at) {
 }
 
 std::optional<Use> ShadowMemory::enter(std::span<const std::byte> data, const Use& use,
-                                       const Clock& before, const HappensBefore& order) {
+                                       const Clock& before, const HappensBefore& order,
+                                       const Counts& counts) {
   const std::uint64_t start = place(data.data());
   const std::uint64_t end = start + data.size();
   split(start);
@@ -50,8 +50,7 @@ std::optional<Use> ShadowMemory::enter(std::span<const std::byte> data, const Us
       const std::uint64_t gap_end = cell == cells_.end() ? end : std::min(end, cell->first);
       cell = cells_.emplace_hint(cell, at, Cell{gap_end, std::nullopt, {}});
     }
-    const Use* earlier =
-        conflict(cell->second, use.changes(), before, order, [](const Use&) { return true; });
+    const Use* earlier = conflict(cell->second, use.changes(), before, order, counts);
     if (earlier != nullptr && !found) found = *earlier;
     if (use.changes()) continue;
     std::erase_if(cell->second.reads, [&](const Use& read) { return before.includes(read.stamp); });
@@ -67,10 +66,12 @@ std::optional<Use> ShadowMemory::enter(std::span<const std::byte> data, const Us
 
 std::optional<Use> ShadowMemory::find_use_beyond(std::span<const std::byte> data,
                                                  std::uint64_t start, std::uint64_t bytes,
-                                                 const Clock& before,
-                                                 const HappensBefore& order) const {
-  const auto through = [&](const Use& use) {
-    return use.address < start ? start - use.address < use.bytes : use.address - start < bytes;
+                                                 const Clock& before, const HappensBefore& order,
+                                                 const Counts& counts) const {
+  const Counts through = [&](const Use& use) {
+    const bool is_inside =
+        use.address < start ? start - use.address < use.bytes : use.address - start < bytes;
+    return is_inside && counts(use);
   };
   const std::uint64_t first = place(data.data());
   auto cell = cells_.upper_bound(first);

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -36,21 +37,26 @@ struct Use {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   UseKind kind = UseKind::reads;
-  bool by_host = false;  ///< by a thread itself: of no call and no stream
+  bool by_host = false;  ///< by a thread itself: of no call, no stream and no context
+  Handle context = 0;
+  int device = 0;  ///< of the context: slot
 };
 
 class ShadowMemory {
  public:
+  /// `counts(use)`: whether an earlier use can be a conflict at all.
+  using Counts = std::function<bool(const Use&)>;
+
   /// Enters `use` of `data`. What an earlier use did there that conflicts with it, and that does
   /// not precede what is after `before`; nullopt where nothing does.
   std::optional<Use> enter(std::span<const std::byte> data, const Use& use, const Clock& before,
-                           const HappensBefore& order);
+                           const HappensBefore& order, const Counts& counts);
   /// The same without entering anything, for the end of the addresses from `start` to `start` +
   /// `bytes`, through which they were used: what uses them through other mappings is not concerned.
   [[nodiscard]] std::optional<Use> find_use_beyond(std::span<const std::byte> data,
                                                    std::uint64_t start, std::uint64_t bytes,
-                                                   const Clock& before,
-                                                   const HappensBefore& order) const;
+                                                   const Clock& before, const HappensBefore& order,
+                                                   const Counts& counts) const;
   /// Nobody has used `data` yet.
   void forget(std::span<const std::byte> data);
 
@@ -62,10 +68,9 @@ class ShadowMemory {
   };
   using Cells = std::map<std::uint64_t, Cell>;  // by start; they do not overlap
 
-  /// A use in `cell` that a later one conflicts with, of those that `concerns(use)` says true of.
-  template <class Concerns>
+  /// A use in `cell` that a later one conflicts with, of those that count.
   static const Use* conflict(const Cell& cell, bool changes, const Clock& before,
-                             const HappensBefore& order, const Concerns& concerns);
+                             const HappensBefore& order, const Counts& counts);
   /// Makes `at` a border between cells, if it lies inside one.
   void split(std::uint64_t at);
 

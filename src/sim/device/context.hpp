@@ -15,6 +15,7 @@
 #include "sim/handle_table.hpp"
 #include "sim/lock.hpp"
 #include "sim/memory/address_space.hpp"
+#include "sim/work/channel_waits.hpp"
 
 namespace berth::sim {
 
@@ -34,6 +35,7 @@ struct Context {
   DeviceSet peers = 0;   ///< whose allocations it may reach
   Handle legacy_stream = 0;
   std::uint64_t channels_dealt = 0;                              ///< to streams, in turn
+  std::unordered_map<int, ChannelWaits> channel_waits;           // by channel
   std::unordered_map<std::uint64_t, Handle> per_thread_streams;  // by ThreadState::id
 };
 

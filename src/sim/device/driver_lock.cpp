@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/device/driver_lock.hpp"
 
+#include <algorithm>
+
 #include "sim/check/progress.hpp"
 #include "sim/device/context.hpp"
 #include "sim/state.hpp"
@@ -23,7 +25,11 @@ DriverLock::Held::~Held() {
 
 bool DriverLock::held_by_another(Handle context) const {
   const auto holder = holders_.find(context);
-  return holder != holders_.end() && holder->second.thread != this_thread().id;
+  if (holder == holders_.end()) return false;
+  const std::uint64_t thread = this_thread().id;
+  const std::vector<std::uint64_t>& let_in = holder->second.let_in;
+  return holder->second.thread != thread &&
+         std::find(let_in.begin(), let_in.end(), thread) == let_in.end();
 }
 
 void DriverLock::await_release(State& state, Handle context, const CallSite& call) {
@@ -32,8 +38,10 @@ void DriverLock::await_release(State& state, Handle context, const CallSite& cal
   while (held_by_another(context)) {
     released_.wait_for(mutex, kValuePollInterval);
     if (!held_by_another(context)) break;
-    if (!stall.lasts(true, state.scheduler.operations_run(), state.config.stall_ms)) continue;
-    report_driver_lock(state, call, holders_.at(context).call);
+    if (!stall.lasts(true, state.scheduler.steps(), state.config.stall_ms)) continue;
+    Holder& holder = holders_.at(context);
+    report_driver_lock(state, call, holder.call);
+    holder.let_in.push_back(this_thread().id);
     break;
   }
   --awaited_;

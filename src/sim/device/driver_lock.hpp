@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <unordered_map>
+#include <vector>
 
 #include "base/mutex.hpp"
 #include "sim/check/shadow_memory.hpp"
@@ -36,8 +37,8 @@ class DriverLock {
   explicit DriverLock(bool on) : on_(on) {}
 
   /// Returns once no other thread's call waits in `context`. Where nothing has run for stall_ms,
-  /// that is a finding, and it returns as well. May let go of sim::mutex: no pointer into the state
-  /// holds afterwards.
+  /// that is a finding, and it returns as well: then, and for every later call of this thread while
+  /// that call waits. May let go of sim::mutex: no pointer into the state holds afterwards.
   void await(State& state, Handle context, const CallSite& call) BERTH_REQUIRES(mutex) {
     if (on_ && held_by_another(context)) await_release(state, context, call);
   }
@@ -48,6 +49,7 @@ class DriverLock {
   struct Holder {
     std::uint64_t thread;  // ThreadState::id
     CallSite call;
+    std::vector<std::uint64_t> let_in = {};  // threads that a finding lets enter beside it
   };
 
   [[nodiscard]] bool held_by_another(Handle context) const;

@@ -34,6 +34,8 @@ void HostFunctions::loop() {
     }
     const Entry entry = std::move(entries_.front());
     entries_.pop_front();
+    runs_ = true;
+    running_for_ = entry.stream;
     scheduler_.host_sees(entry.done);
     mutex.unlock();
 
@@ -43,6 +45,8 @@ void HostFunctions::loop() {
       entry.work.function(entry.work.data);
 
     MutexLock lock(mutex);
+    runs_ = false;
+    running_for_ = 0;
     if (!stopping_ && entry.stream != 0) scheduler_.finish_host_function(entry.stream);
   }
 }

@@ -31,6 +31,10 @@ class HostFunctions {
   void stop() BERTH_EXCLUDES(mutex);
   /// Whether this is that thread.
   [[nodiscard]] bool on_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
+  /// Whether a function runs or is queued.
+  [[nodiscard]] bool is_at_work() const { return runs_ || !entries_.empty(); }
+  /// The stream whose function runs; 0 where none does, or one of no stream.
+  [[nodiscard]] Handle running_for() const { return running_for_; }
 
  private:
   struct Entry {
@@ -44,6 +48,8 @@ class HostFunctions {
 
   Scheduler& scheduler_;
   std::deque<Entry> entries_;
+  bool runs_ = false;
+  Handle running_for_ = 0;
   bool stopping_ = false;
   std::condition_variable_any wake_;
   std::thread thread_;

@@ -130,16 +130,18 @@ using Work = std::variant<WaitWork, CopyWork, FetchWork, MemsetWork, HostFunctio
                           RecordWork, ArriveWork, DepartWork, WaitValueWork, WriteValueWork>;
 
 struct Operation {
-  std::uint64_t sequence;         ///< its place in its stream, from 1
-  std::uint64_t number;           ///< its place in all submissions, from 1
-  std::vector<Ticket> waits_for;  ///< besides its predecessor on the stream
+  std::uint64_t sequence;  ///< its place in its stream, from 1
+  std::uint64_t number;    ///< its place in all submissions, from 1
+  /// What it comes after by the program's order, besides its predecessor on the stream. Loses from
+  /// the end what is done.
+  std::vector<Ticket> waits_for;
   Work work;
   CallSite call = {};  ///< that submitted it
   Stamp stamp = {};    ///< both for the race detector
   Clock before = {};
-  /// The last so many of `waits_for` are no order that the program made: waits of other streams in
-  /// the same channel.
-  std::size_t in_channel = 0;
+  /// The same for waits of other streams in its channel, which is no order that the program made.
+  std::vector<Ticket> in_channel = {};
+  bool is_in_channel_order = false;  ///< it comes after every wait that was in its channel before
 };
 
 /// Work on a stream, to be waited for by other work.

@@ -47,9 +47,15 @@ class Performance {
   /// A stretch of what the operation does to `bytes` at `address`.
   void use(UseKind kind, std::uint64_t address, std::uint64_t bytes,
            std::span<const std::byte> stretch) {
-    state_.races.use(
-        {operation_.stamp, operation_.call, stream_.callers_handle, address, bytes, kind},
-        operation_.before, stretch);
+    const Use stretch_use{.stamp = operation_.stamp,
+                          .call = operation_.call,
+                          .stream = stream_.callers_handle,
+                          .address = address,
+                          .bytes = bytes,
+                          .kind = kind,
+                          .context = context_.handle,
+                          .device = context_.device};
+    state_.races.use(state_, stretch_use, operation_.before, stretch);
   }
   /// Whether memory that a copy needs is there, and open to it.
   [[nodiscard]] bool reaches_all(const CopyWork& copy) const;

@@ -2,10 +2,12 @@
 #include "sim/work/scheduler.hpp"
 
 #include <chrono>
+#include <utility>
 
 #include "base/check.hpp"
 #include "sim/check/stream_order.hpp"
 #include "sim/state.hpp"
+#include "sim/work/demand.hpp"
 #include "sim/work/perform.hpp"
 
 namespace berth::sim {
@@ -33,11 +35,57 @@ bool Scheduler::done(const Ticket& ticket) {
   return stream == nullptr || stream->completed >= ticket.sequence;
 }
 
-bool Scheduler::may_run(Stream& stream) {
-  if (stream.running) return false;
-  for (const Ticket& ticket : stream.queue.front().waits_for)
-    if (!done(ticket)) return false;
-  return !lacks_value(stream, stream.queue.front());
+bool Scheduler::may_run(const Stream& stream) {
+  if (stream.place == Place::none) return false;
+  return stream.place == Place::ready || !lacks_value(stream, stream.queue.front());
+}
+
+const Ticket* Scheduler::obstacle_of(Operation& operation) {
+  for (std::vector<Ticket>* tickets : {&operation.waits_for, &operation.in_channel})
+    for (; !tickets->empty(); tickets->pop_back())
+      if (!done(tickets->back())) return &tickets->back();
+  return nullptr;
+}
+
+void Scheduler::place(Stream& stream) {
+  if (stream.running || stream.place != Place::none || stream.queue.empty()) return;
+  ++heads_examined_;
+  Operation& head = stream.queue.front();
+  if (const Ticket* obstacle = obstacle_of(head)) {
+    state_.streams.find(obstacle->stream)->waiters.emplace(obstacle->sequence, stream.handle);
+    return;
+  }
+  const bool is_at_value = std::holds_alternative<WaitValueWork>(head.work);
+  stream.place = is_at_value ? Place::at_value : Place::ready;
+  if (!is_at_value && progress_ == Progress::timed) {
+    stream.ready_ns = timeline_.now_ns();
+    turns_.add(stream, demand_of(state_, head));
+    return;
+  }
+  std::vector<Stream*>& there = is_at_value ? at_value_ : ready_;
+  stream.place_index = there.size();
+  there.push_back(&stream);
+}
+
+void Scheduler::leave_place(Stream& stream) {
+  const Place left = std::exchange(stream.place, Place::none);
+  if (left == Place::none) return;
+  if (left == Place::ready && progress_ == Progress::timed) {
+    turns_.remove(stream);
+    return;
+  }
+  std::vector<Stream*>& there = left == Place::at_value ? at_value_ : ready_;
+  there[stream.place_index] = there.back();
+  there[stream.place_index]->place_index = stream.place_index;
+  there.pop_back();
+}
+
+void Scheduler::wake_waiters(Stream& stream) {
+  while (!stream.waiters.empty() && stream.waiters.top().first <= stream.completed) {
+    Stream* const waiter = state_.streams.find(stream.waiters.top().second);
+    stream.waiters.pop();
+    if (waiter != nullptr) place(*waiter);
+  }
 }
 
 bool Scheduler::lacks_value(const Stream& stream, const Operation& operation) {
@@ -57,17 +105,31 @@ void Scheduler::add_default_stream_order(const Stream& stream, std::vector<Ticke
   }
 }
 
+ChannelWaits& Scheduler::waits_beside(const Stream& stream) {
+  return state_.contexts.find(stream.context)->channel_waits[*stream.channel];
+}
+
 // A channel passes on in the order of submission what the streams in it are given. Only a value can
 // come from work that is submitted later: without one it all gets on, and there is no need to look.
 void Scheduler::add_channel_order(const Stream& stream, Operation& operation) {
   const bool out_of_order = std::holds_alternative<FetchWork>(operation.work);
-  if (value_waits_ == 0 || !stream.channel || out_of_order) return;
-  for (const Stream* other : busy_) {
-    if (other == &stream || other->context != stream.context) continue;
-    if (other->channel != stream.channel || other->last_wait <= other->completed) continue;
-    operation.waits_for.push_back({other->handle, other->last_wait});
-    ++operation.in_channel;
-  }
+  const bool has_value = value_waits_ != 0 || std::holds_alternative<WaitValueWork>(operation.work);
+  if (!has_value || !stream.channel || out_of_order) return;
+  ChannelWaits& waits = waits_beside(stream);
+  waits.drop_if([&](const Ticket& ticket) { return done(ticket); });
+  for (const Ticket& ticket : waits.last())
+    if (ticket.stream != stream.handle) operation.in_channel.push_back(ticket);
+  operation.is_in_channel_order = true;
+}
+
+void Scheduler::note_wait(Stream& stream, const Operation& operation) {
+  if (!stream.channel) return;
+  ChannelWaits& waits = waits_beside(stream);
+  const Ticket ticket{stream.handle, operation.sequence};
+  if (operation.is_in_channel_order)
+    waits.replace(ticket);
+  else
+    waits.add(ticket, [&](const Ticket& earlier) { return done(earlier); });
 }
 
 void Scheduler::enter_order(Stream& stream, Operation& operation) {
@@ -90,7 +152,8 @@ Ticket Scheduler::submit(Stream& stream, Work work, std::span<const Ticket> afte
     if (!done(earlier)) operation.waits_for.push_back(earlier);
   add_channel_order(stream, operation);
 
-  const bool unobstructed = stream.queue.empty() && operation.waits_for.empty();
+  const bool unobstructed =
+      stream.queue.empty() && operation.waits_for.empty() && operation.in_channel.empty();
   const bool only_orders = std::holds_alternative<WaitWork>(operation.work);
   const bool on_host = std::holds_alternative<HostFunctionWork>(operation.work);
   const bool starts = progress_ == Progress::eager && !held_;
@@ -116,9 +179,10 @@ void Scheduler::enqueue(Stream& stream, Operation&& operation) {
     ++value_waits_;
     if (progress_ == Progress::eager) value_watch_.start();
   }
-  if (waits_for_value || operation.waits_for.size() > operation.in_channel)
-    stream.last_wait = operation.sequence;
+  if (waits_for_value || !operation.waits_for.empty()) note_wait(stream, operation);
+  const bool is_head = stream.queue.empty();
   stream.queue.push(std::move(operation));
+  if (is_head) place(stream);
 }
 
 void Scheduler::release() {
@@ -133,12 +197,19 @@ void Scheduler::go_on() {
 }
 
 Stream* Scheduler::any_runnable() {
-  runnable_.clear();
-  for (Stream* stream : busy_)
-    if (may_run(*stream)) runnable_.push_back(stream);
-  if (runnable_.empty()) return nullptr;
-  const std::size_t choice = progress_ == Progress::random ? random_.below(runnable_.size()) : 0;
-  return runnable_[choice];
+  const bool by_chance = progress_ == Progress::random;
+  if (!by_chance && !ready_.empty()) return ready_.front();
+  open_.clear();
+  for (Stream* stream : at_value_) {
+    ++heads_examined_;
+    if (!may_run(*stream)) continue;
+    open_.push_back(stream);
+    if (!by_chance) break;
+  }
+  const std::size_t count = ready_.size() + open_.size();
+  if (count == 0) return nullptr;
+  const std::size_t choice = by_chance ? random_.below(count) : 0;
+  return choice < ready_.size() ? ready_[choice] : open_[choice - ready_.size()];
 }
 
 void Scheduler::run_some() {
@@ -150,6 +221,7 @@ void Scheduler::run_some() {
 }
 
 void Scheduler::start(Stream& stream) {
+  leave_place(stream);
   Operation& operation = stream.queue.front();
   perform(stream, operation);
   const auto* on_host = std::get_if<HostFunctionWork>(&operation.work);
@@ -174,6 +246,7 @@ void Scheduler::finish_host_function(Handle handle) {
   Stream* stream = state_.streams.find(handle);
   BERTH_CHECK(stream != nullptr && stream->running);
   stream->running = false;
+  ++functions_returned_;
   complete_head(*stream);
   go_on();
 }
@@ -195,9 +268,13 @@ void Scheduler::complete_head(Stream& stream) {
   if (std::holds_alternative<WaitValueWork>(stream.queue.front().work)) --value_waits_;
   stream.queue.pop();
   if (waiting_ != 0) finished_.notify_all();
-  if (!stream.queue.empty()) return;
-  leave_busy(stream);
-  if (stream.destroyed) remove(stream);
+  const bool is_idle = stream.queue.empty();
+  if (is_idle)
+    leave_busy(stream);
+  else
+    place(stream);
+  wake_waiters(stream);
+  if (is_idle && stream.destroyed) remove(stream);
 }
 
 void Scheduler::leave_busy(Stream& stream) {

@@ -25,6 +25,7 @@
 #include "sim/work/operation.hpp"
 #include "sim/work/stream.hpp"
 #include "sim/work/timeline.hpp"
+#include "sim/work/turns.hpp"
 #include "sim/work/value_wait.hpp"
 
 namespace berth::sim {
@@ -109,15 +110,34 @@ class Scheduler {
   /// In virtual time; in other modes every operation takes a microsecond.
   [[nodiscard]] std::uint64_t now_ns() const { return timeline_.now_ns(); }
   [[nodiscard]] std::uint64_t operations_run() const { return operations_run_; }
+  /// What has run or has returned: where this stays the same, nothing gets on.
+  [[nodiscard]] std::uint64_t steps() const { return operations_run_ + functions_returned_; }
+  /// The stream whose host function runs; 0 where none does.
+  [[nodiscard]] Handle host_function_at_work() const { return host_functions_.running_for(); }
   [[nodiscard]] std::uint64_t order_hash() const { return order_hash_; }
+  /// How often it has looked whether the head of a stream may run.
+  [[nodiscard]] std::uint64_t heads_examined() const { return heads_examined_; }
 
  private:
-  bool may_run(Stream& stream);
+  bool may_run(const Stream& stream);
+  /// Something that `operation` waits for, or null.
+  const Ticket* obstacle_of(Operation& operation);
+  /// Finds out whether the head of `stream` may run, and puts the stream where it is found from now
+  /// on: among those that may, or with the stream that its head waits for.
+  void place(Stream& stream);
+  /// The head of `stream` begins to run.
+  void leave_place(Stream& stream);
+  /// Places the streams that have waited for what `stream` has completed.
+  void wake_waiters(Stream& stream);
   /// Whether `operation` waits for a value that memory does not have.
   bool lacks_value(const Stream& stream, const Operation& operation);
   void add_default_stream_order(const Stream& stream, std::vector<Ticket>& waits_for);
   /// Puts `operation`, the next of `stream`, behind what waits in its channel.
   void add_channel_order(const Stream& stream, Operation& operation);
+  /// What waits in the channel of `stream`, which has one.
+  ChannelWaits& waits_beside(const Stream& stream);
+  /// `operation`, the next of `stream`, waits for a value or for work of another stream.
+  void note_wait(Stream& stream, const Operation& operation);
   void enter_order(Stream& stream, Operation& operation);
   void enqueue(Stream& stream, Operation&& operation) BERTH_REQUIRES(mutex);
   /// Runs, or in virtual time begins, whatever the mode lets go on by itself.
@@ -140,23 +160,29 @@ class Scheduler {
     Stream* delayed;  ///< the last on the way whose head has only its channel in the way; or null
   };
   Need needed_by(Ticket ticket);
-  /// Whether only the host can help what needs this: the value that it waits for.
-  bool lacks_value(const Need& need);
+  /// Whether only the host can help what needs this: with the value that it waits for, or by
+  /// letting the host function that runs return.
+  bool needs_host(const Need& need);
   /// Lets go of the lock until something may have changed.
   void pause() BERTH_REQUIRES(mutex);
-  /// The same. Where a value has been in the way of `ticket` for too long, the wait for it is given
-  /// up, or the channel in which it is.
+  /// The same. Where a value or a host function has been in the way of `ticket` for too long, that
+  /// is resolved.
   void sleep(const Ticket& ticket, Stall& stall) BERTH_REQUIRES(mutex);
+  /// `need` has been in the way of `ticket` for too long, and nothing has run: separates what only
+  /// a channel holds up; otherwise gives up the wait for a value, or reports the host function.
+  void resolve_stall(const Ticket& ticket, const Need& need) BERTH_REQUIRES(mutex);
   /// For what waits for a value: where a channel is in its way, or in that of work which may bring
   /// the value. Without a delayed stream where there is no such channel.
   Need delay_of(const Need& need);
   /// Reports that `need` has a channel in the way, and takes its stream out of it.
   void separate(const Need& need);
+  void take_out_of_channel(Stream& stream);
   /// A chain of a graph that `launcher` has launched, and whose head may run; null where none may.
   Stream* runnable_chain(const Stream& launcher);
 
   /// Virtual time: gives free engines to heads that may run, the most urgent first.
   void begin_ready() BERTH_REQUIRES(mutex);
+  void begin(Stream& stream, const Demand& demand);
   /// Virtual time: goes to when the next piece of work ends, and performs it. False where none has
   /// begun.
   bool end_next() BERTH_REQUIRES(mutex);
@@ -164,11 +190,17 @@ class Scheduler {
   State& state_;
   const Progress progress_;
   Random random_;
-  std::vector<Stream*> busy_;  // those with a queue, in no order that matters to eager and manual
-  std::vector<Stream*> runnable_;
+  std::vector<Stream*> busy_;   // those with a queue, in no order that matters to eager and manual
+  std::vector<Stream*> ready_;  // those in Place::ready, but in virtual time
+  std::vector<Stream*> at_value_;  // those in Place::at_value
+  std::vector<Stream*> open_;      // scratch: those of them that have the value
+  Turns turns_;                    // virtual time: those in Place::ready
+  std::uint64_t heads_examined_ = 0;
   bool held_ = false;
   std::uint64_t submissions_ = 0;
   std::uint64_t operations_run_ = 0;
+  std::uint64_t functions_returned_ = 0;
+  std::uint64_t reported_function_ = 0;  // number of the operation
   std::uint64_t order_hash_ = 0xcbf29ce484222325;
   Timeline timeline_;
   std::condition_variable_any finished_;

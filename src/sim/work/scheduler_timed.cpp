@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <tuple>
 
 #include "base/check.hpp"
 #include "sim/state.hpp"
@@ -20,27 +19,22 @@ void Scheduler::spend(std::uint64_t ns) {
 // An engine takes what has waited for it longest: of two streams with work for it each has its
 // turn, however much either has queued.
 void Scheduler::begin_ready() {
-  const auto turn = [](Stream& stream) {
-    return std::tuple(stream.priority, *stream.ready_ns, stream.queue.front().number);
-  };
-  for (;;) {
-    Stream* best = nullptr;
-    Demand demand;
-    for (Stream* stream : busy_) {
-      if (!may_run(*stream)) continue;
-      if (!stream->ready_ns) stream->ready_ns = timeline_.now_ns();
-      if (best != nullptr && turn(*best) < turn(*stream)) continue;
-      const Demand its = demand_of(state_, stream->queue.front());
-      if (!timeline_.has_room(stream->device, its.engine)) continue;
-      best = stream;
-      demand = its;
-    }
-    if (best == nullptr) return;
-    best->running = true;
-    best->ready_ns.reset();
-    if (state_.log.on()) state_.log.begins(*best, best->queue.front());
-    timeline_.begin(best->device, demand, best->handle, best->queue.front().number);
+  for (std::size_t i = 0; i < at_value_.size();) {
+    Stream& stream = *at_value_[i];
+    ++heads_examined_;
+    if (may_run(stream))
+      begin(stream, demand_of(state_, stream.queue.front()));
+    else
+      ++i;
   }
+  while (const auto next = turns_.next(timeline_)) begin(*next->stream, next->demand);
+}
+
+void Scheduler::begin(Stream& stream, const Demand& demand) {
+  leave_place(stream);
+  stream.running = true;
+  if (state_.log.on()) state_.log.begins(stream, stream.queue.front());
+  timeline_.begin(stream.device, demand, stream.handle, stream.queue.front().number);
 }
 
 bool Scheduler::end_next() {

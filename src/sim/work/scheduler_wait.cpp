@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
 #include "sim/check/pending_use.hpp"
 #include "sim/check/progress.hpp"
@@ -62,31 +63,27 @@ Scheduler::Need Scheduler::needed_by(Ticket ticket) {
   for (;;) {
     need.stream = state_.streams.find(ticket.stream);
     if (need.stream->running) return need;
-    const Operation& head = need.stream->queue.front();
-    const std::size_t ordered = head.waits_for.size() - head.in_channel;
-    const Ticket* obstacle = nullptr;
-    for (std::size_t i = 0; i < ordered; ++i)
-      if (!done(head.waits_for[i])) obstacle = &head.waits_for[i];
-    const bool has_order_in_the_way = obstacle != nullptr;
-    for (std::size_t i = ordered; i < head.waits_for.size() && !has_order_in_the_way; ++i)
-      if (!done(head.waits_for[i])) obstacle = &head.waits_for[i];
+    Operation& head = need.stream->queue.front();
+    const Ticket* const obstacle = obstacle_of(head);
     if (obstacle == nullptr) return need;
+    const bool has_order_in_the_way = !head.waits_for.empty();
     if (!has_order_in_the_way) need.delayed = need.stream;
     ticket = *obstacle;
   }
 }
 
-bool Scheduler::lacks_value(const Need& need) {
-  // A host function that runs may yet write the value.
-  return std::none_of(busy_.begin(), busy_.end(), [](Stream* busy) { return busy->running; }) &&
-         lacks_value(*need.stream, need.stream->queue.front());
+bool Scheduler::needs_host(const Need& need) {
+  const Operation& head = need.stream->queue.front();
+  if (need.stream->running) return std::holds_alternative<HostFunctionWork>(head.work);
+  return lacks_value(*need.stream, head);
 }
 
 Scheduler::Need Scheduler::delay_of(const Need& need) {
   if (need.delayed != nullptr) return need;
-  const auto& wait = std::get<WaitValueWork>(need.stream->queue.front().work);
+  const auto* wait = std::get_if<WaitValueWork>(&need.stream->queue.front().work);
+  if (wait == nullptr) return {};
   for (Stream* stream : busy_) {
-    const std::uint64_t writer = find_pending_write(*stream, wait.address, wait.bytes);
+    const std::uint64_t writer = find_pending_write(*stream, wait->address, wait->bytes);
     if (writer == 0) continue;
     const Need of_writer = needed_by({stream->handle, writer});
     if (of_writer.delayed != nullptr) return of_writer;
@@ -96,11 +93,33 @@ Scheduler::Need Scheduler::delay_of(const Need& need) {
 
 void Scheduler::separate(const Need& need) {
   report_shared_channel(state_, *need.delayed, *need.stream);
-  need.delayed->channel = std::nullopt;
-  need.delayed->queue.for_each([](Operation& operation) {
-    operation.waits_for.resize(operation.waits_for.size() - operation.in_channel);
-    operation.in_channel = 0;
+  take_out_of_channel(*need.delayed);
+}
+
+// Work behind `stream` in the channel was behind all that the stream was behind: it still is.
+void Scheduler::take_out_of_channel(Stream& stream) {
+  std::vector<std::pair<std::uint64_t, std::vector<Ticket>>> taken;
+  stream.queue.for_each([&](Operation& operation) {
+    if (operation.in_channel.empty()) return;
+    taken.emplace_back(operation.sequence, std::exchange(operation.in_channel, {}));
   });
+  const auto inherit = [&](std::vector<Ticket>& tickets, Handle heir) {
+    std::uint64_t through = 0;
+    for (const Ticket& ticket : tickets)
+      if (ticket.stream == stream.handle) through = ticket.sequence;
+    for (const auto& [sequence, behind] : taken)
+      for (const Ticket& ticket : behind)
+        if (sequence <= through && ticket.stream != heir && !done(ticket))
+          tickets.push_back(ticket);
+  };
+  for (Stream* other : busy_)
+    other->queue.for_each(
+        [&](Operation& operation) { inherit(operation.in_channel, other->handle); });
+  ChannelWaits& waits = waits_beside(stream);
+  inherit(waits.last(), 0);
+  waits.drop_if([&](const Ticket& ticket) { return ticket.stream == stream.handle; });
+  stream.channel = std::nullopt;
+  place(stream);
 }
 
 void Scheduler::pause() {
@@ -110,22 +129,26 @@ void Scheduler::pause() {
 }
 
 void Scheduler::sleep(const Ticket& ticket, Stall& stall) {
-  if (value_waits_ != 0) {
-    pause();
-  } else {
-    ++waiting_;
-    finished_.wait(mutex);
-    --waiting_;
-  }
+  pause();
   if (done(ticket)) return;
   const Need need = needed_by(ticket);
   // A thread that waits for the driver's lock is let in first: it may be the one that helps.
-  const bool holds = !state_.driver_lock.is_awaited() && lacks_value(need);
-  if (!stall.lasts(holds, operations_run_, state_.config.stall_ms)) return;
-  if (const Need delayed = delay_of(need); delayed.delayed != nullptr)
-    separate(delayed);
-  else
-    give_up(state_, *need.stream, std::get<WaitValueWork>(need.stream->queue.front().work));
+  const bool holds = !state_.driver_lock.is_awaited() && needs_host(need);
+  if (stall.lasts(holds, steps(), state_.config.stall_ms)) resolve_stall(ticket, need);
+}
+
+void Scheduler::resolve_stall(const Ticket& ticket, const Need& need) {
+  const Need delayed = delay_of(need);
+  if (delayed.delayed != nullptr) return separate(delayed);
+  const auto* wait = std::get_if<WaitValueWork>(&need.stream->queue.front().work);
+  const Stream* const at_work = state_.streams.find(host_functions_.running_for());
+  if (wait != nullptr && at_work == nullptr) return give_up(state_, *need.stream, *wait);
+  // The function may wait for work that only a call lets run, and may yet write the value.
+  Stream* const other = progress_ == Progress::timed ? nullptr : any_runnable();
+  if (other != nullptr) return start(*other);
+  const std::uint64_t function = at_work == nullptr ? 0 : at_work->queue.front().number;
+  if (std::exchange(reported_function_, function) == function) return;
+  report_host_function(state_, *state_.streams.find(ticket.stream), *need.stream);
 }
 
 bool Scheduler::wait_for_room(Handle stream, std::size_t limit, const CallSite& call) {
@@ -139,9 +162,9 @@ bool Scheduler::wait_for_room(Handle stream, std::size_t limit, const CallSite& 
     if (done(oldest)) continue;
     // Whatever it is that does not end: also a host function that waits for the caller.
     const bool holds = !state_.driver_lock.is_awaited();
-    if (!stall.lasts(holds, operations_run_, state_.config.stall_ms)) continue;
+    if (!stall.lasts(holds, steps(), state_.config.stall_ms)) continue;
     const Need need = needed_by(oldest);
-    const Need delayed = lacks_value(need) ? delay_of(need) : Need{};
+    const Need delayed = needs_host(need) ? delay_of(need) : Need{};
     if (delayed.delayed == nullptr) {
       report_full_queue(state_, call, *state_.streams.find(stream), *need.stream);
       return false;
@@ -151,10 +174,11 @@ bool Scheduler::wait_for_room(Handle stream, std::size_t limit, const CallSite& 
 }
 
 void Scheduler::asked_in_vain(const Ticket& ticket) {
-  if (value_waits_ == 0 || state_.channels.count() == 0) return;
+  const bool may_stall = value_waits_ != 0 || host_functions_.is_at_work();
+  if (!may_stall || state_.channels.count() == 0) return;
   const Need need = needed_by(ticket);
-  if (!lacks_value(need)) return;
-  if (!asked_in_vain_.lasts_while_asked(operations_run_, state_.config.stall_ms)) return;
+  if (!needs_host(need)) return;
+  if (!asked_in_vain_.lasts_while_asked(steps(), state_.config.stall_ms)) return;
   if (const Need delayed = delay_of(need); delayed.delayed != nullptr) separate(delayed);
 }
 

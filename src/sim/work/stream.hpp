@@ -5,7 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <queue>
 #include <utility>
 #include <vector>
 
@@ -65,6 +67,13 @@ enum class StreamKind {
 inline constexpr Handle kLegacyStream = 1;
 inline constexpr Handle kPerThreadStream = 2;
 
+/// Where the scheduler keeps a stream that has work.
+enum class Place {
+  none,      ///< its head runs, or waits for work
+  ready,     ///< its head may run
+  at_value,  ///< its head may run as soon as memory has a value
+};
+
 struct Stream {
   Stream(Handle handle_, Handle context_, int device_, StreamKind kind_, int priority_)
       : handle(handle_),
@@ -91,7 +100,7 @@ struct Stream {
   bool destroyed = false;
   bool running = false;  ///< its head: a host function, outside of the lock, or in virtual time
   /// In virtual time: since when its head could have begun, had there been an engine for it.
-  std::optional<std::uint64_t> ready_ns = std::nullopt;
+  std::uint64_t ready_ns = 0;
   std::uint64_t submitted = 0;
   std::uint64_t completed = 0;
   OperationQueue queue;
@@ -99,9 +108,13 @@ struct Stream {
   CapturePoint captured;  ///< where it stands in a capture; nowhere while it is not captured
   Handle launcher = 0;    ///< for a lane of a launched graph or a batch, the stream of the launch
   std::optional<int> channel = std::nullopt;  ///< of its context, that it shares; none of its own
-  /// The latest operation that waits for a value, or by the program's order for another stream.
-  std::uint64_t last_wait = 0;
-  std::size_t busy_index = 0;  ///< place among the scheduler's busy streams, where there is work
+  std::size_t busy_index = 0;  ///< among the scheduler's busy streams, while there is work
+  Place place = Place::none;
+  std::size_t place_index = 0;  ///< among the streams in that place, but for virtual time
+  /// Streams whose heads wait for the operation of that number here, the earliest first. It may
+  /// name streams that wait for nothing any more.
+  using Waiter = std::pair<std::uint64_t, Handle>;
+  std::priority_queue<Waiter, std::vector<Waiter>, std::greater<>> waiters;
 };
 
 using Streams = HandleTable<Stream, HandleKind::stream>;

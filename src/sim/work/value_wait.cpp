@@ -82,20 +82,20 @@ void give_up(State& state, const Stream& stream, const WaitValueWork& wait) {
   context.sticky = CUDA_ERROR_LAUNCH_TIMEOUT;
 }
 
-bool Stall::lasts(bool holds, std::uint64_t operations_run, int limit_ms) {
+bool Stall::lasts(bool holds, std::uint64_t steps, int limit_ms) {
   const Clock::time_point now = Clock::now();
-  if (!holds || !holding_ || operations_run != operations_run_) since_ = now;
+  if (!holds || !holding_ || steps != steps_) since_ = now;
   holding_ = holds;
-  operations_run_ = operations_run;
+  steps_ = steps;
   return holds && now - since_ >= std::chrono::milliseconds(limit_ms);
 }
 
-bool Stall::lasts_while_asked(std::uint64_t operations_run, int limit_ms) {
+bool Stall::lasts_while_asked(std::uint64_t steps, int limit_ms) {
   const Clock::time_point now = Clock::now();
   const bool goes_on = now - asked_ < std::chrono::milliseconds(limit_ms) / 2;
   asked_ = now;
   if (!goes_on) holding_ = false;
-  return lasts(true, operations_run, limit_ms);
+  return lasts(true, steps, limit_ms);
 }
 
 void ValueWatch::start() {

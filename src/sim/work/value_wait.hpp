@@ -38,16 +38,17 @@ void give_up(State& state, const Stream& stream, const WaitValueWork& wait);
 /// How long the host has got nowhere.
 class Stall {
  public:
-  /// Whether it `holds` now, has since nothing ran, and for `limit_ms`.
-  bool lasts(bool holds, std::uint64_t operations_run, int limit_ms);
+  /// Whether it `holds` now, and has for `limit_ms` in which Scheduler::steps() has stayed the
+  /// same.
+  bool lasts(bool holds, std::uint64_t steps, int limit_ms);
   /// The same for something that holds now and about which a loop asks again and again: a pause of
   /// half of `limit_ms` begins anew.
-  bool lasts_while_asked(std::uint64_t operations_run, int limit_ms);
+  bool lasts_while_asked(std::uint64_t steps, int limit_ms);
 
  private:
   using Clock = std::chrono::steady_clock;
   bool holding_ = false;
-  std::uint64_t operations_run_ = 0;
+  std::uint64_t steps_ = 0;
   Clock::time_point since_;
   Clock::time_point asked_;
 };
