@@ -87,8 +87,11 @@ def main():
     os.environ.setdefault("BERTH_BENCH_TRACES", str(BUNDLE / "bench/traces"))
     failed = False
     found_programs = programs()
-    if not found_programs or not any(pathlib.Path(os.environ["BERTH_BENCH_TRACES"]).glob("*")):
-        print(f"{BUNDLE / 'bench'} lacks benchmarks or traces", file=sys.stderr)
+    if not found_programs:
+        print(f"skipped: no benchmark in {BUNDLE / 'bench'}", file=sys.stderr)
+        return program_run.SKIPPED
+    if not any(pathlib.Path(os.environ["BERTH_BENCH_TRACES"]).glob("*")):
+        print(f"no trace in {os.environ['BERTH_BENCH_TRACES']}", file=sys.stderr)
         failed = True
     for number, program in enumerate(found_programs):
         left = end - time.monotonic()

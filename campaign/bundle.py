@@ -102,6 +102,15 @@ def check(folder):
                 sys.exit(f"{program} would take {name} from {path}")
 
 
+def simulator_of(build):
+    """The library of the simulated driver, which programs load by the first part of its version."""
+    for target in json.loads(output_of("meson", "introspect", str(build), "--targets")):
+        if target["name"] == "berth_sim" and target["type"] == "shared library":
+            path = pathlib.Path(target["filename"][0])
+            return path, re.sub(r"(\.so\.\d+).*", r"\1", path.name)
+    return sys.exit(f"{build} has no simulated driver, by which a bundle can be tried")
+
+
 def is_wanted(name):
     return name.startswith(("bench_", "campaign_")) and name not in SIMULATED
 
@@ -111,6 +120,7 @@ def make(build, tests):
     wanted = {
         build / "src/tool/berth",
         *(build / name for name in LOADED),
+        simulator_of(build)[0],
         *(pathlib.Path(test["cmd"][0]) for test in tests),
     }
     for target in json.loads(output_of("meson", "introspect", str(build), "--targets")):
@@ -148,7 +158,9 @@ def fill(folder, source, build):
     loaded = [build / name for name in LOADED]
     for path in loaded:
         shutil.copy2(path, folder / "lib")
-    for program in [*sum(programs.values(), []), *loaded]:
+    simulator, name = simulator_of(build)
+    shutil.copy2(simulator, folder / "lib" / name)
+    for program in [*sum(programs.values(), []), *loaded, simulator]:
         for name, path in libraries_of(program).items():
             shutil.copy2(path, folder / "lib" / name)
     shutil.copytree(source / "bench/traces", folder / "bench/traces")

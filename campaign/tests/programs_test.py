@@ -96,7 +96,7 @@ class ScriptsTest(CampaignCase):
         (self.bundle / "bench/traces/a.csv").unlink()
         status, _, said = self.run_script("bench_figures.py")
         self.assertEqual(status, 1)
-        self.assertIn("bench lacks benchmarks or traces", said)
+        self.assertIn("no trace in ", said)
         (self.bundle / "tests").mkdir()
         (self.bundle / "tests/list").touch()
         status, _, said = self.run_script("hardware_tests.py")

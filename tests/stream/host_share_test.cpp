@@ -113,7 +113,7 @@ TEST_CASE_FIXTURE(TappedDevice,
     call(DriverCall::mem_create, [&] { CHECK(arena.map(arena.address(), kGranule)); });
     call(DriverCall::mem_unmap, [&] { arena.unmap(arena.address(), kGranule); });
   }
-  for (const std::size_t prefault_threads : {0, 1}) {
+  for (const unsigned prefault_threads : {0U, 1U}) {
     PinnedAllocator pinned(registry, {.prefault_threads = prefault_threads});
     const bool registers = prefault_threads > 0;
     Allocation memory;
