@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "berth/bytes.hpp"
+#include "berth/error.hpp"
 
 #include "base/check.hpp"
 #include "device/device_context.hpp"
@@ -271,6 +272,8 @@ void StagedCopy::report_failure() const noexcept {
   };
   try {
     std::rethrow_exception(failure_);
+  } catch (const DriverError& error) {
+    if (error.driver_code() != CUDA_ERROR_DEINITIALIZED) report(error.what());  // the exit rule
   } catch (const std::exception& error) {
     report(error.what());
   } catch (...) {
