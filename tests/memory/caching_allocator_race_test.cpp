@@ -170,7 +170,7 @@ TEST_CASE_FIXTURE(AllocatorFixture, "memory under way to the driver is given to 
   bool asked = false;
   tap.before(DriverCall::mem_unmap, [&] {
     asked = true;
-    CHECK_FALSE(allocator->find_block(first) != nullptr);
+    CHECK(allocator->look_up(first).block == nullptr);
     message_of<InvalidArgument>([&] {
       allocator->deallocate(first);
       return 0;
