@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "berth/cpp20.hpp"
+
 namespace berth {
 
 /// What HandlePool::acquire() does when handles_max handles of a device are on lease.
