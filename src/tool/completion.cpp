@@ -85,7 +85,7 @@ std::string zsh_options(const std::vector<OptionDescription>& options) {
 }
 
 std::string fish_quoted(std::string_view text) {
-  return "'" + backslashed(text, "'\\") + "'";
+  return fmt::format("'{}'", backslashed(text, "'\\"));
 }
 
 std::string fish_value(const ValueDescription& value) {

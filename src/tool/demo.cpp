@@ -43,7 +43,7 @@ class Demo {
     replay_trace();
     const bool copies_are_right = check_copies();
     show_statistics();
-    tell("\n" + driver_text(*runtime_, options_.common));
+    tell(fmt::format("\n{}", driver_text(*runtime_, options_.common)));
     if (options_.common.json) print(json_text(json_));
     if (copies_are_right) return ExitCode::ok;
     print_error("copies: bytes arrived that differ from what was sent");
