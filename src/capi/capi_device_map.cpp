@@ -53,7 +53,8 @@ berth_status berth_device_map_create_table(const berth_device_map_entry* entries
 berth_status berth_device_map_create_all(berth_device target, berth_device_map** map) {
   return guarded([&] {
     const Device all = to_device(target, "target");
-    require(map, "map") = new berth_device_map{DeviceMap::all_to(all)};
+    auto& out = require(map, "map");
+    out = new berth_device_map{DeviceMap::all_to(all)};
   });
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The host's memory ends at every point of every public function of pinned memory.
+#include <atomic>
 #include <thread>
 
 #include <doctest/doctest.h>
@@ -61,7 +62,21 @@ struct PinnedWorld : Machine {
     is_captured = false;
     driver.stream_end_capture(green->ref().native(), &graph);
     driver.graph_destroy(graph);
-    while (memory && memory->counters().blocks_in_graphs.current > 0) std::this_thread::yield();
+    if (memory) {
+      while (memory->counters().blocks_in_graphs.current > 0) std::this_thread::yield();
+    } else {
+      wait_for_destructors();
+    }
+  }
+  /// A simulator that ends drops those that have not run. They run one after the other.
+  void wait_for_destructors() {
+    std::atomic<bool> has_run = false;
+    const auto run = [](void* data) { *static_cast<std::atomic<bool>*>(data) = true; };
+    CUuserObject last = nullptr;
+    driver.user_object_create(&last, static_cast<void*>(&has_run), static_cast<CUhostFn>(run), 1U,
+                              unsigned{CU_USER_OBJECT_NO_DESTRUCTOR_SYNC});
+    driver.user_object_release_or_report(last, 1U);
+    while (!has_run) std::this_thread::yield();
   }
 
   void register_pages() { registration = memory->register_memory(&pages, sizeof pages); }
