@@ -317,27 +317,6 @@ TEST_CASE("a driver that fails a step of a captured copy leaves the books right"
   }
 }
 
-TEST_CASE("a driver without user objects has captured blocks kept for good") {
-  sim::Config config;
-  config.driver_version = 12020;
-  CapturedBlocks test(config);
-  const Stream stream = test.stream();
-  Buffer device(test, Kind::device, kBytes);
-  Allocation block = test.pinned().allocate(kBytes);
-  void* const data = block.data();
-  begin_capture(stream);
-  for (int count = 0; count < 3; ++count)
-    test.copier.copy_async(device.data(), data, kBytes, stream);
-  { const CapturedGraph graph(stream); }
-  block.reset();
-  stream.ref().sync();
-  CHECK(test.in_graphs() == 1);
-  CHECK_FALSE(test.is_reusable(data));
-  test.pinned().trim();
-  CHECK_FALSE(test.is_reusable(data));
-  test.pinned().validate();
-}
-
 TEST_CASE("blocks are captured, freed and let go of by many threads at once") {
   CapturedBlocks test;
   std::atomic<bool> ends = false;
