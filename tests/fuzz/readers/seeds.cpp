@@ -81,8 +81,8 @@ constexpr std::string_view kSnapshotWords[] = {"\x80\x04",
                                                "active_allocated",
                                                "free_completed"};
 
-constexpr std::string_view kConfigurationWords[] = {"reserved_bytes_max",
-                                                    "reserved_bytes_per_device",
+constexpr std::string_view kConfigurationWords[] = {"bytes_reserved_max",
+                                                    "bytes_reserved_soft_max",
                                                     "release_unused_after",
                                                     "granule_bytes",
                                                     "virtual_memory",
@@ -199,7 +199,7 @@ std::vector<std::string> snapshot_seeds() {
 
 std::vector<std::string> configuration_seeds() {
   return {"",
-          "reserved_bytes_max=90%, release_unused_after=10s",
+          "bytes_reserved_max=90%, release_unused_after=10s",
           "granule_bytes=9223372036854775808",
           "max_split_size_mb:512,garbage_collection_threshold:0.8,expandable_segments:True",
           "roundup_power2_divisions:[256:1,512:2,>:8]",
