@@ -5,39 +5,22 @@
 //                                      one
 //   fuzz_sim FILE...                   inputs that were found, explained
 //   fuzz_sim --corpus DIR              writes the seeds, and the words for libFuzzer's dictionary
-#include <charconv>
-#include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
-#include <unistd.h>
 
 #include "fuzz/actions.hpp"
 #include "fuzz/generator.hpp"
+#include "fuzz/program.hpp"
 #include "fuzz/target.hpp"
 
 namespace {
 
 using namespace berth::fuzz;
 
-/// What runs now, for when it ends the process.
-char running[256];
-
-void say_what_ran(int signal) {
-  constexpr char kText[] = "fuzz_sim: stopped by the input ";
-  if (write(STDERR_FILENO, kText, sizeof(kText) - 1) < 0 ||
-      write(STDERR_FILENO, running, std::char_traits<char>::length(running)) < 0 ||
-      write(STDERR_FILENO, "\n", 1) < 0)
-    _exit(1);
-  std::signal(signal, SIG_DFL);
-  raise(signal);
-}
-
 void run_named(const std::string& name, const std::string& bytes) {
-  std::snprintf(running, sizeof(running), "%s", name.c_str());
+  note_running(name);
   run_input(bytes);
 }
 
@@ -70,13 +53,9 @@ void show_reach() {
 }
 
 void run_file(const char* path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    std::fprintf(stderr, "fuzz_sim: cannot read %s\n", path);
-    std::exit(2);
-  }
+  const std::string bytes = read_input("fuzz_sim", path);
   explain();
-  run_named(path, {std::istreambuf_iterator<char>(file), {}});
+  run_named(path, bytes);
 }
 
 void write_corpus(const std::filesystem::path& folder) {
@@ -94,17 +73,8 @@ int misused() {
 
 }  // namespace
 
-// So that a finding of a sanitizer, too, says which input it was.
-extern "C" const char* __asan_default_options() {
-  return "abort_on_error=1";
-}
-extern "C" const char* __ubsan_default_options() {
-  return "abort_on_error=1:halt_on_error=1:print_stacktrace=1";
-}
-
 int main(int argc, char** argv) {
-  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGTERM})
-    std::signal(signal, &say_what_ran);
+  name_inputs_in_signals("fuzz_sim: stopped by the input ");
   std::uint64_t first = 1;
   std::uint64_t count = 1000;
   bool from_files = false;
@@ -123,8 +93,7 @@ int main(int argc, char** argv) {
     }
     if (argument != "--first" && argument != "--count") return misused();
     std::uint64_t& number = argument == "--first" ? first : count;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (error != std::errc{} || end != value.data() + value.size()) return misused();
+    if (!read_number(value, number)) return misused();
   }
   if (from_files || count == 1) {
     if (!from_files) run_many(first, count);

@@ -4,20 +4,17 @@
 //   fuzz_readers [--first N] [--count N]  every target: its seeds, then damaged ones by number
 //   fuzz_readers TARGET FILE...           inputs that were found
 //   fuzz_readers --corpus DIR             writes each target's seeds, and words for libFuzzer
-#include <charconv>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <span>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "fuzz/program.hpp"
 #include "fuzz/readers/targets.hpp"
 #include "support/byte_mutator.hpp"
 
@@ -25,21 +22,8 @@ namespace {
 
 using namespace berth::fuzz;
 
-/// What runs now, for when it ends the process.
-char running[256];
-
-void print_what_ran(int signal) {
-  constexpr char kText[] = "fuzz_readers: stopped by ";
-  if (write(STDERR_FILENO, kText, sizeof(kText) - 1) < 0 ||
-      write(STDERR_FILENO, running, std::char_traits<char>::length(running)) < 0 ||
-      write(STDERR_FILENO, "\n", 1) < 0)
-    _exit(1);
-  std::signal(signal, SIG_DFL);
-  raise(signal);
-}
-
 void run_named(const ReaderTarget& target, const std::string& name, const std::string& bytes) {
-  std::snprintf(running, sizeof(running), "%s: %s", target.name.data(), name.c_str());
+  note_running(fmt::format("{}: {}", target.name, name));
   target.run(bytes);
 }
 
@@ -60,14 +44,7 @@ int run_files(const char* name, std::span<char* const> paths) {
     std::fprintf(stderr, "fuzz_readers: no target \"%s\"\n", name);
     return 2;
   }
-  for (const char* const path : paths) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) {
-      std::fprintf(stderr, "fuzz_readers: cannot read %s\n", path);
-      return 2;
-    }
-    run_named(*target, path, {std::istreambuf_iterator<char>(file), {}});
-  }
+  for (const char* const path : paths) run_named(*target, path, read_input("fuzz_readers", path));
   return 0;
 }
 
@@ -103,17 +80,8 @@ int print_usage() {
 
 }  // namespace
 
-// So that a finding of a sanitizer, too, names its input.
-extern "C" const char* __asan_default_options() {
-  return "abort_on_error=1";
-}
-extern "C" const char* __ubsan_default_options() {
-  return "abort_on_error=1:halt_on_error=1:print_stacktrace=1";
-}
-
 int main(int argc, char** argv) {
-  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGTERM})
-    std::signal(signal, &print_what_ran);
+  name_inputs_in_signals("fuzz_readers: stopped by ");
   if (argc > 2 && argv[1][0] != '-')
     return run_files(argv[1], std::span(argv + 2, static_cast<std::size_t>(argc - 2)));
   std::uint64_t first = 1;
@@ -128,8 +96,7 @@ int main(int argc, char** argv) {
     }
     if (argument != "--first" && argument != "--count") return print_usage();
     std::uint64_t& number = argument == "--first" ? first : count;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (error != std::errc{} || end != value.data() + value.size()) return print_usage();
+    if (!read_number(value, number)) return print_usage();
   }
   for (const ReaderTarget& target : reader_targets()) run_many(target, first, count);
   std::printf("%zu targets, %llu damaged inputs each from number %llu\n", reader_targets().size(),
