@@ -428,6 +428,14 @@ TEST_CASE("captured work of the program's own: keep_for_graph(), or a finding") 
   }
 }
 
+/// A freed block at `data`, of which only the graph knows.
+void check_kept_until_destroyed(CapturedBlocks& test, const void* data, CUgraph graph) {
+  CHECK_FALSE(test.is_reusable(data));
+  CapturedBlocks::destroy(graph);
+  CapturedBlocks::wait_until_none_is_in_graphs(test.pinned());
+  CHECK(test.is_reusable(data));
+}
+
 TEST_CASE("record_use() of a captured stream keeps the block for the graph") {
   CapturedBlocks test;
   const Stream stream = test.stream();
@@ -440,10 +448,7 @@ TEST_CASE("record_use() of a captured stream keeps the block for the graph") {
   block.reset();
   stream.ref().sync();
   test.pinned().release_unused(std::chrono::nanoseconds(0));  // takes notice of the stream's work
-  CHECK_FALSE(test.is_reusable(data));
-  CapturedBlocks::destroy(graph);
-  CapturedBlocks::wait_until_none_is_in_graphs(test.pinned());
-  CHECK(test.is_reusable(data));
+  check_kept_until_destroyed(test, data, graph);
 }
 
 TEST_CASE("C has the same: berth_allocator_keep_for_graph()") {
@@ -456,10 +461,7 @@ TEST_CASE("C has the same: berth_allocator_keep_for_graph()") {
                                        capi::from_stream(stream)) == BERTH_OK);
   const CUgraph graph = CapturedBlocks::end_capture(stream);
   block.reset();
-  CHECK_FALSE(test.is_reusable(data));
-  CapturedBlocks::destroy(graph);
-  CapturedBlocks::wait_until_none_is_in_graphs(test.pinned());
-  CHECK(test.is_reusable(data));
+  check_kept_until_destroyed(test, data, graph);
 }
 
 TEST_CASE("keep_for_graph() refuses what no graph can hold") {
