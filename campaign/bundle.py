@@ -10,6 +10,7 @@ The build must have -Dportable=true, so that programs need few, and find them in
 """
 
 import argparse
+import functools
 import json
 import pathlib
 import re
@@ -102,9 +103,14 @@ def check(folder):
                 sys.exit(f"{program} would take {name} from {path}")
 
 
+@functools.cache
+def targets_of(build):
+    return json.loads(output_of("meson", "introspect", str(build), "--targets"))
+
+
 def simulator_of(build):
     """The library of the simulated driver, which programs load by the first part of its version."""
-    for target in json.loads(output_of("meson", "introspect", str(build), "--targets")):
+    for target in targets_of(build):
         if target["name"] == "berth_sim" and target["type"] == "shared library":
             path = pathlib.Path(target["filename"][0])
             return path, re.sub(r"(\.so\.\d+).*", r"\1", path.name)
@@ -123,7 +129,7 @@ def make(build, tests):
         simulator_of(build)[0],
         *(pathlib.Path(test["cmd"][0]) for test in tests),
     }
-    for target in json.loads(output_of("meson", "introspect", str(build), "--targets")):
+    for target in targets_of(build):
         path = pathlib.Path(target["filename"][0])
         if target["type"] == "executable" and is_wanted(path.name):
             wanted.add(path)
