@@ -35,9 +35,10 @@ struct TransferOptions {
 ///
 /// Lifetime  The destructor of the last copy waits until no thread of berth's will touch pageable
 ///           memory of the transfer again, unless TransferOptions::keep_alive holds that memory. So
-///           a source or a target that is declared before its Transfer outlives what is done with
-///           it, also where an exception leaves the scope. Nothing else is waited for: device and
-///           pinned memory as with any work of a stream. detach() gives this up.
+///           a source or a target that is declared before its Transfer stays valid long enough,
+///           also if an exception leaves the scope. The destructor does not wait for the use of
+///           device and pinned memory, which follows the rules of streams. After detach() it does
+///           not wait at all.
 /// Failures  wait() throws what went wrong, failure() returns it, on_done gets it. If none of them
 ///           has by the time that the transfer is over and its last copy is gone, a failure of a
 ///           copy through staging memory (a file that cannot be read, a driver call that fails)

@@ -6,10 +6,11 @@
 
 namespace berth {
 
-/// fork() waits until nobody holds it, so that the child finds what it guards whole, and it free.
-/// For what must work in a child; the rest is refused there (ForkOrigin).
-/// Threads  Nobody takes another lock, or forks, while holding it. Made and destroyed on any
-///          thread, but not while holding one.
+/// fork() waits until no thread holds the mutex, so that in the child it is free and the guarded
+/// state is consistent. For state that must work in a child; all other calls are refused there
+/// (ForkOrigin).
+/// Threads  A thread that holds the mutex takes no other lock, and does not fork. Created and
+///          destroyed on any thread that holds no such mutex.
 class ForkSafeMutex : public Mutex {
  public:
   ForkSafeMutex();

@@ -14,7 +14,8 @@ struct berth_transfer {
 
 namespace berth::capi {
 
-/// Calls berth_transfer_options.release when nobody has it any more, if the transfer was started.
+/// Calls berth_transfer_options.release when the last reference is gone, if the transfer was
+/// started.
 class Ownership {
  public:
   Ownership(void (*release)(void* owner), void* owner) : release_(release), owner_(owner) {}
@@ -24,7 +25,7 @@ class Ownership {
   Ownership(const Ownership&) = delete;
   Ownership& operator=(const Ownership&) = delete;
 
-  /// By who has a share of it meanwhile, so that the last one to let go of it sees this.
+  /// The caller must hold a reference, so that the last release sees this.
   void set_started() noexcept { is_started_ = true; }
 
  private:

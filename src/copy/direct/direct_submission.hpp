@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One copy that the driver makes alone, on its way to a stream: cut into parts, so that an urgent
-// copy comes in between, and each part marked for whoever wants to know how far the copy is.
+// One copy that the driver makes alone, on its way to a stream: it is cut into parts, so that an
+// urgent copy can run in between, and each part is marked, so that progress can be queried.
 #pragma once
 
 #include <cstddef>

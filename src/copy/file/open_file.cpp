@@ -177,8 +177,8 @@ bool OpenFile::can_be_direct(const void* memory) const {
 }
 
 bool OpenFile::gives_up_direct(int error) const {
-  // Some file systems take the flag, and refuse what is done with it; some memory of drivers' is
-  // none that a disk writes to.
+  // Some file systems accept O_DIRECT at open and reject the reads and writes. A disk cannot write
+  // to some memory that drivers map.
   const bool is_refused = error == EINVAL || error == EFAULT || error == EOPNOTSUPP;
   if (caching_ == FileCaching::direct || !is_refused) return false;
   has_direct_.store(false, std::memory_order_relaxed);

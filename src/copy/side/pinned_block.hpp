@@ -20,7 +20,8 @@ struct PinnedBlock {
   /// wait for the stream.
   /// Errors  InvalidArgument: the per-thread default stream.
   void record_before(PinnedAllocator& own, StreamRef stream) const;
-  /// Before anything is captured: a block, whoever owns it, belongs to the graph from now on.
+  /// Before the copy is captured: from now on the graph holds the block, also one of another
+  /// Runtime.
   /// Errors  As PinnedAllocator::record_use().
   void keep_for_graph(PinnedAllocator& own, StreamRef stream) const;
   /// When all has been submitted: an event marks the use of another Runtime's block, for that

@@ -77,11 +77,11 @@ bool are_readable(const void* data, std::size_t bytes) noexcept {
 bool is_writable(const void* data) noexcept {
   const std::uintptr_t word = align_down(address(data), sizeof(std::uint32_t));
   if (word == 0) return false;
-  const std::uint32_t nobody_waits_here = 0;
+  const std::uint32_t word_without_waiters = 0;
   constexpr int kAddNothing = FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, 0);
   const int before = errno;
-  const long woken = syscall(SYS_futex, &nobody_waits_here, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0L,
-                             0L, word, kAddNothing);
+  const long woken = syscall(SYS_futex, &word_without_waiters, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG,
+                             0L, 0L, word, kAddNothing);
   const int error = woken < 0 ? errno : 0;
   errno = before;
   if (error == 0 || error == EFAULT) return error == 0;

@@ -20,7 +20,7 @@ namespace berth {
 class StagedCopy;
 class StagingMemory;
 
-/// What slots are cut from. It goes back to its StagingMemory when nobody has it any more.
+/// The memory that slots are cut from. It returns to its StagingMemory with the last reference.
 struct StagingBlocks {
   StagingBlocks(StagingMemory& of, std::size_t small_bytes) : memory(of), small(small_bytes) {}
   ~StagingBlocks();
