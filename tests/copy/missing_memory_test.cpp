@@ -26,25 +26,28 @@ namespace {
 
 constexpr std::size_t kBytes = 3_MiB;
 
-/// Pages of which the last is not there, or not to be touched.
+/// Pages of which the last is not there, or not to be touched. They lie far below where the kernel
+/// puts other mappings, so that nothing else comes to lie in the hole.
 class Pages {
  public:
-  explicit Pages(bool unmaps) {
+  explicit Pages(bool unmaps) : bytes_mapped_(unmaps ? kBytes - 4096 : kBytes) {
+    void* const far_below = reinterpret_cast<void*>(std::uintptr_t{0x2000'0000'0000});
     void* const pages =
-        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mmap(far_below, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(pages != MAP_FAILED);
     data_ = static_cast<unsigned char*>(pages);
     unsigned char* const last = data_ + kBytes - 4096;
     const int done = unmaps ? munmap(last, 4096) : mprotect(last, 4096, PROT_NONE);
     REQUIRE(done == 0);
   }
-  ~Pages() { munmap(data_, kBytes); }
+  ~Pages() { munmap(data_, bytes_mapped_); }
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
 
   [[nodiscard]] unsigned char* data() const { return data_; }
 
  private:
+  std::size_t bytes_mapped_;  // without the hole, which may be another's by then
   unsigned char* data_ = nullptr;
 };
 
