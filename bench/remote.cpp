@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::size_t kBytes = 64_KiB;
 constexpr int kThreads = 2;
+constexpr int kBatches = 10'000;
 
 /// Blocks of one size.
 template <class Allocator>
@@ -82,7 +83,8 @@ void add_handover(Session& session, const char* figure, const char* peer, Report
         shared->reset();
       },
       kThreads)
-      ->UseRealTime();
+      ->UseRealTime()
+      ->Iterations(kBatches);
 }
 
 template <class Shared>

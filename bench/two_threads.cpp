@@ -15,6 +15,7 @@ namespace berth::bench {
 namespace {
 
 constexpr std::size_t kBytes = 64_KiB;
+constexpr int kPairs = 500'000;
 
 template <class Allocator>
 void add_threads(Session& session, const std::string& figure, const std::string& peer, int threads,
@@ -37,7 +38,8 @@ void add_threads(Session& session, const std::string& figure, const std::string&
         state.SetItemsProcessed(state.iterations());
       },
       threads)
-      ->UseRealTime();
+      ->UseRealTime()
+      ->Iterations(kPairs);
 }
 
 }  // namespace

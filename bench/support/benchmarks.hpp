@@ -35,8 +35,9 @@ inline void leave_out(const char* what, const char* reason) {
 /// The label of a benchmark that has no value, which leave_out() has told of.
 inline constexpr const char* kLeftOut = "left out";
 
-/// Registers `run(benchmark::State&)`, on `threads` threads at once. What it throws becomes the
-/// benchmark's error.
+/// Registers `run(benchmark::State&)`, on `threads` threads at once. An exception becomes the
+/// benchmark's error. Give several threads a number of iterations: Google Benchmark would derive it
+/// from a first iteration, which may take as long as a thread needs to start.
 template <class Run>
 benchmark::internal::Benchmark* add(const Session& session, const std::string& figure,
                                     const std::string& peer, const std::string& row, Run run,
