@@ -14,7 +14,7 @@
 
 #include "berth/bytes.hpp"
 
-#include "copy/staged/host_memcpy.hpp"
+#include "copy/operand/host_memcpy.hpp"
 #include "support/benchmarks.hpp"
 
 namespace berth::bench {

@@ -8,8 +8,8 @@
 
 #include "berth/stream.hpp"
 
-#include "copy/shape/linear_copy.hpp"
-#include "copy/side/copy_ends.hpp"
+#include "copy/operand/copy_ends.hpp"
+#include "copy/operand/linear_copy.hpp"
 
 namespace berth::bench {
 

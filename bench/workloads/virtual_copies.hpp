@@ -16,7 +16,7 @@
 #include "berth/event_pool.hpp"
 #include "berth/pinned_allocator.hpp"
 
-#include "copy/shape/linear_copy.hpp"
+#include "copy/operand/linear_copy.hpp"
 #include "copy/staged/host_work.hpp"
 #include "copy/staged/staging_memory.hpp"
 #include "device/device_context.hpp"

@@ -14,15 +14,15 @@
 
 #include "base/fork.hpp"
 #include "copy/copy_arguments.hpp"
+#include "copy/copy_dispatcher.hpp"
 #include "copy/copy_request.hpp"
-#include "copy/copy_ways.hpp"
 #include "copy/joined_streams.hpp"
-#include "copy/shape/batch_plan.hpp"
-#include "copy/shape/linear_copy.hpp"
-#include "copy/shape/rows_copy.hpp"
-#include "copy/side/known_devices.hpp"
-#include "copy/side/memory_kind.hpp"
-#include "copy/side/readable_memory.hpp"
+#include "copy/operand/batch_plan.hpp"
+#include "copy/operand/known_devices.hpp"
+#include "copy/operand/linear_copy.hpp"
+#include "copy/operand/memory_kind.hpp"
+#include "copy/operand/readable_memory.hpp"
+#include "copy/operand/rows_copy.hpp"
 #include "copy/transfer/composite_transfer.hpp"
 #include "device/device_context.hpp"
 #include "device/known_context.hpp"
@@ -39,15 +39,15 @@ class Copier::Impl {
       : registry_(registry),
         pinned_(pinned),
         known_(registry),
-        ways_(registry, pinned, completions, options) {}
+        dispatcher_(registry, pinned, completions, options) {}
 
   using Request = CopyRequest;
 
   Transfer start(void* target, const void* source, std::size_t bytes, Request request) {
-    if (bytes == 0) return ways_.end(nullptr, std::move(request));
+    if (bytes == 0) return dispatcher_.end(nullptr, std::move(request));
     check_ranges(target, source, bytes);
     const bool has_end = request.wants_transfer || request.wants_end();
-    if (bytes <= CopyWays::kSmallBytes && !has_end && !request.other) {
+    if (bytes <= CopyDispatcher::kSmallBytes && !has_end && !request.other) {
       in_context(request.stream, [&] { copy_small(target, source, bytes, request); });
       return {};
     }
@@ -59,7 +59,7 @@ class Copier::Impl {
 
   Transfer start_rows(const PitchedTarget& target, const PitchedSource& source,
                       std::size_t row_bytes, std::size_t rows, Request request) {
-    if (row_bytes == 0 || rows == 0) return ways_.end(nullptr, std::move(request));
+    if (row_bytes == 0 || rows == 0) return dispatcher_.end(nullptr, std::move(request));
     check_rows(target, source, row_bytes, rows);
     const ContextScope scope(request.stream.context());
     const auto extent = [&](std::size_t pitch) { return (rows - 1) * pitch + row_bytes; };
@@ -72,7 +72,7 @@ class Copier::Impl {
 
   Transfer start_batch(std::span<const CopyRange> copies, Request request) {
     if (std::ranges::all_of(copies, [](const CopyRange& range) { return range.bytes == 0; }))
-      return ways_.end(nullptr, std::move(request));
+      return dispatcher_.end(nullptr, std::move(request));
     check_batch(copies);
     const ContextScope scope(request.stream.context());
     const Driver& driver = request.stream.context().driver();
@@ -96,14 +96,14 @@ class Copier::Impl {
   /// Between a range of a file and memory of a device.
   Transfer start(const FileRange& range, const void* memory, CopyDirection direction,
                  Request request) {
-    if (range.bytes == 0) return ways_.end(nullptr, std::move(request));
+    if (range.bytes == 0) return dispatcher_.end(nullptr, std::move(request));
     check_range(memory, range.bytes,
                 direction == CopyDirection::to_device ? kTargetName : kSourceName);
     const ContextScope scope(request.stream.context());
     const bool is_target = direction == CopyDirection::to_device;
     const MemorySide device =
         side(memory, range.bytes, is_target ? kTargetName : kSourceName, request);
-    return ways_.start(range, device, direction, std::move(request));
+    return dispatcher_.start(range, device, direction, std::move(request));
   }
 
   void copy_on_host(std::byte* target, const std::byte* source, std::size_t bytes) {
@@ -113,7 +113,7 @@ class Copier::Impl {
     }
     require_writable(target, bytes);
     require_readable(source, bytes);
-    ways_.count_on_host(bytes);
+    dispatcher_.count_on_host(bytes);
     std::memcpy(target, source, bytes);
   }
 
@@ -128,7 +128,7 @@ class Copier::Impl {
 
   /// Returns when the target has the bytes.
   void copy(void* target, const void* source, std::size_t bytes, StreamRef stream) {
-    if (bytes <= CopyWays::kSmallBytes && bytes > 0) {
+    if (bytes <= CopyDispatcher::kSmallBytes && bytes > 0) {
       start(target, source, bytes, {.stream = stream, .is_awaited = true});
     } else {
       if (is_capturing(stream)) refuse_captured(stream, "waited for");
@@ -137,7 +137,7 @@ class Copier::Impl {
   }
 
   [[nodiscard]] bool is_here() const { return origin_.is_here(); }
-  [[nodiscard]] CopyWays& ways() { return ways_; }
+  [[nodiscard]] CopyDispatcher& dispatcher() { return dispatcher_; }
 
  private:
   /// Calls `copy` with a context with which the driver accepts copies on the stream. A created
@@ -170,13 +170,13 @@ class Copier::Impl {
     const MemorySide to = asked.is_checked ? MemorySide{static_cast<std::byte*>(target), {}}
                                            : side_of_small(target, bytes, kTargetName, request);
     try {
-      ways_.start(LinearCopy(to, from, bytes), asked);
+      dispatcher_.start(LinearCopy(to, from, bytes), asked);
     } catch (const DriverError&) {
       const bool was_known = known_.forget(target);
       if (known_.forget(source) || was_known)  // and may not be there any more
-        ways_.check(LinearCopy(side_of_target(target, bytes, request),
-                               side_of_source(source, bytes, request), bytes),
-                    request);
+        dispatcher_.check(LinearCopy(side_of_target(target, bytes, request),
+                                     side_of_source(source, bytes, request), bytes),
+                          request);
       throw;
     }
   }
@@ -223,12 +223,12 @@ class Copier::Impl {
   }
 
   Transfer start(const CopyShape& copy, Request request) {
-    if (!request.other) return ways_.start(copy, std::move(request));
+    if (!request.other) return dispatcher_.start(copy, std::move(request));
     return start_joined(
         std::move(request),
         [&](StreamRef stream) { return is_stream_of(copy.to(), copy.from(), stream); },
-        [&](const Request& of_one) { ways_.check(copy, of_one); },
-        [&](Request of_one) { return ways_.start(copy, std::move(of_one)); });
+        [&](const Request& of_one) { dispatcher_.check(copy, of_one); },
+        [&](Request of_one) { return dispatcher_.start(copy, std::move(of_one)); });
   }
 
   /// On the one of the two streams that suits, with the other one waiting for it. `check` refuses
@@ -252,7 +252,8 @@ class Copier::Impl {
       parts.push_back(start(request.wants_transfer ? request.part(true) : request));
       streams.end(events_of_);
       if (!request.wants_transfer) return {};
-      return ways_.end(std::make_shared<CompositeTransfer>(std::move(parts)), std::move(request));
+      return dispatcher_.end(std::make_shared<CompositeTransfer>(std::move(parts)),
+                             std::move(request));
     } catch (...) {
       CompositeTransfer(std::move(parts)).wait();
       settle(streams.stream);
@@ -262,7 +263,7 @@ class Copier::Impl {
 
   /// Refuses all copies if one would be refused.
   void check(const std::vector<PlannedCopy>& planned, const Request& request) {
-    for (const PlannedCopy& each : planned) ways_.check(*each.copy, request);
+    for (const PlannedCopy& each : planned) dispatcher_.check(*each.copy, request);
   }
 
   /// After check().
@@ -273,7 +274,8 @@ class Copier::Impl {
       parts.reserve(planned.size());
       for (const PlannedCopy& each : planned)
         parts.push_back(start(each, request.part(each.needs_host())));
-      return ways_.end(std::make_shared<CompositeTransfer>(std::move(parts)), std::move(request));
+      return dispatcher_.end(std::make_shared<CompositeTransfer>(std::move(parts)),
+                             std::move(request));
     } catch (...) {
       CompositeTransfer(std::move(parts)).wait();
       throw;
@@ -281,18 +283,18 @@ class Copier::Impl {
   }
 
   Transfer start(const PlannedCopy& planned, Request request) {
-    using Preferred = CopyWays::Preferred;
-    return ways_.start(*planned.copy, std::move(request),
-                       planned.is_packed ? Preferred::staged : Preferred::direct);
+    using Preferred = CopyDispatcher::Preferred;
+    return dispatcher_.start(*planned.copy, std::move(request),
+                             planned.is_packed ? Preferred::staged : Preferred::direct);
   }
 
   const ForkOrigin origin_;
   const DeviceRegistry& registry_;
   PinnedAllocator& pinned_;
   KnownDevices known_;
-  CopyWays ways_;
+  CopyDispatcher dispatcher_;
   const EventPoolOf events_of_ = [this](DeviceContext& context) -> EventPool& {
-    return ways_.events(context);
+    return dispatcher_.events(context);
   };
 };
 
@@ -379,11 +381,11 @@ void Copier::fill_async(void* target, std::uint8_t value, std::size_t bytes, Str
 }
 
 void Copier::count_direct(std::size_t bytes) noexcept {
-  impl_->ways().count_direct(bytes);
+  impl_->dispatcher().count_direct(bytes);
 }
 
 CopyCounters Copier::counters() const {
-  return impl_->ways().counters();
+  return impl_->dispatcher().counters();
 }
 
 }  // namespace berth

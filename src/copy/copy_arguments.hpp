@@ -9,7 +9,7 @@
 #include "berth/copier_options.hpp"
 #include "berth/copy_range.hpp"
 
-#include "copy/side/memory_kind.hpp"
+#include "copy/operand/memory_kind.hpp"
 
 namespace berth {
 

@@ -12,8 +12,8 @@
 
 #include <doctest/doctest.h>
 
-#include "copy/bounce/bounce_memory.hpp"
 #include "copy/copy_fixture.hpp"
+#include "copy/staged/bounce_memory.hpp"
 #include "support/foreign_stream.hpp"
 #include "support/tapped_device.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which way the bytes of a file take, and that a disk holds up nobody else.
-#include "copy/file/file_end.hpp"
+#include "copy/operand/file_end.hpp"
 
 #include <atomic>
 #include <fstream>
@@ -11,9 +11,9 @@
 
 #include <doctest/doctest.h>
 
-#include "copy/file/file_copies.hpp"
-#include "copy/file/open_file.hpp"
+#include "copy/file_copies.hpp"
 #include "copy/file_fixture.hpp"
+#include "copy/operand/open_file.hpp"
 #include "copy/staged/staged_copies.hpp"
 #include "support/tapped_device.hpp"
 

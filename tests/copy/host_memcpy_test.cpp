@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whichever instructions copy, the bytes arrive, and none beside them.
-#include "copy/staged/host_memcpy.hpp"
+#include "copy/operand/host_memcpy.hpp"
 
 #include <algorithm>
 #include <thread>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "copy/side/memory_kind.hpp"
+#include "copy/operand/memory_kind.hpp"
 
 #include <memory>
 #include <vector>

@@ -14,7 +14,7 @@
 #include <fmt/format.h>
 
 #include "copy/copy_fixture.hpp"
-#include "copy/side/readable_memory.hpp"
+#include "copy/operand/readable_memory.hpp"
 #include "support/errors.hpp"
 
 namespace missing_memory_test {

@@ -11,7 +11,7 @@
 #include "berth/error.hpp"
 
 #include "copy/copy_fixture.hpp"
-#include "copy/staged/host_memcpy.hpp"
+#include "copy/operand/host_memcpy.hpp"
 #include "copy/transfer/transfer_end.hpp"
 #include "copy/transfer/transfer_state.hpp"
 #include "support/errors.hpp"

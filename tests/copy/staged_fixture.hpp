@@ -12,7 +12,7 @@
 
 #include "berth/bytes.hpp"
 
-#include "copy/shape/linear_copy.hpp"
+#include "copy/operand/linear_copy.hpp"
 #include "copy/staged/host_work.hpp"
 #include "copy/staged/staging_memory.hpp"
 #include "support/tapped_device.hpp"

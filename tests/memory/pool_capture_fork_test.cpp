@@ -11,8 +11,8 @@
 
 #include <doctest/doctest.h>
 
+#include "memory/background_thread.hpp"
 #include "memory/memory_fixture.hpp"
-#include "memory/pool/background_release.hpp"
 #include "memory/pools_fixture.hpp"
 #include "support/child_process.hpp"
 #include "support/second_thread.hpp"
@@ -48,7 +48,7 @@ TEST_CASE("waking breaks no capture of another thread") {
 TEST_CASE("a forked child gets rid of the thread that releases in the background") {
   std::atomic<int> releases = 0;
   auto release =
-      std::make_unique<BackgroundRelease>(std::chrono::milliseconds(10), [&] { ++releases; });
+      std::make_unique<BackgroundThread>([&] { ++releases; }, std::chrono::milliseconds(10));
   while (releases == 0) std::this_thread::yield();  // from now on it mostly waits
   bool hangs = false;
   for (int round = 0; round < 20 && !hangs; ++round) {

@@ -13,7 +13,6 @@
 
 #include "copy/direct/direct_transfer.hpp"
 #include "copy/direct/driver_copies.hpp"
-#include "copy/side/copy_ends.hpp"
 
 namespace berth {
 
@@ -40,11 +39,6 @@ class DirectSubmission {
   void add_rows(const PitchedTarget& to, const PitchedSource& from, std::size_t row_bytes,
                 std::size_t rows);
   void add_ranges(std::span<const CopyRange> ranges);
-  /// From staging memory, all in one part.
-  void add_staged(DeviceEnd& to, const std::byte* staging, std::size_t bytes) {
-    to.submit_write(staging, 0, bytes, stream_);
-    end_part(bytes);
-  }
 
   /// What has been submitted since the last part is one, of so many bytes.
   void end_part(std::size_t bytes);

@@ -9,20 +9,20 @@
 #include "berth/copy_range.hpp"
 #include "berth/stream.hpp"
 
-#include "copy/side/memory_kind.hpp"
-
 namespace berth {
 
-/// The devices of both sides, where each is one's; otherwise alike.
+class DeviceContext;
+
+/// The devices of both sides if each side is memory of a device; otherwise both are null.
 struct DevicePair {
   DeviceContext* to = nullptr;
   DeviceContext* from = nullptr;
 
   DevicePair() = default;
-  DevicePair(const MemoryKind& target, const MemoryKind& source) {
-    if (target.device == nullptr || source.device == nullptr) return;
-    to = target.device;
-    from = source.device;
+  DevicePair(DeviceContext* target, DeviceContext* source) {
+    if (target == nullptr || source == nullptr) return;
+    to = target;
+    from = source;
   }
   [[nodiscard]] bool are_different() const { return to != from; }
   [[nodiscard]] bool are_one() const { return to == from && to != nullptr; }

@@ -21,11 +21,22 @@
 #include "berth/error.hpp"
 
 #include "base/mutex.hpp"
-#include "copy/staged/copy_lane.hpp"
 #include "copy/staged/ready_copies.hpp"
 #include "copy/staged/staged_copy.hpp"
 
 namespace berth {
+
+/// The staged copies of one stream, in its order. The device reaches one after the other, so only
+/// the first of each lane has to be looked at, however many there are.
+struct CopyLane {
+  /// Held while a copy joins the lane and is submitted, so that the order of the lane is the
+  /// stream's.
+  Mutex submission;
+
+  // Guarded by the lock of the HostWork that has all copies of the lane.
+  std::list<std::shared_ptr<StagedCopy>> copies;           ///< under way, oldest first
+  std::list<std::shared_ptr<CopyLane>>::iterator place{};  ///< among lanes with copies
+};
 
 /// Threads  Safe from any thread.
 class HostWork {

@@ -37,13 +37,14 @@
 #include "berth/event_pool.hpp"
 #include "berth/stream.hpp"
 
-#include "copy/side/copy_ends.hpp"
-#include "copy/staged/copy_lane.hpp"
+#include "copy/operand/copy_ends.hpp"
 #include "copy/staged/progress_word.hpp"
 #include "copy/staged/ready_copies.hpp"
 #include "copy/staged/staging_memory.hpp"
 
 namespace berth {
+
+struct CopyLane;
 
 /// What a staged copy is of.
 struct StagedRoute {

@@ -24,10 +24,9 @@ std::string heap_name(PinnedKind kind, std::optional<int> node, bool is_one_of_m
 
 }  // namespace
 
-PinnedHeaps::Heap::Heap(PinnedHeaps& heaps, std::size_t place, PinnedKind of_kind,
-                        std::optional<int> of_node, std::string name)
-    : number(place),
-      kind(of_kind),
+PinnedHeaps::Heap::Heap(PinnedHeaps& heaps, PinnedKind of_kind, std::optional<int> of_node,
+                        std::string name)
+    : kind(of_kind),
       node(of_node),
       budget(MemoryBudget::Limits{}, &heaps.budget_),
       allocator(heaps.driver(),
@@ -62,7 +61,7 @@ PinnedHeaps::PinnedHeaps(const DeviceRegistry& registry, const PinnedAllocatorOp
       tells_(events_.driver().is_simulated()),
       budget_({.max = options.bytes_reserved_max.value_or(MemoryBudget::kNoLimit)}),
       registrations_(registry, events_),
-      background_([this](std::size_t number) { grow_ahead(*heaps_[number]); }) {
+      background_([this] { grow_ahead(); }) {
   add_pinned_owner(*this);
 }
 
@@ -141,8 +140,8 @@ PinnedHeaps::Heap& PinnedHeaps::find_or_make(PinnedKind kind, std::optional<int>
     if (heaps_[number]->kind == kind && heaps_[number]->node == node) return *heaps_[number];
   }
   BERTH_CHECK(count < kHeapsMax);
-  heaps_[count] = std::make_unique<Heap>(*this, count, kind, node,
-                                         heap_name(kind, node, differs_ == Differs::yes));
+  heaps_[count] =
+      std::make_unique<Heap>(*this, kind, node, heap_name(kind, node, differs_ == Differs::yes));
   Heap& heap = *heaps_[count];
   try {
     events_.for_each_context([&](DeviceContext& context) { context.add_observer(heap.allocator); });

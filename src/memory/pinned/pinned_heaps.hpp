@@ -18,10 +18,10 @@
 
 #include "base/fork.hpp"
 #include "base/mutex.hpp"
+#include "memory/background_thread.hpp"
 #include "memory/caching_allocator.hpp"
 #include "memory/memory_budget.hpp"
 #include "memory/order/device_event_pools.hpp"
-#include "memory/pinned/background_growth.hpp"
 #include "memory/pinned/pinned_registrations.hpp"
 #include "memory/pinned/pinned_segments.hpp"
 
@@ -86,15 +86,14 @@ class PinnedHeaps {
 
  private:
   struct Heap {
-    Heap(PinnedHeaps& heaps, std::size_t place, PinnedKind of_kind, std::optional<int> of_node,
-         std::string name);
+    Heap(PinnedHeaps& heaps, PinnedKind of_kind, std::optional<int> of_node, std::string name);
 
-    const std::size_t number;  ///< in heaps_
     const PinnedKind kind;
     const std::optional<int> node;
     MemoryBudget budget;
     PinnedSegments* segments = nullptr;
-    // Of the background thread, whose requests for a heap come one at a time.
+    std::atomic<bool> wants_growth = false;
+    // Of the background thread.
     std::atomic<std::uint64_t> grown_ahead = 0;
     std::atomic<std::uint64_t> failed_ahead = 0;
     std::atomic<unsigned> failed_in_row = 0;
@@ -129,6 +128,8 @@ class PinnedHeaps {
   std::size_t release_others(const Heap& asking, std::size_t bytes,
                              CachingAllocator::Waiting waiting);
   void want_growth(Heap& heap) noexcept;
+  /// The work of the background thread.
+  void grow_ahead() noexcept;
   void grow_ahead(Heap& heap) noexcept;
   void note_failure(Heap& heap, std::string_view why) noexcept;
   void limit_cache(Heap& freed) noexcept;
@@ -151,7 +152,7 @@ class PinnedHeaps {
   std::atomic<Heap*> only_ = nullptr;  ///< that of portable memory, where there is one for all
   /// What was cached when the last try to give some back could not give enough.
   std::atomic<std::size_t> stuck_bytes_ = 0;
-  BackgroundGrowth background_;  ///< last, so that it ends first
+  BackgroundThread background_;  ///< last, so that it ends first
 };
 
 }  // namespace berth

@@ -26,10 +26,17 @@ void PinnedHeaps::want_growth(Heap& heap) noexcept {
     for (std::uint64_t left = heap.requests_to_skip; left > 0;) {
       if (heap.requests_to_skip.compare_exchange_weak(left, left - 1)) return;
     }
-    background_.request(heap.number);
+    heap.wants_growth = true;
+    background_.request();
   } catch (const std::exception& error) {  // no thread can be made
     note_failure(heap, error.what());
   }
+}
+
+void PinnedHeaps::grow_ahead() noexcept {
+  for_each([this](Heap& heap) {
+    if (!background_.is_ending() && heap.wants_growth.exchange(false)) grow_ahead(heap);
+  });
 }
 
 void PinnedHeaps::grow_ahead(Heap& heap) noexcept {
@@ -48,7 +55,7 @@ void PinnedHeaps::grow_ahead(Heap& heap) noexcept {
       }
       ++heap.grown_ahead;
       heap.failed_in_row = 0;
-      if (background_.ends()) return;
+      if (background_.is_ending()) return;
     }
   } catch (const std::exception& error) {
     note_failure(heap, error.what());

@@ -72,7 +72,7 @@ DevicePools::DevicePools(DeviceContext& context, EventPool& events, DeviceAlloca
       own_(setup(), {}) {
   if (options_.release_unused_after) {
     const std::chrono::nanoseconds age = *options_.release_unused_after;
-    background_.emplace(age / kReleasesInAge, [this, age] { release_in_background(age); });
+    background_.emplace([this, age] { release_in_background(age); }, age / kReleasesInAge);
   }
   context_.add_observer(*this);  // last: who is not made is not removed
 }

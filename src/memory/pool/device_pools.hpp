@@ -14,7 +14,7 @@
 #include "berth/device_allocator.hpp"
 #include "berth/memory_pool.hpp"
 
-#include "memory/pool/background_release.hpp"
+#include "memory/background_thread.hpp"
 #include "memory/pool/device_pool.hpp"
 #include "memory/pool/pool_scopes.hpp"
 #include "memory/pool/private_pools.hpp"
@@ -95,7 +95,7 @@ class DevicePools final : public StreamObserver {
   DevicePool own_;
   PrivatePools private_;
   PoolScopes scopes_;
-  std::optional<BackgroundRelease> background_;  ///< last, so that it ends first
+  std::optional<BackgroundThread> background_;  ///< last, so that it ends first
 };
 
 }  // namespace berth

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "copy/copy_dispatcher.hpp"
+
+#include <utility>
+
+#include "berth/bytes.hpp"
+#include "berth/completion_queue.hpp"
+
+#include "copy/copy_arguments.hpp"
+#include "copy/direct/direct_transfer.hpp"
+#include "copy/file_copies.hpp"
+#include "copy/transfer/transfer_end.hpp"
+#include "copy/transfer/transfer_state.hpp"
+#include "device/device_context.hpp"
+#include "stream/capture.hpp"
+#include "stream/settle.hpp"
+#include "stream/wait.hpp"
+
+namespace berth {
+namespace {
+
+/// Pageable memory that the stream's device reads and writes by itself.
+bool is_in_reach(const CopyShape& shape, StreamRef stream) {
+  return shape.has_pageable() && stream.context().host_reach().has_pageable;
+}
+
+/// Returns when the stream has passed what it holds.
+/// Errors  DriverError: it has, too, or the device has failed.
+void complete(StreamRef stream) {
+  try {
+    wait_relaxed_for(stream);
+  } catch (...) {
+    settle(stream);  // perhaps the answer alone has failed
+    throw;
+  }
+}
+
+}  // namespace
+
+CopyDispatcher::CopyDispatcher(const DeviceRegistry& registry, PinnedAllocator& pinned,
+                               CompletionQueue& completions, const CopierOptions& options)
+    : pinned_(pinned),
+      completions_(completions),
+      part_bytes_(options.direct_piece_bytes),
+      must_pin_(options.on_staging_shortage == StagingShortage::grow),
+      staged_(registry, pinned, options),
+      bounce_(registry, pinned,
+              [this](DeviceContext& context) -> EventPool& { return staged_.events(context); }) {}
+
+void CopyDispatcher::check(const CopyShape& shape, const CopyRequest& request) const {
+  static_cast<void>(route_of(shape, request, Preferred::direct));
+}
+
+CopyDispatcher::Route CopyDispatcher::route_of(const CopyShape& shape, const CopyRequest& request,
+                                               Preferred preferred) const {
+  const StreamRef stream = request.stream;
+  if (!shape.is_on_host()) require_stream_of(shape.to(), shape.from(), stream);
+  if (shape.has_pageable() && !request.is_checked) shape.check_pageable();
+  const bool by_host = shape.is_on_host() || shape.has_pageable();
+  // Asked only where it matters: a small copy within a device is the same in a graph.
+  const bool is_captured = (by_host || shape.has_pinned() || request.wants_transfer ||
+                            request.is_awaited || shape.bytes() > part_bytes_) &&
+                           is_capturing_in_scope(stream);
+  if (is_captured && request.is_awaited) refuse_captured(stream, "waited for");
+  // A graph would not do again what the host does itself, and has no end.
+  if (is_captured && by_host) refuse_captured(stream, "given a copy by the host");
+  if (is_captured && request.wants_end()) refuse_captured(stream, request.name_of_end());
+  if (is_captured) return {Way::direct, true};
+  if (shape.is_on_host()) return {Way::on_host, false};
+  // A source that must be read before the call returns is not: the device reads it in its own time.
+  const bool is_read_at_once =
+      shape.from().is_pageable() && !request.wants_transfer && !request.is_awaited;
+  if (!is_read_at_once && is_in_reach(shape, stream)) return {Way::direct, false};
+  return {shape.has_pageable() || preferred == Preferred::staged ? Way::staged : Way::direct,
+          false};
+}
+
+Transfer CopyDispatcher::start(const CopyShape& shape, CopyRequest request, Preferred preferred) {
+  const Route route = route_of(shape, request, preferred);
+  if (route.way == Way::direct) {
+    Transfer transfer = copy_direct(shape, std::move(request), route.is_captured);
+    ++(shape.has_pageable() ? copies_by_driver_ : copies_direct_);
+    bytes_copied_ += shape.bytes();
+    return transfer;
+  }
+  bytes_copied_ += shape.bytes();
+  return route.way == Way::on_host ? copy_on_host(shape, std::move(request))
+                                   : copy_staged(shape, std::move(request));
+}
+
+Transfer CopyDispatcher::start(const FileRange& range, const MemorySide& device,
+                               CopyDirection direction, CopyRequest request) {
+  const StreamRef stream = request.stream;
+  check_file_copy(range, device, direction);
+  require_stream_of(device.kind, {}, stream);
+  if (is_capturing_in_scope(stream)) refuse_captured(stream, "given a copy of a file");
+  bytes_copied_ += range.bytes;
+  const HostWork::CopyPtr copy =
+      staged_.start(stream, file_route(range, device.data, direction, request.options.keep_alive),
+                    request.priority());
+  if (copy == nullptr) {
+    ++copies_by_driver_;
+    copy_file_by_driver(range, device.data, direction, stream);
+    const Submission how{.part_bytes = range.bytes, .batches = Batches::no, .is_marked = true};
+    return submit(request, how, range.bytes, {},
+                  [&](DirectSubmission& submission) { submission.end_part(range.bytes); });
+  }
+  ++copies_staged_;
+  std::shared_ptr<StagedTransfer> transfer;
+  try {
+    transfer = file_transfer(range, staged_.disk_work(), copy);
+  } catch (...) {
+    staged_.disk_work().complete(copy);
+    throw;
+  }
+  return end_staged(transfer, std::move(request));
+}
+
+Transfer CopyDispatcher::copy_on_host(const CopyShape& shape, CopyRequest request) {
+  ++copies_host_;
+  std::shared_ptr<TransferState> transfer;
+  if (request.wants_transfer) transfer = std::make_shared<HostTransfer>(shape.bytes());
+  shape.copy_on_host();
+  return end(transfer, std::move(request));
+}
+
+Transfer CopyDispatcher::copy_staged(const CopyShape& shape, CopyRequest request) {
+  const auto direction = shape.from().is_host() ? CopyDirection::to_device : CopyDirection::to_host;
+  const bool is_to_device = direction == CopyDirection::to_device;
+  const bool is_by_caller = is_to_device || !request.wants_transfer;
+  if (is_by_caller && shape.bytes() <= kSmallBytes && !request.stream.is_per_thread_default()) {
+    if (BounceMemory::Part part = bounce_.take(shape.bytes(), request.stream)) {
+      ++copies_staged_;
+      if (is_to_device) return bounce_in(part, shape, std::move(request));
+      bounce_out(part, shape, request.stream);
+      return {};
+    }
+    // Staging memory would have to be pinned as well, and the call might wait for it.
+    if (!must_pin_) return copy_by_driver(shape, std::move(request));
+  }
+  shape.record_blocks_before(pinned_, request.stream);
+  StagedRoute route{.direction = direction,
+                    .host = shape.host_end(direction),
+                    .device = shape.device_end(direction),
+                    .bytes = shape.bytes(),
+                    .is_read_at_once = is_to_device && !request.wants_transfer,
+                    .keep_alive = request.options.keep_alive};
+  const HostWork::CopyPtr copy =
+      staged_.start(request.stream, std::move(route), request.priority());
+  if (copy == nullptr) return copy_by_driver(shape, std::move(request));
+  ++copies_staged_;
+  if (!request.wants_transfer) {
+    staged_.complete_host_side(copy, direction);
+    if (request.is_awaited) complete(request.stream);
+    return {};
+  }
+  const auto host_side = request.options.keep_alive == nullptr ? StagedTransfer::HostSide::lent
+                                                               : StagedTransfer::HostSide::kept;
+  std::shared_ptr<StagedTransfer> transfer;
+  try {
+    transfer = std::make_shared<StagedTransfer>(staged_.work(), copy, host_side);
+    shape.record_blocks_after(request.stream);
+  } catch (...) {
+    staged_.work().complete(copy);
+    throw;
+  }
+  return end_staged(transfer, std::move(request));
+}
+
+Transfer CopyDispatcher::copy_by_driver(const CopyShape& shape, CopyRequest request) {
+  ++copies_by_driver_;
+  return copy_direct(shape, std::move(request), false);
+}
+
+Transfer CopyDispatcher::bounce_in(const BounceMemory::Part& part, const CopyShape& shape,
+                                   CopyRequest request) {
+  shape.host_end(CopyDirection::to_device)->read(part.data(), 0, shape.bytes());
+  const auto device = shape.device_end(CopyDirection::to_device);
+  const Submission how{part_bytes_, Batches::yes, request.wants_transfer};
+  return submit(request, how, shape.bytes(), {}, [&](DirectSubmission& submission) {
+    device->submit_write(part.data(), 0, shape.bytes(), request.stream);
+    submission.end_part(shape.bytes());
+  });
+}
+
+void CopyDispatcher::bounce_out(BounceMemory::Part& part, const CopyShape& shape,
+                                StreamRef stream) {
+  const auto device = shape.device_end(CopyDirection::to_host);
+  device->submit_read(part.data(), 0, shape.bytes(), stream);
+  complete(stream);
+  shape.host_end(CopyDirection::to_host)->write(part.data(), 0, shape.bytes());
+  part.reuse(stream.context().driver());
+}
+
+Transfer CopyDispatcher::end_staged(const std::shared_ptr<StagedTransfer>& transfer,
+                                    CopyRequest request) {
+  request.options.keep_alive = nullptr;  // the copy has it
+  return end(transfer, std::move(request));
+}
+
+// A graph has one node for each copy, and no marks. Copies are split so that others can use the
+// link in between; copies within a device use none. Pageable memory is not put into batches,
+// because it is not documented when the driver reads it.
+Transfer CopyDispatcher::copy_direct(const CopyShape& shape, CopyRequest request,
+                                     bool is_captured) {
+  const DevicePair devices(shape.to().device, shape.from().device);
+  const bool is_cut = !is_captured && !devices.are_one();
+  const Submission how{
+      .part_bytes = is_cut ? part_bytes_ : ~std::size_t{0},
+      .batches = is_captured || shape.has_pageable() ? Batches::no : Batches::yes,
+      .is_marked = request.wants_transfer && !is_captured,
+      .is_lent = is_in_reach(shape, request.stream) && request.options.keep_alive == nullptr};
+  // What the device reads and writes in its own time is the caller's again when the call returns.
+  if (how.is_lent && !request.wants_transfer) request.is_awaited = true;
+  if (devices.are_different()) {
+    DeviceContext& user = request.stream.context();
+    links_.open(user, &user == devices.to ? *devices.from : *devices.to);
+  }
+  const StreamRef stream = request.stream;
+  if (shape.has_pageable()) do_share_before_call(stream);
+  if (is_captured)
+    shape.keep_blocks_for_graph(pinned_, stream);
+  else
+    shape.record_blocks_before(pinned_, stream);
+  return submit(request, how, shape.bytes(), devices, [&](DirectSubmission& submission) {
+    shape.submit(submission);
+    if (!is_captured) shape.record_blocks_after(stream);
+  });
+}
+
+template <class Add>
+Transfer CopyDispatcher::submit(CopyRequest& request, const Submission& how, std::size_t bytes,
+                                const DevicePair& devices, const Add& add) {
+  const StreamRef stream = request.stream;
+  DirectSubmission submission(stream, devices, how.part_bytes, how.batches);
+  std::shared_ptr<DirectTransfer> transfer;
+  if (how.is_marked) {
+    transfer = std::make_shared<DirectTransfer>(bytes, how.is_lent);
+    submission.mark_for(*transfer, staged_.events(stream.context()));
+  }
+  const bool is_awaited = request.is_awaited;
+  Transfer started;
+  try {
+    add(submission);
+    started = end(transfer, std::move(request));
+  } catch (...) {
+    settle(stream);  // a part may be under way, and the caller's memory go
+    throw;
+  }
+  if (is_awaited) complete(stream);
+  return started;
+}
+
+Transfer CopyDispatcher::end(const std::shared_ptr<TransferState>& transfer, CopyRequest request) {
+  return end_transfer(completions_, request.stream, transfer, std::move(request.options));
+}
+
+void CopyDispatcher::count_direct(std::size_t bytes) noexcept {
+  ++copies_direct_;
+  bytes_copied_ += bytes;
+}
+
+void CopyDispatcher::count_on_host(std::size_t bytes) noexcept {
+  ++copies_host_;
+  bytes_copied_ += bytes;
+}
+
+CopyCounters CopyDispatcher::counters() const {
+  return {.copies_direct = copies_direct_,
+          .copies_staged = copies_staged_,
+          .copies_by_driver = copies_by_driver_,
+          .copies_host = copies_host_,
+          .bytes_copied = bytes_copied_,
+          .staging_waits = staged_.waits()};
+}
+
+}  // namespace berth

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ways that a copy can go: by the host at once, through staging memory, or by the driver alone.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "berth/copier_options.hpp"
+#include "berth/copy_counters.hpp"
+#include "berth/file.hpp"
+#include "berth/pinned_allocator.hpp"
+#include "berth/transfer.hpp"
+
+#include "copy/copy_request.hpp"
+#include "copy/direct/direct_submission.hpp"
+#include "copy/direct/peer_links.hpp"
+#include "copy/operand/copy_shape.hpp"
+#include "copy/staged/bounce_memory.hpp"
+#include "copy/staged/staged_copies.hpp"
+#include "copy/staged/staged_transfer.hpp"
+
+namespace berth {
+
+class CompletionQueue;
+
+/// Within a ContextScope of the request's stream, all of it. A copy of up to kSmallBytes without a
+/// Transfer, on a created stream, works with any current context (Copier::Impl::in_context).
+/// Threads  Safe from any thread.
+class CopyDispatcher {
+ public:
+  CopyDispatcher(const DeviceRegistry& registry, PinnedAllocator& pinned,
+                 CompletionQueue& completions, const CopierOptions& options);
+
+  /// Up to this size the calling thread copies pageable memory itself. That takes some
+  /// microseconds, less than waking another thread.
+  static constexpr std::size_t kSmallBytes = BounceMemory::kPartBytesMax;
+
+  /// Where both a way through staging memory and one without are possible.
+  enum class Preferred { direct, staged };
+
+  /// Errors  InvalidArgument, StreamCaptured: not this copy on this stream.
+  void check(const CopyShape& shape, const CopyRequest& request) const;
+  /// Chooses a way, and starts the copy.
+  /// Errors  As Copier::start().
+  Transfer start(const CopyShape& shape, CopyRequest request,
+                 Preferred preferred = Preferred::direct);
+  /// Between a range of a file and memory of a device; the range is not empty.
+  /// Errors  Likewise.
+  Transfer start(const FileRange& range, const MemorySide& device, CopyDirection direction,
+                 CopyRequest request);
+  /// Of nothing, or of what is under way already: sees to what is to happen at the end.
+  /// Errors  As CompletionQueue::when_done(): nothing will happen then.
+  Transfer end(const std::shared_ptr<TransferState>& transfer, CopyRequest request);
+
+  /// For marks behind copies on that device.
+  [[nodiscard]] EventPool& events(DeviceContext& context) { return staged_.events(context); }
+
+  /// For copies that others make.
+  void count_direct(std::size_t bytes) noexcept;
+  void count_on_host(std::size_t bytes) noexcept;
+  [[nodiscard]] CopyCounters counters() const;
+
+ private:
+  enum class Way { on_host, staged, direct };
+  struct Route {
+    Way way;
+    bool is_captured;
+  };
+  using Batches = DirectSubmission::Batches;
+  struct Submission {
+    std::size_t part_bytes;
+    Batches batches;
+    bool is_marked;
+    bool is_lent = false;  ///< the device is at pageable memory of the caller's until it is done
+  };
+
+  [[nodiscard]] Route route_of(const CopyShape& shape, const CopyRequest& request,
+                               Preferred preferred) const;
+  Transfer copy_on_host(const CopyShape& shape, CopyRequest request);
+  Transfer copy_staged(const CopyShape& shape, CopyRequest request);
+  /// A small copy of pageable memory, by the calling thread.
+  Transfer bounce_in(const BounceMemory::Part& part, const CopyShape& shape, CopyRequest request);
+  void bounce_out(BounceMemory::Part& part, const CopyShape& shape, StreamRef stream);
+  Transfer end_staged(const std::shared_ptr<StagedTransfer>& transfer, CopyRequest request);
+  /// Of pageable memory, by the driver's own means.
+  Transfer copy_by_driver(const CopyShape& shape, CopyRequest request);
+  /// By the driver alone.
+  Transfer copy_direct(const CopyShape& shape, CopyRequest request, bool is_captured);
+  /// What `add` adds to a submission.
+  template <class Add>
+  Transfer submit(CopyRequest& request, const Submission& how, std::size_t bytes,
+                  const DevicePair& devices, const Add& add);
+
+  PinnedAllocator& pinned_;
+  CompletionQueue& completions_;
+
+  std::atomic<std::uint64_t> copies_direct_ = 0;
+  std::atomic<std::uint64_t> copies_staged_ = 0;
+  std::atomic<std::uint64_t> copies_by_driver_ = 0;
+  std::atomic<std::uint64_t> copies_host_ = 0;
+  std::atomic<std::uint64_t> bytes_copied_ = 0;
+
+  const std::size_t part_bytes_;
+  const bool must_pin_;  ///< or fail: the driver is no way out
+  PeerLinks links_;
+  StagedCopies staged_;
+  BounceMemory bounce_;  ///< with marks of events that staged_ has
+};
+
+}  // namespace berth

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "copy/file_copies.hpp"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "berth/bytes.hpp"
+#include "berth/error.hpp"
+
+#include "copy/operand/file_end.hpp"
+#include "copy/operand/open_file.hpp"
+#include "device/device_context.hpp"
+#include "stream/settle.hpp"
+#include "stream/wait.hpp"
+
+namespace berth {
+namespace {
+
+/// What is read and sent at a time where the driver copies.
+constexpr std::size_t kBufferBytes = 4_MiB;
+
+struct AlignedDelete {
+  void operator()(std::byte* data) const noexcept {
+    ::operator delete (data, std::align_val_t{OpenFile::kBlockBytes});
+  }
+};
+using Buffer = std::unique_ptr<std::byte, AlignedDelete>;
+
+Buffer make_buffer(std::size_t bytes) {
+  return Buffer(
+      static_cast<std::byte*>(::operator new (bytes, std::align_val_t{OpenFile::kBlockBytes})));
+}
+
+}  // namespace
+
+void check_file_copy(const FileRange& range, const MemorySide& device, CopyDirection direction) {
+  const OpenFile& file = range.file.open_file();
+  const bool is_source = direction == CopyDirection::to_device;
+  file.require(is_source ? OpenFile::Use::reading : OpenFile::Use::writing);
+  if (device.kind.is_host()) {
+    throw InvalidArgument(fmt::format(
+        "{} is host memory; accepted beside a file: memory of a device. File::{}() does "
+        "without a copier",
+        static_cast<const void*>(device.data), is_source ? "read" : "write"));
+  }
+  file.check_range(range.offset, range.bytes);
+}
+
+StagedRoute file_route(const FileRange& range, std::byte* device, CopyDirection direction,
+                       std::shared_ptr<const void> keep_alive) {
+  const FileRow row(range);
+  return {.direction = direction,
+          .host = std::make_unique<FileEnd>(range),
+          .device = std::make_unique<DeviceOfRow>(device, row),
+          .bytes = row.bytes(),
+          .waits_for_disk = true,
+          .keep_alive = std::move(keep_alive)};
+}
+
+std::shared_ptr<StagedTransfer> file_transfer(const FileRange& range, HostWork& work,
+                                              const HostWork::CopyPtr& copy) {
+  return std::make_shared<StagedTransfer>(work, copy, FileRow(range).bytes_before(), range.bytes);
+}
+
+void copy_file_by_driver(const FileRange& range, std::byte* device, CopyDirection direction,
+                         StreamRef stream) {
+  FileEnd file(range);
+  const FileRow row(range);
+  DeviceOfRow memory(device, row);
+  const Buffer buffer = make_buffer(std::min(kBufferBytes, row.bytes()));
+  const auto sync = [&] {
+    try {
+      wait_for(stream);
+    } catch (...) {
+      settle(stream);  // perhaps the answer alone has failed, and the buffer is about to go
+      throw;
+    }
+  };
+  for (std::size_t offset = 0; offset < row.bytes(); offset += kBufferBytes) {
+    const std::size_t bytes = std::min(kBufferBytes, row.bytes() - offset);
+    do_share_before_call(stream);
+    if (direction == CopyDirection::to_device) {
+      file.read(buffer.get(), offset, bytes);
+      memory.submit_write(buffer.get(), offset, bytes, stream);
+    } else {
+      memory.submit_read(buffer.get(), offset, bytes, stream);
+    }
+    // The buffer's next content must not meet this one's copy.
+    sync();
+    if (direction == CopyDirection::to_host) file.write(buffer.get(), offset, bytes);
+  }
+}
+
+}  // namespace berth

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// A batch of copies, sorted by how they travel: what goes the same way goes together.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "berth/copy_range.hpp"
+
+#include "copy/operand/memory_kind.hpp"
+#include "copy/operand/ranges_copy.hpp"
+
+namespace berth {
+
+struct PlannedCopy {
+  std::unique_ptr<RangesCopy> copy;
+  /// Into many small ranges of pinned memory, from what is one range on the device: faster through
+  /// staging memory, although the device could reach them.
+  bool is_packed;
+
+  /// Otherwise the driver makes it alone.
+  [[nodiscard]] bool needs_host() const { return is_packed || copy->has_pageable(); }
+};
+
+/// `ranges` have been checked; those of 0 bytes are left out. Neighbours that adjoin on both sides,
+/// in the same allocations, become one.
+/// Errors  As find_memory_place().
+std::vector<PlannedCopy> plan_batch(std::span<const CopyRange> ranges,
+                                    const std::function<MemoryPlace(const void*)>& find);
+
+}  // namespace berth

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "copy/operand/linear_copy.hpp"
+
+#include <cstring>
+
+#include "copy/operand/host_memcpy.hpp"
+#include "copy/operand/readable_memory.hpp"
+
+namespace berth {
+
+void LinearHost::read(std::byte* staging, std::size_t offset, std::size_t bytes) {
+  memcpy_to_staging(staging, data_ + offset, bytes);
+}
+
+void LinearHost::write(const std::byte* staging, std::size_t offset, std::size_t bytes) {
+  memcpy_from_staging(data_ + offset, staging, bytes);
+}
+
+void LinearDevice::submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,
+                                StreamRef stream) {
+  submit_linear(data_ + offset, staging, bytes, {}, stream);
+}
+
+void LinearDevice::submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
+                               StreamRef stream) {
+  submit_linear(staging, data_ + offset, bytes, {}, stream);
+}
+
+void LinearCopy::check_pageable() const {
+  if (to().is_pageable()) require_writable(target_, bytes_);
+  if (from().is_pageable()) require_readable(source_, bytes_);
+}
+
+void LinearCopy::copy_on_host() const {
+  std::memcpy(target_, source_, bytes_);
+}
+
+void LinearCopy::submit(DirectSubmission& submission) const {
+  submission.add(target_, source_, bytes_);
+}
+
+std::unique_ptr<HostEnd> LinearCopy::host_end(CopyDirection direction) const {
+  return std::make_unique<LinearHost>(direction == CopyDirection::to_device ? source_ : target_);
+}
+
+std::unique_ptr<DeviceEnd> LinearCopy::device_end(CopyDirection direction) const {
+  return std::make_unique<LinearDevice>(direction == CopyDirection::to_device ? target_ : source_);
+}
+
+}  // namespace berth

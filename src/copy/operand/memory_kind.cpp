@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "copy/operand/memory_kind.hpp"
+
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "memory/pinned/pinned_owners.hpp"
+
+namespace berth {
+namespace {
+
+using Type = MemoryKind::Type;
+
+/// What the driver knows of an address. All zero where it knows nothing.
+/// Source: CUDA Driver API, cuPointerGetAttributes.
+struct Attributes {
+  CUmemorytype type{};
+  int is_managed = 0;
+  int native_device = 0;
+  CUdeviceptr begin = 0;
+  std::size_t bytes = 0;
+};
+
+Attributes ask(const Driver& driver, const void* data) {
+  Attributes answer;
+  std::array names{CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                   CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+  std::array<void*, names.size()> places{&answer.type, &answer.is_managed, &answer.native_device,
+                                         &answer.begin, &answer.bytes};
+  driver.pointer_get_attributes(static_cast<unsigned>(names.size()), names.data(), places.data(),
+                                reinterpret_cast<CUdeviceptr>(data));
+  return answer;
+}
+
+DeviceContext& device_of(const DeviceRegistry& registry, const Attributes& known,
+                         const void* data) {
+  for (int ordinal = 0; ordinal < registry.count(); ++ordinal) {
+    DeviceContext& context = registry.context(Device::cuda(ordinal));
+    if (context.native() == known.native_device) return context;
+  }
+  throw InvalidArgument(fmt::format("{} is memory of a device that is not visible here", data));
+}
+
+/// A block is a place of its own, whatever the driver knows around it.
+MemoryPlace place_of(const PinnedBlock& block, std::size_t bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(block.data);
+  return {{Type::pinned, nullptr, block}, begin, begin + bytes};
+}
+
+/// Of another Runtime; or of the program itself, as the driver knows it. What is free of berth's
+/// may be somebody else's at any moment.
+MemoryPlace pinned_by_others(const void* data, MemoryPlace place) {
+  const std::optional<PinnedOwner> owner = find_pinned_owner(data);
+  if (!owner) {
+    place.kind.type = Type::pinned;
+    return place;
+  }
+  if (owner->block != nullptr) return place_of({owner->block, owner->heaps}, owner->bytes);
+  throw InvalidArgument(
+      fmt::format("{} lies in pinned memory that is free; accepted: memory of a live block", data));
+}
+
+}  // namespace
+
+bool is_pinned_by_a_runtime(const PinnedAllocator& own, const void* data) {
+  return own.owns(data) || (has_several_pinned_owners() && find_pinned_owner(data));
+}
+
+std::optional<MemoryPlace> find_pinned_place(const PinnedAllocator& pinned, const void* data) {
+  const FoundBlock found = PinnedLookup::look_up(pinned, data);
+  if (found.block == nullptr) return std::nullopt;
+  return place_of({found.block, nullptr}, found.bytes);
+}
+
+void refuse_beyond(const MemoryPlace& place, const void* data, std::size_t bytes,
+                   std::string_view name) {
+  throw InvalidArgument(fmt::format(
+      "{}, {} with {} B, runs past the end of the pinned block at {}, which has {} B; accepted: a "
+      "range within one block",
+      name, data, bytes, place.kind.pinned.data, place.end - place.begin));
+}
+
+MemoryPlace find_memory_place(const DeviceRegistry& registry, const PinnedAllocator& pinned,
+                              const Driver& driver, const void* data) {
+  if (const auto place = find_pinned_place(pinned, data)) return *place;
+  const Attributes known = ask(driver, data);
+  MemoryPlace place{.kind = {}, .begin = known.begin, .end = known.begin + known.bytes};
+  // First: managed memory may be said to be the host's or a device's.
+  if (known.is_managed != 0)
+    place.kind.type = Type::managed;
+  else if (known.type == CU_MEMORYTYPE_HOST)
+    return pinned_by_others(data, place);
+  else if (known.type == CU_MEMORYTYPE_DEVICE)
+    place.kind = {Type::device, &device_of(registry, known, data), {}};
+  else
+    return {};
+  return place;
+}
+
+}  // namespace berth

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host's end of a copy whose bytes lie in several places, and travel packed.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include "copy/operand/copy_ends.hpp"
+#include "copy/operand/host_memcpy.hpp"
+
+namespace berth {
+
+/// `Layout` says where the packed bytes lie, as Rows and Scattered do.
+template <class Layout>
+class PackedHost final : public HostEnd {
+ public:
+  explicit PackedHost(Layout layout) : layout_(std::move(layout)) {}
+
+  void read(std::byte* staging, std::size_t offset, std::size_t bytes) override {
+    layout_.for_each_stretch(offset, bytes,
+                             [&](const std::byte* data, std::size_t place, std::size_t stretch) {
+                               memcpy_to_staging(staging + place, data, stretch);
+                             });
+  }
+
+  void write(const std::byte* staging, std::size_t offset, std::size_t bytes) override {
+    layout_.for_each_stretch(offset, bytes,
+                             [&](std::byte* data, std::size_t place, std::size_t stretch) {
+                               memcpy_from_staging(data, staging + place, stretch);
+                             });
+  }
+
+ private:
+  const Layout layout_;
+};
+
+}  // namespace berth

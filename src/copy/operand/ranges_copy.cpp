@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "copy/operand/ranges_copy.hpp"
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+
+#include "berth/bytes.hpp"
+
+#include "base/arithmetic.hpp"
+#include "copy/operand/packed_host.hpp"
+#include "copy/operand/readable_memory.hpp"
+
+namespace berth {
+namespace {
+
+/// Thousands of small ranges often lie in few allocations, and looking takes 100 ns: of ranges in
+/// the same stretch of so much one is looked at.
+constexpr std::size_t kCloseBytes = 2_MiB;
+
+/// `require` is require_readable() or require_writable().
+template <class Require>
+void check_each(const Scattered& ranges, std::size_t bytes, const Require& require) {
+  std::optional<std::uintptr_t> seen;
+  const auto check = [&](const std::byte* data, std::size_t, std::size_t range_bytes) {
+    const auto begin = align_down(reinterpret_cast<std::uintptr_t>(data), kCloseBytes);
+    if (begin == seen && range_bytes < kCloseBytes) return;
+    require(data, range_bytes);
+    seen = begin;
+  };
+  ranges.for_each_stretch(0, bytes, check);
+}
+
+}  // namespace
+
+void Scattered::add(std::byte* data, std::size_t bytes, bool adjoins) {
+  if (adjoins) {
+    ranges_.back().bytes += bytes;
+    return;
+  }
+  const std::size_t offset = ranges_.empty() ? 0 : ranges_.back().offset + ranges_.back().bytes;
+  ranges_.push_back({data, bytes, offset});
+}
+
+std::size_t Scattered::index_of(std::size_t offset) const {
+  const auto behind = std::ranges::upper_bound(ranges_, offset, {}, &Range::offset);
+  return static_cast<std::size_t>(behind - ranges_.begin()) - 1;
+}
+
+void ScatteredDevice::submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,
+                                   StreamRef stream) {
+  std::vector<CopyRange> parts;
+  ranges_.for_each_stretch(offset, bytes,
+                           [&](std::byte* data, std::size_t place, std::size_t stretch) {
+                             parts.push_back({data, staging + place, stretch});
+                           });
+  submit_ranges(parts, {}, true, stream);
+}
+
+void ScatteredDevice::submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
+                                  StreamRef stream) {
+  std::vector<CopyRange> parts;
+  ranges_.for_each_stretch(offset, bytes,
+                           [&](const std::byte* data, std::size_t place, std::size_t stretch) {
+                             parts.push_back({staging + place, data, stretch});
+                           });
+  submit_ranges(parts, {}, true, stream);
+}
+
+void RangesCopy::add(const CopyRange& range, Adjoins adjoins) {
+  if (adjoins.target && adjoins.source)
+    ranges_.back().bytes += range.bytes;
+  else
+    ranges_.push_back(range);
+  targets_.add(static_cast<std::byte*>(range.target), range.bytes, adjoins.target);
+  // A source is not written, whatever its type says.
+  auto* const source = static_cast<std::byte*>(const_cast<void*>(range.source));
+  sources_.add(source, range.bytes, adjoins.source);
+  bytes_ += range.bytes;
+}
+
+void RangesCopy::add_block(const PinnedBlock& block) {
+  if (blocks_.empty() || blocks_.back() != block) blocks_.push_back(block);
+}
+
+void RangesCopy::check_pageable() const {
+  if (to().is_pageable()) check_each(targets_, bytes_, require_writable);
+  if (from().is_pageable()) check_each(sources_, bytes_, require_readable);
+}
+
+void RangesCopy::copy_on_host() const {
+  for (const CopyRange& range : ranges_) std::memcpy(range.target, range.source, range.bytes);
+}
+
+void RangesCopy::submit(DirectSubmission& submission) const {
+  submission.add_ranges(ranges_);
+}
+
+std::unique_ptr<HostEnd> RangesCopy::host_end(CopyDirection direction) const {
+  return std::make_unique<PackedHost<Scattered>>(direction == CopyDirection::to_device ? sources_
+                                                                                       : targets_);
+}
+
+std::unique_ptr<DeviceEnd> RangesCopy::device_end(CopyDirection direction) const {
+  return std::make_unique<ScatteredDevice>(direction == CopyDirection::to_device ? targets_
+                                                                                 : sources_);
+}
+
+void RangesCopy::record_blocks_before(PinnedAllocator& own, StreamRef stream) const {
+  for (const PinnedBlock& block : blocks_) block.record_before(own, stream);
+}
+
+void RangesCopy::keep_blocks_for_graph(PinnedAllocator& own, StreamRef stream) const {
+  for (const PinnedBlock& block : blocks_) block.keep_for_graph(own, stream);
+}
+
+void RangesCopy::record_blocks_after(StreamRef stream) const {
+  for (const PinnedBlock& block : blocks_) block.record_after(stream);
+}
+
+}  // namespace berth

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// A copy of ranges that lie here and there, on either side. Through staging memory they travel
+// packed, one behind the other.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "copy/operand/copy_shape.hpp"
+
+namespace berth {
+
+/// One side: ranges in the order in which they are packed.
+class Scattered {
+ public:
+  /// `adjoins`: it begins where the last one ends, and the two may be copied as one.
+  void add(std::byte* data, std::size_t bytes, bool adjoins);
+
+  /// Calls what(data, place, bytes) for each range, or part of one, in [offset, offset + bytes) of
+  /// the packed ranges: where it is, and how far behind `offset`.
+  template <class What>
+  void for_each_stretch(std::size_t offset, std::size_t bytes, const What& what) const {
+    std::size_t place = 0;
+    for (std::size_t index = index_of(offset); place < bytes; ++index) {
+      const Range& range = ranges_[index];
+      const std::size_t begun = offset + place - range.offset;
+      const std::size_t stretch = std::min(range.bytes - begun, bytes - place);
+      what(range.data + begun, place, stretch);
+      place += stretch;
+    }
+  }
+
+ private:
+  struct Range {
+    std::byte* data;
+    std::size_t bytes;
+    std::size_t offset;  ///< among the packed ranges
+  };
+
+  /// Of the range that the byte at `offset` belongs to.
+  [[nodiscard]] std::size_t index_of(std::size_t offset) const;
+
+  std::vector<Range> ranges_;
+};
+
+class ScatteredDevice final : public DeviceEnd {
+ public:
+  explicit ScatteredDevice(Scattered ranges) : ranges_(std::move(ranges)) {}
+  void submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,
+                    StreamRef stream) override;
+  void submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
+                   StreamRef stream) override;
+
+ private:
+  const Scattered ranges_;
+};
+
+class RangesCopy final : public CopyShape {
+ public:
+  /// Whether a range begins, on each side, where the last one ends, in the same allocation: the
+  /// driver copies within one only.
+  struct Adjoins {
+    bool target;
+    bool source;
+  };
+
+  using CopyShape::CopyShape;
+
+  void add(const CopyRange& range, Adjoins adjoins);
+  /// A pinned block of berth's that a range lies in. More than once does no harm.
+  void add_block(const PinnedBlock& block);
+
+  [[nodiscard]] std::size_t bytes() const override { return bytes_; }
+  void check_pageable() const override;
+  void copy_on_host() const override;
+  void submit(DirectSubmission& submission) const override;
+  [[nodiscard]] std::unique_ptr<HostEnd> host_end(CopyDirection direction) const override;
+  [[nodiscard]] std::unique_ptr<DeviceEnd> device_end(CopyDirection direction) const override;
+  void record_blocks_before(PinnedAllocator& own, StreamRef stream) const override;
+  void keep_blocks_for_graph(PinnedAllocator& own, StreamRef stream) const override;
+  void record_blocks_after(StreamRef stream) const override;
+
+ private:
+  std::vector<CopyRange> ranges_;
+  Scattered targets_;
+  Scattered sources_;
+  std::vector<PinnedBlock> blocks_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace berth

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// A copy of rows that lie a pitch apart, on either side its own. Through staging memory they travel
+// packed, one behind the other.
+#pragma once
+
+#include <algorithm>
+
+#include "copy/operand/copy_shape.hpp"
+
+namespace berth {
+
+/// One side.
+struct Rows {
+  std::byte* data;
+  std::size_t pitch;
+  std::size_t row_bytes;
+
+  /// Calls what(data, place, bytes) for each row, or part of one, in [offset, offset + bytes) of
+  /// the packed rows: where it is, and how far behind `offset`.
+  template <class What>
+  void for_each_stretch(std::size_t offset, std::size_t bytes, const What& what) const {
+    std::size_t column = offset % row_bytes;
+    std::byte* row = data + offset / row_bytes * pitch;
+    for (std::size_t place = 0; place < bytes; column = 0, row += pitch) {
+      const std::size_t stretch = std::min(row_bytes - column, bytes - place);
+      what(row + column, place, stretch);
+      place += stretch;
+    }
+  }
+};
+
+class RowsDevice final : public DeviceEnd {
+ public:
+  explicit RowsDevice(const Rows& rows) : rows_(rows) {}
+  void submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,
+                    StreamRef stream) override;
+  void submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
+                   StreamRef stream) override;
+
+ private:
+  const Rows rows_;
+};
+
+class RowsCopy final : public CopyShape {
+ public:
+  /// Both have the same bytes in a row.
+  RowsCopy(const MemoryKind& to_kind, const Rows& to, const MemoryKind& from_kind, const Rows& from,
+           std::size_t rows)
+      : CopyShape(to_kind, from_kind), to_(to), from_(from), rows_(rows) {}
+
+  [[nodiscard]] std::size_t bytes() const override { return rows_ * to_.row_bytes; }
+  void check_pageable() const override;
+  void copy_on_host() const override;
+  void submit(DirectSubmission& submission) const override;
+  [[nodiscard]] std::unique_ptr<HostEnd> host_end(CopyDirection direction) const override;
+  [[nodiscard]] std::unique_ptr<DeviceEnd> device_end(CopyDirection direction) const override;
+
+ private:
+  const Rows to_;
+  const Rows from_;
+  const std::size_t rows_;
+};
+
+}  // namespace berth

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "copy/staged/bounce_memory.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "berth/event_pool.hpp"
+
+#include "base/arithmetic.hpp"
+#include "device/device_context.hpp"
+#include "stream/capture.hpp"
+#include "stream/unasked.hpp"
+
+namespace berth {
+
+/// Belongs to the copy that took it, and only that copy's thread accesses it.
+struct BounceMemory::Block {
+  struct Use {
+    const DeviceContext* context = nullptr;
+    CUstream_st* stream = nullptr;
+    bool operator==(const Use&) const = default;
+  };
+  struct Half {
+    Use user{};                      ///< the stream of its first copy
+    std::uint64_t number = 0;        ///< of that stream: it tells whether the handle was reused
+    bool is_shared = false;          ///< perhaps other streams have used it, too
+    std::optional<EventLease> mark;  ///< behind its copies, once it is used up
+  };
+
+  [[nodiscard]] bool has_room(std::size_t bytes) const {
+    return memory.data() != nullptr && bytes <= begin() + kHalfBytes - used;
+  }
+  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(memory.data()); }
+  [[nodiscard]] std::size_t begin() const { return half * kHalfBytes; }
+  [[nodiscard]] Half& current() { return halves[half]; }
+  [[nodiscard]] Half& other() { return halves[1 - half]; }
+  void begin_half(std::size_t which) {
+    half = which;
+    used = begin();
+    current() = {};
+  }
+  void add_user(StreamRef stream) {
+    Half& now = current();
+    if (used == begin()) now = {.user = use_of(stream), .number = number_of(stream), .mark = {}};
+    now.is_shared |= now.user != use_of(stream);
+  }
+  [[nodiscard]] bool is_half_of(StreamRef stream) {
+    const Half& now = current();
+    return !now.is_shared && now.user == use_of(stream) && now.number == number_of(stream);
+  }
+  static Use use_of(StreamRef stream) { return {&stream.context(), stream.native()}; }
+  static std::uint64_t number_of(StreamRef stream) {
+    return stream.context().stream_number(stream.native());
+  }
+
+  Allocation memory;
+  std::size_t half = 0;
+  std::size_t used = 0;  ///< bytes from the start of the block
+  std::array<Half, 2> halves{};
+  /// Streams that are recorded on the memory; the last of them if there are more. Recording a
+  /// stream again is harmless.
+  std::array<Use, 8> uses{};
+  std::size_t use_count = 0;
+  std::uint64_t retirements = 0;  ///< as of the first of them
+};
+
+namespace {
+
+/// Where a thread first looks for a block, so that it finds the one that it used last.
+std::size_t first_slot() {
+  static std::atomic<std::size_t> threads = 0;
+  thread_local const std::size_t slot = threads.fetch_add(1, std::memory_order_relaxed);
+  return slot;
+}
+
+/// Without breaking a capture of another thread. A mark that cannot be asked about counts as not
+/// passed.
+bool has_passed(const EventLease& mark) {
+  const Driver& driver = mark->context().driver();
+  RelaxedCapture relaxed(driver);
+  relaxed.begin();
+  return driver.try_event_query(mark->native()) == CUDA_SUCCESS;
+}
+
+}  // namespace
+
+BounceMemory::BounceMemory(const DeviceRegistry& registry, PinnedAllocator& pinned,
+                           EventPoolOf events_of)
+    : registry_(registry), pinned_(pinned), events_of_(std::move(events_of)) {
+  for (int ordinal = 0; ordinal < registry_.count(); ++ordinal)
+    registry_.context(Device::cuda(ordinal)).add_observer(retirements_);
+}
+
+BounceMemory::~BounceMemory() {
+  for (int ordinal = 0; ordinal < registry_.count(); ++ordinal)
+    registry_.context(Device::cuda(ordinal)).remove_observer(retirements_);
+  for (Slot& slot : slots_) delete slot.block.load(std::memory_order_acquire);
+}
+
+std::byte* BounceMemory::Part::data() const {
+  return block_->data() + begin_;
+}
+
+void BounceMemory::Part::reuse(const Driver& driver) noexcept {
+  const std::size_t end = block_->used;
+  block_->used = block_->current().is_shared ? begin_ : block_->begin();
+  driver.sim_host_recycles(block_->data() + block_->used, end - block_->used);
+}
+
+BounceMemory::Part BounceMemory::take(std::size_t bytes, StreamRef stream) {
+  Part part(*this, take_block());
+  Block& block = *part.block_;
+  if (!block.has_room(bytes) && !turn(block, stream) && !renew(block, stream)) return {};
+  record(block, stream);
+  block.add_user(stream);
+  part.begin_ = block.used;
+  block.used = std::min(align_up(block.used + bytes, kAlignment), block.begin() + kHalfBytes);
+  return part;
+}
+
+BounceMemory::Block* BounceMemory::take_block() {
+  const std::size_t first = first_slot();
+  for (std::size_t offset = 0; offset < kSlots; ++offset) {
+    std::atomic<Block*>& slot = slots_[(first + offset) % kSlots].block;
+    if (slot.load(std::memory_order_relaxed) == nullptr) continue;
+    if (Block* const block = slot.exchange(nullptr, std::memory_order_acquire)) return block;
+  }
+  return new Block;
+}
+
+void BounceMemory::put_back(Block* block) noexcept {
+  const std::size_t first = first_slot();
+  for (std::size_t offset = 0; offset < kSlots; ++offset) {
+    std::atomic<Block*>& slot = slots_[(first + offset) % kSlots].block;
+    Block* none = nullptr;
+    if (slot.compare_exchange_strong(none, block, std::memory_order_release,
+                                     std::memory_order_relaxed))
+      return;
+  }
+  delete block;
+}
+
+bool BounceMemory::turn(Block& block, StreamRef stream) {
+  if (block.memory.data() == nullptr || !block.is_half_of(stream)) return false;
+  const ContextScope scope(stream.context());
+  EventLease mark = events_of_(stream.context()).acquire();
+  record_unasked(mark, stream);
+  block.current().mark = std::move(mark);
+  if (block.other().mark && !has_passed(*block.other().mark)) return false;
+  block.begin_half(1 - block.half);
+  return true;
+}
+
+bool BounceMemory::renew(Block& block, StreamRef stream) {
+  block.memory.reset();
+  block.halves = {};
+  block.use_count = 0;
+  auto memory = pinned_.try_allocate(2 * kHalfBytes, {.near = stream.device(), .may_wait = false});
+  if (!memory) return false;
+  block.memory = std::move(memory).value();
+  block.begin_half(0);
+  return true;
+}
+
+void BounceMemory::record(Block& block, StreamRef stream) {
+  const std::uint64_t retirements = retirements_.count.load();
+  if (block.retirements != retirements) {
+    block.use_count = 0;
+    block.current().is_shared |= block.used > block.begin();
+  }
+  const Block::Use use = Block::use_of(stream);
+  const std::size_t known = std::min(block.use_count, block.uses.size());
+  if (std::find(block.uses.begin(), block.uses.begin() + known, use) != block.uses.begin() + known)
+    return;
+  pinned_.record_stream(block.memory.data(), stream);
+  block.retirements = retirements;
+  block.uses[block.use_count++ % block.uses.size()] = use;
+}
+
+}  // namespace berth

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/background_thread.hpp"
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace berth {
+
+struct BackgroundThread::State {
+  State(Work todo, std::optional<std::chrono::nanoseconds> interval)
+      : work(std::move(todo)), period(interval) {}
+
+  void start_once() {
+    if (!thread.joinable()) thread = std::thread([this] { run(); });
+  }
+
+  void run() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      await_reason(lock);
+      if (ends) return;
+      requested = false;
+      busy = true;
+      lock.unlock();
+      work();
+      lock.lock();
+      busy = false;
+      changed.notify_all();
+    }
+  }
+
+  void await_reason(std::unique_lock<std::mutex>& lock) {
+    const auto has_reason = [this] { return ends || requested; };
+    if (period)
+      changed.wait_for(lock, *period, has_reason);
+    else
+      changed.wait(lock, has_reason);
+  }
+
+  const Work work;
+  const std::optional<std::chrono::nanoseconds> period;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool requested = false;
+  bool busy = false;
+  bool ends = false;
+  std::thread thread;
+};
+
+BackgroundThread::BackgroundThread(Work work, std::optional<std::chrono::nanoseconds> period)
+    : state_(std::make_unique<State>(std::move(work), period)) {
+  const std::lock_guard lock(state_->mutex);
+  if (period) state_->start_once();
+}
+
+BackgroundThread::~BackgroundThread() {
+  if (!origin_.is_here()) {
+    // The end of a condition variable waits for its waiters, which a forked child does not have.
+    keep_until_exit(std::move(state_));
+    return;
+  }
+  end();
+}
+
+void BackgroundThread::end() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->ends = true;
+  }
+  state_->changed.notify_all();
+  if (state_->thread.joinable()) state_->thread.join();
+}
+
+bool BackgroundThread::is_ending() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->ends;
+}
+
+void BackgroundThread::request() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->start_once();
+    if (std::exchange(state_->requested, true)) return;
+  }
+  state_->changed.notify_all();
+}
+
+void BackgroundThread::wait_until_done() {
+  if (!origin_.is_here()) return;
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [this] { return !state_->requested && !state_->busy; });
+}
+
+}  // namespace berth
