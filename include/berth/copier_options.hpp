@@ -36,7 +36,8 @@ struct CopierOptions {
   /// copied at a time. 64 KiB to 1 GiB, a multiple of 4 KiB. A slot of 4 MiB takes 75 us at 55
   /// GB/s: an urgent copy in the same direction comes in between.
   std::size_t staging_slot_bytes = std::size_t{4} << 20;
-  /// Slots of one device, 2 to 65,536. One copy gets half of them at most.
+  /// Slots of one device, 2 to 65,536. One copy gets half of them at most. Copies smaller than a
+  /// slot take memory of their own size, up to as many bytes again.
   std::size_t staging_slots = 16;
   StagingShortage on_staging_shortage = StagingShortage::share;
   /// Threads that copy between staging memory and the rest of the host's, 1 to 64. Started by the

@@ -271,7 +271,8 @@ CopyCounters CopyDispatcher::counters() const {
           .copies_by_driver = copies_by_driver_,
           .copies_host = copies_host_,
           .bytes_copied = bytes_copied_,
-          .staging_waits = staged_.waits()};
+          .staging_waits = staged_.waits(),
+          .staging_bytes = staged_.bytes_in_use()};
 }
 
 }  // namespace berth

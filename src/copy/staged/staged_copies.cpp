@@ -102,7 +102,7 @@ std::optional<Staging> StagedCopies::obtain(Station& here, StreamRef stream, con
 
 void StagedCopies::let_share(Station& here, StreamRef stream, const HostWork& work,
                              const std::shared_ptr<StagingBlocks>& blocks) {
-  if (blocks->small > 0 || stream.is_per_thread_default()) return;
+  if (!blocks->are_slots() || stream.is_per_thread_default()) return;
   const MutexLock lock(here.mutex);
   const auto found = here.streams.find(key_of(stream, work));
   if (found != here.streams.end()) found->second.blocks = blocks;
@@ -152,6 +152,15 @@ void StagedCopies::complete_host_side(const HostWork::CopyPtr& copy, CopyDirecti
   if (!copy->is_given_up()) return;
   work_.complete(copy);
   std::rethrow_exception(copy->failure());
+}
+
+std::size_t StagedCopies::bytes_in_use() const {
+  const MutexLock lock(mutex_);
+  std::size_t bytes = 0;
+  for (const auto& station : stations_) {
+    if (station != nullptr) bytes += station->memory.bytes_in_use();
+  }
+  return bytes;
 }
 
 void StagedCopies::do_share(StreamRef stream) noexcept {

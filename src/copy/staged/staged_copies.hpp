@@ -51,6 +51,8 @@ class StagedCopies final : public HostShare {
   /// For marks behind copies on that device.
   [[nodiscard]] EventPool& events(DeviceContext& context) { return station(context).events; }
   [[nodiscard]] std::uint64_t waits() const { return waits_.load(std::memory_order_relaxed); }
+  /// Staging memory of all devices that copies hold now.
+  [[nodiscard]] std::size_t bytes_in_use() const BERTH_EXCLUDES(mutex_);
 
   void do_share(StreamRef stream) noexcept override;
   void do_share(DeviceContext& context) noexcept override;
@@ -98,7 +100,7 @@ class StagedCopies final : public HostShare {
 
   PinnedAllocator& pinned_;
   const CopierOptions options_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::vector<std::unique_ptr<Station>> stations_ BERTH_GUARDED_BY(mutex_);  ///< by ordinal
   std::vector<DeviceContext*> contexts_ BERTH_GUARDED_BY(mutex_);            ///< of stations
   std::atomic<std::uint64_t> waits_ = 0;
