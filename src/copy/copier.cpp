@@ -38,6 +38,7 @@ class Copier::Impl {
        const CopierOptions& options)
       : registry_(registry),
         pinned_(pinned),
+        options_(options),
         known_(registry),
         dispatcher_(registry, pinned, completions, options) {}
 
@@ -76,7 +77,7 @@ class Copier::Impl {
     check_batch(copies);
     const ContextScope scope(request.stream.context());
     const Driver& driver = request.stream.context().driver();
-    const std::vector<PlannedCopy> planned = plan_batch(copies, [&](const void* data) {
+    const std::vector<PlannedCopy> planned = plan_batch(copies, options_, [&](const void* data) {
       return find_memory_place(registry_, pinned_, driver, data);
     });
     if (!request.other) {
@@ -291,6 +292,7 @@ class Copier::Impl {
   const ForkOrigin origin_;
   const DeviceRegistry& registry_;
   PinnedAllocator& pinned_;
+  const CopierOptions options_;
   KnownDevices known_;
   CopyDispatcher dispatcher_;
   const EventPoolOf events_of_ = [this](DeviceContext& context) -> EventPool& {

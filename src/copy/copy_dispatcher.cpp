@@ -6,6 +6,7 @@
 #include "berth/bytes.hpp"
 #include "berth/completion_queue.hpp"
 
+#include "base/check.hpp"
 #include "copy/copy_arguments.hpp"
 #include "copy/direct/direct_transfer.hpp"
 #include "copy/file_copies.hpp"
@@ -43,6 +44,7 @@ CopyDispatcher::CopyDispatcher(const DeviceRegistry& registry, PinnedAllocator& 
       completions_(completions),
       part_bytes_(options.direct_piece_bytes),
       must_pin_(options.on_staging_shortage == StagingShortage::grow),
+      batches_(options.batch_calls ? Batches::yes : Batches::no),
       staged_(registry, pinned, options),
       bounce_(registry, pinned,
               [this](DeviceContext& context) -> EventPool& { return staged_.events(context); }) {}
@@ -117,6 +119,7 @@ Transfer CopyDispatcher::start(const FileRange& range, const MemorySide& device,
 }
 
 Transfer CopyDispatcher::copy_on_host(const CopyShape& shape, CopyRequest request) {
+  BERTH_CHECK(shape.is_on_host());
   ++copies_host_;
   std::shared_ptr<TransferState> transfer;
   if (request.wants_transfer) transfer = std::make_shared<HostTransfer>(shape.bytes());
@@ -125,6 +128,7 @@ Transfer CopyDispatcher::copy_on_host(const CopyShape& shape, CopyRequest reques
 }
 
 Transfer CopyDispatcher::copy_staged(const CopyShape& shape, CopyRequest request) {
+  BERTH_CHECK(shape.from().is_host() != shape.to().is_host());  // the host has one end
   const auto direction = shape.from().is_host() ? CopyDirection::to_device : CopyDirection::to_host;
   const bool is_to_device = direction == CopyDirection::to_device;
   const bool is_by_caller = is_to_device || !request.wants_transfer;
@@ -176,7 +180,7 @@ Transfer CopyDispatcher::bounce_in(const BounceMemory::Part& part, const CopySha
                                    CopyRequest request) {
   shape.host_end(CopyDirection::to_device)->read(part.data(), 0, shape.bytes());
   const auto device = shape.device_end(CopyDirection::to_device);
-  const Submission how{part_bytes_, Batches::yes, request.wants_transfer};
+  const Submission how{part_bytes_, batches_, request.wants_transfer};
   return submit(request, how, shape.bytes(), {}, [&](DirectSubmission& submission) {
     device->submit_write(part.data(), 0, shape.bytes(), request.stream);
     submission.end_part(shape.bytes());
@@ -207,7 +211,7 @@ Transfer CopyDispatcher::copy_direct(const CopyShape& shape, CopyRequest request
   const bool is_cut = !is_captured && !devices.are_one();
   const Submission how{
       .part_bytes = is_cut ? part_bytes_ : ~std::size_t{0},
-      .batches = is_captured || shape.has_pageable() ? Batches::no : Batches::yes,
+      .batches = is_captured || shape.has_pageable() ? Batches::no : batches_,
       .is_marked = request.wants_transfer && !is_captured,
       .is_lent = is_in_reach(shape, request.stream) && request.options.keep_alive == nullptr};
   // What the device reads and writes in its own time is the caller's again when the call returns.

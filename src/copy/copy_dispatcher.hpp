@@ -68,7 +68,6 @@ class CopyDispatcher {
     Way way;
     bool is_captured;
   };
-  using Batches = DirectSubmission::Batches;
   struct Submission {
     std::size_t part_bytes;
     Batches batches;
@@ -103,7 +102,8 @@ class CopyDispatcher {
   std::atomic<std::uint64_t> bytes_copied_ = 0;
 
   const std::size_t part_bytes_;
-  const bool must_pin_;  ///< or fail: the driver is no way out
+  const bool must_pin_;  ///< or fail: the driver is no substitute
+  const Batches batches_;
   PeerLinks links_;
   StagedCopies staged_;
   BounceMemory bounce_;  ///< with marks of events that staged_ has

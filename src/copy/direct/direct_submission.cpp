@@ -6,6 +6,7 @@
 
 #include "berth/bytes.hpp"
 
+#include "base/check.hpp"
 #include "stream/unasked.hpp"
 
 namespace berth {
@@ -59,10 +60,11 @@ void DirectSubmission::add_ranges(std::span<const CopyRange> ranges) {
           large.bytes);
       count = 1;
     } else {
-      submit_ranges(ranges.first(count), devices_, batches_ == Batches::yes, stream_);
+      submit_ranges(ranges.first(count), devices_, batches_, stream_);
       end_part(bytes);
     }
     ranges = ranges.subspan(count);
+    BERTH_CHECK(count > 0);  // each turn submits something
   }
 }
 

@@ -21,9 +21,6 @@ namespace berth {
 /// Threads  One.
 class DirectSubmission {
  public:
-  /// Whether ranges may go as a batch of the driver's.
-  enum class Batches : bool { no, yes };
-
   /// Parts have up to `part_bytes`.
   DirectSubmission(StreamRef stream, const DevicePair& devices, std::size_t part_bytes,
                    Batches batches)

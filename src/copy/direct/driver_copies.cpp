@@ -6,6 +6,7 @@
 
 #include "berth/bytes.hpp"
 
+#include "base/check.hpp"
 #include "device/device_context.hpp"
 
 namespace berth {
@@ -57,8 +58,10 @@ bool takes_batch(const DevicePair& devices, StreamRef stream) {
 
 void submit_linear(std::byte* to, const std::byte* from, std::size_t bytes,
                    const DevicePair& devices, StreamRef stream) {
+  BERTH_CHECK(bytes > 0);
   const Driver& driver = stream.context().driver();
   if (devices.are_different()) {
+    BERTH_CHECK(&stream.context() == devices.to || &stream.context() == devices.from);
     driver.memcpy_peer_async(device_address(to), devices.to->primary(), device_address(from),
                              devices.from->primary(), bytes, stream.native());
   } else {
@@ -91,9 +94,9 @@ void submit_rows(const PitchedTarget& to, const PitchedSource& from, std::size_t
   stream.context().driver().memcpy_2d_async(&copy, stream.native());
 }
 
-void submit_ranges(std::span<const CopyRange> ranges, const DevicePair& devices, bool may_batch,
+void submit_ranges(std::span<const CopyRange> ranges, const DevicePair& devices, Batches batches,
                    StreamRef stream) {
-  if (ranges.size() > 1 && may_batch && takes_batch(devices, stream) &&
+  if (ranges.size() > 1 && batches == Batches::yes && takes_batch(devices, stream) &&
       try_submit_batch(ranges, stream))
     return;
   for (const CopyRange& range : ranges)

@@ -28,7 +28,10 @@ struct DevicePair {
   [[nodiscard]] bool are_one() const { return to == from && to != nullptr; }
 };
 
-/// Bytes in one piece.
+/// Whether several ranges may go to the driver in one call.
+enum class Batches : bool { no, yes };
+
+/// One contiguous range.
 /// Errors  DriverError.
 void submit_linear(std::byte* to, const std::byte* from, std::size_t bytes,
                    const DevicePair& devices, StreamRef stream);
@@ -39,10 +42,10 @@ void submit_linear(std::byte* to, const std::byte* from, std::size_t bytes,
 void submit_rows(const PitchedTarget& to, const PitchedSource& from, std::size_t row_bytes,
                  std::size_t rows, const DevicePair& devices, StreamRef stream);
 
-/// Ranges that do not depend on one another: in one call where they may be a batch, and the driver
-/// takes it, otherwise one by one.
-/// Errors  DriverError: some may be under way.
-void submit_ranges(std::span<const CopyRange> ranges, const DevicePair& devices, bool may_batch,
+/// Ranges that do not depend on one another: in one call if they may be a batch and the driver
+/// accepts it, otherwise one by one.
+/// Errors  DriverError: some may be pending.
+void submit_ranges(std::span<const CopyRange> ranges, const DevicePair& devices, Batches batches,
                    StreamRef stream);
 
 }  // namespace berth

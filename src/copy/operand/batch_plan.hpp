@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "berth/copier_options.hpp"
 #include "berth/copy_range.hpp"
 
 #include "copy/operand/memory_kind.hpp"
@@ -27,7 +28,7 @@ struct PlannedCopy {
 /// `ranges` have been checked; those of 0 bytes are left out. Neighbours that adjoin on both sides,
 /// in the same allocations, become one.
 /// Errors  As find_memory_place().
-std::vector<PlannedCopy> plan_batch(std::span<const CopyRange> ranges,
+std::vector<PlannedCopy> plan_batch(std::span<const CopyRange> ranges, const CopierOptions& options,
                                     const std::function<MemoryPlace(const void*)>& find);
 
 }  // namespace berth

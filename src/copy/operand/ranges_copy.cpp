@@ -8,6 +8,7 @@
 #include "berth/bytes.hpp"
 
 #include "base/arithmetic.hpp"
+#include "base/check.hpp"
 #include "copy/operand/packed_host.hpp"
 #include "copy/operand/readable_memory.hpp"
 
@@ -44,6 +45,8 @@ void Scattered::add(std::byte* data, std::size_t bytes, bool adjoins) {
 
 std::size_t Scattered::index_of(std::size_t offset) const {
   const auto behind = std::ranges::upper_bound(ranges_, offset, {}, &Range::offset);
+  BERTH_CHECK(behind != ranges_.begin());
+  BERTH_CHECK(offset - behind[-1].offset < behind[-1].bytes);  // within the packed ranges
   return static_cast<std::size_t>(behind - ranges_.begin()) - 1;
 }
 
@@ -54,7 +57,7 @@ void ScatteredDevice::submit_write(const std::byte* staging, std::size_t offset,
                            [&](std::byte* data, std::size_t place, std::size_t stretch) {
                              parts.push_back({data, staging + place, stretch});
                            });
-  submit_ranges(parts, {}, true, stream);
+  submit_ranges(parts, {}, batches_, stream);
 }
 
 void ScatteredDevice::submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
@@ -64,7 +67,7 @@ void ScatteredDevice::submit_read(std::byte* staging, std::size_t offset, std::s
                            [&](const std::byte* data, std::size_t place, std::size_t stretch) {
                              parts.push_back({staging + place, data, stretch});
                            });
-  submit_ranges(parts, {}, true, stream);
+  submit_ranges(parts, {}, batches_, stream);
 }
 
 void RangesCopy::add(const CopyRange& range, Adjoins adjoins) {
@@ -102,8 +105,8 @@ std::unique_ptr<HostEnd> RangesCopy::host_end(CopyDirection direction) const {
 }
 
 std::unique_ptr<DeviceEnd> RangesCopy::device_end(CopyDirection direction) const {
-  return std::make_unique<ScatteredDevice>(direction == CopyDirection::to_device ? targets_
-                                                                                 : sources_);
+  const bool is_target = direction == CopyDirection::to_device;
+  return std::make_unique<ScatteredDevice>(is_target ? targets_ : sources_, batches_);
 }
 
 void RangesCopy::record_blocks_before(PinnedAllocator& own, StreamRef stream) const {

@@ -46,7 +46,8 @@ class Scattered {
 
 class ScatteredDevice final : public DeviceEnd {
  public:
-  explicit ScatteredDevice(Scattered ranges) : ranges_(std::move(ranges)) {}
+  ScatteredDevice(Scattered ranges, Batches batches)
+      : ranges_(std::move(ranges)), batches_(batches) {}
   void submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,
                     StreamRef stream) override;
   void submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
@@ -54,6 +55,7 @@ class ScatteredDevice final : public DeviceEnd {
 
  private:
   const Scattered ranges_;
+  const Batches batches_;
 };
 
 class RangesCopy final : public CopyShape {
@@ -65,7 +67,9 @@ class RangesCopy final : public CopyShape {
     bool source;
   };
 
-  using CopyShape::CopyShape;
+  /// `batches` is for what passes through staging memory.
+  RangesCopy(const MemoryKind& to, const MemoryKind& from, Batches batches)
+      : CopyShape(to, from), batches_(batches) {}
 
   void add(const CopyRange& range, Adjoins adjoins);
   /// A pinned block of berth's that a range lies in. More than once does no harm.
@@ -86,6 +90,7 @@ class RangesCopy final : public CopyShape {
   Scattered targets_;
   Scattered sources_;
   std::vector<PinnedBlock> blocks_;
+  const Batches batches_;
   std::size_t bytes_ = 0;
 };
 
