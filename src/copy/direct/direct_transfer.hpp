@@ -24,11 +24,9 @@ class DirectTransfer final : public TransferState {
   explicit DirectTransfer(std::size_t bytes, bool is_lent = false)
       : TransferState(bytes), is_lent_(is_lent) {}
 
-  /// The next step has been submitted, of so many bytes, and `mark` is recorded behind it. Before
-  /// anyone else knows of this.
-  void add_step(EventLease mark, std::size_t bytes) BERTH_NO_THREAD_SAFETY_ANALYSIS {
-    steps_.push_back({std::move(mark), bytes});
-  }
+  /// The next step, of `bytes`, has been submitted, and `mark` is recorded behind it. Before any
+  /// other thread has this object.
+  void add_step(EventLease mark, std::size_t bytes) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   /// For marks that are not captured.
   bool is_done() override BERTH_EXCLUDES(mutex_);
   void wait() override BERTH_EXCLUDES(mutex_);

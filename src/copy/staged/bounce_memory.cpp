@@ -8,6 +8,7 @@
 #include "berth/event_pool.hpp"
 
 #include "base/arithmetic.hpp"
+#include "base/check.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
 #include "stream/unasked.hpp"
@@ -101,15 +102,18 @@ BounceMemory::~BounceMemory() {
 std::byte* BounceMemory::Part::data() const {
   return block_->data() + begin_;
 }
+  BERTH_CHECK(block_ != nullptr && begin_ < block_->used);
 
 void BounceMemory::Part::reuse(const Driver& driver) noexcept {
   const std::size_t end = block_->used;
   block_->used = block_->current().is_shared ? begin_ : block_->begin();
   driver.sim_host_recycles(block_->data() + block_->used, end - block_->used);
 }
+  BERTH_CHECK(bytes > 0 && bytes <= kPartBytesMax);
 
 BounceMemory::Part BounceMemory::take(std::size_t bytes, StreamRef stream) {
   Part part(*this, take_block());
+  BERTH_CHECK(block.has_room(bytes));  // else the copy would write over another block
   Block& block = *part.block_;
   if (!block.has_room(bytes) && !turn(block, stream) && !renew(block, stream)) return {};
   record(block, stream);

@@ -42,7 +42,8 @@ void HostWork::add(const CopyPtr& copy, const LanePtr& lane, int priority) {
   std::list<CopyPtr> in_lane{copy};
   std::list<LanePtr> of_lane{lane};
   const MutexLock lock(mutex_);
-  copies_.add(copy, priority);  // nothing fails from here on
+  BERTH_CHECK(copy->lane == nullptr && !copy->is_over);  // a copy is started once
+  copies_.add(copy, priority);                           // nothing fails from here on
   if (lane->copies.empty()) {
     lane->place = of_lane.begin();
     lanes_.splice(lanes_.end(), of_lane);
@@ -52,12 +53,14 @@ void HostWork::add(const CopyPtr& copy, const LanePtr& lane, int priority) {
   std::weak_ptr<StagedCopy>& latest = copy->staging().blocks->latest;
   const CopyPtr before = latest.lock();
   latest = copy;
-  if (before == nullptr || before->is_over)
+  if (before == nullptr || before->is_over) {
     copy->begin_turn();
-  else
+  } else {
+    BERTH_CHECK(before->successor.expired());  // else a copy would never get its turn
     before->successor = copy;
+  }
   note_pieces(*copy);
-  pieces_.notify_all();  // or to watch it
+  pieces_.notify_all();  // there is a piece, or a word to read
 }
 
 void HostWork::submit(const CopyPtr& copy, EventPool& events) {
@@ -225,6 +228,7 @@ bool HostWork::take_out_if_over(const CopyPtr& copy, CopyPtr& over) {
   lane->copies.pop_front();
   if (lane->copies.empty()) lanes_.erase(lane->place);
   copy->next_over = std::exchange(over, copy);
+  BERTH_CHECK(copy->next_over == nullptr && !copy->is_over);
   return true;
 }
 
@@ -262,6 +266,7 @@ bool HostWork::await_piece() {
       if (stopped_) return false;
       if (copies_.has_any()) return true;
       is_watched_ = true;
+      BERTH_CHECK(!is_watched_);  // one thread reads the words
       pieces_.wait_for(mutex_, nap);
       is_watched_ = false;
     }
@@ -272,6 +277,7 @@ bool HostWork::await_piece() {
 void HostWork::stop() {
   const MutexLock lock(mutex_);
   stopped_ = true;
+  BERTH_CHECK(lanes_.empty());  // else a stream would wait behind a gate for ever
   pieces_.notify_all();
 }
 

@@ -103,7 +103,7 @@ class StagedCopy {
     return device_ended_ ? kEnd : passed_ + chunks_ahead_;
   }
   /// Nothing is submitted any more.
-  void end_submission() { submission_ended_ = true; }
+  void end_submission();
 
   // The turns of copies that share slots.
   /// Whether the slots are its own by now.
