@@ -25,13 +25,13 @@ bool is_in_reach(const CopyShape& shape, StreamRef stream) {
   return shape.has_pageable() && stream.context().host_reach().has_pageable;
 }
 
-/// Returns when the stream has passed what it holds.
-/// Errors  DriverError: it has, too, or the device has failed.
+/// Returns when the stream has passed its pending work.
+/// Errors  DriverError: the stream has passed it, or the device has failed.
 void complete(StreamRef stream) {
   try {
     wait_relaxed_for(stream);
   } catch (...) {
-    settle(stream);  // perhaps the answer alone has failed
+    settle(stream);  // perhaps only the query has failed
     throw;
   }
 }
@@ -59,17 +59,17 @@ CopyDispatcher::Route CopyDispatcher::route_of(const CopyShape& shape, const Cop
   if (!shape.is_on_host()) require_stream_of(shape.to(), shape.from(), stream);
   if (shape.has_pageable() && !request.is_checked) shape.check_pageable();
   const bool by_host = shape.is_on_host() || shape.has_pageable();
-  // Asked only where it matters: a small copy within a device is the same in a graph.
+  // Queried only if it matters: a small copy within a device is the same in a graph.
   const bool is_captured = (by_host || shape.has_pinned() || request.wants_transfer ||
                             request.is_awaited || shape.bytes() > part_bytes_) &&
                            is_capturing_in_scope(stream);
   if (is_captured && request.is_awaited) refuse_captured(stream, "waited for");
-  // A graph would not do again what the host does itself, and has no end.
+  // A graph cannot repeat what the host does, and has no end.
   if (is_captured && by_host) refuse_captured(stream, "given a copy by the host");
   if (is_captured && request.wants_end()) refuse_captured(stream, request.name_of_end());
   if (is_captured) return {Way::direct, true};
   if (shape.is_on_host()) return {Way::on_host, false};
-  // A source that must be read before the call returns is not: the device reads it in its own time.
+  // The device reads in stream order: not a source that must be read before the call returns.
   const bool is_read_at_once =
       shape.from().is_pageable() && !request.wants_transfer && !request.is_awaited;
   if (!is_read_at_once && is_in_reach(shape, stream)) return {Way::direct, false};
@@ -202,9 +202,9 @@ Transfer CopyDispatcher::end_staged(const std::shared_ptr<StagedTransfer>& trans
   return end(transfer, std::move(request));
 }
 
-// A graph has one node for each copy, and no marks. Copies are split so that others can use the
-// link in between; copies within a device use none. Pageable memory is not put into batches,
-// because it is not documented when the driver reads it.
+// A graph has one node for each copy, and no marks. Copies over a link are split, so that others
+// can use it in between; copies within a device use none. Pageable memory is not put into batches,
+// because NVIDIA does not document when the driver reads it.
 Transfer CopyDispatcher::copy_direct(const CopyShape& shape, CopyRequest request,
                                      bool is_captured) {
   const DevicePair devices(shape.to().device, shape.from().device);
@@ -214,7 +214,7 @@ Transfer CopyDispatcher::copy_direct(const CopyShape& shape, CopyRequest request
       .batches = is_captured || shape.has_pageable() ? Batches::no : batches_,
       .is_marked = request.wants_transfer && !is_captured,
       .is_lent = is_in_reach(shape, request.stream) && request.options.keep_alive == nullptr};
-  // What the device reads and writes in its own time is the caller's again when the call returns.
+  // Pageable memory belongs to the caller again when the call returns.
   if (how.is_lent && !request.wants_transfer) request.is_awaited = true;
   if (devices.are_different()) {
     DeviceContext& user = request.stream.context();
@@ -248,7 +248,7 @@ Transfer CopyDispatcher::submit(CopyRequest& request, const Submission& how, std
     add(submission);
     started = end(transfer, std::move(request));
   } catch (...) {
-    settle(stream);  // a part may be under way, and the caller's memory go
+    settle(stream);  // a part may be pending, and the caller may free the memory
     throw;
   }
   if (is_awaited) complete(stream);

@@ -50,7 +50,7 @@ void DirectTransfer::wait() {
   } catch (...) {  // or a lack of memory for the message
     failure = std::current_exception();
   }
-  if (failure != nullptr) settle(*last);  // perhaps the answer alone has failed
+  if (failure != nullptr) settle(*last);  // perhaps only the query has failed
   const MutexLock lock(mutex_);
   passed_ = steps_.size();
   bytes_passed_ = bytes();

@@ -15,12 +15,12 @@
 
 namespace berth {
 
-/// In steps: there is an event behind each.
+/// The copy consists of steps, each followed by an event.
 /// Threads  Safe from any thread.
 class DirectTransfer final : public TransferState {
  public:
-  /// `is_lent`: the device is at pageable memory of the caller's, who may take it back once it has
-  /// let go of the transfer.
+  /// `is_lent`: the device uses pageable memory of the caller's, who may free it once the last
+  /// Transfer is gone.
   explicit DirectTransfer(std::size_t bytes, bool is_lent = false)
       : TransferState(bytes), is_lent_(is_lent) {}
 
@@ -42,7 +42,7 @@ class DirectTransfer final : public TransferState {
     std::size_t bytes;
   };
 
-  /// Asks for steps until one has not passed.
+  /// Queries the marks of the steps, until one has not passed.
   void ask() BERTH_REQUIRES(mutex_);
 
   std::atomic<bool> is_lent_;

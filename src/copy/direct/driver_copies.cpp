@@ -14,15 +14,15 @@ namespace {
 
 /// CU_DEVICE_ATTRIBUTE_MAX_PITCH of every device so far.
 constexpr std::size_t kPitchMax = 2'147'483'647;
-/// Where all copies of a batch are as small as that, the driver may make them beside the work of
-/// the multiprocessors. Source: rapidsai/cudf, pull request 23675.
+/// If no copy of a batch is larger, the driver may overlap them with work of the multiprocessors.
+/// Source: rapidsai/cudf, pull request 23675.
 constexpr std::size_t kOverlapBytesMax = 128_KiB;
 
 CUdeviceptr device_address(const void* data) {
   return reinterpret_cast<CUdeviceptr>(data);
 }
 
-/// False where the driver does not take this batch; nothing is under way then.
+/// False if the driver refuses this batch; nothing has been submitted then.
 bool try_submit_batch(std::span<const CopyRange> ranges, StreamRef stream) {
   const Driver& driver = stream.context().driver();
   std::vector<CUdeviceptr> targets;
@@ -47,7 +47,7 @@ bool try_submit_batch(std::span<const CopyRange> ranges, StreamRef stream) {
   return true;
 }
 
-/// The driver refuses batches on the legacy stream. Between devices each copy names both contexts,
+/// The driver refuses batches on the legacy stream. A copy between devices names both contexts,
 /// which a batch cannot.
 bool takes_batch(const DevicePair& devices, StreamRef stream) {
   return !devices.are_different() && !stream.is_legacy_default() &&

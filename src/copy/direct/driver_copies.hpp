@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's copies, each in as few calls as the driver can do it. All within a ContextScope of
-// the stream's device.
+// Copies by the driver, each in as few calls as possible. All within a ContextScope of the stream's
+// device.
 #pragma once
 
 #include <cstddef>
@@ -36,9 +36,9 @@ enum class Batches : bool { no, yes };
 void submit_linear(std::byte* to, const std::byte* from, std::size_t bytes,
                    const DevicePair& devices, StreamRef stream);
 
-/// `rows` rows, each of `row_bytes`, that lie a pitch apart. Between two devices, and where a pitch
-/// is beyond what the driver takes, row by row.
-/// Errors  DriverError: some rows may be under way.
+/// `rows` rows of `row_bytes`, a pitch apart. Row by row between two devices, and if a pitch
+/// exceeds the driver's maximum.
+/// Errors  DriverError: some rows may be pending.
 void submit_rows(const PitchedTarget& to, const PitchedSource& from, std::size_t row_bytes,
                  std::size_t rows, const DevicePair& devices, StreamRef stream);
 

@@ -74,7 +74,7 @@ bool is_packed(std::span<const PlacedRange> all, std::size_t index, std::size_t 
          (index + 1 < all.size() && adjoin(it, all[index + 1]).source);
 }
 
-/// The ranges that travel one way.
+/// The ranges that are copied one way.
 struct Way {
   PlannedCopy planned;
   PlacedRange last;

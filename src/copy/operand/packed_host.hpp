@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's end of a copy whose bytes lie in several places, and travel packed.
+// The host's end of a copy of several ranges, which are packed in staging memory.
 #pragma once
 
 #include <cstddef>

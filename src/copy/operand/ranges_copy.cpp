@@ -15,8 +15,8 @@
 namespace berth {
 namespace {
 
-/// Thousands of small ranges often lie in few allocations, and looking takes 100 ns: of ranges in
-/// the same stretch of so much one is looked at.
+/// Thousands of small ranges often lie in few allocations, and a check takes 100 ns: of the ranges
+/// in one stretch of this size one is checked.
 constexpr std::size_t kCloseBytes = 2_MiB;
 
 /// `require` is require_readable() or require_writable().
@@ -76,7 +76,7 @@ void RangesCopy::add(const CopyRange& range, Adjoins adjoins) {
   else
     ranges_.push_back(range);
   targets_.add(static_cast<std::byte*>(range.target), range.bytes, adjoins.target);
-  // A source is not written, whatever its type says.
+  // A source is never written, although the pointer is not const.
   auto* const source = static_cast<std::byte*>(const_cast<void*>(range.source));
   sources_.add(source, range.bytes, adjoins.source);
   bytes_ += range.bytes;

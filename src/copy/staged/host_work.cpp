@@ -13,8 +13,8 @@
 namespace berth {
 namespace {
 
-// How long a worker sleeps between two looks at the words. A slot is in use for some 75 us (4 MiB
-// at 55 GB/s), and a copy has several: what comes late by one nap delays nothing.
+// How long a worker sleeps before it reads the words again. A slot is in use for 75 us (4 MiB at 55
+// GB/s), and a copy has several, so a delay of one nap does not slow it down.
 constexpr std::chrono::microseconds kFirstNap{20};
 constexpr std::chrono::microseconds kLongestNap{250};
 
@@ -81,8 +81,9 @@ void HostWork::close(const CopyPtr& copy, std::exception_ptr failure, EventPool&
   try {
     copy->close(events);
   } catch (const std::exception&) {
-    // Nothing tells of the end any more, but that of all work. With later copies in the stream,
-    // which have to wait for this one, that could not be waited for: so it is before any can join.
+    // Without a mark, only the end of all work of the stream tells that the device is done. Later
+    // copies of the stream have to wait for this one, so the wait comes before any of them can
+    // join.
     for (CopyPtr first = first_of_lane(*copy); first != copy; first = first_of_lane(*copy))
       complete(first);
     {
@@ -209,7 +210,7 @@ bool HostWork::look() {
   {
     const MutexLock lock(mutex_);
     for (auto place = lanes_.begin(); place != lanes_.end();) {
-      const LanePtr lane = *place++;  // which goes with its last copy
+      const LanePtr lane = *place++;  // erased with its last copy
       has_gone_on |= advance(*lane, over);
     }
   }
@@ -224,11 +225,11 @@ bool HostWork::take_out_if_over(const CopyPtr& copy, CopyPtr& over) {
   copy->end_turn();
   copies_.remove(*copy);
   const LanePtr lane = std::exchange(copy->lane, nullptr);
-  BERTH_CHECK(lane->copies.front() == copy);  // else the lane is not in the order of its stream
+  BERTH_CHECK(lane->copies.front() == copy);  // the lane has the order of its stream
   lane->copies.pop_front();
   if (lane->copies.empty()) lanes_.erase(lane->place);
-  copy->next_over = std::exchange(over, copy);
   BERTH_CHECK(copy->next_over == nullptr && !copy->is_over);
+  copy->next_over = std::exchange(over, copy);
   return true;
 }
 
@@ -265,8 +266,8 @@ bool HostWork::await_piece() {
         pieces_.wait(mutex_);
       if (stopped_) return false;
       if (copies_.has_any()) return true;
-      is_watched_ = true;
       BERTH_CHECK(!is_watched_);  // one thread reads the words
+      is_watched_ = true;
       pieces_.wait_for(mutex_, nap);
       is_watched_ = false;
     }
@@ -276,8 +277,8 @@ bool HostWork::await_piece() {
 
 void HostWork::stop() {
   const MutexLock lock(mutex_);
-  stopped_ = true;
   BERTH_CHECK(lanes_.empty());  // else a stream would wait behind a gate for ever
+  stopped_ = true;
   pieces_.notify_all();
 }
 

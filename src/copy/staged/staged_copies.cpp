@@ -13,11 +13,11 @@
 namespace berth {
 namespace {
 
-/// Three to four cores fill a link of 55 GB/s, and a few more hide that they are not alone.
+/// Three to four cores fill a link of 55 GB/s; a few more make up for other work on them.
 constexpr std::size_t kWorkersByDefault = 6;
 
-/// What a thread moves that waits for an event or a device, where it cannot know for which copies:
-/// in some 300 us.
+/// Pieces that a thread moves before it waits for an event or a device, because it cannot know
+/// which copies it waits for: about 300 us.
 constexpr std::size_t kPiecesOfShare = 8;
 
 std::size_t default_workers() {
@@ -67,8 +67,8 @@ StagedCopies::StreamKey StagedCopies::key_of(StreamRef stream, const HostWork& w
 }
 
 HostWork::LanePtr StagedCopies::lane_of(Station& here, StreamRef stream, const HostWork& work) {
-  // The one name of the per-thread default streams is of many streams, which wait for nothing of
-  // each other.
+  // The handle of the per-thread default stream names many streams, which do not wait for each
+  // other.
   if (stream.is_per_thread_default()) return std::make_shared<CopyLane>();
   const MutexLock lock(here.mutex);
   OfStream& its = here.streams[key_of(stream, work)];
@@ -125,8 +125,8 @@ HostWork::CopyPtr StagedCopies::start(StreamRef stream, StagedRoute route, int p
   if (!here.gates.are_there()) return nullptr;
   HostWork& work = route.waits_for_disk ? disk_work_ : work_;
   CopyWorkers& workers = route.waits_for_disk ? disk_workers_ : workers_;
-  // The driver queues no more than some thousand steps: to submit a large copy somebody must open
-  // gates.
+  // The driver's queue holds about a thousand entries: a large copy can only be submitted while
+  // other threads open gates.
   if (!workers.start() || !watch_.start(stream.context().driver())) return nullptr;
   const HostWork::LanePtr lane = lane_of(here, stream, work);
   std::optional<Staging> staging = obtain(here, stream, work, route);

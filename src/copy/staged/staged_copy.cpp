@@ -17,11 +17,11 @@
 namespace berth {
 namespace {
 
-/// Small enough that several threads share a chunk, and that what is urgent seldom waits for one;
-/// large enough that handing it out costs nothing beside it.
+/// Small enough that several threads share a chunk, and that an urgent copy rarely waits for one;
+/// large enough that the cost of handing it out is negligible.
 constexpr std::size_t kPieceBytes = 512_KiB;
 
-/// Entries of a chunk in the stream's queue: gate, copy, word.
+/// Entries of a chunk in the stream's queue: gate, copy, progress word.
 constexpr std::size_t kEntriesOfChunk = 3;
 
 }  // namespace
@@ -125,7 +125,7 @@ std::size_t StagedCopy::chunks_before(std::size_t steps) const {
 
 void StagedCopy::begin_turn() {
   BERTH_CHECK(!has_turn_);
-  BERTH_CHECK(staging_.blocks->user == nullptr);  // two copies would write over each other's chunks
+  BERTH_CHECK(staging_.blocks->user == nullptr);  // two copies would overwrite each other's chunks
   staging_.blocks->user = this;
   has_turn_ = true;
   if (turns_ > 0) open_gates(0);
@@ -206,7 +206,7 @@ void StagedCopy::open_gates(std::size_t chunks_done) {
   }
   const std::atomic_ref<std::uint32_t> gate(*staging_.gate);
   const auto value = static_cast<std::uint32_t>(turns_ + chunks_done);
-  // The word only rises, and no other code writes it: else the device might be ahead of the host.
+  // The word only rises, and no other code writes it: otherwise the device could overtake the host.
   BERTH_CHECK(has_turn_ && gate.load(std::memory_order_relaxed) < value);
   BERTH_CHECK(chunks_done <= chunks());
   gates_open_ = chunks_done;
@@ -218,7 +218,7 @@ bool StagedCopy::look() {
   const Driver& driver = stream_.context().driver();
   const ActingFor acting(driver, this);
   const std::size_t steps = progress_.read(driver, passed_);
-  if (steps <= passed_) return false;  // a mark has told already
+  if (steps <= passed_) return false;  // already known from a mark
   pass_until(steps);
   return true;
 }
@@ -235,7 +235,7 @@ void StagedCopy::pass_until(std::size_t steps) {
 
 std::optional<StagedCopy::Mark> StagedCopy::next_mark() const {
   if (!has_turn_ || device_ended_) return std::nullopt;
-  // Of those that were submitted after the last step had passed.
+  // Some marks may have been submitted after their steps had passed.
   std::size_t index = next_mark_;
   const std::size_t marked = marked_.load(std::memory_order_acquire);
   while (index < marked && marks_[index].steps <= passed_) ++index;
@@ -293,7 +293,8 @@ void StagedCopy::report_failure() const noexcept {
   try {
     std::rethrow_exception(failure_);
   } catch (const DriverError& error) {
-    if (error.driver_code() != CUDA_ERROR_DEINITIALIZED) report(error.what());  // the exit rule
+    // At the exit of the process the driver is gone before its users, which is no failure.
+    if (error.driver_code() != CUDA_ERROR_DEINITIALIZED) report(error.what());
   } catch (const std::exception& error) {
     report(error.what());
   } catch (...) {
