@@ -108,8 +108,8 @@ void add_ways(Session& session, const char* figure, Direction direction, Memcpy 
 }  // namespace
 
 void add_benchmarks(Session& session) {
-  add_ways(session, "staging_in", Direction::in, &memcpy_to_staging);
-  add_ways(session, "staging_out", Direction::out, &memcpy_from_staging);
+  add_ways(session, "staging_in", Direction::in, &host_memcpy);
+  add_ways(session, "staging_out", Direction::out, &host_memcpy);
 }
 
 }  // namespace berth::bench

@@ -68,10 +68,11 @@ typedef struct berth_copy_counters {
   /// Of pageable memory and files, by the driver's own means; also direct copies of pageable memory
   /// by devices that use the host's page tables.
   uint64_t copies_by_driver;
+  uint64_t staging_bytes;  ///< staging memory that copies hold now
 } berth_copy_counters;
 
 #define BERTH_COPY_COUNTERS_INIT \
-  { sizeof(berth_copy_counters), 0, 0, 0, 0, 0, 0 }
+  { sizeof(berth_copy_counters), 0, 0, 0, 0, 0, 0, 0 }
 
 BERTH_API berth_status berth_copy_get_counters(berth_runtime* runtime,
                                                berth_copy_counters* counters);

@@ -19,6 +19,8 @@ struct CopyCounters {
   std::uint64_t bytes_copied = 0;  ///< of all of them
   /// Times that copy_async() waited for a device until a source had been read.
   std::uint64_t staging_waits = 0;
+  /// Staging memory that copies hold now: what CopierOptions::staging_slots bounds.
+  std::uint64_t staging_bytes = 0;
 };
 
 }  // namespace berth

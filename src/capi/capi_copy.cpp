@@ -57,7 +57,8 @@ berth_status berth_copy_get_counters(berth_runtime* runtime, berth_copy_counters
                   .copies_host = counted.copies_host,
                   .bytes_copied = counted.bytes_copied,
                   .staging_waits = counted.staging_waits,
-                  .copies_by_driver = counted.copies_by_driver},
+                  .copies_by_driver = counted.copies_by_driver,
+                  .staging_bytes = counted.staging_bytes},
                  out);
   });
 }

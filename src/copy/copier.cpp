@@ -31,13 +31,14 @@
 
 namespace berth {
 
-/// Finds out what is to be copied, and gives it the shape in which it goes its way.
+/// Determines what is to be copied and in which shape, and passes it to the dispatcher.
 class Copier::Impl {
  public:
   Impl(const DeviceRegistry& registry, PinnedAllocator& pinned, CompletionQueue& completions,
        const CopierOptions& options)
       : registry_(registry),
         pinned_(pinned),
+        options_(options),
         known_(registry),
         dispatcher_(registry, pinned, completions, options) {}
 
@@ -76,7 +77,7 @@ class Copier::Impl {
     check_batch(copies);
     const ContextScope scope(request.stream.context());
     const Driver& driver = request.stream.context().driver();
-    const std::vector<PlannedCopy> planned = plan_batch(copies, [&](const void* data) {
+    const std::vector<PlannedCopy> planned = plan_batch(copies, options_, [&](const void* data) {
       return find_memory_place(registry_, pinned_, driver, data);
     });
     if (!request.other) {
@@ -173,7 +174,7 @@ class Copier::Impl {
       dispatcher_.start(LinearCopy(to, from, bytes), asked);
     } catch (const DriverError&) {
       const bool was_known = known_.forget(target);
-      if (known_.forget(source) || was_known)  // and may not be there any more
+      if (known_.forget(source) || was_known)  // it may have been freed since
         dispatcher_.check(LinearCopy(side_of_target(target, bytes, request),
                                      side_of_source(source, bytes, request), bytes),
                           request);
@@ -196,8 +197,8 @@ class Copier::Impl {
     return side_at(data, place.kind);
   }
 
-  /// Whether the host may write a target itself once the stream has passed the copy, because that
-  /// is host memory of some kind, and none that berth manages. No driver call.
+  /// Whether the host may write the target itself once the stream has passed the copy: it is host
+  /// memory of some kind that berth does not manage. No driver call.
   bool is_of_host(void* target, std::size_t bytes, const MemorySide& source, StreamRef stream) {
     if (source.kind.type != MemoryKind::Type::device) return false;
     if (known_.find(target) != nullptr || find_pinned_place(pinned_, target)) return false;
@@ -231,8 +232,8 @@ class Copier::Impl {
         [&](Request of_one) { return dispatcher_.start(copy, std::move(of_one)); });
   }
 
-  /// On the one of the two streams that suits, with the other one waiting for it. `check` refuses
-  /// what `start` would refuse before it submits anything, so that no stream waits in vain.
+  /// Submits the copy to the one of the two streams that suits; the other one waits for it. `check`
+  /// refuses what `start` would refuse, before any stream waits for another.
   template <class Suits, class Check, class Start>
   Transfer start_joined(Request request, const Suits& suits, const Check& check,
                         const Start& start) {
@@ -248,7 +249,7 @@ class Copier::Impl {
     std::vector<Transfer> parts;
     try {
       parts.reserve(1);
-      // The end is told when it is certain that there is one.
+      // on_done and keep_alive belong to the whole, once nothing can fail any more.
       parts.push_back(start(request.wants_transfer ? request.part(true) : request));
       streams.end(events_of_);
       if (!request.wants_transfer) return {};
@@ -291,6 +292,7 @@ class Copier::Impl {
   const ForkOrigin origin_;
   const DeviceRegistry& registry_;
   PinnedAllocator& pinned_;
+  const CopierOptions options_;
   KnownDevices known_;
   CopyDispatcher dispatcher_;
   const EventPoolOf events_of_ = [this](DeviceContext& context) -> EventPool& {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a copy may be asked for. All of it is checked before anything is submitted.
+// Checks of the arguments of copies, all before anything is submitted.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace berth {
 
-// Errors  Of all: InvalidArgument, which names what is wrong and what is accepted.
+// Errors  Of all: InvalidArgument, which says what is wrong and what is accepted.
 
 void check_options(const CopierOptions& options);
 
@@ -32,17 +32,18 @@ void check_rows(const PitchedTarget& target, const PitchedSource& source, std::s
 /// No target overlaps another target, or a source. Ranges of 0 bytes are none.
 void check_batch(std::span<const CopyRange> ranges);
 
-/// Whether it is a stream of the device of one side; any is where no side is a device's alone.
+/// Whether it is a stream of the device of either side. If neither side is memory of one device,
+/// any stream is.
 bool is_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream);
 void require_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream);
 
 /// `target` is memory that a stream can fill.
 void require_filled_by(const MemoryKind& kind, const void* target, StreamRef stream);
-/// A stream of the copier's own Runtime, which another one can be made to wait for.
+/// A stream of the copier's own Runtime, so that another stream can wait for it.
 void require_joinable(const DeviceRegistry& registry, StreamRef stream);
 
-/// Asks no device that is not used: without a context there is no device memory yet, and looking
-/// should not make one. Not in a forked child.
+/// Queries only devices that are in use: a device without a context has no memory yet, and a query
+/// should not create a context. Not in a forked child.
 void require_host_memory(const DeviceRegistry& registry, const PinnedAllocator& pinned,
                          const void* data, std::size_t bytes, std::string_view name);
 

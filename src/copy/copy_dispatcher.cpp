@@ -6,6 +6,7 @@
 #include "berth/bytes.hpp"
 #include "berth/completion_queue.hpp"
 
+#include "base/check.hpp"
 #include "copy/copy_arguments.hpp"
 #include "copy/direct/direct_transfer.hpp"
 #include "copy/file_copies.hpp"
@@ -24,13 +25,13 @@ bool is_in_reach(const CopyShape& shape, StreamRef stream) {
   return shape.has_pageable() && stream.context().host_reach().has_pageable;
 }
 
-/// Returns when the stream has passed what it holds.
-/// Errors  DriverError: it has, too, or the device has failed.
+/// Returns when the stream has passed its pending work.
+/// Errors  DriverError: the stream has passed it, or the device has failed.
 void complete(StreamRef stream) {
   try {
     wait_relaxed_for(stream);
   } catch (...) {
-    settle(stream);  // perhaps the answer alone has failed
+    settle(stream);  // perhaps only the query has failed
     throw;
   }
 }
@@ -43,6 +44,7 @@ CopyDispatcher::CopyDispatcher(const DeviceRegistry& registry, PinnedAllocator& 
       completions_(completions),
       part_bytes_(options.direct_piece_bytes),
       must_pin_(options.on_staging_shortage == StagingShortage::grow),
+      batches_(options.batch_calls ? Batches::yes : Batches::no),
       staged_(registry, pinned, options),
       bounce_(registry, pinned,
               [this](DeviceContext& context) -> EventPool& { return staged_.events(context); }) {}
@@ -57,17 +59,17 @@ CopyDispatcher::Route CopyDispatcher::route_of(const CopyShape& shape, const Cop
   if (!shape.is_on_host()) require_stream_of(shape.to(), shape.from(), stream);
   if (shape.has_pageable() && !request.is_checked) shape.check_pageable();
   const bool by_host = shape.is_on_host() || shape.has_pageable();
-  // Asked only where it matters: a small copy within a device is the same in a graph.
+  // Queried only if it matters: a small copy within a device is the same in a graph.
   const bool is_captured = (by_host || shape.has_pinned() || request.wants_transfer ||
                             request.is_awaited || shape.bytes() > part_bytes_) &&
                            is_capturing_in_scope(stream);
   if (is_captured && request.is_awaited) refuse_captured(stream, "waited for");
-  // A graph would not do again what the host does itself, and has no end.
+  // A graph cannot repeat what the host does, and has no end.
   if (is_captured && by_host) refuse_captured(stream, "given a copy by the host");
   if (is_captured && request.wants_end()) refuse_captured(stream, request.name_of_end());
   if (is_captured) return {Way::direct, true};
   if (shape.is_on_host()) return {Way::on_host, false};
-  // A source that must be read before the call returns is not: the device reads it in its own time.
+  // The device reads in stream order: not a source that must be read before the call returns.
   const bool is_read_at_once =
       shape.from().is_pageable() && !request.wants_transfer && !request.is_awaited;
   if (!is_read_at_once && is_in_reach(shape, stream)) return {Way::direct, false};
@@ -117,6 +119,7 @@ Transfer CopyDispatcher::start(const FileRange& range, const MemorySide& device,
 }
 
 Transfer CopyDispatcher::copy_on_host(const CopyShape& shape, CopyRequest request) {
+  BERTH_CHECK(shape.is_on_host());
   ++copies_host_;
   std::shared_ptr<TransferState> transfer;
   if (request.wants_transfer) transfer = std::make_shared<HostTransfer>(shape.bytes());
@@ -125,6 +128,7 @@ Transfer CopyDispatcher::copy_on_host(const CopyShape& shape, CopyRequest reques
 }
 
 Transfer CopyDispatcher::copy_staged(const CopyShape& shape, CopyRequest request) {
+  BERTH_CHECK(shape.from().is_host() != shape.to().is_host());  // the host has one end
   const auto direction = shape.from().is_host() ? CopyDirection::to_device : CopyDirection::to_host;
   const bool is_to_device = direction == CopyDirection::to_device;
   const bool is_by_caller = is_to_device || !request.wants_transfer;
@@ -176,7 +180,7 @@ Transfer CopyDispatcher::bounce_in(const BounceMemory::Part& part, const CopySha
                                    CopyRequest request) {
   shape.host_end(CopyDirection::to_device)->read(part.data(), 0, shape.bytes());
   const auto device = shape.device_end(CopyDirection::to_device);
-  const Submission how{part_bytes_, Batches::yes, request.wants_transfer};
+  const Submission how{part_bytes_, batches_, request.wants_transfer};
   return submit(request, how, shape.bytes(), {}, [&](DirectSubmission& submission) {
     device->submit_write(part.data(), 0, shape.bytes(), request.stream);
     submission.end_part(shape.bytes());
@@ -198,19 +202,19 @@ Transfer CopyDispatcher::end_staged(const std::shared_ptr<StagedTransfer>& trans
   return end(transfer, std::move(request));
 }
 
-// A graph has one node for each copy, and no marks. Copies are split so that others can use the
-// link in between; copies within a device use none. Pageable memory is not put into batches,
-// because it is not documented when the driver reads it.
+// A graph has one node for each copy, and no marks. Copies over a link are split, so that others
+// can use it in between; copies within a device use none. Pageable memory is not put into batches,
+// because NVIDIA does not document when the driver reads it.
 Transfer CopyDispatcher::copy_direct(const CopyShape& shape, CopyRequest request,
                                      bool is_captured) {
   const DevicePair devices(shape.to().device, shape.from().device);
   const bool is_cut = !is_captured && !devices.are_one();
   const Submission how{
       .part_bytes = is_cut ? part_bytes_ : ~std::size_t{0},
-      .batches = is_captured || shape.has_pageable() ? Batches::no : Batches::yes,
+      .batches = is_captured || shape.has_pageable() ? Batches::no : batches_,
       .is_marked = request.wants_transfer && !is_captured,
       .is_lent = is_in_reach(shape, request.stream) && request.options.keep_alive == nullptr};
-  // What the device reads and writes in its own time is the caller's again when the call returns.
+  // Pageable memory belongs to the caller again when the call returns.
   if (how.is_lent && !request.wants_transfer) request.is_awaited = true;
   if (devices.are_different()) {
     DeviceContext& user = request.stream.context();
@@ -244,7 +248,7 @@ Transfer CopyDispatcher::submit(CopyRequest& request, const Submission& how, std
     add(submission);
     started = end(transfer, std::move(request));
   } catch (...) {
-    settle(stream);  // a part may be under way, and the caller's memory go
+    settle(stream);  // a part may be pending, and the caller may free the memory
     throw;
   }
   if (is_awaited) complete(stream);
@@ -271,7 +275,8 @@ CopyCounters CopyDispatcher::counters() const {
           .copies_by_driver = copies_by_driver_,
           .copies_host = copies_host_,
           .bytes_copied = bytes_copied_,
-          .staging_waits = staged_.waits()};
+          .staging_waits = staged_.waits(),
+          .staging_bytes = staged_.bytes_in_use()};
 }
 
 }  // namespace berth

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ways that a copy can go: by the host at once, through staging memory, or by the driver alone.
+// Chooses how a copy is made: by the host at once, through staging memory, or by the driver alone.
 #pragma once
 
 #include <atomic>
@@ -25,22 +25,23 @@ namespace berth {
 
 class CompletionQueue;
 
-/// Within a ContextScope of the request's stream, all of it. A copy of up to kSmallBytes without a
-/// Transfer, on a created stream, works with any current context (Copier::Impl::in_context).
+/// Call everything within a ContextScope of the request's stream. A copy of up to kSmallBytes
+/// without a Transfer, on a created stream, works with any current context
+/// (Copier::Impl::in_context).
 /// Threads  Safe from any thread.
 class CopyDispatcher {
  public:
   CopyDispatcher(const DeviceRegistry& registry, PinnedAllocator& pinned,
                  CompletionQueue& completions, const CopierOptions& options);
 
-  /// Up to this size the calling thread copies pageable memory itself. That takes some
+  /// Up to this size the calling thread copies pageable memory itself. That takes a few
   /// microseconds, less than waking another thread.
   static constexpr std::size_t kSmallBytes = BounceMemory::kPartBytesMax;
 
-  /// Where both a way through staging memory and one without are possible.
+  /// If both ways are possible.
   enum class Preferred { direct, staged };
 
-  /// Errors  InvalidArgument, StreamCaptured: not this copy on this stream.
+  /// Errors  InvalidArgument, StreamCaptured: start() would refuse this copy on this stream.
   void check(const CopyShape& shape, const CopyRequest& request) const;
   /// Chooses a way, and starts the copy.
   /// Errors  As Copier::start().
@@ -50,14 +51,14 @@ class CopyDispatcher {
   /// Errors  Likewise.
   Transfer start(const FileRange& range, const MemorySide& device, CopyDirection direction,
                  CopyRequest request);
-  /// Of nothing, or of what is under way already: sees to what is to happen at the end.
-  /// Errors  As CompletionQueue::when_done(): nothing will happen then.
+  /// Arranges what happens at the end of a copy that is pending; a null transfer is complete.
+  /// Errors  As CompletionQueue::when_done(): nothing will happen at the end.
   Transfer end(const std::shared_ptr<TransferState>& transfer, CopyRequest request);
 
   /// For marks behind copies on that device.
   [[nodiscard]] EventPool& events(DeviceContext& context) { return staged_.events(context); }
 
-  /// For copies that others make.
+  /// Counts copies that are made elsewhere.
   void count_direct(std::size_t bytes) noexcept;
   void count_on_host(std::size_t bytes) noexcept;
   [[nodiscard]] CopyCounters counters() const;
@@ -68,12 +69,11 @@ class CopyDispatcher {
     Way way;
     bool is_captured;
   };
-  using Batches = DirectSubmission::Batches;
   struct Submission {
     std::size_t part_bytes;
     Batches batches;
     bool is_marked;
-    bool is_lent = false;  ///< the device is at pageable memory of the caller's until it is done
+    bool is_lent = false;  ///< the device uses pageable memory of the caller's until it is done
   };
 
   [[nodiscard]] Route route_of(const CopyShape& shape, const CopyRequest& request,
@@ -88,7 +88,7 @@ class CopyDispatcher {
   Transfer copy_by_driver(const CopyShape& shape, CopyRequest request);
   /// By the driver alone.
   Transfer copy_direct(const CopyShape& shape, CopyRequest request, bool is_captured);
-  /// What `add` adds to a submission.
+  /// Submits what `add` adds.
   template <class Add>
   Transfer submit(CopyRequest& request, const Submission& how, std::size_t bytes,
                   const DevicePair& devices, const Add& add);
@@ -103,10 +103,11 @@ class CopyDispatcher {
   std::atomic<std::uint64_t> bytes_copied_ = 0;
 
   const std::size_t part_bytes_;
-  const bool must_pin_;  ///< or fail: the driver is no way out
+  const bool must_pin_;  ///< or fail: the driver is no substitute
+  const Batches batches_;
   PeerLinks links_;
   StagedCopies staged_;
-  BounceMemory bounce_;  ///< with marks of events that staged_ has
+  BounceMemory bounce_;  ///< its marks are events of staged_
 };
 
 }  // namespace berth

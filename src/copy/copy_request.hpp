@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is asked of a copy beyond its bytes.
+// How a copy is requested: its stream, and what happens at its end.
 #pragma once
 
 #include <optional>
@@ -15,12 +15,12 @@ namespace berth {
 
 struct CopyRequest {
   StreamRef stream;
-  /// Without one nobody can ask: what the host has to do is done when the call returns.
+  /// Otherwise the host's share of the copy is done when the call returns.
   bool wants_transfer = false;
   TransferOptions options{};
   bool is_awaited = false;  ///< the call returns when the target has the bytes
-  bool is_checked = false;  ///< the process can read and write pageable memory of it
-  /// To be joined with `stream` before the copy and after it. The two may change places.
+  bool is_checked = false;  ///< its pageable memory has been found readable and writable
+  /// Joined with `stream` before the copy and after it. The two may change places.
   std::optional<StreamRef> other{};
 
   [[nodiscard]] static CopyRequest of_transfer(StreamRef stream, TransferOptions options) {
@@ -42,8 +42,8 @@ struct CopyRequest {
                ? "given a copy with TransferOptions::on_done"
                : "given a copy with TransferOptions::on_done and TransferOptions::keep_alive";
   }
-  /// For one of several copies. What follows their common end, in stream order, is not part of it;
-  /// the host may use the memory for longer, so that `needs_host` keeps it alive.
+  /// The request for one of several copies with a common end, without on_done. With `needs_host`,
+  /// threads may use the memory after the stream has passed it, so the part keeps it alive.
   [[nodiscard]] CopyRequest part(bool needs_host) const {
     return of_transfer(stream, {.keep_alive = needs_host ? options.keep_alive : nullptr,
                                 .priority = options.priority});

@@ -19,7 +19,7 @@
 namespace berth {
 namespace {
 
-/// What is read and sent at a time where the driver copies.
+/// Bytes that are read and sent at a time if the driver copies.
 constexpr std::size_t kBufferBytes = 4_MiB;
 
 struct AlignedDelete {
@@ -75,7 +75,7 @@ void copy_file_by_driver(const FileRange& range, std::byte* device, CopyDirectio
     try {
       wait_for(stream);
     } catch (...) {
-      settle(stream);  // perhaps the answer alone has failed, and the buffer is about to go
+      settle(stream);  // perhaps only the query has failed; the buffer is freed next
       throw;
     }
   };
@@ -88,7 +88,7 @@ void copy_file_by_driver(const FileRange& range, std::byte* device, CopyDirectio
     } else {
       memory.submit_read(buffer.get(), offset, bytes, stream);
     }
-    // The buffer's next content must not meet this one's copy.
+    // The buffer must not be overwritten during its copy.
     sync();
     if (direction == CopyDirection::to_host) file.write(buffer.get(), offset, bytes);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What copies between files and devices are made of, but for what all copies have.
+// The parts of copies between files and devices that other copies do not have.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +14,20 @@
 
 namespace berth {
 
-/// Errors  InvalidArgument: memory that is not a device's; a file that is open for the other use.
-///         FileError: a range that wraps around, or of a source that ends before.
+/// Errors  InvalidArgument: host memory; a file that is open for the other use. FileError: a range
+///         that wraps around, or that goes beyond the end of a source.
 void check_file_copy(const FileRange& range, const MemorySide& device, CopyDirection direction);
 
 /// Through staging memory.
 StagedRoute file_route(const FileRange& range, std::byte* device, CopyDirection direction,
                        std::shared_ptr<const void> keep_alive);
 
-/// What its caller sees of it.
+/// The Transfer of the copy.
 std::shared_ptr<StagedTransfer> file_transfer(const FileRange& range, HostWork& work,
                                               const HostWork::CopyPtr& copy);
 
-/// Where that does not go: by the driver's own means and the calling thread, which waits. Within a
-/// ContextScope of the stream's device.
+/// Without staging memory: by the driver and the calling thread, which waits. Within a ContextScope
+/// of the stream's device.
 /// Errors  FileError. DriverError.
 void copy_file_by_driver(const FileRange& range, std::byte* device, CopyDirection direction,
                          StreamRef stream);

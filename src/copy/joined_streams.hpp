@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A copy between the work of two streams: it is submitted to one of them, which waits for the other
-// one before, and for which the other one waits after.
+// A copy ordered with the work of two streams: it is submitted to one of them, which waits for the
+// other one before the copy; the other one waits for it after the copy.
 #pragma once
 
 #include <span>
@@ -15,10 +15,10 @@
 namespace berth {
 
 struct JoinedStreams {
-  StreamRef stream;  ///< gets the copy
+  StreamRef stream;  ///< the copy is submitted to it
   StreamRef other;
 
-  /// Errors  StreamCaptured: one of them is captured, and would draw the other one into its
+  /// Errors  StreamCaptured: one of them is captured, and a wait would add the other one to its
   ///         capture.
   void require_like_captures() const {
     if (stream == other || is_capturing(stream) == is_capturing(other)) return;

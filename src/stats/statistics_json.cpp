@@ -114,6 +114,7 @@ void write(JsonWriter& json, const CopyCounters& copies) {
       .field("copies_host", copies.copies_host)
       .field("bytes_copied", copies.bytes_copied)
       .field("staging_waits", copies.staging_waits)
+      .field("staging_bytes", copies.staging_bytes)
       .end_object();
 }
 

@@ -92,6 +92,8 @@ AT(berth_copy_counters, copies_staged, 16);
 AT(berth_copy_counters, copies_host, 24);
 AT(berth_copy_counters, bytes_copied, 32);
 AT(berth_copy_counters, staging_waits, 40);
+AT(berth_copy_counters, copies_by_driver, 48);
+AT(berth_copy_counters, staging_bytes, 56);
 
 AT(berth_memory_pool_options, name, 8);
 AT(berth_memory_pool_options, flags, 16);

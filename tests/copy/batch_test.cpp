@@ -325,6 +325,37 @@ TEST_CASE("small pinned targets of what is one range of the device are packed; o
   }
 }
 
+TEST_CASE("options decide which ranges are packed, and whether batches are driver calls" *
+          needs_gates()) {
+  struct Case {
+    std::size_t packed_max;
+    bool batch_calls;
+    bool is_packed;
+  };
+  for (const Case& each :
+       {Case{0, true, false}, Case{0, false, false}, Case{9_KiB - 1, true, false},
+        Case{9_KiB, true, true}, Case{9_KiB, false, true}}) {
+    CAPTURE(each.packed_max);
+    CAPTURE(each.batch_calls);
+    CopierOptions options = small_pieces();
+    options.packed_range_bytes_max = each.packed_max;
+    options.batch_calls = each.batch_calls;
+    CopyTest test(batch_machine(sim::Progress::random), options);
+    const Stream stream = test.stream();
+    BatchTest batch(test);
+    auto& pinned = batch.make(Kind::pinned, 1'000'000);
+    auto& device = batch.make(Kind::device, 1'000'000);
+    auto& pageable = batch.make(Kind::pageable, 1'000'000);
+    batch.add_many(pinned, 9_KiB + 100, device, 9_KiB, 9_KiB, 50);
+    batch.add(device, 600'000, pageable, 0, 3000);
+    batch.add(device, 700'000, pageable, 5000, 3000);
+    batch.start(stream).wait();
+    batch.check_arrived();
+    CHECK(test.copier.counters().copies_direct == (each.is_packed ? 0 : 1));
+    CHECK((batch_calls(*test.runtime) > 0) == each.batch_calls);
+  }
+}
+
 TEST_CASE("a batch counts once for each way that its ranges go" * needs_gates()) {
   CopyTest test(batch_machine(sim::Progress::eager), small_pieces());
   const Stream stream = test.stream();

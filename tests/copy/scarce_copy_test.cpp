@@ -11,7 +11,6 @@
 #include "berth/error.hpp"
 
 #include "copy/copy_fixture.hpp"
-#include "copy/operand/host_memcpy.hpp"
 #include "copy/transfer/transfer_end.hpp"
 #include "copy/transfer/transfer_state.hpp"
 #include "support/errors.hpp"
@@ -83,20 +82,6 @@ TEST_CASE("a transfer for which there is no memory left is over when its call th
   }
   CHECK(is_refused);
   CHECK(pending->waits > 0);
-}
-
-TEST_CASE("copying between staging memory and the rest of the host's needs no memory") {
-  const Bytes content = pattern(300'000, 1);
-  Bytes target(300'000);
-  std::size_t calls = 0;
-  {
-    const ScarceMemory scarce(0);
-    FastestMemcpy fastest;
-    for (int round = 0; round < 30; ++round) fastest(target.data(), content.data(), content.size());
-    calls = scarce.calls();
-  }
-  CHECK(calls == 0);
-  CHECK((target == content));
 }
 
 }  // namespace scarce_copy_test

@@ -44,10 +44,10 @@ struct CrampedTest : StagingTest {
 
 TEST_CASE_FIXTURE(StagingTest, "nothing is pinned before a copy needs it") {
   CHECK(pinned.counters().allocations == 0);
-  CHECK_FALSE(memory.is_in_use());
+  CHECK(memory.bytes_in_use() == 0);
   take(kSlot);
   CHECK(pinned.counters().allocations == 1);
-  CHECK_FALSE(memory.is_in_use());
+  CHECK(memory.bytes_in_use() == 0);
 }
 
 TEST_CASE_FIXTURE(StagingTest,
@@ -111,6 +111,35 @@ TEST_CASE_FIXTURE(StagingTest, "one copy gets half of the slots, so that a secon
   CHECK(pinned.counters().allocations == 4);  // kept, and used again
 }
 
+TEST_CASE_FIXTURE(StagingTest, "a copy smaller than a slot takes memory of its own size") {
+  {
+    const Staging staging = take(300_KiB);
+    CHECK(memory.bytes_in_use() == 3 * 128_KiB);
+    CHECK(staging.slots.size() == 3);
+    CHECK(reinterpret_cast<std::uintptr_t>(staging.slots.front()) % 4096 == 0);
+  }
+  {
+    const Staging staging = take(5000);
+    CHECK(memory.bytes_in_use() == 5000);
+    CHECK(staging.slots.size() == 1);
+  }
+  const Staging staging = take(kSlot);
+  CHECK(memory.bytes_in_use() == kSlot);
+}
+
+TEST_CASE_FIXTURE(StagingTest, "the smaller copies are, the more of them find memory") {
+  const auto copies_that_fit = [&](std::size_t bytes) {
+    std::vector<Staging> all;
+    while (auto staging = memory.try_take(bytes)) all.push_back(std::move(*staging));
+    return all.size();
+  };
+  CHECK(copies_that_fit(kSlot) == 4);
+  CHECK(copies_that_fit(512_KiB) == 8 + 4);
+  CHECK(copies_that_fit(300_KiB) == 10 + 4);
+  CHECK(copies_that_fit(64_KiB) == 64 + 4);
+  CHECK(memory.bytes_in_use() == 0);
+}
+
 TEST_CASE_FIXTURE(StagingTest, "small copies take slots once they have taken as much without") {
   std::vector<Staging> small;
   for (std::size_t count = 0; count < 4 * kSlot / 64_KiB; ++count) small.push_back(take(64_KiB));
@@ -118,7 +147,7 @@ TEST_CASE_FIXTURE(StagingTest, "small copies take slots once they have taken as 
   for (int slot = 0; slot < 4; ++slot) small.push_back(take(64_KiB));
   CHECK_FALSE(memory.try_take(64_KiB).has_value());
   small.clear();
-  CHECK_FALSE(memory.is_in_use());
+  CHECK(memory.bytes_in_use() == 0);
   CHECK(pinned.counters().blocks_allocated.current == 4);  // slots are kept, the rest is not
 }
 
@@ -136,7 +165,7 @@ TEST_CASE_FIXTURE(
   CHECK(pinned.counters().blocks_allocated.current == 4 * StagingMemory::kSpare);
   all.clear();
   CHECK(pinned.counters().blocks_allocated.current == 4);
-  CHECK_FALSE(memory.is_in_use());
+  CHECK(memory.bytes_in_use() == 0);
 }
 
 TEST_CASE_FIXTURE(StagingTest,
@@ -150,9 +179,9 @@ TEST_CASE_FIXTURE(StagingTest,
   CHECK(second.slots == first->slots);
   CHECK(second.slots.size() == 4);  // of one slot: the two halves of a copy overlap
   first.reset();
-  CHECK(memory.is_in_use());
+  CHECK(memory.bytes_in_use() > 0);
   second = {};
-  CHECK_FALSE(memory.is_in_use());
+  CHECK(memory.bytes_in_use() == 0);
   CHECK(pinned.counters().blocks_allocated.current == 1);
 }
 
@@ -163,7 +192,7 @@ TEST_CASE_FIXTURE(StagingTest,
   CHECK(pinned.counters().blocks_allocated.current == 10);
   all.clear();
   CHECK(pinned.counters().blocks_allocated.current == 4);
-  CHECK_FALSE(memory.is_in_use());
+  CHECK(memory.bytes_in_use() == 0);
 }
 
 TEST_CASE_FIXTURE(CrampedTest, "a copy does with the slots that can be pinned") {
@@ -175,12 +204,21 @@ TEST_CASE_FIXTURE(CrampedTest, "a copy does with the slots that can be pinned") 
 }
 
 TEST_CASE_FIXTURE(CrampedTest,
+                  "a copy smaller than a slot uses an idle slot if nothing can be pinned") {
+  take(kSlot);  // kept
+  const Allocation others = pinned.allocate(1_MiB + 512_KiB);
+  const Staging staging = take(600_KiB);
+  CHECK(staging.blocks->are_slots());
+  CHECK(memory.bytes_in_use() == kSlot);
+}
+
+TEST_CASE_FIXTURE(CrampedTest,
                   "where nothing can be pinned, and nothing will come back, that is said") {
   const Allocation others = pinned.allocate(2_MiB + 512_KiB);
   message_of<OutOfMemory>([&] { return memory.try_take(1_GiB); });
-  CHECK_FALSE(memory.is_in_use());
+  CHECK(memory.bytes_in_use() == 0);
   message_of<OutOfMemory>([&] { return memory.take_beyond(1_GiB); });
-  CHECK_FALSE(memory.is_in_use());
+  CHECK(memory.bytes_in_use() == 0);
 }
 
 TEST_CASE("a failure of the driver leaves nothing taken") {
@@ -190,7 +228,7 @@ TEST_CASE("a failure of the driver leaves nothing taken") {
   test.tap.refuse(DriverCall::mem_host_alloc, CUDA_ERROR_UNKNOWN, 2);
   message_of<DriverError>([&] { return test.memory.try_take(1_GiB); });
   first = {};
-  CHECK_FALSE(test.memory.is_in_use());
+  CHECK(test.memory.bytes_in_use() == 0);
   test.take(1_GiB);
 }
 

@@ -105,6 +105,28 @@ std::deque<OneCopy> make_copies(CopyTest& test, std::size_t count,
 
 }  // namespace
 
+TEST_CASE("pending copies smaller than a slot hold memory of their own size" * needs_gates()) {
+  constexpr std::size_t kBytes = 300'000;
+  constexpr std::size_t kCopies = 60;
+  CopyTest test(with(sim::Progress::manual));
+  const Stream busy = test.stream();
+  std::deque<OneCopy> copies;
+  for (std::size_t copy = 0; copy < kCopies; ++copy)
+    copies.emplace_back(test, copy % 2 == 0, kBytes, copy);
+  Flag flag(test);
+  flag.hold(busy);
+  for (OneCopy& copy : copies) copy.start(busy);
+  const CopyCounters counted = test.copier.counters();
+  CHECK(counted.staging_bytes >= kCopies * kBytes);
+  CHECK(counted.staging_bytes <= kCopies * 512_KiB);
+  flag.raise();
+  for (const OneCopy& copy : copies) {
+    copy.transfer().wait();
+    CHECK(copy.has_arrived());
+  }
+  CHECK(test.copier.counters().staging_bytes == 0);
+}
+
 TEST_CASE("a copy on an idle stream does not wait for a hundred that are pending on another" *
           needs_gates()) {
   for (const auto progress : {sim::Progress::eager, sim::Progress::manual, sim::Progress::random}) {

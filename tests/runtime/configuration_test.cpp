@@ -47,7 +47,8 @@ RuntimeOptions all_different() {
       "host_bytes_reserved_max=20GiB, streams_max=7, "
       "streams_on_shortage=wait, events_max=99, "
       "staging_slot_bytes=68KiB, staging_slots=3, staging_on_shortage=grow, copy_gates=off, "
-      "copy_workers=3, copy_file_workers=5, copy_piece_bytes=1MiB");
+      "copy_workers=3, copy_file_workers=5, copy_piece_bytes=1MiB, "
+      "copy_batch_calls=off, copy_packed_range_bytes_max=3KiB");
 }
 
 std::string whole_text(const RuntimeOptions& options) {
@@ -88,6 +89,8 @@ TEST_CASE("every key sets its option") {
   CHECK(options.copier.workers == 3);
   CHECK(options.copier.file_workers == 5);
   CHECK(options.copier.direct_piece_bytes == 1_MiB);
+  CHECK_FALSE(options.copier.batch_calls);
+  CHECK(options.copier.packed_range_bytes_max == 3_KiB);
 
   const auto defaults = values_of({});
   for (const auto& entry : values_of(options))

@@ -37,7 +37,7 @@ TEST_CASE("driver, devices, calls and copies keep every field under its own name
         {"function": "cuMemMap", "calls": 78}])"));
   CHECK(object["copies"] == Json::parse(R"({"copies_direct": 11, "copies_staged": 12,
         "copies_by_driver": 16, "copies_host": 13, "bytes_copied": 14680064,
-        "staging_waits": 15})"));
+        "staging_waits": 15, "staging_bytes": 17})"));
 }
 
 TEST_CASE("every counter of the list is there with its value") {

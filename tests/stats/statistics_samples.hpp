@@ -64,7 +64,8 @@ inline Statistics sample_statistics() {
                        .copies_by_driver = 16,
                        .copies_host = 13,
                        .bytes_copied = 14_MiB,
-                       .staging_waits = 15};
+                       .staging_waits = 15,
+                       .staging_bytes = 17};
   return statistics;
 }
 

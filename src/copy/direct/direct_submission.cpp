@@ -6,12 +6,14 @@
 
 #include "berth/bytes.hpp"
 
+#include "base/check.hpp"
 #include "stream/unasked.hpp"
 
 namespace berth {
 namespace {
 
-/// A copy of a batch keeps the link as long as so many bytes, beside its own: some 500 ns.
+/// Each copy of a batch occupies the link for 500 ns beside its bytes, as long as these bytes
+/// would.
 /// Source: vllm-project/vllm, pull request 42212: H100, 10,000 copies of 28 and of 64 KiB.
 constexpr std::size_t kBytesOfOneMore = 28_KiB;
 
@@ -59,9 +61,10 @@ void DirectSubmission::add_ranges(std::span<const CopyRange> ranges) {
           large.bytes);
       count = 1;
     } else {
-      submit_ranges(ranges.first(count), devices_, batches_ == Batches::yes, stream_);
+      submit_ranges(ranges.first(count), devices_, batches_, stream_);
       end_part(bytes);
     }
+    BERTH_CHECK(count > 0);  // each turn submits something
     ranges = ranges.subspan(count);
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One copy that the driver makes alone, on its way to a stream: it is cut into parts, so that an
-// urgent copy can run in between, and each part is marked, so that progress can be queried.
+// Submits one copy that the driver makes alone: it is cut into parts, so that an urgent copy can
+// run in between, and each part is marked by an event, so that progress can be queried.
 #pragma once
 
 #include <cstddef>
@@ -16,20 +16,17 @@
 
 namespace berth {
 
-/// Within a ContextScope of the stream's device. All that is added may overlap nothing else of it.
-/// Errors   Of each: DriverError; a part may be under way.
+/// Within a ContextScope of the stream's device. The ranges that are added do not overlap.
+/// Errors   Of each: DriverError; a part may be pending.
 /// Threads  One.
 class DirectSubmission {
  public:
-  /// Whether ranges may go as a batch of the driver's.
-  enum class Batches : bool { no, yes };
-
   /// Parts have up to `part_bytes`.
   DirectSubmission(StreamRef stream, const DevicePair& devices, std::size_t part_bytes,
                    Batches batches)
       : stream_(stream), devices_(devices), part_bytes_(part_bytes), batches_(batches) {}
 
-  /// From now on `transfer` learns of each part, by an event of `events`.
+  /// From now on each part is added to `transfer`, marked by an event of `events`.
   void mark_for(DirectTransfer& transfer, EventPool& events) {
     transfer_ = &transfer;
     events_ = &events;
@@ -40,7 +37,7 @@ class DirectSubmission {
                 std::size_t rows);
   void add_ranges(std::span<const CopyRange> ranges);
 
-  /// What has been submitted since the last part is one, of so many bytes.
+  /// Ends a part: the `bytes` that have been submitted since the last one.
   void end_part(std::size_t bytes);
 
  private:

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "base/check.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
 #include "stream/settle.hpp"
@@ -17,9 +18,15 @@ void DirectTransfer::ask() {
   try {
     while (passed_ < steps_.size() && steps_[passed_].mark->is_done())
       bytes_passed_ += steps_[passed_++].bytes;
+    BERTH_CHECK(bytes_passed_ <= bytes());
   } catch (...) {  // or a lack of memory for the message
     failure_ = std::current_exception();
   }
+}
+
+void DirectTransfer::add_step(EventLease mark, std::size_t bytes) {
+  BERTH_CHECK(passed_ == 0);  // nobody has asked yet: the steps are read without a lock until then
+  steps_.push_back({std::move(mark), bytes});
 }
 
 bool DirectTransfer::is_done() {
@@ -43,7 +50,7 @@ void DirectTransfer::wait() {
   } catch (...) {  // or a lack of memory for the message
     failure = std::current_exception();
   }
-  if (failure != nullptr) settle(*last);  // perhaps the answer alone has failed
+  if (failure != nullptr) settle(*last);  // perhaps only the query has failed
   const MutexLock lock(mutex_);
   passed_ = steps_.size();
   bytes_passed_ = bytes();

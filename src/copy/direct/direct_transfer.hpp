@@ -15,20 +15,18 @@
 
 namespace berth {
 
-/// In steps: there is an event behind each.
+/// The copy consists of steps, each followed by an event.
 /// Threads  Safe from any thread.
 class DirectTransfer final : public TransferState {
  public:
-  /// `is_lent`: the device is at pageable memory of the caller's, who may take it back once it has
-  /// let go of the transfer.
+  /// `is_lent`: the device uses pageable memory of the caller's, who may free it once the last
+  /// Transfer is gone.
   explicit DirectTransfer(std::size_t bytes, bool is_lent = false)
       : TransferState(bytes), is_lent_(is_lent) {}
 
-  /// The next step has been submitted, of so many bytes, and `mark` is recorded behind it. Before
-  /// anyone else knows of this.
-  void add_step(EventLease mark, std::size_t bytes) BERTH_NO_THREAD_SAFETY_ANALYSIS {
-    steps_.push_back({std::move(mark), bytes});
-  }
+  /// The next step, of `bytes`, has been submitted, and `mark` is recorded behind it. Before any
+  /// other thread has this object.
+  void add_step(EventLease mark, std::size_t bytes) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   /// For marks that are not captured.
   bool is_done() override BERTH_EXCLUDES(mutex_);
   void wait() override BERTH_EXCLUDES(mutex_);
@@ -44,7 +42,7 @@ class DirectTransfer final : public TransferState {
     std::size_t bytes;
   };
 
-  /// Asks for steps until one has not passed.
+  /// Queries the marks of the steps, until one has not passed.
   void ask() BERTH_REQUIRES(mutex_);
 
   std::atomic<bool> is_lent_;

@@ -6,6 +6,7 @@
 
 #include "berth/bytes.hpp"
 
+#include "base/check.hpp"
 #include "device/device_context.hpp"
 
 namespace berth {
@@ -13,15 +14,15 @@ namespace {
 
 /// CU_DEVICE_ATTRIBUTE_MAX_PITCH of every device so far.
 constexpr std::size_t kPitchMax = 2'147'483'647;
-/// Where all copies of a batch are as small as that, the driver may make them beside the work of
-/// the multiprocessors. Source: rapidsai/cudf, pull request 23675.
+/// If no copy of a batch is larger, the driver may overlap them with work of the multiprocessors.
+/// Source: rapidsai/cudf, pull request 23675.
 constexpr std::size_t kOverlapBytesMax = 128_KiB;
 
 CUdeviceptr device_address(const void* data) {
   return reinterpret_cast<CUdeviceptr>(data);
 }
 
-/// False where the driver does not take this batch; nothing is under way then.
+/// False if the driver refuses this batch; nothing has been submitted then.
 bool try_submit_batch(std::span<const CopyRange> ranges, StreamRef stream) {
   const Driver& driver = stream.context().driver();
   std::vector<CUdeviceptr> targets;
@@ -46,7 +47,7 @@ bool try_submit_batch(std::span<const CopyRange> ranges, StreamRef stream) {
   return true;
 }
 
-/// The driver refuses batches on the legacy stream. Between devices each copy names both contexts,
+/// The driver refuses batches on the legacy stream. A copy between devices names both contexts,
 /// which a batch cannot.
 bool takes_batch(const DevicePair& devices, StreamRef stream) {
   return !devices.are_different() && !stream.is_legacy_default() &&
@@ -57,8 +58,10 @@ bool takes_batch(const DevicePair& devices, StreamRef stream) {
 
 void submit_linear(std::byte* to, const std::byte* from, std::size_t bytes,
                    const DevicePair& devices, StreamRef stream) {
+  BERTH_CHECK(bytes > 0);
   const Driver& driver = stream.context().driver();
   if (devices.are_different()) {
+    BERTH_CHECK(&stream.context() == devices.to || &stream.context() == devices.from);
     driver.memcpy_peer_async(device_address(to), devices.to->primary(), device_address(from),
                              devices.from->primary(), bytes, stream.native());
   } else {
@@ -91,9 +94,9 @@ void submit_rows(const PitchedTarget& to, const PitchedSource& from, std::size_t
   stream.context().driver().memcpy_2d_async(&copy, stream.native());
 }
 
-void submit_ranges(std::span<const CopyRange> ranges, const DevicePair& devices, bool may_batch,
+void submit_ranges(std::span<const CopyRange> ranges, const DevicePair& devices, Batches batches,
                    StreamRef stream) {
-  if (ranges.size() > 1 && may_batch && takes_batch(devices, stream) &&
+  if (ranges.size() > 1 && batches == Batches::yes && takes_batch(devices, stream) &&
       try_submit_batch(ranges, stream))
     return;
   for (const CopyRange& range : ranges)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's copies, each in as few calls as the driver can do it. All within a ContextScope of
-// the stream's device.
+// Copies by the driver, each in as few calls as possible. All within a ContextScope of the stream's
+// device.
 #pragma once
 
 #include <cstddef>
@@ -28,21 +28,24 @@ struct DevicePair {
   [[nodiscard]] bool are_one() const { return to == from && to != nullptr; }
 };
 
-/// Bytes in one piece.
+/// Whether several ranges may go to the driver in one call.
+enum class Batches : bool { no, yes };
+
+/// One contiguous range.
 /// Errors  DriverError.
 void submit_linear(std::byte* to, const std::byte* from, std::size_t bytes,
                    const DevicePair& devices, StreamRef stream);
 
-/// `rows` rows, each of `row_bytes`, that lie a pitch apart. Between two devices, and where a pitch
-/// is beyond what the driver takes, row by row.
-/// Errors  DriverError: some rows may be under way.
+/// `rows` rows of `row_bytes`, a pitch apart. Row by row between two devices, and if a pitch
+/// exceeds the driver's maximum.
+/// Errors  DriverError: some rows may be pending.
 void submit_rows(const PitchedTarget& to, const PitchedSource& from, std::size_t row_bytes,
                  std::size_t rows, const DevicePair& devices, StreamRef stream);
 
-/// Ranges that do not depend on one another: in one call where they may be a batch, and the driver
-/// takes it, otherwise one by one.
-/// Errors  DriverError: some may be under way.
-void submit_ranges(std::span<const CopyRange> ranges, const DevicePair& devices, bool may_batch,
+/// Ranges that do not depend on one another: in one call if they may be a batch and the driver
+/// accepts it, otherwise one by one.
+/// Errors  DriverError: some may be pending.
+void submit_ranges(std::span<const CopyRange> ranges, const DevicePair& devices, Batches batches,
                    StreamRef stream);
 
 }  // namespace berth

@@ -15,13 +15,13 @@ void PeerLinks::open(DeviceContext& user, DeviceContext& owner) {
     const MutexLock lock(mutex_);
     if (std::ranges::binary_search(asked_, pair)) return;
   }
-  const ContextScope scope(user);  // whose failure is the copy's, too
+  const ContextScope scope(user);  // its failure is the copy's, too
   try {
     enable_peer_access(user, owner);
   } catch (const Error&) {
-    // Some pairs cannot, and a device has room for so many peers.
+    // Some pairs do not support it, and a device has a maximum number of peers.
   }
-  // Noted only now: who comes meanwhile asks as well, and does not copy before the link is open.
+  // Noted only now, so that no other thread copies before access is enabled: it asks, too.
   const MutexLock lock(mutex_);
   const auto place = std::ranges::lower_bound(asked_, pair);
   if (place == asked_.end() || *place != pair) asked_.insert(place, pair);

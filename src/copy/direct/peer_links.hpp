@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The links between devices, as far as copies need them: with peer access a copy goes over the
-// link, without it the driver copies through host memory.
+// Peer access for copies between devices: with it a copy goes over the link, without it the driver
+// copies through host memory.
 // Source: CUDA Programming Guide, "Peer-to-Peer Memory Copy".
 #pragma once
 
@@ -15,9 +15,9 @@ namespace berth {
 /// Threads  Safe from any thread.
 class PeerLinks {
  public:
-  /// Lets work of `user` reach the memory of `owner`, another device, where the two can do that
-  /// (PeerAccess); asked for once for the pair. Where it is refused, the driver copies all the
-  /// same: only a device that has failed says more, and says it again to the copy.
+  /// Gives work of `user` access to the memory of `owner`, another device, if the two support it
+  /// (PeerAccess). The driver is asked once for each pair. If it refuses, it still copies; the
+  /// failure of a device is reported by the copy.
   void open(DeviceContext& user, DeviceContext& owner) BERTH_EXCLUDES(mutex_);
 
  private:

@@ -6,18 +6,12 @@
 #include <map>
 #include <utility>
 
-#include "berth/bytes.hpp"
-
 namespace berth {
 namespace {
 
 using Type = MemoryKind::Type;
 
-/// A copy of a batch costs some 500 ns beside its bytes; in that time one thread copies 7 KiB.
-/// Source: vllm-project/vllm, pull request 42212.
-constexpr std::size_t kPackedBytesMax = 7_KiB;
-
-/// Knows the allocations that it has seen: a batch has many ranges in few of them.
+/// Remembers allocations: a batch has many ranges in few of them.
 class Places {
  public:
   explicit Places(const std::function<MemoryPlace(const void*)>& find) : find_(find) {}
@@ -69,18 +63,18 @@ std::vector<PlacedRange> place(std::span<const CopyRange> ranges, Places& places
   return placed;
 }
 
-/// Whether it is better copied by the host out of a range of the device that it shares with a
-/// neighbour. Not the other way: the host would read the source before work that the stream holds
-/// has written it.
-bool is_packed(std::span<const PlacedRange> all, std::size_t index) {
+/// Whether the host should copy the range out of a larger range of the device, which it shares with
+/// a neighbour. Not in the other direction: the host would read the source before pending work of
+/// the stream has written it.
+bool is_packed(std::span<const PlacedRange> all, std::size_t index, std::size_t bytes_max) {
   const PlacedRange& it = all[index];
   const bool to_host = it.to->kind.type == Type::pinned && it.from->kind.type == Type::device;
-  if (!to_host || it.range.bytes > kPackedBytesMax) return false;
+  if (!to_host || it.range.bytes > bytes_max) return false;
   return (index > 0 && adjoin(all[index - 1], it).source) ||
          (index + 1 < all.size() && adjoin(it, all[index + 1]).source);
 }
 
-/// The ranges that travel one way.
+/// The ranges that are copied one way.
 struct Way {
   PlannedCopy planned;
   PlacedRange last;
@@ -93,18 +87,19 @@ bool goes(const Way& way, const PlacedRange& range, bool packed) {
 
 }  // namespace
 
-std::vector<PlannedCopy> plan_batch(std::span<const CopyRange> ranges,
+std::vector<PlannedCopy> plan_batch(std::span<const CopyRange> ranges, const CopierOptions& options,
                                     const std::function<MemoryPlace(const void*)>& find) {
   Places places(find);
   const std::vector<PlacedRange> placed = place(ranges, places);
   std::vector<Way> ways;
   for (std::size_t index = 0; index < placed.size(); ++index) {
     const PlacedRange& next = placed[index];
-    const bool packed = is_packed(placed, index);
+    const bool packed = is_packed(placed, index, options.packed_range_bytes_max);
     auto way = std::ranges::find_if(ways, [&](const Way& it) { return goes(it, next, packed); });
     RangesCopy::Adjoins adjoins{};
     if (way == ways.end()) {
-      auto copy = std::make_unique<RangesCopy>(next.to->kind, next.from->kind);
+      auto copy = std::make_unique<RangesCopy>(next.to->kind, next.from->kind,
+                                               options.batch_calls ? Batches::yes : Batches::no);
       ways.push_back({{std::move(copy), packed}, next});
       way = ways.end() - 1;
     } else {

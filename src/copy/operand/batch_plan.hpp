@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A batch of copies, sorted by how they travel: what goes the same way goes together.
+// Groups a batch of copies by the way that they are made.
 #pragma once
 
 #include <functional>
@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "berth/copier_options.hpp"
 #include "berth/copy_range.hpp"
 
 #include "copy/operand/memory_kind.hpp"
@@ -16,18 +17,18 @@ namespace berth {
 
 struct PlannedCopy {
   std::unique_ptr<RangesCopy> copy;
-  /// Into many small ranges of pinned memory, from what is one range on the device: faster through
-  /// staging memory, although the device could reach them.
+  /// From one range of the device to many small ranges of pinned memory: faster through staging
+  /// memory, although the device can write them.
   bool is_packed;
 
-  /// Otherwise the driver makes it alone.
+  /// If not, the driver makes the copy alone.
   [[nodiscard]] bool needs_host() const { return is_packed || copy->has_pageable(); }
 };
 
 /// `ranges` have been checked; those of 0 bytes are left out. Neighbours that adjoin on both sides,
 /// in the same allocations, become one.
 /// Errors  As find_memory_place().
-std::vector<PlannedCopy> plan_batch(std::span<const CopyRange> ranges,
+std::vector<PlannedCopy> plan_batch(std::span<const CopyRange> ranges, const CopierOptions& options,
                                     const std::function<MemoryPlace(const void*)>& find);
 
 }  // namespace berth

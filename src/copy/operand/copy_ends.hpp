@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two ends of a staged copy. Between them its bytes are one row, counted from 0, whatever they
-// look like on either side: an end knows where each stretch of that row lies.
+// The two ends of a staged copy. Between them its bytes are one row, counted from 0, whatever their
+// layout on either side: each end knows where a stretch of the row lies.
 #pragma once
 
 #include <cstddef>
@@ -9,22 +9,22 @@
 
 namespace berth {
 
-/// Of a copy between a device and the host.
+/// The direction of a copy between a device and the host.
 enum class CopyDirection { to_device, to_host };
 
-/// Memory of the host, a file: what the host itself reads and writes.
+/// Host memory or a file: read and written by host threads.
 /// Threads  Stretches that do not overlap may be moved at the same time.
 class HostEnd {
  public:
   virtual ~HostEnd() = default;
-  /// Fills the staging memory with [offset, offset + bytes) of the row.
-  /// Errors  What this end can meet: the copy ends with it.
+  /// Copies [offset, offset + bytes) of the row into staging memory.
+  /// Errors  Those of the end: the copy fails with it.
   virtual void read(std::byte* staging, std::size_t offset, std::size_t bytes) = 0;
-  /// The other way.
+  /// Copies staging memory to [offset, offset + bytes) of the row.
   virtual void write(const std::byte* staging, std::size_t offset, std::size_t bytes) = 0;
 };
 
-/// Memory of a device: what the device reads and writes, in stream order.
+/// Memory of a device, which the device reads and writes in stream order.
 class DeviceEnd {
  public:
   virtual ~DeviceEnd() = default;
@@ -33,7 +33,7 @@ class DeviceEnd {
   /// Errors  DriverError.
   virtual void submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,
                             StreamRef stream) = 0;
-  /// The other way.
+  /// Submits the copy of [offset, offset + bytes) of the row to staging memory.
   virtual void submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
                            StreamRef stream) = 0;
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is copied, in the shape in which it lies: in one piece, in rows a pitch apart, here and
-// there. Each shape says what its bytes take on each of the ways that a copy can go; the copier
-// chooses the way.
+// What is copied: one range, rows a pitch apart, or a batch of ranges. Each shape implements every
+// way to copy it; the dispatcher chooses one.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +13,10 @@
 
 namespace berth {
 
-/// Threads  One thread; the ends are of their own.
+/// Threads  One. The ends may be used on other threads.
 class CopyShape {
  public:
-  /// Of the memory on each side, all of it.
+  /// The kind of all memory on each side.
   CopyShape(const MemoryKind& to, const MemoryKind& from) : to_(to), from_(from) {}
   virtual ~CopyShape() = default;
   CopyShape(const CopyShape&) = delete;
@@ -27,27 +26,27 @@ class CopyShape {
   [[nodiscard]] const MemoryKind& from() const { return from_; }
   [[nodiscard]] bool is_on_host() const { return to_.is_host() && from_.is_host(); }
   [[nodiscard]] bool has_pageable() const { return to_.is_pageable() || from_.is_pageable(); }
-  /// Whether a side is pinned memory, of berth's or others'.
+  /// Whether a side is pinned memory, whoever pinned it.
   [[nodiscard]] bool has_pinned() const { return to_.is_pinned() || from_.is_pinned(); }
   /// 1 or more.
   [[nodiscard]] virtual std::size_t bytes() const = 0;
 
-  /// Of pageable memory. What lies close together is looked at once.
-  /// Errors  As require_writable() of the target, require_readable() of the source.
+  /// Checks that pageable memory exists. Ranges that are close together are checked once.
+  /// Errors  As require_writable() for the target, require_readable() for the source.
   virtual void check_pageable() const = 0;
 
-  /// On the calling thread. Host memory on both sides.
+  /// Copies on the calling thread. Both sides are host memory.
   virtual void copy_on_host() const = 0;
-  /// By the device alone, or by whatever else the driver can do.
-  /// Errors  DriverError: a part may be under way.
+  /// Copies by the driver alone.
+  /// Errors  DriverError: a part may be pending.
   virtual void submit(DirectSubmission& submission) const = 0;
 
-  /// The side that is the host's, and the other, for a copy through staging memory. They do without
-  /// this object.
+  /// The host's side and the device's, for a copy through staging memory. They may outlive this
+  /// object.
   [[nodiscard]] virtual std::unique_ptr<HostEnd> host_end(CopyDirection direction) const = 0;
   [[nodiscard]] virtual std::unique_ptr<DeviceEnd> device_end(CopyDirection direction) const = 0;
 
-  /// Records the stream's use of pinned blocks of berth's: PinnedBlock.
+  /// Record the stream's use of berth's pinned blocks: PinnedBlock.
   virtual void record_blocks_before(PinnedAllocator& own, StreamRef stream) const {
     for (const PinnedBlock& block : {to_.pinned, from_.pinned}) block.record_before(own, stream);
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/arithmetic.hpp"
+#include "base/check.hpp"
 #include "copy/operand/open_file.hpp"
 
 namespace berth {
@@ -23,7 +24,10 @@ std::size_t FileRow::bytes() const {
 }
 
 FileRow::Stretch FileRow::in_range(std::size_t offset, std::size_t bytes) const {
-  return {std::max(offset, before_), std::min(offset + bytes, before_ + range_bytes_)};
+  const Stretch stretch{std::max(offset, before_),
+                        std::min(offset + bytes, before_ + range_bytes_)};
+  BERTH_CHECK(stretch.begin < stretch.end);  // else memory beside the range would be touched
+  return stretch;
 }
 
 FileRow::Stretch FileRow::whole_granules(const Stretch& stretch, std::size_t granule) const {

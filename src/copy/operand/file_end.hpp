@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A range of a file as one end of a staged copy, and device memory as the other.
 //
-// What is read past the page cache begins and ends at blocks of 4 KiB, in the file and in memory
-// alike. So the row of such a copy is made of whole blocks, from the one that the range begins in
-// to the one that it ends in: then slots and pieces of the copy begin at blocks too. What the row
-// has beyond the range goes no further than the staging memory.
+// Reads past the page cache begin and end at blocks of 4 KiB, in the file and in memory. So the row
+// of such a copy consists of whole blocks, from the block in which the range begins to the one in
+// which it ends: slots and pieces of the copy begin at blocks, too. The bytes of the row beyond the
+// range stay in staging memory.
 #pragma once
 
 #include <cstddef>
@@ -22,20 +22,21 @@ class FileRow {
  public:
   explicit FileRow(const FileRange& range);
 
-  /// In the file, of its first byte.
+  /// The position of its first byte in the file.
   [[nodiscard]] std::uint64_t offset() const { return offset_; }
   [[nodiscard]] std::size_t bytes() const;
-  /// Before the range.
+  /// Bytes of the row before the range.
   [[nodiscard]] std::size_t bytes_before() const { return before_; }
 
-  /// What a stretch of the row has of the range, which is a byte or more: offsets in the row.
+  /// The part of a stretch of the row that lies in the range, at least one byte: offsets in the
+  /// row.
   struct Stretch {
     std::size_t begin;
     std::size_t end;
     [[nodiscard]] std::size_t bytes() const { return end - begin; }
   };
   [[nodiscard]] Stretch in_range(std::size_t offset, std::size_t bytes) const;
-  /// What a stretch has of whole granules of the file; where it has none, nothing at its end.
+  /// The whole granules of the file in a stretch; if there are none, an empty stretch at its end.
   [[nodiscard]] Stretch whole_granules(const Stretch& stretch, std::size_t granule) const;
 
  private:
@@ -58,10 +59,10 @@ class FileEnd final : public HostEnd {
   const File owner_;
   const OpenFile& file_;
   const FileRow row_;
-  std::optional<PageCacheView> cache_;  ///< where what is in there matters
+  std::optional<PageCacheView> cache_;  ///< if the mode depends on what is cached
 };
 
-/// Device memory that has the range.
+/// The device memory for the range.
 class DeviceOfRow final : public DeviceEnd {
  public:
   DeviceOfRow(std::byte* data, const FileRow& row) : memory_(data), row_(row) {}

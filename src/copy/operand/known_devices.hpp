@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The devices of addresses that the driver has been asked about before. A query would make a small
-// copy half as expensive again.
+// Remembers the device of addresses that have been queried. A query would add half to the cost of a
+// small copy.
 //
-// The memory may have been freed since, and the address may be anything now. This does no harm to a
-// copy that the driver makes: it looks at the address itself, and copies what is there, or refuses.
-// The kind of host memory is not kept, because it decides when berth itself reads or writes there:
-// memory that was pageable may have been pinned since.
+// The memory may have been freed since, and the address may belong to something else now. This is
+// harmless for copies by the driver, which looks at the address itself, and copies or refuses. The
+// kind of host memory is not remembered, because it decides when berth itself accesses it: memory
+// that was pageable may have been pinned since.
 #pragma once
 
 #include <array>
@@ -24,14 +24,14 @@ class KnownDevices {
  public:
   explicit KnownDevices(const DeviceRegistry& registry) : registry_(registry) {}
 
-  /// Null where it is not known to be a device's.
+  /// Null if the device is not known.
   [[nodiscard]] DeviceContext* find(const void* data) const {
     const std::uint64_t granule = granule_of(data);
     const std::uint64_t entry = entry_of(granule).load(std::memory_order_relaxed);
     if (entry >> kOrdinalBits != granule || (entry & kOrdinalMask) == 0) return nullptr;
     return &registry_.context(Device::cuda(static_cast<int>((entry & kOrdinalMask) - 1)));
   }
-  /// What the driver has said of `data`.
+  /// Remembers what the driver has reported about `data`.
   void note(const void* data, const MemoryPlace& place) {
     const std::uint64_t granule = granule_of(data);
     const bool is_all_of_it =
@@ -40,7 +40,7 @@ class KnownDevices {
     const auto ordinal = static_cast<std::uint64_t>(place.kind.device->device().ordinal());
     entry_of(granule).store(granule << kOrdinalBits | (ordinal + 1), std::memory_order_relaxed);
   }
-  /// Whether it was known.
+  /// Returns whether the address was known.
   bool forget(const void* data) {
     if (find(data) == nullptr) return false;
     entry_of(granule_of(data)).store(0, std::memory_order_relaxed);
@@ -48,7 +48,7 @@ class KnownDevices {
   }
 
  private:
-  // What an address is mapped by: nothing smaller than that changes hands within a device's memory.
+  // The granule of mappings: nothing smaller changes its owner within a device's memory.
   static constexpr int kGranuleBits = 21;
   static constexpr int kOrdinalBits = 8;
   static constexpr std::uint64_t kOrdinalMask = (1U << kOrdinalBits) - 1;

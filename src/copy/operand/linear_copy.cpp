@@ -9,11 +9,11 @@
 namespace berth {
 
 void LinearHost::read(std::byte* staging, std::size_t offset, std::size_t bytes) {
-  memcpy_to_staging(staging, data_ + offset, bytes);
+  host_memcpy(staging, data_ + offset, bytes);
 }
 
 void LinearHost::write(const std::byte* staging, std::size_t offset, std::size_t bytes) {
-  memcpy_from_staging(data_ + offset, staging, bytes);
+  host_memcpy(data_ + offset, staging, bytes);
 }
 
 void LinearDevice::submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,

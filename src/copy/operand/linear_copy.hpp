@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A copy of bytes that lie in one piece.
+// A copy of one contiguous range.
 #pragma once
 
 #include "copy/operand/copy_shape.hpp"
@@ -8,7 +8,7 @@ namespace berth {
 
 class LinearHost final : public HostEnd {
  public:
-  /// A source is not written, whatever its type says.
+  /// A source is never written, although the pointer is not const.
   explicit LinearHost(std::byte* data) : data_(data) {}
   void read(std::byte* staging, std::size_t offset, std::size_t bytes) override;
   void write(const std::byte* staging, std::size_t offset, std::size_t bytes) override;

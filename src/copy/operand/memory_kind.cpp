@@ -14,7 +14,7 @@ namespace {
 
 using Type = MemoryKind::Type;
 
-/// What the driver knows of an address. All zero where it knows nothing.
+/// What the driver knows about an address; all zero if nothing.
 /// Source: CUDA Driver API, cuPointerGetAttributes.
 struct Attributes {
   CUmemorytype type{};
@@ -45,14 +45,14 @@ DeviceContext& device_of(const DeviceRegistry& registry, const Attributes& known
   throw InvalidArgument(fmt::format("{} is memory of a device that is not visible here", data));
 }
 
-/// A block is a place of its own, whatever the driver knows around it.
+/// A block is a place of its own, although the driver knows only the segment around it.
 MemoryPlace place_of(const PinnedBlock& block, std::size_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(block.data);
   return {{Type::pinned, nullptr, block}, begin, begin + bytes};
 }
 
-/// Of another Runtime; or of the program itself, as the driver knows it. What is free of berth's
-/// may be somebody else's at any moment.
+/// Pinned by another Runtime, or by the program itself. Free memory of a Runtime is refused: it may
+/// be allocated by another thread at any moment.
 MemoryPlace pinned_by_others(const void* data, MemoryPlace place) {
   const std::optional<PinnedOwner> owner = find_pinned_owner(data);
   if (!owner) {
@@ -89,7 +89,7 @@ MemoryPlace find_memory_place(const DeviceRegistry& registry, const PinnedAlloca
   if (const auto place = find_pinned_place(pinned, data)) return *place;
   const Attributes known = ask(driver, data);
   MemoryPlace place{.kind = {}, .begin = known.begin, .end = known.begin + known.bytes};
-  // First: managed memory may be said to be the host's or a device's.
+  // First, because the driver also reports managed memory as host or device memory.
   if (known.is_managed != 0)
     place.kind.type = Type::managed;
   else if (known.type == CU_MEMORYTYPE_HOST)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kind of memory an address belongs to: that decides how bytes travel.
+// The kind of memory at an address, which decides how it is copied.
 #pragma once
 
 #include <cuda.h>
@@ -22,41 +22,41 @@ struct MemoryKind {
     pageable,
     pinned,
     device,
-    managed,  ///< of every device and the host; berth leaves it to the devices
+    managed,  ///< accessible to all devices and the host; copied by the devices
   };
 
   Type type = Type::pageable;
-  DeviceContext* device = nullptr;  ///< whose memory it is; null unless `device`
-  PinnedBlock pinned;               ///< of berth's; none for other pinned memory
+  DeviceContext* device = nullptr;  ///< the owner of device memory; else null
+  PinnedBlock pinned;               ///< a block of berth's; none for other pinned memory
 
-  /// Whether it is the host alone that has it.
+  /// Whether it is host memory, pageable or pinned.
   [[nodiscard]] bool is_host() const { return is_pageable() || is_pinned(); }
   [[nodiscard]] bool is_pageable() const { return type == Type::pageable; }
   [[nodiscard]] bool is_pinned() const { return type == Type::pinned; }
-  /// Of the same type, and the same device's.
+  /// Whether type and device are the same.
   [[nodiscard]] bool is_like(const MemoryKind& other) const {
     return type == other.type && device == other.device;
   }
 };
 
-/// One side of a copy: where it begins, and of which kind all of it is.
+/// One side of a copy: its address, and the kind of all of its memory.
 struct MemorySide {
   std::byte* data;
   MemoryKind kind;
 };
 
-/// An allocation that an address belongs to.
+/// The allocation that contains an address.
 struct MemoryPlace {
   MemoryKind kind;
-  std::uintptr_t begin = 0;  ///< 0 for pageable memory, of which nobody knows
-  std::uintptr_t end = 0;    ///< behind it; `begin` where that is not known
+  std::uintptr_t begin = 0;  ///< 0 for pageable memory, whose allocation is not known
+  std::uintptr_t end = 0;    ///< past the end; equal to `begin` if it is not known
 };
 
 [[noreturn]] void refuse_beyond(const MemoryPlace& place, const void* data, std::size_t bytes,
                                 std::string_view name);
 /// For a range that begins at `data`, in `place`. `name` is for the error.
-/// Errors  InvalidArgument: it runs past the end of a pinned block. Of a registration, and of
-///         memory of others, nothing is checked.
+/// Errors  InvalidArgument: it runs past the end of a pinned block. Registrations and memory that
+///         berth does not manage are not checked.
 inline void require_within(const MemoryPlace& place, const void* data, std::size_t bytes,
                            std::string_view name) {
   if (place.kind.pinned.data == nullptr || place.end == place.begin) return;
@@ -64,16 +64,16 @@ inline void require_within(const MemoryPlace& place, const void* data, std::size
     refuse_beyond(place, data, bytes, name);
 }
 
-/// Asks the driver only about memory that is no live block of `pinned`, and with one call. Of
-/// memory that is mapped by granules the place is the reservation.
+/// One driver call, and none for a live block of `pinned`. The place of memory that is mapped by
+/// granules is the whole reservation.
 /// Errors  DriverError. InvalidArgument: memory of a device that is not visible; pinned memory of
 ///         berth's, of whichever Runtime, that is no live block.
 MemoryPlace find_memory_place(const DeviceRegistry& registry, const PinnedAllocator& pinned,
                               const Driver& driver, const void* data);
-/// Of a live block or registration of `pinned`; nullopt if there is none. No driver call.
+/// The live block or registration of `pinned` at `data`; nullopt if there is none. No driver call.
 std::optional<MemoryPlace> find_pinned_place(const PinnedAllocator& pinned, const void* data);
-/// Whether it lies in memory that the caller's own allocator has pinned for blocks, live or free,
-/// or that another Runtime has pinned. No driver call.
+/// Whether `own` has pinned this memory for its blocks, live or free, or another Runtime has pinned
+/// it. No driver call.
 bool is_pinned_by_a_runtime(const PinnedAllocator& own, const void* data);
 inline MemoryKind find_memory_kind(const DeviceRegistry& registry, const PinnedAllocator& pinned,
                                    const Driver& driver, const void* data) {

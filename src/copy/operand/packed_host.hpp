@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's end of a copy whose bytes lie in several places, and travel packed.
+// The host's end of a copy of several ranges, which are packed in staging memory.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +19,14 @@ class PackedHost final : public HostEnd {
   void read(std::byte* staging, std::size_t offset, std::size_t bytes) override {
     layout_.for_each_stretch(offset, bytes,
                              [&](const std::byte* data, std::size_t place, std::size_t stretch) {
-                               memcpy_to_staging(staging + place, data, stretch);
+                               host_memcpy(staging + place, data, stretch);
                              });
   }
 
   void write(const std::byte* staging, std::size_t offset, std::size_t bytes) override {
     layout_.for_each_stretch(offset, bytes,
                              [&](std::byte* data, std::size_t place, std::size_t stretch) {
-                               memcpy_from_staging(data, staging + place, stretch);
+                               host_memcpy(data, staging + place, stretch);
                              });
   }
 

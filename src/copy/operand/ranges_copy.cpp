@@ -8,14 +8,15 @@
 #include "berth/bytes.hpp"
 
 #include "base/arithmetic.hpp"
+#include "base/check.hpp"
 #include "copy/operand/packed_host.hpp"
 #include "copy/operand/readable_memory.hpp"
 
 namespace berth {
 namespace {
 
-/// Thousands of small ranges often lie in few allocations, and looking takes 100 ns: of ranges in
-/// the same stretch of so much one is looked at.
+/// Thousands of small ranges often lie in few allocations, and a check takes 100 ns: of the ranges
+/// in one stretch of this size one is checked.
 constexpr std::size_t kCloseBytes = 2_MiB;
 
 /// `require` is require_readable() or require_writable().
@@ -44,6 +45,8 @@ void Scattered::add(std::byte* data, std::size_t bytes, bool adjoins) {
 
 std::size_t Scattered::index_of(std::size_t offset) const {
   const auto behind = std::ranges::upper_bound(ranges_, offset, {}, &Range::offset);
+  BERTH_CHECK(behind != ranges_.begin());
+  BERTH_CHECK(offset - behind[-1].offset < behind[-1].bytes);  // within the packed ranges
   return static_cast<std::size_t>(behind - ranges_.begin()) - 1;
 }
 
@@ -54,7 +57,7 @@ void ScatteredDevice::submit_write(const std::byte* staging, std::size_t offset,
                            [&](std::byte* data, std::size_t place, std::size_t stretch) {
                              parts.push_back({data, staging + place, stretch});
                            });
-  submit_ranges(parts, {}, true, stream);
+  submit_ranges(parts, {}, batches_, stream);
 }
 
 void ScatteredDevice::submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
@@ -64,7 +67,7 @@ void ScatteredDevice::submit_read(std::byte* staging, std::size_t offset, std::s
                            [&](const std::byte* data, std::size_t place, std::size_t stretch) {
                              parts.push_back({staging + place, data, stretch});
                            });
-  submit_ranges(parts, {}, true, stream);
+  submit_ranges(parts, {}, batches_, stream);
 }
 
 void RangesCopy::add(const CopyRange& range, Adjoins adjoins) {
@@ -73,7 +76,7 @@ void RangesCopy::add(const CopyRange& range, Adjoins adjoins) {
   else
     ranges_.push_back(range);
   targets_.add(static_cast<std::byte*>(range.target), range.bytes, adjoins.target);
-  // A source is not written, whatever its type says.
+  // A source is never written, although the pointer is not const.
   auto* const source = static_cast<std::byte*>(const_cast<void*>(range.source));
   sources_.add(source, range.bytes, adjoins.source);
   bytes_ += range.bytes;
@@ -102,8 +105,8 @@ std::unique_ptr<HostEnd> RangesCopy::host_end(CopyDirection direction) const {
 }
 
 std::unique_ptr<DeviceEnd> RangesCopy::device_end(CopyDirection direction) const {
-  return std::make_unique<ScatteredDevice>(direction == CopyDirection::to_device ? targets_
-                                                                                 : sources_);
+  const bool is_target = direction == CopyDirection::to_device;
+  return std::make_unique<ScatteredDevice>(is_target ? targets_ : sources_, batches_);
 }
 
 void RangesCopy::record_blocks_before(PinnedAllocator& own, StreamRef stream) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A copy of ranges that lie here and there, on either side. Through staging memory they travel
-// packed, one behind the other.
+// A copy of ranges that are scattered on either side. In staging memory they are packed, one behind
+// the other.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace berth {
 /// One side: ranges in the order in which they are packed.
 class Scattered {
  public:
-  /// `adjoins`: it begins where the last one ends, and the two may be copied as one.
+  /// `adjoins`: the range begins at the end of the last one, and the two may be copied as one.
   void add(std::byte* data, std::size_t bytes, bool adjoins);
 
   /// Calls what(data, place, bytes) for each range, or part of one, in [offset, offset + bytes) of
@@ -38,7 +38,7 @@ class Scattered {
     std::size_t offset;  ///< among the packed ranges
   };
 
-  /// Of the range that the byte at `offset` belongs to.
+  /// The index of the range that contains the byte at `offset`.
   [[nodiscard]] std::size_t index_of(std::size_t offset) const;
 
   std::vector<Range> ranges_;
@@ -46,7 +46,8 @@ class Scattered {
 
 class ScatteredDevice final : public DeviceEnd {
  public:
-  explicit ScatteredDevice(Scattered ranges) : ranges_(std::move(ranges)) {}
+  ScatteredDevice(Scattered ranges, Batches batches)
+      : ranges_(std::move(ranges)), batches_(batches) {}
   void submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,
                     StreamRef stream) override;
   void submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
@@ -54,6 +55,7 @@ class ScatteredDevice final : public DeviceEnd {
 
  private:
   const Scattered ranges_;
+  const Batches batches_;
 };
 
 class RangesCopy final : public CopyShape {
@@ -65,10 +67,12 @@ class RangesCopy final : public CopyShape {
     bool source;
   };
 
-  using CopyShape::CopyShape;
+  /// `batches` is for what passes through staging memory.
+  RangesCopy(const MemoryKind& to, const MemoryKind& from, Batches batches)
+      : CopyShape(to, from), batches_(batches) {}
 
   void add(const CopyRange& range, Adjoins adjoins);
-  /// A pinned block of berth's that a range lies in. More than once does no harm.
+  /// Adds a pinned block of berth's that contains a range. Adding it again is harmless.
   void add_block(const PinnedBlock& block);
 
   [[nodiscard]] std::size_t bytes() const override { return bytes_; }
@@ -86,6 +90,7 @@ class RangesCopy final : public CopyShape {
   Scattered targets_;
   Scattered sources_;
   std::vector<PinnedBlock> blocks_;
+  const Batches batches_;
   std::size_t bytes_ = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A copy of rows that lie a pitch apart, on either side its own. Through staging memory they travel
+// A copy of rows that lie a pitch apart; each side has its own pitch. In staging memory they are
 // packed, one behind the other.
 #pragma once
 

@@ -8,6 +8,7 @@
 #include "berth/event_pool.hpp"
 
 #include "base/arithmetic.hpp"
+#include "base/check.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
 #include "stream/unasked.hpp"
@@ -23,8 +24,8 @@ struct BounceMemory::Block {
   };
   struct Half {
     Use user{};                      ///< the stream of its first copy
-    std::uint64_t number = 0;        ///< of that stream: it tells whether the handle was reused
-    bool is_shared = false;          ///< perhaps other streams have used it, too
+    std::uint64_t number = 0;        ///< of that stream: differs if the handle is reused
+    bool is_shared = false;          ///< other streams may have used it, too
     std::optional<EventLease> mark;  ///< behind its copies, once it is used up
   };
 
@@ -58,24 +59,22 @@ struct BounceMemory::Block {
   std::size_t half = 0;
   std::size_t used = 0;  ///< bytes from the start of the block
   std::array<Half, 2> halves{};
-  /// Streams that are recorded on the memory; the last of them if there are more. Recording a
-  /// stream again is harmless.
+  /// The streams recorded on the memory, or the last of them. Recording one again is harmless.
   std::array<Use, 8> uses{};
   std::size_t use_count = 0;
-  std::uint64_t retirements = 0;  ///< as of the first of them
+  std::uint64_t retirements = 0;  ///< counted when the first of them was recorded
 };
 
 namespace {
 
-/// Where a thread first looks for a block, so that it finds the one that it used last.
+/// The slot in which a thread looks first, so that it finds its last block.
 std::size_t first_slot() {
   static std::atomic<std::size_t> threads = 0;
   thread_local const std::size_t slot = threads.fetch_add(1, std::memory_order_relaxed);
   return slot;
 }
 
-/// Without breaking a capture of another thread. A mark that cannot be asked about counts as not
-/// passed.
+/// Breaks no capture of another thread. A mark that cannot be queried counts as not passed.
 bool has_passed(const EventLease& mark) {
   const Driver& driver = mark->context().driver();
   RelaxedCapture relaxed(driver);
@@ -103,15 +102,18 @@ std::byte* BounceMemory::Part::data() const {
 }
 
 void BounceMemory::Part::reuse(const Driver& driver) noexcept {
+  BERTH_CHECK(block_ != nullptr && begin_ < block_->used);
   const std::size_t end = block_->used;
   block_->used = block_->current().is_shared ? begin_ : block_->begin();
   driver.sim_host_recycles(block_->data() + block_->used, end - block_->used);
 }
 
 BounceMemory::Part BounceMemory::take(std::size_t bytes, StreamRef stream) {
+  BERTH_CHECK(bytes > 0 && bytes <= kPartBytesMax);
   Part part(*this, take_block());
   Block& block = *part.block_;
   if (!block.has_room(bytes) && !turn(block, stream) && !renew(block, stream)) return {};
+  BERTH_CHECK(block.has_room(bytes));  // else the copy would write over another block
   record(block, stream);
   block.add_user(stream);
   part.begin_ = block.used;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pinned memory for small copies of pageable memory. A copy takes the next part of a block.
 //
-// A block has two halves. When one is used up, an event marks its copies, and the block goes on
-// with the other half once its own copies are complete. So a thread keeps using the same memory,
-// which is in its processor's cache. This needs one stream for all copies of a half; a block that
-// several streams have used, or whose other half is still in use, is freed instead. The pinned
-// allocator reuses it when the streams have passed its copies: one event for each stream and block,
-// none for each copy.
+// A block has two halves. When one is used up, an event marks its copies, and the block continues
+// with the other half if the copies of that half are complete. So a thread keeps using the same
+// memory, which is in its processor's cache. This requires that all copies of a half are on one
+// stream; a block that several streams have used, or whose other half is still in use, is freed
+// instead. The pinned allocator reuses it when the streams have passed its copies. That takes one
+// event for each stream and block, none for each copy.
 #pragma once
 
 #include <array>
@@ -27,8 +27,8 @@
 namespace berth {
 
 /// A block belongs to one copy at a time, from take() until the Part is destroyed. No thread waits
-/// for a block of another thread: it takes one of the others, or a new one. So there are as many
-/// blocks as there have been copies at the same time.
+/// for a block of another thread: it takes another one, or a new one. So there are as many blocks
+/// as there have been copies at the same time.
 /// Threads  Safe from any thread; a Part belongs to one.
 class BounceMemory {
   struct Block;
@@ -44,7 +44,7 @@ class BounceMemory {
 
   class Part {
    public:
-    /// None.
+    /// Empty.
     Part() = default;
     Part(Part&& other) noexcept
         : memory_(other.memory_),
@@ -57,8 +57,8 @@ class BounceMemory {
 
     explicit operator bool() const { return block_ != nullptr; }
     [[nodiscard]] std::byte* data() const;
-    /// The stream has passed the copy, and all copies before it, and the calling thread knows. The
-    /// next copy may use their memory, on whichever thread.
+    /// The calling thread has observed that the stream has passed the copy and all before it. The
+    /// next copy may use their memory, on any thread.
     void reuse(const Driver& driver) noexcept;
 
    private:
@@ -71,8 +71,8 @@ class BounceMemory {
   };
 
   /// For a copy of up to kPartBytesMax that is about to be submitted to `stream`, which is neither
-  /// captured nor the per-thread default stream. None if no pinned memory can be obtained without
-  /// waiting for work of streams.
+  /// captured nor the per-thread default stream. Empty if no pinned memory can be obtained without
+  /// waiting for streams.
   /// Errors  As PinnedAllocator::record_stream(). DriverError.
   [[nodiscard]] Part take(std::size_t bytes, StreamRef stream);
 
@@ -93,11 +93,11 @@ class BounceMemory {
 
   [[nodiscard]] Block* take_block();
   void put_back(Block* block) noexcept;
-  /// Continues in the other half; false if its copies are not known to be complete.
+  /// Continues with the other half; false if its copies are not known to be complete.
   [[nodiscard]] bool turn(Block& block, StreamRef stream);
-  /// New memory for a block whose own is used up.
+  /// Gives a block new memory. False if there is none.
   [[nodiscard]] bool renew(Block& block, StreamRef stream);
-  /// The memory's reuse waits for the stream from now on.
+  /// From now on the reuse of the memory waits for the stream.
   void record(Block& block, StreamRef stream);
 
   const DeviceRegistry& registry_;

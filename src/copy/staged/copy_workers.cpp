@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 namespace berth {
+
 CopyWorkers::~CopyWorkers() {
   work_.stop();
   const MutexLock lock(mutex_);
@@ -18,7 +19,7 @@ bool CopyWorkers::start() noexcept {
   try {
     threads_.reserve(count_);
     while (threads_.size() < count_) threads_.emplace_back([this] { run(); });
-  } catch (const std::exception&) {  // a thread less, or several
+  } catch (const std::exception&) {  // fewer threads
   }
   return !threads_.empty();
 }

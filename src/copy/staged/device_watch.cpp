@@ -12,9 +12,8 @@
 namespace berth {
 namespace {
 
-// A question is four driver calls: which context is current, another one in its place, the
-// question, and back. Two lists of copies are asked about. That stays below the bound that
-// docs/copies.md states.
+// A query takes four driver calls: read the current context, replace it, query, and restore it. Two
+// lists of copies are queried. The total stays below the bound stated in docs/copies.md.
 constexpr std::size_t kCallsOfQuestion = 4;
 constexpr std::size_t kCallsOfSecond = 1'000;
 static_assert(2 * DeviceWatch::kStreamsOfRound * kCallsOfQuestion * DeviceWatch::kRoundsOfSecond <=
@@ -72,7 +71,7 @@ bool DeviceWatch::sleep() {
 
 void DeviceWatch::run(const Driver& driver) {
   pthread_setname_np(pthread_self(), "berth watch");
-  RelaxedCapture relaxed(driver);  // marks are never captured, and others may be capturing
+  RelaxedCapture relaxed(driver);  // marks are never captured; other threads may be capturing
   relaxed.begin();
   while (sleep()) {
     for (HostWork* const work : works_) work->ask_device(kStreamsOfRound);

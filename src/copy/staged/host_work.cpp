@@ -13,8 +13,8 @@
 namespace berth {
 namespace {
 
-// How long a worker sleeps between two looks at the words. A slot is in use for some 75 us (4 MiB
-// at 55 GB/s), and a copy has several: what comes late by one nap delays nothing.
+// How long a worker sleeps before it reads the words again. A slot is in use for 75 us (4 MiB at 55
+// GB/s), and a copy has several, so a delay of one nap does not slow it down.
 constexpr std::chrono::microseconds kFirstNap{20};
 constexpr std::chrono::microseconds kLongestNap{250};
 
@@ -42,7 +42,8 @@ void HostWork::add(const CopyPtr& copy, const LanePtr& lane, int priority) {
   std::list<CopyPtr> in_lane{copy};
   std::list<LanePtr> of_lane{lane};
   const MutexLock lock(mutex_);
-  copies_.add(copy, priority);  // nothing fails from here on
+  BERTH_CHECK(copy->lane == nullptr && !copy->is_over);  // a copy is started once
+  copies_.add(copy, priority);                           // nothing fails from here on
   if (lane->copies.empty()) {
     lane->place = of_lane.begin();
     lanes_.splice(lanes_.end(), of_lane);
@@ -52,12 +53,14 @@ void HostWork::add(const CopyPtr& copy, const LanePtr& lane, int priority) {
   std::weak_ptr<StagedCopy>& latest = copy->staging().blocks->latest;
   const CopyPtr before = latest.lock();
   latest = copy;
-  if (before == nullptr || before->is_over)
+  if (before == nullptr || before->is_over) {
     copy->begin_turn();
-  else
+  } else {
+    BERTH_CHECK(before->successor.expired());  // else a copy would never get its turn
     before->successor = copy;
+  }
   note_pieces(*copy);
-  pieces_.notify_all();  // or to watch it
+  pieces_.notify_all();  // there is a piece, or a word to read
 }
 
 void HostWork::submit(const CopyPtr& copy, EventPool& events) {
@@ -78,8 +81,9 @@ void HostWork::close(const CopyPtr& copy, std::exception_ptr failure, EventPool&
   try {
     copy->close(events);
   } catch (const std::exception&) {
-    // Nothing tells of the end any more, but that of all work. With later copies in the stream,
-    // which have to wait for this one, that could not be waited for: so it is before any can join.
+    // Without a mark, only the end of all work of the stream tells that the device is done. Later
+    // copies of the stream have to wait for this one, so the wait comes before any of them can
+    // join.
     for (CopyPtr first = first_of_lane(*copy); first != copy; first = first_of_lane(*copy))
       complete(first);
     {
@@ -206,7 +210,7 @@ bool HostWork::look() {
   {
     const MutexLock lock(mutex_);
     for (auto place = lanes_.begin(); place != lanes_.end();) {
-      const LanePtr lane = *place++;  // which goes with its last copy
+      const LanePtr lane = *place++;  // erased with its last copy
       has_gone_on |= advance(*lane, over);
     }
   }
@@ -221,9 +225,10 @@ bool HostWork::take_out_if_over(const CopyPtr& copy, CopyPtr& over) {
   copy->end_turn();
   copies_.remove(*copy);
   const LanePtr lane = std::exchange(copy->lane, nullptr);
-  BERTH_CHECK(lane->copies.front() == copy);  // else the lane is not in the order of its stream
+  BERTH_CHECK(lane->copies.front() == copy);  // the lane has the order of its stream
   lane->copies.pop_front();
   if (lane->copies.empty()) lanes_.erase(lane->place);
+  BERTH_CHECK(copy->next_over == nullptr && !copy->is_over);
   copy->next_over = std::exchange(over, copy);
   return true;
 }
@@ -261,6 +266,7 @@ bool HostWork::await_piece() {
         pieces_.wait(mutex_);
       if (stopped_) return false;
       if (copies_.has_any()) return true;
+      BERTH_CHECK(!is_watched_);  // one thread reads the words
       is_watched_ = true;
       pieces_.wait_for(mutex_, nap);
       is_watched_ = false;
@@ -271,6 +277,7 @@ bool HostWork::await_piece() {
 
 void HostWork::stop() {
   const MutexLock lock(mutex_);
+  BERTH_CHECK(lanes_.empty());  // else a stream would wait behind a gate for ever
   stopped_ = true;
   pieces_.notify_all();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What HostWork asks the driver, and how threads wait for copies: they do the host's share, and
-// block in the driver only for what the device reaches without the host.
+// Driver queries of HostWork, and waits for copies: a waiting thread does the host's share, and
+// blocks in the driver only for work that the device completes without the host.
 #include <algorithm>
 #include <chrono>
 #include <exception>
@@ -16,12 +16,12 @@
 namespace berth {
 namespace {
 
-/// How long a thread that waits for another thread sleeps before it looks again.
+/// How long a thread waits for another thread before it checks again.
 constexpr std::chrono::microseconds kPatience{500};
 
 enum class Answer { passed, not_yet, failed };
 
-/// `failure` is set where that is the answer.
+/// Sets `failure` if the answer is `failed`.
 template <class Ask>
 Answer ask_driver(const StagedCopy& copy, EventRef event, const Ask& ask,
                   std::exception_ptr& failure) noexcept {
@@ -50,12 +50,12 @@ template <class Ask>
 bool HostWork::ask_about(const CopyPtr& copy, const StagedCopy::Mark& mark, const Ask& ask) {
   std::exception_ptr failure;
   Answer answer = ask_driver(*copy, mark.event->ref(), ask, failure);
-  // Perhaps the answer alone has failed, and the device goes on.
+  // Perhaps only the query has failed, and the device continues.
   if (answer == Answer::failed) answer = ask_driver(*copy, mark.event->ref(), query, failure);
   if (answer == Answer::not_yet) return true;
   {
     const MutexLock lock(mutex_);
-    if (copy->lane == nullptr) return true;  // the words have told all, while the driver thought
+    if (copy->lane == nullptr) return true;  // the words have reported the end meanwhile
     if (answer == Answer::failed) {
       copy->give_up(failure);
       copy->open_gates_if_given_up();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/check.hpp"
 #include "copy/staged/staged_copy.hpp"
 
 namespace berth {
@@ -20,6 +21,7 @@ void ReadyCopies::add(const CopyPtr& copy, int priority) {
 }
 
 void ReadyCopies::remove(StagedCopy& copy) noexcept {
+  BERTH_CHECK(size_ > 0 && copy.place.at->get() == &copy);
   Level& level = copy.place.level->second;
   (copy.place.is_ready ? level.ready : level.others).erase(copy.place.at);
   if (level.ready.empty() && level.others.empty()) levels_.erase(copy.place.level);
@@ -43,6 +45,7 @@ ReadyCopies::CopyPtr ReadyCopies::next() noexcept {
   for (auto& [priority, level] : levels_) {
     if (level.ready.empty()) continue;
     level.ready.splice(level.ready.end(), level.ready, level.ready.begin());
+    BERTH_CHECK(level.ready.back()->has_piece());  // update() follows each change
     return level.ready.back();
   }
   return nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The copies under way of which there is something to move now: the most urgent first, and those
-// that are as urgent in turns, a piece each, so that a small copy is not behind a large one. To
-// find one takes the same time however many copies are under way.
+// The pending copies with a piece to move now: the most urgent first, and equally urgent ones in
+// turns of one piece, so that a small copy is not behind a large one. Finding one takes the same
+// time however many copies are pending.
 #pragma once
 
 #include <cstddef>
@@ -25,28 +25,29 @@ class ReadyCopies {
   };
   using Levels = std::map<int, Level>;
 
-  /// Where a copy stands.
+  /// The position of a copy.
   struct Place {
     Levels::iterator level;
     std::list<CopyPtr>::iterator at;
     bool is_ready = false;
   };
 
-  /// Lower priorities first. update() follows once there is something to move.
+  /// Lower priorities go first. update() follows when there is something to move.
   /// Errors  std::bad_alloc: nothing is changed.
   void add(const CopyPtr& copy, int priority);
   void remove(StagedCopy& copy) noexcept;
-  /// Where that has changed: whether the copy has a piece now. True where it has, and had none
-  /// before.
+  /// To be called if the copy may have a piece that it had not before, or none any more. True if it
+  /// has one now, and had none before.
   bool update(StagedCopy& copy) noexcept;
-  /// Whose turn it is; null where no copy has a piece. The copy has its next turn after the others.
+  /// The copy whose turn it is, which gets its next turn after the others; null if none has a
+  /// piece.
   CopyPtr next() noexcept;
 
   [[nodiscard]] bool has_any() const;
   [[nodiscard]] std::size_t size() const { return size_; }
 
  private:
-  Levels levels_;  ///< none without copies
+  Levels levels_;  ///< those with copies
   std::size_t size_ = 0;
 };
 

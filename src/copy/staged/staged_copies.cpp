@@ -13,11 +13,11 @@
 namespace berth {
 namespace {
 
-/// Three to four cores fill a link of 55 GB/s, and a few more hide that they are not alone.
+/// Three to four cores fill a link of 55 GB/s; a few more make up for other work on them.
 constexpr std::size_t kWorkersByDefault = 6;
 
-/// What a thread moves that waits for an event or a device, where it cannot know for which copies:
-/// in some 300 us.
+/// Pieces that a thread moves before it waits for an event or a device, because it cannot know
+/// which copies it waits for: about 300 us.
 constexpr std::size_t kPiecesOfShare = 8;
 
 std::size_t default_workers() {
@@ -67,8 +67,8 @@ StagedCopies::StreamKey StagedCopies::key_of(StreamRef stream, const HostWork& w
 }
 
 HostWork::LanePtr StagedCopies::lane_of(Station& here, StreamRef stream, const HostWork& work) {
-  // The one name of the per-thread default streams is of many streams, which wait for nothing of
-  // each other.
+  // The handle of the per-thread default stream names many streams, which do not wait for each
+  // other.
   if (stream.is_per_thread_default()) return std::make_shared<CopyLane>();
   const MutexLock lock(here.mutex);
   OfStream& its = here.streams[key_of(stream, work)];
@@ -102,7 +102,7 @@ std::optional<Staging> StagedCopies::obtain(Station& here, StreamRef stream, con
 
 void StagedCopies::let_share(Station& here, StreamRef stream, const HostWork& work,
                              const std::shared_ptr<StagingBlocks>& blocks) {
-  if (blocks->small > 0 || stream.is_per_thread_default()) return;
+  if (!blocks->are_slots() || stream.is_per_thread_default()) return;
   const MutexLock lock(here.mutex);
   const auto found = here.streams.find(key_of(stream, work));
   if (found != here.streams.end()) found->second.blocks = blocks;
@@ -125,8 +125,8 @@ HostWork::CopyPtr StagedCopies::start(StreamRef stream, StagedRoute route, int p
   if (!here.gates.are_there()) return nullptr;
   HostWork& work = route.waits_for_disk ? disk_work_ : work_;
   CopyWorkers& workers = route.waits_for_disk ? disk_workers_ : workers_;
-  // The driver queues no more than some thousand steps: to submit a large copy somebody must open
-  // gates.
+  // The driver's queue holds about a thousand entries: a large copy can only be submitted while
+  // other threads open gates.
   if (!workers.start() || !watch_.start(stream.context().driver())) return nullptr;
   const HostWork::LanePtr lane = lane_of(here, stream, work);
   std::optional<Staging> staging = obtain(here, stream, work, route);
@@ -152,6 +152,15 @@ void StagedCopies::complete_host_side(const HostWork::CopyPtr& copy, CopyDirecti
   if (!copy->is_given_up()) return;
   work_.complete(copy);
   std::rethrow_exception(copy->failure());
+}
+
+std::size_t StagedCopies::bytes_in_use() const {
+  const MutexLock lock(mutex_);
+  std::size_t bytes = 0;
+  for (const auto& station : stations_) {
+    if (station != nullptr) bytes += station->memory.bytes_in_use();
+  }
+  return bytes;
 }
 
 void StagedCopies::do_share(StreamRef stream) noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All copies through staging memory, of all devices: which memory they use, and which threads do
-// the host's share.
+// Copies through staging memory, of all devices: chooses the memory that they use, and the threads
+// that do the host's share.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ class StagedCopies final : public HostShare {
  public:
   StagedCopies(const DeviceRegistry& registry, PinnedAllocator& pinned,
                const CopierOptions& options);
-  /// Waits for what is under way.
+  /// Waits for pending copies.
   ~StagedCopies() override;
   StagedCopies(const StagedCopies&) = delete;
   StagedCopies& operator=(const StagedCopies&) = delete;
@@ -41,32 +41,34 @@ class StagedCopies final : public HostShare {
   /// Errors  OutOfMemory: StagingShortage::grow. DriverError: what was submitted is over.
   HostWork::CopyPtr start(StreamRef stream, StagedRoute route, int priority);
 
-  /// Returns once no thread will touch the host's end again: it has been read, or has all bytes.
-  /// Errors  What has ended the copy.
+  /// Returns when no thread will access the host's end again: it has been read, or has all bytes.
+  /// Errors  The failure of the copy.
   void complete_host_side(const HostWork::CopyPtr& copy, CopyDirection direction);
 
   [[nodiscard]] HostWork& work() { return work_; }
-  /// Of copies that wait for a disk.
+  /// For copies that wait for a disk.
   [[nodiscard]] HostWork& disk_work() { return disk_work_; }
   /// For marks behind copies on that device.
   [[nodiscard]] EventPool& events(DeviceContext& context) { return station(context).events; }
   [[nodiscard]] std::uint64_t waits() const { return waits_.load(std::memory_order_relaxed); }
+  /// Staging memory of all devices that copies hold now.
+  [[nodiscard]] std::size_t bytes_in_use() const BERTH_EXCLUDES(mutex_);
 
   void do_share(StreamRef stream) noexcept override;
   void do_share(DeviceContext& context) noexcept override;
 
  private:
-  /// A stream that berth owns by its number, another one by its handle; and who does the host's
-  /// share.
+  /// The number of a stream that berth owns, or the handle of another one; and the HostWork that
+  /// does the host's share.
   using StreamKey = std::tuple<std::uint64_t, CUstream, const HostWork*>;
 
-  /// What copies of one stream have in common.
+  /// What the copies of one stream share.
   struct OfStream {
     std::weak_ptr<CopyLane> lane;
     std::weak_ptr<StagingBlocks> blocks;  ///< that later copies may share
   };
 
-  /// One device's.
+  /// The state for one device.
   struct Station {
     Station(DeviceContext& context, PinnedAllocator& pinned, const CopierOptions& options)
         : gates(context, options.gates),
@@ -82,29 +84,29 @@ class StagedCopies final : public HostShare {
   };
 
   Station& station(DeviceContext& context) BERTH_EXCLUDES(mutex_);
-  /// Null where there is none yet.
+  /// Null if there is none yet.
   Station* find_station(const DeviceContext& context) BERTH_EXCLUDES(mutex_);
   static StreamKey key_of(StreamRef stream, const HostWork& work);
   static HostWork::LanePtr lane_of(Station& here, StreamRef stream, const HostWork& work);
   /// Waits for nothing.
   std::optional<Staging> obtain(Station& here, StreamRef stream, const HostWork& work,
                                 const StagedRoute& route);
-  /// Later copies of the stream may share the blocks.
+  /// Lets later copies of the stream share the blocks.
   static void let_share(Station& here, StreamRef stream, const HostWork& work,
                         const std::shared_ptr<StagingBlocks>& blocks);
-  /// Where all slots are in use.
+  /// If all slots are in use.
   static std::optional<Staging> share_or_take_spare(Station& here, StreamRef stream,
                                                     const HostWork& work, std::size_t bytes);
 
   PinnedAllocator& pinned_;
   const CopierOptions options_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::vector<std::unique_ptr<Station>> stations_ BERTH_GUARDED_BY(mutex_);  ///< by ordinal
   std::vector<DeviceContext*> contexts_ BERTH_GUARDED_BY(mutex_);            ///< of stations
   std::atomic<std::uint64_t> waits_ = 0;
   HostWork work_;
   CopyWorkers workers_;
-  // Apart, so that copies of memory do not wait for a thread that waits for a disk.
+  // Separate, so that copies of memory do not wait for a thread that waits for a disk.
   HostWork disk_work_;
   CopyWorkers disk_workers_;
   DeviceWatch watch_;

@@ -17,11 +17,11 @@
 namespace berth {
 namespace {
 
-/// Small enough that several threads share a chunk, and that what is urgent seldom waits for one;
-/// large enough that handing it out costs nothing beside it.
+/// Small enough that several threads share a chunk, and that an urgent copy rarely waits for one;
+/// large enough that the cost of handing it out is negligible.
 constexpr std::size_t kPieceBytes = 512_KiB;
 
-/// Entries of a chunk in the stream's queue: gate, copy, word.
+/// Entries of a chunk in the stream's queue: gate, copy, progress word.
 constexpr std::size_t kEntriesOfChunk = 3;
 
 }  // namespace
@@ -41,6 +41,9 @@ StagedCopy::StagedCopy(StreamRef stream, StagedRoute route, Staging staging)
       progress_(staging_.progress),
       moved_(staging_.slots.size(), 0) {
   BERTH_CHECK(bytes_ > 0);
+  BERTH_CHECK(!staging_.slots.empty());
+  // Both words count from 0: an old value would let one side pass what the other has not done.
+  BERTH_CHECK(*staging_.gate == 0 && *staging_.progress == 0);
   marks_.reserve(chunks() / chunks_a_mark_ + 3);  // and the last chunk, the last gate, the end
   const Driver& driver = stream_.context().driver();
   driver.sim_host_forgets(this);  // the previous object at this address
@@ -56,6 +59,7 @@ std::size_t StagedCopy::chunk_bytes(std::size_t chunk) const {
 }
 
 void StagedCopy::submit_until(std::size_t chunks_wanted, EventPool& events) {
+  BERTH_CHECK(!is_all_submitted_ && !submission_ended_);
   const ContextScope scope(stream_.context());
   if (next_chunk_ == 0 && staging_.is_shared() && direction_ == Direction::to_host) submit_gate(0);
   for (; next_chunk_ < std::min(chunks_wanted, chunks()); ++next_chunk_) {
@@ -89,6 +93,8 @@ void StagedCopy::submit_gate(std::size_t chunks_done) {
 }
 
 void StagedCopy::submit_step(std::size_t step, EventPool& events) {
+  // A step that is missing would never pass; one that comes twice would pass for a later one.
+  BERTH_CHECK(step == steps_submitted_.load(std::memory_order_relaxed) + 1 && step <= steps());
   steps_submitted_.store(step, std::memory_order_relaxed);
   progress_.submit(step, stream_);
   if (step % chunks_a_mark_ == 0 || step >= chunks()) mark(step, events);
@@ -97,6 +103,7 @@ void StagedCopy::submit_step(std::size_t step, EventPool& events) {
 void StagedCopy::mark(std::size_t steps, EventPool& events) {
   auto event = std::make_shared<const EventLease>(events.acquire());
   record_unasked(event->ref(), stream_);
+  BERTH_CHECK(marks_.size() < marks_.capacity());  // other threads read while this one adds
   marks_.push_back({std::move(event), steps});
   marked_.store(marks_.size(), std::memory_order_release);
 }
@@ -118,14 +125,21 @@ std::size_t StagedCopy::chunks_before(std::size_t steps) const {
 
 void StagedCopy::begin_turn() {
   BERTH_CHECK(!has_turn_);
-  BERTH_CHECK(staging_.blocks->user == nullptr);  // two copies would write over each other's chunks
+  BERTH_CHECK(staging_.blocks->user == nullptr);  // two copies would overwrite each other's chunks
   staging_.blocks->user = this;
   has_turn_ = true;
   if (turns_ > 0) open_gates(0);
   open_gates_if_given_up();
 }
 
+void StagedCopy::end_submission() {
+  BERTH_CHECK(!submission_ended_);
+  BERTH_CHECK(is_all_submitted_ || is_given_up());
+  submission_ended_ = true;
+}
+
 void StagedCopy::end_turn() {
+  BERTH_CHECK(is_at_end());
   BERTH_CHECK(staging_.blocks->user == this);
   BERTH_CHECK(pieces_in_hand_ == 0);
   staging_.blocks->user = nullptr;
@@ -140,6 +154,7 @@ StagedCopy::Piece StagedCopy::take() {
   const std::size_t chunk = taken_ / slot_bytes_;
   const std::size_t chunk_end = chunk * slot_bytes_ + chunk_bytes(chunk);
   const Piece piece{taken_, std::min(kPieceBytes, chunk_end - taken_)};
+  BERTH_CHECK(piece.bytes > 0 && piece.offset % slot_bytes_ + piece.bytes <= slot_bytes_);
   taken_ += piece.bytes;
   ++pieces_in_hand_;
   return piece;
@@ -148,6 +163,7 @@ StagedCopy::Piece StagedCopy::take() {
 void StagedCopy::move(const Piece& piece) noexcept {
   if (is_given_up()) return;
   const std::size_t chunk = piece.offset / slot_bytes_;
+  BERTH_CHECK(piece.offset + piece.bytes <= bytes_);  // what is behind is not the caller's
   std::byte* const staging = staging_.slot(chunk) + piece.offset % slot_bytes_;
   const Driver& driver = stream_.context().driver();
   const ActingFor acting(driver, this);
@@ -190,8 +206,9 @@ void StagedCopy::open_gates(std::size_t chunks_done) {
   }
   const std::atomic_ref<std::uint32_t> gate(*staging_.gate);
   const auto value = static_cast<std::uint32_t>(turns_ + chunks_done);
-  // The word only rises, and no other code writes it: else the device might be ahead of the host.
+  // The word only rises, and no other code writes it: otherwise the device could overtake the host.
   BERTH_CHECK(has_turn_ && gate.load(std::memory_order_relaxed) < value);
+  BERTH_CHECK(chunks_done <= chunks());
   gates_open_ = chunks_done;
   gate.store(value, std::memory_order_release);
 }
@@ -201,14 +218,15 @@ bool StagedCopy::look() {
   const Driver& driver = stream_.context().driver();
   const ActingFor acting(driver, this);
   const std::size_t steps = progress_.read(driver, passed_);
-  if (steps <= passed_) return false;  // a mark has told already
+  if (steps <= passed_) return false;  // already known from a mark
   pass_until(steps);
   return true;
 }
 
 void StagedCopy::pass_until(std::size_t steps) {
-  BERTH_CHECK(has_turn_);  // the device takes no step before
-  BERTH_CHECK(steps <= steps_submitted_.load(std::memory_order_relaxed));
+  BERTH_CHECK(has_turn_);  // the device takes no step before its turn
+  BERTH_CHECK(steps > passed_ && steps <= steps_submitted_.load(std::memory_order_relaxed));
+  BERTH_CHECK(chunks_before(steps) <= gates_open_);  // else it has passed a gate that was closed
   passed_ = steps;
   if (direction_ == Direction::to_device) bytes_done_ = std::min(passed_ * slot_bytes_, bytes_);
   const std::size_t marked = marked_.load(std::memory_order_acquire);
@@ -217,7 +235,7 @@ void StagedCopy::pass_until(std::size_t steps) {
 
 std::optional<StagedCopy::Mark> StagedCopy::next_mark() const {
   if (!has_turn_ || device_ended_) return std::nullopt;
-  // Of those that were submitted after the last step had passed.
+  // Some marks may have been submitted after their steps had passed.
   std::size_t index = next_mark_;
   const std::size_t marked = marked_.load(std::memory_order_acquire);
   while (index < marked && marks_[index].steps <= passed_) ++index;
@@ -239,6 +257,7 @@ void StagedCopy::pass(const Mark& mark) {
 }
 
 void StagedCopy::give_up(std::exception_ptr failure) noexcept {
+  BERTH_CHECK(failure != nullptr);
   if (has_failure_.exchange(true)) return;
   failure_ = std::move(failure);
   given_up_.store(true, std::memory_order_release);
@@ -256,6 +275,7 @@ std::exception_ptr StagedCopy::failure() const {
 void StagedCopy::note(unsigned fact) noexcept {
   constexpr unsigned kUnheard = kForgotten | kOver;
   const unsigned before = facts_.fetch_or(fact, std::memory_order_acq_rel);
+  BERTH_CHECK(fact != kOver || (before & kOver) == 0);  // a copy ends once
   if (before != kUnheard && (before | fact) == kUnheard && is_given_up()) report_failure();
 }
 
@@ -273,16 +293,19 @@ void StagedCopy::report_failure() const noexcept {
   try {
     std::rethrow_exception(failure_);
   } catch (const DriverError& error) {
-    if (error.driver_code() != CUDA_ERROR_DEINITIALIZED) report(error.what());  // the exit rule
+    // At the exit of the process the driver is gone before its users, which is no failure.
+    if (error.driver_code() != CUDA_ERROR_DEINITIALIZED) report(error.what());
   } catch (const std::exception& error) {
     report(error.what());
   } catch (...) {
-    report("what is no std::exception was thrown");
+    report("an exception that is no std::exception was thrown");
   }
 }
 
 void StagedCopy::release() {
-  if (keep_alive_ != nullptr) tell_caller();  // what goes with it may rely on the copy's end
+  BERTH_CHECK(lane == nullptr && pieces_in_hand_ == 0);  // no thread can reach the slots
+  BERTH_CHECK(staging_.blocks != nullptr);               // once
+  if (keep_alive_ != nullptr) tell_caller();  // its destructor may rely on the end of the copy
   const Driver& driver = stream_.context().driver();
   {
     const ActingFor acting(driver, this);

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// One copy between a device and what only the host can reach, through staging memory.
+// One copy between a device and memory or a file that only the host can access, through staging
+// memory.
 //
-// The row of bytes is cut into chunks, which use the slots of the staging memory round and round.
-// What the device does is submitted to the caller's stream at once, and each step that depends on
-// the host stands behind a gate: a wait of the stream for a word of pinned memory, which counts the
-// chunks that the host is done with. Behind each chunk the device writes another word, which counts
-// the steps that it has passed.
+// The bytes are cut into chunks, which use the slots of the staging memory as a ring. The device's
+// share is submitted to the caller's stream at once, and each step that depends on the host is
+// behind a gate: a wait of the stream for a word of pinned memory, which counts the chunks that the
+// host has completed. Behind each chunk the device writes another word, which counts the steps that
+// it has passed.
 //
 //   to the device  stream: [gate: chunk c is filled] copy slot -> target [word: c + 1]
-//                  host:   fills chunk c once the chunk that had its slot has passed
+//                  host:   fills chunk c when the chunk before it in its slot has passed
 //   to the host    stream: [gate: slot is empty] copy source -> slot [word: c + 1] ... [gate: all]
-//                  host:   empties the slot of chunk c once the word says so
+//                  host:   empties the slot of chunk c when the word reaches c + 1
 //
-// Whoever fills slots and opens gates reads the word, and never calls the driver: a driver call may
-// block behind a thread that waits, in the driver, for that gate. Behind some chunks, and at the
-// end, there is an event: a mark. Threads that block until the device has come so far wait for
-// marks, and only for those that the device reaches without the host; and the driver's answer about
-// a mark tells that the device has failed, which a word does not.
+// The threads that fill slots and open gates read the word, and never call the driver: a driver
+// call may block behind a thread that waits, in the driver, for that gate. Some chunks, and the
+// end, are followed by an event: a mark. Threads that block until the device has made progress wait
+// for marks, and only for those that the device reaches without the host. A query of a mark also
+// reports that the device has failed, which a word cannot.
 //
 // A copy that shares its slots with earlier copies uses them when those are complete. Its work on
-// the device stands behind a gate that opens then.
+// the device is behind a gate that opens then.
 //
-// So the stream never waits for another stream, which might wait for it, and the caller waits for
-// nothing: what the streams wait for are threads that copy memory, and wait for nobody.
+// So the stream never waits for another stream, which might wait for it, and the caller does not
+// wait: streams wait for threads that copy memory, and those wait for nothing.
 // Source: CUDA Driver API, "Stream Memory Operations".
 #pragma once
 
@@ -46,7 +47,7 @@ namespace berth {
 
 struct CopyLane;
 
-/// What a staged copy is of.
+/// The two ends of a staged copy, and how it is made.
 struct StagedRoute {
   using Direction = CopyDirection;
 
@@ -54,28 +55,28 @@ struct StagedRoute {
   std::unique_ptr<HostEnd> host;
   std::unique_ptr<DeviceEnd> device;
   std::size_t bytes;  ///< 1 or more
-  /// The source does not stay: StagedCopies::complete_host_side() follows.
+  /// The source may be gone after the call: StagedCopies::complete_host_side() follows.
   bool is_read_at_once = false;
-  /// The host's end is a file: threads that may wait for a disk move it.
+  /// The host's end is a file: it is moved by threads that may wait for a disk.
   bool waits_for_disk = false;
   /// Kept until the copy is over.
   std::shared_ptr<const void> keep_alive = nullptr;
 };
 
 /// Threads  The thread that made it submits it. HostWork calls the rest under its lock, except
-///          move(), give_up() and what says so.
+///          move(), give_up() and functions that say otherwise.
 class StagedCopy {
  public:
   using Direction = StagedRoute::Direction;
 
-  /// A stretch of one chunk, for one thread to move.
+  /// A part of one chunk, which one thread moves.
   struct Piece {
     std::size_t offset;
     std::size_t bytes;
   };
 
-  /// An event in the stream, behind the first `steps` steps. kEnd: behind all that was submitted of
-  /// a copy that could not be submitted as a whole.
+  /// An event in the stream, behind the first `steps` steps. kEnd: behind the submitted part of a
+  /// copy that could not be submitted completely.
   struct Mark {
     /// Shared with threads that query it or wait for it, so that it is not returned meanwhile.
     std::shared_ptr<const EventLease> event;
@@ -83,34 +84,34 @@ class StagedCopy {
   };
   static constexpr std::size_t kEnd = ~std::size_t{0};
 
-  /// Entries in a stream's queue that one copy has at most: the driver takes about 1,024, and then
-  /// blocks the caller. Enough for a gigabyte in slots of 4 MiB.
+  /// The most entries that one copy has in a stream's queue: the driver accepts about 1,024, and
+  /// then blocks the caller. Enough for a gigabyte in slots of 4 MiB.
   static constexpr std::size_t kEntriesMax = 896;
 
   StagedCopy(StreamRef stream, StagedRoute route, Staging staging);
 
   // Its submission, to a stream that is not captured.
-  /// What the device does until it has passed `chunks` chunks, or more than all of them, and the
-  /// gates.
+  /// Submits the device's share and the gates of the first `chunks` chunks; of all if there are
+  /// fewer.
   /// Errors  DriverError, OutOfMemory: close().
   void submit_until(std::size_t chunks, EventPool& events);
   [[nodiscard]] bool is_all_submitted() const { return is_all_submitted_; }
-  /// submit_until() has failed: marks the end of what was submitted.
-  /// Errors  Likewise: nothing tells of that end.
+  /// submit_until() has failed: marks the end of the submitted part.
+  /// Errors  Likewise: there is no mark of that end.
   void close(EventPool& events);
-  /// The chunk that may be submitted by now, with no more than kEntriesMax entries in the queue.
+  /// Chunks that may have been submitted by now, with at most kEntriesMax entries in the queue.
   [[nodiscard]] std::size_t chunks_with_room() const {
     return device_ended_ ? kEnd : passed_ + chunks_ahead_;
   }
   /// Nothing is submitted any more.
-  void end_submission() { submission_ended_ = true; }
+  void end_submission();
 
   // The turns of copies that share slots.
-  /// Whether the slots are its own by now.
+  /// Whether it is the copy that uses the slots now.
   [[nodiscard]] bool has_turn() const { return has_turn_; }
-  /// No copy uses the slots.
+  /// Called when no other copy uses the slots.
   void begin_turn();
-  /// It needs them no more.
+  /// The copy does not use them any more.
   void end_turn();
 
   // The host's share.
@@ -118,57 +119,55 @@ class StagedCopy {
   [[nodiscard]] bool has_piece() const;
   /// has_piece() is true.
   Piece take();
-  /// Moves it, unless the copy has been given up. What goes wrong ends the copy.
+  /// Moves it, unless the copy has been given up. A failure ends the copy.
   void move(const Piece& piece) noexcept;
-  /// It has been moved, and the gates that this opens are open.
+  /// The piece has been moved: opens the gates that waited for it.
   void finish(const Piece& piece);
   [[nodiscard]] std::size_t pieces_in_hand() const { return pieces_in_hand_; }
   [[nodiscard]] bool is_all_taken() const { return taken_ == bytes_; }
 
   // The device's share, as far as the host knows.
-  /// Looks how far the device is; whether it has gone on. No driver call.
+  /// Reads the progress word. Returns whether the device has advanced. No driver call.
   bool look();
-  /// The next mark that the device has not passed, as far as is known; nullopt where that is not
-  /// submitted yet, the device takes no more steps, or it is not the copy's turn.
+  /// The next mark that the device is not known to have passed; nullopt if it is not submitted yet,
+  /// the device takes no more steps, or it is not the copy's turn.
   [[nodiscard]] std::optional<Mark> next_mark() const;
-  /// The same where no gate before it waits for the host: a thread that blocks for it waits for the
+  /// The same if no gate before it waits for the host: a thread that blocks for it waits for the
   /// device alone.
   [[nodiscard]] std::optional<Mark> next_sure_mark() const;
-  /// The driver says so.
+  /// The driver has reported that the mark has passed.
   void pass(const Mark& mark);
-  /// The device takes no more steps: it has failed, or what was submitted has passed.
+  /// The device takes no more steps: it has failed, or the submitted part has passed.
   void end_device() { device_ended_ = true; }
 
-  /// Nobody will touch anything of it again, if nobody does now.
+  /// No thread will take a piece again, and the device is done. Threads may still hold pieces.
   [[nodiscard]] bool is_at_end() const {
     return submission_ended_ && has_turn_ &&
            (device_ended_ || (passed_ == steps() && is_all_taken()));
   }
 
-  /// The copy has failed: no byte is moved from now on. The first failure counts. Only while a
-  /// piece is in hand, or under the lock: not once it may be over.
+  /// The copy has failed: no byte is moved from now on. The first failure counts. Only while the
+  /// caller holds a piece, or under the lock before the copy is over.
   void give_up(std::exception_ptr failure) noexcept;
-  /// Where it has been given up, the device waits for nothing any more. Not before its turn, nor
-  /// while a thread still has a piece in hand: the stream is not to pass the copy before that one
-  /// has left the target alone.
+  /// If the copy has been given up, lets the device pass. Not before its turn, nor while a thread
+  /// holds a piece: the stream must not pass the copy while that thread writes the target.
   void open_gates_if_given_up() noexcept;
-  /// What went wrong; null where nothing has.
+  /// Null if there is none.
   [[nodiscard]] std::exception_ptr failure() const;
   [[nodiscard]] bool is_given_up() const { return given_up_.load(std::memory_order_acquire); }
 
-  /// Somebody hears of its failure: nobody has to be looked for to tell it to.
+  /// The program learns of a failure: it need not be reported.
   void be_told() noexcept { note(kTold); }
-  /// Nobody can ask for its failure any more. One that nobody was told of is reported, once the
-  /// copy is over.
+  /// The program cannot query the failure any more. If it has not learned of it, the failure is
+  /// reported when the copy is over.
   void be_forgotten() noexcept { note(kForgotten); }
 
-  /// It is over: what it held goes back.
+  /// The copy is over: returns what it holds.
   void release();
-  /// After release(): nothing will go wrong with it any more.
+  /// After release(): there will be no failure any more.
   void note_end() noexcept { note(kOver); }
 
-  /// The calling thread learns from the copy how far the device is, which the simulated driver has
-  /// to be told.
+  /// Tells the simulated driver that the calling thread has observed the device's progress.
   void tell_caller() const;
 
   [[nodiscard]] StreamRef stream() const { return stream_; }
@@ -179,12 +178,12 @@ class StagedCopy {
     return bytes_done_.load(std::memory_order_relaxed);
   }
 
-  // Of HostWork.
+  // Used by HostWork.
   std::shared_ptr<CopyLane> lane;         ///< null once it is over
-  ReadyCopies::Place place;               ///< while it is under way
+  ReadyCopies::Place place;               ///< while it is pending
   std::weak_ptr<StagedCopy> successor;    ///< the copy that uses the slots next
   std::shared_ptr<StagedCopy> next_over;  ///< in a list of those that are over
-  /// What it held has been given back. Threads  any.
+  /// Whether what it held has been returned. Threads  any.
   std::atomic<bool> is_over = false;
 
  private:
@@ -193,9 +192,9 @@ class StagedCopy {
     return chunks() + (direction_ == Direction::to_host ? 1 : 0);
   }
   [[nodiscard]] std::size_t chunk_bytes(std::size_t chunk) const;
-  /// The chunk before which the host may move all.
+  /// The host may move the chunks before this one.
   [[nodiscard]] std::size_t open_chunks() const;
-  /// Chunks that the host has to be done with before the device can have passed `steps`.
+  /// Chunks that the host must have completed before the device can have passed `steps`.
   [[nodiscard]] std::size_t chunks_before(std::size_t steps) const;
   void submit_chunk(std::size_t chunk);
   void submit_gate(std::size_t chunks_done);
@@ -214,34 +213,34 @@ class StagedCopy {
   std::shared_ptr<const void> keep_alive_;
   const std::size_t slot_bytes_;
   Staging staging_;
-  const std::size_t turns_;  ///< what its gate counts before its chunks: its turn, or nothing
+  const std::size_t turns_;  ///< counted by its gate before the chunks: 1 for its turn, or 0
   const std::size_t chunks_a_mark_;  ///< half a round of the slots, so that host and device overlap
-  const std::size_t chunks_ahead_;   ///< of those that are submitted, that have not passed
+  const std::size_t chunks_ahead_;   ///< the most that are submitted and have not passed
   bool has_turn_ = false;
 
   const ProgressWord progress_;
   std::size_t next_chunk_ = 0;  ///< to submit
   bool is_all_submitted_ = false;
   std::atomic<std::size_t> steps_submitted_ = 0;  ///< or about to be
-  std::vector<Mark> marks_;                       ///< has room for all; marked_ of them may be read
+  std::vector<Mark> marks_;                       ///< never moved; marked_ of them may be read
   std::atomic<std::size_t> marked_ = 0;
   std::size_t next_mark_ = 0;  ///< of marks_: those before have passed
   std::size_t passed_ = 0;     ///< steps
   bool submission_ended_ = false;
   bool device_ended_ = false;
 
-  std::size_t taken_ = 0;  ///< bytes, from the start of the row
+  std::size_t taken_ = 0;  ///< bytes, from the start
   std::size_t pieces_in_hand_ = 0;
-  std::vector<std::size_t> moved_;  ///< bytes of the chunk that is in each slot
-  std::size_t chunks_moved_ = 0;    ///< all before it are
-  std::size_t gates_open_ = 0;      ///< chunks; what the gate says, once it is the copy's turn
+  std::vector<std::size_t> moved_;  ///< bytes of the chunk in each slot
+  std::size_t chunks_moved_ = 0;    ///< completely, from the first one on
+  std::size_t gates_open_ = 0;      ///< chunks counted by the gate, once it is the copy's turn
 
   std::atomic<std::size_t> bytes_done_ = 0;
-  std::atomic<bool> has_failure_ = false;  ///< a thread writes it, or has
+  std::atomic<bool> has_failure_ = false;  ///< a thread writes failure_, or has written it
   std::exception_ptr failure_;
-  std::atomic<bool> given_up_ = false;  ///< it is written
+  std::atomic<bool> given_up_ = false;  ///< failure_ can be read
 
-  // Who hears of a failure.
+  // Whether a failure has to be reported.
   static constexpr unsigned kTold = 1;
   static constexpr unsigned kForgotten = 2;
   static constexpr unsigned kOver = 4;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Transfer knows of a copy through staging memory.
+// The state of a Transfer whose copy passes through staging memory.
 #pragma once
 
 #include <atomic>
@@ -15,10 +15,10 @@ namespace berth {
 /// Threads  Safe from any thread.
 class StagedTransfer final : public TransferState {
  public:
-  /// Whose the memory on the host's side is.
+  /// The owner of the memory on the host's side.
   enum class HostSide : bool {
-    lent,  ///< the caller's, who may take it back once it has let go of the transfer
-    kept,  ///< something that stays until the transfer is over
+    lent,  ///< the caller, who may free it once the last Transfer is gone
+    kept,  ///< something that exists until the transfer is over
   };
 
   StagedTransfer(HostWork& work, HostWork::CopyPtr copy, HostSide host_side)
@@ -27,7 +27,8 @@ class StagedTransfer final : public TransferState {
         copy_(std::move(copy)),
         bytes_before_(0),
         is_lent_(host_side == HostSide::lent) {}
-  /// Of whose row `bytes` behind the first `bytes_before` count. The host's side is kept.
+  /// For a file: `bytes` of the row, behind the first `bytes_before`, count. The host's side is
+  /// kept.
   StagedTransfer(HostWork& work, HostWork::CopyPtr copy, std::size_t bytes_before,
                  std::size_t bytes)
       : TransferState(bytes),
@@ -46,7 +47,7 @@ class StagedTransfer final : public TransferState {
   void promise_to_tell() noexcept override { copy_->be_told(); }
 
  private:
-  /// Where the host's side is lent, it can go back after that.
+  /// If the host's side is lent, returns when the caller may free it.
   void finish_host_side() noexcept;
 
   HostWork& work_;

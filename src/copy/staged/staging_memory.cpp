@@ -13,18 +13,20 @@
 namespace berth {
 namespace {
 
-/// Chunks that a copy is cut into at least, so that its two halves overlap.
+/// A copy is cut into at least so many chunks, so that host and device work at the same time.
 constexpr std::size_t kChunksMin = 4;
 constexpr std::size_t kChunkBytesMin = 64_KiB;
-/// A copy that needs less of a slot than this part gets memory of its own size.
-constexpr std::size_t kSmallPart = 16;
-/// Slots for a copy that finds none free.
+/// A copy that needs up to this part of a slot is one chunk: overlap would gain less than the calls
+/// for more chunks cost.
+constexpr std::size_t kOneChunkPart = 16;
+/// Slots for the first copy of a stream that finds none free.
 constexpr std::size_t kSpareOfStream = 2;
 constexpr std::size_t kCacheLine = 64;
-/// The words of a copy, behind the slots of a block: each on a cache line of its own, because the
-/// host writes the one while it reads the other again and again.
+/// The two words of a copy, behind its chunks: each has its own cache line, because the host writes
+/// one while it polls the other.
 constexpr std::size_t kWordsBytes = 2 * kCacheLine;
-/// Slots begin at pages, as O_DIRECT may want: blocks of pinned memory begin at multiples of 512 B.
+/// Slots begin at pages, which O_DIRECT may require: blocks of pinned memory begin at multiples of
+/// 512 B.
 constexpr std::size_t kPageBytes = 4_KiB;
 
 std::size_t chunk_bytes(std::size_t bytes, std::size_t slot_bytes) {
@@ -37,17 +39,20 @@ std::byte* first_page(const Allocation& block) {
   return reinterpret_cast<std::byte*>(align_up(address, kPageBytes));
 }
 
-void cut(Staging& staging, std::size_t block_bytes) {
-  for (const Allocation& block : staging.blocks->blocks) {
-    std::byte* const data = first_page(block);
-    for (std::size_t offset = 0; offset + staging.slot_bytes <= block_bytes;
-         offset += staging.slot_bytes) {
-      staging.slots.push_back(data + offset);
-    }
-  }
+/// Adds the chunks of `bytes` from `data` on.
+void cut(Staging& staging, std::byte* data, std::size_t bytes) {
+  for (std::size_t offset = 0; offset + staging.slot_bytes <= bytes; offset += staging.slot_bytes)
+    staging.slots.push_back(data + offset);
+}
+
+void cut_slots(Staging& staging, std::size_t slot_bytes) {
+  for (const Allocation& block : staging.blocks->blocks)
+    cut(staging, first_page(block), slot_bytes);
 }
 
 void set_words(Staging& staging, std::byte* words) {
+  BERTH_CHECK(!staging.slots.empty());
+  BERTH_CHECK(staging.is_shared() || words >= staging.slots.front() + staging.slot_bytes);
   staging.gate = reinterpret_cast<std::uint32_t*>(words);
   staging.progress = reinterpret_cast<std::uint32_t*>(words + kCacheLine);
   *staging.gate = 0;
@@ -62,9 +67,15 @@ StagingMemory::StagingMemory(PinnedAllocator& pinned, Device device, std::size_t
       device_(device),
       slot_bytes_(slot_bytes),
       slots_max_(slots_max),
-      small_bytes_max_(std::max(slot_bytes / kSmallPart, kChunkBytesMin / kSmallPart)) {}
+      one_chunk_max_(std::max(slot_bytes, kChunkBytesMin) / kOneChunkPart) {}
+
+StagingMemory::~StagingMemory() {
+  const MutexLock lock(mutex_);
+  BERTH_CHECK(slots_in_use_ == 0 && own_bytes_in_use_ == 0);  // what is in use would be unpinned
+}
 
 StagingBlocks::~StagingBlocks() {
+  BERTH_CHECK(user == nullptr);  // the next copy would overwrite chunks of this one
   memory.give_back(*this);
 }
 
@@ -81,26 +92,58 @@ Staging StagingMemory::take_beyond(std::size_t bytes, Share share) {
 }
 
 Staging StagingMemory::share(std::shared_ptr<StagingBlocks> blocks, std::size_t bytes) {
-  BERTH_CHECK(blocks->small == 0);
+  BERTH_CHECK(blocks->are_slots());
   Staging staging{.blocks = std::move(blocks), .words = pin(kWordsBytes)};
-  // However few the slots are, the host fills one while the device empties another.
+  // Even with few slots, the host fills one chunk while the device empties another.
   const std::size_t part =
       align_down(staging.blocks->blocks.size() * slot_bytes_ / kChunksMin, kChunkBytesMin);
   staging.slot_bytes = std::min(chunk_bytes(bytes, slot_bytes_), std::max(part, kChunkBytesMin));
-  cut(staging, slot_bytes_);
+  cut_slots(staging, slot_bytes_);
   set_words(staging, static_cast<std::byte*>(staging.words->data()));
   return staging;
 }
 
 std::optional<Staging> StagingMemory::take(std::size_t bytes, Share share, Bounds bounds) {
-  if (bytes <= small_bytes_max_) {
-    if (std::optional<Staging> small = take_small(bytes, bounds)) return small;
+  BERTH_CHECK(bytes > 0);
+  if (bytes < slot_bytes_) {
+    if (std::optional<Staging> own = take_own_size(bytes, bounds)) return own;
   }
+  return take_slots(bytes, share, bounds);
+}
+
+std::optional<Staging> StagingMemory::take_own_size(std::size_t bytes, Bounds bounds) {
+  const bool is_cut = bytes > one_chunk_max_;
+  Staging staging{.blocks = std::make_shared<StagingBlocks>(*this)};
+  staging.slot_bytes = is_cut ? std::min(chunk_bytes(bytes, slot_bytes_), bytes) : bytes;
+  const std::size_t chunks = (bytes + staging.slot_bytes - 1) / staging.slot_bytes;
+  const std::size_t own_bytes = chunks * staging.slot_bytes;
+  {
+    const MutexLock lock(mutex_);
+    const bool fits = own_bytes_in_use_ + own_bytes <= slot_bytes_ * slots_max_;
+    if (!fits && bounds != Bounds::ignored) return std::nullopt;
+    own_bytes_in_use_ += own_bytes;
+    staging.blocks->own_bytes = own_bytes;
+  }
+  const std::size_t words_offset = align_up(own_bytes, kCacheLine);
+  const std::size_t page_bytes = is_cut ? kPageBytes : 0;
+  try {
+    staging.blocks->blocks.push_back(pin(words_offset + kWordsBytes + page_bytes));
+  } catch (const OutOfMemory&) {
+    return std::nullopt;
+  }
+  const Allocation& block = staging.blocks->blocks.front();
+  std::byte* const data = is_cut ? first_page(block) : static_cast<std::byte*>(block.data());
+  cut(staging, data, own_bytes);
+  set_words(staging, data + words_offset);
+  return staging;
+}
+
+std::optional<Staging> StagingMemory::take_slots(std::size_t bytes, Share share, Bounds bounds) {
   const std::size_t allowed = bounds == Bounds::spare ? kSpareOfStream
                               : share == Share::all   ? slots_max_
                                                       : slots_max_ / 2;
   const std::size_t wanted = std::min((bytes + slot_bytes_ - 1) / slot_bytes_, allowed);
-  Staging staging{.blocks = std::make_shared<StagingBlocks>(*this, 0)};
+  Staging staging{.blocks = std::make_shared<StagingBlocks>(*this)};
   std::vector<Allocation>& blocks = staging.blocks->blocks;
   blocks.reserve(wanted);
   try {
@@ -114,7 +157,7 @@ std::optional<Staging> StagingMemory::take(std::size_t bytes, Share share, Bound
   }
   if (blocks.empty()) return std::nullopt;
   staging.slot_bytes = chunk_bytes(bytes, slot_bytes_);
-  cut(staging, slot_bytes_);
+  cut_slots(staging, slot_bytes_);
   set_words(staging, first_page(blocks.front()) + align_up(slot_bytes_, kCacheLine));
   return staging;
 }
@@ -150,36 +193,22 @@ std::optional<Allocation> StagingMemory::take_slot(Bounds bounds) {
   }
 }
 
-std::optional<Staging> StagingMemory::take_small(std::size_t bytes, Bounds bounds) {
-  Allocation block = pin(align_up(bytes, kCacheLine) + kWordsBytes);
-  Staging staging;
-  staging.slots = {static_cast<std::byte*>(block.data())};
-  staging.slot_bytes = bytes;
-  set_words(staging, staging.slots.front() + align_up(bytes, kCacheLine));
-  std::vector<Allocation> blocks;
-  blocks.push_back(std::move(block));
-  const MutexLock lock(mutex_);
-  const bool fits = small_bytes_in_use_ + bytes <= slot_bytes_ * slots_max_;
-  if (!fits && bounds != Bounds::ignored) return std::nullopt;
-  staging.blocks = std::make_shared<StagingBlocks>(*this, bytes);
-  staging.blocks->blocks = std::move(blocks);
-  small_bytes_in_use_ += bytes;
-  return staging;
-}
-
 void StagingMemory::give_back(StagingBlocks& blocks) noexcept {
   const MutexLock lock(mutex_);
-  small_bytes_in_use_ -= blocks.small;
-  if (blocks.small > 0) return;
+  BERTH_CHECK(own_bytes_in_use_ >= blocks.own_bytes);
+  own_bytes_in_use_ -= blocks.own_bytes;
+  if (!blocks.are_slots()) return;
+  BERTH_CHECK(slots_in_use_ >= blocks.blocks.size());
   for (Allocation& block : blocks.blocks) {
     if (slots_in_use_ + idle_.size() <= slots_max_) idle_.push_back(std::move(block));
     --slots_in_use_;
   }
+  BERTH_CHECK(slots_in_use_ + idle_.size() <= std::max(slots_in_use_, slots_max_));
 }
 
-bool StagingMemory::is_in_use() const {
+std::size_t StagingMemory::bytes_in_use() const {
   const MutexLock lock(mutex_);
-  return slots_in_use_ > 0 || small_bytes_in_use_ > 0;
+  return slots_in_use_ * slot_bytes_ + own_bytes_in_use_;
 }
 
 }  // namespace berth

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pinned memory through which pageable memory is copied. A copy takes some of it, uses it as a
-// ring, and gives it back when it is complete. If little is left, copies of one stream share memory
-// and use it in turns.
+// The pinned memory through which pageable memory is copied. A copy smaller than a slot takes
+// memory of its own size; any other takes slots. It uses them as a ring, and returns them when it
+// is complete. If little is left, copies of one stream share slots and use them in turns.
 #pragma once
 
 #include <cstddef>
@@ -20,31 +20,34 @@ namespace berth {
 class StagedCopy;
 class StagingMemory;
 
-/// The memory that slots are cut from. It returns to its StagingMemory with the last reference.
+/// The memory of one copy, or of several that share it. It returns to its StagingMemory with the
+/// last reference.
 struct StagingBlocks {
-  StagingBlocks(StagingMemory& of, std::size_t small_bytes) : memory(of), small(small_bytes) {}
+  explicit StagingBlocks(StagingMemory& of) : memory(of) {}
   ~StagingBlocks();
   StagingBlocks(const StagingBlocks&) = delete;
   StagingBlocks& operator=(const StagingBlocks&) = delete;
 
   StagingMemory& memory;
-  const std::size_t small;  ///< of a small copy: its bytes; else 0
+  std::size_t own_bytes = 0;  ///< of a copy smaller than a slot; 0: the blocks are slots
   std::vector<Allocation> blocks;
 
+  [[nodiscard]] bool are_slots() const { return own_bytes == 0; }
+
   // Guarded by the lock of the HostWork that has all copies which use the blocks.
-  std::weak_ptr<StagedCopy> latest;  ///< that joined last
-  const StagedCopy* user = nullptr;  ///< whose turn it is
+  std::weak_ptr<StagedCopy> latest;  ///< the copy that joined last
+  const StagedCopy* user = nullptr;  ///< the copy that uses the slots now
 };
 
-/// What one copy has: slots of equal size, and two words, both 0.
+/// What one copy uses: chunks of equal size, each in a slot, and two words, both 0.
 struct Staging {
   std::shared_ptr<StagingBlocks> blocks = nullptr;
-  /// Where others use the blocks before it: the words are apart.
+  /// The words, if other copies use the blocks first.
   std::optional<Allocation> words = std::nullopt;
   std::vector<std::byte*> slots = {};
   std::size_t slot_bytes = 0;
   std::uint32_t* gate = nullptr;      ///< the host writes it, and the device waits for it
-  std::uint32_t* progress = nullptr;  ///< the other way round: ProgressWord
+  std::uint32_t* progress = nullptr;  ///< the device writes it, and the host reads it: ProgressWord
 
   [[nodiscard]] std::byte* slot(std::size_t chunk) const { return slots[chunk % slots.size()]; }
   [[nodiscard]] bool is_shared() const { return words.has_value(); }
@@ -54,19 +57,22 @@ struct Staging {
 /// Threads  Safe from any thread.
 class StagingMemory {
  public:
-  // What options may ask for.
+  // The maxima of options.
   static constexpr std::size_t kSlotBytesMax = std::size_t{1} << 30;
   static constexpr std::size_t kSlotsMax = 65'536;
 
-  /// At most `slots_max` blocks of `slot_bytes`, which are kept once they have been needed, and for
-  /// small copies as many bytes again, which go back to `pinned`.
+  /// At most `slots_max` slots of `slot_bytes`, which are kept once they have been needed. Copies
+  /// smaller than a slot use as many bytes again, which go back to `pinned`.
   StagingMemory(PinnedAllocator& pinned, Device device, std::size_t slot_bytes,
                 std::size_t slots_max);
+  ~StagingMemory();
+  StagingMemory(const StagingMemory&) = delete;
+  StagingMemory& operator=(const StagingMemory&) = delete;
 
-  /// How many of the slots one copy may have.
+  /// How many of the slots one copy may take.
   enum class Share {
-    half,  ///< so that others find some
-    all,   ///< of a copy whose source has to be read at once
+    half,  ///< so that some are left for others
+    all,   ///< for a copy whose source has to be read at once
   };
 
   /// For a copy of `bytes`: as many slots as it can use, as are free, and as `share` allows.
@@ -77,14 +83,14 @@ class StagingMemory {
   /// kSpare times `slots_max` are in use. Slots beyond `slots_max` are not kept.
   /// Errors  Likewise.
   std::optional<Staging> try_take_spare(std::size_t bytes);
-  /// The same beyond all bounds.
+  /// The same without bounds.
   /// Errors  OutOfMemory: nothing can be pinned.
   Staging take_beyond(std::size_t bytes, Share share = Share::half);
-  /// Of `blocks`, which are not of a small copy, for a copy that uses them after those that have
-  /// them.
+  /// Of `blocks`, which are slots, for a copy that uses them after the copies that have them.
   /// Errors  OutOfMemory, NotSupported, DriverError.
   Staging share(std::shared_ptr<StagingBlocks> blocks, std::size_t bytes);
-  [[nodiscard]] bool is_in_use() const;
+  /// Pinned bytes that copies hold now.
+  [[nodiscard]] std::size_t bytes_in_use() const;
 
   static constexpr std::size_t kSpare = 4;
 
@@ -93,10 +99,12 @@ class StagingMemory {
   enum class Bounds { held, spare, ignored };
 
   std::optional<Staging> take(std::size_t bytes, Share share, Bounds bounds);
+  /// Memory of the copy's own size; nullopt if too much of it is in use, or it cannot be pinned.
+  std::optional<Staging> take_own_size(std::size_t bytes, Bounds bounds);
+  std::optional<Staging> take_slots(std::size_t bytes, Share share, Bounds bounds);
+  std::optional<Allocation> take_slot(Bounds bounds);
   [[nodiscard]] std::size_t slots_bound(Bounds bounds) const;
   void give_back(StagingBlocks& blocks) noexcept;
-  std::optional<Staging> take_small(std::size_t bytes, Bounds bounds);
-  std::optional<Allocation> take_slot(Bounds bounds);
 
   Allocation pin(std::size_t bytes) { return pinned_.allocate(bytes, {.near = device_}); }
 
@@ -104,12 +112,12 @@ class StagingMemory {
   const Device device_;
   const std::size_t slot_bytes_;
   const std::size_t slots_max_;
-  const std::size_t small_bytes_max_;
+  const std::size_t one_chunk_max_;  ///< a copy of up to so many bytes is not cut
 
   mutable Mutex mutex_;
   std::vector<Allocation> idle_ BERTH_GUARDED_BY(mutex_);
   std::size_t slots_in_use_ BERTH_GUARDED_BY(mutex_) = 0;
-  std::size_t small_bytes_in_use_ BERTH_GUARDED_BY(mutex_) = 0;
+  std::size_t own_bytes_in_use_ BERTH_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace berth

@@ -10,16 +10,16 @@
 namespace berth {
 namespace {
 
-/// Each call that submits work returns once the work is done: a copy behind a gate never would.
+/// Each call that submits work returns when the work is done: a copy behind a gate never would.
 /// Source: CUDA Programming Guide, "CUDA Environment Variables".
 bool launches_block() {
   const std::optional<std::string> value = env("CUDA_LAUNCH_BLOCKING");
   return value && !value->empty() && *value != "0";
 }
 
-/// No attribute is of waits for 32 bits alone: a device that can do neither the newer operations
-/// nor the older ones has none. What cannot be asked is not denied; the driver refuses the first
-/// gate then.
+/// No attribute covers waits for 32 bits alone: a device with neither the newer operations nor the
+/// older ones has none. An attribute that cannot be queried denies nothing; the driver may still
+/// refuse the first gate.
 bool denies_memory_operations(const DeviceContext& context) {
   const auto denies = [&](CUdevice_attribute attribute) {
     int value = 0;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether copies on a device may stand behind gates: waits of a stream for a word that the host
-// writes.
+// Whether copies on a device may use gates: waits of a stream for a word that the host writes.
 #pragma once
 
 #include <atomic>
@@ -17,7 +16,7 @@ class StreamGates {
   StreamGates(DeviceContext& context, CopyGates wanted);
 
   [[nodiscard]] bool are_there() const { return are_there_; }
-  /// The driver has refused one after all.
+  /// The driver has refused a gate.
   void note_refusal() { are_there_ = false; }
 
  private:

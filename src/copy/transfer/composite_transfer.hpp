@@ -17,7 +17,7 @@ class CompositeTransfer final : public TransferState {
 
   bool is_done() override;
   void wait() override;
-  /// Of the first part that has one.
+  /// That of the first part with a failure.
   [[nodiscard]] std::exception_ptr failure() const override;
   std::size_t bytes_done() override;
   void cancel() noexcept override;
@@ -26,7 +26,7 @@ class CompositeTransfer final : public TransferState {
   void promise_to_tell() noexcept override;
 
  private:
-  std::vector<Transfer> parts_;  ///< each safe from any thread; the list is never changed
+  std::vector<Transfer> parts_;  ///< each is safe from any thread; the list never changes
 };
 
 }  // namespace berth

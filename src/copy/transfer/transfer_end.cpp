@@ -7,11 +7,11 @@
 namespace berth {
 namespace {
 
-/// Null is over.
+/// Null counts as complete.
 void wait_until_over(TransferState* transfer) noexcept {
   try {
     if (transfer != nullptr) transfer->wait();
-  } catch (...) {  // NOLINT(bugprone-empty-catch): the failure to promise its end is what is told
+  } catch (...) {  // NOLINT(bugprone-empty-catch): the caller reports another failure
   }
 }
 
@@ -25,20 +25,20 @@ Transfer end_transfer(CompletionQueue& completions, StreamRef stream,
   const bool is_told = options.on_done != nullptr;
   auto end = [transfer, keep_alive = std::move(options.keep_alive),
               on_done = std::move(options.on_done)](std::exception_ptr failure) {
-    // The device is done. A thread of ours may just have asked, and have to say so yet.
+    // The device is done, but a thread of berth's may not have recorded it yet.
     wait_until_over(transfer.get());
     if (!on_done) return;
-    // Of a failure of the device and one of its own a transfer tells the second.
+    // The transfer's own failure takes precedence over the device's.
     const std::exception_ptr own = transfer == nullptr ? nullptr : transfer->failure();
     on_done(own != nullptr ? own : failure);
   };
   if (is_told && transfer != nullptr) transfer->promise_to_tell();
   try {
     Transfer given(transfer);
-    if (has_end) completions.when_done(stream, std::move(end));  // nothing fails from here on
+    if (has_end) completions.when_done(stream, std::move(end));  // nothing fails after this
     return given;
   } catch (...) {
-    wait_until_over(transfer.get());  // before what was kept for it goes
+    wait_until_over(transfer.get());  // before keep_alive is released
     throw;
   }
 }

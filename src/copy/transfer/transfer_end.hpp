@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program wants to happen when a transfer is over.
+// on_done and keep_alive: what happens when a transfer is complete.
 #pragma once
 
 #include <memory>
@@ -12,10 +12,10 @@
 
 namespace berth {
 
-/// Sees to it, in the order of `stream`, which holds all of the transfer's work, and gives the
-/// transfer.
+/// Arranges it in the order of `stream`, which has all work of the transfer, and returns the
+/// Transfer. A null `transfer` gives an empty Transfer: the end is that of the stream's work so
+/// far.
 /// Errors  As CompletionQueue::when_done(): nothing will happen then, and the transfer is over.
-/// Null gives an empty Transfer, which is over where the stream is.
 Transfer end_transfer(CompletionQueue& completions, StreamRef stream,
                       const std::shared_ptr<TransferState>& transfer, TransferOptions options);
 

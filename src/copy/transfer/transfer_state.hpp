@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Transfer knows of a copy, however that travels.
+// The state behind a Transfer, for each way to copy.
 #pragma once
 
 #include <chrono>
@@ -23,23 +23,23 @@ class TransferState {
   TransferState(const TransferState&) = delete;
   TransferState& operator=(const TransferState&) = delete;
 
-  /// Asks the device where that is needed; a failure counts as an end.
+  /// Queries the device if necessary. A copy that has failed is done.
   virtual bool is_done() = 0;
-  /// Returns once it is over, with failure() or without.
+  /// Returns when the copy is over; failure() says how.
   virtual void wait() = 0;
   [[nodiscard]] virtual std::exception_ptr failure() const = 0;
   virtual std::size_t bytes_done() = 0;
   virtual void cancel() noexcept = 0;
-  /// Somebody will hear of a failure, so that it need not be reported.
+  /// A failure will reach the program, so it need not be reported.
   virtual void promise_to_tell() noexcept {}
-  /// Nobody holds a Transfer of it any more: returns once no thread touches memory that the caller
-  /// lent. A failure that nobody has heard of by then goes to the report sink.
+  /// The last Transfer is gone: returns when no thread will access memory that the caller lent. A
+  /// failure that has not reached the program goes to the report sink.
   virtual void let_go() noexcept {}
-  /// The caller lends its memory until the transfer is over: let_go() does nothing.
+  /// The caller keeps its memory valid until the transfer is over: let_go() does not wait.
   virtual void detach() noexcept {}
 
-  /// Not in a forked child, which has neither the threads nor the device. Asked before all that
-  /// follows.
+  /// False in a forked child, which has neither the threads nor the device. Checked before any
+  /// other call.
   [[nodiscard]] bool is_here() const { return origin_.is_here(); }
   /// Errors  NotSupported.
   void require_here() const { origin_.require_here("a transfer"); }
@@ -52,10 +52,10 @@ class TransferState {
   const std::size_t bytes_;
   const Clock::time_point start_ = Clock::now();
   Mutex mutex_;
-  Clock::time_point end_ BERTH_GUARDED_BY(mutex_){};  ///< when it was first seen to be over
+  Clock::time_point end_ BERTH_GUARDED_BY(mutex_){};  ///< when the end was first observed
 };
 
-/// By the host, which is about to do it before anyone else knows of this.
+/// A copy that the host makes before any other thread has this object.
 class HostTransfer final : public TransferState {
  public:
   using TransferState::TransferState;
