@@ -146,7 +146,7 @@ class BERTH_API DeviceAllocator final : public Allocator {
   void validate() const override;
 
  private:
-  std::unique_ptr<DevicePools> pools_;
+  std::unique_ptr<DeviceMemory> memory_;
 };
 
 }  // namespace berth

@@ -27,7 +27,7 @@ namespace berth {
 class PerThreadTable {
  public:
   /// For threads that end, which hold the table's lock while they wait for their owners'.
-  enum class Waiting : bool { no, yes };
+  enum class Blocking : bool { no, yes };
 
   PerThreadTable(const PerThreadTable&) = delete;
   PerThreadTable& operator=(const PerThreadTable&) = delete;
@@ -41,7 +41,7 @@ class PerThreadTable {
     return thread_parts_->of_owner[index_].load(std::memory_order_relaxed);
   }
   /// Whether the calling thread may have one; without waiting, perhaps not now.
-  [[nodiscard]] bool prepare(Waiting waiting) const noexcept;
+  [[nodiscard]] bool prepare(Blocking blocking) const noexcept;
   /// After prepare() said true.
   void set(void* part) const {
     thread_parts_->of_owner[index_].store(part, std::memory_order_relaxed);
@@ -78,7 +78,7 @@ class PerThreadTable {
 template <class Part>
 class PerThread final : private PerThreadTable {
  public:
-  using PerThreadTable::Waiting;
+  using PerThreadTable::Blocking;
   /// Called for the part of a thread that ends, on it, under the owner's lock: takes back what is
   /// kept there.
   using OnThreadEnd = std::function<void(Part&)>;
@@ -95,9 +95,9 @@ class PerThread final : private PerThreadTable {
   /// more than kOwnersMax owners, where the kernel lacks what a BiasedLock needs, and where the
   /// host has no memory for it: the owner must do without then. Not under the owner's lock; with
   /// Waiting::yes, under no other owner's either.
-  Part* mine_or_new(Waiting waiting = Waiting::yes) noexcept {
+  Part* mine_or_new(Blocking blocking = Blocking::yes) noexcept {
     if (Part* const part = mine()) return part;
-    if (!prepare(waiting)) return nullptr;
+    if (!prepare(blocking)) return nullptr;
     try {
       auto made = std::make_unique<Part>();
       const MutexLock lock(mutex_);
@@ -113,9 +113,9 @@ class PerThread final : private PerThreadTable {
 
   /// Keeps every other thread out of its part while it exists. Needs the owner's lock as long.
   /// Allocates nothing.
-  class Halt {
+  class ExclusiveAccess {
    public:
-    explicit Halt(PerThread& parts)
+    explicit ExclusiveAccess(PerThread& parts)
         : parts_(parts),
           alone_(parts.all_.empty() || (parts.all_.size() == 1 && parts.mine() != nullptr)) {
       if (alone_) return;
@@ -123,12 +123,12 @@ class PerThread final : private PerThreadTable {
       BiasedLock::fence();
       for_each_other([](Part& part) { part.lock().wait_until_left(); });
     }
-    ~Halt() {
+    ~ExclusiveAccess() {
       if (alone_) return;
       for_each_other([](Part& part) { part.lock().permit(); });
     }
-    Halt(const Halt&) = delete;
-    Halt& operator=(const Halt&) = delete;
+    ExclusiveAccess(const ExclusiveAccess&) = delete;
+    ExclusiveAccess& operator=(const ExclusiveAccess&) = delete;
 
     template <class Visit>
     void for_each(const Visit& visit) const {

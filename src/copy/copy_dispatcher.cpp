@@ -13,8 +13,8 @@
 #include "copy/transfer/transfer_state.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
-#include "stream/settle.hpp"
 #include "stream/wait.hpp"
+#include "stream/wait_after_failure.hpp"
 
 namespace berth {
 namespace {
@@ -30,7 +30,7 @@ void complete(StreamRef stream) {
   try {
     wait_relaxed_for(stream);
   } catch (...) {
-    settle(stream);  // perhaps the answer alone has failed
+    wait_after_failure(stream);  // perhaps the answer alone has failed
     throw;
   }
 }
@@ -244,7 +244,7 @@ Transfer CopyDispatcher::submit(CopyRequest& request, const Submission& how, std
     add(submission);
     started = end(transfer, std::move(request));
   } catch (...) {
-    settle(stream);  // a part may be under way, and the caller's memory go
+    wait_after_failure(stream);  // a part may be under way, and the caller's memory go
     throw;
   }
   if (is_awaited) complete(stream);

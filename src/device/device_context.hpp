@@ -19,7 +19,7 @@
 #include "device/seen_captures.hpp"
 #include "device/stream_observers.hpp"
 #include "driver/driver.hpp"
-#include "driver/made_once.hpp"
+#include "driver/once_value.hpp"
 
 namespace berth {
 
@@ -96,8 +96,8 @@ class DeviceContext {
   const Driver& driver_;
   const Device device_;
   const CUdevice native_;
-  MadeOnce<CUcontext> primary_;
-  MadeOnce<HostReach> host_reach_;
+  OnceValue<CUcontext> primary_;
+  OnceValue<HostReach> host_reach_;
   HandleSet<CUevent> captured_events_;
   HandleSet<CUstream> pooled_streams_;
   HandleSet<CUevent> pooled_events_;

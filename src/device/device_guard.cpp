@@ -40,7 +40,7 @@ void DeviceGuard::enter() {
 }
 
 void DeviceGuard::leave() noexcept {
-  KnownContext::saw(nullptr);
+  KnownContext::set_observed(nullptr);
   const bool restored =
       pushed_ ? pop_to_before() : context_->driver().ctx_set_current_or_report(context_->primary());
   if (!restored) KnownContext::forget();

@@ -199,7 +199,7 @@ void DeviceRegistry::set_current(Device device) const {
   DeviceContext& wanted = context(device);
   state_->driver.ctx_set_current(wanted.primary());
   KnownContext::set(&wanted);
-  KnownContext::saw(wanted.primary());
+  KnownContext::set_observed(wanted.primary());
 }
 
 MemoryInfo DeviceRegistry::memory_info(Device device) const {

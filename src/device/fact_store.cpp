@@ -53,15 +53,15 @@ FactStore::FactStore(const Driver& driver, const Nvml& nvml, std::size_t devices
     : driver_(driver),
       nvml_(nvml),
       devices_(devices),
-      facts_(new MadeOnce<DeviceFacts>[devices]),
-      peers_(new MadeOnce<PeerFacts>[devices * devices]) {}
+      facts_(new OnceValue<DeviceFacts>[devices]),
+      peers_(new OnceValue<PeerFacts>[devices * devices]) {}
 
 const DeviceFacts& FactStore::facts(const FactSubject& device) {
   return facts_[device.ordinal].get(driver_, [&] { return read_facts(driver_, device.native); });
 }
 
 const PeerFacts& FactStore::peer(const FactSubject& from, const FactSubject& to) {
-  MadeOnce<PeerFacts>& pair = peers_[from.ordinal * devices_ + to.ordinal];
+  OnceValue<PeerFacts>& pair = peers_[from.ordinal * devices_ + to.ordinal];
   return pair.get(driver_, [&] { return read_peer(from, to); });
 }
 

@@ -27,7 +27,7 @@ class KnownContext {
     return seen_ != nullptr && context.is_used() && seen_ == context.primary();
   }
   /// What the driver has said is current, outside of what berth itself makes current for a scope.
-  static void saw(CUcontext current) noexcept { seen_ = current; }
+  static void set_observed(CUcontext current) noexcept { seen_ = current; }
 
   /// Outside of guards nothing is kept: nobody would correct it.
   static void set(DeviceContext* context) noexcept {

@@ -19,7 +19,7 @@ class MappedMemory {
   virtual ~MappedMemory() = default;
   /// Lets work of `user` read and write all that is mapped, now and from now on.
   /// Errors  DriverError: later mappings are not open to it, those that are there may be.
-  virtual void let_in(DeviceContext& user) = 0;
+  virtual void grant_access(DeviceContext& user) = 0;
 };
 
 /// Threads  Safe from any thread.
@@ -33,7 +33,7 @@ class PeerAccess {
   void enable(DeviceContext& user) BERTH_EXCLUDES(mutex_);
 
   /// Lets in who has access already, and from now on whoever gets it.
-  /// Errors  As MappedMemory::let_in(): it has not been added.
+  /// Errors  As MappedMemory::grant_access(): it has not been added.
   void add(MappedMemory& memory) BERTH_EXCLUDES(mutex_);
   /// Before it is destroyed. Nothing where it was not added.
   void remove(MappedMemory& memory) noexcept BERTH_EXCLUDES(mutex_);

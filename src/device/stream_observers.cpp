@@ -47,8 +47,8 @@ void StreamObservers::remove(StreamObserver& observer) noexcept BERTH_NO_THREAD_
   if (--found->calls == 0) entries_.erase(found);
 }
 
-void StreamObservers::tell(DeviceContext& context,
-                           CUstream stream) noexcept BERTH_NO_THREAD_SAFETY_ANALYSIS {
+void StreamObservers::notify(DeviceContext& context,
+                             CUstream stream) noexcept BERTH_NO_THREAD_SAFETY_ANALYSIS {
   std::unique_lock lock(mutex_);
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     if (StreamObserver* const observer = entry->observer; observer != nullptr) {

@@ -34,7 +34,7 @@ class StreamObservers {
   /// another observer, not while that one may be removed from within a call into this one.
   void remove(StreamObserver& observer) noexcept;
   /// Calls each, but those that are removed meanwhile. Allocates nothing.
-  void tell(DeviceContext& context, CUstream stream) noexcept;
+  void notify(DeviceContext& context, CUstream stream) noexcept;
 
  private:
   struct Entry {

@@ -34,14 +34,14 @@ namespace berth {
 class CachingAllocator final : public StreamObserver {
  public:
   /// What of the GPU's work the host may wait for.
-  enum class Waiting {
+  enum class HostWait {
     no,
     for_streams,  ///< that before the frees of what is cached
     for_all,      ///< and that of other streams, which freed blocks await
   };
   /// Asks the other allocators of the same memory to give back `bytes`, or somewhat more; returns
   /// how much they did. Called without a lock.
-  using Relief = std::function<std::size_t(std::size_t bytes, Waiting waiting)>;
+  using ReclaimFromPeers = std::function<std::size_t(std::size_t bytes, HostWait wait)>;
 
   struct Options {
     std::string name;      ///< "cuda:0" or "pinned", in errors and snapshots
@@ -54,7 +54,7 @@ class CachingAllocator final : public StreamObserver {
     bool graphs_hold = false;
     std::optional<double> slack_max = std::nullopt;  ///< Reserve::Options
     /// Other allocators of the same memory; null: there are none.
-    Relief others = nullptr;
+    ReclaimFromPeers others = nullptr;
     /// Called without a lock, with the bytes that are missing; may call this allocator.
     std::function<bool(std::size_t bytes_missing)> on_pressure = nullptr;
     /// The pool that serves a device's events.
@@ -71,33 +71,33 @@ class CachingAllocator final : public StreamObserver {
   /// `stream` is what the block is ordered on; nullopt: nothing. Contract:
   /// DeviceAllocator::allocate.
   void* allocate(std::size_t bytes, StreamRef stream) {
-    if (void* data = allocate_kept(bytes, stream)) [[likely]]
+    if (void* data = allocate_cached(bytes, stream)) [[likely]]
       return data;
-    return allocate_missed(bytes, stream);
+    return allocate_slow(bytes, stream);
   }
   void* allocate(std::size_t bytes, std::nullopt_t) {
-    if (void* data = allocate_kept(bytes, std::nullopt)) [[likely]]
+    if (void* data = allocate_cached(bytes, std::nullopt)) [[likely]]
       return data;
-    return allocate_missed(bytes, std::nullopt);
+    return allocate_slow(bytes, std::nullopt);
   }
   /// In two steps: what the calling thread keeps itself, or null; and whatever else will do.
-  void* allocate_kept(std::size_t bytes, StreamRef stream) {
-    return take_kept(bytes, key_of(stream));
+  void* allocate_cached(std::size_t bytes, StreamRef stream) {
+    return take_cached(bytes, key_of(stream));
   }
-  void* allocate_kept(std::size_t bytes, std::nullopt_t) { return take_kept(bytes, kNoStream); }
-  void* allocate_missed(std::size_t bytes, std::optional<StreamRef> stream, bool may_wait = true);
+  void* allocate_cached(std::size_t bytes, std::nullopt_t) { return take_cached(bytes, kNoStream); }
+  void* allocate_slow(std::size_t bytes, std::optional<StreamRef> stream, bool may_wait = true);
   /// Contracts of these: Allocator.
   void deallocate(void* data) {
-    if (!deallocate_kept(data)) [[unlikely]]
-      deallocate_missed(data);
+    if (!try_cache_free(data)) [[unlikely]]
+      deallocate_slow(data);
   }
   /// In two steps: what the calling thread keeps from now on; false, and nothing is changed, for
   /// the rest, which goes through the heap.
-  bool deallocate_kept(void* data) {
+  bool try_cache_free(void* data) {
     ThreadCache* const cache = heap_.my_cache();
     return cache != nullptr && cache->put(data, heap_.blocks_in_use());
   }
-  void deallocate_missed(void* data) BERTH_NO_THREAD_SAFETY_ANALYSIS;
+  void deallocate_slow(void* data) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   void record_stream(void* data, StreamRef stream);
   void record_use(void* data, StreamRef stream);
   /// Contract: PinnedAllocator. Only with Options::graphs_hold.
@@ -106,12 +106,12 @@ class CachingAllocator final : public StreamObserver {
   std::size_t release_unused(std::chrono::nanoseconds age, DemandHistory::Time now);
   /// Gives back `bytes` of cached memory or somewhat more, as far as there are so many: of what no
   /// work uses, or, waiting, of all that is free. Returns how many.
-  std::size_t release_cached(std::size_t bytes, Waiting waiting) BERTH_NO_THREAD_SAFETY_ANALYSIS;
+  std::size_t release_cached(std::size_t bytes, HostWait wait) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   /// The same of what no work uses, and nothing where another thread is at work on the lower rungs.
   std::size_t try_release_cached(std::size_t bytes) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   /// Contract: Reserve::grow_ahead.
-  using Ahead = Reserve::Ahead;
-  Ahead grow_ahead(std::size_t bytes) {
+  using GrowAheadResult = Reserve::GrowAheadResult;
+  GrowAheadResult grow_ahead(std::size_t bytes) {
     require_origin();
     return reserve_.grow_ahead(bytes);
   }
@@ -120,7 +120,7 @@ class CachingAllocator final : public StreamObserver {
   /// What is reserved and not active, by all threads' count.
   [[nodiscard]] std::size_t cached_bytes() const;
   /// The same as of the last time that somebody looked.
-  [[nodiscard]] std::size_t cached_bytes_then() const { return heap_.cached_bytes_then(); }
+  [[nodiscard]] std::size_t cached_bytes_estimate() const { return heap_.cached_bytes_estimate(); }
   /// Whether the calling thread has freed at least `bytes` more than it allocated since then.
   [[nodiscard]] bool has_freed(std::size_t bytes) const {
     ThreadCache* const cache = heap_.my_cache();
@@ -137,8 +137,8 @@ class CachingAllocator final : public StreamObserver {
   std::size_t sleep(DeviceContext& context, SleepContent content);
   void wake(DeviceContext& context);
   [[nodiscard]] bool is_asleep() const;
-  /// Contract: SegmentSource::let_in().
-  void let_in(DeviceContext& user) { reserve_.let_in(user); }
+  /// Contract: SegmentSource::grant_access().
+  void grant_access(DeviceContext& user) { reserve_.grant_access(user); }
   void retire_stream(StreamRef stream) noexcept;
   void stream_retiring(DeviceContext& context, CUstream stream) noexcept override {
     retire_stream(StreamRef(context, stream));
@@ -189,7 +189,7 @@ class CachingAllocator final : public StreamObserver {
 
   static StreamKey key_of(StreamRef stream) { return reinterpret_cast<StreamKey>(stream.native()); }
   /// From what the calling thread keeps; null where that is not the thing.
-  void* take_kept(std::size_t bytes, StreamKey stream) {
+  void* take_cached(std::size_t bytes, StreamKey stream) {
     ThreadCache* const cache = heap_.my_cache();
     return cache != nullptr ? cache->take(bytes, stream) : nullptr;
   }
@@ -197,7 +197,7 @@ class CachingAllocator final : public StreamObserver {
   /// Errors  InvalidArgument: asleep; std::bad_alloc. Nothing is changed.
   OwnerId owner_of(const Request& request) BERTH_REQUIRES(heap_.mutex);
   /// Whether a stream's free memory stays its own as long as memory is not short.
-  [[nodiscard]] bool keeps_streams_apart() const {
+  [[nodiscard]] bool isolates_streams() const {
     return cross_stream_reuse_ == CrossStreamReuse::never;
   }
 
@@ -209,16 +209,16 @@ class CachingAllocator final : public StreamObserver {
   bool take(Request& request) BERTH_EXCLUDES(heap_.mutex);
   bool take_in_lock(Request& request) BERTH_REQUIRES(heap_.mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   Outcome collect(Request& request) BERTH_EXCLUDES(heap_.mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
-  Outcome heed_soft_limit(Request& request) BERTH_EXCLUDES(heap_.slow_mutex);
+  Outcome apply_soft_limit(Request& request) BERTH_EXCLUDES(heap_.slow_mutex);
   Outcome mark(Request& request) BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   Outcome reclaim(Request& request)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
-  bool is_time_to_tidy(const Request& request) BERTH_REQUIRES(heap_.mutex);
-  void tidy(const Request& request) noexcept
+  bool should_consolidate(const Request& request) BERTH_REQUIRES(heap_.mutex);
+  void consolidate(const Request& request) noexcept
       BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
-  Outcome open_lull(Request& request)
+  Outcome open_all_idle(Request& request)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
-  Outcome open_unlikely_lull(Request& request)
+  Outcome open_all_idle_late(Request& request)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   Outcome join(Request& request) BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   Outcome borrow(Request& request) BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
@@ -239,15 +239,15 @@ class CachingAllocator final : public StreamObserver {
   Outcome ask_other_pools_to_wait(Request& request) BERTH_EXCLUDES(heap_.slow_mutex);
   Outcome recover_quarantined(Request& request) BERTH_EXCLUDES(heap_.slow_mutex);
   Outcome wait_for_changes(Request& request) BERTH_EXCLUDES(heap_.slow_mutex);
-  Outcome ask_others(Request& request, Waiting waiting) BERTH_EXCLUDES(heap_.slow_mutex);
+  Outcome reclaim_from(Request& request, HostWait wait) BERTH_EXCLUDES(heap_.slow_mutex);
   /// What to do with idle memory where growing was refused.
-  Outcome make_use_of(std::vector<Freed> idle, Request& request)
+  Outcome use_idle_memory(std::vector<Freed> idle, Request& request)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   /// By all threads' count. How often memory has come free, for some stream or for all, by all
   /// threads, ever: a request whose rungs find nothing may have been told so because others were
   /// faster.
   [[nodiscard]] std::uint64_t changes() BERTH_EXCLUDES(heap_.mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
-  [[nodiscard]] std::uint64_t changes_settled() const BERTH_REQUIRES(heap_.mutex);
+  [[nodiscard]] std::uint64_t changes_in_lock() const BERTH_REQUIRES(heap_.mutex);
   /// Throws where all memory there may be would not do.
   void refuse_impossible(const Request& request) BERTH_EXCLUDES(heap_.mutex);
   [[noreturn]] void fail(const Request& request) BERTH_EXCLUDES(heap_.mutex);
@@ -264,7 +264,7 @@ class CachingAllocator final : public StreamObserver {
   const ForkOrigin origin_;
   const Driver& driver_;
   const CrossStreamReuse cross_stream_reuse_;
-  const Relief others_;
+  const ReclaimFromPeers others_;
   const std::function<bool(std::size_t)> on_pressure_;
   std::atomic<bool> is_closed_ = false;
   /// Threads that mark the uses of a block which they freed already.

@@ -32,7 +32,7 @@
 #include "memory/try_result.hpp"
 #include "stream/capture.hpp"
 #include "stream/default_streams.hpp"
-#include "stream/settle.hpp"
+#include "stream/wait_after_failure.hpp"
 
 namespace berth {
 
@@ -143,7 +143,7 @@ class HostAllocator::Impl final : public StreamObserver {
     const StreamRef stream(context, native);
     try {
       if (mark_last_work(stream)) return;
-      settle(stream);  // under no lock: what it waits for may want one
+      wait_after_failure(stream);  // under no lock: what it waits for may want one
       const MutexLock no_poll(poll_mutex_);
       const MutexLock lock(mutex_);
       blocks_.drop(stream);

@@ -14,7 +14,7 @@ class LowWater {
   /// About `bytes` are live now. True once for each low that is about as low as others were, by
   /// exact(), which says how many bytes are live.
   template <class Exact>
-  bool has_passed(std::uint64_t bytes, const Exact& exact) {
+  bool rises_from_low(std::uint64_t bytes, const Exact& exact) {
     if (bytes >= high_) high_ = low_ = bytes;
     low_ = std::min(low_, bytes);
     const bool has_fallen = high_ - low_ > high_ / kFallShare;

@@ -13,7 +13,7 @@ namespace berth {
 using PressureCallback = std::function<bool(std::size_t bytes_missing)>;
 
 /// A callback that says false, and does nothing, inside of itself; null where `callback` is.
-inline PressureCallback once_at_a_time(PressureCallback callback) {
+inline PressureCallback non_reentrant(PressureCallback callback) {
   if (callback == nullptr) return nullptr;
   /// Of the calling thread.
   struct Running {

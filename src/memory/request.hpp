@@ -26,17 +26,17 @@ struct Request {
   bool refused_by_driver = false;                  ///< the driver was asked for memory and had none
   std::optional<bool> is_captured = std::nullopt;  ///< nullopt: not asked yet
   // As of the last look at the heap: what is not there need not be asked about.
-  bool sees_streams = false;       ///< other streams' memory
-  bool sees_deferred = false;      ///< deferred frees
-  bool sees_unowned = false;       ///< memory that is open to all
-  bool leaves_lull_open = false;   ///< whether the streams are idle was not asked
-  std::uint64_t changes_seen = 0;  ///< CachingAllocator::changes()
+  bool has_other_streams = false;   ///< other streams' memory
+  bool has_deferred_frees = false;  ///< deferred frees
+  bool has_unowned = false;         ///< memory that is open to all
+  bool skipped_all_idle = false;    ///< whether the streams are idle was not asked
+  std::uint64_t changes_seen = 0;   ///< CachingAllocator::changes()
   /// Deferred frees up to then are waited for (BlockUses::now()); 0: all that there are at the next
   /// look.
   std::uint64_t deferred_by = 0;
   /// For the work of all streams, or the device. Other threads may free ever more behind work.
   int waits_for_all_left = 16;
-  bool tidies_first = false;    ///< the heap, before it is searched
+  bool consolidates_first = false;  ///< the heap, before it is searched
   bool may_wait = true;         ///< for work of streams, other threads and the program's callback
   bool has_opened_own = false;  ///< its own idle memory to all
   bool has_progressed = true;   ///< since on_pressure was called last

@@ -35,7 +35,7 @@ class Reserve {
     /// What growing leaves to others, by the driver's count; 0: it is not asked.
     std::size_t headroom_bytes = 0;
     /// Whether a stream's free memory stays its own as long as memory is not short.
-    bool keeps_streams_apart = false;
+    bool isolates_streams = false;
     /// How much may be reserved beyond the most that was ever active before growing gives whole
     /// idle memory back first, as a part of it; nullopt: no matter how much. Segments that are not
     /// shared are then taken whole or not at all.
@@ -57,7 +57,8 @@ class Reserve {
   [[nodiscard]] std::size_t source_capacity_bytes() const { return source_->capacity_bytes(); }
   [[nodiscard]] MemoryBudget& budget() const { return options_.budget; }
   /// Whether a block there would break a segment that one of its size may want, for little.
-  [[nodiscard]] bool wastes(const Block& hole, std::size_t bytes) const BERTH_REQUIRES(heap_.mutex);
+  [[nodiscard]] bool exceeds_slack(const Block& hole, std::size_t bytes) const
+      BERTH_REQUIRES(heap_.mutex);
 
   enum class Growth {
     none,     ///< the limit or the driver refuses
@@ -97,11 +98,11 @@ class Reserve {
   [[nodiscard]] std::size_t unused_bytes(std::chrono::nanoseconds age, DemandHistory::Time now)
       BERTH_EXCLUDES(heap_.mutex);
 
-  enum class Ahead { grown, at_limit, no_memory };
+  enum class GrowAheadResult { grown, at_limit, no_memory };
   /// Obtains `bytes` before anybody asks for them, with no lock held. Only with a source whose
   /// plans hold nothing in the heap (WholeSegments), and which obtains several segments at once.
   /// Errors  DriverError.
-  Ahead grow_ahead(std::size_t bytes) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
+  GrowAheadResult grow_ahead(std::size_t bytes) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
 
   /// Contracts of these: MemoryPool. Not while the device of `context` is being captured.
   std::size_t sleep(DeviceContext& context, SleepContent content)
@@ -110,8 +111,8 @@ class Reserve {
   bool try_to_wake(DeviceContext& context) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
   /// What sleep() kept is not wanted any more.
   void forget_content() BERTH_REQUIRES(heap_.slow_mutex) { content_.clear(); }
-  /// Contract: SegmentSource::let_in().
-  void let_in(DeviceContext& user) BERTH_EXCLUDES(heap_.slow_mutex);
+  /// Contract: SegmentSource::grant_access().
+  void grant_access(DeviceContext& user) BERTH_EXCLUDES(heap_.slow_mutex);
   /// The end: gives everything back, live or not.
   void give_back_all() noexcept BERTH_NO_THREAD_SAFETY_ANALYSIS {
     source_->give_back_all(heap_.blocks);
@@ -142,7 +143,7 @@ class Reserve {
       BERTH_EXCLUDES(heap_.mutex);
   /// Whether the driver would have enough left for others.
   [[nodiscard]] bool leaves_headroom(DeviceContext& context, std::size_t bytes) const;
-  void note_idle_memory() BERTH_REQUIRES(heap_.slow_mutex)
+  void set_idle_memory() BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;  // likewise
   std::size_t give_back(std::size_t bytes, std::span<const Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);

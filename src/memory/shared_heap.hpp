@@ -18,8 +18,8 @@
 #include "memory/heap/block_heap.hpp"
 #include "memory/order/stream_table.hpp"
 #include "memory/request.hpp"
-#include "memory/thread/hand_over.hpp"
 #include "memory/thread/thread_cache.hpp"
+#include "memory/thread/transfer_cache.hpp"
 
 namespace berth {
 
@@ -54,8 +54,8 @@ class SharedHeap {
   /// The heap's blocks, for looking up by their own thread.
   [[nodiscard]] const PointerMap& blocks_in_use() const { return blocks_in_use_; }
   /// bytes_reserved - bytes_active as of the last time that somebody looked.
-  [[nodiscard]] std::size_t cached_bytes_then() const {
-    return cached_bytes_then_.load(std::memory_order_relaxed);
+  [[nodiscard]] std::size_t cached_bytes_estimate() const {
+    return cached_bytes_estimate_.load(std::memory_order_relaxed);
   }
 
   /// The live block at `data`. Errors  InvalidArgument: that says what `data` is instead.
@@ -69,10 +69,10 @@ class SharedHeap {
   void hand_out(Block& block, Request& request) BERTH_REQUIRES(mutex);
   /// Serves the request with what another thread has freed for it, whole; false where there is
   /// none.
-  bool take_handed_over(Request& request) BERTH_REQUIRES(mutex);
+  bool take_transferred(Request& request) BERTH_REQUIRES(mutex);
   /// The owner of a block of `owner`'s once it is free: kUnowned if the stream is gone for good.
   [[nodiscard]] OwnerId owner_once_free(OwnerId owner) const BERTH_REQUIRES(mutex) {
-    return streams.is_over(owner) ? kUnowned : owner;
+    return streams.is_drained(owner) ? kUnowned : owner;
   }
   /// allocated, cached or pending -> free. Never throws.
   void release(Block& block) BERTH_REQUIRES(mutex);
@@ -80,7 +80,7 @@ class SharedHeap {
   // What threads keep is out of the heap's sight, until it is collected.
 
   /// From now on a thread keeps what it frees of `owner`'s, if that can be.
-  void let_keep(ThreadCache& cache, OwnerId owner) noexcept BERTH_REQUIRES(mutex);
+  void enable_caching(ThreadCache& cache, OwnerId owner) noexcept BERTH_REQUIRES(mutex);
 
   /// Gives what the calling thread keeps of `owner`'s, and what was handed over, back to the heap.
   /// False where there is none.
@@ -92,7 +92,7 @@ class SharedHeap {
   /// The same for blocks of `owner`, which goes away.
   void drop_caches_of(OwnerId owner) BERTH_REQUIRES(mutex);
   /// Takes over what a thread that frees for others keeps, or gives it back to the heap.
-  void tidy_up(ThreadCache& cache) BERTH_REQUIRES(mutex);
+  void flush_cache(ThreadCache& cache) BERTH_REQUIRES(mutex);
 
   // Counting.
 
@@ -100,27 +100,30 @@ class SharedHeap {
     return cache != nullptr ? cache->ledger() : ledger_without_cache_;
   }
   /// Brings the counters up to date with what a thread has done.
-  void settle(Ledger& ledger) BERTH_REQUIRES(mutex);
+  void apply(Ledger& ledger) BERTH_REQUIRES(mutex);
   /// The same for all threads, none of which is in the middle of a hit then.
-  void settle_all() BERTH_REQUIRES(mutex) { settle_all(ThreadCaches::Halt(caches_)); }
+  void apply_ledgers() BERTH_REQUIRES(mutex) {
+    apply_ledgers(ThreadCaches::ExclusiveAccess(caches_));
+  }
   /// Brings up to date what follows from others.
   void count_blocks() BERTH_REQUIRES(mutex);
   /// Blocks that threads keep, as of the last settling.
   [[nodiscard]] std::size_t blocks_cached() const BERTH_REQUIRES(mutex) { return blocks_cached_; }
 
   /// No thread is in the middle of a hit while it exists; counters are up to date. Under `mutex`.
-  class Halted {
+  class ConsistentView {
    public:
-    explicit Halted(SharedHeap& heap) BERTH_NO_THREAD_SAFETY_ANALYSIS : halt_(heap.caches_) {
-      heap.settle_all(halt_);
+    explicit ConsistentView(SharedHeap& heap) BERTH_NO_THREAD_SAFETY_ANALYSIS
+        : exclusive_(heap.caches_) {
+      heap.apply_ledgers(exclusive_);
     }
 
    private:
-    const ThreadCaches::Halt halt_;
+    const ThreadCaches::ExclusiveAccess exclusive_;
   };
 
  private:
-  void settle_all(const ThreadCaches::Halt& halt) BERTH_REQUIRES(mutex);
+  void apply_ledgers(const ThreadCaches::ExclusiveAccess& exclusive) BERTH_REQUIRES(mutex);
   /// Takes blocks back into the heap that a FrontCache has kept.
   [[nodiscard]] auto back_to_heap() {
     return [this](Block& block) BERTH_UNDER_LOCK {
@@ -131,10 +134,10 @@ class SharedHeap {
 
   /// The heap's, for looking up without the lock.
   const PointerMap& blocks_in_use_;
-  HandOver hand_over_ BERTH_GUARDED_BY(mutex);
+  TransferCache transfer_cache_ BERTH_GUARDED_BY(mutex);
   Ledger ledger_without_cache_ BERTH_GUARDED_BY(mutex);
   std::size_t blocks_cached_ BERTH_GUARDED_BY(mutex) = 0;
-  std::atomic<std::size_t> cached_bytes_then_ = 0;
+  std::atomic<std::size_t> cached_bytes_estimate_ = 0;
   ThreadCaches caches_;
 };
 

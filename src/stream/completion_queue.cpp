@@ -34,9 +34,9 @@
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
 #include "stream/completion_notices.hpp"
-#include "stream/settle.hpp"
-#include "stream/unasked.hpp"
+#include "stream/unchecked.hpp"
 #include "stream/wait.hpp"
+#include "stream/wait_after_failure.hpp"
 
 namespace berth {
 namespace {
@@ -254,7 +254,7 @@ void CompletionQueue::State::complete(std::uint64_t number, Mark mark, DriverCal
       failure = std::current_exception();
     }
     // Perhaps the answer alone has failed, and the callback keeps alive what is in use.
-    settle(mark->ref());
+    wait_after_failure(mark->ref());
   }
   mark = nullptr;  // the event is for others while the callback runs
   try {
@@ -297,7 +297,7 @@ void CompletionQueue::when_done(StreamRef stream, Callback callback) {
   if (is_capturing_in_scope(stream)) refuse_captured(stream, "given a callback");
   state_->start(driver);
   auto mark = std::make_shared<const EventLease>(state_->events(stream.context()).acquire());
-  record_unasked(mark->ref(), stream);
+  record_unchecked(mark->ref(), stream);
   const std::uint64_t number = state_->add(std::move(callback), std::move(mark));
   const CUresult result =
       driver.try_launch_host_func(stream.native(), &give_notice, notice_data(number));

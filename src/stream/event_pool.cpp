@@ -52,7 +52,7 @@ class alignas(64) ThreadEvents {
 
   [[nodiscard]] BiasedLock& lock() { return lock_; }
 
-  IdleEvents idle;  ///< for the thread under the pool's lock, or any in a Halt
+  IdleEvents idle;  ///< for the thread under the pool's lock, or any in a ExclusiveAccess
 
  private:
   BiasedLock lock_;
@@ -66,22 +66,22 @@ using EventThreads = PerThread<ThreadEvents>;
 struct EventPool::State {
   struct Pooled {
     Event event;
-    NotedHandle<CUevent> note;  ///< goes before the event, whose handle may return
+    ScopedHandle<CUevent> handle;  ///< goes before the event, whose handle may return
     EventItem item;
   };
 
   State(DeviceContext& context_, EventPoolOptions options_)
       : context(context_),
         options(options_),
-        threads(mutex, [this](ThreadEvents& ending) { take_back(ending); }) {}
+        threads(mutex, [this](ThreadEvents& ending) { reclaim(ending); }) {}
 
   [[nodiscard]] std::string name() const { return "events of " + context.device().to_string(); }
 
-  EventItem& take_other(EventOptions wanted);
+  EventItem& acquire_slow(EventOptions wanted);
   EventItem* take_shared(bool timing, ThreadEvents* mine) BERTH_REQUIRES(mutex);
   EventItem& create(EventOptions wanted) BERTH_EXCLUDES(mutex);
-  void give_back_other(EventItem& item) noexcept BERTH_EXCLUDES(mutex);
-  void take_back(ThreadEvents& thread) BERTH_NO_THREAD_SAFETY_ANALYSIS {
+  void give_back_slow(EventItem& item) noexcept BERTH_EXCLUDES(mutex);
+  void reclaim(ThreadEvents& thread) BERTH_NO_THREAD_SAFETY_ANALYSIS {
     for (const std::size_t kind : {0, 1})
       thread.idle[kind].move_to(idle[kind], thread.idle[kind].count());
   }
@@ -99,8 +99,8 @@ struct EventPool::State {
 /// One for the calling thread, and a batch for it to keep.
 EventItem* EventPool::State::take_shared(bool timing, ThreadEvents* mine) {
   if (idle[timing].count() == 0 && events.size() + being_created >= options.events_max) {
-    const EventThreads::Halt halt(threads);
-    halt.for_each([this](ThreadEvents& thread) { take_back(thread); });
+    const EventThreads::ExclusiveAccess exclusive(threads);
+    exclusive.for_each([this](ThreadEvents& thread) { reclaim(thread); });
   }
   EventItem* const item = idle[timing].pop();
   // Under the lock no other thread can be inside, so that this one needs no entry.
@@ -108,7 +108,7 @@ EventItem* EventPool::State::take_shared(bool timing, ThreadEvents* mine) {
   return item;
 }
 
-EventItem& EventPool::State::take_other(EventOptions wanted) {
+EventItem& EventPool::State::acquire_slow(EventOptions wanted) {
   origin.require_here(name());
   ThreadEvents* const mine = threads.mine_or_new();
   {
@@ -143,12 +143,12 @@ EventItem& EventPool::State::create(EventOptions wanted) {
   }
 }
 
-void EventPool::State::give_back_other(EventItem& item) noexcept {
+void EventPool::State::give_back_slow(EventItem& item) noexcept {
   if (!origin.is_here()) return;
   ThreadEvents* mine = nullptr;
   try {
     // An allocator gives events back under its own lock, for which a thread that ends may wait.
-    mine = threads.mine_or_new(EventThreads::Waiting::no);
+    mine = threads.mine_or_new(EventThreads::Blocking::no);
   } catch (const std::bad_alloc&) {  // then the thread keeps nothing
   }
   const MutexLock lock(mutex);
@@ -175,7 +175,7 @@ Lease<EventPool> EventPool::acquire(EventOptions options) {
   ThreadEvents* const mine = state_->threads.mine();
   EventItem* item = mine != nullptr ? mine->take(options.timing) : nullptr;
   if (item == nullptr) [[unlikely]]
-    item = &state_->take_other(options);
+    item = &state_->acquire_slow(options);
   item->on_lease = true;
   return {*this, *item};
 }
@@ -184,7 +184,7 @@ void EventPool::give_back(EventItem& item) noexcept {
   BERTH_CHECK(item.on_lease);
   item.on_lease = false;
   ThreadEvents* const mine = state_->threads.mine();
-  if (mine == nullptr || !mine->keep(item)) state_->give_back_other(item);
+  if (mine == nullptr || !mine->keep(item)) state_->give_back_slow(item);
 }
 
 void EventPool::give_back(EventRef event) {
@@ -213,8 +213,8 @@ std::size_t EventPool::leases_live() const {
   state_->origin.require_here(state_->name());
   const MutexLock lock(state_->mutex);
   std::size_t idle = state_->idle[0].count() + state_->idle[1].count();
-  const EventThreads::Halt halt(state_->threads);
-  halt.for_each(
+  const EventThreads::ExclusiveAccess exclusive(state_->threads);
+  exclusive.for_each(
       [&](const ThreadEvents& thread) { idle += thread.idle[0].count() + thread.idle[1].count(); });
   return state_->events.size() - idle;
 }

@@ -19,7 +19,7 @@
 #include "base/mutex.hpp"
 #include "base/per_thread.hpp"
 #include "device/device_context.hpp"
-#include "driver/made_once.hpp"
+#include "driver/once_value.hpp"
 #include "stream/capture.hpp"
 #include "stream/idle_list.hpp"
 
@@ -51,7 +51,7 @@ class alignas(64) ThreadStreams {
     const auto place = static_cast<std::size_t>(-std::int64_t{item.priority});
     if (place >= kPriorities || !lock_.try_enter()) [[unlikely]]
       return false;
-    const bool keeps = is_open && idle[place].count() < kKeptMax &&
+    const bool keeps = accepts && idle[place].count() < kKeptMax &&
                        item.leases.load(std::memory_order_relaxed) == 1;
     if (keeps) {
       item.leases.store(0, std::memory_order_relaxed);
@@ -63,11 +63,11 @@ class alignas(64) ThreadStreams {
 
   [[nodiscard]] BiasedLock& lock() { return lock_; }
 
-  // For the thread under the pool's lock, or any in a Halt.
+  // For the thread under the pool's lock, or any in a ExclusiveAccess.
   std::array<IdleList<StreamItem>, kPriorities> idle;
   /// Whether the thread keeps what it gives back: not where others waited when it last came for the
   /// lock.
-  bool is_open = true;
+  bool accepts = true;
 
  private:
   BiasedLock lock_;
@@ -84,10 +84,10 @@ struct StreamPool::State {
   struct Pooled {
     Pooled(Stream created, int priority)
         : stream(std::move(created)),
-          note(stream.ref().context().pooled_streams(), stream.ref().native()),
+          handle(stream.ref().context().pooled_streams(), stream.ref().native()),
           item{stream.ref(), priority, 1, nullptr} {}
     Stream stream;
-    NotedHandle<CUstream> note;  ///< goes before the stream, whose handle may return
+    ScopedHandle<CUstream> handle;  ///< goes before the stream, whose handle may return
     StreamItem item;
   };
   struct PriorityPool {
@@ -95,24 +95,24 @@ struct StreamPool::State {
     IdleList<StreamItem> idle;
     IdleList<StreamItem> captured;  ///< perhaps, and until their captures end
     std::size_t being_created = 0;
-    std::size_t being_asked = 0;  ///< whether they are captured still
+    std::size_t being_polled = 0;  ///< whether they are captured still
 
     /// Whether one more may be created.
     [[nodiscard]] bool has_room(std::size_t streams_max) const {
-      return streams.size() - captured.count() - being_asked + being_created < streams_max;
+      return streams.size() - captured.count() - being_polled + being_created < streams_max;
     }
   };
 
   State(DeviceContext& context_, StreamPoolOptions options_)
       : context(context_),
         options(options_),
-        threads(mutex, [this](ThreadStreams& ending) { take_back(ending); }) {}
+        threads(mutex, [this](ThreadStreams& ending) { reclaim(ending); }) {}
 
   [[nodiscard]] std::string name() const { return "streams of " + context.device().to_string(); }
   int clamp_priority(int priority);
-  StreamItem& take_other(int priority) BERTH_EXCLUDES(mutex);
+  StreamItem& acquire_slow(int priority) BERTH_EXCLUDES(mutex);
   /// Those whose captures have ended serve again.
-  void ask_captured(int priority) BERTH_EXCLUDES(mutex);
+  void poll_captured(int priority) BERTH_EXCLUDES(mutex);
   StreamItem* take_idle(PriorityPool& pool) BERTH_REQUIRES(mutex);
   /// What on_shortage says; null where it is to be tried again.
   StreamItem* take_in_shortage(PriorityPool& pool, int priority) BERTH_REQUIRES(mutex);
@@ -121,19 +121,19 @@ struct StreamPool::State {
   StreamItem& create(int priority) BERTH_EXCLUDES(mutex);
   /// Null where the stream is not of this pool.
   StreamItem* find(StreamRef stream) BERTH_REQUIRES(mutex);
-  void give_back_other(StreamItem& item) noexcept BERTH_EXCLUDES(mutex);
-  void take_back(ThreadStreams& thread) BERTH_NO_THREAD_SAFETY_ANALYSIS;
+  void give_back_slow(StreamItem& item) noexcept BERTH_EXCLUDES(mutex);
+  void reclaim(ThreadStreams& thread) BERTH_NO_THREAD_SAFETY_ANALYSIS;
 
   const ForkOrigin origin;
   DeviceContext& context;
   const StreamPoolOptions options;
   mutable Mutex mutex;
-  std::condition_variable_any came_back;  ///< or was created, or could not be
+  std::condition_variable_any returned;  ///< or was created, or could not be
   std::map<int, PriorityPool> pools BERTH_GUARDED_BY(mutex);
   std::size_t waiting BERTH_GUARDED_BY(mutex) = 0;
   mutable StreamThreads threads;
 
-  MadeOnce<int> priority_min;  ///< of the device's range
+  OnceValue<int> priority_min;  ///< of the device's range
 };
 
 /// Priorities below the device's range are the lowest number in it, as the driver would have it.
@@ -149,21 +149,21 @@ int StreamPool::State::clamp_priority(int priority) {
   return std::max(priority, lowest_number);
 }
 
-void StreamPool::State::take_back(ThreadStreams& thread) {
+void StreamPool::State::reclaim(ThreadStreams& thread) {
   for (IdleList<StreamItem>& kept : thread.idle) {
     while (StreamItem* const item = kept.pop()) pools[item->priority].idle.push(*item);
   }
 }
 
-void StreamPool::State::ask_captured(int priority) {
-  IdleList<StreamItem> asked;
+void StreamPool::State::poll_captured(int priority) {
+  IdleList<StreamItem> polled;
   {
     const MutexLock lock(mutex);
     PriorityPool& pool = pools[priority];
-    std::swap(asked, pool.captured);
-    pool.being_asked += asked.count();
+    std::swap(polled, pool.captured);
+    pool.being_polled += polled.count();
   }
-  while (StreamItem* const item = asked.pop()) {
+  while (StreamItem* const item = polled.pop()) {
     const bool still_captured = [&] {
       try {
         return is_capturing(item->ref);
@@ -173,9 +173,9 @@ void StreamPool::State::ask_captured(int priority) {
     }();
     const MutexLock lock(mutex);
     PriorityPool& pool = pools[priority];
-    --pool.being_asked;
+    --pool.being_polled;
     (still_captured ? pool.captured : pool.idle).push(*item);
-    came_back.notify_all();
+    returned.notify_all();
   }
 }
 
@@ -185,7 +185,7 @@ StreamItem* StreamPool::State::take_idle(PriorityPool& pool) {
   return item;
 }
 
-StreamItem& StreamPool::State::take_other(int asked_priority) {
+StreamItem& StreamPool::State::acquire_slow(int asked_priority) {
   origin.require_here(name());
   const int priority = clamp_priority(asked_priority);
   ThreadStreams* const mine = threads.mine_or_new();
@@ -194,10 +194,10 @@ StreamItem& StreamPool::State::take_other(int asked_priority) {
   }
   {
     const MutexLock lock(mutex);
-    if (mine != nullptr) mine->is_open = waiting == 0;
+    if (mine != nullptr) mine->accepts = waiting == 0;
     if (StreamItem* const item = take_idle(pools[priority])) return *item;
   }
-  ask_captured(priority);
+  poll_captured(priority);
   {
     const MutexLock lock(mutex);
     PriorityPool& pool = pools[priority];
@@ -213,8 +213,8 @@ StreamItem& StreamPool::State::take_other(int asked_priority) {
 
 StreamItem* StreamPool::State::take_in_shortage(PriorityPool& pool, int priority) {
   {
-    const StreamThreads::Halt halt(threads);
-    halt.for_each([this](ThreadStreams& thread) { take_back(thread); });
+    const StreamThreads::ExclusiveAccess exclusive(threads);
+    exclusive.for_each([this](ThreadStreams& thread) { reclaim(thread); });
     if (StreamItem* const item = take_idle(pool)) return item;
     if (options.on_shortage == StreamShortage::share && !pool.streams.empty()) {
       if (StreamItem* const item = share(pool)) return item;
@@ -225,10 +225,10 @@ StreamItem* StreamPool::State::take_in_shortage(PriorityPool& pool, int priority
                       "StreamPoolOptions::streams_max",
                       name(), options.streams_max, priority));
     }
-    halt.for_each([](ThreadStreams& thread) { thread.is_open = false; });
+    exclusive.for_each([](ThreadStreams& thread) { thread.accepts = false; });
     ++waiting;
   }
-  came_back.wait(mutex);
+  returned.wait(mutex);
   --waiting;
   return nullptr;
 }
@@ -257,12 +257,12 @@ StreamItem& StreamPool::State::create(int priority) {
     PriorityPool& pool = pools[priority];
     Pooled& added = pool.streams.emplace_back(std::move(created), priority);
     --pool.being_created;
-    came_back.notify_all();
+    returned.notify_all();
     return added.item;
   } catch (...) {
     const MutexLock lock(mutex);
     --pools[priority].being_created;
-    came_back.notify_all();
+    returned.notify_all();
     throw;
   }
 }
@@ -276,12 +276,12 @@ StreamItem* StreamPool::State::find(StreamRef stream) {
   return nullptr;
 }
 
-void StreamPool::State::give_back_other(StreamItem& item) noexcept {
+void StreamPool::State::give_back_slow(StreamItem& item) noexcept {
   if (!origin.is_here()) return;
   const MutexLock lock(mutex);
   if (item.leases.fetch_sub(1, std::memory_order_relaxed) > 1) return;
   pools.at(item.priority).idle.push(item);
-  came_back.notify_all();  // who waits may want another priority
+  returned.notify_all();  // who waits may want another priority
 }
 
 StreamPool::StreamPool(DeviceContext& context, StreamPoolOptions options)
@@ -301,14 +301,14 @@ Lease<StreamPool> StreamPool::acquire(int priority) {
   ThreadStreams* const mine = state_->threads.mine();
   StreamItem* item = mine != nullptr ? mine->take(priority) : nullptr;
   if (item == nullptr) [[unlikely]]
-    item = &state_->take_other(priority);
+    item = &state_->acquire_slow(priority);
   return {*this, *item};
 }
 
 void StreamPool::give_back(StreamItem& item) noexcept {
   BERTH_CHECK(item.leases.load(std::memory_order_relaxed) > 0);
   ThreadStreams* const mine = state_->threads.mine();
-  if (mine == nullptr || !mine->keep(item)) state_->give_back_other(item);
+  if (mine == nullptr || !mine->keep(item)) state_->give_back_slow(item);
 }
 
 void StreamPool::give_back(StreamRef stream) {
@@ -333,7 +333,7 @@ void StreamPool::set_aside(StreamRef stream) noexcept {
   if (item == nullptr) return;
   if (item->leases.fetch_sub(1, std::memory_order_relaxed) == 1)
     state_->pools.at(item->priority).captured.push(*item);
-  state_->came_back.notify_all();  // there is room for one more
+  state_->returned.notify_all();  // there is room for one more
 }
 
 std::size_t StreamPool::streams_created() const {

@@ -5,8 +5,8 @@
 
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
-#include "stream/settle.hpp"
 #include "stream/wait.hpp"
+#include "stream/wait_after_failure.hpp"
 
 namespace berth {
 
@@ -43,7 +43,7 @@ void DirectTransfer::wait() {
   } catch (...) {  // or a lack of memory for the message
     failure = std::current_exception();
   }
-  if (failure != nullptr) settle(*last);  // perhaps the answer alone has failed
+  if (failure != nullptr) wait_after_failure(*last);  // perhaps the answer alone has failed
   const MutexLock lock(mutex_);
   passed_ = steps_.size();
   bytes_passed_ = bytes();

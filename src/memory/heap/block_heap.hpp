@@ -52,7 +52,7 @@ class BlockHeap {
   /// The same with those of all owners, until the heap changes. Takes a moment for each owner.
   [[nodiscard]] const HoleIndex& holes_of_all() const;
 
-  /// Adds a range as one held block, which settle() then puts into circulation. Where there are
+  /// Adds a range as one held block, which release_held() then puts into circulation. Where there are
   /// granules it begins with one, and is the only one.
   /// Errors  OutOfMemory, std::bad_alloc.
   Block& add_segment(std::uintptr_t address, std::size_t bytes);
@@ -75,7 +75,7 @@ class BlockHeap {
   /// Ends it.
   void remove_segment(Segments::node_type&& detached) noexcept;
 
-  /// Sees to it that settle() can give memory to `owner` without asking for any: until transfer()
+  /// Sees to it that release_held() can give memory to `owner` without asking for any: until transfer()
   /// finds that `owner` has nothing left.
   /// Errors  std::bad_alloc.
   void reserve_owner(OwnerId owner) { of(owner); }
@@ -168,7 +168,7 @@ class BlockHeap {
   Block& split(Block& block, std::size_t bytes);
   /// held -> free (of `owner`) or unmapped, coalesced with its neighbours.
   /// Errors  std::bad_alloc, where `owner` has no index yet (reserve_owner).
-  void settle(Block& block, Block::State state, OwnerId owner);
+  void release_held(Block& block, Block::State state, OwnerId owner);
 
   /// The allocated block that starts at `data`; null where there is none.
   [[nodiscard]] Block* find(const void* data) const;
@@ -282,8 +282,8 @@ class BlockHeap {
   void set_next(Block* before, std::uintptr_t address, Block& block);
   /// Takes the block after `block` into it, of which `bytes` and the index are the caller's.
   void absorb_next(Block& block) noexcept;
-  void settle_free(Block& block, OwnerId owner, Owned& owned) noexcept;
-  void settle_unmapped(Block& block) noexcept;
+  void insert_free(Block& block, OwnerId owner, Owned& owned) noexcept;
+  void insert_unmapped(Block& block) noexcept;
   /// Whether two neighbours are to be one block.
   static bool belong_together(const Block& a, const Block& b);
   [[nodiscard]] std::size_t granules_broken(const Block& hole, std::uintptr_t address,

@@ -60,7 +60,7 @@ class HoleIndex {
   }
   /// No node names `holes` from now on, to which no block belongs any more.
   void forget(const Holes& holes) {
-    if ((holes.tails | holes.ranges | holes.heads) != 0) settle();
+    if ((holes.tails | holes.ranges | holes.heads) != 0) apply_changes();
   }
 
   /// The smallest hole of `bytes` and more; of those of `bytes` only what lies at `from` or above.
@@ -98,7 +98,7 @@ class HoleIndex {
     Tree* place;            ///< null where it is in no tree
     std::uint32_t smaller;  ///< subtrees
     std::uint32_t larger;
-    std::uint32_t next_unsettled;  ///< 0 where it is settled
+    std::uint32_t next_queued;  ///< 0 where it is settled
 
     [[nodiscard]] bool is_in_place() const {
       return block == nullptr ? place == nullptr : place == tree && place_size == size;
@@ -138,9 +138,9 @@ class HoleIndex {
   void clear(std::uint32_t node, const Block& block);
   /// Puts the nodes that wait for it into their trees, or out of them: the one that waits longest,
   /// or all.
-  void settle_oldest() const;
-  void settle() const {
-    while (unsettled_ > 0) settle_oldest();
+  void apply_oldest() const;
+  void apply_changes() const {
+    while (queued_ > 0) apply_oldest();
   }
   // Nodes are named by twice their granule and 2, and 1 more for a head.
   static std::uint32_t end_node(GranuleNumber granule) { return 2 * granule + 2; }
@@ -159,10 +159,10 @@ class HoleIndex {
   [[nodiscard]] Halves split(Tree tree, std::uint32_t pivot) const;
   [[nodiscard]] Tree merge(Tree low, Tree high) const;
   [[nodiscard]] bool is_in(Tree tree, std::uint32_t node) const;
-  void note_unsettled(std::uint32_t node);
+  void queue_change(std::uint32_t node);
 
   /// So many nodes may wait: what a search that settles them takes is bounded.
-  static constexpr std::size_t kUnsettledMax = 512;
+  static constexpr std::size_t kQueuedMax = 512;
   static constexpr std::uint32_t kLast = 1;  ///< the end of the row of those that wait; no node
 
   template <class T>
@@ -173,9 +173,9 @@ class HoleIndex {
   Zeroed<Node> nodes_;                  ///< a search changes where they are, and not what they say
   Zeroed<std::uint64_t> begins_range_;  ///< a bit for each granule
   std::size_t granules_seen_ = 0;       ///< of which nodes may have been written
-  mutable std::size_t unsettled_ = 0;
-  mutable std::uint32_t first_unsettled_ = kLast;  ///< the one that waits longest
-  mutable std::uint32_t last_unsettled_ = kLast;
+  mutable std::size_t queued_ = 0;
+  mutable std::uint32_t first_queued_ = kLast;  ///< the one that waits longest
+  mutable std::uint32_t last_queued_ = kLast;
 };
 
 }  // namespace berth

@@ -78,7 +78,7 @@ class BlockUses {
   void hold(Block& block);
   /// Undoes one hold(). Returns whether the block is pending and now ready to be released.
   /// Allocates nothing.
-  bool let_go(Block& block) noexcept;
+  bool release_hold(Block& block) noexcept;
   [[nodiscard]] bool is_held(const Block& block) const { return find_hold(block) != 0; }
   /// Pending blocks that are held.
   [[nodiscard]] std::size_t held_count() const { return held_count_; }
@@ -118,12 +118,12 @@ class BlockUses {
   /// ready to be released; returns how many blocks. visit() neither throws nor calls this.
   /// Allocates nothing.
   template <class Visit>
-  std::size_t pass(OwnerId stream, const SharedEvent& event, const Visit& visit) {
+  std::size_t complete(OwnerId stream, const SharedEvent& event, const Visit& visit) {
     const auto found = queues_.find(stream);
     if (found == queues_.end()) return 0;
     std::size_t ready = 0;
-    std::uint32_t passed = 0;
-    for (Queue& queue = found->second; queue.has_marks(); ++passed) {
+    std::uint32_t completed = 0;
+    for (Queue& queue = found->second; queue.has_marks(); ++completed) {
       List& marks = queue.oldest();
       const std::uint32_t number = marks.first;
       if (entries_[number].use.end.event != event) break;
@@ -136,7 +136,7 @@ class BlockUses {
       ++ready;
       visit(block);
     }
-    leave_queue(found, passed);
+    leave_queue(found, completed);
     return ready;
   }
   [[nodiscard]] std::size_t mark_count() const { return mark_count_; }
@@ -157,20 +157,20 @@ class BlockUses {
   /// The stream of `owner` waits for that mark: as pass(), of blocks of `owner`'s only, up to that
   /// mark.
   template <class Visit>
-  std::size_t pass_for(OwnerId owner, const Awaited& awaited, const Visit& visit) {
-    return pass_some(
+  std::size_t complete_for(OwnerId owner, const Awaited& awaited, const Visit& visit) {
+    return complete_some(
         owner, awaited, [](const Entry&) { return true; }, visit);
   }
   /// Another stream waits for that mark, and for all work that the owner's stream had at the time
   /// `freed_by`: the same, of blocks freed by then that no other mark holds up. (With two marks,
   /// the owner would have such a block after the second, and has not waited for the first.)
   template <class Visit>
-  std::size_t pass_to_other(OwnerId owner, const Awaited& awaited, std::uint64_t freed_by,
-                            const Visit& visit) {
+  std::size_t complete_for_other(OwnerId owner, const Awaited& awaited, std::uint64_t freed_by,
+                                 const Visit& visit) {
     const auto is_ordered = [&](const Entry& entry) {
       return entry.made <= freed_by && entry.block->uses.marks_left == 1;
     };
-    return pass_some(owner, awaited, is_ordered, visit);
+    return complete_some(owner, awaited, is_ordered, visit);
   }
 
  private:
@@ -199,12 +199,12 @@ class BlockUses {
   }
 
   template <class IsOrdered, class Visit>
-  std::size_t pass_some(OwnerId owner, const Awaited& awaited, const IsOrdered& is_ordered,
-                        const Visit& visit) {
+  std::size_t complete_some(OwnerId owner, const Awaited& awaited, const IsOrdered& is_ordered,
+                            const Visit& visit) {
     const auto found = queues_.find(awaited.stream);
     if (found == queues_.end()) return 0;
     std::size_t ready = 0;
-    std::uint32_t passed = 0;
+    std::uint32_t completed = 0;
     List& marks = found->second.sealed;
     for (std::uint32_t number = marks.first; number != 0;) {
       const RecordedEvent& end = entries_[number].use.end;
@@ -212,12 +212,12 @@ class BlockUses {
       const std::uint32_t next = entries_[number].next;
       Block& block = *entries_[number].block;
       // Of two events that were recorded at the same time, none tells of the other.
-      const bool has_passed = end.event == awaited.end.event || awaited.end.covers(end);
-      if (block.owner == owner && has_passed && is_ordered(entries_[number])) {
+      const bool has_completed = end.event == awaited.end.event || awaited.end.covers(end);
+      if (block.owner == owner && has_completed && is_ordered(entries_[number])) {
         unlink(marks, number);
         recycle(number);
         --mark_count_;
-        ++passed;
+        ++completed;
         BERTH_CHECK(block.uses.marks_left > 0);
         if (--block.uses.marks_left == 0) {
           ++ready;
@@ -226,7 +226,7 @@ class BlockUses {
       }
       number = next;
     }
-    leave_queue(found, passed);
+    leave_queue(found, completed);
     return ready;
   }
 

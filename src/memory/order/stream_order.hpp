@@ -25,9 +25,9 @@
 #include "device/device_context.hpp"
 #include "memory/order/block_uses.hpp"
 #include "memory/order/graph_holds.hpp"
-#include "memory/order/lulls.hpp"
-#include "memory/order/questions.hpp"
+#include "memory/order/quiescence_stats.hpp"
 #include "memory/order/recorded_event.hpp"
+#include "memory/order/stream_queries.hpp"
 #include "memory/shared_heap.hpp"
 #include "stream/capture.hpp"
 
@@ -59,7 +59,7 @@ class StreamOrder {
   void retire(StreamRef stream) noexcept BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
   /// `stream`, whose id is `owner`, is named by a request: what was freed on it so far gets a mark
   /// where it could not be asked for otherwise.
-  void mark_named(StreamRef stream, OwnerId owner) BERTH_REQUIRES(heap_.slow_mutex)
+  void mark_request_stream(StreamRef stream, OwnerId owner) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
 
   // Frees behind uses.
@@ -77,7 +77,7 @@ class StreamOrder {
   std::size_t reclaim() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// Ends the holds of graphs that are gone, and releases the blocks that awaited nothing else. No
   /// driver call. Returns how many blocks.
-  std::size_t release_let_go() noexcept BERTH_REQUIRES(heap_.mutex);
+  std::size_t release_unheld() noexcept BERTH_REQUIRES(heap_.mutex);
   /// Waits for the oldest deferred free that has an event, of those up to `made_by`
   /// (BlockUses::now()); false if there is none. Without that bound, a caller that waits for one
   /// after the other would not return while other threads free more.
@@ -94,7 +94,7 @@ class StreamOrder {
   /// The same of the first streams only, as many as one request may ask.
   [[nodiscard]] std::vector<Freed> some_idle() BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex) {
-    return idle(kQuestionsMax);
+    return idle(kQueriesMax);
   }
   /// The same once the work of all streams that can be waited for is done.
   [[nodiscard]] std::vector<Freed> wait_until_idle() BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
@@ -104,15 +104,17 @@ class StreamOrder {
   [[nodiscard]] bool others_can_serve(const Request& request) BERTH_EXCLUDES(heap_.mutex);
   /// Opens all of it where every stream is idle that has any; asks no further than up to the first
   /// that is not. Returns how many blocks.
-  std::size_t open_lull() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// What open_lull() has learned.
-  [[nodiscard]] Lulls& lulls() BERTH_REQUIRES(heap_.slow_mutex) { return lulls_; }
+  std::size_t open_all_idle() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+  /// What open_all_idle() has learned.
+  [[nodiscard]] QuiescenceStats& quiescence() BERTH_REQUIRES(heap_.slow_mutex) {
+    return quiescence_;
+  }
   /// Passes memory of idle streams on to the request's: as little as serves it, or the granules
   /// that it lacks. Returns how many blocks.
   std::size_t borrow(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   /// Opens what streams have left that are gone and whose work is done.
-  std::size_t open_ended() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+  std::size_t open_drained() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// Makes the request's stream wait for the others' work, and gives it their memory.
   std::size_t take_behind_waits(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
@@ -153,14 +155,14 @@ class StreamOrder {
     SharedEvent event;  ///< null: there is no work
   };
   /// Streams that a rung asks at most, beside those whose memory the request takes.
-  static constexpr std::size_t kQuestionsMax = 14;
+  static constexpr std::size_t kQueriesMax = 14;
 
   /// What of an entry a question needs.
   struct View {
     StreamRef stream;
     bool is_retired;
-    bool is_lost;
-    bool may_be_named;  ///< berth owns it: its handle is good under the slow lock, or a Naming
+    bool is_unordered;
+    bool may_use_handle;  ///< berth owns it: its handle is good under the slow lock, or a HandleUse
     SharedEvent last_work;
     std::uint64_t serial;  ///< of the heap, before the question
   };
@@ -177,22 +179,22 @@ class StreamOrder {
   /// Of a stream that cannot be asked: whether a mark covers all that it freed.
   [[nodiscard]] bool is_all_marked(const Freed& freed) BERTH_EXCLUDES(heap_.mutex);
   /// What of `owner`'s is known to have no work pending; nullopt: nothing.
-  [[nodiscard]] std::optional<Freed> find_done(OwnerId owner, Questions& questions)
+  [[nodiscard]] std::optional<Freed> find_done(OwnerId owner, StreamQueries& queries)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   [[nodiscard]] std::optional<Freed> find_done_by_marks(OwnerId owner) BERTH_EXCLUDES(heap_.mutex);
   [[nodiscard]] std::optional<EndOfWork> end_of_work(OwnerId owner) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   [[nodiscard]] std::vector<EndOfWork> ends_of_work(std::span<const OwnerId> owners)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  [[nodiscard]] std::vector<Freed> idle(std::size_t questions_max) BERTH_REQUIRES(heap_.slow_mutex)
+  [[nodiscard]] std::vector<Freed> idle(std::size_t queries_max) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   /// What of theirs has no work pending.
   [[nodiscard]] std::vector<Freed> idle_among(std::span<const OwnerId> owners)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// Owners that have free memory, and streams that are gone whose last work may still run.
-  [[nodiscard]] std::vector<OwnerId> unsettled() BERTH_EXCLUDES(heap_.mutex);
-  std::size_t pass_on_missing_granules(const Request& request, Questions& questions,
-                                       std::size_t questions_left) BERTH_REQUIRES(heap_.slow_mutex)
+  [[nodiscard]] std::vector<OwnerId> owners_to_query() BERTH_EXCLUDES(heap_.mutex);
+  std::size_t pass_on_missing_granules(const Request& request, StreamQueries& queries,
+                                       std::size_t queries_left) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   std::size_t take_behind_waits(const Request& request, std::span<const OwnerId> owners)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
@@ -203,9 +205,9 @@ class StreamOrder {
   [[nodiscard]] bool lacks_memory(const Request& request) const BERTH_REQUIRES(heap_.mutex);
   [[nodiscard]] bool has_fit(OwnerId owner, const Request& request) const
       BERTH_REQUIRES(heap_.mutex);
-  [[nodiscard]] bool can_give(OwnerId owner) const BERTH_REQUIRES(heap_.mutex);
+  [[nodiscard]] bool can_donate(OwnerId owner) const BERTH_REQUIRES(heap_.mutex);
   /// Streams that have what the request lacks, in the order in which to take it.
-  [[nodiscard]] std::vector<OwnerId> find_givers(const Request& request) const
+  [[nodiscard]] std::vector<OwnerId> find_donors(const Request& request) const
       BERTH_REQUIRES(heap_.mutex);
   /// Other owners whose deferred frees may come free behind waits, where the request lacks memory.
   [[nodiscard]] std::vector<OwnerId> find_owners_held_up(const Request& request) const
@@ -219,14 +221,14 @@ class StreamOrder {
   /// Errors  std::bad_alloc: nothing is changed.
   void hold(Block& block) BERTH_REQUIRES(heap_.mutex);
   /// Undoes one hold().
-  void let_go(Block& block) noexcept BERTH_REQUIRES(heap_.mutex);
+  void release_hold(Block& block) noexcept BERTH_REQUIRES(heap_.mutex);
   /// A pending block has no use left that its owner's stream does not wait for.
   void release_deferred(Block& block) BERTH_REQUIRES(heap_.mutex);
   /// The same of `to`'s stream, that waits for the owner's as well.
   void release_deferred(Block& block, OwnerId to) BERTH_REQUIRES(heap_.mutex);
   void seal(OwnerId stream) BERTH_EXCLUDES(heap_.mutex);
-  class Naming;
-  std::size_t pass(OwnerId stream, const RecordedEvent& end) BERTH_EXCLUDES(heap_.mutex);
+  class HandleUse;
+  std::size_t complete(OwnerId stream, const RecordedEvent& end) BERTH_EXCLUDES(heap_.mutex);
   /// The driver says that the handle of a stream is none: it was destroyed behind berth's back.
   void quarantine(OwnerId owner, const Error& error) BERTH_EXCLUDES(heap_.mutex);
   /// Waits until the device is idle; false where that would break a capture, or cannot be.
@@ -238,13 +240,13 @@ class StreamOrder {
   const Driver& driver_;
   const Events events_;
   const bool graphs_hold_;
-  std::condition_variable_any naming_ended_;  ///< of a stream that is going away
+  std::condition_variable_any handle_use_ended_;  ///< of a stream that is going away
   BlockUses uses_ BERTH_GUARDED_BY(heap_.mutex);
   GraphHolds holds_;  ///< guarded by heap_.mutex, except for hand_over()
-  Lulls lulls_ BERTH_GUARDED_BY(heap_.slow_mutex);
+  QuiescenceStats quiescence_ BERTH_GUARDED_BY(heap_.slow_mutex);
   // Of the question whether there is a lull, and kept for their capacity.
-  std::vector<OwnerId> lull_owners_ BERTH_GUARDED_BY(heap_.slow_mutex);
-  std::vector<Freed> lull_idle_ BERTH_GUARDED_BY(heap_.slow_mutex);
+  std::vector<OwnerId> quiescence_owners_ BERTH_GUARDED_BY(heap_.slow_mutex);
+  std::vector<Freed> quiescence_idle_ BERTH_GUARDED_BY(heap_.slow_mutex);
   std::size_t streams_kept_ BERTH_GUARDED_BY(heap_.mutex) = 0;  ///< by the last forget_streams()
 };
 

@@ -38,23 +38,23 @@ class PinnedHeaps {
 
   void* allocate(std::size_t bytes) {
     if (Heap* const heap = only_.load(std::memory_order_acquire)) [[likely]] {
-      if (void* data = heap->allocator.allocate_kept(bytes, std::nullopt)) [[likely]] {
-        if (tells_) [[unlikely]]
-          tell(data, bytes);
+      if (void* data = heap->allocator.allocate_cached(bytes, std::nullopt)) [[likely]] {
+        if (is_simulated_) [[unlikely]]
+          notify_simulator(data, bytes);
         return data;
       }
     }
-    return allocate_other(bytes, {});
+    return allocate_slow(bytes, {});
   }
   void* allocate(std::size_t bytes, const PinnedOptions& options) {
-    return allocate_other(bytes, options);
+    return allocate_slow(bytes, options);
   }
   void deallocate(void* data) {
     Heap* const heap = only_.load(std::memory_order_acquire);
-    const bool is_back = heap != nullptr && heap->allocator.deallocate_kept(data);
-    if (is_back && bytes_cached_max_ == MemoryBudget::kNoLimit) [[likely]]
+    const bool is_cached = heap != nullptr && heap->allocator.try_cache_free(data);
+    if (is_cached && bytes_cached_max_ == MemoryBudget::kNoLimit) [[likely]]
       return;
-    deallocate_other(data, is_back ? heap : nullptr);
+    deallocate_slow(data, is_cached ? heap : nullptr);
   }
   void record_stream(void* data, StreamRef stream);
   void record_use(void* data, StreamRef stream);
@@ -104,10 +104,12 @@ class PinnedHeaps {
   /// A node for each device, none, and the write-combined one.
   static constexpr std::size_t kHeapsMax = kDevicesMax + 2;
 
-  void* allocate_other(std::size_t bytes, const PinnedOptions& options);
+  void* allocate_slow(std::size_t bytes, const PinnedOptions& options);
   /// The simulated driver that memory has a new user.
-  void tell(const void* data, std::size_t bytes) const { driver().sim_host_reuses(data, bytes); }
-  void deallocate_other(void* data, Heap* freed);
+  void notify_simulator(const void* data, std::size_t bytes) const {
+    driver().sim_host_reuses(data, bytes);
+  }
+  void deallocate_slow(void* data, Heap* freed);
   /// Errors  InvalidArgument: no such device or kind. NotSupported: a forked child. DriverError.
   Heap& heap_for(const PinnedOptions& options);
   /// Whether devices are near different nodes.
@@ -126,8 +128,8 @@ class PinnedHeaps {
   /// The same; where there is none, an error that says that `action` is not for `data`.
   [[nodiscard]] Heap& require_owner(void* data, const char* action) const;
   std::size_t release_others(const Heap& asking, std::size_t bytes,
-                             CachingAllocator::Waiting waiting);
-  void want_growth(Heap& heap) noexcept;
+                             CachingAllocator::HostWait wait);
+  void request_growth(Heap& heap) noexcept;
   /// The work of the background thread.
   void grow_ahead() noexcept;
   void grow_ahead(Heap& heap) noexcept;
@@ -139,7 +141,7 @@ class PinnedHeaps {
   const PinnedAllocatorOptions options_;
   const std::size_t bytes_cached_max_;
   const DeviceEventPools events_;
-  const bool tells_;  ///< the driver is simulated
+  const bool is_simulated_;  ///< the driver is simulated
   MemoryBudget budget_;
   PinnedRegistrations registrations_;
   Mutex mutex_;

@@ -57,7 +57,7 @@ class PinnedRegistrations final : public StreamObserver {
     End end;                  ///< null: all that the stream holds when the registration ends
     bool is_retired = false;  ///< the stream's handle may mean another one now
     /// The thread that ends the registration names the stream, which does not go away meanwhile.
-    bool is_named = false;
+    bool is_handle_used = false;
   };
   enum class State : std::uint8_t { beginning, live, ending };
   struct Entry {
@@ -92,7 +92,7 @@ class PinnedRegistrations final : public StreamObserver {
   Mutex record_mutex_;  ///< before mutex_
   mutable Mutex mutex_;
   Entries entries_ BERTH_GUARDED_BY(mutex_);
-  std::condition_variable_any naming_ended_;
+  std::condition_variable_any handle_use_ended_;
 };
 
 }  // namespace berth

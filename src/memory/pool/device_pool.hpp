@@ -29,7 +29,7 @@ class DevicePool final : public Allocator, public MappedMemory {
     MemoryBudget& device_budget;
     /// Other pools' memory, for a request of this one.
     std::function<std::size_t(const DevicePool& asking, std::size_t bytes,
-                              CachingAllocator::Waiting waiting)>
+                              CachingAllocator::HostWait wait)>
         others;
   };
   DevicePool(const Setup& setup, const MemoryPoolOptions& options);
@@ -39,10 +39,10 @@ class DevicePool final : public Allocator, public MappedMemory {
   /// Contracts of these: DeviceAllocator.
   void* allocate(std::size_t bytes, StreamRef stream) {
     if (&stream.context() == kept_for_) [[likely]] {
-      if (void* data = allocator_.allocate_kept(bytes, stream)) [[likely]]
+      if (void* data = allocator_.allocate_cached(bytes, stream)) [[likely]]
         return data;
     }
-    return allocate_missed(bytes, stream);
+    return allocate_slow(bytes, stream);
   }
   [[nodiscard]] void* allocate_raw(std::size_t bytes, StreamRef stream) override {
     return allocate(bytes, stream);
@@ -91,12 +91,12 @@ class DevicePool final : public Allocator, public MappedMemory {
   std::size_t sleep(SleepContent content) { return allocator_.sleep(context_, content); }
   void wake() { allocator_.wake(context_); }
   [[nodiscard]] bool is_asleep() const { return allocator_.is_asleep(); }
-  void let_in(DeviceContext& user) override { allocator_.let_in(user); }
+  void grant_access(DeviceContext& user) override { allocator_.grant_access(user); }
   /// Errors  InvalidArgument: a stream that cannot order memory of the device.
   void require_stream_of_device(StreamRef stream) const;
 
  private:
-  void* allocate_missed(std::size_t bytes, StreamRef stream);
+  void* allocate_slow(std::size_t bytes, StreamRef stream);
   void report_live_blocks() const noexcept;
 
   DeviceContext& context_;

@@ -101,7 +101,7 @@ Arena::~Arena() {
   context_.driver().mem_address_free_or_report(CUdeviceptr{address_}, bytes_);
 }
 
-void Arena::let_in(const CUmemAccessDesc& user) {
+void Arena::grant_access(const CUmemAccessDesc& user) {
   const ContextScope scope(context_);
   for (std::size_t first = 0; first < handles_.size();) {
     std::size_t end = first;  // of granules side by side, which get access by one call

@@ -50,7 +50,7 @@ class Arena {
   /// Allows it to another device, for what is mapped and for what will be.
   /// Errors  DriverError: it has access to some of what is mapped, perhaps, and to nothing that
   ///         will be.
-  void let_in(const CUmemAccessDesc& user);
+  void grant_access(const CUmemAccessDesc& user);
 
   /// Backs a range of unmapped granules with new physical memory, readable and writable by the
   /// device. False where the driver has no memory left. On failure nothing is mapped, nothing lost.

@@ -53,9 +53,9 @@ class SegmentSource {
   }
 
   /// Whether growing would do better if it knew memory that no work uses any more.
-  [[nodiscard]] virtual bool wants_idle_memory() const { return false; }
+  [[nodiscard]] virtual bool needs_idle_memory() const { return false; }
   /// Takes note of it, until the next growth is obtained: what is unowned now, and `idle`.
-  virtual void note_idle_memory(const BlockHeap&, std::span<const Freed> /*idle*/) {}
+  virtual void set_idle_memory(const BlockHeap&, std::span<const Freed> /*idle*/) {}
 
   enum class Joining {
     no,
@@ -91,13 +91,13 @@ class SegmentSource {
   virtual void finish_return(BlockHeap& heap, Range&& range) = 0;
   /// Undoes plan_return() for a range that the driver refused: it is free again.
   virtual void cancel_return(BlockHeap& heap, Range&& range) {
-    heap.settle(*range.held, Block::State::free, kUnowned);
+    heap.release_held(*range.held, Block::State::free, kUnowned);
   }
 
   /// Lets work of another device reach all of it, now and from now on, where peer access of
   /// contexts alone does not.
   /// Errors  DriverError: it may reach what is there, and not what comes.
-  virtual void let_in(DeviceContext& /*user*/) {}
+  virtual void grant_access(DeviceContext& /*user*/) {}
 
   /// Errors  NotSupported: this memory does not come back at its addresses.
   virtual void require_sleep() const = 0;

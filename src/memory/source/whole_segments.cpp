@@ -24,7 +24,7 @@ std::optional<SegmentSource::Growth> WholeSegments::plan_growth(BlockHeap&, std:
 Block* WholeSegments::finish_growth(BlockHeap& heap, const Growth& growth, std::size_t,
                                     OwnerId owner) {
   heap.reserve_owner(owner);  // what is held must not be lost
-  heap.settle(heap.add_segment(growth.address, growth.bytes), Block::State::free, owner);
+  heap.release_held(heap.add_segment(growth.address, growth.bytes), Block::State::free, owner);
   return nullptr;
 }
 

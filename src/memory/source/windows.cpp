@@ -260,7 +260,7 @@ bool Windows::wake() {
   return true;
 }
 
-void Windows::let_in(const CUmemAccessDesc& user) {
+void Windows::grant_access(const CUmemAccessDesc& user) {
   if (asleep_) return;
   const ContextScope scope(context_);
   for (Number window = oldest_; window != kNone; window = windows_[window].newer) {

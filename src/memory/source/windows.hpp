@@ -90,7 +90,7 @@ class Windows {
   /// Allows another device what the arena allows: for what is mapped. For what will be, the arena
   /// says.
   /// Errors  DriverError: it has access to some, perhaps.
-  void let_in(const CUmemAccessDesc& user);
+  void grant_access(const CUmemAccessDesc& user);
 
   /// Unmaps all, but keeps their addresses. The device must be done with them. What the driver
   /// refuses to unmap stays mapped, and the arena holds the memory of its granule.

@@ -39,7 +39,7 @@ class FrontCache {
    private:
     friend FrontCache;
     std::uint32_t units_ = 0;  ///< of kBlockBytes each
-    bool is_noted_ = false;    ///< in FrontCache::noted_
+    bool is_listed_ = false;   ///< in FrontCache::listed_
     Block* top_ = nullptr;
   };
 
@@ -70,8 +70,8 @@ class FrontCache {
   }
 
   void push(Stack& stack, Block& block) {
-    if (!stack.is_noted_) [[unlikely]]
-      note(stack);
+    if (!stack.is_listed_) [[unlikely]]
+      list(stack);
     block.below = stack.top_;
     stack.top_ = &block;
   }
@@ -79,7 +79,7 @@ class FrontCache {
   /// Moves all blocks of another cache's stack, of the same size, to one of this cache's.
   void take_all(Stack& stack, Stack& from) {
     if (from.empty()) return;
-    if (!stack.is_noted_) note(stack);
+    if (!stack.is_listed_) list(stack);
     while (!stack.empty()) {  // what is here goes on top: it was used last
       Block& block = stack.pop();
       block.below = from.top_;
@@ -91,9 +91,9 @@ class FrontCache {
   /// has no place there, which are the visitor's then.
   template <class Visit>
   void move_to(FrontCache& other, const Visit& visit) {
-    for (std::size_t index = 0; index < noted_count_; ++index) {
-      Stack& stack = stacks_[noted_[index]];
-      stack.is_noted_ = false;
+    for (std::size_t index = 0; index < listed_count_; ++index) {
+      Stack& stack = stacks_[listed_[index]];
+      stack.is_listed_ = false;
       if (stack.empty()) continue;
       if (Stack* const place = other.place(stack.bytes())) {
         other.take_all(*place, stack);
@@ -101,20 +101,20 @@ class FrontCache {
         while (!stack.empty()) visit(stack.pop());
       }
     }
-    noted_count_ = 0;
+    listed_count_ = 0;
   }
 
   /// Whether a block was kept since the last flush.
-  [[nodiscard]] bool was_used() const { return noted_count_ > 0; }
+  [[nodiscard]] bool was_used() const { return listed_count_ > 0; }
   /// Empties the cache: calls visit(Block&) for each block, which is the visitor's then.
   template <class Visit>
   void flush(const Visit& visit) {
-    for (std::size_t index = 0; index < noted_count_; ++index) {
-      Stack& stack = stacks_[noted_[index]];
-      stack.is_noted_ = false;
+    for (std::size_t index = 0; index < listed_count_; ++index) {
+      Stack& stack = stacks_[listed_[index]];
+      stack.is_listed_ = false;
       while (!stack.empty()) visit(stack.pop());
     }
-    noted_count_ = 0;
+    listed_count_ = 0;
   }
 
  private:
@@ -126,14 +126,14 @@ class FrontCache {
     return stacks_[static_cast<std::size_t>(&place - stacks_.data()) ^ 1];
   }
 
-  void note(Stack& stack) {
-    stack.is_noted_ = true;
-    noted_[noted_count_++] = static_cast<std::uint16_t>(&stack - stacks_.data());
+  void list(Stack& stack) {
+    stack.is_listed_ = true;
+    listed_[listed_count_++] = static_cast<std::uint16_t>(&stack - stacks_.data());
   }
 
   std::array<Stack, std::size_t{1} << kStackBits> stacks_{};
-  std::array<std::uint16_t, std::size_t{1} << kStackBits> noted_{};  ///< stacks to be flushed
-  std::size_t noted_count_ = 0;
+  std::array<std::uint16_t, std::size_t{1} << kStackBits> listed_{};  ///< stacks to be flushed
+  std::size_t listed_count_ = 0;
   const OwnerId owner_;
 };
 
@@ -154,7 +154,7 @@ class FrontCaches {
     return *fronts_.emplace_back(std::make_unique<FrontCache>(owner));
   }
   /// The same; null where the host has no memory for it.
-  FrontCache* try_of(OwnerId owner) noexcept {
+  FrontCache* try_get_or_make(OwnerId owner) noexcept {
     try {
       return &of(owner);
     } catch (const std::bad_alloc&) {

@@ -24,7 +24,7 @@ class GaugeChange {
 
   [[nodiscard]] std::int64_t change() const { return change_; }
   /// Applies the change and forgets it.
-  void settle(Gauge& gauge) {
+  void apply_to(Gauge& gauge) {
     move_gauge(gauge, change_, highest_);
     change_ = highest_ = 0;
   }
@@ -53,7 +53,7 @@ struct Ledger {
   /// Of the change of blocks_allocated, what went past the thread's cache, to and from the heap.
   std::int64_t blocks_through_heap = 0;
   GaugeChange blocks_allocated;
-  std::int64_t blocks_settled = 0;  ///< what blocks_allocated changed by before, ever
+  std::int64_t blocks_net = 0;  ///< what blocks_allocated changed by before, ever
   std::uint64_t allocations = 0;
   /// Of them, those that took a kept block, other than the last one.
   std::uint64_t allocations_kept = 0;

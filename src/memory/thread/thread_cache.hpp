@@ -4,7 +4,7 @@
 // call, and nothing that another thread shares.
 //
 // The thread enters through a BiasedLock, which costs it next to nothing. Other threads enter only
-// through a ThreadCaches::Halt. Under the allocator's lock no other thread can be inside, so the
+// through a ThreadCaches::ExclusiveAccess. Under the allocator's lock no other thread can be inside, so the
 // owner needs no entry then.
 #pragma once
 
@@ -41,9 +41,9 @@ class ThreadCache {
   void* take(std::size_t bytes, StreamKey stream) {
     if (!lock_.try_enter()) [[unlikely]]
       return nullptr;
-    if (!is_back(bytes, stream)) [[unlikely]]
-      return take_other_and_leave(bytes, stream);
-    void* const data = hand_out_last(bytes);
+    if (!is_last_fit(bytes, stream)) [[unlikely]]
+      return take_slow_and_leave(bytes, stream);
+    void* const data = take_last(bytes);
     lock_.leave();
     return data;
   }
@@ -53,11 +53,11 @@ class ThreadCache {
   bool put(void* data, const PointerMap& blocks) {
     if (!lock_.try_enter()) [[unlikely]]
       return false;
-    const bool is_last = data == last_.data && is_as_taken(*last_.block);
-    if (!is_last || has_gained_enough()) [[unlikely]]
-      return put_other_and_leave(data, blocks);
-    enter_as_free(*last_.block);
-    is_back_ = true;
+    const bool is_last = data == last_.data && is_last_unchanged(*last_.block);
+    if (!is_last || should_flush()) [[unlikely]]
+      return put_slow_and_leave(data, blocks);
+    mark_cached(*last_.block);
+    is_last_cached_ = true;
     lock_.leave();
     return true;
   }
@@ -71,7 +71,7 @@ class ThreadCache {
     return change < 0 && static_cast<std::size_t>(-change) >= bytes;
   }
 
-  // The owner thread under the allocator's lock, or any in a Halt.
+  // The owner thread under the allocator's lock, or any in a ExclusiveAccess.
 
   /// The owner of the memory for requests on `stream`, if the thread has a route to it.
   [[nodiscard]] std::optional<OwnerId> owner_of(StreamKey stream) {
@@ -86,7 +86,7 @@ class ThreadCache {
 
   /// What is kept, to look at and to flush; not to drop, which is drop()'s.
   [[nodiscard]] FrontCaches& fronts() {
-    return_last();
+    push_last();
     return fronts_;
   }
   /// FrontCaches::drop of an owner whose handle may come to mean another stream.
@@ -99,7 +99,7 @@ class ThreadCache {
   /// All of them; frees and requests of the thread find no place here until they are routed again.
   template <class Visit>
   void drop_all(const Visit& visit) {
-    return_last();
+    push_last();
     recent_ = {};
     last_ = {};
     by_stream_ = {};
@@ -110,20 +110,21 @@ class ThreadCache {
   /// Whether the thread has freed so many more blocks than it has taken since set_blocks_live()
   /// that it should give them back: because others need them, or because hardly any are in use,
   /// which is the time to tidy up.
-  [[nodiscard]] bool has_gained_enough() const {
-    return ledger_.blocks_allocated.change() <= gain_limit_;
+  [[nodiscard]] bool should_flush() const {
+    return ledger_.blocks_allocated.change() <= flush_limit_;
   }
   /// How many blocks there are in use, of all threads, with an empty ledger.
   void set_blocks_live(std::uint64_t blocks) {
-    if (blocks >= kTidyFrom) tidies_ = true;
-    if (blocks == 0) tidies_ = false;
-    std::uint64_t gain = tidies_ ? (blocks * 15 + 15) / 16 : kGainMax;
-    if (frees_for_others()) gain = kBatchBlocks;
-    gain_limit_ = 1 - static_cast<std::int64_t>(std::clamp<std::uint64_t>(gain, 1, kGainMax));
+    if (blocks >= kManyBlocks) has_many_blocks_ = true;
+    if (blocks == 0) has_many_blocks_ = false;
+    std::uint64_t gain = has_many_blocks_ ? (blocks * 15 + 15) / 16 : kFlushBlocksMax;
+    if (frees_more_than_allocates()) gain = kBatchBlocks;
+    flush_limit_ =
+        1 - static_cast<std::int64_t>(std::clamp<std::uint64_t>(gain, 1, kFlushBlocksMax));
   }
 
   /// Whether the thread has freed more blocks than it ever allocated.
-  [[nodiscard]] bool frees_for_others() const { return ledger_.blocks_settled < 0; }
+  [[nodiscard]] bool frees_more_than_allocates() const { return ledger_.blocks_net < 0; }
 
   [[nodiscard]] std::size_t bytes_metadata() const {
     return sizeof(ThreadCache) + fronts_.count() * sizeof(FrontCache);
@@ -137,26 +138,26 @@ class ThreadCache {
 
   static constexpr int kRouteBits = 5;
   static constexpr std::size_t kRoutes = std::size_t{1} << kRouteBits;
-  static constexpr StreamKey kNowhere = ~StreamKey{1};
-  static constexpr std::uint64_t kGainMax = 4096;
-  static constexpr std::uint64_t kTidyFrom = 64;
+  static constexpr StreamKey kNoRoute = ~StreamKey{1};
+  static constexpr std::uint64_t kFlushBlocksMax = 4096;
+  static constexpr std::uint64_t kManyBlocks = 64;
   static constexpr std::uint64_t kBatchBlocks = 64;
 
   struct Route {
-    StreamKey stream = kNowhere;
+    StreamKey stream = kNoRoute;
     FrontCache* front = nullptr;
   };
   /// What was taken last is most often put back first, and taken again: it does not go through its
   /// stack then. While it is out it may change: another thread may free it.
   struct Taken {
-    void* data = &kNothing;  ///< at first no block's address
+    void* data = &kNoBlock;  ///< at first no block's address
     Block* block = nullptr;
     std::size_t bytes = 0;
-    StreamKey stream = kNowhere;
+    StreamKey stream = kNoRoute;
     Stack* stack = nullptr;
     FrontCache* front = nullptr;
   };
-  static inline char kNothing = 0;
+  static inline char kNoBlock = 0;
   struct Place {
     FrontCache* front = nullptr;
     Stack* stack = nullptr;
@@ -167,31 +168,31 @@ class ThreadCache {
   }
 
   /// Whether `last_` is still the block that was taken.
-  [[nodiscard]] bool is_as_taken(const Block& block) const {
+  [[nodiscard]] bool is_last_unchanged(const Block& block) const {
     return is_simple(block, last_.data) && block.owner == last_.front->owner() &&
            block.bytes == last_.bytes && last_.stack->bytes() == last_.bytes;
   }
   /// Whether `last_` is back, and what a request wants.
-  [[nodiscard]] bool is_back(std::size_t bytes, StreamKey stream) const {
-    return is_back_ && stream == last_.stream && last_.bytes - bytes < kBlockBytes;
+  [[nodiscard]] bool is_last_fit(std::size_t bytes, StreamKey stream) const {
+    return is_last_cached_ && stream == last_.stream && last_.bytes - bytes < kBlockBytes;
   }
-  void* hand_out_last(std::size_t bytes) {
+  void* take_last(std::size_t bytes) {
     const Taken last = last_;
     last.block->set_state(Block::State::allocated);
     last.block->set_slack_bytes(last.bytes - bytes);
     ledger_.allocated(bytes, last.bytes);
-    is_back_ = false;
+    is_last_cached_ = false;
     return last.data;
   }
-  void enter_as_free(Block& block) {
+  void mark_cached(Block& block) {
     ledger_.freed(block.bytes - block.slack_bytes(), block.bytes);
     block.set_state(Block::State::cached);
   }
   /// To its stack, where it is back: before anything else is done with stacks, of which an empty
   /// one may become that of another size.
-  void return_last() {
-    if (is_back_) last_.front->push(*last_.stack, *last_.block);
-    is_back_ = false;
+  void push_last() {
+    if (is_last_cached_) last_.front->push(*last_.stack, *last_.block);
+    is_last_cached_ = false;
   }
 
   FrontCache* front_of(StreamKey stream) {
@@ -214,10 +215,10 @@ class ThreadCache {
 
   // Entered already. Not inline, and with nothing to do after them, so that the frequent case keeps
   // its registers.
-  void* take_other_and_leave(std::size_t bytes, StreamKey stream);
-  bool put_other_and_leave(void* data, const PointerMap& blocks);
-  void* take_other(std::size_t bytes, StreamKey stream);
-  bool put_other(void* data, const PointerMap& blocks);
+  void* take_slow_and_leave(std::size_t bytes, StreamKey stream);
+  bool put_slow_and_leave(void* data, const PointerMap& blocks);
+  void* take_slow(std::size_t bytes, StreamKey stream);
+  bool put_slow(void* data, const PointerMap& blocks);
 
   void forget_routes(OwnerId owner);
 
@@ -225,9 +226,9 @@ class ThreadCache {
   Ledger ledger_;
   Route recent_;  ///< that of the last request
   Taken last_;
-  bool is_back_ = false;  ///< `last_` is kept here, and in no stack
-  std::int64_t gain_limit_ = 1 - static_cast<std::int64_t>(kGainMax);
-  bool tidies_ = false;  ///< there were many blocks in use since there were none
+  bool is_last_cached_ = false;  ///< `last_` is kept here, and in no stack
+  std::int64_t flush_limit_ = 1 - static_cast<std::int64_t>(kFlushBlocksMax);
+  bool has_many_blocks_ = false;  ///< there were many blocks in use since there were none
   std::array<Route, kRoutes> by_stream_{};
   std::array<FrontCache*, kRoutes> by_owner_{};
   FrontCaches fronts_;

@@ -23,12 +23,12 @@ namespace berth {
 
 /// Threads  Safe from any thread. In a forked child no lock is taken, for nobody may be there to
 ///          give it back.
-class DevicePools final : public StreamObserver {
+class DeviceMemory final : public StreamObserver {
  public:
-  DevicePools(DeviceContext& context, EventPool& events, DeviceAllocatorOptions options);
-  ~DevicePools() override;
-  DevicePools(const DevicePools&) = delete;
-  DevicePools& operator=(const DevicePools&) = delete;
+  DeviceMemory(DeviceContext& context, EventPool& events, DeviceAllocatorOptions options);
+  ~DeviceMemory() override;
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
 
   void* allocate(std::size_t bytes, StreamRef stream) {
     if (scopes_.any()) [[unlikely]]
@@ -36,9 +36,9 @@ class DevicePools final : public StreamObserver {
     return own_.allocate(bytes, stream);
   }
   void deallocate(void* data) {
-    if (own_.allocator().deallocate_kept(data)) [[likely]]
+    if (own_.allocator().try_cache_free(data)) [[likely]]
       return;
-    deallocate_missed(data);
+    deallocate_slow(data);
   }
   void record_stream(void* data, StreamRef stream);
   void record_use(void* data, StreamRef stream);
@@ -76,14 +76,14 @@ class DevicePools final : public StreamObserver {
 
  private:
   void* allocate_in_scope(std::size_t bytes, StreamRef stream);
-  void deallocate_missed(void* data);
+  void deallocate_slow(void* data);
   template <class Use>
   void with_pool_of(void* data, const Use& use);
   void release_in_background(std::chrono::nanoseconds age) noexcept;
   void wake_or_report(DevicePool& pool) noexcept;
   [[nodiscard]] DevicePool::Setup setup();
   std::size_t release_others(const DevicePool& asking, std::size_t bytes,
-                             CachingAllocator::Waiting waiting);
+                             CachingAllocator::HostWait wait);
   [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> named(std::string_view name) const;
 
   DeviceContext& context_;

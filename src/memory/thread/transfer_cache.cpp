@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/thread/hand_over.hpp"
+#include "memory/thread/transfer_cache.hpp"
 
 namespace berth {
 
-Block* HandOver::take(OwnerId owner, std::size_t bytes, FrontCache& front) {
+Block* TransferCache::take(OwnerId owner, std::size_t bytes, FrontCache& front) {
   FrontCache* const here = fronts_.find(owner);
   FrontCache::Stack* const stack = here != nullptr ? here->find(bytes) : nullptr;
   if (stack == nullptr) return nullptr;

@@ -15,7 +15,7 @@ namespace berth {
 /// Forks    What was made before stays there in a child. What was not throws NotSupported, and does
 ///          not wait for a thread that only the parent has.
 template <class T>
-class MadeOnce {
+class OnceValue {
  public:
   template <class Make>
   T& get(const Driver& driver, Make&& make) {

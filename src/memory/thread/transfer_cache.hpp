@@ -12,7 +12,7 @@
 namespace berth {
 
 /// Guarded by the lock of the allocator that it belongs to.
-class HandOver {
+class TransferCache {
  public:
   /// Takes what `cache` keeps. Calls visit(Block&), which must not throw, for blocks whose size has
   /// no place here, or for which the host has no memory; they are the visitor's then.
@@ -20,7 +20,7 @@ class HandOver {
   void take_over(ThreadCache& cache, const Visit& visit) noexcept {
     cache.fronts().for_each([&](FrontCache& front) {
       if (!front.was_used()) return;
-      if (FrontCache* const here = fronts_.try_of(front.owner())) {
+      if (FrontCache* const here = fronts_.try_get_or_make(front.owner())) {
         front.move_to(*here, visit);
       } else {
         front.flush(visit);

@@ -9,15 +9,15 @@
 
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
-#include "stream/unasked.hpp"
+#include "stream/unchecked.hpp"
 
 namespace berth {
 
 /// Threads  The one that made it. Nothing else that the thread does meanwhile depends on the
 ///          context.
-class Questions {
+class StreamQueries {
  public:
-  explicit Questions(const Driver& driver) : relaxed_(driver) {}
+  explicit StreamQueries(const Driver& driver) : relaxed_(driver) {}
 
   /// For other questions: of events, for instance.
   void begin() { relaxed_.begin(); }

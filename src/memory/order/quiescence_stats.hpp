@@ -12,15 +12,15 @@
 namespace berth {
 
 /// Guarded by the slow lock of the allocator that it belongs to.
-class Lulls {
+class QuiescenceStats {
  public:
   /// All streams were found idle, or one was found busy: kUnowned where there is no telling which.
-  void found() {
+  void record_idle() {
     ++idle_answers_;
     busy_in_a_row_ = 0;
     last_busy_ = kUnowned;
   }
-  void missed(OwnerId busy) {
+  void record_busy(OwnerId busy) {
     ++busy_answers_;
     ++busy_in_a_row_;
     last_busy_ = busy;
@@ -32,11 +32,11 @@ class Lulls {
   /// Whether to ask already, or only before memory is obtained. Where streams were busy the last
   /// time, some requests do not ask.
   bool is_expected() {
-    if (not_asked_ >= std::min(busy_in_a_row_, kNotAskedMax)) {
-      not_asked_ = 0;
+    if (skips_ >= std::min(busy_in_a_row_, kSkipsMax)) {
+      skips_ = 0;
       return true;
     }
-    ++not_asked_;
+    ++skips_;
     ++busy_answers_;  // presumably
     return false;
   }
@@ -44,19 +44,19 @@ class Lulls {
   /// the program keeps its streams busy, and each wants again what it had.
   bool are_frequent() {
     const std::uint64_t busy = std::exchange(busy_answers_, 0);
-    return busy <= kBusyPerLull * std::exchange(idle_answers_, 0);
+    return busy <= kBusyPerIdle * std::exchange(idle_answers_, 0);
   }
 
  private:
   // Measured on programs of 2 to 10 streams: with 16 requests that do not ask, ten streams waste
   // half as much again, with none they ask three times as often.
-  static constexpr std::uint32_t kNotAskedMax = 2;
-  static constexpr std::uint64_t kBusyPerLull = 3;
+  static constexpr std::uint32_t kSkipsMax = 2;
+  static constexpr std::uint64_t kBusyPerIdle = 3;
 
   std::uint64_t busy_answers_ = 0;
   std::uint64_t idle_answers_ = 0;
   std::uint32_t busy_in_a_row_ = 0;
-  std::uint32_t not_asked_ = 0;
+  std::uint32_t skips_ = 0;
   OwnerId last_busy_ = kUnowned;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/thread/hand_over.hpp"
+#include "memory/thread/transfer_cache.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -9,7 +9,7 @@
 #include "memory/heap/block_records.hpp"
 #include "support/scarce_memory.hpp"
 
-namespace hand_over_test {
+namespace transfer_cache_test {
 
 using namespace berth;
 using namespace berth::test;
@@ -35,7 +35,7 @@ struct HandOverFixture {
   BlockRecords records;
   std::vector<Block*> blocks = std::vector<Block*>(3);
   ThreadCache giver;
-  HandOver hand_over;
+  TransferCache hand_over;
 };
 
 }  // namespace
@@ -99,4 +99,4 @@ TEST_CASE_FIXTURE(HandOverFixture, "what there is no memory for here goes to the
   CHECK(std::ranges::count(kept, &red) == 1);
 }
 
-}  // namespace hand_over_test
+}  // namespace transfer_cache_test

@@ -15,7 +15,7 @@ namespace berth {
 /// After a failure, where memory of a caller's must not be left to work that was submitted before:
 /// waits for `stream`, and reports what that says. On a stream that is captured nothing runs, so
 /// there is nothing to wait for, and waiting would break the capture.
-inline void settle(StreamRef stream) noexcept {
+inline void wait_after_failure(StreamRef stream) noexcept {
   const Driver& driver = stream.context().driver();
   const ContextScope scope(stream.context(), std::nothrow);
   try {
@@ -28,7 +28,7 @@ inline void settle(StreamRef stream) noexcept {
 
 /// The same for what `mark` marks, which is not captured, where the driver has failed to say
 /// whether it is done. Of a device that has failed that is said at once, and known.
-inline void settle(EventRef mark) noexcept {
+inline void wait_after_failure(EventRef mark) noexcept {
   const ContextScope scope(mark.context(), std::nothrow);
   RelaxedCapture relaxed(mark.context().driver());
   relaxed.begin();

@@ -10,8 +10,8 @@ namespace berth {
 
 /// Inside of a ContextScope.
 bool is_done_in_scope(StreamRef stream);
-void sync_unasked(StreamRef stream);
+void sync_unchecked(StreamRef stream);
 /// `stream` of the event's device.
-void record_unasked(EventRef event, StreamRef stream);
+void record_unchecked(EventRef event, StreamRef stream);
 
 }  // namespace berth
