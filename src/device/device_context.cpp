@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/device_context.hpp"
 
+#include "base/check.hpp"
 #include "device/known_context.hpp"
 
 namespace berth {
 
 DeviceContext::~DeviceContext() {
+  BERTH_CHECK(!driver_.is_here() || observers_.empty());  // each has been removed
   if (is_used()) driver_.primary_ctx_release_or_report(native_);
 }
 

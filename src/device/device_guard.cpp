@@ -31,6 +31,7 @@ DeviceGuard::~DeviceGuard() {
 }
 
 void DeviceGuard::enter() {
+  BERTH_CHECK(!pushed_);
   const Driver& driver = context_->driver();
   const CUcontext wanted = context_->primary();
   driver.ctx_get_current(&before_);

@@ -15,11 +15,11 @@
 namespace berth {
 
 /// Threads  Safe from any thread.
-/// Forks    In a child none is noted: no handle does anything there.
+/// Forks    Empty in a child, where no handle is valid.
 template <class Handle>
 class HandleSet {
  public:
-  /// Whether it was not noted before.
+  /// Whether it is new.
   bool insert(Handle handle) {
     const MutexLock lock(mutex_);
     const bool is_new = handles_.insert(handle).second;
@@ -45,7 +45,7 @@ class HandleSet {
   std::unordered_set<Handle> handles_ BERTH_GUARDED_BY(mutex_);
 };
 
-/// A handle is in a set as long as this lives.
+/// Keeps a handle in a set as long as it exists.
 template <class Handle>
 class ScopedHandle {
  public:

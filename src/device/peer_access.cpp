@@ -3,11 +3,13 @@
 
 #include <algorithm>
 
+#include "base/check.hpp"
 #include "device/device_context.hpp"
 
 namespace berth {
 
 void PeerAccess::enable(DeviceContext& user) {
+  BERTH_CHECK(&user != &owner_);
   const Driver& driver = owner_.driver();
   driver.require_here();
   const CUcontext context = owner_.primary();
@@ -24,6 +26,7 @@ void PeerAccess::enable(DeviceContext& user) {
 void PeerAccess::add(MappedMemory& memory) {
   owner_.driver().require_here();
   const MutexLock lock(mutex_);
+  BERTH_CHECK(std::ranges::find(memory_, &memory) == memory_.end());
   for (DeviceContext* user : users_) memory.grant_access(*user);
   memory_.push_back(&memory);
 }

@@ -110,7 +110,7 @@ void CachingAllocator::deallocate_slow(void* data) {
     if (should_flush) heap_.flush_cache(*cache);
   }
   if (unsealed.count == 0) return;
-  // Here and not by whoever polls later: the caller may destroy the stream after this.
+  // Now and not by a later poll: the caller may destroy the stream after this.
   order_.seal(unsealed);
   --marking_;
 }

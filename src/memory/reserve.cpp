@@ -186,7 +186,7 @@ bool Reserve::serve(Request& request, const Plan& plan, Block* block) {
   if (block == nullptr)
     block = heap_.blocks.take(request.bytes, request.bytes_requested, request.owner);
   if (block == nullptr) {
-    // The host had no memory to join the parts, and whoever tries again may try for ever.
+    // The host had no memory to join the parts, and another attempt might fail forever.
     if (!plan.parts.empty()) throw std::bad_alloc();
     return false;
   }

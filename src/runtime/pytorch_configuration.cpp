@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kMibMax = std::numeric_limits<std::size_t>::max() / 1_MiB;
 
-/// What a text says, as far as berth wants to know it.
+/// The settings of a text that concern berth.
 struct Settings {
   std::optional<bool> expandable_segments;
   std::optional<double> fraction;   ///< per_process_memory_fraction
@@ -91,7 +91,7 @@ bool is_reserve(std::string_view text) {
 struct TorchKey {
   EntryKey is;
   bool (*set)(Settings&, std::string_view);
-  std::string_view remark;  ///< why the key has no effect; empty where it has one
+  std::string_view remark;  ///< why the key has no effect; empty if it has one
 };
 
 using Text = std::string_view;

@@ -7,9 +7,9 @@
 
 #include "berth/stream.hpp"
 
+#include "base/check.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
-#include "stream/poll.hpp"
 #include "stream/unchecked.hpp"
 #include "stream/wait.hpp"
 
@@ -71,6 +71,7 @@ void EventRef::record(StreamRef stream) const {
 }
 
 void record_unchecked(EventRef event, StreamRef stream) {
+  BERTH_CHECK(&event.context() == &stream.context());
   const ContextScope scope(event.context());
   record_in_scope(event, stream);
 }
@@ -78,8 +79,8 @@ void record_unchecked(EventRef event, StreamRef stream) {
 bool EventRef::is_done() const {
   refuse_captured_mark(*this, "asked whether it is done");
   const ContextScope scope(*context_);
-  return is_complete(context_->driver(), DriverCall::event_query,
-                     context_->driver().try_event_query(native_));
+  return context_->driver().succeeded(
+      DriverCall::event_query, context_->driver().try_event_query(native_), CUDA_ERROR_NOT_READY);
 }
 
 void EventRef::sync() const {

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "base/check.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
-#include "stream/poll.hpp"
 #include "stream/unchecked.hpp"
 #include "stream/wait.hpp"
 
@@ -30,6 +30,7 @@ CUstream create_stream(DeviceContext& context, StreamOptions options) {
       options.priority);
   try {
     context.own_stream(stream);
+    BERTH_CHECK(context.stream_number(stream) > OwnedStreams::kLegacyDefault);
   } catch (...) {
     context.driver().stream_destroy_or_report(stream);
     throw;
@@ -40,7 +41,8 @@ CUstream create_stream(DeviceContext& context, StreamOptions options) {
 /// Inside of a ContextScope.
 bool query(StreamRef stream) {
   const Driver& driver = stream.context().driver();
-  return is_complete(driver, DriverCall::stream_query, driver.try_stream_query(stream.native()));
+  return driver.succeeded(DriverCall::stream_query, driver.try_stream_query(stream.native()),
+                          CUDA_ERROR_NOT_READY);
 }
 
 }  // namespace

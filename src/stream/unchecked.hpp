@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of StreamRef and EventRef without the query whether the stream is captured: for
-// callers that have just called is_capturing(), or that use a stream which no other code knows.
+// Functions of StreamRef and EventRef without the capture query: for callers that have just called
+// is_capturing(), or that use a stream which no other code knows.
 #pragma once
 
 #include "berth/event.hpp"

@@ -40,8 +40,8 @@ class NotedShare final : public HostShare {
   NotedShare(const NotedShare&) = delete;
   NotedShare& operator=(const NotedShare&) = delete;
 
-  void do_share(StreamRef stream) noexcept override {
-    streams.push_back(stream.native());
+  void do_share(DeviceContext& context, CUstream stream) noexcept override {
+    if (&context == &context_) streams.push_back(stream);
     action_();
   }
   void do_share(DeviceContext& context) noexcept override {

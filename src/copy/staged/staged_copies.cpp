@@ -154,7 +154,8 @@ void StagedCopies::complete_host_side(const HostWork::CopyPtr& copy, CopyDirecti
   std::rethrow_exception(copy->failure());
 }
 
-void StagedCopies::do_share(StreamRef stream) noexcept {
+void StagedCopies::do_share(DeviceContext& context, CUstream native) noexcept {
+  const StreamRef stream(context, native);
   Station* const here = find_station(stream.context());
   if (here == nullptr || stream.is_per_thread_default()) return;
   for (HostWork* const work : {&work_, &disk_work_}) {

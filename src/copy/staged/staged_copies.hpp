@@ -52,7 +52,7 @@ class StagedCopies final : public HostShare {
   [[nodiscard]] EventPool& events(DeviceContext& context) { return station(context).events; }
   [[nodiscard]] std::uint64_t waits() const { return waits_.load(std::memory_order_relaxed); }
 
-  void do_share(StreamRef stream) noexcept override;
+  void do_share(DeviceContext& context, CUstream native) noexcept override;
   void do_share(DeviceContext& context) noexcept override;
 
  private:

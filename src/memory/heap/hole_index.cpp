@@ -181,23 +181,6 @@ Extent HoleIndex::range_with(GranuleNumber granule) const {
   return granule - first < nodes_[node].size ? extent(Kind::range, node) : Extent{};
 }
 
-Extent HoleIndex::free_end(GranuleNumber granule) const {
-  const std::uint32_t node = end_node(granule);
-  const bool begins_range = (begins_range_[granule / 64] >> (granule % 64) & 1) != 0;
-  if (nodes_[node].block != nullptr && !begins_range) return extent(Kind::tail, node);
-  const Extent range = range_with(granule);
-  if (range.source == nullptr) return {};
-  return {range.source, address_of(granule), granule_bytes()};
-}
-
-Extent HoleIndex::free_beginning(GranuleNumber granule) const {
-  const std::uint32_t node = head_node(granule);
-  if (nodes_[node].block != nullptr) return extent(Kind::head, node);
-  const Extent range = range_with(granule);
-  if (range.source == nullptr) return {};
-  return {range.source, address_of(granule), granule_bytes()};
-}
-
 bool HoleIndex::is_in(Tree tree, std::uint32_t node) const {
   while (tree != 0 && tree != node) {
     tree = before(node, tree) ? nodes_[tree].smaller : nodes_[tree].larger;

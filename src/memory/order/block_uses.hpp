@@ -22,12 +22,12 @@
 
 namespace berth {
 
-/// Beside its uses, a block may have a hold: captured graphs may read or write it as long as they
-/// exist (GraphHolds). No event marks the end of a hold; when a held block is freed, the hold
-/// counts as one more mark.
+/// A block may also have a hold: captured graphs may read or write it as long as they exist
+/// (GraphHolds). No event marks the end of a hold. When a held block is freed, the hold counts as
+/// one more mark.
 ///
-/// Makes no driver call: it says what to record and what to poll, and is told the answers. Guarded
-/// by the lock of the allocator that it belongs to.
+/// Makes no driver call: the caller records and queries events.
+/// Threads  Guarded by the lock of the allocator that it belongs to.
 class BlockUses {
  public:
   struct Use {
@@ -39,13 +39,13 @@ class BlockUses {
 
   // Of a live block.
 
-  /// Uses that the new one covers go; one that is covered itself is not added.
+  /// Drops uses that the new one covers; does not add a use that is covered itself.
   /// Errors  std::bad_alloc: nothing is changed.
   void add(Block& block, Use use);
   /// Whether a use of `stream` lasts until the block is freed.
   [[nodiscard]] bool lasts(const Block& block, OwnerId stream) const;
   [[nodiscard]] bool any(const Block& block) const { return block.uses.list != 0; }
-  /// Drops each use for which is_over(const Use&) says true.
+  /// Drops each use for which is_over(const Use&) is true.
   template <class IsOver>
   void drop_if(Block& block, const IsOver& is_over) noexcept {
     for (std::uint32_t* link = &block.uses.list; *link != 0;) {
@@ -68,7 +68,7 @@ class BlockUses {
     }
   }
 
-  /// The block is pending from now on: its uses become marks. Allocates nothing.
+  /// Makes the block pending: its uses become marks. Allocates nothing.
   void defer(Block& block) noexcept;
 
   // Holds, of live and of pending blocks. A block is held as often as hold() was called.
@@ -93,8 +93,8 @@ class BlockUses {
   [[nodiscard]] bool has_deferred() const { return mark_count_ > 0; }
   /// Whether `stream` has marks without an event.
   [[nodiscard]] bool needs_seal(OwnerId stream) const;
-  /// Gives `event` to all marks of `stream` up to `began` that have none. It was recorded there
-  /// from that time on, or marks the stream's last work; null: it will never have one. Allocates
+  /// Gives `event` to all marks of `stream` up to `began` that have none. It was recorded at that
+  /// time or later, or marks the stream's last work; null: there will never be one. Allocates
   /// nothing.
   void seal(OwnerId stream, std::uint64_t began, const SharedEvent& event) noexcept;
 
@@ -105,8 +105,8 @@ class BlockUses {
   }
   /// Streams with marks, the one with the oldest first.
   [[nodiscard]] std::vector<OwnerId> streams() const;
-  /// What the oldest mark of `stream` waits for; without an event where that is not sealed, or
-  /// there is none.
+  /// The end that the oldest mark of `stream` awaits; without an event if it is not sealed, or if
+  /// there is no mark.
   [[nodiscard]] RecordedEvent front(OwnerId stream) const;
   /// Of a stream with marks: when the block of the oldest was freed.
   [[nodiscard]] std::uint64_t front_made(OwnerId stream) const {
@@ -150,7 +150,7 @@ class BlockUses {
     RecordedEvent end;
   };
   /// The mark behind which `bytes` of `owner`'s come free, or as much as one stream holds up: of
-  /// the stream whose oldest such mark is oldest. nullopt where no mark with an event holds up any.
+  /// the stream whose oldest such mark is oldest. nullopt if no mark with an event holds up any.
   /// Whose blocks are held up by marks with an event.
   [[nodiscard]] std::vector<OwnerId> owners_held_up() const;
   [[nodiscard]] std::optional<Awaited> awaited_by(OwnerId owner, std::size_t bytes) const;
@@ -191,7 +191,7 @@ class BlockUses {
   }
   /// Takes a spare entry; there must be one.
   std::uint32_t take_spare(Block& block, Use use) noexcept;
-  /// Sees to it that there is a spare entry.
+  /// Makes sure that there is a spare entry.
   void reserve_spare() {
     if (spare_ != 0) return;
     entries_.emplace_back();
@@ -261,7 +261,7 @@ class BlockUses {
   }
   void unlink_first(List& marks) noexcept { unlink(marks, marks.first); }
   void recycle(std::uint32_t number) noexcept {
-    entries_[number] = {{}, spare_};  // its event serves somebody else from now on
+    entries_[number] = {{}, spare_};  // returns its event
     spare_ = number;
   }
 

@@ -26,12 +26,12 @@ class FreeMarks {
   [[nodiscard]] bool empty() const { return count_ == 0; }
   [[nodiscard]] const Mark& oldest() const { return marks_[0]; }
   [[nodiscard]] const Mark& newest() const { return marks_[count_ - 1]; }
-  /// Up to where frees are known to have no work pending.
+  /// Frees up to this serial are known to have no work pending.
   [[nodiscard]] std::uint64_t completed() const { return completed_; }
-  /// Up to where they are covered by a mark, passed or not.
+  /// Frees up to this serial are covered by a mark, completed or not.
   [[nodiscard]] std::uint64_t covered() const { return empty() ? completed_ : newest().serial; }
 
-  /// Where there are too many, every second one goes: the later one stands for it.
+  /// If there are too many, every second mark is dropped; the next one covers its frees.
   void add(SharedEvent event, std::uint64_t serial) noexcept {
     BERTH_CHECK(serial >= covered());
     if (count_ == kMarksMax) {
@@ -42,7 +42,7 @@ class FreeMarks {
     }
     marks_[count_++] = {std::move(event), serial};
   }
-  /// The work before that mark is done.
+  /// The work before the mark of `serial` is done.
   void complete(std::uint64_t serial) noexcept {
     completed_ = std::max(completed_, serial);
     std::size_t gone = 0;

@@ -86,7 +86,7 @@ GraphHolds::~GraphHolds() {
     auto& orphans = Orphans<FinishedHolds>::get();
     const MutexLock lock(orphans.mutex);
     orphans.all.push_back(finished_);
-  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): then nobody frees the list
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the list leaks
   }
 }
 

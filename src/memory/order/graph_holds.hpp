@@ -35,7 +35,7 @@ class GraphHolds {
   using HoldPtr = std::unique_ptr<Hold, HoldDeleter>;
 
   explicit GraphHolds(const Driver& driver);
-  /// The graphs may still exist: what their user objects need stays.
+  /// Graphs may still exist; their user objects keep the memory that they need.
   ~GraphHolds();
   GraphHolds(const GraphHolds&) = delete;
   GraphHolds& operator=(const GraphHolds&) = delete;
@@ -78,7 +78,7 @@ class GraphHolds {
       visit(block);
     }
   }
-  /// Holds that graphs have.
+  /// Holds that belong to graphs.
   [[nodiscard]] std::size_t outstanding() const { return outstanding_; }
 
  private:
@@ -86,7 +86,7 @@ class GraphHolds {
   using Key = std::pair<std::uint64_t, const Block*>;
   static constexpr std::uint64_t kNoCapture = 0;
 
-  /// All that have ended, as a list.
+  /// All holds that have ended, as a list.
   [[nodiscard]] HoldPtr take_finished() noexcept;
   static Block& block_of(const Hold& hold) noexcept;
   static HoldPtr next_of(HoldPtr hold) noexcept;

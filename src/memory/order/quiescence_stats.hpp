@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Statistics of a program's lulls, in which no stream has work pending: how frequent they are, and
-// whether a query is worthwhile now.
+// Statistics of quiescence, the moments in which no stream has work pending: how frequent they are,
+// and whether a query is worthwhile now.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace berth {
 /// Guarded by the slow lock of the allocator that it belongs to.
 class QuiescenceStats {
  public:
-  /// All streams were found idle, or one was found busy: kUnowned where there is no telling which.
+  /// All streams were idle; or `busy` was busy, kUnowned if it is not known which one.
   void record_idle() {
     ++idle_answers_;
     busy_in_a_row_ = 0;
@@ -25,12 +25,12 @@ class QuiescenceStats {
     ++busy_in_a_row_;
     last_busy_ = busy;
   }
-  /// The stream that was found busy last, of which the next question is; kUnowned: none.
+  /// The stream that was busy last, which is queried first the next time; kUnowned: none.
   [[nodiscard]] OwnerId last_busy() const { return last_busy_; }
   void forget_last_busy() { last_busy_ = kUnowned; }
 
-  /// Whether to ask already, or only before memory is obtained. Where streams were busy the last
-  /// time, some requests do not ask.
+  /// Whether to query the streams now, or only before the heap grows. After busy answers, some
+  /// requests skip the query.
   bool is_expected() {
     if (skips_ >= std::min(busy_in_a_row_, kSkipsMax)) {
       skips_ = 0;
@@ -40,16 +40,16 @@ class QuiescenceStats {
     ++busy_answers_;  // presumably
     return false;
   }
-  /// Whether there were lulls now and then since this was asked last. Where there were hardly any,
-  /// the program keeps its streams busy, and each wants again what it had.
+  /// Whether streams were idle often enough since the last call. If they hardly ever were, the
+  /// program keeps its streams busy, and each stream soon needs its own memory again.
   bool are_frequent() {
     const std::uint64_t busy = std::exchange(busy_answers_, 0);
     return busy <= kBusyPerIdle * std::exchange(idle_answers_, 0);
   }
 
  private:
-  // Measured on programs of 2 to 10 streams: with 16 requests that do not ask, ten streams waste
-  // half as much again, with none they ask three times as often.
+  // Measured on programs of 2 to 10 streams: if up to 16 requests skip the query, ten streams
+  // waste half as much again; if none does, they query three times as often.
   static constexpr std::uint32_t kSkipsMax = 2;
   static constexpr std::uint64_t kBusyPerIdle = 3;
 

@@ -132,8 +132,8 @@ bool StreamOrder::others_can_serve(const Request& request) {
   return heap_.blocks.others_have(request.owner, request.bytes);
 }
 
-// A stream that loses what it will want in a moment grows, and streams that take turns would hand
-// all of their memory to and fro. So memory is opened to everybody only in the lulls of the
+// A stream that loses memory that it will soon need grows, and streams that take turns would pass
+// all of their memory to and fro. So memory is opened to everybody only in quiescent moments of the
 // program, when every stream is idle; otherwise as little as serves the request changes hands.
 std::size_t StreamOrder::open_all_idle() {
   {

@@ -77,7 +77,7 @@ void StreamOrder::retire_here(StreamRef stream) {
 }
 
 /// A pass over all blocks, so it is made only when there are twice as many streams as the last one
-/// left. Where the host has no memory for it, the next stream that goes away makes it.
+/// left. If the host has no memory for it, the next stream that goes away makes it.
 void StreamOrder::forget_streams() noexcept {
   constexpr std::size_t kStreamsMin = 16;
   if (heap_.streams.count() < std::max(2 * streams_kept_, kStreamsMin)) return;

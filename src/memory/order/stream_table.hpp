@@ -33,9 +33,8 @@ class StreamTable {
     std::uint64_t number = 0;  ///< DeviceContext::stream_number(); 0: not berth's
     bool retired = false;
     SharedEvent last_work{};  ///< of a retired stream; null once it has passed
-    bool unordered =
-        false;  ///< went away in a capture: its last work is in a graph, and may yet run
-    bool destroyed = false;  ///< was destroyed without a word: its last work may still run
+    bool unordered = false;   ///< ended in a capture: its last work is in a graph, and may yet run
+    bool destroyed = false;   ///< by the program, without notice: its last work may still run
     std::uint64_t completed =
         0;              ///< of what was recorded on it, that up to here is known to be done
     FreeMarks marks{};  ///< of a stream that is not berth's
@@ -43,14 +42,14 @@ class StreamTable {
 
     /// Whether the driver may be asked about its handle: berth is told before it ends.
     [[nodiscard]] bool is_owned() const;
-    /// Whether questions will tell when all its work is done, or nothing ever will.
+    /// Whether a query will report the end of all its work, or nothing ever will.
     [[nodiscard]] bool is_drain_observable() const { return retired ? !destroyed : is_owned(); }
   };
 
   /// The id of a stream, new where it has none. CU_STREAM_LEGACY and 0 are the same stream.
   /// Errors  std::bad_alloc: nothing is changed.
   OwnerId id_of(StreamRef stream);
-  /// The id of a stream that is not retired; nullopt where it has none.
+  /// The id of a stream that is not retired; nullopt if it has none.
   [[nodiscard]] std::optional<OwnerId> find(StreamRef stream) const;
   [[nodiscard]] const Entry& entry(OwnerId id) const { return entries_.at(id); }
   [[nodiscard]] FreeMarks& marks(OwnerId id) { return entries_.at(id).marks; }
@@ -58,14 +57,14 @@ class StreamTable {
   [[nodiscard]] std::size_t count() const { return entries_.size(); }
   /// Whether it is not forgotten.
   [[nodiscard]] bool knows(OwnerId id) const { return entries_.count(id) == 1; }
-  /// Whether all work of the stream is known to be done for ever.
+  /// Whether the stream has ended and all its work is known to be done.
   [[nodiscard]] bool is_drained(OwnerId id) const;
   /// Whether what was recorded on the stream is known to be done.
   [[nodiscard]] bool has_completed(OwnerId id, const RecordedEvent& recorded) const;
   /// An event that was recorded on the stream has passed, and with it all that were before.
   void set_completed(OwnerId id, const RecordedEvent& recorded);
 
-  /// A call begins, or ends, during which the handle must stay good.
+  /// A call begins, or ends, that passes the handle to the driver without a lock.
   void begin_handle_use(OwnerId id) { ++entries_.at(id).handle_uses; }
   /// Whether that was the last one of a stream that is retired.
   bool end_handle_use(OwnerId id) noexcept;
@@ -73,9 +72,9 @@ class StreamTable {
 
   /// The handle may be destroyed once it is not named any more; `last_work` marks its last work.
   void retire(OwnerId id, SharedEvent last_work) noexcept;
-  /// The same where nothing can mark it.
+  /// The same if no event can mark its last work.
   void retire_unordered(OwnerId id) noexcept;
-  /// The stream was destroyed, and its handle may mean another one.
+  /// The stream was destroyed without notice, and its handle may belong to another stream.
   void mark_destroyed(OwnerId id) noexcept;
   /// The last work of a retired stream has passed, or all that the device had when it vanished.
   void mark_drained(OwnerId id) noexcept;

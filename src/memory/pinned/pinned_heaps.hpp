@@ -93,7 +93,7 @@ class PinnedHeaps {
     MemoryBudget budget;
     PinnedSegments* segments = nullptr;
     std::atomic<bool> wants_growth = false;
-    // Of the background thread.
+    // For the background thread.
     std::atomic<std::uint64_t> grown_ahead = 0;
     std::atomic<std::uint64_t> failed_ahead = 0;
     std::atomic<unsigned> failed_in_row = 0;
@@ -105,7 +105,7 @@ class PinnedHeaps {
   static constexpr std::size_t kHeapsMax = kDevicesMax + 2;
 
   void* allocate_slow(std::size_t bytes, const PinnedOptions& options);
-  /// The simulated driver that memory has a new user.
+  /// Tells the simulated driver that memory has a new user.
   void notify_simulator(const void* data, std::size_t bytes) const {
     driver().sim_host_reuses(data, bytes);
   }
@@ -114,7 +114,7 @@ class PinnedHeaps {
   Heap& heap_for(const PinnedOptions& options);
   /// Whether devices are near different nodes.
   bool differs() BERTH_EXCLUDES(mutex_);
-  /// By logical ordinal, the nodes that count. Read from the devices once.
+  /// The nodes of the devices by logical ordinal, read once.
   const std::vector<std::optional<int>>& nodes() BERTH_REQUIRES(mutex_);
   Heap& find_or_make(PinnedKind kind, std::optional<int> node) BERTH_REQUIRES(mutex_);
   /// Calls visit(Heap&) for each.
@@ -123,9 +123,10 @@ class PinnedHeaps {
     const std::size_t count = count_.load(std::memory_order_acquire);
     for (std::size_t number = 0; number < count; ++number) visit(*heaps_[number]);
   }
-  /// The heap that has memory at `data`, live or not; null where none has.
+  /// The heap that has memory at `data`, live or not, or null.
   [[nodiscard]] Heap* owner_of(const void* data) const;
-  /// The same; where there is none, an error that says that `action` is not for `data`.
+  /// The same.
+  /// Errors  InvalidArgument: there is none; `action` is not possible for `data`.
   [[nodiscard]] Heap& require_owner(void* data, const char* action) const;
   std::size_t release_others(const Heap& asking, std::size_t bytes,
                              CachingAllocator::HostWait wait);
@@ -147,12 +148,12 @@ class PinnedHeaps {
   Mutex mutex_;
   std::optional<std::vector<std::optional<int>>> nodes_ BERTH_GUARDED_BY(mutex_);
   std::array<std::unique_ptr<Heap>, kHeapsMax> heaps_;  ///< written under mutex_, then never again
-  std::atomic<std::size_t> count_ = 0;                  ///< of heaps_ that there are
+  std::atomic<std::size_t> count_ = 0;                  ///< of heaps_
   enum class Differs : std::uint8_t { unknown, no, yes };
   std::atomic<Differs> differs_ = Differs::unknown;
-  std::array<std::atomic<Heap*>, kDevicesMax> near_{};  ///< by logical ordinal, where known
-  std::atomic<Heap*> only_ = nullptr;  ///< that of portable memory, where there is one for all
-  /// What was cached when the last try to give some back could not give enough.
+  std::array<std::atomic<Heap*>, kDevicesMax> near_{};  ///< by logical ordinal, if known
+  std::atomic<Heap*> only_ = nullptr;  ///< the heap of portable memory, if there is only one
+  /// Cached bytes when the last attempt to return some could not return enough.
   std::atomic<std::size_t> stuck_bytes_ = 0;
   BackgroundThread background_;  ///< last, so that it ends first
 };

@@ -75,7 +75,7 @@ DeviceMemory::DeviceMemory(DeviceContext& context, EventPool& events,
     const std::chrono::nanoseconds age = *options_.release_unused_after;
     background_.emplace([this, age] { release_in_background(age); }, age / kReleasesInAge);
   }
-  context_.add_observer(*this);  // last: who is not made is not removed
+  context_.add_observer(*this);  // last: nothing after it may throw
 }
 
 DeviceMemory::~DeviceMemory() {
@@ -259,7 +259,7 @@ void DeviceMemory::wake_or_report(DevicePool& pool) noexcept {
 std::size_t DeviceMemory::sleep(std::string_view name, SleepContent content) {
   const std::vector<std::shared_ptr<DevicePool>> pools = named(name);
   std::vector<std::shared_ptr<DevicePool>> asleep;
-  asleep.reserve(pools.size());  // who has fallen asleep must not be lost
+  asleep.reserve(pools.size());  // so that push_back() cannot fail
   std::size_t bytes = 0;
   try {
     for (const auto& pool : pools) {

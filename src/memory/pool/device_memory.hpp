@@ -21,8 +21,8 @@
 
 namespace berth {
 
-/// Threads  Safe from any thread. In a forked child no lock is taken, for nobody may be there to
-///          give it back.
+/// Threads  Safe from any thread. No lock is taken in a forked child, where a thread of the parent
+///          may have held it.
 class DeviceMemory final : public StreamObserver {
  public:
   DeviceMemory(DeviceContext& context, EventPool& events, DeviceAllocatorOptions options);
@@ -45,7 +45,7 @@ class DeviceMemory final : public StreamObserver {
   std::size_t trim(std::size_t bytes_to_keep);
   std::size_t release_unused(std::chrono::nanoseconds age);
   void retire_stream(StreamRef stream) noexcept { own_.retire_stream(stream); }
-  /// For the scopes: pools observe by themselves.
+  /// For the scopes; pools are observers of their own.
   void stream_retiring(DeviceContext& context, CUstream stream) noexcept override {
     if (is_usable()) scopes_.retire_stream(StreamRef(context, stream));
   }
@@ -58,17 +58,17 @@ class DeviceMemory final : public StreamObserver {
 
   [[nodiscard]] DevicePool& own() { return own_; }
   [[nodiscard]] const DevicePool& own() const { return own_; }
-  /// Open and closed ones. Errors  NotSupported: in a forked child.
+  /// Open and closed pools. Errors  NotSupported: in a forked child.
   [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> private_pools() const;
 
   /// Errors  InvalidArgument: a name that is not accepted. DriverError.
   std::shared_ptr<DevicePool> open(const MemoryPoolOptions& options);
   void close(DevicePool& pool) noexcept;
-  /// Returns the number to close the scope by. Errors  NotSupported: in a forked child.
+  /// Returns the number of the scope. Errors  NotSupported: in a forked child.
   std::uint64_t open_scope(const PoolScopes::Extent& extent, std::shared_ptr<DevicePool> pool);
   void close_scope(std::uint64_t number) noexcept;
 
-  /// Of all pools of that name. Contracts: DeviceAllocator.
+  /// All pools of that name. Contracts: DeviceAllocator.
   std::size_t sleep(std::string_view name, SleepContent content);
   void wake(std::string_view name);
   /// Not in a forked child.

@@ -24,7 +24,7 @@ MemoryPool::MemoryPool(DeviceMemory& device, std::shared_ptr<DevicePool> pool) {
   try {
     reference_ = std::make_shared<Reference>(device, pool);
   } catch (...) {
-    device.close(*pool);  // nobody has a handle to do so
+    device.close(*pool);  // there is no handle that would close it
     throw;
   }
 }

@@ -295,7 +295,7 @@ bool ArenaSegments::obtain(Growth& growth) {
   return obtained;
 }
 
-/// Where the host has no memory for the block's record, what was to be joined is free, and the next
+/// If the host has no memory for the block's record, what was to be joined is free, and the next
 /// plan hears of it.
 Block* ArenaSegments::finish_growth(BlockHeap& heap, const Growth& growth,
                                     std::size_t bytes_requested, OwnerId owner) {

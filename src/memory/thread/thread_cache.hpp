@@ -4,8 +4,8 @@
 // call, and nothing that another thread shares.
 //
 // The thread enters through a BiasedLock, which costs it next to nothing. Other threads enter only
-// through a ThreadCaches::ExclusiveAccess. Under the allocator's lock no other thread can be inside, so the
-// owner needs no entry then.
+// through a ThreadCaches::ExclusiveAccess. Under the allocator's lock no other thread can be
+// inside, so the owner needs no entry then.
 #pragma once
 
 #include <algorithm>
@@ -36,8 +36,8 @@ class ThreadCache {
   ThreadCache(const ThreadCache&) = delete;
   ThreadCache& operator=(const ThreadCache&) = delete;
 
-  /// The owner thread. A block for `bytes`, ordered on `stream`; null where none is at hand. Most
-  /// often what it put back last: programs free and allocate in turns.
+  /// By the owner thread. A cached block for `bytes`, ordered on `stream`, or null. Usually the
+  /// block that was freed last, because programs free and allocate in turns.
   void* take(std::size_t bytes, StreamKey stream) {
     if (!lock_.try_enter()) [[unlikely]]
       return nullptr;
@@ -47,9 +47,9 @@ class ThreadCache {
     lock_.leave();
     return data;
   }
-  /// The owner thread. Frees a block that only its own stream uses, most often what it took last.
-  /// False, and nothing is changed, where that is not so, where it finds no place or enough others;
-  /// and where `data` is none of `blocks`, which may be changed meanwhile.
+  /// By the owner thread. Frees a block that only its own stream uses, usually the block allocated
+  /// last. False, and nothing is changed, if other streams use it, if it has no place here, if the
+  /// cache should be flushed, or if `data` is not in `blocks`, which other threads may change.
   bool put(void* data, const PointerMap& blocks) {
     if (!lock_.try_enter()) [[unlikely]]
       return false;
@@ -62,10 +62,10 @@ class ThreadCache {
     return true;
   }
 
-  /// The owner thread. Whether it has freed at least `bytes` more than it allocated since its
-  /// ledger was settled.
+  /// By the owner thread. Whether it has freed at least `bytes` more than it allocated since its
+  /// ledger was applied.
   [[nodiscard]] bool has_freed(std::size_t bytes) {
-    if (!lock_.try_enter()) return false;  // it is about to be settled
+    if (!lock_.try_enter()) return false;  // the ledger is about to be applied
     const std::int64_t change = ledger_.bytes_allocated.change();
     lock_.leave();
     return change < 0 && static_cast<std::size_t>(-change) >= bytes;
@@ -78,25 +78,25 @@ class ThreadCache {
     const FrontCache* const front = front_of(stream);
     return front != nullptr ? std::optional(front->owner()) : std::nullopt;
   }
-  /// From now on frees of memory of `owner`'s go to a FrontCache.
+  /// From now on frees of memory of `owner` go to a FrontCache.
   /// Errors  std::bad_alloc, of this and the next: nothing is changed.
   FrontCache& add_owner(OwnerId owner);
-  /// Requests on `stream`, whose id is `owner`, too.
+  /// The same, and requests on `stream`, whose id is `owner`.
   void add_route(OwnerId owner, StreamKey stream);
 
-  /// What is kept, to look at and to flush; not to drop, which is drop()'s.
+  /// The cached blocks, to inspect and to flush. Use drop() to remove an owner.
   [[nodiscard]] FrontCaches& fronts() {
     push_last();
     return fronts_;
   }
-  /// FrontCaches::drop of an owner whose handle may come to mean another stream.
+  /// FrontCaches::drop(), for an owner whose handle may be reused by another stream.
   template <class Visit>
   void drop(OwnerId owner, const Visit& visit) {
     forget_routes(owner);
     fronts_.drop(owner, visit);
   }
 
-  /// All of them; frees and requests of the thread find no place here until they are routed again.
+  /// All owners. The thread caches nothing until its owners and routes are added again.
   template <class Visit>
   void drop_all(const Visit& visit) {
     push_last();
@@ -107,13 +107,13 @@ class ThreadCache {
     fronts_.flush(visit);
   }
 
-  /// Whether the thread has freed so many more blocks than it has taken since set_blocks_live()
-  /// that it should give them back: because others need them, or because hardly any are in use,
-  /// which is the time to tidy up.
+  /// Whether the thread has freed so many more blocks than it allocated since set_blocks_live()
+  /// that its cache should be flushed: other threads need them, or few blocks are left in use, so
+  /// that the heap can coalesce.
   [[nodiscard]] bool should_flush() const {
     return ledger_.blocks_allocated.change() <= flush_limit_;
   }
-  /// How many blocks there are in use, of all threads, with an empty ledger.
+  /// The number of live blocks of all threads. The ledger is empty.
   void set_blocks_live(std::uint64_t blocks) {
     if (blocks >= kManyBlocks) has_many_blocks_ = true;
     if (blocks == 0) has_many_blocks_ = false;
@@ -147,10 +147,10 @@ class ThreadCache {
     StreamKey stream = kNoRoute;
     FrontCache* front = nullptr;
   };
-  /// What was taken last is most often put back first, and taken again: it does not go through its
-  /// stack then. While it is out it may change: another thread may free it.
+  /// The block that was allocated last is usually freed first, and allocated again without its
+  /// stack. While it is live it may change, because another thread may free it.
   struct Taken {
-    void* data = &kNoBlock;  ///< at first no block's address
+    void* data = &kNoBlock;  ///< at first no block
     Block* block = nullptr;
     std::size_t bytes = 0;
     StreamKey stream = kNoRoute;
@@ -167,12 +167,12 @@ class ThreadCache {
     return block.data() == data && block.state() == Block::State::allocated && block.uses.list == 0;
   }
 
-  /// Whether `last_` is still the block that was taken.
+  /// Whether `last_` is still the block that was allocated.
   [[nodiscard]] bool is_last_unchanged(const Block& block) const {
     return is_simple(block, last_.data) && block.owner == last_.front->owner() &&
            block.bytes == last_.bytes && last_.stack->bytes() == last_.bytes;
   }
-  /// Whether `last_` is back, and what a request wants.
+  /// Whether `last_` is cached and fits the request.
   [[nodiscard]] bool is_last_fit(std::size_t bytes, StreamKey stream) const {
     return is_last_cached_ && stream == last_.stream && last_.bytes - bytes < kBlockBytes;
   }
@@ -188,8 +188,8 @@ class ThreadCache {
     ledger_.freed(block.bytes - block.slack_bytes(), block.bytes);
     block.set_state(Block::State::cached);
   }
-  /// To its stack, where it is back: before anything else is done with stacks, of which an empty
-  /// one may become that of another size.
+  /// Pushes `last_` on its stack, if it is cached. Before any other use of the stacks, because an
+  /// empty stack may become that of another size.
   void push_last() {
     if (is_last_cached_) last_.front->push(*last_.stack, *last_.block);
     is_last_cached_ = false;
@@ -204,7 +204,7 @@ class ThreadCache {
     return recent_.front;
   }
 
-  /// Where a block goes; no stack where it finds no place.
+  /// The place of a freed block; no stack if there is none.
   Place place_of(const Block& block) {
     FrontCache* const front = by_owner_[block.owner % kRoutes];
     if (front == nullptr || front->owner() != block.owner) return {};
@@ -213,8 +213,7 @@ class ThreadCache {
 
   static std::size_t place_of(StreamKey stream) { return fibonacci_hash(stream, kRouteBits); }
 
-  // Entered already. Not inline, and with nothing to do after them, so that the frequent case keeps
-  // its registers.
+  // After try_enter(). Not inline, and in tail position, so that the fast path saves no registers.
   void* take_slow_and_leave(std::size_t bytes, StreamKey stream);
   bool put_slow_and_leave(void* data, const PointerMap& blocks);
   void* take_slow(std::size_t bytes, StreamKey stream);
@@ -226,15 +225,15 @@ class ThreadCache {
   Ledger ledger_;
   Route recent_;  ///< that of the last request
   Taken last_;
-  bool is_last_cached_ = false;  ///< `last_` is kept here, and in no stack
+  bool is_last_cached_ = false;  ///< `last_` is cached, and in no stack
   std::int64_t flush_limit_ = 1 - static_cast<std::int64_t>(kFlushBlocksMax);
-  bool has_many_blocks_ = false;  ///< there were many blocks in use since there were none
+  bool has_many_blocks_ = false;  ///< there were many live blocks since there were none
   std::array<Route, kRoutes> by_stream_{};
   std::array<FrontCache*, kRoutes> by_owner_{};
   FrontCaches fronts_;
 };
 
-/// Those of one allocator, one for each thread that has used it.
+/// The caches of one allocator, one for each thread that has used it.
 using ThreadCaches = PerThread<ThreadCache>;
 
 }  // namespace berth
