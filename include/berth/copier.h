@@ -26,7 +26,7 @@ extern "C" {
 ///           valid until then. A pageable target has the bytes when the call returns, as with
 ///           cuMemcpyAsync.
 /// Blocking  Pinned and device memory: never. A pageable source: until it is in staging memory,
-///           which takes a memcpy and, where there is no room, the device's having passed other
+///           which takes a memcpy and, if there is no room, the device's having passed other
 ///           copies. A pageable target: until the stream has passed the copy.
 ///           berth_transfer_start() does not wait for either. Host to host copies are done when the
 ///           call returns.

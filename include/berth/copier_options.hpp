@@ -27,7 +27,7 @@ enum class CopyGates : std::uint8_t {
   /// As `on`, but not where the device's attributes deny memory operations, or launches block
   /// (CUDA_LAUNCH_BLOCKING).
   automatic,
-  on,   ///< where the driver has them
+  on,   ///< if the driver has them
   off,  ///< nowhere, as for a tool that lets one call end before the next begins
 };
 

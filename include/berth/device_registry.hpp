@@ -43,7 +43,7 @@ struct DeviceInfo {
 
 /// Why a device, or an instance, is visible or not.
 struct DeviceExplanation {
-  std::optional<int> logical;  ///< N of `cuda:N`; nullopt where it is hidden
+  std::optional<int> logical;  ///< N of `cuda:N`; nullopt if it is hidden
   int physical = 0;            ///< DeviceInfo::physical
   std::string name;
   std::string uuid;
@@ -98,12 +98,12 @@ class BERTH_API DeviceRegistry {
   /// Errors  InvalidArgument: no such device, or `cpu`.
   [[nodiscard]] const DeviceInfo& info(Device device) const;
 
-  /// One line on what is wrong with CUDA_VISIBLE_DEVICES; empty where nothing is. Among it: that it
+  /// One line on what is wrong with CUDA_VISIBLE_DEVICES; empty if nothing is. Among it: that it
   /// has changed since the registry was made, which has no effect. The text stays valid.
   [[nodiscard]] const std::string& visibility_problem() const;
-  /// CUDA_VISIBLE_DEVICES as CUDA has read it; nullopt where it was not set.
+  /// CUDA_VISIBLE_DEVICES as CUDA has read it; nullopt if it was not set.
   [[nodiscard]] const std::optional<std::string>& visible_devices() const noexcept;
-  /// One line on why NVML tells nothing; empty where it works.
+  /// One line on why NVML tells nothing; empty if it works.
   [[nodiscard]] const std::string& nvml_problem() const noexcept;
   /// Each physical device, and behind it each of its instances.
   [[nodiscard]] std::vector<DeviceExplanation> explain() const;

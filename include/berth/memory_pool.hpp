@@ -19,7 +19,7 @@
 namespace berth {
 
 class DevicePool;
-class DevicePools;
+class DeviceMemory;
 
 /// Options of a private pool.
 struct MemoryPoolOptions {
@@ -104,7 +104,7 @@ class BERTH_API MemoryPool final : public Allocator {
   friend class DeviceAllocator;
   friend class PoolScope;
   struct Reference;
-  MemoryPool(DevicePools& device, std::shared_ptr<DevicePool> pool);
+  MemoryPool(DeviceMemory& device, std::shared_ptr<DevicePool> pool);
   [[nodiscard]] DevicePool& pool() const;
 
   std::shared_ptr<Reference> reference_;

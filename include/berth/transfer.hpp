@@ -22,7 +22,7 @@ struct TransferOptions {
   /// means, and the Transfer's destructor waits for what threads do with them. It is let go on any
   /// thread, perhaps one of berth's that copies: what happens then waits for no work of the device.
   std::shared_ptr<const void> keep_alive = nullptr;
-  /// Lower numbers go first where the host has its part to do. nullopt: the stream's own priority.
+  /// Lower numbers go first if the host has its part to do. nullopt: the stream's own priority.
   std::optional<int> priority = std::nullopt;
   /// Called once the transfer is over, with null or what went wrong, under the rules of
   /// CompletionQueue::when_done(): on berth's thread, and it may call CUDA and berth. Empty:
@@ -60,7 +60,7 @@ class BERTH_API Transfer {
   /// meanwhile.
   /// Errors  What went wrong: DriverError, Cancelled, of a file FileError.
   void wait() const;
-  /// What went wrong, as far as is known; null where nothing has, or the transfer is under way.
+  /// What went wrong, as far as is known; null if nothing has, or the transfer is under way.
   [[nodiscard]] std::exception_ptr failure() const noexcept;
 
   /// In all.

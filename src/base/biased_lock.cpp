@@ -30,7 +30,7 @@ long membarrier(int command) {
 /// by an interrupt, whose return is a full fence. A processor that runs no thread of the process
 /// has passed one when it switched.
 /// It is no way on other architectures, where translations are dropped by an instruction that
-/// interrupts nobody, as on x86 processors with INVLPGB under kernels that use it.
+/// interrupts no processor, as on x86 with INVLPGB under kernels that use it.
 class PageToggle {
  public:
   PageToggle() {
@@ -39,7 +39,7 @@ class PageToggle {
     if (page != MAP_FAILED) page_ = static_cast<volatile char*>(page);
   }
 
-  /// False where there is no such way.
+  /// False if there is no such way.
   bool fence() {
     if (page_ == nullptr) return false;
     const MutexLock lock(mutex_);

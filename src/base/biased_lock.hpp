@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A lock that belongs to one thread and costs it two plain stores; any other thread that wants in
-// pays for both.
+// A lock that is biased to one thread, its owner, which pays two plain stores. Any other thread
+// pays for a memory barrier on all processors.
 //
-// The owner announces itself and then looks whether it may enter; another thread forbids entry and
-// then looks whether the owner is inside. Each must see the other's store, for which both would
-// need a full fence. membarrier(2) lets the other thread run that fence on the owner's processor
-// instead. Source: membarrier(2), MEMBARRIER_CMD_PRIVATE_EXPEDITED, and the example there.
+// The owner stores that it is inside, then reads whether entry is forbidden; another thread forbids
+// entry, then reads whether the owner is inside. Each must see the other's store, which needs a
+// full fence on both sides. membarrier(2) lets the other thread execute the fence on the owner's
+// processor. Source: membarrier(2), MEMBARRIER_CMD_PRIVATE_EXPEDITED, and the example there.
 #pragma once
 
 #include <atomic>
@@ -18,12 +18,12 @@ class BiasedLock {
   BiasedLock(const BiasedLock&) = delete;
   BiasedLock& operator=(const BiasedLock&) = delete;
 
-  /// Whether the kernel has what this needs: Linux 4.14 and later, unless a sandbox forbids it.
-  /// Where not, there must be no such locks. The answer stays: where a sandbox forbids it later,
-  /// fence() takes a slower way, or stops the process where there is none.
+  /// Whether the kernel supports such locks: Linux 4.14 and later, unless a sandbox forbids it. If
+  /// not, use none. If a sandbox forbids it later, fence() uses a slower method, or stops the
+  /// process if there is none.
   static bool is_available() noexcept;
 
-  /// The owner. False, and nothing is locked, while another thread has forbidden entry.
+  /// By the owner. False, and nothing is locked, while another thread forbids entry.
   [[nodiscard]] bool try_enter() {
     inside_.store(true, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -32,12 +32,11 @@ class BiasedLock {
     leave();
     return false;
   }
-  /// The owner, after try_enter() said true.
+  /// By the owner, after try_enter() returned true.
   void leave() { inside_.store(false, std::memory_order_release); }
 
-  // Another thread; one at a time, which is for the caller to see to. First forbid() on as many
-  // locks as are wanted, then one fence() for all of them, then wait_until_left() on each; what
-  // they guard may then be used until permit().
+  // By another thread, one at a time, which the caller ensures: forbid() on each lock, one fence()
+  // for all of them, then wait_until_left() on each. The guarded data may be used until permit().
   void forbid() { forbidden_.store(true, std::memory_order_relaxed); }
   static void fence() noexcept;
   void wait_until_left() const;

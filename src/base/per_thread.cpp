@@ -53,11 +53,11 @@ struct PerThreadTable::ThreadEnd {
   ThreadEnd(const ThreadEnd&) = delete;
   ThreadEnd& operator=(const ThreadEnd&) = delete;
 
-  bool begin(Waiting waiting) noexcept BERTH_NO_THREAD_SAFETY_ANALYSIS {
+  bool begin(Blocking blocking) noexcept BERTH_NO_THREAD_SAFETY_ANALYSIS {
     if (parts == nullptr) parts.reset(new (std::nothrow) ThreadParts);
     if (parts == nullptr) return false;
     std::unique_lock lock(process().mutex, std::defer_lock);
-    if (waiting == Waiting::yes)
+    if (blocking == Blocking::yes)
       lock.lock();
     else if (!lock.try_lock())
       return false;
@@ -102,11 +102,11 @@ void PerThreadTable::forget() {
   }
 }
 
-bool PerThreadTable::prepare(Waiting waiting) const noexcept {
+bool PerThreadTable::prepare(Blocking blocking) const noexcept {
   if (index_ == kOwnersMax || thread_is_over || !BiasedLock::is_available()) return false;
   if (thread_parts_ != &no_parts_) return true;
   thread_local ThreadEnd thread_end;
-  return thread_end.begin(waiting);
+  return thread_end.begin(blocking);
 }
 
 }  // namespace berth

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an owner (an allocator, a pool) has of its own for each thread that uses it; found by the
-// thread itself without a lock, and by others when they need all of it.
+// Per-thread parts of an owner (an allocator, a pool). A thread finds its own part without a lock;
+// other threads get exclusive access to all parts.
 //
-// A part goes when its thread ends or its owner does, whichever is first. Both sides know of each
-// other through one table a process, behind one lock that nothing but beginnings and ends take.
+// A part ends with its thread or its owner, whichever ends first. One table per process connects
+// both sides. Its lock is taken only when threads and owners begin and end.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +22,13 @@
 
 namespace berth {
 
-/// Which thread has what part of which owner: what PerThread is made of.
+/// The table of threads, owners and parts that PerThread is made of.
 /// Threads  As PerThread.
 class PerThreadTable {
  public:
-  /// For threads that end, which hold the table's lock while they wait for their owners'.
-  enum class Waiting : bool { no, yes };
+  /// Whether to wait for the table's lock. A thread that ends holds it while it waits for the locks
+  /// of owners.
+  enum class Blocking : bool { no, yes };
 
   PerThreadTable(const PerThreadTable&) = delete;
   PerThreadTable& operator=(const PerThreadTable&) = delete;
@@ -36,19 +37,19 @@ class PerThreadTable {
   PerThreadTable();
   virtual ~PerThreadTable() = default;
 
-  /// The calling thread's part; null where it has none.
+  /// The calling thread's part; null if it has none.
   [[nodiscard]] void* find() const {
     return thread_parts_->of_owner[index_].load(std::memory_order_relaxed);
   }
-  /// Whether the calling thread may have one; without waiting, perhaps not now.
-  [[nodiscard]] bool prepare(Waiting waiting) const noexcept;
-  /// After prepare() said true.
+  /// Whether the calling thread may have a part. Without blocking, false if the lock is taken.
+  [[nodiscard]] bool prepare(Blocking blocking) const noexcept;
+  /// After prepare() returned true.
   void set(void* part) const {
     thread_parts_->of_owner[index_].store(part, std::memory_order_relaxed);
   }
-  /// No thread finds a part any more, or ends with one. To be called before anything else goes.
+  /// From now on no thread finds a part. Call it first in the destructor of the owner.
   void forget();
-  /// A thread that has a part ends; on that thread.
+  /// Called on a thread that has a part and ends.
   virtual void thread_ends(void* part) = 0;
 
  private:
@@ -69,7 +70,7 @@ class PerThreadTable {
   [[gnu::tls_model("initial-exec")]] static constinit thread_local ThreadParts* thread_parts_;
 
   const ForkOrigin origin_;
-  std::size_t index_ = kOwnersMax;  ///< which is nobody's
+  std::size_t index_ = kOwnersMax;  ///< of no owner
 };
 
 /// `Part` has a lock(), a BiasedLock, through which its thread enters it.
@@ -78,26 +79,25 @@ class PerThreadTable {
 template <class Part>
 class PerThread final : private PerThreadTable {
  public:
-  using PerThreadTable::Waiting;
-  /// Called for the part of a thread that ends, on it, under the owner's lock: takes back what is
-  /// kept there.
+  using PerThreadTable::Blocking;
+  /// Called on a thread that ends, under the owner's lock: takes back what its part keeps.
   using OnThreadEnd = std::function<void(Part&)>;
 
   /// `mutex` is the owner's lock.
   PerThread(Mutex& mutex, OnThreadEnd on_thread_end)
       : mutex_(mutex), on_thread_end_(std::move(on_thread_end)) {}
-  /// The owner must have taken back what is kept.
+  /// The owner must have taken back what the parts keep.
   ~PerThread() override { forget(); }
 
-  /// The calling thread's part; null where it has none yet, or none any more.
+  /// The calling thread's part; null if it has none.
   [[nodiscard]] Part* mine() const { return static_cast<Part*>(find()); }
-  /// The same, made where there is none. Null on a thread that is about to end, where there are
-  /// more than kOwnersMax owners, where the kernel lacks what a BiasedLock needs, and where the
-  /// host has no memory for it: the owner must do without then. Not under the owner's lock; with
-  /// Waiting::yes, under no other owner's either.
-  Part* mine_or_new(Waiting waiting = Waiting::yes) noexcept {
+  /// The same, created if there is none. Null, and the owner must do without a part, on a thread
+  /// that is about to end, beyond kOwnersMax owners, if the kernel does not support BiasedLock, and
+  /// if the host has no memory. Not under the owner's lock; with Blocking::yes, under no owner's
+  /// lock.
+  Part* mine_or_new(Blocking blocking = Blocking::yes) noexcept {
     if (Part* const part = mine()) return part;
-    if (!prepare(waiting)) return nullptr;
+    if (!prepare(blocking)) return nullptr;
     try {
       auto made = std::make_unique<Part>();
       const MutexLock lock(mutex_);
@@ -108,14 +108,14 @@ class PerThread final : private PerThreadTable {
     return mine();
   }
 
-  /// How many parts there are. Under the owner's lock.
+  /// Number of parts. Under the owner's lock.
   [[nodiscard]] std::size_t count() const { return all_.size(); }
 
-  /// Keeps every other thread out of its part while it exists. Needs the owner's lock as long.
+  /// While it exists, no other thread can enter its part. Hold the owner's lock for as long.
   /// Allocates nothing.
-  class Halt {
+  class ExclusiveAccess {
    public:
-    explicit Halt(PerThread& parts)
+    explicit ExclusiveAccess(PerThread& parts)
         : parts_(parts),
           alone_(parts.all_.empty() || (parts.all_.size() == 1 && parts.mine() != nullptr)) {
       if (alone_) return;
@@ -123,12 +123,12 @@ class PerThread final : private PerThreadTable {
       BiasedLock::fence();
       for_each_other([](Part& part) { part.lock().wait_until_left(); });
     }
-    ~Halt() {
+    ~ExclusiveAccess() {
       if (alone_) return;
       for_each_other([](Part& part) { part.lock().permit(); });
     }
-    Halt(const Halt&) = delete;
-    Halt& operator=(const Halt&) = delete;
+    ExclusiveAccess(const ExclusiveAccess&) = delete;
+    ExclusiveAccess& operator=(const ExclusiveAccess&) = delete;
 
     template <class Visit>
     void for_each(const Visit& visit) const {
@@ -148,7 +148,7 @@ class PerThread final : private PerThreadTable {
     const bool alone_;
   };
 
-  /// Calls visit(const Part&) for each, which its thread may change meanwhile.
+  /// Calls visit(const Part&) for each; its thread may change it at the same time.
   template <class Visit>
   void for_each(const Visit& visit) const {
     for (const auto& part : all_) visit(std::as_const(*part));

@@ -10,7 +10,7 @@
 namespace berth {
 
 /// Processors' worth of time that control groups allow the process: the least of its own group's
-/// and those above it, rounded up; nullopt where none is bounded, or there are no control groups.
+/// and those above it, rounded up; nullopt if none is bounded, or there are no control groups.
 /// `root` is where the file systems /proc and /sys are. Source: Linux,
 /// Documentation/admin-guide/cgroup-v2.rst (cpu.max) and scheduler/sched-bwc.rst
 /// (cpu.cfs_quota_us).

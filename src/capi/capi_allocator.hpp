@@ -17,7 +17,7 @@ inline Allocator& to_allocator(berth_allocator* allocator, const char* parameter
   return reinterpret_cast<Allocator&>(require(allocator, parameter));
 }
 
-/// The allocator as a `Kind`; null where it is of another.
+/// The allocator as a `Kind`; null if it is of another.
 template <class Kind>
 Kind* as_kind(Allocator& any) noexcept {
   return typeid(any) == typeid(Kind) ? static_cast<Kind*>(&any) : nullptr;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kCut = "...";
 
-/// Of fixed size, so that keeping a failure cannot fail itself, not even for want of memory, and
+/// Of fixed size, so that keeping a failure cannot fail itself, not even if memory is short, and
 /// that it outlives whatever a thread destroys when it ends.
 struct LastFailure {
   std::array<char, 1024> message{};

@@ -10,7 +10,7 @@
 #include "copy/direct/direct_transfer.hpp"
 #include "copy/direct/driver_copies.hpp"
 #include "device/device_context.hpp"
-#include "stream/unasked.hpp"
+#include "stream/unchecked.hpp"
 
 namespace berth {
 namespace {
@@ -56,7 +56,7 @@ class BroadcastCopies::Link {
                     {to_.kind.device, from_.kind.device}, to_.stream);
     }
     EventLease mark = events_.acquire();
-    record_unasked(mark, to_.stream);
+    record_unchecked(mark, to_.stream);
     const EventRef ref = mark;
     transfer_->add_step(std::move(mark), bytes);
     return ref;
@@ -119,7 +119,7 @@ void BroadcastCopies::ring(ShardRow row, const FetchSlices& fetch, CollectiveWor
     const CollectiveSide& to = row[member];
     const CollectiveSide& from = row[before(member)];
     fetched.push_back(events_(to.stream.context()).acquire());
-    record_unasked(fetched.back(), to.stream);
+    record_unchecked(fetched.back(), to.stream);
     ready[member] = fetched.back();
     links.emplace_back(*this, from, to, bytes - bytes_of(member), work);
     work.reads.push_back({.of = from.stream, .by = to.stream});

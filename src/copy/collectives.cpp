@@ -20,8 +20,8 @@
 #include "copy/transfer/composite_transfer.hpp"
 #include "copy/transfer/transfer_end.hpp"
 #include "device/device_context.hpp"
-#include "stream/settle.hpp"
-#include "stream/unasked.hpp"
+#include "stream/unchecked.hpp"
+#include "stream/wait_after_failure.hpp"
 
 namespace berth {
 namespace {
@@ -58,7 +58,7 @@ class Marks {
   void add(StreamRef stream) {
     if (find(stream) != marks_.end()) return;
     marks_.push_back({stream, events_(stream.context()).acquire()});
-    record_unasked(marks_.back().event, stream);
+    record_unchecked(marks_.back().event, stream);
   }
   /// Of a stream that has been added.
   [[nodiscard]] EventRef of(StreamRef stream) { return find(stream)->event; }
@@ -253,7 +253,7 @@ class Collectives::Impl {
     CompositeTransfer submitted(std::move(work.parts));
     submitted.cancel();
     submitted.wait();
-    for (const StreamRef stream : streams) settle(stream);
+    for (const StreamRef stream : streams) wait_after_failure(stream);
   }
 
   const DeviceRegistry& registry_;

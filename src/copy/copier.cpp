@@ -27,7 +27,7 @@
 #include "device/device_context.hpp"
 #include "device/known_context.hpp"
 #include "stream/capture.hpp"
-#include "stream/settle.hpp"
+#include "stream/wait_after_failure.hpp"
 
 namespace berth {
 
@@ -257,7 +257,7 @@ class Copier::Impl {
                              std::move(request));
     } catch (...) {
       CompositeTransfer(std::move(parts)).wait();
-      settle(streams.stream);
+      wait_after_failure(streams.stream);
       throw;
     }
   }

@@ -14,8 +14,8 @@
 #include "copy/transfer/transfer_state.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
-#include "stream/settle.hpp"
 #include "stream/wait.hpp"
+#include "stream/wait_after_failure.hpp"
 
 namespace berth {
 namespace {
@@ -31,7 +31,7 @@ void complete(StreamRef stream) {
   try {
     wait_relaxed_for(stream);
   } catch (...) {
-    settle(stream);  // perhaps only the query has failed
+    wait_after_failure(stream);  // perhaps only the query has failed
     throw;
   }
 }
@@ -248,7 +248,7 @@ Transfer CopyDispatcher::submit(CopyRequest& request, const Submission& how, std
     add(submission);
     started = end(transfer, std::move(request));
   } catch (...) {
-    settle(stream);  // a part may be pending, and the caller may free the memory
+    wait_after_failure(stream);  // a part may be pending, and the caller may free the memory
     throw;
   }
   if (is_awaited) complete(stream);

@@ -13,8 +13,8 @@
 #include "copy/operand/file_end.hpp"
 #include "copy/operand/open_file.hpp"
 #include "device/device_context.hpp"
-#include "stream/settle.hpp"
 #include "stream/wait.hpp"
+#include "stream/wait_after_failure.hpp"
 
 namespace berth {
 namespace {
@@ -75,7 +75,7 @@ void copy_file_by_driver(const FileRange& range, std::byte* device, CopyDirectio
     try {
       wait_for(stream);
     } catch (...) {
-      settle(stream);  // perhaps only the query has failed; the buffer is freed next
+      wait_after_failure(stream);  // perhaps only the query has failed; the buffer is freed next
       throw;
     }
   };

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/device_context.hpp"
 
+#include "base/check.hpp"
 #include "device/known_context.hpp"
 
 namespace berth {
 
 DeviceContext::~DeviceContext() {
+  BERTH_CHECK(!driver_.is_here() || observers_.empty());  // each has been removed
   if (is_used()) driver_.primary_ctx_release_or_report(native_);
 }
 
@@ -47,8 +49,8 @@ void DeviceContext::remove_observer(StreamObserver& observer) noexcept {
 }
 
 void DeviceContext::retire_stream(CUstream stream) noexcept {
-  if (driver_.is_here()) observers_.tell(*this, stream);
-  seen_captures_.note(stream, false);  // which ends with the stream
+  if (driver_.is_here()) observers_.notify(*this, stream);
+  seen_captures_.update(stream, false);  // which ends with the stream
 }
 
 ContextScope::ContextScope(DeviceContext& context) : driver_(context.driver()) {
@@ -68,7 +70,7 @@ void ContextScope::enter(DeviceContext& context) {
   const CUcontext wanted = context.primary();
   CUcontext current = nullptr;
   driver_.ctx_get_current(&current);
-  KnownContext::saw(current);
+  KnownContext::set_observed(current);
   if (current == wanted) return;
   driver_.ctx_push_current(wanted);
   pushed_ = true;
@@ -81,7 +83,7 @@ void ContextScope::enter(DeviceContext& context) {
 ContextScope::~ContextScope() {
   if (!pushed_) return;
   CUcontext popped = nullptr;
-  KnownContext::saw(before_);
+  KnownContext::set_observed(before_);
   if (driver_.ctx_pop_current_or_report(&popped))
     KnownContext::set(known_before_);
   else

@@ -19,7 +19,7 @@
 #include "device/seen_captures.hpp"
 #include "device/stream_observers.hpp"
 #include "driver/driver.hpp"
-#include "driver/made_once.hpp"
+#include "driver/once_value.hpp"
 
 namespace berth {
 
@@ -35,7 +35,7 @@ class DeviceContext {
   [[nodiscard]] const Driver& driver() const noexcept { return driver_; }
   /// The logical device, `cuda:N`.
   [[nodiscard]] Device device() const noexcept { return device_; }
-  /// "cuda:N", for an error that names `expected` too: two of one device are those of two Runtimes.
+  /// "cuda:N", for an error that also names `expected`; with "of another Runtime" if needed.
   [[nodiscard]] std::string name_beside(const DeviceContext& expected) const;
   /// The driver's own handle, which cuDeviceGet gave.
   [[nodiscard]] CUdevice native() const noexcept { return native_; }
@@ -49,8 +49,7 @@ class DeviceContext {
       return retained;
     });
   }
-  /// What the device can do with memory of the host, asked once. What the driver does not say it
-  /// cannot.
+  /// The device's access to host memory, queried once; false if the driver does not say.
   struct HostReach {
     /// Reads and writes pageable memory through the host's page tables, at the speed of pinned
     /// memory.
@@ -62,32 +61,31 @@ class DeviceContext {
   /// Whether primary() has been called.
   [[nodiscard]] bool is_used() const noexcept { return primary_.find() != nullptr; }
 
-  /// Those whose latest mark lies in a capture: no driver call tells them from others without
-  /// breaking the capture.
+  /// Events whose latest mark is in a capture, which no driver call reports without breaking it.
   [[nodiscard]] HandleSet<CUevent>& captured_events() noexcept { return captured_events_; }
-  /// Those that pools own, on lease or not: nobody else may destroy them.
+  /// Handles that pools own, on lease or not: no other code may destroy them.
   [[nodiscard]] HandleSet<CUstream>& pooled_streams() noexcept { return pooled_streams_; }
   [[nodiscard]] HandleSet<CUevent>& pooled_events() noexcept { return pooled_events_; }
   [[nodiscard]] SeenCaptures& seen_captures() noexcept { return seen_captures_; }
-  /// Of other devices to this one's memory.
+  /// Access of other devices to this one's memory.
   [[nodiscard]] PeerAccess& peer_access() noexcept { return peer_access_; }
 
   /// An observer is removed before it is destroyed. Contracts: StreamObservers.
-  /// In a forked child nobody observes: there is no driver.
+  /// No effect in a forked child.
   void add_observer(StreamObserver& observer);
   void remove_observer(StreamObserver& observer) noexcept;
-  /// Tells every observer.
+  /// Notifies every observer.
   void retire_stream(CUstream stream) noexcept;
 
-  /// What the host has to do for streams of the device: src/stream/wait.hpp does it before a wait.
+  /// The host's shares of the device's streams; src/stream/wait.hpp does them before a wait.
   [[nodiscard]] HostShares& host_shares() noexcept { return host_shares_; }
 
   /// Contracts: OwnedStreams.
   void own_stream(CUstream stream) { owned_streams_.add(stream); }
   void disown_stream(CUstream stream) noexcept { owned_streams_.remove(stream); }
   /// 0 for a stream that berth does not own; 1 for the legacy default stream; for others a number
-  /// that no other stream of any device ever has, from the beginning of their Stream until
-  /// observers have been told of its end, or it is released.
+  /// that is never reused, from the construction of the Stream until observers have been notified
+  /// of its end, or until it is released.
   [[nodiscard]] std::uint64_t stream_number(CUstream stream) const noexcept {
     return owned_streams_.number_of(stream);
   }
@@ -96,8 +94,8 @@ class DeviceContext {
   const Driver& driver_;
   const Device device_;
   const CUdevice native_;
-  MadeOnce<CUcontext> primary_;
-  MadeOnce<HostReach> host_reach_;
+  OnceValue<CUcontext> primary_;
+  OnceValue<HostReach> host_reach_;
   HandleSet<CUevent> captured_events_;
   HandleSet<CUstream> pooled_streams_;
   HandleSet<CUevent> pooled_events_;
@@ -108,9 +106,9 @@ class DeviceContext {
   OwnedStreams owned_streams_;
 };
 
-/// Makes a device's primary context current on this thread for a scope, where it is not already.
-/// Held around every driver call but those on devices and contexts themselves: the driver refuses
-/// most calls on a thread without a current context, whatever their arguments say.
+/// Makes a device's primary context current on this thread for a scope, unless it is current. Used
+/// around every driver call except those on devices and contexts, because the driver refuses most
+/// calls on a thread without a current context.
 class ContextScope {
  public:
   explicit ContextScope(DeviceContext& context);
@@ -125,7 +123,7 @@ class ContextScope {
 
   const Driver& driver_;
   DeviceContext* known_before_ = nullptr;
-  CUcontext before_ = nullptr;  ///< what was current, where pushed_
+  CUcontext before_ = nullptr;  ///< the previous context, if pushed_
   bool pushed_ = false;
 };
 

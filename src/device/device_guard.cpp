@@ -31,6 +31,7 @@ DeviceGuard::~DeviceGuard() {
 }
 
 void DeviceGuard::enter() {
+  BERTH_CHECK(!pushed_);
   const Driver& driver = context_->driver();
   const CUcontext wanted = context_->primary();
   driver.ctx_get_current(&before_);
@@ -40,7 +41,7 @@ void DeviceGuard::enter() {
 }
 
 void DeviceGuard::leave() noexcept {
-  KnownContext::saw(nullptr);
+  KnownContext::set_observed(nullptr);
   const bool restored =
       pushed_ ? pop_to_before() : context_->driver().ctx_set_current_or_report(context_->primary());
   if (!restored) KnownContext::forget();

@@ -13,13 +13,13 @@
 
 namespace berth {
 
-/// What keeps this process from the device at `pci_bus_id`; empty where nothing does, and where the
+/// What keeps this process from the device at `pci_bus_id`; empty if nothing does, and where the
 /// kernel driver does not say which file is the device's. `kernel_devices` are those of
 /// read_proc_devices(). Opens nothing.
 std::string find_node_fault(const std::vector<KnownDevice>& kernel_devices,
                             std::string_view pci_bus_id, const std::string& dev_folder);
 
-/// The same in words, where access(2) has refused `path` with `error`; empty where it has not.
+/// The same in words, where access(2) has refused `path` with `error`; empty if it has not.
 std::string describe_node_fault(const std::string& path, int error);
 
 }  // namespace berth

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/check.hpp"
 #include "device/visible_devices.hpp"
 #include "device/visible_entry.hpp"
 
@@ -21,7 +22,7 @@ Devices without_repeats(const Devices& devices) {
   return once;
 }
 
-/// In which place of CUDA's order each of the devices shown stands; empty where that is unknown.
+/// In which place of CUDA's order each of the devices shown stands; empty if that is unknown.
 Devices places_of_shown(const DeviceOrderQuestion& question, std::size_t shown) {
   Devices places(shown);
   std::iota(places.begin(), places.end(), std::size_t{0});
@@ -56,8 +57,12 @@ std::vector<std::size_t> cuda_order(const DeviceOrderQuestion& question) {
   }
   auto other = order.begin();
   for (std::size_t& device : by_place) {
-    if (device == question.devices) device = *other++;
+    if (device == question.devices) {
+      BERTH_CHECK(other != order.end());
+      device = *other++;
+    }
   }
+  BERTH_CHECK(other == order.end());  // each device has one place
   return by_place;
 }
 

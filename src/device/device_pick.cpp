@@ -41,7 +41,7 @@ std::uint64_t bytes_of_others(const MemoryUse& use) {
   return used - std::min(used, own);
 }
 
-/// Why nobody can use the device, whoever names it; empty where nothing is known against it.
+/// Why no process can use the device; empty if no reason is known.
 std::string find_fault(const DeviceRegistry& devices, Device device) {
   const auto physical = static_cast<std::size_t>(devices.info(device).physical);
   if (devices.physical_devices()[physical].lost) return "NVML says that it is lost";
@@ -50,7 +50,7 @@ std::string find_fault(const DeviceRegistry& devices, Device device) {
   return {};
 }
 
-/// Why somebody else has the device; empty where nobody has it to himself.
+/// Why another process has the device for itself; empty if none has.
 std::string find_owner(const DeviceRegistry& devices, Device device, const MemoryUse& use) {
   if (devices.facts(device).compute_mode != ComputeMode::exclusive_process) return {};
   if (!use.processes || std::ranges::none_of(*use.processes, is_other)) return {};
@@ -90,12 +90,12 @@ int used_percent(const DeviceRegistry& devices, const Candidate& candidate) {
 /// The first of the devices for which `score` is the least.
 template <class Score>
 Device pick_least(const DeviceRegistry& devices, const Score& score) {
-  static_cast<void>(devices.resolve(Device::cuda(0)));  // says what is wrong where there is none
+  static_cast<void>(devices.resolve(Device::cuda(0)));  // says what is wrong if there is none
   if (devices.count() > 1 && !devices.nvml_problem().empty()) {
     throw NotSupported(fmt::format(
         "no device can be picked by its use or its free memory: NVML does not work ({}), and the "
-        "driver tells the latter only to who makes a context on every device; accepted without "
-        "NVML: the local rank, a UUID, or an ordinal",
+        "driver reports free memory only to a process with a context on the device; accepted "
+        "without NVML: the local rank, a UUID, or an ordinal",
         devices.nvml_problem()));
   }
   std::vector<std::string> faults;

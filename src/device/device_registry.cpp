@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "berth/device_registry.hpp"
 
+#include <algorithm>
 #include <set>
 #include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/check.hpp"
 #include "base/env.hpp"
 #include "base/fork_safe_mutex.hpp"
 #include "base/quoted.hpp"
@@ -35,7 +37,7 @@ struct DeviceRegistry::State {
   /// out.
   std::set<std::string> later_problems BERTH_GUARDED_BY(mutex);
 
-  /// How the variable differs from what CUDA has read; empty where it does not.
+  /// How the variable differs from what CUDA has read; empty if it does not.
   [[nodiscard]] std::string find_change() const;
   [[nodiscard]] FactSubject fact_subject(const DeviceContext& context) const;
 };
@@ -101,9 +103,13 @@ DeviceRegistry::DeviceRegistry(const Driver& driver, const Nvml& nvml,
   state_->infos.resize(shown.size());
   for (const auto* part : {&list.devices, &list.instances}) {
     for (const DeviceInfo& info : *part) {
-      if (info.logical) state_->infos[static_cast<std::size_t>(*info.logical)] = &info;
+      if (!info.logical) continue;
+      const DeviceInfo*& place = state_->infos.at(static_cast<std::size_t>(*info.logical));
+      BERTH_CHECK(place == nullptr);  // one device for each ordinal
+      place = &info;
     }
   }
+  BERTH_CHECK(std::ranges::count(state_->infos, nullptr) == 0);
   std::vector<std::string> node_faults;
   for (const DeviceInfo& info : list.devices)
     node_faults.push_back(find_node_fault(of_kernel, info.pci_bus_id, device_files));
@@ -199,7 +205,7 @@ void DeviceRegistry::set_current(Device device) const {
   DeviceContext& wanted = context(device);
   state_->driver.ctx_set_current(wanted.primary());
   KnownContext::set(&wanted);
-  KnownContext::saw(wanted.primary());
+  KnownContext::set_observed(wanted.primary());
 }
 
 MemoryInfo DeviceRegistry::memory_info(Device device) const {

@@ -3,6 +3,8 @@
 // Guide, "Device Queries".
 #include "device/fact_store.hpp"
 
+#include "base/check.hpp"
+
 namespace berth {
 namespace {
 
@@ -53,15 +55,17 @@ FactStore::FactStore(const Driver& driver, const Nvml& nvml, std::size_t devices
     : driver_(driver),
       nvml_(nvml),
       devices_(devices),
-      facts_(new MadeOnce<DeviceFacts>[devices]),
-      peers_(new MadeOnce<PeerFacts>[devices * devices]) {}
+      facts_(new OnceValue<DeviceFacts>[devices]),
+      peers_(new OnceValue<PeerFacts>[devices * devices]) {}
 
 const DeviceFacts& FactStore::facts(const FactSubject& device) {
+  BERTH_CHECK(device.ordinal < devices_);
   return facts_[device.ordinal].get(driver_, [&] { return read_facts(driver_, device.native); });
 }
 
 const PeerFacts& FactStore::peer(const FactSubject& from, const FactSubject& to) {
-  MadeOnce<PeerFacts>& pair = peers_[from.ordinal * devices_ + to.ordinal];
+  BERTH_CHECK(from.ordinal < devices_ && to.ordinal < devices_);
+  OnceValue<PeerFacts>& pair = peers_[from.ordinal * devices_ + to.ordinal];
   return pair.get(driver_, [&] { return read_peer(from, to); });
 }
 

@@ -11,8 +11,8 @@
 #include "berth/device_facts.hpp"
 
 #include "driver/driver.hpp"
-#include "driver/made_once.hpp"
 #include "driver/nvml.hpp"
+#include "driver/once_value.hpp"
 
 namespace berth {
 
@@ -41,8 +41,8 @@ class FactStore {
   const Driver& driver_;
   const Nvml& nvml_;
   const std::size_t devices_;
-  std::unique_ptr<MadeOnce<DeviceFacts>[]> facts_;  ///< by ordinal
-  std::unique_ptr<MadeOnce<PeerFacts>[]> peers_;    ///< by ordinal of `from`, then of `to`
+  std::unique_ptr<OnceValue<DeviceFacts>[]> facts_;  ///< by ordinal
+  std::unique_ptr<OnceValue<PeerFacts>[]> peers_;    ///< by ordinal of `from`, then of `to`
 };
 
 }  // namespace berth

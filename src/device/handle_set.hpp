@@ -15,24 +15,24 @@
 namespace berth {
 
 /// Threads  Safe from any thread.
-/// Forks    In a child none is noted: no handle does anything there.
+/// Forks    Empty in a child, where no handle is valid.
 template <class Handle>
 class HandleSet {
  public:
-  /// Whether it was not noted before.
-  bool note(Handle handle) {
+  /// Whether it is new.
+  bool insert(Handle handle) {
     const MutexLock lock(mutex_);
     const bool is_new = handles_.insert(handle).second;
     count_ = handles_.size();
     return is_new;
   }
-  void forget(Handle handle) noexcept {
+  void erase(Handle handle) noexcept {
     if (count_ == 0 || !origin_.is_here()) return;
     const MutexLock lock(mutex_);
     handles_.erase(handle);
     count_ = handles_.size();
   }
-  [[nodiscard]] bool contain(Handle handle) const {
+  [[nodiscard]] bool contains(Handle handle) const {
     if (count_ == 0 || !origin_.is_here()) return false;
     const MutexLock lock(mutex_);
     return handles_.count(handle) != 0;
@@ -45,19 +45,19 @@ class HandleSet {
   std::unordered_set<Handle> handles_ BERTH_GUARDED_BY(mutex_);
 };
 
-/// A handle is in a set as long as this lives.
+/// Keeps a handle in a set as long as it exists.
 template <class Handle>
-class NotedHandle {
+class ScopedHandle {
  public:
-  NotedHandle(HandleSet<Handle>& set, Handle handle) : set_(&set), handle_(handle) {
-    set.note(handle);
+  ScopedHandle(HandleSet<Handle>& set, Handle handle) : set_(&set), handle_(handle) {
+    set.insert(handle);
   }
-  ~NotedHandle() {
-    if (set_ != nullptr) set_->forget(handle_);
+  ~ScopedHandle() {
+    if (set_ != nullptr) set_->erase(handle_);
   }
-  NotedHandle(NotedHandle&& other) noexcept
+  ScopedHandle(ScopedHandle&& other) noexcept
       : set_(std::exchange(other.set_, nullptr)), handle_(other.handle_) {}
-  NotedHandle& operator=(NotedHandle&&) = delete;
+  ScopedHandle& operator=(ScopedHandle&&) = delete;
 
  private:
   HandleSet<Handle>* set_;

@@ -5,10 +5,13 @@
 #include <iterator>
 #include <mutex>
 
+#include "base/check.hpp"
+
 namespace berth {
 
 void HostShares::add(HostShare& share) {
   const MutexLock lock(mutex_);
+  BERTH_CHECK(std::ranges::find(entries_, &share, &Entry::share) == entries_.end());
   entries_.push_back({&share});
   count_ = entries_.size();
 }
@@ -20,27 +23,29 @@ void HostShares::remove(HostShare& share) noexcept {
   if (found == entries_.end()) return;
   found->is_removed = true;
   while (found->calls > 0) returned_.wait(mutex_);
+  BERTH_CHECK(found->is_removed);
   entries_.erase(found);
   count_ = entries_.size();
 }
 
-template <class What>
-void HostShares::call_each(What& what) noexcept BERTH_NO_THREAD_SAFETY_ANALYSIS {
+template <class... What>
+void HostShares::call_each(What&... what) noexcept BERTH_NO_THREAD_SAFETY_ANALYSIS {
   if (count_ == 0) return;
   std::unique_lock lock(mutex_);
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
     if (entry->is_removed) continue;
     ++entry->calls;  // it stays
     lock.unlock();
-    entry->share->do_share(what);
+    entry->share->do_share(what...);
     lock.lock();
+    BERTH_CHECK(entry->calls > 0);
     --entry->calls;
     if (entry->is_removed) returned_.notify_all();
   }
 }
 
-void HostShares::do_all(StreamRef stream) noexcept {
-  call_each(stream);
+void HostShares::do_all(DeviceContext& context, CUstream stream) noexcept {
+  call_each(context, stream);
 }
 void HostShares::do_all(DeviceContext& context) noexcept {
   call_each(context);

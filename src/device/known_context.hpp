@@ -14,32 +14,30 @@ namespace berth {
 /// Threads  Each thread has its own.
 class KnownContext {
  public:
-  /// Of this device the primary context; null outside of guards, and where the driver has to be
-  /// asked.
+  /// The device whose primary context is current; null outside of guards, and if it is not known.
   [[nodiscard]] static DeviceContext* get() noexcept {
     return innermost_ == nullptr ? nullptr : innermost_->known_;
   }
-  /// Whether the device's context is current, or was when the thread asked last: code that is not
-  /// berth's may have changed it since. For calls that do not depend on it, and calls that the
-  /// driver then refuses.
+  /// Whether the device's context is current, or was at the thread's last query; other code may
+  /// have changed it since. For calls that do not depend on it, or that the driver then refuses.
   [[nodiscard]] static bool is_likely(DeviceContext& context) {
     if (innermost_ != nullptr && innermost_->known_ != nullptr) return get() == &context;
     return seen_ != nullptr && context.is_used() && seen_ == context.primary();
   }
-  /// What the driver has said is current, outside of what berth itself makes current for a scope.
-  static void saw(CUcontext current) noexcept { seen_ = current; }
+  /// The context that the driver reported as current, outside of berth's own scopes.
+  static void set_observed(CUcontext current) noexcept { seen_ = current; }
 
-  /// Outside of guards nothing is kept: nobody would correct it.
+  /// Has no effect outside of guards, where nothing would correct it.
   static void set(DeviceContext* context) noexcept {
     if (innermost_ != nullptr) innermost_->known_ = context;
   }
-  /// After what berth could not put back or has not seen: no guard of the thread relies on
-  /// anything.
+  /// After a context that berth could not restore or has not seen: no guard of the thread relies on
+  /// a known context.
   static void forget() noexcept {
     for (DeviceGuard* guard = innermost_; guard != nullptr; guard = guard->outer_)
       guard->known_ = nullptr;
   }
-  /// Forgets where `current`, which the driver has said, is another one.
+  /// Forgets the known context if the driver reported another one as current.
   static void compare(CUcontext current) {
     DeviceContext* const known = get();
     if (known != nullptr && known->primary() != current) forget();

@@ -10,28 +10,32 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "base/check.hpp"
 #include "base/fork.hpp"
 #include "base/mutex.hpp"
 
 namespace berth {
 
 /// Threads  Safe from any thread.
-/// Forks    In a child berth owns no stream: there is no driver.
+/// Forks    In a child, berth owns no stream.
 class OwnedStreams {
  public:
-  /// Of a stream that berth does not own, and whose end it may not hear of.
+  /// The number of streams that berth does not own.
   static constexpr std::uint64_t kNotOwned = 0;
-  /// Of the legacy default stream, which never ends.
+  /// The number of the legacy default stream, which never ends.
   static constexpr std::uint64_t kLegacyDefault = 1;
 
-  /// The stream has a new number from now on. Nothing happens to the default streams.
-  /// Errors  std::bad_alloc: the stream has the number that it had.
+  /// Gives the stream a new number. Does nothing for the default streams.
+  /// Errors  std::bad_alloc: the number is unchanged.
   void add(CUstream stream) {
     if (is_default(stream) || !origin_.is_here()) return;
     const MutexLock lock(mutex_);
-    numbers_[stream] = next_.fetch_add(1, std::memory_order_relaxed);
+    std::uint64_t& number = numbers_[stream];
+    const std::uint64_t next = next_.fetch_add(1, std::memory_order_relaxed);
+    BERTH_CHECK(next > kLegacyDefault && next > number);
+    number = next;
   }
-  /// It has none any more.
+  /// The stream loses its number.
   void remove(CUstream stream) noexcept {
     if (is_default(stream) || !origin_.is_here()) return;
     const MutexLock lock(mutex_);

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 
+#include "base/check.hpp"
 #include "device/device_context.hpp"
 
 namespace berth {
 
 void PeerAccess::enable(DeviceContext& user) {
+  BERTH_CHECK(&user != &owner_);
   const Driver& driver = owner_.driver();
   driver.require_here();
   const CUcontext context = owner_.primary();
@@ -17,14 +19,15 @@ void PeerAccess::enable(DeviceContext& user) {
   // The program may have done it itself.
   if (enabled != CUDA_SUCCESS && enabled != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
     driver.raise(DriverCall::ctx_enable_peer_access, enabled);
-  for (MappedMemory* memory : memory_) memory->let_in(user);
+  for (MappedMemory* memory : memory_) memory->grant_access(user);
   users_.push_back(&user);
 }
 
 void PeerAccess::add(MappedMemory& memory) {
   owner_.driver().require_here();
   const MutexLock lock(mutex_);
-  for (DeviceContext* user : users_) memory.let_in(*user);
+  BERTH_CHECK(std::ranges::find(memory_, &memory) == memory_.end());
+  for (DeviceContext* user : users_) memory.grant_access(*user);
   memory_.push_back(&memory);
 }
 

@@ -17,9 +17,9 @@ class DeviceContext;
 class MappedMemory {
  public:
   virtual ~MappedMemory() = default;
-  /// Lets work of `user` read and write all that is mapped, now and from now on.
-  /// Errors  DriverError: later mappings are not open to it, those that are there may be.
-  virtual void let_in(DeviceContext& user) = 0;
+  /// Allows `user` to read and write all present and future mappings.
+  /// Errors  DriverError: it has no access to future mappings, and may have access to present ones.
+  virtual void grant_access(DeviceContext& user) = 0;
 };
 
 /// Threads  Safe from any thread.
@@ -27,15 +27,15 @@ class PeerAccess {
  public:
   explicit PeerAccess(DeviceContext& owner) : owner_(owner) {}
 
-  /// Lets work of `user`, another device, reach the owner's memory. Driver calls the first time
-  /// only. Within a ContextScope of `user`.
-  /// Errors  DriverError: the two cannot do that, or it failed; asking again tries again.
+  /// Allows `user`, another device, access to the owner's memory. Driver calls only the first time.
+  /// Within a ContextScope of `user`.
+  /// Errors  DriverError: not supported, or failed; the next call tries again.
   void enable(DeviceContext& user) BERTH_EXCLUDES(mutex_);
 
-  /// Lets in who has access already, and from now on whoever gets it.
-  /// Errors  As MappedMemory::let_in(): it has not been added.
+  /// Grants access to the devices that have it already, and to those that get it later.
+  /// Errors  As MappedMemory::grant_access(): it has not been added.
   void add(MappedMemory& memory) BERTH_EXCLUDES(mutex_);
-  /// Before it is destroyed. Nothing where it was not added.
+  /// Before it is destroyed. No effect if it was not added.
   void remove(MappedMemory& memory) noexcept BERTH_EXCLUDES(mutex_);
 
  private:

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/check.hpp"
 #include "device/device_names.hpp"
 
 namespace berth {
@@ -16,7 +17,7 @@ constexpr std::string_view kInstanceMark = " MIG ";
 struct Joined {
   DeviceInfo device;
   std::vector<DeviceInfo> instances;
-  bool split_unknown = false;  ///< nobody says whether it is in MIG mode
+  bool split_unknown = false;  ///< whether it is in MIG mode is unknown
 };
 
 DeviceInfo instance_info(const KnownInstance& known, const std::string& pci_bus_id) {
@@ -57,6 +58,7 @@ class Join {
     DeviceInfo* info = find_by_uuid(shown);
     if (info == nullptr) info = find_by_address(shown);
     if (info == nullptr) info = add_device(shown);
+    BERTH_CHECK(!info->logical);  // shown once
     info->logical = shown.ordinal;
     if (!shown.name.empty()) info->name = shown.name;
     if (!shown.pci_bus_id.empty()) info->pci_bus_id = shown.pci_bus_id;
@@ -100,7 +102,7 @@ class Join {
     return nullptr;
   }
 
-  /// The device at the same address, or a new instance of it; null where it is another one.
+  /// The device at the same address, or a new instance of it; null if it is another one.
   DeviceInfo* find_by_address(const ShownDevice& shown) {
     const auto found = std::find_if(all_.begin(), all_.end(), [&](const Joined& joined) {
       return !shown.pci_bus_id.empty() && joined.device.pci_bus_id == shown.pci_bus_id;

@@ -13,7 +13,7 @@ namespace berth {
 
 /// From the files `information` in the folders of `root`, which are named after PCI addresses. What
 /// is no such folder, or cannot be read, is left out; a UUID that the driver has not read yet,
-/// because nobody has used the device, is unknown. In order of the addresses.
+/// because the device was never used, is unknown. In order of the addresses.
 std::vector<KnownDevice> read_proc_devices(const std::string& root);
 
 }  // namespace berth

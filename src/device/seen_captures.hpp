@@ -17,11 +17,11 @@
 namespace berth {
 
 /// Threads  Safe from any thread.
-/// Forks    In a child none is noted: there is no driver.
+/// Forks    Empty in a child.
 class SeenCaptures {
  public:
-  /// What the driver said.
-  void note(CUstream stream, bool is_captured) noexcept {
+  /// The answer of a query.
+  void update(CUstream stream, bool is_captured) noexcept {
     if (!is_captured && count_ == 0) return;
     if (!origin_.is_here()) return;
     const MutexLock lock(mutex_);
@@ -32,28 +32,27 @@ class SeenCaptures {
         streams_.erase(stream);
       }
     } catch (const std::bad_alloc&) {
-      has_lost_some_ = true;  // there may always be one
+      is_incomplete_ = true;  // from now on there may be one
     }
-    count_ = streams_.size() + (has_lost_some_ ? 1 : 0);
+    count_ = streams_.size() + (is_incomplete_ ? 1 : 0);
   }
-  /// Whether `is_captured(stream)`, which may call the driver, says so of one that was, or there
-  /// may be one that is not known. None of those that are asked about goes away meanwhile: note()
-  /// waits.
+  /// Whether is_captured(stream), which may call the driver, is true for one of them, or the set is
+  /// incomplete. No stream in the set ends meanwhile, because update() waits.
   template <class IsCaptured>
   [[nodiscard]] bool any(const IsCaptured& is_captured) {
     if (count_ == 0 || !origin_.is_here()) return false;
     const MutexLock lock(mutex_);
     std::erase_if(streams_, [&](CUstream stream) { return !is_captured(stream); });
-    count_ = streams_.size() + (has_lost_some_ ? 1 : 0);
+    count_ = streams_.size() + (is_incomplete_ ? 1 : 0);
     return count_ > 0;
   }
 
  private:
   const ForkOrigin origin_;
-  std::atomic<std::size_t> count_ = 0;  ///< of streams_; one more where some were lost
+  std::atomic<std::size_t> count_ = 0;  ///< of streams_, plus 1 if it is incomplete
   mutable Mutex mutex_;
   std::set<CUstream> streams_ BERTH_GUARDED_BY(mutex_);
-  bool has_lost_some_ BERTH_GUARDED_BY(mutex_) = false;
+  bool is_incomplete_ BERTH_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace berth

@@ -9,7 +9,7 @@
 
 namespace berth {
 
-/// The device that `text` comes close to; nullopt where it comes close to none, or to more than
+/// The device that `text` comes close to; nullopt if it comes close to none, or to more than
 /// one.
 std::optional<Device> similar_device(std::string_view text);
 

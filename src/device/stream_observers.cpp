@@ -5,12 +5,17 @@
 #include <iterator>
 #include <mutex>
 
+#include "base/check.hpp"
+
 namespace berth {
 
 /// A call that this thread is in the middle of, and those around it.
 struct StreamObservers::Call {
   explicit Call(const Entry& entry_) : entry(entry_), outer(innermost) { innermost = this; }
-  ~Call() { innermost = outer; }
+  ~Call() {
+    BERTH_CHECK(innermost == this);
+    innermost = outer;
+  }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
@@ -31,6 +36,7 @@ std::size_t StreamObservers::calls_of_this_thread(const Entry& entry) {
 
 void StreamObservers::add(StreamObserver& observer) {
   const MutexLock lock(mutex_);
+  BERTH_CHECK(std::ranges::find(entries_, &observer, &Entry::observer) == entries_.end());
   entries_.push_back({&observer});
 }
 
@@ -44,11 +50,12 @@ void StreamObservers::remove(StreamObserver& observer) noexcept BERTH_NO_THREAD_
   // One more, so that the entry stays while this thread waits.
   ++found->calls;
   returned_.wait(lock, [&] { return found->calls == own + 1; });
+  BERTH_CHECK(found->observer == nullptr && found->calls > own);
   if (--found->calls == 0) entries_.erase(found);
 }
 
-void StreamObservers::tell(DeviceContext& context,
-                           CUstream stream) noexcept BERTH_NO_THREAD_SAFETY_ANALYSIS {
+void StreamObservers::notify(DeviceContext& context,
+                             CUstream stream) noexcept BERTH_NO_THREAD_SAFETY_ANALYSIS {
   std::unique_lock lock(mutex_);
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     if (StreamObserver* const observer = entry->observer; observer != nullptr) {
@@ -59,6 +66,7 @@ void StreamObservers::tell(DeviceContext& context,
         observer->stream_retiring(context, stream);
       }
       lock.lock();
+      BERTH_CHECK(entry->calls > 0);
       --entry->calls;
       if (entry->observer == nullptr) returned_.notify_all();
     }

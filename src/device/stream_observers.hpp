@@ -15,11 +15,12 @@ namespace berth {
 
 class DeviceContext;
 
-/// Is told about streams that are about to be destroyed, while they still can be recorded on.
+/// Notified of streams that are about to be destroyed, while events can still be recorded on them.
+/// Threads  Called on any thread.
 class StreamObserver {
  public:
   virtual ~StreamObserver() = default;
-  /// Called without a lock of berth.
+  /// Called without a lock of berth's.
   virtual void stream_retiring(DeviceContext& context, CUstream stream) noexcept = 0;
 };
 
@@ -28,13 +29,17 @@ class StreamObservers {
  public:
   /// Errors  std::bad_alloc: nothing is changed.
   void add(StreamObserver& observer);
-  /// Waits for the calls into the observer that other threads are in the middle of: it may be
-  /// destroyed then. The caller holds no lock that they need. From within a call into the observer,
-  /// that call is not waited for: it must not use the observer afterwards. From within a call into
-  /// another observer, not while that one may be removed from within a call into this one.
+  /// Waits for calls of other threads into the observer, which may be destroyed then. The caller
+  /// holds no lock that they need. Called from within a call into the observer, it does not wait
+  /// for that call, which must not use the observer afterwards. Two observers must not remove each
+  /// other from within calls.
   void remove(StreamObserver& observer) noexcept;
-  /// Calls each, but those that are removed meanwhile. Allocates nothing.
-  void tell(DeviceContext& context, CUstream stream) noexcept;
+  [[nodiscard]] bool empty() {
+    const MutexLock lock(mutex_);
+    return entries_.empty();
+  }
+  /// Calls each observer that is not removed meanwhile. Allocates nothing.
+  void notify(DeviceContext& context, CUstream stream) noexcept;
 
  private:
   struct Entry {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/check.hpp"
 #include "base/quoted.hpp"
 #include "device/device_order.hpp"
 #include "device/visible_entry.hpp"
@@ -52,6 +53,8 @@ Visibility::Visibility(const DeviceList& list, VisibilityVariables variables,
                        .visible = variables_.visible,
                        .devices = list.devices.size(),
                        .shown = shown_devices(list)});
+  BERTH_CHECK(order_.size() == list.devices.size());
+  BERTH_CHECK(source_.node_faults.empty() || source_.node_faults.size() == list.devices.size());
   machine_.mig_enumeration = mig_enumeration_of(source_.driver_version);
   for (const std::size_t index : order_) {
     MachineDevice device{list.devices[index].uuid, list.devices[index].mig_mode, {}};

@@ -24,8 +24,8 @@ struct VisibilityVariables {
 struct VisibilitySource {
   bool all_known = false;      ///< hidden devices are known too
   int driver_version = 0;      ///< as cuDriverGetVersion says it
-  std::string driver_problem;  ///< empty where the driver works
-  /// What keeps this process from each physical device; empty where nothing is known to.
+  std::string driver_problem;  ///< empty if the driver works
+  /// What keeps this process from each physical device; empty if nothing is known to.
   std::vector<std::string> node_faults;
 };
 
@@ -35,7 +35,7 @@ class Visibility {
   Visibility(const DeviceList& list, VisibilityVariables variables, VisibilitySource source);
 
   /// One line on what is wrong with CUDA_VISIBLE_DEVICES, or on the driver showing something else
-  /// than it says; empty where nothing is wrong, or nothing can be said.
+  /// than it says; empty if nothing is wrong, or nothing can be said.
   [[nodiscard]] const std::string& problem() const { return problem_; }
   /// One sentence on each device, and behind it on each of its instances. `remark` goes into all of
   /// them.

@@ -18,13 +18,13 @@ namespace berth {
 
 /// A compute instance, what CUDA shows of a device that MIG has split.
 struct MachineInstance {
-  std::string uuid;  ///< "MIG-" and 8-4-4-4-12 hexadecimal digits; empty where unknown
+  std::string uuid;  ///< "MIG-" and 8-4-4-4-12 hexadecimal digits; empty if unknown
   unsigned gpu_instance = 0;
   unsigned compute_instance = 0;
 };
 
 struct MachineDevice {
-  std::string uuid;  ///< "GPU-" and 8-4-4-4-12 hexadecimal digits; empty where unknown
+  std::string uuid;  ///< "GPU-" and 8-4-4-4-12 hexadecimal digits; empty if unknown
   bool mig_mode = false;
   std::vector<MachineInstance> instances;  ///< in NVML's order
 };

@@ -17,7 +17,7 @@ EntryKind kind_of(std::string_view entry);
 
 struct NamedPlace {
   std::optional<Place> place;
-  /// Why it names nothing, or something else than it seems to; empty where the entry is -1, which
+  /// Why it names nothing, or something else than it seems to; empty if the entry is -1, which
   /// ends the list on purpose.
   std::string problem;
 };

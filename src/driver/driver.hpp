@@ -41,13 +41,13 @@ class Driver {
   /// Whether the driver is there, complete and initialised. Otherwise every call returns
   /// CUDA_ERROR_NOT_INITIALIZED without leaving berth.
   [[nodiscard]] bool usable() const { return problem_.empty(); }
-  /// One line; empty where usable().
+  /// One line; empty if usable().
   [[nodiscard]] const std::string& problem() const { return problem_; }
   /// As cuDriverGetVersion counts: 12020 is CUDA 12.2. 0 where not usable().
   [[nodiscard]] int version() const { return version_; }
   /// Whether the driver has a function that the list calls optional.
   [[nodiscard]] bool has(DriverCall call) const { return present_[std::size_t(call)]; }
-  /// A function that is not in the list, at the ABI of a CUDA version; null where the driver lacks
+  /// A function that is not in the list, at the ABI of a CUDA version; null if the driver lacks
   /// it.
   [[nodiscard]] void* find(const char* symbol, int version) const {
     return source_.resolve ? source_.resolve(symbol, version) : nullptr;
@@ -70,8 +70,8 @@ class Driver {
   void report(Severity severity, std::string_view what, const E& error) const noexcept {
     report(severity, what, {}, error);
   }
-  /// The same with `who` before `what`. Where the host has no memory for the message, nobody hears
-  /// of it. `error` is an Error or a std::exception.
+  /// The same with `who` before `what`. The message is dropped if the host has no memory for it.
+  /// `error` is an Error or a std::exception.
   template <class E>
   void report(Severity severity, std::string_view who, std::string_view what,
               const E& error) const noexcept {
@@ -91,6 +91,13 @@ class Driver {
   /// Throws DriverError with the function's name and describe(result); in a forked child,
   /// NotSupported.
   [[noreturn]] void raise(DriverCall call, CUresult result) const;
+  /// Whether a call succeeded; false for `refusal`, which the caller handles.
+  /// Errors  As raise(), for any other result.
+  [[nodiscard]] bool succeeded(DriverCall call, CUresult result, CUresult refusal) const {
+    if (result == CUDA_SUCCESS) return true;
+    if (result == refusal) return false;
+    raise(call, result);
+  }
 
 #define BERTH_METHODS(member, symbol, version, need)                  \
   template <class... Args>                                            \

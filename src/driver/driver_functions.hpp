@@ -5,7 +5,7 @@
 //
 // member    its name on berth::Driver and in the statistics
 // symbol    NVIDIA's name without a version suffix; cuda.h maps it to the ABI below by macro
-// version   the CUDA version that brought this ABI, as cuGetProcAddress wants it
+// version   the CUDA version that introduced this ABI, as cuGetProcAddress expects it
 // need      required: the driver is refused without it. optional: Driver::has() answers.
 #pragma once
 

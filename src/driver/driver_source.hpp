@@ -12,7 +12,7 @@ namespace berth {
 struct DriverSource {
   std::string name;  ///< "cuda", "sim", or the path as given
   /// Address of a function by NVIDIA's name, at the ABI of a CUDA version (12020 is 12.2); null
-  /// where there is none. Empty where the source could not be opened: `problem` says why.
+  /// if there is none. Empty if the source could not be opened: `problem` says why.
   std::function<void*(const char* symbol, int version)> resolve;
   std::string problem;
   std::shared_ptr<void> library;  ///< keeps the code behind the pointers loaded

@@ -29,7 +29,7 @@ class Nvml {
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
   /// Every physical device, with the instances of those that are split, in NVML's order. One of
-  /// which NVML says neither UUID nor address (fallen off the bus) is left out. Empty where not
+  /// which NVML says neither UUID nor address (fallen off the bus) is left out. Empty if not
   /// usable().
   [[nodiscard]] std::vector<KnownDevice> devices() const;
 
@@ -37,7 +37,7 @@ class Nvml {
     unsigned pid;
     std::optional<std::uint64_t> bytes;
   };
-  // By UUID, "GPU-..." or "MIG-..."; nullopt where NVML does not tell.
+  // By UUID, "GPU-..." or "MIG-..."; nullopt if NVML does not tell.
   [[nodiscard]] std::optional<nvml::Memory> memory(const std::string& uuid) const;
   /// Of compute and graphics, each once.
   [[nodiscard]] std::optional<std::vector<Process>> processes(const std::string& uuid) const;
@@ -54,15 +54,15 @@ class Nvml {
 #undef BERTH_MEMBER
   };
 
-  /// What a function that gives a text says of `device`; empty where it does not.
+  /// What a function that gives a text says of `device`; empty if it does not.
   template <class Function>
   static std::string text(Function* function, nvml::Device device);
-  /// What a function that gives one value says; nullopt where it does not, or is missing.
+  /// What a function that gives one value says; nullopt if it does not, or is missing.
   template <class Value, class Function, class... Args>
   static std::optional<Value> ask(Function* function, Args... args);
 
   [[nodiscard]] std::optional<nvml::Device> find(const std::string& uuid) const;
-  /// What `function` says; nullopt where it does not.
+  /// What `function` says; nullopt if it does not.
   static std::optional<std::vector<nvml::ProcessInfo>> list(nvml::DeviceGetProcessesFn* function,
                                                             nvml::Device device);
   [[nodiscard]] KnownDevice describe(nvml::Device device) const;

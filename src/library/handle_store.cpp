@@ -18,7 +18,7 @@
 #include "device/device_context.hpp"
 #include "library/handle_list.hpp"
 #include "stream/capture.hpp"
-#include "stream/unasked.hpp"
+#include "stream/unchecked.hpp"
 
 namespace berth::detail {
 namespace {
@@ -251,7 +251,7 @@ bool HandleStore::State::mark(Item& item) noexcept {
     const ContextScope scope(context);
     if (!stream || is_capturing_in_scope(*stream)) return false;
     if (!item.last_work) item.last_work.emplace(parts.events(context.device()).acquire());
-    record_unasked(*item.last_work, *stream);
+    record_unchecked(*item.last_work, *stream);
     return true;
   } catch (const Error& error) {
     context.driver().report(Severity::warning,

@@ -33,7 +33,7 @@ CachingAllocator::CachingAllocator(const Driver& driver, Options options,
       reserve_(heap_, order_, driver,
                {.budget = options.budget,
                 .headroom_bytes = options.headroom_bytes,
-                .keeps_streams_apart = keeps_streams_apart(),
+                .isolates_streams = isolates_streams(),
                 .slack_max = options.slack_max},
                make_source(heap_.blocks)) {
   heap_.keeps_memory = options.keeps_memory;
@@ -52,7 +52,7 @@ CachingAllocator::~CachingAllocator() {
   }
   {
     const MutexLock lock(heap_.mutex);
-    order_.release_let_go();
+    order_.release_unheld();
     if (heap_.counters.blocks_in_graphs.current > 0) {
       driver_.report(Severity::warning, [this]() BERTH_UNDER_LOCK {
         return fmt::format(
@@ -65,8 +65,8 @@ CachingAllocator::~CachingAllocator() {
   reserve_.give_back_all();
 }
 
-void* CachingAllocator::allocate_missed(std::size_t bytes, std::optional<StreamRef> stream,
-                                        bool may_wait) {
+void* CachingAllocator::allocate_slow(std::size_t bytes, std::optional<StreamRef> stream,
+                                      bool may_wait) {
   if (bytes == 0) return nullptr;
   require_origin();
   const std::size_t rounded = align_up(std::min(bytes, kRequestBytesMax), kBlockBytes);
@@ -75,8 +75,8 @@ void* CachingAllocator::allocate_missed(std::size_t bytes, std::optional<StreamR
   {
     const MutexLock lock(heap_.mutex);
     request.owner = owner_of(request);
-    request.tidies_first = is_time_to_tidy(request);
-    if (!request.tidies_first && take_in_lock(request)) return request.data;
+    request.consolidates_first = should_consolidate(request);
+    if (!request.consolidates_first && take_in_lock(request)) return request.data;
   }
   return climb(request);
 }
@@ -93,24 +93,24 @@ OwnerId CachingAllocator::owner_of(const Request& request) {
   return owner;
 }
 
-void CachingAllocator::deallocate_missed(void* data) {
+void CachingAllocator::deallocate_slow(void* data) {
   if (data == nullptr || !origin_.is_here()) return;
   ThreadCache* const cache = heap_.my_cache_or_new();
   StreamOrder::Unsealed unsealed;
   {
     const MutexLock lock(heap_.mutex);
     Block& block = heap_.require_live(data, "free");
-    if (cache != nullptr) heap_.let_keep(*cache, block.owner);
-    const bool has_gained_enough = cache != nullptr && cache->has_gained_enough();
+    if (cache != nullptr) heap_.enable_caching(*cache, block.owner);
+    const bool should_flush = cache != nullptr && cache->should_flush();
     Ledger& ledger = heap_.ledger_of(cache);
     ledger.freed(block.bytes_requested(), block.bytes);
     --ledger.blocks_through_heap;
     if (!order_.defer(block, unsealed)) heap_.release(block);
     if (unsealed.count > 0) ++marking_;
-    if (has_gained_enough) heap_.tidy_up(*cache);
+    if (should_flush) heap_.flush_cache(*cache);
   }
   if (unsealed.count == 0) return;
-  // Here and not by whoever polls later: the caller may destroy the stream after this.
+  // Now and not by a later poll: the caller may destroy the stream after this.
   order_.seal(unsealed);
   --marking_;
 }
@@ -140,21 +140,21 @@ void CachingAllocator::retire_stream(StreamRef stream) noexcept {
 std::size_t CachingAllocator::trim(std::size_t bytes_to_keep) {
   const std::size_t reserved = reserve_.budget().reserved();
   return release_cached(reserved > bytes_to_keep ? reserved - bytes_to_keep : 0,
-                        Waiting::for_streams);
+                        HostWait::for_streams);
 }
 
 std::size_t CachingAllocator::release_unused(std::chrono::nanoseconds age,
                                              DemandHistory::Time now) {
   require_origin();
   const std::size_t unused = reserve_.unused_bytes(age, now);
-  return unused > 0 ? release_cached(unused, Waiting::no) : 0;
+  return unused > 0 ? release_cached(unused, HostWait::no) : 0;
 }
 
 std::size_t CachingAllocator::release_idle_now(std::size_t bytes) {
   {
     const MutexLock lock(heap_.mutex);
     heap_.collect_all();
-    order_.release_let_go();
+    order_.release_unheld();
   }
   order_.reclaim();
   {
@@ -164,7 +164,7 @@ std::size_t CachingAllocator::release_idle_now(std::size_t bytes) {
   return reserve_.release_idle(bytes, order_.idle());
 }
 
-std::size_t CachingAllocator::release_cached(std::size_t bytes, Waiting waiting) {
+std::size_t CachingAllocator::release_cached(std::size_t bytes, HostWait wait) {
   require_origin();
   std::size_t released = 0;
   std::uint64_t deferred_by = 0;
@@ -174,10 +174,10 @@ std::size_t CachingAllocator::release_cached(std::size_t bytes, Waiting waiting)
     const MutexLock lock(heap_.mutex);
     deferred_by = order_.uses().now();
   }
-  if (waiting == Waiting::no || released >= bytes || heap_.keeps_memory || is_asleep()) {
+  if (wait == HostWait::no || released >= bytes || heap_.keeps_memory || is_asleep()) {
     return released;
   }
-  while (waiting == Waiting::for_all && order_.wait_for_oldest(deferred_by)) continue;
+  while (wait == HostWait::for_all && order_.wait_for_oldest(deferred_by)) continue;
   const std::vector<Freed> idle = order_.wait_until_idle();
   {
     const MutexLock slow(heap_.slow_mutex);
@@ -232,7 +232,7 @@ void CachingAllocator::wake(DeviceContext& context) {
   }
   const MemoryBudget& budget = reserve_.budget();
   if (others_ && budget.has_own_room(bytes) &&
-      others_(budget.wanted_from_others(bytes), Waiting::for_all) > 0 &&
+      others_(budget.wanted_from_others(bytes), HostWait::for_all) > 0 &&
       reserve_.try_to_wake(context))
     return;
   throw OutOfMemory(

@@ -39,7 +39,7 @@ FoundBlock CachingAllocator::look_up(const void* data) const {
 std::optional<CachingAllocator::Live> CachingAllocator::find_live(const void* data) const {
   require_origin();
   const MutexLock lock(heap_.mutex);
-  const SharedHeap::Halted halted(heap_);
+  const SharedHeap::ConsistentView consistent(heap_);
   const Block* block = heap_.blocks.find_in_use(data);
   if (block == nullptr || block->state() != Block::State::allocated) return std::nullopt;
   return Live{block->data(), block->bytes_requested()};
@@ -53,8 +53,8 @@ std::size_t CachingAllocator::free_bytes() const {
 std::size_t CachingAllocator::cached_bytes() const {
   require_origin();
   const MutexLock lock(heap_.mutex);
-  heap_.settle_all();
-  return cached_bytes_then();
+  heap_.apply_ledgers();
+  return cached_bytes_estimate();
 }
 
 bool CachingAllocator::owns(const void* data) const {
@@ -66,8 +66,8 @@ bool CachingAllocator::owns(const void* data) const {
 MemoryCounters CachingAllocator::counters() const {
   require_origin();
   const MutexLock lock(heap_.mutex);
-  order_.release_let_go();
-  heap_.settle_all();
+  order_.release_unheld();
+  heap_.apply_ledgers();
   return heap_.counters;
 }
 
@@ -80,7 +80,7 @@ bool CachingAllocator::is_empty() const {
 void CachingAllocator::reset_peaks() {
   require_origin();
   const MutexLock lock(heap_.mutex);
-  heap_.settle_all();
+  heap_.apply_ledgers();
   heap_.bytes_allocated_most =
       std::max(heap_.bytes_allocated_most, heap_.counters.bytes_allocated.peak);
   berth::reset_peaks(heap_.counters);
@@ -112,7 +112,7 @@ MemorySnapshot CachingAllocator::snapshot() const {
   require_origin();
   const MutexLock slow(heap_.slow_mutex);
   const MutexLock lock(heap_.mutex);
-  const SharedHeap::Halted halted(heap_);
+  const SharedHeap::ConsistentView consistent(heap_);
   MemorySnapshot snapshot;
   snapshot.allocator = name();
   snapshot.counters = heap_.counters;
@@ -144,7 +144,7 @@ void CachingAllocator::validate() const {
   require_origin();
   const MutexLock slow(heap_.slow_mutex);
   const MutexLock lock(heap_.mutex);
-  const SharedHeap::Halted halted(heap_);
+  const SharedHeap::ConsistentView consistent(heap_);
   heap_.blocks.validate();
   struct Sum {
     std::uint64_t bytes = 0;

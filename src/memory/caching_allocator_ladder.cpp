@@ -22,10 +22,10 @@ namespace {
 
 /// Trips without any progress of the request's own, only because other threads free memory
 /// meanwhile, and take it again.
-constexpr int kFruitlessTripsMax = 8;
+constexpr int kFruitlessPassesMax = 8;
 /// Far more than there ever are, each of which has found memory. The callback may free little at a
 /// time.
-constexpr int kTripsMax = 1 << 20;
+constexpr int kPassesMax = 1 << 20;
 /// Before a request of so many bytes takes unowned memory, it looks at what its thread keeps.
 constexpr std::size_t kBytesOfOthersMin = 1_MiB;
 
@@ -33,14 +33,14 @@ constexpr std::size_t kBytesOfOthersMin = 1_MiB;
 
 const CachingAllocator::Rung CachingAllocator::kLadder[] = {
     {&CachingAllocator::collect, false},
-    {&CachingAllocator::heed_soft_limit, false},
+    {&CachingAllocator::apply_soft_limit, false},
     {&CachingAllocator::mark, true},
     {&CachingAllocator::reclaim, true},
-    {&CachingAllocator::open_lull, true},
+    {&CachingAllocator::open_all_idle, true},
     {&CachingAllocator::join, true},
     {&CachingAllocator::wait_before_growth, true},
     {&CachingAllocator::borrow, true},
-    {&CachingAllocator::open_unlikely_lull, true},
+    {&CachingAllocator::open_all_idle_late, true},
     {&CachingAllocator::grow, true},
     {&CachingAllocator::open_idle, true},
     {&CachingAllocator::give_back, true},
@@ -56,12 +56,12 @@ const CachingAllocator::Rung CachingAllocator::kLadder[] = {
 
 void* CachingAllocator::climb(Request& request) {
   refuse_impossible(request);
-  if (request.tidies_first) {
-    tidy(request);
+  if (request.consolidates_first) {
+    consolidate(request);
     if (take(request)) return request.data;
   }
   int fruitless = 0;
-  for (int trips = 0; trips < kTripsMax && fruitless < kFruitlessTripsMax; ++trips) {
+  for (int passes = 0; passes < kPassesMax && fruitless < kFruitlessPassesMax; ++passes) {
     const Outcome outcome = climb_once(request);
     if (request.data != nullptr) return request.data;
     if (outcome == Outcome::progress) continue;
@@ -73,21 +73,21 @@ void* CachingAllocator::climb(Request& request) {
   fail(request);
 }
 
-bool CachingAllocator::is_time_to_tidy(const Request& request) {
-  if (heap_.streams.count() < 2 || keeps_streams_apart()) return false;
+bool CachingAllocator::should_consolidate(const Request& request) {
+  if (heap_.streams.count() < 2 || isolates_streams()) return false;
   // What other threads did since they were settled is looked at last: that costs them their hits.
   const std::int64_t unsettled = heap_.ledger_of(request.cache).bytes_allocated.change();
   const auto live = static_cast<std::int64_t>(heap_.counters.bytes_active.current) + unsettled;
-  return low_water_.has_passed(static_cast<std::uint64_t>(std::max<std::int64_t>(live, 0)),
-                               [this]() BERTH_UNDER_LOCK {
-                                 heap_.settle_all();
-                                 return heap_.counters.bytes_active.current;
-                               });
+  return low_water_.rises_from_low(static_cast<std::uint64_t>(std::max<std::int64_t>(live, 0)),
+                                   [this]() BERTH_UNDER_LOCK {
+                                     heap_.apply_ledgers();
+                                     return heap_.counters.bytes_active.current;
+                                   });
 }
 
 /// Where several streams share the heap, it is put together again as far as it can be. The request
 /// does not depend on it: it waits for nobody, and fails for nothing.
-void CachingAllocator::tidy(const Request& request) noexcept {
+void CachingAllocator::consolidate(const Request& request) noexcept {
   const std::unique_lock slow(heap_.slow_mutex, std::try_to_lock);
   if (!slow.owns_lock()) return;
   try {
@@ -95,9 +95,9 @@ void CachingAllocator::tidy(const Request& request) noexcept {
       const MutexLock lock(heap_.mutex);
       heap_.collect_all();
     }
-    if (request.stream) order_.mark_named(*request.stream, request.owner);
+    if (request.stream) order_.mark_request_stream(*request.stream, request.owner);
     order_.reclaim();
-    if (order_.lulls().are_frequent()) order_.open_lull();
+    if (order_.quiescence().are_frequent()) order_.open_all_idle();
   } catch (const std::exception& error) {  // an Error, or the host's memory
     driver_.report(Severity::warning, name(), ": memory is not tidied up", error);
   }
@@ -137,7 +137,7 @@ bool CachingAllocator::take(Request& request) {
 // smaller hole could have spared, it gets to see it.
 bool CachingAllocator::take_in_lock(Request& request) {
   heap_.require_awake();
-  if (heap_.take_handed_over(request)) return true;
+  if (heap_.take_transferred(request)) return true;
   BlockHeap& blocks = heap_.blocks;
   BlockHeap::Fit fit = blocks.find_fit(request.bytes, request.owner);
   const bool is_costly = fit.hole == nullptr ||
@@ -146,7 +146,7 @@ bool CachingAllocator::take_in_lock(Request& request) {
   if (is_costly && heap_.collect(request.cache, request.owner)) {
     fit = blocks.find_fit(request.bytes, request.owner);
   }
-  if (fit.hole == nullptr || reserve_.wastes(*fit.hole, request.bytes)) return false;
+  if (fit.hole == nullptr || reserve_.exceeds_slack(*fit.hole, request.bytes)) return false;
   heap_.hand_out(blocks.take(fit, request.bytes, request.bytes_requested, request.owner), request);
   ++heap_.counters.allocations_fitted;
   return true;
@@ -154,12 +154,12 @@ bool CachingAllocator::take_in_lock(Request& request) {
 
 std::uint64_t CachingAllocator::changes() {
   const MutexLock lock(heap_.mutex);
-  order_.release_let_go();
-  heap_.settle_all();
-  return changes_settled();
+  order_.release_unheld();
+  heap_.apply_ledgers();
+  return changes_in_lock();
 }
 
-std::uint64_t CachingAllocator::changes_settled() const {
+std::uint64_t CachingAllocator::changes_in_lock() const {
   return heap_.counters.frees + heap_.counters.frees_reclaimed + heap_.counters.blocks_passed_on +
          reserve_.budget().times_room_made();
 }
@@ -168,27 +168,28 @@ std::uint64_t CachingAllocator::changes_settled() const {
 CachingAllocator::Outcome CachingAllocator::collect(Request& request) {
   const MutexLock lock(heap_.mutex);
   std::size_t blocks = heap_.collect_all();
-  blocks += order_.release_let_go();
-  request.changes_seen = changes_settled();
-  request.sees_streams = heap_.streams.count() > (request.owner == kUnowned ? 0 : 1);
-  request.sees_deferred = order_.uses().has_deferred();
+  blocks += order_.release_unheld();
+  request.changes_seen = changes_in_lock();
+  request.has_other_streams = heap_.streams.count() > (request.owner == kUnowned ? 0 : 1);
+  request.has_deferred_frees = order_.uses().has_deferred();
   if (request.deferred_by == 0) request.deferred_by = order_.uses().now();
-  request.sees_unowned = request.owner != kUnowned && !heap_.blocks.free_blocks(kUnowned).empty();
+  request.has_unowned = request.owner != kUnowned && !heap_.blocks.free_blocks(kUnowned).empty();
   if (blocks == 0) return Outcome::nothing;
   take_in_lock(request);
   return Outcome::progress;
 }
 
-CachingAllocator::Outcome CachingAllocator::heed_soft_limit(Request& request) {
+CachingAllocator::Outcome CachingAllocator::apply_soft_limit(Request& request) {
   const std::size_t excess = reserve_.budget().whole_beyond_soft_max(request.bytes);
-  if (excess > 0 && others_) others_(excess, Waiting::no);
+  if (excess > 0 && others_) others_(excess, HostWait::no);
   return Outcome::nothing;  // for this request: there is a hard limit for that
 }
 
 CachingAllocator::Outcome CachingAllocator::mark(Request& request) {
-  if (!request.stream || !(request.sees_streams || request.sees_deferred)) return Outcome::nothing;
+  if (!request.stream || !(request.has_other_streams || request.has_deferred_frees))
+    return Outcome::nothing;
   try {
-    order_.mark_named(*request.stream, request.owner);
+    order_.mark_request_stream(*request.stream, request.owner);
   } catch (const Exhausted& error) {  // it is later requests that a mark serves
     driver_.report(Severity::warning, name(), ": no event marks a stream yet, tried again later",
                    error);
@@ -197,31 +198,31 @@ CachingAllocator::Outcome CachingAllocator::mark(Request& request) {
 }
 
 CachingAllocator::Outcome CachingAllocator::reclaim(Request& request) {
-  if (!request.sees_deferred) return Outcome::nothing;
+  if (!request.has_deferred_frees) return Outcome::nothing;
   return order_.reclaim() > 0 ? Outcome::progress : Outcome::nothing;
 }
 
-CachingAllocator::Outcome CachingAllocator::open_lull(Request& request) {
-  if (!request.sees_streams || keeps_streams_apart()) return Outcome::nothing;
+CachingAllocator::Outcome CachingAllocator::open_all_idle(Request& request) {
+  if (!request.has_other_streams || isolates_streams()) return Outcome::nothing;
   if (!order_.others_can_serve(request)) return Outcome::nothing;
-  request.leaves_lull_open = !order_.lulls().is_expected();
-  if (request.leaves_lull_open) return Outcome::nothing;
-  return order_.open_lull() > 0 ? Outcome::progress : Outcome::nothing;
+  request.skipped_all_idle = !order_.quiescence().is_expected();
+  if (request.skipped_all_idle) return Outcome::nothing;
+  return order_.open_all_idle() > 0 ? Outcome::progress : Outcome::nothing;
 }
 
-CachingAllocator::Outcome CachingAllocator::open_unlikely_lull(Request& request) {
-  if (!std::exchange(request.leaves_lull_open, false)) return Outcome::nothing;
-  return order_.open_lull() > 0 ? Outcome::progress : Outcome::nothing;
+CachingAllocator::Outcome CachingAllocator::open_all_idle_late(Request& request) {
+  if (!std::exchange(request.skipped_all_idle, false)) return Outcome::nothing;
+  return order_.open_all_idle() > 0 ? Outcome::progress : Outcome::nothing;
 }
 
 CachingAllocator::Outcome CachingAllocator::join(Request& request) {
-  if (!request.sees_streams && !request.sees_unowned) return Outcome::nothing;
+  if (!request.has_other_streams && !request.has_unowned) return Outcome::nothing;
   return reserve_.join(request) == Reserve::Growth::none ? Outcome::nothing : Outcome::progress;
 }
 
 CachingAllocator::Outcome CachingAllocator::borrow(Request& request) {
-  if (!request.sees_streams) return Outcome::nothing;
-  const std::size_t blocks = keeps_streams_apart() ? order_.open_ended() : order_.borrow(request);
+  if (!request.has_other_streams) return Outcome::nothing;
+  const std::size_t blocks = isolates_streams() ? order_.open_drained() : order_.borrow(request);
   return blocks > 0 ? Outcome::progress : Outcome::nothing;
 }
 
@@ -231,7 +232,7 @@ CachingAllocator::Outcome CachingAllocator::wait_before_growth(Request& request)
   if (cross_stream_reuse_ != CrossStreamReuse::before_growth || !request.stream) {
     return Outcome::nothing;
   }
-  if (!request.sees_streams && !request.sees_deferred) return Outcome::nothing;
+  if (!request.has_other_streams && !request.has_deferred_frees) return Outcome::nothing;
   if (!reserve_.grows_beyond_demand(request) || is_captured(request)) return Outcome::nothing;
   std::size_t blocks = 0;
   try {
@@ -247,12 +248,13 @@ CachingAllocator::Outcome CachingAllocator::grow(Request& request) {
   return reserve_.grow(request) == Reserve::Growth::none ? Outcome::nothing : Outcome::progress;
 }
 
-CachingAllocator::Outcome CachingAllocator::make_use_of(std::vector<Freed> idle, Request& request) {
+CachingAllocator::Outcome CachingAllocator::use_idle_memory(std::vector<Freed> idle,
+                                                            Request& request) {
   const auto own = std::ranges::find(idle, request.owner, &Freed::owner);
   // The request has seen what is its own. Open to all, it can be given back; that is no news a
   // second time, for growing joins it with the request's own again.
   const bool opens_own = own != idle.end() && !std::exchange(request.has_opened_own, true);
-  if (keeps_streams_apart()) {
+  if (isolates_streams()) {
     if (reserve_.give_back_for(request, idle) > 0) return Outcome::progress;
     // Nothing goes back, and nothing will be open to all.
     if (heap_.keeps_memory)
@@ -269,7 +271,7 @@ CachingAllocator::Outcome CachingAllocator::make_use_of(std::vector<Freed> idle,
 }
 
 CachingAllocator::Outcome CachingAllocator::open_idle(Request& request) {
-  return make_use_of(order_.idle(), request);
+  return use_idle_memory(order_.idle(), request);
 }
 
 /// First as much as is missing, which leaves the rest cached; where that does not help, all.
@@ -288,21 +290,21 @@ CachingAllocator::Outcome CachingAllocator::give_back(Request& request) {
                                                                          : Outcome::nothing;
 }
 
-CachingAllocator::Outcome CachingAllocator::ask_others(Request& request, Waiting waiting) {
+CachingAllocator::Outcome CachingAllocator::reclaim_from(Request& request, HostWait wait) {
   MemoryBudget& budget = reserve_.budget();
   const bool is_own_limit = !budget.has_own_room(1);
   if (!others_ || is_own_limit) return Outcome::nothing;
-  if (waiting != Waiting::no && is_captured(heap_, request)) return Outcome::nothing;
-  return others_(budget.wanted_from_others(request.bytes), waiting) > 0 ? Outcome::progress
-                                                                        : Outcome::nothing;
+  if (wait != HostWait::no && is_captured(heap_, request)) return Outcome::nothing;
+  return others_(budget.wanted_from_others(request.bytes), wait) > 0 ? Outcome::progress
+                                                                     : Outcome::nothing;
 }
 
 CachingAllocator::Outcome CachingAllocator::ask_other_pools(Request& request) {
-  return ask_others(request, Waiting::no);
+  return reclaim_from(request, HostWait::no);
 }
 
 CachingAllocator::Outcome CachingAllocator::ask_other_pools_to_wait(Request& request) {
-  return ask_others(request, Waiting::for_all);
+  return reclaim_from(request, HostWait::for_all);
 }
 
 CachingAllocator::Outcome CachingAllocator::take_behind_waits(Request& request) {
@@ -336,7 +338,7 @@ CachingAllocator::Outcome CachingAllocator::wait_for_streams(Request& request) {
   --request.waits_for_all_left;
   const std::vector<Freed> idle = order_.wait_until_idle();
   const MutexLock slow(heap_.slow_mutex);
-  return make_use_of(idle, request);
+  return use_idle_memory(idle, request);
 }
 
 CachingAllocator::Outcome CachingAllocator::recover_quarantined(Request& request) {
@@ -370,7 +372,7 @@ void CachingAllocator::fail(const Request& request) {
     driver_.try_mem_get_info(&driver_free, &driver_total);
   }
   const MutexLock lock(heap_.mutex);
-  heap_.settle_all();
+  heap_.apply_ledgers();
   ++heap_.counters.out_of_memory;
   throw OutOfMemory(
       describe_out_of_memory({.allocator = name(),

@@ -17,13 +17,13 @@ class DemandHistory {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// Between the call before and this one at most `bytes` were needed at one time.
+  /// At most `bytes` were needed at one time since the previous call.
   void add(Time now, std::size_t bytes) {
     if (!begin_) begin_ = now;
     intervals_.push_back({now, bytes});
   }
-  /// The most that was needed since `time`, as far as intervals tell it: one that began earlier
-  /// counts in full. nullopt where add() was not called that early yet. Forgets what was before.
+  /// The most that was needed since `time`; an interval that began earlier counts in full. nullopt
+  /// if the history is shorter. Drops earlier intervals.
   std::optional<std::size_t> most_since(Time time) {
     if (!begin_ || *begin_ > time) return std::nullopt;
     for (; !intervals_.empty() && intervals_.front().end <= time; intervals_.pop_front()) {

@@ -32,7 +32,7 @@
 #include "memory/try_result.hpp"
 #include "stream/capture.hpp"
 #include "stream/default_streams.hpp"
-#include "stream/settle.hpp"
+#include "stream/wait_after_failure.hpp"
 
 namespace berth {
 
@@ -143,7 +143,7 @@ class HostAllocator::Impl final : public StreamObserver {
     const StreamRef stream(context, native);
     try {
       if (mark_last_work(stream)) return;
-      settle(stream);  // under no lock: what it waits for may want one
+      wait_after_failure(stream);  // without a lock, which that work may need
       const MutexLock no_poll(poll_mutex_);
       const MutexLock lock(mutex_);
       blocks_.drop(stream);
@@ -181,10 +181,10 @@ class HostAllocator::Impl final : public StreamObserver {
   void mark_use(void* data, StreamRef stream) BERTH_EXCLUDES(record_mutex_, mutex_) {
     // Of two marks of one stream the later one counts: they get into the books as they were made.
     const MutexLock in_order(record_mutex_);
-    // A captured stream gives no mark: the free gets one, or whoever polls later.
+    // A captured stream cannot be marked: the free marks the use, or a later poll.
     add_use(data, {stream, marks_.mark(stream)}, "record a use of");
   }
-  /// Of a stream that goes away. False where no event could be had, and something awaits it.
+  /// Of a stream that goes away. False if no event could be had, and something awaits it.
   bool mark_last_work(StreamRef stream) BERTH_EXCLUDES(poll_mutex_, mutex_) {
     const MutexLock no_poll(poll_mutex_);
     {
@@ -252,7 +252,7 @@ class HostAllocator::Impl final : public StreamObserver {
       block = blocks_.remove_pending(id);
     }
     give_back(block.data, block.bytes);
-    --pending_;  // last: who finds none pending finds what it had in the budget
+    --pending_;  // last: a thread that finds none pending finds its bytes in the budget
     return block.bytes;
   }
   std::size_t keep(HostBlocks::PendingId id, HostUses& uses) BERTH_EXCLUDES(mutex_) {
@@ -262,7 +262,7 @@ class HostAllocator::Impl final : public StreamObserver {
   }
 
   /// Waits for the oldest block whose end is marked, of those deferred by then, and frees it; false
-  /// where there is none.
+  /// if there is none.
   bool wait_for_one(HostBlocks::PendingId deferred_by) BERTH_EXCLUDES(poll_mutex_, mutex_) {
     if (pending_ == 0 || !origin_.is_here()) return false;
     for (HostBlocks::PendingId id = 0;;) {
@@ -292,7 +292,7 @@ class HostAllocator::Impl final : public StreamObserver {
     return blocks_.next_pending(id);
   }
 
-  /// Null where the limit or malloc refuses.
+  /// Null if the limit or malloc refuses.
   void* obtain(std::size_t bytes) BERTH_EXCLUDES(mutex_) {
     if (!budget_.try_reserve(bytes)) {
       const MutexLock lock(mutex_);

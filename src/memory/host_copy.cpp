@@ -9,8 +9,8 @@
 #include "berth/error.hpp"
 
 #include "stream/capture.hpp"
-#include "stream/settle.hpp"
-#include "stream/unasked.hpp"
+#include "stream/unchecked.hpp"
+#include "stream/wait_after_failure.hpp"
 
 namespace berth {
 namespace {
@@ -25,9 +25,9 @@ void copy_and_wait(DeviceContext& context, const Submit& submit) {
   const ContextScope scope(context);
   try {
     submit(stream.ref().native());
-    sync_unasked(stream);
+    sync_unchecked(stream);
   } catch (...) {
-    settle(stream);
+    wait_after_failure(stream);
     throw;
   }
 }

@@ -19,11 +19,11 @@ struct MemoryRange {
 /// Threads  One at a time.
 class HostCopy {
  public:
-  /// Copies what `ranges`, in address order, hold, in place of what was kept before.
+  /// Copies the content of `ranges`, in address order, and replaces the previous copy.
   /// Blocking  Waits for the copies.
   /// Errors    OutOfMemory: the host has no room. DriverError. Nothing is kept then.
   void save(DeviceContext& context, const std::vector<MemoryRange>& ranges);
-  /// Copies it back to where it was. It is kept until clear().
+  /// Copies it back. The copy is kept until clear().
   /// Errors  DriverError.
   void restore(DeviceContext& context) const;
   void clear() { pieces_.clear(); }

@@ -11,10 +11,10 @@ namespace berth {
 /// Guarded by the lock of the allocator that it belongs to.
 class LowWater {
  public:
-  /// About `bytes` are live now. True once for each low that is about as low as others were, by
-  /// exact(), which says how many bytes are live.
+  /// About `bytes` are live now. True once for each low that is about as low as the previous ones;
+  /// exact() returns the exact live bytes.
   template <class Exact>
-  bool has_passed(std::uint64_t bytes, const Exact& exact) {
+  bool rises_from_low(std::uint64_t bytes, const Exact& exact) {
     if (bytes >= high_) high_ = low_ = bytes;
     low_ = std::min(low_, bytes);
     const bool has_fallen = high_ - low_ > high_ / kFallShare;
@@ -30,7 +30,7 @@ class LowWater {
 
  private:
   static constexpr std::uint64_t kFallShare = 10;
-  /// What was live only later, as a model's weights, raises all lows from then on.
+  /// Memory that stays live from some point on, such as a model's weights, raises all later lows.
   static constexpr std::uint64_t kForgetShare = 8;
 
   std::uint64_t high_ = 0;

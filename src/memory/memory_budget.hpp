@@ -22,8 +22,7 @@ class MemoryBudget {
     std::size_t soft_max = kNoLimit;
   };
 
-  /// `whole`: the budget that this one is a part of, which must outlive it; null where there is
-  /// none.
+  /// `whole`: the budget that includes this one and must outlive it, or null.
   explicit MemoryBudget(const Limits& limits, MemoryBudget* whole = nullptr) : whole_(whole) {
     set_limits(limits);
   }
@@ -39,8 +38,7 @@ class MemoryBudget {
     ++root().times_room_made_;  // there may be room that there was not
   }
 
-  /// Counts `bytes` as reserved, unless there would be more than the limit then, here or in the
-  /// whole.
+  /// Counts `bytes` as reserved, unless that would exceed the limit here or of the whole.
   [[nodiscard]] bool try_reserve(std::size_t bytes) {
     std::size_t reserved = reserved_.load(std::memory_order_relaxed);
     do {
@@ -54,22 +52,22 @@ class MemoryBudget {
     reserved_.fetch_sub(bytes);
     if (whole_ != nullptr) whole_->give_back(bytes);
   }
-  /// The same of memory that the driver has back.
+  /// The same for memory that was returned to the driver.
   void release(std::size_t bytes) {
     give_back(bytes);
     ++root().times_room_made_;
   }
-  /// How often release() was called, or a limit changed, here or elsewhere in the whole.
+  /// How often release() was called or a limit changed, anywhere in the whole.
   [[nodiscard]] std::uint64_t times_room_made() const { return root().times_room_made_; }
 
-  /// How far `bytes` more would go beyond the limit, here or in the whole; 0: there is room.
+  /// Bytes by which `bytes` more would exceed the limit here or of the whole.
   [[nodiscard]] std::size_t beyond_max(std::size_t bytes) const {
     const std::size_t left = room(max_, reserved());
     const std::size_t beyond = bytes > left ? bytes - left : 0;
     return whole_ == nullptr ? beyond : std::max(beyond, whole_->beyond_max(bytes));
   }
 
-  /// How far `bytes` more would go beyond the soft limit, here or in the whole; 0: not at all.
+  /// Bytes by which `bytes` more would exceed the soft limit here or of the whole.
   [[nodiscard]] std::size_t beyond_soft_max(std::size_t bytes) const {
     const std::size_t left = room(soft_max_, reserved());
     const std::size_t beyond = bytes > left ? bytes - left : 0;
@@ -80,12 +78,12 @@ class MemoryBudget {
   [[nodiscard]] std::size_t whole_beyond_soft_max(std::size_t bytes) const {
     return whole_ == nullptr ? 0 : whole_->beyond_soft_max(bytes);
   }
-  /// Whether the limit here has room for `bytes` more, whatever the whole has.
+  /// Whether the limit here, not that of the whole, has room for `bytes` more.
   [[nodiscard]] bool has_own_room(std::size_t bytes) const {
     return bytes <= room(max_, reserved());
   }
-  /// What the others that are part of the whole must give back for `bytes` more, if they were to
-  /// make up for all of it: that, and what is reserved beyond a limit that came later.
+  /// Bytes that other parts of the whole must return so that `bytes` more fit: that, and what is
+  /// reserved beyond a limit that was set later.
   [[nodiscard]] std::size_t wanted_from_others(std::size_t bytes) const {
     if (whole_ == nullptr) return bytes;
     const std::size_t limit = whole_->max();
@@ -93,15 +91,15 @@ class MemoryBudget {
     return bytes + (reserved > limit ? reserved - limit : 0);
   }
 
-  /// How far what is reserved is beyond the soft limit.
+  /// Reserved bytes beyond the soft limit.
   [[nodiscard]] std::size_t excess() const {
     const std::size_t limit = soft_max_.load(std::memory_order_relaxed);
     const std::size_t own = reserved() > limit ? reserved() - limit : 0;
     return whole_ == nullptr ? own : std::max(own, whole_->excess());
   }
 
-  /// While it exists, memory is on its way from the driver to a heap or back: what is reserved is
-  /// more than what heaps have.
+  /// Exists while memory is on its way between the driver and a heap: more is reserved than heaps
+  /// have.
   class Change {
    public:
     explicit Change(MemoryBudget& budget) : budget_(budget.root()) {
@@ -120,8 +118,8 @@ class MemoryBudget {
    private:
     MemoryBudget& budget_;
   };
-  /// Waits for the end of one that is under way, here or elsewhere in the whole; false where none
-  /// is. Not inside of a Change.
+  /// Waits for the end of a Change anywhere in the whole; false if there is none. Not within a
+  /// Change.
   bool wait_for_changes() {
     MemoryBudget& all = root();
     std::unique_lock lock(all.changes_mutex_);
@@ -132,7 +130,7 @@ class MemoryBudget {
   }
 
   [[nodiscard]] std::size_t reserved() const { return reserved_.load(std::memory_order_relaxed); }
-  /// The most that may be reserved here, if nobody else had anything.
+  /// The most that may be reserved here if the other parts had nothing.
   [[nodiscard]] std::size_t max() const {
     const std::size_t own = max_.load(std::memory_order_relaxed);
     return whole_ == nullptr ? own : std::min(own, whole_->max());

@@ -35,7 +35,7 @@ enum class Capacity : bool {
 std::string describe_impossible_request(const std::string& allocator, std::size_t bytes,
                                         std::size_t capacity_bytes, Capacity capacity);
 
-/// After the name of an allocator whose memory a stream wants that is being captured.
+/// Completes the name of an allocator, for a request on a captured stream.
 std::string describe_capture_without_pool();
 
 /// A pointer that is no live block; `covering` is the block that it points into, if any.

@@ -12,8 +12,8 @@ namespace berth {
 
 using PressureCallback = std::function<bool(std::size_t bytes_missing)>;
 
-/// A callback that says false, and does nothing, inside of itself; null where `callback` is.
-inline PressureCallback once_at_a_time(PressureCallback callback) {
+/// A callback that does nothing and returns false if it is called within itself; null for null.
+inline PressureCallback non_reentrant(PressureCallback callback) {
   if (callback == nullptr) return nullptr;
   /// Of the calling thread.
   struct Running {

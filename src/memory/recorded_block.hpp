@@ -5,8 +5,8 @@
 
 namespace berth {
 
-/// A new block of host memory, which may be null, with `stream` recorded: its free is ordered
-/// behind the stream's work, as that of device memory. If that fails, the block is freed.
+/// Records `stream` on a new block of host memory, which may be null, so that its free is ordered
+/// behind the stream's work, as for device memory. If that fails, the block is freed.
 inline void* recorded(Allocator& allocator, void* data, StreamRef stream) {
   try {
     allocator.record_stream(data, stream);

@@ -13,34 +13,33 @@
 
 namespace berth {
 
-/// Threads  That of the call.
+/// Threads  Only the thread of the call.
 struct Request {
   std::size_t bytes;  ///< rounded
   std::size_t bytes_requested;
   OwnerId owner;  ///< kUnowned until the heap has been locked
   std::optional<StreamRef> stream;
-  ThreadCache* cache;    ///< the calling thread's; null where it has none
+  ThreadCache* cache;    ///< the calling thread's; null if it has none
   void* data = nullptr;  ///< once it is served
-  /// What the last growth lacked to stay within the limit; 0: it was something else.
+  /// Bytes by which the last growth would have exceeded the limit; 0: it failed otherwise.
   std::size_t beyond_limit_bytes = 0;
-  bool refused_by_driver = false;                  ///< the driver was asked for memory and had none
-  std::optional<bool> is_captured = std::nullopt;  ///< nullopt: not asked yet
-  // As of the last look at the heap: what is not there need not be asked about.
-  bool sees_streams = false;       ///< other streams' memory
-  bool sees_deferred = false;      ///< deferred frees
-  bool sees_unowned = false;       ///< memory that is open to all
-  bool leaves_lull_open = false;   ///< whether the streams are idle was not asked
-  std::uint64_t changes_seen = 0;  ///< CachingAllocator::changes()
-  /// Deferred frees up to then are waited for (BlockUses::now()); 0: all that there are at the next
-  /// look.
+  bool refused_by_driver = false;                  ///< the driver had no memory
+  std::optional<bool> is_captured = std::nullopt;  ///< nullopt: not queried
+  // As of the last search of the heap: rungs skip what is not there.
+  bool has_other_streams = false;   ///< other streams' memory
+  bool has_deferred_frees = false;  ///< deferred frees
+  bool has_unowned = false;         ///< unowned memory
+  bool skipped_all_idle = false;    ///< open_all_idle() made no query
+  std::uint64_t changes_seen = 0;   ///< CachingAllocator::changes()
+  /// The request waits for deferred frees up to this time (BlockUses::now()); 0: not set.
   std::uint64_t deferred_by = 0;
-  /// For the work of all streams, or the device. Other threads may free ever more behind work.
+  /// Waits for all streams or the device that are left; other threads may free behind work forever.
   int waits_for_all_left = 16;
-  bool tidies_first = false;    ///< the heap, before it is searched
-  bool may_wait = true;         ///< for work of streams, other threads and the program's callback
-  bool has_opened_own = false;  ///< its own idle memory to all
-  bool has_progressed = true;   ///< since on_pressure was called last
-  std::size_t give_backs = 0;   ///< steps that give_back() has gone through
+  bool consolidates_first = false;  ///< the heap, before it is searched
+  bool may_wait = true;             ///< for streams, other threads and the program's callback
+  bool has_opened_own = false;      ///< its own idle memory is unowned
+  bool has_progressed = true;       ///< since on_pressure was called last
+  std::size_t give_backs = 0;       ///< completed steps of give_back()
 };
 
 }  // namespace berth

@@ -26,7 +26,7 @@ bool is_captured(const SharedHeap& heap, Request& request) {
   throw InvalidArgument(heap.name + describe_capture_without_pool());
 }
 
-bool Reserve::wastes(const Block& hole, std::size_t bytes) const {
+bool Reserve::exceeds_slack(const Block& hole, std::size_t bytes) const {
   if (!options_.slack_max || !hole.is_whole_segment()) return false;
   if (hole.bytes <= source_->shared_bytes()) return false;
   const std::size_t rest = hole.bytes - bytes;
@@ -40,7 +40,7 @@ Reserve::Growth Reserve::join(Request& request) {
     if (heap_.blocks.extend_hole(request.owner, request.bytes)) return Growth::made;
     if (!heap_.blocks.has_granules()) return Growth::none;
   }
-  if (source_->wants_idle_memory()) note_idle_memory();
+  if (source_->needs_idle_memory()) set_idle_memory();
   std::optional<Plan> plan = this->plan(request, SegmentSource::Joining::only);
   if (!plan || !obtain(request, *plan)) return Growth::none;
   return finish(request, *plan) ? Growth::serving : Growth::made;
@@ -48,7 +48,7 @@ Reserve::Growth Reserve::join(Request& request) {
 
 Reserve::Growth Reserve::grow(Request& request) {
   const MemoryBudget::Change change(options_.budget);
-  if (source_->wants_idle_memory()) note_idle_memory();
+  if (source_->needs_idle_memory()) set_idle_memory();
   std::optional<Plan> plan = this->plan(request, SegmentSource::Joining::yes);
   const bool obtains = plan && plan->bytes > 0;
   if (const std::size_t excess =
@@ -72,7 +72,7 @@ Reserve::Growth Reserve::grow(Request& request) {
 bool Reserve::grows_beyond_demand(const Request& request) {
   constexpr double kReservedOfLive = 1.03;
   const MutexLock lock(heap_.mutex);
-  heap_.settle_all();
+  heap_.apply_ledgers();
   const std::size_t granule = std::max<std::size_t>(heap_.blocks.granule_bytes(), 1);
   const std::size_t own = granule * heap_.blocks.whole_granules_for(request.owner);
   const std::size_t wanted = align_up(request.bytes, granule);
@@ -87,7 +87,7 @@ bool Reserve::grows_beyond_demand(const Request& request) {
 std::size_t Reserve::excess_slack(const Request& request, std::size_t bytes) {
   if (!options_.slack_max) return 0;
   const MutexLock lock(heap_.mutex);
-  heap_.settle_all();
+  heap_.apply_ledgers();
   const Gauge& active = heap_.counters.bytes_active;
   const auto most = std::max<std::uint64_t>(active.peak, active.current + request.bytes);
   const auto allowed =
@@ -186,7 +186,7 @@ bool Reserve::serve(Request& request, const Plan& plan, Block* block) {
   if (block == nullptr)
     block = heap_.blocks.take(request.bytes, request.bytes_requested, request.owner);
   if (block == nullptr) {
-    // The host had no memory to join the parts, and whoever tries again may try for ever.
+    // The host had no memory to join the parts, and another attempt might fail forever.
     if (!plan.parts.empty()) throw std::bad_alloc();
     return false;
   }
@@ -225,7 +225,7 @@ std::size_t Reserve::give_back_whole(std::size_t bytes, std::span<const Freed> i
 
 std::size_t Reserve::release_idle(std::size_t bytes, std::span<const Freed> idle) {
   std::size_t given_back = 0;
-  if (options_.keeps_streams_apart) {
+  if (options_.isolates_streams) {
     given_back = give_back_whole(bytes, idle);
     if (given_back >= bytes) return given_back;
   }
@@ -233,10 +233,10 @@ std::size_t Reserve::release_idle(std::size_t bytes, std::span<const Freed> idle
   return given_back + give_back(bytes - given_back);
 }
 
-void Reserve::note_idle_memory() {
+void Reserve::set_idle_memory() {
   const std::vector<Freed> idle = order_.some_idle();
   const MutexLock lock(heap_.mutex);
-  source_->note_idle_memory(heap_.blocks, idle);
+  source_->set_idle_memory(heap_.blocks, idle);
 }
 
 std::size_t Reserve::give_back(std::size_t bytes, std::span<const Freed> idle) {
@@ -287,7 +287,7 @@ std::size_t Reserve::give_back_some(std::size_t bytes, std::span<const Freed> id
 
 std::size_t Reserve::unused_bytes(std::chrono::nanoseconds age, DemandHistory::Time now) {
   const MutexLock lock(heap_.mutex);
-  heap_.settle_all();
+  heap_.apply_ledgers();
   history_.add(now, heap_.demand.peak);
   heap_.demand.peak = heap_.demand.current;
   const auto needed = history_.most_since(now - age);
@@ -296,14 +296,14 @@ std::size_t Reserve::unused_bytes(std::chrono::nanoseconds age, DemandHistory::T
   return heap_.blocks.whole_granules_of(reserved - *needed);
 }
 
-Reserve::Ahead Reserve::grow_ahead(std::size_t bytes) {
+Reserve::GrowAheadResult Reserve::grow_ahead(std::size_t bytes) {
   const MemoryBudget::Change change(options_.budget);
   Plan plan{.bytes = bytes};
-  if (!options_.budget.try_reserve(bytes)) return Ahead::at_limit;
+  if (!options_.budget.try_reserve(bytes)) return GrowAheadResult::at_limit;
   try {
     if (!source_->obtain(plan)) {
       options_.budget.give_back(bytes);
-      return Ahead::no_memory;
+      return GrowAheadResult::no_memory;
     }
   } catch (...) {
     options_.budget.give_back(bytes);
@@ -316,12 +316,12 @@ Reserve::Ahead Reserve::grow_ahead(std::size_t bytes) {
     give_back_growth(plan);
     throw;
   }
-  return Ahead::grown;
+  return GrowAheadResult::grown;
 }
 
-void Reserve::let_in(DeviceContext& user) {
+void Reserve::grant_access(DeviceContext& user) {
   const MutexLock slow(heap_.slow_mutex);
-  source_->let_in(user);
+  source_->grant_access(user);
 }
 
 }  // namespace berth

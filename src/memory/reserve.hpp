@@ -32,13 +32,13 @@ class Reserve {
   struct Options {
     /// What may be reserved; must outlive the reserve.
     MemoryBudget& budget;
-    /// What growing leaves to others, by the driver's count; 0: it is not asked.
+    /// Free memory that growth leaves to others, as the driver reports it; 0: no query.
     std::size_t headroom_bytes = 0;
-    /// Whether a stream's free memory stays its own as long as memory is not short.
-    bool keeps_streams_apart = false;
-    /// How much may be reserved beyond the most that was ever active before growing gives whole
-    /// idle memory back first, as a part of it; nullopt: no matter how much. Segments that are not
-    /// shared are then taken whole or not at all.
+    /// Whether a stream keeps its free memory to itself while memory is not short.
+    bool isolates_streams = false;
+    /// Memory that may be reserved beyond the most that was ever active, as a fraction of that,
+    /// before growth first returns whole idle segments; nullopt: no bound. With a bound, segments
+    /// that are not shared are used whole or not at all.
     std::optional<double> slack_max = std::nullopt;
   };
 
@@ -50,21 +50,22 @@ class Reserve {
         options_(options),
         source_(std::move(source)) {}
 
-  /// The most that one request can be served, if all memory were free.
+  /// The largest request that could be served if all memory were free.
   [[nodiscard]] std::size_t capacity_bytes() const {
     return std::min(source_->capacity_bytes(), options_.budget.max());
   }
   [[nodiscard]] std::size_t source_capacity_bytes() const { return source_->capacity_bytes(); }
   [[nodiscard]] MemoryBudget& budget() const { return options_.budget; }
-  /// Whether a block there would break a segment that one of its size may want, for little.
-  [[nodiscard]] bool wastes(const Block& hole, std::size_t bytes) const BERTH_REQUIRES(heap_.mutex);
+  /// Whether a block of `bytes` in this whole segment would leave more than the slack unused.
+  [[nodiscard]] bool exceeds_slack(const Block& hole, std::size_t bytes) const
+      BERTH_REQUIRES(heap_.mutex);
 
   enum class Growth {
     none,     ///< the limit or the driver refuses
-    made,     ///< there is more memory in the heap
+    made,     ///< the heap has more free memory
     serving,  ///< and the request is served
   };
-  /// Joins what is the request's own and what is open to all, and obtains nothing.
+  /// Joins memory of the request's stream and unowned memory, and obtains nothing.
   /// Errors  DriverError.
   Growth join(Request& request) BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// Joins or obtains memory once.
@@ -72,47 +73,47 @@ class Reserve {
   Growth grow(Request& request) BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex)
       BERTH_NO_THREAD_SAFETY_ANALYSIS;  // order_ holds the same lock under another name
 
-  /// Whether growing for the request would take what is reserved beyond what was ever live, and
-  /// some.
+  /// Whether growth for the request would take reserved memory beyond 1.03 times the most that was
+  /// ever live.
   [[nodiscard]] bool grows_beyond_demand(const Request& request) BERTH_EXCLUDES(heap_.mutex);
 
-  /// Gives unowned memory back: `bytes` or somewhat more, as far as there are so many. Returns how
-  /// many.
+  /// Returns `bytes` of unowned memory or somewhat more to the driver, if there are as many. The
+  /// result is how many.
   std::size_t give_back(std::size_t bytes) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex) {
     return give_back(bytes, {});
   }
-  /// The same, and what is whole of what is idle, no more than it takes beside unowned memory.
+  /// The same with whole segments or granules of idle memory, as far as unowned memory is short.
   std::size_t give_back_whole(std::size_t bytes, std::span<const Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// The same once what is idle is open to all; where streams keep theirs apart, it is opened only
-  /// if what is whole does not do.
+  /// The same after opening idle memory to all streams; if streams are isolated, it is opened only
+  /// if whole segments or granules do not suffice.
   std::size_t release_idle(std::size_t bytes, std::span<const Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// As much as the request lacks of what is idle, whole; nothing is opened. Returns how many
-  /// bytes.
+  /// Returns whole segments or granules of idle memory, as many bytes as the request lacks, and
+  /// opens nothing. Returns how many bytes.
   std::size_t give_back_for(const Request& request, std::vector<Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// How much of it was not needed since `now - age`.
+  /// Reserved bytes that were not needed since `now - age`.
   [[nodiscard]] std::size_t unused_bytes(std::chrono::nanoseconds age, DemandHistory::Time now)
       BERTH_EXCLUDES(heap_.mutex);
 
-  enum class Ahead { grown, at_limit, no_memory };
-  /// Obtains `bytes` before anybody asks for them, with no lock held. Only with a source whose
-  /// plans hold nothing in the heap (WholeSegments), and which obtains several segments at once.
+  enum class GrowAheadResult { grown, at_limit, no_memory };
+  /// Obtains `bytes` ahead of need, without a lock. Only with a source whose plans hold nothing in
+  /// the heap (WholeSegments), and which may obtain several segments at once.
   /// Errors  DriverError.
-  Ahead grow_ahead(std::size_t bytes) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
+  GrowAheadResult grow_ahead(std::size_t bytes) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
 
   /// Contracts of these: MemoryPool. Not while the device of `context` is being captured.
   std::size_t sleep(DeviceContext& context, SleepContent content)
       BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
-  /// False where there is no memory.
+  /// False if there is no memory.
   bool try_to_wake(DeviceContext& context) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
-  /// What sleep() kept is not wanted any more.
+  /// Drops the content that sleep() kept.
   void forget_content() BERTH_REQUIRES(heap_.slow_mutex) { content_.clear(); }
-  /// Contract: SegmentSource::let_in().
-  void let_in(DeviceContext& user) BERTH_EXCLUDES(heap_.slow_mutex);
-  /// The end: gives everything back, live or not.
+  /// Contract: SegmentSource::grant_access().
+  void grant_access(DeviceContext& user) BERTH_EXCLUDES(heap_.slow_mutex);
+  /// At the end: returns everything, live or not.
   void give_back_all() noexcept BERTH_NO_THREAD_SAFETY_ANALYSIS {
     source_->give_back_all(heap_.blocks);
   }
@@ -125,28 +126,28 @@ class Reserve {
   std::optional<Plan> plan(Request& request, SegmentSource::Joining joining)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   void cancel(const Plan& plan) BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// Calls the driver; false where it has no memory, and the plan is cancelled.
+  /// Calls the driver; false if it has no memory, and the plan is cancelled.
   bool obtain(Request& request, Plan& plan) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   bool finish(Request& request, const Plan& plan) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
-  /// Puts what was obtained into the heap. Where it throws, it is not there.
+  /// Adds what was obtained to the heap. If it throws, the heap is unchanged.
   Block* enter(const Plan& plan, std::size_t bytes_requested, OwnerId owner)
       BERTH_REQUIRES(heap_.mutex);
-  /// Undoes obtain(), where the host has no memory to put it into the heap.
+  /// Undoes obtain(), if the host has no memory to add it to the heap.
   void give_back_growth(const Plan& plan) noexcept BERTH_EXCLUDES(heap_.mutex);
-  /// Gives the request `block`, or else a block in the heap; false where there is none.
+  /// Serves the request with `block`, or else with a block of the heap; false if there is none.
   bool serve(Request& request, const Plan& plan, Block* block) BERTH_REQUIRES(heap_.mutex);
-  /// How far beyond slack_max growing by `bytes` for the request would go.
+  /// Bytes by which growth for the request would exceed slack_max.
   [[nodiscard]] std::size_t excess_slack(const Request& request, std::size_t bytes)
       BERTH_EXCLUDES(heap_.mutex);
-  /// Whether the driver would have enough left for others.
+  /// Whether the driver would have headroom_bytes left.
   [[nodiscard]] bool leaves_headroom(DeviceContext& context, std::size_t bytes) const;
-  void note_idle_memory() BERTH_REQUIRES(heap_.slow_mutex)
+  void set_idle_memory() BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;  // likewise
   std::size_t give_back(std::size_t bytes, std::span<const Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// The same for as many pieces as a plan of the source has.
+  /// One step of give_back(): as many pieces as one plan of the source has.
   std::size_t give_back_some(std::size_t bytes, std::span<const Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   [[nodiscard]] bool is_asleep_since(std::uint64_t sleep) const BERTH_REQUIRES(heap_.slow_mutex)
@@ -158,21 +159,20 @@ class Reserve {
   StreamOrder& order_;
   const Driver& driver_;
   const Options options_;
-  /// Its steps say themselves which lock they want.
+  /// Each of its functions states the lock that it needs.
   std::unique_ptr<SegmentSource> source_;
-  HostCopy content_ BERTH_GUARDED_BY(heap_.slow_mutex);          ///< while asleep, where it is kept
+  HostCopy content_ BERTH_GUARDED_BY(heap_.slow_mutex);          ///< while asleep, if it is kept
   std::uint64_t sleeps_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;  ///< ever begun
-  /// Between the two steps of sleep(): requests are refused already, and all memory is still
-  /// mapped.
+  /// Between the two steps of sleep(): requests are refused, and memory is still mapped.
   bool has_memory_asleep_ BERTH_GUARDED_BY(heap_.slow_mutex) = false;
   DemandHistory history_ BERTH_GUARDED_BY(heap_.mutex);
 };
 
-/// Whether work on the request's stream goes to a graph, and is not to be waited for. Asks the
-/// driver the first time.
+/// Whether the request's stream is captured, so its work must not be waited for. Queries the driver
+/// the first time.
 bool is_captured(Request& request);
-/// The same of a request that must be served some other way.
-/// Errors  InvalidArgument: it does, and the memory would go on to others nevertheless.
+/// The same for a request that is about to wait.
+/// Errors  InvalidArgument: it is captured, and freed memory is not kept for graphs.
 bool is_captured(const SharedHeap& heap, Request& request);
 
 }  // namespace berth

@@ -52,7 +52,7 @@ std::size_t Reserve::sleep(DeviceContext& context, SleepContent content) {
       const ContextScope scope(context);
       RelaxedCapture relaxed(driver_);
       relaxed.begin();
-      wait_for(context);  // under no lock: what it waits for may want one
+      wait_for(context);  // without a lock, which that work may need
     }
     const MutexLock slow(heap_.slow_mutex);
     if (!is_asleep_since(number)) return 0;

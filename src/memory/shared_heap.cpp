@@ -16,7 +16,7 @@ SharedHeap::SharedHeap(std::string name_)
     : name(std::move(name_)),
       blocks_in_use_(blocks.blocks_in_use()),
       caches_(mutex, [this](ThreadCache& cache) BERTH_UNDER_LOCK {
-        settle(cache.ledger());
+        apply(cache.ledger());
         cache.fronts().flush(back_to_heap());
       }) {}
 
@@ -41,16 +41,16 @@ void SharedHeap::hand_out(Block& block, Request& request) {
   ledger.allocated(request.bytes_requested, block.bytes);
   ++ledger.blocks_through_heap;
   if (blocks.blocks_in_use().has_outgrown_tables()) [[unlikely]] {
-    const ThreadCaches::Halt halt(caches_);
+    const ThreadCaches::ExclusiveAccess exclusive(caches_);
     blocks.drop_outgrown_tables();
   }
   request.data = block.data();
 }
 
-bool SharedHeap::take_handed_over(Request& request) {
-  if (request.cache == nullptr || !hand_over_.fronts().keeps(request.owner)) return false;
+bool SharedHeap::take_transferred(Request& request) {
+  if (request.cache == nullptr || !transfer_cache_.fronts().keeps(request.owner)) return false;
   FrontCache& front = request.cache->add_owner(request.owner);
-  Block* const block = hand_over_.take(request.owner, request.bytes, front);
+  Block* const block = transfer_cache_.take(request.owner, request.bytes, front);
   if (block == nullptr) return false;
   BERTH_CHECK(block->state() == Block::State::cached && block->bytes == request.bytes);
   block->set_state(Block::State::allocated);
@@ -66,7 +66,7 @@ void SharedHeap::release(Block& block) {
   blocks.release(block, owner_once_free(block.owner));
 }
 
-void SharedHeap::let_keep(ThreadCache& cache, OwnerId owner) noexcept {
+void SharedHeap::enable_caching(ThreadCache& cache, OwnerId owner) noexcept {
   if (is_asleep || (owner != kUnowned && streams.entry(owner).retired)) return;
   try {
     cache.add_owner(owner);
@@ -81,68 +81,69 @@ bool SharedHeap::collect(ThreadCache* cache, OwnerId owner) {
     blocks.release(block, to);
   };
   const bool kept = cache != nullptr && cache->fronts().flush(owner, back);
-  return hand_over_.fronts().flush(owner, back) || kept;
+  return transfer_cache_.fronts().flush(owner, back) || kept;
 }
 
 std::size_t SharedHeap::collect_all() {
-  const ThreadCaches::Halt halt(caches_);
-  settle_all(halt);
+  const ThreadCaches::ExclusiveAccess exclusive(caches_);
+  apply_ledgers(exclusive);
   const std::size_t kept = blocks_cached_;
-  halt.for_each([&](ThreadCache& cache) { cache.fronts().flush(back_to_heap()); });
-  hand_over_.fronts().flush(back_to_heap());
+  exclusive.for_each([&](ThreadCache& cache) { cache.fronts().flush(back_to_heap()); });
+  transfer_cache_.fronts().flush(back_to_heap());
   BERTH_CHECK(blocks_cached_ == 0);
   count_blocks();
   return kept;
 }
 
 void SharedHeap::drop_caches() {
-  const ThreadCaches::Halt halt(caches_);
-  settle_all(halt);
-  halt.for_each([&](ThreadCache& cache) { cache.drop_all(back_to_heap()); });
-  hand_over_.fronts().flush(back_to_heap());
+  const ThreadCaches::ExclusiveAccess exclusive(caches_);
+  apply_ledgers(exclusive);
+  exclusive.for_each([&](ThreadCache& cache) { cache.drop_all(back_to_heap()); });
+  transfer_cache_.fronts().flush(back_to_heap());
   BERTH_CHECK(blocks_cached_ == 0);
   count_blocks();
 }
 
 void SharedHeap::drop_caches_of(OwnerId owner) {
-  const ThreadCaches::Halt halt(caches_);
-  settle_all(halt);
-  halt.for_each([&](ThreadCache& cache) { cache.drop(owner, back_to_heap()); });
-  hand_over_.fronts().drop(owner, back_to_heap());
+  const ThreadCaches::ExclusiveAccess exclusive(caches_);
+  apply_ledgers(exclusive);
+  exclusive.for_each([&](ThreadCache& cache) { cache.drop(owner, back_to_heap()); });
+  transfer_cache_.fronts().drop(owner, back_to_heap());
 }
 
-void SharedHeap::tidy_up(ThreadCache& cache) {
-  settle(cache.ledger());
-  if (cache.frees_for_others()) {
-    hand_over_.take_over(cache, back_to_heap());
+void SharedHeap::flush_cache(ThreadCache& cache) {
+  apply(cache.ledger());
+  if (cache.frees_more_than_allocates()) {
+    transfer_cache_.take_over(cache, back_to_heap());
   } else {
     cache.fronts().flush(back_to_heap());
   }
   cache.set_blocks_live(counters.blocks_allocated.current);
 }
 
-void SharedHeap::settle(Ledger& ledger) {
+void SharedHeap::apply(Ledger& ledger) {
   // What a thread did not give to the heap or take from it went into its cache or came from there.
   blocks_cached_ += static_cast<std::size_t>(std::exchange(ledger.blocks_through_heap, 0) -
                                              ledger.blocks_allocated.change());
-  ledger.blocks_settled += ledger.blocks_allocated.change();
+  ledger.blocks_net += ledger.blocks_allocated.change();
   counters.allocations += std::exchange(ledger.allocations, 0);
   counters.allocations_kept += std::exchange(ledger.allocations_kept, 0);
   GaugeChange active = ledger.bytes_allocated;  // what is pending does not change here
   GaugeChange wanted = active;
-  active.settle(counters.bytes_active);
-  wanted.settle(demand);
-  ledger.bytes_requested.settle(counters.bytes_requested);
-  ledger.bytes_allocated.settle(counters.bytes_allocated);
-  ledger.blocks_allocated.settle(counters.blocks_allocated);
+  active.apply_to(counters.bytes_active);
+  wanted.apply_to(demand);
+  ledger.bytes_requested.apply_to(counters.bytes_requested);
+  ledger.bytes_allocated.apply_to(counters.bytes_allocated);
+  ledger.blocks_allocated.apply_to(counters.blocks_allocated);
 }
 
-void SharedHeap::settle_all(const ThreadCaches::Halt& halt) {
-  settle(ledger_without_cache_);
-  halt.for_each([this](ThreadCache& cache) BERTH_UNDER_LOCK { settle(cache.ledger()); });
+void SharedHeap::apply_ledgers(const ThreadCaches::ExclusiveAccess& exclusive) {
+  apply(ledger_without_cache_);
+  exclusive.for_each([this](ThreadCache& cache) BERTH_UNDER_LOCK { apply(cache.ledger()); });
   count_blocks();
-  halt.for_each([this](ThreadCache& cache)
-                    BERTH_UNDER_LOCK { cache.set_blocks_live(counters.blocks_allocated.current); });
+  exclusive.for_each([this](ThreadCache& cache) BERTH_UNDER_LOCK {
+    cache.set_blocks_live(counters.blocks_allocated.current);
+  });
 }
 
 void SharedHeap::count_blocks() {
@@ -157,8 +158,8 @@ void SharedHeap::count_blocks() {
   set_gauge(counters.blocks_pending, counters.frees_deferred - counters.frees_reclaimed);
   const auto cached =
       static_cast<std::int64_t>(counters.bytes_reserved.current - counters.bytes_active.current);
-  cached_bytes_then_.store(static_cast<std::size_t>(std::max<std::int64_t>(cached, 0)),
-                           std::memory_order_relaxed);
+  cached_bytes_estimate_.store(static_cast<std::size_t>(std::max<std::int64_t>(cached, 0)),
+                               std::memory_order_relaxed);
 }
 
 }  // namespace berth

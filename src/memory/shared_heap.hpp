@@ -18,12 +18,12 @@
 #include "memory/heap/block_heap.hpp"
 #include "memory/order/stream_table.hpp"
 #include "memory/request.hpp"
-#include "memory/thread/hand_over.hpp"
 #include "memory/thread/thread_cache.hpp"
+#include "memory/thread/transfer_cache.hpp"
 
 namespace berth {
 
-/// Threads  As each member says: state under `mutex`.
+/// Threads  State is guarded by `mutex`. Members without a lock annotation: any thread.
 class SharedHeap {
  public:
   /// `name`: of the allocator, "cuda:0" or "pinned".
@@ -38,90 +38,94 @@ class SharedHeap {
   BlockHeap blocks BERTH_GUARDED_BY(mutex);
   /// The streams that blocks follow or are used by.
   StreamTable streams BERTH_GUARDED_BY(mutex);
-  // As of the last settling: what the caches' ledgers hold comes on top.
+  // Up to date once the threads' ledgers have been applied.
   MemoryCounters counters BERTH_GUARDED_BY(mutex);
-  /// bytes_active since the last look at it.
+  /// bytes_active since the peak was last reset.
   Gauge demand BERTH_GUARDED_BY(mutex);
-  /// The highest peak of bytes_allocated that was reset.
+  /// The highest peak of bytes_allocated before a reset.
   std::uint64_t bytes_allocated_most BERTH_GUARDED_BY(mutex) = 0;
   bool is_asleep BERTH_GUARDED_BY(mutex) = false;
-  /// Nothing is given back: graphs have the addresses.
+  /// No memory is returned, because graphs have the addresses.
   std::atomic<bool> keeps_memory = false;
 
   // From any thread, without a lock.
   [[nodiscard]] ThreadCache* my_cache() const { return caches_.mine(); }
   ThreadCache* my_cache_or_new() { return caches_.mine_or_new(); }
-  /// The heap's blocks, for looking up by their own thread.
+  /// The heap's blocks, for lookups by the threads that own them.
   [[nodiscard]] const PointerMap& blocks_in_use() const { return blocks_in_use_; }
-  /// bytes_reserved - bytes_active as of the last time that somebody looked.
-  [[nodiscard]] std::size_t cached_bytes_then() const {
-    return cached_bytes_then_.load(std::memory_order_relaxed);
+  /// bytes_reserved - bytes_active as of the last count.
+  [[nodiscard]] std::size_t cached_bytes_estimate() const {
+    return cached_bytes_estimate_.load(std::memory_order_relaxed);
   }
 
-  /// The live block at `data`. Errors  InvalidArgument: that says what `data` is instead.
+  /// The live block at `data`.
+  /// Errors  InvalidArgument: it is none; the message says what it is.
   Block& require_live(void* data, const char* action) BERTH_REQUIRES(mutex);
   /// Errors  InvalidArgument: asleep.
   void require_awake() const BERTH_REQUIRES(mutex);
 
   // Handing out and taking back.
 
-  /// Counts a block as the request's, which it serves.
+  /// Serves the request with `block`, and counts it.
   void hand_out(Block& block, Request& request) BERTH_REQUIRES(mutex);
-  /// Serves the request with what another thread has freed for it, whole; false where there is
-  /// none.
-  bool take_handed_over(Request& request) BERTH_REQUIRES(mutex);
-  /// The owner of a block of `owner`'s once it is free: kUnowned if the stream is gone for good.
+  /// Serves the request with a block of its size that another thread freed; false if there is none.
+  bool take_transferred(Request& request) BERTH_REQUIRES(mutex);
+  /// The owner of a block of `owner`'s once it is free: kUnowned if the stream is drained.
   [[nodiscard]] OwnerId owner_once_free(OwnerId owner) const BERTH_REQUIRES(mutex) {
-    return streams.is_over(owner) ? kUnowned : owner;
+    return streams.is_drained(owner) ? kUnowned : owner;
   }
   /// allocated, cached or pending -> free. Never throws.
   void release(Block& block) BERTH_REQUIRES(mutex);
 
-  // What threads keep is out of the heap's sight, until it is collected.
+  // The heap cannot use what threads cache until it is collected.
 
-  /// From now on a thread keeps what it frees of `owner`'s, if that can be.
-  void let_keep(ThreadCache& cache, OwnerId owner) noexcept BERTH_REQUIRES(mutex);
+  /// From now on a thread caches what it frees of `owner`'s, if host memory allows.
+  void enable_caching(ThreadCache& cache, OwnerId owner) noexcept BERTH_REQUIRES(mutex);
 
-  /// Gives what the calling thread keeps of `owner`'s, and what was handed over, back to the heap.
-  /// False where there is none.
+  /// Returns the calling thread's cached blocks of `owner`, and those of the transfer cache, to the
+  /// heap. False if there is none.
   bool collect(ThreadCache* cache, OwnerId owner) BERTH_REQUIRES(mutex);
-  /// The same for all that threads keep. Returns how many blocks.
+  /// The same for all threads and owners. Returns the number of blocks.
   std::size_t collect_all() BERTH_REQUIRES(mutex);
-  /// The same, and no thread keeps any from now on, nor knows a way to.
+  /// The same, and no thread caches blocks until its caches are enabled again.
   void drop_caches() BERTH_REQUIRES(mutex);
-  /// The same for blocks of `owner`, which goes away.
+  /// The same for blocks of `owner`, which ends.
   void drop_caches_of(OwnerId owner) BERTH_REQUIRES(mutex);
-  /// Takes over what a thread that frees for others keeps, or gives it back to the heap.
-  void tidy_up(ThreadCache& cache) BERTH_REQUIRES(mutex);
+  /// Moves a thread's cached blocks to the transfer cache, if the thread frees more than it
+  /// allocates, or else to the heap.
+  void flush_cache(ThreadCache& cache) BERTH_REQUIRES(mutex);
 
   // Counting.
 
   Ledger& ledger_of(ThreadCache* cache) BERTH_REQUIRES(mutex) {
     return cache != nullptr ? cache->ledger() : ledger_without_cache_;
   }
-  /// Brings the counters up to date with what a thread has done.
-  void settle(Ledger& ledger) BERTH_REQUIRES(mutex);
-  /// The same for all threads, none of which is in the middle of a hit then.
-  void settle_all() BERTH_REQUIRES(mutex) { settle_all(ThreadCaches::Halt(caches_)); }
-  /// Brings up to date what follows from others.
+  /// Adds the changes of a thread to the counters.
+  void apply(Ledger& ledger) BERTH_REQUIRES(mutex);
+  /// The same for all threads, with exclusive access to their caches.
+  void apply_ledgers() BERTH_REQUIRES(mutex) {
+    apply_ledgers(ThreadCaches::ExclusiveAccess(caches_));
+  }
+  /// Updates the counters that are derived from others.
   void count_blocks() BERTH_REQUIRES(mutex);
-  /// Blocks that threads keep, as of the last settling.
+  /// Blocks that threads cache, as of the last count.
   [[nodiscard]] std::size_t blocks_cached() const BERTH_REQUIRES(mutex) { return blocks_cached_; }
 
-  /// No thread is in the middle of a hit while it exists; counters are up to date. Under `mutex`.
-  class Halted {
+  /// Exclusive access to all thread caches, with counters up to date. Under `mutex`.
+  class ConsistentView {
    public:
-    explicit Halted(SharedHeap& heap) BERTH_NO_THREAD_SAFETY_ANALYSIS : halt_(heap.caches_) {
-      heap.settle_all(halt_);
+    explicit ConsistentView(SharedHeap& heap) BERTH_NO_THREAD_SAFETY_ANALYSIS
+        : exclusive_(heap.caches_) {
+      heap.apply_ledgers(exclusive_);
     }
 
    private:
-    const ThreadCaches::Halt halt_;
+    const ThreadCaches::ExclusiveAccess exclusive_;
   };
 
  private:
-  void settle_all(const ThreadCaches::Halt& halt) BERTH_REQUIRES(mutex);
-  /// Takes blocks back into the heap that a FrontCache has kept.
+  void apply_ledgers(const ThreadCaches::ExclusiveAccess& exclusive) BERTH_REQUIRES(mutex);
+  /// Returns blocks of a FrontCache to the heap.
   [[nodiscard]] auto back_to_heap() {
     return [this](Block& block) BERTH_UNDER_LOCK {
       --blocks_cached_;
@@ -129,12 +133,12 @@ class SharedHeap {
     };
   }
 
-  /// The heap's, for looking up without the lock.
+  /// The heap's, for lookups without the lock.
   const PointerMap& blocks_in_use_;
-  HandOver hand_over_ BERTH_GUARDED_BY(mutex);
+  TransferCache transfer_cache_ BERTH_GUARDED_BY(mutex);
   Ledger ledger_without_cache_ BERTH_GUARDED_BY(mutex);
   std::size_t blocks_cached_ BERTH_GUARDED_BY(mutex) = 0;
-  std::atomic<std::size_t> cached_bytes_then_ = 0;
+  std::atomic<std::size_t> cached_bytes_estimate_ = 0;
   ThreadCaches caches_;
 };
 

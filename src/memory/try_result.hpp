@@ -10,10 +10,10 @@
 
 namespace berth {
 
-/// Made beforehand: its copies need no memory.
+/// Created in advance, because its copies need no memory.
 inline const OutOfMemory kHostOutOfMemory{"the host is out of memory"};
 
-/// What is no error of berth's comes from the program: from its callback for when memory is short.
+/// An exception that is not an Error comes from the program's on_pressure callback.
 inline Error failed_callback(const char* what) noexcept {
   try {
     return OutOfMemory(std::string("a callback of the program failed: ") + what);

@@ -17,7 +17,7 @@ namespace berth {
 namespace {
 
 /// A message stays readable, and of bounded length, however long the text is.
-constexpr std::size_t kComplaintsMax = 16;
+constexpr std::size_t kErrorsMax = 16;
 /// Nothing longer is taken for a misspelt key.
 constexpr std::size_t kNameMax = 64;
 
@@ -77,48 +77,48 @@ std::string unknown_key(std::string_view name, const EntryGrammar& grammar) {
 
 }  // namespace
 
-void Complaints::add_value(const EntryKey& key, char equals, std::string_view value) {
+void ConfigurationErrors::add_value(const EntryKey& key, char equals, std::string_view value) {
   add(fmt::format("{}{}{} (accepted: {})", key.name, equals, quoted(value), key.accepted));
 }
 
-void Complaints::throw_if_any(std::string_view source) const {
+void ConfigurationErrors::throw_if_any(std::string_view source) const {
   if (list_.empty()) return;
-  const std::size_t shown = std::min(list_.size(), kComplaintsMax);
+  const std::size_t shown = std::min(list_.size(), kErrorsMax);
   std::string message =
       fmt::format("{}: {}", source, fmt::join(list_.begin(), list_.begin() + shown, "; "));
   if (shown < list_.size()) message += fmt::format("; and {} more", list_.size() - shown);
   throw InvalidArgument(message);
 }
 
-Complaints read_entries(std::string_view text, const EntryGrammar& grammar,
-                        const std::function<bool(std::size_t, std::string_view)>& set) {
-  Complaints complaints;
-  if (trim(text).empty()) return complaints;
+ConfigurationErrors read_entries(std::string_view text, const EntryGrammar& grammar,
+                                 const std::function<bool(std::size_t, std::string_view)>& set) {
+  ConfigurationErrors errors;
+  if (trim(text).empty()) return errors;
   const auto entries = grammar.lists ? split_around_lists(text) : split(text, ',');
   std::vector<bool> seen(grammar.keys.size());
   for (std::size_t position = 0; position < entries.size(); ++position) {
     const std::string_view entry = trim(entries[position]);
     if (entry.empty()) {
-      complaints.add(fmt::format("entry {} of {} is empty", position + 1, entries.size()));
+      errors.add(fmt::format("entry {} of {} is empty", position + 1, entries.size()));
       continue;
     }
     const auto equals = entry.find(grammar.equals);
     const std::string_view name = trim(entry.substr(0, equals));
     const auto key = std::ranges::find(grammar.keys, name, &EntryKey::name);
     if (equals == entry.npos) {
-      complaints.add(fmt::format("{} has no '{}' (accepted: {})", quoted(entry), grammar.equals,
-                                 grammar.example));
+      errors.add(fmt::format("{} has no '{}' (accepted: {})", quoted(entry), grammar.equals,
+                             grammar.example));
     } else if (key == grammar.keys.end()) {
-      complaints.add(unknown_key(name, grammar));
+      errors.add(unknown_key(name, grammar));
     } else {
       const auto index = static_cast<std::size_t>(key - grammar.keys.begin());
-      if (seen[index]) complaints.add(fmt::format("{} is given again (accepted: once)", name));
+      if (seen[index]) errors.add(fmt::format("{} is given again (accepted: once)", name));
       seen[index] = true;
       const std::string_view value = trim(entry.substr(equals + 1));
-      if (!set(index, value)) complaints.add_value(*key, grammar.equals, value);
+      if (!set(index, value)) errors.add_value(*key, grammar.equals, value);
     }
   }
-  return complaints;
+  return errors;
 }
 
 std::string_view inside_brackets(std::string_view value) {

@@ -24,7 +24,7 @@ struct EntryGrammar {
 };
 
 /// What is wrong with a text, in the order of its entries.
-class Complaints {
+class ConfigurationErrors {
  public:
   /// `what` is on one line and of bounded length, whatever the text holds.
   void add(std::string what) { list_.push_back(std::move(what)); }
@@ -40,7 +40,7 @@ class Complaints {
 
 /// Gives every entry whose key is known to `set`, which says whether it accepts the value. Whoever
 /// calls lets `set` change a copy, and throws away the copy where there are complaints.
-[[nodiscard]] Complaints read_entries(
+[[nodiscard]] ConfigurationErrors read_entries(
     std::string_view text, const EntryGrammar& grammar,
     const std::function<bool(std::size_t key, std::string_view value)>& set);
 

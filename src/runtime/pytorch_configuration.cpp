@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kMibMax = std::numeric_limits<std::size_t>::max() / 1_MiB;
 
-/// What a text says, as far as berth wants to know it.
+/// The settings of a text that concern berth.
 struct Settings {
   std::optional<bool> expandable_segments;
   std::optional<double> fraction;   ///< per_process_memory_fraction
@@ -91,7 +91,7 @@ bool is_reserve(std::string_view text) {
 struct TorchKey {
   EntryKey is;
   bool (*set)(Settings&, std::string_view);
-  std::string_view remark;  ///< why the key has no effect; empty where it has one
+  std::string_view remark;  ///< why the key has no effect; empty if it has one
 };
 
 using Text = std::string_view;
@@ -179,10 +179,10 @@ constexpr TorchKey kTorchKeys[] = {
      "berth reports what goes wrong in a destructor, and throws nothing there"},
 };
 
-void check_against_segments(const Settings& settings, char equals, Complaints& complaints) {
+void check_against_segments(const Settings& settings, char equals, ConfigurationErrors& errors) {
   const auto check = [&](const EntryKey& key, std::optional<std::uint64_t> mib) {
     if (mib && *mib < settings.large_segment_mib)
-      complaints.add_value(key, equals, std::to_string(*mib));
+      errors.add_value(key, equals, std::to_string(*mib));
   };
   check(kMaxSplit, settings.max_split_mib);
   check(kMaxRounding, settings.max_rounding_mib);
@@ -206,14 +206,14 @@ PytorchConfiguration configure_like_pytorch(RuntimeOptions options, std::string_
 
   Settings settings;
   std::vector<std::string> remarks;
-  Complaints complaints = read_entries(text, grammar, [&](std::size_t index, Text value) {
+  ConfigurationErrors errors = read_entries(text, grammar, [&](std::size_t index, Text value) {
     const TorchKey& key = kTorchKeys[index];
     if (!key.set(settings, value)) return false;
     if (!key.remark.empty()) remarks.push_back(fmt::format("{}: {}", key.is.name, key.remark));
     return true;
   });
-  check_against_segments(settings, grammar.equals, complaints);
-  complaints.throw_if_any("PyTorch's configuration");
+  check_against_segments(settings, grammar.equals, errors);
+  errors.throw_if_any("PyTorch's configuration");
 
   DeviceAllocatorOptions& device = options.device_allocator;
   if (settings.expandable_segments) device.virtual_memory = *settings.expandable_segments;

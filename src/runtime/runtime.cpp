@@ -11,7 +11,7 @@
 #include "berth/error.hpp"
 
 #include "device/device_context.hpp"
-#include "driver/made_once.hpp"
+#include "driver/once_value.hpp"
 #include "runtime/driver_choice.hpp"
 #include "stream/enable_peer_access.hpp"
 #include "stream/join.hpp"
@@ -21,9 +21,9 @@ namespace {
 
 /// The parts of one device, each made by its first use.
 struct DeviceParts {
-  MadeOnce<std::unique_ptr<EventPool>> events;
-  MadeOnce<std::unique_ptr<StreamPool>> streams;
-  MadeOnce<std::unique_ptr<DeviceAllocator>> memory;
+  OnceValue<std::unique_ptr<EventPool>> events;
+  OnceValue<std::unique_ptr<StreamPool>> streams;
+  OnceValue<std::unique_ptr<DeviceAllocator>> memory;
 };
 
 }  // namespace

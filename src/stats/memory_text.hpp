@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One allocator's state for a person who wonders where the memory went.
+// One allocator's state as text: where its memory is.
 #pragma once
 
 #include <string>

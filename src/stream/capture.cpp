@@ -10,7 +10,7 @@
 namespace berth {
 namespace {
 
-bool ask_in_scope(StreamRef stream) {
+bool query_in_scope(StreamRef stream) {
   const Driver& driver = stream.context().driver();
   if (!driver.has(DriverCall::stream_is_capturing)) return false;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -28,8 +28,8 @@ bool is_capturing(StreamRef stream) {
 }
 
 bool is_capturing_in_scope(StreamRef stream) {
-  const bool is_captured = ask_in_scope(stream);
-  stream.context().seen_captures().note(stream.native(), is_captured);
+  const bool is_captured = query_in_scope(stream);
+  stream.context().seen_captures().update(stream.native(), is_captured);
   return is_captured;
 }
 
@@ -46,7 +46,7 @@ CaptureState capture_of(StreamRef stream) {
   if (!is_implicit && result != CUDA_SUCCESS)
     driver.raise(DriverCall::stream_get_capture_info, result);
   const bool is_capturing = is_implicit || status != CU_STREAM_CAPTURE_STATUS_NONE;
-  stream.context().seen_captures().note(stream.native(), is_capturing);
+  stream.context().seen_captures().update(stream.native(), is_capturing);
   if (is_implicit || status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return {is_capturing};
   return {true, graph, id};
 }
@@ -55,7 +55,7 @@ bool may_be_capturing(DeviceContext& context) {
   return context.seen_captures().any([&](CUstream stream) {
     if (context.stream_number(stream) == 0) return true;
     const ContextScope scope(context);
-    return ask_in_scope(StreamRef(context, stream));
+    return query_in_scope(StreamRef(context, stream));
   });
 }
 

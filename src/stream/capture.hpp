@@ -13,9 +13,8 @@
 
 namespace berth {
 
-/// Whether the stream cannot be asked, waited for or marked with an event now: its work is being
-/// captured, or it is the legacy default stream and a stream that waits for it is being captured.
-/// To ask it all the same would break that capture.
+/// Whether the stream must not be queried, waited for or marked now, which would break a capture:
+/// it is captured, or it is the legacy default stream and a stream that waits for it is captured.
 bool is_capturing(StreamRef stream);
 /// The same inside of a ContextScope.
 bool is_capturing_in_scope(StreamRef stream);
@@ -32,28 +31,27 @@ struct CaptureState {
 /// By one driver call, if the driver has it.
 CaptureState capture_of(StreamRef stream);
 
-/// Whether a stream of the device is known to be captured, or was when it was last asked about and
-/// may not be asked now. To synchronize the device would break that capture. A capture that berth
-/// never met is not known.
+/// Whether a stream of the device is known to be captured, or was at its last query and must not be
+/// queried now. Synchronizing the device would break that capture. berth knows only captures that
+/// it has met.
 bool may_be_capturing(DeviceContext& context);
 
-/// Whether the two, which are captured, are so by one capture. True where the driver cannot say.
+/// Whether two captured streams belong to one capture. True if the driver cannot say.
 bool in_one_capture(StreamRef stream, StreamRef other);
 
-/// Refuses what the driver would answer by breaking a capture. `action` completes "a stream cannot
-/// be ...".
+/// Throws StreamCaptured. `action` completes "a stream cannot be ...".
 [[noreturn]] void refuse_captured(StreamRef stream, const char* action);
 
-/// From begin() on, for as long as it exists, calls of this thread that may disturb a capture are
-/// up to the caller: the driver neither refuses them nor breaks captures of other threads for them.
-/// For calls that touch nothing that is captured: asking events, obtaining memory.
+/// From begin() on, as long as it exists, this thread is in the relaxed capture mode: the driver
+/// neither refuses its calls nor breaks captures of other threads for them. For calls that touch
+/// nothing captured, such as event queries and growth.
 class RelaxedCapture {
  public:
   explicit RelaxedCapture(const Driver& driver) : driver_(driver) {}
   ~RelaxedCapture() {
     if (begun_) exchange();
   }
-  /// Where it has not begun yet: so that who ends up asking nothing calls the driver for nothing.
+  /// Enters the mode, unless it has begun: no driver call is made if no query is made.
   void begin() {
     if (!begun_) exchange();
     begun_ = true;

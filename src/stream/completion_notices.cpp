@@ -3,6 +3,7 @@
 
 #include <unordered_map>
 
+#include "base/check.hpp"
 #include "base/mutex.hpp"
 
 namespace berth {
@@ -25,7 +26,8 @@ Notices& notices() {
 std::uint64_t open_notice(NoticeTarget& target) {
   Notices& all = notices();
   const MutexLock lock(all.mutex);
-  all.targets.emplace(all.last + 1, &target);
+  const bool is_new = all.targets.emplace(all.last + 1, &target).second;
+  BERTH_CHECK(is_new);
   return ++all.last;
 }
 

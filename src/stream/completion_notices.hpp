@@ -12,19 +12,19 @@ namespace berth {
 
 class NoticeTarget {
  public:
-  /// Called on a thread of the driver's: no driver call, and as short as can be.
+  /// Called on a thread of the driver: must be short and make no driver call.
   virtual void notice(std::uint64_t number) noexcept = 0;
 
  protected:
   ~NoticeTarget() = default;
 };
 
-/// A number that no other has, and that leads to `target` until it is closed.
+/// A unique number that refers to `target` until it is closed.
 std::uint64_t open_notice(NoticeTarget& target);
-/// From its return on nothing calls the target for `number`.
+/// After it returns, the target is not called for `number`.
 void close_notice(std::uint64_t number) noexcept;
 
-/// The host function, for cuLaunchHostFunc, and the number as it wants to have it.
+/// The host function for cuLaunchHostFunc, and its argument.
 void CUDA_CB give_notice(void* number) noexcept;
 inline void* notice_data(std::uint64_t number) {
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(number));

@@ -2,14 +2,14 @@
 // One thread, which sleeps until there is something to call. For each callback the stream gets two
 // things: an event, its mark, and behind that a host function, which wakes the thread.
 //
-// Why both. A host function alone wakes nobody where the device has failed, because CUDA drops it
-// then ("Execution Control", cuLaunchHostFunc); and it may not call CUDA, so the callback cannot be
-// it. An event alone has to be asked again and again, or one is waited for and the others are late.
-// So host functions say when, and marks say what: the thread asks the mark of each callback before
-// it calls it, and, while any is outstanding, every kProbePeriod the oldest mark of each device, to
-// learn that a device has failed. While nothing is outstanding the thread asks nothing.
+// Why both: on a failed device, CUDA drops host functions ("Execution Control", cuLaunchHostFunc),
+// so a host function alone would wake no thread; and it may not call CUDA, so it cannot be the
+// callback. An event alone would have to be polled, or waited for while others are late. So host
+// functions tell when, and marks tell the result: the thread queries the mark of each callback
+// before it calls it, and, while any is outstanding, the oldest mark of each device every
+// kProbePeriod, to detect a failed device. While nothing is outstanding, the thread makes no query.
 //
-// cuStreamAddCallback would also be called after a failure, but is to be removed from CUDA.
+// Callbacks of cuStreamAddCallback run after a failure too, but CUDA will remove that function.
 //
 // What must hold: an entry is in `outstanding` from before its host function is submitted until its
 // callback begins, and only the thread takes out an entry whose host function was submitted.
@@ -34,17 +34,17 @@
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
 #include "stream/completion_notices.hpp"
-#include "stream/settle.hpp"
-#include "stream/unasked.hpp"
+#include "stream/unchecked.hpp"
 #include "stream/wait.hpp"
+#include "stream/wait_after_failure.hpp"
 
 namespace berth {
 namespace {
 
-/// How long a failed device may go unseen.
+/// The longest time until a failed device is detected.
 constexpr std::chrono::milliseconds kProbePeriod{50};
 
-/// What the driver says of `mark`.
+/// The driver's answer about `mark`.
 CUresult ask(EventRef mark) noexcept {
   const ContextScope scope(mark.context(), std::nothrow);
   return mark.context().driver().try_event_query(mark.native());
@@ -58,7 +58,7 @@ CUresult wait_until_passed(EventRef mark) noexcept {
 }  // namespace
 
 struct CompletionQueue::State final : NoticeTarget {
-  /// Shared with who asks about it: an event that has gone back to its pool may mark captured work.
+  /// Shared with queries: an event that was returned to its pool may mark captured work.
   using Mark = std::shared_ptr<const EventLease>;
   struct Entry {
     Callback callback;
@@ -71,20 +71,20 @@ struct CompletionQueue::State final : NoticeTarget {
   void require_open() const BERTH_REQUIRES(mutex);
   void start(const Driver& driver) BERTH_EXCLUDES(mutex);
   std::uint64_t add(Callback callback, Mark mark) BERTH_EXCLUDES(mutex);
-  /// Takes an entry back whose host function was refused; false where it has been called.
+  /// Removes the entry of a refused host function; false if its callback has been called.
   bool withdraw(std::uint64_t number) BERTH_EXCLUDES(mutex);
   void notice(std::uint64_t number) noexcept override;
   void finish() noexcept BERTH_EXCLUDES(mutex);
 
   // On the thread.
   void run(const Driver& driver) BERTH_EXCLUDES(mutex);
-  /// Sleeps until there is something to do; the number of a notice where that is it.
+  /// Sleeps until there is something to do. Returns the number of a notice, if there is one.
   std::optional<std::uint64_t> next_notice() BERTH_EXCLUDES(mutex);
   void probe() BERTH_EXCLUDES(mutex);
-  /// Waits for the oldest entry; false where there is none.
+  /// Waits for the oldest entry; false if there is none.
   bool wait_for_oldest() BERTH_EXCLUDES(mutex);
   Mark mark_of(std::uint64_t number) BERTH_EXCLUDES(mutex);
-  /// `mark` is the entry's, and has been asked.
+  /// `mark` is the entry's, and has been queried.
   void complete(std::uint64_t number, Mark mark, DriverCall asked, CUresult result)
       BERTH_EXCLUDES(mutex);
 
@@ -118,7 +118,9 @@ std::uint64_t CompletionQueue::State::add(Callback callback, Mark mark) {
     const MutexLock lock(mutex);
     require_open();
     const bool was_idle = outstanding.empty();
-    outstanding.emplace(number, Entry{std::move(callback), std::move(mark)});
+    const bool is_new =
+        outstanding.emplace(number, Entry{std::move(callback), std::move(mark)}).second;
+    BERTH_CHECK(is_new);
     if (was_idle) changed.notify_one();  // to probe from now on
   } catch (...) {
     close_notice(number);
@@ -242,6 +244,7 @@ void CompletionQueue::State::complete(std::uint64_t number, Mark mark, DriverCal
     node = outstanding.extract(number);
   }
   if (node.empty()) return;  // its host function was refused meanwhile
+  BERTH_CHECK(node.mapped().mark == mark && node.mapped().callback != nullptr);
   const Driver& driver = mark->ref().context().driver();
   const Callback callback = std::move(node.mapped().callback);
   node = {};
@@ -254,7 +257,7 @@ void CompletionQueue::State::complete(std::uint64_t number, Mark mark, DriverCal
       failure = std::current_exception();
     }
     // Perhaps the answer alone has failed, and the callback keeps alive what is in use.
-    settle(mark->ref());
+    wait_after_failure(mark->ref());
   }
   mark = nullptr;  // the event is for others while the callback runs
   try {
@@ -275,7 +278,10 @@ void CompletionQueue::State::finish() noexcept {
     changed.notify_one();
   }
   BERTH_CHECK(ending.get_id() != std::this_thread::get_id());
-  if (ending.joinable()) ending.join();
+  if (!ending.joinable()) return;
+  ending.join();
+  const MutexLock lock(mutex);
+  BERTH_CHECK(outstanding.empty());  // each callback has been called
 }
 
 CompletionQueue::CompletionQueue(EventPools events)
@@ -297,7 +303,7 @@ void CompletionQueue::when_done(StreamRef stream, Callback callback) {
   if (is_capturing_in_scope(stream)) refuse_captured(stream, "given a callback");
   state_->start(driver);
   auto mark = std::make_shared<const EventLease>(state_->events(stream.context()).acquire());
-  record_unasked(mark->ref(), stream);
+  record_unchecked(mark->ref(), stream);
   const std::uint64_t number = state_->add(std::move(callback), std::move(mark));
   const CUresult result =
       driver.try_launch_host_func(stream.native(), &give_notice, notice_data(number));

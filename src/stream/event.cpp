@@ -7,10 +7,10 @@
 
 #include "berth/stream.hpp"
 
+#include "base/check.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
-#include "stream/poll.hpp"
-#include "stream/unasked.hpp"
+#include "stream/unchecked.hpp"
 #include "stream/wait.hpp"
 
 namespace berth {
@@ -27,7 +27,7 @@ CUevent create_event(DeviceContext& context, EventOptions options) {
   context.driver().event_create(
       &event, unsigned{options.timing ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING} |
                   (options.interprocess ? unsigned{CU_EVENT_INTERPROCESS} : 0));
-  context.captured_events().forget(event);  // one of that name which others destroyed
+  context.captured_events().erase(event);  // one of that name which others destroyed
   return event;
 }
 
@@ -35,11 +35,11 @@ CUevent create_event(DeviceContext& context, EventOptions options) {
 void record_in_scope(EventRef event, StreamRef stream) {
   DeviceContext& context = event.context();
   context.driver().event_record(event.native(), stream.native());
-  context.captured_events().forget(event.native());
+  context.captured_events().erase(event.native());
 }
 
 void refuse_captured_mark(EventRef event, const char* action) {
-  if (!event.context().captured_events().contain(event.native())) return;
+  if (!event.context().captured_events().contains(event.native())) return;
   throw StreamCaptured(
       fmt::format("an event of {} that was recorded on a captured stream cannot be {}; accepted: "
                   "events recorded on a stream that is not captured",
@@ -63,14 +63,15 @@ void EventRef::record(StreamRef stream) const {
   if (!is_capturing_in_scope(stream)) return record_in_scope(*this, stream);
   if (stream.is_legacy_default()) refuse_captured(stream, "marked");
   // Before the driver marks it, so that no other thread finds it marked and not noted.
-  const bool is_new = context_->captured_events().note(native_);
+  const bool is_new = context_->captured_events().insert(native_);
   const CUresult result = context_->driver().try_event_record(native_, stream.native());
   if (result == CUDA_SUCCESS) return;
-  if (is_new) context_->captured_events().forget(native_);
+  if (is_new) context_->captured_events().erase(native_);
   context_->driver().raise(DriverCall::event_record, result);
 }
 
-void record_unasked(EventRef event, StreamRef stream) {
+void record_unchecked(EventRef event, StreamRef stream) {
+  BERTH_CHECK(&event.context() == &stream.context());
   const ContextScope scope(event.context());
   record_in_scope(event, stream);
 }
@@ -78,8 +79,8 @@ void record_unasked(EventRef event, StreamRef stream) {
 bool EventRef::is_done() const {
   refuse_captured_mark(*this, "asked whether it is done");
   const ContextScope scope(*context_);
-  return is_complete(context_->driver(), DriverCall::event_query,
-                     context_->driver().try_event_query(native_));
+  return context_->driver().succeeded(
+      DriverCall::event_query, context_->driver().try_event_query(native_), CUDA_ERROR_NOT_READY);
 }
 
 void EventRef::sync() const {
@@ -101,7 +102,7 @@ Event::Event(DeviceContext& context, EventOptions options)
     : ref_(context, create_event(context, options)) {}
 
 Event Event::adopt(EventRef event) {
-  if (event.context().pooled_events().contain(event.native())) {
+  if (event.context().pooled_events().contains(event.native())) {
     throw InvalidArgument(fmt::format(
         "event {} belongs to the pool of {}, which leases it again; accepted: an event of "
         "no pool",
@@ -114,7 +115,7 @@ Event::~Event() {
   if (ref_.native() == nullptr) return;
   DeviceContext& context = ref_.context();
   const ContextScope scope(context, std::nothrow);
-  context.captured_events().forget(ref_.native());
+  context.captured_events().erase(ref_.native());
   context.driver().event_destroy_or_report(ref_.native());
 }
 

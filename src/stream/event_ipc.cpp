@@ -49,7 +49,7 @@ Event Event::open(DeviceContext& context, const IpcEventHandle& handle) {
   std::memcpy(&native, handle.bytes.data(), sizeof native);
   CUevent event = nullptr;
   driver.ipc_open_event_handle(&event, native);
-  context.captured_events().forget(event);  // one of that name which others destroyed
+  context.captured_events().erase(event);  // one of that name which others destroyed
   return adopt(EventRef(context, event));
 }
 

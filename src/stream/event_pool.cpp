@@ -26,21 +26,22 @@ using EventItem = detail::PooledEvent;
 /// Idle events by kind: without timing, with.
 using IdleEvents = std::array<IdleList<EventItem>, 2>;
 
-/// What one thread keeps. On cache lines of its own, because its thread writes to it all the time.
+/// The events that one thread keeps. On its own cache lines, because its thread often writes to it.
 class alignas(64) ThreadEvents {
  public:
   static constexpr std::size_t kKeptMax = 32;  ///< of each kind
   static constexpr std::size_t kBatch = kKeptMax / 2;
 
-  /// The thread. Null where it has none, or others look.
+  /// By the thread. Null if it keeps none, or another thread has exclusive access.
   EventItem* take(bool timing) {
     if (!lock_.try_enter()) [[unlikely]]
       return nullptr;
     EventItem* const item = idle[timing].pop();
+    BERTH_DCHECK(item == nullptr || (item->timing == timing && !item->on_lease));
     lock_.leave();
     return item;
   }
-  /// The thread. False where it has enough, or others look.
+  /// By the thread. False if it keeps enough, or another thread has exclusive access.
   bool keep(EventItem& item) {
     if (!lock_.try_enter()) [[unlikely]]
       return false;
@@ -52,7 +53,7 @@ class alignas(64) ThreadEvents {
 
   [[nodiscard]] BiasedLock& lock() { return lock_; }
 
-  IdleEvents idle;  ///< for the thread under the pool's lock, or any in a Halt
+  IdleEvents idle;  ///< for the thread under the pool's lock, or any in a ExclusiveAccess
 
  private:
   BiasedLock lock_;
@@ -62,28 +63,31 @@ using EventThreads = PerThread<ThreadEvents>;
 
 }  // namespace
 
-/// Every event that exists belongs to `events`; those not on lease are in one idle list.
+/// Each event belongs to `events`; an event without a lease is in one idle list.
 struct EventPool::State {
   struct Pooled {
     Event event;
-    NotedHandle<CUevent> note;  ///< goes before the event, whose handle may return
+    ScopedHandle<CUevent> handle;  ///< ends before the event, whose handle may be reused
     EventItem item;
   };
 
   State(DeviceContext& context_, EventPoolOptions options_)
       : context(context_),
         options(options_),
-        threads(mutex, [this](ThreadEvents& ending) { take_back(ending); }) {}
+        threads(mutex, [this](ThreadEvents& ending) { reclaim(ending); }) {}
 
   [[nodiscard]] std::string name() const { return "events of " + context.device().to_string(); }
 
-  EventItem& take_other(EventOptions wanted);
+  EventItem& acquire_slow(EventOptions wanted);
   EventItem* take_shared(bool timing, ThreadEvents* mine) BERTH_REQUIRES(mutex);
   EventItem& create(EventOptions wanted) BERTH_EXCLUDES(mutex);
-  void give_back_other(EventItem& item) noexcept BERTH_EXCLUDES(mutex);
-  void take_back(ThreadEvents& thread) BERTH_NO_THREAD_SAFETY_ANALYSIS {
-    for (const std::size_t kind : {0, 1})
+  void give_back_slow(EventItem& item) noexcept BERTH_EXCLUDES(mutex);
+  void reclaim(ThreadEvents& thread) BERTH_NO_THREAD_SAFETY_ANALYSIS {
+    for (const std::size_t kind : {0, 1}) {
       thread.idle[kind].move_to(idle[kind], thread.idle[kind].count());
+      BERTH_CHECK(thread.idle[kind].count() == 0);
+    }
+    BERTH_CHECK(idle[0].count() + idle[1].count() <= events.size());
   }
 
   const ForkOrigin origin;
@@ -96,19 +100,20 @@ struct EventPool::State {
   mutable EventThreads threads;
 };
 
-/// One for the calling thread, and a batch for it to keep.
+/// An event for the calling thread, and a batch for its cache.
 EventItem* EventPool::State::take_shared(bool timing, ThreadEvents* mine) {
   if (idle[timing].count() == 0 && events.size() + being_created >= options.events_max) {
-    const EventThreads::Halt halt(threads);
-    halt.for_each([this](ThreadEvents& thread) { take_back(thread); });
+    const EventThreads::ExclusiveAccess exclusive(threads);
+    exclusive.for_each([this](ThreadEvents& thread) { reclaim(thread); });
   }
   EventItem* const item = idle[timing].pop();
+  BERTH_CHECK(item == nullptr || (item->timing == timing && !item->on_lease));
   // Under the lock no other thread can be inside, so that this one needs no entry.
   if (mine != nullptr) idle[timing].move_to(mine->idle[timing], ThreadEvents::kBatch);
   return item;
 }
 
-EventItem& EventPool::State::take_other(EventOptions wanted) {
+EventItem& EventPool::State::acquire_slow(EventOptions wanted) {
   origin.require_here(name());
   ThreadEvents* const mine = threads.mine_or_new();
   {
@@ -133,22 +138,23 @@ EventItem& EventPool::State::create(EventOptions wanted) {
     const auto added = events.emplace(ref.native(), Pooled{std::move(created),
                                                            {context.pooled_events(), ref.native()},
                                                            {ref, wanted.timing, false, nullptr}});
-    BERTH_CHECK(added.second);
+    BERTH_CHECK(added.second && being_created > 0 && events.size() <= options.events_max);
     --being_created;
     return added.first->second.item;
   } catch (...) {
     const MutexLock lock(mutex);
+    BERTH_CHECK(being_created > 0);
     --being_created;
     throw;
   }
 }
 
-void EventPool::State::give_back_other(EventItem& item) noexcept {
+void EventPool::State::give_back_slow(EventItem& item) noexcept {
   if (!origin.is_here()) return;
   ThreadEvents* mine = nullptr;
   try {
     // An allocator gives events back under its own lock, for which a thread that ends may wait.
-    mine = threads.mine_or_new(EventThreads::Waiting::no);
+    mine = threads.mine_or_new(EventThreads::Blocking::no);
   } catch (const std::bad_alloc&) {  // then the thread keeps nothing
   }
   const MutexLock lock(mutex);
@@ -175,7 +181,7 @@ Lease<EventPool> EventPool::acquire(EventOptions options) {
   ThreadEvents* const mine = state_->threads.mine();
   EventItem* item = mine != nullptr ? mine->take(options.timing) : nullptr;
   if (item == nullptr) [[unlikely]]
-    item = &state_->take_other(options);
+    item = &state_->acquire_slow(options);
   item->on_lease = true;
   return {*this, *item};
 }
@@ -184,7 +190,7 @@ void EventPool::give_back(EventItem& item) noexcept {
   BERTH_CHECK(item.on_lease);
   item.on_lease = false;
   ThreadEvents* const mine = state_->threads.mine();
-  if (mine == nullptr || !mine->keep(item)) state_->give_back_other(item);
+  if (mine == nullptr || !mine->keep(item)) state_->give_back_slow(item);
 }
 
 void EventPool::give_back(EventRef event) {
@@ -213,9 +219,10 @@ std::size_t EventPool::leases_live() const {
   state_->origin.require_here(state_->name());
   const MutexLock lock(state_->mutex);
   std::size_t idle = state_->idle[0].count() + state_->idle[1].count();
-  const EventThreads::Halt halt(state_->threads);
-  halt.for_each(
+  const EventThreads::ExclusiveAccess exclusive(state_->threads);
+  exclusive.for_each(
       [&](const ThreadEvents& thread) { idle += thread.idle[0].count() + thread.idle[1].count(); });
+  BERTH_CHECK(idle <= state_->events.size());
   return state_->events.size() - idle;
 }
 

@@ -8,7 +8,7 @@
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
 #include "stream/join.hpp"
-#include "stream/settle.hpp"
+#include "stream/wait_after_failure.hpp"
 
 namespace berth {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 /// the driver breaks the capture.
 void require_same_capture(StreamRef waiter, StreamRef stream, EventRef mark) {
   if (waiter.is_legacy_default()) refuse_captured(waiter, "made to wait");
-  if (stream.context().captured_events().contain(mark.native()) && in_one_capture(waiter, stream))
+  if (stream.context().captured_events().contains(mark.native()) && in_one_capture(waiter, stream))
     return;
   throw StreamCaptured(
       fmt::format("a captured stream of {} cannot wait for work outside of its capture; accepted: "
@@ -71,7 +71,7 @@ void ForkJoin::fork(EventPool& events) {
   }
   const EventLease mark = events.acquire();
   mark->record(parent_);
-  is_captured_ = parent_.context().captured_events().contain(mark->native());
+  is_captured_ = parent_.context().captured_events().contains(mark->native());
   for (const StreamLease& lease : leases_) {
     if (lease.ref() != parent_) lease->wait(mark);
     streams_.push_back(lease);
@@ -100,7 +100,7 @@ void ForkJoin::join_or_wait() noexcept {
   } catch (const std::exception& error) {  // the host's memory, which a message may lack as well
     driver.report(Severity::error, "side streams are waited for instead of joined", error);
   }
-  for (const StreamRef stream : streams_) settle(stream);
+  for (const StreamRef stream : streams_) wait_after_failure(stream);
   give_back();
 }
 

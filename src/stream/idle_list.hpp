@@ -3,27 +3,31 @@
 
 #include <cstddef>
 
+#include "base/check.hpp"
+
 namespace berth {
 
-/// Idle items of a pool, last in first out, linked through themselves: to add one cannot fail.
-/// Guarded as its holder says.
+/// Idle items of a pool, last in first out, linked through the items, so that push() cannot fail.
+/// Threads  Guarded by its holder.
 template <class Item>
 class IdleList {
  public:
   void push(Item& item) {
+    BERTH_DCHECK(top_ != &item);
     item.below = top_;
     top_ = &item;
     ++count_;
   }
-  /// Null where there is none.
+  /// Null if there is none.
   Item* pop() {
     Item* const item = top_;
+    BERTH_DCHECK((item == nullptr) == (count_ == 0));
     if (item == nullptr) return nullptr;
     top_ = item->below;
     --count_;
     return item;
   }
-  /// Moves the last `count` to `to`; all where there are fewer.
+  /// Moves the last `count` to `to`; all if there are fewer.
   void move_to(IdleList& to, std::size_t count) {
     for (; count > 0 && top_ != nullptr; --count) to.push(*pop());
   }

@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "base/check.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
-#include "stream/poll.hpp"
-#include "stream/unasked.hpp"
+#include "stream/unchecked.hpp"
 #include "stream/wait.hpp"
 
 namespace berth {
@@ -30,6 +30,7 @@ CUstream create_stream(DeviceContext& context, StreamOptions options) {
       options.priority);
   try {
     context.own_stream(stream);
+    BERTH_CHECK(context.stream_number(stream) > OwnedStreams::kLegacyDefault);
   } catch (...) {
     context.driver().stream_destroy_or_report(stream);
     throw;
@@ -40,7 +41,8 @@ CUstream create_stream(DeviceContext& context, StreamOptions options) {
 /// Inside of a ContextScope.
 bool query(StreamRef stream) {
   const Driver& driver = stream.context().driver();
-  return is_complete(driver, DriverCall::stream_query, driver.try_stream_query(stream.native()));
+  return driver.succeeded(DriverCall::stream_query, driver.try_stream_query(stream.native()),
+                          CUDA_ERROR_NOT_READY);
 }
 
 }  // namespace
@@ -63,7 +65,7 @@ bool StreamRef::is_legacy_default() const noexcept {
 
 void StreamRef::wait(EventRef event) const {
   const ContextScope scope(*context_);
-  const bool draws_into_capture = event.context().captured_events().contain(event.native());
+  const bool draws_into_capture = event.context().captured_events().contains(event.native());
   if (is_legacy_default() && (draws_into_capture || is_capturing_in_scope(*this)))
     refuse_captured(*this, "made to wait");
   context_->driver().stream_wait_event(native_, event.native(), 0u);
@@ -89,7 +91,7 @@ bool is_done_in_scope(StreamRef stream) {
   return query(stream);
 }
 
-void sync_unasked(StreamRef stream) {
+void sync_unchecked(StreamRef stream) {
   const ContextScope scope(stream.context());
   wait_for(stream);
 }
@@ -103,7 +105,7 @@ Stream Stream::adopt(StreamRef stream) {
         fmt::format("the {} default stream cannot be owned; accepted: a stream that was made",
                     stream.is_legacy_default() ? "legacy" : "per-thread"));
   }
-  if (stream.context().pooled_streams().contain(stream.native())) {
+  if (stream.context().pooled_streams().contains(stream.native())) {
     throw InvalidArgument(fmt::format(
         "stream {} belongs to the pool of {}, which leases it again; accepted: a stream "
         "of no pool",

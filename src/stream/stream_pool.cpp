@@ -19,7 +19,7 @@
 #include "base/mutex.hpp"
 #include "base/per_thread.hpp"
 #include "device/device_context.hpp"
-#include "driver/made_once.hpp"
+#include "driver/once_value.hpp"
 #include "stream/capture.hpp"
 #include "stream/idle_list.hpp"
 
@@ -28,30 +28,34 @@ namespace {
 
 using StreamItem = detail::PooledStream;
 
-/// What one thread keeps. On cache lines of its own, because its thread writes to it all the time.
+/// The streams that one thread keeps. On its own cache lines, because its thread often writes to
+/// it.
 class alignas(64) ThreadStreams {
  public:
   static constexpr std::size_t kKeptMax = 4;  ///< of each priority
-  /// From 0 down: more than any device has. Streams of others are not kept.
+  /// From 0 down: more than any device has. Streams of other priorities are not kept.
   static constexpr std::size_t kPriorities = 8;
 
-  /// The thread. Null where it has none, or others look.
+  /// By the thread. Null if it keeps none, or another thread has exclusive access.
   StreamItem* take(int priority) {
     const auto place = static_cast<std::size_t>(-std::int64_t{priority});
     if (place >= kPriorities || !lock_.try_enter()) [[unlikely]]
       return nullptr;
     StreamItem* const item = idle[place].pop();
-    if (item != nullptr) item->leases.store(1, std::memory_order_relaxed);
+    if (item != nullptr) {
+      BERTH_DCHECK(item->priority == priority && item->leases.load() == 0);
+      item->leases.store(1, std::memory_order_relaxed);
+    }
     lock_.leave();
     return item;
   }
-  /// The thread. False, and nothing is changed, where it has enough, others wait or look, or the
-  /// stream has another lease.
+  /// By the thread. False, and nothing is changed, if it keeps enough, other threads wait or have
+  /// exclusive access, or the stream has another lease.
   bool keep(StreamItem& item) {
     const auto place = static_cast<std::size_t>(-std::int64_t{item.priority});
     if (place >= kPriorities || !lock_.try_enter()) [[unlikely]]
       return false;
-    const bool keeps = is_open && idle[place].count() < kKeptMax &&
+    const bool keeps = accepts && idle[place].count() < kKeptMax &&
                        item.leases.load(std::memory_order_relaxed) == 1;
     if (keeps) {
       item.leases.store(0, std::memory_order_relaxed);
@@ -63,11 +67,10 @@ class alignas(64) ThreadStreams {
 
   [[nodiscard]] BiasedLock& lock() { return lock_; }
 
-  // For the thread under the pool's lock, or any in a Halt.
+  // For the thread under the pool's lock, or any in a ExclusiveAccess.
   std::array<IdleList<StreamItem>, kPriorities> idle;
-  /// Whether the thread keeps what it gives back: not where others waited when it last came for the
-  /// lock.
-  bool is_open = true;
+  /// Whether the thread keeps what it returns: not if others waited when it last took the lock.
+  bool accepts = true;
 
  private:
   BiasedLock lock_;
@@ -77,63 +80,63 @@ using StreamThreads = PerThread<ThreadStreams>;
 
 }  // namespace
 
-/// Every stream that exists belongs to the pool of its priority; those without a lease are in one
-/// idle list, or in that of the captured ones, or are just asked whether they are captured. One
-/// that has several leases is in none, and its count changes under the lock only.
+/// Each stream belongs to the pool of its priority. A stream without a lease is in one idle list,
+/// or in the list of captured streams, or is being polled for the end of its capture. A stream with
+/// several leases is in no list, and its count changes only under the lock.
 struct StreamPool::State {
   struct Pooled {
     Pooled(Stream created, int priority)
         : stream(std::move(created)),
-          note(stream.ref().context().pooled_streams(), stream.ref().native()),
+          handle(stream.ref().context().pooled_streams(), stream.ref().native()),
           item{stream.ref(), priority, 1, nullptr} {}
     Stream stream;
-    NotedHandle<CUstream> note;  ///< goes before the stream, whose handle may return
+    ScopedHandle<CUstream> handle;  ///< ends before the stream, whose handle may be reused
     StreamItem item;
   };
   struct PriorityPool {
     std::deque<Pooled> streams;
     IdleList<StreamItem> idle;
-    IdleList<StreamItem> captured;  ///< perhaps, and until their captures end
+    IdleList<StreamItem> captured;  ///< possibly, until their captures end
     std::size_t being_created = 0;
-    std::size_t being_asked = 0;  ///< whether they are captured still
+    std::size_t being_polled = 0;  ///< for the end of their captures
 
     /// Whether one more may be created.
     [[nodiscard]] bool has_room(std::size_t streams_max) const {
-      return streams.size() - captured.count() - being_asked + being_created < streams_max;
+      return streams.size() - captured.count() - being_polled + being_created < streams_max;
     }
   };
 
   State(DeviceContext& context_, StreamPoolOptions options_)
       : context(context_),
         options(options_),
-        threads(mutex, [this](ThreadStreams& ending) { take_back(ending); }) {}
+        threads(mutex, [this](ThreadStreams& ending) { reclaim(ending); }) {}
 
   [[nodiscard]] std::string name() const { return "streams of " + context.device().to_string(); }
   int clamp_priority(int priority);
-  StreamItem& take_other(int priority) BERTH_EXCLUDES(mutex);
-  /// Those whose captures have ended serve again.
-  void ask_captured(int priority) BERTH_EXCLUDES(mutex);
+  StreamItem& acquire_slow(int priority) BERTH_EXCLUDES(mutex);
+  /// Streams whose captures have ended become idle.
+  void poll_captured(int priority) BERTH_EXCLUDES(mutex);
   StreamItem* take_idle(PriorityPool& pool) BERTH_REQUIRES(mutex);
-  /// What on_shortage says; null where it is to be tried again.
+  /// As options.on_shortage; null if the caller is to try again.
   StreamItem* take_in_shortage(PriorityPool& pool, int priority) BERTH_REQUIRES(mutex);
-  /// Null where no stream is on lease: all are being created, or asked whether they are captured.
+  /// Null if no stream is on lease: all are being created or polled.
   StreamItem* share(PriorityPool& pool) BERTH_REQUIRES(mutex);
   StreamItem& create(int priority) BERTH_EXCLUDES(mutex);
-  /// Null where the stream is not of this pool.
+  /// Null if the stream is not of this pool.
   StreamItem* find(StreamRef stream) BERTH_REQUIRES(mutex);
-  void give_back_other(StreamItem& item) noexcept BERTH_EXCLUDES(mutex);
-  void take_back(ThreadStreams& thread) BERTH_NO_THREAD_SAFETY_ANALYSIS;
+  void give_back_slow(StreamItem& item) noexcept BERTH_EXCLUDES(mutex);
+  void reclaim(ThreadStreams& thread) BERTH_NO_THREAD_SAFETY_ANALYSIS;
 
   const ForkOrigin origin;
   DeviceContext& context;
   const StreamPoolOptions options;
   mutable Mutex mutex;
-  std::condition_variable_any came_back;  ///< or was created, or could not be
+  std::condition_variable_any returned;  ///< or was created, or could not be created
   std::map<int, PriorityPool> pools BERTH_GUARDED_BY(mutex);
   std::size_t waiting BERTH_GUARDED_BY(mutex) = 0;
   mutable StreamThreads threads;
 
-  MadeOnce<int> priority_min;  ///< of the device's range
+  OnceValue<int> priority_min;  ///< of the device's range
 };
 
 /// Priorities below the device's range are the lowest number in it, as the driver would have it.
@@ -149,43 +152,50 @@ int StreamPool::State::clamp_priority(int priority) {
   return std::max(priority, lowest_number);
 }
 
-void StreamPool::State::take_back(ThreadStreams& thread) {
+void StreamPool::State::reclaim(ThreadStreams& thread) {
   for (IdleList<StreamItem>& kept : thread.idle) {
-    while (StreamItem* const item = kept.pop()) pools[item->priority].idle.push(*item);
+    while (StreamItem* const item = kept.pop()) {
+      BERTH_CHECK(item->leases.load(std::memory_order_relaxed) == 0);
+      pools.at(item->priority).idle.push(*item);
+    }
+    BERTH_CHECK(kept.count() == 0);
   }
 }
 
-void StreamPool::State::ask_captured(int priority) {
-  IdleList<StreamItem> asked;
+void StreamPool::State::poll_captured(int priority) {
+  IdleList<StreamItem> polled;
   {
     const MutexLock lock(mutex);
     PriorityPool& pool = pools[priority];
-    std::swap(asked, pool.captured);
-    pool.being_asked += asked.count();
+    std::swap(polled, pool.captured);
+    pool.being_polled += polled.count();
   }
-  while (StreamItem* const item = asked.pop()) {
+  while (StreamItem* const item = polled.pop()) {
     const bool still_captured = [&] {
       try {
         return is_capturing(item->ref);
-      } catch (...) {  // whoever creates or uses a stream hears of it
+      } catch (...) {  // the next use of a stream reports it
         return true;
       }
     }();
     const MutexLock lock(mutex);
-    PriorityPool& pool = pools[priority];
-    --pool.being_asked;
+    PriorityPool& pool = pools.at(priority);
+    BERTH_CHECK(pool.being_polled > 0 && item->leases.load(std::memory_order_relaxed) == 0);
+    --pool.being_polled;
     (still_captured ? pool.captured : pool.idle).push(*item);
-    came_back.notify_all();
+    returned.notify_all();
   }
 }
 
 StreamItem* StreamPool::State::take_idle(PriorityPool& pool) {
   StreamItem* const item = pool.idle.pop();
-  if (item != nullptr) item->leases.store(1, std::memory_order_relaxed);
+  if (item == nullptr) return nullptr;
+  BERTH_CHECK(item->leases.load(std::memory_order_relaxed) == 0);
+  item->leases.store(1, std::memory_order_relaxed);
   return item;
 }
 
-StreamItem& StreamPool::State::take_other(int asked_priority) {
+StreamItem& StreamPool::State::acquire_slow(int asked_priority) {
   origin.require_here(name());
   const int priority = clamp_priority(asked_priority);
   ThreadStreams* const mine = threads.mine_or_new();
@@ -194,15 +204,17 @@ StreamItem& StreamPool::State::take_other(int asked_priority) {
   }
   {
     const MutexLock lock(mutex);
-    if (mine != nullptr) mine->is_open = waiting == 0;
+    if (mine != nullptr) mine->accepts = waiting == 0;
     if (StreamItem* const item = take_idle(pools[priority])) return *item;
   }
-  ask_captured(priority);
+  poll_captured(priority);
   {
     const MutexLock lock(mutex);
     PriorityPool& pool = pools[priority];
     for (;;) {
       if (StreamItem* const item = take_idle(pool)) return *item;
+      BERTH_CHECK(pool.idle.count() + pool.captured.count() + pool.being_polled <=
+                  pool.streams.size());
       if (pool.has_room(options.streams_max)) break;
       if (StreamItem* const item = take_in_shortage(pool, priority)) return *item;
     }
@@ -213,8 +225,8 @@ StreamItem& StreamPool::State::take_other(int asked_priority) {
 
 StreamItem* StreamPool::State::take_in_shortage(PriorityPool& pool, int priority) {
   {
-    const StreamThreads::Halt halt(threads);
-    halt.for_each([this](ThreadStreams& thread) { take_back(thread); });
+    const StreamThreads::ExclusiveAccess exclusive(threads);
+    exclusive.for_each([this](ThreadStreams& thread) { reclaim(thread); });
     if (StreamItem* const item = take_idle(pool)) return item;
     if (options.on_shortage == StreamShortage::share && !pool.streams.empty()) {
       if (StreamItem* const item = share(pool)) return item;
@@ -225,20 +237,21 @@ StreamItem* StreamPool::State::take_in_shortage(PriorityPool& pool, int priority
                       "StreamPoolOptions::streams_max",
                       name(), options.streams_max, priority));
     }
-    halt.for_each([](ThreadStreams& thread) { thread.is_open = false; });
+    exclusive.for_each([](ThreadStreams& thread) { thread.accepts = false; });
     ++waiting;
   }
-  came_back.wait(mutex);
+  returned.wait(mutex);
+  BERTH_CHECK(waiting > 0);
   --waiting;
   return nullptr;
 }
 
-/// While threads are kept out: one that gives the stream back meanwhile must see the second lease.
+/// With exclusive access: a thread that returns the stream meanwhile must see the second lease.
 StreamItem* StreamPool::State::share(PriorityPool& pool) {
   const auto leases_of = [](const Pooled& pooled) {
     return pooled.item.leases.load(std::memory_order_relaxed);
   };
-  // Less 1, so that those without a lease, which captures have, come last.
+  // Minus 1, so that streams without a lease, which are captured, come last.
   StreamItem& shared = std::min_element(pool.streams.begin(), pool.streams.end(),
                                         [&](const Pooled& a, const Pooled& b) {
                                           return leases_of(a) - 1 < leases_of(b) - 1;
@@ -254,15 +267,17 @@ StreamItem& StreamPool::State::create(int priority) {
   try {
     Stream created(context, StreamOptions{.priority = priority});
     const MutexLock lock(mutex);
-    PriorityPool& pool = pools[priority];
+    PriorityPool& pool = pools.at(priority);
+    BERTH_CHECK(pool.being_created > 0);
     Pooled& added = pool.streams.emplace_back(std::move(created), priority);
     --pool.being_created;
-    came_back.notify_all();
+    returned.notify_all();
     return added.item;
   } catch (...) {
     const MutexLock lock(mutex);
-    --pools[priority].being_created;
-    came_back.notify_all();
+    BERTH_CHECK(pools.at(priority).being_created > 0);
+    --pools.at(priority).being_created;
+    returned.notify_all();
     throw;
   }
 }
@@ -276,12 +291,14 @@ StreamItem* StreamPool::State::find(StreamRef stream) {
   return nullptr;
 }
 
-void StreamPool::State::give_back_other(StreamItem& item) noexcept {
+void StreamPool::State::give_back_slow(StreamItem& item) noexcept {
   if (!origin.is_here()) return;
   const MutexLock lock(mutex);
-  if (item.leases.fetch_sub(1, std::memory_order_relaxed) > 1) return;
+  const std::uint32_t leases = item.leases.fetch_sub(1, std::memory_order_relaxed);
+  BERTH_CHECK(leases > 0);
+  if (leases > 1) return;
   pools.at(item.priority).idle.push(item);
-  came_back.notify_all();  // who waits may want another priority
+  returned.notify_all();  // a waiting thread may need another priority
 }
 
 StreamPool::StreamPool(DeviceContext& context, StreamPoolOptions options)
@@ -292,8 +309,8 @@ StreamPool::StreamPool(DeviceContext& context, StreamPoolOptions options)
 }
 
 StreamPool::~StreamPool() {
-  // In a forked child the books may be torn, and the end of a condition variable waits for its
-  // waiters.
+  // In a forked child the state may be inconsistent, and destroying a condition variable waits for
+  // its waiters.
   if (!state_->origin.is_here()) keep_until_exit(std::move(state_));
 }
 
@@ -301,14 +318,14 @@ Lease<StreamPool> StreamPool::acquire(int priority) {
   ThreadStreams* const mine = state_->threads.mine();
   StreamItem* item = mine != nullptr ? mine->take(priority) : nullptr;
   if (item == nullptr) [[unlikely]]
-    item = &state_->take_other(priority);
+    item = &state_->acquire_slow(priority);
   return {*this, *item};
 }
 
 void StreamPool::give_back(StreamItem& item) noexcept {
   BERTH_CHECK(item.leases.load(std::memory_order_relaxed) > 0);
   ThreadStreams* const mine = state_->threads.mine();
-  if (mine == nullptr || !mine->keep(item)) state_->give_back_other(item);
+  if (mine == nullptr || !mine->keep(item)) state_->give_back_slow(item);
 }
 
 void StreamPool::give_back(StreamRef stream) {
@@ -331,9 +348,10 @@ void StreamPool::set_aside(StreamRef stream) noexcept {
   const MutexLock lock(state_->mutex);
   StreamItem* const item = state_->find(stream);
   if (item == nullptr) return;
-  if (item->leases.fetch_sub(1, std::memory_order_relaxed) == 1)
-    state_->pools.at(item->priority).captured.push(*item);
-  state_->came_back.notify_all();  // there is room for one more
+  const std::uint32_t leases = item->leases.fetch_sub(1, std::memory_order_relaxed);
+  BERTH_CHECK(leases > 0);
+  if (leases == 1) state_->pools.at(item->priority).captured.push(*item);
+  state_->returned.notify_all();  // there is room for one more
 }
 
 std::size_t StreamPool::streams_created() const {

@@ -67,7 +67,7 @@ void block_relaxed_for(EventRef event) {
 }
 
 void do_share_before_call(StreamRef stream) noexcept {
-  stream.context().host_shares().do_all(stream);
+  stream.context().host_shares().do_all(stream.context(), stream.native());
 }
 void do_share_before_call(DeviceContext& context) noexcept {
   context.host_shares().do_all(context);

@@ -84,8 +84,8 @@ TEST_CASE("a halt takes no memory, however many parts there are") {
     {
       const MutexLock lock(owner.mutex);
       const ScarceMemory scarce(0);
-      const Parts::Halt halt(owner.parts);
-      halt.for_each([&](Part&) { ++parts; });
+      const Parts::ExclusiveAccess exclusive(owner.parts);
+      exclusive.for_each([&](Part&) { ++parts; });
       calls = scarce.calls();
     }
     CHECK(calls == 0);

@@ -41,9 +41,9 @@ struct Owner {
   void settle(Part& part) { uses += std::exchange(part.uses, 0); }
   [[nodiscard]] std::size_t count() {
     const MutexLock lock(mutex);
-    const Parts::Halt halt(parts);
+    const Parts::ExclusiveAccess exclusive(parts);
     std::size_t parts_there = 0;
-    halt.for_each([&](Part&) { ++parts_there; });
+    exclusive.for_each([&](Part&) { ++parts_there; });
     return parts_there;
   }
 };
@@ -252,9 +252,9 @@ TEST_CASE("a halt keeps the owners out, of all parts, as long as it lasts") {
   std::uint64_t changed = 0;
   for (int round = 0; round < kRounds; ++round) {
     const MutexLock lock(owner.mutex);
-    const Parts::Halt halt(owner.parts);
-    halt.for_each([&](Part& part) { owner.settle(part); });
-    halt.for_each([&](Part& part) {
+    const Parts::ExclusiveAccess exclusive(owner.parts);
+    exclusive.for_each([&](Part& part) { owner.settle(part); });
+    exclusive.for_each([&](Part& part) {
       if (part.uses != 0) ++changed;
     });
   }
@@ -274,7 +274,7 @@ TEST_CASE("a halt waits for the owner that is inside") {
   std::thread other([&] {
     const MutexLock state(owner.mutex);
     is_about_to = true;
-    const Parts::Halt halt(owner.parts);
+    const Parts::ExclusiveAccess exclusive(owner.parts);
     is_halted = true;
   });
   while (!is_about_to) std::this_thread::yield();
@@ -308,7 +308,7 @@ TEST_CASE("a thread that halts keeps its own part open, and others open again af
   wait_for(1);
   {
     const MutexLock lock(owner.mutex);
-    const Parts::Halt halt(owner.parts);
+    const Parts::ExclusiveAccess exclusive(owner.parts);
     CHECK(here.lock().try_enter());
     here.lock().leave();
     step = 2;
@@ -344,16 +344,16 @@ TEST_CASE("threads and owners that come and go lose nothing that was counted") {
         use();
         on_thread(use);
         const MutexLock lock(passing.mutex);
-        const Parts::Halt halt(passing.parts);
-        halt.for_each([&](Part& part) { passing.settle(part); });
+        const Parts::ExclusiveAccess exclusive(passing.parts);
+        exclusive.for_each([&](Part& part) { passing.settle(part); });
         settled += passing.uses;
       }
     });
   }
   for (int round = 0; round < 500; ++round) {
     const MutexLock lock(lasting.mutex);
-    const Parts::Halt halt(lasting.parts);
-    halt.for_each([&](Part& part) { lasting.settle(part); });
+    const Parts::ExclusiveAccess exclusive(lasting.parts);
+    exclusive.for_each([&](Part& part) { lasting.settle(part); });
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(lasting.count() == 0);

@@ -14,7 +14,7 @@ using namespace berth::test;
 namespace {
 
 struct Memory final : MappedMemory {
-  void let_in(DeviceContext& /*user*/) override {
+  void grant_access(DeviceContext& /*user*/) override {
     ++asked;
     if (is_refusing) throw DriverError("refused", CUDA_ERROR_UNKNOWN);
   }

@@ -46,7 +46,7 @@ class AllocatorFixture : public TappedDevice {
             .name = "cuda:0",
             .budget = budget,
             .cross_stream_reuse = setup.cross_stream_reuse,
-            .on_pressure = once_at_a_time(std::move(setup.on_pressure)),
+            .on_pressure = non_reentrant(std::move(setup.on_pressure)),
             .events = [this](DeviceContext&) -> EventPool& { return events; }},
         [&](BlockHeap& heap) -> std::unique_ptr<SegmentSource> {
           if (setup.backing == Backing::segments)

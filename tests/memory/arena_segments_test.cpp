@@ -377,9 +377,9 @@ TEST_CASE_FIXTURE(SegmentsFixture,
     Block* block = heap.take(bytes, bytes, kRed);
     if (block == nullptr) {
       const std::vector<Freed> idle{{kRed, heap.serial()}};
-      if (segments.wants_idle_memory()) {
+      if (segments.needs_idle_memory()) {
         ++times_over_bound;
-        segments.note_idle_memory(heap, idle);
+        segments.set_idle_memory(heap, idle);
       }
       auto growth = segments.plan_growth(heap, bytes, kRed, SegmentSource::Joining::yes);
       if (growth) {

@@ -25,7 +25,7 @@ constexpr OwnerId kBlue = 2;
 struct Heap {
   explicit Heap(std::size_t bytes, bool has_granules = true) {
     if (has_granules) heap.set_granule_bytes(kGranule);
-    heap.settle(heap.add_segment(kBase, bytes), Block::State::free, kUnowned);
+    heap.release_held(heap.add_segment(kBase, bytes), Block::State::free, kUnowned);
   }
   /// Takes rows of blocks from the beginning on, for kRed.
   std::vector<Block*> row(const std::vector<std::size_t>& sizes) {

@@ -45,7 +45,7 @@ void check(const BlockHeap& heap, std::uintptr_t address) {
 /// Seconds of processor time for a question about the middle of a block of `count`.
 double seconds_for_question(std::size_t count) {
   BlockHeap heap;
-  heap.settle(heap.add_segment(kBase, count * 1024), Block::State::free, kUnowned);
+  heap.release_held(heap.add_segment(kBase, count * 1024), Block::State::free, kUnowned);
   std::vector<Block*> blocks;
   for (std::size_t index = 0; index < count; ++index) blocks.push_back(heap.take(1024, 1024, kRed));
   const auto ask = [&](std::size_t index) {
@@ -70,7 +70,7 @@ TEST_CASE("each address belongs to the block that a walk finds, as blocks come a
   BlockHeap heap;
   constexpr std::size_t kSegment = 0x80'0000;
   for (const std::uintptr_t begin : {kBase, kBase + 2 * kSegment, kBase + 3 * kSegment})
-    heap.settle(heap.add_segment(begin, kSegment), Block::State::free, kUnowned);
+    heap.release_held(heap.add_segment(begin, kSegment), Block::State::free, kUnowned);
   std::vector<Block*> live;
   for (int step = 0; step < 1500; ++step) {
     const unsigned kind = random() % 8;
@@ -83,7 +83,8 @@ TEST_CASE("each address belongs to the block that a walk finds, as blocks come a
       live.pop_back();
     } else if (Block* hole = heap.free_blocks(kUnowned).best_fit(0x1000)) {
       Block& held = heap.hold(*hole, hole->address, 0x1000);
-      heap.settle(held, random() % 2 == 0 ? Block::State::unmapped : Block::State::free, kUnowned);
+      heap.release_held(held, random() % 2 == 0 ? Block::State::unmapped : Block::State::free,
+                        kUnowned);
     }
     for (int question = 0; question < 3; ++question)
       check(heap, kBase - 0x1000 + random() % (4 * kSegment + 0x2000));
@@ -100,7 +101,7 @@ TEST_CASE("each address belongs to the block that a walk finds, as blocks come a
 TEST_CASE("a segment that goes takes along what was known of it") {
   BlockHeap heap;
   for (int round = 0; round < 3; ++round) {
-    heap.settle(heap.add_segment(kBase, 0x10000), Block::State::free, kUnowned);
+    heap.release_held(heap.add_segment(kBase, 0x10000), Block::State::free, kUnowned);
     std::vector<Block*> row;
     for (int index = 0; index < 100; ++index) row.push_back(heap.take(512, 512, kRed));
     CHECK(heap.find_in_use(pointer(row[90]->address + 1)) == row[90]);

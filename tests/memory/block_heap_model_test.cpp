@@ -409,7 +409,7 @@ class Pair {
     Block* block = take_out(held_);
     const std::uintptr_t address = block->address;
     const std::size_t bytes = block->bytes;
-    heap_.settle(*block, state, owner);
+    heap_.release_held(*block, state, owner);
     model_.set(address, bytes, state, owner);
   }
 

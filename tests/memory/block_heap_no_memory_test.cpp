@@ -33,7 +33,7 @@ constexpr OwnerId kGreen = 3;
 struct World {
   explicit World(std::size_t fill, bool has_granules = true) {
     if (has_granules) heap.set_granule_bytes(kGranule);
-    heap.settle(heap.add_segment(kBase, kSegment), Block::State::free, kUnowned);
+    heap.release_held(heap.add_segment(kBase, kSegment), Block::State::free, kUnowned);
     for (std::size_t index = 0; index < fill; ++index)
       live.push_back(heap.take(0x400, 0x400, kRed));
     large = heap.take(5 * kGranule, 5 * kGranule, kRed);
@@ -47,7 +47,7 @@ struct World {
     Block* const whole = heap.free_blocks(kUnowned).best_fit(8 * kGranule);
     const std::uintptr_t top = whole->end();
     unmapped = &heap.hold(*whole, top - 8 * kGranule, 4 * kGranule);
-    heap.settle(*unmapped, Block::State::unmapped, kUnowned);
+    heap.release_held(*unmapped, Block::State::unmapped, kUnowned);
     held = &heap.hold(*whole, top - 12 * kGranule, 2 * kGranule);
     for (const std::size_t at : {16, 20})
       parts.push_back(&heap.hold(*whole, top - at * kGranule, kGranule));
@@ -182,8 +182,9 @@ TEST_CASE("memory that cannot pass on stays where it is") {
   CHECK(fail_each_call([&](World& world) {
           world.heap.transfer_whole(kUnowned, kBlue, serial(world), 3 * kGranule);
         }) > 0);
-  CHECK(fail_each_call(
-            [](World& world) { world.heap.settle(*world.held, Block::State::free, kBlue); }) > 0);
+  CHECK(fail_each_call([](World& world) {
+          world.heap.release_held(*world.held, Block::State::free, kBlue);
+        }) > 0);
   CHECK(fail_each_call([](World& world) { world.heap.release(*world.large, kBlue); }) > 0);
 }
 
@@ -207,16 +208,17 @@ TEST_CASE("freeing asks the host for no memory, also for an owner all of whose m
 
 TEST_CASE("what is held goes back, mapped or not, without the host's memory") {
   check_asks_for_none([](World& world) {
-    world.heap.settle(*world.held, Block::State::unmapped, kUnowned);
-    for (Block* part : world.parts) world.heap.settle(*part, Block::State::unmapped, kUnowned);
+    world.heap.release_held(*world.held, Block::State::unmapped, kUnowned);
+    for (Block* part : world.parts)
+      world.heap.release_held(*part, Block::State::unmapped, kUnowned);
   });
   check_asks_for_none(
       [](World& world) { world.heap.reserve_owner(kBlue); },
-      [](World& world) { world.heap.settle(*world.held, Block::State::free, kBlue); });
+      [](World& world) { world.heap.release_held(*world.held, Block::State::free, kBlue); });
   check_asks_for_none(
       [](World& world) {
         Block& added = world.heap.add_segment(kBase + kSegment, 0x4000);
-        world.heap.settle(added, Block::State::free, kUnowned);
+        world.heap.release_held(added, Block::State::free, kUnowned);
         world.held = &world.heap.hold(added, added.address, added.bytes);
       },
       [](World& world) {
@@ -232,8 +234,9 @@ TEST_CASE("blocks that room was made for are held without the host's memory") {
                       [](World& world) {
                         for (int count = 0; count < 40; ++count) {
                           Block& hole = world.hole();
-                          world.heap.settle(world.heap.hold(hole, hole.address + kGranule, 0x200),
-                                            Block::State::unmapped, kUnowned);
+                          world.heap.release_held(
+                              world.heap.hold(hole, hole.address + kGranule, 0x200),
+                              Block::State::unmapped, kUnowned);
                         }
                       });
 }

@@ -31,7 +31,7 @@ void* window(std::uintptr_t offset) {
 /// One segment of sixteen blocks of 4 KiB, all of Red.
 struct RowFixture {
   RowFixture() {
-    heap.settle(heap.add_segment(kBase, 0x10000), Block::State::free, kUnowned);
+    heap.release_held(heap.add_segment(kBase, 0x10000), Block::State::free, kUnowned);
     for (int index = 0; index < 16; ++index) row.push_back(heap.take(0x1000, 0x1000, kRed));
   }
   ~RowFixture() { heap.validate(); }
@@ -170,7 +170,7 @@ TEST_CASE_FIXTURE(RowFixture,
 }
 
 TEST_CASE_FIXTURE(RowFixture, "the parts may lie in several segments") {
-  heap.settle(heap.add_segment(kBase + 0x20000, 0x1000), Block::State::free, kRed);
+  heap.release_held(heap.add_segment(kBase + 0x20000, 0x1000), Block::State::free, kRed);
   heap.release(*row[6], kRed);
   Block* parts[] = {&heap.hold(*heap.free_blocks(kRed).best_fit(0x1000), kBase + 0x6000, 0x1000),
                     nullptr};
@@ -204,7 +204,7 @@ TEST_CASE_FIXTURE(RowFixture,
   Block& part = *whole.next;
   CHECK(stops_the_process([&] { heap.release(part, kRed); }));
   CHECK(stops_the_process([&] { heap.set_pending(part); }));
-  CHECK(stops_the_process([&] { heap.settle(part, Block::State::free, kRed); }));
+  CHECK(stops_the_process([&] { heap.release_held(part, Block::State::free, kRed); }));
   CHECK(stops_the_process([&] { heap.hold(part, part.address, part.bytes); }));
 }
 
@@ -248,7 +248,7 @@ TEST_CASE_FIXTURE(RowFixture,
     held.part.whole = &whole;
     held.set_state(Block::State::part);
   }));
-  heap.settle(held, Block::State::free, kRed);
+  heap.release_held(held, Block::State::free, kRed);
 }
 
 }  // namespace block_heap_stitch_test

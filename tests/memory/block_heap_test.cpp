@@ -26,7 +26,9 @@ void* at(std::uintptr_t offset) {
 
 /// One segment of 64 KiB, free and of no owner.
 struct OneSegment {
-  OneSegment() { heap.settle(heap.add_segment(kBase, 0x10000), Block::State::free, kUnowned); }
+  OneSegment() {
+    heap.release_held(heap.add_segment(kBase, 0x10000), Block::State::free, kUnowned);
+  }
   /// Takes `count` blocks of 4 KiB that tile the segment from its start.
   std::vector<Block*> take_row(std::size_t count, OwnerId owner) {
     std::vector<Block*> row;
@@ -70,7 +72,7 @@ TEST_CASE_FIXTURE(OneSegment, "a block is cut from the low end of the smallest h
 TEST_CASE("a block is cut from the high end of a hole where that breaks fewer granules") {
   BlockHeap heap;
   heap.set_granule_bytes(0x4000);
-  heap.settle(heap.add_segment(kBase, 0x10000), Block::State::free, kUnowned);
+  heap.release_held(heap.add_segment(kBase, 0x10000), Block::State::free, kUnowned);
   BlockHeap::Fit fit = heap.find_fit(0x3000, kRed);
   CHECK(fit.address == kBase);
   CHECK(fit.granules_broken == 1);
@@ -105,7 +107,7 @@ TEST_CASE_FIXTURE(OneSegment, "as little as makes a hole passes on, where it was
 TEST_CASE("a granule is found free as soon as it is, whatever owner it belongs to") {
   BlockHeap heap;
   heap.set_granule_bytes(0x4000);
-  heap.settle(heap.add_segment(kBase, 0x10000), Block::State::free, kUnowned);
+  heap.release_held(heap.add_segment(kBase, 0x10000), Block::State::free, kUnowned);
   std::vector<Block*> row;
   for (const OwnerId owner : {kRed, kBlue, kRed, kBlue})
     row.push_back(heap.take(0x4000, 0x4000, owner));
@@ -120,7 +122,7 @@ TEST_CASE("a granule is found free as soon as it is, whatever owner it belongs t
 TEST_CASE("what can go back by itself passes on: whole granules, freed in time") {
   BlockHeap heap;
   heap.set_granule_bytes(0x4000);
-  heap.settle(heap.add_segment(kBase, 0x10000), Block::State::free, kUnowned);
+  heap.release_held(heap.add_segment(kBase, 0x10000), Block::State::free, kUnowned);
   Block* const early = heap.take(0x9000, 0x9000, kRed);  // two granules, and a quarter of one
   Block* const late = heap.take(0x7000, 0x7000, kRed);
   heap.release(*early, kRed);
@@ -139,7 +141,7 @@ TEST_CASE("what can go back by itself passes on: whole granules, freed in time")
 TEST_CASE("what can go back by itself passes on: whole segments, the largest first") {
   BlockHeap heap;
   const auto add = [&](std::uintptr_t offset, std::size_t bytes) {
-    heap.settle(heap.add_segment(kBase + offset, bytes), Block::State::free, kRed);
+    heap.release_held(heap.add_segment(kBase + offset, bytes), Block::State::free, kRed);
   };
   add(0, 0x1000);
   add(0x10000, 0x4000);
@@ -332,14 +334,14 @@ TEST_CASE_FIXTURE(OneSegment,
   CHECK(heap.free_count() == 2);
   CHECK(heap.free_bytes() == 0xe000);
   CHECK(heap.take(0xb000, 0xb000, kRed) == nullptr);
-  heap.settle(middle, Block::State::unmapped, kUnowned);
+  heap.release_held(middle, Block::State::unmapped, kUnowned);
   heap.validate();
   CHECK(heap.unmapped().size() == 1);
   CHECK_FALSE(heap.covers(at(0x4000)));
   CHECK(heap.find_covering(at(0x4000)) == &middle);
   CHECK(heap.free_count() == 2);
   Block& again = heap.hold(middle, kBase + 0x4000, 0x2000);
-  heap.settle(again, Block::State::free, kUnowned);
+  heap.release_held(again, Block::State::free, kUnowned);
   CHECK(heap.free_count() == 1);
   CHECK(heap.unmapped().empty());
   CHECK(heap.largest_free_bytes() == 0x10000);
@@ -351,7 +353,7 @@ TEST_CASE_FIXTURE(OneSegment,
   for (const std::size_t index : {3, 5, 4}) {
     heap.release(*row[index], index == 4 ? kBlue : kRed);
     Block& held = heap.hold(*row[index], row[index]->address, 0x1000);
-    heap.settle(held, Block::State::unmapped, kUnowned);
+    heap.release_held(held, Block::State::unmapped, kUnowned);
     heap.validate();
   }
   REQUIRE(heap.unmapped().size() == 1);
@@ -370,14 +372,14 @@ TEST_CASE_FIXTURE(OneSegment,
   heap.validate();
   CHECK(heap.free_count() == 1);
   CHECK(heap.largest_free_bytes() == 0x1000);
-  heap.settle(*row[6], Block::State::free, kRed);
+  heap.release_held(*row[6], Block::State::free, kRed);
   CHECK(heap.largest_free_bytes() == 0x2000);
 }
 
 TEST_CASE("blocks of different segments never join, side by side or not") {
   BlockHeap heap;
   for (const std::uintptr_t address : {kBase + 0x1000, kBase, kBase + 0x2000, kBase + 0x8000})
-    heap.settle(heap.add_segment(address, 0x1000), Block::State::free, kRed);
+    heap.release_held(heap.add_segment(address, 0x1000), Block::State::free, kRed);
   heap.validate();
   CHECK(heap.free_count() == 4);
   CHECK(heap.take(0x1200, 0x1200, kRed) == nullptr);
@@ -389,7 +391,7 @@ TEST_CASE("blocks of different segments never join, side by side or not") {
 TEST_CASE("a segment that is held as a whole is removed, and its range may come back") {
   BlockHeap heap;
   for (int round = 0; round < 3; ++round) {
-    heap.settle(heap.add_segment(kBase, 0x4000), Block::State::free, kRed);
+    heap.release_held(heap.add_segment(kBase, 0x4000), Block::State::free, kRed);
     Block* block = heap.take(0x1000, 0x1000, kRed);
     heap.release(*block, kRed);
     Block& whole = heap.hold(*heap.free_blocks(kRed).best_fit(1), kBase, 0x4000);
@@ -411,7 +413,7 @@ TEST_CASE_FIXTURE(OneSegment, "a step that the state of a block does not allow s
   CHECK(stops_the_process([&] { heap.hold(*block, block->address, block->bytes); }));
   CHECK(stops_the_process([&] { heap.hold(free, free.address, free.bytes + 512); }));
   CHECK(stops_the_process([&] { heap.hold(free, free.address - 512, 512); }));
-  CHECK(stops_the_process([&] { heap.settle(free, Block::State::free, kRed); }));
+  CHECK(stops_the_process([&] { heap.release_held(free, Block::State::free, kRed); }));
   CHECK(stops_the_process([&] { heap.release(free, kRed); }));
   CHECK(stops_the_process([&] { heap.release(*pending, kRed); }));
   CHECK(stops_the_process([&] { heap.set_pending(*pending); }));
@@ -419,8 +421,8 @@ TEST_CASE_FIXTURE(OneSegment, "a step that the state of a block does not allow s
   CHECK(stops_the_process([&] { heap.add_segment(kBase, 512); }));
   Block& part = heap.hold(free, free.address, 0x1000);
   CHECK(stops_the_process([&] { static_cast<void>(heap.detach_segment(part)); }));
-  CHECK(stops_the_process([&] { heap.settle(part, Block::State::allocated, kRed); }));
-  CHECK_FALSE(stops_the_process([&] { heap.settle(part, Block::State::free, kRed); }));
+  CHECK(stops_the_process([&] { heap.release_held(part, Block::State::allocated, kRed); }));
+  CHECK_FALSE(stops_the_process([&] { heap.release_held(part, Block::State::free, kRed); }));
 }
 
 TEST_CASE_FIXTURE(OneSegment,

@@ -159,7 +159,7 @@ TEST_CASE("what was reserved is made even when the host has no memory left, and 
 // thread sanitizer looks at this.
 TEST_CASE("a thread that looks for its own block comes past records that others recycle and make") {
   BlockHeap heap;
-  heap.settle(heap.add_segment(0x10'0000, 0x400000), Block::State::free, kUnowned);
+  heap.release_held(heap.add_segment(0x10'0000, 0x400000), Block::State::free, kUnowned);
   std::vector<Block*> mine;
   std::mt19937 random(1);
   // Odd sizes, so that addresses collide in the map.

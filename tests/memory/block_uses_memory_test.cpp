@@ -107,7 +107,7 @@ TEST_CASE("to free a block, and all that follows, takes no memory") {
         uses.seal(stream, uses.now(), sealed);
         while (uses.has_marks(stream)) {
           const RecordedEvent oldest = uses.front(stream);
-          ready += uses.pass(stream, oldest.event, [](Block&) {});
+          ready += uses.complete(stream, oldest.event, [](Block&) {});
         }
       }
       calls = scarce.calls();

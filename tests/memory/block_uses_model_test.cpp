@@ -72,7 +72,7 @@ TEST_CASE("random frees are ready exactly when all work that they were to wait f
         if (--waits[queue.front().block] == 0) ready.push_back(queue.front().block);
         queue.erase(queue.begin());
       }
-      REQUIRE(pass(uses, stream, event) == ready);
+      REQUIRE(complete(uses, stream, event) == ready);
       for (Block* block : ready) {
         REQUIRE(block->uses.marks_left == 0);
         waits.erase(block);

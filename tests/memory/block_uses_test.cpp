@@ -23,7 +23,7 @@ TEST_CASE("nothing is deferred at first") {
   CHECK_FALSE(uses.has_marks(1));
   CHECK_FALSE(uses.needs_seal(1));
   CHECK(uses.front(1).event == nullptr);
-  CHECK(pass(uses, 1, nullptr).empty());
+  CHECK(complete(uses, 1, nullptr).empty());
   uses.seal(1, 10, fake_event());
   CHECK(uses.mark_count() == 0);
 }
@@ -39,15 +39,15 @@ TEST_CASE("a block with one use is ready when the event of that use passes, not 
   CHECK(uses.front(3).event == nullptr);
 
   const SharedEvent event = fake_event();
-  CHECK(pass(uses, 3, event).empty());
+  CHECK(complete(uses, 3, event).empty());
   uses.seal(3, uses.now(), event);
   CHECK_FALSE(uses.needs_seal(3));
   CHECK(uses.front(3).event == event);
-  CHECK(pass(uses, 3, fake_event()).empty());
-  CHECK(pass(uses, 4, event).empty());
+  CHECK(complete(uses, 3, fake_event()).empty());
+  CHECK(complete(uses, 4, event).empty());
   CHECK(block.uses.marks_left == 1);
 
-  CHECK(pass(uses, 3, event) == Blocks{&block});
+  CHECK(complete(uses, 3, event) == Blocks{&block});
   CHECK(block.uses.marks_left == 0);
   CHECK(uses.mark_count() == 0);
   CHECK_FALSE(uses.has_marks(3));
@@ -65,10 +65,10 @@ TEST_CASE("a block with several uses is ready with the last of them, whichever t
       events[stream] = fake_event();
       uses.seal(stream, uses.now(), events[stream]);
     }
-    CHECK(pass(uses, order[0], events[order[0]]).empty());
-    CHECK(pass(uses, order[1], events[order[1]]).empty());
+    CHECK(complete(uses, order[0], events[order[0]]).empty());
+    CHECK(complete(uses, order[1], events[order[1]]).empty());
     CHECK(block.uses.marks_left == 1);
-    CHECK(pass(uses, order[2], events[order[2]]) == Blocks{&block});
+    CHECK(complete(uses, order[2], events[order[2]]) == Blocks{&block});
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
@@ -82,12 +82,12 @@ TEST_CASE("an event covers the marks that there were when it was recorded, and n
   const SharedEvent event = fake_event();
   uses.seal(1, mark, event);
   CHECK(uses.needs_seal(1));
-  CHECK(pass(uses, 1, event) == Blocks{&early});
+  CHECK(complete(uses, 1, event) == Blocks{&early});
   CHECK(uses.front(1).event == nullptr);
   CHECK(late.uses.marks_left == 1);
   const SharedEvent second = fake_event();
   uses.seal(1, uses.now(), second);
-  CHECK(pass(uses, 1, second) == Blocks{&late});
+  CHECK(complete(uses, 1, second) == Blocks{&late});
 }
 
 TEST_CASE("a mark keeps the first event that it got") {
@@ -100,8 +100,8 @@ TEST_CASE("a mark keeps the first event that it got") {
   uses.seal(1, uses.now(), early);
   free_block(uses, second);
   uses.seal(1, uses.now(), late);
-  CHECK(pass(uses, 1, early) == Blocks{&first});
-  CHECK(pass(uses, 1, late) == Blocks{&second});
+  CHECK(complete(uses, 1, early) == Blocks{&first});
+  CHECK(complete(uses, 1, late) == Blocks{&second});
 }
 
 TEST_CASE("one event serves all marks of its stream that had none, oldest first") {
@@ -110,7 +110,7 @@ TEST_CASE("one event serves all marks of its stream that had none, oldest first"
   for (int index = 0; index < 5; ++index) free_block(uses, *blocks.emplace_back(&used_block({7})));
   const SharedEvent event = fake_event();
   uses.seal(7, uses.now(), event);
-  CHECK(pass(uses, 7, event) == Blocks{blocks[0], blocks[1], blocks[2], blocks[3], blocks[4]});
+  CHECK(complete(uses, 7, event) == Blocks{blocks[0], blocks[1], blocks[2], blocks[3], blocks[4]});
 }
 
 TEST_CASE("an event of one stream says nothing about another") {
@@ -123,8 +123,8 @@ TEST_CASE("an event of one stream says nothing about another") {
   uses.seal(1, uses.now(), event);
   CHECK(uses.needs_seal(2));
   CHECK(uses.front(2).event == nullptr);
-  CHECK(pass(uses, 2, event).empty());
-  CHECK(pass(uses, 1, event) == Blocks{&on_one});
+  CHECK(complete(uses, 2, event).empty());
+  CHECK(complete(uses, 1, event) == Blocks{&on_one});
   CHECK(uses.has_marks(2));
 }
 
@@ -136,9 +136,9 @@ TEST_CASE("marks without an event pass where the stream is known to be over") {
   const SharedEvent event = fake_event();
   uses.seal(1, uses.now(), event);
   free_block(uses, unsealed);
-  CHECK(pass(uses, 1, nullptr).empty());  // the older mark has an event that has not passed
-  CHECK(pass(uses, 1, event) == Blocks{&sealed});
-  CHECK(pass(uses, 1, nullptr) == Blocks{&unsealed});
+  CHECK(complete(uses, 1, nullptr).empty());  // the older mark has an event that has not passed
+  CHECK(complete(uses, 1, event) == Blocks{&sealed});
+  CHECK(complete(uses, 1, nullptr) == Blocks{&unsealed});
 }
 
 TEST_CASE("a use with an event needs no seal, gets no other event, and passes with its own") {
@@ -151,8 +151,8 @@ TEST_CASE("a use with an event needs no seal, gets no other event, and passes wi
   uses.seal(1, uses.now(), late);
   CHECK(uses.front(1).event == end.event);
   CHECK(uses.front(1).after == end.after);
-  CHECK(pass(uses, 1, late).empty());
-  CHECK(pass(uses, 1, end.event) == Blocks{&block});
+  CHECK(complete(uses, 1, late).empty());
+  CHECK(complete(uses, 1, end.event) == Blocks{&block});
   CHECK_FALSE(uses.has_marks(1));
 }
 
@@ -166,7 +166,7 @@ TEST_CASE("a block waits for the end of its own use, in whatever order blocks ar
     for (const std::size_t use : order) blocks[use] = &free_used_block(uses, 1, ends[use]);
     for (std::size_t use = 0; use < order.size(); ++use) {
       CHECK(uses.front(1).event == ends[use].event);
-      CHECK(pass(uses, 1, ends[use].event) == Blocks{blocks[use]});
+      CHECK(complete(uses, 1, ends[use].event) == Blocks{blocks[use]});
     }
   } while (std::next_permutation(order.begin(), order.end()));
 }
@@ -183,7 +183,7 @@ TEST_CASE(
     used = &free_used_block(uses, 1, end);
     CHECK(uses.needs_seal(1));
     CHECK(uses.front(1).event == end.event);
-    CHECK(pass(uses, 1, end.event) == Blocks{used});
+    CHECK(complete(uses, 1, end.event) == Blocks{used});
     CHECK(uses.front(1).event == nullptr);
     uses.seal(1, uses.now(), later);
   }
@@ -191,15 +191,15 @@ TEST_CASE(
     used = &free_used_block(uses, 1, end);
     uses.seal(1, uses.now(), later);
     CHECK(uses.front(1).event == end.event);
-    CHECK(pass(uses, 1, end.event) == Blocks{used});
+    CHECK(complete(uses, 1, end.event) == Blocks{used});
   }
   SUBCASE("where the block is freed behind the later event") {
     uses.seal(1, uses.now(), later);
     used = &free_used_block(uses, 1, end);
     CHECK(uses.front(1).event == end.event);
-    CHECK(pass(uses, 1, end.event) == Blocks{used});
+    CHECK(complete(uses, 1, end.event) == Blocks{used});
   }
-  CHECK(pass(uses, 1, later) == Blocks{&lasting});
+  CHECK(complete(uses, 1, later) == Blocks{&lasting});
 }
 
 TEST_CASE("a block with uses that are over and uses that last waits for all of them") {
@@ -213,11 +213,11 @@ TEST_CASE("a block with uses that are over and uses that last waits for all of t
   CHECK(uses.mark_count() == 3);
   CHECK_FALSE(uses.needs_seal(1));
   CHECK(uses.needs_seal(2));
-  CHECK(pass(uses, 1, end.event).empty());
+  CHECK(complete(uses, 1, end.event).empty());
   const SharedEvent sealed = fake_event();
   uses.seal(2, uses.now(), sealed);
-  CHECK(pass(uses, 2, sealed).empty());
-  CHECK(pass(uses, 1, same_time.event) == Blocks{&block});
+  CHECK(complete(uses, 2, sealed).empty());
+  CHECK(complete(uses, 1, same_time.event) == Blocks{&block});
 }
 
 TEST_CASE("the stream whose use ended first comes first, whenever the blocks were freed") {
@@ -253,11 +253,11 @@ TEST_CASE(
   CHECK(awaited->stream == kUser);
   CHECK(awaited->end.event == awaited_end.event);
   Blocks ready;
-  CHECK(uses.pass_for(kOwner, *awaited, [&](Block& block) { ready.push_back(&block); }) == 1);
+  CHECK(uses.complete_for(kOwner, *awaited, [&](Block& block) { ready.push_back(&block); }) == 1);
   CHECK(ready == Blocks{&own});
   // The rest is there still, and comes free as it would have.
-  CHECK(pass(uses, kUser, beside.event) == Blocks{&others, &unordered});
-  CHECK(pass(uses, kUser, later.event) == Blocks{&after});
+  CHECK(complete(uses, kUser, beside.event) == Blocks{&others, &unordered});
+  CHECK(complete(uses, kUser, later.event) == Blocks{&after});
   CHECK_FALSE(uses.awaited_by(kOwner, 1));
 }
 
@@ -269,7 +269,7 @@ TEST_CASE("the stream with the oldest mark comes first, whatever the streams' nu
   CHECK(uses.streams() == std::vector<OwnerId>{9, 2, 5});
   const SharedEvent event = fake_event();
   uses.seal(9, 1, event);
-  CHECK(pass(uses, 9, event) == Blocks{blocks[0]});
+  CHECK(complete(uses, 9, event) == Blocks{blocks[0]});
   CHECK(uses.streams() == std::vector<OwnerId>{2, 5, 9});
 }
 
@@ -296,14 +296,14 @@ TEST_CASE("a stream with uses of live blocks alone has no marks") {
   CHECK(uses.front(1).event == nullptr);
   CHECK(uses.streams().empty());
   uses.seal(1, uses.now(), fake_event());
-  CHECK(pass(uses, 1, nullptr).empty());
+  CHECK(complete(uses, 1, nullptr).empty());
   CHECK(uses.lasts(block, 1));
   block.set_state(Block::State::pending);
   uses.defer(block);
   CHECK_FALSE(uses.any(block));
   CHECK(uses.has_deferred());
   CHECK(uses.needs_seal(1));
-  CHECK(pass(uses, 1, nullptr) == Blocks{&block});
+  CHECK(complete(uses, 1, nullptr) == Blocks{&block});
   CHECK_FALSE(uses.has_deferred());
 }
 
@@ -316,9 +316,9 @@ TEST_CASE("an event is kept as long as its mark, and no longer") {
   uses.seal(1, uses.now(), sealed);
   CHECK(own.event.use_count() == 2);
   CHECK(sealed.use_count() == 2);
-  CHECK(pass(uses, 1, own.event).size() == 1);
+  CHECK(complete(uses, 1, own.event).size() == 1);
   CHECK(own.event.use_count() == 1);
-  CHECK(pass(uses, 1, sealed).size() == 1);
+  CHECK(complete(uses, 1, sealed).size() == 1);
   CHECK(sealed.use_count() == 1);
 }
 

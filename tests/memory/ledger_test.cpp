@@ -63,7 +63,7 @@ TEST_CASE("a change takes a gauge where single steps would, over the same peak")
   std::mt19937 random(1);
   for (int round = 0; round < 500; ++round) {
     Gauge stepped{1000, 1000 + random() % 50};
-    Gauge settled = stepped;
+    Gauge applied = stepped;
     GaugeChange change;
     for (unsigned settling = 0; settling < 3; ++settling) {
       const auto steps = static_cast<unsigned>(random() % 12);
@@ -81,10 +81,10 @@ TEST_CASE("a change takes a gauge where single steps would, over the same peak")
         }
       }
       CHECK(change.change() == sum);
-      change.settle(settled);
+      change.apply_to(applied);
       CHECK(change.change() == 0);
-      REQUIRE(settled.current == stepped.current);
-      REQUIRE(settled.peak == stepped.peak);
+      REQUIRE(applied.current == stepped.current);
+      REQUIRE(applied.peak == stepped.peak);
     }
   }
 }
@@ -94,11 +94,11 @@ TEST_CASE("a change that was settled says nothing the second time") {
   GaugeChange change;
   change.raise(10);
   change.lower(10);
-  change.settle(gauge);
+  change.apply_to(gauge);
   CHECK(gauge.current == 0);
   CHECK(gauge.peak == 10);
   gauge.peak = 0;
-  change.settle(gauge);
+  change.apply_to(gauge);
   CHECK(gauge.current == 0);
   CHECK(gauge.peak == 0);
 }
@@ -116,9 +116,9 @@ TEST_CASE(
   Gauge requested{};
   Gauge allocated{};
   Gauge blocks{};
-  ledger.bytes_requested.settle(requested);
-  ledger.bytes_allocated.settle(allocated);
-  ledger.blocks_allocated.settle(blocks);
+  ledger.bytes_requested.apply_to(requested);
+  ledger.bytes_allocated.apply_to(allocated);
+  ledger.blocks_allocated.apply_to(blocks);
   CHECK(requested.peak == 700);
   CHECK(allocated.peak == 1536);
   CHECK(blocks.peak == 2);
@@ -136,9 +136,9 @@ TEST_CASE("two threads' ledgers, settled in either order, come to the same level
     allocating.allocated(512, 512);
     freeing.freed(512, 512);
     Gauge blocks{};
-    if (frees_first) freeing.blocks_allocated.settle(blocks);
-    allocating.blocks_allocated.settle(blocks);
-    if (!frees_first) freeing.blocks_allocated.settle(blocks);
+    if (frees_first) freeing.blocks_allocated.apply_to(blocks);
+    allocating.blocks_allocated.apply_to(blocks);
+    if (!frees_first) freeing.blocks_allocated.apply_to(blocks);
     CHECK(blocks.current == 1);
     CHECK(blocks.peak >= 1);
     CHECK(blocks.peak <= 2);

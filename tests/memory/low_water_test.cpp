@@ -12,8 +12,8 @@ namespace {
 
 /// Of a program with one thread, where what is known is exact.
 struct Low {
-  bool has_passed(std::uint64_t bytes) {
-    return water.has_passed(bytes, [bytes] { return bytes; });
+  bool rises_from_low(std::uint64_t bytes) {
+    return water.rises_from_low(bytes, [bytes] { return bytes; });
   }
   LowWater water;
 };
@@ -23,21 +23,21 @@ struct Low {
 TEST_CASE("a low has passed once what is live rises again, or nothing is live") {
   Low low;
   for (const std::uint64_t bytes : {100, 500, 1000, 800, 300, 50}) {
-    CHECK_FALSE(low.has_passed(bytes));
+    CHECK_FALSE(low.rises_from_low(bytes));
   }
-  CHECK(low.has_passed(51));
-  CHECK_FALSE(low.has_passed(52));
-  CHECK_FALSE(low.has_passed(1000));
-  CHECK(low.has_passed(0));
-  CHECK_FALSE(low.has_passed(0));
+  CHECK(low.rises_from_low(51));
+  CHECK_FALSE(low.rises_from_low(52));
+  CHECK_FALSE(low.rises_from_low(1000));
+  CHECK(low.rises_from_low(0));
+  CHECK_FALSE(low.rises_from_low(0));
 }
 
 TEST_CASE("a tenth less is no low") {
   Low low;
   const auto fall_to = [&](std::uint64_t bytes) {
-    low.has_passed(1000);
-    low.has_passed(bytes);
-    return low.has_passed(bytes + 1);
+    low.rises_from_low(1000);
+    low.rises_from_low(bytes);
+    return low.rises_from_low(bytes + 1);
   };
   for (int step = 0; step < 40; ++step) fall_to(800);
   CHECK(fall_to(800));
@@ -49,9 +49,9 @@ TEST_CASE("the lows on the way are passed over, until there are none but those")
   Low low;
   int passed = 0;
   const auto fall_to = [&](std::uint64_t bytes) {
-    low.has_passed(1000);
-    low.has_passed(bytes);
-    return low.has_passed(bytes + 1);
+    low.rises_from_low(1000);
+    low.rises_from_low(bytes);
+    return low.rises_from_low(bytes + 1);
   };
   REQUIRE(fall_to(10));
   for (int step = 0; step < 4; ++step) CHECK_FALSE(fall_to(500));
@@ -68,10 +68,10 @@ TEST_CASE("what only seems to be low, because another thread has more, is none")
     FAIL("nothing has fallen");
     return 0;
   };
-  CHECK_FALSE(low.has_passed(1000, never));
-  CHECK_FALSE(low.has_passed(0 + 1, never));
-  CHECK_FALSE(low.has_passed(2, [] { return std::uint64_t{980}; }));
-  CHECK_FALSE(low.has_passed(981, never));
+  CHECK_FALSE(low.rises_from_low(1000, never));
+  CHECK_FALSE(low.rises_from_low(0 + 1, never));
+  CHECK_FALSE(low.rises_from_low(2, [] { return std::uint64_t{980}; }));
+  CHECK_FALSE(low.rises_from_low(981, never));
 }
 
 }  // namespace low_water_test

@@ -66,10 +66,10 @@ inline Block& free_used_block(BlockUses& uses, OwnerId stream, const RecordedEve
 using Blocks = std::vector<Block*>;
 
 /// The blocks that are ready with `event`.
-inline Blocks pass(BlockUses& uses, OwnerId stream, const SharedEvent& event) {
+inline Blocks complete(BlockUses& uses, OwnerId stream, const SharedEvent& event) {
   Blocks ready;
   const std::size_t count =
-      uses.pass(stream, event, [&](Block& block) { ready.push_back(&block); });
+      uses.complete(stream, event, [&](Block& block) { ready.push_back(&block); });
   REQUIRE(count == ready.size());
   return ready;
 }

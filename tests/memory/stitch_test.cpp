@@ -42,7 +42,7 @@ struct Heap {
       Block* const block = rest;
       bytes -= piece.bytes;
       if (bytes > 0) rest = &heap.split(*block, piece.bytes);
-      if (piece.owner != kInUse) heap.settle(*block, Block::State::free, piece.owner);
+      if (piece.owner != kInUse) heap.release_held(*block, Block::State::free, piece.owner);
     }
     heap.validate();
   }

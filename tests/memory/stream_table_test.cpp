@@ -50,7 +50,7 @@ TEST_CASE_FIXTURE(Handles, "a stream has one id, which is not kUnowned and no ot
     CHECK(table.find(stream(handle)) == id);
     CHECK(table.entry(id).stream == stream(handle));
     CHECK_FALSE(table.entry(id).retired);
-    CHECK_FALSE(table.is_over(id));
+    CHECK_FALSE(table.is_drained(id));
   }
 }
 
@@ -100,7 +100,7 @@ TEST_CASE_FIXTURE(Handles, "a handle that comes back after retirement is a strea
 TEST_CASE_FIXTURE(Handles, "an id is not used again after its stream was forgotten") {
   const OwnerId first = table.id_of(stream(0x100));
   table.retire(first, nullptr);
-  table.forget_all_but({});
+  table.forget_drained_except({});
   CHECK(table.id_of(stream(0x100)) > first);
 }
 
@@ -108,51 +108,51 @@ TEST_CASE_FIXTURE(Handles, "a stream is over once it is retired and its last wor
   const OwnerId id = table.id_of(stream(0x100));
   const SharedEvent last_work = event();
   table.retire(id, last_work);
-  CHECK_FALSE(table.is_over(id));
+  CHECK_FALSE(table.is_drained(id));
   CHECK(table.entry(id).last_work == last_work);
-  table.set_over(id);
-  CHECK(table.is_over(id));
+  table.mark_drained(id);
+  CHECK(table.is_drained(id));
   CHECK(table.entry(id).last_work == nullptr);
-  table.set_over(id);
-  CHECK(table.is_over(id));
+  table.mark_drained(id);
+  CHECK(table.is_drained(id));
 
   const OwnerId idle = table.id_of(stream(0x200));
   table.retire(idle, nullptr);
-  CHECK(table.is_over(idle));
-  CHECK(table.is_over(kUnowned));
+  CHECK(table.is_drained(idle));
+  CHECK(table.is_drained(kUnowned));
 }
 
 TEST_CASE_FIXTURE(Handles, "ending are the retired streams whose last work may still run") {
-  CHECK(table.ending().empty());
+  CHECK(table.draining().empty());
   std::vector<OwnerId> ids;
   for (std::uintptr_t handle = 1; handle <= 4; ++handle)
     ids.push_back(table.id_of(stream(handle << 8)));
-  CHECK(table.ending().empty());
+  CHECK(table.draining().empty());
   table.retire(ids[1], event());
   table.retire(ids[2], nullptr);
   table.retire(ids[3], event());
-  CHECK(table.ending() == std::vector<OwnerId>{ids[1], ids[3]});
-  table.set_over(ids[1]);
-  CHECK(table.ending() == std::vector<OwnerId>{ids[3]});
+  CHECK(table.draining() == std::vector<OwnerId>{ids[1], ids[3]});
+  table.mark_drained(ids[1]);
+  CHECK(table.draining() == std::vector<OwnerId>{ids[3]});
 }
 
 TEST_CASE_FIXTURE(Handles, "only what is retired, over and unnamed is forgotten") {
   const OwnerId alive = table.id_of(stream(0x100));
-  const OwnerId ending = table.id_of(stream(0x200));
+  const OwnerId draining = table.id_of(stream(0x200));
   const OwnerId over = table.id_of(stream(0x300));
   const OwnerId named = table.id_of(stream(0x400));
-  table.retire(ending, event());
+  table.retire(draining, event());
   table.retire(over, nullptr);
   table.retire(named, nullptr);
-  table.forget_all_but({named, 12345});
+  table.forget_drained_except({named, 12345});
   CHECK(table.find(stream(0x100)) == alive);
   CHECK(table.entry(alive).stream == stream(0x100));
-  CHECK(table.entry(ending).retired);
-  CHECK(table.is_over(named));
+  CHECK(table.entry(draining).retired);
+  CHECK(table.is_drained(named));
   CHECK_THROWS(static_cast<void>(table.entry(over)));
-  table.forget_all_but({});
+  table.forget_drained_except({});
   CHECK_THROWS(static_cast<void>(table.entry(named)));
-  CHECK(table.ending() == std::vector<OwnerId>{ending});
+  CHECK(table.draining() == std::vector<OwnerId>{draining});
 }
 
 TEST_CASE_FIXTURE(Handles,
@@ -163,21 +163,21 @@ TEST_CASE_FIXTURE(Handles,
   const RecordedEvent at_the_same_time{event(), 0, 3};
   const RecordedEvent second{event(), 2, 4};
   const RecordedEvent not_yet;
-  table.set_passed(id, second);
-  CHECK(table.has_passed(id, first));
-  CHECK_FALSE(table.has_passed(id, at_the_same_time));
-  CHECK_FALSE(table.has_passed(id, not_yet));
-  CHECK_FALSE(table.has_passed(other, first));
-  table.set_passed(id, first);  // asked late
-  CHECK(table.has_passed(id, first));
+  table.set_completed(id, second);
+  CHECK(table.has_completed(id, first));
+  CHECK_FALSE(table.has_completed(id, at_the_same_time));
+  CHECK_FALSE(table.has_completed(id, not_yet));
+  CHECK_FALSE(table.has_completed(other, first));
+  table.set_completed(id, first);  // asked late
+  CHECK(table.has_completed(id, first));
   table.retire(id, nullptr);
-  CHECK(table.has_passed(id, not_yet));
+  CHECK(table.has_completed(id, not_yet));
 }
 
 TEST_CASE_FIXTURE(Handles,
                   "retiring twice, or setting over what is not retired, stops the process") {
   const OwnerId id = table.id_of(stream(0x100));
-  CHECK(stops_the_process([&] { table.set_over(id); }));
+  CHECK(stops_the_process([&] { table.mark_drained(id); }));
   table.retire(id, event());
   CHECK(stops_the_process([&] { table.retire(id, nullptr); }));
 }
@@ -206,19 +206,19 @@ TEST_CASE_FIXTURE(Handles, "a stream that there is no memory for is not known ha
 
 TEST_CASE_FIXTURE(Handles, "a stream goes away without memory") {
   const OwnerId marked = table.id_of(stream(0x100));
-  const OwnerId lost = table.id_of(stream(0x200));
+  const OwnerId unordered = table.id_of(stream(0x200));
   const SharedEvent last_work = event();
   std::size_t calls = 0;
   {
     const ScarceMemory scarce(0);
     table.retire(marked, last_work);
-    table.set_over(marked);
-    table.lose(lost);
+    table.mark_drained(marked);
+    table.retire_unordered(unordered);
     calls = scarce.calls();
   }
   CHECK(calls == 0);
-  CHECK(table.is_over(marked));
-  CHECK(table.entry(lost).lost);
+  CHECK(table.is_drained(marked));
+  CHECK(table.entry(unordered).unordered);
 }
 
 }  // namespace stream_table_test

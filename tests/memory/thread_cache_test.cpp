@@ -30,7 +30,7 @@ constexpr StreamKey kBlueStream = 0x2000;
 /// A cache that knows both streams, and a heap.
 struct CacheFixture {
   CacheFixture() {
-    heap.settle(heap.add_segment(kBase, std::size_t{1} << 30), Block::State::free, kUnowned);
+    heap.release_held(heap.add_segment(kBase, std::size_t{1} << 30), Block::State::free, kUnowned);
     cache.add_route(kRed, kRedStream);
     cache.add_route(kBlue, kBlueStream);
   }
@@ -53,7 +53,7 @@ struct CacheFixture {
 
 TEST_CASE("a cache without streams has nothing, knows nobody and keeps nothing") {
   BlockHeap heap;
-  heap.settle(heap.add_segment(kBase, 4096), Block::State::free, kUnowned);
+  heap.release_held(heap.add_segment(kBase, 4096), Block::State::free, kUnowned);
   Block& block = *heap.take(512, 512, kRed);
   ThreadCache cache;
   CHECK(cache.take(512, kRedStream) == nullptr);
@@ -380,14 +380,14 @@ TEST_CASE_FIXTURE(
   while (kept < blocks.size() && put(*blocks[kept])) ++kept;
   CHECK(kept > 1000);
   REQUIRE(kept < blocks.size());
-  CHECK(cache.has_gained_enough());
+  CHECK(cache.should_flush());
   CHECK(blocks[kept]->state() == Block::State::allocated);
   REQUIRE(cache.take(512, kRedStream) != nullptr);
-  CHECK_FALSE(cache.has_gained_enough());
+  CHECK_FALSE(cache.should_flush());
   Gauge gauge{};
-  cache.ledger().blocks_allocated.settle(gauge);
+  cache.ledger().blocks_allocated.apply_to(gauge);
   cache.set_blocks_live(2);
-  CHECK_FALSE(cache.has_gained_enough());
+  CHECK_FALSE(cache.should_flush());
 }
 
 TEST_CASE_FIXTURE(
@@ -395,7 +395,7 @@ TEST_CASE_FIXTURE(
     "after many blocks were in use a cache tidies up when few are left, and at the last") {
   const auto kept_of = [&](std::uint64_t live) {
     Gauge gauge{};
-    cache.ledger().blocks_allocated.settle(gauge);
+    cache.ledger().blocks_allocated.apply_to(gauge);
     cache.set_blocks_live(live);
     std::uint64_t kept = 0;
     while (put(block(512, kRed))) ++kept;

@@ -12,7 +12,7 @@
 
 #include "berth/relaxed_capture_scope.hpp"
 
-#include "stream/settle.hpp"
+#include "stream/wait_after_failure.hpp"
 #include "support/captured_graph.hpp"
 #include "support/errors.hpp"
 #include "support/simulation.hpp"
@@ -139,7 +139,7 @@ TEST_CASE("a blocking copy refuses a captured stream, and leaves nothing in its 
 
 TEST_CASE("after a failure on a captured stream nothing waits for it") {
   within_a_capture([](Simulation& simulation, StreamRef stream) {
-    settle(stream);
+    wait_after_failure(stream);
     CHECK(simulation.reports.all().empty());
   });
 }
@@ -194,12 +194,12 @@ TEST_CASE("an event with the handle of one that marked captured work is its own 
   event->ref().record(stream);
   SUBCASE("where its owner has destroyed it") {
     event.reset();
-    CHECK(test.context.captured_events().note(native));
-    test.context.captured_events().forget(native);
+    CHECK(test.context.captured_events().insert(native));
+    test.context.captured_events().erase(native);
   }
   SUBCASE("where it is made by berth") {
     const Event next(test.context, {});
-    CHECK_FALSE(test.context.captured_events().contain(next.ref().native()));
+    CHECK_FALSE(test.context.captured_events().contains(next.ref().native()));
   }
   const CapturedGraph graph(stream);
 }

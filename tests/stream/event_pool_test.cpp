@@ -280,17 +280,17 @@ TEST_CASE("once a pool is gone, its handles belong to nobody") {
   const StreamRef stream = [&] {
     StreamPool pool(test.context, {});
     const StreamLease lease = pool.acquire();
-    CHECK(test.context.pooled_streams().contain(lease->native()));
+    CHECK(test.context.pooled_streams().contains(lease->native()));
     return lease.ref();
   }();
-  CHECK_FALSE(test.context.pooled_streams().contain(stream.native()));
+  CHECK_FALSE(test.context.pooled_streams().contains(stream.native()));
   const EventRef event = [&] {
     EventPool pool(test.context, {});
     const EventLease lease = pool.acquire();
-    CHECK(test.context.pooled_events().contain(lease->native()));
+    CHECK(test.context.pooled_events().contains(lease->native()));
     return lease.ref();
   }();
-  CHECK_FALSE(test.context.pooled_events().contain(event.native()));
+  CHECK_FALSE(test.context.pooled_events().contains(event.native()));
 }
 
 TEST_CASE("what is not on lease is not taken back, with an error that says so") {

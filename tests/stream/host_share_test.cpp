@@ -15,9 +15,9 @@
 #include "device/host_shares.hpp"
 #include "memory/source/arena.hpp"
 #include "memory/source/whole_segments.hpp"
-#include "stream/settle.hpp"
-#include "stream/unasked.hpp"
+#include "stream/unchecked.hpp"
 #include "stream/wait.hpp"
+#include "stream/wait_after_failure.hpp"
 #include "support/errors.hpp"
 #include "support/tapped_device.hpp"
 
@@ -40,8 +40,8 @@ class NotedShare final : public HostShare {
   NotedShare(const NotedShare&) = delete;
   NotedShare& operator=(const NotedShare&) = delete;
 
-  void do_share(StreamRef stream) noexcept override {
-    streams.push_back(stream.native());
+  void do_share(DeviceContext& context, CUstream stream) noexcept override {
+    if (&context == &context_) streams.push_back(stream);
     action_();
   }
   void do_share(DeviceContext& context) noexcept override {
@@ -73,12 +73,12 @@ TEST_CASE_FIXTURE(TappedDevice, "every wait does the host's share first") {
     CHECK(was_done);
   };
   wait(DriverCall::stream_synchronize, [&] { stream.ref().sync(); });
-  wait(DriverCall::stream_synchronize, [&] { sync_unasked(stream); });
-  wait(DriverCall::stream_synchronize, [&] { settle(StreamRef(stream)); });
+  wait(DriverCall::stream_synchronize, [&] { sync_unchecked(stream); });
+  wait(DriverCall::stream_synchronize, [&] { wait_after_failure(StreamRef(stream)); });
   CHECK(share.streams == std::vector<CUstream>(3, stream.ref().native()));
   CHECK(share.devices == 0);
   wait(DriverCall::event_synchronize, [&] { mark->ref().sync(); });
-  wait(DriverCall::event_synchronize, [&] { settle(mark->ref()); });
+  wait(DriverCall::event_synchronize, [&] { wait_after_failure(mark->ref()); });
   wait(DriverCall::ctx_synchronize, [&] { wait_for(context); });
   wait(DriverCall::ctx_synchronize, [&] { CHECK(try_wait_for(context) == CUDA_SUCCESS); });
   CHECK(share.streams.size() == 3);

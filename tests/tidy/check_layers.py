@@ -47,7 +47,18 @@ def includes(path):
             yield number, match.group(1)
 
 
-def include_problem(table, layer, target):
+def header_owners(root, table):
+    """The layer of each public header: that of the source file of the same name."""
+    owners = {}
+    for layer in table:
+        for path in cpp_files(root, f"src/{layer}"):
+            own = next((target for _, target in includes(path)), "").strip('"')
+            if own.startswith("berth/") and pathlib.Path(own).stem == path.stem:
+                owners[own] = layer
+    return owners
+
+
+def include_problem(table, owners, layer, target):
     """Why a file of `layer` may not include `target`, or None. `tool` is no layer of the table."""
     reached = closure(table, layer) if layer in table else set()
     if CUDA_HEADER.fullmatch(target):
@@ -57,8 +68,12 @@ def include_problem(table, layer, target):
         return None if target.startswith("<") else "an include by macro cannot be checked"
     name = target.strip('"')
     folder = name.split("/")[0] if "/" in name else ""
-    if folder == "berth" or folder == layer or name in EXTRA_INCLUDES.get(layer, ()):
+    if folder == layer or name in EXTRA_INCLUDES.get(layer, ()):
         return None
+    if folder == "berth":
+        owner = owners.get(name, layer)
+        allowed = layer not in table or owner in reached | {layer}
+        return None if allowed else f"src/{layer} must not include {target} of src/{owner}"
     if folder not in table:
         return f"{target} is neither a layer's header nor a public one (write it from src/ on)"
     if folder not in reached:
@@ -86,11 +101,12 @@ def name_problems(layer, file, text):
 
 
 def problems(root, table):
+    owners = header_owners(root, table)
     for layer in [*table, "tool"]:
         for path in cpp_files(root, f"src/{layer}"):
             file = relative(path, root)
             for number, target in includes(path):
-                if reason := include_problem(table, layer, target):
+                if reason := include_problem(table, owners, layer, target):
                     yield file, number, reason
             for number, reason in name_problems(layer, file, read(path)):
                 yield file, number, reason

@@ -89,6 +89,14 @@ class LayerTest(unittest.TestCase):
     def test_an_include_by_macro_is_reported(self):
         self.assert_one("src/base/x.cpp", "# include HEADER\n", 2, "macro")
 
+    def test_a_public_header_of_a_higher_layer_is_reported(self):
+        own = {"include/berth/event.hpp": "", "src/stream/event.cpp": '#include "berth/event.hpp"\n'}
+        self.assertEqual(self.found(own), [])
+        for layer, problems in (("device", 1), ("stream", 0), ("tool", 0)):
+            with self.subTest(layer):
+                found = self.found({**own, f"src/{layer}/x.hpp": '#include "berth/event.hpp"\n'})
+                self.assertEqual(len(found), problems, found)
+
     def test_a_private_header_in_the_command_is_reported(self):
         self.assert_one("src/tool/x.cpp", '#include "base/bytes.hpp"\n', 2, "src/base")
 

@@ -7,7 +7,7 @@
 #include "berth/bytes.hpp"
 
 #include "base/check.hpp"
-#include "stream/unasked.hpp"
+#include "stream/unchecked.hpp"
 
 namespace berth {
 namespace {
@@ -72,7 +72,7 @@ void DirectSubmission::add_ranges(std::span<const CopyRange> ranges) {
 void DirectSubmission::end_part(std::size_t bytes) {
   if (transfer_ == nullptr) return;
   EventLease mark = events_->acquire();
-  record_unasked(mark, stream_);
+  record_unchecked(mark, stream_);
   transfer_->add_step(std::move(mark), bytes);
 }
 

@@ -6,8 +6,8 @@
 #include "base/check.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
-#include "stream/settle.hpp"
 #include "stream/wait.hpp"
+#include "stream/wait_after_failure.hpp"
 
 namespace berth {
 
@@ -50,7 +50,7 @@ void DirectTransfer::wait() {
   } catch (...) {  // or a lack of memory for the message
     failure = std::current_exception();
   }
-  if (failure != nullptr) settle(*last);  // perhaps only the query has failed
+  if (failure != nullptr) wait_after_failure(*last);  // perhaps only the query has failed
   const MutexLock lock(mutex_);
   passed_ = steps_.size();
   bytes_passed_ = bytes();

@@ -11,7 +11,7 @@
 #include "base/check.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
-#include "stream/unasked.hpp"
+#include "stream/unchecked.hpp"
 
 namespace berth {
 
@@ -147,7 +147,7 @@ bool BounceMemory::turn(Block& block, StreamRef stream) {
   if (block.memory.data() == nullptr || !block.is_half_of(stream)) return false;
   const ContextScope scope(stream.context());
   EventLease mark = events_of_(stream.context()).acquire();
-  record_unasked(mark, stream);
+  record_unchecked(mark, stream);
   block.current().mark = std::move(mark);
   if (block.other().mark && !has_passed(*block.other().mark)) return false;
   block.begin_half(1 - block.half);

@@ -8,7 +8,7 @@
 #include "base/check.hpp"
 #include "device/device_context.hpp"
 #include "driver/acting_for.hpp"
-#include "stream/settle.hpp"
+#include "stream/wait_after_failure.hpp"
 
 namespace berth {
 namespace {
@@ -92,7 +92,7 @@ void HostWork::close(const CopyPtr& copy, std::exception_ptr failure, EventPool&
     }
     {
       const ActingFor acting(copy->stream().context().driver(), copy.get());
-      settle(copy->stream());
+      wait_after_failure(copy->stream());
     }
     const MutexLock lock(mutex_);
     copy->end_device();

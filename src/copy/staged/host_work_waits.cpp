@@ -10,7 +10,6 @@
 #include "copy/staged/host_work.hpp"
 #include "device/device_context.hpp"
 #include "driver/acting_for.hpp"
-#include "stream/poll.hpp"
 #include "stream/wait.hpp"
 
 namespace berth {
@@ -36,7 +35,8 @@ Answer ask_driver(const StagedCopy& copy, EventRef event, const Ask& ask,
 }
 
 bool query(const Driver& driver, EventRef event) {
-  return is_complete(driver, DriverCall::event_query, driver.try_event_query(event.native()));
+  return driver.succeeded(DriverCall::event_query, driver.try_event_query(event.native()),
+                          CUDA_ERROR_NOT_READY);
 }
 
 bool synchronize(const Driver&, EventRef event) {

@@ -163,7 +163,8 @@ std::size_t StagedCopies::bytes_in_use() const {
   return bytes;
 }
 
-void StagedCopies::do_share(StreamRef stream) noexcept {
+void StagedCopies::do_share(DeviceContext& context, CUstream native) noexcept {
+  const StreamRef stream(context, native);
   Station* const here = find_station(stream.context());
   if (here == nullptr || stream.is_per_thread_default()) return;
   for (HostWork* const work : {&work_, &disk_work_}) {

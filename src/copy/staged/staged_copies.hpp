@@ -54,7 +54,7 @@ class StagedCopies final : public HostShare {
   /// Staging memory of all devices that copies hold now.
   [[nodiscard]] std::size_t bytes_in_use() const BERTH_EXCLUDES(mutex_);
 
-  void do_share(StreamRef stream) noexcept override;
+  void do_share(DeviceContext& context, CUstream native) noexcept override;
   void do_share(DeviceContext& context) noexcept override;
 
  private:

@@ -12,7 +12,7 @@
 #include "base/check.hpp"
 #include "device/device_context.hpp"
 #include "driver/acting_for.hpp"
-#include "stream/unasked.hpp"
+#include "stream/unchecked.hpp"
 
 namespace berth {
 namespace {
@@ -102,7 +102,7 @@ void StagedCopy::submit_step(std::size_t step, EventPool& events) {
 
 void StagedCopy::mark(std::size_t steps, EventPool& events) {
   auto event = std::make_shared<const EventLease>(events.acquire());
-  record_unasked(event->ref(), stream_);
+  record_unchecked(event->ref(), stream_);
   BERTH_CHECK(marks_.size() < marks_.capacity());  // other threads read while this one adds
   marks_.push_back({std::move(event), steps});
   marked_.store(marks_.size(), std::memory_order_release);

@@ -95,4 +95,10 @@ struct Block {
 };
 static_assert(sizeof(Block) == 48);
 
+/// A live block, for other layers.
+struct FoundBlock {
+  void* block = nullptr;  ///< its start; null if there is none
+  std::size_t bytes = 0;  ///< its size, including what rounding added
+};
+
 }  // namespace berth

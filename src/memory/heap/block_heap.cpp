@@ -171,19 +171,19 @@ Block& BlockHeap::hold(Block& block, std::uintptr_t address, std::size_t bytes) 
   return part;
 }
 
-void BlockHeap::settle(Block& block, Block::State state, OwnerId owner) {
+void BlockHeap::release_held(Block& block, Block::State state, OwnerId owner) {
   BERTH_CHECK(block.state() == Block::State::held && held_ > 0);
   if (state == Block::State::free) {
-    settle_free(block, owner, of(owner));
+    insert_free(block, owner, of(owner));
   } else {
     BERTH_CHECK(state == Block::State::unmapped);
     block.owner = owner;
-    settle_unmapped(block);
+    insert_unmapped(block);
   }
   --held_;
 }
 
-void BlockHeap::settle_unmapped(Block& block) noexcept {
+void BlockHeap::insert_unmapped(Block& block) noexcept {
   block.set_state(Block::State::unmapped);
   Block* merged = &block;
   if (block.next != nullptr && belong_together(block, *block.next)) {
@@ -203,7 +203,7 @@ void BlockHeap::settle_unmapped(Block& block) noexcept {
 }
 
 /// A neighbour that is free already grows, which often leaves it where it is in the index.
-void BlockHeap::settle_free(Block& block, OwnerId owner, Owned& owned) noexcept {
+void BlockHeap::insert_free(Block& block, OwnerId owner, Owned& owned) noexcept {
   block.set_state(Block::State::free);
   block.owner = owner;
   Block* const prev = block.prev;
@@ -295,7 +295,7 @@ void BlockHeap::release(Block& block, OwnerId owner) {
     release_parts(block, owner, owned);
   } else {
     block.freed_at = serial_;
-    settle_free(block, owner, owned);
+    insert_free(block, owner, owned);
   }
   if (former_owner != owner) drop_if_done(former_owner);
 }
@@ -346,7 +346,7 @@ void BlockHeap::release_parts(Block& whole, OwnerId owner, Owned& owned) noexcep
     Block* const next = part->part.next;
     BERTH_CHECK(part->state() == Block::State::part && part->part.whole == &whole);
     part->freed_at = serial_;
-    settle_free(*part, owner, owned);
+    insert_free(*part, owner, owned);
     part = next;
   }
   records_.recycle(whole);

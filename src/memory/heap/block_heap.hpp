@@ -39,78 +39,76 @@ namespace berth {
 /// neither.
 class BlockHeap {
  public:
-  /// Memory is mapped in granules of this size, a power of two; whole free ones are then kept whole
-  /// where possible. To be said before the first segment.
+  /// Memory is mapped in granules of this size, a power of two; whole free granules are kept whole
+  /// if possible. Call it before the first segment is added.
   void set_granule_bytes(std::size_t bytes);
   [[nodiscard]] bool has_granules() const { return granule_bytes_ > 0; }
-  /// 0 where there are none.
+  /// 0 if there are none.
   [[nodiscard]] std::size_t granule_bytes() const { return granule_bytes_; }
 
-  /// The ends of granules in free memory, to search among an owner's (FreeIndex::holes()). There
-  /// must be granules, and the segment.
+  /// The index of an owner's holes (FreeIndex::holes()). Requires granules and a segment.
   [[nodiscard]] const HoleIndex& holes() const { return *holes_; }
-  /// The same with those of all owners, until the heap changes. Takes a moment for each owner.
+  /// The same, complete for all owners until the heap changes. Takes time for each owner.
   [[nodiscard]] const HoleIndex& holes_of_all() const;
 
-  /// Adds a range as one held block, which settle() then puts into circulation. Where there are
-  /// granules it begins with one, and is the only one.
+  /// Adds a range as one held block, which release_held() puts into circulation. With granules, it
+  /// begins at a granule and is the only segment.
   /// Errors  OutOfMemory, std::bad_alloc.
   Block& add_segment(std::uintptr_t address, std::size_t bytes);
-  /// Stands for its first block.
+  /// Converts to its first block.
   struct Segment {
     Block* first = nullptr;
     std::size_t bytes = 0;
-    /// Once somebody has asked which block covers an address in a long row of them.
+    /// Created by the first find_covering() in a segment of many blocks.
     mutable std::unique_ptr<BlockStarts> starts{};
 
-    operator Block*() const { return first; }  // NOLINT: as it says
+    operator Block*() const { return first; }  // NOLINT: a conversion by design
     Block* operator->() const { return first; }
   };
   using Segments = std::map<std::uintptr_t, Segment>;
-  /// Takes out the segment of a held block that is the whole of it: nothing is found there any
-  /// more, and another segment may get its addresses.
+  /// Removes the segment that consists of one held block: another segment may get its addresses.
   [[nodiscard]] Segments::node_type detach_segment(Block& whole) noexcept;
-  /// Undoes that.
+  /// Undoes detach_segment().
   void attach_segment(Segments::node_type&& detached) noexcept;
-  /// Ends it.
+  /// Ends a detached segment.
   void remove_segment(Segments::node_type&& detached) noexcept;
 
-  /// Sees to it that settle() can give memory to `owner` without asking for any: until transfer()
-  /// finds that `owner` has nothing left.
+  /// Makes sure that release_held() needs no host memory for `owner`, until transfer() finds that
+  /// `owner` has nothing left.
   /// Errors  std::bad_alloc.
   void reserve_owner(OwnerId owner) { of(owner); }
-  /// Sees to it that the next `count` blocks are held or split off without asking for any.
+  /// Makes sure that holding or splitting off the next `count` blocks needs no host memory.
   /// Errors  OutOfMemory, std::bad_alloc.
   void reserve_blocks(std::size_t count);
-  /// Sees to it that the next split() and join() for an owner that has blocks do not ask for any.
+  /// Makes sure that the next split() and join() for an owner with blocks need no host memory.
   /// Errors  OutOfMemory, std::bad_alloc.
   void reserve_join();
 
   /// A place for a block.
   struct Fit {
-    Block* hole = nullptr;  ///< null where none fits
+    Block* hole = nullptr;  ///< null if none fits
     std::uintptr_t address = 0;
     std::size_t granules_broken = 0;  ///< whole free granules that it takes or cuts into
   };
-  /// Best fit among the free blocks of `owner`, or else the unowned ones, which others may want:
-  /// the smallest hole, at its low end unless its high end breaks fewer granules. `bytes` is a
-  /// multiple of the heap's rounding, above 0.
+  /// Best fit among the free blocks of `owner`, or else among the unowned ones: the smallest hole,
+  /// at its low end unless its high end breaks fewer granules. `bytes` is a multiple of the heap's
+  /// rounding, above 0.
   [[nodiscard]] Fit find_fit(std::size_t bytes, OwnerId owner) const;
-  /// How often that was asked, ever.
+  /// Number of calls of find_fit().
   [[nodiscard]] std::uint64_t searches() const { return searches_; }
-  /// How many whole granules a block of `bytes` takes at least, next to others.
+  /// Minimum number of whole granules that a block of `bytes` takes.
   [[nodiscard]] std::size_t granules_needed(std::size_t bytes) const {
     return granule_bytes_ == 0 ? 0 : bytes >> granule_bits_;
   }
-  /// How many whole granules, joined, make room for it.
+  /// Number of whole granules that, joined, have room for `bytes`.
   [[nodiscard]] std::size_t granules_to_join(std::size_t bytes) const {
     return granule_bytes_ == 0 ? 0 : bytes / granule_bytes_ + (bytes % granule_bytes_ != 0 ? 1 : 0);
   }
-  /// `bytes` less what is no whole granule.
+  /// `bytes` rounded down to whole granules.
   [[nodiscard]] std::size_t whole_granules_of(std::size_t bytes) const {
     return granule_bytes_ == 0 ? bytes : bytes / granule_bytes_ * granule_bytes_;
   }
-  /// Allocates there.
+  /// Allocates a block at a place of find_fit().
   /// Errors  OutOfMemory, std::bad_alloc.
   Block& take(const Fit& fit, std::size_t bytes, std::size_t bytes_requested, OwnerId owner);
   Block* take(std::size_t bytes, std::size_t bytes_requested, OwnerId owner) {
@@ -128,14 +126,14 @@ class BlockHeap {
   /// Errors  std::bad_alloc, where `owner` is neither the block's nor kUnowned.
   void release(Block& block, OwnerId owner);
 
-  /// Counts frees. A block with freed_at <= s was freed before serial() said s.
+  /// Counts frees. A block with freed_at <= s was freed before serial() returned s.
   [[nodiscard]] std::uint64_t serial() const { return serial_; }
-  /// The serial of the last free of a block of `owner`'s, or of what it got behind a wait.
+  /// The serial of the last free on `owner`, or of the last memory that it got behind a wait.
   [[nodiscard]] std::uint64_t freed_last(OwnerId owner) const {
     const Owned* const owned = find_owned(owner);
     return owner == kUnowned || owned == nullptr ? 0 : owned->freed_last;
   }
-  /// What makes memory another owner's.
+  /// The order that lets memory pass to another owner.
   enum class Order {
     done,        ///< all work on it is done
     behind_now,  ///< `to` waits for that work: as if `to` freed it now
@@ -143,14 +141,13 @@ class BlockHeap {
   /// Gives the free blocks of `from` that were freed up to `serial` to `to`; returns how many.
   /// Errors  std::bad_alloc; also of the following, and OutOfMemory.
   std::size_t transfer(OwnerId from, OwnerId to, std::uint64_t serial, Order order = Order::done);
-  /// The same for as little as makes a hole of `bytes`: a part of the best fit of `from`'s. False
-  /// where there is none.
+  /// The same for a part of `bytes` of the best fit of `from`. False if there is none.
   bool transfer_fit(OwnerId from, OwnerId to, std::uint64_t serial, std::size_t bytes);
   /// The same for up to `granules` whole granules; returns how many.
   std::size_t transfer_granules(OwnerId from, OwnerId to, std::uint64_t serial,
                                 std::size_t granules);
   /// Unowned memory goes to `owner` that lies beside free blocks of its own, as little as makes a
-  /// hole of `bytes` with them; false where there is none. Looks at the largest of them.
+  /// hole of `bytes` with them; false if there is none. Looks at the largest of them.
   bool extend_hole(OwnerId owner, std::size_t bytes);
   /// The same for as little as makes granules whole of which both have a part. Returns how many.
   std::size_t complete_granules(OwnerId owner);
@@ -168,23 +165,23 @@ class BlockHeap {
   Block& split(Block& block, std::size_t bytes);
   /// held -> free (of `owner`) or unmapped, coalesced with its neighbours.
   /// Errors  std::bad_alloc, where `owner` has no index yet (reserve_owner).
-  void settle(Block& block, Block::State state, OwnerId owner);
+  void release_held(Block& block, Block::State state, OwnerId owner);
 
-  /// The allocated block that starts at `data`; null where there is none.
+  /// The allocated block that starts at `data`; null if there is none.
   [[nodiscard]] Block* find(const void* data) const;
   /// Every allocated or cached block by address.
   [[nodiscard]] const PointerMap& blocks_in_use() const { return in_use_; }
-  /// To be called when no thread reads blocks_in_use() without the lock any more.
+  /// Call it when no thread reads blocks_in_use() without the lock.
   void drop_outgrown_tables() { in_use_.drop_outgrown_tables(); }
-  /// Whether memory, in use or not, is at `data`.
+  /// Whether `data` points into memory of the heap, in use or not.
   [[nodiscard]] bool covers(const void* data) const;
-  /// Where stitched blocks are.
+  /// The addresses of stitched blocks.
   [[nodiscard]] std::set<std::uintptr_t> stitched_addresses() const;
-  /// The block of any state that covers `data`; null outside all segments. Takes as long as there
-  /// are blocks that are not in use between the last one that is and `data`: none, where `data` is
-  /// in use. The first such question in a segment of many blocks looks at all of them.
+  /// The block of any state that covers `data`; null outside all segments. Visits the blocks
+  /// between `data` and the last block in use before it: none if `data` is in use. The first call
+  /// for a segment of many blocks visits all of them.
   [[nodiscard]] const Block* find_covering(const void* data) const;
-  /// The allocated or cached block that covers `data`; null where there is none.
+  /// The allocated or cached block that covers `data`, or null.
   [[nodiscard]] Block* find_in_use(const void* data) const;
 
   /// Calls visit(const Block&) for each block of any state, in no order: those that tile segments,
@@ -200,18 +197,17 @@ class BlockHeap {
   [[nodiscard]] const Segments& segments() const { return segments_; }
   [[nodiscard]] const BlocksByAddress& unmapped() const { return unmapped_; }
   [[nodiscard]] const FreeIndex& free_blocks(OwnerId owner) const;
-  /// Owners other than kUnowned that have free blocks, in `room`, of which only the capacity
-  /// counts.
+  /// Owners other than kUnowned that have free blocks. `room` only provides capacity.
   [[nodiscard]] std::vector<OwnerId> owners_with_free_blocks(std::vector<OwnerId> room = {}) const;
-  /// Of these, those with a hole for `bytes`, the best fit first.
+  /// The owners among these with a hole for `bytes`, best fit first.
   [[nodiscard]] std::vector<OwnerId> owners_with_fit(std::size_t bytes) const;
   /// Whether an owner other than `owner` and kUnowned has one, or a whole granule.
   [[nodiscard]] bool others_have(OwnerId owner, std::size_t bytes) const;
-  /// How many granules are free from end to end in blocks of `owner`.
+  /// Number of whole free granules of `owner`.
   [[nodiscard]] std::size_t whole_granules(OwnerId owner) const {
     return free_blocks(owner).holes().whole_granules;
   }
-  /// The same of its own and the unowned ones, which serve it alike.
+  /// The same with the unowned granules.
   [[nodiscard]] std::size_t whole_granules_for(OwnerId owner) const {
     return whole_granules(owner) + (owner == kUnowned ? 0 : whole_granules(kUnowned));
   }
@@ -226,15 +222,15 @@ class BlockHeap {
   void validate() const;
 
  private:
-  /// What is an owner's.
+  /// The state of one owner.
   struct Owned {
     FreeIndex free;
-    std::size_t taken = 0;  ///< blocks in use or pending, which come back to it
+    std::size_t taken = 0;  ///< blocks in use or pending, which return to it
     std::uint64_t freed_last = 0;
   };
   using Owners = std::unordered_map<OwnerId, std::unique_ptr<Owned>>;
 
-  /// Makes it where it is not there.
+  /// Creates it if there is none.
   Owned& of(OwnerId owner) {
     if (owner == last_owner_) [[likely]]
       return *last_owned_;
@@ -242,16 +238,16 @@ class BlockHeap {
   }
   Owned& look_up(OwnerId owner);
   Owners::iterator make_owned(OwnerId owner);
-  /// Null where it is not there.
+  /// Null if it is not there.
   [[nodiscard]] const Owned* find_owned(OwnerId owner) const {
     if (owner == last_owner_) [[likely]]
       return last_owned_;
     const auto found = owned_.find(owner);
     return found == owned_.end() ? nullptr : found->second.get();
   }
-  /// Null where it is not there.
+  /// Null if it is not there.
   [[nodiscard]] FreeIndex* free_of(OwnerId owner);
-  /// Drops it where it holds nothing and nothing comes back to it: the owner may never do so.
+  /// Drops an owner that has no blocks, free, in use or pending.
   void drop_if_done(OwnerId owner) noexcept;
   static constexpr std::size_t kSparesMax = 16;
 
@@ -269,7 +265,7 @@ class BlockHeap {
   /// before it, but no further than to `limit`.
   static std::uintptr_t reach_up(const Block& block, std::uintptr_t limit);
   static std::uintptr_t reach_down(const Block& block, std::uintptr_t limit);
-  /// The unowned memory up to there passes on to the block's owner. Returns the block, which may be
+  /// Transfers the unowned memory up to there to the block's owner. Returns the block, which may be
   /// another one now.
   Block& grow_up(Block& block, std::uintptr_t limit);
   Block& grow_down(Block& block, std::uintptr_t limit);
@@ -282,8 +278,8 @@ class BlockHeap {
   void set_next(Block* before, std::uintptr_t address, Block& block);
   /// Takes the block after `block` into it, of which `bytes` and the index are the caller's.
   void absorb_next(Block& block) noexcept;
-  void settle_free(Block& block, OwnerId owner, Owned& owned) noexcept;
-  void settle_unmapped(Block& block) noexcept;
+  void insert_free(Block& block, OwnerId owner, Owned& owned) noexcept;
+  void insert_unmapped(Block& block) noexcept;
   /// Whether two neighbours are to be one block.
   static bool belong_together(const Block& a, const Block& b);
   [[nodiscard]] std::size_t granules_broken(const Block& hole, std::uintptr_t address,
@@ -308,11 +304,11 @@ class BlockHeap {
   [[nodiscard]] Segments::iterator segment_of(const Block& block);
   /// segments_.end() outside all of them.
   [[nodiscard]] Segments::const_iterator segment_covering(std::uintptr_t address) const;
-  /// The block that covers `address`, which is in the segment, or else one before it, with none in
+  /// The block that covers `address`, which is in the segment, or a block before it with none in
   /// use between.
   [[nodiscard]] const Block& near(std::uintptr_t address, std::uintptr_t segment_address,
                                   const Segment& segment) const;
-  /// Whether the segment has its BlockStarts: false where there is no memory for them.
+  /// Whether the segment has BlockStarts: false if there is no memory for them.
   [[nodiscard]] bool has_starts(std::uintptr_t address, const Segment& segment) const;
 
   /// What validate() has counted.
@@ -333,23 +329,23 @@ class BlockHeap {
 
   BlockRecords records_;
   PointerMap in_use_{records_};
-  std::unique_ptr<HoleIndex> holes_;  ///< null where there are no granules
+  std::unique_ptr<HoleIndex> holes_;  ///< null if there are no granules
   Owned unowned_;
   Owners owned_;
-  /// Dropped ones, for the next owners: streams may pass all that they have to one another at each
+  /// Dropped owners, reused for new ones: streams may pass all their memory to each other in each
   /// step.
   std::vector<Owners::node_type> spares_;
-  OwnerId last_owner_ = kUnowned;  ///< who was wanted last: most often the next one, too
+  OwnerId last_owner_ = kUnowned;  ///< of the last call: usually that of the next one, too
   Owned* last_owned_ = &unowned_;
   Segments segments_;
   mutable std::size_t segments_with_starts_ = 0;
-  /// With room for each held block, so that none fails to become unmapped.
+  /// With capacity for each held block, so that release_held() cannot fail.
   BlocksByAddress unmapped_;
   BlocksByAddress stitched_;
   std::size_t held_ = 0;           ///< blocks that are held, those of detached segments included
   std::size_t detached_ = 0;       ///< segments
-  std::size_t granule_bytes_ = 0;  ///< 0 where there are none
-  std::size_t granule_bytes_min_ = ~std::size_t{0};  ///< likewise more than any block has
+  std::size_t granule_bytes_ = 0;  ///< 0 if there are none
+  std::size_t granule_bytes_min_ = ~std::size_t{0};  ///< larger than any block if there are none
   int granule_bits_ = 0;
   std::size_t free_count_ = 0;
   std::size_t free_bytes_ = 0;

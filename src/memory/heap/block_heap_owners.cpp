@@ -125,7 +125,7 @@ bool BlockHeap::others_have(OwnerId owner, std::size_t bytes) const {
 void BlockHeap::pass_on(Block& block, FreeIndex& from, std::uintptr_t address, std::size_t bytes,
                         OwnerId owner, Owned& to) {
   BERTH_CHECK(block.state() == Block::State::free);
-  settle_free(carve(block, from, address, bytes), owner, to);
+  insert_free(carve(block, from, address, bytes), owner, to);
 }
 
 // The smallest first, which serve `from` least. Its free blocks are never neighbours, so that one

@@ -97,7 +97,7 @@ void BlockHeap::validate_owners(const Seen& seen) const {
   };
   add(kUnowned, unowned_);
   for (const auto& [owner, owned] : owned_) add(owner, *owned);
-  BERTH_CHECK(taken == seen.taken);  // everyone who has blocks has an index
+  BERTH_CHECK(taken == seen.taken);  // every owner with blocks has an index
   BERTH_CHECK(indexed_count == free_count_);
   BERTH_CHECK(indexed_bytes == free_bytes_);
 }

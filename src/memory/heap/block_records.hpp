@@ -41,7 +41,7 @@ class BlockRecords {
     BERTH_CHECK(block->state() == Block::State::held && block->address == 0);
     lane.spare = block->next;
     --lane.spares;
-    // Not anew: PointerMap on another thread may still look at the address.
+    // Not by assignment: PointerMap on another thread may still read the address.
     block->bytes = 0;
     block->set_slack_bytes(0);
     block->freed_at = 0;
@@ -53,7 +53,7 @@ class BlockRecords {
     return *block;
   }
   void recycle(Block& block) noexcept {
-    // The address tells PointerMap::find() on another thread that this is no block any more.
+    // Tells PointerMap::find_unguarded() on another thread that this is not a block.
     block.address = 0;
     block.set_state(Block::State::held);
     Lane& lane = lanes_[lane_of_[static_cast<std::size_t>(&block - first_) / kLaneRecords]];
@@ -61,7 +61,7 @@ class BlockRecords {
     lane.spare = &block;
     ++lane.spares;
   }
-  /// Sees to it that the next `count` calls of make() cannot fail.
+  /// Reserves memory so that the next `count` calls of make() cannot fail.
   /// Errors  as make().
   void reserve(std::size_t count) {
     const std::size_t lane = lane_of_thread();

@@ -19,7 +19,7 @@ class BlocksByAddress {
  public:
   using Entry = std::pair<std::uintptr_t, Block*>;
 
-  /// Sees to it that there is room for `count` blocks in all.
+  /// Reserves memory for `count` blocks in all.
   void reserve(std::size_t count) {
     if (count > entries_.capacity()) entries_.reserve(std::max(count, 2 * entries_.capacity()));
   }

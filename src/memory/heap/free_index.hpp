@@ -35,14 +35,14 @@ class FreeIndex {
   FreeIndex(const FreeIndex&) = delete;  // blocks are linked into one
   FreeIndex& operator=(const FreeIndex&) = delete;
 
-  /// Sees to it that the holes of its blocks are in `holes`. While it is empty.
+  /// From now on indexes the holes of its blocks in `holes`. Call it while the index is empty.
   void index_holes(HoleIndex& holes) { hole_index_ = &holes; }
-  /// Sees to it that all blocks are filed, until the index changes.
+  /// Files all blocks. They stay filed until the index changes.
   void file_recent() const {
     for (Block*& block : recent_)
       if (block != nullptr) file(*std::exchange(block, nullptr));
   }
-  /// The holes of its blocks in that HoleIndex, complete until the index changes; none without one.
+  /// The holes of its blocks in the HoleIndex, complete until the index changes.
   [[nodiscard]] const HoleIndex::Holes& holes() const {
     file_recent();
     return holes_;
@@ -51,16 +51,16 @@ class FreeIndex {
   void insert(Block& block);
   /// `block` must be in the index.
   void erase(Block& block);
-  /// Gives a block that is in the index, and stays there, another place and size.
+  /// Changes the address and size of a block in the index.
   void move(Block& block, std::uintptr_t address, std::size_t bytes);
 
   /// The smallest block of at least `bytes`; among equals the one at the lowest address, which
-  /// keeps the top of an arena free to shrink. Null where none fits.
+  /// keeps the top of an arena free to shrink. Null if none fits.
   [[nodiscard]] Block* best_fit(std::size_t bytes) const;
-  /// The next block after `bytes` at `address`, in the order of sizes, then addresses: who goes on
-  /// from there may change the index meanwhile. Null where there is none.
+  /// The next block after `bytes` at `address`, by size, then address; null if there is none. The
+  /// index may change between two calls.
   [[nodiscard]] Block* next_after(std::size_t bytes, std::uintptr_t address) const;
-  /// Likewise, backwards.
+  /// The same backwards.
   [[nodiscard]] Block* last_before(std::size_t bytes, std::uintptr_t address) const;
 
   [[nodiscard]] bool empty() const { return count_ == 0; }
@@ -99,9 +99,9 @@ class FreeIndex {
   void unfile(Block& block);
   /// Files the block that has been in `recent_` longest, if there is no room.
   void add_recent(Block& block);
-  /// Its place in `recent_`; the end of that for a block that is filed.
+  /// Its place in `recent_`, or the end for a filed block.
   [[nodiscard]] auto find_recent(const Block& block) { return std::ranges::find(recent_, &block); }
-  /// The first bin from `bin` on that holds any; kBins where there is none.
+  /// The first bin from `bin` on that is not empty, or kBins.
   [[nodiscard]] std::size_t next_filled(std::size_t bin) const {
     const std::size_t word = bin / 64;
     if (word >= kWords) return kBins;
@@ -112,7 +112,7 @@ class FreeIndex {
     const auto found = static_cast<std::size_t>(std::countr_zero(later));
     return found * 64 + static_cast<std::size_t>(std::countr_zero(filled_[found]));
   }
-  /// The last bin before `bin` that holds any; kBins where there is none.
+  /// The last bin before `bin` that is not empty, or kBins.
   [[nodiscard]] std::size_t last_filled_before(std::size_t bin) const;
 
   template <class Visit>
@@ -124,13 +124,13 @@ class FreeIndex {
   }
 
   // A search may file blocks; it does not change which blocks there are.
-  mutable std::array<Block*, kRecent> recent_{};  ///< not filed, the last first; null: no block
-  mutable std::array<Block*, kBins> bins_{};      ///< roots
+  mutable std::array<Block*, kRecent> recent_{};        ///< not filed, latest first; null: no block
+  mutable std::array<Block*, kBins> bins_{};            ///< roots
   mutable std::array<std::uint64_t, kWords> filled_{};  ///< bins that hold any
   mutable std::uint64_t filled_words_ = 0;              ///< words of `filled_` that are not 0
   std::size_t count_ = 0;
   std::size_t bytes_ = 0;
-  HoleIndex* hole_index_ = nullptr;  ///< null where memory is not in granules
+  HoleIndex* hole_index_ = nullptr;  ///< null without granules
   mutable HoleIndex::Holes holes_;
 };
 

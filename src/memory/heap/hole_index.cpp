@@ -62,28 +62,28 @@ void HoleIndex::put(Tree& tree, std::uint32_t node, Block& block, std::uint32_t 
   hole.tree = &tree;
   hole.size = size;
   granules_seen_ = std::max<std::size_t>(granules_seen_, granule_of(node) + std::size_t{1});
-  note_unsettled(node);
+  queue_change(node);
 }
 
 void HoleIndex::clear(std::uint32_t node, const Block& block) {
   BERTH_CHECK(nodes_[node].block == &block);
   nodes_[node].block = nullptr;
-  note_unsettled(node);
+  queue_change(node);
 }
 
-void HoleIndex::note_unsettled(std::uint32_t node) {
-  if (nodes_[node].next_unsettled != 0) return;
-  nodes_[node].next_unsettled = kLast;
-  (unsettled_ == 0 ? first_unsettled_ : nodes_[last_unsettled_].next_unsettled) = node;
-  last_unsettled_ = node;
-  if (++unsettled_ > kUnsettledMax) settle_oldest();
+void HoleIndex::queue_change(std::uint32_t node) {
+  if (nodes_[node].next_queued != 0) return;
+  nodes_[node].next_queued = kLast;
+  (queued_ == 0 ? first_queued_ : nodes_[last_queued_].next_queued) = node;
+  last_queued_ = node;
+  if (++queued_ > kQueuedMax) apply_oldest();
 }
 
-void HoleIndex::settle_oldest() const {
-  const std::uint32_t node = first_unsettled_;
+void HoleIndex::apply_oldest() const {
+  const std::uint32_t node = first_queued_;
   Node& hole = nodes_[node];
-  first_unsettled_ = std::exchange(hole.next_unsettled, 0);
-  --unsettled_;
+  first_queued_ = std::exchange(hole.next_queued, 0);
+  --queued_;
   if (hole.is_in_place()) return;
   if (hole.place != nullptr) erase(*hole.place, node);
   hole.place = hole.block == nullptr ? nullptr : hole.tree;
@@ -151,7 +151,7 @@ Extent HoleIndex::extent(Kind kind, std::uint32_t node) const {
 
 Extent HoleIndex::at_least(Kind kind, const Holes& holes, std::size_t bytes,
                            std::uintptr_t from) const {
-  settle();
+  apply_changes();
   const std::size_t size = kind == Kind::range ? align_up(bytes, granule_bytes()) >> shift_ : bytes;
   std::uint32_t best = 0;
   for (std::uint32_t node = root(kind, holes); node != 0;) {
@@ -164,7 +164,7 @@ Extent HoleIndex::at_least(Kind kind, const Holes& holes, std::size_t bytes,
 }
 
 Extent HoleIndex::largest(Kind kind, const Holes& holes) const {
-  settle();
+  apply_changes();
   std::uint32_t node = root(kind, holes);
   while (node != 0 && nodes_[node].larger != 0) node = nodes_[node].larger;
   return extent(kind, node);
@@ -181,23 +181,6 @@ Extent HoleIndex::range_with(GranuleNumber granule) const {
   return granule - first < nodes_[node].size ? extent(Kind::range, node) : Extent{};
 }
 
-Extent HoleIndex::free_end(GranuleNumber granule) const {
-  const std::uint32_t node = end_node(granule);
-  const bool begins_range = (begins_range_[granule / 64] >> (granule % 64) & 1) != 0;
-  if (nodes_[node].block != nullptr && !begins_range) return extent(Kind::tail, node);
-  const Extent range = range_with(granule);
-  if (range.source == nullptr) return {};
-  return {range.source, address_of(granule), granule_bytes()};
-}
-
-Extent HoleIndex::free_beginning(GranuleNumber granule) const {
-  const std::uint32_t node = head_node(granule);
-  if (nodes_[node].block != nullptr) return extent(Kind::head, node);
-  const Extent range = range_with(granule);
-  if (range.source == nullptr) return {};
-  return {range.source, address_of(granule), granule_bytes()};
-}
-
 bool HoleIndex::is_in(Tree tree, std::uint32_t node) const {
   while (tree != 0 && tree != node) {
     tree = before(node, tree) ? nodes_[tree].smaller : nodes_[tree].larger;
@@ -211,7 +194,7 @@ bool HoleIndex::contains(const Holes& holes, const Block& block) const {
     if (size == 0) return true;
     const Node& node = nodes_[number];
     if (node.block != &block || node.tree != &tree || node.size != size) return false;
-    return node.next_unsettled != 0 || (node.is_in_place() && is_in(tree, number));
+    return node.next_queued != 0 || (node.is_in_place() && is_in(tree, number));
   };
   return has(holes.tails, end_node(own.first - 1), own.tail) &&
          has(holes.ranges, end_node(own.first), own.range) &&

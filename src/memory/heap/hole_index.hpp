@@ -47,7 +47,7 @@ class HoleIndex {
     std::size_t whole_granules = 0;
   };
 
-  /// Of blocks in that range, which begins with a granule.
+  /// An index of blocks in a range that begins with a granule.
   HoleIndex(std::uintptr_t address, std::size_t bytes, std::size_t granule_bytes);
   HoleIndex(const HoleIndex&) = delete;
   HoleIndex& operator=(const HoleIndex&) = delete;
@@ -58,21 +58,18 @@ class HoleIndex {
   void remove(Holes& holes, const Block& block) {
     if (has_end(block)) remove_holes(holes, block);
   }
-  /// No node names `holes` from now on, to which no block belongs any more.
+  /// `holes`, which has no blocks left, may be destroyed afterwards.
   void forget(const Holes& holes) {
-    if ((holes.tails | holes.ranges | holes.heads) != 0) settle();
+    if ((holes.tails | holes.ranges | holes.heads) != 0) apply_changes();
   }
 
-  /// The smallest hole of `bytes` and more; of those of `bytes` only what lies at `from` or above.
-  /// No source where there is none.
+  /// The smallest hole of at least `bytes`; holes of exactly `bytes` only at `from` or above. No
+  /// source if there is none.
   [[nodiscard]] Extent at_least(Kind kind, const Holes& holes, std::size_t bytes,
                                 std::uintptr_t from = 0) const;
   [[nodiscard]] Extent largest(Kind kind, const Holes& holes) const;
 
-  /// Which part of a granule is free up to its end, or from its beginning; no source where none is.
-  [[nodiscard]] Extent free_end(GranuleNumber granule) const;
-  [[nodiscard]] Extent free_beginning(GranuleNumber granule) const;
-  /// The range of whole free granules that has it; no source where there is none.
+  /// The range of whole free granules that contains `granule`; no source if there is none.
   [[nodiscard]] Extent range_with(GranuleNumber granule) const;
 
   [[nodiscard]] std::size_t granule_bytes() const { return std::size_t{1} << shift_; }
@@ -82,7 +79,7 @@ class HoleIndex {
   [[nodiscard]] GranuleNumber granule_at(std::uintptr_t address) const {
     return static_cast<GranuleNumber>((address - address_) >> shift_);
   }
-  /// Whether a free block's holes are here, of it and as they are.
+  /// Whether the holes of a free block are indexed correctly.
   [[nodiscard]] bool contains(const Holes& holes, const Block& block) const;
   [[nodiscard]] std::size_t bytes_committed() const { return granules_seen_ * 2 * sizeof(Node); }
 
@@ -90,15 +87,15 @@ class HoleIndex {
   /// The root of one.
   using Tree = std::uint32_t;
   struct Node {
-    Block* block;        ///< null where there is no such hole
+    Block* block;        ///< null if there is no hole
     Tree* tree;          ///< the one it belongs to
     std::uint32_t size;  ///< bytes, of a range granules
-    // As of when it was settled last:
+    // As of the last change that was applied:
     std::uint32_t place_size;
-    Tree* place;            ///< null where it is in no tree
+    Tree* place;            ///< null if it is in no tree
     std::uint32_t smaller;  ///< subtrees
     std::uint32_t larger;
-    std::uint32_t next_unsettled;  ///< 0 where it is settled
+    std::uint32_t next_queued;  ///< 0 if no change is queued
 
     [[nodiscard]] bool is_in_place() const {
       return block == nullptr ? place == nullptr : place == tree && place_size == size;
@@ -128,7 +125,7 @@ class HoleIndex {
     if (begin < end) holes.range = holes.end - holes.first;
     return holes;
   }
-  /// Whether a granule ends or begins in the block, or where that begins or ends.
+  /// Whether a granule begins or ends in the block or at one of its ends.
   [[nodiscard]] bool has_end(const Block& block) const {
     return (((block.address - 1) ^ block.end()) >> shift_) != 0;
   }
@@ -136,11 +133,10 @@ class HoleIndex {
   void remove_holes(Holes& holes, const Block& block);
   void put(Tree& tree, std::uint32_t node, Block& block, std::uint32_t size);
   void clear(std::uint32_t node, const Block& block);
-  /// Puts the nodes that wait for it into their trees, or out of them: the one that waits longest,
-  /// or all.
-  void settle_oldest() const;
-  void settle() const {
-    while (unsettled_ > 0) settle_oldest();
+  /// Applies queued changes to the trees: the oldest, or all.
+  void apply_oldest() const;
+  void apply_changes() const {
+    while (queued_ > 0) apply_oldest();
   }
   // Nodes are named by twice their granule and 2, and 1 more for a head.
   static std::uint32_t end_node(GranuleNumber granule) { return 2 * granule + 2; }
@@ -159,23 +155,23 @@ class HoleIndex {
   [[nodiscard]] Halves split(Tree tree, std::uint32_t pivot) const;
   [[nodiscard]] Tree merge(Tree low, Tree high) const;
   [[nodiscard]] bool is_in(Tree tree, std::uint32_t node) const;
-  void note_unsettled(std::uint32_t node);
+  void queue_change(std::uint32_t node);
 
-  /// So many nodes may wait: what a search that settles them takes is bounded.
-  static constexpr std::size_t kUnsettledMax = 512;
-  static constexpr std::uint32_t kLast = 1;  ///< the end of the row of those that wait; no node
+  /// Bounds the number of queued changes, and so the time of a search.
+  static constexpr std::size_t kQueuedMax = 512;
+  static constexpr std::uint32_t kLast = 1;  ///< the end of the queue; no node
 
   template <class T>
   using Zeroed = std::unique_ptr<T[], decltype(&std::free)>;  // committed as it is written to
 
   const std::uintptr_t address_;
   const int shift_;
-  Zeroed<Node> nodes_;                  ///< a search changes where they are, and not what they say
+  Zeroed<Node> nodes_;                  ///< a search applies queued changes
   Zeroed<std::uint64_t> begins_range_;  ///< a bit for each granule
-  std::size_t granules_seen_ = 0;       ///< of which nodes may have been written
-  mutable std::size_t unsettled_ = 0;
-  mutable std::uint32_t first_unsettled_ = kLast;  ///< the one that waits longest
-  mutable std::uint32_t last_unsettled_ = kLast;
+  std::size_t granules_seen_ = 0;       ///< whose nodes may have been written
+  mutable std::size_t queued_ = 0;
+  mutable std::uint32_t first_queued_ = kLast;  ///< the oldest
+  mutable std::uint32_t last_queued_ = kLast;
 };
 
 }  // namespace berth

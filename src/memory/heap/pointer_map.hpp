@@ -26,19 +26,19 @@ class PointerMap {
     put(block);
     ++count_;
   }
-  /// Sees to it that the next insert() cannot fail.
+  /// Reserves memory so that the next insert() cannot fail.
   void reserve_one() {
     if (count_ == count_max_) [[unlikely]]
       grow();
   }
   /// `block` must be in the map.
   void erase(const Block& block);
-  /// The block that starts at `address`; null where none does.
+  /// The block that starts at `address`, or null.
   [[nodiscard]] Block* find(std::uintptr_t address) const { return find_unguarded(address); }
   [[nodiscard]] std::size_t count() const { return count_; }
 
-  /// The same without the lock, from any thread: where another thread changes the map meanwhile, it
-  /// may miss a block that is there. It never finds one that was not.
+  /// The same without the lock, from any thread. If another thread changes the map meanwhile, it
+  /// may miss a block that is there; it never finds one that is not.
   [[nodiscard]] Block* find_unguarded(std::uintptr_t address) const {
     const Table* const table = table_.load(std::memory_order_acquire);
     for (std::size_t slot = table->home(address);; slot = table->next(slot)) {
@@ -49,8 +49,7 @@ class PointerMap {
     }
   }
 
-  /// A map that has grown keeps its former tables for threads that may still read them, until it is
-  /// told that none does.
+  /// A map that has grown keeps its former tables for threads that may still read them.
   [[nodiscard]] bool has_outgrown_tables() const { return !outgrown_.empty(); }
   void drop_outgrown_tables() { outgrown_.clear(); }
 

@@ -23,16 +23,16 @@ inline constexpr const char* kHostAllocatorName = "cpu";
 
 /// A stream's use of a block.
 struct HostUse {
-  /// None once the stream is gone: then the event says all.
+  /// nullopt once the stream has ended: then the event covers the use.
   std::optional<StreamRef> stream;
-  /// After the last work that uses the block. Null: that is still to come, or was captured, and is
-  /// marked later; or, without a stream, can never be known.
+  /// An event behind the last work that uses the block. Null: recorded later, because that work is
+  /// not submitted or was captured; without a stream: never known.
   SharedEvent event;
 };
 using HostUses = std::vector<HostUse>;
 
-/// Takes no lock and calls no driver, nor lets go of an event, which would: what holds events is
-/// handed out.
+/// Takes no lock and calls no driver. It does not destroy events either, which would call the
+/// driver: it returns them.
 /// Threads  One at a time.
 class HostBlocks {
  public:
@@ -43,13 +43,13 @@ class HostBlocks {
     HostUses uses;
   };
 
-  /// What a request takes. At most PTRDIFF_MAX bytes are requested.
+  /// The bytes that a request of at most PTRDIFF_MAX takes.
   static std::size_t bytes_for(std::size_t bytes_requested);
 
   void add(void* data, std::size_t bytes_requested);
   [[nodiscard]] HostUses* find_uses(const void* data);
-  /// A live block gets a use, from now on or until the free where it has no event: of one stream
-  /// the later one counts. Hands out what it replaces.
+  /// Adds a use to a live block; without an event it lasts until the free. Replaces and returns an
+  /// earlier use of the same stream.
   /// Errors  std::bad_alloc: nothing is changed.
   [[nodiscard]] HostUse add_use(void* data, HostUse use);
   /// A live block: its start, and the size that was requested.
@@ -59,38 +59,37 @@ class HostBlocks {
   };
   /// The live block that contains `data`.
   [[nodiscard]] std::optional<Found> find(const void* data) const;
-  /// The words for a pointer that is no live block.
+  /// The message for a pointer that is not a live block.
   [[nodiscard]] std::string describe_foreign(const void* data, const char* action) const;
 
-  /// Ends a live block, whose memory the caller gives back; its bytes.
+  /// Ends a live block, whose memory the caller frees. Returns its bytes.
   std::size_t remove(void* data);
-  /// Ends a live block that streams use, and hands out its uses, which come back by swap_uses().
-  /// Allocates nothing.
+  /// Ends a live block that streams use. Returns its uses, which swap_uses() puts back. Allocates
+  /// nothing.
   std::pair<PendingId, HostUses> defer(void* data);
   /// The last that was deferred.
   [[nodiscard]] PendingId last_pending() const { return last_id_; }
-  /// What stands behind `id` in the order of frees, or, at the end, the first; nullopt where there
-  /// is nothing.
+  /// The pending block after `id` in the order of frees, or the first after the last; nullopt if
+  /// there is none.
   [[nodiscard]] std::optional<std::pair<PendingId, HostUses>> next_pending(PendingId id) const;
   void swap_uses(PendingId id, HostUses& uses) { pending_.at(id).uses.swap(uses); }
   [[nodiscard]] bool has_pending(PendingId id) const { return pending_.contains(id); }
-  /// Ends a block that awaited streams. The caller gives back its memory.
+  /// Ends a pending block. The caller frees its memory.
   Pending remove_pending(PendingId id);
 
-  /// The stream is gone: of its uses that have an event, which says all, none is another stream's
-  /// of that handle.
+  /// The stream has ended: its uses that have an event no longer refer to its handle.
   void forget(StreamRef stream);
   /// Whether a use by `stream` has no event yet.
   [[nodiscard]] bool has_unmarked(StreamRef stream) const;
-  /// Gives such uses `event`; their stream is gone. With null it is never known when they are over.
+  /// Gives such uses `event`; their stream has ended. Null: their end is never known.
   void mark(StreamRef stream, const SharedEvent& event);
-  /// Such uses are over.
+  /// Drops such uses.
   void drop(StreamRef stream);
 
   [[nodiscard]] const MemoryCounters& counters() const { return counters_; }
   [[nodiscard]] MemoryCounters& counters() { return counters_; }
   [[nodiscard]] MemorySnapshot snapshot() const;
-  /// Stops the process where the counters are not what the blocks add up to.
+  /// Stops the process if the counters and the blocks differ.
   void validate() const;
 
  private:

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "stream/capture.hpp"
-#include "stream/unasked.hpp"
+#include "stream/unchecked.hpp"
 
 namespace berth {
 namespace {
@@ -20,7 +20,7 @@ bool is_marked(const HostUse& use) {
 SharedEvent HostUseMarks::mark(StreamRef stream) const {
   if (is_capturing(stream)) return nullptr;
   auto event = std::make_shared<EventLease>(pools_.of(stream.context()).acquire());
-  record_unasked(*event, stream);
+  record_unchecked(*event, stream);
   return event;
 }
 

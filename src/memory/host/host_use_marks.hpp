@@ -12,23 +12,22 @@
 
 namespace berth {
 
-/// Threads  Safe from any thread; a stream that a use names must not go away meanwhile.
+/// Threads  Safe from any thread. A stream in a use must not end meanwhile.
 class HostUseMarks {
  public:
   explicit HostUseMarks(const DeviceEventPools& pools) : pools_(pools) {}
 
-  /// Of what `stream` holds now; null where it is captured, and cannot be marked.
+  /// An event behind the current work of `stream`; null if it is captured.
   /// Errors  DriverError.
   [[nodiscard]] SharedEvent mark(StreamRef stream) const;
-  /// Gives a use its event, where it has none and one can be recorded now. What fails is reported.
+  /// Gives a use its event, if it has none and one can be recorded now. Failures are reported.
   void try_mark(HostUse& use) const noexcept;
-  /// Whether all uses are over, once those are marked that can be. Never, on a device that has
-  /// failed: whoever uses it hears of that.
+  /// Marks the uses that can be marked, and returns whether all are done. False on a failed device.
   [[nodiscard]] bool are_over(HostUses& uses) const noexcept;
-  /// False where a use is not marked, or the device has failed.
+  /// False if a use is not marked, or the device has failed.
   [[nodiscard]] bool wait_for(const HostUses& uses) const noexcept;
 
-  /// "cpu: " and what `make` returns; nothing where the host has no memory for it.
+  /// Reports "cpu: " and the result of `make`, if the host has memory for it.
   template <std::invocable Make>
   void report(const Make& make) const noexcept {
     if (pools_.empty()) return;

@@ -42,7 +42,7 @@ void BlockUses::hold(Block& block) {
   ++entries_[number].made;
 }
 
-bool BlockUses::let_go(Block& block) noexcept {
+bool BlockUses::release_hold(Block& block) noexcept {
   std::uint32_t* link = &block.uses.list;
   while (*link != 0 && entries_[*link].use.stream != kUnowned) link = &entries_[*link].next;
   const std::uint32_t number = *link;

@@ -22,12 +22,12 @@
 
 namespace berth {
 
-/// Beside its uses, a block may have a hold: captured graphs may read or write it as long as they
-/// exist (GraphHolds). No event marks the end of a hold; when a held block is freed, the hold
-/// counts as one more mark.
+/// A block may also have a hold: captured graphs may read or write it as long as they exist
+/// (GraphHolds). No event marks the end of a hold. When a held block is freed, the hold counts as
+/// one more mark.
 ///
-/// Makes no driver call: it says what to record and what to poll, and is told the answers. Guarded
-/// by the lock of the allocator that it belongs to.
+/// Makes no driver call: the caller records and queries events.
+/// Threads  Guarded by the lock of the allocator that it belongs to.
 class BlockUses {
  public:
   struct Use {
@@ -39,13 +39,13 @@ class BlockUses {
 
   // Of a live block.
 
-  /// Uses that the new one covers go; one that is covered itself is not added.
+  /// Drops uses that the new one covers; does not add a use that is covered itself.
   /// Errors  std::bad_alloc: nothing is changed.
   void add(Block& block, Use use);
   /// Whether a use of `stream` lasts until the block is freed.
   [[nodiscard]] bool lasts(const Block& block, OwnerId stream) const;
   [[nodiscard]] bool any(const Block& block) const { return block.uses.list != 0; }
-  /// Drops each use for which is_over(const Use&) says true.
+  /// Drops each use for which is_over(const Use&) is true.
   template <class IsOver>
   void drop_if(Block& block, const IsOver& is_over) noexcept {
     for (std::uint32_t* link = &block.uses.list; *link != 0;) {
@@ -68,7 +68,7 @@ class BlockUses {
     }
   }
 
-  /// The block is pending from now on: its uses become marks. Allocates nothing.
+  /// Makes the block pending: its uses become marks. Allocates nothing.
   void defer(Block& block) noexcept;
 
   // Holds, of live and of pending blocks. A block is held as often as hold() was called.
@@ -78,7 +78,7 @@ class BlockUses {
   void hold(Block& block);
   /// Undoes one hold(). Returns whether the block is pending and now ready to be released.
   /// Allocates nothing.
-  bool let_go(Block& block) noexcept;
+  bool release_hold(Block& block) noexcept;
   [[nodiscard]] bool is_held(const Block& block) const { return find_hold(block) != 0; }
   /// Pending blocks that are held.
   [[nodiscard]] std::size_t held_count() const { return held_count_; }
@@ -93,8 +93,8 @@ class BlockUses {
   [[nodiscard]] bool has_deferred() const { return mark_count_ > 0; }
   /// Whether `stream` has marks without an event.
   [[nodiscard]] bool needs_seal(OwnerId stream) const;
-  /// Gives `event` to all marks of `stream` up to `began` that have none. It was recorded there
-  /// from that time on, or marks the stream's last work; null: it will never have one. Allocates
+  /// Gives `event` to all marks of `stream` up to `began` that have none. It was recorded at that
+  /// time or later, or marks the stream's last work; null: there will never be one. Allocates
   /// nothing.
   void seal(OwnerId stream, std::uint64_t began, const SharedEvent& event) noexcept;
 
@@ -105,8 +105,8 @@ class BlockUses {
   }
   /// Streams with marks, the one with the oldest first.
   [[nodiscard]] std::vector<OwnerId> streams() const;
-  /// What the oldest mark of `stream` waits for; without an event where that is not sealed, or
-  /// there is none.
+  /// The end that the oldest mark of `stream` awaits; without an event if it is not sealed, or if
+  /// there is no mark.
   [[nodiscard]] RecordedEvent front(OwnerId stream) const;
   /// Of a stream with marks: when the block of the oldest was freed.
   [[nodiscard]] std::uint64_t front_made(OwnerId stream) const {
@@ -118,12 +118,12 @@ class BlockUses {
   /// ready to be released; returns how many blocks. visit() neither throws nor calls this.
   /// Allocates nothing.
   template <class Visit>
-  std::size_t pass(OwnerId stream, const SharedEvent& event, const Visit& visit) {
+  std::size_t complete(OwnerId stream, const SharedEvent& event, const Visit& visit) {
     const auto found = queues_.find(stream);
     if (found == queues_.end()) return 0;
     std::size_t ready = 0;
-    std::uint32_t passed = 0;
-    for (Queue& queue = found->second; queue.has_marks(); ++passed) {
+    std::uint32_t completed = 0;
+    for (Queue& queue = found->second; queue.has_marks(); ++completed) {
       List& marks = queue.oldest();
       const std::uint32_t number = marks.first;
       if (entries_[number].use.end.event != event) break;
@@ -136,7 +136,7 @@ class BlockUses {
       ++ready;
       visit(block);
     }
-    leave_queue(found, passed);
+    leave_queue(found, completed);
     return ready;
   }
   [[nodiscard]] std::size_t mark_count() const { return mark_count_; }
@@ -150,27 +150,27 @@ class BlockUses {
     RecordedEvent end;
   };
   /// The mark behind which `bytes` of `owner`'s come free, or as much as one stream holds up: of
-  /// the stream whose oldest such mark is oldest. nullopt where no mark with an event holds up any.
+  /// the stream whose oldest such mark is oldest. nullopt if no mark with an event holds up any.
   /// Whose blocks are held up by marks with an event.
   [[nodiscard]] std::vector<OwnerId> owners_held_up() const;
   [[nodiscard]] std::optional<Awaited> awaited_by(OwnerId owner, std::size_t bytes) const;
   /// The stream of `owner` waits for that mark: as pass(), of blocks of `owner`'s only, up to that
   /// mark.
   template <class Visit>
-  std::size_t pass_for(OwnerId owner, const Awaited& awaited, const Visit& visit) {
-    return pass_some(
+  std::size_t complete_for(OwnerId owner, const Awaited& awaited, const Visit& visit) {
+    return complete_some(
         owner, awaited, [](const Entry&) { return true; }, visit);
   }
   /// Another stream waits for that mark, and for all work that the owner's stream had at the time
   /// `freed_by`: the same, of blocks freed by then that no other mark holds up. (With two marks,
   /// the owner would have such a block after the second, and has not waited for the first.)
   template <class Visit>
-  std::size_t pass_to_other(OwnerId owner, const Awaited& awaited, std::uint64_t freed_by,
-                            const Visit& visit) {
+  std::size_t complete_for_other(OwnerId owner, const Awaited& awaited, std::uint64_t freed_by,
+                                 const Visit& visit) {
     const auto is_ordered = [&](const Entry& entry) {
       return entry.made <= freed_by && entry.block->uses.marks_left == 1;
     };
-    return pass_some(owner, awaited, is_ordered, visit);
+    return complete_some(owner, awaited, is_ordered, visit);
   }
 
  private:
@@ -191,7 +191,7 @@ class BlockUses {
   }
   /// Takes a spare entry; there must be one.
   std::uint32_t take_spare(Block& block, Use use) noexcept;
-  /// Sees to it that there is a spare entry.
+  /// Makes sure that there is a spare entry.
   void reserve_spare() {
     if (spare_ != 0) return;
     entries_.emplace_back();
@@ -199,12 +199,12 @@ class BlockUses {
   }
 
   template <class IsOrdered, class Visit>
-  std::size_t pass_some(OwnerId owner, const Awaited& awaited, const IsOrdered& is_ordered,
-                        const Visit& visit) {
+  std::size_t complete_some(OwnerId owner, const Awaited& awaited, const IsOrdered& is_ordered,
+                            const Visit& visit) {
     const auto found = queues_.find(awaited.stream);
     if (found == queues_.end()) return 0;
     std::size_t ready = 0;
-    std::uint32_t passed = 0;
+    std::uint32_t completed = 0;
     List& marks = found->second.sealed;
     for (std::uint32_t number = marks.first; number != 0;) {
       const RecordedEvent& end = entries_[number].use.end;
@@ -212,12 +212,12 @@ class BlockUses {
       const std::uint32_t next = entries_[number].next;
       Block& block = *entries_[number].block;
       // Of two events that were recorded at the same time, none tells of the other.
-      const bool has_passed = end.event == awaited.end.event || awaited.end.covers(end);
-      if (block.owner == owner && has_passed && is_ordered(entries_[number])) {
+      const bool has_completed = end.event == awaited.end.event || awaited.end.covers(end);
+      if (block.owner == owner && has_completed && is_ordered(entries_[number])) {
         unlink(marks, number);
         recycle(number);
         --mark_count_;
-        ++passed;
+        ++completed;
         BERTH_CHECK(block.uses.marks_left > 0);
         if (--block.uses.marks_left == 0) {
           ++ready;
@@ -226,7 +226,7 @@ class BlockUses {
       }
       number = next;
     }
-    leave_queue(found, passed);
+    leave_queue(found, completed);
     return ready;
   }
 
@@ -261,7 +261,7 @@ class BlockUses {
   }
   void unlink_first(List& marks) noexcept { unlink(marks, marks.first); }
   void recycle(std::uint32_t number) noexcept {
-    entries_[number] = {{}, spare_};  // its event serves somebody else from now on
+    entries_[number] = {{}, spare_};  // returns its event
     spare_ = number;
   }
 

@@ -26,12 +26,12 @@ class FreeMarks {
   [[nodiscard]] bool empty() const { return count_ == 0; }
   [[nodiscard]] const Mark& oldest() const { return marks_[0]; }
   [[nodiscard]] const Mark& newest() const { return marks_[count_ - 1]; }
-  /// Up to where frees are known to have no work pending.
-  [[nodiscard]] std::uint64_t passed() const { return passed_; }
-  /// Up to where they are covered by a mark, passed or not.
-  [[nodiscard]] std::uint64_t covered() const { return empty() ? passed_ : newest().serial; }
+  /// Frees up to this serial are known to have no work pending.
+  [[nodiscard]] std::uint64_t completed() const { return completed_; }
+  /// Frees up to this serial are covered by a mark, completed or not.
+  [[nodiscard]] std::uint64_t covered() const { return empty() ? completed_ : newest().serial; }
 
-  /// Where there are too many, every second one goes: the later one stands for it.
+  /// If there are too many, every second mark is dropped; the next one covers its frees.
   void add(SharedEvent event, std::uint64_t serial) noexcept {
     BERTH_CHECK(serial >= covered());
     if (count_ == kMarksMax) {
@@ -42,11 +42,11 @@ class FreeMarks {
     }
     marks_[count_++] = {std::move(event), serial};
   }
-  /// The work before that mark is done.
-  void pass(std::uint64_t serial) noexcept {
-    passed_ = std::max(passed_, serial);
+  /// The work before the mark of `serial` is done.
+  void complete(std::uint64_t serial) noexcept {
+    completed_ = std::max(completed_, serial);
     std::size_t gone = 0;
-    while (gone < count_ && marks_[gone].serial <= passed_) ++gone;
+    while (gone < count_ && marks_[gone].serial <= completed_) ++gone;
     for (std::size_t index = gone; index < count_; ++index) {
       marks_[index - gone] = std::move(marks_[index]);
     }
@@ -59,7 +59,7 @@ class FreeMarks {
 
   std::array<Mark, kMarksMax> marks_{};  ///< in the order of their serials
   std::size_t count_ = 0;
-  std::uint64_t passed_ = 0;
+  std::uint64_t completed_ = 0;
 };
 
 }  // namespace berth

@@ -11,16 +11,16 @@
 namespace berth {
 
 /// What user objects need after the allocator is gone: no more than this.
-struct GraphHolds::Ends {
+struct GraphHolds::FinishedHolds {
   std::atomic<Hold*> ended = nullptr;
   /// Of the simulated driver, which is told that the destructor orders the graph's work before what
   /// collect() makes reusable.
-  sim_abi::HostReleases* tell = nullptr;
+  sim_abi::HostReleases* notify = nullptr;
   std::size_t outstanding = 0;  ///< of an allocator that is gone
 };
 
 struct GraphHolds::Hold {
-  Ends* ends;
+  FinishedHolds* ends;
   Block* block;
   std::uint64_t capture = 0;
   Hold* next = nullptr;
@@ -47,10 +47,10 @@ std::size_t drop(Hold* ended) noexcept {
 
 /// Lists of allocators that ended before some of the graphs. Each is freed by a later allocator,
 /// when all of its holds have ended: then no destructor accesses it any more. Never destroyed.
-template <class Ends>
+template <class FinishedHolds>
 struct Orphans {
   Mutex mutex;
-  std::vector<Ends*> all BERTH_GUARDED_BY(mutex);
+  std::vector<FinishedHolds*> all BERTH_GUARDED_BY(mutex);
 
   static Orphans& get() {
     static Orphans* const orphans = new Orphans;
@@ -60,11 +60,11 @@ struct Orphans {
 
 }  // namespace
 
-GraphHolds::GraphHolds(const Driver& driver) : driver_(driver), ends_(new Ends) {
-  ends_->tell = driver.sim_host_releases_function();
-  auto& orphans = Orphans<Ends>::get();
+GraphHolds::GraphHolds(const Driver& driver) : driver_(driver), finished_(new FinishedHolds) {
+  finished_->notify = driver.sim_host_releases_function();
+  auto& orphans = Orphans<FinishedHolds>::get();
   const MutexLock lock(orphans.mutex);
-  std::erase_if(orphans.all, [this](Ends* ends) {
+  std::erase_if(orphans.all, [this](FinishedHolds* ends) {
     ends->outstanding -= drop(ends->ended.exchange(nullptr, std::memory_order_acquire));
     if (ends->outstanding > 0) return false;
     driver_.sim_host_forgets(ends);
@@ -75,18 +75,18 @@ GraphHolds::GraphHolds(const Driver& driver) : driver_(driver), ends_(new Ends) 
 
 GraphHolds::~GraphHolds() {
   if (!origin_.is_here()) return;  // the lists are the parent's, and so may be locked
-  outstanding_ -= drop(ends_->ended.exchange(nullptr, std::memory_order_acquire));
+  outstanding_ -= drop(finished_->ended.exchange(nullptr, std::memory_order_acquire));
   if (outstanding_ == 0) {
-    driver_.sim_host_forgets(ends_);
-    delete ends_;
+    driver_.sim_host_forgets(finished_);
+    delete finished_;
     return;
   }
-  ends_->outstanding = outstanding_;
+  finished_->outstanding = outstanding_;
   try {
-    auto& orphans = Orphans<Ends>::get();
+    auto& orphans = Orphans<FinishedHolds>::get();
     const MutexLock lock(orphans.mutex);
-    orphans.all.push_back(ends_);
-  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): then nobody frees the list
+    orphans.all.push_back(finished_);
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the list leaks
   }
 }
 
@@ -97,16 +97,16 @@ bool GraphHolds::are_supported(const Driver& driver) {
 }
 
 GraphHolds::HoldPtr GraphHolds::make(Block& block) const {
-  return HoldPtr(new Hold{.ends = ends_, .block = &block});
+  return HoldPtr(new Hold{.ends = finished_, .block = &block});
 }
 
-void GraphHolds::hand_over(HoldPtr& hold, const CaptureState& capture) const {
+void GraphHolds::attach(HoldPtr& hold, const CaptureState& capture) const {
   // On a thread of the driver. No lock, no wait, no memory, no driver call; after the exchange, no
   // access: the allocator may free the hold and the list.
   const auto end = [](void* data) {
     Hold* const ended = static_cast<Hold*>(data);
-    Ends& ends = *ended->ends;
-    if (ends.tell != nullptr) ends.tell(&ends);
+    FinishedHolds& ends = *ended->ends;
+    if (ends.notify != nullptr) ends.notify(&ends);
     ended->next = ends.ended.load(std::memory_order_relaxed);
     while (!ends.ended.compare_exchange_weak(ended->next, ended, std::memory_order_release,
                                              std::memory_order_relaxed)) {
@@ -124,17 +124,17 @@ void GraphHolds::hand_over(HoldPtr& hold, const CaptureState& capture) const {
   driver_.raise(DriverCall::graph_retain_user_object, result);
 }
 
-void GraphHolds::note(const Block& block, std::uint64_t id, const Hold* hold) noexcept {
+void GraphHolds::record_attached(const Block& block, std::uint64_t id, const Hold* hold) noexcept {
   try {
     known_.insert_or_assign(Key{id, &block}, hold);
   } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the next copy holds it too
   }
 }
 
-GraphHolds::HoldPtr GraphHolds::take_ended() noexcept {
-  if (ends_->ended.load(std::memory_order_relaxed) == nullptr) return nullptr;
-  HoldPtr ended(ends_->ended.exchange(nullptr, std::memory_order_acquire));
-  driver_.sim_host_acquires(ends_);
+GraphHolds::HoldPtr GraphHolds::take_finished() noexcept {
+  if (finished_->ended.load(std::memory_order_relaxed) == nullptr) return nullptr;
+  HoldPtr ended(finished_->ended.exchange(nullptr, std::memory_order_acquire));
+  driver_.sim_host_acquires(finished_);
   return ended;
 }
 

@@ -24,7 +24,7 @@
 
 namespace berth {
 
-/// Guarded by the lock of the allocator that it belongs to, except for hand_over().
+/// Guarded by the lock of the allocator that it belongs to, except for attach().
 class GraphHolds {
  public:
   /// One graph's hold of one block.
@@ -35,7 +35,7 @@ class GraphHolds {
   using HoldPtr = std::unique_ptr<Hold, HoldDeleter>;
 
   explicit GraphHolds(const Driver& driver);
-  /// The graphs may still exist: what their user objects need stays.
+  /// Graphs may still exist; their user objects keep the memory that they need.
   ~GraphHolds();
   GraphHolds(const GraphHolds&) = delete;
   GraphHolds& operator=(const GraphHolds&) = delete;
@@ -55,22 +55,22 @@ class GraphHolds {
   void keep_forever(const Block& block) { known_.emplace(Key{kNoCapture, &block}, nullptr); }
   [[nodiscard]] bool has_forever(const Block& block) const { return has(block, kNoCapture); }
 
-  /// Between begin() and the answer to hand_over(), the hold counts as the driver's.
+  /// Between begin() and the answer to attach(), the hold counts as the driver's.
   void begin() noexcept { ++outstanding_; }
   void cancel() noexcept { --outstanding_; }
   /// Gives the hold to the graph of `capture`. Call it under no lock.
   /// Errors  DriverError: if `hold` is not null then, it is the caller's, who calls cancel();
   ///         otherwise collect() returns it later.
-  void hand_over(HoldPtr& hold, const CaptureState& capture) const;
+  void attach(HoldPtr& hold, const CaptureState& capture) const;
   /// `hold` has been handed over: from now on the graph is known to hold the block. Does no harm if
   /// the graph is gone by now. Without memory for it, nothing is changed.
-  void note(const Block& block, std::uint64_t id, const Hold* hold) noexcept;
+  void record_attached(const Block& block, std::uint64_t id, const Hold* hold) noexcept;
 
   /// Calls visit(Block&) for each hold whose graph and executable graphs are gone. visit() neither
   /// throws nor calls this.
   template <class Visit>
   void collect(const Visit& visit) noexcept {
-    for (HoldPtr hold = take_ended(); hold != nullptr;) {
+    for (HoldPtr hold = take_finished(); hold != nullptr;) {
       Block& block = block_of(*hold);
       forget(*hold);
       --outstanding_;
@@ -78,23 +78,23 @@ class GraphHolds {
       visit(block);
     }
   }
-  /// Holds that graphs have.
+  /// Holds that belong to graphs.
   [[nodiscard]] std::size_t outstanding() const { return outstanding_; }
 
  private:
-  struct Ends;
+  struct FinishedHolds;
   using Key = std::pair<std::uint64_t, const Block*>;
   static constexpr std::uint64_t kNoCapture = 0;
 
-  /// All that have ended, as a list.
-  [[nodiscard]] HoldPtr take_ended() noexcept;
+  /// All holds that have ended, as a list.
+  [[nodiscard]] HoldPtr take_finished() noexcept;
   static Block& block_of(const Hold& hold) noexcept;
   static HoldPtr next_of(HoldPtr hold) noexcept;
   void forget(const Hold& hold) noexcept;
 
   const ForkOrigin origin_;
   const Driver& driver_;
-  Ends* ends_;
+  FinishedHolds* finished_;
   std::size_t outstanding_ = 0;
   /// The last hold of each graph and block; null: forever.
   std::map<Key, const Hold*> known_;

@@ -10,12 +10,12 @@
 #include "berth/error.hpp"
 
 #include "stream/capture.hpp"
-#include "stream/unasked.hpp"
+#include "stream/unchecked.hpp"
 
 namespace berth {
 namespace {
 
-bool says_gone(const Error& error) {
+bool is_destroyed(const Error& error) {
   return error.driver_code() == CUDA_ERROR_INVALID_HANDLE ||
          error.driver_code() == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
@@ -27,26 +27,26 @@ StreamOrder::View StreamOrder::view(OwnerId owner) {
   const StreamTable::Entry& entry = heap_.streams.entry(owner);
   return {.stream = entry.stream,
           .is_retired = entry.retired,
-          .is_lost = entry.lost || entry.vanished,
-          .may_be_named = entry.is_owned(),
+          .is_unordered = entry.unordered || entry.destroyed,
+          .may_use_handle = entry.is_owned(),
           .last_work = entry.last_work,
           .serial = heap_.blocks.serial()};
 }
 
-std::optional<Freed> StreamOrder::find_done(OwnerId owner, Questions& questions) {
-  questions.begin();
+std::optional<Freed> StreamOrder::find_done(OwnerId owner, StreamQueries& queries) {
+  queries.begin();
   const View stream = view(owner);
   const Freed all = {owner, stream.serial, stream.is_retired};
   if (stream.is_retired) {
-    if (stream.is_lost) return std::nullopt;
+    if (stream.is_unordered) return std::nullopt;
     const bool is_done = stream.last_work == nullptr || stream.last_work->ref().is_done();
     return is_done ? std::optional(all) : std::nullopt;
   }
-  if (!stream.may_be_named) return find_done_by_marks(owner);
+  if (!stream.may_use_handle) return find_done_by_marks(owner);
   try {
-    return questions.is_idle(stream.stream) ? std::optional(all) : std::nullopt;
+    return queries.is_idle(stream.stream) ? std::optional(all) : std::nullopt;
   } catch (const DriverError& error) {
-    if (!says_gone(error)) throw;
+    if (!is_destroyed(error)) throw;
     quarantine(owner, error);
     return std::nullopt;
   }
@@ -63,33 +63,33 @@ std::optional<Freed> StreamOrder::find_done_by_marks(OwnerId owner) {
     }
     if (!oldest.event->ref().is_done()) break;
     const MutexLock lock(heap_.mutex);
-    heap_.streams.marks(owner).pass(oldest.serial);
+    heap_.streams.marks(owner).complete(oldest.serial);
   }
   const MutexLock lock(heap_.mutex);
-  const std::uint64_t passed = heap_.streams.marks(owner).passed();
-  return passed > 0 ? std::optional(Freed{owner, passed}) : std::nullopt;
+  const std::uint64_t completed = heap_.streams.marks(owner).completed();
+  return completed > 0 ? std::optional(Freed{owner, completed}) : std::nullopt;
 }
 
-std::vector<OwnerId> StreamOrder::unsettled() {
+std::vector<OwnerId> StreamOrder::owners_to_query() {
   const MutexLock lock(heap_.mutex);
   std::vector<OwnerId> found;
-  std::ranges::set_union(heap_.blocks.owners_with_free_blocks(), heap_.streams.ending(),
+  std::ranges::set_union(heap_.blocks.owners_with_free_blocks(), heap_.streams.draining(),
                          std::back_inserter(found));
   return found;
 }
 
-std::vector<Freed> StreamOrder::idle(std::size_t questions_max) {
+std::vector<Freed> StreamOrder::idle(std::size_t queries_max) {
   if (heap_.keeps_memory) return {};
-  const std::vector<OwnerId> owners = unsettled();
-  return idle_among(std::span(owners).first(std::min(owners.size(), questions_max)));
+  const std::vector<OwnerId> owners = owners_to_query();
+  return idle_among(std::span(owners).first(std::min(owners.size(), queries_max)));
 }
 
 std::vector<Freed> StreamOrder::idle_among(std::span<const OwnerId> owners) {
   std::vector<Freed> idle;
   idle.reserve(owners.size());
-  Questions questions(driver_);
+  StreamQueries queries(driver_);
   for (const OwnerId owner : owners) {
-    if (const auto done = find_done(owner, questions)) idle.push_back(*done);
+    if (const auto done = find_done(owner, queries)) idle.push_back(*done);
   }
   return idle;
 }
@@ -106,17 +106,17 @@ std::size_t StreamOrder::open(std::span<const Freed> idle) {
 }
 
 std::size_t StreamOrder::open_one(const Freed& freed) {
-  if (freed.is_last && heap_.streams.knows(freed.owner)) heap_.streams.set_over(freed.owner);
+  if (freed.is_last && heap_.streams.knows(freed.owner)) heap_.streams.mark_drained(freed.owner);
   const std::size_t blocks = heap_.blocks.transfer(freed.owner, kUnowned, freed.serial);
   heap_.counters.blocks_passed_on += blocks;
   return blocks;
 }
 
-std::size_t StreamOrder::open_ended() {
+std::size_t StreamOrder::open_drained() {
   std::vector<OwnerId> ended;
   {
     const MutexLock lock(heap_.mutex);
-    ended = heap_.streams.ending();
+    ended = heap_.streams.draining();
   }
   return open(idle_among(ended));
 }
@@ -132,37 +132,37 @@ bool StreamOrder::others_can_serve(const Request& request) {
   return heap_.blocks.others_have(request.owner, request.bytes);
 }
 
-// A stream that loses what it will want in a moment grows, and streams that take turns would hand
-// all of their memory to and fro. So memory is opened to everybody only in the lulls of the
+// A stream that loses memory that it will soon need grows, and streams that take turns would pass
+// all of their memory to and fro. So memory is opened to everybody only in quiescent moments of the
 // program, when every stream is idle; otherwise as little as serves the request changes hands.
-std::size_t StreamOrder::open_lull() {
+std::size_t StreamOrder::open_all_idle() {
   {
     const MutexLock lock(heap_.mutex);
-    lull_owners_ = heap_.blocks.owners_with_free_blocks(std::move(lull_owners_));
-    std::erase_if(lull_owners_,
+    quiescence_owners_ = heap_.blocks.owners_with_free_blocks(std::move(quiescence_owners_));
+    std::erase_if(quiescence_owners_,
                   [&](OwnerId owner) BERTH_UNDER_LOCK {  // never known to be idle
                     const StreamTable::Entry& entry = heap_.streams.entry(owner);
-                    return entry.lost || entry.vanished;
+                    return entry.unordered || entry.destroyed;
                   });
   }
-  if (heap_.keeps_memory || lull_owners_.size() > kQuestionsMax) {
-    lulls_.forget_last_busy();
+  if (heap_.keeps_memory || quiescence_owners_.size() > kQueriesMax) {
+    quiescence_.forget_last_busy();
     return 0;
   }
-  const auto busy = std::ranges::find(lull_owners_, lulls_.last_busy());
-  if (busy != lull_owners_.end()) std::swap(*busy, lull_owners_.front());
-  Questions questions(driver_);
-  lull_idle_.clear();
-  for (const OwnerId owner : lull_owners_) {
-    const auto done = find_done(owner, questions);
+  const auto busy = std::ranges::find(quiescence_owners_, quiescence_.last_busy());
+  if (busy != quiescence_owners_.end()) std::swap(*busy, quiescence_owners_.front());
+  StreamQueries queries(driver_);
+  quiescence_idle_.clear();
+  for (const OwnerId owner : quiescence_owners_) {
+    const auto done = find_done(owner, queries);
     if (!done || !is_all_marked(*done)) {
-      lulls_.missed(done ? kUnowned : owner);
+      quiescence_.record_busy(done ? kUnowned : owner);
       return 0;
     }
-    lull_idle_.push_back(*done);
+    quiescence_idle_.push_back(*done);
   }
-  lulls_.found();
-  return open(lull_idle_);
+  quiescence_.record_idle();
+  return open(quiescence_idle_);
 }
 
 std::size_t StreamOrder::borrow(const Request& request) {
@@ -171,12 +171,12 @@ std::size_t StreamOrder::borrow(const Request& request) {
     const MutexLock lock(heap_.mutex);
     fits = heap_.blocks.owners_with_fit(request.bytes);
   }
-  Questions questions(driver_);
-  std::size_t questions_left = kQuestionsMax;
+  StreamQueries queries(driver_);
+  std::size_t queries_left = kQueriesMax;
   for (const OwnerId owner : fits) {
-    if (owner == request.owner || owner == lulls_.last_busy()) continue;
-    if (questions_left-- == 0) return 0;
-    const auto done = find_done(owner, questions);
+    if (owner == request.owner || owner == quiescence_.last_busy()) continue;
+    if (queries_left-- == 0) return 0;
+    const auto done = find_done(owner, queries);
     if (!done) continue;
     const MutexLock lock(heap_.mutex);
     if (!heap_.blocks.transfer_fit(owner, request.owner, done->serial, request.bytes)) continue;
@@ -184,11 +184,11 @@ std::size_t StreamOrder::borrow(const Request& request) {
     heap_.count_blocks();
     return 1;
   }
-  return pass_on_missing_granules(request, questions, questions_left);
+  return pass_on_missing_granules(request, queries, queries_left);
 }
 
-std::size_t StreamOrder::pass_on_missing_granules(const Request& request, Questions& questions,
-                                                  std::size_t questions_left) {
+std::size_t StreamOrder::pass_on_missing_granules(const Request& request, StreamQueries& queries,
+                                                  std::size_t queries_left) {
   std::vector<OwnerId> owners;
   std::size_t missing = 0;
   {
@@ -204,8 +204,8 @@ std::size_t StreamOrder::pass_on_missing_granules(const Request& request, Questi
   }
   std::size_t passed_on = 0;
   for (const OwnerId owner : owners) {
-    if (missing == 0 || questions_left-- == 0) break;
-    const auto done = find_done(owner, questions);
+    if (missing == 0 || queries_left-- == 0) break;
+    const auto done = find_done(owner, queries);
     if (!done) continue;
     const MutexLock lock(heap_.mutex);
     const std::size_t moved =
@@ -221,9 +221,9 @@ std::size_t StreamOrder::pass_on_missing_granules(const Request& request, Questi
 std::optional<StreamOrder::EndOfWork> StreamOrder::end_of_work(OwnerId owner) {
   const View stream = view(owner);
   const Freed all = {owner, stream.serial, stream.is_retired};
-  if (stream.is_lost) return std::nullopt;
+  if (stream.is_unordered) return std::nullopt;
   if (stream.is_retired) return EndOfWork{all, stream.last_work};
-  if (!stream.may_be_named) {
+  if (!stream.may_use_handle) {
     const MutexLock lock(heap_.mutex);
     const FreeMarks& marks = heap_.streams.marks(owner);
     if (marks.covered() == 0) return std::nullopt;
@@ -233,7 +233,7 @@ std::optional<StreamOrder::EndOfWork> StreamOrder::end_of_work(OwnerId owner) {
     if (is_capturing(stream.stream)) return std::nullopt;
     return EndOfWork{all, record(stream.stream)};
   } catch (const DriverError& error) {
-    if (!says_gone(error)) throw;
+    if (!is_destroyed(error)) throw;
     quarantine(owner, error);
     return std::nullopt;
   }
@@ -254,7 +254,7 @@ std::vector<Freed> StreamOrder::wait_until_idle() {
   std::vector<EndOfWork> ends;
   {
     const MutexLock slow(heap_.slow_mutex);
-    ends = ends_of_work(unsettled());
+    ends = ends_of_work(owners_to_query());
   }
   std::vector<Freed> idle;
   idle.reserve(ends.size());

@@ -25,16 +25,16 @@
 #include "device/device_context.hpp"
 #include "memory/order/block_uses.hpp"
 #include "memory/order/graph_holds.hpp"
-#include "memory/order/lulls.hpp"
-#include "memory/order/questions.hpp"
+#include "memory/order/quiescence_stats.hpp"
 #include "memory/order/recorded_event.hpp"
+#include "memory/order/stream_queries.hpp"
 #include "memory/shared_heap.hpp"
 #include "stream/capture.hpp"
 
 namespace berth {
 
-/// Threads  Safe from any thread. Functions that ask the driver about streams hold the heap's slow
-///          lock, which a stream that goes away waits for; those that wait for the GPU hold none.
+/// Threads  Safe from any thread. Functions that query streams hold the heap's slow lock, which the
+///          end of a stream waits for; functions that wait for the GPU hold no lock.
 class StreamOrder {
  public:
   /// The pool that serves a device's events.
@@ -57,27 +57,27 @@ class StreamOrder {
   /// Contract: PinnedAllocator.
   void keep_for_graph(void* data, StreamRef stream) BERTH_EXCLUDES(heap_.mutex);
   void retire(StreamRef stream) noexcept BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
-  /// `stream`, whose id is `owner`, is named by a request: what was freed on it so far gets a mark
-  /// where it could not be asked for otherwise.
-  void mark_named(StreamRef stream, OwnerId owner) BERTH_REQUIRES(heap_.slow_mutex)
+  /// Records a mark behind the frees on the stream of a request, if berth does not own the stream.
+  /// `owner` is its id.
+  void mark_request_stream(StreamRef stream, OwnerId owner) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
 
   // Frees behind uses.
 
-  /// Streams whose new marks want an event.
+  /// Streams whose new marks need an event.
   struct Unsealed {
-    std::array<OwnerId, 16> streams{};  ///< more than that are sealed by a later question
+    std::array<OwnerId, 16> streams{};  ///< others are sealed by a later query
     std::size_t count = 0;
   };
-  /// Whether a block that is being freed awaits other streams: then it is pending. Never throws.
+  /// Whether a block that is being freed awaits other streams, and is pending now. Never throws.
   bool defer(Block& block, Unsealed& unsealed) BERTH_REQUIRES(heap_.mutex);
-  /// Gives marks their event. What cannot be marked now waits for the next try.
+  /// Records the events of new marks. What fails is tried again later.
   void seal(const Unsealed& unsealed) noexcept BERTH_EXCLUDES(heap_.mutex);
   /// Releases deferred frees whose events have passed. Returns how many.
   std::size_t reclaim() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// Ends the holds of graphs that are gone, and releases the blocks that awaited nothing else. No
-  /// driver call. Returns how many blocks.
-  std::size_t release_let_go() noexcept BERTH_REQUIRES(heap_.mutex);
+  /// Ends the holds of destroyed graphs, and releases blocks that awaited nothing else. No driver
+  /// call. Returns how many blocks.
+  std::size_t release_unheld() noexcept BERTH_REQUIRES(heap_.mutex);
   /// Waits for the oldest deferred free that has an event, of those up to `made_by`
   /// (BlockUses::now()); false if there is none. Without that bound, a caller that waits for one
   /// after the other would not return while other threads free more.
@@ -85,47 +85,49 @@ class StreamOrder {
 
   // Memory of streams without pending work.
 
-  /// All that is idle now, so that no work is pending on it. Where memory is kept for graphs:
-  /// nothing, for they may be launched again.
+  /// The free memory of all idle streams. Nothing if memory is kept for graphs, which may be
+  /// launched again.
   [[nodiscard]] std::vector<Freed> idle() BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex) {
     return idle(std::numeric_limits<std::size_t>::max());
   }
-  /// The same of the first streams only, as many as one request may ask.
+  /// The same of as many streams as one request may query.
   [[nodiscard]] std::vector<Freed> some_idle() BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex) {
-    return idle(kQuestionsMax);
+    return idle(kQueriesMax);
   }
-  /// The same once the work of all streams that can be waited for is done.
+  /// The same after waiting for all streams that can be waited for.
   [[nodiscard]] std::vector<Freed> wait_until_idle() BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
-  /// Opens it to all. Returns how many blocks.
+  /// Makes it unowned. Returns how many blocks.
   std::size_t open(std::span<const Freed> idle) BERTH_EXCLUDES(heap_.mutex);
-  /// Whether streams other than the request's have free memory that would be of use to it.
+  /// Whether other streams have free memory that would serve the request.
   [[nodiscard]] bool others_can_serve(const Request& request) BERTH_EXCLUDES(heap_.mutex);
-  /// Opens all of it where every stream is idle that has any; asks no further than up to the first
-  /// that is not. Returns how many blocks.
-  std::size_t open_lull() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// What open_lull() has learned.
-  [[nodiscard]] Lulls& lulls() BERTH_REQUIRES(heap_.slow_mutex) { return lulls_; }
-  /// Passes memory of idle streams on to the request's: as little as serves it, or the granules
-  /// that it lacks. Returns how many blocks.
+  /// Makes all free memory unowned, if every stream that has any is idle. Stops at the first busy
+  /// stream. Returns how many blocks.
+  std::size_t open_all_idle() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+  /// What open_all_idle() has learned.
+  [[nodiscard]] QuiescenceStats& quiescence() BERTH_REQUIRES(heap_.slow_mutex) {
+    return quiescence_;
+  }
+  /// Transfers memory of idle streams to the request's stream: as little as serves it, or the
+  /// missing granules. Returns how many blocks.
   std::size_t borrow(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
-  /// Opens what streams have left that are gone and whose work is done.
-  std::size_t open_ended() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// Makes the request's stream wait for the others' work, and gives it their memory.
+  /// Makes the memory of drained streams unowned.
+  std::size_t open_drained() BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
+  /// Makes the request's stream wait for the other streams, and gives it their memory.
   std::size_t take_behind_waits(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
 
   // The same before memory is obtained (CrossStreamReuse::before_growth).
 
-  /// As take_behind_waits(), of one other stream after the other, those first that have freed
-  /// nothing for longest, until the request lacks nothing; of none where all together would not do.
-  /// Returns how many blocks.
+  /// As take_behind_waits(), one stream after the other, beginning with those that have gone
+  /// longest without a free, until the request can be served. None if all together would not serve
+  /// it. Returns how many blocks.
   std::size_t take_some_behind_waits(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   /// Makes the request's stream wait for uses of its own freed blocks by other streams, until the
-  /// request lacks nothing or none is left, or some times. Returns how many blocks came free.
+  /// request can be served, a bounded number of times. Returns how many blocks came free.
   std::size_t take_deferred(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   /// The same of other streams' freed blocks: the request's stream waits for the owner of each and
@@ -133,84 +135,83 @@ class StreamOrder {
   std::size_t take_deferred_of_others(const Request& request) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
 
-  /// Waits until the device is idle, where memory awaits streams that cannot be asked. Returns how
+  /// Waits until the device is idle, if memory awaits streams that cannot be queried. Returns how
   /// many blocks came free.
   std::size_t recover_quarantined() BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
-  /// Waits for the work that all streams have now.
+  /// Waits for the work submitted to all streams so far.
   void wait_for_all() BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
 
   // For inspection, under the heap's lock.
   [[nodiscard]] const BlockUses& uses() const BERTH_REQUIRES(heap_.mutex) { return uses_; }
-  /// Holds that graphs have which still exist.
+  /// Holds of graphs that still exist.
   [[nodiscard]] std::size_t holds() const BERTH_REQUIRES(heap_.mutex) {
     return holds_.outstanding();
   }
 
  private:
-  /// An event after the work that a stream has now, or has last marked, and what it covers.
+  /// An event behind the current work of a stream, or its last mark, and what it covers.
   struct EndOfWork {
     Freed freed;
     SharedEvent event;  ///< null: there is no work
   };
-  /// Streams that a rung asks at most, beside those whose memory the request takes.
-  static constexpr std::size_t kQuestionsMax = 14;
+  /// Maximum number of streams that a rung queries, beside those whose memory it takes.
+  static constexpr std::size_t kQueriesMax = 14;
 
-  /// What of an entry a question needs.
+  /// The part of an entry that a query needs.
   struct View {
     StreamRef stream;
     bool is_retired;
-    bool is_lost;
-    bool may_be_named;  ///< berth owns it: its handle is good under the slow lock, or a Naming
+    bool is_unordered;
+    bool may_use_handle;  ///< berth owns it: its handle is valid under the slow lock or a HandleUse
     SharedEvent last_work;
-    std::uint64_t serial;  ///< of the heap, before the question
+    std::uint64_t serial;  ///< of the heap, before the query
   };
 
   /// An event after all work submitted to `stream` so far.
   /// Errors  DriverError.
   SharedEvent record(StreamRef stream);
-  /// The same; where all events are on lease, those of deferred frees that have passed come back
+  /// The same; if all events are on lease, the events of completed deferred frees are returned
   /// first.
   SharedEvent record_reclaiming(StreamRef stream) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   SharedEvent record_or_wait(StreamRef stream);
   [[nodiscard]] View view(OwnerId owner) BERTH_EXCLUDES(heap_.mutex);
-  /// Of a stream that cannot be asked: whether a mark covers all that it freed.
+  /// Whether a mark covers all frees on a stream that cannot be queried.
   [[nodiscard]] bool is_all_marked(const Freed& freed) BERTH_EXCLUDES(heap_.mutex);
-  /// What of `owner`'s is known to have no work pending; nullopt: nothing.
-  [[nodiscard]] std::optional<Freed> find_done(OwnerId owner, Questions& questions)
+  /// The frees on `owner` that are known to have no work pending; nullopt: none.
+  [[nodiscard]] std::optional<Freed> find_done(OwnerId owner, StreamQueries& queries)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   [[nodiscard]] std::optional<Freed> find_done_by_marks(OwnerId owner) BERTH_EXCLUDES(heap_.mutex);
   [[nodiscard]] std::optional<EndOfWork> end_of_work(OwnerId owner) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   [[nodiscard]] std::vector<EndOfWork> ends_of_work(std::span<const OwnerId> owners)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  [[nodiscard]] std::vector<Freed> idle(std::size_t questions_max) BERTH_REQUIRES(heap_.slow_mutex)
+  [[nodiscard]] std::vector<Freed> idle(std::size_t queries_max) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
-  /// What of theirs has no work pending.
+  /// Their frees that have no work pending.
   [[nodiscard]] std::vector<Freed> idle_among(std::span<const OwnerId> owners)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// Owners that have free memory, and streams that are gone whose last work may still run.
-  [[nodiscard]] std::vector<OwnerId> unsettled() BERTH_EXCLUDES(heap_.mutex);
-  std::size_t pass_on_missing_granules(const Request& request, Questions& questions,
-                                       std::size_t questions_left) BERTH_REQUIRES(heap_.slow_mutex)
+  /// Owners that have free memory, and retired streams that are not drained.
+  [[nodiscard]] std::vector<OwnerId> owners_to_query() BERTH_EXCLUDES(heap_.mutex);
+  std::size_t pass_on_missing_granules(const Request& request, StreamQueries& queries,
+                                       std::size_t queries_left) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   std::size_t take_behind_waits(const Request& request, std::span<const OwnerId> owners)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// Opens it to all. Returns how many blocks.
+  /// Makes it unowned. Returns how many blocks.
   std::size_t open_one(const Freed& freed) BERTH_REQUIRES(heap_.mutex);
-  /// Whether neither a hole nor whole granules that are the request's own or unowned would serve
-  /// it.
+  /// Whether no hole and no whole granules, its own or unowned, would serve the request.
   [[nodiscard]] bool lacks_memory(const Request& request) const BERTH_REQUIRES(heap_.mutex);
   [[nodiscard]] bool has_fit(OwnerId owner, const Request& request) const
       BERTH_REQUIRES(heap_.mutex);
-  [[nodiscard]] bool can_give(OwnerId owner) const BERTH_REQUIRES(heap_.mutex);
-  /// Streams that have what the request lacks, in the order in which to take it.
-  [[nodiscard]] std::vector<OwnerId> find_givers(const Request& request) const
+  [[nodiscard]] bool can_donate(OwnerId owner) const BERTH_REQUIRES(heap_.mutex);
+  /// Streams whose memory would serve the request, in the order in which to take it.
+  [[nodiscard]] std::vector<OwnerId> find_donors(const Request& request) const
       BERTH_REQUIRES(heap_.mutex);
-  /// Other owners whose deferred frees may come free behind waits, where the request lacks memory.
+  /// Other owners whose deferred frees may come free behind waits.
   [[nodiscard]] std::vector<OwnerId> find_owners_held_up(const Request& request) const
       BERTH_REQUIRES(heap_.mutex);
-  /// The graph of a valid capture, if any, holds the block from now on. Whether there is a graph.
+  /// The graph of a valid capture holds the block from now on. False if there is no graph.
   bool hold_for(const CaptureState& capture, void* data, StreamRef stream, const char* action)
       BERTH_EXCLUDES(heap_.mutex);
   void hold_while_it_exists(const CaptureState& capture, void* data, StreamRef stream,
@@ -219,17 +220,17 @@ class StreamOrder {
   /// Errors  std::bad_alloc: nothing is changed.
   void hold(Block& block) BERTH_REQUIRES(heap_.mutex);
   /// Undoes one hold().
-  void let_go(Block& block) noexcept BERTH_REQUIRES(heap_.mutex);
-  /// A pending block has no use left that its owner's stream does not wait for.
+  void release_hold(Block& block) noexcept BERTH_REQUIRES(heap_.mutex);
+  /// Releases a pending block after its last use.
   void release_deferred(Block& block) BERTH_REQUIRES(heap_.mutex);
-  /// The same of `to`'s stream, that waits for the owner's as well.
+  /// The same to the stream of `to`, which waits for the owner's stream as well.
   void release_deferred(Block& block, OwnerId to) BERTH_REQUIRES(heap_.mutex);
   void seal(OwnerId stream) BERTH_EXCLUDES(heap_.mutex);
-  class Naming;
-  std::size_t pass(OwnerId stream, const RecordedEvent& end) BERTH_EXCLUDES(heap_.mutex);
-  /// The driver says that the handle of a stream is none: it was destroyed behind berth's back.
+  class HandleUse;
+  std::size_t complete(OwnerId stream, const RecordedEvent& end) BERTH_EXCLUDES(heap_.mutex);
+  /// The driver rejects the handle of a stream: it was destroyed without notice.
   void quarantine(OwnerId owner, const Error& error) BERTH_EXCLUDES(heap_.mutex);
-  /// Waits until the device is idle; false where that would break a capture, or cannot be.
+  /// Waits until the device is idle; false if that would break a capture, or fails.
   bool synchronize(DeviceContext& context) const BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
   void forget_streams() noexcept BERTH_REQUIRES(heap_.mutex);
   void retire_here(StreamRef stream) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
@@ -238,13 +239,13 @@ class StreamOrder {
   const Driver& driver_;
   const Events events_;
   const bool graphs_hold_;
-  std::condition_variable_any naming_ended_;  ///< of a stream that is going away
+  std::condition_variable_any handle_use_ended_;  ///< of a stream that ends
   BlockUses uses_ BERTH_GUARDED_BY(heap_.mutex);
   GraphHolds holds_;  ///< guarded by heap_.mutex, except for hand_over()
-  Lulls lulls_ BERTH_GUARDED_BY(heap_.slow_mutex);
-  // Of the question whether there is a lull, and kept for their capacity.
-  std::vector<OwnerId> lull_owners_ BERTH_GUARDED_BY(heap_.slow_mutex);
-  std::vector<Freed> lull_idle_ BERTH_GUARDED_BY(heap_.slow_mutex);
+  QuiescenceStats quiescence_ BERTH_GUARDED_BY(heap_.slow_mutex);
+  // Scratch space of open_all_idle(), kept for its capacity.
+  std::vector<OwnerId> quiescence_owners_ BERTH_GUARDED_BY(heap_.slow_mutex);
+  std::vector<Freed> quiescence_idle_ BERTH_GUARDED_BY(heap_.slow_mutex);
   std::size_t streams_kept_ BERTH_GUARDED_BY(heap_.mutex) = 0;  ///< by the last forget_streams()
 };
 

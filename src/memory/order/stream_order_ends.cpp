@@ -9,7 +9,7 @@
 
 #include "memory/order/stream_order.hpp"
 #include "stream/capture.hpp"
-#include "stream/unasked.hpp"
+#include "stream/unchecked.hpp"
 #include "stream/wait.hpp"
 
 namespace berth {
@@ -20,7 +20,7 @@ SharedEvent StreamOrder::record_or_wait(StreamRef stream) {
   } catch (const std::exception& error) {  // an Error, or the host's memory
     driver_.report(Severity::warning, heap_.name, ": waiting for a stream", error);
   }
-  sync_unasked(stream);
+  sync_unchecked(stream);
   return nullptr;
 }
 
@@ -39,13 +39,13 @@ void StreamOrder::retire_here(StreamRef stream) {
     id = heap_.streams.find(stream);
     if (!id) return;
   }
-  bool is_lost = false;
+  bool is_unordered = false;
   SharedEvent last_work;
   try {
     RelaxedCapture relaxed(driver_);
     relaxed.begin();
-    is_lost = is_capturing(stream);
-    if (!is_lost) last_work = record_or_wait(stream);
+    is_unordered = is_capturing(stream);
+    if (!is_unordered) last_work = record_or_wait(stream);
   } catch (const Error& error) {  // it is gone already
     return quarantine(*id, error);
   }
@@ -56,19 +56,19 @@ void StreamOrder::retire_here(StreamRef stream) {
     if (!id) return;
     heap_.drop_caches_of(*id);
     uses_.seal(*id, uses_.now(), last_work);
-    if (is_lost) {
-      heap_.streams.lose(*id);
+    if (is_unordered) {
+      heap_.streams.retire_unordered(*id);
     } else {
       heap_.streams.retire(*id, std::move(last_work));
     }
     // The caller destroys it after this.
-    naming_ended_.wait(heap_.mutex,
-                       [&]() BERTH_UNDER_LOCK { return !heap_.streams.is_named(*id); });
-    if (heap_.streams.is_over(*id)) heap_.blocks.transfer(*id, kUnowned, heap_.blocks.serial());
+    handle_use_ended_.wait(heap_.mutex,
+                           [&]() BERTH_UNDER_LOCK { return !heap_.streams.is_handle_used(*id); });
+    if (heap_.streams.is_drained(*id)) heap_.blocks.transfer(*id, kUnowned, heap_.blocks.serial());
     forget_streams();
     heap_.count_blocks();
   }
-  if (!is_lost) return;
+  if (!is_unordered) return;
   driver_.report(Severity::warning, [&] {
     return heap_.name +
            ": a stream goes away in the middle of a capture, so nobody can tell when its work is "
@@ -77,7 +77,7 @@ void StreamOrder::retire_here(StreamRef stream) {
 }
 
 /// A pass over all blocks, so it is made only when there are twice as many streams as the last one
-/// left. Where the host has no memory for it, the next stream that goes away makes it.
+/// left. If the host has no memory for it, the next stream that goes away makes it.
 void StreamOrder::forget_streams() noexcept {
   constexpr std::size_t kStreamsMin = 16;
   if (heap_.streams.count() < std::max(2 * streams_kept_, kStreamsMin)) return;
@@ -85,7 +85,7 @@ void StreamOrder::forget_streams() noexcept {
     std::set<OwnerId> named;
     heap_.blocks.for_each([&](const Block& block) { named.insert(block.owner); });
     uses_.for_each_stream([&](OwnerId stream) { named.insert(stream); });
-    heap_.streams.forget_all_but(named);
+    heap_.streams.forget_drained_except(named);
     streams_kept_ = heap_.streams.count();
   } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): nothing has changed
   }
@@ -96,7 +96,7 @@ void StreamOrder::quarantine(OwnerId owner, const Error& error) {
     const MutexLock lock(heap_.mutex);
     if (!heap_.streams.knows(owner) || heap_.streams.entry(owner).retired) return;
     heap_.drop_caches_of(owner);
-    heap_.streams.vanish(owner);
+    heap_.streams.mark_destroyed(owner);
     heap_.count_blocks();
   }
   driver_.report(Severity::warning, heap_.name,
@@ -122,21 +122,21 @@ std::size_t StreamOrder::recover_quarantined() {
     const MutexLock lock(heap_.mutex);
     for (const OwnerId owner : heap_.streams.all()) {
       const StreamTable::Entry& entry = heap_.streams.entry(owner);
-      if (entry.is_known_to_the_end()) continue;
+      if (entry.is_drain_observable()) continue;
       const bool has_more = !heap_.blocks.free_blocks(owner).empty();
       if (!has_more && !uses_.has_marks(owner)) continue;
-      awaited.push_back({{owner, heap_.blocks.serial(), entry.vanished}, &entry.stream.context()});
+      awaited.push_back({{owner, heap_.blocks.serial(), entry.destroyed}, &entry.stream.context()});
     }
     clock = uses_.now();
   }
   if (awaited.empty() || heap_.keeps_memory) return 0;
   RelaxedCapture relaxed(driver_);
   relaxed.begin();
-  std::vector<SharedEvent> passed;  // an event that was never recorded has passed
-  passed.reserve(awaited.size());
+  std::vector<SharedEvent> completed;  // an event that was never recorded has passed
+  completed.reserve(awaited.size());
   for (const Awaited& each : awaited) {
     if (!synchronize(*each.context)) return 0;
-    passed.push_back(std::make_shared<EventLease>(events_(*each.context).acquire()));
+    completed.push_back(std::make_shared<EventLease>(events_(*each.context).acquire()));
   }
   std::size_t blocks = 0;
   for (std::size_t index = 0; index < awaited.size(); ++index) {
@@ -145,7 +145,7 @@ std::size_t StreamOrder::recover_quarantined() {
       const MutexLock lock(heap_.mutex);
       if (!heap_.streams.knows(owner)) continue;
       blocks += open_one(awaited[index].freed);
-      uses_.seal(owner, clock, passed[index]);
+      uses_.seal(owner, clock, completed[index]);
       heap_.count_blocks();
     }
     for (;;) {
@@ -154,10 +154,10 @@ std::size_t StreamOrder::recover_quarantined() {
         const MutexLock lock(heap_.mutex);
         if (uses_.has_marks(owner)) oldest = uses_.front(owner);
       }
-      const bool has_passed = oldest.event != nullptr &&
-                              (oldest.event == passed[index] || oldest.event->ref().is_done());
-      if (!has_passed) break;
-      blocks += pass(owner, oldest);
+      const bool has_completed = oldest.event != nullptr && (oldest.event == completed[index] ||
+                                                             oldest.event->ref().is_done());
+      if (!has_completed) break;
+      blocks += complete(owner, oldest);
     }
   }
   return blocks;
@@ -174,7 +174,7 @@ void StreamOrder::wait_for_all() {
       owners = heap_.streams.all();
       for (const OwnerId owner : owners) {
         const StreamTable::Entry& entry = heap_.streams.entry(owner);
-        if (entry.is_known_to_the_end()) continue;
+        if (entry.is_drain_observable()) continue;
         if (std::ranges::find(contexts, &entry.stream.context()) == contexts.end()) {
           contexts.push_back(&entry.stream.context());
         }

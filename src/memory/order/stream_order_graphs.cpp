@@ -35,7 +35,7 @@ bool StreamOrder::hold_for(const CaptureState& capture, void* data, StreamRef st
 void StreamOrder::hold_while_it_exists(const CaptureState& capture, void* data, StreamRef stream,
                                        const char* action) {
   GraphHolds::HoldPtr made;
-  const GraphHolds::Hold* handed_over = nullptr;
+  const GraphHolds::Hold* attached = nullptr;
   Block* block = nullptr;
   {
     const MutexLock lock(heap_.mutex);
@@ -43,23 +43,23 @@ void StreamOrder::hold_while_it_exists(const CaptureState& capture, void* data, 
     if (holds_.has(*block, capture.id)) return;
     made = holds_.make(*block);
     hold(*block);
-    handed_over = made.get();
+    attached = made.get();
     holds_.begin();
   }
   try {
     const ContextScope scope(stream.context());
-    holds_.hand_over(made, capture);
+    holds_.attach(made, capture);
   } catch (...) {
     if (made != nullptr) {
       const MutexLock lock(heap_.mutex);
       holds_.cancel();
-      let_go(*block);
+      release_hold(*block);
       heap_.count_blocks();  // another thread may have freed it meanwhile
     }
     throw;
   }
   const MutexLock lock(heap_.mutex);
-  holds_.note(*block, capture.id, handed_over);
+  holds_.record_attached(*block, capture.id, attached);
 }
 
 void StreamOrder::hold_forever(void* data, const char* action) {
@@ -70,7 +70,7 @@ void StreamOrder::hold_forever(void* data, const char* action) {
   try {
     holds_.keep_forever(block);
   } catch (...) {
-    let_go(block);
+    release_hold(block);
     throw;
   }
 }
@@ -81,15 +81,15 @@ void StreamOrder::hold(Block& block) {
   if (is_first) raise_gauge(heap_.counters.blocks_in_graphs, 1);
 }
 
-void StreamOrder::let_go(Block& block) noexcept {
-  const bool is_ready = uses_.let_go(block);
+void StreamOrder::release_hold(Block& block) noexcept {
+  const bool is_ready = uses_.release_hold(block);
   if (!uses_.is_held(block)) lower_gauge(heap_.counters.blocks_in_graphs, 1);
   if (is_ready) release_deferred(block);
 }
 
-std::size_t StreamOrder::release_let_go() noexcept {
+std::size_t StreamOrder::release_unheld() noexcept {
   const std::uint64_t before = heap_.counters.frees_reclaimed;
-  holds_.collect([this](Block& block) BERTH_UNDER_LOCK { let_go(block); });
+  holds_.collect([this](Block& block) BERTH_UNDER_LOCK { release_hold(block); });
   const std::uint64_t released = heap_.counters.frees_reclaimed - before;
   if (released > 0) heap_.count_blocks();
   return static_cast<std::size_t>(released);

@@ -11,7 +11,7 @@
 #include "memory/order/stream_order.hpp"
 #include "stream/capture.hpp"
 #include "stream/default_streams.hpp"
-#include "stream/unasked.hpp"
+#include "stream/unchecked.hpp"
 
 namespace berth {
 namespace {
@@ -22,7 +22,7 @@ constexpr const char* kRecordUse = "record a use of";
 
 SharedEvent StreamOrder::record(StreamRef stream) {
   auto event = std::make_shared<EventLease>(events_(stream.context()).acquire());
-  record_unasked(*event, stream);
+  record_unchecked(*event, stream);
   return event;
 }
 
@@ -48,7 +48,7 @@ void StreamOrder::record_stream(void* data, StreamRef stream) {
   }
   if (!wants_seal) return;
   const MutexLock slow(heap_.slow_mutex);
-  mark_named(stream, user);
+  mark_request_stream(stream, user);
 }
 
 void StreamOrder::record_use(void* data, StreamRef stream) {
@@ -88,7 +88,7 @@ void StreamOrder::record_use(void* data, StreamRef stream) {
   if (user != block.owner) uses_.add(block, {user, std::move(end)});
 }
 
-void StreamOrder::mark_named(StreamRef stream, OwnerId owner) {
+void StreamOrder::mark_request_stream(StreamRef stream, OwnerId owner) {
   std::uint64_t began = 0;
   std::uint64_t serial = 0;
   {
@@ -114,7 +114,7 @@ void StreamOrder::mark_named(StreamRef stream, OwnerId owner) {
 
 bool StreamOrder::defer(Block& block, Unsealed& unsealed) {
   uses_.drop_if(block, [this](const BlockUses::Use& use) BERTH_UNDER_LOCK {
-    return heap_.streams.has_passed(use.stream, use.end);
+    return heap_.streams.has_completed(use.stream, use.end);
   });
   if (!uses_.any(block)) return false;
   uses_.for_each(block, [&](const BlockUses::Use& use) {
@@ -142,19 +142,19 @@ void StreamOrder::seal(const Unsealed& unsealed) noexcept {
 }
 
 /// A free records events on the streams that use the block, without the slow lock. A stream for
-/// which there is a Naming does not go away.
-class StreamOrder::Naming {
+/// which there is a HandleUse does not go away.
+class StreamOrder::HandleUse {
  public:
-  Naming(StreamOrder& order, OwnerId stream) BERTH_REQUIRES(order.heap_.mutex)
+  HandleUse(StreamOrder& order, OwnerId stream) BERTH_REQUIRES(order.heap_.mutex)
       : order_(order), stream_(stream) {
-    order.heap_.streams.begin_naming(stream);
+    order.heap_.streams.begin_handle_use(stream);
   }
-  ~Naming() {
+  ~HandleUse() {
     const MutexLock lock(order_.heap_.mutex);
-    if (order_.heap_.streams.end_naming(stream_)) order_.naming_ended_.notify_all();
+    if (order_.heap_.streams.end_handle_use(stream_)) order_.handle_use_ended_.notify_all();
   }
-  Naming(const Naming&) = delete;
-  Naming& operator=(const Naming&) = delete;
+  HandleUse(const HandleUse&) = delete;
+  HandleUse& operator=(const HandleUse&) = delete;
 
  private:
   StreamOrder& order_;
@@ -165,25 +165,26 @@ class StreamOrder::Naming {
 /// marks it.
 void StreamOrder::seal(OwnerId stream) {
   std::uint64_t began = 0;
-  std::optional<Naming> naming;
+  std::optional<HandleUse> handle_use;
   {
     const MutexLock lock(heap_.mutex);
     if (!uses_.needs_seal(stream)) return;
     began = uses_.now();
-    naming.emplace(*this, stream);
+    handle_use.emplace(*this, stream);
   }
   const View used = view(stream);
-  if (used.is_retired ? used.is_lost : !used.may_be_named || is_capturing(used.stream)) return;
+  if (used.is_retired ? used.is_unordered : !used.may_use_handle || is_capturing(used.stream))
+    return;
   const SharedEvent event = used.is_retired ? used.last_work : record(used.stream);
   const MutexLock lock(heap_.mutex);
   uses_.seal(stream, began, event);
 }
 
-std::size_t StreamOrder::pass(OwnerId stream, const RecordedEvent& end) {
+std::size_t StreamOrder::complete(OwnerId stream, const RecordedEvent& end) {
   const MutexLock lock(heap_.mutex);
   if (!heap_.streams.knows(stream)) return 0;  // others have seen it pass, and forgot the stream
-  if (end.event != nullptr) heap_.streams.set_passed(stream, end);
-  const std::size_t ready = uses_.pass(
+  if (end.event != nullptr) heap_.streams.set_completed(stream, end);
+  const std::size_t ready = uses_.complete(
       stream, end.event, [this](Block& block) BERTH_UNDER_LOCK { release_deferred(block); });
   heap_.count_blocks();
   return ready;
@@ -215,15 +216,15 @@ std::size_t StreamOrder::reclaim() {
     seal(Unsealed{{stream}, 1});
     for (;;) {
       RecordedEvent oldest;
-      bool is_over = false;
+      bool is_drained = false;
       {
         const MutexLock lock(heap_.mutex);
         if (!uses_.has_marks(stream)) break;
         oldest = uses_.front(stream);
-        is_over = heap_.streams.is_over(stream);
+        is_drained = heap_.streams.is_drained(stream);
       }
-      if (!is_over && (oldest.event == nullptr || !oldest.event->ref().is_done())) break;
-      reclaimed += pass(stream, oldest);
+      if (!is_drained && (oldest.event == nullptr || !oldest.event->ref().is_done())) break;
+      reclaimed += complete(stream, oldest);
     }
   }
   return reclaimed;
@@ -247,7 +248,7 @@ bool StreamOrder::wait_for_oldest(std::uint64_t made_by) {
       const MutexLock lock(heap_.mutex);
       if (!uses_.has_marks(candidate) || uses_.front_made(candidate) > made_by) continue;
       oldest = uses_.front(candidate);
-      if (oldest.event == nullptr && !heap_.streams.is_over(candidate)) continue;
+      if (oldest.event == nullptr && !heap_.streams.is_drained(candidate)) continue;
       stream = candidate;
       ++heap_.counters.pending_free_waits;
       break;
@@ -261,7 +262,7 @@ bool StreamOrder::wait_for_oldest(std::uint64_t made_by) {
     oldest.event->ref().sync();
   }
   const MutexLock slow(heap_.slow_mutex);
-  pass(stream, oldest);
+  complete(stream, oldest);
   return true;
 }
 

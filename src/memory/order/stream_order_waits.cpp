@@ -39,13 +39,13 @@ std::size_t StreamOrder::take_behind_waits(const Request& request) {
 // memory would be scattered over streams, each portion mapped anew, and each behind a wait of its
 // own.
 std::size_t StreamOrder::take_some_behind_waits(const Request& request) {
-  std::vector<OwnerId> givers;
+  std::vector<OwnerId> donors;
   {
     const MutexLock lock(heap_.mutex);
-    givers = find_givers(request);
+    donors = find_donors(request);
   }
   std::size_t taken = 0;
-  for (const OwnerId giver : givers) {
+  for (const OwnerId giver : donors) {
     taken += take_behind_waits(request, {&giver, 1});
     const MutexLock lock(heap_.mutex);
     if (!lacks_memory(request)) break;
@@ -67,31 +67,31 @@ bool StreamOrder::lacks_memory(const Request& request) const {
 
 /// Whether waiting for the owner's stream orders all that it has free. Those of which nothing can
 /// be known are passed over, or they would stand in front of all others for ever.
-bool StreamOrder::can_give(OwnerId owner) const {
+bool StreamOrder::can_donate(OwnerId owner) const {
   const StreamTable::Entry& entry = heap_.streams.entry(owner);
-  if (entry.lost || entry.vanished) return false;
+  if (entry.unordered || entry.destroyed) return false;
   return entry.retired || entry.is_owned() ||
          heap_.blocks.freed_last(owner) <= entry.marks.covered();
 }
 
-std::vector<OwnerId> StreamOrder::find_givers(const Request& request) const {
+std::vector<OwnerId> StreamOrder::find_donors(const Request& request) const {
   if (!lacks_memory(request)) return {};
-  std::vector<OwnerId> givers = heap_.blocks.owners_with_free_blocks();
-  std::erase_if(givers, [&](OwnerId owner) BERTH_UNDER_LOCK {
-    return owner == request.owner || !can_give(owner);
+  std::vector<OwnerId> donors = heap_.blocks.owners_with_free_blocks();
+  std::erase_if(donors, [&](OwnerId owner) BERTH_UNDER_LOCK {
+    return owner == request.owner || !can_donate(owner);
   });
-  std::ranges::sort(givers, {},
+  std::ranges::sort(donors, {},
                     [&](OwnerId owner) BERTH_UNDER_LOCK { return heap_.blocks.freed_last(owner); });
-  std::vector<OwnerId> fitting = givers;
+  std::vector<OwnerId> fitting = donors;
   std::erase_if(fitting, [&](OwnerId owner) BERTH_UNDER_LOCK { return !has_fit(owner, request); });
   if (!fitting.empty()) return fitting;
   std::size_t granules = heap_.blocks.whole_granules_for(request.owner);
-  std::erase_if(givers, [&](OwnerId owner) BERTH_UNDER_LOCK {
+  std::erase_if(donors, [&](OwnerId owner) BERTH_UNDER_LOCK {
     granules += heap_.blocks.whole_granules(owner);
     return heap_.blocks.whole_granules(owner) == 0;
   });
-  if (granules < heap_.blocks.granules_to_join(request.bytes)) givers.clear();
-  return givers;
+  if (granules < heap_.blocks.granules_to_join(request.bytes)) donors.clear();
+  return donors;
 }
 
 std::size_t StreamOrder::take_deferred(const Request& request) {
@@ -108,8 +108,8 @@ std::size_t StreamOrder::take_deferred(const Request& request) {
     request.stream->wait(awaited->end.event->ref());
     const MutexLock lock(heap_.mutex);
     ++heap_.counters.stream_waits_inserted;
-    taken += uses_.pass_for(request.owner, *awaited,
-                            [this](Block& block) BERTH_UNDER_LOCK { release_deferred(block); });
+    taken += uses_.complete_for(request.owner, *awaited,
+                                [this](Block& block) BERTH_UNDER_LOCK { release_deferred(block); });
     heap_.count_blocks();
   }
   return taken;
@@ -120,7 +120,7 @@ std::vector<OwnerId> StreamOrder::find_owners_held_up(const Request& request) co
   std::vector<OwnerId> owners = uses_.owners_held_up();
   std::erase_if(owners, [&](OwnerId owner) BERTH_UNDER_LOCK {
     const StreamTable::Entry& entry = heap_.streams.entry(owner);
-    return owner == request.owner || entry.lost || !entry.is_known_to_the_end();
+    return owner == request.owner || entry.unordered || !entry.is_drain_observable();
   });
   return owners;
 }
@@ -147,9 +147,9 @@ std::size_t StreamOrder::take_deferred_of_others(const Request& request) {
     request.stream->wait(awaited->end.event->ref());
     const MutexLock lock(heap_.mutex);
     heap_.counters.stream_waits_inserted += ends.front().event != nullptr ? 2 : 1;
-    taken += uses_.pass_to_other(owner, *awaited, freed_by, [&](Block& block) BERTH_UNDER_LOCK {
-      release_deferred(block, request.owner);
-    });
+    taken += uses_.complete_for_other(
+        owner, *awaited, freed_by,
+        [&](Block& block) BERTH_UNDER_LOCK { release_deferred(block, request.owner); });
     heap_.count_blocks();
     if (!lacks_memory(request)) break;
   }

@@ -42,19 +42,19 @@ std::optional<OwnerId> StreamTable::find(StreamRef stream) const {
   return found->second;
 }
 
-bool StreamTable::is_over(OwnerId id) const {
+bool StreamTable::is_drained(OwnerId id) const {
   if (id == kUnowned) return true;
   const Entry& entry = entries_.at(id);
-  return entry.retired && entry.last_work == nullptr && !entry.lost && !entry.vanished;
+  return entry.retired && entry.last_work == nullptr && !entry.unordered && !entry.destroyed;
 }
 
-bool StreamTable::has_passed(OwnerId id, const RecordedEvent& recorded) const {
-  return is_over(id) || recorded.before <= entries_.at(id).passed;
+bool StreamTable::has_completed(OwnerId id, const RecordedEvent& recorded) const {
+  return is_drained(id) || recorded.before <= entries_.at(id).completed;
 }
 
-void StreamTable::set_passed(OwnerId id, const RecordedEvent& recorded) {
-  std::uint64_t& passed = entries_.at(id).passed;
-  passed = std::max(passed, recorded.after);
+void StreamTable::set_completed(OwnerId id, const RecordedEvent& recorded) {
+  std::uint64_t& completed = entries_.at(id).completed;
+  completed = std::max(completed, recorded.after);
 }
 
 StreamTable::Entry& StreamTable::require(OwnerId id) noexcept {
@@ -63,10 +63,10 @@ StreamTable::Entry& StreamTable::require(OwnerId id) noexcept {
   return entry->second;
 }
 
-bool StreamTable::end_naming(OwnerId id) noexcept {
+bool StreamTable::end_handle_use(OwnerId id) noexcept {
   Entry& entry = require(id);
-  BERTH_CHECK(entry.namings > 0);
-  return --entry.namings == 0 && entry.retired;
+  BERTH_CHECK(entry.handle_uses > 0);
+  return --entry.handle_uses == 0 && entry.retired;
 }
 
 void StreamTable::retire(OwnerId id, SharedEvent last_work) noexcept {
@@ -77,21 +77,21 @@ void StreamTable::retire(OwnerId id, SharedEvent last_work) noexcept {
   entry.last_work = std::move(last_work);
 }
 
-void StreamTable::lose(OwnerId id) noexcept {
+void StreamTable::retire_unordered(OwnerId id) noexcept {
   retire(id, nullptr);
-  require(id).lost = true;
+  require(id).unordered = true;
 }
 
-void StreamTable::vanish(OwnerId id) noexcept {
+void StreamTable::mark_destroyed(OwnerId id) noexcept {
   retire(id, nullptr);
-  require(id).vanished = true;
+  require(id).destroyed = true;
 }
 
-void StreamTable::set_over(OwnerId id) noexcept {
+void StreamTable::mark_drained(OwnerId id) noexcept {
   Entry& entry = require(id);
   BERTH_CHECK(entry.retired);
   entry.last_work = nullptr;
-  entry.vanished = false;
+  entry.destroyed = false;
 }
 
 std::vector<OwnerId> StreamTable::all() const {
@@ -100,7 +100,7 @@ std::vector<OwnerId> StreamTable::all() const {
   return ids;
 }
 
-std::vector<OwnerId> StreamTable::ending() const {
+std::vector<OwnerId> StreamTable::draining() const {
   std::vector<OwnerId> ids;
   for (const auto& [id, entry] : entries_) {
     if (entry.retired && entry.last_work != nullptr) ids.push_back(id);
@@ -108,10 +108,10 @@ std::vector<OwnerId> StreamTable::ending() const {
   return ids;
 }
 
-void StreamTable::forget_all_but(const std::set<OwnerId>& named) {
+void StreamTable::forget_drained_except(const std::set<OwnerId>& named) {
   for (auto entry = entries_.begin(); entry != entries_.end();) {
-    const bool forget =
-        is_over(entry->first) && entry->second.namings == 0 && named.count(entry->first) == 0;
+    const bool forget = is_drained(entry->first) && entry->second.handle_uses == 0 &&
+                        named.count(entry->first) == 0;
     entry = forget ? entries_.erase(entry) : std::next(entry);
   }
 }

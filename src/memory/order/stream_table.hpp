@@ -33,22 +33,23 @@ class StreamTable {
     std::uint64_t number = 0;  ///< DeviceContext::stream_number(); 0: not berth's
     bool retired = false;
     SharedEvent last_work{};  ///< of a retired stream; null once it has passed
-    bool lost = false;  ///< went away in a capture: its last work is in a graph, and may yet run
-    bool vanished = false;      ///< was destroyed without a word: its last work may still run
-    std::uint64_t passed = 0;   ///< of what was recorded on it, that up to here is known to be done
-    FreeMarks marks{};          ///< of a stream that is not berth's
-    std::uint32_t namings = 0;  ///< calls under way that name it to the driver under no lock
+    bool unordered = false;   ///< ended in a capture: its last work is in a graph, and may yet run
+    bool destroyed = false;   ///< by the program, without notice: its last work may still run
+    std::uint64_t completed =
+        0;              ///< of what was recorded on it, that up to here is known to be done
+    FreeMarks marks{};  ///< of a stream that is not berth's
+    std::uint32_t handle_uses = 0;  ///< calls under way that name it to the driver under no lock
 
     /// Whether the driver may be asked about its handle: berth is told before it ends.
     [[nodiscard]] bool is_owned() const;
-    /// Whether questions will tell when all its work is done, or nothing ever will.
-    [[nodiscard]] bool is_known_to_the_end() const { return retired ? !vanished : is_owned(); }
+    /// Whether a query will report the end of all its work, or nothing ever will.
+    [[nodiscard]] bool is_drain_observable() const { return retired ? !destroyed : is_owned(); }
   };
 
   /// The id of a stream, new where it has none. CU_STREAM_LEGACY and 0 are the same stream.
   /// Errors  std::bad_alloc: nothing is changed.
   OwnerId id_of(StreamRef stream);
-  /// The id of a stream that is not retired; nullopt where it has none.
+  /// The id of a stream that is not retired; nullopt if it has none.
   [[nodiscard]] std::optional<OwnerId> find(StreamRef stream) const;
   [[nodiscard]] const Entry& entry(OwnerId id) const { return entries_.at(id); }
   [[nodiscard]] FreeMarks& marks(OwnerId id) { return entries_.at(id).marks; }
@@ -56,32 +57,32 @@ class StreamTable {
   [[nodiscard]] std::size_t count() const { return entries_.size(); }
   /// Whether it is not forgotten.
   [[nodiscard]] bool knows(OwnerId id) const { return entries_.count(id) == 1; }
-  /// Whether all work of the stream is known to be done for ever.
-  [[nodiscard]] bool is_over(OwnerId id) const;
+  /// Whether the stream has ended and all its work is known to be done.
+  [[nodiscard]] bool is_drained(OwnerId id) const;
   /// Whether what was recorded on the stream is known to be done.
-  [[nodiscard]] bool has_passed(OwnerId id, const RecordedEvent& recorded) const;
+  [[nodiscard]] bool has_completed(OwnerId id, const RecordedEvent& recorded) const;
   /// An event that was recorded on the stream has passed, and with it all that were before.
-  void set_passed(OwnerId id, const RecordedEvent& recorded);
+  void set_completed(OwnerId id, const RecordedEvent& recorded);
 
-  /// A call begins, or ends, during which the handle must stay good.
-  void begin_naming(OwnerId id) { ++entries_.at(id).namings; }
+  /// A call begins, or ends, that passes the handle to the driver without a lock.
+  void begin_handle_use(OwnerId id) { ++entries_.at(id).handle_uses; }
   /// Whether that was the last one of a stream that is retired.
-  bool end_naming(OwnerId id) noexcept;
-  [[nodiscard]] bool is_named(OwnerId id) const { return entries_.at(id).namings > 0; }
+  bool end_handle_use(OwnerId id) noexcept;
+  [[nodiscard]] bool is_handle_used(OwnerId id) const { return entries_.at(id).handle_uses > 0; }
 
   /// The handle may be destroyed once it is not named any more; `last_work` marks its last work.
   void retire(OwnerId id, SharedEvent last_work) noexcept;
-  /// The same where nothing can mark it.
-  void lose(OwnerId id) noexcept;
-  /// The stream was destroyed, and its handle may mean another one.
-  void vanish(OwnerId id) noexcept;
+  /// The same if no event can mark its last work.
+  void retire_unordered(OwnerId id) noexcept;
+  /// The stream was destroyed without notice, and its handle may belong to another stream.
+  void mark_destroyed(OwnerId id) noexcept;
   /// The last work of a retired stream has passed, or all that the device had when it vanished.
-  void set_over(OwnerId id) noexcept;
+  void mark_drained(OwnerId id) noexcept;
   [[nodiscard]] std::vector<OwnerId> all() const;
   /// Retired streams whose last work may still run.
-  [[nodiscard]] std::vector<OwnerId> ending() const;
+  [[nodiscard]] std::vector<OwnerId> draining() const;
   /// Drops retired streams that are over and not in `named`.
-  void forget_all_but(const std::set<OwnerId>& named);
+  void forget_drained_except(const std::set<OwnerId>& named);
 
  private:
   using Key = std::pair<const DeviceContext*, CUstream_st*>;

@@ -35,8 +35,8 @@ PinnedHeaps::Heap::Heap(PinnedHeaps& heaps, PinnedKind of_kind, std::optional<in
                  .graphs_hold = true,
                  .slack_max = heaps.options_.slack_max,
                  .others =
-                     [&heaps, this](std::size_t bytes, CachingAllocator::Waiting waiting) {
-                       return heaps.release_others(*this, bytes, waiting);
+                     [&heaps, this](std::size_t bytes, CachingAllocator::HostWait wait) {
+                       return heaps.release_others(*this, bytes, wait);
                      },
                  .events = [&heaps](DeviceContext& context) -> EventPool& {
                    return heaps.events_.of(context);
@@ -58,7 +58,7 @@ PinnedHeaps::PinnedHeaps(const DeviceRegistry& registry, const PinnedAllocatorOp
       options_(options),
       bytes_cached_max_(options.bytes_cached_max.value_or(MemoryBudget::kNoLimit)),
       events_(registry),
-      tells_(events_.driver().is_simulated()),
+      is_simulated_(events_.driver().is_simulated()),
       budget_({.max = options.bytes_reserved_max.value_or(MemoryBudget::kNoLimit)}),
       registrations_(registry, events_),
       background_([this] { grow_ahead(); }) {
@@ -155,25 +155,25 @@ PinnedHeaps::Heap& PinnedHeaps::find_or_make(PinnedKind kind, std::optional<int>
   return heap;
 }
 
-void* PinnedHeaps::allocate_other(std::size_t bytes, const PinnedOptions& options) {
+void* PinnedHeaps::allocate_slow(std::size_t bytes, const PinnedOptions& options) {
   Heap& heap = heap_for(options);
-  void* data = heap.allocator.allocate_kept(bytes, std::nullopt);
+  void* data = heap.allocator.allocate_cached(bytes, std::nullopt);
   if (data == nullptr) {
-    data = heap.allocator.allocate_missed(bytes, std::nullopt, options.may_wait);
-    if (options_.low_water_bytes > 0) want_growth(heap);
+    data = heap.allocator.allocate_slow(bytes, std::nullopt, options.may_wait);
+    if (options_.low_water_bytes > 0) request_growth(heap);
   }
-  tell(data, bytes);
+  notify_simulator(data, bytes);
   return data;
 }
 
-void PinnedHeaps::deallocate_other(void* data, Heap* freed) {
+void PinnedHeaps::deallocate_slow(void* data, Heap* freed) {
   if (!origin_.is_here()) return;
   for_each([&](Heap& heap) {
-    if (freed == nullptr && heap.allocator.deallocate_kept(data)) freed = &heap;
+    if (freed == nullptr && heap.allocator.try_cache_free(data)) freed = &heap;
   });
   if (freed == nullptr) {
     freed = &require_owner(data, "free");
-    freed->allocator.deallocate_missed(data);
+    freed->allocator.deallocate_slow(data);
   }
   if (bytes_cached_max_ != MemoryBudget::kNoLimit) limit_cache(*freed);
 }
@@ -239,7 +239,7 @@ std::size_t PinnedHeaps::trim(std::size_t bytes_to_keep) {
   std::size_t released = 0;
   for_each([&](Heap& heap) {
     released += heap.allocator.release_cached(bytes - std::min(bytes, released),
-                                              CachingAllocator::Waiting::for_streams);
+                                              CachingAllocator::HostWait::for_streams);
   });
   return released;
 }
@@ -258,7 +258,7 @@ void PinnedHeaps::retire_stream(StreamRef stream) noexcept {
 }
 
 std::size_t PinnedHeaps::release_others(const Heap& asking, std::size_t bytes,
-                                        CachingAllocator::Waiting waiting) {
+                                        CachingAllocator::HostWait wait) {
   // As a segment, which may be larger than the request; only what lacks, where it is the limit.
   const std::size_t planned = bytes < options_.segment_bytes / 2 ? options_.segment_bytes : bytes;
   const std::size_t beyond = budget_.beyond_max(planned);
@@ -266,7 +266,7 @@ std::size_t PinnedHeaps::release_others(const Heap& asking, std::size_t bytes,
   std::size_t released = 0;
   for_each([&](Heap& heap) {
     if (&heap == &asking || released >= wanted) return;
-    released += heap.allocator.release_cached(wanted - released, waiting);
+    released += heap.allocator.release_cached(wanted - released, wait);
   });
   return released;
 }

@@ -38,23 +38,23 @@ class PinnedHeaps {
 
   void* allocate(std::size_t bytes) {
     if (Heap* const heap = only_.load(std::memory_order_acquire)) [[likely]] {
-      if (void* data = heap->allocator.allocate_kept(bytes, std::nullopt)) [[likely]] {
-        if (tells_) [[unlikely]]
-          tell(data, bytes);
+      if (void* data = heap->allocator.allocate_cached(bytes, std::nullopt)) [[likely]] {
+        if (is_simulated_) [[unlikely]]
+          notify_simulator(data, bytes);
         return data;
       }
     }
-    return allocate_other(bytes, {});
+    return allocate_slow(bytes, {});
   }
   void* allocate(std::size_t bytes, const PinnedOptions& options) {
-    return allocate_other(bytes, options);
+    return allocate_slow(bytes, options);
   }
   void deallocate(void* data) {
     Heap* const heap = only_.load(std::memory_order_acquire);
-    const bool is_back = heap != nullptr && heap->allocator.deallocate_kept(data);
-    if (is_back && bytes_cached_max_ == MemoryBudget::kNoLimit) [[likely]]
+    const bool is_cached = heap != nullptr && heap->allocator.try_cache_free(data);
+    if (is_cached && bytes_cached_max_ == MemoryBudget::kNoLimit) [[likely]]
       return;
-    deallocate_other(data, is_back ? heap : nullptr);
+    deallocate_slow(data, is_cached ? heap : nullptr);
   }
   void record_stream(void* data, StreamRef stream);
   void record_use(void* data, StreamRef stream);
@@ -93,7 +93,7 @@ class PinnedHeaps {
     MemoryBudget budget;
     PinnedSegments* segments = nullptr;
     std::atomic<bool> wants_growth = false;
-    // Of the background thread.
+    // For the background thread.
     std::atomic<std::uint64_t> grown_ahead = 0;
     std::atomic<std::uint64_t> failed_ahead = 0;
     std::atomic<unsigned> failed_in_row = 0;
@@ -104,15 +104,17 @@ class PinnedHeaps {
   /// A node for each device, none, and the write-combined one.
   static constexpr std::size_t kHeapsMax = kDevicesMax + 2;
 
-  void* allocate_other(std::size_t bytes, const PinnedOptions& options);
-  /// The simulated driver that memory has a new user.
-  void tell(const void* data, std::size_t bytes) const { driver().sim_host_reuses(data, bytes); }
-  void deallocate_other(void* data, Heap* freed);
+  void* allocate_slow(std::size_t bytes, const PinnedOptions& options);
+  /// Tells the simulated driver that memory has a new user.
+  void notify_simulator(const void* data, std::size_t bytes) const {
+    driver().sim_host_reuses(data, bytes);
+  }
+  void deallocate_slow(void* data, Heap* freed);
   /// Errors  InvalidArgument: no such device or kind. NotSupported: a forked child. DriverError.
   Heap& heap_for(const PinnedOptions& options);
   /// Whether devices are near different nodes.
   bool differs() BERTH_EXCLUDES(mutex_);
-  /// By logical ordinal, the nodes that count. Read from the devices once.
+  /// The nodes of the devices by logical ordinal, read once.
   const std::vector<std::optional<int>>& nodes() BERTH_REQUIRES(mutex_);
   Heap& find_or_make(PinnedKind kind, std::optional<int> node) BERTH_REQUIRES(mutex_);
   /// Calls visit(Heap&) for each.
@@ -121,13 +123,14 @@ class PinnedHeaps {
     const std::size_t count = count_.load(std::memory_order_acquire);
     for (std::size_t number = 0; number < count; ++number) visit(*heaps_[number]);
   }
-  /// The heap that has memory at `data`, live or not; null where none has.
+  /// The heap that has memory at `data`, live or not, or null.
   [[nodiscard]] Heap* owner_of(const void* data) const;
-  /// The same; where there is none, an error that says that `action` is not for `data`.
+  /// The same.
+  /// Errors  InvalidArgument: there is none; `action` is not possible for `data`.
   [[nodiscard]] Heap& require_owner(void* data, const char* action) const;
   std::size_t release_others(const Heap& asking, std::size_t bytes,
-                             CachingAllocator::Waiting waiting);
-  void want_growth(Heap& heap) noexcept;
+                             CachingAllocator::HostWait wait);
+  void request_growth(Heap& heap) noexcept;
   /// The work of the background thread.
   void grow_ahead() noexcept;
   void grow_ahead(Heap& heap) noexcept;
@@ -139,18 +142,18 @@ class PinnedHeaps {
   const PinnedAllocatorOptions options_;
   const std::size_t bytes_cached_max_;
   const DeviceEventPools events_;
-  const bool tells_;  ///< the driver is simulated
+  const bool is_simulated_;  ///< the driver is simulated
   MemoryBudget budget_;
   PinnedRegistrations registrations_;
   Mutex mutex_;
   std::optional<std::vector<std::optional<int>>> nodes_ BERTH_GUARDED_BY(mutex_);
   std::array<std::unique_ptr<Heap>, kHeapsMax> heaps_;  ///< written under mutex_, then never again
-  std::atomic<std::size_t> count_ = 0;                  ///< of heaps_ that there are
+  std::atomic<std::size_t> count_ = 0;                  ///< of heaps_
   enum class Differs : std::uint8_t { unknown, no, yes };
   std::atomic<Differs> differs_ = Differs::unknown;
-  std::array<std::atomic<Heap*>, kDevicesMax> near_{};  ///< by logical ordinal, where known
-  std::atomic<Heap*> only_ = nullptr;  ///< that of portable memory, where there is one for all
-  /// What was cached when the last try to give some back could not give enough.
+  std::array<std::atomic<Heap*>, kDevicesMax> near_{};  ///< by logical ordinal, if known
+  std::atomic<Heap*> only_ = nullptr;  ///< the heap of portable memory, if there is only one
+  /// Cached bytes when the last attempt to return some could not return enough.
   std::atomic<std::size_t> stuck_bytes_ = 0;
   BackgroundThread background_;  ///< last, so that it ends first
 };

@@ -19,7 +19,7 @@ constexpr unsigned kPatienceMax = 10;
 
 }  // namespace
 
-void PinnedHeaps::want_growth(Heap& heap) noexcept {
+void PinnedHeaps::request_growth(Heap& heap) noexcept {
   try {
     if (heap.allocator.free_bytes() >= options_.low_water_bytes) return;
     // Trying costs as much as growing, and failed of late.
@@ -47,9 +47,9 @@ void PinnedHeaps::grow_ahead(Heap& heap) noexcept {
       const std::size_t lacking = options_.low_water_bytes - free;
       const std::size_t bytes =
           align_up(std::clamp(lacking, options_.segment_bytes, kStepMax), 4_KiB);
-      const CachingAllocator::Ahead outcome = heap.allocator.grow_ahead(bytes);
-      if (outcome == CachingAllocator::Ahead::at_limit) return;
-      if (outcome == CachingAllocator::Ahead::no_memory) {
+      const CachingAllocator::GrowAheadResult outcome = heap.allocator.grow_ahead(bytes);
+      if (outcome == CachingAllocator::GrowAheadResult::at_limit) return;
+      if (outcome == CachingAllocator::GrowAheadResult::no_memory) {
         note_failure(heap, fmt::format("there is no memory for {} more", format_bytes(bytes)));
         return;
       }
@@ -77,7 +77,7 @@ void PinnedHeaps::note_failure(Heap& heap, std::string_view why) noexcept {
 void PinnedHeaps::limit_cache(Heap& freed) noexcept {
   const std::size_t step = bytes_cached_max_ / 16;
   std::size_t cached = 0;
-  for_each([&](Heap& heap) { cached += heap.allocator.cached_bytes_then(); });
+  for_each([&](Heap& heap) { cached += heap.allocator.cached_bytes_estimate(); });
   const std::size_t stuck = stuck_bytes_;
   const bool is_beyond = cached > bytes_cached_max_ && (stuck == 0 || cached > stuck + step);
   if (!is_beyond && !freed.allocator.has_freed(std::max<std::size_t>(step, 1))) return;

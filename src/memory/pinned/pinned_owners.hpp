@@ -8,7 +8,7 @@
 
 #include "berth/stream.hpp"
 
-#include "memory/found_block.hpp"
+#include "memory/heap/block.hpp"
 
 namespace berth {
 
@@ -22,7 +22,7 @@ struct PinnedOwner {
   std::size_t bytes;  ///< of the block, rounding included; 0 for a registration
 };
 
-/// Of one allocator, without a driver call. Contract: PinnedHeaps::look_up().
+/// Lookup in one allocator, without a driver call. Contract: PinnedHeaps::look_up().
 class PinnedLookup {
  public:
   static FoundBlock look_up(const PinnedAllocator& pinned, const void* data);
@@ -30,17 +30,17 @@ class PinnedLookup {
 
 /// Threads  Safe from any thread.
 void add_pinned_owner(PinnedHeaps& heaps);
-/// Returns once no other thread looks at `heaps`.
+/// Returns when no other thread uses `heaps`.
 void remove_pinned_owner(PinnedHeaps& heaps) noexcept;
-/// Whose memory `data` points into; nullopt: pinned by nobody but perhaps the program itself. The
-/// owner stays valid as long as the block is live.
+/// The owner of the memory at `data`; nullopt: not pinned by berth. The owner stays valid as long
+/// as the block is live.
 std::optional<PinnedOwner> find_pinned_owner(const void* data);
-/// Whether more than one Runtime pins memory. If not, nobody needs to ask for others.
+/// Whether more than one Runtime pins memory.
 bool has_several_pinned_owners() noexcept;
 
-/// Marks that the work which `stream`, of another Runtime, has now uses the block at `data`. The
-/// owner keeps nothing of the stream: neither its handle, which may be gone at the next moment, nor
-/// what its Runtime owns.
+/// Records that the current work of `stream`, which belongs to another Runtime, uses the block at
+/// `data`. The owner keeps neither the handle, which may be destroyed at any time, nor anything of
+/// the other Runtime.
 /// Errors  As PinnedAllocator::record_use().
 void record_pinned_use(PinnedHeaps& owner, void* data, StreamRef stream);
 

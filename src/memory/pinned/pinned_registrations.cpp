@@ -16,7 +16,7 @@
 #include "base/check.hpp"
 #include "memory/pinned/pinned_segments.hpp"
 #include "stream/capture.hpp"
-#include "stream/unasked.hpp"
+#include "stream/unchecked.hpp"
 #include "stream/wait.hpp"
 
 namespace berth {
@@ -209,17 +209,17 @@ bool PinnedRegistrations::mark_last_use(Entry& entry) {
     if (entry.uses.empty()) return false;
     Use& last = entry.uses.back();
     if (last.end != nullptr) return true;
-    last.is_named = true;
+    last.is_handle_used = true;
     named = last.stream;
   }
   End end = end_of(*named);
   const MutexLock lock(mutex_);
   Use& last = entry.uses.back();
-  BERTH_CHECK(last.is_named && last.stream == *named);
-  last.is_named = false;
+  BERTH_CHECK(last.is_handle_used && last.stream == *named);
+  last.is_handle_used = false;
   last.end = std::move(end);
   if (last.end == nullptr) entry.uses.pop_back();
-  naming_ended_.notify_all();
+  handle_use_ended_.notify_all();
   return true;
 }
 
@@ -235,7 +235,7 @@ PinnedRegistrations::End PinnedRegistrations::end_of(StreamRef stream) const {
     try {
       return record(stream);
     } catch (const std::exception&) {  // there is no event
-      sync_unasked(stream);
+      sync_unchecked(stream);
     }
   } catch (const Error& error) {  // work that failed is over
     driver().report(Severity::warning, kWaiting, error);
@@ -322,20 +322,20 @@ void PinnedRegistrations::retire_stream(StreamRef stream) noexcept {
     }
     if (!is_used) return;
     End end;
-    const bool is_lost = is_capturing(stream);
-    if (!is_lost) {
+    const bool is_captured = is_capturing(stream);
+    if (!is_captured) {
       try {
         end = record(stream);
       } catch (const std::exception& error) {  // an Error, or the host's memory
         driver().report(Severity::warning, "pinned: waiting for a stream", error);
-        sync_unasked(stream);  // then there is no use any more
+        sync_unchecked(stream);  // then there is no use any more
       }
     }
     const MutexLock lock(mutex_);
-    naming_ended_.wait(mutex_, [&]() BERTH_UNDER_LOCK {
-      bool is_named = false;
-      for_each_use([&](const Use& use) { is_named = is_named || use.is_named; });
-      return !is_named;
+    handle_use_ended_.wait(mutex_, [&]() BERTH_UNDER_LOCK {
+      bool is_handle_used = false;
+      for_each_use([&](const Use& use) { is_handle_used = is_handle_used || use.is_handle_used; });
+      return !is_handle_used;
     });
     for_each_use([&](Use& use) {
       use.end = end;
@@ -346,7 +346,7 @@ void PinnedRegistrations::retire_stream(StreamRef stream) noexcept {
       std::erase_if(entry.uses,
                     [](const Use& use) { return use.is_retired && use.end == nullptr; });
     }
-    if (!is_lost) return;
+    if (!is_captured) return;
     driver().report(Severity::warning,
                     "pinned: a stream that uses registered memory goes away in the middle of a "
                     "capture, so nobody can tell when its work is done");
@@ -357,7 +357,7 @@ void PinnedRegistrations::retire_stream(StreamRef stream) noexcept {
 
 PinnedRegistrations::End PinnedRegistrations::record(StreamRef stream) const {
   auto event = std::make_shared<EventLease>(events_.of(stream.context()).acquire());
-  record_unasked(*event, stream);
+  record_unchecked(*event, stream);
   return event;
 }
 

@@ -32,15 +32,15 @@ class PinnedRegistrations final : public StreamObserver {
 
   /// Both outlive this.
   PinnedRegistrations(const DeviceRegistry& registry, const DeviceEventPools& events);
-  /// Ends those that are left, and reports that there are.
+  /// Ends and reports the registrations that are left.
   ~PinnedRegistrations() override;
 
   void add(void* data, std::size_t bytes) BERTH_EXCLUDES(mutex_);
   void remove(void* data) BERTH_EXCLUDES(mutex_);
 
-  /// The registration around `data`; nullopt where there is none. In a forked child there is none.
+  /// The registration around `data`, or nullopt. None in a forked child.
   [[nodiscard]] std::optional<Range> find(const void* data) const BERTH_EXCLUDES(mutex_);
-  /// False where `data` is in none.
+  /// False if `data` is in no registration.
   bool record_stream(const void* data, StreamRef stream) BERTH_EXCLUDES(mutex_);
   bool record_use(const void* data, StreamRef stream) BERTH_EXCLUDES(mutex_);
   void retire_stream(StreamRef stream) noexcept BERTH_EXCLUDES(mutex_);
@@ -54,33 +54,33 @@ class PinnedRegistrations final : public StreamObserver {
   using End = SharedEvent;
   struct Use {
     StreamRef stream;
-    End end;                  ///< null: all that the stream holds when the registration ends
-    bool is_retired = false;  ///< the stream's handle may mean another one now
-    /// The thread that ends the registration names the stream, which does not go away meanwhile.
-    bool is_named = false;
+    End end;                  ///< null: the work on the stream when the registration ends
+    bool is_retired = false;  ///< the handle may belong to another stream now
+    /// The thread that ends the registration uses the handle; the stream does not end meanwhile.
+    bool is_handle_used = false;
   };
   enum class State : std::uint8_t { beginning, live, ending };
   struct Entry {
     std::size_t bytes;
-    DeviceContext* context;  ///< of whose device it was pinned; this one unpins it
+    DeviceContext* context;  ///< the device that pinned it, and unpins it
     State state = State::beginning;
     std::vector<Use> uses{};
   };
   using Entries = std::map<std::uintptr_t, Entry>;
 
-  /// Takes the range for one that is beginning.
+  /// Adds a registration that is beginning.
   void claim(std::uintptr_t start, std::size_t bytes, DeviceContext& context)
       BERTH_EXCLUDES(mutex_);
   void drop(std::uintptr_t start) BERTH_EXCLUDES(mutex_);
-  /// The live one around `data`; the end where there is none.
+  /// The live registration around `data`, or the end.
   [[nodiscard]] Entries::iterator around(const void* data) BERTH_REQUIRES(mutex_);
   void add_use(Entry& entry, Use use) BERTH_REQUIRES(mutex_);
   void unpin(DeviceContext& context, void* data) const;
-  /// Of a registration that is ending. Under no lock while it waits: streams may go away meanwhile.
+  /// Waits for the uses of an ending registration. Without a lock: streams may end meanwhile.
   void wait_for_uses(Entry& entry) BERTH_EXCLUDES(mutex_);
-  /// Sees to it that the last of the uses has an end, or is not there. False where none is left.
+  /// Gives the last of the uses an end, or drops it. False if none is left.
   bool mark_last_use(Entry& entry) BERTH_EXCLUDES(mutex_);
-  /// An event after what the stream holds now; null if that is over, or if the stream is captured.
+  /// An event behind the stream's current work; null if there is none, or the stream is captured.
   End end_of(StreamRef stream) const;
   End record(StreamRef stream) const;
   [[nodiscard]] const Driver& driver() const { return events_.driver(); }
@@ -92,7 +92,7 @@ class PinnedRegistrations final : public StreamObserver {
   Mutex record_mutex_;  ///< before mutex_
   mutable Mutex mutex_;
   Entries entries_ BERTH_GUARDED_BY(mutex_);
-  std::condition_variable_any naming_ended_;
+  std::condition_variable_any handle_use_ended_;
 };
 
 }  // namespace berth

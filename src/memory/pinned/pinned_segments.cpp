@@ -10,7 +10,6 @@
 
 #include "berth/bytes.hpp"
 
-#include "memory/source/has_memory.hpp"
 #include "stream/capture.hpp"
 #include "stream/wait.hpp"
 
@@ -37,7 +36,8 @@ bool PinnedSegments::obtain(Growth& growth) {
     const unsigned write_combined = options_.write_combined ? CU_MEMHOSTALLOC_WRITECOMBINED : 0;
     const CUresult result = driver.try_mem_host_alloc(
         &data, growth.bytes, unsigned{CU_MEMHOSTALLOC_PORTABLE} | write_combined);
-    if (!has_memory(driver, DriverCall::mem_host_alloc, result)) return false;
+    if (!driver.succeeded(DriverCall::mem_host_alloc, result, CUDA_ERROR_OUT_OF_MEMORY))
+      return false;
     note.mapped().is_registered = false;
   }
   ++(note.mapped().is_registered ? registered_ : allocated_);

@@ -19,9 +19,9 @@
 
 namespace berth {
 
-/// A segment is one registration, so that a copy never goes from one into another. The driver wants
-/// some context to be current: it is that of the calling thread's device, so that no other device
-/// gets one.
+/// A segment is one registration, so that no copy crosses from one into another. The driver
+/// requires a current context: that of the calling thread's device, so that no other device gets
+/// one.
 /// Threads  obtain() and give_back() of different ranges: any at once.
 class PinnedSegments final : public WholeSegments {
  public:
@@ -31,19 +31,19 @@ class PinnedSegments final : public WholeSegments {
     unsigned prefault_threads = 0;
     /// The driver allocates, without the processor's caches for reading.
     bool write_combined = false;
-    /// Where registered pages come from; nullopt: anywhere.
+    /// The node of registered pages; nullopt: any node.
     std::optional<int> node = std::nullopt;
-    /// Where pages come from, for tests.
+    /// Maps pages; replaced by tests.
     void* (*map)(std::size_t) noexcept = map_host_pages;
   };
-  /// Bytes from which on the driver allocates: registering as many fails on current drivers, and
-  /// some later call with it. Source: vllm-project/vllm, issue 51081.
+  /// From this size on the driver allocates: registration fails on current drivers, and breaks some
+  /// later call. Source: vllm-project/vllm, issue 51081.
   static constexpr std::size_t kRegistrationBytesMax = std::size_t{512} << 30;
 
   PinnedSegments(const DeviceRegistry& registry, const Options& options);
 
   bool obtain(Growth& growth) override;
-  /// Those that were used longest ago first.
+  /// Least recently used segments first.
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
 
   /// Segments obtained by registering, and those that the driver allocated.
@@ -54,13 +54,13 @@ class PinnedSegments final : public WholeSegments {
   struct Segment {
     std::size_t bytes;
     bool is_registered;      ///< else the driver allocated it
-    DeviceContext* context;  ///< of whose device it was pinned; this one unpins it
+    DeviceContext* context;  ///< the device that pinned it, and unpins it
   };
 
   bool free_segment(std::uintptr_t address) noexcept override;
   /// Whether the pages of a segment are to be registered, and reached by devices at their address.
   bool registers(const Driver& driver, std::size_t bytes);
-  /// Null where it cannot be, which is no failure: the driver may have another way.
+  /// Null if that is not possible; the driver may still allocate.
   void* map_and_register(const Driver& driver, std::size_t bytes);
   void bind(const Driver& driver, void* pages, std::size_t bytes);
 

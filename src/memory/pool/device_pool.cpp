@@ -43,8 +43,8 @@ std::unique_ptr<SegmentSource> make_source(const DevicePool::Setup& setup,
   if (!setup.device.virtual_memory || !supports_virtual_memory(context)) {
     return std::make_unique<DeviceSegments>(context, setup.device.segment_bytes, device_bytes);
   }
-  const auto keeping =
-      options.for_graphs ? ArenaSegments::Windowing::kept : ArenaSegments::Windowing::bounded;
+  const auto keeping = options.for_graphs ? ArenaSegments::WindowRetention::kept
+                                          : ArenaSegments::WindowRetention::bounded;
   return std::make_unique<ArenaSegments>(
       context, heap, granule_bytes(context, setup.device, device_bytes), device_bytes, keeping);
 }
@@ -52,7 +52,7 @@ std::unique_ptr<SegmentSource> make_source(const DevicePool::Setup& setup,
 CachingAllocator::Options allocator_options(const DevicePool::Setup& setup,
                                             const MemoryPoolOptions& options,
                                             std::size_t device_bytes, MemoryBudget& budget,
-                                            CachingAllocator::Relief others) {
+                                            CachingAllocator::ReclaimFromPeers others) {
   const std::string device = setup.context.device().to_string();
   return {.name = options.name.empty() ? device : device + "/" + options.name,
           .budget = budget,
@@ -91,8 +91,8 @@ DevicePool::DevicePool(const Setup& setup, const MemoryPoolOptions& options)
           setup.context.driver(),
           allocator_options(
               setup, options, device_bytes_, budget_,
-              [this, others = setup.others](std::size_t bytes, CachingAllocator::Waiting waiting) {
-                return others(*this, bytes, waiting);
+              [this, others = setup.others](std::size_t bytes, CachingAllocator::HostWait wait) {
+                return others(*this, bytes, wait);
               }),
           [&](BlockHeap& heap) { return make_source(setup, options, device_bytes_, heap); }) {
   // By itself and not through the list of pools, which a pool leaves before it is gone.
@@ -117,9 +117,9 @@ void DevicePool::set_limits(const MemoryLimits& limits) {
   budget_.set_limits(in_bytes(limits, device_bytes_));
 }
 
-void* DevicePool::allocate_missed(std::size_t bytes, StreamRef stream) {
+void* DevicePool::allocate_slow(std::size_t bytes, StreamRef stream) {
   require_stream_of_device(stream);
-  if (kept_for_ != nullptr) return allocator_.allocate_missed(bytes, stream);
+  if (kept_for_ != nullptr) return allocator_.allocate_slow(bytes, stream);
   static_cast<void>(is_capturing(stream));
   return allocator_.allocate(bytes, stream);
 }

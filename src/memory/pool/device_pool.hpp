@@ -24,25 +24,25 @@ class DevicePool final : public Allocator, public MappedMemory {
   struct Setup {
     DeviceContext& context;
     EventPool& events;
-    const DeviceAllocatorOptions& device;  ///< what holds for all pools of the device
-    const PressureCallback& on_pressure;   ///< in place of the one there
+    const DeviceAllocatorOptions& device;  ///< options of all pools of the device
+    const PressureCallback& on_pressure;   ///< replaces the one there
     MemoryBudget& device_budget;
-    /// Other pools' memory, for a request of this one.
+    /// Returns memory of other pools for a request of this one.
     std::function<std::size_t(const DevicePool& asking, std::size_t bytes,
-                              CachingAllocator::Waiting waiting)>
+                              CachingAllocator::HostWait wait)>
         others;
   };
   DevicePool(const Setup& setup, const MemoryPoolOptions& options);
-  /// Once the device's work is done. Live blocks are reported.
+  /// After the device's work is done. Live blocks are reported.
   ~DevicePool() override;
 
   /// Contracts of these: DeviceAllocator.
   void* allocate(std::size_t bytes, StreamRef stream) {
     if (&stream.context() == kept_for_) [[likely]] {
-      if (void* data = allocator_.allocate_kept(bytes, stream)) [[likely]]
+      if (void* data = allocator_.allocate_cached(bytes, stream)) [[likely]]
         return data;
     }
-    return allocate_missed(bytes, stream);
+    return allocate_slow(bytes, stream);
   }
   [[nodiscard]] void* allocate_raw(std::size_t bytes, StreamRef stream) override {
     return allocate(bytes, stream);
@@ -61,7 +61,7 @@ class DevicePool final : public Allocator, public MappedMemory {
   std::size_t release_unused(std::chrono::nanoseconds age) override {
     return allocator_.release_unused(age, std::chrono::steady_clock::now());
   }
-  /// For whatever has memory in the Runtime: the stream goes away for all.
+  /// Retires the stream for all allocators of the Runtime.
   void retire_stream(StreamRef stream) noexcept override {
     stream.context().retire_stream(stream.native());
   }
@@ -83,7 +83,7 @@ class DevicePool final : public Allocator, public MappedMemory {
   [[nodiscard]] bool is_usable() const { return allocator_.is_usable(); }
   /// Errors  NotSupported: in a forked child.
   void require_usable() const { allocator_.require_origin(); }
-  /// With the device, "cuda:0/weights", and without.
+  /// With the device, "cuda:0/weights", and without it.
   [[nodiscard]] const std::string& name() const { return allocator_.name(); }
   [[nodiscard]] const std::string& own_name() const { return own_name_; }
   void set_limits(const MemoryLimits& limits);
@@ -91,17 +91,17 @@ class DevicePool final : public Allocator, public MappedMemory {
   std::size_t sleep(SleepContent content) { return allocator_.sleep(context_, content); }
   void wake() { allocator_.wake(context_); }
   [[nodiscard]] bool is_asleep() const { return allocator_.is_asleep(); }
-  void let_in(DeviceContext& user) override { allocator_.let_in(user); }
+  void grant_access(DeviceContext& user) override { allocator_.grant_access(user); }
   /// Errors  InvalidArgument: a stream that cannot order memory of the device.
   void require_stream_of_device(StreamRef stream) const;
 
  private:
-  void* allocate_missed(std::size_t bytes, StreamRef stream);
+  void* allocate_slow(std::size_t bytes, StreamRef stream);
   void report_live_blocks() const noexcept;
 
   DeviceContext& context_;
-  /// The device whose streams may have what a thread keeps; null for graphs, for which each request
-  /// asks whether its stream is captured, so that the capture is known.
+  /// The device whose streams may use a thread's cache; null for graphs, where each request queries
+  /// whether its stream is captured.
   const DeviceContext* const kept_for_;
   const std::string own_name_;
   const std::size_t device_bytes_;
@@ -109,9 +109,9 @@ class DevicePool final : public Allocator, public MappedMemory {
   CachingAllocator allocator_;
 };
 
-/// All memory that the device of `context` has.
+/// Total memory of the device.
 std::size_t total_bytes(const DeviceContext& context);
-/// In bytes of such a device.
+/// The limits in bytes, for a device of that size.
 MemoryBudget::Limits in_bytes(const MemoryLimits& limits, std::size_t device_bytes);
 
 }  // namespace berth

@@ -3,28 +3,28 @@
 
 #include <utility>
 
-#include "memory/pool/device_pools.hpp"
+#include "memory/pool/device_memory.hpp"
 #include "memory/try_result.hpp"
 
 namespace berth {
 
 /// Closes the pool when the last handle on it goes.
 struct MemoryPool::Reference {
-  Reference(DevicePools& device_, std::shared_ptr<DevicePool> pool_)
+  Reference(DeviceMemory& device_, std::shared_ptr<DevicePool> pool_)
       : device(device_), pool(std::move(pool_)) {}
   ~Reference() { device.close(*pool); }
   Reference(const Reference&) = delete;
   Reference& operator=(const Reference&) = delete;
 
-  DevicePools& device;
+  DeviceMemory& device;
   const std::shared_ptr<DevicePool> pool;
 };
 
-MemoryPool::MemoryPool(DevicePools& device, std::shared_ptr<DevicePool> pool) {
+MemoryPool::MemoryPool(DeviceMemory& device, std::shared_ptr<DevicePool> pool) {
   try {
     reference_ = std::make_shared<Reference>(device, pool);
   } catch (...) {
-    device.close(*pool);  // nobody has a handle to do so
+    device.close(*pool);  // there is no handle that would close it
     throw;
   }
 }

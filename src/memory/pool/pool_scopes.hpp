@@ -21,7 +21,7 @@ namespace berth {
 /// Threads  Safe from any thread.
 class PoolScopes {
  public:
-  /// Of the calling thread, for ever: the ids of std::thread come back.
+  /// A number of the calling thread that is never reused, unlike the id of std::thread.
   static std::uint64_t this_thread() {
     static std::atomic<std::uint64_t> last = 0;
     thread_local const std::uint64_t number = ++last;
@@ -33,7 +33,7 @@ class PoolScopes {
     std::optional<CUstream_st*> stream = std::nullopt;  ///< handle_of()
   };
 
-  /// Returns the number to close it by, never 0.
+  /// Returns the number of the scope, for close(); never 0.
   std::uint64_t open(const Extent& extent, std::shared_ptr<DevicePool> pool) {
     const MutexLock lock(mutex_);
     scopes_.push_back({++last_number_, extent, std::move(pool)});
@@ -46,7 +46,7 @@ class PoolScopes {
     count_.store(scopes_.size(), std::memory_order_relaxed);
   }
 
-  /// Scopes on it cover nothing any more.
+  /// From now on scopes on the stream cover nothing.
   void retire_stream(StreamRef stream) noexcept {
     if (!any()) return;
     const MutexLock lock(mutex_);
@@ -56,8 +56,8 @@ class PoolScopes {
   }
 
   [[nodiscard]] bool any() const { return count_.load(std::memory_order_relaxed) > 0; }
-  /// Of the scopes that cover a request of the calling thread on `stream`, the pool of that which
-  /// was opened last; null where there is none.
+  /// The pool of the last opened scope that covers a request of the calling thread on `stream`, or
+  /// null.
   [[nodiscard]] std::shared_ptr<DevicePool> find(StreamRef stream) const {
     const MutexLock lock(mutex_);
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
@@ -74,7 +74,7 @@ class PoolScopes {
     std::uint64_t number;
     Extent extent;
     std::shared_ptr<DevicePool> pool;
-    bool is_retired = false;  ///< its stream is gone: another one of that handle is not meant
+    bool is_retired = false;  ///< its stream has ended; a later one may have its handle
   };
 
   mutable Mutex mutex_;

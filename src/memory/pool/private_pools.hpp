@@ -12,15 +12,15 @@
 
 namespace berth {
 
-/// Threads  Safe from any thread. The lock is for the list: who works with a pool shares it. Only
-///          find() asks pools under it, and so takes the locks of their heaps behind it.
+/// Threads  Safe from any thread. The lock guards the list; callers share ownership of a pool. Only
+///          find() queries pools under it, and takes the locks of their heaps after it.
 class PrivatePools {
  public:
   void add(std::shared_ptr<DevicePool> pool);
-  /// Nobody allocates from the pool any more.
+  /// No allocation from the pool follows.
   void close(const DevicePool& pool);
-  /// Gives back what closed pools have no more use for; the pools themselves, where no block is
-  /// live. Returns the bytes given back.
+  /// Returns the unused memory of closed pools, and destroys those without live blocks. Returns the
+  /// bytes.
   /// Blocking  Waits for the work that used it.
   std::size_t clean_up();
 
@@ -28,8 +28,8 @@ class PrivatePools {
   // Oldest first.
   [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> all() const;
   [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> open() const { return in_state(false); }
-  /// The pool whose memory `data` is, live or not; null where there is none. Asks the host for no
-  /// memory, for that is what frees do.
+  /// The pool that has memory at `data`, live or not, or null. Needs no host memory, because frees
+  /// call it.
   [[nodiscard]] std::shared_ptr<DevicePool> find(const void* data) const;
 
  private:

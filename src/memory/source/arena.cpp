@@ -13,7 +13,6 @@
 
 #include "base/arithmetic.hpp"
 #include "base/check.hpp"
-#include "memory/source/has_memory.hpp"
 #include "stream/wait.hpp"
 
 namespace berth {
@@ -101,7 +100,7 @@ Arena::~Arena() {
   context_.driver().mem_address_free_or_report(CUdeviceptr{address_}, bytes_);
 }
 
-void Arena::let_in(const CUmemAccessDesc& user) {
+void Arena::grant_access(const CUmemAccessDesc& user) {
   const ContextScope scope(context_);
   for (std::size_t first = 0; first < handles_.size();) {
     std::size_t end = first;  // of granules side by side, which get access by one call
@@ -125,11 +124,11 @@ bool Arena::map_granule(std::size_t granule) {
   CUmemGenericAllocationHandle handle = 0;
   do_share_before_call(context_);
   const CUresult created = driver.try_mem_create(&handle, granule_bytes_, &properties, 0ULL);
-  if (!has_memory(driver, DriverCall::mem_create, created)) return false;
+  if (!driver.succeeded(DriverCall::mem_create, created, CUDA_ERROR_OUT_OF_MEMORY)) return false;
   const CUdeviceptr address = address_ + granule * granule_bytes_;
   const CUresult mapped = driver.try_mem_map(address, granule_bytes_, std::size_t{0}, handle, 0ULL);
   if (mapped != CUDA_SUCCESS) driver.mem_release_or_report(handle);
-  if (!has_memory(driver, DriverCall::mem_map, mapped)) return false;
+  if (!driver.succeeded(DriverCall::mem_map, mapped, CUDA_ERROR_OUT_OF_MEMORY)) return false;
   handles_[granule] = handle;
   return true;
 }
@@ -178,7 +177,7 @@ bool Arena::map_granules(std::size_t first, std::size_t end) {
   const CUdeviceptr address = address_ + first * granule_bytes_;
   const CUresult allowed = driver.try_mem_set_access(address, (end - first) * granule_bytes_,
                                                      access_.data(), access_.size());
-  return has_memory(driver, DriverCall::mem_set_access, allowed);
+  return driver.succeeded(DriverCall::mem_set_access, allowed, CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 void Arena::unmap(std::uintptr_t address, std::size_t bytes) noexcept {

@@ -17,7 +17,7 @@ namespace berth {
 
 /// Whether the device and the driver can map memory at all.
 bool supports_virtual_memory(const DeviceContext& context);
-/// Reading and writing by that device.
+/// Read and write access of that device.
 CUmemAccessDesc access_by(const DeviceContext& user);
 /// The least granule that the device accepts.
 std::size_t minimum_granule_bytes(const DeviceContext& context);
@@ -45,15 +45,14 @@ class Arena {
   [[nodiscard]] CUmemGenericAllocationHandle handle(std::size_t granule) const {
     return handles_[granule];
   }
-  /// What mappings of its memory allow: reading and writing, by the device and by those let in.
+  /// The access that mappings allow: read and write, by the device and those granted access.
   [[nodiscard]] std::span<const CUmemAccessDesc> access() const { return access_; }
-  /// Allows it to another device, for what is mapped and for what will be.
-  /// Errors  DriverError: it has access to some of what is mapped, perhaps, and to nothing that
-  ///         will be.
-  void let_in(const CUmemAccessDesc& user);
+  /// Allows another device the same access to present and future mappings.
+  /// Errors  DriverError: it may have access to some present mappings, and has none to future ones.
+  void grant_access(const CUmemAccessDesc& user);
 
   /// Backs a range of unmapped granules with new physical memory, readable and writable by the
-  /// device. False where the driver has no memory left. On failure nothing is mapped, nothing lost.
+  /// device. False if the driver has no memory left. On failure nothing is mapped, nothing lost.
   /// Errors  DriverError.
   bool map(std::uintptr_t address, std::size_t bytes);
   /// Unmaps a range of mapped granules and gives their memory back. The device must be done with
@@ -61,8 +60,8 @@ class Arena {
   void unmap(std::uintptr_t address, std::size_t bytes) noexcept;
   void unmap_all() noexcept;
 
-  /// Unmaps all that is mapped, and remembers where that was. The device must be done with it.
-  /// Returns the bytes that the driver has back: a granule that it refuses to unmap keeps its
+  /// Unmaps all granules and remembers which were mapped. The device must be done with them.
+  /// Returns the bytes that were returned: a granule that the driver refuses to unmap keeps its
   /// memory.
   std::size_t sleep() noexcept;
   /// The next sleep() keeps the memory of `granule`, which is mapped elsewhere.
@@ -87,7 +86,7 @@ class Arena {
   const std::size_t granule_bytes_;
   std::uintptr_t address_ = 0;
   std::vector<CUmemGenericAllocationHandle> handles_;  ///< by granule; 0 where unmapped
-  // By granule, as memory cannot be had where they are needed.
+  // By granule, allocated in advance because sleep() cannot fail.
   std::vector<bool> is_asleep_;  ///< to be mapped again
   std::vector<bool> is_held_;    ///< the next sleep() keeps its memory
   std::vector<bool> is_stuck_;   ///< the driver refused to unmap it; still usable

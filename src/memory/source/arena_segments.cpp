@@ -51,19 +51,19 @@ void take_beside(BlockHeap& heap, const Block& held, OwnerId owner, std::size_t 
     const std::size_t taken = std::min(missing, neighbour->bytes);
     const std::uintptr_t address =
         neighbour->address < held.address ? held.address - taken : held.end();
-    heap.settle(heap.hold(*neighbour, address, taken), Block::State::free, owner);
+    heap.release_held(heap.hold(*neighbour, address, taken), Block::State::free, owner);
     missing -= taken;
   }
 }
 
 /// held -> free, of `owner`, with what it takes of the memory beside it; without, where the host
 /// has no memory for that.
-void settle_beside(BlockHeap& heap, Block& held, OwnerId owner, std::size_t bytes) {
+void release_beside(BlockHeap& heap, Block& held, OwnerId owner, std::size_t bytes) {
   try {
     take_beside(heap, held, owner, bytes);
   } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): as it says; or OutOfMemory
   }
-  heap.settle(held, Block::State::free, owner);
+  heap.release_held(held, Block::State::free, owner);
 }
 
 /// The lowest ranges without memory, and the highest, which is the largest most often.
@@ -114,14 +114,15 @@ bool ArenaSegments::is_worth_it(const Stitch& stitch, const Candidate& plain) co
 }
 
 ArenaSegments::ArenaSegments(DeviceContext& context, BlockHeap& heap, std::size_t granule_bytes,
-                             std::size_t device_bytes, Windowing windowing)
+                             std::size_t device_bytes, WindowRetention retention)
     : device_bytes_(device_bytes),
-      windowing_(windowing),
+      retention_(retention),
       arena_(context, align_up(device_bytes, granule_bytes), granule_bytes),
       windows_(context, arena_, kMappingsPerGranule * granules_of(arena_.bytes())),
       stitcher_(granule_bytes) {
   heap.set_granule_bytes(granule_bytes);
-  heap.settle(heap.add_segment(arena_.address(), arena_.bytes()), Block::State::unmapped, kUnowned);
+  heap.release_held(heap.add_segment(arena_.address(), arena_.bytes()), Block::State::unmapped,
+                    kUnowned);
 }
 
 std::optional<ArenaSegments::Candidate> ArenaSegments::fewest_fresh(const BlockHeap& heap,
@@ -205,7 +206,7 @@ SegmentSource::Growth ArenaSegments::plan_stitch(BlockHeap& heap, const Stitch& 
 
 /// Of a granule on which no work is pending: all uses of a window that shows it are over, because
 /// every block in a window has bytes of each granule of it.
-void ArenaSegments::note_idle_memory(const BlockHeap& heap, std::span<const Freed> idle) {
+void ArenaSegments::set_idle_memory(const BlockHeap& heap, std::span<const Freed> idle) {
   const HoleIndex& holes = heap.holes_of_all();
   windows_.choose_to_drop([&](GranuleNumber granule) {
     const Block* const block = holes.range_with(granule).source;
@@ -294,15 +295,15 @@ bool ArenaSegments::obtain(Growth& growth) {
   return obtained;
 }
 
-/// Where the host has no memory for the block's record, what was to be joined is free, and the next
+/// If the host has no memory for the block's record, what was to be joined is free, and the next
 /// plan hears of it.
 Block* ArenaSegments::finish_growth(BlockHeap& heap, const Growth& growth,
                                     std::size_t bytes_requested, OwnerId owner) {
   if (growth.parts.empty()) {
-    settle_beside(heap, *growth.fresh.front(), owner, growth.block_bytes);
+    release_beside(heap, *growth.fresh.front(), owner, growth.block_bytes);
     return nullptr;
   }
-  const auto free = [&](Block& block) { heap.settle(block, Block::State::free, owner); };
+  const auto free = [&](Block& block) { heap.release_held(block, Block::State::free, owner); };
   try {
     heap.reserve_join();
   } catch (...) {
@@ -325,10 +326,10 @@ void ArenaSegments::cancel_growth(BlockHeap& heap, const Growth& growth) {
   windows_.keep_chosen();
   for (Block* part : growth.parts) {
     const bool is_fresh = std::ranges::find(growth.fresh, part) != growth.fresh.end();
-    if (part != nullptr && !is_fresh) heap.settle(*part, Block::State::free, part->owner);
+    if (part != nullptr && !is_fresh) heap.release_held(*part, Block::State::free, part->owner);
   }
   for (Block* fresh : growth.fresh) {
-    if (fresh != nullptr) heap.settle(*fresh, Block::State::unmapped, kUnowned);
+    if (fresh != nullptr) heap.release_held(*fresh, Block::State::unmapped, kUnowned);
   }
 }
 
@@ -364,7 +365,7 @@ bool ArenaSegments::give_back(const Range& range) noexcept {
 }
 
 std::size_t ArenaSegments::sleep(const std::set<std::uintptr_t>& stitched) {
-  if (windowing_ == Windowing::bounded) {
+  if (retention_ == WindowRetention::bounded) {
     windows_.drop_unused([&](std::uintptr_t address, std::size_t bytes) {
       const auto first = stitched.lower_bound(address);
       return first != stitched.end() && *first < address + bytes;
@@ -387,7 +388,7 @@ bool ArenaSegments::wake() {
 }
 
 void ArenaSegments::finish_return(BlockHeap& heap, Range&& range) {
-  heap.settle(*range.held, Block::State::unmapped, kUnowned);
+  heap.release_held(*range.held, Block::State::unmapped, kUnowned);
 }
 
 }  // namespace berth

@@ -24,7 +24,7 @@ namespace berth {
 class ArenaSegments final : public SegmentSource {
  public:
   /// Of windows that nothing is in any more.
-  enum class Windowing {
+  enum class WindowRetention {
     bounded,  ///< there is a bound to how many are kept
     kept,     ///< all are, until their memory is given back: graphs may know their addresses
   };
@@ -32,14 +32,14 @@ class ArenaSegments final : public SegmentSource {
   /// Adds the arena's range to `heap`. `device_bytes` is the memory that the device has in all.
   /// Errors  DriverError.
   ArenaSegments(DeviceContext& context, BlockHeap& heap, std::size_t granule_bytes,
-                std::size_t device_bytes, Windowing windowing = Windowing::bounded);
+                std::size_t device_bytes, WindowRetention retention = WindowRetention::bounded);
 
   [[nodiscard]] std::size_t capacity_bytes() const override { return device_bytes_; }
   [[nodiscard]] bool contains(std::uintptr_t address) const { return arena_.contains(address); }
-  [[nodiscard]] bool wants_idle_memory() const override {
-    return windowing_ == Windowing::bounded && windows_.is_over_bound();
+  [[nodiscard]] bool needs_idle_memory() const override {
+    return retention_ == WindowRetention::bounded && windows_.is_over_bound();
   }
-  void note_idle_memory(const BlockHeap& heap, std::span<const Freed> idle) override;
+  void set_idle_memory(const BlockHeap& heap, std::span<const Freed> idle) override;
 
   std::optional<Growth> plan_growth(BlockHeap& heap, std::size_t bytes, OwnerId owner,
                                     Joining joining) override;
@@ -52,9 +52,9 @@ class ArenaSegments final : public SegmentSource {
   std::vector<Range> plan_return(BlockHeap& heap, std::size_t bytes) override;
   bool give_back(const Range& range) noexcept override;
   void finish_return(BlockHeap& heap, Range&& range) override;
-  void let_in(DeviceContext& user) override {
-    windows_.let_in(access_by(user));
-    arena_.let_in(access_by(user));
+  void grant_access(DeviceContext& user) override {
+    windows_.grant_access(access_by(user));
+    arena_.grant_access(access_by(user));
   }
   void require_sleep() const override {}
   std::size_t sleep(const std::set<std::uintptr_t>& stitched) override;
@@ -91,7 +91,7 @@ class ArenaSegments final : public SegmentSource {
   }
 
   const std::size_t device_bytes_;
-  const Windowing windowing_;
+  const WindowRetention retention_;
   Arena arena_;
   Windows windows_;
   Stitcher stitcher_;

@@ -18,7 +18,7 @@
 namespace berth {
 
 struct Stitch {
-  Extent tail;                ///< 0 bytes where there is none; likewise `head`
+  Extent tail;                ///< 0 bytes if there is none; likewise `head`
   std::vector<Extent> whole;  ///< by address; the first may lack bytes in front, the last behind
   Extent head;
   std::size_t fresh_granules = 0;       ///< behind `whole`
@@ -40,7 +40,7 @@ class Stitcher {
   /// fewest new granules; of them those that use the fewest whole granules, which are of use to
   /// everyone; of them the one that leaves the least behind, as far as a look at some pairs of
   /// pieces tells. Unowned granules fill up what the owner's lack. Pieces of small blocks are
-  /// looked at only where nothing else will do. At most `fresh_max` granules are new; null where no
+  /// looked at only where nothing else will do. At most `fresh_max` granules are new; null if no
   /// stitch can do with that. Valid until the heap changes.
   const Stitch* choose(const BlockHeap& heap, std::size_t bytes, OwnerId owner,
                        std::size_t fresh_max);
@@ -50,7 +50,7 @@ class Stitcher {
     std::size_t fresh;  ///< granules
     std::size_t whole;  ///< granules, new ones included
     double left_behind;
-    Extent tail;  ///< no source where there is none; likewise `head`
+    Extent tail;  ///< no source if there is none; likewise `head`
     Extent head;
   };
 

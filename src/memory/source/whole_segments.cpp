@@ -8,7 +8,6 @@
 #include "berth/error.hpp"
 
 #include "base/arithmetic.hpp"
-#include "memory/source/has_memory.hpp"
 #include "stream/capture.hpp"
 #include "stream/wait.hpp"
 
@@ -24,7 +23,7 @@ std::optional<SegmentSource::Growth> WholeSegments::plan_growth(BlockHeap&, std:
 Block* WholeSegments::finish_growth(BlockHeap& heap, const Growth& growth, std::size_t,
                                     OwnerId owner) {
   heap.reserve_owner(owner);  // what is held must not be lost
-  heap.settle(heap.add_segment(growth.address, growth.bytes), Block::State::free, owner);
+  heap.release_held(heap.add_segment(growth.address, growth.bytes), Block::State::free, owner);
   return nullptr;
 }
 
@@ -99,7 +98,7 @@ bool DeviceSegments::obtain(Growth& growth) {
   CUdeviceptr address = 0;
   const CUresult result = context_.driver().try_mem_alloc(&address, growth.bytes);
   growth.address = static_cast<std::uintptr_t>(address);
-  return has_memory(context_.driver(), DriverCall::mem_alloc, result);
+  return context_.driver().succeeded(DriverCall::mem_alloc, result, CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 bool DeviceSegments::free_segment(std::uintptr_t address) noexcept {

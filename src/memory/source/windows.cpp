@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "memory/source/has_memory.hpp"
 #include "stream/wait.hpp"
 
 namespace berth {
@@ -51,7 +50,8 @@ bool Windows::reserve_address_space() {
     CUdeviceptr address = 0;
     const CUresult reserved = context_.driver().try_mem_address_reserve(
         &address, bytes, arena_.granule_bytes(), CUdeviceptr{0}, 0ull);
-    if (has_memory(context_.driver(), DriverCall::mem_address_reserve, reserved)) {
+    if (context_.driver().succeeded(DriverCall::mem_address_reserve, reserved,
+                                    CUDA_ERROR_OUT_OF_MEMORY)) {
       address_ = static_cast<std::uintptr_t>(address);
       address_bytes_ = bytes;
       return true;
@@ -152,7 +152,7 @@ bool Windows::map_slots(Number window, bool& gone) {
   const Number end = first + size;
   const auto fail = [&, from = first](DriverCall call, CUresult result) {
     gone = unmap_slots(from, end);
-    return has_memory(driver, call, result);
+    return driver.succeeded(call, result, CUDA_ERROR_OUT_OF_MEMORY);
   };
   for (Number number = first; number < end; ++number) {
     Slot& slot = slots_[number];
@@ -260,7 +260,7 @@ bool Windows::wake() {
   return true;
 }
 
-void Windows::let_in(const CUmemAccessDesc& user) {
+void Windows::grant_access(const CUmemAccessDesc& user) {
   if (asleep_) return;
   const ContextScope scope(context_);
   for (Number window = oldest_; window != kNone; window = windows_[window].newer) {

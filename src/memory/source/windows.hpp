@@ -25,17 +25,17 @@ namespace berth {
 /// Guarded by the slow lock of the allocator that it belongs to: it calls the driver.
 class Windows {
  public:
-  /// Onto granules of `arena`. At most `mappings_max` are kept beside those that are in use, and
-  /// there is address space for twice as many.
+  /// Windows onto granules of `arena`. At most `mappings_max` unused mappings are kept, and there
+  /// is address space for twice as many.
   Windows(DeviceContext& context, Arena& arena, std::size_t mappings_max);
   /// Unmaps what is left.
   ~Windows();
   Windows(const Windows&) = delete;
   Windows& operator=(const Windows&) = delete;
 
-  /// Where `granules` are mapped in this order already; nullopt where they are not.
+  /// The address at which `granules` are mapped in this order, or nullopt.
   [[nodiscard]] std::optional<std::uintptr_t> find(std::span<const GranuleNumber> granules);
-  /// Maps them, with the arena's access. nullopt where the driver has no memory for that,
+  /// Maps them, with the arena's access. nullopt if the driver has no memory for that,
   /// or there is no address space. On failure nothing is mapped.
   /// Errors  DriverError.
   std::optional<std::uintptr_t> map(std::span<const GranuleNumber> granules);
@@ -43,11 +43,10 @@ class Windows {
   /// be done with these.
   void drop(GranuleNumber first, GranuleNumber end) noexcept;
   void set_mappings_max(std::size_t mappings_max) { mappings_max_ = mappings_max; }
-  /// Whether there are more mappings than are to be kept.
+  /// Whether there are more mappings than are kept.
   [[nodiscard]] bool is_over_bound() const { return mappings_ > mappings_max_; }
-  /// Chooses windows of which `is_idle(granule)` says of one granule that nothing uses it, those
-  /// first that were wanted longest ago, until without them mappings are within the bound, with
-  /// some room.
+  /// Chooses windows with a granule for which is_idle(granule) is true, least recently used first,
+  /// until the other mappings are within the bound, with some room.
   template <class IsIdle>
   void choose_to_drop(const IsIdle& is_idle) {
     chosen_.clear();
@@ -64,16 +63,16 @@ class Windows {
       window = windows_[window].newer;
     }
     if (looked_at < kLookedAt) return;
-    while (oldest_ != window) {  // others get their turn next time
+    while (oldest_ != window) {  // the next call continues with others
       const Number seen = oldest_;
       unlink(seen);
       link_newest(seen);
     }
   }
-  /// Unmaps them, as far as they are still there.
+  /// Unmaps the chosen windows that still exist.
   void drop_chosen() noexcept;
   void keep_chosen() noexcept { chosen_.clear(); }
-  /// Unmaps those of which `is_used(address, bytes)` says that nothing is in them.
+  /// Unmaps windows for which is_used(address, bytes) is false.
   template <class IsUsed>
   void drop_unused(const IsUsed& is_used) noexcept {
     for (Number window = oldest_; window != kNone;) {
@@ -87,10 +86,9 @@ class Windows {
   }
   void drop_all() noexcept;
 
-  /// Allows another device what the arena allows: for what is mapped. For what will be, the arena
-  /// says.
-  /// Errors  DriverError: it has access to some, perhaps.
-  void let_in(const CUmemAccessDesc& user);
+  /// Allows another device access to present mappings; later ones follow the arena.
+  /// Errors  DriverError: it may have access to some of them.
+  void grant_access(const CUmemAccessDesc& user);
 
   /// Unmaps all, but keeps their addresses. The device must be done with them. What the driver
   /// refuses to unmap stays mapped, and the arena holds the memory of its granule.
@@ -115,7 +113,7 @@ class Windows {
   /// A granule's worth of the address space.
   struct Slot {
     GranuleNumber granule = 0;
-    Number newer = kNone;  ///< slots that show the same granule
+    Number newer = kNone;  ///< slots that map the same granule
     Number older = kNone;
     Number window = kNone;  ///< whose it is
     bool is_mapped = false;
@@ -123,7 +121,7 @@ class Windows {
   struct Window {
     Number first = 0;      ///< slot
     Number size = 0;       ///< slots; 0: no window
-    Number newer = kNone;  ///< by when they were wanted
+    Number newer = kNone;  ///< by last use
     Number older = kNone;
   };
 
@@ -170,7 +168,7 @@ class Windows {
   Number oldest_ = kNone;
   std::uintptr_t address_ = 0;  ///< of all address space for windows; 0: none yet
   std::size_t address_bytes_ = 0;
-  Number lowest_free_ = 0;  ///< slot: those below are all of windows
+  Number lowest_free_ = 0;  ///< slot; all below are in use
 };
 
 }  // namespace berth

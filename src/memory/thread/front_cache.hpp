@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Freed blocks of one stream that one thread keeps whole for its next requests of the same sizes:
-// stacks, last in first out, so that the most recently used block is handed out. The stacks are in
-// a table by size. A size whose two places are both taken by other sizes is not cached. FrontCaches
-// is one for each stream.
+// Freed blocks of one stream that one thread caches for its next requests of the same sizes: a
+// stack for each size, so that the most recently used block is allocated first. The stacks are in a
+// hash table with two places for each size. A size whose places are both taken is not cached.
 #pragma once
 
 #include <array>
@@ -39,7 +38,7 @@ class FrontCache {
    private:
     friend FrontCache;
     std::uint32_t units_ = 0;  ///< of kBlockBytes each
-    bool is_noted_ = false;    ///< in FrontCache::noted_
+    bool is_listed_ = false;   ///< in FrontCache::listed_
     Block* top_ = nullptr;
   };
 
@@ -47,7 +46,7 @@ class FrontCache {
 
   [[nodiscard]] OwnerId owner() const { return owner_; }
 
-  /// The blocks that fit `bytes` exactly, once rounded; null where there are none.
+  /// The blocks of the rounded size of `bytes`; null if there are none.
   Stack* find(std::size_t bytes) {
     const std::size_t units = (bytes + (kBlockBytes - 1)) / kBlockBytes;
     Stack* stack = &first_place(units);
@@ -55,7 +54,7 @@ class FrontCache {
       stack = &other_place(*stack);
     return stack->units_ == units && !stack->empty() ? stack : nullptr;
   }
-  /// Where a block of `bytes`, a multiple of kBlockBytes, goes; null where its size has no place.
+  /// The stack for `bytes`, a multiple of kBlockBytes; null if the size has no place.
   Stack* place(std::size_t bytes) {
     const std::size_t units = bytes / kBlockBytes;
     Stack& first = first_place(units);
@@ -70,8 +69,8 @@ class FrontCache {
   }
 
   void push(Stack& stack, Block& block) {
-    if (!stack.is_noted_) [[unlikely]]
-      note(stack);
+    if (!stack.is_listed_) [[unlikely]]
+      list(stack);
     block.below = stack.top_;
     stack.top_ = &block;
   }
@@ -79,21 +78,21 @@ class FrontCache {
   /// Moves all blocks of another cache's stack, of the same size, to one of this cache's.
   void take_all(Stack& stack, Stack& from) {
     if (from.empty()) return;
-    if (!stack.is_noted_) note(stack);
-    while (!stack.empty()) {  // what is here goes on top: it was used last
+    if (!stack.is_listed_) list(stack);
+    while (!stack.empty()) {  // these go on top, because they were used last
       Block& block = stack.pop();
       block.below = from.top_;
       from.top_ = &block;
     }
     std::swap(stack.top_, from.top_);
   }
-  /// Moves all blocks to another cache of the same owner; calls visit(Block&) for those whose size
-  /// has no place there, which are the visitor's then.
+  /// Moves all blocks to another cache of the same owner. Passes blocks whose size has no place
+  /// there to visit(Block&).
   template <class Visit>
   void move_to(FrontCache& other, const Visit& visit) {
-    for (std::size_t index = 0; index < noted_count_; ++index) {
-      Stack& stack = stacks_[noted_[index]];
-      stack.is_noted_ = false;
+    for (std::size_t index = 0; index < listed_count_; ++index) {
+      Stack& stack = stacks_[listed_[index]];
+      stack.is_listed_ = false;
       if (stack.empty()) continue;
       if (Stack* const place = other.place(stack.bytes())) {
         other.take_all(*place, stack);
@@ -101,20 +100,20 @@ class FrontCache {
         while (!stack.empty()) visit(stack.pop());
       }
     }
-    noted_count_ = 0;
+    listed_count_ = 0;
   }
 
-  /// Whether a block was kept since the last flush.
-  [[nodiscard]] bool was_used() const { return noted_count_ > 0; }
-  /// Empties the cache: calls visit(Block&) for each block, which is the visitor's then.
+  /// Whether a block was cached since the last flush.
+  [[nodiscard]] bool was_used() const { return listed_count_ > 0; }
+  /// Empties the cache and passes each block to visit(Block&).
   template <class Visit>
   void flush(const Visit& visit) {
-    for (std::size_t index = 0; index < noted_count_; ++index) {
-      Stack& stack = stacks_[noted_[index]];
-      stack.is_noted_ = false;
+    for (std::size_t index = 0; index < listed_count_; ++index) {
+      Stack& stack = stacks_[listed_[index]];
+      stack.is_listed_ = false;
       while (!stack.empty()) visit(stack.pop());
     }
-    noted_count_ = 0;
+    listed_count_ = 0;
   }
 
  private:
@@ -126,19 +125,19 @@ class FrontCache {
     return stacks_[static_cast<std::size_t>(&place - stacks_.data()) ^ 1];
   }
 
-  void note(Stack& stack) {
-    stack.is_noted_ = true;
-    noted_[noted_count_++] = static_cast<std::uint16_t>(&stack - stacks_.data());
+  void list(Stack& stack) {
+    stack.is_listed_ = true;
+    listed_[listed_count_++] = static_cast<std::uint16_t>(&stack - stacks_.data());
   }
 
   std::array<Stack, std::size_t{1} << kStackBits> stacks_{};
-  std::array<std::uint16_t, std::size_t{1} << kStackBits> noted_{};  ///< stacks to be flushed
-  std::size_t noted_count_ = 0;
+  std::array<std::uint16_t, std::size_t{1} << kStackBits> listed_{};  ///< stacks to be flushed
+  std::size_t listed_count_ = 0;
   const OwnerId owner_;
 };
 
-/// One for each owner. Guarded as its holder says. A FrontCache stays at its address until its
-/// owner is dropped.
+/// A FrontCache for each owner, which stays at its address until the owner is dropped.
+/// Threads  Guarded by its holder.
 class FrontCaches {
  public:
   [[nodiscard]] FrontCache* find(OwnerId owner) const {
@@ -147,14 +146,14 @@ class FrontCaches {
     }
     return nullptr;
   }
-  /// The same, made where there is none.
+  /// The same, created if there is none.
   /// Errors  std::bad_alloc: nothing is changed.
   FrontCache& of(OwnerId owner) {
     if (FrontCache* const front = find(owner)) return *front;
     return *fronts_.emplace_back(std::make_unique<FrontCache>(owner));
   }
-  /// The same; null where the host has no memory for it.
-  FrontCache* try_of(OwnerId owner) noexcept {
+  /// The same; null if the host has no memory.
+  FrontCache* try_get_or_make(OwnerId owner) noexcept {
     try {
       return &of(owner);
     } catch (const std::bad_alloc&) {
@@ -167,19 +166,20 @@ class FrontCaches {
   void for_each(const Visit& visit) const {
     for (const auto& front : fronts_) visit(*front);
   }
-  /// Whether anything of `owner`'s was kept since the last flush.
+  /// Whether a block of `owner` was cached since the last flush.
   [[nodiscard]] bool keeps(OwnerId owner) const {
     const FrontCache* const front = find(owner);
     return front != nullptr && front->was_used();
   }
 
-  // These call visit(Block&) for blocks that were kept, and are the visitor's then.
-  /// All of them.
+  // These pass cached blocks to visit(Block&).
+
+  /// All blocks.
   template <class Visit>
   void flush(const Visit& visit) {
     for (const auto& front : fronts_) front->flush(visit);
   }
-  /// Those of one owner. False where none was kept since the last flush.
+  /// The blocks of one owner. False if none was cached since the last flush.
   template <class Visit>
   bool flush(OwnerId owner, const Visit& visit) {
     FrontCache* const front = find(owner);
@@ -187,7 +187,7 @@ class FrontCaches {
     front->flush(visit);
     return true;
   }
-  /// The same for an owner who does not come back.
+  /// The same, and removes the owner.
   template <class Visit>
   void drop(OwnerId owner, const Visit& visit) {
     flush(owner, visit);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The changes of one thread to the counters since they were last brought up to date, so that it
-// does not share the counters with other threads.
+// The changes of one thread to the counters since its ledger was last applied, so that threads do
+// not share counters.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@
 
 namespace berth {
 
-/// How a gauge moved, and how high it stood on its way above where it began.
+/// The change of a gauge, and its highest value on the way, relative to the start.
+/// Threads  One.
 class GaugeChange {
  public:
   void raise(std::size_t by) {
@@ -23,8 +24,8 @@ class GaugeChange {
   void lower(std::size_t by) { change_ -= static_cast<std::int64_t>(by); }
 
   [[nodiscard]] std::int64_t change() const { return change_; }
-  /// Applies the change and forgets it.
-  void settle(Gauge& gauge) {
+  /// Applies the change to a gauge and resets it.
+  void apply_to(Gauge& gauge) {
     move_gauge(gauge, change_, highest_);
     change_ = highest_ = 0;
   }
@@ -50,12 +51,12 @@ struct Ledger {
 
   GaugeChange bytes_requested;
   GaugeChange bytes_allocated;
-  /// Of the change of blocks_allocated, what went past the thread's cache, to and from the heap.
+  /// The part of the change of blocks_allocated that bypassed the thread's cache.
   std::int64_t blocks_through_heap = 0;
   GaugeChange blocks_allocated;
-  std::int64_t blocks_settled = 0;  ///< what blocks_allocated changed by before, ever
+  std::int64_t blocks_net = 0;  ///< total change of blocks_allocated that was applied
   std::uint64_t allocations = 0;
-  /// Of them, those that took a kept block, other than the last one.
+  /// The allocations that took a cached block other than the last one.
   std::uint64_t allocations_kept = 0;
 };
 

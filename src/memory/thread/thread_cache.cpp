@@ -3,43 +3,43 @@
 
 namespace berth {
 
-void* ThreadCache::take_other(std::size_t bytes, StreamKey stream) {
-  return_last();
+void* ThreadCache::take_slow(std::size_t bytes, StreamKey stream) {
+  push_last();
   FrontCache* const front = front_of(stream);
   Stack* const stack = front != nullptr ? front->find(bytes) : nullptr;
   if (stack == nullptr) return nullptr;
   Block& block = stack->pop();
   ++ledger_.allocations_kept;
   last_ = {block.data(), &block, stack->bytes(), stream, stack, front};
-  return hand_out_last(bytes);
+  return take_last(bytes);
 }
 
-bool ThreadCache::put_other(void* data, const PointerMap& blocks) {
-  return_last();
+bool ThreadCache::put_slow(void* data, const PointerMap& blocks) {
+  push_last();
   Block* const block = blocks.find_unguarded(reinterpret_cast<std::uintptr_t>(data));
-  if (block == nullptr || !is_simple(*block, data) || has_gained_enough()) return false;
+  if (block == nullptr || !is_simple(*block, data) || should_flush()) return false;
   const Place place = place_of(*block);
   if (place.stack == nullptr) return false;
-  enter_as_free(*block);
+  mark_cached(*block);
   place.front->push(*place.stack, *block);
   return true;
 }
 
-void* ThreadCache::take_other_and_leave(std::size_t bytes, StreamKey stream) {
-  void* const data = take_other(bytes, stream);
+void* ThreadCache::take_slow_and_leave(std::size_t bytes, StreamKey stream) {
+  void* const data = take_slow(bytes, stream);
   lock_.leave();
   return data;
 }
 
-bool ThreadCache::put_other_and_leave(void* data, const PointerMap& blocks) {
-  const bool keep = put_other(data, blocks);
+bool ThreadCache::put_slow_and_leave(void* data, const PointerMap& blocks) {
+  const bool keep = put_slow(data, blocks);
   lock_.leave();
   return keep;
 }
 
 FrontCache& ThreadCache::add_owner(OwnerId owner) {
   FrontCache& front = fronts_.of(owner);
-  return_last();
+  push_last();
   by_owner_[owner % kRoutes] = &front;
   return front;
 }
@@ -49,7 +49,7 @@ void ThreadCache::add_route(OwnerId owner, StreamKey stream) {
 }
 
 void ThreadCache::forget_routes(OwnerId owner) {
-  return_last();
+  push_last();
   recent_ = {};
   last_ = {};
   for (Route& route : by_stream_) {

@@ -4,8 +4,8 @@
 // call, and nothing that another thread shares.
 //
 // The thread enters through a BiasedLock, which costs it next to nothing. Other threads enter only
-// through a ThreadCaches::Halt. Under the allocator's lock no other thread can be inside, so the
-// owner needs no entry then.
+// through a ThreadCaches::ExclusiveAccess. Under the allocator's lock no other thread can be
+// inside, so the owner needs no entry then.
 #pragma once
 
 #include <algorithm>
@@ -36,70 +36,70 @@ class ThreadCache {
   ThreadCache(const ThreadCache&) = delete;
   ThreadCache& operator=(const ThreadCache&) = delete;
 
-  /// The owner thread. A block for `bytes`, ordered on `stream`; null where none is at hand. Most
-  /// often what it put back last: programs free and allocate in turns.
+  /// By the owner thread. A cached block for `bytes`, ordered on `stream`, or null. Usually the
+  /// block that was freed last, because programs free and allocate in turns.
   void* take(std::size_t bytes, StreamKey stream) {
     if (!lock_.try_enter()) [[unlikely]]
       return nullptr;
-    if (!is_back(bytes, stream)) [[unlikely]]
-      return take_other_and_leave(bytes, stream);
-    void* const data = hand_out_last(bytes);
+    if (!is_last_fit(bytes, stream)) [[unlikely]]
+      return take_slow_and_leave(bytes, stream);
+    void* const data = take_last(bytes);
     lock_.leave();
     return data;
   }
-  /// The owner thread. Frees a block that only its own stream uses, most often what it took last.
-  /// False, and nothing is changed, where that is not so, where it finds no place or enough others;
-  /// and where `data` is none of `blocks`, which may be changed meanwhile.
+  /// By the owner thread. Frees a block that only its own stream uses, usually the block allocated
+  /// last. False, and nothing is changed, if other streams use it, if it has no place here, if the
+  /// cache should be flushed, or if `data` is not in `blocks`, which other threads may change.
   bool put(void* data, const PointerMap& blocks) {
     if (!lock_.try_enter()) [[unlikely]]
       return false;
-    const bool is_last = data == last_.data && is_as_taken(*last_.block);
-    if (!is_last || has_gained_enough()) [[unlikely]]
-      return put_other_and_leave(data, blocks);
-    enter_as_free(*last_.block);
-    is_back_ = true;
+    const bool is_last = data == last_.data && is_last_unchanged(*last_.block);
+    if (!is_last || should_flush()) [[unlikely]]
+      return put_slow_and_leave(data, blocks);
+    mark_cached(*last_.block);
+    is_last_cached_ = true;
     lock_.leave();
     return true;
   }
 
-  /// The owner thread. Whether it has freed at least `bytes` more than it allocated since its
-  /// ledger was settled.
+  /// By the owner thread. Whether it has freed at least `bytes` more than it allocated since its
+  /// ledger was applied.
   [[nodiscard]] bool has_freed(std::size_t bytes) {
-    if (!lock_.try_enter()) return false;  // it is about to be settled
+    if (!lock_.try_enter()) return false;  // the ledger is about to be applied
     const std::int64_t change = ledger_.bytes_allocated.change();
     lock_.leave();
     return change < 0 && static_cast<std::size_t>(-change) >= bytes;
   }
 
-  // The owner thread under the allocator's lock, or any in a Halt.
+  // The owner thread under the allocator's lock, or any in a ExclusiveAccess.
 
   /// The owner of the memory for requests on `stream`, if the thread has a route to it.
   [[nodiscard]] std::optional<OwnerId> owner_of(StreamKey stream) {
     const FrontCache* const front = front_of(stream);
     return front != nullptr ? std::optional(front->owner()) : std::nullopt;
   }
-  /// From now on frees of memory of `owner`'s go to a FrontCache.
+  /// From now on frees of memory of `owner` go to a FrontCache.
   /// Errors  std::bad_alloc, of this and the next: nothing is changed.
   FrontCache& add_owner(OwnerId owner);
-  /// Requests on `stream`, whose id is `owner`, too.
+  /// The same, and requests on `stream`, whose id is `owner`.
   void add_route(OwnerId owner, StreamKey stream);
 
-  /// What is kept, to look at and to flush; not to drop, which is drop()'s.
+  /// The cached blocks, to inspect and to flush. Use drop() to remove an owner.
   [[nodiscard]] FrontCaches& fronts() {
-    return_last();
+    push_last();
     return fronts_;
   }
-  /// FrontCaches::drop of an owner whose handle may come to mean another stream.
+  /// FrontCaches::drop(), for an owner whose handle may be reused by another stream.
   template <class Visit>
   void drop(OwnerId owner, const Visit& visit) {
     forget_routes(owner);
     fronts_.drop(owner, visit);
   }
 
-  /// All of them; frees and requests of the thread find no place here until they are routed again.
+  /// All owners. The thread caches nothing until its owners and routes are added again.
   template <class Visit>
   void drop_all(const Visit& visit) {
-    return_last();
+    push_last();
     recent_ = {};
     last_ = {};
     by_stream_ = {};
@@ -107,23 +107,24 @@ class ThreadCache {
     fronts_.flush(visit);
   }
 
-  /// Whether the thread has freed so many more blocks than it has taken since set_blocks_live()
-  /// that it should give them back: because others need them, or because hardly any are in use,
-  /// which is the time to tidy up.
-  [[nodiscard]] bool has_gained_enough() const {
-    return ledger_.blocks_allocated.change() <= gain_limit_;
+  /// Whether the thread has freed so many more blocks than it allocated since set_blocks_live()
+  /// that its cache should be flushed: other threads need them, or few blocks are left in use, so
+  /// that the heap can coalesce.
+  [[nodiscard]] bool should_flush() const {
+    return ledger_.blocks_allocated.change() <= flush_limit_;
   }
-  /// How many blocks there are in use, of all threads, with an empty ledger.
+  /// The number of live blocks of all threads. The ledger is empty.
   void set_blocks_live(std::uint64_t blocks) {
-    if (blocks >= kTidyFrom) tidies_ = true;
-    if (blocks == 0) tidies_ = false;
-    std::uint64_t gain = tidies_ ? (blocks * 15 + 15) / 16 : kGainMax;
-    if (frees_for_others()) gain = kBatchBlocks;
-    gain_limit_ = 1 - static_cast<std::int64_t>(std::clamp<std::uint64_t>(gain, 1, kGainMax));
+    if (blocks >= kManyBlocks) has_many_blocks_ = true;
+    if (blocks == 0) has_many_blocks_ = false;
+    std::uint64_t gain = has_many_blocks_ ? (blocks * 15 + 15) / 16 : kFlushBlocksMax;
+    if (frees_more_than_allocates()) gain = kBatchBlocks;
+    flush_limit_ =
+        1 - static_cast<std::int64_t>(std::clamp<std::uint64_t>(gain, 1, kFlushBlocksMax));
   }
 
   /// Whether the thread has freed more blocks than it ever allocated.
-  [[nodiscard]] bool frees_for_others() const { return ledger_.blocks_settled < 0; }
+  [[nodiscard]] bool frees_more_than_allocates() const { return ledger_.blocks_net < 0; }
 
   [[nodiscard]] std::size_t bytes_metadata() const {
     return sizeof(ThreadCache) + fronts_.count() * sizeof(FrontCache);
@@ -137,26 +138,26 @@ class ThreadCache {
 
   static constexpr int kRouteBits = 5;
   static constexpr std::size_t kRoutes = std::size_t{1} << kRouteBits;
-  static constexpr StreamKey kNowhere = ~StreamKey{1};
-  static constexpr std::uint64_t kGainMax = 4096;
-  static constexpr std::uint64_t kTidyFrom = 64;
+  static constexpr StreamKey kNoRoute = ~StreamKey{1};
+  static constexpr std::uint64_t kFlushBlocksMax = 4096;
+  static constexpr std::uint64_t kManyBlocks = 64;
   static constexpr std::uint64_t kBatchBlocks = 64;
 
   struct Route {
-    StreamKey stream = kNowhere;
+    StreamKey stream = kNoRoute;
     FrontCache* front = nullptr;
   };
-  /// What was taken last is most often put back first, and taken again: it does not go through its
-  /// stack then. While it is out it may change: another thread may free it.
+  /// The block that was allocated last is usually freed first, and allocated again without its
+  /// stack. While it is live it may change, because another thread may free it.
   struct Taken {
-    void* data = &kNothing;  ///< at first no block's address
+    void* data = &kNoBlock;  ///< at first no block
     Block* block = nullptr;
     std::size_t bytes = 0;
-    StreamKey stream = kNowhere;
+    StreamKey stream = kNoRoute;
     Stack* stack = nullptr;
     FrontCache* front = nullptr;
   };
-  static inline char kNothing = 0;
+  static inline char kNoBlock = 0;
   struct Place {
     FrontCache* front = nullptr;
     Stack* stack = nullptr;
@@ -166,32 +167,32 @@ class ThreadCache {
     return block.data() == data && block.state() == Block::State::allocated && block.uses.list == 0;
   }
 
-  /// Whether `last_` is still the block that was taken.
-  [[nodiscard]] bool is_as_taken(const Block& block) const {
+  /// Whether `last_` is still the block that was allocated.
+  [[nodiscard]] bool is_last_unchanged(const Block& block) const {
     return is_simple(block, last_.data) && block.owner == last_.front->owner() &&
            block.bytes == last_.bytes && last_.stack->bytes() == last_.bytes;
   }
-  /// Whether `last_` is back, and what a request wants.
-  [[nodiscard]] bool is_back(std::size_t bytes, StreamKey stream) const {
-    return is_back_ && stream == last_.stream && last_.bytes - bytes < kBlockBytes;
+  /// Whether `last_` is cached and fits the request.
+  [[nodiscard]] bool is_last_fit(std::size_t bytes, StreamKey stream) const {
+    return is_last_cached_ && stream == last_.stream && last_.bytes - bytes < kBlockBytes;
   }
-  void* hand_out_last(std::size_t bytes) {
+  void* take_last(std::size_t bytes) {
     const Taken last = last_;
     last.block->set_state(Block::State::allocated);
     last.block->set_slack_bytes(last.bytes - bytes);
     ledger_.allocated(bytes, last.bytes);
-    is_back_ = false;
+    is_last_cached_ = false;
     return last.data;
   }
-  void enter_as_free(Block& block) {
+  void mark_cached(Block& block) {
     ledger_.freed(block.bytes - block.slack_bytes(), block.bytes);
     block.set_state(Block::State::cached);
   }
-  /// To its stack, where it is back: before anything else is done with stacks, of which an empty
-  /// one may become that of another size.
-  void return_last() {
-    if (is_back_) last_.front->push(*last_.stack, *last_.block);
-    is_back_ = false;
+  /// Pushes `last_` on its stack, if it is cached. Before any other use of the stacks, because an
+  /// empty stack may become that of another size.
+  void push_last() {
+    if (is_last_cached_) last_.front->push(*last_.stack, *last_.block);
+    is_last_cached_ = false;
   }
 
   FrontCache* front_of(StreamKey stream) {
@@ -203,7 +204,7 @@ class ThreadCache {
     return recent_.front;
   }
 
-  /// Where a block goes; no stack where it finds no place.
+  /// The place of a freed block; no stack if there is none.
   Place place_of(const Block& block) {
     FrontCache* const front = by_owner_[block.owner % kRoutes];
     if (front == nullptr || front->owner() != block.owner) return {};
@@ -212,12 +213,11 @@ class ThreadCache {
 
   static std::size_t place_of(StreamKey stream) { return fibonacci_hash(stream, kRouteBits); }
 
-  // Entered already. Not inline, and with nothing to do after them, so that the frequent case keeps
-  // its registers.
-  void* take_other_and_leave(std::size_t bytes, StreamKey stream);
-  bool put_other_and_leave(void* data, const PointerMap& blocks);
-  void* take_other(std::size_t bytes, StreamKey stream);
-  bool put_other(void* data, const PointerMap& blocks);
+  // After try_enter(). Not inline, and in tail position, so that the fast path saves no registers.
+  void* take_slow_and_leave(std::size_t bytes, StreamKey stream);
+  bool put_slow_and_leave(void* data, const PointerMap& blocks);
+  void* take_slow(std::size_t bytes, StreamKey stream);
+  bool put_slow(void* data, const PointerMap& blocks);
 
   void forget_routes(OwnerId owner);
 
@@ -225,15 +225,15 @@ class ThreadCache {
   Ledger ledger_;
   Route recent_;  ///< that of the last request
   Taken last_;
-  bool is_back_ = false;  ///< `last_` is kept here, and in no stack
-  std::int64_t gain_limit_ = 1 - static_cast<std::int64_t>(kGainMax);
-  bool tidies_ = false;  ///< there were many blocks in use since there were none
+  bool is_last_cached_ = false;  ///< `last_` is cached, and in no stack
+  std::int64_t flush_limit_ = 1 - static_cast<std::int64_t>(kFlushBlocksMax);
+  bool has_many_blocks_ = false;  ///< there were many live blocks since there were none
   std::array<Route, kRoutes> by_stream_{};
   std::array<FrontCache*, kRoutes> by_owner_{};
   FrontCaches fronts_;
 };
 
-/// Those of one allocator, one for each thread that has used it.
+/// The caches of one allocator, one for each thread that has used it.
 using ThreadCaches = PerThread<ThreadCache>;
 
 }  // namespace berth

@@ -12,10 +12,10 @@
 
 namespace berth {
 
-/// After a failure, where memory of a caller's must not be left to work that was submitted before:
-/// waits for `stream`, and reports what that says. On a stream that is captured nothing runs, so
-/// there is nothing to wait for, and waiting would break the capture.
-inline void settle(StreamRef stream) noexcept {
+/// Waits for `stream` after a failure, because work that was submitted before may still use memory
+/// of the caller. A failure of the wait is reported. Does not wait for a captured stream: nothing
+/// runs there, and waiting would break the capture.
+inline void wait_after_failure(StreamRef stream) noexcept {
   const Driver& driver = stream.context().driver();
   const ContextScope scope(stream.context(), std::nothrow);
   try {
@@ -26,9 +26,9 @@ inline void settle(StreamRef stream) noexcept {
   wait_for_or_report(stream);
 }
 
-/// The same for what `mark` marks, which is not captured, where the driver has failed to say
-/// whether it is done. Of a device that has failed that is said at once, and known.
-inline void settle(EventRef mark) noexcept {
+/// The same for the work before `mark`, which is not captured, after a query of the event failed.
+/// Returns at once if the device has failed, which is known then.
+inline void wait_after_failure(EventRef mark) noexcept {
   const ContextScope scope(mark.context(), std::nothrow);
   RelaxedCapture relaxed(mark.context().driver());
   relaxed.begin();

@@ -9,19 +9,18 @@
 
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
-#include "stream/unasked.hpp"
+#include "stream/unchecked.hpp"
 
 namespace berth {
 
-/// Threads  The one that made it. Nothing else that the thread does meanwhile depends on the
-///          context.
-class Questions {
+/// Threads  The thread that created it, which does not change its context meanwhile.
+class StreamQueries {
  public:
-  explicit Questions(const Driver& driver) : relaxed_(driver) {}
+  explicit StreamQueries(const Driver& driver) : relaxed_(driver) {}
 
-  /// For other questions: of events, for instance.
+  /// Enters the relaxed capture mode, for other queries too, such as those of events.
   void begin() { relaxed_.begin(); }
-  /// Whether the stream is neither captured nor has work that is not done.
+  /// Whether the stream is not captured and all its work is done.
   /// Errors  DriverError.
   bool is_idle(StreamRef stream) {
     begin();

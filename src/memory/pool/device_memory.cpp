@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/pool/device_pools.hpp"
+#include "memory/pool/device_memory.hpp"
 
 #include <algorithm>
 #include <string>
@@ -62,11 +62,12 @@ MemoryBudget::Limits device_limits(const DeviceAllocatorOptions& options,
 
 }  // namespace
 
-DevicePools::DevicePools(DeviceContext& context, EventPool& events, DeviceAllocatorOptions options)
+DeviceMemory::DeviceMemory(DeviceContext& context, EventPool& events,
+                           DeviceAllocatorOptions options)
     : context_(context),
       events_(events),
       options_(checked(std::move(options))),
-      on_pressure_(once_at_a_time(options_.on_pressure)),
+      on_pressure_(non_reentrant(options_.on_pressure)),
       device_bytes_(total_bytes(context)),
       budget_(device_limits(options_, options_.limits, device_bytes_)),
       own_(setup(), {}) {
@@ -74,10 +75,10 @@ DevicePools::DevicePools(DeviceContext& context, EventPool& events, DeviceAlloca
     const std::chrono::nanoseconds age = *options_.release_unused_after;
     background_.emplace([this, age] { release_in_background(age); }, age / kReleasesInAge);
   }
-  context_.add_observer(*this);  // last: who is not made is not removed
+  context_.add_observer(*this);  // last: nothing after it may throw
 }
 
-DevicePools::~DevicePools() {
+DeviceMemory::~DeviceMemory() {
   background_.reset();
   if (!is_usable()) return;
   context_.remove_observer(*this);
@@ -85,83 +86,83 @@ DevicePools::~DevicePools() {
   wait_for_or_report(context_);
 }
 
-DevicePool::Setup DevicePools::setup() {
+DevicePool::Setup DeviceMemory::setup() {
   return {.context = context_,
           .events = events_,
           .device = options_,
           .on_pressure = on_pressure_,
           .device_budget = budget_,
           .others = [this](const DevicePool& asking, std::size_t bytes,
-                           CachingAllocator::Waiting waiting) {
-            return release_others(asking, bytes, waiting);
+                           CachingAllocator::HostWait wait) {
+            return release_others(asking, bytes, wait);
           }};
 }
 
-void* DevicePools::allocate_in_scope(std::size_t bytes, StreamRef stream) {
+void* DeviceMemory::allocate_in_scope(std::size_t bytes, StreamRef stream) {
   own_.require_usable();
   if (const auto pool = scopes_.find(stream)) return pool->allocate(bytes, stream);
   return own_.allocate(bytes, stream);
 }
 
 template <class Use>
-void DevicePools::with_pool_of(void* data, const Use& use) {
+void DeviceMemory::with_pool_of(void* data, const Use& use) {
   if (private_.any() && is_usable()) {
     if (const auto pool = private_.find(data)) return use(*pool);
   }
   use(own_);
 }
 
-void DevicePools::deallocate_missed(void* data) {
+void DeviceMemory::deallocate_slow(void* data) {
   with_pool_of(data, [&](DevicePool& pool) {
-    if (&pool == &own_) return own_.allocator().deallocate_missed(data);
+    if (&pool == &own_) return own_.allocator().deallocate_slow(data);
     pool.deallocate(data);
   });
 }
 
-void DevicePools::record_stream(void* data, StreamRef stream) {
+void DeviceMemory::record_stream(void* data, StreamRef stream) {
   with_pool_of(data, [&](DevicePool& pool) { pool.record_stream(data, stream); });
 }
 
-void DevicePools::record_use(void* data, StreamRef stream) {
+void DeviceMemory::record_use(void* data, StreamRef stream) {
   with_pool_of(data, [&](DevicePool& pool) { pool.record_use(data, stream); });
 }
 
-std::size_t DevicePools::release_others(const DevicePool& asking, std::size_t bytes,
-                                        CachingAllocator::Waiting waiting) {
+std::size_t DeviceMemory::release_others(const DevicePool& asking, std::size_t bytes,
+                                         CachingAllocator::HostWait wait) {
   if (!private_.any()) return 0;
   std::size_t released = 0;
   const auto release = [&](DevicePool& pool) {
     if (&pool == &asking || released >= bytes) return;
-    released += pool.allocator().release_cached(bytes - released, waiting);
+    released += pool.allocator().release_cached(bytes - released, wait);
   };
   for (const auto& pool : private_.all()) release(*pool);
   release(own_);
   return released;
 }
 
-std::size_t DevicePools::trim(std::size_t bytes_to_keep) {
+std::size_t DeviceMemory::trim(std::size_t bytes_to_keep) {
   own_.require_usable();
   const std::size_t of_closed = private_.clean_up();
   const std::size_t reserved = budget_.reserved();
   const std::size_t bytes = reserved > bytes_to_keep ? reserved - bytes_to_keep : 0;
   std::size_t released =
-      own_.allocator().release_cached(bytes, CachingAllocator::Waiting::for_streams);
+      own_.allocator().release_cached(bytes, CachingAllocator::HostWait::for_streams);
   for (const auto& pool : private_.all()) {
     if (released >= bytes) break;
     released +=
-        pool->allocator().release_cached(bytes - released, CachingAllocator::Waiting::for_streams);
+        pool->allocator().release_cached(bytes - released, CachingAllocator::HostWait::for_streams);
   }
   return of_closed + released;
 }
 
-std::size_t DevicePools::release_unused(std::chrono::nanoseconds age) {
+std::size_t DeviceMemory::release_unused(std::chrono::nanoseconds age) {
   own_.require_usable();
   std::size_t released = own_.release_unused(age);
   for (const auto& pool : private_.all()) released += pool->release_unused(age);
   return released;
 }
 
-void DevicePools::release_in_background(std::chrono::nanoseconds age) noexcept {
+void DeviceMemory::release_in_background(std::chrono::nanoseconds age) noexcept {
   try {
     release_unused(age);
   } catch (const std::exception& error) {  // an Error, or the host's memory
@@ -169,34 +170,34 @@ void DevicePools::release_in_background(std::chrono::nanoseconds age) noexcept {
   }
 }
 
-bool DevicePools::owns(const void* data) const {
+bool DeviceMemory::owns(const void* data) const {
   return is_usable() && (own_.owns(data) || private_.find(data) != nullptr);
 }
 
-std::optional<MemoryBlock> DevicePools::find(const void* data) {
+std::optional<MemoryBlock> DeviceMemory::find(const void* data) {
   if (std::optional<MemoryBlock> found = own_.find(data)) return found;
   if (!private_.any()) return std::nullopt;
   const auto pool = private_.find(data);
   return pool != nullptr ? pool->find(data) : std::nullopt;
 }
 
-bool DevicePools::is_for_graphs(const void* data) const {
+bool DeviceMemory::is_for_graphs(const void* data) const {
   if (!is_usable() || !private_.any()) return false;
   const auto pool = private_.find(data);
   return pool != nullptr && pool->is_for_graphs();
 }
 
-void DevicePools::validate() const {
+void DeviceMemory::validate() const {
   own_.validate();
   for (const auto& pool : private_.all()) pool->validate();
 }
 
-void DevicePools::set_limits(const MemoryLimits& limits) {
+void DeviceMemory::set_limits(const MemoryLimits& limits) {
   own_.require_usable();
   budget_.set_limits(device_limits(options_, limits, device_bytes_));
 }
 
-std::shared_ptr<DevicePool> DevicePools::open(const MemoryPoolOptions& options) {
+std::shared_ptr<DevicePool> DeviceMemory::open(const MemoryPoolOptions& options) {
   own_.require_usable();
   check_name(options.name);
   private_.clean_up();
@@ -205,22 +206,22 @@ std::shared_ptr<DevicePool> DevicePools::open(const MemoryPoolOptions& options) 
   return pool;
 }
 
-std::uint64_t DevicePools::open_scope(const PoolScopes::Extent& extent,
-                                      std::shared_ptr<DevicePool> pool) {
+std::uint64_t DeviceMemory::open_scope(const PoolScopes::Extent& extent,
+                                       std::shared_ptr<DevicePool> pool) {
   own_.require_usable();
   return scopes_.open(extent, std::move(pool));
 }
 
-void DevicePools::close_scope(std::uint64_t number) noexcept {
+void DeviceMemory::close_scope(std::uint64_t number) noexcept {
   if (is_usable()) scopes_.close(number);
 }
 
-std::vector<std::shared_ptr<DevicePool>> DevicePools::private_pools() const {
+std::vector<std::shared_ptr<DevicePool>> DeviceMemory::private_pools() const {
   own_.require_usable();
   return private_.all();
 }
 
-void DevicePools::close(DevicePool& pool) noexcept {
+void DeviceMemory::close(DevicePool& pool) noexcept {
   if (!is_usable()) return;
   try {
     private_.close(pool);
@@ -231,7 +232,7 @@ void DevicePools::close(DevicePool& pool) noexcept {
   }
 }
 
-std::vector<std::shared_ptr<DevicePool>> DevicePools::named(std::string_view name) const {
+std::vector<std::shared_ptr<DevicePool>> DeviceMemory::named(std::string_view name) const {
   own_.require_usable();
   std::vector<std::shared_ptr<DevicePool>> pools = private_.open();
   std::vector<std::string> names;
@@ -247,7 +248,7 @@ std::vector<std::shared_ptr<DevicePool>> DevicePools::named(std::string_view nam
   return pools;
 }
 
-void DevicePools::wake_or_report(DevicePool& pool) noexcept {
+void DeviceMemory::wake_or_report(DevicePool& pool) noexcept {
   try {
     pool.wake();
   } catch (const std::exception& error) {  // an Error, or the host's memory
@@ -255,10 +256,10 @@ void DevicePools::wake_or_report(DevicePool& pool) noexcept {
   }
 }
 
-std::size_t DevicePools::sleep(std::string_view name, SleepContent content) {
+std::size_t DeviceMemory::sleep(std::string_view name, SleepContent content) {
   const std::vector<std::shared_ptr<DevicePool>> pools = named(name);
   std::vector<std::shared_ptr<DevicePool>> asleep;
-  asleep.reserve(pools.size());  // who has fallen asleep must not be lost
+  asleep.reserve(pools.size());  // so that push_back() cannot fail
   std::size_t bytes = 0;
   try {
     for (const auto& pool : pools) {
@@ -273,7 +274,7 @@ std::size_t DevicePools::sleep(std::string_view name, SleepContent content) {
   return bytes;
 }
 
-void DevicePools::wake(std::string_view name) {
+void DeviceMemory::wake(std::string_view name) {
   for (const auto& pool : named(name)) pool->wake();
 }
 

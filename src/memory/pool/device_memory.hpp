@@ -21,14 +21,14 @@
 
 namespace berth {
 
-/// Threads  Safe from any thread. In a forked child no lock is taken, for nobody may be there to
-///          give it back.
-class DevicePools final : public StreamObserver {
+/// Threads  Safe from any thread. No lock is taken in a forked child, where a thread of the parent
+///          may have held it.
+class DeviceMemory final : public StreamObserver {
  public:
-  DevicePools(DeviceContext& context, EventPool& events, DeviceAllocatorOptions options);
-  ~DevicePools() override;
-  DevicePools(const DevicePools&) = delete;
-  DevicePools& operator=(const DevicePools&) = delete;
+  DeviceMemory(DeviceContext& context, EventPool& events, DeviceAllocatorOptions options);
+  ~DeviceMemory() override;
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
 
   void* allocate(std::size_t bytes, StreamRef stream) {
     if (scopes_.any()) [[unlikely]]
@@ -36,16 +36,16 @@ class DevicePools final : public StreamObserver {
     return own_.allocate(bytes, stream);
   }
   void deallocate(void* data) {
-    if (own_.allocator().deallocate_kept(data)) [[likely]]
+    if (own_.allocator().try_cache_free(data)) [[likely]]
       return;
-    deallocate_missed(data);
+    deallocate_slow(data);
   }
   void record_stream(void* data, StreamRef stream);
   void record_use(void* data, StreamRef stream);
   std::size_t trim(std::size_t bytes_to_keep);
   std::size_t release_unused(std::chrono::nanoseconds age);
   void retire_stream(StreamRef stream) noexcept { own_.retire_stream(stream); }
-  /// For the scopes: pools observe by themselves.
+  /// For the scopes; pools are observers of their own.
   void stream_retiring(DeviceContext& context, CUstream stream) noexcept override {
     if (is_usable()) scopes_.retire_stream(StreamRef(context, stream));
   }
@@ -58,17 +58,17 @@ class DevicePools final : public StreamObserver {
 
   [[nodiscard]] DevicePool& own() { return own_; }
   [[nodiscard]] const DevicePool& own() const { return own_; }
-  /// Open and closed ones. Errors  NotSupported: in a forked child.
+  /// Open and closed pools. Errors  NotSupported: in a forked child.
   [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> private_pools() const;
 
   /// Errors  InvalidArgument: a name that is not accepted. DriverError.
   std::shared_ptr<DevicePool> open(const MemoryPoolOptions& options);
   void close(DevicePool& pool) noexcept;
-  /// Returns the number to close the scope by. Errors  NotSupported: in a forked child.
+  /// Returns the number of the scope. Errors  NotSupported: in a forked child.
   std::uint64_t open_scope(const PoolScopes::Extent& extent, std::shared_ptr<DevicePool> pool);
   void close_scope(std::uint64_t number) noexcept;
 
-  /// Of all pools of that name. Contracts: DeviceAllocator.
+  /// All pools of that name. Contracts: DeviceAllocator.
   std::size_t sleep(std::string_view name, SleepContent content);
   void wake(std::string_view name);
   /// Not in a forked child.
@@ -76,14 +76,14 @@ class DevicePools final : public StreamObserver {
 
  private:
   void* allocate_in_scope(std::size_t bytes, StreamRef stream);
-  void deallocate_missed(void* data);
+  void deallocate_slow(void* data);
   template <class Use>
   void with_pool_of(void* data, const Use& use);
   void release_in_background(std::chrono::nanoseconds age) noexcept;
   void wake_or_report(DevicePool& pool) noexcept;
   [[nodiscard]] DevicePool::Setup setup();
   std::size_t release_others(const DevicePool& asking, std::size_t bytes,
-                             CachingAllocator::Waiting waiting);
+                             CachingAllocator::HostWait wait);
   [[nodiscard]] std::vector<std::shared_ptr<DevicePool>> named(std::string_view name) const;
 
   DeviceContext& context_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/made_once.hpp"
+#include "driver/once_value.hpp"
 
 #include <atomic>
 #include <stdexcept>
@@ -13,7 +13,7 @@
 #include "support/driver_tap.hpp"
 #include "support/errors.hpp"
 
-namespace made_once_test {
+namespace once_value_test {
 
 using namespace berth;
 using namespace berth::test;
@@ -30,7 +30,7 @@ struct OnSimulator {
 
 TEST_CASE_FIXTURE(OnSimulator, "what is made once is made by one of all who ask for it at once") {
   for (int round = 0; round < 50; ++round) {
-    MadeOnce<int> made;
+    OnceValue<int> made;
     CHECK(made.find() == nullptr);
     std::atomic<int> makes = 0;
     std::atomic<int> right = 0;
@@ -49,7 +49,7 @@ TEST_CASE_FIXTURE(OnSimulator, "what is made once is made by one of all who ask 
 }
 
 TEST_CASE_FIXTURE(OnSimulator, "where making it throws, nothing is made, and the next one tries") {
-  MadeOnce<int> made;
+  OnceValue<int> made;
   const auto fail = []() -> int { throw std::runtime_error("no"); };
   CHECK_THROWS_AS(made.get(driver, fail), std::runtime_error);
   CHECK(made.find() == nullptr);
@@ -59,9 +59,9 @@ TEST_CASE_FIXTURE(OnSimulator, "where making it throws, nothing is made, and the
 
 TEST_CASE_FIXTURE(OnSimulator,
                   "a forked child has what was made, and waits for nothing that was being made") {
-  MadeOnce<int> before;
+  OnceValue<int> before;
   before.get(driver, [] { return 7; });
-  MadeOnce<int> meanwhile;
+  OnceValue<int> meanwhile;
   std::atomic<bool> is_inside = false;
   std::atomic<bool> may_end = false;
   std::thread maker([&] {
@@ -82,4 +82,4 @@ TEST_CASE_FIXTURE(OnSimulator,
   CHECK(*meanwhile.find() == 8);
 }
 
-}  // namespace made_once_test
+}  // namespace once_value_test

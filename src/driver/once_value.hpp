@@ -9,13 +9,13 @@
 
 namespace berth {
 
-/// What whoever asks for it first obtains from the driver, and all share. Where that throws, the
-/// next one tries again.
-/// Threads  Safe from any thread. Who comes while it is being made waits.
-/// Forks    What was made before stays there in a child. What was not throws NotSupported, and does
+/// A value that the first call obtains from the driver and all calls share. If that throws, the
+/// next call tries again.
+/// Threads  Safe from any thread. A call waits while another thread obtains the value.
+/// Forks    A child has the value if the parent had it. If not, get() throws NotSupported, and does
 ///          not wait for a thread that only the parent has.
 template <class T>
-class MadeOnce {
+class OnceValue {
  public:
   template <class Make>
   T& get(const Driver& driver, Make&& make) {
@@ -31,7 +31,7 @@ class MadeOnce {
     return value_;
   }
 
-  /// Null where it has not been made. Never waits.
+  /// Null if there is no value yet. Never waits.
   [[nodiscard]] const T* find() const noexcept {
     return is_made_.load(std::memory_order_acquire) ? &value_ : nullptr;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/thread/hand_over.hpp"
+#include "memory/thread/transfer_cache.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -9,7 +9,7 @@
 #include "memory/heap/block_records.hpp"
 #include "support/scarce_memory.hpp"
 
-namespace hand_over_test {
+namespace transfer_cache_test {
 
 using namespace berth;
 using namespace berth::test;
@@ -20,8 +20,8 @@ constexpr OwnerId kRed = 1;
 constexpr OwnerId kBlue = 2;
 
 /// A thread that keeps three blocks of 512 bytes of red's, and has kept nothing of blue's.
-struct HandOverFixture {
-  HandOverFixture() {
+struct TransferFixture {
+  TransferFixture() {
     FrontCache& front = giver.add_owner(kRed);
     giver.add_owner(kBlue);
     for (Block*& block : blocks) {
@@ -29,38 +29,38 @@ struct HandOverFixture {
       block->bytes = 512;
       front.push(*front.place(512), *block);
     }
-    hand_over.take_over(giver, [](Block&) { FAIL("each has a place"); });
+    transfers.take_over(giver, [](Block&) { FAIL("each has a place"); });
   }
 
   BlockRecords records;
   std::vector<Block*> blocks = std::vector<Block*>(3);
   ThreadCache giver;
-  HandOver hand_over;
+  TransferCache transfers;
 };
 
 }  // namespace
 
-TEST_CASE_FIXTURE(HandOverFixture, "what a thread hands over it keeps no more") {
+TEST_CASE_FIXTURE(TransferFixture, "a thread does not keep what it transfers") {
   CHECK_FALSE(giver.fronts().keeps(kRed));
-  CHECK(hand_over.fronts().keeps(kRed));
-  CHECK_FALSE(hand_over.fronts().keeps(kBlue));
+  CHECK(transfers.fronts().keeps(kRed));
+  CHECK_FALSE(transfers.fronts().keeps(kBlue));
 }
 
-TEST_CASE_FIXTURE(HandOverFixture, "who takes one block gets all of its owner and size") {
+TEST_CASE_FIXTURE(TransferFixture, "a thread that takes one block gets all of its owner and size") {
   FrontCache front(kRed);
-  CHECK(hand_over.take(kBlue, 512, front) == nullptr);
-  CHECK(hand_over.take(kRed, 1024, front) == nullptr);
-  CHECK(hand_over.take(kRed, 512, front) == blocks[2]);
+  CHECK(transfers.take(kBlue, 512, front) == nullptr);
+  CHECK(transfers.take(kRed, 1024, front) == nullptr);
+  CHECK(transfers.take(kRed, 512, front) == blocks[2]);
   for (Block* expected : {blocks[1], blocks[0]}) {
     FrontCache::Stack* const stack = front.find(512);
     REQUIRE(stack != nullptr);
     CHECK(&stack->pop() == expected);
   }
   CHECK(front.find(512) == nullptr);
-  CHECK(hand_over.take(kRed, 512, front) == nullptr);
+  CHECK(transfers.take(kRed, 512, front) == nullptr);
 }
 
-TEST_CASE_FIXTURE(HandOverFixture, "who has no place for a size gets one block, the others stay") {
+TEST_CASE_FIXTURE(TransferFixture, "a cache without a place for a size gets one block, the others stay") {
   FrontCache full(kRed);
   for (std::size_t bytes = 1024; full.place(512) != nullptr; bytes += 512) {
     if (FrontCache::Stack* const stack = full.place(bytes)) {
@@ -70,11 +70,11 @@ TEST_CASE_FIXTURE(HandOverFixture, "who has no place for a size gets one block, 
     }
   }
   for (Block* expected : {blocks[2], blocks[1], blocks[0]})
-    CHECK(hand_over.take(kRed, 512, full) == expected);
-  CHECK(hand_over.take(kRed, 512, full) == nullptr);
+    CHECK(transfers.take(kRed, 512, full) == expected);
+  CHECK(transfers.take(kRed, 512, full) == nullptr);
 }
 
-TEST_CASE_FIXTURE(HandOverFixture, "what there is no memory for here goes to the visitor") {
+TEST_CASE_FIXTURE(TransferFixture, "blocks for which the host has no memory go to the visitor") {
   FrontCache& front = giver.add_owner(kBlue);
   Block& blue = records.make();
   blue.bytes = 1024;
@@ -87,16 +87,16 @@ TEST_CASE_FIXTURE(HandOverFixture, "what there is no memory for here goes to the
   visited.reserve(2);
   {
     const ScarceMemory scarce(0);
-    hand_over.take_over(giver, [&](Block& block) { visited.push_back(&block); });
+    transfers.take_over(giver, [&](Block& block) { visited.push_back(&block); });
   }
   CHECK(visited == std::vector{&blue});
   CHECK_FALSE(giver.fronts().keeps(kBlue));
   CHECK_FALSE(giver.fronts().keeps(kRed));
-  CHECK_FALSE(hand_over.fronts().keeps(kBlue));
+  CHECK_FALSE(transfers.fronts().keeps(kBlue));
   std::vector<Block*> kept;
-  hand_over.fronts().flush([&](Block& block) { kept.push_back(&block); });
+  transfers.fronts().flush([&](Block& block) { kept.push_back(&block); });
   CHECK(kept.size() == 4);
   CHECK(std::ranges::count(kept, &red) == 1);
 }
 
-}  // namespace hand_over_test
+}  // namespace transfer_cache_test

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions of StreamRef and EventRef without the capture query: for callers that have just called
+// is_capturing(), or that use a stream which no other code knows.
+#pragma once
+
+#include "berth/event.hpp"
+#include "berth/stream.hpp"
+
+namespace berth {
+
+/// Inside of a ContextScope.
+bool is_done_in_scope(StreamRef stream);
+void sync_unchecked(StreamRef stream);
+/// `stream` of the event's device.
+void record_unchecked(EventRef event, StreamRef stream);
+
+}  // namespace berth
