@@ -200,7 +200,7 @@ TEST_CASE("ranges of two allocations that happen to be neighbours are copied, ea
             copies.push_back({host + at, device.data() + at, kPage});
         }
         if (to_device)
-          std::ranges::copy(content, host);
+          std::copy(content.begin(), content.end(), host);
         else
           device.write(content);
         test.copier.start_batch(copies, stream).wait();

@@ -99,7 +99,7 @@ class Memory {
   void write(const Bytes& content) {
     REQUIRE(content.size() == bytes_);
     Bytes whole(bytes_ + 2 * kGuard, kGuardByte);
-    std::ranges::copy(content, whole.begin() + std::ptrdiff_t(kGuard));
+    std::copy(content.begin(), content.end(), whole.begin() + std::ptrdiff_t(kGuard));
     write_whole(whole);
   }
   /// The content now, whatever is pending.
@@ -121,7 +121,7 @@ class Memory {
 
   void write_whole(const Bytes& content) {
     if (place_.is_host()) {
-      std::ranges::copy(content, base_);
+      std::copy(content.begin(), content.end(), base_);
       return;
     }
     const DeviceGuard guard(test_.runtime->devices(), Device::cuda(place_.device));

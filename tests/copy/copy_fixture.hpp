@@ -14,6 +14,7 @@
 #include "berth/copier.hpp"
 
 #include "support/allocator_checks.hpp"
+#include "support/pattern.hpp"
 #include "support/simulation.hpp"
 
 namespace berth::test {
@@ -24,17 +25,6 @@ using Bytes = std::vector<unsigned char>;
 /// run without gates as well.
 inline auto needs_gates() {
   return doctest::test_suite("needs gates");
-}
-
-/// Bytes that differ from those at any nearby or power-of-two distance.
-inline Bytes pattern(std::size_t bytes, std::uint64_t seed) {
-  Bytes content(bytes);
-  std::uint64_t state = seed * 0x9E3779B97F4A7C15ULL + 1;
-  for (unsigned char& byte : content) {
-    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-    byte = static_cast<unsigned char>(state >> 56);
-  }
-  return content;
 }
 
 struct CopyTest : Simulation {
@@ -147,7 +137,7 @@ class Buffer {
   void write(const Bytes& content) {
     REQUIRE(content.size() == bytes_);
     Bytes whole(bytes_ + 2 * kGuard, kGuardByte);
-    std::ranges::copy(content, whole.begin() + kGuardOffset);
+    std::copy(content.begin(), content.end(), whole.begin() + kGuardOffset);
     write_whole(whole);
   }
   /// The content now, whatever is pending.

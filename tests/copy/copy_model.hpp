@@ -23,7 +23,7 @@ struct ModelBuffer {
     expect(0, content);
   }
   void expect(std::size_t at, const Bytes& content) {
-    std::ranges::copy(content, expected.begin() + std::ptrdiff_t(at));
+    std::copy(content.begin(), content.end(), expected.begin() + std::ptrdiff_t(at));
     std::fill_n(is_known.begin() + std::ptrdiff_t(at), content.size(),
                 static_cast<unsigned char>(1));
   }

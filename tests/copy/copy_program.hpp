@@ -316,7 +316,7 @@ class CopyProgram {
       switch (random_.below(3)) {
         case 0:
           test_.copier.copy_async(target, source, content.size(), stream);
-          std::ranges::fill(*owner, static_cast<unsigned char>(0xEE));
+          std::fill(owner->begin(), owner->end(), static_cast<unsigned char>(0xEE));
           break;
         case 1:
           test_.copier.start(target, source, content.size(), stream,
@@ -329,7 +329,7 @@ class CopyProgram {
     } else {
       const Allocation block = test_.runtime->pinned_memory().allocate(content.size());
       auto* const source = static_cast<unsigned char*>(block.data());
-      std::ranges::copy(content, source);
+      std::copy(content.begin(), content.end(), source);
       if (random_.below(2) == 0)
         test_.copier.start(target, source, content.size(), stream);
       else
@@ -371,7 +371,7 @@ class CopyProgram {
   void write_a_fresh_block() {
     Bytes content = pattern(random_.size_up_to(bytes_), random_.below(1000));
     Allocation block = test_.runtime->pinned_memory().allocate(content.size());
-    std::ranges::copy(content, static_cast<unsigned char*>(block.data()));
+    std::copy(content.begin(), content.end(), static_cast<unsigned char*>(block.data()));
     kept_.emplace_back(std::move(block), std::move(content));
   }
 

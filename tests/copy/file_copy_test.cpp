@@ -75,7 +75,7 @@ struct FileCopyTest : CopyTest {
     CHECK(transfer.bytes_done() == bytes);
     Bytes expected = content;
     expected.resize(std::max(content.size(), offset + bytes));
-    std::ranges::copy(written, expected.begin() + std::ptrdiff_t(offset));
+    std::copy(written.begin(), written.end(), expected.begin() + std::ptrdiff_t(offset));
     CHECK((read_file(path) == expected));
   }
 

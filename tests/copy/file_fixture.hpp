@@ -42,9 +42,11 @@ inline void write_file(const std::string& path, const Bytes& content) {
 }
 
 inline Bytes read_file(const std::string& path) {
+  Bytes content(std::filesystem::file_size(path));
   std::ifstream file(path, std::ios::binary);
-  REQUIRE(file.is_open());
-  return Bytes(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  file.read(reinterpret_cast<char*>(content.data()), std::streamsize(content.size()));
+  REQUIRE(file.gcount() == std::streamsize(content.size()));
+  return content;
 }
 
 /// Folders of different file systems, as far as this machine has them: where temporary files go,

@@ -312,7 +312,7 @@ TEST_CASE("a pinned block may be freed while its rows are still read: its reuse 
   Buffer there(test, Kind::device, 1'000'000);
   Allocation block = test.runtime->pinned_memory().allocate(2'000'000);
   const Bytes content = pattern(2'000'000, 3);
-  std::ranges::copy(content, static_cast<unsigned char*>(block.data()));
+  std::copy(content.begin(), content.end(), static_cast<unsigned char*>(block.data()));
   test.copier.start_rows({there.data(), 1000}, {block.data(), 2000}, 1000, 1000, stream);
   void* const freed = block.data();
   block.reset();

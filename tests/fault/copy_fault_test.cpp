@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "fault/fault_fixture.hpp"
+#include "support/pattern.hpp"
 
 namespace copy_fault_test {
 
@@ -29,10 +30,7 @@ void check_holds(bool holds) {
 }
 
 Bytes content() {
-  Bytes bytes(kBytes);
-  for (std::size_t index = 0; index < kBytes; ++index)
-    bytes[index] = static_cast<unsigned char>(index * 31 + index / 256);
-  return bytes;
+  return pattern(kBytes, 1);
 }
 
 unsigned char* block(World& world, std::size_t index) {
@@ -44,7 +42,7 @@ void make_buffers(World& world) {
   world.registry.emplace(*world.driver, *world.nvml);
   world.events.emplace(world.context(0));
   world.other_events.emplace(world.context(1));
-  world.pinned.emplace(*world.registry, PinnedAllocatorOptions{});
+  world.pinned.emplace(*world.registry, small_segments());
   world.memory.emplace(world.context(0), *world.events, DeviceAllocatorOptions{});
   world.other_memory.emplace(world.context(1), *world.other_events, DeviceAllocatorOptions{});
   for (const int device : {0, 1})
@@ -100,7 +98,7 @@ void send_rows(World& world) {
 
 void send_pinned_rows(World& world) {
   const Bytes sent = content();
-  std::ranges::copy(sent, block(world, 2));
+  std::copy(sent.begin(), sent.end(), block(world, 2));
   copy_rows(world, block(world, 0), kPitch, block(world, 2), kPitch, world.streams[0]);
   std::fill_n(block(world, 2), kBytes, static_cast<unsigned char>(0));
   copy_rows(world, block(world, 1), kRow, block(world, 0), kPitch, world.streams[1]);
@@ -111,7 +109,7 @@ void send_pinned_rows(World& world) {
 void send_batch(World& world) {
   const Bytes sent = content();
   Bytes pageable = sent;
-  std::ranges::copy(sent, block(world, 2));
+  std::copy(sent.begin(), sent.end(), block(world, 2));
   const auto copy = [&](bool to_device) {
     world.copier
         ->start_batch(batch(block(world, 0), block(world, 2), pageable.data(), to_device),

@@ -42,12 +42,7 @@ void make_registry(World& world) {
 /// Copies between host memory and both devices, with what came back compared.
 std::vector<Step> copies() {
   constexpr std::size_t kBytes = 300'000;
-  const auto content = [] {
-    std::vector<unsigned char> bytes(kBytes);
-    for (std::size_t index = 0; index < kBytes; ++index)
-      bytes[index] = static_cast<unsigned char>(index * 31 + index / 256);
-    return bytes;
-  };
+  const auto content = [] { return pattern(kBytes, 1); };
   return {
       {"make the copier",
        [](World& world) {
@@ -101,7 +96,7 @@ std::vector<Step> copies() {
 void make_buffers(World& world) {
   make_registry(world);
   world.events.emplace(world.context(0));
-  world.pinned.emplace(*world.registry, PinnedAllocatorOptions{});
+  world.pinned.emplace(*world.registry, small_segments());
   world.memory.emplace(world.context(0), *world.events, DeviceAllocatorOptions{});
   for (const int device : {0, 1})
     world.streams.emplace_back(world.context(device), StreamOptions{});

@@ -36,6 +36,13 @@
 
 namespace berth::test {
 
+/// A program takes little pinned memory, and is run thousands of times: the kernel clears each page.
+inline PinnedAllocatorOptions small_segments() {
+  PinnedAllocatorOptions options;
+  options.segment_bytes = 1_MiB;
+  return options;
+}
+
 /// Everything that a program may use. Each part is made by the program, so that its construction
 /// can fail too; destruction may meet the refused call as well.
 struct World {

@@ -97,17 +97,6 @@ TEST_CASE_FIXTURE(EagerFixture, "several attributes are told at once") {
   CHECK(host == nullptr);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "an address of nothing has attributes of zero") {
-  unsigned type = 9;
-  CUcontext owner = context;
-  CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                      CU_POINTER_ATTRIBUTE_CONTEXT};
-  void* data[] = {&type, &owner};
-  CHECK(CU(cuPointerGetAttributes)(2, attributes, data, address_of(&type)) == CUDA_SUCCESS);
-  CHECK(type == 0);
-  CHECK(owner == nullptr);
-}
-
 TEST_CASE_FIXTURE(EagerFixture, "a list of attributes that is wrong writes nothing") {
   const CUdeviceptr memory = make_memory(64);
   unsigned type = 9;

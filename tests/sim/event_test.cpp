@@ -14,15 +14,6 @@ CUresult fill(CUdeviceptr memory, unsigned char value, CUstream stream) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(ManualFixture, "an event that was never recorded is done, and holds nobody up") {
-  const CUevent event = make_event();
-  const CUstream stream = make_stream();
-  CHECK(CU(cuEventQuery)(event) == CUDA_SUCCESS);
-  CHECK(CU(cuEventSynchronize)(event) == CUDA_SUCCESS);
-  CHECK(CU(cuStreamWaitEvent)(stream, event, 0) == CUDA_SUCCESS);
-  CHECK(CU(cuStreamQuery)(stream) == CUDA_SUCCESS);
-}
-
 TEST_CASE_FIXTURE(ManualFixture, "an event is done when the work before it is") {
   const CUevent event = make_event();
   const CUstream stream = make_stream();
@@ -37,39 +28,6 @@ TEST_CASE_FIXTURE(ManualFixture, "an event is done when the work before it is") 
   CHECK(CU(cuStreamQuery)(stream) == CUDA_ERROR_NOT_READY);
 }
 
-TEST_CASE_FIXTURE(ManualFixture,
-                  "a stream that waits for an event runs after what the event stands for") {
-  const CUevent event = make_event();
-  const CUstream first = make_stream();
-  const CUstream second = make_stream();
-  const CUdeviceptr memory = make_memory(1);
-  OK(fill(memory, 1, first));
-  OK(CU(cuEventRecord)(event, first));
-  OK(CU(cuStreamWaitEvent)(second, event, 0));
-  OK(fill(memory, 2, second));
-  CHECK_FALSE(sim.run_next(second));
-  OK(CU(cuStreamSynchronize)(second));
-  CHECK(sim.peek(memory, 1) == bytes_of(1, 2));
-  CHECK(sim.pending_operations(first) == 0);
-}
-
-TEST_CASE_FIXTURE(ManualFixture, "a wait keeps to the record of its time") {
-  const CUevent event = make_event();
-  const CUstream first = make_stream();
-  const CUstream second = make_stream();
-  const CUdeviceptr memory = make_memory(1);
-  OK(CU(cuEventRecord)(event, first));
-  OK(CU(cuStreamWaitEvent)(second, event, 0));
-  OK(fill(memory, 1, first));
-  OK(CU(cuEventRecord)(event, first));  // again, behind more work
-  CHECK(sim.run_next(first));           // the first record
-  OK(fill(memory, 2, second));
-  CHECK(sim.run_next(second));  // the wait
-  CHECK(sim.run_next(second));
-  CHECK(CU(cuEventQuery)(event) == CUDA_ERROR_NOT_READY);
-  CHECK(sim.pending_operations(first) == 2);
-}
-
 TEST_CASE_FIXTURE(ManualFixture, "a record that comes after a wait does not concern it") {
   const CUevent event = make_event();
   const CUstream first = make_stream();
@@ -77,63 +35,6 @@ TEST_CASE_FIXTURE(ManualFixture, "a record that comes after a wait does not conc
   OK(CU(cuStreamWaitEvent)(second, event, 0));
   OK(CU(cuEventRecord)(event, first));
   CHECK(CU(cuStreamQuery)(second) == CUDA_SUCCESS);
-}
-
-TEST_CASE_FIXTURE(ManualFixture, "a destroyed event still separates the streams that wait for it") {
-  const CUevent event = make_event();
-  const CUstream first = make_stream();
-  const CUstream second = make_stream();
-  const CUdeviceptr memory = make_memory(1);
-  OK(fill(memory, 1, first));
-  OK(CU(cuEventRecord)(event, first));
-  OK(CU(cuStreamWaitEvent)(second, event, 0));
-  OK(fill(memory, 2, second));
-  CHECK(CU(cuEventDestroy)(event) == CUDA_SUCCESS);
-  CHECK(CU(cuEventQuery)(event) == CUDA_ERROR_INVALID_HANDLE);
-  CHECK_FALSE(sim.run_next(second));
-  OK(CU(cuStreamSynchronize)(second));
-  CHECK(sim.peek(memory, 1) == bytes_of(1, 2));
-  CHECK(CU(cuStreamQuery)(first) == CUDA_SUCCESS);
-}
-
-TEST_CASE_FIXTURE(ManualFixture, "an event outlives the stream it was recorded on") {
-  const CUevent event = make_event();
-  const CUstream stream = make_stream();
-  const CUdeviceptr memory = make_memory(1);
-  OK(fill(memory, 1, stream));
-  OK(CU(cuEventRecord)(event, stream));
-  OK(CU(cuStreamDestroy)(stream));
-  CHECK(CU(cuEventQuery)(event) == CUDA_ERROR_NOT_READY);
-  CHECK(CU(cuEventSynchronize)(event) == CUDA_SUCCESS);
-  CHECK(sim.peek(memory, 1) == bytes_of(1, 1));
-  CHECK(CU(cuEventQuery)(event) == CUDA_SUCCESS);
-}
-
-TEST_CASE_FIXTURE(ManualFixture,
-                  "an event on the legacy stream stands for the blocking streams too") {
-  const CUevent event = make_event();
-  const CUstream blocking = make_stream(CU_STREAM_DEFAULT);
-  const CUdeviceptr memory = make_memory(1);
-  OK(fill(memory, 1, blocking));
-  OK(CU(cuEventRecord)(event, nullptr));
-  CHECK(CU(cuEventQuery)(event) == CUDA_ERROR_NOT_READY);
-  OK(CU(cuEventSynchronize)(event));
-  CHECK(sim.peek(memory, 1) == bytes_of(1, 1));
-}
-
-TEST_CASE_FIXTURE(ManualFixture,
-                  "a wait on the legacy stream holds up the blocking streams after it") {
-  const CUevent event = make_event();
-  const CUstream other = make_stream(CU_STREAM_NON_BLOCKING);
-  const CUstream blocking = make_stream(CU_STREAM_DEFAULT);
-  const CUdeviceptr memory = make_memory(1);
-  OK(fill(memory, 1, other));
-  OK(CU(cuEventRecord)(event, other));
-  OK(CU(cuStreamWaitEvent)(nullptr, event, 0));
-  OK(fill(memory, 2, blocking));
-  CHECK_FALSE(sim.run_next(blocking));
-  OK(CU(cuStreamSynchronize)(blocking));
-  CHECK(sim.pending_operations(other) == 0);
 }
 
 TEST_CASE_FIXTURE(ManualFixture,
@@ -147,20 +48,6 @@ TEST_CASE_FIXTURE(ManualFixture,
   CHECK_FALSE(sim.run_next(second));
   OK(CU(cuStreamSynchronize)(second));
   CHECK(CU(cuStreamQuery)(first) == CUDA_SUCCESS);
-}
-
-TEST_CASE_FIXTURE(ManualFixture, "a stream waits for an event of another device") {
-  const CUevent event = make_event();
-  const CUdeviceptr memory = make_memory(1);
-  const CUstream here = make_stream();
-  OK(fill(memory, 1, here));
-  OK(CU(cuEventRecord)(event, here));
-  OK(CU(cuCtxSetCurrent)(retain(1)));
-  const CUstream there = make_stream();
-  CHECK(CU(cuStreamWaitEvent)(there, event, 0) == CUDA_SUCCESS);
-  CHECK(CU(cuStreamSynchronize)(there) == CUDA_SUCCESS);
-  CHECK(CU(cuEventQuery)(event) == CUDA_SUCCESS);
-  CHECK(sim.peek(memory, 1) == bytes_of(1, 1));
 }
 
 TEST_CASE_FIXTURE(EagerFixture, "an event is recorded in its own context only") {

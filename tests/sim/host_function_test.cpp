@@ -28,25 +28,6 @@ void launch(CUstream stream, std::function<void()>& body) {
 
 }  // namespace
 
-TEST_CASE("a host function runs in its place on the stream, in every mode") {
-  for (const char* progress : {"eager", "manual", "random"}) {
-    CAPTURE(progress);
-    const SimFixture fixture(std::string("memory=64MiB,progress=") + progress);
-    const CUstream stream = make_stream();
-    const CUdeviceptr memory = make_memory(1);
-    unsigned char* seen = make_pinned(1);
-    std::atomic<int> before{-1};
-    OK(CU(cuMemsetD8Async)(memory, 1, 1, stream));
-    OK(CU(cuMemcpyAsync)(address_of(seen), memory, 1, stream));
-    std::function<void()> body = [&] { before = *seen; };
-    launch(stream, body);
-    OK(CU(cuMemsetD8Async)(address_of(seen), 2, 1, stream));
-    OK(CU(cuStreamSynchronize)(stream));
-    CHECK(before == 1);
-    CHECK(*seen == 2);
-  }
-}
-
 TEST_CASE_FIXTURE(ManualFixture, "a host function is a step like any other") {
   std::atomic<int> calls{0};
   std::function<void()> body = [&] { ++calls; };

@@ -67,25 +67,6 @@ TEST_CASE_FIXTURE(EagerFixture,
   CHECK(ask(CU_POINTER_ATTRIBUTE_P2P_TOKENS, make_memory(512)) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "a peer's pointer is reached once peer access is enabled") {
-  const CUdeviceptr pointer = make_memory(512);
-  OK(CU(cuCtxSetCurrent)(retain(1)));
-  CHECK(ask(CU_POINTER_ATTRIBUTE_DEVICE_POINTER, pointer) == CUDA_ERROR_INVALID_VALUE);
-  CHECK(attribute<int>(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer) == 0);
-  OK(CU(cuCtxEnablePeerAccess)(context, 0));
-  CHECK(attribute<CUdeviceptr>(CU_POINTER_ATTRIBUTE_DEVICE_POINTER, pointer) == pointer);
-}
-
-TEST_CASE_FIXTURE(EagerFixture, "no allocation has the buffer id of another, dead or alive") {
-  const auto id = [](CUdeviceptr pointer) {
-    return attribute<unsigned long long>(CU_POINTER_ATTRIBUTE_BUFFER_ID, pointer);
-  };
-  const CUdeviceptr first = make_memory(512);
-  const unsigned long long first_id = id(first);
-  OK(CU(cuMemFree)(first));
-  CHECK(id(make_memory(512)) != first_id);
-}
-
 TEST_CASE_FIXTURE(EagerFixture, "without a context only what a device reaches is unknown") {
   const CUdeviceptr pointer = make_memory(512);
   OK(CU(cuCtxPopCurrent)(nullptr));

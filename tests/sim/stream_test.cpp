@@ -63,17 +63,6 @@ TEST_CASE_FIXTURE(ManualFixture, "synchronising a stream runs its work and no ot
   CHECK(two.holds(2));
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "synchronising a context leaves other contexts alone") {
-  const Cell here(sim);
-  here.fill(1, make_stream());
-  OK(CU(cuCtxSetCurrent)(retain(1)));
-  const Cell there(sim);
-  there.fill(2, make_stream());
-  OK(CU(cuCtxSynchronize)());
-  CHECK(there.holds(2));
-  CHECK_FALSE(here.holds(1));
-}
-
 TEST_CASE_FIXTURE(EagerFixture, "in eager mode work is done when the call returns") {
   const Cell cell(sim);
   for (const unsigned flags : {0U, 1U}) {
@@ -83,42 +72,6 @@ TEST_CASE_FIXTURE(EagerFixture, "in eager mode work is done when the call return
     CHECK(CU(cuStreamQuery)(stream) == CUDA_SUCCESS);
     CHECK(sim.pending_operations(stream) == 0);
   }
-}
-
-TEST_CASE_FIXTURE(ManualFixture, "the legacy stream waits for the blocking streams before it") {
-  const Cell cell(sim);
-  const CUstream blocking = make_stream(CU_STREAM_DEFAULT);
-  cell.fill(1, blocking);
-  cell.fill(2, nullptr);
-  CHECK_FALSE(sim.run_next(nullptr));
-  CHECK(sim.run_next(blocking));
-  CHECK(sim.run_next(nullptr));
-  CHECK(cell.holds(2));
-}
-
-TEST_CASE_FIXTURE(ManualFixture, "blocking streams wait for the legacy stream before them") {
-  const Cell cell(sim);
-  const CUstream blocking = make_stream(CU_STREAM_DEFAULT);
-  cell.fill(1, CU_STREAM_LEGACY);
-  cell.fill(2, blocking);
-  CHECK_FALSE(sim.run_next(blocking));
-  CHECK(sim.run_next(CU_STREAM_LEGACY));
-  CHECK(sim.run_next(blocking));
-  CHECK(cell.holds(2));
-}
-
-TEST_CASE_FIXTURE(ManualFixture,
-                  "two blocking streams with legacy work between them are in order") {
-  const Cell cell(sim);
-  const CUstream first = make_stream(CU_STREAM_DEFAULT);
-  const CUstream second = make_stream(CU_STREAM_DEFAULT);
-  cell.fill(1, first);
-  cell.fill(2, nullptr);
-  cell.fill(3, second);
-  CHECK_FALSE(sim.run_next(second));
-  CHECK(CU(cuStreamSynchronize)(second) == CUDA_SUCCESS);
-  CHECK(cell.holds(3));
-  CHECK(sim.pending_operations(first) == 0);
 }
 
 TEST_CASE_FIXTURE(ManualFixture,
@@ -146,18 +99,6 @@ TEST_CASE_FIXTURE(ManualFixture, "two blocking streams do not wait for each othe
   CHECK(sim.run_next(second));
   CHECK(sim.run_next(first));
   CHECK(found_race(sim));
-}
-
-TEST_CASE_FIXTURE(ManualFixture, "the legacy streams of two contexts are two") {
-  const Cell cell(sim);
-  cell.fill(1, nullptr);
-  OK(CU(cuCtxSetCurrent)(retain(1)));
-  CHECK(CU(cuStreamQuery)(nullptr) == CUDA_SUCCESS);
-  const Cell other(sim);
-  other.fill(2, nullptr);
-  CHECK(sim.run_next(nullptr));
-  CHECK(other.holds(2));
-  CHECK_FALSE(cell.holds(1));
 }
 
 TEST_CASE_FIXTURE(ManualFixture,

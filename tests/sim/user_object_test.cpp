@@ -63,22 +63,6 @@ TEST_CASE_FIXTURE(ManualFixture,
   CHECK(CU(cuUserObjectRelease)(object, 1) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE_FIXTURE(ManualFixture,
-                  "a graph and what is instantiated from it hold their own references") {
-  Destroyed destroyed;
-  const CUuserObject object = make_object(destroyed);
-  const CUgraph graph = make_empty_graph();
-  OK(CU(cuGraphRetainUserObject)(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
-  const CUgraphExec first = make_exec(graph);
-  const CUgraphExec second = make_exec(graph);
-  OK(CU(cuGraphDestroy)(graph));
-  OK(CU(cuGraphExecDestroy)(first));
-  CHECK(sim.live().user_objects == 1);
-  OK(CU(cuGraphExecDestroy)(second));
-  CHECK(sim.live().user_objects == 0);
-  destroyed.wait();
-}
-
 TEST_CASE_FIXTURE(ManualFixture, "a graph that does not take references over adds its own") {
   Destroyed destroyed;
   const CUuserObject object = make_object(destroyed);

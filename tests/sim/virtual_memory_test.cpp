@@ -184,34 +184,6 @@ TEST_CASE_FIXTURE(VmmFixture, "a released handle is dead, its memory lives while
   CHECK(CU(cuMemRelease)(~0ULL) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE_FIXTURE(VmmFixture, "an unmapped handle keeps its bytes") {
-  const CUdeviceptr pointer = reserve(2);
-  const Block block = create();
-  OK(map(pointer, block));
-  OK(allow(pointer));
-  OK(fill(pointer, 42, 100));
-  OK(CU(cuCtxSynchronize)());
-  OK(CU(cuMemUnmap)(pointer, kGranule));
-  OK(map(pointer + kGranule, block));
-  OK(allow(pointer + kGranule));
-  CHECK(sim.peek(pointer + kGranule, 100) == bytes_of(100, 42));
-}
-
-TEST_CASE_FIXTURE(VmmFixture, "two mappings of one handle see the same bytes") {
-  const CUdeviceptr first = reserve(1);
-  const CUdeviceptr second = reserve(1);
-  const Block block = create();
-  OK(map(first, block));
-  OK(map(second, block));
-  OK(allow(first));
-  OK(allow(second));
-  OK(fill(first + 10, 7, 5));
-  CHECK(sim.peek(second + 10, 5) == bytes_of(5, 7));
-  OK(fill(second + 10, 8, 5));
-  CHECK(sim.peek(first + 10, 5) == bytes_of(5, 8));
-  CHECK(sim.device_bytes_used(0) == kGranule);
-}
-
 TEST_CASE_FIXTURE(VmmFixture,
                   "unmapping one of two mappings concerns the work that goes through it only") {
   const CUdeviceptr first = reserve(1);
