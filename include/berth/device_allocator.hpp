@@ -92,7 +92,7 @@ class BERTH_API DeviceAllocator final : public Allocator {
   /// Stream    Work submitted to `stream` from now on may use the memory. Its content is undefined.
   /// Blocking  A block cached for the stream needs no driver call. Otherwise the request goes down
   ///           the out-of-memory ladder (docs/life_of_an_allocation.md), whose last rungs wait for
-  ///           the GPU without a lock. During a driver call, no lock that a cache hit needs is held.
+  ///           the GPU without a lock. No driver call is made under a lock that a cache hit needs.
   /// Errors    InvalidArgument: a stream of another device. OutOfMemory: with every number that
   ///           explains it. DriverError: another driver failure. Exceptions of on_pressure. The
   ///           allocator is then unchanged, except that cached memory was returned.

@@ -36,7 +36,7 @@
 
 namespace berth::test {
 
-/// A program takes little pinned memory, and is run thousands of times: the kernel clears each page.
+/// A program takes little pinned memory, and runs thousands of times: the kernel clears each page.
 inline PinnedAllocatorOptions small_segments() {
   PinnedAllocatorOptions options;
   options.segment_bytes = 1_MiB;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Content for copies. It is compiled with optimization, unlike the tests: they make gigabytes of it.
+// Content for copies, of which tests make gigabytes: compiled with optimization, unlike the tests.
 #pragma once
 
 #include <cstddef>

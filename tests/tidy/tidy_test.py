@@ -90,7 +90,10 @@ class LayerTest(unittest.TestCase):
         self.assert_one("src/base/x.cpp", "# include HEADER\n", 2, "macro")
 
     def test_a_public_header_of_a_higher_layer_is_reported(self):
-        own = {"include/berth/event.hpp": "", "src/stream/event.cpp": '#include "berth/event.hpp"\n'}
+        own = {
+            "include/berth/event.hpp": "",
+            "src/stream/event.cpp": '#include "berth/event.hpp"\n',
+        }
         self.assertEqual(self.found(own), [])
         for layer, problems in (("device", 1), ("stream", 0), ("tool", 0)):
             with self.subTest(layer):
