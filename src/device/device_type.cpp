@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The names of all types, in one table that only grows. A thread adds a name at the first free
-// place by compare-and-swap, after it has read every name before it. So no name is there twice, no reader
-// waits, and a child of fork() can go on.
+// place by compare-and-swap, after it has read every name before it. So no name is there twice, no
+// reader waits, and a child of fork() can go on.
 #include "berth/device_type.hpp"
 
 #include <algorithm>
