@@ -16,28 +16,27 @@ extern "C" {
 #endif
 
 /// Copies between memory of any two kinds in the order of `stream`, which must be a stream of the
-/// device of one side. Each range lies in one allocation; the two must not overlap. 0 bytes is no
-/// operation, whatever the pointers.
+/// device of one side. Each range lies in one allocation; the two must not overlap. 0 bytes: no
+/// effect, for any pointers.
 ///
-/// Source    Device and pinned sources are read when the stream gets there, and stay as they are
-///           until then. A pageable source has been read when the call returns, as with
+/// Source    A device or pinned source is read in stream order, and must not change until then. A
+///           pageable source has been read when the call returns, as with cuMemcpyAsync.
+/// Target    A device or pinned target has the bytes when the stream has passed the copy, and must
+///           stay valid until then. A pageable target has the bytes when the call returns, as with
 ///           cuMemcpyAsync.
-/// Target    A device or pinned target has the bytes when the stream has passed the copy, and stays
-///           valid until then. A pageable target has the bytes when the call returns, as with
-///           cuMemcpyAsync.
-/// Blocking  Pinned and device memory: never. A pageable source: until it is in staging memory,
-///           which takes a memcpy and, if there is no room, the device's having passed other
-///           copies. A pageable target: until the stream has passed the copy.
-///           berth_transfer_start() does not wait for either. Host to host copies are done when the
-///           call returns.
+/// Blocking  Does not wait for pinned and device memory. A pageable source: until it is in staging
+///           memory, which takes a memcpy; if it does not fit, until the stream has passed a part
+///           of the copy. A pageable target: until the stream has passed the copy.
+///           berth_transfer_start() waits for neither. Copies between host memory are complete when
+///           the call returns.
 /// Errors    BERTH_INVALID_ARGUMENT: ranges that overlap or wrap around, a stream of a device that
 ///           neither side belongs to. BERTH_STREAM_CAPTURED: the stream is captured, and the host
-///           would do the copy or a part of it: pageable memory, host to host; nothing has been
-///           copied. BERTH_DRIVER_ERROR: the target's content is undefined then, and it is written
-///           no more.
+///           would do the copy or a part of it (pageable memory, host to host); nothing has been
+///           copied. BERTH_DRIVER_ERROR: the content of the target is undefined, and nothing is
+///           written any more.
 BERTH_API berth_status berth_copy_async(berth_runtime* runtime, void* target, const void* source,
                                         size_t bytes, berth_stream stream);
-/// The same between the work of two streams, as berth_transfer_start_between().
+/// The same in the order of two streams, as berth_transfer_start_between().
 BERTH_API berth_status berth_copy_async_between(berth_runtime* runtime, void* target,
                                                 const void* source, size_t bytes,
                                                 berth_stream target_stream,
@@ -61,12 +60,11 @@ typedef struct berth_copy_counters {
   uint64_t copies_direct;  ///< pinned or device memory on both sides
   uint64_t copies_staged;  ///< through staging memory
   uint64_t copies_host;    ///< host to host
-  uint64_t bytes_copied;   ///< of all of them
-  /// Times a caller waited for a device: for staging memory, or so that a source was read on
-  /// return.
+  uint64_t bytes_copied;   ///< by all of them
+  /// How often berth_copy_async() waited for a device until a source had been read.
   uint64_t staging_waits;
-  /// Of pageable memory and files, by the driver's own means; also direct copies of pageable memory
-  /// by devices that use the host's page tables.
+  /// Copies of pageable memory and files by the driver; also direct copies of pageable memory by
+  /// devices that use the host's page tables.
   uint64_t copies_by_driver;
   uint64_t staging_bytes;  ///< staging memory that copies hold now
 } berth_copy_counters;

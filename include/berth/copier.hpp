@@ -23,145 +23,143 @@ class CompletionQueue;
 class DeviceRegistry;
 class PinnedAllocator;
 
-/// Each range must lie in one allocation, of any kind: device memory of berth or of anything else
-/// in this process, managed memory, pinned memory, pageable memory. The two ranges must not
-/// overlap. 0 bytes is no operation.
+/// Each range must lie in one allocation, of any kind: device memory allocated by berth or by other
+/// code in this process, managed memory, pinned memory, pageable memory. The two ranges must not
+/// overlap. A copy of 0 bytes has no effect.
 ///
 /// Pageable memory is copied through pinned staging memory by threads of the copier. The stream
 /// waits for them behind gates (cuStreamWaitValue32), the caller does not. Without gates
-/// (CopierOptions::gates), or if no memory can be pinned, the driver copies by its own means. A
-/// device that uses the host's page tables
+/// (CopierOptions::gates), or if no memory can be pinned, the driver copies. A device that uses the
+/// host's page tables
 /// (CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES) copies pageable memory
 /// directly, as it does pinned memory; copy_async() still stages a source.
 ///
 /// Threads  Safe from any thread, except from inside a CUDA host callback.
-/// Fork     In a child made by fork() copies without a stream work, all others fail with
+/// Fork     In a child made by fork(), copies without a stream work; all others fail with
 ///          NotSupported.
 class BERTH_API Copier {
  public:
   /// Errors  InvalidArgument: an option out of range.
   Copier(const DeviceRegistry& registry, PinnedAllocator& pinned, CompletionQueue& completions,
          CopierOptions options);
-  /// Waits for what goes through staging memory. What a device copies alone goes on.
+  /// Waits for copies through staging memory. Copies that a device makes alone continue.
   ~Copier();
   Copier(const Copier&) = delete;
   Copier& operator=(const Copier&) = delete;
 
   /// Copies in the order of `stream`, which must be a stream of the device of one side, and returns
-  /// at once. To wait for the copy alone there is the Transfer; an event that is recorded on the
-  /// stream after it serves as well.
+  /// at once. The Transfer, or an event that is recorded on the stream after the call, reports the
+  /// end of the copy.
   ///
-  /// Source    Is read when the stream gets there, so that earlier work of the stream may write it;
-  ///           a pageable one also before. It stays valid until the transfer is over, whatever kind
-  ///           of memory it is, and a pageable one as it is. A pinned block or registration of
-  ///           berth's may be freed at once, also one of another Runtime: its reuse waits. Memory
-  ///           that the program has pinned by other means stays as it is, and pinned, until the
-  ///           transfer is over.
-  /// Target    Has the bytes when the stream has passed the copy. Stays valid until then.
-  /// Blocking  On account of other streams: never. Pinned and device memory: never. Pageable
-  ///           memory: never where it goes through staging memory; else, as
-  ///           CopierOptions::on_staging_shortage says, the driver copies, and may wait for the
-  ///           stream (CopyCounters::copies_by_driver). Each piece of a copy is work that the
-  ///           driver queues, a thousand or so for a stream: a copy of pageable memory of more than
-  ///           a GiB waits until its last part fits, and any call does where the queue is full.
-  ///           docs/copies.md has all cases in one table. Host to host copies are done when the
-  ///           call returns, and do not wait for the stream.
+  /// Source    Device and pinned memory is read in stream order, so earlier work of the stream may
+  ///           write it. Pageable memory may be read earlier. The source must stay valid until the
+  ///           transfer is over, and a pageable source must not change. A pinned block or
+  ///           registration of berth's, of any Runtime, may be freed at once: its reuse waits.
+  ///           Memory that the program has pinned by other means must stay pinned and unchanged
+  ///           until the transfer is over.
+  /// Target    Has the bytes when the stream has passed the copy. Must stay valid until then.
+  /// Blocking  Never waits because of other streams. Does not wait for pinned and device memory,
+  ///           nor for pageable memory that passes through staging memory. If staging memory is
+  ///           short, the driver may copy (CopierOptions::on_staging_shortage,
+  ///           CopyCounters::copies_by_driver), and the call may wait for the stream. The driver
+  ///           queues about a thousand pieces for a stream: a pageable copy of more than a GiB
+  ///           waits until its last part fits, and any call waits if the queue is full.
+  ///           docs/copies.md has a table of all cases. Copies between host memory are complete
+  ///           when the call returns, and do not wait for the stream.
   /// Captures  On a captured stream a copy of pinned or device memory becomes part of the graph,
   ///           and the Transfer is empty. A block of a PinnedAllocator may be freed at any time:
   ///           it is reused when the graph and all executable graphs made of it are gone
   ///           (PinnedAllocator::keep_for_graph()). All other memory must stay valid for as long
   ///           as the graph may be launched.
-  /// Errors    InvalidArgument: null, ranges that overlap or wrap around, a stream of a device that
-  ///           neither side belongs to; memory that is not there, such as a device's that has been
-  ///           freed to the driver, or a pageable target that this process cannot write, as far as
-  ///           the first and the last byte tell (a range with such memory in between ends the
-  ///           process with SIGSEGV); a block of pinned memory that is free; a range that runs past
-  ///           the end of the pinned block in which it begins. What berth caches of a device's is
-  ///           there, and not known to be free. StreamCaptured: the stream is captured, and the
-  ///           host would do the copy or a part of it, or there are options that only an end can
-  ///           satisfy; nothing has been copied, and the capture goes on. OutOfMemory:
-  ///           StagingShortage::grow. DriverError: refused by the driver. std::bad_alloc itself:
-  ///           operator new fails. After the last three the target's content is undefined, nothing
-  ///           of the copy is under way, on_done is not called, keep_alive has been let go, and the
-  ///           next copy works.
+  /// Errors    InvalidArgument: null; ranges that overlap or wrap around; a stream of a device that
+  ///           neither side belongs to; memory that does not exist, such as device memory that has
+  ///           been freed to the driver; a pageable target that this process cannot write; a pinned
+  ///           block that is free; a range that runs past the end of the pinned block in which it
+  /// begins. Of pageable memory the first and the last byte are checked; missing memory in
+  ///           between crashes the process with SIGSEGV. Freed device memory that berth has cached
+  ///           exists, and is not refused. StreamCaptured: the stream is captured, and the host
+  ///           would do the copy or a part of it, or an option requires an end; nothing has been
+  ///           copied, and the capture continues. OutOfMemory: StagingShortage::grow. DriverError:
+  ///           the driver refuses the copy. std::bad_alloc itself: operator new fails. After the
+  ///           last three, the content of the target is undefined, no part of the copy is pending,
+  ///           on_done is not called, keep_alive has been released, and the next copy works.
   Transfer start(void* target, const void* source, std::size_t bytes, StreamRef stream,
                  TransferOptions options = {});
-  /// The same between the work of two streams, with {.target_stream = a, .source_stream = b}.
-  /// CopyStreams says who waits for whom.
-  /// Errors  As above; and where it fails after something was submitted, it returns when that is
-  ///         done.
+  /// The same in the order of two streams, with {.target_stream = a, .source_stream = b}:
+  /// CopyStreams.
+  /// Errors  As above. If the call fails after a part was submitted, it throws when that part is
+  ///         complete.
   Transfer start(void* target, const void* source, std::size_t bytes, const CopyStreams& streams,
                  TransferOptions options = {});
 
-  /// start() for `rows` rows of `row_bytes`, each side with a pitch of its own: a part of a matrix,
-  /// a padded image. Either number 0 is no operation. All rows of a side lie in one allocation.
-  /// Between two devices each row is a copy of its own.
-  /// Errors  InvalidArgument also: a pitch below `row_bytes`. Sides with the same pitch may be
-  ///         columns of one matrix, as long as they share none; all others must not overlap from
-  ///         the first byte to the last.
+  /// start() for `rows` rows of `row_bytes`, with a pitch for each side: a part of a matrix, a
+  /// padded image. No effect if either number is 0. All rows of a side lie in one allocation.
+  /// Between two devices each row is a separate copy.
+  /// Errors  InvalidArgument also: a pitch below `row_bytes`; sides that overlap between their
+  /// first
+  ///         and last bytes, unless they are different columns of one matrix, with the same pitch.
   Transfer start_rows(PitchedTarget target, PitchedSource source, std::size_t row_bytes,
                       std::size_t rows, StreamRef stream, TransferOptions options = {});
   Transfer start_rows(PitchedTarget target, PitchedSource source, std::size_t row_bytes,
                       std::size_t rows, const CopyStreams& streams, TransferOptions options = {});
 
-  /// start() for many copies at once, between memory of any kinds: a model's parameters, the blocks
-  /// of a cache. They are in no order among one another. Neighbours of the list that adjoin on both
-  /// sides travel as one, and what goes the same way takes one call of the driver for each 8 MiB
-  /// (cuMemcpyBatchAsync, of CUDA 13; each copy counts 28 KiB more than it has) instead of one for
-  /// each copy. Small targets in pinned memory whose sources are one range of a device go through
-  /// staging memory.
+  /// start() for many copies at once, between any kinds of memory: a model's parameters, the blocks
+  /// of a cache. There is no order among them. Consecutive copies that are adjacent on both sides
+  /// become one. Copies that are made the same way take one driver call for each 8 MiB
+  /// (cuMemcpyBatchAsync of CUDA 13; each counts as its bytes plus 28 KiB) instead of one each.
+  /// Small targets in pinned memory whose sources are one range of a device pass through staging
+  /// memory (CopierOptions::packed_range_bytes_max).
   ///
-  /// Returns one Transfer for all of them. Cancelling it ends those that pass through staging
-  /// memory.
-  /// Captures  Each becomes a node of the graph.
-  /// Errors    InvalidArgument also: a target that overlaps anything else of the batch. Nothing has
-  ///           been copied then. Of any other error: some may have been.
+  /// Returns one Transfer for all of them. cancel() ends those that pass through staging memory.
+  /// Captures  Each copy becomes a node of the graph.
+  /// Errors    InvalidArgument also: a target that overlaps another range of the batch; nothing has
+  ///           been copied then. After other errors, some copies may have been made.
   Transfer start_batch(std::span<const CopyRange> copies, StreamRef stream,
                        TransferOptions options = {});
-  /// Between the work of two streams, one of which has to suit all copies of the batch.
+  /// The same in the order of two streams, one of which must suit all copies of the batch.
   Transfer start_batch(std::span<const CopyRange> copies, const CopyStreams& streams,
                        TransferOptions options = {});
 
-  /// The same from a file to device memory. The file stays open until the transfer is over; its
-  /// bytes are read when there is room for them, from now on.
+  /// start() from a file to device memory. The file stays open until the transfer is over. It may
+  /// be read at any time until then.
   ///
-  /// Blocking  Never for the disk, whose part threads of their own do; for staging memory as
-  ///           start() above. Where the driver would have to copy by its own means the call returns
-  ///           when the bytes are there.
-  /// Errors    InvalidArgument: also memory that is not a device's, for which there is
-  ///           File::read(); a file that is open to write. FileError: the range wraps around, or
-  ///           the file ends before; nothing is copied then. What goes wrong later, a file that has
-  ///           been cut short, a read error, ends the transfer with FileError, and no other; the
-  ///           target's content is undefined. StreamCaptured. DriverError.
+  /// Blocking  Never waits for the disk, which separate threads read. For staging memory as start()
+  ///           above. If the driver copies, the call returns when the bytes have arrived.
+  /// Errors    InvalidArgument: also host memory (use File::read()), or a file that is open to
+  ///           write. FileError: the range wraps around or goes beyond the end of the file; nothing
+  ///           is copied then. Later failures, such as a truncated file or a read error, end only
+  ///           this transfer, with FileError; the content of the target is undefined.
+  ///           StreamCaptured. DriverError.
   Transfer start(void* target, const FileRange& source, StreamRef stream,
                  TransferOptions options = {});
-  /// From device memory to a file: the transfer is over when all has been written, which
-  /// File::sync() then brings to the disk. A full disk ends it with FileError; what has been
-  /// written until then stays.
+  /// start() from device memory to a file. The transfer is over when everything has been written;
+  /// File::sync() then waits for the disk. A full disk ends it with FileError; bytes written before
+  /// remain in the file.
   Transfer start(const FileRange& target, const void* source, StreamRef stream,
                  TransferOptions options = {});
 
-  /// start() for pageable memory that will not stay, with what cuMemcpyAsync promises of it: when
-  /// this returns, a pageable source has been read, and a pageable target has the bytes. Either may
-  /// be changed or freed at once. Source: CUDA Driver API, "API synchronization behavior".
-  /// Blocking  Pinned and device memory: never. A pageable source: until the bytes are in staging
-  ///           memory, which the caller helps with; where it does not hold all of them, until the
-  ///           stream has passed the rest, which CopyCounters::staging_waits counts. A pageable
-  ///           target: until the stream has passed the copy.
-  /// Errors    As start(), and what goes wrong until the call returns.
+  /// start() with the guarantees of cuMemcpyAsync for pageable memory: when this returns, a
+  /// pageable source has been read, and a pageable target has the bytes. Either may be changed or
+  /// freed at once. Source: CUDA Driver API, "API synchronization behavior".
+  /// Blocking  Does not wait for pinned and device memory. A pageable source: until the bytes are
+  /// in
+  /// staging memory, to which the caller helps to copy them; if they do not all fit, until
+  ///           the stream has passed the rest (CopyCounters::staging_waits). A pageable target:
+  ///           until the stream has passed the copy.
+  /// Errors    As start(), and failures of the copy until the call returns.
   void copy_async(void* target, const void* source, std::size_t bytes, StreamRef stream);
   void copy_async(void* target, const void* source, std::size_t bytes, const CopyStreams& streams);
 
   /// Copies in the order of `stream`, and returns when the target has the bytes.
-  /// Errors  As start(), and what goes wrong until the call returns. StreamCaptured: on any
-  ///         captured stream; nothing has been copied.
+  /// Errors  As start(), and failures of the copy. StreamCaptured: on any captured stream; nothing
+  ///         has been copied.
   void copy(void* target, const void* source, std::size_t bytes, StreamRef stream);
 
-  /// Copies between host memory, pinned or pageable, on the calling thread and without a stream:
-  /// works without devices, and in a forked child.
-  /// Errors  InvalidArgument: null, ranges that overlap or wrap around; memory of a device that
-  ///         berth has used; memory that is not there, or not to be written; a pinned block that
-  ///         is free, and a range that runs past the end of one.
+  /// Copies between host memory, pinned or pageable, on the calling thread and without a stream.
+  /// Works without devices, and in a forked child.
+  /// Errors  InvalidArgument: null; ranges that overlap or wrap around; memory of a device that
+  ///         berth has used; memory that does not exist or cannot be written; a pinned block that
+  ///         is free, or a range that runs past the end of one.
   void copy(void* target, const void* source, std::size_t bytes);
 
   /// Sets every byte of device memory in the order of `stream`.
@@ -171,7 +169,7 @@ class BERTH_API Copier {
   [[nodiscard]] CopyCounters counters() const;
 
  private:
-  friend class Collectives;  // makes copies of its own, and has them counted
+  friend class Collectives;  // counts the copies that it makes itself
   void count_direct(std::size_t bytes) noexcept;
 
   class Impl;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a Copier divides its work, and what it may take for that.
+// Options of a Copier: sizes, threads, and staging memory.
 #pragma once
 
 #include <cstddef>
@@ -10,45 +10,45 @@
 
 namespace berth {
 
-/// What becomes of a copy of pageable memory that finds all slots of its device in use.
+/// How a copy of pageable memory is made if all staging slots of its device are in use.
 enum class StagingShortage : std::uint8_t {
-  /// It uses the slots of an earlier copy of its stream once that one is over, and the caller waits
-  /// for nothing. The first copy of a stream gets up to two further slots, as long as fewer than
-  /// four times `staging_slots` are in use; then the driver copies.
+  /// It uses the slots of an earlier copy of its stream when that one is over; the caller does not
+  /// wait. The first copy of a stream gets up to two additional slots, as long as fewer than four
+  /// times `staging_slots` are in use; after that, the driver copies.
   share,
-  grow,       ///< more is pinned, which goes back when the copy is over
-  fall_back,  ///< the driver copies by its own means: slower, and it may wait for the copy's stream
+  grow,       ///< more memory is pinned, and returned when the copy is over
+  fall_back,  ///< the driver copies: slower, and the call may wait for the copy's stream
 };
 
 /// Whether streams wait for the host behind gates (cuStreamWaitValue32), so that a copy of pageable
 /// memory is submitted at once. Without gates the driver copies: slower, and the caller waits.
-/// docs/copies.md has the cases in which gates are known to hang.
+/// docs/copies.md lists the cases in which gates are known to hang.
 enum class CopyGates : std::uint8_t {
-  /// As `on`, but not where the device's attributes deny memory operations, or launches block
+  /// As `on`, but off if the device's attributes deny memory operations, or launches block
   /// (CUDA_LAUNCH_BLOCKING).
   automatic,
   on,   ///< if the driver has them
-  off,  ///< nowhere, as for a tool that lets one call end before the next begins
+  off,  ///< required by tools that complete each call before the next begins
 };
 
 struct CopierOptions {
-  /// Size of one slot of a device's staging memory, through which pageable memory travels: what is
-  /// copied at a time. 64 KiB to 1 GiB, a multiple of 4 KiB. A slot of 4 MiB takes 75 us at 55
-  /// GB/s: an urgent copy in the same direction comes in between.
+  /// Size of one slot of a device's staging memory, through which pageable memory is copied. 64 KiB
+  /// to 1 GiB, a multiple of 4 KiB. A slot of 4 MiB takes 75 us at 55 GB/s; an urgent copy in the
+  /// same direction can run between two slots.
   std::size_t staging_slot_bytes = std::size_t{4} << 20;
   /// Slots of one device, 2 to 65,536. One copy gets half of them at most. Copies smaller than a
   /// slot take memory of their own size, up to as many bytes again.
   std::size_t staging_slots = 16;
   StagingShortage on_staging_shortage = StagingShortage::share;
-  /// Threads that copy between staging memory and the rest of the host's, 1 to 64. Started by the
-  /// first copy that needs them. nullopt: one for every two processors that the process may use,
-  /// quotas of control groups included, and 6 at most.
+  /// Threads that copy between staging memory and other host memory, 1 to 64. Started by the first
+  /// copy that needs them. nullopt: one for every two processors that the process may use,
+  /// including quotas of control groups, at most 6.
   std::optional<std::size_t> workers = std::nullopt;
   /// Threads that copy between staging memory and files, 1 to 64, likewise. They wait for the disk:
-  /// 8 keep 4 MiB of reads under way, which is 14 GB/s at 0.3 ms each.
+  /// 8 threads keep 4 MiB of reads pending, enough for 14 GB/s at a latency of 0.3 ms.
   std::size_t file_workers = 8;
   CopyGates gates = CopyGates::automatic;
-  /// What is copied directly over a link is cut into pieces of this size, so that others come in
+  /// Direct copies over a link are split into pieces of this size, so that other copies can run in
   /// between. 64 KiB or more, a multiple of 4 KiB.
   std::size_t direct_piece_bytes = std::size_t{8} << 20;
   /// Whether the ranges of a batch go to the driver together (cuMemcpyBatchAsync) if it accepts

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a copy is between, where it is not in one piece: rows, and the ranges of a batch.
+// Operands of copies that are not one range: rows, and the ranges of a batch.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace berth {
 
-/// The first of some rows that lie `pitch` bytes apart, counted from one row's begin to the next
-/// one's.
+/// The address of the first row, and the distance in bytes from the beginning of a row to the
+/// beginning of the next.
 struct PitchedTarget {
   void* data;
   std::size_t pitch;

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two streams between whose work a copy is made.
+// The two streams that order a copy.
 #pragma once
 
 #include "berth/stream.hpp"
 
 namespace berth {
 
-/// For a copy whose source is written on one stream and whose target is read on another one:
-/// usually streams of two devices. The copy begins when the earlier work of both is done, and later
-/// work of both begins when the copy is done. So nothing else has to join the two, before the copy
-/// or after it, also not to use the source again. The host waits for neither.
+/// For a copy whose source is written on one stream and whose target is read on another, usually
+/// streams of two devices. The copy begins when the earlier work of both is done, and later work of
+/// both begins when the copy is done. So no other wait between the two is needed, before or after
+/// the copy, not even to reuse the source. The host waits for neither.
 ///
-/// The copy is submitted to `target_stream` where that is a stream of the device of either side,
-/// and otherwise to `source_stream`; one of them has to be. With host memory on one side the other
-/// stream may be of any device. The same stream twice is as that stream alone.
+/// The copy is submitted to `target_stream` if that is a stream of the device of either side, else
+/// to `source_stream`, which must be one then. If one side is host memory, the other stream may be
+/// of any device. The same stream twice is the same as that stream alone.
 ///
-/// Captures  Both streams are captured, by one capture, or neither is: StreamCaptured otherwise,
+/// Captures  Both streams must be captured by one capture, or neither. Otherwise StreamCaptured,
 ///           before anything is submitted.
 struct CopyStreams {
   StreamRef target_stream;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// An asynchronous copy under way: whether it is done, how far it is, and what became of it.
+// A pending copy: its end, its progress, and its failure.
 #ifndef BERTH_TRANSFER_H
 #define BERTH_TRANSFER_H
 
@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/// Safe from any thread, as long as it is released once.
+/// Safe from any thread. Must be released once.
 typedef struct berth_transfer berth_transfer;
 
 /// Options of the calls that start a transfer.
@@ -32,93 +32,91 @@ typedef struct berth_transfer_options {
   void (*release)(void* owner);
   void* owner;       ///< of source and target; passed to release, may be null
   int has_priority;  ///< 1: `priority` applies; 0: that of the stream
-  int priority;      ///< lower numbers go first if the host has a part to do
+  int priority;      ///< of the host's share; lower numbers go first
 } berth_transfer_options;
 
 #define BERTH_TRANSFER_OPTIONS_INIT \
   { sizeof(berth_transfer_options), NULL, NULL, NULL, NULL, 0, 0 }
 
-/// As berth_copy_async(), but returns at once: source and target stay valid, and the source as it
-/// is, until the transfer is over, whatever kind of memory they are. Null `options`: the defaults.
+/// As berth_copy_async(), but returns at once: source and target must stay valid, and the source
+/// unchanged, until the transfer is over, for every kind of memory. Null `options`: the defaults.
 /// `transfer` may be null; otherwise it must be released before the runtime is destroyed.
 /// Errors  As berth_copy_async(). BERTH_STREAM_CAPTURED: also for options on a captured stream.
 BERTH_API berth_status berth_transfer_start(berth_runtime* runtime, void* target,
                                             const void* source, size_t bytes, berth_stream stream,
                                             const berth_transfer_options* options,
                                             berth_transfer** transfer);
-/// The same between the work of two streams: the copy begins when the earlier work of both is done,
-/// and later work of both begins when the copy is done. It is submitted to `target_stream` where
-/// that is a stream of the device of either side, and otherwise to `source_stream`; one of them has
-/// to be.
-/// Errors  BERTH_STREAM_CAPTURED also: one of the two is captured and the other is not, or by
-///         another capture.
+/// The same in the order of two streams: the copy begins when the earlier work of both is done, and
+/// later work of both begins when the copy is done. It is submitted to `target_stream` if that is a
+/// stream of the device of either side, else to `source_stream`, which must be one then.
+/// Errors  BERTH_STREAM_CAPTURED also: only one of the two is captured, or they belong to different
+///         captures.
 BERTH_API berth_status berth_transfer_start_between(berth_runtime* runtime, void* target,
                                                     const void* source, size_t bytes,
                                                     berth_stream target_stream,
                                                     berth_stream source_stream,
                                                     const berth_transfer_options* options,
                                                     berth_transfer** transfer);
-/// berth_transfer_start() for `rows` rows of `row_bytes`, which lie a pitch apart on either side,
-/// counted from one row's begin to the next one's. Either number 0 is no operation. All rows of a
-/// side lie in one allocation.
+/// berth_transfer_start() for `rows` rows of `row_bytes`. The pitch of a side is the distance from
+/// the beginning of a row to the beginning of the next. No effect if either number is 0. All rows
+/// of a side lie in one allocation.
 /// Errors  BERTH_INVALID_ARGUMENT also: a pitch below `row_bytes`; sides that overlap, unless they
-///         are other columns of the same pitch.
+///         are different columns with the same pitch.
 BERTH_API berth_status berth_transfer_start_rows(berth_runtime* runtime, void* target,
                                                  size_t target_pitch, const void* source,
                                                  size_t source_pitch, size_t row_bytes, size_t rows,
                                                  berth_stream stream,
                                                  const berth_transfer_options* options,
                                                  berth_transfer** transfer);
-/// The same between the work of two streams, as berth_transfer_start_between().
+/// The same in the order of two streams, as berth_transfer_start_between().
 BERTH_API berth_status berth_transfer_start_rows_between(
     berth_runtime* runtime, void* target, size_t target_pitch, const void* source,
     size_t source_pitch, size_t row_bytes, size_t rows, berth_stream target_stream,
     berth_stream source_stream, const berth_transfer_options* options, berth_transfer** transfer);
 
-/// One copy of a batch. 0 bytes are none.
+/// One copy of a batch. 0 bytes: no effect.
 typedef struct berth_copy_range {
   void* target;
   const void* source;
   size_t bytes;
 } berth_copy_range;
 
-/// berth_transfer_start() for many copies at once, in no order among one another, with one transfer
-/// for all of them. Null with a `count` of 0 is no operation.
-/// Errors  BERTH_INVALID_ARGUMENT also: a target that overlaps anything else of the batch. Nothing
-///         has been copied then. Of any other error: some may have been.
+/// berth_transfer_start() for many copies at once, without order among them, with one transfer for
+/// all. Null with a `count` of 0: no effect.
+/// Errors  BERTH_INVALID_ARGUMENT also: a target that overlaps another range of the batch; nothing
+///         has been copied then. After other errors, some copies may have been made.
 BERTH_API berth_status berth_transfer_start_batch(berth_runtime* runtime,
                                                   const berth_copy_range* copies, size_t count,
                                                   berth_stream stream,
                                                   const berth_transfer_options* options,
                                                   berth_transfer** transfer);
-/// The same between the work of two streams, as berth_transfer_start_between(); one of them has to
-/// suit all copies.
+/// The same in the order of two streams, as berth_transfer_start_between(); one of them must suit
+/// all copies.
 BERTH_API berth_status berth_transfer_start_batch_between(berth_runtime* runtime,
                                                           const berth_copy_range* copies,
                                                           size_t count, berth_stream target_stream,
                                                           berth_stream source_stream,
                                                           const berth_transfer_options* options,
                                                           berth_transfer** transfer);
-/// Lets go of it; the copy goes on, and source and target stay until it is over. Null is no
-/// operation.
+/// Releases the handle. The copy continues, and source and target must stay valid until it is over.
+/// Null: no effect.
 BERTH_API void berth_transfer_release(berth_transfer* transfer);
 
-/// Whether it is over, well or not. Asks the device, and never waits.
+/// Whether the transfer is over, completed or failed. Queries the device, and never waits.
 BERTH_API berth_status berth_transfer_is_done(berth_transfer* transfer, bool* done);
-/// BERTH_OK if nothing has gone wrong, as far as known, or else the failure. Never waits.
+/// The failure, as far as it is known, else BERTH_OK. Never waits.
 BERTH_API berth_status berth_transfer_check(berth_transfer* transfer);
-/// All bytes that the transfer moves.
+/// The size of the transfer.
 BERTH_API berth_status berth_transfer_get_bytes(berth_transfer* transfer, size_t* bytes);
-/// Returns once it is over; what went wrong is its status. The calling thread does a part of a copy
-/// of pageable memory meanwhile.
+/// Returns when the transfer is over, with its failure as the status. The calling thread takes part
+/// in a copy of pageable memory.
 /// Errors  BERTH_DRIVER_ERROR. BERTH_CANCELLED. BERTH_FILE.
 BERTH_API berth_status berth_transfer_wait(berth_transfer* transfer);
-/// Bytes that have arrived, by what is known, and bytes per second since the start. Each of the two
-/// may be null.
+/// Bytes that are known to have arrived, and bytes per second since the start. Either may be null.
 BERTH_API berth_status berth_transfer_progress(berth_transfer* transfer, size_t* bytes_done,
                                                double* bytes_per_second);
-/// Ends a copy of pageable memory early: the target's content is undefined then, and the stream
-/// goes on. Others go on. Never waits. Null is no operation.
+/// Ends a copy of pageable memory early: the content of the target is undefined, and the stream
+/// continues. Other copies are not affected. Never waits. Null: no effect.
 BERTH_API void berth_transfer_cancel(berth_transfer* transfer);
 
 #ifdef __cplusplus

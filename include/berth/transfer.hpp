@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An asynchronous copy under way: whether it is done, how far it is, and what became of it.
+// A pending copy: its end, its progress, and its failure.
 #pragma once
 
 #include <cstddef>
@@ -16,70 +16,71 @@ namespace berth {
 
 class TransferState;
 
-/// Of the calls that start one.
+/// Options of the calls that start a transfer.
 struct TransferOptions {
-  /// Kept until the transfer is over: whatever owns source and target. Null: they stay by other
-  /// means, and the Transfer's destructor waits for what threads do with them. It is let go on any
-  /// thread, perhaps one of berth's that copies: what happens then waits for no work of the device.
+  /// The owner of source and target, kept until the transfer is over. Null: the caller keeps them
+  /// valid, and the destructor of Transfer waits while threads access them. It is released on any
+  /// thread, including the copier's own, so its destructor must not wait for work of the device.
   std::shared_ptr<const void> keep_alive = nullptr;
-  /// Lower numbers go first if the host has its part to do. nullopt: the stream's own priority.
+  /// The order of the host's share of copies; lower numbers go first. nullopt: the stream's
+  /// priority.
   std::optional<int> priority = std::nullopt;
-  /// Called once the transfer is over, with null or what went wrong, under the rules of
-  /// CompletionQueue::when_done(): on berth's thread, and it may call CUDA and berth. Empty:
-  /// nothing is.
+  /// Called when the transfer is over, with its failure or null, under the rules of
+  /// CompletionQueue::when_done(): on berth's thread, and it may call CUDA and berth. Empty: no
+  /// call.
   std::function<void(std::exception_ptr failure)> on_done = nullptr;
 };
 
-/// What Copier::start() and Collectives return. Copies are of the same transfer; an empty one is
-/// done and moved nothing. Must not outlive its Runtime.
+/// Returned by Copier::start() and Collectives. Copies of the object refer to the same transfer. An
+/// empty one is done, with 0 bytes. Must not outlive its Runtime.
 ///
-/// Lifetime  The destructor of the last copy waits until no thread of berth's will touch pageable
+/// Lifetime  The destructor of the last copy waits until no thread of berth's will access pageable
 ///           memory of the transfer again, unless TransferOptions::keep_alive holds that memory. So
 ///           a source or a target that is declared before its Transfer stays valid long enough,
-///           also if an exception leaves the scope. The destructor does not wait for the use of
+///           even if an exception leaves the scope. The destructor does not wait for the use of
 ///           device and pinned memory, which follows the rules of streams. After detach() it does
 ///           not wait at all.
-/// Failures  wait() throws what went wrong, failure() returns it, on_done gets it. If none of them
-///           has by the time that the transfer is over and its last copy is gone, a failure of a
-///           copy through staging memory (a file that cannot be read, a driver call that fails)
-///           goes to the report sink, once, with the device, the stream and the sizes: events and
-///           streams do not tell of it.
-/// Threads   Safe from any thread, as far as one object is not assigned to meanwhile.
-/// Fork      In a child made by fork() asking and waiting fail with NotSupported, and all else does
-///           nothing.
+/// Failures  wait() throws the failure, failure() returns it, and on_done receives it. If none of
+///           them has done so when the transfer is over and its last copy is gone, the failure of a
+///           copy through staging memory (a file that cannot be read, a driver call that fails) is
+///           reported once to the report sink, with the device, the stream and the sizes, because
+///           events and streams do not report it.
+/// Threads   Safe from any thread, as long as no thread assigns to the same object.
+/// Fork      In a child made by fork(), queries and waits fail with NotSupported, and all other
+///           functions do nothing.
 class BERTH_API Transfer {
  public:
   Transfer() = default;
   /// For Copier.
   explicit Transfer(const std::shared_ptr<TransferState>& state);
 
-  /// Whether it is over: the target has the bytes, or something went wrong. Never waits. Asks the
-  /// driver about what a device copies alone, and makes no driver call about pageable memory.
+  /// Whether the transfer is over: the target has the bytes, or the copy has failed. Never waits.
+  /// Queries the driver if a device copies alone; makes no driver call for pageable memory.
   [[nodiscard]] bool is_done() const;
-  /// Returns once it is over. Of a copy through staging memory the calling thread does a part
-  /// meanwhile.
-  /// Errors  What went wrong: DriverError, Cancelled, of a file FileError.
+  /// Returns when the transfer is over. The calling thread takes part in a copy through staging
+  /// memory.
+  /// Errors  The failure: DriverError, Cancelled, or FileError.
   void wait() const;
-  /// What went wrong, as far as is known; null if nothing has, or the transfer is under way.
+  /// The failure, as far as it is known; null if there is none, or the transfer is pending.
   [[nodiscard]] std::exception_ptr failure() const noexcept;
 
-  /// In all.
+  /// The size of the transfer.
   [[nodiscard]] std::size_t bytes() const noexcept;
-  /// That have arrived, by what is known: in steps of some MiB, and a moment late. Costs one driver
-  /// call for each such step of a copy without staging memory, and none otherwise.
+  /// Bytes that are known to have arrived: in steps of some MiB, and slightly late. Makes one
+  /// driver call for each such step of a copy without staging memory, and none otherwise.
   [[nodiscard]] std::size_t bytes_done() const;
-  /// bytes_done() over the time since the start, or the time that it took.
+  /// bytes_done() divided by the time since the start, or by the duration of the transfer.
   [[nodiscard]] double bytes_per_second() const;
 
-  /// Ends a copy through staging memory early: what has not been moved yet stays behind, and wait()
-  /// throws Cancelled. The target's content is undefined, and once the stream has passed the copy,
-  /// which waits for what a thread is writing then, it is written no more. A copy without staging
-  /// memory, which the device does alone, goes on. Never waits.
+  /// Ends a copy through staging memory early: the rest is not copied, and wait() throws Cancelled.
+  /// The content of the target is undefined. The stream passes the copy when no thread writes the
+  /// target any more. A copy without staging memory, which the device makes alone, continues. Never
+  /// waits.
   void cancel() noexcept;
 
-  /// Lets the transfer go on by itself: no copy's destructor waits. Source and target stay as
-  /// start() says until it is over, which on_done tells, or an event that is recorded on the stream
-  /// afterwards.
+  /// Detaches the transfer: no destructor waits for it. Source and target must stay valid, as for
+  /// start(), until it is over; on_done, or an event that is recorded on the stream later, reports
+  /// that.
   void detach() noexcept;
 
  private:

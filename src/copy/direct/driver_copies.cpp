@@ -61,7 +61,6 @@ void submit_linear(std::byte* to, const std::byte* from, std::size_t bytes,
   BERTH_CHECK(bytes > 0);
   const Driver& driver = stream.context().driver();
   if (devices.are_different()) {
-    BERTH_CHECK(&stream.context() == devices.to || &stream.context() == devices.from);
     driver.memcpy_peer_async(device_address(to), devices.to->primary(), device_address(from),
                              devices.from->primary(), bytes, stream.native());
   } else {

@@ -228,7 +228,6 @@ bool HostWork::take_out_if_over(const CopyPtr& copy, CopyPtr& over) {
   BERTH_CHECK(lane->copies.front() == copy);  // the lane has the order of its stream
   lane->copies.pop_front();
   if (lane->copies.empty()) lanes_.erase(lane->place);
-  BERTH_CHECK(copy->next_over == nullptr && !copy->is_over);
   copy->next_over = std::exchange(over, copy);
   return true;
 }

@@ -41,7 +41,6 @@ StagedCopy::StagedCopy(StreamRef stream, StagedRoute route, Staging staging)
       progress_(staging_.progress),
       moved_(staging_.slots.size(), 0) {
   BERTH_CHECK(bytes_ > 0);
-  BERTH_CHECK(!staging_.slots.empty());
   // Both words count from 0: an old value would let one side pass what the other has not done.
   BERTH_CHECK(*staging_.gate == 0 && *staging_.progress == 0);
   marks_.reserve(chunks() / chunks_a_mark_ + 3);  // and the last chunk, the last gate, the end

@@ -104,7 +104,6 @@ Staging StagingMemory::share(std::shared_ptr<StagingBlocks> blocks, std::size_t 
 }
 
 std::optional<Staging> StagingMemory::take(std::size_t bytes, Share share, Bounds bounds) {
-  BERTH_CHECK(bytes > 0);
   if (bytes < slot_bytes_) {
     if (std::optional<Staging> own = take_own_size(bytes, bounds)) return own;
   }
