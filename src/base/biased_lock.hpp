@@ -12,6 +12,7 @@
 
 namespace berth {
 
+/// Threads  As each function says.
 class BiasedLock {
  public:
   BiasedLock() = default;

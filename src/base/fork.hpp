@@ -8,7 +8,8 @@
 
 namespace berth {
 
-/// A thing that belongs to the process that made it.
+/// Identifies the process that created an object.
+/// Threads  Immutable.
 class ForkOrigin {
  public:
   ForkOrigin();

@@ -9,7 +9,8 @@
 
 namespace berth {
 
-/// Trivial, so that a union may hold it: say {} for null.
+/// Trivial, so that a union may hold it; {} is null.
+/// Threads  As a raw pointer.
 template <class T>
 class NearPointer {
  public:

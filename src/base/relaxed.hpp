@@ -7,6 +7,7 @@
 
 namespace berth {
 
+/// Threads  Safe from any thread, without order.
 template <class T>
 class Relaxed {
  public:

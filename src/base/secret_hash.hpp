@@ -11,6 +11,7 @@
 
 namespace berth {
 
+/// Threads  Safe from any thread.
 class SecretHash {
  public:
   /// A permutation of the 64-bit numbers that only the secret determines.

@@ -14,8 +14,8 @@ struct berth_transfer {
 
 namespace berth::capi {
 
-/// Calls berth_transfer_options.release when the last reference is gone, if the transfer was
-/// started.
+/// Calls berth_transfer_options.release when the last reference ends, if the transfer was started.
+/// Threads  One at a time; the last reference may end on any thread.
 class Ownership {
  public:
   Ownership(void (*release)(void* owner), void* owner) : release_(release), owner_(owner) {}

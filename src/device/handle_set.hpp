@@ -46,6 +46,7 @@ class HandleSet {
 };
 
 /// Keeps a handle in a set as long as it exists.
+/// Threads  One at a time.
 template <class Handle>
 class ScopedHandle {
  public:

@@ -14,6 +14,7 @@ namespace berth {
 class DeviceContext;
 
 /// Maps memory of a device.
+/// Threads  Called on any thread, one call at a time.
 class MappedMemory {
  public:
   virtual ~MappedMemory() = default;

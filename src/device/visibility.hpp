@@ -29,7 +29,8 @@ struct VisibilitySource {
   std::vector<std::string> node_faults;
 };
 
-/// Immutable. Refers to the list it is made of.
+/// Refers to the list it is made of.
+/// Threads  Immutable.
 class Visibility {
  public:
   Visibility(const DeviceList& list, VisibilityVariables variables, VisibilitySource source);

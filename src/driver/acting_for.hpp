@@ -8,6 +8,7 @@
 
 namespace berth {
 
+/// Threads  The thread that created it.
 class ActingFor {
  public:
   ActingFor(const Driver& driver, const void* object)

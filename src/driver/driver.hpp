@@ -29,6 +29,7 @@
 
 namespace berth {
 
+/// Threads  Safe from any thread.
 class Driver {
  public:
   /// Takes the entry points from `source` and calls cuInit. Never throws for a missing or failing

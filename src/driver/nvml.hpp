@@ -17,6 +17,7 @@
 
 namespace berth {
 
+/// Threads  Safe from any thread.
 class Nvml {
  public:
   /// Never throws for a missing or failing NVML: usable() is false then.

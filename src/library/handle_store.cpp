@@ -322,8 +322,8 @@ HandleStore::HandleStore(HandleStoreParts parts, HandleStoreOptions options)
     : state_(new State(std::move(parts), std::move(options))) {}
 
 HandleStore::~HandleStore() {
-  // In a forked child the books may be torn, and the end of a condition variable waits for its
-  // waiters.
+  // In a forked child the state may be inconsistent, and destroying a condition variable waits for
+  // its waiters.
   if (!state_->origin.is_here()) keep_until_exit(std::move(state_));
 }
 

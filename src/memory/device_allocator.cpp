@@ -12,7 +12,8 @@ DeviceAllocator::DeviceAllocator(DeviceContext& context, EventPool& events,
     : memory_(std::make_unique<DeviceMemory>(context, events, std::move(options))) {}
 
 DeviceAllocator::~DeviceAllocator() {
-  if (!memory_->is_usable()) keep_until_exit(std::move(memory_));  // a fork may have torn the books
+  // After a fork the state may be inconsistent.
+  if (!memory_->is_usable()) keep_until_exit(std::move(memory_));
 }
 
 void* DeviceAllocator::allocate_raw(std::size_t bytes, StreamRef stream) {

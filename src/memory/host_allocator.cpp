@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two locks. `mutex_` guards the books and is never held during a driver call or one of malloc's,
+// Two locks. `mutex_` guards the records and is never held during a driver call or one of malloc's,
 // so that a forked child can go on with it. `poll_mutex_` lets one thread at a time use streams
 // that were recorded, so that none goes away meanwhile; a child does not touch it. Order:
 // poll_mutex_, then mutex_.
@@ -179,7 +179,7 @@ class HostAllocator::Impl final : public StreamObserver {
   static constexpr std::size_t kPolledPerAllocation = 2;
 
   void mark_use(void* data, StreamRef stream) BERTH_EXCLUDES(record_mutex_, mutex_) {
-    // Of two marks of one stream the later one counts: they get into the books as they were made.
+    // Of two marks of one stream the later one counts, so they are added in the order of recording.
     const MutexLock in_order(record_mutex_);
     // A captured stream cannot be marked: the free marks the use, or a later poll.
     add_use(data, {stream, marks_.mark(stream)}, "record a use of");

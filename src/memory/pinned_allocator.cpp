@@ -53,7 +53,7 @@ PinnedAllocator::PinnedAllocator(const DeviceRegistry& registry, PinnedAllocator
 }
 
 PinnedAllocator::~PinnedAllocator() {
-  // A fork may have torn the books.
+  // After a fork the state may be inconsistent.
   if (heaps_ != nullptr && !heaps_->is_usable()) keep_until_exit(std::move(heaps_));
 }
 

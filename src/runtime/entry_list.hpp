@@ -23,7 +23,8 @@ struct EntryGrammar {
   std::vector<EntryKey> keys = {};
 };
 
-/// What is wrong with a text, in the order of its entries.
+/// The errors of a text, in the order of its entries.
+/// Threads  One at a time.
 class ConfigurationErrors {
  public:
   /// `what` is on one line and of bounded length, whatever the text holds.
@@ -31,15 +32,15 @@ class ConfigurationErrors {
   /// The same for a value that its key does not accept.
   void add_value(const EntryKey& key, char equals, std::string_view value);
 
-  /// Errors  InvalidArgument, where there is a complaint: "SOURCE: " and all of them.
+  /// Errors  InvalidArgument, if there is an error: "SOURCE: " and all of them.
   void throw_if_any(std::string_view source) const;
 
  private:
   std::vector<std::string> list_;
 };
 
-/// Gives every entry whose key is known to `set`, which says whether it accepts the value. Whoever
-/// calls lets `set` change a copy, and throws away the copy where there are complaints.
+/// Passes every entry with a known key to `set`, which returns whether it accepts the value. The
+/// caller lets `set` change a copy, and drops the copy if there are errors.
 [[nodiscard]] ConfigurationErrors read_entries(
     std::string_view text, const EntryGrammar& grammar,
     const std::function<bool(std::size_t key, std::string_view value)>& set);

@@ -16,7 +16,8 @@ namespace berth {
 void append_json_string(std::string& json, std::string_view text);
 
 /// Calls follow the structure of the value: in an object a key before each value. Strings that are
-/// no UTF-8 are written all the same.
+/// not UTF-8 are written as well.
+/// Threads  One at a time.
 class JsonWriter {
  public:
   JsonWriter& begin_object() { return open('{'); }

@@ -10,6 +10,7 @@
 
 namespace berth {
 
+/// Threads  Called on any thread.
 class NoticeTarget {
  public:
   /// Called on a thread of the driver: must be short and make no driver call.

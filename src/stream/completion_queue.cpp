@@ -118,9 +118,7 @@ std::uint64_t CompletionQueue::State::add(Callback callback, Mark mark) {
     const MutexLock lock(mutex);
     require_open();
     const bool was_idle = outstanding.empty();
-    const bool is_new =
-        outstanding.emplace(number, Entry{std::move(callback), std::move(mark)}).second;
-    BERTH_CHECK(is_new);
+    outstanding.emplace(number, Entry{std::move(callback), std::move(mark)});
     if (was_idle) changed.notify_one();  // to probe from now on
   } catch (...) {
     close_notice(number);

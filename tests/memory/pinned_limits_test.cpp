@@ -26,7 +26,8 @@ std::set<std::uintptr_t> segments(const PinnedAllocator& memory) {
 
 }  // namespace
 
-TEST_CASE("at the limit segments go that were used longest ago, and only as many as are lacking") {
+TEST_CASE(
+    "at the limit the least recently used segments are returned, and only as many as needed") {
   PinnedTest test({}, {.bytes_reserved_max = 100_MiB});
   std::vector<void*> blocks;
   for (const std::size_t bytes : {20_MiB, 21_MiB, 22_MiB, 23_MiB})

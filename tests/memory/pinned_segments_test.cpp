@@ -241,7 +241,7 @@ TEST_CASE("a segment that the driver does not unpin is still there, and goes the
   }
 }
 
-TEST_CASE("segments that were used longest ago go first, and only as many as are wanted") {
+TEST_CASE("the least recently used segments are returned first, and only as many as needed") {
   SegmentsTest test(kRegistering);
   std::vector<std::uintptr_t> addresses;
   for (const std::size_t bytes : {3_MiB, 2_MiB, 4_MiB}) {

@@ -237,7 +237,7 @@ class StreamProgram : public StreamHost {
     });
   }
 
-  /// In the child nothing is to be had, at once, and giving back does nothing.
+  /// In the child, acquiring fails at once, and returning has no effect.
   void fork_process() {
     StreamPool* const streams[] = {&pool(0), &pool(1)};
     EventPool* const marks[] = {&events(0), &events(1)};

@@ -354,7 +354,7 @@ TEST_CASE("what is too small for an option's part is too small for its key, and 
   }
 }
 
-TEST_CASE("BERTH_CONF goes before the code, for every Runtime") {
+TEST_CASE("BERTH_CONF overrides the code, for every Runtime") {
   const ScopedEnvironment environment("BERTH_CONF", "streams_max=1,bytes_reserved_max=4MiB");
   RuntimeOptions code;
   code.stream_pool.streams_max = 3;

@@ -140,6 +140,18 @@ TEST_CASE("streams of different priorities are pooled apart, each with its own b
   CHECK(pool.streams_created() == 4);
 }
 
+TEST_CASE("a thread keeps the streams of each priority apart") {
+  Simulation simulation;
+  StreamPool& pool = simulation.runtime->streams(kDevice);
+  CUstream_st* const plain = pool.acquire(0).ref().native();
+  CUstream_st* const urgent = pool.acquire(-1).ref().native();
+  CHECK(urgent != plain);
+  for (int round = 0; round < 3; ++round) {
+    CHECK(pool.acquire(0).ref().native() == plain);
+    CHECK(pool.acquire(-1).ref().native() == urgent);
+  }
+}
+
 TEST_CASE("priorities below the device's range are one priority") {
   Simulation simulation({}, streams_max(1));
   StreamPool& pool = simulation.runtime->streams(kDevice);

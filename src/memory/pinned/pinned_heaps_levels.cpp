@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much is kept at hand: growing ahead of requests, and giving back what is cached beyond the
-// limit.
+// The amount of free memory: growth ahead of requests, and return of memory that is cached beyond
+// the limit.
 #include <algorithm>
 
 #include <fmt/format.h>

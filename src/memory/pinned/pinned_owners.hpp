@@ -23,6 +23,7 @@ struct PinnedOwner {
 };
 
 /// Lookup in one allocator, without a driver call. Contract: PinnedHeaps::look_up().
+/// Threads  Safe from any thread.
 class PinnedLookup {
  public:
   static FoundBlock look_up(const PinnedAllocator& pinned, const void* data);

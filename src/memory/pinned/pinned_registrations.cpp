@@ -292,7 +292,7 @@ bool PinnedRegistrations::record_stream(const void* data, StreamRef stream) {
 
 bool PinnedRegistrations::record_use(const void* data, StreamRef stream) {
   if (!find(data)) return false;
-  // Of two marks of one stream the later one counts: they get into the books as they were made.
+  // Of two marks of one stream the later one counts, so they are added in the order of recording.
   const MutexLock in_order(record_mutex_);
   End end = is_capturing(stream) ? nullptr : record(stream);
   const MutexLock lock(mutex_);

@@ -21,6 +21,7 @@
 
 namespace berth {
 
+/// Threads  As SegmentSource.
 class ArenaSegments final : public SegmentSource {
  public:
   /// Of windows that nothing is in any more.

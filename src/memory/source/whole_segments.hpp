@@ -14,6 +14,7 @@
 
 namespace berth {
 
+/// Threads  As SegmentSource; obtain() and give_back() of different ranges at once.
 class WholeSegments : public SegmentSource {
  public:
   /// Requests below half of `segment_bytes` share segments of that size; others get one of their
@@ -62,6 +63,7 @@ class WholeSegments : public SegmentSource {
 };
 
 /// Device memory from cuMemAlloc.
+/// Threads  As WholeSegments.
 class DeviceSegments final : public WholeSegments {
  public:
   DeviceSegments(DeviceContext& context, std::size_t segment_bytes, std::size_t device_bytes);

@@ -187,7 +187,7 @@ std::optional<std::uintptr_t> Windows::map(std::span<const GranuleNumber> granul
   return std::nullopt;
 }
 
-/// Takes a window off the books; its address space is not used again where it is not `gone`.
+/// Drops the record of a window. Its address space is reused only if it is `gone`.
 void Windows::forget(Number window, bool gone) noexcept {
   Window& it = windows_[window];
   for (Number slot = it.first; slot < it.first + it.size; ++slot) {

@@ -30,6 +30,7 @@ using StreamKey = std::uintptr_t;
 /// Of memory that no stream orders.
 inline constexpr StreamKey kNoStream = ~StreamKey{0};
 
+/// Threads  Its owner thread. Others with ExclusiveAccess, where a function says so.
 class ThreadCache {
  public:
   ThreadCache() = default;
