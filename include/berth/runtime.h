@@ -94,6 +94,15 @@ typedef struct berth_driver_info {
 
 BERTH_API berth_status berth_driver_get_info(berth_runtime* runtime, berth_driver_info* info);
 
+/// The address of a driver function, for what berth does not wrap: modules, kernel launches,
+/// graphs. `name` has no version suffix ("cuLaunchKernel"); the function has the ABI that CUDA
+/// `version` gave it, counted as in 12020 for 12.2. The function belongs to the driver that berth
+/// itself calls, the simulated one included. Its calls are not in the statistics. `*function` is
+/// null if the driver is not usable, is older than `version`, or lacks the function, and in a
+/// forked child.
+BERTH_API berth_status berth_driver_get_function(berth_runtime* runtime, const char* name,
+                                                 int version, void** function);
+
 #ifdef __cplusplus
 }
 #endif

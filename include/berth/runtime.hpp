@@ -79,6 +79,13 @@ class BERTH_API Runtime {
 
   /// The driver: its name and version, and why it is not usable.
   [[nodiscard]] DriverInfo driver() const;
+  /// The address of a driver function, for what berth does not wrap: modules, kernel launches,
+  /// graphs. `name` has no version suffix ("cuLaunchKernel"); the function has the ABI that CUDA
+  /// `version` gave it, counted as in 12020 for 12.2. The function belongs to the driver that berth
+  /// itself calls, the simulated one included. Its calls are not in statistics(). null if the
+  /// driver is not usable, is older than `version`, or lacks the function, and in a forked child.
+  /// Errors  InvalidArgument: null.
+  [[nodiscard]] void* driver_function(const char* name, int version) const;
   /// The options in effect, including BERTH_CONF; `driver` is driver().name.
   [[nodiscard]] const RuntimeOptions& options() const noexcept;
   /// The devices of the driver.

@@ -22,8 +22,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,6 +69,15 @@ struct MemoryUse {
   bool writes;
 };
 
+/// What a stand-in for a kernel computes. `ranges` holds the bytes of each MemoryUse of the launch,
+/// in their order: copies that host code can access. What the function leaves in those of uses that
+/// write becomes the content of the memory; of written ranges that overlap, the last one counts.
+///
+/// Called when the work runs, at each launch of a graph again, under the lock of the simulator and
+/// on any thread that is in a driver call. It must not throw, and not call the driver, the
+/// Simulator or berth.
+using KernelFunction = std::function<void(std::span<const std::span<std::byte>> ranges)>;
+
 /// The simulated driver of this process while it exists. At most one exists at a time. It replaces
 /// the one that BERTH_SIM created, with everything in it.
 class BERTH_API Simulator {
@@ -103,13 +114,13 @@ class BERTH_API Simulator {
   void set_device_memory_limit(int device, std::uint64_t bytes);
 
   /// Submits a stand-in for a kernel: it keeps the device's processors busy for `duration_ns` of
-  /// virtual time and uses memory without changing a byte. Like a kernel launch, it runs in stream
-  /// order, faults on memory that its device cannot reach, takes part in races, and is captured if
-  /// `stream` is. Blocks where a launch would: for room in the queue, for the driver's lock, and
-  /// for the work if launches block. False if `stream` does not exist, if a capture forbids work on
-  /// it, or if the queue stays full.
+  /// virtual time, uses memory, and calls `function`, or, without one, leaves every byte as it is.
+  /// Like a kernel launch, it runs in stream order, faults on memory that its device cannot reach,
+  /// takes part in races, and is captured if `stream` is. Blocks where a launch would: for room in
+  /// the queue, for the driver's lock, and for the work if launches block. False if `stream` does
+  /// not exist, if a capture forbids work on it, or if the queue stays full.
   bool launch(CUstream_st* stream, std::uint64_t duration_ns,
-              const std::vector<MemoryUse>& uses = {});
+              const std::vector<MemoryUse>& uses = {}, KernelFunction function = nullptr);
   /// The log so far, one line for each call, operation, fault and finding. Empty unless log=on. The
   /// same calls from one thread with one seed produce the same text.
   [[nodiscard]] std::string event_log() const;

@@ -86,6 +86,15 @@ berth_status berth_driver_get_info(berth_runtime* runtime, berth_driver_info* in
   });
 }
 
+berth_status berth_driver_get_function(berth_runtime* runtime, const char* name, int version,
+                                       void** function) {
+  return guarded([&] {
+    Runtime& from = require(runtime, "runtime").runtime;
+    auto& out = require(function, "function");
+    out = from.driver_function(&require(name, "name"), version);
+  });
+}
+
 void berth_string_free(char* text) {
   std::free(text);
 }

@@ -77,6 +77,14 @@ DriverInfo Runtime::driver() const {
   return {driver.name(), driver.usable(), driver.problem(), driver.version()};
 }
 
+void* Runtime::driver_function(const char* name, int version) const {
+  if (name == nullptr) {
+    throw InvalidArgument("name is null; accepted: a driver function such as \"cuLaunchKernel\"");
+  }
+  const Driver& driver = *state_->opened.driver;
+  return driver.usable() && driver.is_here() ? driver.find(name, version) : nullptr;
+}
+
 const RuntimeOptions& Runtime::options() const noexcept {
   return state_->options;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/simulator.hpp"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "berth/error.hpp"
@@ -185,11 +187,11 @@ void Simulator::set_device_memory_limit(int device, std::uint64_t bytes) {
 }
 
 bool Simulator::launch(CUstream stream, std::uint64_t duration_ns,
-                       const std::vector<MemoryUse>& uses) {
+                       const std::vector<MemoryUse>& uses, KernelFunction function) {
   MutexLock lock(mutex);
   Stream* found = find_stream(*state_, stream);
   if (found == nullptr) return false;
-  KernelWork kernel{duration_ns, {}};
+  KernelWork kernel{duration_ns, {}, std::move(function)};
   for (const MemoryUse& use : uses) kernel.uses.push_back({use.address, use.bytes, use.writes});
   const CallSite call{Function::count, state_->calls_made};
   state_->driver_lock.await(*state_, found->context, call);

@@ -13,6 +13,11 @@ static void runtime_functions(berth_runtime* runtime) {
   CHECK_REFUSED("runtime", berth_driver_get_info(NULL, &info));
   CHECK_REFUSED("info", berth_driver_get_info(runtime, NULL));
   CHECK(info.name == NULL);
+  void* function = NULL;
+  CHECK_REFUSED("runtime", berth_driver_get_function(NULL, "cuInit", 2000, &function));
+  CHECK_REFUSED("name", berth_driver_get_function(runtime, NULL, 2000, &function));
+  CHECK_REFUSED("function", berth_driver_get_function(runtime, "cuInit", 2000, NULL));
+  CHECK(function == NULL);
 }
 
 static void stream_functions(const struct machine* machine) {

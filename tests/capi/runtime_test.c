@@ -35,6 +35,23 @@ static void driver_is_usable_and_named(void) {
   close_machine(&machine);
 }
 
+static void driver_functions_are_found_by_name(void) {
+  struct machine machine = open_machine(NULL);
+  void* function = NULL;
+  CHECK_OK(berth_driver_get_function(machine.runtime, "cuDriverGetVersion", 2020, &function));
+  CHECK(function != NULL);
+  if (function != NULL) {
+    int version = 0;
+    int (*get_version)(int*) = NULL;
+    memcpy(&get_version, &function, sizeof function);
+    CHECK(get_version(&version) == 0);
+    CHECK(version >= 11040);
+  }
+  CHECK_OK(berth_driver_get_function(machine.runtime, "cuDriverGetAge", 2020, &function));
+  CHECK(function == NULL);
+  close_machine(&machine);
+}
+
 static void option_bounds_the_pooled_streams(void) {
   berth_runtime_options options = BERTH_RUNTIME_OPTIONS_INIT;
   options.streams_max = 1;
@@ -233,6 +250,7 @@ void test_runtime(void) {
   version_is_the_projects();
   status_names_are_their_constants();
   driver_is_usable_and_named();
+  driver_functions_are_found_by_name();
   option_bounds_the_pooled_streams();
   option_bounds_pinned_memory();
   option_bounds_host_memory();

@@ -66,6 +66,21 @@ TEST_CASE("cuda without an ordinal is the thread's current device, for every par
   CHECK(runtime.default_stream(Device::cuda()).device() == Device::cuda(1));
 }
 
+TEST_CASE("driver functions are found by name in the driver that berth calls") {
+  Simulation simulation(two_devices());
+  const Runtime& runtime = *simulation.runtime;
+  auto* const count =
+      reinterpret_cast<int (*)(int*)>(runtime.driver_function("cuDeviceGetCount", 2000));
+  REQUIRE((count != nullptr));
+  const std::uint64_t calls = simulation.simulator.calls("cuDeviceGetCount");
+  int devices = 0;
+  CHECK(count(&devices) == 0);
+  CHECK(devices == 2);
+  CHECK(simulation.simulator.calls("cuDeviceGetCount") == calls + 1);
+  CHECK(runtime.driver_function("cuLaunchKernel", 4000) == nullptr);  // not simulated
+  CHECK_THROWS_AS(static_cast<void>(runtime.driver_function(nullptr, 2000)), InvalidArgument);
+}
+
 TEST_CASE("threads that use a device first together get the same parts") {
   Simulation simulation(two_devices());
   Runtime& runtime = *simulation.runtime;

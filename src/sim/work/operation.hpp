@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -91,10 +93,11 @@ struct KernelUse {
   bool writes;
 };
 
-/// Keeps the device busy and touches memory, without changing a byte.
+/// Keeps the device busy, touches memory, and computes what `function` does; empty: nothing.
 struct KernelWork {
   std::uint64_t duration_ns;
   std::vector<KernelUse> uses;
+  std::function<void(std::span<const std::span<std::byte>> ranges)> function = nullptr;
 };
 
 /// Notes the time in `event`, unless it was destroyed or recorded again since.

@@ -2,6 +2,8 @@
 #include "sim/work/perform.hpp"
 
 #include <cstring>
+#include <span>
+#include <vector>
 
 #include "sim/state.hpp"
 #include "sim/work/value_wait.hpp"
@@ -61,6 +63,8 @@ class Performance {
   [[nodiscard]] bool reaches_all(const CopyWork& copy) const;
   void copy_row(const CopyWork& copy, std::size_t row);
   void fill_row(const MemsetWork& memset, std::size_t row);
+  /// Calls the function of a kernel with copies of the memory that it uses.
+  void compute(const KernelWork& kernel);
   /// What ArriveWork and DepartWork do to memory of a pool.
   void use_whole(UseKind kind, const Range& range);
 
@@ -82,7 +86,32 @@ CUresult Performance::operator()(const KernelWork& kernel) {
       left -= stretch.size();
     }
   }
+  if (kernel.function) compute(kernel);
   return CUDA_SUCCESS;
+}
+
+void Performance::compute(const KernelWork& kernel) {
+  std::vector<std::vector<std::byte>> copies;
+  for (const KernelUse& uses : kernel.uses) {
+    std::vector<std::byte>& copy = copies.emplace_back();
+    MemoryWalk from(state_, MemoryWalk::Use::read, uses.address);
+    while (copy.size() != uses.bytes) {
+      const std::span<std::byte> stretch = from.next(uses.bytes - copy.size());
+      copy.insert(copy.end(), stretch.begin(), stretch.end());
+    }
+  }
+  const std::vector<std::span<std::byte>> ranges(copies.begin(), copies.end());
+  kernel.function(ranges);
+  for (std::size_t index = 0; index != ranges.size(); ++index) {
+    const KernelUse& uses = kernel.uses[index];
+    if (!uses.writes) continue;
+    MemoryWalk to(state_, MemoryWalk::Use::write, uses.address);
+    for (std::size_t done = 0; done != uses.bytes;) {
+      const std::span<std::byte> stretch = to.next(uses.bytes - done);
+      std::memcpy(stretch.data(), ranges[index].data() + done, stretch.size());
+      done += stretch.size();
+    }
+  }
 }
 
 bool Performance::reaches_all(const CopyWork& copy) const {

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels on simulated devices: functions of the host.
+#pragma once
+
+#include <algorithm>
+#include <berth/error.hpp>
+#include <berth/sim.hpp>
+#include <memory>
+#include <vector>
+
+#include "../core/kernels.hpp"
+
+namespace mini {
+
+class SimulatedKernels final : public Kernels {
+ public:
+  explicit SimulatedKernels(berth::sim::Simulator& simulator) : simulator_(simulator) {}
+
+  void launch(const Kernel& kernel, const Args& args, const std::array<std::size_t, 3>& bytes,
+              long count, berth::StreamRef stream) override {
+    std::vector<berth::sim::MemoryUse> uses;
+    for (std::size_t index = 0; index < 2; ++index)
+      if (args.in[index] != nullptr) uses.push_back({address(args.in[index]), bytes[index], false});
+    uses.push_back({address(args.out), bytes[2], true});
+    // The simulator gives the function the bytes behind device addresses, in the order of `uses`.
+    const auto compute = [=](std::span<const std::span<std::byte>> ranges) {
+      Args host = args;
+      std::size_t next = 0;
+      for (const float*& in : host.in)
+        if (in != nullptr) in = reinterpret_cast<const float*>(ranges[next++].data());
+      host.out = reinterpret_cast<float*>(ranges[next].data());
+      for (long i = 0; i < count; ++i) kernel.element(i, host);
+    };
+    simulator_.spend(kLaunchNs);
+    const long work = count * std::max(1L, args.size[0]);
+    if (!simulator_.launch(stream.native(), kKernelNs + std::uint64_t(work) / kWorkPerNs, uses,
+                           compute))
+      throw berth::InvalidArgument("a kernel cannot be launched on this stream");
+  }
+
+  void host_uses(const void* data, std::size_t bytes, bool writes) override {
+    if (writes)
+      simulator_.host_writes(data, bytes);
+    else
+      simulator_.host_reads(data, bytes);
+  }
+
+  std::uint64_t now_ns() override { return simulator_.now_ns(); }
+
+ private:
+  // What a launch takes on the host, and what a kernel takes on the device.
+  static constexpr std::uint64_t kLaunchNs = 2'500;
+  static constexpr std::uint64_t kKernelNs = 2'000;
+  static constexpr std::uint64_t kWorkPerNs = 10;
+
+  static std::uint64_t address(const void* data) { return reinterpret_cast<std::uint64_t>(data); }
+
+  berth::sim::Simulator& simulator_;
+};
+
+}  // namespace mini

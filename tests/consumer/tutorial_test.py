@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Follows the tutorial as a reader does: writes the files that the pages show into an empty folder,
+runs the commands that they show there, against the installed library, and compares what is printed.
+The files must be those of docs/examples/tensor, which stays small: at most 150 lines a file, and
+fewer than 500 lines in core.
+
+  tutorial_test.py --source CHECKOUT --build BUILD_FOLDER --libdir DIR --version VERSION
+                   --cc COMMAND --cxx COMMAND [--werror] [--update]
+
+--update writes the files of docs/examples/tensor and what the commands print into the pages.
+Exit status 77 if pkg-config is missing.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import consumer_test
+
+EXAMPLE = "docs/examples/tensor"
+PAGES = "docs/tutorial"
+FILE_LINES_MAX = 150
+CORE_LINES_MAX = 500
+# A block of a page with the name of the file that it is: ```cpp core/tensor.hpp
+FILE_BLOCK = re.compile(r"^```\w+ (?P<name>\S+)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+CONSOLE = re.compile(r"^```console\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+# Addresses differ from run to run.
+VARIABLE = re.compile(r"0x[0-9a-f]+")
+COMMAND_SECONDS_MAX = 300
+
+
+def commands_of(text):
+    """Pairs of a command, perhaps of several lines, and what it prints, of one block."""
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, printed = part.partition("\n")
+        while command.endswith("\\"):
+            more, _, printed = printed.partition("\n")
+            command += "\n" + more
+        yield command, printed
+
+
+def matches(expected, printed):
+    """Whether the output is as expected; a line `...` stands for any lines."""
+    pattern = re.escape(VARIABLE.sub("0x...", expected)).replace("\\.\\.\\.\n", "(?:.*\n)*?")
+    pattern = pattern.replace("0x(?:.*\n)*?", "0x\\.\\.\\.\n")
+    return re.fullmatch(pattern, VARIABLE.sub("0x...", printed)) is not None
+
+
+def run_command(command, folder, environment):
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=environment, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, check=False, timeout=COMMAND_SECONDS_MAX,
+    )  # fmt: skip
+    return done.stdout
+
+
+def follow(page, folder, environment, update):
+    """Runs the commands of a page. Returns what is wrong, and the page as it should be."""
+    text = page.read_text(encoding="utf-8")
+    problems = []
+    for block in CONSOLE.finditer(text):
+        shown = ""
+        for command, expected in commands_of(block["text"]):
+            printed = run_command(command, folder, environment)
+            shown += f"$ {command}\n{VARIABLE.sub('0x...', printed)}"
+            if not matches(expected, printed):
+                problems.append(f"{page.name}: $ {command}\n{printed}--- instead of\n{expected}")
+        if update:
+            text = text.replace(block["text"], shown)
+    return problems, text
+
+
+def files_of(folder):
+    """The files of the example by name, with their text."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def size_problems(files):
+    core = 0
+    for name, text in files.items():
+        lines = text.splitlines()
+        if len(lines) > FILE_LINES_MAX:
+            yield f"{name}: {len(lines)} lines, at most {FILE_LINES_MAX}"
+        if name.startswith("core/"):
+            core += len(lines)
+    if core >= CORE_LINES_MAX:
+        yield f"core: {core} lines, fewer than {CORE_LINES_MAX} are allowed"
+
+
+def extract(pages, folder):
+    """Writes the files that the pages show, and returns their names with their text."""
+    shown = {}
+    for page in pages:
+        for block in FILE_BLOCK.finditer(page.read_text(encoding="utf-8")):
+            shown[block["name"]] = block["text"]
+    for name, text in shown.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return shown
+
+
+def write_files(pages, files):
+    def current(block):
+        fence = block[0].split("\n", 1)[0]
+        return f"{fence}\n{files.get(block['name'], block['text'])}```"
+
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        page.write_text(FILE_BLOCK.sub(current, text), encoding="utf-8")
+
+
+def environment_of(options, folder):
+    """That of a reader who has installed berth, with the compiler under test as `c++`."""
+    _, libdir = consumer_test.install(options, folder / "installed")
+    (folder / "bin").mkdir()
+    warnings = " ".join(consumer_test.WARNINGS + (["-Werror"] if options.werror else []))
+    for name, command in (("cc", options.cc), ("c++", options.cxx)):
+        tool = folder / "bin" / name
+        tool.write_text(f'#!/bin/sh\nexec {command} {warnings} "$@"\n', encoding="utf-8")
+        tool.chmod(0o755)
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("BERTH_", "CUDA_")) and name not in ("CXX", "CC")
+    }
+    return {
+        **kept,
+        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+        "PKG_CONFIG_PATH": f"{libdir}/pkgconfig",
+        "LD_LIBRARY_PATH": str(libdir),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for option in ("libdir", "version", "cc", "cxx"):
+        parser.add_argument("--" + option, required=True)
+    parser.add_argument("--source", type=pathlib.Path, required=True)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--werror", action="store_true", help="stop at a warning")
+    parser.add_argument("--update", action="store_true")
+    options = parser.parse_args()
+    if shutil.which("pkg-config") is None:
+        print("skipped: no pkg-config on this machine")
+        return consumer_test.EXIT_SKIPPED
+
+    pages = sorted((options.source / PAGES).glob("[0-9]*.md"))
+    files = files_of(options.source / EXAMPLE)
+    if options.update:
+        write_files(pages, files)
+    problems = list(size_problems(files))
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary)
+        environment = environment_of(options, folder)
+        (folder / "tutorial").mkdir()
+        shown = extract(pages, folder / "tutorial")
+        for name in sorted(files.keys() | shown.keys()):
+            if files.get(name) != shown.get(name):
+                problems.append(f"{name}: {EXAMPLE} and {PAGES} differ; run with --update")
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            work = {
+                page: pool.submit(follow, page, folder / "tutorial", environment, options.update)
+                for page in pages
+            }
+        for page, followed in work.items():
+            wrong, text = followed.result()
+            problems += wrong
+            if options.update:
+                page.write_text(text, encoding="utf-8")
+    print("\n".join(problems) or f"{len(pages)} pages, {len(files)} files")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
