@@ -15,9 +15,10 @@
 #include "berth/export.h"
 
 /// Address of the simulated function `symbol` (cu*, nvml* and berthSim*), by its name with or
-/// without version suffix, for callers of the newest ABI; null if it is not simulated. The only
-/// symbol of libberth_sim that berth looks up.
-/// Threads  any; needs no simulator.
+/// without version suffix, for callers of the newest ABI; null if it is not simulated, or if the
+/// simulated version of the driver (`driver_version`) does not have that ABI, as cuGetProcAddress
+/// has it. The only symbol of libberth_sim that berth looks up.
+/// Threads  any; needs no simulator: without one, BERTH_SIM says the version.
 extern "C" BERTH_API void* berth_sim_resolve(const char* symbol) noexcept;
 
 namespace berth::sim_abi {

@@ -68,8 +68,8 @@ struct Config {
   bool vmm = true;
   /// Whether devices can access each other's memory.
   bool peer = true;
-  /// As cuDriverGetVersion says it, 1000 * major + 10 * minor; 11040 to 99990. cuGetProcAddress
-  /// hides what came later.
+  /// The result of cuDriverGetVersion, 1000 * major + 10 * minor; 11040 to 99990. Functions that
+  /// came later are not found, by cuGetProcAddress or by a Runtime.
   int driver_version = 13000;
   /// Bytes of host memory that can be pinned; 0 to 16 TiB.
   std::uint64_t host_memory = 64_GiB;

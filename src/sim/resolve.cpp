@@ -115,10 +115,17 @@ Entry find_for(std::string_view symbol, int version) {
   return is_base_name ? find(symbol) : Entry{};
 }
 
+/// Whether the simulated version of the driver has it.
+bool is_in_driver(const Entry& entry) {
+  return entry.address != nullptr && entry.since <= simulated_driver_version();
+}
+
 }  // namespace
 
 void* resolve(const char* symbol) noexcept {
-  return symbol == nullptr ? nullptr : find(symbol).address;
+  if (symbol == nullptr) return nullptr;
+  const Entry entry = find(symbol);
+  return is_in_driver(entry) ? entry.address : nullptr;
 }
 
 const char* function_name(Function function) noexcept {
@@ -138,7 +145,7 @@ CUresult berth_sim_cuGetProcAddress_v2(const char* symbol, void** function, int 
   Entry entry = find_for(symbol, version);
   if (flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM && entry.per_thread != nullptr)
     entry = {entry.per_thread, std::max(entry.since, kPerThreadFormsSince)};
-  const bool in_driver = entry.address != nullptr && entry.since <= simulated_driver_version();
+  const bool in_driver = is_in_driver(entry);
   const bool in_version = in_driver && entry.since <= version;
   *function = in_version ? entry.address : nullptr;
   if (status != nullptr)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <utility>
 
 #include "berth/error.hpp"
@@ -21,6 +22,11 @@ State* from_environment BERTH_GUARDED_BY(mutex) = nullptr;
 std::string& configuration_error_text() BERTH_REQUIRES(mutex) {
   static auto* const text = new std::string;
   return *text;
+}
+
+/// Errors  InvalidArgument where BERTH_SIM is malformed.
+Config environment_config() {
+  return Config::parse(trusted_env("BERTH_SIM").value_or(""));
 }
 
 std::uint64_t next_id() {
@@ -105,7 +111,7 @@ State* installed_state() {
 State* installed_or_from_environment() {
   if (current != nullptr) return current;
   try {
-    from_environment = new State(Config::parse(trusted_env("BERTH_SIM").value_or("")), true);
+    from_environment = new State(environment_config(), true);
   } catch (const InvalidArgument& refused) {
     configuration_error_text() = std::string("BERTH_SIM: ") + refused.what();
     return nullptr;
@@ -144,7 +150,12 @@ std::string configuration_error() {
 
 int simulated_driver_version() {
   MutexLock lock(mutex);
-  return current == nullptr ? Config{}.driver_version : current->config.driver_version;
+  if (current != nullptr) return current->config.driver_version;
+  try {
+    return environment_config().driver_version;
+  } catch (const std::exception&) {
+    return Config{}.driver_version;  // cuInit reports what is wrong
+  }
 }
 
 std::uint64_t next_handle_generation() {

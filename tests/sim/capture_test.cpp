@@ -472,11 +472,16 @@ TEST_CASE("a thread's mode does not outlive the simulator") {
 }
 
 TEST_CASE("the capture info of CUDA 12.3 has the names of its ABI, and no older") {
-  const sim::Simulator sim("driver_version=12020");
-  void* address = nullptr;
-  CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
-  OK(CU(cuGetProcAddress_v2)("cuStreamGetCaptureInfo", &address, 12020, 0, &status));
-  CHECK(address == nullptr);
+  {
+    const sim::Simulator older("driver_version=12020");
+    void* address = nullptr;
+    CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
+    OK(CU(cuGetProcAddress_v2)("cuStreamGetCaptureInfo", &address, 12020, 0, &status));
+    CHECK(address == nullptr);
+    CHECK(sim::resolve("cuStreamGetCaptureInfo_v3") == nullptr);
+  }
+  const sim::Simulator sim("driver_version=12030");
+  CHECK(sim::resolve("cuStreamGetCaptureInfo") != nullptr);
   CHECK(sim::resolve("cuStreamGetCaptureInfo_v3") == sim::resolve("cuStreamGetCaptureInfo"));
   CHECK(sim::resolve("cuStreamGetCaptureInfo_v2") == nullptr);
 }

@@ -4,7 +4,9 @@
 #include <string_view>
 
 #include "driver/driver_functions.hpp"
+#include "driver/driver_source.hpp"
 #include "sim/sim_fixture.hpp"
+#include "support/environment.hpp"
 
 namespace names_test {
 
@@ -36,6 +38,45 @@ TEST_CASE("every driver function that berth uses is found at the version that be
   CHECK_MESSAGE(find(#symbol, version) == sim::resolve(#symbol), #symbol);
   BERTH_DRIVER_FUNCTIONS(BERTH_CHECK_FOUND)
 #undef BERTH_CHECK_FOUND
+}
+
+TEST_CASE("a Runtime finds what cuGetProcAddress finds, on drivers of every age") {
+  for (const int version : {11040, 12020, 12050, 12080, 13000}) {
+    CAPTURE(version);
+    const sim::Simulator sim("driver_version=" + std::to_string(version));
+    const DriverSource source = open_simulator_library();
+    const auto compare = [&](const char* symbol, int since) {
+      void* address = nullptr;
+      OK(CU(cuGetProcAddress_v2)(symbol, &address, version, 0, nullptr));
+      CHECK_MESSAGE(source.resolve(symbol, since) == address, symbol);
+    };
+#define BERTH_COMPARE(member, symbol, since, need) compare(#symbol, since);
+    BERTH_DRIVER_FUNCTIONS(BERTH_COMPARE)
+#undef BERTH_COMPARE
+    CHECK(source.resolve("cuStreamGetCaptureInfo", 12030) ==
+          source.resolve("cuStreamGetCaptureInfo_v3", 12030));
+    CHECK((source.resolve("cuMemcpyBatchAsync", 13000) != nullptr) == (version >= 13000));
+    CHECK((source.resolve("cuStreamGetCaptureInfo", 12030) != nullptr) == (version >= 12030));
+    CHECK(source.resolve("berthSimHostObserves", 2000) != nullptr);
+  }
+}
+
+TEST_CASE("without a simulator, BERTH_SIM says which functions there are") {
+  { const sim::Simulator replaces(""); }
+  const auto version = [] {
+    int value = 0;
+    OK(CU(cuDriverGetVersion)(&value));
+    return value;
+  };
+  {
+    const ScopedEnvironment environment("BERTH_SIM", "driver_version=12020");
+    CHECK(version() == 12020);
+    CHECK(sim::resolve("cuMemcpyBatchAsync") == nullptr);
+    CHECK(sim::resolve("cuMemCreate") != nullptr);
+  }
+  const ScopedEnvironment malformed("BERTH_SIM", "driver_version=new");
+  CHECK(version() == 13000);
+  CHECK(sim::resolve("cuMemcpyBatchAsync") != nullptr);
 }
 
 TEST_CASE("a function is resolved by its plain and by its versioned name") {
