@@ -157,6 +157,10 @@
   X(cuGraphCreate,                 plain, 10000) \
   X(cuGraphDestroy,                plain, 10000) \
   X(cuGraphAddEmptyNode,           plain, 10000) \
+  X(cuGraphClone,                  plain, 10000) \
+  X(cuGraphNodeFindInClone,        plain, 10000) \
+  X(cuGraphAddChildGraphNode,      plain, 10000) \
+  X(cuGraphChildGraphNodeGetGraph, plain, 10000) \
   X(cuGraphGetNodes,               plain, 10000) \
   X(cuGraphGetEdges,               v2,    12030) \
   X(cuGraphNodeGetType,            plain, 10000) \

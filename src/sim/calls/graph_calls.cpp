@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Source: CUDA Driver API, "Graph Management".
 #include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "sim/call.hpp"
 #include "sim/graph/capture_rules.hpp"
@@ -16,6 +19,18 @@ bool are_nodes_of(State& state, const Graph& graph, std::vector<CUgraphNode> nod
     const GraphNode* found = state.graph_nodes.find(to_handle(node));
     return found != nullptr && found->graph == graph.handle;
   });
+}
+
+/// The nodes that a call names as dependencies of a new node of `graph`; nullopt where they are not
+/// nodes of it, each once.
+std::optional<std::vector<CUgraphNode>> read_dependencies(State& state, const Graph& graph,
+                                                          const CUgraphNode* dependencies,
+                                                          std::size_t count) {
+  // More than there are nodes must contain one twice, and need not be read.
+  if (count > graph.nodes.size() || (count != 0 && dependencies == nullptr)) return std::nullopt;
+  std::vector<CUgraphNode> nodes(dependencies, dependencies + count);
+  if (!are_nodes_of(state, graph, nodes)) return std::nullopt;
+  return nodes;
 }
 
 struct Edge {
@@ -45,8 +60,8 @@ CUresult berth_sim_cuGraphDestroy(CUgraph graph) {
   Call call(Function::k_cuGraphDestroy, Needs::driver);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   const Graph* found = call.state().graphs.find(to_handle(graph));
-  const bool owned_by_capture = found != nullptr && found->capture != 0;
-  if (found == nullptr || owned_by_capture) return CUDA_ERROR_INVALID_VALUE;
+  if (found == nullptr || found->capture != 0 || found->parent_node != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   destroy_graph(call.state(), found->handle);
   return CUDA_SUCCESS;
 }
@@ -57,13 +72,58 @@ CUresult berth_sim_cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph,
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   Graph* found = call.state().graphs.find(to_handle(graph));
   if (node == nullptr || found == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  // More than there are nodes must contain one twice, and need not be read.
-  if (count > found->nodes.size() || (count != 0 && dependencies == nullptr))
-    return CUDA_ERROR_INVALID_VALUE;
-  std::vector<CUgraphNode> earlier(dependencies, dependencies + count);
-  if (!are_nodes_of(call.state(), *found, earlier)) return CUDA_ERROR_INVALID_VALUE;
+  auto earlier = read_dependencies(call.state(), *found, dependencies, count);
+  if (!earlier) return CUDA_ERROR_INVALID_VALUE;
   *node = from_handle<CUgraphNode>(
-      add_node(call.state(), *found, 0, WaitWork{}, std::move(earlier)).handle);
+      add_node(call.state(), *found, 0, WaitWork{}, std::move(*earlier)).handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuGraphClone(CUgraph* copy, CUgraph original) {
+  Call call(Function::k_cuGraphClone, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  const Graph* found = call.state().graphs.find(to_handle(original));
+  if (copy == nullptr || found == nullptr || found->capture != 0) return CUDA_ERROR_INVALID_VALUE;
+  *copy = from_handle<CUgraph>(clone(call.state(), *found).handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuGraphNodeFindInClone(CUgraphNode* node, CUgraphNode original, CUgraph copy) {
+  Call call(Function::k_cuGraphNodeFindInClone, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  const Graph* found = call.state().graphs.find(to_handle(copy));
+  if (node == nullptr || original == nullptr || found == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  for (const CUgraphNode candidate : found->nodes) {
+    if (call.state().graph_nodes.find(to_handle(candidate))->cloned_from != to_handle(original))
+      continue;
+    *node = candidate;
+    return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult berth_sim_cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph,
+                                            const CUgraphNode* dependencies, std::size_t count,
+                                            CUgraph child) {
+  Call call(Function::k_cuGraphAddChildGraphNode, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  Graph* found = call.state().graphs.find(to_handle(graph));
+  const Graph* original = call.state().graphs.find(to_handle(child));
+  if (node == nullptr || found == nullptr || original == nullptr || original->capture != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto earlier = read_dependencies(call.state(), *found, dependencies, count);
+  if (!earlier) return CUDA_ERROR_INVALID_VALUE;
+  *node = from_handle<CUgraphNode>(
+      add_child_node(call.state(), *found, *original, std::move(*earlier)).handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult berth_sim_cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph* graph) {
+  Call call(Function::k_cuGraphChildGraphNodeGetGraph, Needs::driver);
+  if (call.refusal() != CUDA_SUCCESS) return call.refusal();
+  const GraphNode* found = call.state().graph_nodes.find(to_handle(node));
+  if (found == nullptr || graph == nullptr || found->child == 0) return CUDA_ERROR_INVALID_VALUE;
+  *graph = from_handle<CUgraph>(found->child);
   return CUDA_SUCCESS;
 }
 

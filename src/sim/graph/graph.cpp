@@ -58,10 +58,69 @@ std::size_t choose_chain(GraphExec& exec, const std::vector<std::size_t>& depend
   return exec.chains.size() - 1;
 }
 
+/// `node` runs `child`, and owns it.
+void adopt(GraphNode& node, Graph& child) {
+  node.child = child.handle;
+  child.parent_node = node.handle;
+}
+
+/// Deals the nodes of a graph out to chains, those of child graphs in place of their parents.
+class Instantiation {
+ public:
+  Instantiation(State& state, GraphExec& exec) : state_(state), exec_(exec) {}
+
+  /// Adds `graph`, all of it behind `before`. The nodes that nothing in it depends on; `before` if
+  /// it is empty.
+  std::vector<std::size_t> add(const Graph& graph, const std::vector<std::size_t>& before);
+
+ private:
+  /// Which stands for `node`, behind `dependencies`.
+  std::size_t add(const GraphNode& node, std::vector<std::size_t> dependencies);
+
+  State& state_;
+  GraphExec& exec_;
+};
+
+std::vector<std::size_t> Instantiation::add(const Graph& graph,
+                                            const std::vector<std::size_t>& before) {
+  for (const auto& [object, count] : graph.held) exec_.held[object] += count;
+  std::unordered_map<CUgraphNode, std::size_t> places;
+  std::unordered_set<CUgraphNode> inner;  // those on which others depend
+  for (const CUgraphNode handle : graph.nodes) {
+    const GraphNode& node = *state_.graph_nodes.find(reinterpret_cast<Handle>(handle));
+    std::vector<std::size_t> dependencies =
+        node.dependencies.empty() ? before : std::vector<std::size_t>{};
+    for (const CUgraphNode earlier : node.dependencies) dependencies.push_back(places.at(earlier));
+    inner.insert(node.dependencies.begin(), node.dependencies.end());
+    if (node.child != 0) dependencies = add(*state_.graphs.find(node.child), dependencies);
+    places.emplace(handle, add(node, std::move(dependencies)));
+  }
+  if (graph.nodes.empty()) return before;
+  std::vector<std::size_t> last;
+  for (const CUgraphNode handle : graph.nodes)
+    if (!inner.contains(handle)) last.push_back(places.at(handle));
+  return last;
+}
+
+std::size_t Instantiation::add(const GraphNode& node, std::vector<std::size_t> dependencies) {
+  const std::size_t place = exec_.nodes.size();
+  for (const std::size_t earlier : dependencies) exec_.nodes[earlier].is_last = false;
+  const std::size_t chain = choose_chain(exec_, dependencies, node.context);
+  exec_.chains[chain].tail = place;
+  exec_.nodes.push_back({.work = node.work,
+                         .awaits = node.awaits,
+                         .dependencies = std::move(dependencies),
+                         .chain = chain,
+                         .is_last = true,
+                         .freed = node.freed});
+  return place;
+}
+
 }  // namespace
 
 CUgraphNodeType GraphNode::type() const {
   if (awaits != 0) return CU_GRAPH_NODE_TYPE_WAIT_EVENT;
+  if (child != 0) return CU_GRAPH_NODE_TYPE_GRAPH;
   return std::visit([](const auto& work_) { return type_of(work_); }, work);
 }
 
@@ -73,10 +132,40 @@ GraphNode& add_node(State& state, Graph& graph, Handle context, Work work,
   return node;
 }
 
+Graph& clone(State& state, const Graph& graph) {
+  Graph& copy = state.graphs.create();
+  copy.held = graph.held;
+  retain(state, copy.held);
+  std::unordered_map<CUgraphNode, CUgraphNode> copies;
+  for (const CUgraphNode original : graph.nodes) {
+    const GraphNode& node = *state.graph_nodes.find(reinterpret_cast<Handle>(original));
+    std::vector<CUgraphNode> dependencies;
+    for (const CUgraphNode earlier : node.dependencies) dependencies.push_back(copies.at(earlier));
+    GraphNode& made = add_node(state, copy, node.context, node.work, std::move(dependencies));
+    made.awaits = node.awaits;
+    made.freed = node.freed;
+    made.cloned_from = node.handle;
+    if (node.child != 0) adopt(made, clone(state, *state.graphs.find(node.child)));
+    copies.emplace(original, reinterpret_cast<CUgraphNode>(made.handle));
+  }
+  return copy;
+}
+
+GraphNode& add_child_node(State& state, Graph& graph, const Graph& child,
+                          std::vector<CUgraphNode> dependencies) {
+  Graph& copy = clone(state, child);
+  GraphNode& node = add_node(state, graph, 0, WaitWork{}, std::move(dependencies));
+  adopt(node, copy);
+  return node;
+}
+
 void destroy_graph(State& state, Handle graph) {
   Graph& found = *state.graphs.find(graph);
-  for (const CUgraphNode node : found.nodes)
+  for (const CUgraphNode node : found.nodes) {
+    const Handle child = state.graph_nodes.find(reinterpret_cast<Handle>(node))->child;
+    if (child != 0) destroy_graph(state, child);
     state.graph_nodes.erase(reinterpret_cast<Handle>(node));
+  }
   release(state, found.held, {});
   state.graphs.erase(graph);
 }
@@ -96,25 +185,8 @@ std::unordered_set<Handle> ancestors(State& state, const std::vector<CUgraphNode
 
 GraphExec& instantiate(State& state, const Graph& graph) {
   GraphExec& exec = state.graph_execs.create();
-  std::unordered_map<CUgraphNode, std::size_t> places;
-  for (const CUgraphNode handle : graph.nodes) {
-    const GraphNode& node = *state.graph_nodes.find(reinterpret_cast<Handle>(handle));
-    const std::size_t place = exec.nodes.size();
-    places.emplace(handle, place);
-    std::vector<std::size_t> dependencies;
-    for (const CUgraphNode earlier : node.dependencies) dependencies.push_back(places.at(earlier));
-    for (const std::size_t earlier : dependencies) exec.nodes[earlier].is_last = false;
-    const std::size_t chain = choose_chain(exec, dependencies, node.context);
-    exec.chains[chain].tail = place;
-    exec.nodes.push_back({.work = node.work,
-                          .awaits = node.awaits,
-                          .dependencies = std::move(dependencies),
-                          .chain = chain,
-                          .is_last = true,
-                          .freed = node.freed});
-  }
-  retain(state, graph.held);
-  exec.held = graph.held;
+  Instantiation(state, exec).add(graph, {});
+  retain(state, exec.held);
   return exec;
 }
 

@@ -49,6 +49,8 @@ struct GraphNode {
   Handle awaits = 0;  ///< an event: waits for what that was recorded behind at the launch
   std::vector<CUgraphNode> dependencies;  ///< each once
   std::optional<FreedMemory> freed;
+  Handle child = 0;        ///< the graph that the node runs, and owns; 0 where it runs none
+  Handle cloned_from = 0;  ///< the node of which this one was made
 };
 
 /// Graphs and executable graphs that exist: where there are none, what an allocator reuses need not
@@ -67,7 +69,8 @@ struct Graph {
 
   Counted counted;
   Handle handle;
-  Handle capture = 0;  ///< that records into it, and owns it until then
+  Handle capture = 0;      ///< that records into it, and owns it until then
+  Handle parent_node = 0;  ///< that runs it as a child graph, and owns it
   std::vector<CUgraphNode> nodes;
   HeldObjects held;
 };
@@ -105,7 +108,12 @@ using GraphExecs = HandleTable<GraphExec, HandleKind::graph_exec>;
 /// `dependencies` are nodes of `graph`, each once.
 GraphNode& add_node(State& state, Graph& graph, Handle context, Work work,
                     std::vector<CUgraphNode> dependencies);
-/// With its nodes, and what it holds. What is instantiated from it stays.
+/// A copy of `graph` with its nodes, child graphs and references to user objects.
+Graph& clone(State& state, const Graph& graph);
+/// Adds a node that runs a clone of `child`, which may be `graph` itself.
+GraphNode& add_child_node(State& state, Graph& graph, const Graph& child,
+                          std::vector<CUgraphNode> dependencies);
+/// With its nodes, child graphs, and what they hold. What is instantiated from it stays.
 void destroy_graph(State& state, Handle graph) BERTH_REQUIRES(mutex);
 /// `nodes`, and all that they depend on.
 std::unordered_set<Handle> ancestors(State& state, const std::vector<CUgraphNode>& nodes);
