@@ -64,19 +64,89 @@ struct Live {
 
 /// A range of addresses that a stand-in for a kernel uses.
 struct MemoryUse {
+  static MemoryUse read(const void* start, std::size_t bytes) {
+    return {reinterpret_cast<std::uint64_t>(start), bytes, false};
+  }
+  /// A range that is read and written is one use of this kind.
+  static MemoryUse write(void* start, std::size_t bytes) {
+    return {reinterpret_cast<std::uint64_t>(start), bytes, true};
+  }
+
   std::uint64_t address;
   std::size_t bytes;
   bool writes;
 };
 
-/// What a stand-in for a kernel computes. `ranges` holds the bytes of each MemoryUse of the launch,
-/// in their order: copies that host code can access. What the function leaves in those of uses that
-/// write becomes the content of the memory; of written ranges that overlap, the last one counts.
+/// The bytes of each MemoryUse of a kernel, in their order.
+using KernelMemory = std::span<const std::span<std::byte>>;
+
+/// What a stand-in for a kernel computes. `ranges` are copies that host code can access. What the
+/// function leaves in those of uses that write becomes the content of the memory; of written ranges
+/// that overlap, the last one counts.
 ///
 /// Called when the work runs, at each launch of a graph again, under the lock of the simulator and
 /// on any thread that is in a driver call. It must not throw, and not call the driver, the
 /// Simulator or berth.
-using KernelFunction = std::function<void(std::span<const std::span<std::byte>> ranges)>;
+using KernelFunction = std::function<void(KernelMemory ranges)>;
+
+/// A word of 4 bytes that a kernel polls: until `value` has been reached, as cuStreamWaitValue32
+/// with CU_STREAM_WAIT_VALUE_GEQ has it.
+struct KernelPoll {
+  std::uint64_t address;
+  std::uint32_t value;
+};
+
+/// A stand-in for a kernel.
+///
+///   simulator.launch(stream, {.name = "add",
+///                             .duration_ns = 5'000,
+///                             .uses = {berth::sim::MemoryUse::read(x, bytes),
+///                                      berth::sim::MemoryUse::write(y, bytes)},
+///                             .compute = [](berth::sim::KernelMemory memory) {
+///                               add(memory[0], memory[1]);
+///                             }});
+struct Kernel {
+  /// In findings, the log and the timeline; empty: "a kernel".
+  std::string name = {};
+  /// How long it keeps the processors of its device busy, in virtual time.
+  std::uint64_t duration_ns = 0;
+  std::vector<MemoryUse> uses = {};
+  /// Called each time that the kernel runs. Null: no byte changes.
+  KernelFunction compute = nullptr;
+  /// A persistent kernel: it is on the device before it uses memory, and polls a word of device,
+  /// pinned or managed memory first. What wrote the word comes before its uses. While it polls it
+  /// holds up its stream, but no other stream of its hardware channel. Such a kernel counts as two
+  /// operations.
+  std::optional<KernelPoll> polls = std::nullopt;
+  /// Programmatic dependent launch (CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION): if the
+  /// operation before it on the stream is a kernel, it is on the device while that kernel still
+  /// runs. Its uses come after the end of that kernel (cudaGridDependencySynchronize).
+  bool programmatic = false;
+};
+
+/// What a TimelineEntry shows.
+enum class WorkKind {
+  kernel,
+  fill,
+  copy_to_device,  ///< from the host
+  copy_to_host,    ///< from a device
+  copy_between_devices,
+  copy_within_device,
+  copy_on_host,   ///< from host memory to host memory
+  host_function,  ///< of cuLaunchHostFunc or cuStreamAddCallback, until it is called
+  host_wait,      ///< a driver call in which a host thread waited
+};
+
+/// A piece of work that has ended, or a wait of the host. Times are virtual, in nanoseconds.
+struct TimelineEntry {
+  std::string name;  ///< Kernel::name, or the driver function, such as "cuMemcpyAsync"
+  WorkKind kind;
+  int device;           ///< slot; -1 for host_wait
+  CUstream_st* stream;  ///< CU_STREAM_LEGACY or _PER_THREAD for default streams; null for host_wait
+  std::uint64_t bytes;  ///< of a copy or fill
+  std::uint64_t begin_ns;
+  std::uint64_t end_ns;
+};
 
 /// The simulated driver of this process while it exists. At most one exists at a time. It replaces
 /// the one that BERTH_SIM created, with everything in it.
@@ -121,6 +191,17 @@ class BERTH_API Simulator {
   /// not exist, if a capture forbids work on it, or if the queue stays full.
   bool launch(CUstream_st* stream, std::uint64_t duration_ns,
               const std::vector<MemoryUse>& uses = {}, KernelFunction function = nullptr);
+  /// The same for a kernel that has a name, or that computes.
+  bool launch(CUstream_st* stream, const Kernel& kernel);
+
+  /// From now on, every piece of work that ends and takes time is recorded, and every driver call
+  /// in which a host thread waits for work; not what only orders, such as events. With
+  /// progress=timed a picture of the entries is that of the run; otherwise a piece of work takes a
+  /// microsecond, one after the other. Recording ends with the Simulator.
+  void record_timeline();
+  /// The entries since the last call, in the order in which they ended. Empty if nothing is
+  /// recorded.
+  std::vector<TimelineEntry> take_timeline();
   /// The log so far, one line for each call, operation, fault and finding. Empty unless log=on. The
   /// same calls from one thread with one seed produce the same text.
   [[nodiscard]] std::string event_log() const;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/simulator.hpp"
 
-#include <utility>
-
 #include <fmt/format.h>
 
 #include "berth/error.hpp"
@@ -65,6 +63,26 @@ const char* name_of(RangeKind kind) {
       break;
   }
   return "host registration";
+}
+
+/// What a stream is given for `kernel`.
+std::vector<Work> works_of(State& state, const Kernel& kernel) {
+  std::vector<Work> works;
+  if (kernel.polls)
+    works.emplace_back(WaitValueWork{.address = kernel.polls->address,
+                                     .value = kernel.polls->value,
+                                     .bytes = sizeof kernel.polls->value,
+                                     .condition = CU_STREAM_WAIT_VALUE_GEQ,
+                                     .is_kernel = true});
+  KernelWork work{kernel.duration_ns, {}};
+  for (const MemoryUse& use : kernel.uses)
+    work.uses.push_back({use.address, use.bytes, use.writes});
+  if (!kernel.name.empty()) work.name = state.kernel_names.insert(kernel.name).first->c_str();
+  work.function = kernel.compute;
+  if (kernel.programmatic) work.resident = Resident::with_previous;
+  if (kernel.polls) work.resident = Resident::before_poll;
+  works.emplace_back(std::move(work));
+  return works;
 }
 
 }  // namespace
@@ -188,17 +206,33 @@ void Simulator::set_device_memory_limit(int device, std::uint64_t bytes) {
 
 bool Simulator::launch(CUstream stream, std::uint64_t duration_ns,
                        const std::vector<MemoryUse>& uses, KernelFunction function) {
+  return launch(stream,
+                Kernel{.duration_ns = duration_ns, .uses = uses, .compute = std::move(function)});
+}
+
+bool Simulator::launch(CUstream stream, const Kernel& kernel) {
   MutexLock lock(mutex);
-  Stream* found = find_stream(*state_, stream);
+  const Stream* found = find_stream(*state_, stream);
   if (found == nullptr) return false;
-  KernelWork kernel{duration_ns, {}, std::move(function)};
-  for (const MemoryUse& use : uses) kernel.uses.push_back({use.address, use.bytes, use.writes});
   const CallSite call{Function::count, state_->calls_made};
   state_->driver_lock.await(*state_, found->context, call);
-  found = find_stream(*state_, stream);
-  if (found == nullptr) return false;
-  state_->call = call;
-  return enqueue(*state_, call, *found, std::move(kernel)) == CUDA_SUCCESS;
+  for (Work& work : works_of(*state_, kernel)) {
+    state_->call = call;
+    Stream* now = find_stream(*state_, stream);  // each may have waited for room
+    if (now == nullptr || enqueue(*state_, call, *now, std::move(work)) != CUDA_SUCCESS)
+      return false;
+  }
+  return true;
+}
+
+void Simulator::record_timeline() {
+  MutexLock lock(mutex);
+  state_->recorder.start();
+}
+
+std::vector<TimelineEntry> Simulator::take_timeline() {
+  MutexLock lock(mutex);
+  return state_->recorder.take();
 }
 
 std::string Simulator::event_log() const {

@@ -5,7 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,7 @@
 #include "sim/memory/physical_memory.hpp"
 #include "sim/work/channels.hpp"
 #include "sim/work/event.hpp"
+#include "sim/work/recorder.hpp"
 #include "sim/work/scheduler.hpp"
 #include "sim/work/stream.hpp"
 
@@ -72,7 +75,8 @@ struct State {
   std::uint64_t host_bytes_pinned = 0;
   std::array<std::uint64_t, static_cast<std::size_t>(Function::count)> calls{};
   std::uint64_t calls_made = 0;
-  CallSite call;  ///< the one that runs
+  CallSite call;                                    ///< the one that runs
+  std::set<std::string, std::less<>> kernel_names;  ///< which work and findings point to
 
   AddressSpace addresses;
   PhysicalBlocks blocks;
@@ -94,6 +98,7 @@ struct State {
   Channels channels;
   DriverLock driver_lock;
   const bool launch_blocking;
+  Recorder recorder;
   Scheduler scheduler;
 };
 
@@ -117,7 +122,8 @@ void uninstall(State& state) BERTH_EXCLUDES(mutex);
 /// Why BERTH_SIM was refused; empty where it was not.
 std::string configuration_error() BERTH_EXCLUDES(mutex);
 
-/// As cuDriverGetVersion says it, with or without an installed simulator.
+/// The result of cuDriverGetVersion: of the installed simulator, or of the one that BERTH_SIM asks
+/// for.
 int simulated_driver_version() BERTH_EXCLUDES(mutex);
 
 }  // namespace berth::sim

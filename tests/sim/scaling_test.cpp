@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "sim/check/clock.hpp"
+#include "sim/check/late_order.hpp"
 #include "sim/flag.hpp"
 #include "sim/sim_fixture.hpp"
 #include "sim/state.hpp"
@@ -23,11 +24,13 @@ namespace {
 struct Effort {
   std::uint64_t heads;  ///< looks whether the head of a stream may run
   std::uint64_t joins;  ///< nodes of clocks compared
+  std::uint64_t lates;  ///< lanes in which waits for values were looked for
 };
 
 Effort effort() {
   const MutexLock lock(sim::mutex);
-  return {sim::installed_state()->scheduler.heads_examined(), sim::Clock::nodes_joined()};
+  return {sim::installed_state()->scheduler.heads_examined(), sim::Clock::nodes_joined(),
+          sim::LateOrder::lanes_examined()};
 }
 
 struct Cost {
@@ -94,6 +97,30 @@ Cost cost_of_streams(const std::string& config, std::size_t count) {
   return {after.heads - before.heads, after.joins - before.joins, nodes_pending};
 }
 
+/// `count` streams behind one flag, each with a chain of fills behind its wait; and once more when
+/// the host has seen the end of that.
+Effort effort_of_waits(const std::string& config, std::size_t count) {
+  SimFixture fixture(config);
+  const CUdeviceptr memory = make_memory(count);
+  Flag<cuuint32_t> flag;
+  std::vector<CUstream> streams;
+  while (streams.size() < count) streams.push_back(make_stream());
+  const Effort before = effort();
+  for (int round = 0; round < 2; ++round) {
+    flag.set(0);
+    for (std::size_t i = 0; i < count; ++i) {
+      flag.hold(streams[i]);
+      for (unsigned char value = 0; value < 4; ++value)
+        OK(CU(cuMemsetD8Async)(memory + i, value, 1, streams[i]));
+    }
+    flag.set(1);
+    OK(CU(cuCtxSynchronize)());
+  }
+  CHECK(fixture.sim.take_findings().empty());
+  const Effort after = effort();
+  return {after.heads - before.heads, after.joins - before.joins, after.lates - before.lates};
+}
+
 constexpr const char* kModes[] = {"progress=eager", "progress=manual", "progress=random",
                                   "progress=timed"};
 
@@ -110,6 +137,8 @@ TEST_CASE("a batch costs as much as its copies") {
         const std::string config = fmt::format("memory=64MiB,{},checks={}", mode, checks);
         const Cost few = cost_of_batches(config, 256, order);
         const Cost many = cost_of_batches(config, 2048, order);
+        CAPTURE(few.joins);
+        CAPTURE(many.joins);
         CHECK(is_in_proportion(few.heads, many.heads));
         CHECK(is_in_proportion(few.joins, many.joins));
         CHECK(is_in_proportion(few.nodes, many.nodes));
@@ -127,6 +156,22 @@ TEST_CASE("many streams that wait in one channel cost as much as their work") {
     const Cost many = cost_of_streams(config, 512);
     CHECK(is_in_proportion(few.heads, many.heads));
     CHECK(is_in_proportion(few.nodes, many.nodes));
+  }
+}
+
+TEST_CASE("what waits for values order late costs as much as the work behind them") {
+  for (const char* mode : {"progress=manual", "progress=random", "progress=timed"}) {
+    CAPTURE(std::string(mode));
+    const std::string config = fmt::format("memory=64MiB,connections=off,{}", mode);
+    const Effort few = effort_of_waits(config, 256);
+    const Effort many = effort_of_waits(config, 2048);
+    CAPTURE(few.joins);
+    CAPTURE(many.joins);
+    CAPTURE(few.lates);
+    CAPTURE(many.lates);
+    CHECK(few.lates != 0);
+    CHECK(is_in_proportion(few.lates, many.lates));
+    CHECK(is_in_proportion(few.joins, many.joins));
   }
 }
 

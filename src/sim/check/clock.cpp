@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/check/clock.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <utility>
@@ -94,24 +95,60 @@ bool Clock::include(Stamp stamp) {
   return true;
 }
 
+Clock Clock::raised(unsigned height) const {
+  Clock taller = *this;
+  taller.grow(height);
+  return taller;
+}
+
 bool Clock::join(const Clock& other) {
+  return join(other, {});
+}
+
+bool Clock::join(const Clock& other, const Clock& known) {
   if (other.root_ == nullptr) return false;
-  grow(other.height_);
-  if (height_ == other.height_) return join(root_, other.root_, height_);
-  Clock taller = other;
-  taller.grow(height_);
-  return join(root_, taller.root_, height_);
+  const unsigned height = std::max({height_, other.height_, known.height_});
+  grow(height);
+  if (other.height_ == height && (known.height_ == height || known.root_ == nullptr))
+    return join(root_, other.root_, known.root_, height);
+  return join(root_, other.raised(height).root_, known.raised(height).root_, height);
+}
+
+void Clock::for_each_news(const Clock& known, const Clock& within, const Visit& visit) const {
+  if (within.root_ == nullptr) return;
+  const unsigned height = std::max({height_, known.height_, within.height_});
+  visit_news(raised(height).root_, known.raised(height).root_, within.raised(height).root_, height,
+             0, visit);
+}
+
+void Clock::visit_news(const Link& link, const Link& known, const Link& within, unsigned height,
+                       Lane first, const Visit& visit) {
+  if (link == nullptr || link == known || within == nullptr) return;
+  joined_nodes.fetch_add(1, std::memory_order_relaxed);
+  static const Link kNothing;
+  for (std::size_t i = 0; i < kFanOut; ++i) {
+    const Lane lane = first + (static_cast<Lane>(i) << (height * kBits));
+    if (height != 0) {
+      visit_news(Inner::of(link).children[i],
+                 known == nullptr ? kNothing : Inner::of(known).children[i],
+                 Inner::of(within).children[i], height - 1, lane, visit);
+      continue;
+    }
+    const std::uint64_t time = Leaf::of(link).times[i];
+    const std::uint64_t known_time = known == nullptr ? 0 : Leaf::of(known).times[i];
+    if (time > known_time && Leaf::of(within).times[i] != 0) visit({lane, time});
+  }
 }
 
 // Where both have the same in the end, they share it from then on.
-bool Clock::join(Link& mine, const Link& other, unsigned height) {
-  if (other == nullptr || mine == other) return false;
-  joined_nodes.fetch_add(1, std::memory_order_relaxed);
+bool Clock::join(Link& mine, const Link& other, const Link& known, unsigned height) {
+  if (other == nullptr || mine == other || other == known) return false;
   if (mine == nullptr) {
     mine = other;
     return true;
   }
-  return height == 0 ? join_leaf(mine, other) : join_inner(mine, other, height);
+  joined_nodes.fetch_add(1, std::memory_order_relaxed);
+  return height == 0 ? join_leaf(mine, other) : join_inner(mine, other, known, height);
 }
 
 bool Clock::join_leaf(Link& mine, const Link& other) {
@@ -134,7 +171,8 @@ bool Clock::join_leaf(Link& mine, const Link& other) {
   return true;
 }
 
-bool Clock::join_inner(Link& mine, const Link& other, unsigned height) {
+bool Clock::join_inner(Link& mine, const Link& other, const Link& known, unsigned height) {
+  static const Link kNothing;
   const auto& theirs = Inner::of(other).children;
   bool has_news = false;
   bool is_same = true;
@@ -142,7 +180,8 @@ bool Clock::join_inner(Link& mine, const Link& other, unsigned height) {
     // A second link while this is shared: so that nobody else's child is written to.
     Link child = Inner::of(mine).children[i];
     if (mine.use_count() == 1) child = std::move(Inner::of(mine).children[i]);
-    const bool is_news = join(child, theirs[i], height - 1);
+    const Link& known_child = known == nullptr ? kNothing : Inner::of(known).children[i];
+    const bool is_news = join(child, theirs[i], known_child, height - 1);
     has_news |= is_news;
     is_same = is_same && child == theirs[i];
     if (is_news || mine.use_count() == 1) Inner::own(mine).children[i] = std::move(child);

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 namespace berth::sim {
@@ -29,10 +30,16 @@ class Clock {
   /// Both say whether that was news.
   bool include(Stamp stamp);
   bool join(const Clock& other);
+  /// The same, where this has `known` already: costs what `other` does not share with that.
+  bool join(const Clock& other, const Clock& known);
+  /// Calls `visit` with the time of each lane in which this has more than `known`, of those lanes
+  /// that `within` has. Costs what the two do not share.
+  using Visit = std::function<void(Stamp)>;
+  void for_each_news(const Clock& known, const Clock& within, const Visit& visit) const;
 
   /// The nodes of all clocks of the process.
   static std::size_t nodes();
-  /// How many of them joins have looked at so far.
+  /// How many of them joins, and looks for news, have visited so far.
   static std::uint64_t nodes_joined();
 
  private:
@@ -41,9 +48,13 @@ class Clock {
   struct Inner;
   using Link = std::shared_ptr<Node>;
 
-  static bool join(Link& mine, const Link& other, unsigned height);
+  static bool join(Link& mine, const Link& other, const Link& known, unsigned height);
   static bool join_leaf(Link& mine, const Link& other);
-  static bool join_inner(Link& mine, const Link& other, unsigned height);
+  static bool join_inner(Link& mine, const Link& other, const Link& known, unsigned height);
+  static void visit_news(const Link& link, const Link& known, const Link& within, unsigned height,
+                         Lane first, const Visit& visit);
+  /// The same clock in a tree of `height`, which is no lower.
+  [[nodiscard]] Clock raised(unsigned height) const;
   /// Makes room above: the tree reaches to lanes of `height`.
   void grow(unsigned height);
 

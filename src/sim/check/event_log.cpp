@@ -24,7 +24,8 @@ struct Describe {
     return fmt::format("fill of {} B", memset.total());
   }
   std::string operator()(const KernelWork& kernel) const {
-    return fmt::format("kernel of {} ns", kernel.duration_ns);
+    if (kernel.name == nullptr) return fmt::format("kernel of {} ns", kernel.duration_ns);
+    return fmt::format("kernel {} of {} ns", kernel.name, kernel.duration_ns);
   }
   std::string operator()(const ArriveWork& arrival) const {
     return fmt::format("allocation of {} B", arrival.range->bytes);

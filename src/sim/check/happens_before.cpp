@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/check/happens_before.hpp"
 
+#include <utility>
+
 namespace berth::sim {
 
 Stamp HappensBefore::open_lane() {
@@ -18,17 +20,56 @@ Stamp HappensBefore::open_lane() {
   return {lanes_++, 0};
 }
 
-void HappensBefore::submit(StreamOrder& order) {
+Floor HappensBefore::submit(StreamOrder& order) {
   const Knowledge& host = host_.current();
+  const bool knows_more = order.host_version != host.version;
   if (!order.has_lane) order.latest = open_lane();
   order.has_lane = true;
-  if (order.host_version != host.version) order.clock.join(host.clock);
+  if (knows_more) order.clock.join(host.clock);
   order.host_version = host.version;
   ++order.latest.time;
   order.clock.include(order.latest);
+  Floor floor = std::exchange(order.floor, {});
+  if (knows_more) floor.clock.join(host.clock);
+  return floor;
+}
+
+// What the host knows is closed.
+const Clock& HappensBefore::run(StreamOrder& order, const Clock& before, const Floor& floor) {
+  if (floor.replaces) {
+    order.ran = order.ran_closed = floor.clock;
+  } else {
+    order.ran.join(floor.clock);
+    order.ran_closed.join(floor.clock);
+  }
+  late_.include(order.ran_closed, before, order.ran);
+  order.ran = before;
+  order.clock.join(order.ran_closed, before);
+  return order.ran_closed;
+}
+
+void HappensBefore::order_late(StreamOrder& order, Stamp wait, const Clock& clock) {
+  late_.learn(wait, clock);
+  order.ran_closed.join(clock);
+  order.clock.join(clock);
+}
+
+bool HappensBefore::precedes(Stamp stamp, const StreamOrder& order) const {
+  if (order.clock.includes(stamp)) return true;
+  Clock closed = order.ran_closed;
+  late_.include(closed, order.clock, order.ran);
+  return closed.includes(stamp);
+}
+
+void HappensBefore::host_sees(const Clock& clock) {
+  Knowledge& host = host_.current();
+  Clock closed = host.clock;
+  late_.include(closed, clock, host.clock);
+  host_.learn(host, closed);
 }
 
 void HappensBefore::branch_off(StreamOrder& order, const StreamOrder& from) {
+  order.floor = {from.ran_closed, true};
   order.clock = from.clock;
   order.clock.include(order.latest);
   order.host_version = from.host_version;

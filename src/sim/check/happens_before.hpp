@@ -19,11 +19,22 @@
 
 namespace berth::sim {
 
+/// A closed clock (LateOrder) that an operation comes after, so that only the rest of its own clock
+/// has to be closed. `replaces`: its own has little in common with that of the operation before it.
+struct Floor {
+  Clock clock;
+  bool replaces = false;
+};
+
 /// What a stream keeps: its latest operation, and all that comes before it.
 struct StreamOrder {
   Stamp latest;  ///< time 0 before the first
   Clock clock;
   bool has_lane = false;
+  /// What the operation that ran last comes after: as it was submitted, and closed (LateOrder).
+  Clock ran;
+  Clock ran_closed;
+  Floor floor;                     ///< of the next operation
   std::uint64_t host_version = 0;  ///< Knowledge::version of the latest that was joined
 };
 
@@ -39,22 +50,26 @@ class HappensBefore {
   void stop() { on_ = always_; }
 
   /// A new operation of a stream, after all that came before and all that the calling thread knows.
-  void submit(StreamOrder& order);
+  /// The result is for run().
+  Floor submit(StreamOrder& order);
   /// What is submitted to `order` later comes after `clock`.
   void order_after(StreamOrder& order, const Clock& clock) { order.clock.join(clock); }
   /// The same for what `from` comes after by now, where `order` comes after less and its own
   /// operations: in time for those alone.
   void branch_off(StreamOrder& order, const StreamOrder& from);
-  /// The operation `wait`, submitted long ago, turns out to come after `clock`.
-  void order_late(Stamp wait, const Clock& clock) { late_.learn(wait, clock); }
+  /// An operation runs that was submitted to `order` after `before`; submit() gave `floor`. What it
+  /// comes after, with what was found late: a closed clock, until the next operation of `order`
+  /// runs. What is submitted from now on comes after that, too.
+  const Clock& run(StreamOrder& order, const Clock& before, const Floor& floor);
+  /// The operation `wait`, which run() has just begun on `order`, turns out to come after `clock`,
+  /// which is closed.
+  void order_late(StreamOrder& order, Stamp wait, const Clock& clock);
 
-  /// Whether `stamp` comes before what is after `clock`.
-  [[nodiscard]] bool precedes(Stamp stamp, const Clock& clock) const {
-    return clock.includes(stamp) || late_.precedes(stamp, clock);
-  }
+  /// Whether `stamp` comes before what is submitted to `order` now.
+  [[nodiscard]] bool precedes(Stamp stamp, const StreamOrder& order) const;
 
   /// The calling thread has seen that all of `clock` is done.
-  void host_sees(const Clock& clock) { host_.learn(host_.current(), clock); }
+  void host_sees(const Clock& clock);
   /// The calling thread itself does something, after all that it knows.
   Stamp host_acts();
   /// What the calling thread knows to be done.

@@ -2,35 +2,55 @@
 #include "sim/check/late_order.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <iterator>
+#include <utility>
+#include <vector>
 
 namespace berth::sim {
+namespace {
 
-const Clock* LateOrder::latest(const Waits& waits, std::uint64_t time) {
+std::atomic<std::uint64_t> examined{0};
+
+}  // namespace
+
+std::uint64_t LateOrder::lanes_examined() {
+  return examined.load(std::memory_order_relaxed);
+}
+
+const Clock* LateOrder::find(Stamp stamp, std::uint64_t since) const {
+  examined.fetch_add(1, std::memory_order_relaxed);
+  const auto lane = lanes_.find(stamp.lane);
+  if (lane == lanes_.end()) return nullptr;
+  const Waits& waits = lane->second;
   const auto later =
-      std::upper_bound(waits.begin(), waits.end(), time,
+      std::upper_bound(waits.begin(), waits.end(), stamp.time,
                        [](std::uint64_t limit, const Wait& wait) { return limit < wait.time; });
-  return later == waits.begin() ? nullptr : &std::prev(later)->clock;
+  if (later == waits.begin() || std::prev(later)->time <= since) return nullptr;
+  return &std::prev(later)->clock;
 }
 
 void LateOrder::learn(Stamp wait, const Clock& clock) {
-  Clock closed = clock;
-  for (bool news = true; news;) {
-    news = false;
-    for (const auto& [lane, waits] : lanes_)
-      if (const Clock* more = latest(waits, closed.time_of(lane))) news |= closed.join(*more);
-  }
   Waits& waits = lanes_[wait.lane];
+  if (waits.empty()) with_waits_.include({wait.lane, 1});
+  Clock closed = clock;
   if (!waits.empty()) closed.join(waits.back().clock);
   waits.push_back({wait.time, std::move(closed)});
   if (waits.size() > kWaitsMax) waits.pop_front();
 }
 
-bool LateOrder::precedes(Stamp stamp, const Clock& clock) const {
-  return std::any_of(lanes_.begin(), lanes_.end(), [&](const auto& entry) {
-    const Clock* more = latest(entry.second, clock.time_of(entry.first));
-    return more != nullptr && more->includes(stamp);
+void LateOrder::include(Clock& closed, const Clock& clock, const Clock& known) const {
+  struct Late {
+    Stamp stamp;
+    std::uint64_t since;
+  };
+  std::vector<Late> lates;
+  clock.for_each_news(known, with_waits_, [&](Stamp stamp) {
+    lates.push_back({stamp, closed.time_of(stamp.lane)});
   });
+  closed.join(clock, known);
+  for (const auto& [stamp, since] : lates)
+    if (const Clock* late = find(stamp, since)) closed.join(*late, known);
 }
 
 }  // namespace berth::sim

@@ -19,7 +19,11 @@ std::string stream_name(Handle callers_handle) {
 }
 
 std::string call_name(const CallSite& call) {
-  return fmt::format("{} (call {})", function_name(call.function), call.number);
+  if (call.kernel == nullptr)
+    return fmt::format("{} (call {})", function_name(call.function), call.number);
+  if (call.function == Function::count)
+    return fmt::format("{} (call {})", call.kernel, call.number);
+  return fmt::format("{} of {} (call {})", call.kernel, function_name(call.function), call.number);
 }
 
 }  // namespace berth::sim

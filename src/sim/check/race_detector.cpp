@@ -42,16 +42,32 @@ std::string describe(const Use& use) {
                      verb(use.kind), use.bytes, use.address);
 }
 
+std::string describe(const Use& use, const Conflict& conflict) {
+  const Use& earlier = conflict.earlier;
+  if (conflict.kind == Conflict::Kind::race)
+    return fmt::format("race: {}, while {}; nothing orders the one after the other", describe(use),
+                       describe(earlier));
+  const bool is_one = earlier.stamp.lane == use.stamp.lane && earlier.stamp.time == use.stamp.time;
+  if (is_one)
+    return fmt::format(
+        "aliasing: {}, and {} {} B at {:#x}, another mapping of the same memory; within one "
+        "operation the two are not coherent",
+        describe(use), verb(earlier.kind), earlier.bytes, earlier.address);
+  return fmt::format(
+      "aliasing: {}, after {} through another mapping of the same memory; the kernel was on the "
+      "device before that ended, so the two are not coherent",
+      describe(use), describe(earlier));
+}
+
 }  // namespace
 
 void RaceDetector::use(State& state, const Use& use, const Clock& before,
-                       std::span<const std::byte> data) {
+                       std::span<const std::byte> data, const Arrival* arrival) {
   if (!on_) return;
   if (use.kind == UseKind::writes) words_.note_write(use, before, data);
   const auto counts = [&](const Use& earlier) { return can_be_awaited(state, earlier); };
-  if (const auto earlier = shadow_.enter(data, use, before, order_, counts))
-    findings_.add(fmt::format("race: {}, while {}; nothing orders the one after the other",
-                              describe(use), describe(*earlier)));
+  if (const auto met = shadow_.enter(data, use, before, arrival, counts))
+    findings_.add(describe(use, *met));
 }
 
 void RaceDetector::check_end(State& state, const Range& range, CallSite call) {
@@ -120,7 +136,7 @@ std::optional<Use> RaceDetector::find_use_done(State& state, const Range& range)
   for (std::uint64_t at = 0; at < range.bytes;) {
     const std::span<const std::byte> stretch = bytes_of(state, range, at);
     const auto use =
-        shadow_.find_use_beyond(stretch, range.start, range.bytes, order_.host(), order_, counts);
+        shadow_.find_use_beyond(stretch, range.start, range.bytes, order_.host(), counts);
     if (use) return use;
     at += stretch.size();
   }
@@ -148,7 +164,7 @@ void RaceDetector::observe(const std::byte* where, std::optional<std::uint64_t> 
   if (const Clock* writer = words_.find(where, value)) order_.host_sees(*writer);
 }
 
-void RaceDetector::acquire(Stamp wait, const std::byte* where, bool from_host) {
+void RaceDetector::acquire(StreamOrder& order, Stamp wait, const std::byte* where, bool from_host) {
   if (!on_) return;
   Clock clock;
   if (from_host) {
@@ -157,7 +173,7 @@ void RaceDetector::acquire(Stamp wait, const std::byte* where, bool from_host) {
   }
   if (const auto release = releases_.find(where); release != releases_.end())
     clock.join(release->second);
-  order_.order_late(wait, clock);
+  order_.order_late(order, wait, clock);
 }
 
 }  // namespace berth::sim

@@ -32,7 +32,9 @@ class RaceDetector {
       : on_(on), order_(order), findings_(findings) {}
 
   /// An operation, which comes after `before`, uses `data`, a stretch of what `use` names.
-  void use(State& state, const Use& use, const Clock& before, std::span<const std::byte> data);
+  /// `arrival`: as in ShadowMemory::enter().
+  void use(State& state, const Use& use, const Clock& before, std::span<const std::byte> data,
+           const Arrival* arrival = nullptr);
   /// `range` is about to go, by `call`, which does not wait for work: neither for what has run, nor
   /// for what has not.
   void check_end(State& state, const Range& range, CallSite call);
@@ -49,8 +51,9 @@ class RaceDetector {
 
   /// `value` was written to the `bytes` at `where` by work that comes after `before`.
   void release(const Clock& before, const std::byte* where, std::uint64_t value, unsigned bytes);
-  /// A wait has seen the value at `where`; `from_host`: which the host may have written.
-  void acquire(Stamp wait, const std::byte* where, bool from_host);
+  /// The wait `wait` on `order` has seen the value at `where`; `from_host`: which the host may have
+  /// written.
+  void acquire(StreamOrder& order, Stamp wait, const std::byte* where, bool from_host);
   /// The host has read `value` at `where`, without a driver call; nullopt: whatever was written
   /// last.
   void observe(const std::byte* where, std::optional<std::uint64_t> value);

@@ -23,6 +23,7 @@ namespace berth::sim {
 struct CallSite {
   Function function = Function::count;
   std::uint64_t number = 0;
+  const char* kernel = nullptr;  ///< the name of the kernel among its work; null: none
 };
 
 enum class UseKind { reads, writes, begins, ends };  ///< the last two: of memory of a pool
@@ -39,7 +40,24 @@ struct Use {
   UseKind kind = UseKind::reads;
   bool by_host = false;  ///< by a thread itself: of no call, no stream and no context
   Handle context = 0;
-  int device = 0;  ///< of the context: slot
+  int device = 0;             ///< of the context: slot
+  std::uint64_t mapping = 0;  ///< see mapping_of(); work of one context
+};
+
+/// When a kernel came onto the device: what was done by then.
+struct Arrival {
+  Clock done;    ///< but for `kernel`
+  Stamp kernel;  ///< the operation that began it
+};
+
+/// What an earlier use did to the same bytes that a later one must not meet.
+struct Conflict {
+  enum class Kind {
+    race,      ///< nothing orders the two
+    aliasing,  ///< they are ordered, and use different mappings that are not coherent yet
+  };
+  Kind kind;
+  Use earlier;
 };
 
 class ShadowMemory {
@@ -47,16 +65,17 @@ class ShadowMemory {
   /// `counts(use)`: whether an earlier use can be a conflict at all.
   using Counts = std::function<bool(const Use&)>;
 
-  /// Enters `use` of `data`. What an earlier use did there that conflicts with it, and that does
-  /// not precede what is after `before`; nullopt where nothing does.
-  std::optional<Use> enter(std::span<const std::byte> data, const Use& use, const Clock& before,
-                           const HappensBefore& order, const Counts& counts);
+  /// Enters `use` of `data`, which comes after `before`, a closed clock. The first conflict with
+  /// an earlier use; nullopt where there is none. `arrival`: of the kernel that makes the use; null
+  /// for other work.
+  std::optional<Conflict> enter(std::span<const std::byte> data, const Use& use,
+                                const Clock& before, const Arrival* arrival,
+                                const Counts& counts);
   /// The same without entering anything, for the end of the addresses from `start` to `start` +
   /// `bytes`, through which they were used: what uses them through other mappings is not concerned.
   [[nodiscard]] std::optional<Use> find_use_beyond(std::span<const std::byte> data,
                                                    std::uint64_t start, std::uint64_t bytes,
-                                                   const Clock& before, const HappensBefore& order,
-                                                   const Counts& counts) const;
+                                                   const Clock& before, const Counts& counts) const;
   /// Nobody has used `data` yet.
   void forget(std::span<const std::byte> data);
 
@@ -70,7 +89,9 @@ class ShadowMemory {
 
   /// A use in `cell` that a later one conflicts with, of those that count.
   static const Use* conflict(const Cell& cell, bool changes, const Clock& before,
-                             const HappensBefore& order, const Counts& counts);
+                             const Counts& counts);
+  /// A use in `cell` through another mapping, whose bytes `use` does not see.
+  static const Use* aliased(const Cell& cell, const Use& use, const Arrival* arrival);
   /// Makes `at` a border between cells, if it lies inside one.
   void split(std::uint64_t at);
 

@@ -26,10 +26,11 @@ Clock clock_of(State& state, const Stream& stream) {
 }
 
 Clock clock_in(State& state, Handle context) {
-  Clock clock;
+  const Clock known = state.order.host();
+  Clock clock = known;
   state.order.add_retired(context, clock);
   state.streams.for_each([&](const Stream& stream) {
-    if (context == 0 || stream.context == context) clock.join(stream.order.clock);
+    if (context == 0 || stream.context == context) clock.join(stream.order.clock, known);
   });
   return clock;
 }

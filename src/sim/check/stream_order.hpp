@@ -17,7 +17,8 @@ struct Stream;
 void join_default_streams(State& state, Stream& stream);
 /// The work of `stream`, and for the legacy stream that of the streams it waits for.
 Clock clock_of(State& state, const Stream& stream);
-/// The work of `context`, also on streams that are gone; of every context where it is 0.
+/// The work of `context`, also on streams that are gone; of every context where it is 0; and what
+/// the calling thread knows to be done.
 Clock clock_in(State& state, Handle context);
 
 }  // namespace berth::sim

@@ -34,8 +34,8 @@ CUgraphNodeType type_of(const ArriveWork&) {
 CUgraphNodeType type_of(const DepartWork&) {
   return CU_GRAPH_NODE_TYPE_MEM_FREE;
 }
-CUgraphNodeType type_of(const WaitValueWork&) {
-  return CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+CUgraphNodeType type_of(const WaitValueWork& wait) {
+  return wait.is_kernel ? CU_GRAPH_NODE_TYPE_KERNEL : CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
 }
 CUgraphNodeType type_of(const WriteValueWork&) {
   return CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;

@@ -34,7 +34,9 @@ std::vector<Stream*> make_chains(State& state, const GraphExec& exec, const Stre
   std::vector<Stream*> streams;
   for (const GraphExec::Chain& chain : exec.chains) {
     const Handle owner = chain.context != 0 ? chain.context : launcher.context;
-    streams.push_back(&open_hidden_stream(state, *state.contexts.find(owner), launcher));
+    Stream& stream = open_hidden_stream(state, *state.contexts.find(owner), launcher);
+    stream.order.floor = {launcher.order.ran_closed, true};
+    streams.push_back(&stream);
   }
   return streams;
 }

@@ -29,7 +29,7 @@ bool MemoryPool::may_reuse(State& state, const Stream& stream, const Piece& piec
   const Ticket& free = piece.behind.ticket;
   if (free.stream == 0 || free.stream == stream.handle) return true;
   if (reuse >= Reuse::after_events && policy.follow_event_dependencies &&
-      state.order.precedes(piece.behind.stamp, stream.order.clock))
+      state.order.precedes(piece.behind.stamp, stream.order))
     return true;
   if (reuse >= Reuse::opportunistic && policy.allow_opportunistic && state.scheduler.done(free))
     return true;

@@ -93,11 +93,20 @@ struct KernelUse {
   bool writes;
 };
 
-/// Keeps the device busy, touches memory, and computes what `function` does; empty: nothing.
+/// Since when a kernel is on the device.
+enum class Resident {
+  when_ready,     ///< what it comes after is done
+  before_poll,    ///< since the poll before it on its stream began
+  with_previous,  ///< as the kernel before it on its stream, if there is one
+};
+
+/// Keeps the device busy, uses memory, and computes what `function` does; empty: nothing.
 struct KernelWork {
   std::uint64_t duration_ns;
   std::vector<KernelUse> uses;
+  const char* name = nullptr;  ///< kept in State::kernel_names; null: it has none
   std::function<void(std::span<const std::span<std::byte>> ranges)> function = nullptr;
+  Resident resident = Resident::when_ready;
 };
 
 /// Notes the time in `event`, unless it was destroyed or recorded again since.
@@ -120,7 +129,8 @@ struct WaitValueWork {
   std::uint64_t address;
   std::uint64_t value;
   unsigned bytes;
-  unsigned condition;  ///< CUstreamWaitValue_flags without the flush
+  unsigned condition;      ///< CUstreamWaitValue_flags without the flush
+  bool is_kernel = false;  ///< that polls: it is not in the way of others in its channel
 };
 
 struct WriteValueWork {
@@ -142,6 +152,7 @@ struct Operation {
   CallSite call = {};  ///< that submitted it
   Stamp stamp = {};    ///< both for the race detector
   Clock before = {};
+  Floor floor = {};
   /// The same for waits of other streams in its channel, which is no order that the program made.
   std::vector<Ticket> in_channel = {};
   bool is_in_channel_order = false;  ///< it comes after every wait that was in its channel before

@@ -2,7 +2,9 @@
 #include "sim/work/perform.hpp"
 
 #include <cstring>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/state.hpp"
@@ -26,9 +28,12 @@ void repeat(std::span<std::byte> target, std::uint32_t value, unsigned value_byt
 /// Runs one operation, by what work it is.
 class Performance {
  public:
-  Performance(State& state, const Context& context, const Stream& stream,
-              const Operation& operation)
-      : state_(state), context_(context), stream_(stream), operation_(operation) {}
+  Performance(State& state, const Context& context, Stream& stream, const Operation& operation,
+              const Clock& before)
+      : state_(state), context_(context), stream_(stream), operation_(operation), before_(before) {}
+
+  /// Of the kernel that has run, or polls; nullopt: it was no kernel.
+  std::optional<Arrival>& arrival() { return arrival_; }
 
   CUresult operator()(const WaitWork&) { return CUDA_SUCCESS; }
   CUresult operator()(const HostFunctionWork&) { return CUDA_SUCCESS; }
@@ -48,7 +53,7 @@ class Performance {
   }
   /// A stretch of what the operation does to `bytes` at `address`.
   void use(UseKind kind, std::uint64_t address, std::uint64_t bytes,
-           std::span<const std::byte> stretch) {
+           std::span<const std::byte> stretch, std::uint64_t mapping) {
     const Use stretch_use{.stamp = operation_.stamp,
                           .call = operation_.call,
                           .stream = stream_.callers_handle,
@@ -56,25 +61,31 @@ class Performance {
                           .bytes = bytes,
                           .kind = kind,
                           .context = context_.handle,
-                          .device = context_.device};
-    state_.races.use(state_, stretch_use, operation_.before, stretch);
+                          .device = context_.device,
+                          .mapping = mapping};
+    state_.races.use(state_, stretch_use, before_, stretch, arrival_ ? &*arrival_ : nullptr);
   }
+  /// Calls the function of a kernel with copies of the memory that it uses.
+  void compute(const KernelWork& kernel);
+  [[nodiscard]] Arrival arrives_now() const { return {before_, operation_.stamp}; }
   /// Whether memory that a copy needs is there, and open to it.
   [[nodiscard]] bool reaches_all(const CopyWork& copy) const;
   void copy_row(const CopyWork& copy, std::size_t row);
   void fill_row(const MemsetWork& memset, std::size_t row);
-  /// Calls the function of a kernel with copies of the memory that it uses.
-  void compute(const KernelWork& kernel);
   /// What ArriveWork and DepartWork do to memory of a pool.
   void use_whole(UseKind kind, const Range& range);
 
   State& state_;
   const Context& context_;
-  const Stream& stream_;
+  Stream& stream_;
   const Operation& operation_;
+  const Clock& before_;
+  std::optional<Arrival> arrival_;
 };
 
 CUresult Performance::operator()(const KernelWork& kernel) {
+  const bool is_there = kernel.resident != Resident::when_ready && stream_.kernel_arrival;
+  if (state_.order.on()) arrival_ = is_there ? stream_.kernel_arrival : arrives_now();
   for (const KernelUse& uses : kernel.uses) {
     const Access access = uses.writes ? Access::write : Access::read;
     if (!reaches(uses.address, uses.bytes, access)) return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -82,7 +93,8 @@ CUresult Performance::operator()(const KernelWork& kernel) {
                     uses.address);
     for (std::size_t left = uses.bytes; left != 0;) {
       const std::span<std::byte> stretch = walk.next(left);
-      use(uses.writes ? UseKind::writes : UseKind::reads, uses.address, uses.bytes, stretch);
+      use(uses.writes ? UseKind::writes : UseKind::reads, uses.address, uses.bytes, stretch,
+          walk.mapping());
       left -= stretch.size();
     }
   }
@@ -140,8 +152,9 @@ void Performance::copy_row(const CopyWork& copy, std::size_t row) {
     to.put_back(target.size() - origin.size());
     target = target.first(origin.size());
     std::memmove(target.data(), origin.data(), origin.size());
-    if (source_is_ours) use(UseKind::reads, copy.source, copy.total(), origin);
-    if (!copy.destination_pageable) use(UseKind::writes, copy.destination, copy.total(), target);
+    if (source_is_ours) use(UseKind::reads, copy.source, copy.total(), origin, from.mapping());
+    if (!copy.destination_pageable)
+      use(UseKind::writes, copy.destination, copy.total(), target, to.mapping());
     left -= origin.size();
   }
 }
@@ -160,7 +173,7 @@ CUresult Performance::operator()(const FetchWork& fetch) {
   for (std::size_t done = 0; done != fetch.bytes;) {
     const std::span<std::byte> origin = from.next(fetch.bytes - done);
     std::memcpy(fetch.into.get() + done, origin.data(), origin.size());
-    if (!fetch.pageable) use(UseKind::reads, fetch.source, fetch.bytes, origin);
+    if (!fetch.pageable) use(UseKind::reads, fetch.source, fetch.bytes, origin, from.mapping());
     done += origin.size();
   }
   return CUDA_SUCCESS;
@@ -171,7 +184,7 @@ void Performance::fill_row(const MemsetWork& memset, std::size_t row) {
   for (std::size_t left = memset.width; left != 0;) {
     const std::span<std::byte> target = to.next(left);
     repeat(target, memset.value, memset.value_bytes);
-    use(UseKind::writes, memset.destination, memset.total(), target);
+    use(UseKind::writes, memset.destination, memset.total(), target, to.mapping());
     left -= target.size();
   }
 }
@@ -194,7 +207,7 @@ CUresult Performance::operator()(const RecordWork& record) {
 void Performance::use_whole(UseKind kind, const Range& range) {
   for (std::uint64_t at = 0; at < range.bytes;) {
     const std::span<std::byte> stretch = bytes_of(state_, range, at);
-    use(kind, range.start, range.bytes, stretch);
+    use(kind, range.start, range.bytes, stretch, mapping_of(range, at, stretch));
     at += stretch.size();
   }
 }
@@ -214,7 +227,8 @@ CUresult Performance::operator()(const WaitValueWork& wait) {
   if (source == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
   const bool from_host =
       state_.addresses.span_for_work(wait.address, wait.bytes).kind == Span::Kind::pinned;
-  state_.races.acquire(operation_.stamp, source, from_host);
+  if (wait.is_kernel && state_.order.on()) arrival_ = arrives_now();
+  state_.races.acquire(stream_.order, operation_.stamp, source, from_host);
   return CUDA_SUCCESS;
 }
 
@@ -222,15 +236,18 @@ CUresult Performance::operator()(const WriteValueWork& write) {
   std::byte* target = locate(state_, context_, write.address, write.bytes, Access::write);
   if (target == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
   store_value(target, write.value, write.bytes);
-  state_.races.release(operation_.before, target, write.value, write.bytes);
+  state_.races.release(before_, target, write.value, write.bytes);
   return CUDA_SUCCESS;
 }
 
 }  // namespace
 
-CUresult perform(State& state, const Context& context, const Stream& stream,
-                 const Operation& operation) {
-  return std::visit(Performance(state, context, stream, operation), operation.work);
+CUresult perform(State& state, const Context& context, Stream& stream, const Operation& operation,
+                 const Clock& before) {
+  Performance performance(state, context, stream, operation, before);
+  const CUresult result = std::visit(performance, operation.work);
+  if (state.order.on()) stream.kernel_arrival = std::move(performance.arrival());
+  return result;
 }
 
 }  // namespace berth::sim

@@ -14,7 +14,8 @@ struct State;
 
 /// Runs everything but a host function. CUDA_ERROR_ILLEGAL_ADDRESS where memory that was there at
 /// the call is gone or closed by now.
-CUresult perform(State& state, const Context& context, const Stream& stream,
-                 const Operation& operation);
+/// `before`: all that it comes after, closed.
+CUresult perform(State& state, const Context& context, Stream& stream, const Operation& operation,
+                 const Clock& before);
 
 }  // namespace berth::sim

@@ -20,6 +20,12 @@ constexpr std::uint64_t kOperationNs = 1000;
 /// The random mode runs up to this many operations at a call, less one.
 constexpr std::uint64_t kBurst = 4;
 
+/// Whether it may stand in the way of others in its channel until memory has a value.
+bool holds_channel(const Work& work) {
+  const auto* wait = std::get_if<WaitValueWork>(&work);
+  return wait != nullptr && !wait->is_kernel;
+}
+
 }  // namespace
 
 Scheduler::Scheduler(State& state, const Config& config)
@@ -113,7 +119,7 @@ ChannelWaits& Scheduler::waits_beside(const Stream& stream) {
 // come from work that is submitted later: without one it all gets on, and there is no need to look.
 void Scheduler::add_channel_order(const Stream& stream, Operation& operation) {
   const bool out_of_order = std::holds_alternative<FetchWork>(operation.work);
-  const bool has_value = value_waits_ != 0 || std::holds_alternative<WaitValueWork>(operation.work);
+  const bool has_value = value_waits_ != 0 || holds_channel(operation.work);
   if (!has_value || !stream.channel || out_of_order) return;
   ChannelWaits& waits = waits_beside(stream);
   waits.drop_if([&](const Ticket& ticket) { return done(ticket); });
@@ -134,7 +140,7 @@ void Scheduler::note_wait(Stream& stream, const Operation& operation) {
 
 void Scheduler::enter_order(Stream& stream, Operation& operation) {
   join_default_streams(state_, stream);
-  state_.order.submit(stream.order);
+  operation.floor = state_.order.submit(stream.order);
   operation.stamp = stream.order.latest;
   operation.before = stream.order.clock;
 }
@@ -145,6 +151,8 @@ Ticket Scheduler::submit(Stream& stream, Work work, std::span<const Ticket> afte
                       .waits_for = {},
                       .work = std::move(work),
                       .call = state_.call};
+  if (const auto* kernel = std::get_if<KernelWork>(&operation.work))
+    operation.call.kernel = kernel->name;
   if (state_.order.on()) enter_order(stream, operation);
   const Ticket ticket{stream.handle, operation.sequence};
   add_default_stream_order(stream, operation.waits_for);
@@ -179,7 +187,7 @@ void Scheduler::enqueue(Stream& stream, Operation&& operation) {
     ++value_waits_;
     if (progress_ == Progress::eager) value_watch_.start();
   }
-  if (waits_for_value || !operation.waits_for.empty()) note_wait(stream, operation);
+  if (holds_channel(operation.work) || !operation.waits_for.empty()) note_wait(stream, operation);
   const bool is_head = stream.queue.empty();
   stream.queue.push(std::move(operation));
   if (is_head) place(stream);
@@ -234,7 +242,7 @@ void Scheduler::start(Stream& stream) {
   }
   const Ticket ticket{stream.handle, operation.sequence};
   stream.running = true;
-  if (state_.order.on()) state_.order.hosts().everybody_learns(operation.before);
+  if (state_.order.on()) state_.order.hosts().everybody_learns(stream.order.ran_closed);
   host_functions_.start(stream.handle, *on_host, status);
   if (host_functions_.on_thread()) return;
   ++waiting_;
@@ -253,14 +261,21 @@ void Scheduler::finish_host_function(Handle handle) {
 
 void Scheduler::perform(Stream& stream, const Operation& operation) {
   ++operations_run_;
-  if (progress_ != Progress::timed) timeline_.advance_to(timeline_.now_ns() + kOperationNs);
+  if (progress_ != Progress::timed) {
+    stream.began_ns = timeline_.now_ns();
+    timeline_.advance_to(timeline_.now_ns() + kOperationNs);
+  }
   if (state_.log.on()) state_.log.runs(stream, operation);
+  if (state_.recorder.on()) state_.recorder.add(state_, stream, operation, stream.began_ns);
   order_hash_ = (order_hash_ ^ operation.number) * 0x100000001b3;
   Context* context = state_.contexts.find(stream.context);
   BERTH_CHECK(context != nullptr);
   // A context that has faulted runs nothing more.
   if (context->sticky == CUDA_SUCCESS)
-    context->sticky = sim::perform(state_, *context, stream, operation);
+    context->sticky = sim::perform(
+        state_, *context, stream, operation,
+        state_.order.on() ? state_.order.run(stream.order, operation.before, operation.floor)
+                          : operation.before);
 }
 
 void Scheduler::complete_head(Stream& stream) {

@@ -33,6 +33,7 @@ void Scheduler::begin_ready() {
 void Scheduler::begin(Stream& stream, const Demand& demand) {
   leave_place(stream);
   stream.running = true;
+  stream.began_ns = timeline_.now_ns();
   if (state_.log.on()) state_.log.begins(stream, stream.queue.front());
   timeline_.begin(stream.device, demand, stream.handle, stream.queue.front().number);
 }

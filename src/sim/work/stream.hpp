@@ -101,10 +101,13 @@ struct Stream {
   bool running = false;  ///< its head: a host function, outside of the lock, or in virtual time
   /// In virtual time: since when its head could have begun, had there been an engine for it.
   std::uint64_t ready_ns = 0;
+  std::uint64_t began_ns = 0;  ///< its head, or what ran last
   std::uint64_t submitted = 0;
   std::uint64_t completed = 0;
   OperationQueue queue;
   StreamOrder order;
+  /// Of the kernel that ran last here, or polls; nullopt where the last operation was no kernel.
+  std::optional<Arrival> kernel_arrival = std::nullopt;
   CapturePoint captured;  ///< where it stands in a capture; nowhere while it is not captured
   Handle launcher = 0;    ///< for a lane of a launched graph or a batch, the stream of the launch
   std::optional<int> channel = std::nullopt;  ///< of its context, that it shares; none of its own

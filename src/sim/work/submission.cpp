@@ -11,7 +11,9 @@ namespace berth::sim {
 CUresult wait_for(State& state, const CallSite& call, const Awaited& awaited, Handle context) {
   {
     const DriverLock::Held held(state.driver_lock, context, call);
+    const std::uint64_t begin_ns = state.scheduler.now_ns();
     state.scheduler.wait(awaited);
+    state.recorder.add_host_wait(state, call, begin_ns);
   }
   state.call = call;
   const Context* waited_in = state.contexts.find(context);
@@ -27,7 +29,9 @@ CUresult make_room(State& state, const CallSite& call, Stream*& stream) {
   bool has_room = false;
   {
     const DriverLock::Held held(state.driver_lock, context, call);
+    const std::uint64_t begin_ns = state.scheduler.now_ns();
     has_room = state.scheduler.wait_for_room(handle, limit, call);
+    state.recorder.add_host_wait(state, call, begin_ns);
   }
   state.call = call;
   if (!has_room) return CUDA_ERROR_LAUNCH_TIMEOUT;

@@ -75,12 +75,19 @@ std::span<std::byte> bytes_of(State& state, const Range& range, std::uint64_t of
   return there.first(std::min<std::uint64_t>(left, there.size()));
 }
 
+std::uint64_t mapping_of(const Range& range, std::uint64_t offset,
+                         std::span<const std::byte> stretch) {
+  if (range.is_host()) return 0;
+  return range.start + offset - reinterpret_cast<std::uint64_t>(stretch.data());
+}
+
 std::span<std::byte> MemoryWalk::next(std::size_t bytes) {
   std::span<std::byte> there{reinterpret_cast<std::byte*>(at_), bytes};
   if (!raw_) {
     const Range& range = *state_.addresses.find_for_work(at_);
     if (use_ == Use::write && !range.is_host()) range.block->written = true;
     there = bytes_of(state_, range, at_ - range.start);
+    mapping_ = mapping_of(range, at_ - range.start, there);
   }
   const std::span<std::byte> stretch = there.first(std::min(bytes, there.size()));
   at_ += stretch.size();

@@ -37,6 +37,11 @@ bool read(State& state, std::uint64_t address, unsigned char* out, std::size_t b
 /// The first stretch of what `range` has from `offset` on, in place.
 std::span<std::byte> bytes_of(State& state, const Range& range, std::uint64_t offset);
 
+/// Identifies the mapping through which work finds `stretch`, which `range` has from `offset` on:
+/// two mappings of the same bytes have different values. 0 for host memory.
+std::uint64_t mapping_of(const Range& range, std::uint64_t offset,
+                         std::span<const std::byte> stretch);
+
 /// Walks the stretches of bytes behind addresses that are known to be reachable.
 class MemoryWalk {
  public:
@@ -48,6 +53,8 @@ class MemoryWalk {
 
   /// The next stretch, of at most `bytes`.
   std::span<std::byte> next(std::size_t bytes);
+  /// mapping_of() what next() gave last.
+  [[nodiscard]] std::uint64_t mapping() const { return mapping_; }
   /// Goes back by `bytes` of what next() gave.
   void put_back(std::size_t bytes) { at_ -= bytes; }
 
@@ -55,6 +62,7 @@ class MemoryWalk {
   State& state_;
   Use use_;
   std::uint64_t at_;
+  std::uint64_t mapping_ = 0;
   bool raw_;
 };
 
