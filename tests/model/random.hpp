@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random choices that a seed repeats. BERTH_TEST_SEED replaces the seeds of the tests,
-// BERTH_TEST_SECONDS makes each test go on with more seeds for so long, and BERTH_TEST_OPERATIONS
-// replaces the number of operations of each.
+// Random choices that a seed repeats. BERTH_TEST_SEED replaces the first seed of the tests,
+// BERTH_TEST_SEEDS the number of seeds, BERTH_TEST_SECONDS makes each test go on with more seeds
+// for so long, and BERTH_TEST_OPERATIONS replaces the number of operations of each.
 #pragma once
 
 #include <chrono>
@@ -29,7 +29,8 @@ template <class Run>
 void for_each_seed(Run&& run) {
   using Clock = std::chrono::steady_clock;
   const auto seconds = number_from_environment("BERTH_TEST_SECONDS");
-  const std::uint64_t usual = number_from_environment("BERTH_TEST_SEED") ? 1 : 3;
+  const std::uint64_t usual = number_from_environment("BERTH_TEST_SEEDS")
+                                  .value_or(number_from_environment("BERTH_TEST_SEED") ? 1 : 3);
   const Clock::time_point end = Clock::now() + std::chrono::seconds(seconds.value_or(0));
   for (std::uint64_t seed = first_seed();
        seconds ? Clock::now() < end : seed < first_seed() + usual; ++seed)
