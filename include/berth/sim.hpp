@@ -53,7 +53,7 @@ struct Live {
   std::size_t mappings = 0;             ///< of cuMemMap
   std::size_t physical_handles = 0;     ///< of cuMemCreate, not released
   std::size_t captures = 0;             ///< begun, not ended
-  std::size_t graphs = 0;               ///< including those that captures record into
+  std::size_t graphs = 0;               ///< with those of captures and of child graph nodes
   std::size_t graph_execs = 0;          ///< of cuGraphInstantiate
   std::size_t user_objects = 0;         ///< of cuUserObjectCreate, with references left
   std::size_t pool_allocations = 0;     ///< of cuMemAllocAsync, until cuMemFreeAsync is called
