@@ -89,10 +89,10 @@ using KernelMemory = std::span<const std::span<std::byte>>;
 /// Simulator or berth.
 using KernelFunction = std::function<void(KernelMemory ranges)>;
 
-/// A word of 4 bytes that a kernel polls: until `value` has been reached, as cuStreamWaitValue32
-/// with CU_STREAM_WAIT_VALUE_GEQ has it.
+/// A word of 4 bytes that a kernel polls until it reaches `value`, in the sense of
+/// cuStreamWaitValue32 with CU_STREAM_WAIT_VALUE_GEQ.
 struct KernelPoll {
-  std::uint64_t address;
+  std::uint64_t address;  ///< a multiple of 4
   std::uint32_t value;
 };
 
@@ -191,7 +191,8 @@ class BERTH_API Simulator {
   /// not exist, if a capture forbids work on it, or if the queue stays full.
   bool launch(CUstream_st* stream, std::uint64_t duration_ns,
               const std::vector<MemoryUse>& uses = {}, KernelFunction function = nullptr);
-  /// The same for a kernel that has a name, or that computes.
+  /// The same for a kernel that has more properties. False also if the address that it polls is no
+  /// multiple of 4.
   bool launch(CUstream_st* stream, const Kernel& kernel);
 
   /// From now on, every piece of work that ends and takes time is recorded, and every driver call

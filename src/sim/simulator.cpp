@@ -213,7 +213,8 @@ bool Simulator::launch(CUstream stream, std::uint64_t duration_ns,
 bool Simulator::launch(CUstream stream, const Kernel& kernel) {
   MutexLock lock(mutex);
   const Stream* found = find_stream(*state_, stream);
-  if (found == nullptr) return false;
+  const bool is_aligned = !kernel.polls || kernel.polls->address % sizeof kernel.polls->value == 0;
+  if (found == nullptr || !is_aligned) return false;
   const CallSite call{Function::count, state_->calls_made};
   state_->driver_lock.await(*state_, found->context, call);
   for (Work& work : works_of(*state_, kernel)) {

@@ -51,7 +51,7 @@ struct Device {
 };
 
 struct State {
-  /// `alone`: nobody asks for findings.
+  /// `alone`: no test asks for findings.
   explicit State(Config config_, bool alone);
   ~State();  ///< gives every page back
   State(const State&) = delete;
@@ -102,11 +102,11 @@ struct State {
   Scheduler scheduler;
 };
 
-/// Every call that needs the device fails from now on. On hardware the code varies with the call
-/// that meets the loss first; here it is always CUDA_ERROR_UNKNOWN.
+/// Every call that needs the device fails from now on. On hardware the code depends on the call
+/// that detects the loss; here it is always CUDA_ERROR_UNKNOWN.
 void lose_device(State& state, std::size_t slot);
 
-/// Gives its memory back; nobody refers to it any more.
+/// Releases the memory of a block that nothing refers to any more.
 void release_block(State& state, PhysicalBlock& block);
 
 /// The installed one, or null.
@@ -116,7 +116,7 @@ State* installed_state() BERTH_REQUIRES(mutex);
 State* installed_or_from_environment() BERTH_REQUIRES(mutex);
 /// Makes `state` the installed one. It replaces one that BERTH_SIM made, and no other.
 void install(State& state) BERTH_EXCLUDES(mutex);
-/// Removes `state`; stops its work. Nobody may be inside a call.
+/// Removes `state`, and stops its work. No thread may be inside a call.
 void uninstall(State& state) BERTH_EXCLUDES(mutex);
 
 /// Why BERTH_SIM was refused; empty where it was not.

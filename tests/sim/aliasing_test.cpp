@@ -163,6 +163,15 @@ TEST_CASE("a persistent kernel sees what the host writes before it sets the flag
   });
 }
 
+TEST_CASE("a kernel polls aligned words that its device reaches") {
+  TwoMappings memory;
+  const CUstream stream = make_stream();
+  CHECK_FALSE(memory.sim.launch(stream, {.polls = sim::KernelPoll{memory.one + 2, 1}}));
+  OK(CU(cuStreamSynchronize)(stream));
+  CHECK(memory.sim.launch(stream, {.polls = sim::KernelPoll{memory.one + 2 * kGranule, 1}}));
+  CHECK(CU(cuStreamSynchronize)(stream) == CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
 TEST_CASE("a kernel that polls is in the way of its own stream alone") {
   TwoMappings memory("progress=manual,connections=1,stall_ms=50");
   Flag<cuuint32_t> flag;

@@ -14,7 +14,7 @@ namespace berth::sim {
 
 class Findings {
  public:
-  /// `aloud`: each is also printed, on standard error, as it is found: nobody else may ask.
+  /// `aloud`: print each to standard error as well, since no test may ask for them.
   Findings(bool aloud, EventLog& log) : aloud_(aloud), log_(log) {}
 
   /// One line. After the first hundred only their number is kept: one mistake in a loop is enough.

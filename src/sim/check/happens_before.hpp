@@ -81,8 +81,8 @@ class HappensBefore {
   /// Adds to `clock` all work of those streams of `context` that are gone; 0: of every context.
   void add_retired(Handle context, Clock& clock) const;
 
-  /// The stream is gone. Its lane serves another one once whoever begins that knows that its work
-  /// is done: everything on the lane is then really ordered.
+  /// The stream is gone. A new stream can take its lane if the thread that creates it knows that
+  /// the old work is done, so that everything on the lane is ordered.
   void retire(const StreamOrder& order, Handle context);
 
  private:
@@ -99,7 +99,8 @@ class HappensBefore {
   HostClocks host_;
   Lane lanes_ = 0;
   std::vector<Retired> retired_;
-  /// The first so many of `retired_` are not known to be done to who has this Knowledge::version.
+  /// With the knowledge of this version, none of the first `passed_` of `retired_` is known to be
+  /// done.
   std::size_t passed_ = 0;
   std::uint64_t passed_by_ = 0;
   LateOrder late_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the host knows to be done, by who of it knows. The simulator sees driver calls, and not how
-// host threads order one another: by locks, joins and atomic variables. So the threads of a program
+// Which work each host thread knows to be done. The simulator sees driver calls, not the locks,
+// joins and atomic variables by which host threads order one another. So the threads of a program
 // count as one unless the configuration says otherwise (`threads=apart`), since an order that is
-// not known would be reported as a race. An object of the program's knows what was released to it,
-// and what threads observe while they act for it; a thread, only once it acquires the object.
+// not known would be reported as a race. An object of the program knows what was released to it,
+// and what threads observe while they act for it; a thread knows it once it acquires the object.
 // Guarded by sim::mutex.
 #pragma once
 
@@ -40,19 +40,20 @@ class HostClocks {
 
   void learn(Knowledge& who, const Clock& clock);
   void learn(Knowledge& who, Stamp stamp);
-  /// Whoever heard of it, all may know.
+  /// The program may have told any thread.
   void everybody_learns(const Clock& clock);
 
-  /// `object` knows what the calling thread does, and the other way round.
+  /// `object` learns what the calling thread knows; the calling thread, what `object` knows.
   void release(const void* object);
   void acquire(const void* object);
-  /// What lies in the memory is gone. The latest uses of memory that objects there have made.
+  /// Objects in this memory are gone. Returns their latest uses of memory.
   std::vector<Stamp> forget(std::span<const std::byte> memory);
-  /// Whoever joins the thread knows what it knew; and so all do. Its latest use of memory.
+  /// A thread that joins the ended one knows what it knew, so all threads learn it. Returns its
+  /// latest use of memory.
   std::optional<Stamp> end_thread(std::uint64_t thread);
 
  private:
-  /// Where threads are apart. One that is new knows what anybody does: whoever started it.
+  /// With `threads=apart`. A new thread knows all that any thread knows, since one started it.
   Knowledge& of_thread(std::uint64_t thread);
 
   const bool threads_apart_;

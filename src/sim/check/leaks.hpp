@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a context takes with it when it ends: CUDA frees it without a word. Guarded by sim::mutex.
+// What a context still owns when it ends, and CUDA frees silently. Guarded by sim::mutex.
 #pragma once
 
 #include "sim/check/shadow_memory.hpp"

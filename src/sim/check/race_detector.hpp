@@ -35,18 +35,17 @@ class RaceDetector {
   /// `arrival`: as in ShadowMemory::enter().
   void use(State& state, const Use& use, const Clock& before, std::span<const std::byte> data,
            const Arrival* arrival = nullptr);
-  /// `range` is about to go, by `call`, which does not wait for work: neither for what has run, nor
-  /// for what has not.
+  /// `call` is about to end `range`, and waits neither for work that has run nor for pending work.
   void check_end(State& state, const Range& range, CallSite call);
-  /// The calling thread uses what of `bytes` at `address` is pinned or managed memory.
+  /// The calling thread uses the part of `bytes` at `address` that is pinned or managed memory.
   void use_by_host(State& state, UseKind kind, std::uint64_t address, std::uint64_t bytes);
-  /// The calling thread hands such memory on: no earlier use of it counts any more.
+  /// The calling thread gives such memory to a new user: earlier uses no longer count.
   void recycle(State& state, std::uint64_t address, std::uint64_t bytes);
-  /// Likewise, of what graphs do that may be launched again: nothing waits for that.
+  /// The same for uses by graphs that may be launched again, which no wait can end.
   void check_reuse(State& state, std::uint64_t address, std::uint64_t bytes);
-  /// `call` launches `exec`. What it uses of host memory must not have been freed.
+  /// `call` launches `exec`. The host memory that it uses must not have been freed.
   void check_launch(const GraphExec& exec, CallSite call);
-  /// The simulator gives the bytes to the system, or to somebody else.
+  /// The simulator returns the bytes to the system, or reuses them.
   void forget(std::span<const std::byte> data);
 
   /// `value` was written to the `bytes` at `where` by work that comes after `before`.

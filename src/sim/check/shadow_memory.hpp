@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For every byte that work has touched: who wrote it last, and who has read it since. Bytes that
+// For every byte that work has touched: its last write, and the reads since. Bytes that
 // were used alike share a cell, so that a copy of a gigabyte costs one. Keyed by where the
 // simulator keeps the byte, which is one place however many addresses map to it. Guarded by
 // sim::mutex. Source: Flanagan, Freund, "FastTrack: efficient and precise dynamic race detection",
@@ -69,14 +69,13 @@ class ShadowMemory {
   /// an earlier use; nullopt where there is none. `arrival`: of the kernel that makes the use; null
   /// for other work.
   std::optional<Conflict> enter(std::span<const std::byte> data, const Use& use,
-                                const Clock& before, const Arrival* arrival,
-                                const Counts& counts);
+                                const Clock& before, const Arrival* arrival, const Counts& counts);
   /// The same without entering anything, for the end of the addresses from `start` to `start` +
   /// `bytes`, through which they were used: what uses them through other mappings is not concerned.
   [[nodiscard]] std::optional<Use> find_use_beyond(std::span<const std::byte> data,
                                                    std::uint64_t start, std::uint64_t bytes,
                                                    const Clock& before, const Counts& counts) const;
-  /// Nobody has used `data` yet.
+  /// Forgets all uses of `data`.
   void forget(std::span<const std::byte> data);
 
  private:

@@ -145,8 +145,8 @@ using Work = std::variant<WaitWork, CopyWork, FetchWork, MemsetWork, HostFunctio
 struct Operation {
   std::uint64_t sequence;  ///< its place in its stream, from 1
   std::uint64_t number;    ///< its place in all submissions, from 1
-  /// What it comes after by the program's order, besides its predecessor on the stream. Loses from
-  /// the end what is done.
+  /// What it comes after by the program's order, besides its predecessor on the stream. Entries
+  /// that are done are removed from the end.
   std::vector<Ticket> waits_for;
   Work work;
   CallSite call = {};  ///< that submitted it

@@ -115,8 +115,8 @@ ChannelWaits& Scheduler::waits_beside(const Stream& stream) {
   return state_.contexts.find(stream.context)->channel_waits[*stream.channel];
 }
 
-// A channel passes on in the order of submission what the streams in it are given. Only a value can
-// come from work that is submitted later: without one it all gets on, and there is no need to look.
+// A channel passes on the work of its streams in the order of submission. Only a value can come
+// from work that is submitted later: if no stream waits for one, no channel holds anything up.
 void Scheduler::add_channel_order(const Stream& stream, Operation& operation) {
   const bool out_of_order = std::holds_alternative<FetchWork>(operation.work);
   const bool has_value = value_waits_ != 0 || holds_channel(operation.work);

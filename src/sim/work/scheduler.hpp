@@ -53,14 +53,14 @@ class Scheduler {
   /// Whether what is submitted now runs before submit() returns, unless it is a host function.
   [[nodiscard]] bool runs_at_once() const { return progress_ == Progress::eager && busy_.empty(); }
 
-  /// Returns once all of `awaited` is done, and runs what that needs. The host knows then that it
-  /// is. May let go of the lock.
+  /// Returns once all of `awaited` is done, and runs what that needs. The host then knows that it
+  /// is. May release the lock.
   void wait(const Awaited& awaited) BERTH_REQUIRES(mutex);
   /// Returns once `stream` has fewer than `limit` operations queued, and runs what that needs.
   /// False where nothing has run for stall_ms: that is a finding about `call`. May let go of the
   /// lock.
   bool wait_for_room(Handle stream, std::size_t limit, const CallSite& call) BERTH_REQUIRES(mutex);
-  /// A call asks for `ticket`, which is not done, and does not wait.
+  /// A call has queried `ticket`, which is not done, and does not wait.
   void asked_in_vain(const Ticket& ticket);
   /// What must be done before `stream` counts as idle: its own work, and for the legacy stream that
   /// of the streams it waits for.
@@ -68,14 +68,14 @@ class Scheduler {
   /// The work of `context`; of every context where it is 0.
   Awaited work_in(Handle context);
 
-  /// Every driver call passes here: the random mode runs a few operations, and in virtual time the
-  /// call takes its while. May let go of the lock.
+  /// Every driver call begins here: the random mode runs a few operations, and virtual time
+  /// advances by the cost of the call. May release the lock.
   void at_call(Function function) BERTH_REQUIRES(mutex) {
     if (progress_ == Progress::random && !busy_.empty()) run_some();
     if (progress_ == Progress::timed) spend(call_ns(function));
   }
-  /// Every driver call ends here: work goes on where a value that the call or the host has written
-  /// lets it, and what was behind such a value with it. May let go of the lock.
+  /// Every driver call ends here: runs work that waited for a value which the call or the host has
+  /// written, and work behind it. May release the lock.
   void at_return() BERTH_REQUIRES(mutex) {
     const bool waits_for_nobody = progress_ == Progress::eager && !busy_.empty();
     if (value_waits_ != 0 || waits_for_nobody) go_on();
@@ -110,7 +110,8 @@ class Scheduler {
   /// In virtual time; in other modes every operation takes a microsecond.
   [[nodiscard]] std::uint64_t now_ns() const { return timeline_.now_ns(); }
   [[nodiscard]] std::uint64_t operations_run() const { return operations_run_; }
-  /// What has run or has returned: where this stays the same, nothing gets on.
+  /// Operations that have run, and host functions that have returned. If it does not change, there
+  /// is no progress.
   [[nodiscard]] std::uint64_t steps() const { return operations_run_ + functions_returned_; }
   /// The stream whose host function runs; 0 where none does.
   [[nodiscard]] Handle host_function_at_work() const { return host_functions_.running_for(); }
@@ -140,41 +141,40 @@ class Scheduler {
   void note_wait(Stream& stream, const Operation& operation);
   void enter_order(Stream& stream, Operation& operation);
   void enqueue(Stream& stream, Operation&& operation) BERTH_REQUIRES(mutex);
-  /// Runs, or in virtual time begins, whatever the mode lets go on by itself.
+  /// Runs, or in virtual time begins, all work that the mode runs without a call.
   void go_on() BERTH_REQUIRES(mutex);
   void run_some() BERTH_REQUIRES(mutex);
   Stream* any_runnable();
-  /// Runs the head of `stream`, which may run. A host function is waited for, but not for ever: its
-  /// caller may hold a lock that the function needs. May then let go of the lock.
+  /// Runs the head of `stream`, which may run. Waits for a host function, but only for a while,
+  /// since the caller may hold a lock that the function needs. May then release the lock.
   void start(Stream& stream) BERTH_REQUIRES(mutex);
   void perform(Stream& stream, const Operation& operation);
   void complete_head(Stream& stream);
   void leave_busy(Stream& stream);
 
   void wait_for(const Ticket& ticket) BERTH_REQUIRES(mutex);
-  /// Runs something that `ticket` may be waiting for; false where only another thread can help.
+  /// Runs something that `ticket` may depend on; false if only another thread can.
   bool run_for(const Ticket& ticket) BERTH_REQUIRES(mutex);
-  /// What something waits for in the end.
+  /// The end of a chain of dependencies.
   struct Need {
     Stream* stream;   ///< what its head comes after is done
     Stream* delayed;  ///< the last on the way whose head has only its channel in the way; or null
   };
   Need needed_by(Ticket ticket);
-  /// Whether only the host can help what needs this: with the value that it waits for, or by
-  /// letting the host function that runs return.
+  /// Whether only the host can let it go on: by writing the value that it waits for, or by
+  /// returning from the host function that runs.
   bool needs_host(const Need& need);
-  /// Lets go of the lock until something may have changed.
+  /// Releases the lock until something may have changed.
   void pause() BERTH_REQUIRES(mutex);
-  /// The same. Where a value or a host function has been in the way of `ticket` for too long, that
-  /// is resolved.
+  /// The same. If a value or a host function has held up `ticket` for too long, resolves that.
   void sleep(const Ticket& ticket, Stall& stall) BERTH_REQUIRES(mutex);
-  /// `need` has been in the way of `ticket` for too long, and nothing has run: separates what only
-  /// a channel holds up; otherwise gives up the wait for a value, or reports the host function.
+  /// `need` has held up `ticket` for too long, and nothing has run: separates a stream that only a
+  /// channel holds up; otherwise gives up the wait for a value, or reports the host function.
   void resolve_stall(const Ticket& ticket, const Need& need) BERTH_REQUIRES(mutex);
-  /// For what waits for a value: where a channel is in its way, or in that of work which may bring
-  /// the value. Without a delayed stream where there is no such channel.
+  /// For a wait for a value: the channel that holds it up, or holds up work that may write the
+  /// value. Without a delayed stream if there is no such channel.
   Need delay_of(const Need& need);
-  /// Reports that `need` has a channel in the way, and takes its stream out of it.
+  /// Reports that a channel holds up `need`, and takes its stream out of the channel.
   void separate(const Need& need);
   void take_out_of_channel(Stream& stream);
   /// A chain of a graph that `launcher` has launched, and whose head may run; null where none may.

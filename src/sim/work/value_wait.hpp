@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waits of streams for values of memory (cuStreamWaitValue). What lets such a wait end need not be
-// a driver call: another thread may write pinned memory. So whoever waits for the stream looks
-// again and again, and in the eager mode a thread does while nobody waits. A wait that nothing ends
-// would hang the process without a word: the host call that waits for it reports it after a while,
-// and the context fails with CUDA_ERROR_LAUNCH_TIMEOUT. Guarded by sim::mutex.
+// Waits of streams for values of memory (cuStreamWaitValue). Such a wait can end without a driver
+// call, since another thread may write pinned memory. So a call that waits for the stream polls the
+// memory, and in the eager mode a thread does if no call waits. A wait that nothing ends would hang
+// the process silently: the host call that waits for it reports it after `stall_ms`, and the
+// context fails with CUDA_ERROR_LAUNCH_TIMEOUT. Guarded by sim::mutex.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ namespace berth::sim {
 class Scheduler;
 struct State;
 
-/// How often memory is looked at.
+/// How often memory is polled.
 inline constexpr std::chrono::milliseconds kValuePollInterval{1};
 
 /// Whether `wait` may end: the value is there, or the wait can only fault.
@@ -35,14 +35,14 @@ std::string describe(State& state, const Stream& stream, const WaitValueWork& wa
 /// Reports `wait`, the head of `stream`, and fails its context.
 void give_up(State& state, const Stream& stream, const WaitValueWork& wait);
 
-/// How long the host has got nowhere.
+/// How long the host has made no progress.
 class Stall {
  public:
-  /// Whether it `holds` now, and has for `limit_ms` in which Scheduler::steps() has stayed the
-  /// same.
+  /// Whether the condition `holds` now, and has held for `limit_ms` without a change of
+  /// Scheduler::steps().
   bool lasts(bool holds, std::uint64_t steps, int limit_ms);
-  /// The same for something that holds now and about which a loop asks again and again: a pause of
-  /// half of `limit_ms` begins anew.
+  /// The same for a condition that holds now and that a loop queries: a pause of half of `limit_ms`
+  /// between queries starts over.
   bool lasts_while_asked(std::uint64_t steps, int limit_ms);
 
  private:
