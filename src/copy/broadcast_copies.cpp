@@ -15,11 +15,11 @@
 namespace berth {
 namespace {
 
-/// Pieces that one link of a chain is given before the next link gets its own: changing the current
-/// context costs two driver calls.
+/// Pieces submitted for one link of a chain before the next link: changing the current context
+/// costs two driver calls.
 constexpr std::size_t kBatch = 4;
 
-/// A slice begins where a line of memory does.
+/// A slice begins at a line of device memory.
 constexpr std::size_t kSliceAlignment = 512;
 
 std::optional<EventRef> no_mark() {
@@ -31,7 +31,7 @@ std::optional<EventRef> no_mark() {
 /// Copies of one shard from its neighbour, and their Transfer.
 class BroadcastCopies::Link {
  public:
-  /// `bytes` in all.
+  /// `bytes`: the size of the shard.
   Link(BroadcastCopies& copies, const CollectiveSide& from, const CollectiveSide& to,
        std::size_t bytes, CollectiveWork& work)
       : events_(copies.events_(to.stream.context())),
@@ -46,8 +46,8 @@ class BroadcastCopies::Link {
 
   [[nodiscard]] DeviceContext& context() const { return to_.stream.context(); }
 
-  /// Copies [offset, offset + bytes) once the neighbour has it, and marks that. Within a
-  /// ContextScope of context().
+  /// Copies [offset, offset + bytes) when the neighbour has it, and returns a mark behind the copy.
+  /// Within a ContextScope of context().
   EventRef take(std::size_t offset, std::size_t bytes, const std::optional<EventRef>& ready) {
     if (ready && from_.stream != to_.stream) to_.stream.wait(*ready);
     for (std::size_t done = 0; done < bytes; done += piece_bytes_) {
@@ -70,9 +70,9 @@ class BroadcastCopies::Link {
   const std::shared_ptr<DirectTransfer> transfer_;
 };
 
-// Half as much again as others are cut into: a link between devices passes it in less time than one
-// to the host does those, and each piece is submitted once for each device, which must not take
-// longer.
+// One and a half times the pieces of other copies: a link between devices copies them in less time
+// than a link to the host copies those. Each piece is submitted once for each device, and
+// submission must not take longer than the copy.
 BroadcastCopies::BroadcastCopies(Collectives::EventPools events, std::size_t piece_bytes)
     : events_(std::move(events)), piece_bytes_(piece_bytes + piece_bytes / 2) {}
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies that hand bytes on from device to device. Each device fetches, on the stream of its own
-// shard: that stream holds what fills the shard and nothing else, and of each device's links one
-// direction carries what comes and the other what goes.
+// Copies that pass bytes on from device to device. Each device fetches on the stream of its own
+// shard. So that stream has only the work that fills the shard, and each device receives over one
+// direction of its link and sends over the other.
 //
-//   chain   source > a > b > c      a takes piece 2 while b takes piece 1
-//   ring    a > b > c > a           each begins with a slice of its own; in each round each takes
+//   chain   source > a > b > c      a fetches piece 2 while b fetches piece 1
+// ring    a > b > c > a           each begins with a slice of its own; in each round, each fetches
 //                                   from its predecessor the slice that the latter got last
 //
-// Streams wait for events of earlier submissions only, so they cannot wait for each other in a
-// circle.
+// Streams wait only for events of earlier submissions, so no cycle of waits is possible.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +23,7 @@
 
 namespace berth {
 
-/// What a collective copy has submitted so far.
+/// The submitted part of a collective copy.
 struct CollectiveWork {
   /// Work on the stream `by` reads the memory of a shard, whose stream is `of`.
   struct Read {
@@ -34,10 +33,10 @@ struct CollectiveWork {
 
   std::vector<Transfer> parts;
   std::vector<Read> reads;
-  std::vector<std::size_t> handed_on;  ///< bytes that each shard got from another one
+  std::vector<std::size_t> handed_on;  ///< bytes that each shard gets from another one
 };
 
-/// Memory of devices, `bytes` each, in the order of the chain or the ring.
+/// Device memory of equal sizes, in the order of the chain or the ring.
 using ShardRow = std::span<const CollectiveSide>;
 
 /// Threads  Safe from any thread.
@@ -45,15 +44,15 @@ class BroadcastCopies {
  public:
   BroadcastCopies(Collectives::EventPools events, std::size_t piece_bytes);
 
-  /// What is no larger gains nothing by being handed on.
+  /// A source no larger than this gains nothing from a chain or a ring.
   [[nodiscard]] std::size_t piece_bytes() const { return piece_bytes_; }
 
-  /// From the source, device memory, to the first of `row`, from that to the next, and so on. Their
-  /// streams are behind the source's already.
-  /// Errors  DriverError: `work` has what was submitted.
+  /// Copies device memory from the source to the first of `row`, from there to the next, and so on.
+  /// Their streams already wait for the source's.
+  /// Errors  DriverError: `work` has the submitted part.
   void chain(const CollectiveSide& source, ShardRow row, CollectiveWork& work);
 
-  /// Starts the copies of the host's ranges into the same ranges of shards.
+  /// Starts the copies of ranges of the host's source to the same ranges of shards.
   struct Slice {
     const CollectiveSide* shard;
     std::size_t offset;
@@ -61,7 +60,7 @@ class BroadcastCopies {
   };
   using FetchSlices = std::function<void(std::span<const Slice> slices)>;
 
-  /// Each of `row`, which are two or more, fetches a slice by `fetch`, and the others from its
+  /// Each of `row`, which has two or more, gets one slice by `fetch`, and the others from its
   /// neighbour.
   /// Errors  As chain(), and those of `fetch`.
   void ring(ShardRow row, const FetchSlices& fetch, CollectiveWork& work);

@@ -12,7 +12,7 @@ bool has_access(const PeerFacts& facts) {
   return facts.access.value_or(false);
 }
 
-/// Lower is better. What nobody tells is worst.
+/// Lower is better. Unknown is worst.
 auto distance(const PeerFacts& facts) {
   constexpr int kUnknown = std::numeric_limits<int>::max();
   return std::tuple(!has_access(facts), facts.performance_rank.value_or(kUnknown),
@@ -28,7 +28,7 @@ std::vector<std::size_t> chain_order(Device first, std::span<const Device> devic
   std::vector<std::size_t> order;
   Device last = first;
   while (!left.empty()) {
-    // Who comes next fetches: what counts is how it reaches the one before it.
+    // The next device fetches, so its path to the one before it counts.
     const auto next = std::ranges::min_element(
         left, {}, [&](std::size_t index) { return distance(peers(devices[index], last)); });
     order.push_back(*next);

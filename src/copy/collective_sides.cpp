@@ -14,7 +14,7 @@
 namespace berth {
 namespace {
 
-/// How errors call the parts of each.
+/// The names of the parts in errors.
 struct Names {
   const char* collective;
   const char* whole;
@@ -56,7 +56,7 @@ void check_overlaps(Collective collective, const Range& whole, std::vector<Range
   for (const Range& shard : shards) {
     if (overlap(whole, shard)) refuse_overlap(whole, shard);
   }
-  if (collective == Collective::gather) return;  // what is only read may be read twice
+  if (collective == Collective::gather) return;  // sources may overlap
   std::ranges::sort(shards, {}, &Range::begin);
   for (std::size_t next = 1; next < shards.size(); ++next) {
     if (overlap(shards[next - 1], shards[next])) refuse_overlap(shards[next - 1], shards[next]);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a collective copy is between, looked up and found to make sense, before anything is
-// submitted.
+// The memory of a collective copy, looked up and checked before anything is submitted.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +15,7 @@
 
 namespace berth {
 
-/// Memory of one place, and the stream in whose order it is used.
+/// One range of memory, and the stream that orders its use.
 struct CollectiveSide : MemorySide {
   std::size_t bytes;
   StreamRef stream;
@@ -25,18 +24,18 @@ struct CollectiveSide : MemorySide {
   [[nodiscard]] bool is_host() const { return kind.is_host(); }
 };
 
-/// The whole and its shards, those without bytes left out.
+/// The whole and its shards, without empty ones.
 struct CollectiveSides {
   CollectiveSide whole;
   std::vector<CollectiveSide> shards;
 
-  /// Each once, the whole's first.
+  /// Each stream once, the whole's first.
   [[nodiscard]] std::vector<StreamRef> streams() const;
 };
 
 enum class Collective { scatter, gather, broadcast };
 
-/// Looks the memory up, and refuses what no copy of this kind can be of.
+/// Looks up the memory, and refuses what a collective of this kind cannot copy.
 /// Errors  As Collectives: InvalidArgument, StreamCaptured, NotSupported, DriverError.
 CollectiveSides find_sides(const DeviceRegistry& registry, const PinnedAllocator& pinned,
                            Collective collective, void* whole, std::size_t bytes, StreamRef stream,

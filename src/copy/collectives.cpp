@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A collective copy is: checks, a fork of the streams, copies, a join. The copies differ, the rest
-// is one.
+// A collective copy consists of checks, a fork of the streams, copies, and a join. Only the copies
+// differ.
 #include "berth/collectives.hpp"
 
 #include <algorithm>
@@ -26,11 +26,11 @@
 namespace berth {
 namespace {
 
-/// Who wants no pieces asks for one that is larger than any memory, and half as much again must not
-/// wrap around.
+/// To have no pieces, a program may request one larger than any memory. One and a half times as
+/// much must not wrap around.
 constexpr std::size_t kPieceBytesMax = 1024_GiB;
 
-/// Submitting that many takes less than the copy of one does.
+/// Submitting so many takes less time than the copy of one.
 constexpr std::size_t kPiecesInTurn = 8;
 
 std::vector<Device> devices_of(std::span<const CollectiveSide> sides) {
@@ -50,7 +50,7 @@ bool is_pageable(const CollectiveSide& side) {
   return side.kind.is_pageable();
 }
 
-/// Events behind what streams hold, of each stream at most one.
+/// Events behind the pending work of streams, at most one for each.
 class Marks {
  public:
   explicit Marks(const Collectives::EventPools& events) : events_(events) {}
@@ -60,7 +60,7 @@ class Marks {
     marks_.push_back({stream, events_(stream.context()).acquire()});
     record_unchecked(marks_.back().event, stream);
   }
-  /// Of a stream that has been added.
+  /// The event of a stream that has been added.
   [[nodiscard]] EventRef of(StreamRef stream) { return find(stream)->event; }
 
  private:
@@ -127,7 +127,7 @@ class Collectives::Impl {
  private:
   using Work = CollectiveWork;
 
-  /// A copy that the Copier makes.
+  /// One copy by the Copier.
   struct Part {
     std::byte* to;
     const std::byte* from;
@@ -135,15 +135,15 @@ class Collectives::Impl {
     StreamRef stream;
   };
 
-  /// What all parts of a call have in common.
+  /// What all parts of a call share.
   struct PartOptions {
     TransferOptions options;
-    bool has_pageable;  ///< some of the memory is
+    bool has_pageable;  ///< some of the memory is pageable
   };
 
-  /// Starts them all. Each gets a piece first and many in later turns, so that the last stream does
-  /// not stand idle while all of the first one's is submitted. A staged copy is not cut: it has
-  /// staging memory, which a second one would wait for.
+  /// Starts all copies. Each gets one piece in the first turn and many in later turns, so that the
+  /// last stream is not idle while the whole first copy is submitted. A staged copy is not cut: a
+  /// second one would wait for the staging memory of the first.
   void start(std::span<const Part> parts, const PartOptions& of_part, Work& work) {
     std::size_t turn_bytes = of_part.has_pageable ? SIZE_MAX : piece_bytes_;
     std::vector<Part> left(parts.begin(), parts.end());
@@ -159,7 +159,7 @@ class Collectives::Impl {
     }
   }
 
-  /// From the whole to each by itself.
+  /// Copies the whole to each shard directly.
   void fetch_each(const CollectiveSide& whole, std::span<const CollectiveSide> shards,
                   const PartOptions& of_part, Work& work) {
     std::vector<Part> parts;
@@ -205,7 +205,7 @@ class Collectives::Impl {
     return [this](Device from, Device to) -> const PeerFacts& { return registry_.peer(from, to); };
   }
 
-  /// What all collectives have in common. `submit` submits the copies, each on its shard's stream.
+  /// The common part of all collectives. `submit` submits the copies, each on its shard's stream.
   template <class Submit>
   Transfer run(const CollectiveSides& sides, TransferOptions options, const Submit& submit) {
     if (sides.whole.bytes == 0)
@@ -214,7 +214,7 @@ class Collectives::Impl {
     fork(streams);
     Work work;
     try {
-      // The host's threads may still be at pageable memory when the last stream has passed it.
+      // Host threads may still access pageable memory when the last stream has passed it.
       const bool has_pageable =
           is_pageable(sides.whole) || std::ranges::any_of(sides.shards, is_pageable);
       const PartOptions of_part{
@@ -231,7 +231,7 @@ class Collectives::Impl {
     }
   }
 
-  /// The first of `streams` is the whole's: the others begin behind what it holds.
+  /// The first of `streams` is the whole's: the others wait for its pending work.
   void fork(std::span<const StreamRef> streams) {
     Marks marks(events_);
     marks.add(streams.front());
@@ -248,7 +248,7 @@ class Collectives::Impl {
     for (const StreamRef shard : streams.subspan(1)) streams.front().wait(marks.of(shard));
   }
 
-  /// Some of the copies have been submitted, and the caller's memory may go.
+  /// Waits for the copies that have been submitted: the caller may free the memory.
   static void give_up(std::span<const StreamRef> streams, Work& work) noexcept {
     CompositeTransfer submitted(std::move(work.parts));
     submitted.cancel();

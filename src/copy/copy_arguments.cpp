@@ -34,7 +34,7 @@ void check_workers(const char* option, std::size_t workers) {
                                     CopyWorkers::kMax));
 }
 
-/// From the first byte of the first row to the last of the last.
+/// Bytes from the beginning of the first row to the end of the last.
 std::size_t extent(const void* data, std::size_t pitch, std::size_t row_bytes, std::size_t rows,
                    const char* name) {
   if (pitch < row_bytes) {
@@ -53,7 +53,7 @@ std::size_t extent(const void* data, std::size_t pitch, std::size_t row_bytes, s
   return bytes;
 }
 
-/// Whether rows a pitch apart, which begin at `to` and at `from`, never share a column.
+/// Whether rows that begin at `to` and at `from`, a pitch apart, share no column.
 bool are_other_columns(std::uintptr_t to, std::uintptr_t from, std::size_t pitch,
                        std::size_t row_bytes) {
   const std::size_t shift = (std::max(to, from) - std::min(to, from)) % pitch;
@@ -73,7 +73,7 @@ struct Extent {
                   a.begin, a.end - a.begin, side, b.begin, b.end - b.begin));
 }
 
-/// A stream of a device other than `owner`, whose the memory is.
+/// For a stream of a device other than `owner`, which has the memory.
 [[noreturn]] void refuse_stream(StreamRef stream, const DeviceContext& owner, const char* verb,
                                 const char* accepted) {
   const DeviceContext& device = stream.context();

@@ -20,7 +20,7 @@
 namespace berth {
 namespace {
 
-/// Pageable memory that the stream's device reads and writes by itself.
+/// Whether the stream's device accesses the pageable memory of the copy directly.
 bool is_in_reach(const CopyShape& shape, StreamRef stream) {
   return shape.has_pageable() && stream.context().host_reach().has_pageable;
 }

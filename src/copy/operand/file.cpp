@@ -11,7 +11,7 @@ using Use = OpenFile::Use;
 
 namespace {
 
-/// What read() and write() have in common, before they do anything. False for 0 bytes.
+/// The checks of read() and write(). False for 0 bytes.
 bool check(const OpenFile& file, Use use, const void* memory, std::size_t bytes,
            std::uint64_t offset) {
   file.require(use);

@@ -24,10 +24,10 @@ std::size_t FileRow::bytes() const {
 }
 
 FileRow::Stretch FileRow::in_range(std::size_t offset, std::size_t bytes) const {
-  const Stretch stretch{std::max(offset, before_),
-                        std::min(offset + bytes, before_ + range_bytes_)};
-  BERTH_CHECK(stretch.begin < stretch.end);  // else memory beside the range would be touched
-  return stretch;
+  const std::size_t begin = std::max(offset, before_);
+  const std::size_t end = std::min(offset + bytes, before_ + range_bytes_);
+  BERTH_CHECK(begin < end);  // otherwise memory beside the range would be accessed
+  return {begin, end};
 }
 
 FileRow::Stretch FileRow::whole_granules(const Stretch& stretch, std::size_t granule) const {

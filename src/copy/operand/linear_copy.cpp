@@ -3,17 +3,16 @@
 
 #include <cstring>
 
-#include "copy/operand/host_memcpy.hpp"
 #include "copy/operand/readable_memory.hpp"
 
 namespace berth {
 
 void LinearHost::read(std::byte* staging, std::size_t offset, std::size_t bytes) {
-  host_memcpy(staging, data_ + offset, bytes);
+  std::memcpy(staging, data_ + offset, bytes);
 }
 
 void LinearHost::write(const std::byte* staging, std::size_t offset, std::size_t bytes) {
-  host_memcpy(data_ + offset, staging, bytes);
+  std::memcpy(data_ + offset, staging, bytes);
 }
 
 void LinearDevice::submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,

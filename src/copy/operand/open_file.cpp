@@ -23,8 +23,7 @@ namespace {
 
 using Use = OpenFile::Use;
 
-/// Larger block sizes are advice of file systems over a network, and nothing that the cache works
-/// with.
+/// Larger block sizes are hints of network file systems, and not units of the cache.
 constexpr std::size_t kCacheBlockBytesMax = 64_KiB;
 
 std::string text_of(int error) {
@@ -47,7 +46,7 @@ Descriptor open_cached(const std::string& path, Use use) {
   if (path.find('\0') != std::string::npos)
     throw InvalidArgument("a path has a null in it; accepted: text without");
   const int create = use == Use::writing ? O_CREAT : 0;
-  // Or a pipe would wait for its other end here.
+  // Otherwise opening a pipe would wait for its other end.
   Descriptor file(::open(path.c_str(), flags_of(use) | create | O_NONBLOCK, 0666));
   if (!file.is_open()) fail_to_open(path, use, text_of(errno));
   struct stat about {};
@@ -84,8 +83,7 @@ OpenFile::OpenFile(std::string path, Use use, FileCaching caching)
 }
 
 Descriptor OpenFile::open_direct() {
-  // The page cache takes what is written at the speed of memory, and the disk is behind in any
-  // case.
+  // The page cache accepts writes at the speed of memory; the disk is slower in any case.
   const bool wanted = caching_ == FileCaching::direct ||
                       (caching_ == FileCaching::automatic && use_ == Use::reading);
   if (!wanted) return Descriptor();
@@ -110,7 +108,8 @@ bool OpenFile::note_direct_needs() {
   if (::statx(cached_.number(), "", AT_EMPTY_PATH, wanted, &about) != 0) return true;
   if (about.stx_blksize <= kCacheBlockBytesMax && std::has_single_bit(about.stx_blksize))
     write_granule_bytes_ = std::max<std::size_t>(write_granule_bytes_, about.stx_blksize);
-  if ((about.stx_mask & STATX_DIOALIGN) == 0) return true;  // it does not say: opening will tell
+  if ((about.stx_mask & STATX_DIOALIGN) == 0)
+    return true;  // unknown: open() will fail if it is not supported
   const auto does = [](std::size_t bytes) { return bytes != 0 && kBlockBytes % bytes == 0; };
   if (!does(about.stx_dio_mem_align) || !does(about.stx_dio_offset_align)) return false;
   memory_alignment_ = about.stx_dio_mem_align;
@@ -132,7 +131,7 @@ void OpenFile::fail_at_end(std::size_t bytes, std::uint64_t offset) const {
 }
 
 std::uint64_t OpenFile::size() const {
-  const off_t end = ::lseek(cached_.number(), 0, SEEK_END);  // the position is nobody's
+  const off_t end = ::lseek(cached_.number(), 0, SEEK_END);  // no call uses the position
   if (end >= 0) return static_cast<std::uint64_t>(end);
   throw FileError(fmt::format("cannot find the end of {}: {}", on_one_line(path_), text_of(errno)));
 }
@@ -177,8 +176,8 @@ bool OpenFile::can_be_direct(const void* memory) const {
 }
 
 bool OpenFile::gives_up_direct(int error) const {
-  // Some file systems accept O_DIRECT at open and reject the reads and writes. A disk cannot write
-  // to some memory that drivers map.
+  // Some file systems accept O_DIRECT at open() and reject reads and writes. Disks cannot access
+  // some memory that drivers map.
   const bool is_refused = error == EINVAL || error == EFAULT || error == EOPNOTSUPP;
   if (caching_ == FileCaching::direct || !is_refused) return false;
   has_direct_.store(false, std::memory_order_relaxed);
@@ -188,7 +187,7 @@ bool OpenFile::gives_up_direct(int error) const {
 bool OpenFile::try_read_direct(std::byte* target, std::size_t bytes, std::size_t needed,
                                std::uint64_t offset) const {
   std::size_t done = 0;
-  // After a part of a block there are no whole ones left: there the file ends, or did just now.
+  // A partial block is the last one: the file ends there, or did a moment ago.
   while (done < needed && done % kBlockBytes == 0) {
     const ssize_t got =
         ::pread(direct_.number(), target + done, bytes - done, static_cast<off_t>(offset + done));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that is open, through the page cache and, where the file system lets us, past it: two file
-// descriptors of one file, as O_DIRECT belongs to the descriptor.
+// An open file: through the page cache and, if the file system supports it, past it. That takes two
+// file descriptors, because O_DIRECT is a property of the descriptor.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 
 namespace berth {
 
-/// Closes a file descriptor; -1: there is none.
+/// Owns a file descriptor; -1: none.
 class Descriptor {
  public:
   explicit Descriptor(int number = -1) : number_(number) {}
@@ -33,7 +33,7 @@ class OpenFile {
  public:
   enum class Use : bool { reading, writing };
 
-  /// Multiples of this do for O_DIRECT as offset, length and address, or it is not used.
+  /// O_DIRECT is used only if it accepts multiples of this as offset, length and address.
   static constexpr std::size_t kBlockBytes = 4096;
 
   OpenFile(std::string path, Use use, FileCaching caching);
@@ -44,7 +44,7 @@ class OpenFile {
   [[nodiscard]] std::uint64_t size() const;
   /// Errors  InvalidArgument: it is open for the other use.
   void require(Use use) const;
-  /// Fails where [offset, offset + bytes) wraps around, or is beyond the end of a file to read.
+  /// Fails if [offset, offset + bytes) wraps around, or goes beyond the end of a file to read.
   void check_range(std::uint64_t offset, std::size_t bytes) const;
 
   // Through the page cache.
@@ -53,17 +53,17 @@ class OpenFile {
 
   // Past the page cache.
   [[nodiscard]] bool has_direct() const { return has_direct_.load(std::memory_order_relaxed); }
-  /// Whether memory at this address will do.
+  /// Whether O_DIRECT accepts memory at this address.
   [[nodiscard]] bool can_be_direct(const void* memory) const;
-  /// Reads whole blocks; of `bytes` at least `needed` have to be there, as a file may end within a
-  /// block. False, and nothing is done, where the system refuses after all; under
-  /// FileCaching::direct that fails.
+  /// Reads whole blocks. At least `needed` of `bytes` must exist, because a file may end within a
+  /// block. False, without effect, if the system refuses; under FileCaching::direct this is an
+  /// error.
   bool try_read_direct(std::byte* target, std::size_t bytes, std::size_t needed,
                        std::uint64_t offset) const;
   /// Writes whole multiples of write_granule_bytes().
   void write_direct(const std::byte* source, std::size_t bytes, std::uint64_t offset) const;
-  /// What of a file is written past the page cache is made of multiples of this: no page of the
-  /// cache may hold a part of it, which would be written back over it.
+  /// The unit of writes past the page cache: a page of the cache must not contain a part of it,
+  /// which would be written back over it.
   [[nodiscard]] std::size_t write_granule_bytes() const { return write_granule_bytes_; }
 
   void sync() const;
@@ -73,9 +73,10 @@ class OpenFile {
 
  private:
   Descriptor open_direct();
-  /// False where they cannot be met. What the system does not tell stays as it is.
+  /// Queries what O_DIRECT requires. False if it cannot be met. Unknown requirements keep their
+  /// defaults.
   bool note_direct_needs();
-  /// Whether the system has refused what is not worth a failure.
+  /// Whether to use the page cache from now on instead of failing.
   bool gives_up_direct(int error) const;
   [[noreturn]] void fail(std::size_t bytes, std::uint64_t offset, const std::string& why) const;
   [[noreturn]] void fail_with(std::size_t bytes, std::uint64_t offset, int error) const;
@@ -85,9 +86,9 @@ class OpenFile {
   const Use use_;
   const FileCaching caching_;
   const Descriptor cached_;
-  std::size_t memory_alignment_ = kBlockBytes;  ///< that O_DIRECT wants
+  std::size_t memory_alignment_ = kBlockBytes;  ///< required by O_DIRECT
   std::size_t write_granule_bytes_ = kBlockBytes;
-  const Descriptor direct_;  ///< of the same file
+  const Descriptor direct_;  ///< the same file with O_DIRECT
   mutable std::atomic<bool> has_direct_ = false;
 };
 

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <utility>
 
 #include "copy/operand/copy_ends.hpp"
-#include "copy/operand/host_memcpy.hpp"
 
 namespace berth {
 
@@ -19,14 +19,14 @@ class PackedHost final : public HostEnd {
   void read(std::byte* staging, std::size_t offset, std::size_t bytes) override {
     layout_.for_each_stretch(offset, bytes,
                              [&](const std::byte* data, std::size_t place, std::size_t stretch) {
-                               host_memcpy(staging + place, data, stretch);
+                               std::memcpy(staging + place, data, stretch);
                              });
   }
 
   void write(const std::byte* staging, std::size_t offset, std::size_t bytes) override {
     layout_.for_each_stretch(offset, bytes,
                              [&](std::byte* data, std::size_t place, std::size_t stretch) {
-                               host_memcpy(data, staging + place, stretch);
+                               std::memcpy(data, staging + place, stretch);
                              });
   }
 

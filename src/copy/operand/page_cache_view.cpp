@@ -14,7 +14,7 @@
 namespace berth {
 namespace {
 
-/// Of others' files the kernel says that all is there.
+/// For files of other users the kernel reports all pages as cached.
 bool is_told_the_truth(const OpenFile& file) {
   struct stat about {};
   if (::fstat(file.descriptor(), &about) != 0) return false;

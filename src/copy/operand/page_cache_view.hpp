@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which bytes of a file are in the page cache. Asking reads nothing: a read that does not wait
-// (RWF_NOWAIT) would have the kernel read ahead of what it does not find, which is then read twice.
+// Which bytes of a file are in the page cache. The query reads nothing: a read that does not wait
+// (RWF_NOWAIT) would make the kernel read ahead what is missing, which would then be read twice.
 #pragma once
 
 #include <cstddef>
@@ -10,26 +10,24 @@ namespace berth {
 
 class OpenFile;
 
-/// Of one stretch of a file, which is mapped for that and never touched: the file may be cut short
-/// meanwhile.
+/// One stretch of a file, which is mapped and never touched: the file may be truncated meanwhile.
 /// Threads  Safe from any thread.
 class PageCacheView {
  public:
-  /// Nothing fails: where the kernel does not tell, as of files of others that we may only read,
-  /// is_known() is false. Source: can_do_mincore() of Linux 5.2 and later.
+  /// Never fails. is_known() is false if the kernel does not reveal it, as for files of another
+  /// user that this process may not write. Source: can_do_mincore() of Linux 5.2 and later.
   PageCacheView(const OpenFile& file, std::uint64_t offset, std::size_t bytes) noexcept;
   ~PageCacheView();
   PageCacheView(const PageCacheView&) = delete;
   PageCacheView& operator=(const PageCacheView&) = delete;
 
   [[nodiscard]] bool is_known() const { return data_ != nullptr; }
-  /// Whether most of [offset, offset + bytes) of the stretch is there; of what is not known that is
-  /// taken to be so.
+  /// Whether most of [offset, offset + bytes) of the stretch is cached; true if it is not known.
   [[nodiscard]] bool has_most(std::size_t offset, std::size_t bytes) const noexcept;
 
  private:
   std::size_t page_bytes_;
-  std::size_t before_;  ///< bytes of the first page that are not of the stretch
+  std::size_t before_;  ///< bytes of the first page before the stretch
   std::size_t mapped_bytes_;
   std::byte* data_ = nullptr;
 };

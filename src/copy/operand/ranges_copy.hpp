@@ -11,14 +11,14 @@
 
 namespace berth {
 
-/// One side: ranges in the order in which they are packed.
+/// The ranges of one side, in the order in which they are packed.
 class Scattered {
  public:
   /// `adjoins`: the range begins at the end of the last one, and the two may be copied as one.
   void add(std::byte* data, std::size_t bytes, bool adjoins);
 
   /// Calls what(data, place, bytes) for each range, or part of one, in [offset, offset + bytes) of
-  /// the packed ranges: where it is, and how far behind `offset`.
+  /// the packed ranges: its address, its distance from `offset`, and its size.
   template <class What>
   void for_each_stretch(std::size_t offset, std::size_t bytes, const What& what) const {
     std::size_t place = 0;
@@ -60,8 +60,8 @@ class ScatteredDevice final : public DeviceEnd {
 
 class RangesCopy final : public CopyShape {
  public:
-  /// Whether a range begins, on each side, where the last one ends, in the same allocation: the
-  /// driver copies within one only.
+  /// Whether a range begins on each side at the end of the last one, in the same allocation: the
+  /// driver does not copy across allocations.
   struct Adjoins {
     bool target;
     bool source;

@@ -16,13 +16,13 @@
 namespace berth {
 namespace {
 
-constexpr std::size_t kSetBytes = 8;         // of a set of signals, to the kernel
-constexpr long kNothing = -1;                // nothing that may be done with one
-constexpr std::uintptr_t kPageBytes = 4096;  // of the smallest pages
+constexpr std::size_t kSetBytes = 8;         // the kernel's size of a signal set
+constexpr long kNothing = -1;                // not a valid operation on it
+constexpr std::uintptr_t kPageBytes = 4096;  // the smallest page size
 
-/// Whether the kernel can read the set of signals there, which may cross a page.
+/// Whether the kernel can read a signal set at this address, which may cross a page.
 bool can_read_set(std::uintptr_t set) noexcept {
-  if (set == 0) return false;  // to the kernel that is no set
+  if (set == 0) return false;  // for the kernel, null is no set
   const int before = errno;
   const long refused = syscall(SYS_rt_sigprocmask, kNothing, set, nullptr, kSetBytes);
   const bool readable = refused == 0 || errno != EFAULT;
@@ -85,7 +85,7 @@ bool is_writable(const void* data) noexcept {
   const int error = woken < 0 ? errno : 0;
   errno = before;
   if (error == 0 || error == EFAULT) return error == 0;
-  return is_readable(data);  // a sandbox without this call
+  return is_readable(data);  // the call is not available
 }
 
 bool are_writable(const void* data, std::size_t bytes) noexcept {

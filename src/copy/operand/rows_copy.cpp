@@ -9,9 +9,9 @@
 namespace berth {
 namespace {
 
-/// The packed rows in [offset, offset + bytes) as a device copies them: the rest of a row, whole
-/// rows at once, and the beginning of another row. Calls what(data, place, stretch, rows), as
-/// Rows::for_each_stretch() does.
+/// Splits the packed rows in [offset, offset + bytes) as a device copies them: the rest of a row,
+/// whole rows together, and the beginning of another row. Calls what(data, place, stretch, rows),
+/// as Rows::for_each_stretch() does.
 template <class What>
 void for_each_block(const Rows& rows, std::size_t offset, std::size_t bytes, const What& what) {
   const std::size_t begun = offset % rows.row_bytes;

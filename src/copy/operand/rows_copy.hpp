@@ -9,14 +9,14 @@
 
 namespace berth {
 
-/// One side.
+/// The rows of one side.
 struct Rows {
   std::byte* data;
   std::size_t pitch;
   std::size_t row_bytes;
 
   /// Calls what(data, place, bytes) for each row, or part of one, in [offset, offset + bytes) of
-  /// the packed rows: where it is, and how far behind `offset`.
+  /// the packed rows: its address, its distance from `offset`, and its size.
   template <class What>
   void for_each_stretch(std::size_t offset, std::size_t bytes, const What& what) const {
     std::size_t column = offset % row_bytes;
@@ -43,7 +43,7 @@ class RowsDevice final : public DeviceEnd {
 
 class RowsCopy final : public CopyShape {
  public:
-  /// Both have the same bytes in a row.
+  /// `row_bytes` is the same on both sides.
   RowsCopy(const MemoryKind& to_kind, const Rows& to, const MemoryKind& from_kind, const Rows& from,
            std::size_t rows)
       : CopyShape(to_kind, from_kind), to_(to), from_(from), rows_(rows) {}

@@ -43,7 +43,7 @@ void HostWork::add(const CopyPtr& copy, const LanePtr& lane, int priority) {
   std::list<LanePtr> of_lane{lane};
   const MutexLock lock(mutex_);
   BERTH_CHECK(copy->lane == nullptr && !copy->is_over);  // a copy is started once
-  copies_.add(copy, priority);                           // nothing fails from here on
+  copies_.add(copy, priority);                           // nothing fails after this
   if (lane->copies.empty()) {
     lane->place = of_lane.begin();
     lanes_.splice(lanes_.end(), of_lane);
@@ -276,7 +276,7 @@ bool HostWork::await_piece() {
 
 void HostWork::stop() {
   const MutexLock lock(mutex_);
-  BERTH_CHECK(lanes_.empty());  // else a stream would wait behind a gate for ever
+  BERTH_CHECK(lanes_.empty());  // else a stream would never pass its gate
   stopped_ = true;
   pieces_.notify_all();
 }
@@ -284,7 +284,7 @@ void HostWork::stop() {
 void HostWork::cancel(const CopyPtr& copy, std::exception_ptr failure) noexcept {
   const MutexLock lock(mutex_);
   if (copy->lane == nullptr) return;
-  if (copy->is_all_taken() && copy->pieces_in_hand() == 0) return;  // nothing can stay behind
+  if (copy->is_all_taken() && copy->pieces_in_hand() == 0) return;  // everything has been copied
   copy->give_up(std::move(failure));
   copy->open_gates_if_given_up();
 }

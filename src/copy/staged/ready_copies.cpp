@@ -21,7 +21,6 @@ void ReadyCopies::add(const CopyPtr& copy, int priority) {
 }
 
 void ReadyCopies::remove(StagedCopy& copy) noexcept {
-  BERTH_CHECK(size_ > 0 && copy.place.at->get() == &copy);
   Level& level = copy.place.level->second;
   (copy.place.is_ready ? level.ready : level.others).erase(copy.place.at);
   if (level.ready.empty() && level.others.empty()) levels_.erase(copy.place.level);

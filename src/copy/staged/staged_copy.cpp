@@ -138,7 +138,6 @@ void StagedCopy::end_submission() {
 }
 
 void StagedCopy::end_turn() {
-  BERTH_CHECK(is_at_end());
   BERTH_CHECK(staging_.blocks->user == this);
   BERTH_CHECK(pieces_in_hand_ == 0);
   staging_.blocks->user = nullptr;

@@ -71,7 +71,7 @@ StagingMemory::StagingMemory(PinnedAllocator& pinned, Device device, std::size_t
 
 StagingMemory::~StagingMemory() {
   const MutexLock lock(mutex_);
-  BERTH_CHECK(slots_in_use_ == 0 && own_bytes_in_use_ == 0);  // what is in use would be unpinned
+  BERTH_CHECK(slots_in_use_ == 0 && own_bytes_in_use_ == 0);  // their memory would be unpinned
 }
 
 StagingBlocks::~StagingBlocks() {
@@ -176,7 +176,7 @@ std::optional<Allocation> StagingMemory::take_slot(Bounds bounds) {
       return block;
     }
     if (slots_in_use_ >= slots_bound(bounds)) return std::nullopt;
-    idle_.reserve(slots_in_use_ + 1);  // for its coming back
+    idle_.reserve(slots_in_use_ + 1);  // for its return
     ++slots_in_use_;
   }
   try {
