@@ -13,7 +13,7 @@ using namespace berth;
 
 namespace {
 
-constexpr std::int64_t kKeys = 20'000;
+constexpr std::int64_t kKeys = 4'000;
 
 template <class Set>
 std::size_t largest_bucket(const Set& set) {

@@ -25,18 +25,8 @@ namespace {
 
 constexpr std::size_t kSlot = 64_KiB;
 
-sim::Config with(sim::Progress progress) {
-  sim::Config config;
-  config.memory = {256_MiB};
-  config.progress = progress;
-  return config;
-}
-
 struct EagerStaged : StagedTest {
-  EagerStaged() : StagedTest(with(sim::Progress::eager)) {}
-};
-struct ManualStaged : StagedTest {
-  ManualStaged() : StagedTest(with(sim::Progress::manual)) {}
+  EagerStaged() : StagedTest(staged_config(sim::Progress::eager)) {}
 };
 
 /// A source that ends early.
@@ -73,7 +63,7 @@ TEST_CASE("whoever waits for a copy does its share: no thread is needed") {
     for (const std::size_t bytes : {std::size_t{1}, kSlot, 3 * kSlot + 5, 40 * kSlot + 1}) {
       CAPTURE(int(progress));
       CAPTURE(bytes);
-      StagedTest test(with(progress));
+      StagedTest test(staged_config(progress));
       const Stream stream = test.stream();
       std::byte* const device = test.allocate(bytes);
       Bytes source = pattern(bytes, 5);
@@ -215,7 +205,7 @@ TEST_CASE_FIXTURE(ManualStaged, "a copy of which nothing is left to move is not 
 }
 
 TEST_CASE("a copy that could not be submitted has no events to ask for once it is over") {
-  StagedTest test(with(sim::Progress::eager));
+  StagedTest test(staged_config(sim::Progress::eager));
   const Stream stream = test.stream();
   bool was_over = false;
   HostWork work([&](StagedCopy& copy) {
@@ -245,7 +235,7 @@ TEST_CASE("a copy that cannot be submitted as a whole is over when that is said"
         CAPTURE(int(direction));
         CAPTURE(int(call));
         CAPTURE(nth);
-        StagedTest test(with(sim::Progress::eager));
+        StagedTest test(staged_config(sim::Progress::eager));
         const Stream stream = test.stream();
         std::byte* const device = test.allocate(20 * kSlot);
         Bytes host(20 * kSlot);

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <future>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -36,25 +35,9 @@ constexpr std::size_t kSlot = 64_KiB;
 /// Only a test that fails waits as long.
 constexpr std::chrono::seconds kHangs{20};
 
-sim::Config with(sim::Progress progress) {
-  sim::Config config;
-  config.memory = {256_MiB};
-  config.progress = progress;
-  return config;
-}
-
-struct ManualStaged : StagedTest {
-  ManualStaged() : StagedTest(with(sim::Progress::manual)) {}
-
-  [[nodiscard]] std::uint64_t calls() const {
-    const auto each = driver.calls();
-    return std::accumulate(each.begin(), each.end(), std::uint64_t{0});
-  }
-};
-
 /// A copier over a driver with taps, which makes one thread do the host's share.
 struct TappedCopier : TappedDevice {
-  explicit TappedCopier(sim::Progress progress) : TappedDevice(with(progress)) {}
+  explicit TappedCopier(sim::Progress progress) : TappedDevice(staged_config(progress)) {}
 
   /// Waits for what other threads do. False where they hang.
   template <class Condition>
@@ -142,7 +125,7 @@ TEST_CASE_FIXTURE(ManualStaged, "all streams with copies are asked about, one af
 }
 
 TEST_CASE("one copy leaves room in the queue of its stream") {
-  StagedTest test(with(sim::Progress::manual));
+  StagedTest test(staged_config(sim::Progress::manual));
   const Stream stream = test.stream();
   constexpr std::size_t kAtOnce = 250;
   constexpr std::size_t kChunks = 700;

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,13 @@
 #include "support/tapped_device.hpp"
 
 namespace berth::test {
+
+inline sim::Config staged_config(sim::Progress progress) {
+  sim::Config config;
+  config.memory = {256_MiB};
+  config.progress = progress;
+  return config;
+}
 
 struct StagedTest : TappedDevice {
   using Direction = StagedRoute::Direction;
@@ -95,6 +104,16 @@ struct StagedTest : TappedDevice {
  private:
   std::vector<CUdeviceptr> allocated_;
   std::map<CUstream, HostWork::LanePtr> lanes_;
+};
+
+struct ManualStaged : StagedTest {
+  ManualStaged() : StagedTest(staged_config(sim::Progress::manual)) {}
+
+  /// Of all functions of the driver.
+  [[nodiscard]] std::uint64_t calls() const {
+    const auto each = driver.calls();
+    return std::accumulate(each.begin(), each.end(), std::uint64_t{0});
+  }
 };
 
 }  // namespace berth::test

@@ -295,7 +295,7 @@ TEST_CASE("hostile text makes a message of one line and bounded length") {
   const std::string binary{'\0', '\n', '\x7f', '\xff', ',', '=', '\0', ',', '\r'};
   const std::string huge(1 << 20, 'x');
   std::string many;
-  for (int i = 0; i < 100000; ++i) many += "key" + std::to_string(i) + "=1,";
+  for (int i = 0; i < 20000; ++i) many += "key" + std::to_string(i) + "=1,";
   for (const std::string& text : {binary, huge, huge + "=1", "streams_max=" + huge,
                                   "streams_max=" + std::string(1 << 20, '9'),
                                   "headroom_bytes=" + std::string(1 << 20, '9') + "%",
@@ -303,7 +303,7 @@ TEST_CASE("hostile text makes a message of one line and bounded length") {
     const auto read = [&] { static_cast<void>(configure({}, text)); };
     CHECK_FALSE(read_or_refused(read));
   }
-  CHECK(complaints(many).ends_with("; and 99985 more"));
+  CHECK(complaints(many).ends_with("; and 19985 more"));
 }
 
 TEST_CASE("any text is read or refused, and what is read can be written and read again") {
