@@ -22,6 +22,16 @@ namespace mini {
 using Chapter = void (*)(std::ostream& out, bool timed);
 
 inline berth::sim::Simulator* simulator = nullptr;  ///< null on a GPU
+/// What a chapter does when device memory is short, as DeviceAllocatorOptions::on_pressure.
+inline std::function<bool(std::size_t bytes_needed)> on_pressure;
+
+inline berth::RuntimeOptions options() {
+  berth::RuntimeOptions chosen;
+  chosen.device_allocator.on_pressure = [](std::size_t bytes_needed) {
+    return on_pressure && on_pressure(bytes_needed);
+  };
+  return chosen;
+}
 
 /// Runs the chapter, and returns what the simulator finds.
 inline std::vector<std::string> simulate(Chapter chapter, const std::string& machine,
@@ -29,8 +39,10 @@ inline std::vector<std::string> simulate(Chapter chapter, const std::string& mac
   berth::sim::Simulator simulated(machine);
   simulator = &simulated;
   {
+    berth::RuntimeOptions chosen = options();
+    chosen.driver = "sim";
     Library library([&](berth::Runtime&) { return std::make_unique<SimulatedKernels>(simulated); },
-                    {.driver = "sim"});
+                    chosen);
     chapter(out, timed);
   }
   return simulated.take_findings();
@@ -68,8 +80,10 @@ inline int program(int argc, char** argv, Chapter chapter, const std::string& ma
     return run_seeds(chapter, machine, std::stoi(argv[2]));
   const char* const driver = std::getenv("BERTH_DRIVER");
   if (driver == nullptr || driver != std::string("sim")) {
-    Library library(
-        [](berth::Runtime& runtime) { return std::make_unique<CompiledKernels>(runtime); });
+    const auto make = [](berth::Runtime& runtime) -> std::unique_ptr<Kernels> {
+      return std::make_unique<CompiledKernels>(runtime);
+    };
+    Library library(make, options());
     chapter(std::cout, true);
     return 0;
   }
