@@ -75,7 +75,7 @@ inline int run_seeds(Chapter chapter, const std::string& machine, int seeds) {
 }
 
 /// The main function of a chapter. `machine`: what is simulated, as in BERTH_SIM.
-inline int program(int argc, char** argv, Chapter chapter, const std::string& machine) {
+inline int program(int argc, char** argv, Chapter chapter, const std::string& machine) try {
   if (argc == 3 && argv[1] == std::string("--seeds"))
     return run_seeds(chapter, machine, std::stoi(argv[2]));
   const char* const driver = std::getenv("BERTH_DRIVER");
@@ -92,6 +92,9 @@ inline int program(int argc, char** argv, Chapter chapter, const std::string& ma
   const auto findings = simulate(chapter, config, std::cout, true);
   for (const std::string& finding : findings) std::cout << "found: " << finding << '\n';
   return findings.empty() ? 0 : 1;
+} catch (const berth::Error& error) {
+  std::cout << "error: " << error.what() << '\n';
+  return 1;
 }
 
 }  // namespace mini
