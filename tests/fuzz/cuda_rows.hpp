@@ -199,6 +199,11 @@ BERTH_FUZZ(cuGraphCreate, made(Kind::graph), zero_flags)
 BERTH_FUZZ(cuGraphDestroy, ending(Kind::graph))
 BERTH_FUZZ(cuGraphAddEmptyNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
            handles_count)
+BERTH_FUZZ(cuGraphClone, made(Kind::graph), handle(Kind::graph))
+BERTH_FUZZ(cuGraphNodeFindInClone, out, handle(Kind::node), handle(Kind::graph))
+BERTH_FUZZ(cuGraphAddChildGraphNode, made(Kind::node), handle(Kind::graph), handles_in(Kind::node),
+           handles_count, handle(Kind::graph))
+BERTH_FUZZ(cuGraphChildGraphNodeGetGraph, handle(Kind::node), out)
 BERTH_FUZZ(cuGraphGetNodes, handle(Kind::graph), handles_out(Kind::node), length<std::size_t>)
 BERTH_FUZZ(cuGraphGetEdges, handle(Kind::graph), handles_out(Kind::node), handles_out(Kind::node),
            array_out, length<std::size_t>)

@@ -21,7 +21,8 @@ constexpr const char* kModes[] = {"eager", "manual", "random", "timed"};
 
 /// A granule, mapped twice.
 struct TwoMappings : SimFixture {
-  explicit TwoMappings(const std::string& config = "") : SimFixture("memory=64MiB," + config) {
+  explicit TwoMappings(const std::string& config = "progress=eager")
+      : SimFixture("memory=64MiB," + config) {
     const CUmemAllocationProp properties = properties_on(0);
     OK(CU(cuMemCreate)(&physical, kGranule, &properties, 0));
     for (CUdeviceptr* mapping : {&one, &other}) {

@@ -226,6 +226,26 @@ TEST_CASE_FIXTURE(EagerFixture, "hostile arguments of clones and child graphs ar
   for (const CUgraph gone : {graph, part}) OK(CU(cuGraphDestroy)(gone));
 }
 
+TEST_CASE_FIXTURE(EagerFixture, "a graph that is added to itself doubles until memory is out") {
+  const CUgraph graph = make_graph();
+  add_empty(graph);
+  CUgraphNode node = nullptr;
+  CUresult result = CUDA_SUCCESS;
+  int times = 0;
+  while (result == CUDA_SUCCESS && ++times < 40)
+    result = CU(cuGraphAddChildGraphNode)(&node, graph, nullptr, 0, graph);
+  CHECK(result == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(times > 10);
+  CUgraph copy = nullptr;
+  CHECK(CU(cuGraphClone)(&copy, graph) == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(nodes_of(graph).size() == std::size_t(times));
+  OK(CU(cuGraphDestroy)(graph));
+  const CUgraph small = make_graph();
+  add_empty(small);
+  OK(CU(cuGraphDestroy)(clone(small)));
+  OK(CU(cuGraphDestroy)(small));
+}
+
 TEST_CASE_FIXTURE(EagerFixture,
                   "the graph of a capture in progress is neither cloned nor a child") {
   const CUstream stream = make_stream();

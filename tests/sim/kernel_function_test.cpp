@@ -83,6 +83,7 @@ TEST_CASE_FIXTURE(EagerFixture, "each launch of a graph computes with the bytes 
   const CUdeviceptr to = make_memory(4);
   OK(CU(cuMemsetD8)(from, 3, 4));
   OK(CU(cuMemsetD8)(to, 0, 4));
+  OK(CU(cuCtxSynchronize)());
   const CUgraphExec exec = make_executable(capture([&](CUstream stream) {
     CHECK(sim.launch(stream, 1000, {{from, 4, false}, {to, 4, true}}, add));
   }));

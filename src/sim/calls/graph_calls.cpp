@@ -84,6 +84,7 @@ CUresult berth_sim_cuGraphClone(CUgraph* copy, CUgraph original) {
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   const Graph* found = call.state().graphs.find(to_handle(original));
   if (copy == nullptr || found == nullptr || found->capture != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (is_too_large_to_clone(call.state(), *found)) return CUDA_ERROR_OUT_OF_MEMORY;
   *copy = from_handle<CUgraph>(clone(call.state(), *found).handle);
   return CUDA_SUCCESS;
 }
@@ -113,6 +114,7 @@ CUresult berth_sim_cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph,
     return CUDA_ERROR_INVALID_VALUE;
   auto earlier = read_dependencies(call.state(), *found, dependencies, count);
   if (!earlier) return CUDA_ERROR_INVALID_VALUE;
+  if (is_too_large_to_clone(call.state(), *original)) return CUDA_ERROR_OUT_OF_MEMORY;
   *node = from_handle<CUgraphNode>(
       add_child_node(call.state(), *found, *original, std::move(*earlier)).handle);
   return CUDA_SUCCESS;

@@ -132,6 +132,22 @@ GraphNode& add_node(State& state, Graph& graph, Handle context, Work work,
   return node;
 }
 
+bool is_too_large_to_clone(State& state, const Graph& graph) {
+  std::size_t nodes = state.graph_nodes.size();
+  std::vector<const Graph*> open = {&graph};
+  while (!open.empty()) {
+    const Graph& next = *open.back();
+    open.pop_back();
+    nodes += next.nodes.size();
+    if (nodes > kGraphNodesMax) return true;
+    for (const CUgraphNode handle : next.nodes) {
+      const Handle child = state.graph_nodes.find(reinterpret_cast<Handle>(handle))->child;
+      if (child != 0) open.push_back(state.graphs.find(child));
+    }
+  }
+  return false;
+}
+
 Graph& clone(State& state, const Graph& graph) {
   Graph& copy = state.graphs.create();
   copy.held = graph.held;

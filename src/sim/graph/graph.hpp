@@ -108,6 +108,10 @@ using GraphExecs = HandleTable<GraphExec, HandleKind::graph_exec>;
 /// `dependencies` are nodes of `graph`, each once.
 GraphNode& add_node(State& state, Graph& graph, Handle context, Work work,
                     std::vector<CUgraphNode> dependencies);
+/// Clones stop at so many nodes of all graphs: a graph that a clone of itself is added to doubles.
+constexpr std::size_t kGraphNodesMax = std::size_t{1} << 18;
+/// Whether a copy of `graph` with its child graphs exceeds kGraphNodesMax.
+bool is_too_large_to_clone(State& state, const Graph& graph);
 /// A copy of `graph` with its nodes, child graphs and references to user objects.
 Graph& clone(State& state, const Graph& graph);
 /// Adds a node that runs a clone of `child`, which may be `graph` itself.
