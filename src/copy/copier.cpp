@@ -13,6 +13,7 @@
 #include "berth/pinned_allocator.hpp"
 
 #include "base/fork.hpp"
+#include "base/process_memory.hpp"
 #include "copy/copy_arguments.hpp"
 #include "copy/copy_dispatcher.hpp"
 #include "copy/copy_request.hpp"

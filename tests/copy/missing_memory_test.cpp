@@ -13,8 +13,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "base/process_memory.hpp"
 #include "copy/copy_fixture.hpp"
-#include "copy/operand/readable_memory.hpp"
 #include "support/errors.hpp"
 
 namespace missing_memory_test {

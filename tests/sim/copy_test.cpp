@@ -161,6 +161,18 @@ TEST_CASE_FIXTURE(EagerFixture, "addresses of nothing are refused, and nothing c
   CHECK(CU(cuMemsetD8Async)(address_of(host.data()), 0, 64, nullptr) == CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_CASE_FIXTURE(ManualFixture, "memory that this process may only read is no target") {
+  const CUdeviceptr device = make_memory(4096);
+  void* const page = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(page != MAP_FAILED);
+  const CUdeviceptr host = address_of(static_cast<char*>(page));
+  CHECK(copy(host, device, 4096) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(copy(host + 100, device, 8) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(copy(device, host, 4096) == CUDA_SUCCESS);
+  OK(CU(cuCtxSynchronize)());
+  munmap(page, 4096);
+}
+
 TEST_CASE_FIXTURE(ManualFixture, "a fill reaches pinned memory, late") {
   unsigned char* pinned = make_pinned(64);
   std::memset(pinned, 1, 64);

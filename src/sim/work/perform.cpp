@@ -129,7 +129,7 @@ void Performance::compute(const KernelWork& kernel) {
 bool Performance::reaches_all(const CopyWork& copy) const {
   const auto is_there = [&](std::uint64_t address, std::size_t bytes, bool pageable,
                             Access access) {
-    return pageable ? is_host_memory_there(state_, address, bytes)
+    return pageable ? is_host_memory_there(state_, address, bytes, access)
                     : reaches(address, bytes, access);
   };
   return is_there(copy.destination, copy.destination_extent(), copy.destination_pageable,
@@ -166,8 +166,9 @@ CUresult Performance::operator()(const CopyWork& copy) {
 }
 
 CUresult Performance::operator()(const FetchWork& fetch) {
-  const bool is_there = fetch.pageable ? is_host_memory_there(state_, fetch.source, fetch.bytes)
-                                       : reaches(fetch.source, fetch.bytes, Access::copy_from);
+  const bool is_there =
+      fetch.pageable ? is_host_memory_there(state_, fetch.source, fetch.bytes, Access::copy_from)
+                     : reaches(fetch.source, fetch.bytes, Access::copy_from);
   if (!is_there) return CUDA_ERROR_ILLEGAL_ADDRESS;
   MemoryWalk from(state_, MemoryWalk::Use::read, fetch.source, fetch.pageable);
   for (std::size_t done = 0; done != fetch.bytes;) {

@@ -40,10 +40,12 @@ bool is_reachable(State& state, const Context& context, std::uint64_t address, s
   return is_there(state, span, address, bytes) && may_access(span, context, access);
 }
 
-bool is_host_memory_there(State& state, std::uint64_t address, std::size_t bytes) {
+bool is_host_memory_there(State& state, std::uint64_t address, std::size_t bytes, Access access) {
   const Span::Kind kind = state.addresses.span(address, bytes).kind;
   if (kind != Span::Kind::pageable) return kind == Span::Kind::pinned;
-  return is_host_memory(reinterpret_cast<void*>(address), bytes);
+  auto* const data = reinterpret_cast<void*>(address);
+  return access == Access::copy_to ? is_writable_host_memory(data, bytes)
+                                   : is_host_memory(data, bytes);
 }
 
 std::byte* locate(State& state, const Context& context, std::uint64_t address, std::size_t bytes,

@@ -24,8 +24,8 @@ bool may_access(const Span& span, const Context& context, Access access);
 bool is_reachable(State& state, const Context& context, std::uint64_t address, std::size_t bytes,
                   Access access);
 /// Whether pageable or pinned host memory is still there: a graph uses it long after the call that
-/// named it.
-bool is_host_memory_there(State& state, std::uint64_t address, std::size_t bytes);
+/// named it. Memory to copy to must be writable, too.
+bool is_host_memory_there(State& state, std::uint64_t address, std::size_t bytes, Access access);
 
 /// Where the simulator finds the 4 or 8 aligned bytes at `address`; null where work of `context`
 /// must not touch them now.
