@@ -146,13 +146,13 @@ void Scheduler::enter_order(Stream& stream, Operation& operation) {
 }
 
 Ticket Scheduler::submit(Stream& stream, Work work, std::span<const Ticket> after) {
+  CallSite call = state_.call;
+  if (const auto* kernel = std::get_if<KernelWork>(&work)) call.kernel = kernel->name;
   Operation operation{.sequence = ++stream.submitted,
                       .number = ++submissions_,
                       .waits_for = {},
                       .work = std::move(work),
-                      .call = state_.call};
-  if (const auto* kernel = std::get_if<KernelWork>(&operation.work))
-    operation.call.kernel = kernel->name;
+                      .call = call};
   if (state_.order.on()) enter_order(stream, operation);
   const Ticket ticket{stream.handle, operation.sequence};
   add_default_stream_order(stream, operation.waits_for);
