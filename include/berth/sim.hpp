@@ -183,17 +183,15 @@ class BERTH_API Simulator {
   /// From now on the device behaves as if it had only `bytes`, or as much as is in use.
   void set_device_memory_limit(int device, std::uint64_t bytes);
 
-  /// Submits a stand-in for a kernel: it keeps the device's processors busy for `duration_ns` of
-  /// virtual time, uses memory, and calls `function`, or, without one, leaves every byte as it is.
-  /// Like a kernel launch, it runs in stream order, faults on memory that its device cannot reach,
-  /// takes part in races, and is captured if `stream` is. Blocks where a launch would: for room in
-  /// the queue, for the driver's lock, and for the work if launches block. False if `stream` does
-  /// not exist, if a capture forbids work on it, or if the queue stays full.
-  bool launch(CUstream_st* stream, std::uint64_t duration_ns,
-              const std::vector<MemoryUse>& uses = {}, KernelFunction function = nullptr);
-  /// The same for a kernel that has more properties. False also if the address that it polls is no
-  /// multiple of 4.
+  /// Submits a stand-in for a kernel. Like a kernel launch, it runs in stream order, faults on
+  /// memory that its device cannot reach, takes part in races, and is captured if `stream` is.
+  /// Blocks where a launch would: for room in the queue, for the driver's lock, and for the work if
+  /// launches block. False if `stream` does not exist, if a capture forbids work on it, if the
+  /// queue stays full, or if the address that the kernel polls is no multiple of 4.
   bool launch(CUstream_st* stream, const Kernel& kernel);
+  /// The same for a kernel without a name that changes no byte.
+  bool launch(CUstream_st* stream, std::uint64_t duration_ns,
+              const std::vector<MemoryUse>& uses = {});
 
   /// From now on, every piece of work that ends and takes time is recorded, and every driver call
   /// in which a host thread waits for work; not what only orders, such as events. With

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/simulator.hpp"
 
+#include <span>
+
 #include <fmt/format.h>
 
 #include "berth/error.hpp"
@@ -74,11 +76,9 @@ std::vector<Work> works_of(State& state, const Kernel& kernel) {
                                      .bytes = sizeof kernel.polls->value,
                                      .condition = CU_STREAM_WAIT_VALUE_GEQ,
                                      .is_kernel = true});
-  KernelWork work{kernel.duration_ns, {}};
-  for (const MemoryUse& use : kernel.uses)
-    work.uses.push_back({use.address, use.bytes, use.writes});
+  KernelWork work{
+      .duration_ns = kernel.duration_ns, .uses = kernel.uses, .compute = kernel.compute};
   if (!kernel.name.empty()) work.name = state.kernel_names.insert(kernel.name).first->c_str();
-  work.function = kernel.compute;
   if (kernel.programmatic) work.resident = Resident::with_previous;
   if (kernel.polls) work.resident = Resident::before_poll;
   works.emplace_back(std::move(work));
@@ -205,9 +205,8 @@ void Simulator::set_device_memory_limit(int device, std::uint64_t bytes) {
 }
 
 bool Simulator::launch(CUstream stream, std::uint64_t duration_ns,
-                       const std::vector<MemoryUse>& uses, KernelFunction function) {
-  return launch(stream,
-                Kernel{.duration_ns = duration_ns, .uses = uses, .compute = std::move(function)});
+                       const std::vector<MemoryUse>& uses) {
+  return launch(stream, Kernel{.duration_ns = duration_ns, .uses = uses});
 }
 
 bool Simulator::launch(CUstream stream, const Kernel& kernel) {
@@ -292,7 +291,7 @@ std::vector<std::string> Simulator::take_findings() {
 std::vector<unsigned char> Simulator::peek(std::uint64_t address, std::size_t bytes) const {
   MutexLock lock(mutex);
   std::vector<unsigned char> content(bytes);
-  if (!read(*state_, address, content.data(), bytes)) content.clear();
+  if (!read(*state_, address, std::as_writable_bytes(std::span(content)))) content.clear();
   return content;
 }
 

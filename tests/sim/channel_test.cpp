@@ -134,8 +134,7 @@ TEST_CASE("the driver's variable says how many channels there are, and 8 is what
     CAPTURE(c.channels);
     const ScopedEnvironment environment("CUDA_DEVICE_MAX_CONNECTIONS", c.variable);
     SimFixture fixture(fmt::format("memory=64MiB,progress=manual{}", c.option));
-    std::vector<CUstream> streams;
-    while (streams.size() <= c.channels) streams.push_back(make_stream());
+    const std::vector<CUstream> streams = make_streams(c.channels + 1);
     for (std::size_t i = 1; i < streams.size(); ++i)
       CHECK(share_a_channel(fixture.sim, streams[0], streams[i]) == (i == c.channels));
   }

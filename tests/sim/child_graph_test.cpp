@@ -250,9 +250,7 @@ TEST_CASE_FIXTURE(EagerFixture,
                   "the graph of a capture in progress is neither cloned nor a child") {
   const CUstream stream = make_stream();
   begin_capture(stream);
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  CUgraph captured = nullptr;
-  OK(CU(cuStreamGetCaptureInfo)(stream, &status, nullptr, &captured, nullptr, nullptr, nullptr));
+  const CUgraph captured = captured_graph(stream);
   CUgraph copy = nullptr;
   CUgraphNode node = nullptr;
   const CUgraph graph = make_graph();

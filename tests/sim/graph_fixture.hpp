@@ -21,6 +21,14 @@ inline CUgraph end_capture(CUstream stream) {
   return graph;
 }
 
+/// The graph that the capture of `stream` records into.
+inline CUgraph captured_graph(CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  CUgraph graph = nullptr;
+  OK(CU(cuStreamGetCaptureInfo)(stream, &status, nullptr, &graph, nullptr, nullptr, nullptr));
+  return graph;
+}
+
 /// Ends a capture that broke a rule.
 inline CUresult fail_capture(CUstream stream) {
   CUgraph graph = reinterpret_cast<CUgraph>(stream);  // no graph, but not null

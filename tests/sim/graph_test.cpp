@@ -48,9 +48,7 @@ TEST_CASE_FIXTURE(ManualFixture, "graphs that are alive are listed") {
 TEST_CASE_FIXTURE(ManualFixture, "a graph that a capture records into is the capture's") {
   const CUstream stream = make_stream();
   begin_capture(stream);
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  CUgraph graph = nullptr;
-  OK(CU(cuStreamGetCaptureInfo)(stream, &status, nullptr, &graph, nullptr, nullptr, nullptr));
+  const CUgraph graph = captured_graph(stream);
   CUgraphExec exec = nullptr;
   CHECK(CU(cuGraphDestroy)(graph) == CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuGraphInstantiateWithFlags)(&exec, graph, 0) == CUDA_ERROR_INVALID_VALUE);

@@ -82,8 +82,7 @@ Cost cost_of_streams(const std::string& config, std::size_t count) {
   SimFixture fixture(config);
   const CUdeviceptr memory = make_memory(count);
   Flag<cuuint32_t> flag;
-  std::vector<CUstream> streams;
-  while (streams.size() < count) streams.push_back(make_stream());
+  const std::vector<CUstream> streams = make_streams(count);
   const Effort before = effort();
   const std::size_t nodes = sim::Clock::nodes();
   for (std::size_t i = 0; i < count; ++i) {
@@ -103,8 +102,7 @@ Effort effort_of_waits(const std::string& config, std::size_t count) {
   SimFixture fixture(config);
   const CUdeviceptr memory = make_memory(count);
   Flag<cuuint32_t> flag;
-  std::vector<CUstream> streams;
-  while (streams.size() < count) streams.push_back(make_stream());
+  const std::vector<CUstream> streams = make_streams(count);
   const Effort before = effort();
   for (int round = 0; round < 2; ++round) {
     flag.set(0);

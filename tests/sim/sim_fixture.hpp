@@ -63,6 +63,11 @@ inline CUstream make_stream(unsigned flags = CU_STREAM_NON_BLOCKING) {
   OK(CU(cuStreamCreateWithPriority)(&stream, flags, 0));
   return stream;
 }
+inline std::vector<CUstream> make_streams(std::size_t count) {
+  std::vector<CUstream> streams;
+  while (streams.size() < count) streams.push_back(make_stream());
+  return streams;
+}
 
 inline CUevent make_event(unsigned flags = CU_EVENT_DISABLE_TIMING) {
   CUevent event = nullptr;

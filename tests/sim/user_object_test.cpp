@@ -97,9 +97,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a graph that is being captured may be given ob
   Destroyed destroyed;
   const CUstream stream = make_stream();
   OK(CU(cuStreamBeginCapture)(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  CUgraph graph = nullptr;
-  OK(CU(cuStreamGetCaptureInfo)(stream, &status, nullptr, &graph, nullptr, nullptr, nullptr));
+  CUgraph graph = captured_graph(stream);
   OK(CU(cuGraphRetainUserObject)(graph, make_object(destroyed), 1, CU_GRAPH_USER_OBJECT_MOVE));
   SUBCASE("and has them when it is done") {
     OK(CU(cuStreamEndCapture)(stream, &graph));

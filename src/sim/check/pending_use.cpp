@@ -48,7 +48,7 @@ std::vector<Will> uses_of(const MemsetWork& memset) {
 
 std::vector<Will> uses_of(const KernelWork& kernel) {
   std::vector<Will> uses;
-  for (const KernelUse& use : kernel.uses)
+  for (const MemoryUse& use : kernel.uses)
     uses.push_back({use.writes ? UseKind::writes : UseKind::reads, use.address, use.bytes});
   return uses;
 }

@@ -9,7 +9,6 @@
 #include "berth/bytes.hpp"
 
 #include "base/arithmetic.hpp"
-#include "base/process_memory.hpp"
 #include "sim/state.hpp"
 
 namespace berth::sim {
@@ -55,10 +54,6 @@ bool is_host_memory(const void* address, std::size_t bytes) {
   // A flush that has nothing to do, but says when a page is missing.
   return msync(reinterpret_cast<void*>(first), start + bytes - first, MS_ASYNC) == 0 ||
          errno != ENOMEM;
-}
-
-bool is_writable_host_memory(const void* address, std::size_t bytes) {
-  return is_host_memory(address, bytes) && are_writable(address, bytes);
 }
 
 void* make_pinned_host_memory(State& state, const Context& context, std::size_t bytes,

@@ -17,8 +17,6 @@ struct State;
 /// Whether every page of [address, address + bytes) is part of this process, as far as the system
 /// says.
 bool is_host_memory(const void* address, std::size_t bytes);
-/// Whether, besides, the first and the last byte can be written.
-bool is_writable_host_memory(const void* address, std::size_t bytes);
 
 /// New pages, of cuMemHostAlloc with CU_MEMHOSTALLOC_* or managed; null where the limit or the
 /// system has no room.

@@ -28,11 +28,7 @@ bool may_be(Side side, const Span& span) {
 bool is_usable(const Span& span, const Context& context, std::uint64_t address, std::size_t bytes,
                Access access) {
   if (span.kind == Span::Kind::invalid) return false;
-  if (span.kind == Span::Kind::pageable) {
-    auto* const data = reinterpret_cast<void*>(address);
-    return access == Access::copy_to ? is_writable_host_memory(data, bytes)
-                                     : is_host_memory(data, bytes);
-  }
+  if (span.kind == Span::Kind::pageable) return is_pageable_memory(address, bytes, access);
   return may_access(span, context, access);
 }
 

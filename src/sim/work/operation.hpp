@@ -6,11 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <span>
 #include <variant>
 #include <vector>
+
+#include "berth/sim.hpp"
 
 #include "sim/check/shadow_memory.hpp"
 #include "sim/handle_table.hpp"
@@ -86,13 +86,6 @@ struct HostFunctionWork {
   CUstream stream = nullptr;  ///< as the caller of cuStreamAddCallback named it
 };
 
-/// Addresses that a stand-in of a kernel uses.
-struct KernelUse {
-  std::uint64_t address;
-  std::size_t bytes;
-  bool writes;
-};
-
 /// Since when a kernel is on the device.
 enum class Resident {
   when_ready,     ///< what it comes after is done
@@ -100,12 +93,12 @@ enum class Resident {
   with_previous,  ///< as the kernel before it on its stream, if there is one
 };
 
-/// Keeps the device busy, uses memory, and computes what `function` does; empty: nothing.
+/// Keeps the device busy, uses memory, and calls `compute`, if it is not empty.
 struct KernelWork {
   std::uint64_t duration_ns;
-  std::vector<KernelUse> uses;
+  std::vector<MemoryUse> uses;
   const char* name = nullptr;  ///< kept in State::kernel_names; null: it has none
-  std::function<void(std::span<const std::span<std::byte>> ranges)> function = nullptr;
+  KernelFunction compute = nullptr;
   Resident resident = Resident::when_ready;
 };
 

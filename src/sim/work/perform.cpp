@@ -86,7 +86,7 @@ class Performance {
 CUresult Performance::operator()(const KernelWork& kernel) {
   const bool is_there = kernel.resident != Resident::when_ready && stream_.kernel_arrival;
   if (state_.order.on()) arrival_ = is_there ? stream_.kernel_arrival : arrives_now();
-  for (const KernelUse& uses : kernel.uses) {
+  for (const MemoryUse& uses : kernel.uses) {
     const Access access = uses.writes ? Access::write : Access::read;
     if (!reaches(uses.address, uses.bytes, access)) return CUDA_ERROR_ILLEGAL_ADDRESS;
     MemoryWalk walk(state_, uses.writes ? MemoryWalk::Use::write : MemoryWalk::Use::read,
@@ -98,32 +98,18 @@ CUresult Performance::operator()(const KernelWork& kernel) {
       left -= stretch.size();
     }
   }
-  if (kernel.function) compute(kernel);
+  if (kernel.compute) compute(kernel);
   return CUDA_SUCCESS;
 }
 
 void Performance::compute(const KernelWork& kernel) {
   std::vector<std::vector<std::byte>> copies;
-  for (const KernelUse& uses : kernel.uses) {
-    std::vector<std::byte>& copy = copies.emplace_back();
-    MemoryWalk from(state_, MemoryWalk::Use::read, uses.address);
-    while (copy.size() != uses.bytes) {
-      const std::span<std::byte> stretch = from.next(uses.bytes - copy.size());
-      copy.insert(copy.end(), stretch.begin(), stretch.end());
-    }
-  }
+  for (const MemoryUse& uses : kernel.uses)
+    read(state_, uses.address, copies.emplace_back(uses.bytes));
   const std::vector<std::span<std::byte>> ranges(copies.begin(), copies.end());
-  kernel.function(ranges);
-  for (std::size_t index = 0; index != ranges.size(); ++index) {
-    const KernelUse& uses = kernel.uses[index];
-    if (!uses.writes) continue;
-    MemoryWalk to(state_, MemoryWalk::Use::write, uses.address);
-    for (std::size_t done = 0; done != uses.bytes;) {
-      const std::span<std::byte> stretch = to.next(uses.bytes - done);
-      std::memcpy(stretch.data(), ranges[index].data() + done, stretch.size());
-      done += stretch.size();
-    }
-  }
+  kernel.compute(ranges);
+  for (std::size_t index = 0; index != ranges.size(); ++index)
+    if (kernel.uses[index].writes) write(state_, kernel.uses[index].address, ranges[index]);
 }
 
 bool Performance::reaches_all(const CopyWork& copy) const {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/process_memory.hpp"
 #include "sim/memory/host_memory.hpp"
 #include "sim/state.hpp"
 
@@ -40,12 +41,15 @@ bool is_reachable(State& state, const Context& context, std::uint64_t address, s
   return is_there(state, span, address, bytes) && may_access(span, context, access);
 }
 
+bool is_pageable_memory(std::uint64_t address, std::size_t bytes, Access access) {
+  const auto* const data = reinterpret_cast<const void*>(address);
+  return is_host_memory(data, bytes) && (access != Access::copy_to || are_writable(data, bytes));
+}
+
 bool is_host_memory_there(State& state, std::uint64_t address, std::size_t bytes, Access access) {
   const Span::Kind kind = state.addresses.span(address, bytes).kind;
   if (kind != Span::Kind::pageable) return kind == Span::Kind::pinned;
-  auto* const data = reinterpret_cast<void*>(address);
-  return access == Access::copy_to ? is_writable_host_memory(data, bytes)
-                                   : is_host_memory(data, bytes);
+  return is_pageable_memory(address, bytes, access);
 }
 
 std::byte* locate(State& state, const Context& context, std::uint64_t address, std::size_t bytes,
@@ -56,17 +60,25 @@ std::byte* locate(State& state, const Context& context, std::uint64_t address, s
   return MemoryWalk(state, use, address).next(bytes).data();
 }
 
-bool read(State& state, std::uint64_t address, unsigned char* out, std::size_t bytes) {
-  const Span span = state.addresses.span_for_work(address, bytes);
-  if (!is_there(state, span, address, bytes)) return false;
+bool read(State& state, std::uint64_t address, std::span<std::byte> out) {
+  const Span span = state.addresses.span_for_work(address, out.size());
+  if (!is_there(state, span, address, out.size())) return false;
   MemoryWalk from(state, MemoryWalk::Use::read, address);
-  while (bytes != 0) {
-    const std::span<std::byte> stretch = from.next(bytes);
-    std::memcpy(out, stretch.data(), stretch.size());
-    out += stretch.size();
-    bytes -= stretch.size();
+  while (!out.empty()) {
+    const std::span<std::byte> stretch = from.next(out.size());
+    std::memcpy(out.data(), stretch.data(), stretch.size());
+    out = out.subspan(stretch.size());
   }
   return true;
+}
+
+void write(State& state, std::uint64_t address, std::span<const std::byte> content) {
+  MemoryWalk to(state, MemoryWalk::Use::write, address);
+  while (!content.empty()) {
+    const std::span<std::byte> stretch = to.next(content.size());
+    std::memcpy(stretch.data(), content.data(), stretch.size());
+    content = content.subspan(stretch.size());
+  }
 }
 
 std::span<std::byte> bytes_of(State& state, const Range& range, std::uint64_t offset) {

@@ -23,8 +23,11 @@ bool may_access(const Span& span, const Context& context, Access access);
 /// Whether it may use all of [address, address + bytes), device or pinned memory, so and now.
 bool is_reachable(State& state, const Context& context, std::uint64_t address, std::size_t bytes,
                   Access access);
+/// Whether a copy can use [address, address + bytes) of this process. Of memory to copy to, the
+/// first and the last byte must be writable.
+bool is_pageable_memory(std::uint64_t address, std::size_t bytes, Access access);
 /// Whether pageable or pinned host memory is still there: a graph uses it long after the call that
-/// named it. Memory to copy to must be writable, too.
+/// named it.
 bool is_host_memory_there(State& state, std::uint64_t address, std::size_t bytes, Access access);
 
 /// Where the simulator finds the 4 or 8 aligned bytes at `address`; null where work of `context`
@@ -32,7 +35,9 @@ bool is_host_memory_there(State& state, std::uint64_t address, std::size_t bytes
 std::byte* locate(State& state, const Context& context, std::uint64_t address, std::size_t bytes,
                   Access access);
 /// The bytes behind device or pinned memory; false where not all of them are there.
-bool read(State& state, std::uint64_t address, unsigned char* out, std::size_t bytes);
+bool read(State& state, std::uint64_t address, std::span<std::byte> out);
+/// Overwrites device or pinned memory that is there.
+void write(State& state, std::uint64_t address, std::span<const std::byte> content);
 
 /// The first stretch of what `range` has from `offset` on, in place.
 std::span<std::byte> bytes_of(State& state, const Range& range, std::uint64_t offset);

@@ -18,12 +18,13 @@ class SimulatedKernels final : public Kernels {
 
   void launch(const Kernel& kernel, const Args& args, const std::array<std::size_t, 3>& bytes,
               long count, berth::StreamRef stream) override {
-    std::vector<berth::sim::MemoryUse> uses;
+    using berth::sim::MemoryUse;
+    std::vector<MemoryUse> uses;
     for (std::size_t index = 0; index < 2; ++index)
-      if (args.in[index] != nullptr) uses.push_back({address(args.in[index]), bytes[index], false});
-    uses.push_back({address(args.out), bytes[2], true});
+      if (args.in[index] != nullptr) uses.push_back(MemoryUse::read(args.in[index], bytes[index]));
+    uses.push_back(MemoryUse::write(args.out, bytes[2]));
     // The simulator gives the function the bytes behind device addresses, in the order of `uses`.
-    const auto compute = [=](std::span<const std::span<std::byte>> ranges) {
+    const auto compute = [=](berth::sim::KernelMemory ranges) {
       Args host = args;
       std::size_t next = 0;
       for (const float*& in : host.in)
@@ -33,8 +34,10 @@ class SimulatedKernels final : public Kernels {
     };
     simulator_.spend(kLaunchNs);
     const long work = count * std::max(1L, args.size[0]);
-    if (!simulator_.launch(stream.native(), kKernelNs + std::uint64_t(work) / kWorkPerNs, uses,
-                           compute))
+    if (!simulator_.launch(stream.native(),
+                           {.duration_ns = kKernelNs + std::uint64_t(work) / kWorkPerNs,
+                            .uses = uses,
+                            .compute = compute}))
       throw berth::InvalidArgument("a kernel cannot be launched on this stream");
   }
 
@@ -52,8 +55,6 @@ class SimulatedKernels final : public Kernels {
   static constexpr std::uint64_t kLaunchNs = 2'500;
   static constexpr std::uint64_t kKernelNs = 2'000;
   static constexpr std::uint64_t kWorkPerNs = 10;
-
-  static std::uint64_t address(const void* data) { return reinterpret_cast<std::uint64_t>(data); }
 
   berth::sim::Simulator& simulator_;
 };

@@ -13,21 +13,19 @@ std::unique_ptr<berth::sim::Simulator> simulator;
 
 void launch(kernel* element, const kernel_arguments* arguments, const size_t bytes[3], long count,
             CUstream_st* stream) {
-  const auto use = [&](const void* data, size_t index, bool writes) {
-    return berth::sim::MemoryUse{reinterpret_cast<std::uint64_t>(data), bytes[index], writes};
-  };
-  const auto compute = [given = *arguments, element,
-                        count](std::span<const std::span<std::byte>> ranges) {
+  using berth::sim::MemoryUse;
+  const auto compute = [given = *arguments, element, count](berth::sim::KernelMemory ranges) {
     kernel_arguments host = given;
     host.in[0] = reinterpret_cast<const float*>(ranges[0].data());
     host.in[1] = reinterpret_cast<const float*>(ranges[1].data());
     host.out = reinterpret_cast<float*>(ranges[2].data());
     for (long i = 0; i < count; ++i) element(i, &host);
   };
-  simulator->launch(stream, 5'000,
-                    {use(arguments->in[0], 0, false), use(arguments->in[1], 1, false),
-                     use(arguments->out, 2, true)},
-                    compute);
+  simulator->launch(stream, {.duration_ns = 5'000,
+                             .uses = {MemoryUse::read(arguments->in[0], bytes[0]),
+                                      MemoryUse::read(arguments->in[1], bytes[1]),
+                                      MemoryUse::write(arguments->out, bytes[2])},
+                             .compute = compute});
 }
 
 void host_uses(const void* data, size_t bytes, int writes) {
