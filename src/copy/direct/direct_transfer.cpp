@@ -25,7 +25,7 @@ void DirectTransfer::ask() {
 }
 
 void DirectTransfer::add_step(EventLease mark, std::size_t bytes) {
-  BERTH_CHECK(passed_ == 0);  // nobody has asked yet: the steps are read without a lock until then
+  BERTH_CHECK(passed_ == 0);  // steps are added without the lock, before the first query
   steps_.push_back({std::move(mark), bytes});
 }
 

@@ -26,7 +26,7 @@ class CopyShape {
   [[nodiscard]] const MemoryKind& from() const { return from_; }
   [[nodiscard]] bool is_on_host() const { return to_.is_host() && from_.is_host(); }
   [[nodiscard]] bool has_pageable() const { return to_.is_pageable() || from_.is_pageable(); }
-  /// Whether a side is pinned memory, whoever pinned it.
+  /// Whether either side is pinned memory, pinned by berth or by other code.
   [[nodiscard]] bool has_pinned() const { return to_.is_pinned() || from_.is_pinned(); }
   /// 1 or more.
   [[nodiscard]] virtual std::size_t bytes() const = 0;
