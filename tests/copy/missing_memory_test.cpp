@@ -151,6 +151,8 @@ TEST_CASE("a target that this process may only read is refused, and serves as a 
   });
   const CopyRange ranges[] = {{host.data(), there.data(), 100}, {end, there.data() + 100, 100}};
   refused_target([&] { copier.start_batch(ranges, stream); });
+  const CopyRange neighbors[] = {{end - 4096, there.data(), 100}, {end, there.data() + 100, 100}};
+  refused_target([&] { copier.start_batch(neighbors, stream); });
   refused_target([&] { copier.copy(data, host.data(), kBytes); });
   CHECK(copier.counters().bytes_copied == 0);
   CHECK((host == Bytes(kBytes, 2)));

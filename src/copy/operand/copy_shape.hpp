@@ -31,7 +31,7 @@ class CopyShape {
   /// 1 or more.
   [[nodiscard]] virtual std::size_t bytes() const = 0;
 
-  /// Checks that pageable memory exists. Ranges that are close together are checked once.
+  /// Checks that pageable memory exists. Ranges in one page are checked once.
   /// Errors  As require_writable() for the target, require_readable() for the source.
   virtual void check_pageable() const = 0;
 
