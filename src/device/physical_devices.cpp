@@ -66,19 +66,22 @@ class Join {
   }
 
   DeviceList take() {
-    const auto in_pci_order = [](const Joined& a, const Joined& b) {
-      return a.device.pci_bus_id < b.device.pci_bus_id;
+    const auto in_pci_order = [](const Joined* a, const Joined* b) {
+      return a->device.pci_bus_id < b->device.pci_bus_id;
     };
-    // NVML lists them so already, and moving them all takes longer than looking.
-    if (!std::is_sorted(all_.begin(), all_.end(), in_pci_order))
-      std::stable_sort(all_.begin(), all_.end(), in_pci_order);
+    // They are few, and mostly in that order already.
+    std::vector<Joined*> in_order;
+    in_order.reserve(all_.size());
+    for (Joined& joined : all_)
+      in_order.insert(std::upper_bound(in_order.begin(), in_order.end(), &joined, in_pci_order),
+                      &joined);
     DeviceList list;
     list.devices.reserve(all_.size());
-    for (Joined& joined : all_) {
+    for (Joined* const joined : in_order) {
       const int physical = static_cast<int>(list.devices.size());
-      joined.device.physical = physical;
-      list.devices.push_back(std::move(joined.device));
-      for (DeviceInfo& instance : joined.instances) {
+      joined->device.physical = physical;
+      list.devices.push_back(std::move(joined->device));
+      for (DeviceInfo& instance : joined->instances) {
         instance.physical = physical;
         list.instances.push_back(std::move(instance));
       }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/proc_devices.hpp"
 
-#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "device/device_names.hpp"
 
@@ -50,7 +52,7 @@ KnownDevice read_information(std::ifstream& file) {
 }  // namespace
 
 std::vector<KnownDevice> read_proc_devices(const std::string& root) {
-  std::vector<KnownDevice> devices;
+  std::multimap<std::string, KnownDevice> by_address;
   std::error_code ignored;
   for (fs::directory_iterator entry(root, ignored), end; entry != end; entry.increment(ignored)) {
     std::ifstream file(entry->path() / "information");
@@ -58,11 +60,13 @@ std::vector<KnownDevice> read_proc_devices(const std::string& root) {
     KnownDevice device = read_information(file);
     const std::string folder = entry->path().filename().string();
     if (device.pci_bus_id.empty() && is_pci_address(folder)) device.pci_bus_id = folder;
-    if (!device.uuid.empty() || !device.pci_bus_id.empty()) devices.push_back(std::move(device));
+    if (device.uuid.empty() && device.pci_bus_id.empty()) continue;
+    std::string address = long_pci_address(device.pci_bus_id);
+    by_address.emplace(std::move(address), std::move(device));
   }
-  std::sort(devices.begin(), devices.end(), [](const KnownDevice& a, const KnownDevice& b) {
-    return long_pci_address(a.pci_bus_id) < long_pci_address(b.pci_bus_id);
-  });
+  std::vector<KnownDevice> devices;
+  devices.reserve(by_address.size());
+  for (auto& [address, device] : by_address) devices.push_back(std::move(device));
   return devices;
 }
 

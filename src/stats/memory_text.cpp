@@ -111,14 +111,18 @@ void append_streams(std::string& text, const MemorySnapshot& snapshot) {
                                             : bytes.free) += block.bytes;
     }
   if (bytes_by_stream.size() < 2) return;
-  std::vector<std::pair<std::optional<CUstream_st*>, StreamBytes>> streams(bytes_by_stream.begin(),
-                                                                           bytes_by_stream.end());
-  std::stable_sort(streams.begin(), streams.end(),
-                   [](const auto& a, const auto& b) { return a.second.free > b.second.free; });
+  using Entry = decltype(bytes_by_stream)::value_type;
+  const auto has_more_cached = [](const Entry* a, const Entry* b) {
+    return a->second.free > b->second.free;
+  };
+  std::vector<const Entry*> streams;
+  for (const Entry& entry : bytes_by_stream)
+    streams.insert(std::upper_bound(streams.begin(), streams.end(), &entry, has_more_cached),
+                   &entry);
   text += '\n';
   add(text, "  {:<16}  {:>11}  {:>11}  {:>11}", "stream", "cached", "allocated", "pending");
   for (std::size_t i = 0; i < std::min(streams.size(), kStreamsShownMax); ++i) {
-    const auto& [stream, bytes] = streams[i];
+    const auto& [stream, bytes] = *streams[i];
     add(text, "  {:<16}  {:>11}  {:>11}  {:>11}", name_of(stream), format_bytes(bytes.free),
         format_bytes(bytes.allocated), format_bytes(bytes.pending));
   }
