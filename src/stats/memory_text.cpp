@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -111,23 +113,21 @@ void append_streams(std::string& text, const MemorySnapshot& snapshot) {
                                             : bytes.free) += block.bytes;
     }
   if (bytes_by_stream.size() < 2) return;
-  using Entry = decltype(bytes_by_stream)::value_type;
-  const auto has_more_cached = [](const Entry* a, const Entry* b) {
-    return a->second.free > b->second.free;
-  };
-  std::vector<const Entry*> streams;
-  for (const Entry& entry : bytes_by_stream)
-    streams.insert(std::upper_bound(streams.begin(), streams.end(), &entry, has_more_cached),
-                   &entry);
+  std::multimap<std::uint64_t, const decltype(bytes_by_stream)::value_type*, std::greater<>>
+      most_cached_first;
+  for (const auto& entry : bytes_by_stream) most_cached_first.emplace(entry.second.free, &entry);
   text += '\n';
   add(text, "  {:<16}  {:>11}  {:>11}  {:>11}", "stream", "cached", "allocated", "pending");
-  for (std::size_t i = 0; i < std::min(streams.size(), kStreamsShownMax); ++i) {
-    const auto& [stream, bytes] = *streams[i];
+  std::size_t shown = 0;
+  for (const auto& [cached, entry] : most_cached_first) {
+    if (shown == kStreamsShownMax) break;
+    ++shown;
+    const auto& [stream, bytes] = *entry;
     add(text, "  {:<16}  {:>11}  {:>11}  {:>11}", name_of(stream), format_bytes(bytes.free),
         format_bytes(bytes.allocated), format_bytes(bytes.pending));
   }
-  if (streams.size() > kStreamsShownMax)
-    add(text, "  and {} more streams with less cached", streams.size() - kStreamsShownMax);
+  if (most_cached_first.size() > shown)
+    add(text, "  and {} more streams with less cached", most_cached_first.size() - shown);
 }
 
 bool is_untouched(const MemoryCounters& counters) {
