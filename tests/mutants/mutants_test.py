@@ -7,6 +7,7 @@ mutants_test.py --root CHECKOUT
 
 import argparse
 import contextlib
+import io
 import pathlib
 import sys
 import tempfile
@@ -181,6 +182,39 @@ class CatchTest(unittest.TestCase):
     def test_nobody_sees_it(self):
         result = run.catch(Played(), MUTANT, self.SOUND)
         self.assertEqual((result.suite, result.test_case), (None, "NOT SEEN"))
+
+
+class CopiesTest(unittest.TestCase):
+    def test_every_mutant_is_planted_once_in_some_copy_and_the_results_keep_their_order(self):
+        planted_in = {}
+
+        class Copy(Played):
+            occupied = False
+
+            def prepare(self):
+                pass
+
+            @contextlib.contextmanager
+            def planted(self, mutant):
+                self.outcomes["base_sum"] = workshop.Outcome(f"sees {mutant.name}", 0.2)
+                assert not self.occupied, "a copy holds one bug at a time"
+                self.occupied = True
+                planted_in.setdefault(mutant.name, []).append(self)
+                yield
+                self.occupied = False
+                self.outcomes.clear()
+
+        mutants = [planted.Mutant(**{**vars(MUTANT), "name": f"bug {i}"}) for i in range(20)]
+        copies = [Copy() for _ in range(3)]
+        with tempfile.TemporaryDirectory() as folder:
+            with contextlib.redirect_stdout(io.StringIO()):
+                results = run.run(copies, mutants, pathlib.Path(folder) / "seconds.json")
+        self.assertEqual(
+            [(result.name, result.test_case) for result in results],
+            [(mutant.name, f"sees {mutant.name}") for mutant in mutants],
+        )
+        self.assertTrue(all(len(places) == 1 for places in planted_in.values()))
+        self.assertEqual(len(planted_in), 20)
 
 
 class TableTest(unittest.TestCase):

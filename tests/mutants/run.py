@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Who tests the tests: plants each bug of mutants.toml in a copy of the sources, one at a time, and
-prints which test sees it. Exit status 1 where one is not seen within a minute of testing.
+"""Tests the tests: plants each bug of mutants.toml in a copy of the sources, one at a time in each
+copy, and prints which test detects it. Exit status 1 if a bug is not detected within a minute of
+testing.
 
-  run.py --root CHECKOUT --folder FOLDER --toolkit-include DIR [--only PATTERN] [--jobs N] [--list]
-         [--json FILE]
+  run.py --root CHECKOUT --folder FOLDER --toolkit-include DIR [--only PATTERN] [--copies N]
+         [--list] [--json FILE]
 """
 
 import argparse
+import concurrent.futures
+import contextlib
 import dataclasses
 import fnmatch
 import itertools
 import json
 import os
 import pathlib
+import queue
 import sys
 import textwrap
 import time
@@ -100,30 +104,59 @@ def require_sound(shop, steps):
     return seconds
 
 
-def run(shop, mutants, seconds_file):
-    """Prints the table, and returns the results."""
-    shop.prepare()
-    print("building the copy, and testing it without mutants", flush=True)
-    likeliest = (step for mutant in mutants for step in mutant.seen_by)
-    sound = require_sound(shop, list(dict.fromkeys((*SUITES, *likeliest))))
-    known = json.loads(seconds_file.read_text()) if seconds_file.is_file() else {}
-    estimate = sum(known.get(mutant.name, SECONDS_EACH) for mutant in mutants)
-    print(f"{len(mutants)} mutants take about {estimate / 60:.1f} minutes\n")
-    print(row("planted bug", "caught by", "s"))
-    print("-" * 80, flush=True)
-    results = []
-    for mutant in mutants:
-        result = catch(shop, mutant, sound)
-        caught = f"{result.suite}: {result.test_case}" if result.suite else result.test_case
-        print(row(mutant.name, caught, f"{result.test_seconds:.1f}"), flush=True)
-        results.append(result)
-        known[mutant.name] = result.test_seconds + result.build_seconds
-        seconds_file.write_text(json.dumps(known))
+@contextlib.contextmanager
+def lent(shops):
+    """A copy that no other thread uses meanwhile."""
+    shop = shops.get()
+    try:
+        yield shop
+    finally:
+        shops.put(shop)
+
+
+def run(copies, mutants, seconds_file):
+    """Prints the table, and returns the results. Each of `copies` tests one mutant at a time."""
+    steps = list(dict.fromkeys((*SUITES, *(step for each in mutants for step in each.seen_by))))
+    shops = queue.SimpleQueue()
+
+    def prepare(shop):
+        shop.prepare()
+        seconds = require_sound(shop, steps)
+        shops.put(shop)
+        return seconds
+
+    def catch_in_a_copy(mutant):
+        with lent(shops) as shop:
+            return catch(shop, mutant, sound)
+
+    with concurrent.futures.ThreadPoolExecutor(len(copies)) as threads:
+        print("building the copies, and testing them without mutants", flush=True)
+        measured = list(threads.map(prepare, copies))
+        sound = {step: max(seconds[step] for seconds in measured) for step in steps}
+        known = json.loads(seconds_file.read_text()) if seconds_file.is_file() else {}
+        estimate = sum(known.get(mutant.name, SECONDS_EACH) for mutant in mutants) / len(copies)
+        print(f"{len(mutants)} mutants take about {estimate / 60:.1f} minutes\n")
+        print(row("planted bug", "caught by", "s"))
+        print("-" * 80, flush=True)
+        results = []
+        for mutant, result in zip(mutants, threads.map(catch_in_a_copy, mutants)):
+            caught = f"{result.suite}: {result.test_case}" if result.suite else result.test_case
+            print(row(mutant.name, caught, f"{result.test_seconds:.1f}"), flush=True)
+            results.append(result)
+            known[mutant.name] = result.test_seconds + result.build_seconds
+            seconds_file.write_text(json.dumps(known))
     return results
 
 
 def is_meant(mutant, pattern):
     return any(fnmatch.fnmatch(text, pattern) for text in (mutant.name, mutant.file))
+
+
+def positive(text):
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return number
 
 
 def parse_options():
@@ -135,7 +168,11 @@ def parse_options():
         "--only", metavar="PATTERN", action="append", help="those with this in name or file"
     )
     parser.add_argument(
-        "--jobs", metavar="N", type=int, default=os.cpu_count(), help="to build with"
+        "--copies",
+        metavar="N",
+        type=positive,
+        default=os.cpu_count(),
+        help="copies of the sources, each with one bug at a time; default: one for each processor",
     )
     parser.add_argument("--list", action="store_true", help="print their names, and plant none")
     parser.add_argument("--json", metavar="FILE", type=pathlib.Path, help="write the table, too")
@@ -155,8 +192,12 @@ def main():
     if options.list:
         print("\n".join(f"{each.file}: {each.name}" for each in mutants))
         return 0
-    shop = workshop.Workshop(options.root, options.folder, options.toolkit_include, options.jobs)
-    results = run(shop, mutants, options.folder / "seconds.json")
+    jobs = max(os.cpu_count() // options.copies, 1)
+    copies = [
+        workshop.Workshop(options.root, options.folder / str(i), options.toolkit_include, jobs)
+        for i in range(min(options.copies, len(mutants)))
+    ]
+    results = run(copies, mutants, options.folder / "seconds.json")
     if options.json:
         rows = [dataclasses.asdict(result) for result in results]
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
