@@ -29,6 +29,12 @@ constexpr std::size_t kMappingsMax = 6;
 
 using Granules = std::vector<GranuleNumber>;
 
+GranuleSequence sequence(const Granules& granules) {
+  GranuleSequence result;
+  for (const GranuleNumber granule : granules) result.append(granule, granule + 1);
+  return result;
+}
+
 sim::Config device_of_all_granules() {
   sim::Config config;
   config.memory = {kGranules * kGranule};
@@ -48,7 +54,7 @@ struct WindowsFixture : TappedDevice {
   [[nodiscard]] std::size_t mapped() const { return simulator.live().mappings - kGranules; }
 
   std::uintptr_t map(const Granules& granules) {
-    const auto address = windows->map(granules);
+    const auto address = windows->map(sequence(granules));
     REQUIRE(address.has_value());
     return *address;
   }
@@ -92,7 +98,7 @@ struct WindowsFixture : TappedDevice {
 TEST_CASE_FIXTURE(WindowsFixture, "without windows there is neither address space nor mapping") {
   CHECK(simulator.live().reservations == 1);  // the arena's
   CHECK(windows->mappings() == 0);
-  CHECK_FALSE(windows->find(Granules{0, 1}).has_value());
+  CHECK_FALSE(windows->find(sequence({0, 1})).has_value());
   windows->drop(0, kGranules);
   windows->drop_all();
   CHECK(mapped() == 0);
@@ -132,15 +138,45 @@ TEST_CASE_FIXTURE(WindowsFixture,
                   "the same granules in the same order are found, without a call; others are not") {
   const std::uintptr_t window = map({2, 4, 6});
   const std::uint64_t calls = simulator.calls("cuMemMap");
-  CHECK(windows->find(Granules{2, 4, 6}) == window);
+  CHECK(windows->find(sequence({2, 4, 6})) == window);
   CHECK(simulator.calls("cuMemMap") == calls);
   for (const Granules& other :
        {Granules{4, 2, 6}, {2, 4}, {2}, {4, 6}, {2, 4, 6, 7}, {2, 4, 7}, {7}, {2, 4, 6, 2}}) {
-    CHECK_FALSE(windows->find(other).has_value());
+    CHECK_FALSE(windows->find(sequence(other)).has_value());
   }
   const std::uintptr_t shorter = map({2, 4});
-  CHECK(windows->find(Granules{2, 4}) == shorter);
-  CHECK(windows->find(Granules{2, 4, 6}) == window);
+  CHECK(windows->find(sequence({2, 4})) == shorter);
+  CHECK(windows->find(sequence({2, 4, 6})) == window);
+}
+
+TEST_CASE_FIXTURE(WindowsFixture, "a window of runs is found by the same granules only") {
+  const Granules all[] = {{0, 1, 5}, {0, 4, 5}, {0, 1, 2}, {5, 0, 1}};
+  std::vector<std::uintptr_t> addresses;
+  for (const Granules& granules : all) {
+    REQUIRE_FALSE(windows->find(sequence(granules)).has_value());
+    addresses.push_back(map(granules));
+  }
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    CHECK(windows->find(sequence(all[i])) == addresses[i]);
+    CHECK(shows(addresses[i], all[i]));
+  }
+}
+
+TEST_CASE("a sequence has as few runs as its granules allow, however they are appended") {
+  GranuleSequence one_by_one;
+  for (const GranuleNumber granule : {3, 4, 5, 5, 9, 8}) one_by_one.append(granule, granule + 1);
+  GranuleSequence at_once;
+  at_once.append(3, 6);
+  at_once.append(5, 6);
+  at_once.append(9, 10);
+  at_once.append(8, 9);
+  REQUIRE(one_by_one.size() == 6);
+  REQUIRE(at_once.size() == 6);
+  REQUIRE(one_by_one.runs().size() == 4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(one_by_one.runs()[i].first == at_once.runs()[i].first);
+    CHECK(one_by_one.runs()[i].size == at_once.runs()[i].size);
+  }
 }
 
 TEST_CASE_FIXTURE(WindowsFixture,
@@ -151,13 +187,13 @@ TEST_CASE_FIXTURE(WindowsFixture,
   const std::uintptr_t last = map({7, 1});
   CHECK(mapped() == 9);
   windows->drop(3, 5);  // granule 4 is in one, 3 in none
-  CHECK_FALSE(windows->find(Granules{6, 2, 4}).has_value());
+  CHECK_FALSE(windows->find(sequence({6, 2, 4})).has_value());
   CHECK(simulator.peek(both, 1).empty());
   CHECK(mapped() == 6);
   CHECK(windows->mappings() == 6);
-  CHECK(windows->find(Granules{0, 2}) == low);
-  CHECK(windows->find(Granules{5, 7}) == high);
-  CHECK(windows->find(Granules{7, 1}) == last);
+  CHECK(windows->find(sequence({0, 2})) == low);
+  CHECK(windows->find(sequence({5, 7})) == high);
+  CHECK(windows->find(sequence({7, 1})) == last);
   CHECK(shows(low, {0, 2}));
   CHECK(shows(high, {5, 7}));
   windows->drop(7, 8);
@@ -175,7 +211,7 @@ TEST_CASE_FIXTURE(WindowsFixture,
   CHECK_FALSE(windows->is_over_bound());
   map({6, 7});
   CHECK(windows->is_over_bound());
-  CHECK(windows->find(Granules{0, 1}).has_value());  // wanted again: the last to go now
+  CHECK(windows->find(sequence({0, 1})).has_value());  // wanted again: the last to go now
 
   SUBCASE("none where nothing is idle") {
     drop_to_bound([](GranuleNumber) { return false; });
@@ -185,15 +221,15 @@ TEST_CASE_FIXTURE(WindowsFixture,
   SUBCASE("as many as are too many, where all are idle") {
     drop_to_bound([](GranuleNumber) { return true; });
     CHECK(mapped() == 6);
-    CHECK_FALSE(windows->find(Granules{2, 3}).has_value());
-    CHECK(windows->find(Granules{0, 1}).has_value());
+    CHECK_FALSE(windows->find(sequence({2, 3})).has_value());
+    CHECK(windows->find(sequence({0, 1})).has_value());
   }
   SUBCASE("those in use stay, one idle granule makes a window idle") {
     drop_to_bound([](GranuleNumber granule) { return granule == 7 || granule == 0; });
     CHECK(mapped() == 6);
-    CHECK_FALSE(windows->find(Granules{6, 7}).has_value());
-    CHECK(windows->find(Granules{0, 1}).has_value());
-    CHECK(windows->find(Granules{2, 3}).has_value());
+    CHECK_FALSE(windows->find(sequence({6, 7})).has_value());
+    CHECK(windows->find(sequence({0, 1})).has_value());
+    CHECK(windows->find(sequence({2, 3})).has_value());
   }
   CHECK(windows->mappings() == mapped());
 }
@@ -207,9 +243,9 @@ TEST_CASE_FIXTURE(
   for (const std::vector<std::size_t>& order :
        {std::vector<std::size_t>{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}) {
     for (const Granules& pair : pairs) map(pair);
-    CHECK_FALSE(windows->map(Granules{6, 7}).has_value());  // no address space: nothing happens
+    CHECK_FALSE(windows->map(sequence({6, 7})).has_value());  // no address space: nothing happens
     CHECK(mapped() == 12);
-    CHECK_FALSE(windows->find(Granules{6, 7}).has_value());
+    CHECK_FALSE(windows->find(sequence({6, 7})).has_value());
     for (const std::size_t index : order) {
       const auto first = static_cast<GranuleNumber>(2 * index);
       windows->drop(first, first + 1);
@@ -225,7 +261,7 @@ TEST_CASE_FIXTURE(WindowsFixture, "address space in pieces that are too small is
   for (const Granules& pair : {Granules{0, 1}, {2, 3}, {4, 5}, {5, 4}, {3, 2}, {1, 0}}) map(pair);
   windows->drop(2, 4);  // two granules, twice, and not side by side
   CHECK(mapped() == 8);
-  CHECK_FALSE(windows->map(Granules{2, 3, 6}).has_value());
+  CHECK_FALSE(windows->map(sequence({2, 3, 6})).has_value());
   CHECK(mapped() == 8);
   CHECK(shows(map({2, 3}), {2, 3}));
   CHECK(shows(map({6, 7}), {6, 7}));
@@ -248,15 +284,15 @@ TEST_CASE_FIXTURE(
       for (const bool out_of_memory : {true, false}) {
         if (out_of_memory) {
           tap.refuse(refusal.call, CUDA_ERROR_OUT_OF_MEMORY, nth);
-          CHECK_FALSE(windows->map(Granules{0, 2, 4}).has_value());
+          CHECK_FALSE(windows->map(sequence({0, 2, 4})).has_value());
         } else {
           tap.refuse(refusal.call, CUDA_ERROR_UNKNOWN, nth);
-          CHECK_THROWS_AS(windows->map(Granules{0, 2, 4}), DriverError);
+          CHECK_THROWS_AS(windows->map(sequence({0, 2, 4})), DriverError);
         }
         CHECK(simulator.live() == before);
         CHECK(windows->mappings() == 2);
-        CHECK_FALSE(windows->find(Granules{0, 2, 4}).has_value());
-        CHECK(windows->find(Granules{1, 3}) == kept);
+        CHECK_FALSE(windows->find(sequence({0, 2, 4})).has_value());
+        CHECK(windows->find(sequence({1, 3})) == kept);
       }
       const std::uintptr_t window = map({0, 2, 4});
       CHECK(window == kept + 2 * kGranule);  // the address space that was given back
@@ -271,10 +307,10 @@ TEST_CASE_FIXTURE(
 TEST_CASE_FIXTURE(WindowsFixture, "address space that the driver refuses is asked for again") {
   const sim::Live before = simulator.live();
   tap.refuse(DriverCall::mem_address_reserve, CUDA_ERROR_OUT_OF_MEMORY);
-  CHECK_FALSE(windows->map(Granules{0, 2}).has_value());
+  CHECK_FALSE(windows->map(sequence({0, 2})).has_value());
   CHECK(simulator.live() == before);
   tap.refuse(DriverCall::mem_address_reserve, CUDA_ERROR_UNKNOWN);
-  CHECK_THROWS_AS(windows->map(Granules{0, 2}), DriverError);
+  CHECK_THROWS_AS(windows->map(sequence({0, 2})), DriverError);
   CHECK(simulator.live() == before);
   CHECK(windows->mappings() == 0);
   CHECK(shows(map({0, 2}), {0, 2}));
@@ -296,10 +332,10 @@ TEST_CASE_FIXTURE(WindowsFixture, "a context that cannot be made current maps no
   for (const DriverCall call : {DriverCall::ctx_get_current, DriverCall::ctx_push_current}) {
     CAPTURE(kDriverCallNames[std::size_t(call)]);
     tap.refuse(call, CUDA_ERROR_UNKNOWN);
-    CHECK_THROWS_AS(windows->map(Granules{0, 2}), DriverError);
+    CHECK_THROWS_AS(windows->map(sequence({0, 2})), DriverError);
     CHECK(simulator.live() == before);
     CHECK(windows->mappings() == 2);
-    CHECK_FALSE(windows->find(Granules{0, 2}).has_value());
+    CHECK_FALSE(windows->find(sequence({0, 2})).has_value());
   }
   CHECK(shows(map({0, 2}), {0, 2}));
 }
@@ -324,7 +360,7 @@ TEST_CASE_FIXTURE(
   CHECK(reports.mention("cuMemUnmap"));
   CHECK(mapped() == 1);
   CHECK(windows->mappings() == 0);
-  CHECK_FALSE(windows->find(Granules{0, 2}).has_value());
+  CHECK_FALSE(windows->find(sequence({0, 2})).has_value());
   const std::uintptr_t next = map({0, 2});
   CHECK(next >= window + 2 * kGranule);
   CHECK(shows(next, {0, 2}));
@@ -335,7 +371,7 @@ TEST_CASE_FIXTURE(WindowsFixture,
                   "a half-made window that the driver does not unmap keeps its address, too") {
   tap.refuse(DriverCall::mem_map, CUDA_ERROR_OUT_OF_MEMORY, 3);
   tap.refuse(DriverCall::mem_unmap, CUDA_ERROR_UNKNOWN);
-  CHECK_FALSE(windows->map(Granules{0, 2, 4}).has_value());
+  CHECK_FALSE(windows->map(sequence({0, 2, 4})).has_value());
   CHECK(reports.count(Severity::error) == 1);
   REQUIRE(mapped() == 1);
   const std::uintptr_t window = map({0, 2, 4});
@@ -374,13 +410,13 @@ TEST_CASE_FIXTURE(WindowsFixture,
       Granules granules(1 + below(4));
       for (GranuleNumber& granule : granules) granule = static_cast<GranuleNumber>(below(4));
       const auto known = std::ranges::find(model, granules, &Window::granules);
-      const auto found = windows->find(granules);
+      const auto found = windows->find(sequence(granules));
       REQUIRE(found.has_value() == (known != model.end()));
       if (found) {
         REQUIRE(*found == known->address);
         std::rotate(known, known + 1, model.end());
         ++found_again;
-      } else if (const auto address = windows->map(granules)) {
+      } else if (const auto address = windows->map(sequence(granules))) {
         model.push_back({granules, *address});
       }
     } else if (kind < 6) {

@@ -259,10 +259,7 @@ bool ArenaSegments::map_window(Growth& growth) {
   }
   sequence_.clear();
   for (const Block* part : parts) {
-    for (GranuleNumber granule = granule_at(part->address); granule <= granule_at(part->end() - 1);
-         ++granule) {
-      sequence_.push_back(granule);
-    }
+    sequence_.append(granule_at(part->address), granule_at(part->end() - 1) + 1);
   }
   std::optional<std::uintptr_t> window = windows_.find(sequence_);
   if (!window) {

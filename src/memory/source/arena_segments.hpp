@@ -102,7 +102,7 @@ class ArenaSegments final : public SegmentSource {
   std::vector<Extent> extents_;
   std::vector<std::size_t> order_;
   std::vector<Block*> parts_;
-  std::vector<GranuleNumber> sequence_;
+  GranuleSequence sequence_;
 };
 
 }  // namespace berth

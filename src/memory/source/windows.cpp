@@ -29,12 +29,22 @@ Windows::~Windows() {
   context_.driver().mem_address_free_or_report(CUdeviceptr{address_}, address_bytes_);
 }
 
-std::optional<std::uintptr_t> Windows::find(std::span<const GranuleNumber> granules) {
-  if (granules.front() >= by_granule_.size()) return std::nullopt;
-  for (Number slot = by_granule_[granules.front()]; slot != kNone; slot = slots_[slot].older) {
+bool Windows::shows(Number window, const GranuleSequence& granules) const {
+  if (windows_[window].size != granules.size()) return false;
+  Number slot = windows_[window].first;
+  return std::ranges::all_of(granules.runs(), [&](const GranuleSequence::Run& run) {
+    const Slot& first = slots_[slot];
+    slot += run.size;
+    return first.granule == run.first && first.run == run.size;
+  });
+}
+
+std::optional<std::uintptr_t> Windows::find(const GranuleSequence& granules) {
+  const GranuleNumber first = granules.runs().front().first;
+  if (first >= by_granule_.size()) return std::nullopt;
+  for (Number slot = by_granule_[first]; slot != kNone; slot = slots_[slot].older) {
     const Number window = slots_[slot].window;
-    if (windows_[window].first != slot) continue;
-    if (!std::ranges::equal(slots_of(window), granules, {}, &Slot::granule)) continue;
+    if (windows_[window].first != slot || !shows(window, granules)) continue;
     unlink(window);
     link_newest(window);
     return address_of(slot);
@@ -79,8 +89,11 @@ std::optional<Windows::Number> Windows::find_room(std::size_t size) {
 }
 
 /// On failure nothing has changed.
-Windows::Number Windows::add_window(Number first, std::span<const GranuleNumber> granules) {
-  const std::size_t shown = std::ranges::max(granules) + std::size_t{1};
+Windows::Number Windows::add_window(Number first, const GranuleSequence& granules) {
+  std::size_t shown = 0;
+  for (const auto& run : granules.runs()) {
+    shown = std::max(shown, std::size_t{run.first} + run.size);
+  }
   if (by_granule_.size() < shown) by_granule_.resize(shown, kNone);
   if (slots_.size() < first + granules.size()) slots_.resize(first + granules.size());
   if (unused_.empty()) {
@@ -93,11 +106,14 @@ Windows::Number Windows::add_window(Number first, std::span<const GranuleNumber>
   const Number window = unused_.back();
   unused_.pop_back();
   windows_[window] = {.first = first, .size = static_cast<Number>(granules.size())};
-  for (Number slot = first; const GranuleNumber granule : granules) {
-    BERTH_DCHECK(!slots_[slot].is_mapped);
-    slots_[slot].granule = granule;
-    slots_[slot].window = window;
-    link_slot(slot++);
+  for (Number slot = first; const auto& run : granules.runs()) {
+    slots_[slot].run = run.size;
+    for (Number nth = 0; nth < run.size; ++nth) {
+      BERTH_DCHECK(!slots_[slot].is_mapped);
+      slots_[slot].granule = run.first + nth;
+      slots_[slot].window = window;
+      link_slot(slot++);
+    }
   }
   if (first == lowest_free_) lowest_free_ += windows_[window].size;
   mappings_ += granules.size();
@@ -169,7 +185,7 @@ bool Windows::map_slots(Number window, bool& gone) {
   return true;
 }
 
-std::optional<std::uintptr_t> Windows::map(std::span<const GranuleNumber> granules) {
+std::optional<std::uintptr_t> Windows::map(const GranuleSequence& granules) {
   const ContextScope scope(context_);
   const std::optional<Number> first = find_room(granules.size());
   if (!first) return std::nullopt;

@@ -19,6 +19,7 @@
 
 #include "memory/heap/hole_index.hpp"
 #include "memory/source/arena.hpp"
+#include "memory/source/granule_sequence.hpp"
 
 namespace berth {
 
@@ -34,11 +35,11 @@ class Windows {
   Windows& operator=(const Windows&) = delete;
 
   /// The address at which `granules` are mapped in this order, or nullopt.
-  [[nodiscard]] std::optional<std::uintptr_t> find(std::span<const GranuleNumber> granules);
+  [[nodiscard]] std::optional<std::uintptr_t> find(const GranuleSequence& granules);
   /// Maps them, with the arena's access. nullopt if the driver has no memory for that,
   /// or there is no address space. On failure nothing is mapped.
   /// Errors  DriverError.
-  std::optional<std::uintptr_t> map(std::span<const GranuleNumber> granules);
+  std::optional<std::uintptr_t> map(const GranuleSequence& granules);
   /// Unmaps all windows that show any of the granules from `first` to before `end`. The device must
   /// be done with these.
   void drop(GranuleNumber first, GranuleNumber end) noexcept;
@@ -113,6 +114,7 @@ class Windows {
   /// A granule's worth of the address space.
   struct Slot {
     GranuleNumber granule = 0;
+    Number run = 0;        ///< of the first slot of a run: its size
     Number newer = kNone;  ///< slots that map the same granule
     Number older = kNone;
     Number window = kNone;  ///< whose it is
@@ -142,7 +144,8 @@ class Windows {
   }
   bool reserve_address_space();
   std::optional<Number> find_room(std::size_t size);
-  Number add_window(Number first, std::span<const GranuleNumber> granules);
+  Number add_window(Number first, const GranuleSequence& granules);
+  [[nodiscard]] bool shows(Number window, const GranuleSequence& granules) const;
   void link_newest(Number window) noexcept;
   void unlink(Number window) noexcept;
   void link_slot(Number slot) noexcept;
