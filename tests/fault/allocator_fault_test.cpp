@@ -172,30 +172,29 @@ TEST_CASE("the pinned allocator survives each driver call that fails once") {
   };
   for (const auto progress : {sim::Progress::eager, sim::Progress::manual}) {
     sim::Config config = small_device(64_MiB, progress);
-    config.host_memory = 64_MiB;
-    survives_every_fault({config,
-                          make_registry_and_events,
-                          {
-                              {"make the allocator",
-                               [](World& world) {
-                                 world.pinned.emplace(*world.registry, PinnedAllocatorOptions{});
-                               }},
-                              allocate_pinned(0, 1000),
-                              allocate_pinned(1, 30_MiB),
-                              use(1, 0),
-                              use_once(1, 1),
-                              free_pinned(1),
-                              allocate_pinned(2, 10_MiB),
-                              free_pinned(2),
-                              allocate_pinned(3, 40_MiB),  // needs the deferred one
-                              free_pinned(3),
-                              allocate_pinned(4, 20_MiB),
-                              use(4, 2),
-                              free_pinned(4),
-                              run_everything(),
-                              {"trim", [](World& world) { world.pinned->trim(0); }},
-                              free_pinned(0),
-                          }});
+    config.host_memory = 8_MiB;
+    survives_every_fault(
+        {config,
+         make_registry_and_events,
+         {
+             {"make the allocator",
+              [](World& world) { world.pinned.emplace(*world.registry, small_segments()); }},
+             allocate_pinned(0, 1000),
+             allocate_pinned(1, 4_MiB),
+             use(1, 0),
+             use_once(1, 1),
+             free_pinned(1),
+             allocate_pinned(2, 2_MiB),
+             free_pinned(2),
+             allocate_pinned(3, 5_MiB),  // needs the deferred one
+             free_pinned(3),
+             allocate_pinned(4, 3_MiB),
+             use(4, 2),
+             free_pinned(4),
+             run_everything(),
+             {"trim", [](World& world) { world.pinned->trim(0); }},
+             free_pinned(0),
+         }});
   }
 }
 

@@ -29,8 +29,9 @@ void check_holds(bool holds) {
   CHECK(holds);
 }
 
-Bytes content() {
-  return pattern(kBytes, 1);
+const Bytes& content() {
+  static const Bytes bytes = pattern(kBytes, 1);
+  return bytes;
 }
 
 unsigned char* block(World& world, std::size_t index) {
@@ -89,7 +90,7 @@ void make_copier(World& world) {
 }
 
 void send_rows(World& world) {
-  const Bytes sent = content();
+  const Bytes& sent = content();
   Bytes back(kBytes);
   copy_rows(world, block(world, 0), kRow, sent.data(), kPitch, world.streams[0]);
   copy_rows(world, back.data(), kPitch, block(world, 0), kRow, world.streams[0]);
@@ -97,7 +98,7 @@ void send_rows(World& world) {
 }
 
 void send_pinned_rows(World& world) {
-  const Bytes sent = content();
+  const Bytes& sent = content();
   std::copy(sent.begin(), sent.end(), block(world, 2));
   copy_rows(world, block(world, 0), kPitch, block(world, 2), kPitch, world.streams[0]);
   std::fill_n(block(world, 2), kBytes, static_cast<unsigned char>(0));
@@ -107,7 +108,7 @@ void send_pinned_rows(World& world) {
 }
 
 void send_batch(World& world) {
-  const Bytes sent = content();
+  const Bytes& sent = content();
   Bytes pageable = sent;
   std::copy(sent.begin(), sent.end(), block(world, 2));
   const auto copy = [&](bool to_device) {

@@ -39,10 +39,16 @@ void make_registry(World& world) {
   world.registry.emplace(*world.driver, *world.nvml);
 }
 
+/// More than the staging slots hold at a time.
+constexpr std::size_t kBytes = 140'000;
+
+const std::vector<unsigned char>& content() {
+  static const std::vector<unsigned char> bytes = pattern(kBytes, 1);
+  return bytes;
+}
+
 /// Copies between host memory and both devices, with what came back compared.
 std::vector<Step> copies() {
-  constexpr std::size_t kBytes = 300'000;
-  const auto content = [] { return pattern(kBytes, 1); };
   return {
       {"make the copier",
        [](World& world) {
@@ -50,16 +56,16 @@ std::vector<Step> copies() {
              {.staging_slot_bytes = 64_KiB, .staging_slots = 2, .workers = 1, .file_workers = 2});
        }},
       {"pageable to device, and back",
-       [=](World& world) {
-         const std::vector<unsigned char> sent = content();
+       [](World& world) {
+         const std::vector<unsigned char>& sent = content();
          std::vector<unsigned char> back(kBytes);
          world.copier->copy_async(world.blocks[0].data(), sent.data(), kBytes, world.streams[0]);
          world.copier->copy(back.data(), world.blocks[0].data(), kBytes, world.streams[0]);
          check_holds((back == sent));
        }},
       {"pinned to device, to the other device, and back to pinned",
-       [=](World& world) {
-         const std::vector<unsigned char> sent = content();
+       [](World& world) {
+         const std::vector<unsigned char>& sent = content();
          auto* const pinned = static_cast<unsigned char*>(world.blocks[2].data());
          std::copy(sent.begin(), sent.end(), pinned);
          world.copier->copy(world.blocks[0].data(), pinned, kBytes, world.streams[0]);
@@ -70,8 +76,8 @@ std::vector<Step> copies() {
          check_holds(std::equal(sent.begin(), sent.end(), pinned));
        }},
       {"a file to device, and back",
-       [=](World& world) {
-         const std::vector<unsigned char> sent = content();
+       [](World& world) {
+         const std::vector<unsigned char>& sent = content();
          std::vector<unsigned char> back(kBytes);
          const TemporaryFolder folder;
          const std::string path = folder.path() / "weights";
@@ -205,12 +211,12 @@ TEST_CASE("copies survive each driver call that fails once") {
           {config,
            [](World& world) {
              make_buffers(world);
-             world.blocks.push_back(world.memory->allocate(300'000, world.streams[0]));
+             world.blocks.push_back(world.memory->allocate(kBytes, world.streams[0]));
              world.other_events.emplace(world.context(1));
              world.other_memory.emplace(world.context(1), *world.other_events,
                                         DeviceAllocatorOptions{});
-             world.blocks.push_back(world.other_memory->allocate(300'000, world.streams[1]));
-             world.blocks.push_back(world.pinned->allocate(300'000));
+             world.blocks.push_back(world.other_memory->allocate(kBytes, world.streams[1]));
+             world.blocks.push_back(world.pinned->allocate(kBytes));
            },
            copies()});
     }
