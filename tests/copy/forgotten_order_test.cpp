@@ -16,7 +16,7 @@ using namespace berth::test;
 namespace {
 
 constexpr std::size_t kSlot = 64 * 1024;
-constexpr std::uint64_t kSeeds = 10;
+constexpr std::uint64_t kSeeds = 3;
 
 enum class Forgets { nothing, first_join, second_join };
 
