@@ -14,6 +14,7 @@
 #include "berth/file.hpp"
 
 #include "fault/fault_fixture.hpp"
+#include "support/pattern.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace device_fault_test {
