@@ -29,7 +29,7 @@ bool is_in_reach(const CopyShape& shape, StreamRef stream) {
 /// Errors  DriverError: the stream has passed it, or the device has failed.
 void complete(StreamRef stream) {
   try {
-    wait_relaxed_for(stream);
+    wait_for(stream);
   } catch (...) {
     wait_after_failure(stream);  // perhaps only the query has failed
     throw;

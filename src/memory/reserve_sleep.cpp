@@ -2,7 +2,6 @@
 // Sleep and wake: physical memory goes and comes back under the same addresses.
 #include "memory/gauge.hpp"
 #include "memory/reserve.hpp"
-#include "stream/capture.hpp"
 #include "stream/wait.hpp"
 
 namespace berth {
@@ -50,8 +49,6 @@ std::size_t Reserve::sleep(DeviceContext& context, SleepContent content) {
   try {
     {
       const ContextScope scope(context);
-      RelaxedCapture relaxed(driver_);
-      relaxed.begin();
       wait_for(context);  // without a lock, which that work may need
     }
     const MutexLock slow(heap_.slow_mutex);

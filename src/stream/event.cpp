@@ -86,7 +86,12 @@ bool EventRef::is_done() const {
 void EventRef::sync() const {
   refuse_captured_mark(*this, "waited for");
   const ContextScope scope(*context_);
-  wait_for(*this);
+  wait_in_mode_of_thread(*this);
+}
+
+void sync_unchecked(EventRef event) {
+  const ContextScope scope(event.context());
+  wait_for(event);
 }
 
 float elapsed_ms(EventRef start, EventRef end) {

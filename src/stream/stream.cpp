@@ -80,7 +80,7 @@ bool StreamRef::is_done() const {
 void StreamRef::sync() const {
   const ContextScope scope(*context_);
   if (is_capturing_in_scope(*this)) refuse_captured(*this, "waited for");
-  wait_for(*this);
+  wait_in_mode_of_thread(*this);
 }
 
 bool StreamRef::is_capturing() const {

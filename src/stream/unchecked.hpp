@@ -10,7 +10,9 @@ namespace berth {
 
 /// Inside of a ContextScope.
 bool is_done_in_scope(StreamRef stream);
+/// In the capture mode `relaxed` (stream/wait.hpp), unlike sync().
 void sync_unchecked(StreamRef stream);
+void sync_unchecked(EventRef event);
 /// `stream` of the event's device.
 void record_unchecked(EventRef event, StreamRef stream);
 

@@ -7,63 +7,65 @@
 namespace berth {
 namespace {
 
-/// The driver, which then has to wait for the device alone.
-const Driver& driver_after_share(StreamRef stream) noexcept {
-  do_share_before_call(stream);
-  return stream.context().driver();
-}
-const Driver& driver_after_share(DeviceContext& context) noexcept {
-  do_share_before_call(context);
-  return context.driver();
-}
-/// It is not known which copies an event marks.
-const Driver& driver_after_share(EventRef event) noexcept {
-  return driver_after_share(event.context());
-}
-
-/// Calls `wait` in the capture mode `relaxed`.
+/// What `wait` returns, in the capture mode `relaxed`.
 template <class Wait>
-void relaxed(const Driver& driver, const Wait& wait) {
+auto relaxed(const Driver& driver, const Wait& wait) {
   RelaxedCapture mode(driver);
   mode.begin();
-  wait();
+  return wait(driver);
 }
 
 }  // namespace
 
 void wait_for(StreamRef stream) {
-  driver_after_share(stream).stream_synchronize(stream.native());
+  do_share_before_call(stream);
+  relaxed(stream.context().driver(),
+          [&](const Driver& driver) { return driver.stream_synchronize(stream.native()); });
 }
 void wait_for_or_report(StreamRef stream) noexcept {
-  driver_after_share(stream).stream_synchronize_or_report(stream.native());
+  do_share_before_call(stream);
+  relaxed(stream.context().driver(), [&](const Driver& driver) {
+    return driver.stream_synchronize_or_report(stream.native());
+  });
 }
 
 void wait_for(EventRef event) {
-  driver_after_share(event).event_synchronize(event.native());
+  do_share_before_call(event.context());
+  block_for(event);
 }
 CUresult try_wait_for(EventRef event) noexcept {
-  return driver_after_share(event).try_event_synchronize(event.native());
+  do_share_before_call(event.context());
+  return relaxed(event.context().driver(), [&](const Driver& driver) {
+    return driver.try_event_synchronize(event.native());
+  });
+}
+void block_for(EventRef event) {
+  relaxed(event.context().driver(),
+          [&](const Driver& driver) { return driver.event_synchronize(event.native()); });
 }
 
 void wait_for(DeviceContext& context) {
-  driver_after_share(context).ctx_synchronize();
+  do_share_before_call(context);
+  relaxed(context.driver(), [](const Driver& driver) { return driver.ctx_synchronize(); });
 }
 CUresult try_wait_for(DeviceContext& context) noexcept {
-  return driver_after_share(context).try_ctx_synchronize();
+  do_share_before_call(context);
+  return relaxed(context.driver(),
+                 [](const Driver& driver) { return driver.try_ctx_synchronize(); });
 }
 void wait_for_or_report(DeviceContext& context) noexcept {
-  driver_after_share(context).ctx_synchronize_or_report();
+  do_share_before_call(context);
+  relaxed(context.driver(),
+          [](const Driver& driver) { return driver.ctx_synchronize_or_report(); });
 }
 
-void wait_relaxed_for(StreamRef stream) {
-  relaxed(stream.context().driver(), [&] { wait_for(stream); });
+void wait_in_mode_of_thread(StreamRef stream) {
+  do_share_before_call(stream);
+  stream.context().driver().stream_synchronize(stream.native());
 }
-void wait_relaxed_for(EventRef event) {
-  relaxed(event.context().driver(), [&] { wait_for(event); });
-}
-void block_relaxed_for(EventRef event) {
-  const Driver& driver = event.context().driver();
-  relaxed(driver, [&] { driver.event_synchronize(event.native()); });
+void wait_in_mode_of_thread(EventRef event) {
+  do_share_before_call(event.context());  // it is not known which copies an event marks
+  event.context().driver().event_synchronize(event.native());
 }
 
 void do_share_before_call(StreamRef stream) noexcept {

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How berth waits for a device, inside of a ContextScope. Each function first does the host's share
-// of what it waits for (device/host_shares.hpp), and then blocks in the driver.
+// of what it waits for (device/host_shares.hpp), and then blocks in the driver, in the capture mode
+// `relaxed`: while another thread captures, the driver could otherwise refuse the wait and break
+// that capture. NVIDIA does not document which calls the mode `global` forbids to other threads,
+// and the simulated driver assumes every wait. Source: CUDA Driver API,
+// cuThreadExchangeStreamCaptureMode.
 #pragma once
 
 #include <cuda.h>
@@ -27,14 +31,15 @@ void wait_for(DeviceContext& context);
 [[nodiscard]] CUresult try_wait_for(DeviceContext& context) noexcept;
 void wait_for_or_report(DeviceContext& context) noexcept;
 
-/// The same while other threads may be capturing: in the capture mode `relaxed`, so that the wait
-/// breaks no capture. NVIDIA does not document which calls the mode `global` forbids to other
-/// threads, and the simulated driver assumes every wait. Source: CUDA Driver API,
-/// cuThreadExchangeStreamCaptureMode.
-void wait_relaxed_for(StreamRef stream);
-void wait_relaxed_for(EventRef event);
-/// The same for callers that have done the host's share: blocks in the driver alone.
-void block_relaxed_for(EventRef event);
+/// For callers that have done the host's share: blocks in the driver alone.
+/// Errors  DriverError.
+void block_for(EventRef event);
+
+/// A wait that the program asks for by sync(): in the capture mode that the program has chosen for
+/// the calling thread.
+/// Errors  DriverError.
+void wait_in_mode_of_thread(StreamRef stream);
+void wait_in_mode_of_thread(EventRef event);
 
 // Before a driver call that may wait for work although the caller does not ask for it. Locks of
 // berth's may be held during those for devices.

@@ -30,8 +30,6 @@ inline void wait_after_failure(StreamRef stream) noexcept {
 /// Returns at once if the device has failed, which is known then.
 inline void wait_after_failure(EventRef mark) noexcept {
   const ContextScope scope(mark.context(), std::nothrow);
-  RelaxedCapture relaxed(mark.context().driver());
-  relaxed.begin();
   static_cast<void>(try_wait_for(mark));
 }
 

@@ -54,7 +54,7 @@ TEST_CASE("a device that uses the host's page tables copies pageable memory dire
   CHECK(driver_calls(*test.runtime, "cuStreamWaitValue32") == 0);
 }
 
-TEST_CASE("without the host's page tables pageable memory is staged") {
+TEST_CASE("without the host's page tables pageable memory is staged" * needs_gates()) {
   for (const auto access : {sim::PageableAccess::none, sim::PageableAccess::page_faults}) {
     CopyTest test(machine(access, sim::Progress::eager));
     const Stream stream = test.stream();
@@ -96,7 +96,8 @@ TEST_CASE("a Transfer that goes away waits until the device has left the memory"
 }
 
 TEST_CASE(
-    "what copy_async promises of pageable memory holds for a device that gets at it by itself") {
+    "what copy_async promises of pageable memory holds for a device that gets at it by itself" *
+    needs_gates()) {
   for (const std::size_t bytes : {std::size_t{8}, 64_KiB, 64_KiB + 1, kBytes}) {
     CAPTURE(bytes);
     InReach test;

@@ -98,7 +98,8 @@ TEST_CASE("a join that is left out by hand is found") {
   CHECK(run_program(1, {}, true).empty());
 }
 
-TEST_CASE("the copy waits for earlier work of both streams, and later work of both for the copy") {
+TEST_CASE("the copy waits for earlier work of both streams, and later work of both for the copy" *
+          needs_gates()) {
   for (const bool to_second : {true, false}) {
     for (const Kind host : {Kind::peer, Kind::pinned, Kind::pageable}) {
       CAPTURE(to_second);

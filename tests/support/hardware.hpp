@@ -11,16 +11,16 @@
 
 namespace berth::test {
 
-/// `config`, on that hardware; as it is where the variable is not set.
+/// `config`, on that hardware as well; as it is where the variable is not set.
 inline sim::Config on_hardware(sim::Config config) {
   const char* const text = std::getenv("BERTH_TEST_HARDWARE");
   if (text == nullptr) return config;
   const sim::Config hardware = sim::Config::parse(text);
   config.connections = hardware.connections;
   config.queue_entries = hardware.queue_entries;
-  config.driver_lock = hardware.driver_lock;
-  config.launch_blocking = hardware.launch_blocking;
-  config.memory_operations = hardware.memory_operations;
+  config.driver_lock = config.driver_lock || hardware.driver_lock;
+  if (hardware.launch_blocking) config.launch_blocking = hardware.launch_blocking;
+  config.memory_operations = config.memory_operations && hardware.memory_operations;
   if (hardware.seed != sim::Config().seed) config.seed += hardware.seed;
   return config;
 }

@@ -46,7 +46,7 @@ void DirectTransfer::wait() {
   }
   try {
     const ContextScope scope(last->context());
-    if (failure == nullptr) wait_relaxed_for(*last);
+    if (failure == nullptr) wait_for(*last);
   } catch (...) {  // or a lack of memory for the message
     failure = std::current_exception();
   }

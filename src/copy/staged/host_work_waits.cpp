@@ -10,6 +10,7 @@
 #include "copy/staged/host_work.hpp"
 #include "device/device_context.hpp"
 #include "driver/acting_for.hpp"
+#include "stream/capture.hpp"
 #include "stream/wait.hpp"
 
 namespace berth {
@@ -39,8 +40,15 @@ bool query(const Driver& driver, EventRef event) {
                           CUDA_ERROR_NOT_READY);
 }
 
+/// On a thread whose capture mode the program has chosen.
+bool query_relaxed(const Driver& driver, EventRef event) {
+  RelaxedCapture relaxed(driver);
+  relaxed.begin();
+  return query(driver, event);
+}
+
 bool synchronize(const Driver&, EventRef event) {
-  block_relaxed_for(event);
+  block_for(event);
   return true;
 }
 
@@ -51,7 +59,8 @@ bool HostWork::ask_about(const CopyPtr& copy, const StagedCopy::Mark& mark, cons
   std::exception_ptr failure;
   Answer answer = ask_driver(*copy, mark.event->ref(), ask, failure);
   // Perhaps only the query has failed, and the device continues.
-  if (answer == Answer::failed) answer = ask_driver(*copy, mark.event->ref(), query, failure);
+  if (answer == Answer::failed)
+    answer = ask_driver(*copy, mark.event->ref(), query_relaxed, failure);
   if (answer == Answer::not_yet) return true;
   {
     const MutexLock lock(mutex_);

@@ -47,10 +47,8 @@ bool HostUseMarks::are_over(HostUses& uses) const noexcept {
 
 bool HostUseMarks::wait_for(const HostUses& uses) const noexcept {
   if (!std::ranges::all_of(uses, is_marked)) return false;
-  RelaxedCapture relaxed(pools_.driver());
-  relaxed.begin();
   try {
-    for (const HostUse& use : uses) use.event->ref().sync();
+    for (const HostUse& use : uses) sync_unchecked(use.event->ref());
     return true;
   } catch (const Error&) {
     return false;

@@ -258,10 +258,8 @@ std::vector<Freed> StreamOrder::wait_until_idle() {
   }
   std::vector<Freed> idle;
   idle.reserve(ends.size());
-  RelaxedCapture relaxed(driver_);
-  relaxed.begin();
   for (const EndOfWork& end : ends) {
-    if (end.event != nullptr) end.event->ref().sync();
+    if (end.event != nullptr) sync_unchecked(end.event->ref());
     idle.push_back(end.freed);
   }
   return idle;

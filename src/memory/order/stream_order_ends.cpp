@@ -182,10 +182,8 @@ void StreamOrder::wait_for_all() {
     }
     ends = ends_of_work(owners);
   }
-  RelaxedCapture relaxed(driver_);
-  relaxed.begin();
   for (const EndOfWork& end : ends) {
-    if (end.event != nullptr) end.event->ref().sync();
+    if (end.event != nullptr) sync_unchecked(end.event->ref());
   }
   for (DeviceContext* const context : contexts) {
     if (synchronize(*context)) continue;

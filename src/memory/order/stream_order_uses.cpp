@@ -256,11 +256,7 @@ bool StreamOrder::wait_for_oldest(std::uint64_t made_by) {
   }
   if (stream == kUnowned) return false;
   // Under no lock: another thread may have to allocate before it submits what this waits for.
-  if (oldest.event != nullptr) {
-    RelaxedCapture relaxed(driver_);
-    relaxed.begin();
-    oldest.event->ref().sync();
-  }
+  if (oldest.event != nullptr) sync_unchecked(oldest.event->ref());
   const MutexLock slow(heap_.slow_mutex);
   complete(stream, oldest);
   return true;

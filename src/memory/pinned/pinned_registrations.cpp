@@ -192,7 +192,7 @@ void PinnedRegistrations::wait_for_uses(Entry& entry) {
     }
     if (end == nullptr) continue;
     try {
-      end->ref().sync();
+      sync_unchecked(end->ref());
     } catch (const Error& error) {  // work that failed is over
       driver().report(Severity::warning, kWaiting, error);
     }
