@@ -9,7 +9,7 @@ fewer than 500 lines in core.
                    --cc COMMAND --cxx COMMAND [--werror] [--update]
 
 --update writes the files of docs/examples/tensor and what the commands print into the pages.
-Exit status 77 if pkg-config is missing.
+Exit status 77 if pkg-config or CMake is missing.
 """
 
 import argparse
@@ -122,7 +122,7 @@ def write_files(pages, files):
 
 def environment_of(options, folder):
     """That of a reader who has installed berth, with the compiler under test as `c++`."""
-    _, libdir = consumer_test.install(options, folder / "installed")
+    prefix, libdir = consumer_test.install(options, folder / "installed")
     (folder / "bin").mkdir()
     warnings = " ".join(consumer_test.WARNINGS + (["-Werror"] if options.werror else []))
     for name, command in (("cc", options.cc), ("c++", options.cxx)):
@@ -138,6 +138,7 @@ def environment_of(options, folder):
         **kept,
         "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
         "PKG_CONFIG_PATH": f"{libdir}/pkgconfig",
+        "CMAKE_PREFIX_PATH": str(prefix),
         "LD_LIBRARY_PATH": str(libdir),
     }
 
@@ -151,9 +152,10 @@ def main():
     parser.add_argument("--werror", action="store_true", help="stop at a warning")
     parser.add_argument("--update", action="store_true")
     options = parser.parse_args()
-    if shutil.which("pkg-config") is None:
-        print("skipped: no pkg-config on this machine")
-        return consumer_test.EXIT_SKIPPED
+    for tool in ("pkg-config", "cmake"):
+        if shutil.which(tool) is None:
+            print(f"skipped: no {tool} on this machine")
+            return consumer_test.EXIT_SKIPPED
 
     pages = sorted((options.source / PAGES).glob("[0-9]*.md"))
     files = files_of(options.source / EXAMPLE)
