@@ -28,13 +28,11 @@ using Item = HandleStore::Item;
 /// Around each call of the library.
 class LibraryScope {
  public:
-  explicit LibraryScope(DeviceContext& context) : guard_(context), relaxed_(context.driver()) {
-    relaxed_.begin();
-  }
+  explicit LibraryScope(DeviceContext& context) : guard_(context), relaxed_(context.driver()) {}
 
  private:
   const DeviceGuard guard_;
-  RelaxedCapture relaxed_;
+  const RelaxedCapture relaxed_;
 };
 
 HandleStoreOptions checked(HandleStoreOptions options) {

@@ -222,8 +222,7 @@ class HostAllocator::Impl final : public StreamObserver {
 
   /// Asks about so many of the blocks that await streams, each in its turn.
   std::size_t poll(std::size_t blocks) BERTH_REQUIRES(poll_mutex_) BERTH_EXCLUDES(mutex_) {
-    RelaxedCapture relaxed(events_.driver());
-    relaxed.begin();
+    const RelaxedCapture relaxed(events_.driver());
     std::size_t released = 0;
     try {
       for (; blocks > 0; --blocks) {

@@ -19,8 +19,7 @@ namespace {
 /// go before they are done.
 template <class Submit>
 void copy_and_wait(DeviceContext& context, const Submit& submit) {
-  RelaxedCapture relaxed(context.driver());
-  relaxed.begin();
+  const RelaxedCapture relaxed(context.driver());
   const Stream stream(context, {});  // the legacy one may be waited for by what others capture
   const ContextScope scope(context);
   try {

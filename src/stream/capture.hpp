@@ -42,20 +42,13 @@ bool in_one_capture(StreamRef stream, StreamRef other);
 /// Throws StreamCaptured. `action` completes "a stream cannot be ...".
 [[noreturn]] void refuse_captured(StreamRef stream, const char* action);
 
-/// From begin() on, as long as it exists, this thread is in the relaxed capture mode: the driver
-/// neither refuses its calls nor breaks captures of other threads for them. For calls that touch
-/// nothing captured, such as event queries and growth.
+/// As long as it exists, its thread is in the relaxed capture mode: the driver neither refuses the
+/// thread's calls nor breaks captures of other threads for them. For calls that touch nothing
+/// captured, such as event queries and growth.
 class RelaxedCapture {
  public:
-  explicit RelaxedCapture(const Driver& driver) : driver_(driver) {}
-  ~RelaxedCapture() {
-    if (begun_) exchange();
-  }
-  /// Enters the mode, unless it has begun: no driver call is made if no query is made.
-  void begin() {
-    if (!begun_) exchange();
-    begun_ = true;
-  }
+  explicit RelaxedCapture(const Driver& driver) : driver_(driver) { exchange(); }
+  ~RelaxedCapture() { exchange(); }
   RelaxedCapture(const RelaxedCapture&) = delete;
   RelaxedCapture& operator=(const RelaxedCapture&) = delete;
 
@@ -63,7 +56,6 @@ class RelaxedCapture {
   void exchange() { driver_.try_thread_exchange_capture_mode(&mode_); }
 
   const Driver& driver_;
-  bool begun_ = false;
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 

@@ -166,8 +166,7 @@ std::optional<std::uint64_t> CompletionQueue::State::next_notice() {
 void CompletionQueue::State::run(const Driver& driver) {
   pthread_setname_np(pthread_self(), "berth callbacks");
   next_probe = Clock::now() + kProbePeriod;
-  RelaxedCapture relaxed(driver);  // marks are never captured, and others may be capturing
-  relaxed.begin();
+  const RelaxedCapture relaxed(driver);  // marks are never captured, and others may be capturing
   for (;;) {
     if (const std::optional<std::uint64_t> number = next_notice()) {
       if (Mark mark = mark_of(*number)) {

@@ -10,8 +10,7 @@ namespace berth {
 /// PeerAccess::enable() for any thread: captures of this one and of others go on.
 inline void enable_peer_access(DeviceContext& user, DeviceContext& owner) {
   const ContextScope scope(user);
-  RelaxedCapture relaxed(user.driver());
-  relaxed.begin();
+  const RelaxedCapture relaxed(user.driver());
   do_share_before_call(user);
   do_share_before_call(owner);
   owner.peer_access().enable(user);

@@ -10,8 +10,7 @@ namespace {
 /// What `wait` returns, in the capture mode `relaxed`.
 template <class Wait>
 auto relaxed(const Driver& driver, const Wait& wait) {
-  RelaxedCapture mode(driver);
-  mode.begin();
+  const RelaxedCapture mode(driver);
   return wait(driver);
 }
 

@@ -13,8 +13,7 @@ namespace berth {
 
 void DirectTransfer::ask() {
   if (passed_ == steps_.size() || failure_ != nullptr) return;
-  RelaxedCapture relaxed(steps_.front().mark->context().driver());
-  relaxed.begin();
+  const RelaxedCapture relaxed(steps_.front().mark->context().driver());
   try {
     while (passed_ < steps_.size() && steps_[passed_].mark->is_done())
       bytes_passed_ += steps_[passed_++].bytes;

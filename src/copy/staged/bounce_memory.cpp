@@ -77,8 +77,7 @@ std::size_t first_slot() {
 /// Breaks no capture of another thread. A mark that cannot be queried counts as not passed.
 bool has_passed(const EventLease& mark) {
   const Driver& driver = mark->context().driver();
-  RelaxedCapture relaxed(driver);
-  relaxed.begin();
+  const RelaxedCapture relaxed(driver);
   return driver.try_event_query(mark->native()) == CUDA_SUCCESS;
 }
 

@@ -71,8 +71,7 @@ bool DeviceWatch::sleep() {
 
 void DeviceWatch::run(const Driver& driver) {
   pthread_setname_np(pthread_self(), "berth watch");
-  RelaxedCapture relaxed(driver);  // marks are never captured; other threads may be capturing
-  relaxed.begin();
+  const RelaxedCapture relaxed(driver);  // marks are never captured; other threads may be capturing
   while (sleep()) {
     for (HostWork* const work : works_) work->ask_device(kStreamsOfRound);
   }

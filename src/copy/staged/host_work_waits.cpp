@@ -42,8 +42,7 @@ bool query(const Driver& driver, EventRef event) {
 
 /// On a thread whose capture mode the program has chosen.
 bool query_relaxed(const Driver& driver, EventRef event) {
-  RelaxedCapture relaxed(driver);
-  relaxed.begin();
+  const RelaxedCapture relaxed(driver);
   return query(driver, event);
 }
 

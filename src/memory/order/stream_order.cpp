@@ -241,10 +241,10 @@ std::optional<StreamOrder::EndOfWork> StreamOrder::end_of_work(OwnerId owner) {
 
 std::vector<StreamOrder::EndOfWork> StreamOrder::ends_of_work(std::span<const OwnerId> owners) {
   std::vector<EndOfWork> ends;
+  if (owners.empty()) return ends;
   ends.reserve(owners.size());
-  RelaxedCapture relaxed(driver_);
+  const RelaxedCapture relaxed(driver_);
   for (const OwnerId owner : owners) {
-    relaxed.begin();
     if (auto end = end_of_work(owner)) ends.push_back(std::move(*end));
   }
   return ends;

@@ -42,8 +42,7 @@ void StreamOrder::retire_here(StreamRef stream) {
   bool is_unordered = false;
   SharedEvent last_work;
   try {
-    RelaxedCapture relaxed(driver_);
-    relaxed.begin();
+    const RelaxedCapture relaxed(driver_);
     is_unordered = is_capturing(stream);
     if (!is_unordered) last_work = record_or_wait(stream);
   } catch (const Error& error) {  // it is gone already
@@ -130,8 +129,7 @@ std::size_t StreamOrder::recover_quarantined() {
     clock = uses_.now();
   }
   if (awaited.empty() || heap_.keeps_memory) return 0;
-  RelaxedCapture relaxed(driver_);
-  relaxed.begin();
+  const RelaxedCapture relaxed(driver_);
   std::vector<SharedEvent> completed;  // an event that was never recorded has passed
   completed.reserve(awaited.size());
   for (const Awaited& each : awaited) {

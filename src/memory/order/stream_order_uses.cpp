@@ -102,8 +102,7 @@ void StreamOrder::mark_request_stream(StreamRef stream, OwnerId owner) {
     if (!has_freed && !uses_.needs_seal(owner)) return;
     began = uses_.now();
   }
-  RelaxedCapture relaxed(driver_);
-  relaxed.begin();
+  const RelaxedCapture relaxed(driver_);
   if (is_capturing(stream)) return;
   SharedEvent event = record_reclaiming(stream);
   const MutexLock lock(heap_.mutex);
@@ -210,9 +209,8 @@ std::size_t StreamOrder::reclaim() {
     streams = uses_.streams();
   }
   std::size_t reclaimed = 0;
-  RelaxedCapture relaxed(driver_);
+  const RelaxedCapture relaxed(driver_);
   for (const OwnerId stream : streams) {
-    relaxed.begin();
     seal(Unsealed{{stream}, 1});
     for (;;) {
       RecordedEvent oldest;
@@ -241,9 +239,8 @@ bool StreamOrder::wait_for_oldest(std::uint64_t made_by) {
       if (!uses_.has_deferred()) return false;
       streams = uses_.streams();
     }
-    RelaxedCapture relaxed(driver_);
+    const RelaxedCapture relaxed(driver_);
     for (const OwnerId candidate : streams) {
-      relaxed.begin();
       seal(Unsealed{{candidate}, 1});
       const MutexLock lock(heap_.mutex);
       if (!uses_.has_marks(candidate) || uses_.front_made(candidate) > made_by) continue;

@@ -16,10 +16,12 @@ namespace berth {
 /// Threads  The thread that created it, which does not change its context meanwhile.
 class StreamQueries {
  public:
-  explicit StreamQueries(const Driver& driver) : relaxed_(driver) {}
+  explicit StreamQueries(const Driver& driver) : driver_(driver) {}
 
   /// Enters the relaxed capture mode, for other queries too, such as those of events.
-  void begin() { relaxed_.begin(); }
+  void begin() {
+    if (!relaxed_) relaxed_.emplace(driver_);
+  }
   /// Whether the stream is not captured and all its work is done.
   /// Errors  DriverError.
   bool is_idle(StreamRef stream) {
@@ -34,8 +36,9 @@ class StreamQueries {
   }
 
  private:
-  RelaxedCapture relaxed_;
-  DeviceContext* context_ = nullptr;  ///< that of the scope
+  const Driver& driver_;
+  std::optional<RelaxedCapture> relaxed_;  ///< none before the first query
+  DeviceContext* context_ = nullptr;       ///< that of the scope
   std::optional<ContextScope> scope_;
 };
 

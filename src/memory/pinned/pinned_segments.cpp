@@ -24,8 +24,7 @@ bool PinnedSegments::obtain(Growth& growth) {
   DeviceContext& context = registry_.context(Device::cuda());
   const Driver& driver = context.driver();
   const ContextScope scope(context);
-  RelaxedCapture relaxed(driver);
-  relaxed.begin();
+  const RelaxedCapture relaxed(driver);
   do_share_before_call(registry_);
   std::map<std::uintptr_t, Segment> noted;  // beforehand, so that nothing can fail afterwards
   noted.emplace(0, Segment{growth.bytes, true, &context});
@@ -109,8 +108,7 @@ bool PinnedSegments::free_segment(std::uintptr_t address) noexcept {
   const Driver& driver = segment.context->driver();
   void* const pages = reinterpret_cast<void*>(address);
   const ContextScope scope(*segment.context, std::nothrow);
-  RelaxedCapture relaxed(driver);
-  relaxed.begin();
+  const RelaxedCapture relaxed(driver);
   do_share_before_call(registry_);
   const bool gone = segment.is_registered ? driver.mem_host_unregister_or_report(pages)
                                           : driver.mem_free_host_or_report(pages);

@@ -92,8 +92,7 @@ DeviceSegments::DeviceSegments(DeviceContext& context, std::size_t segment_bytes
 
 bool DeviceSegments::obtain(Growth& growth) {
   const ContextScope scope(context_);
-  RelaxedCapture relaxed(context_.driver());
-  relaxed.begin();
+  const RelaxedCapture relaxed(context_.driver());
   do_share_before_call(context_);
   CUdeviceptr address = 0;
   const CUresult result = context_.driver().try_mem_alloc(&address, growth.bytes);
@@ -103,8 +102,7 @@ bool DeviceSegments::obtain(Growth& growth) {
 
 bool DeviceSegments::free_segment(std::uintptr_t address) noexcept {
   const ContextScope scope(context_, std::nothrow);
-  RelaxedCapture relaxed(context_.driver());
-  relaxed.begin();
+  const RelaxedCapture relaxed(context_.driver());
   do_share_before_call(context_);
   return context_.driver().mem_free_or_report(CUdeviceptr{address});
 }
