@@ -214,7 +214,8 @@ class BERTH_API PinnedAllocator final : public Allocator {
 
  private:
   friend class HostRegistration;
-  friend class PinnedLookup;  // what copies ask
+  friend class PinnedLookup;     // what copies ask
+  friend struct StagingDeleter;  // how copies free
 
   PinnedHeaps& require_device() const;
   /// For destructors: failures are reported.

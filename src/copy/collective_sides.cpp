@@ -9,6 +9,7 @@
 
 #include "copy/copy_arguments.hpp"
 #include "device/device_context.hpp"
+#include "device/own_context.hpp"
 #include "stream/capture.hpp"
 
 namespace berth {
@@ -143,6 +144,7 @@ CollectiveSides find_sides(const DeviceRegistry& registry, const PinnedAllocator
     check_sum(names, bytes, shards);
 
   const auto find = [&](const Range& side, StreamRef its) {
+    require_own_context(registry, its.context(), "part of a collective copy");
     const ContextScope scope(its.context());
     void* const data = const_cast<void*>(side.data);
     const MemoryPlace place = find_memory_place(registry, pinned, its.context().driver(), data);

@@ -27,6 +27,7 @@
 #include "copy/transfer/composite_transfer.hpp"
 #include "device/device_context.hpp"
 #include "device/known_context.hpp"
+#include "device/own_context.hpp"
 #include "stream/capture.hpp"
 #include "stream/wait_after_failure.hpp"
 
@@ -242,7 +243,7 @@ class Copier::Impl {
     if (swaps) std::swap(request.stream, *request.other);
     const JoinedStreams streams{request.stream, *request.other};
     for (const StreamRef stream : {streams.stream, streams.other})
-      require_joinable(registry_, stream);
+      require_own_context(registry_, stream.context(), "one of the two streams of a copy");
     const ContextScope scope(streams.stream.context());
     check(request);
     streams.require_like_captures();

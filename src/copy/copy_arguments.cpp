@@ -14,6 +14,7 @@
 #include "copy/staged/copy_workers.hpp"
 #include "copy/staged/staging_memory.hpp"
 #include "device/device_context.hpp"
+#include "device/own_context.hpp"
 
 namespace berth {
 namespace {
@@ -166,7 +167,10 @@ bool is_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream
   return to.device == device || from.device == device;
 }
 
-void require_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream) {
+void require_stream_of(const DeviceRegistry& registry, const MemoryKind& to, const MemoryKind& from,
+                       StreamRef stream) {
+  if (to.device == nullptr && from.device == nullptr)
+    return require_own_context(registry, stream.context(), "given a copy");
   if (is_stream_of(to, from, stream)) return;
   const DeviceContext& other = to.device != nullptr ? *to.device : *from.device;
   refuse_stream(stream, other, "copy", "a stream of a device on either side");
@@ -179,18 +183,6 @@ void require_filled_by(const MemoryKind& kind, const void* target, StreamRef str
   throw InvalidArgument(fmt::format(
       "{} is host memory, which no stream fills; accepted: memory of a device, or managed memory",
       target));
-}
-
-void require_joinable(const DeviceRegistry& registry, StreamRef stream) {
-  const DeviceContext& context = stream.context();
-  for (int ordinal = 0; ordinal < registry.count(); ++ordinal) {
-    if (&registry.context(Device::cuda(ordinal)) == &context) return;
-  }
-  throw InvalidArgument(
-      fmt::format("a stream of {} of another Runtime cannot be one of the two streams of a copy; "
-                  "accepted: streams of the copier's own Runtime, as which Runtime::stream() takes "
-                  "any stream",
-                  context.device().to_string()));
 }
 
 void require_host_memory(const DeviceRegistry& registry, const PinnedAllocator& pinned,

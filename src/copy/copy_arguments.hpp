@@ -35,12 +35,12 @@ void check_batch(std::span<const CopyRange> ranges);
 /// Whether it is a stream of the device of either side. If neither side is memory of one device,
 /// any stream is.
 bool is_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream);
-void require_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream);
+/// The same, of the copier's own Runtime.
+void require_stream_of(const DeviceRegistry& registry, const MemoryKind& to, const MemoryKind& from,
+                       StreamRef stream);
 
 /// `target` is memory that a stream can fill.
 void require_filled_by(const MemoryKind& kind, const void* target, StreamRef stream);
-/// A stream of the copier's own Runtime, so that another stream can wait for it.
-void require_joinable(const DeviceRegistry& registry, StreamRef stream);
 
 /// Queries only devices that are in use: a device without a context has no memory yet, and a query
 /// should not create a context. Not in a forked child.

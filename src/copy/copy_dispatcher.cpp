@@ -13,6 +13,7 @@
 #include "copy/transfer/transfer_end.hpp"
 #include "copy/transfer/transfer_state.hpp"
 #include "device/device_context.hpp"
+#include "device/own_context.hpp"
 #include "stream/capture.hpp"
 #include "stream/wait.hpp"
 #include "stream/wait_after_failure.hpp"
@@ -40,7 +41,8 @@ void complete(StreamRef stream) {
 
 CopyDispatcher::CopyDispatcher(const DeviceRegistry& registry, PinnedAllocator& pinned,
                                CompletionQueue& completions, const CopierOptions& options)
-    : pinned_(pinned),
+    : registry_(registry),
+      pinned_(pinned),
       completions_(completions),
       part_bytes_(options.direct_piece_bytes),
       must_pin_(options.on_staging_shortage == StagingShortage::grow),
@@ -56,7 +58,10 @@ void CopyDispatcher::check(const CopyShape& shape, const CopyRequest& request) c
 CopyDispatcher::Route CopyDispatcher::route_of(const CopyShape& shape, const CopyRequest& request,
                                                Preferred preferred) const {
   const StreamRef stream = request.stream;
-  if (!shape.is_on_host()) require_stream_of(shape.to(), shape.from(), stream);
+  if (shape.is_on_host())
+    require_own_context(registry_, stream.context(), "given a copy");
+  else
+    require_stream_of(registry_, shape.to(), shape.from(), stream);
   if (shape.has_pageable() && !request.is_checked) shape.check_pageable();
   const bool by_host = shape.is_on_host() || shape.has_pageable();
   // Queried only if it matters: a small copy within a device is the same in a graph.
@@ -94,7 +99,7 @@ Transfer CopyDispatcher::start(const FileRange& range, const MemorySide& device,
                                CopyDirection direction, CopyRequest request) {
   const StreamRef stream = request.stream;
   check_file_copy(range, device, direction);
-  require_stream_of(device.kind, {}, stream);
+  require_stream_of(registry_, device.kind, {}, stream);
   if (is_capturing_in_scope(stream)) refuse_captured(stream, "given a copy of a file");
   bytes_copied_ += range.bytes;
   const HostWork::CopyPtr copy =
@@ -158,8 +163,8 @@ Transfer CopyDispatcher::copy_staged(const CopyShape& shape, CopyRequest request
     if (request.is_awaited) complete(request.stream);
     return {};
   }
-  const auto host_side = request.options.keep_alive == nullptr ? StagedTransfer::HostSide::lent
-                                                               : StagedTransfer::HostSide::kept;
+  const bool is_lent = shape.has_pageable() && request.options.keep_alive == nullptr;
+  const auto host_side = is_lent ? StagedTransfer::HostSide::lent : StagedTransfer::HostSide::kept;
   std::shared_ptr<StagedTransfer> transfer;
   try {
     transfer = std::make_shared<StagedTransfer>(staged_.work(), copy, host_side);

@@ -93,6 +93,7 @@ class CopyDispatcher {
   Transfer submit(CopyRequest& request, const Submission& how, std::size_t bytes,
                   const DevicePair& devices, const Add& add);
 
+  const DeviceRegistry& registry_;
   PinnedAllocator& pinned_;
   CompletionQueue& completions_;
 

@@ -61,7 +61,7 @@ ContextScope::ContextScope(DeviceContext& context, std::nothrow_t) noexcept
     : driver_(context.driver()) {
   try {
     enter(context);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {  // or a lack of memory for the message
     driver_.report(Severity::error, "in a destructor", error);
   }
 }

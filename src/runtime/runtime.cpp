@@ -11,6 +11,7 @@
 #include "berth/error.hpp"
 
 #include "device/device_context.hpp"
+#include "device/own_context.hpp"
 #include "driver/once_value.hpp"
 #include "runtime/driver_choice.hpp"
 #include "stream/enable_peer_access.hpp"
@@ -51,6 +52,7 @@ struct Runtime::State {
   }
 
   EventPool& events_of(DeviceContext& context) {
+    require_own_context(registry, context, "given an event of this Runtime");
     return *parts_of(context).events.get(
         context.driver(), [&] { return std::make_unique<EventPool>(context, options.event_pool); });
   }
@@ -182,7 +184,7 @@ EventLease Runtime::record(StreamRef stream) {
 }
 
 void Runtime::join(StreamRef waiter, std::span<const StreamRef> streams) {
-  berth::join([this](DeviceContext& context) -> EventPool& { return events(context.device()); },
+  berth::join([this](DeviceContext& context) -> EventPool& { return state_->events_of(context); },
               waiter, streams);
 }
 

@@ -18,7 +18,7 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <deque>
+#include <list>
 #include <map>
 #include <optional>
 #include <pthread.h>
@@ -63,6 +63,7 @@ struct CompletionQueue::State final : NoticeTarget {
   struct Entry {
     Callback callback;
     Mark mark;
+    std::list<std::uint64_t> notice;  ///< its number, for `notices`: a host function cannot fail
   };
   using Clock = std::chrono::steady_clock;
 
@@ -93,7 +94,7 @@ struct CompletionQueue::State final : NoticeTarget {
   mutable Mutex mutex;
   std::condition_variable_any changed;
   std::map<std::uint64_t, Entry> outstanding BERTH_GUARDED_BY(mutex);
-  std::deque<std::uint64_t> notices BERTH_GUARDED_BY(mutex);  ///< some of entries that are gone
+  std::list<std::uint64_t> notices BERTH_GUARDED_BY(mutex);  ///< some of entries that are gone
   bool finishing BERTH_GUARDED_BY(mutex) = false;
   std::thread thread BERTH_GUARDED_BY(mutex);
   Clock::time_point next_probe;  ///< of the thread alone
@@ -118,7 +119,7 @@ std::uint64_t CompletionQueue::State::add(Callback callback, Mark mark) {
     const MutexLock lock(mutex);
     require_open();
     const bool was_idle = outstanding.empty();
-    outstanding.emplace(number, Entry{std::move(callback), std::move(mark)});
+    outstanding.emplace(number, Entry{std::move(callback), std::move(mark), {number}});
     if (was_idle) changed.notify_one();  // to probe from now on
   } catch (...) {
     close_notice(number);
@@ -137,11 +138,9 @@ bool CompletionQueue::State::withdraw(std::uint64_t number) {
 
 void CompletionQueue::State::notice(std::uint64_t number) noexcept {
   const MutexLock lock(mutex);
-  try {
-    notices.push_back(number);
-  } catch (const std::bad_alloc&) {
-    return;  // a later probe finds that the mark has passed
-  }
+  const auto found = outstanding.find(number);
+  if (found == outstanding.end()) return;  // a probe has found that the mark has passed
+  notices.splice(notices.end(), found->second.notice);
   changed.notify_one();
 }
 

@@ -95,9 +95,7 @@ void ForkJoin::join_or_wait() noexcept {
   const Driver& driver = parent_.context().driver();
   try {
     return join();
-  } catch (const Error& error) {
-    driver.report(Severity::error, "side streams are waited for instead of joined", error);
-  } catch (const std::exception& error) {  // the host's memory, which a message may lack as well
+  } catch (const std::exception& error) {  // or a lack of memory for the message
     driver.report(Severity::error, "side streams are waited for instead of joined", error);
   }
   for (const StreamRef stream : streams_) wait_after_failure(stream);

@@ -15,7 +15,8 @@
 
 namespace berth {
 
-// No lock of berth's is held during these.
+// No lock of berth's is held during these, except that of a lane's submission after a copy that
+// could neither be submitted nor be marked.
 
 /// For all work of the stream.
 /// Errors  DriverError.

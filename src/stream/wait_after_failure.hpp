@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <exception>
 #include <new>
 
 #include "berth/event.hpp"
@@ -20,7 +21,7 @@ inline void wait_after_failure(StreamRef stream) noexcept {
   const ContextScope scope(stream.context(), std::nothrow);
   try {
     if (is_capturing_in_scope(stream)) return;
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {  // or a lack of memory for the message
     driver.report(Severity::error, "after a failure", error);
   }
   wait_for_or_report(stream);

@@ -364,4 +364,21 @@ TEST_CASE("several threads start batches at once, on streams of their own and on
   }
 }
 
+TEST_CASE("a transfer of pinned memory may be dropped while its stream is busy") {
+  sim::Config config;
+  config.progress = sim::Progress::manual;
+  CopyTest test(config);
+  const Stream stream = test.stream();
+  Buffer device(test, Kind::device, 64_KiB);
+  Buffer pinned(test, Kind::pinned, 64_KiB);
+  test.log.submit(stream, "kernel");
+  auto* const here = reinterpret_cast<std::byte*>(pinned.data());
+  auto* const there = reinterpret_cast<std::byte*>(device.data());
+  static_cast<void>(test.copier.start_batch(ranges(here, 2'000, there, 2'500, 1'000, 20), stream));
+  CHECK_FALSE(test.log.is_done("kernel"));
+  static_cast<void>(test.copier.start_batch(ranges(there, 2'000, here, 2'500, 1'000, 20), stream));
+  CHECK_FALSE(test.log.is_done("kernel"));
+  stream.ref().sync();
+}
+
 }  // namespace batch_order_test

@@ -348,4 +348,48 @@ TEST_CASE("a copy that the host has waited for leaves all memory of its stream's
   CHECK(test.events.events_created() == 0);
 }
 
+TEST_CASE("a half that a stream has filled is not reused for one that has its handle") {
+  TappedDevice test(with(sim::Progress::manual));
+  PinnedAllocator pinned(test.registry, {.segment_bytes = 256_KiB});
+  BounceMemory bounce(test.registry, pinned, events_of(test.events));
+  const Stream stream = test.stream();
+  test.log.submit(stream, "kernel");
+  const std::byte* block = nullptr;
+  for (std::size_t part = 0; part < kPartsOfBlock / 2; ++part) {
+    const BounceMemory::Part taken = bounce.take(kPart, stream);
+    if (part == 0) block = taken.data();
+  }
+  test.context.retire_stream(stream.ref().native());
+  const BounceMemory::Part next = bounce.take(kPart, stream);
+  CHECK_FALSE(overlap(next.data(), kPart, block, 256_KiB));
+  test.run_stream(stream);
+}
+
+TEST_CASE("large copies wait for no other stream where no pinned memory can be had") {
+  RuntimeOptions options;
+  options.pinned_allocator.bytes_reserved_max = 16_MiB;
+  Simulation test(with(sim::Progress::manual), options);
+  Copier& copier = test.runtime->copier();
+  const Stream stuck = test.runtime->create_stream(Device::cuda(0));
+  const Stream other = test.runtime->create_stream(Device::cuda(0));
+  constexpr std::size_t kLarge = 5_MiB;
+  const Allocation device = test.runtime->memory(Device::cuda(0)).allocate(kLarge, other);
+  // All of it is free as soon as `stuck` has come to its end.
+  Allocation all = test.runtime->pinned_memory().allocate(16_MiB);
+  test.log.submit(stuck, "kernel");
+  all.record_stream(stuck);
+  all.reset();
+  for (const std::size_t bytes : {200_KiB, kLarge}) {
+    const Bytes content = pattern(bytes, 1);
+    const Transfer in = copier.start(device.data(), content.data(), bytes, other);
+    Bytes back(bytes);
+    const Transfer out = copier.start(back.data(), device.data(), bytes, other);
+    out.wait();
+    CHECK((back == content));
+  }
+  CHECK_FALSE(test.log.is_done("kernel"));
+  CHECK(copier.counters().copies_by_driver == 4);
+  stuck.ref().sync();
+}
+
 }  // namespace bounce_test

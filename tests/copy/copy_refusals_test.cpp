@@ -71,6 +71,20 @@ TEST_CASE("a stream of another Runtime is refused as such") {
     CHECK(says(joined));
     CHECK(contains(joined, "the two streams of a copy"));
   }
+  // Neither side is memory of one device.
+  Buffer managed(test, Kind::managed, 100'000);
+  std::vector<unsigned char> host(100'000);
+  CHECK(says(message_of<InvalidArgument>(
+      [&] { test.copier.copy_async(managed.data(), host.data(), 100, stream); })));
+  CHECK(says(message_of<InvalidArgument>(
+      [&] { test.copier.start(host.data(), managed.data(), 100'000, stream); })));
+  const TransferOptions told{.on_done = [](std::exception_ptr) {}};
+  CHECK(says(message_of<InvalidArgument>(
+      [&] { test.copier.start(host.data(), host.data() + 50'000, 50'000, stream, told); })));
+  CHECK(says(message_of<InvalidArgument>(
+      [&] { test.runtime->completions().when_done(stream, [](std::exception_ptr) {}); })));
+  const Stream joined = other.create_stream(Device::cuda(0));
+  CHECK(says(message_of<InvalidArgument>([&] { test.runtime->join(stream, {joined}); })));
   const Stream elsewhere = other.create_stream(Device::cuda(1));
   CHECK_FALSE(contains(message_of<InvalidArgument>([&] {
                          test.copier.copy_async(device.data(), pinned.data(), 100, elsewhere);

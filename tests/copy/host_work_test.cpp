@@ -342,4 +342,60 @@ TEST_CASE_FIXTURE(EagerStaged,
   CHECK((in->is_over && out->is_over));
 }
 
+TEST_CASE_FIXTURE(ManualStaged, "the next copy has the slots before anything is freed") {
+  const Stream stream = this->stream();
+  std::byte* const device = allocate(2 * kSlot);
+  Bytes source = pattern(2 * kSlot, 1);
+  HostWork::CopyPtr first;
+  HostWork::CopyPtr second;
+  std::vector<bool> had_turn;
+  HostWork sharing([&](StagedCopy& copy) {
+    if (&copy == first.get()) had_turn.push_back(second->has_turn());
+    copy.release();
+  });
+  const auto lane = std::make_shared<CopyLane>();
+  const auto make = [&](Staging staging) {
+    return std::make_shared<StagedCopy>(
+        stream,
+        StagedRoute{
+            .direction = Direction::to_device,
+            .host = std::make_unique<LinearHost>(reinterpret_cast<std::byte*>(source.data())),
+            .device = std::make_unique<LinearDevice>(device),
+            .bytes = kSlot},
+        std::move(staging));
+  };
+  Staging slots = *memory.try_take(kSlot);
+  Staging shared = memory.share(slots.blocks, kSlot);
+  first = make(std::move(slots));
+  second = make(std::move(shared));
+  sharing.start(first, lane, 0, events);
+  sharing.start(second, lane, 0, events);
+  CHECK_FALSE(second->has_turn());
+  sharing.complete(first);
+  CHECK(had_turn == std::vector<bool>{true});
+  sharing.complete(second);
+  sharing.complete_all();
+}
+
+TEST_CASE("a copy that can neither be submitted nor be marked is moved by no thread") {
+  for (int round = 0; round < 300; ++round) {
+    StagedTest test(staged_config(sim::Progress::eager));
+    const Stream stream = test.stream();
+    std::byte* const device = test.allocate(4 * kSlot);
+    Bytes source(4 * kSlot);
+    std::atomic<bool> over = false;
+    std::thread worker([&] {
+      while (!over) test.work.help();
+    });
+    test.tap.refuse_all(DriverCall::event_record, CUDA_ERROR_UNKNOWN);
+    CHECK_THROWS_AS(
+        test.start(StagedTest::Direction::to_device, source.data(), device, 4 * kSlot, stream),
+        DriverError);
+    over = true;
+    worker.join();
+    test.tap.allow(DriverCall::event_record);
+    CHECK(test.work.copies_under_way() == 0);
+  }
+}
+
 }  // namespace host_work_test

@@ -64,9 +64,10 @@ TEST_CASE_FIXTURE(StagingTest,
     for (std::size_t index = 1; index < ranges.size(); ++index)
       CHECK(ranges[index - 1].first + ranges[index - 1].second <= ranges[index].first);
     for (const auto& range : ranges) {
-      CHECK(std::ranges::any_of(staging.blocks->blocks, [&](const Allocation& block) {
-        const auto start = reinterpret_cast<std::uintptr_t>(block.data());
-        return start <= range.first && range.first + range.second <= start + block.bytes();
+      CHECK(std::ranges::any_of(staging.blocks->blocks, [&](const StagingBlock& block) {
+        const auto start = reinterpret_cast<std::uintptr_t>(block.get());
+        const std::size_t size = pinned.find(block.get())->bytes;
+        return start <= range.first && range.first + range.second <= start + size;
       }));
     }
     CHECK(*staging.gate == 0);

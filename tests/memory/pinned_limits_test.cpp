@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much pinned memory is kept: at the limit of what is reserved, and at that of what is cached.
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "memory/pinned/staging_block.hpp"
 #include "memory/pinned_fixture.hpp"
+#include "support/tapped_device.hpp"
 
 namespace pinned_limits_test {
 
@@ -201,6 +205,22 @@ TEST_CASE("one stuck copy holds back its own blocks, while others come back and 
   CHECK(test.reserved() <= held + 3_MiB);
   CHECK(test.counters().blocks_pending.current <= kStuckBlocks + 8);
   check_whole(test.memory);
+}
+
+TEST_CASE("what copies free makes no driver call, and the background thread limits the cache") {
+  TappedDevice test;
+  PinnedAllocator memory(test.registry, {.bytes_cached_max = 64_MiB});
+  std::vector<StagingBlock> blocks;
+  for (int index = 0; index < 6; ++index)
+    blocks.push_back(allocate_staging(memory, 20_MiB + index * 4_KiB, {}));
+  std::atomic<std::thread::id> by{};
+  test.tap.before(DriverCall::mem_host_unregister, [&] { by = std::this_thread::get_id(); });
+  blocks.clear();
+  memory.finish_growth();
+  CHECK(by.load() != std::thread::id());
+  CHECK(by.load() != std::this_thread::get_id());
+  CHECK(memory.counters().bytes_reserved.current <= 64_MiB);
+  check_whole(memory);
 }
 
 }  // namespace pinned_limits_test

@@ -13,10 +13,13 @@ namespace berth {
 
 void DirectTransfer::ask() {
   if (passed_ == steps_.size() || failure_ != nullptr) return;
-  const RelaxedCapture relaxed(steps_.front().mark->context().driver());
+  const RelaxedCapture relaxed(steps_.back().mark->context().driver());
   try {
-    while (passed_ < steps_.size() && steps_[passed_].mark->is_done())
-      bytes_passed_ += steps_[passed_++].bytes;
+    while (passed_ < steps_.size() && steps_[passed_].mark->is_done()) {
+      bytes_passed_ += steps_[passed_].bytes;
+      // A thread may be waiting for the last one.
+      if (++passed_ < steps_.size()) steps_[passed_ - 1].mark = {};
+    }
     BERTH_CHECK(bytes_passed_ <= bytes());
   } catch (...) {  // or a lack of memory for the message
     failure_ = std::current_exception();
@@ -52,8 +55,8 @@ void DirectTransfer::wait() {
   if (failure != nullptr) wait_after_failure(*last);  // perhaps only the query has failed
   const MutexLock lock(mutex_);
   passed_ = steps_.size();
-  bytes_passed_ = bytes();
   if (failure_ == nullptr) failure_ = failure;
+  if (failure_ == nullptr) bytes_passed_ = bytes();
 }
 
 void DirectTransfer::let_go() noexcept {

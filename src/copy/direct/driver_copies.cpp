@@ -47,14 +47,12 @@ bool try_submit_batch(std::span<const CopyRange> ranges, StreamRef stream) {
   return true;
 }
 
-/// The driver refuses batches on the legacy stream. A copy between devices names both contexts,
-/// which a batch cannot.
+}  // namespace
+
 bool takes_batch(const DevicePair& devices, StreamRef stream) {
   return !devices.are_different() && !stream.is_legacy_default() &&
          stream.context().driver().has(DriverCall::memcpy_batch_async);
 }
-
-}  // namespace
 
 void submit_linear(std::byte* to, const std::byte* from, std::size_t bytes,
                    const DevicePair& devices, StreamRef stream) {

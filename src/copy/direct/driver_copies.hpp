@@ -42,6 +42,10 @@ void submit_linear(std::byte* to, const std::byte* from, std::size_t bytes,
 void submit_rows(const PitchedTarget& to, const PitchedSource& from, std::size_t row_bytes,
                  std::size_t rows, const DevicePair& devices, StreamRef stream);
 
+/// Whether the driver accepts several ranges on the stream in one call: not on the legacy stream,
+/// nor between devices, whose contexts a batch cannot name.
+[[nodiscard]] bool takes_batch(const DevicePair& devices, StreamRef stream);
+
 /// Ranges that do not depend on one another: in one call if they may be a batch and the driver
 /// accepts it, otherwise one by one.
 /// Errors  DriverError: some may be pending.

@@ -36,6 +36,11 @@ class DeviceEnd {
   /// Submits the copy of [offset, offset + bytes) of the row to staging memory.
   virtual void submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
                            StreamRef stream) = 0;
+  /// The most entries of the stream's queue that either of them takes.
+  [[nodiscard]] virtual std::size_t entries_max(std::size_t /*offset*/, std::size_t /*bytes*/,
+                                                StreamRef /*stream*/) const {
+    return 1;
+  }
 };
 
 }  // namespace berth

@@ -72,6 +72,15 @@ void ScatteredDevice::submit_read(std::byte* staging, std::size_t offset, std::s
   submit_ranges(parts, {}, batches_, stream);
 }
 
+std::size_t ScatteredDevice::entries_max(std::size_t offset, std::size_t bytes,
+                                         StreamRef stream) const {
+  if (batches_ == Batches::yes && takes_batch({}, stream)) return 1;
+  std::size_t entries = 0;
+  ranges_.for_each_stretch(offset, bytes,
+                           [&](const std::byte*, std::size_t, std::size_t) { ++entries; });
+  return entries;
+}
+
 void RangesCopy::add(const CopyRange& range, Adjoins adjoins) {
   if (adjoins.target && adjoins.source)
     ranges_.back().bytes += range.bytes;

@@ -47,6 +47,13 @@ void RowsDevice::submit_read(std::byte* staging, std::size_t offset, std::size_t
       });
 }
 
+std::size_t RowsDevice::entries_max(std::size_t offset, std::size_t bytes, StreamRef) const {
+  std::size_t entries = 0;
+  for_each_block(rows_, offset, bytes,
+                 [&](const std::byte*, std::size_t, std::size_t, std::size_t) { ++entries; });
+  return entries;
+}
+
 void RowsCopy::check_pageable() const {
   const auto extent = [&](const Rows& side) { return (rows_ - 1) * side.pitch + side.row_bytes; };
   if (to().is_pageable()) require_writable(to_.data, extent(to_));

@@ -36,6 +36,8 @@ class RowsDevice final : public DeviceEnd {
                     StreamRef stream) override;
   void submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
                    StreamRef stream) override;
+  [[nodiscard]] std::size_t entries_max(std::size_t offset, std::size_t bytes,
+                                        StreamRef stream) const override;
 
  private:
   const Rows rows_;

@@ -30,9 +30,8 @@ struct BounceMemory::Block {
   };
 
   [[nodiscard]] bool has_room(std::size_t bytes) const {
-    return memory.data() != nullptr && bytes <= begin() + kHalfBytes - used;
+    return memory != nullptr && bytes <= begin() + kHalfBytes - used;
   }
-  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(memory.data()); }
   [[nodiscard]] std::size_t begin() const { return half * kHalfBytes; }
   [[nodiscard]] Half& current() { return halves[half]; }
   [[nodiscard]] Half& other() { return halves[1 - half]; }
@@ -55,14 +54,14 @@ struct BounceMemory::Block {
     return stream.context().stream_number(stream.native());
   }
 
-  Allocation memory;
+  StagingBlock memory;
   std::size_t half = 0;
   std::size_t used = 0;  ///< bytes from the start of the block
   std::array<Half, 2> halves{};
   /// The streams recorded on the memory, or the last of them. Recording one again is harmless.
   std::array<Use, 8> uses{};
   std::size_t use_count = 0;
-  std::uint64_t retirements = 0;  ///< counted when the first of them was recorded
+  std::uint64_t retirements = 0;  ///< counted so far
 };
 
 namespace {
@@ -97,20 +96,21 @@ BounceMemory::~BounceMemory() {
 }
 
 std::byte* BounceMemory::Part::data() const {
-  return block_->data() + begin_;
+  return block_->memory.get() + begin_;
 }
 
 void BounceMemory::Part::reuse(const Driver& driver) noexcept {
   BERTH_CHECK(block_ != nullptr && begin_ < block_->used);
   const std::size_t end = block_->used;
   block_->used = block_->current().is_shared ? begin_ : block_->begin();
-  driver.sim_host_recycles(block_->data() + block_->used, end - block_->used);
+  driver.sim_host_recycles(block_->memory.get() + block_->used, end - block_->used);
 }
 
 BounceMemory::Part BounceMemory::take(std::size_t bytes, StreamRef stream) {
   BERTH_CHECK(bytes > 0 && bytes <= kPartBytesMax);
   Part part(*this, take_block());
   Block& block = *part.block_;
+  note_retirements(block);
   if (!block.has_room(bytes) && !turn(block, stream) && !renew(block, stream)) return {};
   BERTH_CHECK(block.has_room(bytes));  // else the copy would write over another block
   record(block, stream);
@@ -143,7 +143,7 @@ void BounceMemory::put_back(Block* block) noexcept {
 }
 
 bool BounceMemory::turn(Block& block, StreamRef stream) {
-  if (block.memory.data() == nullptr || !block.is_half_of(stream)) return false;
+  if (block.memory == nullptr || !block.is_half_of(stream)) return false;
   const ContextScope scope(stream.context());
   EventLease mark = events_of_(stream.context()).acquire();
   record_unchecked(mark, stream);
@@ -157,25 +157,29 @@ bool BounceMemory::renew(Block& block, StreamRef stream) {
   block.memory.reset();
   block.halves = {};
   block.use_count = 0;
-  auto memory = pinned_.try_allocate(2 * kHalfBytes, {.near = stream.device(), .may_wait = false});
-  if (!memory) return false;
-  block.memory = std::move(memory).value();
+  const PinnedOptions options{.near = stream.device(), .may_wait = false};
+  try {
+    block.memory = allocate_staging(pinned_, 2 * kHalfBytes, options);
+  } catch (const OutOfMemory&) {
+    return false;
+  }
   block.begin_half(0);
   return true;
 }
 
-void BounceMemory::record(Block& block, StreamRef stream) {
+void BounceMemory::note_retirements(Block& block) {
   const std::uint64_t retirements = retirements_.count.load();
-  if (block.retirements != retirements) {
-    block.use_count = 0;
-    block.current().is_shared |= block.used > block.begin();
-  }
+  if (std::exchange(block.retirements, retirements) == retirements) return;
+  block.use_count = 0;
+  block.current().is_shared |= block.used > block.begin();
+}
+
+void BounceMemory::record(Block& block, StreamRef stream) {
   const Block::Use use = Block::use_of(stream);
   const std::size_t known = std::min(block.use_count, block.uses.size());
   if (std::find(block.uses.begin(), block.uses.begin() + known, use) != block.uses.begin() + known)
     return;
-  pinned_.record_stream(block.memory.data(), stream);
-  block.retirements = retirements;
+  pinned_.record_stream(block.memory.get(), stream);
   block.uses[block.use_count++ % block.uses.size()] = use;
 }
 

@@ -22,6 +22,7 @@
 
 #include "device/stream_observers.hpp"
 #include "driver/driver.hpp"
+#include "memory/pinned/staging_block.hpp"
 #include "stream/join.hpp"
 
 namespace berth {
@@ -93,6 +94,8 @@ class BounceMemory {
 
   [[nodiscard]] Block* take_block();
   void put_back(Block* block) noexcept;
+  /// If a stream has ended since the last copy, known handles may belong to other streams now.
+  void note_retirements(Block& block);
   /// Continues with the other half; false if its copies are not known to be complete.
   [[nodiscard]] bool turn(Block& block, StreamRef stream);
   /// Gives a block new memory. False if there is none.

@@ -14,8 +14,7 @@ CopyWorkers::~CopyWorkers() {
 
 bool CopyWorkers::start() noexcept {
   const MutexLock lock(mutex_);
-  if (started_) return !threads_.empty();
-  started_ = true;
+  if (!threads_.empty()) return true;
   try {
     threads_.reserve(count_);
     while (threads_.size() < count_) threads_.emplace_back([this] { run(); });

@@ -32,7 +32,6 @@ class CopyWorkers {
   HostWork& work_;
   const std::size_t count_;
   Mutex mutex_;
-  bool started_ BERTH_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_ BERTH_GUARDED_BY(mutex_);
 };
 

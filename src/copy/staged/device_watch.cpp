@@ -34,8 +34,7 @@ DeviceWatch::~DeviceWatch() {
 
 bool DeviceWatch::start(const Driver& driver) noexcept {
   const MutexLock lock(mutex_);
-  if (!started_) {
-    started_ = true;
+  if (!thread_.joinable()) {
     try {
       thread_ = std::thread([this, &driver] { run(driver); });
     } catch (const std::exception&) {  // the driver copies

@@ -49,7 +49,6 @@ class DeviceWatch {
   const std::vector<HostWork*> works_;
   Mutex mutex_;
   std::condition_variable_any changed_;
-  bool started_ BERTH_GUARDED_BY(mutex_) = false;
   bool woken_ BERTH_GUARDED_BY(mutex_) = false;
   bool stopped_ BERTH_GUARDED_BY(mutex_) = false;
   std::thread thread_ BERTH_GUARDED_BY(mutex_);

@@ -53,7 +53,7 @@ void HostWork::add(const CopyPtr& copy, const LanePtr& lane, int priority) {
   std::weak_ptr<StagedCopy>& latest = copy->staging().blocks->latest;
   const CopyPtr before = latest.lock();
   latest = copy;
-  if (before == nullptr || before->is_over) {
+  if (before == nullptr || before->lane == nullptr) {
     copy->begin_turn();
   } else {
     BERTH_CHECK(before->successor.expired());  // else a copy would never get its turn
@@ -96,6 +96,7 @@ void HostWork::close(const CopyPtr& copy, std::exception_ptr failure, EventPool&
     }
     const MutexLock lock(mutex_);
     copy->end_device();
+    note_pieces(*copy);  // the host moves no more of them
   }
 }
 
@@ -222,12 +223,17 @@ bool HostWork::take_out_if_over(const CopyPtr& copy, CopyPtr& over) {
   if (copy->lane == nullptr || !copy->is_at_end()) return false;
   if (copy->pieces_in_hand() > 0) return false;
   copy->end_device();  // a thread that is about to ask finds nothing to ask about
-  copy->end_turn();
   copies_.remove(*copy);
   const LanePtr lane = std::exchange(copy->lane, nullptr);
   BERTH_CHECK(lane->copies.front() == copy);  // the lane has the order of its stream
   lane->copies.pop_front();
   if (lane->copies.empty()) lanes_.erase(lane->place);
+  // Before anything is freed: the stream waits for the next copy's turn.
+  copy->end_turn();
+  if (const CopyPtr next = copy->successor.lock()) {
+    next->begin_turn();
+    note_pieces(*next);
+  }
   copy->next_over = std::exchange(over, copy);
   return true;
 }
@@ -249,10 +255,6 @@ void HostWork::end(CopyPtr over) {
     const MutexLock lock(mutex_);
     copy->is_over.store(true, std::memory_order_release);
     changed_.notify_all();
-    const CopyPtr next = copy->successor.lock();
-    if (next == nullptr) continue;
-    next->begin_turn();
-    note_pieces(*next);
   }
 }
 

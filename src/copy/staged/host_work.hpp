@@ -146,9 +146,10 @@ class HostWork {
   /// Returns whether the first copies of the lane have advanced. Those that are over go to `over`.
   bool advance(CopyLane& lane, CopyPtr& over) BERTH_REQUIRES(mutex_);
   void note_pieces(StagedCopy& copy) BERTH_REQUIRES(mutex_);
-  /// If nothing is left to do for the copy, it is pending no more, and heads the list `over`.
+  /// If nothing is left to do for the copy, it is pending no more, the next copy may use its slots,
+  /// and it heads the list `over`.
   bool take_out_if_over(const CopyPtr& copy, CopyPtr& over) BERTH_REQUIRES(mutex_);
-  /// Ends the copies of the list, and gives their slots to the next copies.
+  /// Frees what the copies of the list hold.
   void end(CopyPtr over) BERTH_EXCLUDES(mutex_);
   void end_if_over(const CopyPtr& copy) BERTH_EXCLUDES(mutex_);
   /// The piece has been moved: opens the gates that waited for it.

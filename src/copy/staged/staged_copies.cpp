@@ -40,8 +40,16 @@ StagedCopies::StagedCopies(const DeviceRegistry& registry, PinnedAllocator& pinn
 StagedCopies::~StagedCopies() {
   work_.complete_all();
   disk_work_.complete_all();
-  const MutexLock lock(mutex_);
-  for (DeviceContext* const context : contexts_) context->host_shares().remove(*this);
+  std::vector<DeviceContext*> contexts;
+  {
+    const MutexLock lock(mutex_);
+    contexts.swap(contexts_);
+  }
+  // Without the lock, which calls of other threads into this need.
+  for (DeviceContext* const context : contexts) {
+    context->remove_observer(*this);
+    context->host_shares().remove(*this);
+  }
 }
 
 StagedCopies::Station& StagedCopies::station(DeviceContext& context) {
@@ -51,6 +59,12 @@ StagedCopies::Station& StagedCopies::station(DeviceContext& context) {
   auto made = std::make_unique<Station>(context, pinned_, options_);
   contexts_.reserve(stations_.size());
   context.host_shares().add(*this);
+  try {
+    context.add_observer(*this);
+  } catch (...) {
+    context.host_shares().remove(*this);
+    throw;
+  }
   contexts_.push_back(&context);
   station = std::move(made);
   return *station;
@@ -91,9 +105,7 @@ std::optional<Staging> StagedCopies::obtain(Station& here, StreamRef stream, con
     staging = here.memory.try_take(route.bytes, share);
     if (!staging && options_.on_staging_shortage == StagingShortage::share)
       staging = share_or_take_spare(here, stream, work, route.bytes);
-  } catch (const OutOfMemory&) {
-    if (options_.on_staging_shortage == StagingShortage::grow) throw;
-    return std::nullopt;
+  } catch (const OutOfMemory&) {  // NOLINT(bugprone-empty-catch): as if all slots were in use
   }
   if (!staging && options_.on_staging_shortage == StagingShortage::grow)
     staging = here.memory.take_beyond(route.bytes, share);
@@ -161,6 +173,14 @@ std::size_t StagedCopies::bytes_in_use() const {
     if (station != nullptr) bytes += station->memory.bytes_in_use();
   }
   return bytes;
+}
+
+void StagedCopies::stream_retiring(DeviceContext& context, CUstream native) noexcept {
+  Station* const here = find_station(context);
+  if (here == nullptr) return;
+  const MutexLock lock(here->mutex);
+  for (const HostWork* const work : {&work_, &disk_work_})
+    here->streams.erase(key_of(StreamRef(context, native), *work));
 }
 
 void StagedCopies::do_share(DeviceContext& context, CUstream native) noexcept {

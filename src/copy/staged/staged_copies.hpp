@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,11 +24,12 @@
 #include "copy/staged/stream_gates.hpp"
 #include "device/device_context.hpp"
 #include "device/host_shares.hpp"
+#include "device/stream_observers.hpp"
 
 namespace berth {
 
 /// Threads  Safe from any thread.
-class StagedCopies final : public HostShare {
+class StagedCopies final : public HostShare, public StreamObserver {
  public:
   StagedCopies(const DeviceRegistry& registry, PinnedAllocator& pinned,
                const CopierOptions& options);
@@ -56,6 +58,8 @@ class StagedCopies final : public HostShare {
 
   void do_share(DeviceContext& context, CUstream native) noexcept override;
   void do_share(DeviceContext& context) noexcept override;
+  /// The handle of a stream that berth does not own may name another stream after this.
+  void stream_retiring(DeviceContext& context, CUstream native) noexcept override;
 
  private:
   /// The number of a stream that berth owns, or the handle of another one; and the HostWork that
@@ -73,7 +77,7 @@ class StagedCopies final : public HostShare {
     Station(DeviceContext& context, PinnedAllocator& pinned, const CopierOptions& options)
         : gates(context, options.gates),
           memory(pinned, context.device(), options.staging_slot_bytes, options.staging_slots),
-          events(context) {}
+          events(context, {.events_max = std::numeric_limits<std::size_t>::max()}) {}
     StreamGates gates;
     StagingMemory memory;
     EventPool events;

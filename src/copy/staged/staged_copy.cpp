@@ -21,8 +21,8 @@ namespace {
 /// large enough that the cost of handing it out is negligible.
 constexpr std::size_t kPieceBytes = 512_KiB;
 
-/// Entries of a chunk in the stream's queue: gate, copy, progress word.
-constexpr std::size_t kEntriesOfChunk = 3;
+/// Entries of a chunk in the stream's queue beside those of its copy: gate and progress word.
+constexpr std::size_t kEntriesBesideCopy = 2;
 
 }  // namespace
 
@@ -37,7 +37,7 @@ StagedCopy::StagedCopy(StreamRef stream, StagedRoute route, Staging staging)
       staging_(std::move(staging)),
       turns_(staging_.is_shared() ? 1 : 0),
       chunks_a_mark_(std::max<std::size_t>(staging_.slots.size() / 2, 1)),
-      chunks_ahead_(kEntriesMax * chunks_a_mark_ / (kEntriesOfChunk * chunks_a_mark_ + 1)),
+      chunks_ahead_(chunks_within(kEntriesMax)),
       progress_(staging_.progress),
       moved_(staging_.slots.size(), 0) {
   BERTH_CHECK(bytes_ > 0);
@@ -47,6 +47,16 @@ StagedCopy::StagedCopy(StreamRef stream, StagedRoute route, Staging staging)
   const Driver& driver = stream_.context().driver();
   driver.sim_host_forgets(this);  // the previous object at this address
   driver.sim_host_releases(this);
+}
+
+std::size_t StagedCopy::chunks_within(std::size_t entries) const {
+  std::size_t of_copy = 1;
+  for (std::size_t chunk = 0; chunk < chunks(); ++chunk) {
+    const std::size_t offset = chunk * slot_bytes_;
+    of_copy = std::max(of_copy, device_->entries_max(offset, chunk_bytes(chunk), stream_));
+  }
+  const std::size_t of_chunk = kEntriesBesideCopy + of_copy;
+  return std::max<std::size_t>(entries * chunks_a_mark_ / (of_chunk * chunks_a_mark_ + 1), 1);
 }
 
 void StagedCopy::tell_caller() const {
@@ -140,6 +150,11 @@ void StagedCopy::end_submission() {
 void StagedCopy::end_turn() {
   BERTH_CHECK(staging_.blocks->user == this);
   BERTH_CHECK(pieces_in_hand_ == 0);
+  const Driver& driver = stream_.context().driver();
+  const ActingFor acting(driver, this);
+  for (const std::byte* slot : staging_.slots) driver.sim_host_recycles(slot, slot_bytes_);
+  driver.sim_host_recycles(staging_.gate, sizeof(*staging_.gate));
+  driver.sim_host_recycles(staging_.progress, sizeof(*staging_.progress));
   staging_.blocks->user = nullptr;
 }
 
@@ -304,13 +319,6 @@ void StagedCopy::release() {
   BERTH_CHECK(lane == nullptr && pieces_in_hand_ == 0);  // no thread can reach the slots
   BERTH_CHECK(staging_.blocks != nullptr);               // once
   if (keep_alive_ != nullptr) tell_caller();  // its destructor may rely on the end of the copy
-  const Driver& driver = stream_.context().driver();
-  {
-    const ActingFor acting(driver, this);
-    for (const std::byte* slot : staging_.slots) driver.sim_host_recycles(slot, slot_bytes_);
-    driver.sim_host_recycles(staging_.gate, sizeof(*staging_.gate));
-    driver.sim_host_recycles(staging_.progress, sizeof(*staging_.progress));
-  }
   marks_.clear();
   host_ = nullptr;
   keep_alive_ = nullptr;

@@ -84,8 +84,9 @@ class StagedCopy {
   };
   static constexpr std::size_t kEnd = ~std::size_t{0};
 
-  /// The most entries that one copy has in a stream's queue: the driver accepts about 1,024, and
-  /// then blocks the caller. Enough for a gigabyte in slots of 4 MiB.
+  /// The most entries that one copy has in a stream's queue, unless a single chunk has more: the
+  /// driver accepts about 1,024, and then blocks the caller. Enough for a gigabyte in slots of
+  /// 4 MiB.
   static constexpr std::size_t kEntriesMax = 896;
 
   StagedCopy(StreamRef stream, StagedRoute route, Staging staging);
@@ -111,7 +112,7 @@ class StagedCopy {
   [[nodiscard]] bool has_turn() const { return has_turn_; }
   /// Called when no other copy uses the slots.
   void begin_turn();
-  /// The copy does not use them any more.
+  /// The copy does not use them any more. Tells the simulated driver so.
   void end_turn();
 
   // The host's share.
@@ -192,6 +193,8 @@ class StagedCopy {
     return chunks() + (direction_ == Direction::to_host ? 1 : 0);
   }
   [[nodiscard]] std::size_t chunk_bytes(std::size_t chunk) const;
+  /// Chunks that need up to so many entries of the stream's queue; 1 or more.
+  [[nodiscard]] std::size_t chunks_within(std::size_t entries) const;
   /// The host may move the chunks before this one.
   [[nodiscard]] std::size_t open_chunks() const;
   /// Chunks that the host must have completed before the device can have passed `steps`.

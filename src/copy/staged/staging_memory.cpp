@@ -34,8 +34,8 @@ std::size_t chunk_bytes(std::size_t bytes, std::size_t slot_bytes) {
   return std::min(part, slot_bytes);
 }
 
-std::byte* first_page(const Allocation& block) {
-  const auto address = reinterpret_cast<std::uintptr_t>(block.data());
+std::byte* first_page(const StagingBlock& block) {
+  const auto address = reinterpret_cast<std::uintptr_t>(block.get());
   return reinterpret_cast<std::byte*>(align_up(address, kPageBytes));
 }
 
@@ -46,7 +46,7 @@ void cut(Staging& staging, std::byte* data, std::size_t bytes) {
 }
 
 void cut_slots(Staging& staging, std::size_t slot_bytes) {
-  for (const Allocation& block : staging.blocks->blocks)
+  for (const StagingBlock& block : staging.blocks->blocks)
     cut(staging, first_page(block), slot_bytes);
 }
 
@@ -93,13 +93,13 @@ Staging StagingMemory::take_beyond(std::size_t bytes, Share share) {
 
 Staging StagingMemory::share(std::shared_ptr<StagingBlocks> blocks, std::size_t bytes) {
   BERTH_CHECK(blocks->are_slots());
-  Staging staging{.blocks = std::move(blocks), .words = pin(kWordsBytes)};
+  Staging staging{.blocks = std::move(blocks), .words = pin(kWordsBytes, Bounds::held)};
   // Even with few slots, the host fills one chunk while the device empties another.
   const std::size_t part =
       align_down(staging.blocks->blocks.size() * slot_bytes_ / kChunksMin, kChunkBytesMin);
   staging.slot_bytes = std::min(chunk_bytes(bytes, slot_bytes_), std::max(part, kChunkBytesMin));
   cut_slots(staging, slot_bytes_);
-  set_words(staging, static_cast<std::byte*>(staging.words->data()));
+  set_words(staging, staging.words.get());
   return staging;
 }
 
@@ -126,12 +126,12 @@ std::optional<Staging> StagingMemory::take_own_size(std::size_t bytes, Bounds bo
   const std::size_t words_offset = align_up(own_bytes, kCacheLine);
   const std::size_t page_bytes = is_cut ? kPageBytes : 0;
   try {
-    staging.blocks->blocks.push_back(pin(words_offset + kWordsBytes + page_bytes));
+    staging.blocks->blocks.push_back(pin(words_offset + kWordsBytes + page_bytes, bounds));
   } catch (const OutOfMemory&) {
     return std::nullopt;
   }
-  const Allocation& block = staging.blocks->blocks.front();
-  std::byte* const data = is_cut ? first_page(block) : static_cast<std::byte*>(block.data());
+  const StagingBlock& block = staging.blocks->blocks.front();
+  std::byte* const data = is_cut ? first_page(block) : block.get();
   cut(staging, data, own_bytes);
   set_words(staging, data + words_offset);
   return staging;
@@ -143,13 +143,13 @@ std::optional<Staging> StagingMemory::take_slots(std::size_t bytes, Share share,
                                                       : slots_max_ / 2;
   const std::size_t wanted = std::min((bytes + slot_bytes_ - 1) / slot_bytes_, allowed);
   Staging staging{.blocks = std::make_shared<StagingBlocks>(*this)};
-  std::vector<Allocation>& blocks = staging.blocks->blocks;
+  std::vector<StagingBlock>& blocks = staging.blocks->blocks;
   blocks.reserve(wanted);
   try {
     while (blocks.size() < wanted) {
-      std::optional<Allocation> block = take_slot(bounds);
-      if (!block) break;
-      blocks.push_back(std::move(*block));
+      StagingBlock block = take_slot(bounds);
+      if (block == nullptr) break;
+      blocks.push_back(std::move(block));
     }
   } catch (const OutOfMemory&) {
     if (blocks.empty()) throw;
@@ -166,24 +166,24 @@ std::size_t StagingMemory::slots_bound(Bounds bounds) const {
   return bounds == Bounds::spare ? slots_max_ * kSpare : slots_max_;
 }
 
-std::optional<Allocation> StagingMemory::take_slot(Bounds bounds) {
+StagingBlock StagingMemory::take_slot(Bounds bounds) {
   {
     const MutexLock lock(mutex_);
     if (!idle_.empty()) {
-      Allocation block = std::move(idle_.back());
+      StagingBlock block = std::move(idle_.back());
       idle_.pop_back();
       ++slots_in_use_;
       return block;
     }
-    if (slots_in_use_ >= slots_bound(bounds)) return std::nullopt;
+    if (slots_in_use_ >= slots_bound(bounds)) return nullptr;
     idle_.reserve(slots_in_use_ + 1);  // for its return
     ++slots_in_use_;
   }
   try {
-    return pin(slot_bytes_ + kPageBytes);
+    return pin(slot_bytes_ + kPageBytes, bounds);
   } catch (const OutOfMemory&) {
     const MutexLock lock(mutex_);
-    if (--slots_in_use_ > 0 && bounds != Bounds::ignored) return std::nullopt;  // as at the bound
+    if (--slots_in_use_ > 0 && bounds != Bounds::ignored) return nullptr;  // as at the bound
     throw;
   } catch (...) {
     const MutexLock lock(mutex_);
@@ -198,7 +198,7 @@ void StagingMemory::give_back(StagingBlocks& blocks) noexcept {
   own_bytes_in_use_ -= blocks.own_bytes;
   if (!blocks.are_slots()) return;
   BERTH_CHECK(slots_in_use_ >= blocks.blocks.size());
-  for (Allocation& block : blocks.blocks) {
+  for (StagingBlock& block : blocks.blocks) {
     if (slots_in_use_ + idle_.size() <= slots_max_) idle_.push_back(std::move(block));
     --slots_in_use_;
   }

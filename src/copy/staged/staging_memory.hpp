@@ -14,6 +14,7 @@
 #include "berth/pinned_allocator.hpp"
 
 #include "base/mutex.hpp"
+#include "memory/pinned/staging_block.hpp"
 
 namespace berth {
 
@@ -30,7 +31,7 @@ struct StagingBlocks {
 
   StagingMemory& memory;
   std::size_t own_bytes = 0;  ///< of a copy smaller than a slot; 0: the blocks are slots
-  std::vector<Allocation> blocks;
+  std::vector<StagingBlock> blocks;
 
   [[nodiscard]] bool are_slots() const { return own_bytes == 0; }
 
@@ -43,14 +44,14 @@ struct StagingBlocks {
 struct Staging {
   std::shared_ptr<StagingBlocks> blocks = nullptr;
   /// The words, if other copies use the blocks first.
-  std::optional<Allocation> words = std::nullopt;
+  StagingBlock words = nullptr;
   std::vector<std::byte*> slots = {};
   std::size_t slot_bytes = 0;
   std::uint32_t* gate = nullptr;      ///< the host writes it, and the device waits for it
   std::uint32_t* progress = nullptr;  ///< the device writes it, and the host reads it: ProgressWord
 
   [[nodiscard]] std::byte* slot(std::size_t chunk) const { return slots[chunk % slots.size()]; }
-  [[nodiscard]] bool is_shared() const { return words.has_value(); }
+  [[nodiscard]] bool is_shared() const { return words != nullptr; }
 };
 
 /// Of one device, and near it.
@@ -83,7 +84,7 @@ class StagingMemory {
   /// kSpare times `slots_max` are in use. Slots beyond `slots_max` are not kept.
   /// Errors  Likewise.
   std::optional<Staging> try_take_spare(std::size_t bytes);
-  /// The same without bounds.
+  /// The same without bounds. May wait for streams that use freed pinned memory.
   /// Errors  OutOfMemory: nothing can be pinned.
   Staging take_beyond(std::size_t bytes, Share share = Share::half);
   /// Of `blocks`, which are slots, for a copy that uses them after the copies that have them.
@@ -102,11 +103,15 @@ class StagingMemory {
   /// Memory of the copy's own size; nullopt if too much of it is in use, or it cannot be pinned.
   std::optional<Staging> take_own_size(std::size_t bytes, Bounds bounds);
   std::optional<Staging> take_slots(std::size_t bytes, Share share, Bounds bounds);
-  std::optional<Allocation> take_slot(Bounds bounds);
+  StagingBlock take_slot(Bounds bounds);
   [[nodiscard]] std::size_t slots_bound(Bounds bounds) const;
   void give_back(StagingBlocks& blocks) noexcept;
 
-  Allocation pin(std::size_t bytes) { return pinned_.allocate(bytes, {.near = device_}); }
+  /// Waits for no stream within the bounds: the caller's next work may be what it waits for.
+  StagingBlock pin(std::size_t bytes, Bounds bounds) {
+    const bool may_wait = bounds == Bounds::ignored;
+    return allocate_staging(pinned_, bytes, {.near = device_, .may_wait = may_wait});
+  }
 
   PinnedAllocator& pinned_;
   const Device device_;
@@ -115,7 +120,7 @@ class StagingMemory {
   const std::size_t one_chunk_max_;  ///< a copy of up to so many bytes is not cut
 
   mutable Mutex mutex_;
-  std::vector<Allocation> idle_ BERTH_GUARDED_BY(mutex_);
+  std::vector<StagingBlock> idle_ BERTH_GUARDED_BY(mutex_);
   std::size_t slots_in_use_ BERTH_GUARDED_BY(mutex_) = 0;
   std::size_t own_bytes_in_use_ BERTH_GUARDED_BY(mutex_) = 0;
 };

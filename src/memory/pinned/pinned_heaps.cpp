@@ -61,7 +61,7 @@ PinnedHeaps::PinnedHeaps(const DeviceRegistry& registry, const PinnedAllocatorOp
       is_simulated_(events_.driver().is_simulated()),
       budget_({.max = options.bytes_reserved_max.value_or(MemoryBudget::kNoLimit)}),
       registrations_(registry, events_),
-      background_([this] { grow_ahead(); }) {
+      background_([this] { run_in_background(); }) {
   add_pinned_owner(*this);
 }
 
@@ -166,8 +166,8 @@ void* PinnedHeaps::allocate_slow(std::size_t bytes, const PinnedOptions& options
   return data;
 }
 
-void PinnedHeaps::deallocate_slow(void* data, Heap* freed) {
-  if (!origin_.is_here()) return;
+PinnedHeaps::Heap* PinnedHeaps::free_in_heap(void* data, Heap* freed) {
+  if (!origin_.is_here()) return nullptr;
   for_each([&](Heap& heap) {
     if (freed == nullptr && heap.allocator.try_cache_free(data)) freed = &heap;
   });
@@ -175,7 +175,17 @@ void PinnedHeaps::deallocate_slow(void* data, Heap* freed) {
     freed = &require_owner(data, "free");
     freed->allocator.deallocate_slow(data);
   }
-  if (bytes_cached_max_ != MemoryBudget::kNoLimit) limit_cache(*freed);
+  return freed;
+}
+
+void PinnedHeaps::deallocate_without_driver(void* data) noexcept {
+  Heap* const freed = free_in_heap(data, nullptr);
+  if (freed == nullptr || !may_exceed_cache(*freed)) return;
+  limits_cache_of_ = freed;
+  try {
+    background_.request();
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the next free tries again
+  }
 }
 
 PinnedHeaps::Heap* PinnedHeaps::owner_of(const void* data) const {

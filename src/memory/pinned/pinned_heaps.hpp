@@ -54,8 +54,10 @@ class PinnedHeaps {
     const bool is_cached = heap != nullptr && heap->allocator.try_cache_free(data);
     if (is_cached && bytes_cached_max_ == MemoryBudget::kNoLimit) [[likely]]
       return;
-    deallocate_slow(data, is_cached ? heap : nullptr);
+    limit_cache(free_in_heap(data, is_cached ? heap : nullptr));
   }
+  /// The same, but the background thread returns what is cached beyond the limit.
+  void deallocate_without_driver(void* data) noexcept;
   void record_stream(void* data, StreamRef stream);
   void record_use(void* data, StreamRef stream);
   void keep_for_graph(void* data, StreamRef stream);
@@ -109,7 +111,8 @@ class PinnedHeaps {
   void notify_simulator(const void* data, std::size_t bytes) const {
     driver().sim_host_reuses(data, bytes);
   }
-  void deallocate_slow(void* data, Heap* freed);
+  /// Frees the block unless the heap `freed` has done so. Returns its heap; null in a forked child.
+  Heap* free_in_heap(void* data, Heap* freed);
   /// Errors  InvalidArgument: no such device or kind. NotSupported: a forked child. DriverError.
   Heap& heap_for(const PinnedOptions& options);
   /// Whether devices are near different nodes.
@@ -132,10 +135,13 @@ class PinnedHeaps {
                              CachingAllocator::HostWait wait);
   void request_growth(Heap& heap) noexcept;
   /// The work of the background thread.
-  void grow_ahead() noexcept;
+  void run_in_background() noexcept;
   void grow_ahead(Heap& heap) noexcept;
   void note_failure(Heap& heap, std::string_view why) noexcept;
-  void limit_cache(Heap& freed) noexcept;
+  /// Returns what is cached beyond the limit. `freed`: the heap of the last free; null: no effect.
+  void limit_cache(Heap* freed) noexcept;
+  [[nodiscard]] bool may_exceed_cache(Heap& freed);
+  void return_excess(Heap& freed) noexcept;
 
   const ForkOrigin origin_;
   const DeviceRegistry& registry_;
@@ -155,6 +161,8 @@ class PinnedHeaps {
   std::atomic<Heap*> only_ = nullptr;  ///< the heap of portable memory, if there is only one
   /// Cached bytes when the last attempt to return some could not return enough.
   std::atomic<std::size_t> stuck_bytes_ = 0;
+  /// Where the background thread is to limit the cache; null: it is not requested.
+  std::atomic<Heap*> limits_cache_of_ = nullptr;
   BackgroundThread background_;  ///< last, so that it ends first
 };
 

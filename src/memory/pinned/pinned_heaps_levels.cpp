@@ -14,6 +14,8 @@ namespace berth {
 namespace {
 
 constexpr std::size_t kStepMax = 1_GiB;
+/// The cache is measured again after each such part of its limit that is freed.
+constexpr std::size_t kStepsOfCache = 16;
 /// After so many failures in a row the thread waits no longer for the next try.
 constexpr unsigned kPatienceMax = 10;
 
@@ -33,7 +35,8 @@ void PinnedHeaps::request_growth(Heap& heap) noexcept {
   }
 }
 
-void PinnedHeaps::grow_ahead() noexcept {
+void PinnedHeaps::run_in_background() noexcept {
+  if (Heap* const freed = limits_cache_of_.exchange(nullptr)) return_excess(*freed);
   for_each([this](Heap& heap) {
     if (!background_.is_ending() && heap.wants_growth.exchange(false)) grow_ahead(heap);
   });
@@ -74,15 +77,25 @@ void PinnedHeaps::note_failure(Heap& heap, std::string_view why) noexcept {
   }
 }
 
-void PinnedHeaps::limit_cache(Heap& freed) noexcept {
-  const std::size_t step = bytes_cached_max_ / 16;
+void PinnedHeaps::limit_cache(Heap* freed) noexcept {
+  if (freed != nullptr && may_exceed_cache(*freed)) return_excess(*freed);
+}
+
+bool PinnedHeaps::may_exceed_cache(Heap& freed) {
+  if (bytes_cached_max_ == MemoryBudget::kNoLimit) return false;
+  const std::size_t step = bytes_cached_max_ / kStepsOfCache;
   std::size_t cached = 0;
   for_each([&](Heap& heap) { cached += heap.allocator.cached_bytes_estimate(); });
   const std::size_t stuck = stuck_bytes_;
   const bool is_beyond = cached > bytes_cached_max_ && (stuck == 0 || cached > stuck + step);
-  if (!is_beyond && !freed.allocator.has_freed(std::max<std::size_t>(step, 1))) return;
+  return is_beyond || freed.allocator.has_freed(std::max<std::size_t>(step, 1));
+}
+
+void PinnedHeaps::return_excess(Heap& freed) noexcept {
+  const std::size_t step = bytes_cached_max_ / kStepsOfCache;
+  const std::size_t stuck = stuck_bytes_;
   try {
-    cached = 0;
+    std::size_t cached = 0;
     for_each([&](Heap& heap) { cached += heap.allocator.cached_bytes(); });
     if (cached <= bytes_cached_max_) {
       stuck_bytes_ = 0;

@@ -192,7 +192,7 @@ void PinnedRegistrations::wait_for_uses(Entry& entry) {
     if (end == nullptr) continue;
     try {
       sync_unchecked(end->ref());
-    } catch (const Error& error) {  // work that failed is over
+    } catch (const std::exception& error) {  // work that failed is over
       driver().report(Severity::warning, kWaiting, error);
     }
     const MutexLock lock(mutex_);
@@ -236,7 +236,7 @@ PinnedRegistrations::End PinnedRegistrations::end_of(StreamRef stream) const {
     } catch (const std::exception&) {  // there is no event
       sync_unchecked(stream);
     }
-  } catch (const Error& error) {  // work that failed is over
+  } catch (const std::exception& error) {  // work that failed is over
     driver().report(Severity::warning, kWaiting, error);
   }
   return nullptr;
