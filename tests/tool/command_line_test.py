@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line, the choice of a driver, and output."""
 
+import ctypes
+import errno
 import os
 import resource
 import shutil
+import struct
 import subprocess
 import unittest
 
@@ -13,6 +16,31 @@ from berth_command import BERTH, LIBCUDA, MIB, CommandTest, berth
 COMMANDS = ("devices", "replay", "copy", "stats", "demo", "config")
 ABOUT_COMMANDS = ("help", "completion")
 HOSTILE = "a\x1b[31m\x01" + 100_000 * "x"
+
+
+def limit(kind, amount):
+    resource.setrlimit(kind, (amount, amount))
+
+
+def refuse_memfd_create():
+    """From now on the system call fails with ENOSYS, as in a sandbox. Source: seccomp(2)."""
+    load_word, jump_if_equal, result = 0x20, 0x15, 0x06
+    allow, refuse = 0x7FFF0000, 0x00050000 | errno.ENOSYS
+    number = {"x86_64": 319, "aarch64": 279}[os.uname().machine]
+    steps = (
+        (load_word, 0, 0, 0),  # the number of the system call
+        (jump_if_equal, 0, 1, number),
+        (result, 0, 0, refuse),
+        (result, 0, 0, allow),
+    )
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+    header = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code))
+    program = ctypes.create_string_buffer(header)
+    set_no_new_privileges, set_seccomp, mode_filter = 38, 22, 2
+    libc = ctypes.CDLL(None, use_errno=True)
+    for arguments in ((set_no_new_privileges, 1, 0), (set_seccomp, mode_filter, program)):
+        if libc.prctl(*arguments, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "prctl")
 
 
 class CommandLine(CommandTest):
@@ -264,14 +292,27 @@ class Output(CommandTest):
             self.assertEqual(process.returncode, code)
 
     def test_a_host_that_refuses_the_simulators_memory_is_named(self):
-        def limit():
-            resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, MIB))
+        refusals = {
+            "ftruncate (ulimit -f): ": lambda: limit(resource.RLIMIT_FSIZE, MIB),
+            "memfd_create: ": refuse_memfd_create,
+        }
+        for said, refuse in refusals.items():
+            # With the signal ignored, as Python does for itself, ftruncate fails.
+            outcome = berth("replay", self.trace, preexec_fn=refuse, restore_signals=False)
+            self.assertEqual(outcome.exit_code, 0, outcome.story)
+            self.assertIn("simulator: the host provides no 80.0 GiB", outcome.err, outcome.story)
+            self.assertIn(said, outcome.err, outcome.story)
 
-        # With the signal ignored, as Python does for itself, the call fails.
-        outcome = berth("replay", self.trace, preexec_fn=limit, restore_signals=False)
-        self.assertEqual(outcome.exit_code, 0, outcome.story)
-        self.assertIn("simulator: the host provides no 80.0 GiB", outcome.err, outcome.story)
-        self.assertIn("ftruncate (ulimit -f): ", outcome.err, outcome.story)
+    def test_a_limit_of_the_address_space_is_named(self):
+        def refuse():
+            limit(resource.RLIMIT_AS, 60 * 1024 * MIB)
+
+        if berth("--version", preexec_fn=refuse).exit_code != 0:
+            self.skipTest("a sanitizer reserves more address space than the limit")
+        outcome = berth("replay", self.trace, preexec_fn=refuse)
+        self.assert_error(
+            outcome, 1, "80.0 GiB of address space", "60.0 GiB in all (ulimit -v)", "accepted:"
+        )
 
     def test_a_full_disk_is(self):
         with open("/dev/full", "w") as full:
