@@ -265,7 +265,7 @@ libberth.so.p/member.cpp.o:
         line = (
             "  TLS            0x15bfc8 0x000000000015cfc8 0x000000000015cfc8 0x000008 {} R   0x8\n"
         )
-        fine, too_much = line.format("0x000500"), line.format("0x000501")
+        fine, too_much = line.format("0x000100"), line.format("0x000101")
         self.assertEqual(list(check_symbols.thread_block_problems("  LOAD 0x0\n" + fine)), [])
         self.assertEqual(len(list(check_symbols.thread_block_problems(fine + too_much))), 1)
 
