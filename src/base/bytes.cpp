@@ -5,10 +5,9 @@
 #include <cctype>
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include "berth/error.hpp"
 
+#include "base/format.hpp"
 #include "base/quoted.hpp"
 
 namespace berth {
@@ -30,7 +29,7 @@ int unit_exponent(std::string_view unit) {
 }
 
 [[noreturn]] void reject(std::string_view text) {
-  throw InvalidArgument(fmt::format(
+  throw InvalidArgument(format_text(
       "{} is not a byte count; accepted: a number below 2^64 with an optional unit, such as "
       "512, 64KiB, 1.5 GiB",
       quoted(text)));
@@ -39,7 +38,7 @@ int unit_exponent(std::string_view unit) {
 }  // namespace
 
 std::string format_bytes(std::uint64_t bytes) {
-  if (bytes < 1024) return fmt::format("{} B", bytes);
+  if (bytes < 1024) return format_text("{} B", bytes);
   double value = static_cast<double>(bytes);
   std::size_t unit = 0;
   while (value >= 1023.5 && unit + 1 < kUnits.size()) {
@@ -47,7 +46,7 @@ std::string format_bytes(std::uint64_t bytes) {
     ++unit;
   }
   const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
-  return fmt::format("{:.{}f} {}", value, decimals, kUnits[unit]);
+  return format_text("{:.{}f} {}", value, decimals, kUnits[unit]);
 }
 
 std::uint64_t parse_bytes(std::string_view text) {

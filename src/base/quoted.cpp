@@ -3,9 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 
-#include <fmt/format.h>
+#include "base/format.hpp"
 
 namespace berth {
 namespace {
@@ -20,7 +19,7 @@ std::uint8_t byte_at(std::string_view text, std::size_t index) {
 }
 
 void append_escaped(std::string& text, char c) {
-  fmt::format_to(std::back_inserter(text), "\\x{:02x}", static_cast<unsigned char>(c));
+  text += format_text("\\x{:02x}", static_cast<unsigned char>(c));
 }
 
 bool is_printable_ascii(std::uint8_t byte) {

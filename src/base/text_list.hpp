@@ -2,6 +2,7 @@
 // Lists in text: "a, b,c". Views into the text, which must outlive them.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +24,19 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
     if (at == std::string_view::npos) return parts;
     text.remove_prefix(at + 1);
   }
+}
+
+/// All of `texts`, a range of what converts to std::string_view.
+template <class Texts>
+std::string join(const Texts& texts, std::string_view separator) {
+  std::string joined;
+  std::string_view before;
+  for (const std::string_view text : texts) {
+    joined += before;
+    joined += text;
+    before = separator;
+  }
+  return joined;
 }
 
 }  // namespace berth

@@ -3,8 +3,8 @@
 #include <string_view>
 #include <vector>
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
+#include "base/text_list.hpp"
 #include "capi/capi_convert.hpp"
 #include "capi/capi_error.hpp"
 
@@ -22,7 +22,7 @@ std::string to_text(const RuntimeOptions& options, const RuntimeOptions* others)
   for (std::size_t index = 0; index < entries.size(); ++index) {
     const auto& [key, value, accepted] = entries[index];
     if (value.empty() || (others != nullptr && value == defaults[index].value)) continue;
-    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", key, value);
+    text += format_text("{}{}={}", text.empty() ? "" : ", ", key, value);
   }
   return text;
 }
@@ -46,7 +46,7 @@ berth_status berth_configuration_from_pytorch(const char* text, char** configura
     const RuntimeOptions defaults;
     const PytorchConfiguration read = configure_like_pytorch(defaults, given);
     OwnedText translated(to_owned_text(to_text(read.options, &defaults)));
-    remarks_out = to_owned_text(fmt::format("{}", fmt::join(read.remarks, "\n")));
+    remarks_out = to_owned_text(join(read.remarks, "\n"));
     configuration_out = translated.release();
   });
 }

@@ -4,19 +4,18 @@
 #include <cstdlib>
 #include <new>
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "capi/capi_error.hpp"
 
 namespace berth::capi {
 
 void refuse_null(const char* parameter) {
-  throw InvalidArgument(fmt::format("\"{}\" is null, which is not accepted", parameter));
+  throw InvalidArgument(format_text("\"{}\" is null, which is not accepted", parameter));
 }
 
 DeviceType to_device_type(int number, const char* parameter) {
   if (const auto type = DeviceType::from_number(number)) return *type;
-  throw InvalidArgument(fmt::format(
+  throw InvalidArgument(format_text(
       "\"{}\" has {} for a device type; accepted: BERTH_DEVICE_CPU ({}), "
       "BERTH_DEVICE_CUDA ({}), and what berth_device_type_register() gave, all below {}",
       parameter, number, int{BERTH_DEVICE_CPU}, int{BERTH_DEVICE_CUDA}, DeviceType::count()));
@@ -28,7 +27,7 @@ Device to_device(berth_device device, const char* parameter) {
   if (device.ordinal == unnumbered.ordinal()) return unnumbered;
   if (device.ordinal >= 0 && type != DeviceType::cpu()) return Device::of(type, device.ordinal);
   throw InvalidArgument(
-      fmt::format("\"{}\" has type {} ({}) and ordinal {}; accepted: {}", parameter, device.type,
+      format_text("\"{}\" has type {} ({}) and ordinal {}; accepted: {}", parameter, device.type,
                   type.name(), device.ordinal,
                   type == DeviceType::cpu() ? "0" : "0 and above, or -1 for the current device"));
 }
@@ -40,7 +39,7 @@ berth_device from_device(Device device) noexcept {
 StreamRef to_stream(berth_stream stream, const char* parameter) {
   if (stream.context == nullptr) {
     throw InvalidArgument(
-        fmt::format("\"{}\" has no context; accepted: what a berth_stream_ function gave, such as "
+        format_text("\"{}\" has no context; accepted: what a berth_stream_ function gave, such as "
                     "berth_stream_from_native()",
                     parameter));
   }
@@ -54,7 +53,7 @@ berth_stream from_stream(StreamRef stream) noexcept {
 EventRef to_event(berth_event event, const char* parameter) {
   if (event.context == nullptr || event.native == nullptr) {
     throw InvalidArgument(
-        fmt::format("\"{}\" is no event; accepted: what a berth_event_ function gave, such as "
+        format_text("\"{}\" is no event; accepted: what a berth_event_ function gave, such as "
                     "berth_event_from_native()",
                     parameter));
   }
@@ -75,7 +74,7 @@ CompletionQueue::Callback to_callback(berth_completion_function function, void* 
 
 void check_flags(std::uint64_t flags, std::uint64_t known, const char* parameter) {
   if ((flags & ~known) == 0) return;
-  throw InvalidArgument(fmt::format("\"{}\" has the unknown bits {:#x}; accepted: those of {:#x}",
+  throw InvalidArgument(format_text("\"{}\" has the unknown bits {:#x}; accepted: those of {:#x}",
                                     parameter, flags & ~known, known));
 }
 
@@ -90,7 +89,7 @@ void check_struct_size(std::size_t given, std::size_t known, const char* paramet
   constexpr std::size_t step = alignof(std::size_t);
   if (given >= sizeof(std::size_t) && given <= known && given % step == 0) return;
   throw InvalidArgument(
-      fmt::format("\"{}\" has struct_size {}; accepted: {} as its _INIT macro sets it, or a "
+      format_text("\"{}\" has struct_size {}; accepted: {} as its _INIT macro sets it, or a "
                   "smaller multiple of {} from an older header",
                   parameter, given, known, step));
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "capi/capi_convert.hpp"
 #include "capi/capi_error.hpp"
 
@@ -45,7 +44,7 @@ void write_info(const DeviceInfo& device, berth_device_info& out) {
 std::size_t checked_index(int index, const char* parameter, std::size_t count) {
   if (index < 0 || static_cast<std::size_t>(index) >= count) {
     throw InvalidArgument(
-        fmt::format("\"{}\" is {}; accepted: from 0, below {}", parameter, index, count));
+        format_text("\"{}\" is {}; accepted: from 0, below {}", parameter, index, count));
   }
   return static_cast<std::size_t>(index);
 }

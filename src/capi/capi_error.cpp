@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
 #include <exception>
 #include <new>
+#include <pthread.h>
 #include <string_view>
 
 #include "berth/error.hpp"
@@ -14,26 +17,64 @@ namespace berth::capi {
 namespace {
 
 constexpr std::string_view kCut = "...";
+constexpr const char* kMessageLost =
+    "the reason of this failure could not be kept: the process is short of host memory";
 
-/// Of fixed size, so that keeping a failure cannot fail itself, not even if memory is short, and
-/// that it outlives whatever a thread destroys when it ends.
-struct LastFailure {
-  std::array<char, 1024> message{};
-  int driver_code = 0;
+using Message = std::array<char, 1024>;
+
+constinit std::atomic<bool> has_message_key = false;
+constinit pthread_key_t message_key = 0;
+
+/// The key of the threads' messages. Not in the static block of a thread, of which a library that
+/// is loaded later gets little; and not a thread_local object, which would end before others of its
+/// thread. The C library frees a message when its thread ends, so no thread runs code of a library
+/// that has been unloaded.
+struct MessageKey {
+  MessageKey() { has_message_key = pthread_key_create(&message_key, std::free) == 0; }
+  MessageKey(const MessageKey&) = delete;
+  MessageKey& operator=(const MessageKey&) = delete;
+  /// When the library is unloaded, or the process ends.
+  ~MessageKey() {
+    if (!has_message_key.exchange(false)) return;
+    std::free(pthread_getspecific(message_key));
+    pthread_key_delete(message_key);
+  }
 };
 
-thread_local LastFailure last_failure;
+/// The calling thread's; null if it has none.
+Message* kept_message() noexcept {
+  return has_message_key ? static_cast<Message*>(pthread_getspecific(message_key)) : nullptr;
+}
+
+/// The same, allocated once for all failures of a thread. Null if that fails.
+Message* message_to_keep() noexcept {
+  static const MessageKey key;
+  if (Message* const message = kept_message()) return message;
+  void* const allocated = has_message_key ? std::malloc(sizeof(Message)) : nullptr;
+  if (allocated == nullptr) return nullptr;
+  if (pthread_setspecific(message_key, allocated) == 0) return new (allocated) Message;
+  std::free(allocated);
+  return nullptr;
+}
+
+struct LastFailure {
+  int driver_code = 0;
+  bool is_message_lost = false;
+};
+
+constinit thread_local LastFailure last_failure;
 
 berth_status keep(berth_status status, std::string_view message, int driver_code = 0) noexcept {
-  auto& kept = last_failure.message;
-  const bool fits = message.size() < kept.size();
-  std::size_t bytes = fits ? message.size() : kept.size() - 1 - kCut.size();
+  Message* const kept = message_to_keep();
+  last_failure = {driver_code, kept == nullptr};
+  if (kept == nullptr) return status;
+  const bool fits = message.size() < kept->size();
+  std::size_t bytes = fits ? message.size() : kept->size() - 1 - kCut.size();
   // A cut never splits a character: back to the first byte of the one that it would split.
   while (!fits && bytes > 0 && (static_cast<unsigned char>(message[bytes]) & 0xC0) == 0x80) --bytes;
-  char* end = std::copy_n(message.data(), bytes, kept.data());
+  char* end = std::copy_n(message.data(), bytes, kept->data());
   if (!fits) end = std::copy(kCut.begin(), kCut.end(), end);
   *end = '\0';
-  last_failure.driver_code = driver_code;
   return status;
 }
 
@@ -110,7 +151,10 @@ const char* berth_status_name(berth_status status) {
 }
 
 const char* berth_last_error_message() {
-  return berth::capi::last_failure.message.data();
+  using namespace berth::capi;
+  if (last_failure.is_message_lost) return kMessageLost;
+  const Message* const kept = kept_message();
+  return kept != nullptr ? kept->data() : "";
 }
 
 int berth_last_error_driver_code() {

@@ -3,8 +3,7 @@
 #include <string>
 #include <utility>
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "capi/capi_convert.hpp"
 #include "capi/capi_error.hpp"
 
@@ -22,7 +21,7 @@ struct berth_handle_lease {
 namespace {
 
 void check_code(const std::string& library, const char* function, int code) {
-  if (code != 0) throw CallbackFailed(fmt::format("{}: {}() returned {}", library, function, code));
+  if (code != 0) throw CallbackFailed(format_text("{}: {}() returned {}", library, function, code));
 }
 
 HandlePoolOptions<void*> to_options(const berth_handle_pool_options& from) {

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
+#include "base/text_list.hpp"
 #include "capi/capi_allocator.hpp"
 #include "capi/capi_convert.hpp"
 #include "capi/capi_counters.hpp"
@@ -31,7 +31,7 @@ const MemorySnapshot& to_snapshot(berth_memory_snapshot* snapshot) {
 template <class T>
 const T& element(const std::vector<T>& list, std::size_t index, const char* parameter) {
   if (index < list.size()) return list[index];
-  throw InvalidArgument(fmt::format("\"{}\" is {}; accepted: numbers below {}, how many there are",
+  throw InvalidArgument(format_text("\"{}\" is {}; accepted: numbers below {}, how many there are",
                                     parameter, index, list.size()));
 }
 
@@ -127,6 +127,6 @@ berth_status berth_memory_snapshot_find_discrepancies(berth_memory_snapshot* sna
   return guarded([&] {
     const MemorySnapshot& taken = to_snapshot(snapshot);
     auto& out = require(lines, "lines");
-    out = to_owned_text(fmt::format("{}", fmt::join(find_discrepancies(taken), "\n")));
+    out = to_owned_text(join(find_discrepancies(taken), "\n"));
   });
 }

@@ -5,8 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "copy/copy_arguments.hpp"
 #include "device/device_context.hpp"
 #include "device/own_context.hpp"
@@ -45,7 +44,7 @@ struct Range {
 
 [[noreturn]] void refuse_overlap(const Range& one, const Range& other) {
   throw InvalidArgument(
-      fmt::format("{} ({}, {} B) and {} ({}, {} B) overlap; accepted: ranges that do not", one.name,
+      format_text("{} ({}, {} B) and {} ({}, {} B) overlap; accepted: ranges that do not", one.name,
                   one.data, one.bytes, other.name, other.data, other.bytes));
 }
 
@@ -73,29 +72,29 @@ void check_sum(const Names& names, std::size_t bytes, std::span<const Shard> sha
   }
   if (is_enough && left == 0) return;
   throw InvalidArgument(
-      fmt::format("the {} of a {} has {} B, and its {}s have {}; accepted: as many on both sides",
+      format_text("the {} of a {} has {} B, and its {}s have {}; accepted: as many on both sides",
                   names.whole, names.collective, bytes, names.shard,
-                  is_enough ? fmt::format("{} B", bytes - left) : "more"));
+                  is_enough ? format_text("{} B", bytes - left) : "more"));
 }
 
 void check_equal(const Names& names, std::size_t bytes, std::span<const Shard> shards) {
   for (std::size_t index = 0; index < shards.size(); ++index) {
     if (shards[index].bytes == bytes) continue;
     throw InvalidArgument(
-        fmt::format("{} {} of a {} of {} B has {} B; accepted: {} of the {}'s size", names.shard,
+        format_text("{} {} of a {} of {} B has {} B; accepted: {} of the {}'s size", names.shard,
                     index, names.collective, bytes, shards[index].bytes, names.shard, names.whole));
   }
 }
 
 void require_stream_of_device(const std::string& name, const CollectiveSide& side) {
   if (side.kind.type == MemoryKind::Type::managed) {
-    throw InvalidArgument(fmt::format(
+    throw InvalidArgument(format_text(
         "{} is managed memory, which is of no device alone; accepted: memory of a device or of the "
         "host",
         name));
   }
   if (side.is_host() || side.device() == &side.stream.context()) return;
-  throw InvalidArgument(fmt::format(
+  throw InvalidArgument(format_text(
       "{} is memory of {}, and its stream one of {}; accepted: a stream of the memory's "
       "device",
       name, side.device()->device().to_string(),
@@ -108,12 +107,12 @@ void check_host_shard(const std::string& name, const CollectiveSide& shard,
   if (!shard.is_host()) return;
   if (whole.is_host()) {
     throw InvalidArgument(
-        fmt::format("{} and the {} of a {} are both host memory; accepted: device memory on one "
+        format_text("{} and the {} of a {} are both host memory; accepted: device memory on one "
                     "side, since a copy on the host is in no stream's order",
                     name, names.whole, names.collective));
   }
   if (whole.device() == &shard.stream.context()) return;
-  throw InvalidArgument(fmt::format(
+  throw InvalidArgument(format_text(
       "{} is host memory, and its stream one of {}; accepted: a stream of {}, whose memory the {} "
       "is",
       name, shard.stream.context().name_beside(*whole.device()),
@@ -136,7 +135,7 @@ CollectiveSides find_sides(const DeviceRegistry& registry, const PinnedAllocator
   const Names names = names_of(collective);
   if (shards.empty()) {
     throw InvalidArgument(
-        fmt::format("a {} without {}s; accepted: one or more", names.collective, names.shard));
+        format_text("a {} without {}s; accepted: one or more", names.collective, names.shard));
   }
   if (collective == Collective::broadcast)
     check_equal(names, bytes, shards);
@@ -152,12 +151,12 @@ CollectiveSides find_sides(const DeviceRegistry& registry, const PinnedAllocator
     return CollectiveSide{{static_cast<std::byte*>(data), place.kind}, side.bytes, its};
   };
   if (bytes == 0) return {{{nullptr, {}}, 0, stream}, {}};
-  const Range range{fmt::format("the {} of a {}", names.whole, names.collective), whole, bytes};
+  const Range range{format_text("the {} of a {}", names.whole, names.collective), whole, bytes};
   check_range(range.data, range.bytes, range.name);
   std::vector<Range> ranges;
   for (std::size_t index = 0; index < shards.size(); ++index) {
     if (shards[index].bytes == 0) continue;
-    ranges.push_back({fmt::format("{} {} of a {}", names.shard, index, names.collective),
+    ranges.push_back({format_text("{} {} of a {}", names.shard, index, names.collective),
                       shards[index].data, shards[index].bytes});
     check_range(ranges.back().data, ranges.back().bytes, ranges.back().name);
   }

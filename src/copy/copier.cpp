@@ -7,8 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "berth/device_registry.hpp"
 #include "berth/pinned_allocator.hpp"
 

@@ -6,11 +6,10 @@
 #include <limits>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "berth/bytes.hpp"
 #include "berth/error.hpp"
 
+#include "base/format.hpp"
 #include "copy/staged/copy_workers.hpp"
 #include "copy/staged/staging_memory.hpp"
 #include "device/device_context.hpp"
@@ -25,13 +24,13 @@ std::uintptr_t address(const void* data) {
 
 void check_piece(const char* option, std::size_t bytes, std::size_t most, const char* accepted) {
   if (bytes >= 64_KiB && bytes <= most && bytes % 4_KiB == 0) return;
-  throw InvalidArgument(fmt::format("CopierOptions::{} is {}; accepted: {}, a multiple of 4 KiB",
+  throw InvalidArgument(format_text("CopierOptions::{} is {}; accepted: {}, a multiple of 4 KiB",
                                     option, bytes, accepted));
 }
 
 void check_workers(const char* option, std::size_t workers) {
   if (workers >= 1 && workers <= CopyWorkers::kMax) return;
-  throw InvalidArgument(fmt::format("CopierOptions::{} is {}; accepted: 1 to {}", option, workers,
+  throw InvalidArgument(format_text("CopierOptions::{} is {}; accepted: 1 to {}", option, workers,
                                     CopyWorkers::kMax));
 }
 
@@ -39,14 +38,14 @@ void check_workers(const char* option, std::size_t workers) {
 std::size_t extent(const void* data, std::size_t pitch, std::size_t row_bytes, std::size_t rows,
                    const char* name) {
   if (pitch < row_bytes) {
-    throw InvalidArgument(fmt::format(
+    throw InvalidArgument(format_text(
         "{} has a pitch of {} B for rows of {} B; accepted: at least the bytes of a row", name,
         pitch, row_bytes));
   }
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(rows - 1, pitch, &bytes) ||
       __builtin_add_overflow(bytes, row_bytes, &bytes)) {
-    throw InvalidArgument(fmt::format(
+    throw InvalidArgument(format_text(
         "{} has {} rows a pitch of {} B apart; accepted: a range that does not wrap around", name,
         rows, pitch));
   }
@@ -68,7 +67,7 @@ struct Extent {
 
 [[noreturn]] void refuse_overlap(const char* side, const Extent& a, const Extent& b) {
   throw InvalidArgument(
-      fmt::format("a target of a batch, {:#x} with {} B, overlaps a {} at {:#x} with {} B; "
+      format_text("a target of a batch, {:#x} with {} B, overlaps a {} at {:#x} with {} B; "
                   "accepted: targets that "
                   "overlap nothing else of the batch",
                   a.begin, a.end - a.begin, side, b.begin, b.end - b.begin));
@@ -79,12 +78,12 @@ struct Extent {
                                 const char* accepted) {
   const DeviceContext& device = stream.context();
   if (device.device() == owner.device()) {
-    throw InvalidArgument(fmt::format(
+    throw InvalidArgument(format_text(
         "a stream of {} cannot {} memory of {} of the copier's own Runtime; accepted: a "
         "stream of that Runtime, as which Runtime::stream() takes any stream",
         device.name_beside(owner), verb, owner.device().to_string()));
   }
-  throw InvalidArgument(fmt::format("a stream of {} cannot {} memory of {}; accepted: {}",
+  throw InvalidArgument(format_text("a stream of {} cannot {} memory of {}; accepted: {}",
                                     device.device().to_string(), verb, owner.device().to_string(),
                                     accepted));
 }
@@ -98,7 +97,7 @@ void check_options(const CopierOptions& options) {
   check_piece("direct_piece_bytes", options.direct_piece_bytes,
               std::numeric_limits<std::size_t>::max(), "64 KiB or more");
   if (options.staging_slots < 2 || options.staging_slots > StagingMemory::kSlotsMax) {
-    throw InvalidArgument(fmt::format("CopierOptions::staging_slots is {}; accepted: 2 to {}",
+    throw InvalidArgument(format_text("CopierOptions::staging_slots is {}; accepted: 2 to {}",
                                       options.staging_slots, StagingMemory::kSlotsMax));
   }
   check_workers("workers", options.workers.value_or(1));
@@ -107,7 +106,7 @@ void check_options(const CopierOptions& options) {
 
 void check_range(const void* data, std::size_t bytes, std::string_view name) {
   if (data == nullptr || address(data) + bytes < address(data)) {
-    throw InvalidArgument(fmt::format(
+    throw InvalidArgument(format_text(
         "{} is {} with {} B; accepted: an address that is not null, and a range that does not wrap "
         "around",
         name, data, bytes));
@@ -120,7 +119,7 @@ void check_ranges(const void* target, const void* source, std::size_t bytes) {
   const std::uintptr_t to = address(target);
   const std::uintptr_t from = address(source);
   if (std::max(to, from) - std::min(to, from) < bytes) {
-    throw InvalidArgument(fmt::format(
+    throw InvalidArgument(format_text(
         "target {} and source {} of a copy of {} B overlap; accepted: ranges that do not", target,
         source, bytes));
   }
@@ -134,7 +133,7 @@ void check_rows(const PitchedTarget& target, const PitchedSource& source, std::s
   const std::uintptr_t from = address(source.data);
   if (to + target_bytes <= from || from + source_bytes <= to) return;
   if (target.pitch == source.pitch && are_other_columns(to, from, target.pitch, row_bytes)) return;
-  throw InvalidArgument(fmt::format(
+  throw InvalidArgument(format_text(
       "target {} and source {} of a copy of {} rows of {} B, {} and {} B apart, overlap; accepted: "
       "ranges that do not, or other columns of the same pitch",
       target.data, source.data, rows, row_bytes, target.pitch, source.pitch));
@@ -180,7 +179,7 @@ void require_filled_by(const MemoryKind& kind, const void* target, StreamRef str
   if (kind.type == MemoryKind::Type::managed || kind.device == &stream.context()) return;
   if (kind.device != nullptr)
     refuse_stream(stream, *kind.device, "fill", "a stream of that device");
-  throw InvalidArgument(fmt::format(
+  throw InvalidArgument(format_text(
       "{} is host memory, which no stream fills; accepted: memory of a device, or managed memory",
       target));
 }
@@ -194,7 +193,7 @@ void require_host_memory(const DeviceRegistry& registry, const PinnedAllocator& 
     const MemoryPlace place = find_memory_place(registry, pinned, context.driver(), data);
     require_within(place, data, bytes, name);
     if (place.kind.type != MemoryKind::Type::device) return;
-    throw InvalidArgument(fmt::format("{} is memory of {}; accepted without a stream: host memory",
+    throw InvalidArgument(format_text("{} is memory of {}; accepted without a stream: host memory",
                                       data, place.kind.device->device().to_string()));
   }
 }

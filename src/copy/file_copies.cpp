@@ -5,11 +5,10 @@
 #include <new>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "berth/bytes.hpp"
 #include "berth/error.hpp"
 
+#include "base/format.hpp"
 #include "copy/operand/file_end.hpp"
 #include "copy/operand/open_file.hpp"
 #include "device/device_context.hpp"
@@ -41,7 +40,7 @@ void check_file_copy(const FileRange& range, const MemorySide& device, CopyDirec
   const bool is_source = direction == CopyDirection::to_device;
   file.require(is_source ? OpenFile::Use::reading : OpenFile::Use::writing);
   if (device.kind.is_host()) {
-    throw InvalidArgument(fmt::format(
+    throw InvalidArgument(format_text(
         "{} is host memory; accepted beside a file: memory of a device. File::{}() does "
         "without a copier",
         static_cast<const void*>(device.data), is_source ? "read" : "write"));

@@ -3,8 +3,7 @@
 
 #include <charconv>
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "device/similar_device.hpp"
 
@@ -17,16 +16,16 @@ constexpr const char* kOneCpu = "cpu is one device that stands for all cores";
 std::string accepted_texts() {
   std::string texts = "cpu, cpu:0";
   for (int number = 1; const auto type = DeviceType::from_number(number); ++number)
-    texts += fmt::format(", {0}, {0}:N", type->name());
-  return texts + fmt::format(" with N from 0 to {} in decimal digits without leading zeros",
+    texts += format_text(", {0}, {0}:N", type->name());
+  return texts + format_text(" with N from 0 to {} in decimal digits without leading zeros",
                              Device::kOrdinalMax);
 }
 
 InvalidArgument no_device_text(std::string_view text, std::string_view reason) {
   const auto similar = similar_device(text);
-  return InvalidArgument(fmt::format(
+  return InvalidArgument(format_text(
       "{} does not name a device: {}{}; accepted: {}", quoted(text), reason,
-      similar ? fmt::format("; perhaps \"{}\"", similar->to_string()) : "", accepted_texts()));
+      similar ? format_text("; perhaps \"{}\"", similar->to_string()) : "", accepted_texts()));
 }
 
 }  // namespace
@@ -34,13 +33,13 @@ InvalidArgument no_device_text(std::string_view text, std::string_view reason) {
 Device Device::of(DeviceType type, int ordinal) {
   if (ordinal < 0) {
     throw InvalidArgument(
-        fmt::format("{0}:{1} is no device: ordinals start at 0; the type alone, {0}, is the "
+        format_text("{0}:{1} is no device: ordinals start at 0; the type alone, {0}, is the "
                     "current device",
                     type.name(), ordinal));
   }
   if (type == DeviceType::cpu() && ordinal != 0) {
     throw InvalidArgument(
-        fmt::format("cpu:{} is no device: {}; accepted: cpu, cpu:0", ordinal, kOneCpu));
+        format_text("cpu:{} is no device: {}; accepted: cpu, cpu:0", ordinal, kOneCpu));
   }
   return {type, ordinal};
 }
@@ -73,7 +72,7 @@ Device Device::parse(std::string_view text) {
 
 std::string Device::to_string() const {
   if (is_cpu() || !has_ordinal()) return std::string(type_.name());
-  return fmt::format("{}:{}", type_.name(), ordinal_);
+  return format_text("{}:{}", type_.name(), ordinal_);
 }
 
 }  // namespace berth

@@ -5,11 +5,9 @@
 #include <string>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "berth/device_registry.hpp"
 
+#include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "base/text_list.hpp"
 
@@ -23,11 +21,11 @@ constexpr const char* kAccepted =
 
 InvalidArgument no_map(std::string_view entry, std::string_view reason) {
   return InvalidArgument(
-      fmt::format("{} is no entry of a device map: {}; {}", quoted(entry), reason, kAccepted));
+      format_text("{} is no entry of a device map: {}; {}", quoted(entry), reason, kAccepted));
 }
 
 InvalidArgument named_twice(std::string_view saved) {
-  return InvalidArgument(fmt::format("a device map names {} twice; accepted: once each", saved));
+  return InvalidArgument(format_text("a device map names {} twice; accepted: once each", saved));
 }
 
 std::vector<Device> without_repetition(std::span<const Device> devices) {
@@ -40,7 +38,7 @@ std::vector<Device> without_repetition(std::span<const Device> devices) {
 std::string list_of(const DeviceRegistry& devices) {
   if (devices.count() == 0) return "cpu alone";
   if (devices.count() == 1) return "cpu, cuda:0";
-  return fmt::format("cpu, cuda:0 to cuda:{}", devices.count() - 1);
+  return format_text("cpu, cuda:0 to cuda:{}", devices.count() - 1);
 }
 
 bool is_there(const DeviceRegistry& devices, Device device) {
@@ -75,7 +73,7 @@ Result<DeviceMap> DeviceMap::try_parse(std::string_view text) {
     const auto equals = entry.find('=');
     if (equals == std::string_view::npos) {
       const bool is_device = Device::try_parse(entry).ok();
-      return no_map(entry, is_device ? fmt::format("no = in it; perhaps \"*={}\"", entry)
+      return no_map(entry, is_device ? format_text("no = in it; perhaps \"*={}\"", entry)
                                      : std::string("no = in it"));
     }
     const std::string_view from = entry.substr(0, equals);
@@ -114,17 +112,17 @@ void DeviceMap::check(const DeviceRegistry& devices, std::span<const Device> sav
     const Device target = (*this)(device);
     if (is_there(devices, target)) continue;
     const std::string name = device.to_string();
-    missing.push_back(target == device ? fmt::format("{} (stays there)", name)
-                                       : fmt::format("{} (goes to {})", name, target.to_string()));
-    remedies.push_back(fmt::format("{}=cpu", name));
+    missing.push_back(target == device ? format_text("{} (stays there)", name)
+                                       : format_text("{} (goes to {})", name, target.to_string()));
+    remedies.push_back(format_text("{}=cpu", name));
   }
   if (missing.empty()) return;
   const std::string& problem = devices.visibility_problem();
   throw InvalidArgument(
-      fmt::format("what was saved on {} has no device here; there are {}{}{}; map it, as by \"{}\" "
+      format_text("what was saved on {} has no device here; there are {}{}{}; map it, as by \"{}\" "
                   "or \"*=cpu\"",
-                  fmt::join(missing, ", "), list_of(devices), problem.empty() ? "" : "; ", problem,
-                  fmt::join(remedies, ",")));
+                  join(missing, ", "), list_of(devices), problem.empty() ? "" : "; ", problem,
+                  join(remedies, ",")));
 }
 
 }  // namespace berth

@@ -6,8 +6,7 @@
 #include <cstring>
 #include <unistd.h>
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "device/device_names.hpp"
 
 namespace berth {
@@ -18,7 +17,7 @@ std::string find_node_fault(const std::vector<KnownDevice>& kernel_devices,
     return !device.pci_bus_id.empty() && long_pci_address(device.pci_bus_id) == pci_bus_id;
   });
   if (found == kernel_devices.end() || !found->minor_number) return {};
-  const std::string path = fmt::format("{}/nvidia{}", dev_folder, *found->minor_number);
+  const std::string path = format_text("{}/nvidia{}", dev_folder, *found->minor_number);
   return access(path.c_str(), R_OK | W_OK) == 0 ? "" : describe_node_fault(path, errno);
 }
 
@@ -34,7 +33,7 @@ std::string describe_node_fault(const std::string& path, int error) {
     case EACCES:
       return "this user has no permission to read and write " + path;
     default:
-      return fmt::format("{} cannot be opened: {}", path, std::strerror(error));
+      return format_text("{} cannot be opened: {}", path, std::strerror(error));
   }
 }
 

@@ -8,13 +8,12 @@
 #include <unistd.h>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "berth/device_registry.hpp"
 #include "berth/error.hpp"
 #include "berth/local_rank.hpp"
 
+#include "base/format.hpp"
+#include "base/text_list.hpp"
 #include "device/local_rank_variables.hpp"
 
 namespace berth {
@@ -92,7 +91,7 @@ template <class Score>
 Device pick_least(const DeviceRegistry& devices, const Score& score) {
   static_cast<void>(devices.resolve(Device::cuda(0)));  // says what is wrong if there is none
   if (devices.count() > 1 && !devices.nvml_problem().empty()) {
-    throw NotSupported(fmt::format(
+    throw NotSupported(format_text(
         "no device can be picked by its use or its free memory: NVML does not work ({}), and the "
         "driver reports free memory only to a process with a context on the device; accepted "
         "without NVML: the local rank, a UUID, or an ordinal",
@@ -101,7 +100,7 @@ Device pick_least(const DeviceRegistry& devices, const Score& score) {
   std::vector<std::string> faults;
   const std::vector<Candidate> candidates = find_candidates(devices, faults);
   if (candidates.empty()) {
-    throw NotSupported(fmt::format("no device can be picked: {}", fmt::join(faults, "; ")));
+    throw NotSupported(format_text("no device can be picked: {}", join(faults, "; ")));
   }
   if (candidates.size() == 1) return candidates.front().device;
   std::vector<decltype(score(candidates.front()))> scores;  // once each: what NVML says changes
@@ -114,9 +113,9 @@ Device pick_by_local_rank(const DeviceRegistry& devices) {
   const std::optional<LocalRank> local = local_rank();
   if (!local) {
     throw InvalidArgument(
-        fmt::format("no device can be picked by local rank: no launcher says it; accepted: one of "
+        format_text("no device can be picked by local rank: no launcher says it; accepted: one of "
                     "{} in the environment",
-                    fmt::join(kLocalRankVariables, ", ")));
+                    join(kLocalRankVariables, ", ")));
   }
   const bool one_is_left =
       devices.count() == 1 && devices.visible_devices() && devices.visibility_problem().empty();
@@ -127,7 +126,7 @@ Device pick_by_local_rank(const DeviceRegistry& devices) {
     return device;
   } catch (const Error& error) {
     const std::string message =
-        fmt::format("local rank {} by {}: {}", local->rank, local->variable, error.what());
+        format_text("local rank {} by {}: {}", local->rank, local->variable, error.what());
     Error(error.code(), message, error.driver_code()).raise();
   }
 }
@@ -150,7 +149,7 @@ Device pick_device(const DeviceRegistry& devices, DevicePreference preference) {
       return pick_by_local_rank(devices);
   }
   throw InvalidArgument(
-      fmt::format("{} is no preference of devices; accepted: least_used, most_free_memory, "
+      format_text("{} is no preference of devices; accepted: least_used, most_free_memory, "
                   "local_rank",
                   static_cast<int>(preference)));
 }

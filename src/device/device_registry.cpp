@@ -6,11 +6,10 @@
 #include <unistd.h>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "base/check.hpp"
 #include "base/env.hpp"
 #include "base/fork_safe_mutex.hpp"
+#include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "device/device_context.hpp"
 #include "device/device_node.hpp"
@@ -47,7 +46,7 @@ namespace {
 constexpr const char* kVariable = "CUDA_VISIBLE_DEVICES";
 
 std::string said_to_be(const std::optional<std::string>& value) {
-  return value ? fmt::format("\"{}\"", on_one_line(*value)) : "not set";
+  return value ? format_text("\"{}\"", on_one_line(*value)) : "not set";
 }
 
 MemoryInfo host_memory_info() {
@@ -63,7 +62,7 @@ std::string list_devices(int count) {
     case 1:
       return "there is cuda:0";
     default:
-      return fmt::format("there are cuda:0 to cuda:{}", count - 1);
+      return format_text("there are cuda:0 to cuda:{}", count - 1);
   }
 }
 
@@ -72,7 +71,7 @@ std::string list_devices(int count) {
 std::string DeviceRegistry::State::find_change() const {
   const std::optional<std::string> now = env(kVariable);
   if (now == variables.visible) return {};
-  return fmt::format("{} was {} when CUDA read it, and is {} now, which has no effect", kVariable,
+  return format_text("{} was {} when CUDA read it, and is {} now, which has no effect", kVariable,
                      said_to_be(variables.visible), said_to_be(now));
 }
 
@@ -166,14 +165,14 @@ Device DeviceRegistry::resolve(Device device) const {
   if (device.is_cpu()) return device;
   if (!device.is_cuda()) {
     throw InvalidArgument(
-        fmt::format("{}: berth manages no devices of type {}; accepted: cpu, and CUDA devices ({})",
+        format_text("{}: berth manages no devices of type {}; accepted: cpu, and CUDA devices ({})",
                     device.to_string(), device.type().name(), list_devices(count())));
   }
   if (device.has_ordinal() && device.ordinal() < count()) return device;
   if (!device.has_ordinal() && count() > 0) return current();
 
   std::string message =
-      fmt::format("{}: no such device: {}", device.to_string(), list_devices(count()));
+      format_text("{}: no such device: {}", device.to_string(), list_devices(count()));
   const std::string& driver_problem = state_->driver.problem();
   const std::string& problem = visibility_problem();
   if (!problem.empty()) {
@@ -258,7 +257,7 @@ DeviceContext& DeviceRegistry::context(Device device) const {
   }
   const Device resolved = resolve(device);
   if (!resolved.is_cuda()) {
-    throw InvalidArgument(fmt::format("cpu is not accepted here; accepted: a CUDA device ({})",
+    throw InvalidArgument(format_text("cpu is not accepted here; accepted: a CUDA device ({})",
                                       list_devices(count())));
   }
   return *contexts[static_cast<std::size_t>(resolved.ordinal())];

@@ -9,10 +9,9 @@
 #include <atomic>
 #include <memory>
 
-#include <fmt/format.h>
-
 #include "berth/error.hpp"
 
+#include "base/format.hpp"
 #include "base/quoted.hpp"
 
 namespace berth {
@@ -56,7 +55,7 @@ bool is_name(std::string_view text) {
 DeviceType DeviceType::register_name(std::string_view name) {
   if (!is_name(name)) {
     throw InvalidArgument(
-        fmt::format("{} cannot name a device type; accepted: 1 to {} of a-z, 0-9 and _, of which "
+        format_text("{} cannot name a device type; accepted: 1 to {} of a-z, 0-9 and _, of which "
                     "the first is a letter",
                     quoted(name), kNameBytesMax));
   }
@@ -72,7 +71,7 @@ DeviceType DeviceType::register_name(std::string_view name) {
     }
     if (present->text() == name) return DeviceType(number);
   }
-  throw InvalidArgument(fmt::format(
+  throw InvalidArgument(format_text(
       "device type {} cannot be registered: there are {} types; accepted: at most so many, and the "
       "names of those that are there",
       quoted(name), kCountMax));

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "berth/device_pick.hpp"
 #include "berth/device_registry.hpp"
 #include "berth/error.hpp"
 
+#include "base/format.hpp"
 #include "base/quoted.hpp"
+#include "base/text_list.hpp"
 
 namespace berth {
 namespace {
@@ -23,9 +23,8 @@ constexpr std::size_t kDevicesListedMax = 8;
 std::string list_of(const std::vector<std::string>& texts) {
   const std::size_t listed = std::min(texts.size(), kDevicesListedMax);
   const std::string more =
-      listed < texts.size() ? fmt::format(" and {} more", texts.size() - listed) : "";
-  return fmt::format("{}{}", fmt::join(texts.begin(), texts.begin() + std::ptrdiff_t(listed), ", "),
-                     more);
+      listed < texts.size() ? format_text(" and {} more", texts.size() - listed) : "";
+  return join(std::span(texts).first(listed), ", ") + more;
 }
 
 std::string accepted(const DeviceRegistry& devices) {
@@ -38,14 +37,14 @@ std::string accepted(const DeviceRegistry& devices) {
     const Device device = Device::cuda(ordinal);
     const std::string& uuid = devices.info(device).uuid;
     texts.push_back(
-        fmt::format("{} ({})", device.to_string(), uuid.empty() ? "UUID unknown" : uuid));
+        format_text("{} ({})", device.to_string(), uuid.empty() ? "UUID unknown" : uuid));
   }
   return "accepted: the UUID, or its beginning, of " + list_of(texts);
 }
 
 [[noreturn]] void refuse(const DeviceRegistry& devices, std::string_view uuid,
                          std::string_view reason) {
-  throw InvalidArgument(fmt::format("{} {}; {}", quoted(uuid), reason, accepted(devices)));
+  throw InvalidArgument(format_text("{} {}; {}", quoted(uuid), reason, accepted(devices)));
 }
 
 /// The name of an instance in drivers before R470, which CUDA still takes.
@@ -53,7 +52,7 @@ bool has_older_name(const DeviceRegistry& devices, const DeviceInfo& info, std::
   if (!info.mig_instance) return false;
   const auto parent = static_cast<std::size_t>(info.physical);
   const MigInstanceIds& ids = *info.mig_instance;
-  return name == fmt::format("MIG-{}/{}/{}", devices.physical_devices()[parent].uuid,
+  return name == format_text("MIG-{}/{}/{}", devices.physical_devices()[parent].uuid,
                              ids.gpu_instance, ids.compute_instance);
 }
 
@@ -109,7 +108,7 @@ Device find_device(const DeviceRegistry& devices, std::string_view uuid) {
     refuse(devices, uuid,
            "is split by MIG and used as its instances" + instances_of(devices, info));
   refuse(devices, uuid,
-         fmt::format("is there, but not for this process ({})", why_hidden(devices, info)));
+         format_text("is there, but not for this process ({})", why_hidden(devices, info)));
 }
 
 }  // namespace berth

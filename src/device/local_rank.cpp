@@ -4,11 +4,10 @@
 #include <charconv>
 #include <string>
 
-#include <fmt/format.h>
-
 #include "berth/error.hpp"
 
 #include "base/env.hpp"
+#include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "device/local_rank_variables.hpp"
 
@@ -21,7 +20,7 @@ int parse_rank(const char* variable, const std::string& text) {
   const auto [stop, failure] = std::from_chars(text.data(), end, rank);
   if (failure != std::errc() || stop != end || rank < 0) {
     throw InvalidArgument(
-        fmt::format("{}={} is no local rank; accepted: a number from 0 in decimal digits", variable,
+        format_text("{}={} is no local rank; accepted: a number from 0 in decimal digits", variable,
                     quoted(text)));
   }
   return rank;

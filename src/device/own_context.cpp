@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/own_context.hpp"
 
-#include <fmt/format.h>
-
 #include "berth/device_registry.hpp"
 #include "berth/error.hpp"
 
+#include "base/format.hpp"
 #include "device/device_context.hpp"
 
 namespace berth {
@@ -15,7 +14,7 @@ void require_own_context(const DeviceRegistry& registry, const DeviceContext& co
   const Device device = context.device();
   if (device.ordinal() < registry.count() && &registry.context(device) == &context) return;
   throw InvalidArgument(
-      fmt::format("a stream of {} of another Runtime cannot be {}; accepted: a stream of the same "
+      format_text("a stream of {} of another Runtime cannot be {}; accepted: a stream of the same "
                   "Runtime, as which Runtime::stream() takes any stream",
                   device.to_string(), action));
 }

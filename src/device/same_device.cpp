@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "base/quoted.hpp"
 
 namespace berth {
@@ -18,7 +17,7 @@ constexpr std::size_t kIndicesListedMax = 8;
 
 std::string name_of(std::span<const DeviceArgument> arguments, std::size_t index) {
   const std::string_view name = arguments[index].name;
-  return name.empty() ? fmt::format("argument {}", index + 1) : quoted(name);
+  return name.empty() ? format_text("argument {}", index + 1) : quoted(name);
 }
 
 /// The device of most arguments; of several such devices, the one that comes first.
@@ -43,11 +42,11 @@ std::string list_places(std::span<const DeviceArgument> arguments,
   const std::size_t listed = std::min(indices.size(), kIndicesListedMax);
   for (std::size_t i = 0; i < listed; ++i) {
     if (i > 0) list += i + 1 == indices.size() ? " and " : ", ";
-    list += fmt::format("{} is on {}", name_of(arguments, indices[i]),
+    list += format_text("{} is on {}", name_of(arguments, indices[i]),
                         arguments[indices[i]].device.to_string());
   }
   if (listed < indices.size())
-    list += fmt::format(" and {} more are not there either", indices.size() - listed);
+    list += format_text(" and {} more are not there either", indices.size() - listed);
   return list;
 }
 
@@ -75,14 +74,14 @@ void detail::refuse_different_devices(std::string_view operation,
   for (std::size_t index = 0; index < arguments.size(); ++index)
     (arguments[index].device == expected ? there : elsewhere).push_back(index);
 
-  std::string message = fmt::format("{}: expected all arguments on {}, where {} ",
+  std::string message = format_text("{}: expected all arguments on {}, where {} ",
                                     on_one_line(operation), device, name_of(arguments, there[0]));
   if (there.size() == 1)
     message += "is";
   else
-    message += fmt::format("and {} more are", there.size() - 1);
-  message += fmt::format(", but {}; ", list_places(arguments, elsewhere));
-  message += hint.empty() ? fmt::format("move {} with a copy to {}",
+    message += format_text("and {} more are", there.size() - 1);
+  message += format_text(", but {}; ", list_places(arguments, elsewhere));
+  message += hint.empty() ? format_text("move {} with a copy to {}",
                                         elsewhere.size() == 1 ? "it" : "them", device)
                           : fill_in(hint, device);
   throw InvalidArgument(message);

@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "base/check.hpp"
+#include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "device/device_order.hpp"
 #include "device/visible_entry.hpp"
@@ -102,7 +101,7 @@ void Visibility::find_problem() {
   problem_ = by_rule_.problem;
   // A driver that does not work shows nothing, whatever the variable says.
   if (!problem_.empty() || agrees_ || !source_.driver_problem.empty()) return;
-  problem_ = fmt::format(
+  problem_ = format_text(
       "{} names {} devices, but the driver shows {}: {}", variable(), by_rule_.places.size(),
       by_rule_.places.size() == places_shown().size() ? "others"
                                                       : std::to_string(places_shown().size()),
@@ -114,19 +113,19 @@ std::string Visibility::why_withheld() const {
     const std::string& fault = source_.node_faults[order_[place.device]];
     if (!info(place).logical && !fault.empty()) return fault;
   }
-  return fmt::format(
+  return format_text(
       "the variable was changed after the driver had read it, which it does once in a process, or "
       "{}",
       kWithheld);
 }
 
 std::string Visibility::variable() const {
-  return fmt::format("CUDA_VISIBLE_DEVICES=\"{}\"", on_one_line(variables_.visible.value_or("")));
+  return format_text("CUDA_VISIBLE_DEVICES=\"{}\"", on_one_line(variables_.visible.value_or("")));
 }
 
 std::string Visibility::described(const VisibleEntry& entry) const {
   const auto number = &entry - by_rule_.entries.data() + 1;
-  return fmt::format("entry {} of {}, \"{}\"", number, variable(), on_one_line(entry.text));
+  return format_text("entry {} of {}, \"{}\"", number, variable(), on_one_line(entry.text));
 }
 
 std::vector<DeviceExplanation> Visibility::explain(const std::string& remark) const {
@@ -135,7 +134,7 @@ std::vector<DeviceExplanation> Visibility::explain(const std::string& remark) co
   const auto explained = [&](const Place& place) -> DeviceExplanation {
     const DeviceInfo& what = info(place);
     const std::string sentence =
-        claim(what, place) + (remark.empty() ? "." : fmt::format(" ({}).", remark));
+        claim(what, place) + (remark.empty() ? "." : format_text(" ({}).", remark));
     return {what.logical, what.physical, what.name, what.uuid, what.pci_bus_id, sentence};
   };
   for (std::size_t device = 0; device < order_.size(); ++device) {
@@ -154,7 +153,7 @@ std::vector<DeviceExplanation> Visibility::explain(const std::string& remark) co
 
 std::string Visibility::claim(const DeviceInfo& info, const Place& place) const {
   if (info.logical) {
-    return fmt::format("Visible as cuda:{}: {}", *info.logical, why_visible(*info.logical, place));
+    return format_text("Visible as cuda:{}: {}", *info.logical, why_visible(*info.logical, place));
   }
   if (info.mig_mode && !instances_[place.device].empty()) {
     return "Hidden as a whole: MIG has split it, and CUDA shows its instances instead";
@@ -171,7 +170,7 @@ std::string Visibility::why_visible(int ordinal, const Place& place) const {
       });
   if (entry == by_rule_.entries.end()) return "the driver shows it";
   const bool through_device = place.instance && !entry->place->instance;
-  return fmt::format("{}, names {}", described(*entry),
+  return format_text("{}, names {}", described(*entry),
                      through_device ? "its device, which MIG has split" : "it");
 }
 
@@ -188,10 +187,10 @@ std::string Visibility::why_hidden(const DeviceInfo& info, const Place& place) c
       const std::string& fault = source_.node_faults[order_[place.device]];
       if (!fault.empty()) return fault;
       if (!variables_.visible) {
-        return fmt::format(
+        return format_text(
             "the driver does not show it, although CUDA_VISIBLE_DEVICES is not set: {}", kWithheld);
       }
-      return fmt::format(
+      return format_text(
           "the driver does not show it, although {} does: the variable was changed after the "
           "driver had "
           "read it, which it does once in a process, or {}",
@@ -204,7 +203,7 @@ std::string Visibility::why_hidden(const DeviceInfo& info, const Place& place) c
     if (names_place(entry, find_place(entry.text, machine_).place, place))
       return why_not_reached(entry);
   }
-  return fmt::format("{} does not name it", variable());
+  return format_text("{} does not name it", variable());
 }
 
 std::string Visibility::why_not_reached(const VisibleEntry& entry) const {
@@ -218,11 +217,11 @@ std::string Visibility::why_not_reached(const VisibleEntry& entry) const {
       const VisibleEntry& again = first([](const VisibleEntry& candidate) {
         return candidate.outcome == EntryOutcome::repeated;
       });
-      return fmt::format("{}, names a device that is named before, which hides all devices",
+      return format_text("{}, names a device that is named before, which hides all devices",
                          described(again));
     }
     case EntryOutcome::other_kind:
-      return fmt::format("{}, is of another kind than the first entry, which ends the list",
+      return format_text("{}, is of another kind than the first entry, which ends the list",
                          described(entry));
     case EntryOutcome::not_read: {
       const VisibleEntry& last = first([](const VisibleEntry& candidate) {
@@ -231,11 +230,11 @@ std::string Visibility::why_not_reached(const VisibleEntry& entry) const {
                candidate.outcome == EntryOutcome::other_kind ||
                candidate.outcome == EntryOutcome::repeated;
       });
-      return fmt::format("{}, names it, but CUDA stops reading at \"{}\"", described(entry),
+      return format_text("{}, names it, but CUDA stops reading at \"{}\"", described(entry),
                          on_one_line(last.text));
     }
     default:
-      return fmt::format("{}, names it, but {}", described(entry), mig_limit());
+      return format_text("{}, names it, but {}", described(entry), mig_limit());
   }
 }
 

@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "base/text_list.hpp"
 #include "device/visible_entry.hpp"
@@ -69,7 +68,7 @@ std::vector<Place> show_everything(const Machine& machine) {
 
 std::string accepted(const Machine& machine) {
   if (machine.devices.empty()) return "there are no devices to name";
-  return fmt::format(
+  return format_text(
       "accepted: ordinals from 0 to {}, or GPU- UUIDs, or MIG- UUIDs, separated by commas, each "
       "device once",
       machine.devices.size() - 1);
@@ -157,7 +156,7 @@ class Reader {
 
   void complain(const VisibleEntry& entry, std::string_view reason) {
     if (!result_.problem.empty()) return;
-    result_.problem = fmt::format("CUDA_VISIBLE_DEVICES=\"{}\": \"{}\" {}; {}", on_one_line(text_),
+    result_.problem = format_text("CUDA_VISIBLE_DEVICES=\"{}\": \"{}\" {}; {}", on_one_line(text_),
                                   on_one_line(entry.text), reason, accepted(machine_));
   }
 

@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include <fmt/format.h>
+#include "base/format.hpp"
 
 namespace berth {
 namespace {
@@ -21,7 +21,7 @@ std::string no_ordinal(std::string_view entry) {
 /// Where there is more than blanks behind the number.
 std::string misread(std::string_view rest, long long ordinal) {
   if (rest.find_first_not_of(" \t\n\v\f\r") == rest.npos) return {};
-  return fmt::format("is read as {}, because CUDA reads digits and ignores what follows them",
+  return format_text("is read as {}, because CUDA reads digits and ignores what follows them",
                      ordinal);
 }
 
@@ -35,7 +35,7 @@ NamedPlace find_by_ordinal(std::string_view entry, const Machine& machine) {
   if (ordinal < 0) return {{}, "is negative"};
   const std::size_t count = machine.devices.size();
   if (static_cast<unsigned long long>(ordinal) >= count) {
-    return {{}, fmt::format("is beyond the last of {} devices", count)};
+    return {{}, format_text("is beyond the last of {} devices", count)};
   }
   return {Place{static_cast<std::size_t>(ordinal), {}}, misread(end, ordinal)};
 }
@@ -53,7 +53,7 @@ NamedPlace find_by_uuid(std::string_view beginning, const Machine& machine) {
 
 /// The name of an instance in drivers before R470, which later ones still take.
 std::string older_name(const MachineDevice& device, const MachineInstance& instance) {
-  return fmt::format("{}{}/{}/{}", kInstancePrefix, device.uuid, instance.gpu_instance,
+  return format_text("{}{}/{}/{}", kInstancePrefix, device.uuid, instance.gpu_instance,
                      instance.compute_instance);
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/driver.hpp"
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "base/quoted.hpp"
 
 namespace berth {
@@ -32,10 +31,10 @@ Driver::Driver(DriverSource source, ReportSink sink)
     return;
   }
   if (const char* missing = load_table()) {
-    problem_ = fmt::format("driver \"{}\" lacks {}, which berth needs", on_one_line(source_.name),
+    problem_ = format_text("driver \"{}\" lacks {}, which berth needs", on_one_line(source_.name),
                            missing);
   } else if (const CUresult result = try_init(0U); result != CUDA_SUCCESS) {
-    problem_ = fmt::format("cuInit failed: {}", describe(result));
+    problem_ = format_text("cuInit failed: {}", describe(result));
   } else {
     try_driver_get_version(&version_);
     return;
@@ -66,14 +65,14 @@ void Driver::report_failure(Severity severity, std::string_view who, std::string
   if (driver_code == CUDA_ERROR_DEINITIALIZED) return;
   if (!origin_.is_here()) return;
   try {
-    report(severity, fmt::format("{}{}: {}", who, what, message));
+    report(severity, format_text("{}{}: {}", who, what, message));
   } catch (...) {  // NOLINT(bugprone-empty-catch): no memory left to say so
   }
 }
 
 void Driver::require_here() const {
   if (is_here()) return;
-  origin_.require_here(fmt::format("driver \"{}\"", on_one_line(source_.name)));
+  origin_.require_here(format_text("driver \"{}\"", on_one_line(source_.name)));
 }
 
 std::string Driver::describe(CUresult result) const {
@@ -81,20 +80,20 @@ std::string Driver::describe(CUresult result) const {
   const char* text = nullptr;
   if (table_.get_error_name != nullptr) table_.get_error_name(result, &name);
   if (table_.get_error_string != nullptr) table_.get_error_string(result, &text);
-  return fmt::format("{} ({}): {}", name != nullptr ? name : "unknown CUresult",
+  return format_text("{} ({}): {}", name != nullptr ? name : "unknown CUresult",
                      static_cast<int>(result), text != nullptr ? text : "no description");
 }
 
 void Driver::raise(DriverCall call, CUresult result) const {
   require_here();
   throw DriverError(
-      fmt::format("{} failed: {}", kDriverCallNames[std::size_t(call)], describe(result)), result);
+      format_text("{} failed: {}", kDriverCallNames[std::size_t(call)], describe(result)), result);
 }
 
 bool Driver::report_failure(DriverCall call, CUresult result) const noexcept {
   if (result == CUDA_SUCCESS || result == CUDA_ERROR_DEINITIALIZED) return true;
   try {
-    report(Severity::error, fmt::format("{} failed in a destructor: {}",
+    report(Severity::error, format_text("{} failed in a destructor: {}",
                                         kDriverCallNames[std::size_t(call)], describe(result)));
   } catch (...) {  // NOLINT(bugprone-empty-catch): no memory left to say so
   }

@@ -3,8 +3,7 @@
 // Source: CUDA Driver API, "Driver Entry Point Access".
 #include <dlfcn.h>
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "driver/driver_functions.hpp"
 #include "driver/driver_source.hpp"
@@ -54,7 +53,7 @@ DriverSource open_driver_library(const std::string& name, const std::string& pat
       return result == CUDA_SUCCESS ? address : nullptr;
     };
   } else {
-    source.problem = fmt::format(
+    source.problem = format_text(
         "{} is no CUDA driver that berth can use: it lacks cuGetProcAddress (CUDA 11.3 or newer)",
         on_one_line(path));
   }

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
+#include "base/format.hpp"
 
 namespace berth {
 
@@ -22,7 +22,7 @@ Nvml::Nvml(DriverSource source) : source_(std::move(source)) {
 #undef BERTH_LOAD
   if (!problem_.empty()) return;
   const nvml::Return result = table_.init();
-  if (result != nvml::kSuccess) problem_ = fmt::format("nvmlInit failed with code {}", result);
+  if (result != nvml::kSuccess) problem_ = format_text("nvmlInit failed with code {}", result);
 }
 
 Nvml::~Nvml() {

@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "driver/driver_source.hpp"
 #include "driver/sim_abi.hpp"
 
@@ -49,15 +48,15 @@ DriverSource open_simulator_library() {
     // Never closed, like every driver library: pointers into it are kept.
     void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
-      missing.problem += fmt::format("; {}", dlerror());
+      missing.problem += format_text("; {}", dlerror());
       continue;
     }
     if (auto* resolve = reinterpret_cast<Resolve*>(dlsym(library, "berth_sim_resolve"))) {
       return source_of(resolve);
     }
-    missing.problem += fmt::format("; {} has no berth_sim_resolve", path);
+    missing.problem += format_text("; {} has no berth_sim_resolve", path);
   }
-  missing.problem = fmt::format(
+  missing.problem = format_text(
       "the simulated driver is the library {}, which was looked for beside libberth and where the "
       "loader searches{}",
       kLibrary, missing.problem);

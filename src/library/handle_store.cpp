@@ -8,12 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "berth/device_guard.hpp"
 #include "berth/error.hpp"
 
 #include "base/fork.hpp"
+#include "base/format.hpp"
 #include "base/mutex.hpp"
 #include "device/device_context.hpp"
 #include "library/handle_list.hpp"
@@ -43,7 +42,7 @@ HandleStoreOptions checked(HandleStoreOptions options) {
   if (!options.create) refuse("create is null; accepted: a function");
   if (!options.bind) refuse("bind is null; accepted: a function");
   if ((options.workspace_bytes > 0) != bool(options.set_workspace)) {
-    refuse(fmt::format("workspace_bytes is {}, and set_workspace is {}; accepted: both, or neither",
+    refuse(format_text("workspace_bytes is {}, and set_workspace is {}; accepted: both, or neither",
                        options.workspace_bytes, options.set_workspace ? "a function" : "null"));
   }
   return options;
@@ -64,7 +63,7 @@ struct HandleStore::State final : StreamObserver {
   ~State() override;
 
   [[nodiscard]] std::string name(const DeviceContext& context) const {
-    return fmt::format("{} handles of {}", options.name, context.device().to_string());
+    return format_text("{} handles of {}", options.name, context.device().to_string());
   }
   /// Errors  NotSupported: in a forked child.
   void require_here() const {
@@ -100,7 +99,7 @@ HandleStore::State::~State() {
   for (const auto& list : lists) {
     if (list->live_count() > 0) {
       list->context().driver().report(
-          Severity::error, fmt::format("{}: {} still on lease, which nobody destroys any more",
+          Severity::error, format_text("{}: {} still on lease, which nobody destroys any more",
                                        name(list->context()), list->live_count()));
     }
     list->abandon(options.abandon);
@@ -112,7 +111,7 @@ bool HandleStore::State::require_usable(StreamRef stream) const {
   require_here();
   if (stream.is_per_thread_default()) {
     throw InvalidArgument(
-        fmt::format("{} cannot be bound to the per-thread default stream, which is another one on "
+        format_text("{} cannot be bound to the per-thread default stream, which is another one on "
                     "each thread; accepted: any other stream",
                     name(stream.context())));
   }
@@ -121,7 +120,7 @@ bool HandleStore::State::require_usable(StreamRef stream) const {
   if (stream.is_legacy_default()) refuse_captured(stream, "used by a handle");
   if (!options.keeps_device_memory) return true;
   throw StreamCaptured(
-      fmt::format("{} keep device memory, which a graph would use at each launch while others have "
+      format_text("{} keep device memory, which a graph would use at each launch while others have "
                   "the handle; accepted for captured work: a handle of its own, or "
                   "HandlePoolOptions::keeps_device_memory false where they keep none",
                   name(stream.context())));
@@ -137,7 +136,7 @@ HandleList* HandleStore::State::find_list(const DeviceContext& context) {
 HandleList& HandleStore::State::list_of(DeviceContext& context) {
   if (HandleList* const list = find_list(context)) return *list;
   if (&parts.context(context.device()) != &context) {
-    throw InvalidArgument(fmt::format(
+    throw InvalidArgument(format_text(
         "{} cannot be bound to a stream of another Runtime; accepted: streams of the pool's own",
         name(context)));
   }
@@ -162,7 +161,7 @@ HandleStore::State::Taken HandleStore::State::take(StreamRef stream, bool is_cap
     }
     if (options.handles_max == 0 || list.count() < options.handles_max) break;
     if (options.on_shortage == HandleShortage::fail) {
-      throw Exhausted(fmt::format(
+      throw Exhausted(format_text(
           "{}: all {} are on lease; accepted: as many at once as HandlePoolOptions::handles_max",
           name(stream.context()), options.handles_max));
     }
@@ -198,7 +197,7 @@ Allocation& HandleStore::State::provide_workspace(const Taken& taken, StreamRef 
     if (memory.is_for_graphs(item.captured_workspace.data())) return item.captured_workspace;
     item.captured_workspace.reset();
     throw InvalidArgument(
-        fmt::format("{}: a workspace for captured work must come from a pool for graphs; accepted: "
+        format_text("{}: a workspace for captured work must come from a pool for graphs; accepted: "
                     "a PoolScope of a pool that was made with MemoryPoolOptions::for_graphs",
                     name(stream.context())));
   }

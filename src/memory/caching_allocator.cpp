@@ -6,12 +6,11 @@
 #include <mutex>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "berth/bytes.hpp"
 #include "berth/error.hpp"
 
 #include "base/arithmetic.hpp"
+#include "base/format.hpp"
 #include "memory/memory_errors.hpp"
 
 namespace berth {
@@ -55,7 +54,7 @@ CachingAllocator::~CachingAllocator() {
     order_.release_unheld();
     if (heap_.counters.blocks_in_graphs.current > 0) {
       driver_.report(Severity::warning, [this]() BERTH_UNDER_LOCK {
-        return fmt::format(
+        return format_text(
             "{}: captured graphs that still exist use blocks of memory that is freed now ({}); do "
             "not launch these graphs any more",
             name(), heap_.counters.blocks_in_graphs.current);
@@ -236,7 +235,7 @@ void CachingAllocator::wake(DeviceContext& context) {
       reserve_.try_to_wake(context))
     return;
   throw OutOfMemory(
-      fmt::format("{} cannot wake: the device has no {} left, or the limit is reached; it sleeps "
+      format_text("{} cannot wake: the device has no {} left, or the limit is reached; it sleeps "
                   "on, and can be woken when others have given memory back",
                   name(), format_bytes(bytes)));
 }

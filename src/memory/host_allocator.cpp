@@ -15,12 +15,11 @@
 #include <string>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "berth/bytes.hpp"
 
 #include "base/fork.hpp"
 #include "base/fork_safe_mutex.hpp"
+#include "base/format.hpp"
 #include "device/device_context.hpp"
 #include "memory/gauge.hpp"
 #include "memory/host/host_blocks.hpp"
@@ -58,7 +57,7 @@ class HostAllocator::Impl final : public StreamObserver {
     }
     if (live > 0) {
       marks_.report([&] {
-        return fmt::format("{} allocations were still live when their allocator was destroyed",
+        return format_text("{} allocations were still live when their allocator was destroyed",
                            live);
       });
     }

@@ -3,11 +3,10 @@
 
 #include <new>
 
-#include <fmt/format.h>
-
 #include "berth/bytes.hpp"
 #include "berth/error.hpp"
 
+#include "base/format.hpp"
 #include "stream/capture.hpp"
 #include "stream/unchecked.hpp"
 #include "stream/wait_after_failure.hpp"
@@ -49,7 +48,7 @@ void HostCopy::save(DeviceContext& context, const std::vector<MemoryRange>& rang
       const auto [address, bytes] = piece.range;
       piece.content.reset(new (std::nothrow) std::byte[bytes]);
       if (piece.content == nullptr) {
-        throw OutOfMemory(fmt::format("the host has no room for {} of {}", format_bytes(bytes),
+        throw OutOfMemory(format_text("the host has no room for {} of {}", format_bytes(bytes),
                                       context.device().to_string()));
       }
       driver.memcpy_async(reinterpret_cast<CUdeviceptr>(piece.content.get()), CUdeviceptr{address},

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/memory_errors.hpp"
 
-#include <fmt/format.h>
-
 #include "berth/bytes.hpp"
+
+#include "base/format.hpp"
 
 namespace berth {
 namespace {
 
 std::string exact(std::size_t bytes) {
-  return fmt::format("{} ({} B)", format_bytes(bytes), bytes);
+  return format_text("{} ({} B)", format_bytes(bytes), bytes);
 }
 
 std::string describe_place(const void* data, const Block* covering) {
@@ -38,17 +38,17 @@ std::string describe_out_of_memory(const OutOfMemoryNumbers& numbers) {
   const std::uint64_t reserved = counters.bytes_reserved.current;
   const std::uint64_t active = counters.bytes_active.current;
   const std::uint64_t allocated = counters.bytes_allocated.current;
-  std::string text = fmt::format(
+  std::string text = format_text(
       "{} is out of memory: asked for {}; reserved {}, of which {} live, {} freed but still in use "
       "by streams, {} cached (largest free block {})",
       numbers.allocator, exact(numbers.bytes_requested), format_bytes(reserved),
       format_bytes(allocated), format_bytes(active - allocated), format_bytes(reserved - active),
       format_bytes(numbers.largest_free_block_bytes));
   if (numbers.bytes_reserved_max != MemoryBudget::kNoLimit) {
-    text += fmt::format("; limit {}", format_bytes(numbers.bytes_reserved_max));
+    text += format_text("; limit {}", format_bytes(numbers.bytes_reserved_max));
   }
   if (numbers.driver_total_bytes > 0) {
-    text += fmt::format("; the driver has {} of {} free", format_bytes(numbers.driver_free_bytes),
+    text += format_text("; the driver has {} of {} free", format_bytes(numbers.driver_free_bytes),
                         format_bytes(numbers.driver_total_bytes));
   }
   return text;
@@ -56,7 +56,7 @@ std::string describe_out_of_memory(const OutOfMemoryNumbers& numbers) {
 
 std::string describe_impossible_request(const std::string& allocator, std::size_t bytes,
                                         std::size_t capacity_bytes, Capacity capacity) {
-  return fmt::format("{} is out of memory: asked for {}, accepted: at most {}, which is {}",
+  return format_text("{} is out of memory: asked for {}, accepted: at most {}, which is {}",
                      allocator, exact(bytes), exact(capacity_bytes),
                      capacity == Capacity::limited ? "the limit" : "all there is");
 }
@@ -76,14 +76,14 @@ std::string describe_foreign_pointer(const std::string& allocator, const char* a
 
 std::string describe_refused_pointer(const std::string& allocator, const char* action,
                                      const void* data, const std::string& what) {
-  return fmt::format("cannot {} {}: {}; accepted: the address of a live block of {}", action, data,
+  return format_text("cannot {} {}: {}; accepted: the address of a live block of {}", action, data,
                      what, allocator);
 }
 
 std::string describe_inside(const void* data, const void* block) {
   const auto offset =
       reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(block);
-  return fmt::format("it points {} B into the live block at {}", offset, block);
+  return format_text("it points {} B into the live block at {}", offset, block);
 }
 
 }  // namespace berth

@@ -5,11 +5,10 @@
 #include <limits>
 #include <optional>
 
-#include <fmt/format.h>
-
 #include "berth/bytes.hpp"
 
 #include "base/fork.hpp"
+#include "base/format.hpp"
 #include "memory/pinned/pinned_heaps.hpp"
 #include "memory/recorded_block.hpp"
 #include "memory/try_result.hpp"
@@ -21,25 +20,25 @@ namespace {
 void check(const PinnedAllocatorOptions& options) {
   if (options.segment_bytes < 64_KiB || options.segment_bytes > 1_GiB) {
     throw InvalidArgument(
-        fmt::format("PinnedAllocatorOptions::segment_bytes is {}; accepted: 64 KiB to 1 GiB",
+        format_text("PinnedAllocatorOptions::segment_bytes is {}; accepted: 64 KiB to 1 GiB",
                     options.segment_bytes));
   }
   if (options.prefault_threads > 128) {
-    throw InvalidArgument(fmt::format(
+    throw InvalidArgument(format_text(
         "PinnedAllocatorOptions::prefault_threads is {}; accepted: 0 to 128, 0 for pages that the "
         "driver allocates",
         options.prefault_threads));
   }
   if (options.slack_max && !(*options.slack_max >= 0 && *options.slack_max <= 1)) {
     throw InvalidArgument(
-        fmt::format("PinnedAllocatorOptions::slack_max is {}; accepted: 0 to 1, or no limit",
+        format_text("PinnedAllocatorOptions::slack_max is {}; accepted: 0 to 1, or no limit",
                     *options.slack_max));
   }
   const std::size_t room = std::numeric_limits<std::size_t>::max() - options.segment_bytes;
   const std::size_t cached_min = std::min(options.low_water_bytes, room) + options.segment_bytes;
   if (options.low_water_bytes > 0 && options.bytes_cached_max.value_or(cached_min) < cached_min) {
     throw InvalidArgument(
-        fmt::format("PinnedAllocatorOptions::bytes_cached_max is {}; accepted: {} or more, which "
+        format_text("PinnedAllocatorOptions::bytes_cached_max is {}; accepted: {} or more, which "
                     "low_water_bytes and segment_bytes want, or no limit",
                     *options.bytes_cached_max, cached_min));
   }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/driver_choice.hpp"
 
-#include <fmt/format.h>
-
 #include "berth/error.hpp"
 
 #include "base/env.hpp"
+#include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "driver/sim_abi.hpp"
 
@@ -66,7 +65,7 @@ OpenedDriver open_driver(const std::string& text, const ReportSink& sink) {
     return simulator.resolve ? open_simulator(simulator, sink) : std::move(cuda);
   }
   if (names_driver(choice)) return open_path(choice, sink);
-  throw InvalidArgument(fmt::format("{} {} is not a driver; accepted: {}",
+  throw InvalidArgument(format_text("{} {} is not a driver; accepted: {}",
                                     text.empty() ? "BERTH_DRIVER" : "driver", quoted(choice),
                                     kAcceptedDrivers));
 }

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
+#include <string>
 #include <utility>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "berth/error.hpp"
 
+#include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "base/text_list.hpp"
 
@@ -69,24 +69,23 @@ std::vector<std::string_view> split_around_lists(std::string_view text) {
 
 std::string unknown_key(std::string_view name, const EntryGrammar& grammar) {
   if (const EntryKey* near = nearest(name, grammar.keys))
-    return fmt::format("unknown key {}, perhaps {}", quoted(name), near->name);
+    return format_text("unknown key {}, perhaps {}", quoted(name), near->name);
   std::vector<std::string_view> names;
   for (const EntryKey& key : grammar.keys) names.push_back(key.name);
-  return fmt::format("unknown key {} (accepted: {})", quoted(name), fmt::join(names, ", "));
+  return format_text("unknown key {} (accepted: {})", quoted(name), join(names, ", "));
 }
 
 }  // namespace
 
 void ConfigurationErrors::add_value(const EntryKey& key, char equals, std::string_view value) {
-  add(fmt::format("{}{}{} (accepted: {})", key.name, equals, quoted(value), key.accepted));
+  add(format_text("{}{}{} (accepted: {})", key.name, equals, quoted(value), key.accepted));
 }
 
 void ConfigurationErrors::throw_if_any(std::string_view source) const {
   if (list_.empty()) return;
   const std::size_t shown = std::min(list_.size(), kErrorsMax);
-  std::string message =
-      fmt::format("{}: {}", source, fmt::join(list_.begin(), list_.begin() + shown, "; "));
-  if (shown < list_.size()) message += fmt::format("; and {} more", list_.size() - shown);
+  std::string message = format_text("{}: {}", source, join(std::span(list_).first(shown), "; "));
+  if (shown < list_.size()) message += format_text("; and {} more", list_.size() - shown);
   throw InvalidArgument(message);
 }
 
@@ -99,20 +98,20 @@ ConfigurationErrors read_entries(std::string_view text, const EntryGrammar& gram
   for (std::size_t position = 0; position < entries.size(); ++position) {
     const std::string_view entry = trim(entries[position]);
     if (entry.empty()) {
-      errors.add(fmt::format("entry {} of {} is empty", position + 1, entries.size()));
+      errors.add(format_text("entry {} of {} is empty", position + 1, entries.size()));
       continue;
     }
     const auto equals = entry.find(grammar.equals);
     const std::string_view name = trim(entry.substr(0, equals));
     const auto key = std::ranges::find(grammar.keys, name, &EntryKey::name);
     if (equals == entry.npos) {
-      errors.add(fmt::format("{} has no '{}' (accepted: {})", quoted(entry), grammar.equals,
+      errors.add(format_text("{} has no '{}' (accepted: {})", quoted(entry), grammar.equals,
                              grammar.example));
     } else if (key == grammar.keys.end()) {
       errors.add(unknown_key(name, grammar));
     } else {
       const auto index = static_cast<std::size_t>(key - grammar.keys.begin());
-      if (seen[index]) errors.add(fmt::format("{} is given again (accepted: once)", name));
+      if (seen[index]) errors.add(format_text("{} is given again (accepted: once)", name));
       seen[index] = true;
       const std::string_view value = trim(entry.substr(equals + 1));
       if (!set(index, value)) errors.add_value(*key, grammar.equals, value);

@@ -7,10 +7,10 @@
 #include <cmath>
 #include <system_error>
 
-#include <fmt/format.h>
-
 #include "berth/bytes.hpp"
 #include "berth/error.hpp"
+
+#include "base/format.hpp"
 
 namespace berth {
 namespace {
@@ -42,7 +42,7 @@ std::string in_largest_unit(std::uint64_t value, const std::array<Unit, N>& unit
   for (const Unit& unit : units) {
     if (value != 0 && value % unit.size == 0) largest = &unit;
   }
-  return fmt::format("{}{}", value / largest->size, largest->name);
+  return format_text("{}{}", value / largest->size, largest->name);
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ std::string bytes_text(std::size_t bytes) {
 }
 
 std::string amount_text(MemoryAmount amount) {
-  if (const auto part = amount.part()) return fmt::format("{:.15g}%", *part * 100);
+  if (const auto part = amount.part()) return format_text("{:.15g}%", *part * 100);
   return bytes_text(amount.bytes(0));
 }
 

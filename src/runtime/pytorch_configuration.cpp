@@ -6,11 +6,10 @@
 #include <optional>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "berth/bytes.hpp"
 #include "berth/configuration.hpp"
 
+#include "base/format.hpp"
 #include "base/text_list.hpp"
 #include "runtime/entry_list.hpp"
 #include "runtime/option_text.hpp"
@@ -209,7 +208,7 @@ PytorchConfiguration configure_like_pytorch(RuntimeOptions options, std::string_
   ConfigurationErrors errors = read_entries(text, grammar, [&](std::size_t index, Text value) {
     const TorchKey& key = kTorchKeys[index];
     if (!key.set(settings, value)) return false;
-    if (!key.remark.empty()) remarks.push_back(fmt::format("{}: {}", key.is.name, key.remark));
+    if (!key.remark.empty()) remarks.push_back(format_text("{}: {}", key.is.name, key.remark));
     return true;
   });
   check_against_segments(settings, grammar.equals, errors);

@@ -5,11 +5,10 @@
 
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "berth/configuration.hpp"
 #include "berth/error.hpp"
 
+#include "base/format.hpp"
 #include "device/device_context.hpp"
 #include "device/own_context.hpp"
 #include "driver/once_value.hpp"
@@ -100,11 +99,11 @@ void Runtime::enable_peer_access(Device user, Device owner) {
   DeviceContext& of_user = devices.context(user);
   DeviceContext& of_owner = devices.context(owner);
   if (&of_user == &of_owner) {
-    throw InvalidArgument(fmt::format("{} reaches its own memory; accepted: two devices",
+    throw InvalidArgument(format_text("{} reaches its own memory; accepted: two devices",
                                       of_user.device().to_string()));
   }
   if (devices.peer(user, owner).access == false) {
-    throw NotSupported(fmt::format("{} cannot access memory of {}, the driver says",
+    throw NotSupported(format_text("{} cannot access memory of {}, the driver says",
                                    of_user.device().to_string(), of_owner.device().to_string()));
   }
   berth::enable_peer_access(of_user, of_owner);

@@ -6,11 +6,9 @@
 #include <charconv>
 #include <optional>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "berth/error.hpp"
 
+#include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "base/text_list.hpp"
 
@@ -74,7 +72,7 @@ struct Key {
 
 constexpr Key kKeys[] = {
     {"devices", "1 to 64", [](Config& c, std::string_view v) { c.devices = number(v, 1, 64); },
-     [](const Config& c) { return fmt::to_string(c.devices); }},
+     [](const Config& c) { return std::to_string(c.devices); }},
     {"memory",
      "bytes such as 80GiB, from one granule to 16 TiB, for all devices or one a device as in "
      "80GiB/40GiB",
@@ -84,7 +82,12 @@ constexpr Key kKeys[] = {
          memory.push_back(bytes(trim(part), 1, kMemoryMax));
        c.memory = std::move(memory);
      },
-     [](const Config& c) { return fmt::format("{}", fmt::join(c.memory, "/")); }},
+     [](const Config& c) {
+       std::vector<std::string> memory;
+       for (const std::uint64_t bytes_of_one : c.memory)
+         memory.push_back(std::to_string(bytes_of_one));
+       return join(memory, "/");
+     }},
     {"progress", "eager, manual, random or timed",
      [](Config& c, std::string_view v) {
        c.progress = static_cast<Progress>(choice(v, kProgress));
@@ -92,10 +95,10 @@ constexpr Key kKeys[] = {
      [](const Config& c) { return std::string(kProgress[static_cast<std::size_t>(c.progress)]); }},
     {"seed", "0 to 18446744073709551615",
      [](Config& c, std::string_view v) { c.seed = number<std::uint64_t>(v, 0, UINT64_MAX); },
-     [](const Config& c) { return fmt::to_string(c.seed); }},
+     [](const Config& c) { return std::to_string(c.seed); }},
     {"jitter", "0 to 90 percent",
      [](Config& c, std::string_view v) { c.jitter_percent = number(v, 0, 90); },
-     [](const Config& c) { return fmt::to_string(c.jitter_percent); }},
+     [](const Config& c) { return std::to_string(c.jitter_percent); }},
     {"name", "1 to 64 characters",
      [](Config& c, std::string_view v) {
        if (v.empty() || v.size() > 64) throw RejectedValue{};
@@ -107,29 +110,29 @@ constexpr Key kKeys[] = {
        c.granularity = bytes(v, 4_KiB, 1_GiB);
        if (!std::has_single_bit(c.granularity)) throw RejectedValue{};
      },
-     [](const Config& c) { return fmt::to_string(c.granularity); }},
+     [](const Config& c) { return std::to_string(c.granularity); }},
     {"vmm", "on or off", [](Config& c, std::string_view v) { c.vmm = choice(v, kSwitch) == 1; },
      [](const Config& c) { return std::string(kSwitch[c.vmm]); }},
     {"peer", "on or off", [](Config& c, std::string_view v) { c.peer = choice(v, kSwitch) == 1; },
      [](const Config& c) { return std::string(kSwitch[c.peer]); }},
     {"driver_version", "11040 to 99990",
      [](Config& c, std::string_view v) { c.driver_version = number(v, 11040, 99990); },
-     [](const Config& c) { return fmt::to_string(c.driver_version); }},
+     [](const Config& c) { return std::to_string(c.driver_version); }},
     {"host_memory", "bytes such as 64GiB, at most 16 TiB",
      [](Config& c, std::string_view v) { c.host_memory = bytes(v, 0, kMemoryMax); },
-     [](const Config& c) { return fmt::to_string(c.host_memory); }},
+     [](const Config& c) { return std::to_string(c.host_memory); }},
     {"order", "pci or reverse",
      [](Config& c, std::string_view v) { c.order = static_cast<DeviceOrder>(choice(v, kOrder)); },
      [](const Config& c) { return std::string(kOrder[static_cast<std::size_t>(c.order)]); }},
     {"stall_ms", "1 to 3600000",
      [](Config& c, std::string_view v) { c.stall_ms = number(v, 1, 3600000); },
-     [](const Config& c) { return fmt::to_string(c.stall_ms); }},
+     [](const Config& c) { return std::to_string(c.stall_ms); }},
     {"poison", "on or off",
      [](Config& c, std::string_view v) { c.poison = choice(v, kSwitch) == 1; },
      [](const Config& c) { return std::string(kSwitch[c.poison]); }},
     {"registration_limit", "bytes such as 512GiB, at most 16 TiB",
      [](Config& c, std::string_view v) { c.registration_limit = bytes(v, 1, kMemoryMax); },
-     [](const Config& c) { return fmt::to_string(c.registration_limit); }},
+     [](const Config& c) { return std::to_string(c.registration_limit); }},
     {"numa", "a node from 0 to 1023 or none, for all devices or one a device as in 0/1",
      [](Config& c, std::string_view v) {
        std::vector<int> nodes;
@@ -140,8 +143,8 @@ constexpr Key kKeys[] = {
      [](const Config& c) {
        std::vector<std::string> nodes;
        for (const int node : c.numa)
-         nodes.push_back(node < 0 ? std::string(kNoNode) : fmt::to_string(node));
-       return fmt::format("{}", fmt::join(nodes, "/"));
+         nodes.push_back(node < 0 ? std::string(kNoNode) : std::to_string(node));
+       return join(nodes, "/");
      }},
     {"same_host_address", "on or off",
      [](Config& c, std::string_view v) { c.same_host_address = choice(v, kSwitch) == 1; },
@@ -186,12 +189,12 @@ constexpr Key kKeys[] = {
      },
      [](const Config& c) {
        if (!c.connections) return std::string(kAuto);
-       return *c.connections == 0 ? std::string(kOff) : fmt::to_string(*c.connections);
+       return *c.connections == 0 ? std::string(kOff) : std::to_string(*c.connections);
      }},
     {"queue", "1 to 1048576 entries, or off",
      [](Config& c, std::string_view v) { c.queue_entries = v == kOff ? 0 : number(v, 1, 1 << 20); },
      [](const Config& c) {
-       return c.queue_entries == 0 ? std::string(kOff) : fmt::to_string(c.queue_entries);
+       return c.queue_entries == 0 ? std::string(kOff) : std::to_string(c.queue_entries);
      }},
     {"driver_lock", "on or off",
      [](Config& c, std::string_view v) { c.driver_lock = choice(v, kSwitch) == 1; },
@@ -219,7 +222,7 @@ const Key* find_key(std::string_view name) {
 void check_count(const Config& config, std::string_view key, std::size_t values) {
   if (values == 1 || values == static_cast<std::size_t>(config.devices)) return;
   throw InvalidArgument(
-      fmt::format("simulator: {} names {} devices, but devices={}; accepted: one value for all, or "
+      format_text("simulator: {} names {} devices, but devices={}; accepted: one value for all, or "
                   "one a device",
                   key, values, config.devices));
 }
@@ -228,7 +231,7 @@ void check_memory(const Config& config) {
   check_count(config, "memory", config.memory.size());
   for (const std::uint64_t memory : config.memory)
     if (memory < config.granularity)
-      throw InvalidArgument(fmt::format("simulator: memory={} is less than one granule of {} B",
+      throw InvalidArgument(format_text("simulator: memory={} is less than one granule of {} B",
                                         memory, config.granularity));
 }
 
@@ -236,19 +239,19 @@ void check_mig(const Config& config) {
   for (const auto& [slot, instances] : config.mig) {
     if (slot >= config.devices)
       throw InvalidArgument(
-          fmt::format("simulator: mig names device {}, but devices={}", slot, config.devices));
+          format_text("simulator: mig names device {}, but devices={}", slot, config.devices));
     if (instances == 0) continue;
     const MigInstance instance = mig_instance(slot, 0, instances);
     if (mig_memory_bytes(instance, config.memory_of(slot), config.granularity) == 0)
       throw InvalidArgument(
-          fmt::format("simulator: mig leaves less than one granule of {} B to each of {} instances "
+          format_text("simulator: mig leaves less than one granule of {} B to each of {} instances "
                       "of device {}",
                       config.granularity, instances, slot));
   }
   const int places = config.places();
   if (places > kPlacesMax)
     throw InvalidArgument(
-        fmt::format("simulator: {} devices and instances of MIG; accepted: at most {} together",
+        format_text("simulator: {} devices and instances of MIG; accepted: at most {} together",
                     places, kPlacesMax));
 }
 
@@ -280,18 +283,18 @@ Config Config::parse(std::string_view text) {
       std::vector<std::string_view> names;
       for (const Key& known : kKeys) names.push_back(known.name);
       throw InvalidArgument(
-          fmt::format("simulator: {} is not a setting; accepted: key=value with the keys {}",
-                      quoted(trim(entry)), fmt::join(names, ", ")));
+          format_text("simulator: {} is not a setting; accepted: key=value with the keys {}",
+                      quoted(trim(entry)), join(names, ", ")));
     }
     const std::uint64_t bit = std::uint64_t{1} << (key - kKeys);
     if ((seen & bit) != 0)
-      throw InvalidArgument(fmt::format("simulator: {} is set twice; accepted: once", name));
+      throw InvalidArgument(format_text("simulator: {} is set twice; accepted: once", name));
     seen |= bit;
     const std::string_view value = trim(entry.substr(equals + 1));
     try {
       key->set(config, value);
     } catch (const RejectedValue&) {
-      throw InvalidArgument(fmt::format("simulator: {}={} is not accepted; accepted: {}", name,
+      throw InvalidArgument(format_text("simulator: {}={} is not accepted; accepted: {}", name,
                                         quoted(value), key->accepted));
     }
   }

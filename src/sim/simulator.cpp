@@ -3,11 +3,10 @@
 
 #include <span>
 
-#include <fmt/format.h>
-
 #include "berth/error.hpp"
 
 #include "base/check.hpp"
+#include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "base/standard_error.hpp"
 #include "sim/call.hpp"
@@ -96,9 +95,9 @@ Simulator::~Simulator() {
   uninstall(*state_);
   const std::vector<std::string> overlooked = state_->findings.take();
   for (const std::string& finding : overlooked)
-    write_to_stderr(fmt::format("simulator: {}\n", finding));
+    write_to_stderr(format_text("simulator: {}\n", finding));
   if (!overlooked.empty())
-    write_to_stderr(fmt::format("simulator: configured as \"{}\"\n", state_->config.to_text()));
+    write_to_stderr(format_text("simulator: configured as \"{}\"\n", state_->config.to_text()));
   BERTH_CHECK(overlooked.empty());
 }
 
@@ -148,48 +147,48 @@ std::vector<std::string> Simulator::live_list() const {
   MutexLock lock(mutex);
   std::vector<std::string> lines;
   state_->contexts.for_each([&](const Context& context) {
-    lines.push_back(fmt::format("context {:#x} of device {}", context.handle, context.device));
+    lines.push_back(format_text("context {:#x} of device {}", context.handle, context.device));
   });
   state_->streams.for_each([&](const Stream& stream) {
-    if (stream.was_created()) lines.push_back(fmt::format("stream {:#x}", stream.handle));
+    if (stream.was_created()) lines.push_back(format_text("stream {:#x}", stream.handle));
     if (stream.launcher != 0)
-      lines.push_back(fmt::format("part of a graph or batch on stream {:#x}, {} operations to run",
+      lines.push_back(format_text("part of a graph or batch on stream {:#x}, {} operations to run",
                                   stream.launcher, stream.queue.size()));
     else if (stream.destroyed)
-      lines.push_back(fmt::format("destroyed stream {:#x}, {} operations to run", stream.handle,
+      lines.push_back(format_text("destroyed stream {:#x}, {} operations to run", stream.handle,
                                   stream.queue.size()));
   });
   state_->events.for_each(
-      [&](const Event& event) { lines.push_back(fmt::format("event {:#x}", event.handle)); });
+      [&](const Event& event) { lines.push_back(format_text("event {:#x}", event.handle)); });
   state_->captures.for_each([&](const Capture& capture) {
-    lines.push_back(fmt::format("capture that began on stream {:#x}", capture.origin));
+    lines.push_back(format_text("capture that began on stream {:#x}", capture.origin));
   });
   state_->graphs.for_each([&](const Graph& graph) {
-    lines.push_back(fmt::format("graph {:#x}, {} nodes", graph.handle, graph.nodes.size()));
+    lines.push_back(format_text("graph {:#x}, {} nodes", graph.handle, graph.nodes.size()));
   });
   state_->graph_execs.for_each([&](const GraphExec& exec) {
     lines.push_back(
-        fmt::format("executable graph {:#x}, {} nodes", exec.handle, exec.nodes.size()));
+        format_text("executable graph {:#x}, {} nodes", exec.handle, exec.nodes.size()));
   });
   state_->user_objects.for_each([&](const UserObject& object) {
     lines.push_back(
-        fmt::format("user object {:#x}, {} references", object.handle, object.references));
+        format_text("user object {:#x}, {} references", object.handle, object.references));
   });
   state_->pools.for_each([&](const MemoryPool& pool) {
     if (state_->devices[static_cast<std::size_t>(pool.device)].default_pool != pool.handle)
       lines.push_back(
-          fmt::format("memory pool {:#x}, {} B in use", pool.handle, pool.bytes_used()));
+          format_text("memory pool {:#x}, {} B in use", pool.handle, pool.bytes_used()));
   });
   state_->addresses.for_each_range([&](const Range& range) {
-    lines.push_back(fmt::format("{} {:#x}, {} B", name_of(range.kind), range.start, range.bytes));
+    lines.push_back(format_text("{} {:#x}, {} B", name_of(range.kind), range.start, range.bytes));
   });
   state_->addresses.for_each_reservation([&](const Reservation& reservation) {
     lines.push_back(
-        fmt::format("address reservation {:#x}, {} B", reservation.start, reservation.bytes));
+        format_text("address reservation {:#x}, {} B", reservation.start, reservation.bytes));
   });
   state_->blocks.for_each([&](const PhysicalBlock& block) {
     if (block.references != 0)
-      lines.push_back(fmt::format("physical handle {:#x}, {} B", block.handle, block.bytes));
+      lines.push_back(format_text("physical handle {:#x}, {} B", block.handle, block.bytes));
   });
   return lines;
 }
@@ -300,7 +299,7 @@ std::uint64_t Simulator::calls(std::string_view function) const {
   for (std::size_t i = 0; i < state_->calls.size(); ++i)
     if (function == function_name(static_cast<Function>(i))) return state_->calls[i];
   throw InvalidArgument(
-      fmt::format("simulator: {} is no simulated function; accepted: a name such as cuMemAlloc",
+      format_text("simulator: {} is no simulated function; accepted: a name such as cuMemAlloc",
                   quoted(function)));
 }
 

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "berth/statistics.hpp"
+
+#include "base/format.hpp"
 
 namespace berth {
 namespace {
@@ -67,7 +67,7 @@ class Examination {
   template <class... Values>
   void report(fmt::format_string<Values...> format, Values&&... values) {
     lines_.push_back(snapshot_.allocator + ": " +
-                     fmt::format(format, std::forward<Values>(values)...));
+                     format_text(format, std::forward<Values>(values)...));
   }
 
   /// Segments rise without overlap, and blocks tile them.

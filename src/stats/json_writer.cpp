@@ -2,7 +2,8 @@
 #include "stats/json_writer.hpp"
 
 #include <cstddef>
-#include <iterator>
+
+#include "base/format.hpp"
 
 namespace berth {
 namespace {
@@ -48,7 +49,7 @@ void append_escaped(std::string& json, char c) {
     json += '\\';
     json += named[at];
   } else if (static_cast<unsigned char>(c) < 0x20) {
-    fmt::format_to(std::back_inserter(json), "\\u{:04x}", static_cast<unsigned>(c));
+    json += format_text("\\u{:04x}", static_cast<unsigned>(c));
   } else {
     json += c;
   }

@@ -8,8 +8,6 @@
 #include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
-
 namespace berth {
 
 /// Appends `text` as a JSON string. Each ill-formed part of its UTF-8 becomes U+FFFD.
@@ -39,7 +37,7 @@ class JsonWriter {
   }
   JsonWriter& value(const char* text) { return value(std::string_view(text)); }
   JsonWriter& value(bool truth) { return raw(truth ? "true" : "false"); }
-  JsonWriter& value(std::integral auto number) { return raw(fmt::to_string(number)); }
+  JsonWriter& value(std::integral auto number) { return raw(std::to_string(number)); }
   JsonWriter& null() { return raw("null"); }
 
   /// key() and value() in one.

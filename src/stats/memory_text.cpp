@@ -12,10 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "berth/bytes.hpp"
 
+#include "base/format.hpp"
 #include "stats/text_format.hpp"
 
 namespace berth {
@@ -25,7 +24,7 @@ constexpr std::size_t kStreamsShownMax = 8;
 
 template <class... Values>
 void add(std::string& text, fmt::format_string<Values...> format, Values&&... values) {
-  append_line(text, fmt::format(format, std::forward<Values>(values)...));
+  append_line(text, format_text(format, std::forward<Values>(values)...));
 }
 
 std::string format_gauge(std::string_view name, std::uint64_t value) {
@@ -39,7 +38,7 @@ void append_overview(std::string& text, const MemorySnapshot& snapshot) {
   const std::uint64_t asleep = counters.bytes_asleep.current;
   const std::uint64_t cached = reserved + asleep - std::min(active, reserved + asleep);
   add(text, "  reserved  {}{} = {} active + {} cached", format_bytes(reserved),
-      asleep > 0 ? fmt::format(" and {} asleep", format_bytes(asleep)) : "", format_bytes(active),
+      asleep > 0 ? format_text(" and {} asleep", format_bytes(asleep)) : "", format_bytes(active),
       format_bytes(cached));
   if (counters.blocks_free.current > 0)
     add(text, "  cached    {} in {} {}, the largest {}", format_bytes(cached),
@@ -86,7 +85,7 @@ void append_totals(std::string& text, const MemoryCounters& counters) {
   text += '\n';
   for (const Total& total : totals)
     append_wrapped(
-        text, fmt::format("  {:<{}}  {:>{}}  ", total.name, name_width, total.count, count_width),
+        text, format_text("  {:<{}}  {:>{}}  ", total.name, name_width, total.count, count_width),
         total.help);
 }
 
@@ -98,7 +97,7 @@ struct StreamBytes {
 
 std::string name_of(std::optional<CUstream_st*> stream) {
   if (!stream) return "any";
-  return *stream == nullptr ? "default" : fmt::format("{}", static_cast<void*>(*stream));
+  return *stream == nullptr ? "default" : format_text("{}", static_cast<void*>(*stream));
 }
 
 /// Cached memory belongs to the stream that freed it: where several streams have some, a request

@@ -5,11 +5,10 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "berth/bytes.hpp"
 #include "berth/statistics.hpp"
 
+#include "base/format.hpp"
 #include "stats/memory_text.hpp"
 #include "stats/text_format.hpp"
 
@@ -23,7 +22,7 @@ void append_driver(std::string& text, const DriverInfo& driver) {
   std::string words = driver.name;
   if (driver.name == "sim") words += " (simulated)";
   words += driver.usable
-               ? fmt::format(", CUDA {}.{}", driver.version / 1000, driver.version % 1000 / 10)
+               ? format_text(", CUDA {}.{}", driver.version / 1000, driver.version % 1000 / 10)
                : ", not usable: " + driver.problem;
   append_wrapped(text, "driver   ", words);
 }
@@ -34,11 +33,11 @@ void append_devices(std::string& text, const std::vector<DeviceInfo>& devices) {
     return;
   }
   text += '\n';
-  append_line(text, fmt::format("{:<8}  {:>8}  {:<16}  {}", "device", "memory", "PCI", "name"));
+  append_line(text, format_text("{:<8}  {:>8}  {:<16}  {}", "device", "memory", "PCI", "name"));
   for (const DeviceInfo& device : devices) {
-    const std::string label = device.logical ? fmt::format("cuda:{}", *device.logical) : "hidden";
+    const std::string label = device.logical ? format_text("cuda:{}", *device.logical) : "hidden";
     append_wrapped(text,
-                   fmt::format("{:<8}  {:>8}  {:<16}  ", label, format_bytes(device.memory_bytes),
+                   format_text("{:<8}  {:>8}  {:<16}  ", label, format_bytes(device.memory_bytes),
                                device.pci_bus_id),
                    device.name);
   }
@@ -60,7 +59,7 @@ void append_driver_calls(std::string& text, const std::vector<DriverCallCount>& 
   for (std::size_t row = 0; row < rows; ++row) {
     std::string line;
     for (std::size_t i = row; i < calls.size(); i += rows)
-      line += fmt::format("{:{}}{:<{}}{:>{}}", "", kIndent, calls[i].function, name_width + kGap,
+      line += format_text("{:{}}{:<{}}{:>{}}", "", kIndent, calls[i].function, name_width + kGap,
                           group_digits(calls[i].calls), count_width);
     append_line(text, line);
   }
@@ -70,14 +69,14 @@ void append_copies(std::string& text, const CopyCounters& copies) {
   if (copies.bytes_copied == 0) return;
   append_line(text, "");
   append_wrapped(text, "copies   ",
-                 fmt::format("{} in {} direct, {} staged, {} on the host",
+                 format_text("{} in {} direct, {} staged, {} on the host",
                              format_bytes(copies.bytes_copied), group_digits(copies.copies_direct),
                              group_digits(copies.copies_staged), group_digits(copies.copies_host)));
   if (copies.copies_by_driver > 0)
-    append_line(text, fmt::format("         {} of pageable memory by the driver's own means",
+    append_line(text, format_text("         {} of pageable memory by the driver's own means",
                                   group_digits(copies.copies_by_driver)));
   if (copies.staging_waits > 0)
-    append_line(text, fmt::format("         {} times a caller waited for staging memory",
+    append_line(text, format_text("         {} times a caller waited for staging memory",
                                   group_digits(copies.staging_waits)));
 }
 

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 namespace berth {
 namespace {
 
@@ -17,7 +15,7 @@ std::size_t columns_of(std::string_view text) {
 }  // namespace
 
 std::string group_digits(std::uint64_t number) {
-  const std::string digits = fmt::to_string(number);
+  const std::string digits = std::to_string(number);
   std::string grouped;
   for (std::size_t i = 0; i < digits.size(); ++i) {
     if (i > 0 && (digits.size() - i) % 3 == 0) grouped += ',';

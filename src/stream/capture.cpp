@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stream/capture.hpp"
 
-#include <fmt/format.h>
-
 #include "berth/relaxed_capture_scope.hpp"
 
+#include "base/format.hpp"
 #include "device/device_context.hpp"
 
 namespace berth {
@@ -75,12 +74,12 @@ bool in_one_capture(StreamRef stream, StreamRef other) {
 void refuse_captured(StreamRef stream, const char* action) {
   if (stream.is_legacy_default()) {
     throw StreamCaptured(
-        fmt::format("the legacy default stream of {} cannot be {} while a stream that waits for it "
+        format_text("the legacy default stream of {} cannot be {} while a stream that waits for it "
                     "is captured; "
                     "accepted: another stream, or after the end of the capture",
                     stream.device().to_string(), action));
   }
-  throw StreamCaptured(fmt::format(
+  throw StreamCaptured(format_text(
       "a stream of {} cannot be {} while it is captured; accepted: after the end of the "
       "capture",
       stream.device().to_string(), action));

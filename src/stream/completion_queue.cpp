@@ -26,8 +26,6 @@
 #include <thread>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "base/check.hpp"
 #include "base/fork.hpp"
 #include "base/mutex.hpp"

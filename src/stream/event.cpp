@@ -3,11 +3,10 @@
 
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "berth/stream.hpp"
 
 #include "base/check.hpp"
+#include "base/format.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
 #include "stream/unchecked.hpp"
@@ -41,7 +40,7 @@ void record_in_scope(EventRef event, StreamRef stream) {
 void refuse_captured_mark(EventRef event, const char* action) {
   if (!event.context().captured_events().contains(event.native())) return;
   throw StreamCaptured(
-      fmt::format("an event of {} that was recorded on a captured stream cannot be {}; accepted: "
+      format_text("an event of {} that was recorded on a captured stream cannot be {}; accepted: "
                   "events recorded on a stream that is not captured",
                   event.device().to_string(), action));
 }
@@ -55,7 +54,7 @@ Device EventRef::device() const noexcept {
 void EventRef::record(StreamRef stream) const {
   if (&stream.context() != context_) {
     throw InvalidArgument(
-        fmt::format("an event of {} cannot be recorded on a stream of {}; accepted: streams of the "
+        format_text("an event of {} cannot be recorded on a stream of {}; accepted: streams of the "
                     "event's own device",
                     device().to_string(), stream.context().name_beside(*context_)));
   }
@@ -108,10 +107,10 @@ Event::Event(DeviceContext& context, EventOptions options)
 
 Event Event::adopt(EventRef event) {
   if (event.context().pooled_events().contains(event.native())) {
-    throw InvalidArgument(fmt::format(
+    throw InvalidArgument(format_text(
         "event {} belongs to the pool of {}, which leases it again; accepted: an event of "
         "no pool",
-        fmt::ptr(event.native()), event.device().to_string()));
+        static_cast<const void*>(event.native()), event.device().to_string()));
   }
   return Event(event);
 }

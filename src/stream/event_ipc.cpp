@@ -3,10 +3,9 @@
 // Source: CUDA Driver API, cuIpcGetEventHandle, cuIpcOpenEventHandle.
 #include <cstring>
 
-#include <fmt/format.h>
-
 #include "berth/event.hpp"
 
+#include "base/format.hpp"
 #include "device/device_context.hpp"
 
 namespace berth {
@@ -16,7 +15,7 @@ static_assert(sizeof(CUipcEventHandle) == sizeof(IpcEventHandle));
 
 void require_ipc(const Driver& driver, DriverCall call) {
   if (driver.has(call)) return;
-  throw NotSupported(fmt::format(
+  throw NotSupported(format_text(
       "the driver \"{}\" has no events that processes share; accepted: NVIDIA's own on Linux",
       driver.name()));
 }
@@ -30,7 +29,7 @@ IpcEventHandle EventRef::ipc_handle() const {
   CUipcEventHandle native{};
   const CUresult result = driver.try_ipc_get_event_handle(&native, native_);
   if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_VALUE) {
-    throw InvalidArgument(fmt::format(
+    throw InvalidArgument(format_text(
         "an event of {} cannot be opened by other processes: {}; accepted: an event made with "
         "EventOptions::interprocess",
         device().to_string(), driver.describe(result)));

@@ -7,12 +7,11 @@
 #include <unordered_map>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "berth/error.hpp"
 
 #include "base/check.hpp"
 #include "base/fork.hpp"
+#include "base/format.hpp"
 #include "base/mutex.hpp"
 #include "base/per_thread.hpp"
 #include "device/device_context.hpp"
@@ -120,7 +119,7 @@ EventItem& EventPool::State::acquire_slow(EventOptions wanted) {
     const MutexLock lock(mutex);
     if (EventItem* const item = take_shared(wanted.timing, mine)) return *item;
     if (events.size() + being_created >= options.events_max) {
-      throw Exhausted(fmt::format(
+      throw Exhausted(format_text(
           "{}: all {} are on lease; accepted: as many at once as EventPoolOptions::events_max",
           name(), options.events_max));
     }
@@ -203,7 +202,7 @@ void EventPool::give_back(EventRef event) {
   }
   if (item == nullptr || !item->on_lease) {
     throw InvalidArgument(
-        fmt::format("{}: what is given back is not on lease; accepted: an event of this pool, once",
+        format_text("{}: what is given back is not on lease; accepted: an event of this pool, once",
                     state_->name()));
   }
   give_back(*item);

@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
 #include "stream/join.hpp"
@@ -20,7 +19,7 @@ void require_same_capture(StreamRef waiter, StreamRef stream, EventRef mark) {
   if (stream.context().captured_events().contains(mark.native()) && in_one_capture(waiter, stream))
     return;
   throw StreamCaptured(
-      fmt::format("a captured stream of {} cannot wait for work outside of its capture; accepted: "
+      format_text("a captured stream of {} cannot wait for work outside of its capture; accepted: "
                   "streams of the same capture",
                   waiter.device().to_string()));
 }
@@ -65,7 +64,7 @@ ForkJoin::ForkJoin(StreamRef parent, StreamPool& streams, EventPool& events, std
 void ForkJoin::fork(EventPool& events) {
   const DeviceContext& of_streams = leases_.front()->context();
   if (&of_streams != &parent_.context()) {
-    throw InvalidArgument(fmt::format(
+    throw InvalidArgument(format_text(
         "a stream of {} cannot be forked into streams of {}; accepted: a pool of its own device",
         parent_.device().to_string(), of_streams.name_beside(parent_.context())));
   }

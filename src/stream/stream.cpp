@@ -4,9 +4,8 @@
 #include <new>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "base/check.hpp"
+#include "base/format.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
 #include "stream/unchecked.hpp"
@@ -18,7 +17,7 @@ namespace {
 CUstream create_stream(DeviceContext& context, StreamOptions options) {
   if (options.priority > 0) {
     throw InvalidArgument(
-        fmt::format("stream priority {} is not accepted; accepted: 0 and below, lower runs first",
+        format_text("stream priority {} is not accepted; accepted: 0 and below, lower runs first",
                     options.priority));
   }
   const ContextScope scope(context);
@@ -102,14 +101,14 @@ Stream::Stream(DeviceContext& context, StreamOptions options)
 Stream Stream::adopt(StreamRef stream) {
   if (stream.is_legacy_default() || stream.is_per_thread_default()) {
     throw InvalidArgument(
-        fmt::format("the {} default stream cannot be owned; accepted: a stream that was made",
+        format_text("the {} default stream cannot be owned; accepted: a stream that was made",
                     stream.is_legacy_default() ? "legacy" : "per-thread"));
   }
   if (stream.context().pooled_streams().contains(stream.native())) {
-    throw InvalidArgument(fmt::format(
+    throw InvalidArgument(format_text(
         "stream {} belongs to the pool of {}, which leases it again; accepted: a stream "
         "of no pool",
-        fmt::ptr(stream.native()), stream.device().to_string()));
+        static_cast<const void*>(stream.native()), stream.device().to_string()));
   }
   try {
     stream.context().own_stream(stream.native());

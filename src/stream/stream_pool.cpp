@@ -10,12 +10,11 @@
 #include <string>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "berth/error.hpp"
 
 #include "base/check.hpp"
 #include "base/fork.hpp"
+#include "base/format.hpp"
 #include "base/mutex.hpp"
 #include "base/per_thread.hpp"
 #include "device/device_context.hpp"
@@ -233,7 +232,7 @@ StreamItem* StreamPool::State::take_in_shortage(PriorityPool& pool, int priority
     }
     if (options.on_shortage == StreamShortage::fail) {
       throw Exhausted(
-          fmt::format("{}: all {} of priority {} are on lease; accepted: as many at once as "
+          format_text("{}: all {} of priority {} are on lease; accepted: as many at once as "
                       "StreamPoolOptions::streams_max",
                       name(), options.streams_max, priority));
     }
@@ -337,7 +336,7 @@ void StreamPool::give_back(StreamRef stream) {
   }
   if (item == nullptr || item->leases.load(std::memory_order_relaxed) == 0) {
     throw InvalidArgument(
-        fmt::format("{}: what is given back is not on lease; accepted: a stream of this pool, once",
+        format_text("{}: what is given back is not on lease; accepted: a stream of this pool, once",
                     state_->name()));
   }
   give_back(*item);

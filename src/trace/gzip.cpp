@@ -8,9 +8,8 @@
 #include <vector>
 #include <zlib.h>
 
-#include <fmt/format.h>
-
 #include "base/check.hpp"
+#include "base/format.hpp"
 #include "trace/host_limit.hpp"
 #include "trace/trace_error.hpp"
 
@@ -69,7 +68,7 @@ void inflate_all(const std::string& name, std::string_view content, const Take& 
       // All input is used, and the end has not come.
       reject_trace(name, "gzip data that is cut off; accepted: a complete file");
     } else if (result != Z_OK) {
-      reject_trace(name, fmt::format("damaged gzip data ({}); accepted: an undamaged file",
+      reject_trace(name, format_text("damaged gzip data ({}); accepted: an undamaged file",
                                      stream.msg != nullptr ? stream.msg : "unknown cause"));
     }
   }

@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/format.hpp"
 #include "trace/host_limit.hpp"
 #include "trace/trace_error.hpp"
 
@@ -48,13 +48,13 @@ class JsonListener final : public nlohmann::json_sax<nlohmann::json> {
   bool parse_error(std::size_t position, const std::string& /*last_token*/,
                    const nlohmann::json::exception& /*error*/) override {
     reject_trace(
-        name_, fmt::format("byte {}: no valid JSON; accepted: one complete JSON value", position));
+        name_, format_text("byte {}: no valid JSON; accepted: one complete JSON value", position));
   }
 
  private:
   bool push(PlainValue value) {
     if (++values_ > limits_.values)
-      reject_trace(name_, fmt::format("more than {} values of JSON; accepted: at most that",
+      reject_trace(name_, format_text("more than {} values of JSON; accepted: at most that",
                                       limits_.values));
     require_room(0);
     stack_.push_back(value);
@@ -69,13 +69,13 @@ class JsonListener final : public nlohmann::json_sax<nlohmann::json> {
   /// For `bytes` more of text, or to append what is on the stack to a container.
   void require_room(std::uint64_t bytes) const {
     if (bytes + data_.bytes_to_append(stack_.size()) + bytes_to_push(stack_) > limits_.host_bytes)
-      reject_trace(name_, fmt::format("value {} of JSON: {}", values_,
+      reject_trace(name_, format_text("value {} of JSON: {}", values_,
                                       describe_host_limit(limits_.host_bytes)));
   }
 
   bool open() {
     if (begins_.size() >= limits_.depth)
-      reject_trace(name_, fmt::format("JSON nested more than {} deep; accepted: at most that",
+      reject_trace(name_, format_text("JSON nested more than {} deep; accepted: at most that",
                                       limits_.depth));
     begins_.push_back(stack_.size());
     return true;

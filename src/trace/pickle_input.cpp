@@ -3,8 +3,7 @@
 
 #include <optional>
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "trace/pickle_number.hpp"
 #include "trace/raw_unicode.hpp"
@@ -18,19 +17,19 @@ constexpr const char* kAcceptedPickle =
 
 PlainValue require(const PickleInput& input, std::string_view line,
                    const std::optional<PlainValue>& value, const char* what) {
-  if (!value) input.reject(fmt::format("{} is no {}", quoted(line), what));
+  if (!value) input.reject(format_text("{} is no {}", quoted(line), what));
   return *value;
 }
 
 }  // namespace
 
 void PickleInput::reject(std::string_view problem) const {
-  reject_trace(name_, fmt::format("byte {}: {}; {}", opcode_at_, problem, kAcceptedPickle));
+  reject_trace(name_, format_text("byte {}: {}; {}", opcode_at_, problem, kAcceptedPickle));
 }
 
 std::string_view PickleInput::take(std::uint64_t size) {
   if (size > bytes_left())
-    reject(fmt::format("cut off: {} bytes are needed, {} are left", size, bytes_left()));
+    reject(format_text("cut off: {} bytes are needed, {} are left", size, bytes_left()));
   const std::string_view taken = content_.substr(at_, size);
   at_ += size;
   return taken;
@@ -63,7 +62,7 @@ std::uint64_t PickleInput::take_index_line() {
   const auto line = take_line();
   const PlainValue index = require(*this, line, parse_long_line(line), "memo index");
   if (!index.is(PlainKind::integer) || index.as_integer() < 0)
-    reject(fmt::format("{} is no memo index", quoted(line)));
+    reject(format_text("{} is no memo index", quoted(line)));
   return static_cast<std::uint64_t>(index.as_integer());
 }
 
@@ -71,7 +70,7 @@ PlainValue PickleInput::take_unicode_line(PlainData& data) {
   const auto line = take_line();
   if (is_plain_ascii(line)) return PlainValue::text(line);
   const auto text = decode_raw_unicode(line);
-  if (!text) reject(fmt::format("{} is no text in raw-unicode-escape", quoted(line)));
+  if (!text) reject(format_text("{} is no text in raw-unicode-escape", quoted(line)));
   return data.own_text(*text);
 }
 

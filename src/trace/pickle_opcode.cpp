@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include <fmt/format.h>
+#include "base/format.hpp"
 
 namespace berth {
 namespace {
@@ -35,10 +35,10 @@ constexpr std::array kRefusedOpcodes = {
 std::string describe_refused_opcode(std::uint8_t opcode) {
   for (const RefusedOpcode& refused : kRefusedOpcodes) {
     if (refused.opcode != opcode) continue;
-    return fmt::format("opcode {} {}", refused.name,
+    return format_text("opcode {} {}", refused.name,
                        refused.is_class ? "names or builds a class" : "is not of plain data");
   }
-  return fmt::format("0x{:02x} is no opcode of pickle", opcode);
+  return format_text("0x{:02x} is no opcode of pickle", opcode);
 }
 
 }  // namespace berth

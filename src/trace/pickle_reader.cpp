@@ -5,8 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "trace/pickle_input.hpp"
 #include "trace/pickle_number.hpp"
 #include "trace/pickle_opcode.hpp"
@@ -157,13 +156,13 @@ class PickleMachine {
   void check_protocol(std::uint8_t protocol) const {
     if (protocol > kProtocolMax)
       input_.reject(
-          fmt::format("protocol {}; the last that is known is {}", protocol, kProtocolMax));
+          format_text("protocol {}; the last that is known is {}", protocol, kProtocolMax));
   }
 
   /// Frames only say how much to read at a time.
   void check_frame(std::uint64_t size) const {
     if (size > input_.bytes_left())
-      input_.reject(fmt::format("cut off: a frame of {} bytes begins, {} are left", size,
+      input_.reject(format_text("cut off: a frame of {} bytes begins, {} are left", size,
                                 input_.bytes_left()));
   }
 

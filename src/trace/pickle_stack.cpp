@@ -3,14 +3,13 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "trace/host_limit.hpp"
 
 namespace berth {
 
 void PickleStack::push(PlainValue value) {
-  if (++values_ > limits_.values) input_.reject(fmt::format("more than {} values", limits_.values));
+  if (++values_ > limits_.values) input_.reject(format_text("more than {} values", limits_.values));
   require_room(bytes_to_push(memo_));
   stack_.push_back(value);
 }
@@ -23,7 +22,7 @@ void PickleStack::require_room(std::uint64_t memo_bytes) const {
 
 void PickleStack::push_mark() {
   if (marks_.size() >= limits_.depth)
-    input_.reject(fmt::format("nested more than {} deep", limits_.depth));
+    input_.reject(format_text("nested more than {} deep", limits_.depth));
   marks_.push_back(stack_.size());
 }
 
@@ -36,7 +35,7 @@ std::size_t PickleStack::pop_mark() {
 
 std::size_t PickleStack::begin_of_last(std::size_t count) const {
   const std::size_t there = stack_.size() - (marks_.empty() ? 0 : marks_.back());
-  if (there < count) input_.reject(fmt::format("{} values are needed, {} are there", count, there));
+  if (there < count) input_.reject(format_text("{} values are needed, {} are there", count, there));
   return stack_.size() - count;
 }
 
@@ -52,7 +51,7 @@ void PickleStack::append(PlainKind kind, std::size_t begin) {
   const PlainValue container = stack_[begin_of_last(items.size() + 1)];
   if (!container.is(kind))
     input_.reject(
-        fmt::format("{} is needed, {} is there", describe(kind), describe(container.kind())));
+        format_text("{} is needed, {} is there", describe(kind), describe(container.kind())));
   data_.append(container, items);
   stack_.resize(begin);
 }
@@ -62,7 +61,7 @@ void PickleStack::put(std::uint64_t index) {
   // Picklers number what they remember from 0, and each thing took a byte or more to make: a larger
   // index can only be meant to make the memo huge.
   if (index >= std::min(input_.opcode_at(), limits_.values))
-    input_.reject(fmt::format("memo index {} is out of order", index));
+    input_.reject(format_text("memo index {} is out of order", index));
   if (index >= memo_.size()) {
     if (index >= memo_.capacity())
       require_room((3 * memo_.capacity() + index + 1) * sizeof(MemoEntry));
@@ -73,20 +72,20 @@ void PickleStack::put(std::uint64_t index) {
 
 PlainValue PickleStack::get(std::uint64_t index) const {
   if (index >= memo_.size() || !memo_[index].is_set)
-    input_.reject(fmt::format("memo index {} was never set", index));
+    input_.reject(format_text("memo index {} was never set", index));
   return memo_[index].value;
 }
 
 PlainValue PickleStack::result() const {
   if (stack_.size() != 1 || !marks_.empty())
-    input_.reject(fmt::format("the end comes with {} values in place of one", stack_.size()));
+    input_.reject(format_text("the end comes with {} values in place of one", stack_.size()));
   return stack_.front();
 }
 
 std::span<const PlainValue> PickleStack::items_from(std::size_t begin, PlainKind kind) const {
   const auto items = std::span<const PlainValue>(stack_).subspan(begin);
   if (kind == PlainKind::dict && items.size() % 2 != 0)
-    input_.reject(fmt::format("{} keys and values are no pairs", items.size()));
+    input_.reject(format_text("{} keys and values are no pairs", items.size()));
   return items;
 }
 

@@ -6,8 +6,7 @@
 #include <span>
 #include <utility>
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "trace/host_limit.hpp"
 #include "trace/trace_error.hpp"
@@ -46,7 +45,7 @@ class SnapshotReader {
 
   MemoryTimeline read(PlainValue root) {
     if (!root.is(PlainKind::dict))
-      reject(fmt::format("{} in place of a memory snapshot", describe(root.kind())));
+      reject(format_text("{} in place of a memory snapshot", describe(root.kind())));
     read_events(root);
     read_segments(root);
     read_settings(root);
@@ -55,12 +54,12 @@ class SnapshotReader {
 
  private:
   [[noreturn]] void reject(std::string_view problem) const {
-    reject_trace(name_, fmt::format("{}; {}", problem, kAcceptedSnapshot));
+    reject_trace(name_, format_text("{}; {}", problem, kAcceptedSnapshot));
   }
 
   [[noreturn]] void reject_field(const std::string& place, std::string_view key,
                                  const PlainValue* value, std::string_view needed) const {
-    reject(fmt::format("{}: {} is {} in place of {}", place, quoted(key),
+    reject(format_text("{}: {} is {} in place of {}", place, quoted(key),
                        value == nullptr ? "missing" : describe(value->kind()), needed));
   }
 
@@ -88,7 +87,7 @@ class SnapshotReader {
   void charge(const Place& place, std::uint64_t bytes) {
     host_bytes_ += bytes;
     if (host_bytes_ > host_bytes_max_)
-      reject_trace(name_, fmt::format("{}: {}", place(), describe_host_limit(host_bytes_max_)));
+      reject_trace(name_, format_text("{}: {}", place(), describe_host_limit(host_bytes_max_)));
   }
 
   template <class Place>
@@ -110,7 +109,7 @@ class SnapshotReader {
   template <class Place>
   std::uint64_t size_field(const Place& place, PlainValue dict, std::string_view key) const {
     const std::int64_t value = integer_field(place, dict, key);
-    if (value < 0) reject(fmt::format("{}: {} is {}, below 0", place(), quoted(key), value));
+    if (value < 0) reject(format_text("{}: {} is {}, below 0", place(), quoted(key), value));
     return static_cast<std::uint64_t>(value);
   }
 
@@ -126,10 +125,10 @@ class SnapshotReader {
     const auto place = [] { return std::string("the snapshot"); };
     const auto devices = walk(list_field(place, root, "device_traces"));
     if (devices.size() > kDevicesMax)
-      reject(fmt::format("device_traces of {} devices, more than {}", devices.size(), kDevicesMax));
+      reject(format_text("device_traces of {} devices, more than {}", devices.size(), kDevicesMax));
     for (std::size_t device = 0; device < devices.size(); ++device) {
       if (!devices[device].is(PlainKind::list))
-        reject(fmt::format("device_traces[{}] is {} in place of a list", device,
+        reject(format_text("device_traces[{}] is {} in place of a list", device,
                            describe(devices[device].kind())));
       read_device_events(static_cast<std::int32_t>(device), walk(devices[device]));
     }
@@ -148,7 +147,7 @@ class SnapshotReader {
       const auto place = [&event] { return describe_place(event); };
       if (!items[i].is(PlainKind::dict))
         reject(
-            fmt::format("{} is {} in place of a dictionary", place(), describe(items[i].kind())));
+            format_text("{} is {} in place of a dictionary", place(), describe(items[i].kind())));
       visit(items[i]);
       const std::string_view action = text_field(place, items[i], "action");
       const auto op = parse_trace_op(action);
@@ -176,9 +175,9 @@ class SnapshotReader {
     const auto place = [] { return std::string("the snapshot"); };
     const auto items = walk(list_field(place, root, "segments"));
     for (std::size_t i = 0; i < items.size(); ++i) {
-      const auto segment_place = [i] { return fmt::format("segments[{}]", i); };
+      const auto segment_place = [i] { return format_text("segments[{}]", i); };
       if (!items[i].is(PlainKind::dict))
-        reject(fmt::format("{} is {} in place of a dictionary", segment_place(),
+        reject(format_text("{} is {} in place of a dictionary", segment_place(),
                            describe(items[i].kind())));
       timeline_.segments.push_back(read_segment(segment_place, items[i]));
     }
@@ -192,7 +191,7 @@ class SnapshotReader {
     if (data_.find(dict, "device") != nullptr) {
       const std::int64_t device = integer_field(place, dict, "device");
       if (device < 0 || device > std::int64_t{kDevicesMax})
-        reject(fmt::format("{}: \"device\" is {}, no ordinal from 0 to {}", place(), device,
+        reject(format_text("{}: \"device\" is {}, no ordinal from 0 to {}", place(), device,
                            kDevicesMax));
       segment.device = static_cast<std::int32_t>(device);
     }
@@ -214,11 +213,11 @@ class SnapshotReader {
     auto address = static_cast<std::uint64_t>(segment.address);
     for (std::size_t i = 0; i < items.size(); ++i) {
       const auto place = [&segment_place, i] {
-        return fmt::format("{}.blocks[{}]", segment_place(), i);
+        return format_text("{}.blocks[{}]", segment_place(), i);
       };
       if (!items[i].is(PlainKind::dict))
         reject(
-            fmt::format("{} is {} in place of a dictionary", place(), describe(items[i].kind())));
+            format_text("{} is {} in place of a dictionary", place(), describe(items[i].kind())));
       visit(items[i]);
       const std::uint64_t bytes = size_field(place, items[i], "size");
       const std::string_view state = text_field(place, items[i], "state");
@@ -254,7 +253,7 @@ class SnapshotReader {
 }  // namespace
 
 std::string describe_place(const SnapshotEvent& event) {
-  return fmt::format("device_traces[{}][{}]", event.device, event.index);
+  return format_text("device_traces[{}][{}]", event.device, event.index);
 }
 
 MemoryTimeline read_snapshot(const std::string& name, const PlainData& data, PlainValue root,

@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "base/secret_hash.hpp"
 #include "trace/snapshot_reader.hpp"
@@ -54,7 +53,7 @@ class SnapshotConversion {
 
  private:
   [[noreturn]] void reject(const SnapshotEvent& event, std::string_view problem) const {
-    reject_trace(name_, fmt::format("{}: address {:#x} {}; accepted: every action since the "
+    reject_trace(name_, format_text("{}: address {:#x} {}; accepted: every action since the "
                                     "recording began, in order",
                                     describe_place(event), event.address, problem));
   }
@@ -83,7 +82,7 @@ class SnapshotConversion {
     const auto [entry, is_new] =
         device.blocks.try_emplace(event.address, LiveBlock{allocation, event, std::nullopt});
     if (!is_new)
-      reject(event, fmt::format("is allocated, but is so since {}", since(entry->second)));
+      reject(event, format_text("is allocated, but is so since {}", since(entry->second)));
     recorded_.push_back(allocation);
   }
 
@@ -97,11 +96,11 @@ class SnapshotConversion {
     }
     LiveBlock& block = entry->second;
     if (block.allocation.bytes != event.bytes)
-      reject(event, fmt::format("is freed with {} bytes, but has {} since {}", event.bytes,
+      reject(event, format_text("is freed with {} bytes, but has {} since {}", event.bytes,
                                 block.allocation.bytes, since(block)));
     const bool is_completion = event.op == TraceOp::free_completed;
     if (block.free_requested && !is_completion)
-      reject(event, fmt::format("is freed, but its free was requested in {}",
+      reject(event, format_text("is freed, but its free was requested in {}",
                                 describe_place(*block.free_requested)));
 
     // A free whose request was not recorded is over in one step, as far as anyone can tell.
@@ -207,12 +206,12 @@ class SnapshotConversion {
 std::vector<std::pair<std::string, std::string>> make_header(std::string_view encoding,
                                                              const MemoryTimeline& timeline) {
   std::vector<std::pair<std::string, std::string>> header;
-  header.emplace_back("format", fmt::format("PyTorch memory snapshot ({})", encoding));
+  header.emplace_back("format", format_text("PyTorch memory snapshot ({})", encoding));
   if (!timeline.allocator_settings.empty())
     header.emplace_back("allocator_settings", timeline.allocator_settings);
   std::string skipped;
   for (const auto& [action, count] : timeline.skipped_actions)
-    skipped += fmt::format("{}{} {}", skipped.empty() ? "" : ", ", berth::quoted(action), count);
+    skipped += format_text("{}{} {}", skipped.empty() ? "" : ", ", berth::quoted(action), count);
   if (!skipped.empty()) header.emplace_back("skipped_actions", skipped);
   return header;
 }
@@ -230,7 +229,7 @@ Trace trace_from_snapshot(const std::string& name, std::string_view encoding, co
   TraceChecker checker("event");
   for (std::size_t i = 0; i < trace.events.size(); ++i)
     if (const auto problem = checker.add(trace.events[i], i))
-      reject_trace(name, fmt::format("event {}: {}", i, *problem));
+      reject_trace(name, format_text("event {}: {}", i, *problem));
   return trace;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/trace_check.hpp"
 
-#include <fmt/format.h>
+#include "base/format.hpp"
 
 namespace berth {
 
@@ -32,11 +32,11 @@ std::optional<std::string> TraceChecker::add_allocation(const TraceEvent& event,
   const auto [entry, is_new] =
       blocks_.try_emplace(event.id, Block{event.bytes, place, place, event.device, State::live});
   if (!is_new)
-    return fmt::format(
+    return format_text(
         "block {} is allocated, but was so in {} {}; accepted: an id that no block had before",
         event.id, place_, entry->second.place_allocated);
   if (__builtin_add_overflow(bytes_live_, event.bytes, &bytes_live_))
-    return fmt::format("block {} of {} bytes; accepted: less than 2^64 bytes live at once",
+    return format_text("block {} of {} bytes; accepted: less than 2^64 bytes live at once",
                        event.id, event.bytes);
   return std::nullopt;
 }
@@ -44,30 +44,30 @@ std::optional<std::string> TraceChecker::add_allocation(const TraceEvent& event,
 std::optional<std::string> TraceChecker::add_free(const TraceEvent& event, std::size_t place) {
   const auto entry = blocks_.find(event.id);
   if (entry == blocks_.end())
-    return fmt::format(
+    return format_text(
         "block {} is freed, but was never allocated; accepted: the id of a live block", event.id);
   Block& block = entry->second;
   if (block.state == State::freed)
-    return fmt::format(
+    return format_text(
         "block {} is freed, but was so in {} {}; accepted: one free for each allocation", event.id,
         place_, block.place_freed);
   if (block.bytes != event.bytes)
-    return fmt::format(
+    return format_text(
         "block {} is freed with {} bytes; accepted: the {} of {} {}, where it was "
         "allocated",
         event.id, event.bytes, block.bytes, place_, block.place_allocated);
   if (block.device != event.device)
-    return fmt::format("block {} is freed on device {}; accepted: device {}, as in {} {}", event.id,
+    return format_text("block {} is freed on device {}; accepted: device {}, as in {} {}", event.id,
                        event.device, block.device, place_, block.place_allocated);
 
   const bool is_completion = event.op == TraceOp::free_completed;
   if (block.state == State::live && is_completion)
-    return fmt::format(
+    return format_text(
         "free_completed of block {}, whose free was not requested; accepted: "
         "free_requested first, or free",
         event.id);
   if (block.state == State::free_requested && !is_completion)
-    return fmt::format(
+    return format_text(
         "block {} is freed, but its free was requested in {} {}; accepted: "
         "free_completed",
         event.id, place_, block.place_freed);

@@ -10,8 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "trace/trace_check.hpp"
 #include "trace/trace_error.hpp"
@@ -84,7 +83,7 @@ class CsvParser {
       if (line == kColumns) return;
       if (!line.starts_with('#'))
         reject(
-            fmt::format("{} is no line of a trace's header; accepted: `# key: value` lines, "
+            format_text("{} is no line of a trace's header; accepted: `# key: value` lines, "
                         "then {}; or a PyTorch memory snapshot",
                         quoted(line), kColumns));
       header_bytes_ += kHeaderLineBytes + line.size();
@@ -96,7 +95,7 @@ class CsvParser {
         trace_.header.emplace_back(trimmed(line.substr(1, colon - 1)),
                                    trimmed(line.substr(colon + 1)));
     }
-    reject_trace(trace_.name, fmt::format("no line of column names; accepted: {}", kColumns));
+    reject_trace(trace_.name, format_text("no line of column names; accepted: {}", kColumns));
   }
 
   TraceEvent parse_row(std::string_view line) const {
@@ -105,7 +104,7 @@ class CsvParser {
     const auto op = parse_trace_op(fields[0]);
     if (!op)
       reject(
-          fmt::format("{} is not an operation; accepted: {}", quoted(fields[0]), trace_op_words()));
+          format_text("{} is not an operation; accepted: {}", quoted(fields[0]), trace_op_words()));
     event.op = *op;
     event.id = parse_number<std::int64_t>("id", fields[1], is_block_op(*op) ? 0 : -1);
     event.bytes = parse_number<std::uint64_t>("bytes", fields[2], 0);
@@ -124,7 +123,7 @@ class CsvParser {
       if (count < kColumnCount) fields[count] = line.substr(begin, end - begin);
     }
     if (count != kColumnCount)
-      reject(fmt::format("{} has {} columns; accepted: the {} of {}", quoted(line), count,
+      reject(format_text("{} has {} columns; accepted: the {} of {}", quoted(line), count,
                          kColumnCount, kColumns));
     return fields;
   }
@@ -135,7 +134,7 @@ class CsvParser {
     const char* const end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, number);
     if (error != std::errc() || stop != end || number < min)
-      reject(fmt::format("{} is no {}; accepted: a whole number from {} to {}", quoted(text),
+      reject(format_text("{} is no {}; accepted: a whole number from {} to {}", quoted(text),
                          column, min, std::numeric_limits<Integer>::max()));
     return number;
   }

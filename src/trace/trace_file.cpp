@@ -9,8 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "trace/host_limit.hpp"
 #include "trace/trace_error.hpp"
 
@@ -35,7 +34,7 @@ class Descriptor {
 };
 
 [[noreturn]] void reject_reading(const std::string& path, std::string_view why) {
-  reject_trace(path, fmt::format("cannot be read: {}; accepted: a readable regular file", why));
+  reject_trace(path, format_text("cannot be read: {}; accepted: a readable regular file", why));
 }
 
 const char* describe_kind(mode_t mode) {

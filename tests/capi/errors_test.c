@@ -26,6 +26,32 @@ static void message_belongs_to_its_thread(void) {
   CHECK(strstr(berth_last_error_message(), "first thread") != NULL);
 }
 
+static pthread_key_t failing_at_the_end;
+static int failures_at_the_end;
+
+static void fail_at_the_end(void* unused) {
+  (void)unused;
+  fail_with("the end of a thread");
+  ++failures_at_the_end;
+}
+
+static void* fail_and_end(void* unused) {
+  fail_with("before the end");
+  CHECK(pthread_setspecific(failing_at_the_end, &failures_at_the_end) == 0);
+  return unused;
+}
+
+// The key is younger than the messages' own, so those of the thread are gone when it fails.
+static void thread_that_ends_keeps_a_message(void) {
+  fail_with("makes the key of the messages");
+  CHECK(pthread_key_create(&failing_at_the_end, fail_at_the_end) == 0);
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, fail_and_end, NULL) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+  CHECK(failures_at_the_end == 1);
+  CHECK(pthread_key_delete(failing_at_the_end) == 0);
+}
+
 static void message_stays_until_the_next_failure(void) {
   fail_with("kept");
   const char* const message = berth_last_error_message();
@@ -52,6 +78,7 @@ static void long_message_is_cut_and_says_so(void) {
 
 void test_errors(void) {
   message_belongs_to_its_thread();
+  thread_that_ends_keeps_a_message();
   message_stays_until_the_next_failure();
   long_message_is_cut_and_says_so();
 }

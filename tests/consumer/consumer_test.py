@@ -4,8 +4,8 @@
 runs them on the simulated driver: README.md's example in C++, round_trip.c in C, and the test that
 docs/simulator.md shows, each with the shared libraries and with the static ones. Then without
 libberth_sim: the programs say what is missing. With pkg-config also: the errors of an older
-compiler, raised privileges, and the notices that are installed. With nvcc: compare.cu, with the
-shared library.
+compiler, raised privileges, the notices and the paths in what is installed. With nvcc: compare.cu,
+with the shared library.
 
   consumer_test.py pkg-config|cmake|nvcc --source CHECKOUT --build BUILD_FOLDER --libdir DIR
                    --version VERSION --cc COMMAND --cxx COMMAND [--nvcc FILE] [--werror]
@@ -160,6 +160,18 @@ def check_notices(prefix):
             sys.exit(f"{name} is not installed")
 
 
+def check_paths(options, prefix):
+    """Nothing that is installed names a folder of the build. Static libraries may, in the debug
+    information, which is not stripped from them."""
+    for path in sorted(prefix.rglob("*")):
+        if path.suffix == ".a" or not path.is_file():
+            continue
+        content = path.read_bytes()
+        for named in (options.build, options.source):
+            if os.fsencode(named) in content:
+                sys.exit(f"{path.relative_to(prefix)} names {named}")
+
+
 def check_without_simulator(folder, libdir):
     for library in libdir.glob("libberth_sim.so*"):
         library.unlink()
@@ -182,6 +194,7 @@ def check_with_pkg_config(options, folder, prefix, libdir):
     check_older_language(options, folder.parent, prefix)
     check_raised_privileges(folder)
     check_notices(prefix)
+    check_paths(options, prefix)
     check_without_simulator(folder, libdir)
 
 

@@ -19,6 +19,9 @@ from source_tree import cpp_files, read, relative, without_comments_and_literals
 EXTRA_INCLUDES = {"sim": {"driver/nvml_abi.hpp", "driver/sim_abi.hpp"}}
 # The layers that call or define CUDA functions by NVIDIA's names.
 CUDA_LAYERS = {"driver", "sim"}
+# The layers that include fmt, whose templates each file that uses them compiles anew. All others
+# call format_text() of base/format.hpp.
+FMT_LAYERS = {"base", "tool"}
 ENVIRONMENT_READER = "src/base/env.cpp"
 
 INCLUDE_DIRECTIVE = re.compile(r"\s*#\s*include\b")
@@ -26,6 +29,7 @@ INCLUDE = re.compile(INCLUDE_DIRECTIVE.pattern + r'\s*(<[^>]+>|"[^"]+"|\S+)')
 CUDA_FUNCTION = re.compile(r"\b(cu(?:da)?[A-Z]\w*|nvml[A-Z]\w*)\b")
 GETENV = re.compile(r"\b(?:secure_)?getenv\b|\benviron\b")
 STANDARD_HEADER = re.compile(r"<[a-z_0-9]+(\.h)?>")
+FMT_HEADER = re.compile(r"<fmt/.*>")
 CUDA_HEADER = re.compile(r"<(cuda\w*|nvml)\.h>")
 
 
@@ -64,6 +68,8 @@ def include_problem(table, owners, layer, target):
     if CUDA_HEADER.fullmatch(target):
         knows_cuda = CUDA_LAYERS & (reached | {layer})
         return None if knows_cuda else f"src/{layer} must not include {target}"
+    if FMT_HEADER.fullmatch(target) and layer not in FMT_LAYERS:
+        return f"src/{layer} must not include {target}: base/format.hpp has format_text()"
     if not target.startswith('"'):
         return None if target.startswith("<") else "an include by macro cannot be checked"
     name = target.strip('"')

@@ -21,7 +21,7 @@ VERSION_NODE = re.compile(r"BERTH_(?:[A-Z]+_)?[0-9.]+$")
 CUDA = re.compile(r"_*(?:cu[A-Z]|cuda[A-Z]|nvml[A-Z])")
 # Some of it is reached as only a program's own may be, for speed: a library that is loaded later
 # gets it out of what glibc keeps for all of them, some 1.6 KiB by default (tunables glibc.rtld.*).
-THREAD_BYTES_MAX = 1280
+THREAD_BYTES_MAX = 256
 EMBEDDED_LIBRARY = re.compile(r"libberth\.so")
 # What it may need.
 EMBEDDED_NEEDS = re.compile(r"(?:libfmt|libstdc\+\+|libm|libgcc_s|libc|ld-linux-[\w-]+)\.so\.\d+$")

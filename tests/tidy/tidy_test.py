@@ -108,6 +108,12 @@ class LayerTest(unittest.TestCase):
         self.assert_one("src/base/x.cpp", "#include <cuda.h>\n", 2, "<cuda.h>")
         self.assert_one("src/tool/x.cpp", "#include <cuda.h>\n", 2, "<cuda.h>")
 
+    def test_fmt_is_for_the_base_and_the_command_only(self):
+        for layer, problems in (("base", 0), ("tool", 0), ("stream", 1)):
+            with self.subTest(layer):
+                found = self.found({f"src/{layer}/x.hpp": "#include <fmt/format.h>\n"})
+                self.assertEqual(len(found), problems, found)
+
     def test_a_public_header_that_includes_cuda_fmt_or_src_is_reported(self):
         for target in ("<cuda.h>", "<cuda_runtime.h>", "<fmt/format.h>", '"base/check.hpp"'):
             with self.subTest(target):
@@ -259,7 +265,7 @@ libberth.so.p/member.cpp.o:
         line = (
             "  TLS            0x15bfc8 0x000000000015cfc8 0x000000000015cfc8 0x000008 {} R   0x8\n"
         )
-        fine, too_much = line.format("0x000500"), line.format("0x000501")
+        fine, too_much = line.format("0x000100"), line.format("0x000101")
         self.assertEqual(list(check_symbols.thread_block_problems("  LOAD 0x0\n" + fine)), [])
         self.assertEqual(len(list(check_symbols.thread_block_problems(fine + too_much))), 1)
 

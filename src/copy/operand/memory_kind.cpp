@@ -5,8 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "memory/pinned/pinned_owners.hpp"
 
 namespace berth {
@@ -42,7 +41,7 @@ DeviceContext& device_of(const DeviceRegistry& registry, const Attributes& known
     DeviceContext& context = registry.context(Device::cuda(ordinal));
     if (context.native() == known.native_device) return context;
   }
-  throw InvalidArgument(fmt::format("{} is memory of a device that is not visible here", data));
+  throw InvalidArgument(format_text("{} is memory of a device that is not visible here", data));
 }
 
 /// A block is a place of its own, although the driver knows only the segment around it.
@@ -61,7 +60,7 @@ MemoryPlace pinned_by_others(const void* data, MemoryPlace place) {
   }
   if (owner->block != nullptr) return place_of({owner->block, owner->heaps}, owner->bytes);
   throw InvalidArgument(
-      fmt::format("{} lies in pinned memory that is free; accepted: memory of a live block", data));
+      format_text("{} lies in pinned memory that is free; accepted: memory of a live block", data));
 }
 
 }  // namespace
@@ -78,7 +77,7 @@ std::optional<MemoryPlace> find_pinned_place(const PinnedAllocator& pinned, cons
 
 void refuse_beyond(const MemoryPlace& place, const void* data, std::size_t bytes,
                    std::string_view name) {
-  throw InvalidArgument(fmt::format(
+  throw InvalidArgument(format_text(
       "{}, {} with {} B, runs past the end of the pinned block at {}, which has {} B; accepted: a "
       "range within one block",
       name, data, bytes, place.kind.pinned.data, place.end - place.begin));

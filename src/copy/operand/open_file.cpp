@@ -11,11 +11,10 @@
 #include <unistd.h>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "berth/bytes.hpp"
 #include "berth/error.hpp"
 
+#include "base/format.hpp"
 #include "base/quoted.hpp"
 
 namespace berth {
@@ -35,7 +34,7 @@ const char* verb(Use use) {
 }
 
 [[noreturn]] void fail_to_open(const std::string& path, Use use, const std::string& why) {
-  throw FileError(fmt::format("cannot open {} to {}: {}", on_one_line(path), verb(use), why));
+  throw FileError(format_text("cannot open {} to {}: {}", on_one_line(path), verb(use), why));
 }
 
 int flags_of(Use use) {
@@ -118,7 +117,7 @@ bool OpenFile::note_direct_needs() {
 }
 
 void OpenFile::fail(std::size_t bytes, std::uint64_t offset, const std::string& why) const {
-  throw FileError(fmt::format("cannot {} {} B at offset {} of {}: {}", verb(use_), bytes, offset,
+  throw FileError(format_text("cannot {} {} B at offset {} of {}: {}", verb(use_), bytes, offset,
                               on_one_line(path_), why));
 }
 
@@ -127,18 +126,18 @@ void OpenFile::fail_with(std::size_t bytes, std::uint64_t offset, int error) con
 }
 
 void OpenFile::fail_at_end(std::size_t bytes, std::uint64_t offset) const {
-  fail(bytes, offset, fmt::format("it ends at {} B", size()));
+  fail(bytes, offset, format_text("it ends at {} B", size()));
 }
 
 std::uint64_t OpenFile::size() const {
   const off_t end = ::lseek(cached_.number(), 0, SEEK_END);  // no call uses the position
   if (end >= 0) return static_cast<std::uint64_t>(end);
-  throw FileError(fmt::format("cannot find the end of {}: {}", on_one_line(path_), text_of(errno)));
+  throw FileError(format_text("cannot find the end of {}: {}", on_one_line(path_), text_of(errno)));
 }
 
 void OpenFile::require(Use use) const {
   if (use == use_) return;
-  throw InvalidArgument(fmt::format("cannot {} {}: it is open to {}; accepted: one of File::{}",
+  throw InvalidArgument(format_text("cannot {} {}: it is open to {}; accepted: one of File::{}",
                                     verb(use), on_one_line(path_), verb(use_),
                                     use == Use::reading ? "open_to_read()" : "open_to_write()"));
 }
@@ -146,7 +145,7 @@ void OpenFile::require(Use use) const {
 void OpenFile::check_range(std::uint64_t offset, std::size_t bytes) const {
   constexpr std::uint64_t kEndMax = std::numeric_limits<off_t>::max();
   if (offset > kEndMax || bytes > kEndMax - offset)
-    fail(bytes, offset, fmt::format("no file goes beyond {} B", kEndMax));
+    fail(bytes, offset, format_text("no file goes beyond {} B", kEndMax));
   if (use_ == Use::reading && offset + bytes > size()) fail_at_end(bytes, offset);
 }
 
@@ -216,7 +215,7 @@ void OpenFile::write_direct(const std::byte* source, std::size_t bytes,
 void OpenFile::sync() const {
   if (::fsync(cached_.number()) == 0) return;
   throw FileError(
-      fmt::format("cannot sync {} to its disk: {}", on_one_line(path_), text_of(errno)));
+      format_text("cannot sync {} to its disk: {}", on_one_line(path_), text_of(errno)));
 }
 
 }  // namespace berth

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "copy/operand/readable_memory.hpp"
 
-#include <fmt/format.h>
-
 #include "berth/error.hpp"
 
+#include "base/format.hpp"
 #include "base/process_memory.hpp"
 
 namespace berth {
@@ -13,7 +12,7 @@ namespace {
 [[noreturn]] void refuse(const void* data, std::size_t bytes, const char* verb,
                          const void* missing) {
   throw InvalidArgument(
-      fmt::format("{} with {} B is memory of no device, and this process cannot {} it at {}; "
+      format_text("{} with {} B is memory of no device, and this process cannot {} it at {}; "
                   "accepted: memory that is there, of a device or of the host",
                   data, bytes, verb, missing));
 }

@@ -4,12 +4,11 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "berth/bytes.hpp"
 #include "berth/error.hpp"
 
 #include "base/check.hpp"
+#include "base/format.hpp"
 #include "device/device_context.hpp"
 #include "driver/acting_for.hpp"
 #include "stream/unchecked.hpp"
@@ -296,7 +295,7 @@ void StagedCopy::report_failure() const noexcept {
   const Driver& driver = stream_.context().driver();
   const auto report = [&](const char* what) noexcept {
     driver.report(Severity::error, [&] {
-      return fmt::format(
+      return format_text(
           "a copy of {} B {} {}, on its stream {}, has failed after {} B, and nobody waits for it: "
           "{}",
           bytes_, direction_ == Direction::to_device ? "to" : "from", stream_.device().to_string(),

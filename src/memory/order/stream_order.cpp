@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include <fmt/format.h>
-
 #include "berth/error.hpp"
 
 #include "stream/capture.hpp"

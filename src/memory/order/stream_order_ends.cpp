@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "berth/error.hpp"
 
 #include "memory/order/stream_order.hpp"

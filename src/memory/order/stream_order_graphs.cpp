@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks that captured graphs read or write, and that come free when the graphs are gone.
-#include <fmt/format.h>
 
 #include "berth/error.hpp"
 
+#include "base/format.hpp"
 #include "memory/gauge.hpp"
 #include "memory/order/stream_order.hpp"
 
@@ -13,7 +13,7 @@ void StreamOrder::keep_for_graph(void* data, StreamRef stream) {
   constexpr const char* kAction = "keep for a graph";
   if (hold_for(capture_of(stream), data, stream, kAction)) return;
   throw InvalidArgument(
-      fmt::format("{}: {} cannot be kept for a graph, because no graph is being captured on the "
+      format_text("{}: {} cannot be kept for a graph, because no graph is being captured on the "
                   "stream of {}; accepted: a stream in a valid capture, or record_use() instead",
                   heap_.name, data, stream.device().to_string()));
 }

@@ -4,10 +4,9 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "berth/bytes.hpp"
 
+#include "base/format.hpp"
 #include "memory/memory_errors.hpp"
 #include "memory/pinned/pinned_owners.hpp"
 
@@ -19,7 +18,7 @@ constexpr const char* kName = "pinned";
 std::string heap_name(PinnedKind kind, std::optional<int> node, bool is_one_of_many) {
   if (kind == PinnedKind::write_combined) return std::string(kName) + "/write_combined";
   if (!is_one_of_many) return kName;
-  return node ? fmt::format("{}/node{}", kName, *node) : std::string(kName) + "/any_node";
+  return node ? format_text("{}/node{}", kName, *node) : std::string(kName) + "/any_node";
 }
 
 }  // namespace
@@ -75,7 +74,7 @@ PinnedHeaps::~PinnedHeaps() {
   const MemoryCounters left = counters();
   if (left.blocks_allocated.current == 0) return;
   driver().report(Severity::warning, [&] {
-    return fmt::format(
+    return format_text(
         "pinned: {} allocations of {} were still live when their allocator was destroyed",
         left.blocks_allocated.current, format_bytes(left.bytes_requested.current));
   });
@@ -102,7 +101,7 @@ PinnedHeaps::Heap& PinnedHeaps::heap_for(const PinnedOptions& options) {
   }
   if (options.kind > PinnedKind::registered) {
     throw InvalidArgument(
-        fmt::format("pinned: there is no PinnedKind {}; accepted: portable, write_combined",
+        format_text("pinned: there is no PinnedKind {}; accepted: portable, write_combined",
                     static_cast<int>(options.kind)));
   }
   if (options.near && options.near->is_cpu()) {
@@ -204,7 +203,7 @@ PinnedHeaps::Heap& PinnedHeaps::require_owner(void* data, const char* action) co
   if (range) {
     throw InvalidArgument(describe_refused_pointer(
         kName, action, data,
-        fmt::format("it lies in registered memory at {}, which unregister() unpins", range->data)));
+        format_text("it lies in registered memory at {}, which unregister() unpins", range->data)));
   }
   throw InvalidArgument(describe_foreign_pointer(kName, action, data, nullptr));
 }
@@ -223,7 +222,7 @@ void PinnedHeaps::keep_for_graph(void* data, StreamRef stream) {
   if (const auto range = registrations_.find(data)) {
     throw InvalidArgument(describe_refused_pointer(
         kName, "keep for a graph", data,
-        fmt::format("it lies in registered memory at {}, which must stay registered for as long as "
+        format_text("it lies in registered memory at {}, which must stay registered for as long as "
                     "the graph may be launched",
                     range->data)));
   }
@@ -237,7 +236,7 @@ void PinnedHeaps::add_registration(void* data, std::size_t bytes) {
     const auto* const address = reinterpret_cast<const void*>(end);
     if (owner_of(address) == nullptr) continue;
     throw InvalidArgument(
-        fmt::format("pinned: {} at {} cannot be registered: {} is pinned memory of this allocator",
+        format_text("pinned: {} at {} cannot be registered: {} is pinned memory of this allocator",
                     format_bytes(bytes), data, address));
   }
   registrations_.add(data, bytes);

@@ -3,11 +3,10 @@
 // the limit.
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "berth/bytes.hpp"
 
 #include "base/arithmetic.hpp"
+#include "base/format.hpp"
 #include "memory/pinned/pinned_heaps.hpp"
 
 namespace berth {
@@ -53,7 +52,7 @@ void PinnedHeaps::grow_ahead(Heap& heap) noexcept {
       const CachingAllocator::GrowAheadResult outcome = heap.allocator.grow_ahead(bytes);
       if (outcome == CachingAllocator::GrowAheadResult::at_limit) return;
       if (outcome == CachingAllocator::GrowAheadResult::no_memory) {
-        note_failure(heap, fmt::format("there is no memory for {} more", format_bytes(bytes)));
+        note_failure(heap, format_text("there is no memory for {} more", format_bytes(bytes)));
         return;
       }
       ++heap.grown_ahead;
@@ -71,7 +70,7 @@ void PinnedHeaps::note_failure(Heap& heap, std::string_view why) noexcept {
   heap.requests_to_skip = (std::uint64_t{1} << std::min(failures - 1, kPatienceMax)) - 1;
   if (failures > 1) return;
   try {
-    driver().report(Severity::warning, fmt::format("{}: no memory was obtained ahead: {}",
+    driver().report(Severity::warning, format_text("{}: no memory was obtained ahead: {}",
                                                    heap.allocator.name(), why));
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): no memory left to say so
   }

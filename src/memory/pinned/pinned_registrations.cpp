@@ -8,12 +8,11 @@
 #include <optional>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "berth/bytes.hpp"
 #include "berth/error.hpp"
 
 #include "base/check.hpp"
+#include "base/format.hpp"
 #include "memory/pinned/pinned_segments.hpp"
 #include "stream/capture.hpp"
 #include "stream/unchecked.hpp"
@@ -29,18 +28,18 @@ std::uintptr_t start_of(const void* data) {
 }
 
 std::string describe_range(std::uintptr_t start, std::size_t bytes) {
-  return fmt::format("{} at {:#x}", format_bytes(bytes), start);
+  return format_text("{} at {:#x}", format_bytes(bytes), start);
 }
 
 void check_range(const void* data, std::size_t bytes) {
   if (data == nullptr) throw InvalidArgument("pinned: null cannot be registered");
   if (bytes > std::numeric_limits<std::uintptr_t>::max() - start_of(data)) {
-    throw InvalidArgument(fmt::format("pinned: {} cannot be registered: the range wraps around",
+    throw InvalidArgument(format_text("pinned: {} cannot be registered: the range wraps around",
                                       describe_range(start_of(data), bytes)));
   }
   if (bytes >= PinnedSegments::kRegistrationBytesMax) {
     throw InvalidArgument(
-        fmt::format("pinned: {} cannot be registered in one piece; accepted: less than {}",
+        format_text("pinned: {} cannot be registered in one piece; accepted: less than {}",
                     describe_range(start_of(data), bytes),
                     format_bytes(PinnedSegments::kRegistrationBytesMax)));
   }
@@ -51,23 +50,23 @@ void check_range(const void* data, std::size_t bytes) {
   const std::string range = describe_range(start, bytes);
   switch (result) {
     case CUDA_ERROR_INVALID_VALUE:
-      throw InvalidArgument(fmt::format(
+      throw InvalidArgument(format_text(
           "pinned: {} cannot be registered: it is not all memory of this process that may be "
           "written, as the driver says: {}",
           range, driver.describe(result)));
     case CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED:
-      throw InvalidArgument(fmt::format(
+      throw InvalidArgument(format_text(
           "pinned: {} cannot be registered: some of it is pinned already, by berth or by "
           "another library",
           range));
     case CUDA_ERROR_OUT_OF_MEMORY:
       throw OutOfMemory(
-          fmt::format("pinned: {} could not be registered: {}", range, driver.describe(result)),
+          format_text("pinned: {} could not be registered: {}", range, driver.describe(result)),
           result);
     case CUDA_ERROR_NOT_SUPPORTED:
     case CUDA_ERROR_NOT_PERMITTED:
       throw NotSupported(
-          fmt::format("pinned: {} cannot be registered: {}", range, driver.describe(result)));
+          format_text("pinned: {} cannot be registered: {}", range, driver.describe(result)));
     default:
       driver.raise(DriverCall::mem_host_register, result);
   }
@@ -97,7 +96,7 @@ PinnedRegistrations::~PinnedRegistrations() {
       const auto& [start, entry] = *entries_.begin();
       data = reinterpret_cast<void*>(start);
       driver().report(Severity::warning, [start = start, bytes = entry.bytes] {
-        return fmt::format("pinned: {} was still registered when the allocator was destroyed",
+        return format_text("pinned: {} was still registered when the allocator was destroyed",
                            describe_range(start, bytes));
       });
     }
@@ -142,7 +141,7 @@ void PinnedRegistrations::claim(std::uintptr_t start, std::size_t bytes, DeviceC
   for (const auto& near : {after, after == entries_.begin() ? after : std::prev(after)}) {
     if (near == entries_.end() || !overlaps(*near)) continue;
     throw InvalidArgument(
-        fmt::format("pinned: {} cannot be registered: it overlaps {}, which is registered",
+        format_text("pinned: {} cannot be registered: it overlaps {}, which is registered",
                     describe_range(start, bytes), describe_range(near->first, near->second.bytes)));
   }
   entries_.emplace(start, Entry{.bytes = bytes, .context = &context});
@@ -160,11 +159,11 @@ void PinnedRegistrations::remove(void* data) {
     const MutexLock lock(mutex_);
     const auto found = around(data);
     if (found == entries_.end() || found->first != start_of(data)) {
-      throw InvalidArgument(fmt::format(
+      throw InvalidArgument(format_text(
           "pinned: no registration starts at {}{}; accepted: the address that was registered", data,
           found == entries_.end()
               ? ""
-              : fmt::format(", which is inside the one that starts at {:#x}", found->first)));
+              : format_text(", which is inside the one that starts at {:#x}", found->first)));
     }
     entry = &found->second;
     entry->state = State::ending;  // no other call finds the entry

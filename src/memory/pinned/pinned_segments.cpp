@@ -6,10 +6,9 @@
 #include <limits>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "berth/bytes.hpp"
 
+#include "base/format.hpp"
 #include "stream/capture.hpp"
 #include "stream/wait.hpp"
 
@@ -81,7 +80,7 @@ void* PinnedSegments::map_and_register(const Driver& driver, std::size_t bytes) 
   }
   if (result != CUDA_ERROR_OUT_OF_MEMORY && !refusal_reported_.exchange(true)) {
     driver.report(Severity::warning,
-                  fmt::format("pinned: cuMemHostRegister refuses {} of fresh pages, so "
+                  format_text("pinned: cuMemHostRegister refuses {} of fresh pages, so "
                               "cuMemHostAlloc is asked instead: {}",
                               format_bytes(bytes), driver.describe(result)));
   }
@@ -92,7 +91,7 @@ void PinnedSegments::bind(const Driver& driver, void* pages, std::size_t bytes) 
   if (!options_.node || options_.node == only_host_node()) return;
   if (prefer_node(pages, bytes, *options_.node) || binding_reported_.exchange(true)) return;
   driver.report(Severity::warning,
-                fmt::format("pinned: the system does not let memory be bound to NUMA node {}, so "
+                format_text("pinned: the system does not let memory be bound to NUMA node {}, so "
                             "it comes from any node",
                             *options_.node));
 }

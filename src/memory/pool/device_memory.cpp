@@ -5,12 +5,11 @@
 #include <string>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "berth/bytes.hpp"
 
+#include "base/format.hpp"
 #include "base/quoted.hpp"
+#include "base/text_list.hpp"
 #include "stream/wait.hpp"
 
 namespace berth {
@@ -22,19 +21,19 @@ constexpr int kReleasesInAge = 4;
 DeviceAllocatorOptions checked(DeviceAllocatorOptions options) {
   if (options.segment_bytes < 2_MiB) {
     throw InvalidArgument(
-        fmt::format("DeviceAllocatorOptions::segment_bytes is {}; accepted: 2 MiB or more",
+        format_text("DeviceAllocatorOptions::segment_bytes is {}; accepted: 2 MiB or more",
                     options.segment_bytes));
   }
   if (options.cross_stream_reuse < CrossStreamReuse::never ||
       options.cross_stream_reuse > CrossStreamReuse::before_growth) {
     throw InvalidArgument(
-        fmt::format("DeviceAllocatorOptions::cross_stream_reuse is {}; accepted: never, when_idle, "
+        format_text("DeviceAllocatorOptions::cross_stream_reuse is {}; accepted: never, when_idle, "
                     "behind_waits, before_growth",
                     static_cast<int>(options.cross_stream_reuse)));
   }
   const auto age = options.release_unused_after;
   if (age && *age < std::chrono::milliseconds(1)) {
-    throw InvalidArgument(fmt::format(
+    throw InvalidArgument(format_text(
         "DeviceAllocatorOptions::release_unused_after is {} ms; accepted: 1 ms or more, or nullopt",
         age->count()));
   }
@@ -44,7 +43,7 @@ DeviceAllocatorOptions checked(DeviceAllocatorOptions options) {
 void check_name(std::string_view name) {
   const bool printable = std::ranges::all_of(name, [](char c) { return c >= ' ' && c <= '~'; });
   if (name.empty() || name.size() > 64 || !printable) {
-    throw InvalidArgument(fmt::format(
+    throw InvalidArgument(format_text(
         "a memory pool cannot be named {}; accepted: 1 to 64 printable ASCII characters",
         quoted(name)));
   }
@@ -241,9 +240,9 @@ std::vector<std::shared_ptr<DevicePool>> DeviceMemory::named(std::string_view na
     return names.back() != name;
   });
   if (pools.empty()) {
-    throw InvalidArgument(fmt::format(
-        "{} has no memory pool named {}; accepted: {}", own_.name(), quoted(name),
-        names.empty() ? "none, there are no pools" : fmt::format("{}", fmt::join(names, ", "))));
+    throw InvalidArgument(
+        format_text("{} has no memory pool named {}; accepted: {}", own_.name(), quoted(name),
+                    names.empty() ? "none, there are no pools" : join(names, ", ")));
   }
   return pools;
 }

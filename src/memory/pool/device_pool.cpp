@@ -5,10 +5,9 @@
 #include <bit>
 #include <memory>
 
-#include <fmt/format.h>
-
 #include "berth/bytes.hpp"
 
+#include "base/format.hpp"
 #include "memory/source/arena_segments.hpp"
 #include "memory/source/whole_segments.hpp"
 #include "stream/capture.hpp"
@@ -28,7 +27,7 @@ std::size_t granule_bytes(const DeviceContext& context, const DeviceAllocatorOpt
   const std::size_t maximum =
       std::max(minimum, std::min(kGranuleBytesMax, std::bit_floor(device_bytes)));
   if (!std::has_single_bit(asked) || asked < minimum || asked > maximum) {
-    throw InvalidArgument(fmt::format(
+    throw InvalidArgument(format_text(
         "DeviceAllocatorOptions::granule_bytes is {}; accepted: 0 or a power of two from "
         "{}, the least that {} maps, to {}",
         asked, minimum, context.device().to_string(), maximum));
@@ -127,7 +126,7 @@ void* DevicePool::allocate_slow(std::size_t bytes, StreamRef stream) {
 void DevicePool::require_stream_of_device(StreamRef stream) const {
   if (&stream.context() != &context_) {
     throw InvalidArgument(
-        fmt::format("a stream of {} cannot order memory of {}; accepted: streams of the same "
+        format_text("a stream of {} cannot order memory of {}; accepted: streams of the same "
                     "device and Runtime",
                     stream.context().name_beside(context_), context_.device().to_string()));
   }
@@ -138,7 +137,7 @@ void DevicePool::report_live_blocks() const noexcept {
   const MemoryCounters counters = allocator_.counters();
   if (counters.blocks_allocated.current == 0) return;
   context_.driver().report(Severity::warning, [&] {
-    return fmt::format(
+    return format_text(
         "{}: {} allocations of {} were still live when their allocator was destroyed",
         allocator_.name(), counters.blocks_allocated.current,
         format_bytes(counters.bytes_requested.current));

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 
 #include "berth/error.hpp"
 #include "berth/memory_limits.hpp"
+
+#include "base/format.hpp"
 
 namespace berth {
 
 MemoryAmount MemoryAmount::part_of_device(double part) {
   if (!(part >= 0 && part <= 1)) {
     throw InvalidArgument(
-        fmt::format("{} is no part of a device's memory; accepted: 0 to 1", part));
+        format_text("{} is no part of a device's memory; accepted: 0 to 1", part));
   }
   MemoryAmount amount(0);
   amount.part_ = part;

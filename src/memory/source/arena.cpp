@@ -6,13 +6,12 @@
 #include <sys/resource.h>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "berth/bytes.hpp"
 #include "berth/error.hpp"
 
 #include "base/arithmetic.hpp"
 #include "base/check.hpp"
+#include "base/format.hpp"
 #include "stream/wait.hpp"
 
 namespace berth {
@@ -68,10 +67,10 @@ namespace {
   std::string limit;
   if (rlimit of_process{};
       getrlimit(RLIMIT_AS, &of_process) == 0 && of_process.rlim_cur != RLIM_INFINITY)
-    limit = fmt::format(", and the process may have {} in all (ulimit -v)",
+    limit = format_text(", and the process may have {} in all (ulimit -v)",
                         format_bytes(of_process.rlim_cur));
   throw DriverError(
-      fmt::format("cuMemAddressReserve failed: {}; asked for {} of address space{}; accepted: a "
+      format_text("cuMemAddressReserve failed: {}; asked for {} of address space{}; accepted: a "
                   "higher limit, or virtual_memory=off",
                   driver.describe(result), format_bytes(bytes), limit),
       result);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/check/event_log.hpp"
 
-#include <fmt/format.h>
-
 #include "berth/error.hpp"
 
+#include "base/format.hpp"
 #include "sim/work/stream.hpp"
 
 namespace berth::sim {
@@ -15,29 +14,29 @@ struct Describe {
   std::string operator()(const RecordWork&) const { return "record of an event"; }
   std::string operator()(const HostFunctionWork&) const { return "host function"; }
   std::string operator()(const CopyWork& copy) const {
-    return fmt::format("copy of {} B", copy.total());
+    return format_text("copy of {} B", copy.total());
   }
   std::string operator()(const FetchWork& fetch) const {
-    return fmt::format("read of {} B", fetch.bytes);
+    return format_text("read of {} B", fetch.bytes);
   }
   std::string operator()(const MemsetWork& memset) const {
-    return fmt::format("fill of {} B", memset.total());
+    return format_text("fill of {} B", memset.total());
   }
   std::string operator()(const KernelWork& kernel) const {
-    if (kernel.name == nullptr) return fmt::format("kernel of {} ns", kernel.duration_ns);
-    return fmt::format("kernel {} of {} ns", kernel.name, kernel.duration_ns);
+    if (kernel.name == nullptr) return format_text("kernel of {} ns", kernel.duration_ns);
+    return format_text("kernel {} of {} ns", kernel.name, kernel.duration_ns);
   }
   std::string operator()(const ArriveWork& arrival) const {
-    return fmt::format("allocation of {} B", arrival.range->bytes);
+    return format_text("allocation of {} B", arrival.range->bytes);
   }
   std::string operator()(const DepartWork& departure) const {
-    return fmt::format("free of {} B", departure.range->bytes);
+    return format_text("free of {} B", departure.range->bytes);
   }
   std::string operator()(const WaitValueWork& wait) const {
-    return fmt::format("wait for the value {}", wait.value);
+    return format_text("wait for the value {}", wait.value);
   }
   std::string operator()(const WriteValueWork& write) const {
-    return fmt::format("write of the value {}", write.value);
+    return format_text("write of the value {}", write.value);
   }
 };
 
@@ -49,13 +48,13 @@ EventLog::EventLog(const std::string& setting, Now now)
   file_.open(setting, std::ios::trunc);
   if (!file_)
     throw InvalidArgument(
-        fmt::format("simulator: log={} cannot be written; accepted: off, on, or "
+        format_text("simulator: log={} cannot be written; accepted: off, on, or "
                     "the name of a file that can be",
                     setting));
 }
 
 void EventLog::call(const CallSite& call) {
-  write(fmt::format("call {} {}", call.number, function_name(call.function)));
+  write(format_text("call {} {}", call.number, function_name(call.function)));
 }
 
 void EventLog::begins(const Stream& stream, const Operation& operation) {
@@ -72,12 +71,12 @@ void EventLog::note(std::string_view what) {
 
 void EventLog::write(std::string_view verb, const Stream& stream, const Operation& operation) {
   const std::size_t number = streams_.emplace(stream.handle, streams_.size() + 1).first->second;
-  write(fmt::format("operation {} (call {}) on stream {} {}: {}", operation.number,
+  write(format_text("operation {} (call {}) on stream {} {}: {}", operation.number,
                     operation.call.number, number, verb, std::visit(Describe{}, operation.work)));
 }
 
 void EventLog::write(std::string_view what) {
-  const std::string line = fmt::format("{:>12} ns  {}\n", now_(), what);
+  const std::string line = format_text("{:>12} ns  {}\n", now_(), what);
   if (file_.is_open())
     file_ << line << std::flush;  // what led to a crash is what one wants to read
   else

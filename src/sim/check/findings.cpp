@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/check/findings.hpp"
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "base/standard_error.hpp"
 
 namespace berth::sim {
@@ -15,18 +14,18 @@ constexpr std::size_t kKept = 100;
 void Findings::add(std::string line) {
   // One piece of work can meet another in many rows of memory.
   if (!lines_.empty() && lines_.back() == line) return;
-  if (log_.on()) log_.note(fmt::format("found: {}", line.substr(0, line.find(':'))));
+  if (log_.on()) log_.note(format_text("found: {}", line.substr(0, line.find(':'))));
   if (lines_.size() >= kKept) {
     ++not_kept_;
     return;
   }
-  if (aloud_) write_to_stderr(fmt::format("simulated driver: {}\n", line));
+  if (aloud_) write_to_stderr(format_text("simulated driver: {}\n", line));
   lines_.push_back(std::move(line));
 }
 
 std::vector<std::string> Findings::take() {
   std::vector<std::string> taken = std::exchange(lines_, {});
-  if (not_kept_ != 0) taken.push_back(fmt::format("and {} more", std::exchange(not_kept_, 0)));
+  if (not_kept_ != 0) taken.push_back(format_text("and {} more", std::exchange(not_kept_, 0)));
   return taken;
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/check/leaks.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
+#include "base/format.hpp"
+#include "base/text_list.hpp"
 #include "sim/state.hpp"
 
 namespace berth::sim {
@@ -22,8 +21,8 @@ void add(Count& count, std::uint64_t bytes) {
 
 std::string describe(const Count& count) {
   const char* const plural = count.objects == 1 ? "" : "s";
-  if (count.bytes == 0) return fmt::format("{} {}{}", count.objects, count.noun, plural);
-  return fmt::format("{} {}{} of {} B", count.objects, count.noun, plural, count.bytes);
+  if (count.bytes == 0) return format_text("{} {}{}", count.objects, count.noun, plural);
+  return format_text("{} {}{} of {} B", count.objects, count.noun, plural, count.bytes);
 }
 
 }  // namespace
@@ -53,9 +52,9 @@ void check_leaks(State& state, const Context& context, const CallSite& call) {
   for (const Count* count : {&allocations, &managed, &pinned, &registrations, &streams, &events})
     if (count->objects != 0) leaked.push_back(describe(*count));
   if (leaked.empty()) return;
-  state.findings.add(fmt::format("leak: {} (call {}) ends a context of device {} that still has {}",
+  state.findings.add(format_text("leak: {} (call {}) ends a context of device {} that still has {}",
                                  function_name(call.function), call.number, context.ordinal,
-                                 fmt::join(leaked, ", ")));
+                                 join(leaked, ", ")));
 }
 
 }  // namespace berth::sim

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/check/names.hpp"
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "sim/work/stream.hpp"
 
 namespace berth::sim {
@@ -14,16 +13,16 @@ std::string stream_name(Handle callers_handle) {
     case kPerThreadStream:
       return "a thread's default stream";
     default:
-      return fmt::format("stream {:#x}", callers_handle);
+      return format_text("stream {:#x}", callers_handle);
   }
 }
 
 std::string call_name(const CallSite& call) {
   if (call.kernel == nullptr)
-    return fmt::format("{} (call {})", function_name(call.function), call.number);
+    return format_text("{} (call {})", function_name(call.function), call.number);
   if (call.function == Function::count)
-    return fmt::format("{} (call {})", call.kernel, call.number);
-  return fmt::format("{} of {} (call {})", call.kernel, function_name(call.function), call.number);
+    return format_text("{} (call {})", call.kernel, call.number);
+  return format_text("{} of {} (call {})", call.kernel, function_name(call.function), call.number);
 }
 
 }  // namespace berth::sim

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/check/progress.hpp"
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "sim/check/names.hpp"
 #include "sim/state.hpp"
 
@@ -13,7 +12,7 @@ namespace {
 std::string describe_function(State& state, const Stream& stream) {
   const Stream* first = state.streams.find(state.scheduler.host_function_at_work());
   if (first == nullptr || first == &stream) return "whose host function has not returned";
-  return fmt::format("whose host function waits for that of {} on {}, which has not returned",
+  return format_text("whose host function waits for that of {} on {}, which has not returned",
                      call_name(first->queue.front().call), stream_name(first->callers_handle));
 }
 
@@ -22,9 +21,9 @@ std::string describe_head(State& state, Stream& stream) {
   const Operation& head = stream.queue.front();
   if (const auto* wait = std::get_if<WaitValueWork>(&head.work)) {
     const Stream* at_work = state.streams.find(state.scheduler.host_function_at_work());
-    const std::string value = fmt::format("which waits for {}", describe(state, stream, *wait));
+    const std::string value = format_text("which waits for {}", describe(state, stream, *wait));
     if (at_work == nullptr) return value;
-    return fmt::format("{}, while {} on {} has not returned", value,
+    return format_text("{}, while {} on {} has not returned", value,
                        call_name(at_work->queue.front().call),
                        stream_name(at_work->callers_handle));
   }
@@ -37,7 +36,7 @@ std::string describe_head(State& state, Stream& stream) {
 
 void report_shared_channel(State& state, Stream& stream, Stream& waiting) {
   const bool is_at_value = std::holds_alternative<WaitValueWork>(waiting.queue.front().work);
-  state.findings.add(fmt::format(
+  state.findings.add(format_text(
       "shared channel: {} on {} stands only behind {} on {} in one of {} hardware channels, {}; {} "
       "for {} ms (stall_ms): the stream has a channel of its own from now on",
       call_name(stream.queue.front().call), stream_name(stream.callers_handle),
@@ -48,7 +47,7 @@ void report_shared_channel(State& state, Stream& stream, Stream& waiting) {
 }
 
 void report_host_function(State& state, Stream& asked, Stream& needed) {
-  state.findings.add(fmt::format(
+  state.findings.add(format_text(
       "stall: a call waits for {}, which is behind {} on {}, {}; nothing has run for {} ms "
       "(stall_ms): the call waits on",
       stream_name(asked.callers_handle), call_name(needed.queue.front().call),
@@ -56,7 +55,7 @@ void report_host_function(State& state, Stream& asked, Stream& needed) {
 }
 
 void report_full_queue(State& state, const CallSite& call, const Stream& stream, Stream& needed) {
-  state.findings.add(fmt::format(
+  state.findings.add(format_text(
       "full queue: {} on {}, which holds {} operations behind {}, {}; nothing has run for {} ms "
       "(stall_ms): the call fails",
       call_name(call), stream_name(stream.callers_handle), stream.queue.size(),
@@ -65,7 +64,7 @@ void report_full_queue(State& state, const CallSite& call, const Stream& stream,
 
 void report_driver_lock(State& state, const CallSite& call, const CallSite& holder) {
   state.findings.add(
-      fmt::format("driver lock: {} waits for the lock of its context, which {} of another thread "
+      format_text("driver lock: {} waits for the lock of its context, which {} of another thread "
                   "holds; nothing "
                   "has run for {} ms (stall_ms): the call goes on without",
                   call_name(call), call_name(holder), state.config.stall_ms));

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/check/race_detector.hpp"
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "sim/check/graph_uses.hpp"
 #include "sim/check/names.hpp"
 #include "sim/check/pending_use.hpp"
@@ -37,23 +36,23 @@ bool can_be_awaited(State& state, const Use& use) {
 
 std::string describe(const Use& use) {
   if (use.by_host)
-    return fmt::format("the host {} {} B at {:#x}", verb(use.kind), use.bytes, use.address);
-  return fmt::format("{} on {} {} {} B at {:#x}", call_name(use.call), stream_name(use.stream),
+    return format_text("the host {} {} B at {:#x}", verb(use.kind), use.bytes, use.address);
+  return format_text("{} on {} {} {} B at {:#x}", call_name(use.call), stream_name(use.stream),
                      verb(use.kind), use.bytes, use.address);
 }
 
 std::string describe(const Use& use, const Conflict& conflict) {
   const Use& earlier = conflict.earlier;
   if (conflict.kind == Conflict::Kind::race)
-    return fmt::format("race: {}, while {}; nothing orders the one after the other", describe(use),
+    return format_text("race: {}, while {}; nothing orders the one after the other", describe(use),
                        describe(earlier));
   const bool is_one = earlier.stamp.lane == use.stamp.lane && earlier.stamp.time == use.stamp.time;
   if (is_one)
-    return fmt::format(
+    return format_text(
         "aliasing: {}, and {} {} B at {:#x}, another mapping of the same memory; within one "
         "operation the two are not coherent",
         describe(use), verb(earlier.kind), earlier.bytes, earlier.address);
-  return fmt::format(
+  return format_text(
       "aliasing: {}, after {} through another mapping of the same memory; the kernel was on the "
       "device before that ended, so the two are not coherent",
       describe(use), describe(earlier));
@@ -75,7 +74,7 @@ void RaceDetector::check_end(State& state, const Range& range, CallSite call) {
   std::optional<Use> use = find_use_done(state, range);
   if (!use) use = find_pending_use(state, range.start, range.bytes);
   if (use)
-    findings_.add(fmt::format("race: {} ends {} B at {:#x}, while {}; nothing waited for that",
+    findings_.add(format_text("race: {} ends {} B at {:#x}, while {}; nothing waited for that",
                               call_name(call), range.bytes, range.start, describe(*use)));
 }
 
@@ -98,7 +97,7 @@ void RaceDetector::recycle(State& state, std::uint64_t address, std::uint64_t by
     const auto use = has_faulted ? std::nullopt : find_use_done(state, range);
     if (use)
       findings_.add(
-          fmt::format("race: the host hands {} B at {:#x} on, while {}; nothing waited for that",
+          format_text("race: the host hands {} B at {:#x} on, while {}; nothing waited for that",
                       range.bytes, range.start, describe(*use)));
     forget(bytes_of(state, range, 0));
   });
@@ -110,7 +109,7 @@ void RaceDetector::check_reuse(State& state, std::uint64_t address, std::uint64_
   state.addresses.for_each_host_range(address, bytes, [&](const Range& range) {
     const auto found = find_graph_use(state, range.start, range.bytes);
     if (!found) return;
-    findings_.add(fmt::format(
+    findings_.add(format_text(
         "race: the host hands {} B at {:#x} on, while {} {:#x} {} {} B at {:#x} when it "
         "is launched; it was not destroyed",
         range.bytes, range.start, found->is_executable ? "executable graph" : "graph", found->graph,
@@ -123,7 +122,7 @@ void RaceDetector::check_launch(const GraphExec& exec, CallSite call) {
   for (const GraphExec::Node& node : exec.nodes) {
     if (!node.freed) continue;
     findings_.add(
-        fmt::format("race: {} launches executable graph {:#x}, which {} {} B at {:#x}; {} "
+        format_text("race: {} launches executable graph {:#x}, which {} {} B at {:#x}; {} "
                     "has freed that since",
                     call_name(call), exec.handle, verb(node.freed->use.kind), node.freed->use.bytes,
                     node.freed->use.address, call_name(node.freed->call)));

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/device/device.hpp"
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "base/uuid_text.hpp"
 #include "sim/random.hpp"
 #include "sim/work/pitch.hpp"
@@ -45,7 +44,7 @@ DeviceFacts instance_facts(const DeviceFacts& parent, const MigInstance& instanc
   DeviceFacts facts = parent;
   facts.slot = slot;
   facts.name +=
-      fmt::format(" MIG {}g.{}gb", instance.compute_slices, (memory_bytes + 1_GiB / 2) / 1_GiB);
+      format_text(" MIG {}g.{}gb", instance.compute_slices, (memory_bytes + 1_GiB / 2) / 1_GiB);
   // Neither the UUID of a device, nor that of an instance of any other.
   facts.uuid = uuid_from(static_cast<std::uint64_t>(instance.parent + 1) << 8 |
                          static_cast<std::uint64_t>(instance.index + 1));

@@ -5,9 +5,8 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "base/env.hpp"
+#include "base/format.hpp"
 #include "sim/device/visible_devices.hpp"
 
 namespace berth::sim {
@@ -49,7 +48,7 @@ bool shows_many_instances(const State& state) {
 
 /// An instance's name in drivers before R470.
 std::string older_name(const State& state, const MigInstance& instance) {
-  return fmt::format("MIG-{}/{}/{}", uuid_text(facts_at(state, instance.parent)),
+  return format_text("MIG-{}/{}/{}", uuid_text(facts_at(state, instance.parent)),
                      instance.gpu_instance_id(), instance.compute_instance_id());
 }
 

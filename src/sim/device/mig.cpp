@@ -4,10 +4,9 @@
 #include <bit>
 #include <charconv>
 
-#include <fmt/format.h>
-
 #include "base/arithmetic.hpp"
 #include "base/check.hpp"
+#include "base/format.hpp"
 
 namespace berth::sim {
 namespace {
@@ -66,7 +65,7 @@ std::string mig_text(const MigDevices& mig) {
   if (mig.empty()) return "off";
   std::string text;
   for (const auto& [slot, instances] : mig)
-    text += fmt::format("{}{}:{}", text.empty() ? "" : "/", slot, instances);
+    text += format_text("{}{}:{}", text.empty() ? "" : "/", slot, instances);
   return text;
 }
 

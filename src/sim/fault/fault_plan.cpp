@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <charconv>
 
-#include <fmt/format.h>
-
 #include "berth/bytes.hpp"
 #include "berth/error.hpp"
 
+#include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "sim/error_names.hpp"
 
@@ -103,7 +102,7 @@ FaultPlan FaultPlan::parse(std::string_view text) {
       rule.fault = parse_fault(rule_text.substr(equals + 1));
       plan.rules_.push_back(rule);
     } catch (const RejectedRule& rejected) {
-      throw InvalidArgument(fmt::format("simulator: faults: {} is not accepted; accepted: {}",
+      throw InvalidArgument(format_text("simulator: faults: {} is not accepted; accepted: {}",
                                         quoted(rule_text), rejected.accepted));
     }
   }

@@ -11,12 +11,11 @@
 #include <unistd.h>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "berth/bytes.hpp"
 
 #include "base/arithmetic.hpp"
 #include "base/check.hpp"
+#include "base/format.hpp"
 #include "base/standard_error.hpp"
 
 namespace berth::sim {
@@ -31,7 +30,7 @@ bool explain_host_failure(const char* call, std::uint64_t bytes) {
   static std::atomic_flag explained;
   const int error = errno;
   if (explained.test_and_set()) return false;
-  write_to_stderr(fmt::format(
+  write_to_stderr(format_text(
       "simulator: the host provides no {} for a device's memory, so that nothing can be "
       "allocated: {}: {}; BERTH_SIM=memory=BYTES makes it smaller\n",
       format_bytes(bytes), call, std::generic_category().message(error)));

@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fmt/format.h>
-
 #include "berth/bytes.hpp"
+
+#include "base/format.hpp"
 
 namespace berth::sim {
 namespace {
@@ -27,7 +27,7 @@ struct Label {
 
 /// The same file through a description of its own; -1 where the system refuses.
 int reopen(int file) {
-  return ::open(fmt::format("/proc/self/fd/{}", file).c_str(), O_RDWR | O_CLOEXEC);
+  return ::open(format_text("/proc/self/fd/{}", file).c_str(), O_RDWR | O_CLOEXEC);
 }
 
 struct flock lock_of(short type) {

@@ -7,8 +7,7 @@
 #include <iterator>
 #include <string>
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "sim/nvml/nvml_call.hpp"
 
 namespace berth::sim {
@@ -29,7 +28,7 @@ constexpr Branch kBranches[] = {
 std::string driver_version_text(int cuda_version) {
   const auto* newer = std::find_if(std::begin(kBranches), std::end(kBranches),
                                    [&](Branch known) { return known.cuda_version > cuda_version; });
-  return fmt::format("{}.00", std::prev(newer)->branch);
+  return format_text("{}.00", std::prev(newer)->branch);
 }
 
 }  // namespace
@@ -89,7 +88,7 @@ nvml::Return berth_sim_nvmlSystemGetNVMLVersion(char* version, unsigned bytes) {
   NvmlCall call;
   if (call.refusal() != nvml::kSuccess) return call.refusal();
   const int cuda = call.state().config.driver_version;
-  return give_text(version, bytes, fmt::format("{}.{}", cuda / 1000, driver_version_text(cuda)));
+  return give_text(version, bytes, format_text("{}.{}", cuda / 1000, driver_version_text(cuda)));
 }
 
 nvml::Return berth_sim_nvmlSystemGetCudaDriverVersion_v2(int* version) {
@@ -103,7 +102,7 @@ nvml::Return berth_sim_nvmlSystemGetProcessName(unsigned pid, char* name, unsign
   NvmlCall call;
   if (call.refusal() != nvml::kSuccess) return call.refusal();
   if (name == nullptr || bytes == 0) return nvml::kInvalidArgument;
-  std::ifstream file(fmt::format("/proc/{}/cmdline", pid));
+  std::ifstream file(format_text("/proc/{}/cmdline", pid));
   std::string text;
   if (!file || !std::getline(file, text, '\0')) return nvml::kNotFound;
   return give_text(name, bytes, text.substr(0, bytes - 1));

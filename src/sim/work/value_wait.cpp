@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/work/value_wait.hpp"
 
-#include <fmt/format.h>
-
+#include "base/format.hpp"
 #include "sim/check/names.hpp"
 #include "sim/state.hpp"
 #include "sim/work/work_memory.hpp"
@@ -67,15 +66,15 @@ std::string describe(State& state, const Stream& stream, const WaitValueWork& wa
   const Context& context = *state.contexts.find(stream.context);
   const std::byte* source = locate(state, context, wait.address, wait.bytes, Access::read);
   const std::string now =
-      source == nullptr ? "gone" : fmt::to_string(load_value(source, wait.bytes));
-  return fmt::format("the {} bits at {:#x}, now {}, to {} {}", wait.bytes * 8, wait.address, now,
+      source == nullptr ? "gone" : std::to_string(load_value(source, wait.bytes));
+  return format_text("the {} bits at {:#x}, now {}, to {} {}", wait.bytes * 8, wait.address, now,
                      name_of(wait.condition), wait.value);
 }
 
 void give_up(State& state, const Stream& stream, const WaitValueWork& wait) {
   Context& context = *state.contexts.find(stream.context);
   if (value_is_there(state, context, wait)) return;
-  state.findings.add(fmt::format(
+  state.findings.add(format_text(
       "stall: {} waits for {}; nothing that is pending changes them, and no thread has for {} ms "
       "(stall_ms): the context fails",
       stream_name(stream.callers_handle), describe(state, stream, wait), state.config.stall_ms));
