@@ -7,18 +7,9 @@
 
 #include "tool/exit_code.hpp"
 #include "tool/printable.hpp"
+#include "tool/trimmed.hpp"
 
 namespace berth::tool {
-namespace {
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
-}  // namespace
-
 SimSettings::SimSettings(std::string_view text) {
   if (trimmed(text).empty()) return;
   for (std::size_t at = 0; at <= text.size();) {

@@ -8,22 +8,15 @@
 
 #include "tool/exit_code.hpp"
 #include "tool/printable.hpp"
+#include "tool/trimmed.hpp"
 
 namespace berth::tool {
 namespace {
 
-constexpr const char* kBlanks = " \t\r";
-
-std::string trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return std::string(text.substr(first, text.find_last_not_of(kBlanks) - first + 1));
-}
-
-Suppression parse(const std::string& line, const std::string& place) {
+Suppression parse(std::string_view line, const std::string& place) {
   const auto mark = line.find(" #");
-  Suppression parsed{trimmed(line.substr(0, mark)), {}, place};
-  if (mark != std::string::npos) parsed.reason = trimmed(line.substr(mark + 2));
+  Suppression parsed{std::string(trimmed(line.substr(0, mark))), {}, place};
+  if (mark != std::string_view::npos) parsed.reason = trimmed(line.substr(mark + 2));
   if (parsed.reason.empty())
     throw UsageError(fmt::format("{}: {} has no reason; accepted: PATTERN # REASON", place,
                                  quoted_argument(parsed.pattern)));
@@ -39,7 +32,7 @@ std::vector<Suppression> read_suppressions(const std::string& file) {
   if (!input) throw UsageError(fmt::format("--ignore: {} cannot be read", quoted_argument(file)));
   std::string line;
   for (int number = 1; std::getline(input, line); ++number) {
-    const std::string text = trimmed(line);
+    const std::string_view text = trimmed(line);
     if (!text.empty() && text.front() != '#')
       all.push_back(parse(text, fmt::format("{}:{}", file, number)));
   }
