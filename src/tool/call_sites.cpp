@@ -44,7 +44,7 @@ std::string line_of(const CallFrame& frame) {
                      function);
 }
 
-/// Two lines of addr2line: the function, and "FILE:LINE" with "??" and 0 or "?" for what is unknown.
+/// Two lines of addr2line: the function, and "FILE:LINE", with "??" and 0 for what is unknown.
 void fill(CallFrame& frame, const std::string& function, std::string_view place) {
   if (function != "??") frame.function = function;
   place = place.substr(0, place.find(" (discriminator"));

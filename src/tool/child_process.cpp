@@ -91,8 +91,8 @@ int read_failure(int from) {
 ProgramEnd not_started(const std::string& program, int reason) {
   ProgramEnd end;
   end.exit_code = reason == ENOENT || reason == ENOTDIR ? kNotFound : kNotExecutable;
-  end.failure = fmt::format("{}: {}", quoted_argument(program),
-                            std::generic_category().message(reason));
+  end.failure =
+      fmt::format("{}: {}", quoted_argument(program), std::generic_category().message(reason));
   return end;
 }
 

@@ -115,7 +115,12 @@ void CommandOptions::argument(const char* name, std::string& value, const std::s
 
 void CommandOptions::number(const char* name, std::optional<std::uint64_t>& value,
                             const std::string& help) {
-  command_.add_option(name, value, help)->type_name("N");
+  // CLI11 takes -1 for a large number.
+  const auto reject = [](const std::string& text) {
+    const bool is_number = text.find_first_not_of("0123456789") == std::string::npos;
+    return is_number ? std::string() : "accepted: a whole number from 0 on";
+  };
+  command_.add_option(name, value, help)->check(reject)->type_name("N");
 }
 
 void CommandOptions::repeated(const char* name, std::vector<std::string>& values, const char* type,
@@ -175,8 +180,8 @@ CommandLineDescription CommandLine::describe() const {
 std::vector<std::string> CommandLine::cut_off_program(int& argc, const char* const* argv) const {
   if (argc < 2 || !programs_.contains(argv[1])) return {};
   const auto* const end = argv + argc;
-  const auto* const mark = std::find_if(
-      argv, end, [](const char* word) { return std::string_view(word) == "--"; });
+  const auto* const mark =
+      std::find_if(argv, end, [](const char* word) { return std::string_view(word) == "--"; });
   argc = static_cast<int>(mark - argv);
   return mark == end ? std::vector<std::string>{} : std::vector<std::string>(mark + 1, end);
 }
@@ -196,8 +201,8 @@ ExitCode CommandLine::parse_and_run(int argc, const char* const* argv) {
   for (const auto& [name, words] : programs_) {
     if (!app_->got_subcommand(name)) continue;
     if (!words->empty() || program.empty())
-      throw UsageError(fmt::format("no program; accepted: berth {} [options] -- PROGRAM [arguments]",
-                                   name));
+      throw UsageError(
+          fmt::format("no program; accepted: berth {} [options] -- PROGRAM [arguments]", name));
     *words = std::move(program);
   }
   for (const Command& command : commands_)

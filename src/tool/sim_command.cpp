@@ -123,8 +123,9 @@ class SimCommand {
     if (options.seed && options.seeds != 0)
       throw UsageError("--seed and --seeds exclude each other: one seed, or the seeds from 1 on");
     if (!options.ignore.empty() && options.on_finding == "abort")
-      throw UsageError("--ignore and --on-finding abort exclude each other: a program that aborts "
-                       "does not know what is ignored");
+      throw UsageError(
+          "--ignore and --on-finding abort exclude each other: a program that aborts "
+          "does not know what is ignored");
     libraries_.check_configuration(settings_.text());
     report_.suppressions = read_suppressions(options.ignore);
     report_.configuration = settings_.text();
@@ -133,8 +134,7 @@ class SimCommand {
     if (options.json.empty()) return;
     json_file_.open(options.json);
     if (!json_file_)
-      throw UsageError(
-          fmt::format("--json: {} cannot be written", quoted_argument(options.json)));
+      throw UsageError(fmt::format("--json: {} cannot be written", quoted_argument(options.json)));
   }
 
   ExitCode run() {
@@ -211,7 +211,8 @@ void add_options(CommandOptions& command, SimOptions& options) {
                "off, or some of race,aliasing,leak;\ndefault: all");
   command.text("--faults", options.faults, "RULES",
                "Calls that fail, such as\ncuMemAlloc@3=out_of_memory");
-  command.text("--log", options.log, "FILE", "Writes a line for each call and\npiece of work", file);
+  command.text("--log", options.log, "FILE", "Writes a line for each call and\npiece of work",
+               file);
   command.repeated("--set", options.settings, "KEY=VALUE",
                    "Any other setting of BERTH_SIM;\nmay be repeated");
   command.choice("--on-finding", options.on_finding, "WHAT",
@@ -238,9 +239,9 @@ void add_sim_command(CommandLine& berth) {
                 [options] { return SimCommand(*options).run(); });
   add_options(command, *options);
   command.footer(
-      "The program finds a simulated CUDA driver and NVML in place of the machine's own,\n"
-      "and needs no GPU. Findings of all its processes are reported on standard error at\n"
-      "its end. BERTH_SIM keeps what no option sets.\n\n"
+      "The program finds a simulated CUDA driver and NVML in place of the machine's,\n"
+      "and needs no GPU. Findings of all its processes are reported on standard error\n"
+      "at its end. BERTH_SIM keeps what no option sets.\n\n"
       "Examples:\n"
       "  berth sim -- python pipeline.py\n"
       "  berth sim --devices 4 --memory 24GiB --seeds 20 -- pytest tests/\n"

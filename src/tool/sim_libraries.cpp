@@ -50,7 +50,8 @@ SimLibraries::SimLibraries(const std::string& folder)
   if (library == nullptr) throw UsageError(fmt::format("--libraries: {}", dlerror()));
   check_ = reinterpret_cast<Check*>(dlsym(library, "berth_sim_check_configuration"));
   if (check_ == nullptr)
-    throw UsageError(fmt::format("--libraries: {} is not of the simulated driver", printable(cuda)));
+    throw UsageError(
+        fmt::format("--libraries: {} is not of the simulated driver", printable(cuda)));
 }
 
 std::vector<std::string> SimLibraries::files() const {

@@ -96,8 +96,8 @@ std::vector<const SimFinding*> SimReport::reported() const {
 }
 
 int SimReport::exit_code() const {
-  const auto failed = std::find_if(runs.begin(), runs.end(),
-                                   [](const SimRun& run) { return run.exit_code != 0; });
+  const auto failed =
+      std::find_if(runs.begin(), runs.end(), [](const SimRun& run) { return run.exit_code != 0; });
   if (failed != runs.end()) return failed->exit_code;
   return static_cast<int>(reported().empty() ? ExitCode::ok : ExitCode::failed);
 }
@@ -149,7 +149,9 @@ std::string SimReport::failures_text() const {
 
 std::string SimReport::notes() const {
   std::string text;
-  const auto note = [&](const std::string& line) { text += "berth sim: " + printable(line) + "\n"; };
+  const auto note = [&](const std::string& line) {
+    text += "berth sim: " + printable(line) + "\n";
+  };
   for (const Suppression& suppression : suppressions) {
     if (suppression.used == 0)
       note(fmt::format("{}: no finding matches '{}'", suppression.place, suppression.pattern));
@@ -158,14 +160,15 @@ std::string SimReport::notes() const {
                        counted(suppression.used, "finding"), suppression.reason));
   }
   if (findings.cut_short() != 0)
-    note(fmt::format("{} had more findings than are kept", counted(findings.cut_short(), "process")));
+    note(fmt::format("{} had more findings than are kept",
+                     counted(findings.cut_short(), "process")));
   if (findings.unfinished() != 0)
     note(fmt::format("{} in the findings of a process that was killed cannot be read",
                      counted(findings.unfinished(), "line")));
   if (findings.has_nvidia_runtime())
     note(
-        "the program contains NVIDIA's CUDA runtime, which does not run on the simulated driver; "
-        "link the runtime as a shared library (nvcc --cudart shared)");
+        "the program contains NVIDIA's CUDA runtime, which does not run on the simulated "
+        "driver; link the runtime as a shared library (nvcc --cudart shared)");
   else if (findings.processes() == 0)
     note(
         "the program made no call of the simulated driver, so nothing was checked; --preload is "
@@ -190,12 +193,10 @@ nlohmann::ordered_json SimReport::json() const {
     if (run.signal != 0) entry["signal"] = run.signal;
     ended.push_back(std::move(entry));
   }
-  return {{"exit_code", exit_code()},
-          {"configuration", configuration},
-          {"findings", std::move(all)},
-          {"runs", std::move(ended)},
-          {"processes", findings.processes()},
-          {"has_nvidia_runtime", findings.has_nvidia_runtime()}};
+  return {
+      {"exit_code", exit_code()},          {"configuration", configuration},
+      {"findings", std::move(all)},        {"runs", std::move(ended)},
+      {"processes", findings.processes()}, {"has_nvidia_runtime", findings.has_nvidia_runtime()}};
 }
 
 }  // namespace berth::tool

@@ -15,7 +15,8 @@ SimSettings::SimSettings(std::string_view text) {
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
     const std::string_view entry = trimmed(text.substr(at, end - at));
-    entries_.push_back({std::string(trimmed(entry.substr(0, entry.find('=')))), std::string(entry)});
+    entries_.push_back(
+        {std::string(trimmed(entry.substr(0, entry.find('=')))), std::string(entry)});
     at = end + 1;
   }
 }

@@ -56,8 +56,8 @@ Suppression* find_suppression(std::vector<Suppression>& suppressions, const SimF
   std::vector<std::string> lines = {finding.text};
   for (const SimUse& use : finding.uses)
     for (std::string& line : call_site_lines(use)) lines.push_back(std::move(line));
-  const auto found = std::find_if(
-      suppressions.begin(), suppressions.end(), [&](const Suppression& suppression) {
+  const auto found =
+      std::find_if(suppressions.begin(), suppressions.end(), [&](const Suppression& suppression) {
         return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
           return has_match(line, suppression.pattern);
         });

@@ -74,10 +74,9 @@ class Native(SimTest):
         self.assertNotIn("first use", outcome.err)
 
     def test_one_mistake_at_two_places_is_two_findings(self):
-        source = self.write("two.c", "int main(int n, char** a);")
-        self.assertTrue(os.path.exists(source))
-        outcome = self.cases("two-fills", "loop")
-        self.assert_findings(outcome, "race", "race")
+        self.assert_findings(self.cases("race", "loop"), "race", "race")
+        once = self.cases("race", "loop", options=("--call-sites", "off"))
+        self.assert_findings(once, "race")
 
     def test_abort_prints_them_at_once(self):
         outcome = self.cases("race", options=("--on-finding", "abort"))

@@ -2,6 +2,7 @@
  * A program on the CUDA driver: cases CASE [CASE...] does the named things one after the other.
  * Nothing here knows of berth. */
 #include <cuda.h>
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -16,15 +16,16 @@
 namespace berth::sim {
 namespace {
 
-/// With those of the simulator.
+/// With those of the simulator. Of a call from Python, those say little of the program.
 constexpr int kAddressesMax = 24;
+constexpr int kAddressesOfPythonMax = 12;
 constexpr std::size_t kPythonFramesMax = 12;
 /// Beyond that, a program without end makes stacks without end.
 constexpr std::size_t kStacksMax = 100'000;
 
 struct NativeFrame {
-  std::string module;        ///< the file; empty: not known
-  std::uint64_t offset = 0;  ///< as the module's own tables count, whether it can be moved or not
+  std::string module;         ///< the file; empty: not known
+  std::uint64_t offset = 0;   ///< as the module's own tables count, whether it can be moved or not
   std::string_view function;  ///< empty: not known
 };
 
@@ -43,7 +44,8 @@ NativeFrame find_native_frame(const void* returns_to) {
     return {{}, place, {}};
   std::error_code ignored;
   const bool is_program = map->l_name == nullptr || *map->l_name == '\0';
-  const auto file = std::filesystem::canonical(is_program ? "/proc/self/exe" : map->l_name, ignored);
+  const auto file =
+      std::filesystem::canonical(is_program ? "/proc/self/exe" : map->l_name, ignored);
   return {file.string(), place - map->l_addr, info.dli_sname == nullptr ? "" : info.dli_sname};
 }
 
@@ -79,11 +81,12 @@ std::size_t CallStacks::Hash::operator()(const CallStack& stack) const {
 
 const CallStack* CallStacks::here() {
   if (!on_) return nullptr;
-  current_.addresses.resize(kAddressesMax);
-  const int taken = backtrace(current_.addresses.data(), kAddressesMax);
-  current_.addresses.resize(static_cast<std::size_t>(taken));
   current_.python.clear();
   python_.take(current_.python, kPythonFramesMax);
+  const int wanted = current_.python.empty() ? kAddressesMax : kAddressesOfPythonMax;
+  current_.addresses.resize(kAddressesMax);
+  const int taken = backtrace(current_.addresses.data(), wanted);
+  current_.addresses.resize(static_cast<std::size_t>(taken));
   const auto known = stacks_.find(current_);
   if (known != stacks_.end()) return &*known;
   return stacks_.size() == kStacksMax ? nullptr : &*stacks_.insert(current_).first;

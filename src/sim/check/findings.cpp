@@ -18,14 +18,14 @@ constexpr std::size_t kKept = 100;
 }  // namespace
 
 bool Findings::is_known(const Finding& finding) {
-  const bool has_stacks =
-      !finding.uses.empty() && std::all_of(finding.uses.begin(), finding.uses.end(),
-                                           [](const FindingUse& use) { return use.stack != nullptr; });
+  const bool has_stacks = !finding.uses.empty() &&
+                          std::all_of(finding.uses.begin(), finding.uses.end(),
+                                      [](const FindingUse& use) { return use.stack != nullptr; });
   if (!alone_ || !has_stacks) return false;
   std::vector<std::string> uses;
   for (const FindingUse& use : finding.uses)
-    uses.push_back(fmt::format("{} {} {}", use.call, use.does,
-                               static_cast<const void*>(use.stack)));
+    uses.push_back(
+        fmt::format("{} {} {}", use.call, use.does, static_cast<const void*>(use.stack)));
   std::sort(uses.begin(), uses.end());  // either may come first
   return !met_.insert(fmt::format("{} {}", finding.kind(), fmt::join(uses, ", "))).second;
 }

@@ -15,23 +15,23 @@ struct PythonObject;  // of Python's
 struct PythonThread;
 
 // Python's public functions. Those before the blank line need no lock.
-#define BERTH_PYTHON_FUNCTIONS(X)                               \
-  X(Py_IsInitialized, int())                                    \
-  X(Py_GetVersion, const char*())                               \
-  X(Py_AddPendingCall, int(int (*)(void*), void*))              \
-  X(PyGILState_GetThisThreadState, PythonThread*())              \
-  X(PyCode_Addr2Line, int(const std::byte*, int))               \
-  X(PyUnicode_GetLength, std::ptrdiff_t(const void*))           \
+#define BERTH_PYTHON_FUNCTIONS(X)                                   \
+  X(Py_IsInitialized, int())                                        \
+  X(Py_GetVersion, const char*())                                   \
+  X(Py_AddPendingCall, int(int (*)(void*), void*))                  \
+  X(PyGILState_GetThisThreadState, PythonThread*())                 \
+  X(PyCode_Addr2Line, int(const std::byte*, int))                   \
+  X(PyUnicode_GetLength, std::ptrdiff_t(const void*))               \
   X(PyUnicode_ReadChar, std::uint32_t(const void*, std::ptrdiff_t)) \
-                                                                \
-  X(Py_CompileString, PythonObject*(const char*, const char*, int))   \
-  X(PyObject_GetAttrString, PythonObject*(void*, const char*))        \
-  X(PyLong_AsLong, long(PythonObject*))                               \
-  X(PyThreadState_GetFrame, PythonObject*(PythonThread*))              \
-  X(PyFrame_GetCode, PythonObject*(PythonObject*))                          \
-  X(PyFrame_GetBack, PythonObject*(PythonObject*))                          \
-  X(PyFrame_GetLineNumber, int(PythonObject*))                        \
-  X(PyErr_Clear, void())                                        \
+                                                                    \
+  X(Py_CompileString, PythonObject*(const char*, const char*, int)) \
+  X(PyObject_GetAttrString, PythonObject*(void*, const char*))      \
+  X(PyLong_AsLong, long(PythonObject*))                             \
+  X(PyThreadState_GetFrame, PythonObject*(PythonThread*))           \
+  X(PyFrame_GetCode, PythonObject*(PythonObject*))                  \
+  X(PyFrame_GetBack, PythonObject*(PythonObject*))                  \
+  X(PyFrame_GetLineNumber, int(PythonObject*))                      \
+  X(PyErr_Clear, void())                                            \
   X(Py_DecRef, void(PythonObject*))
 
 struct PythonFunctions {
@@ -170,7 +170,8 @@ bool find_code_members(PythonLayout& layout) {
 }
 
 /// Since 3.13 the state of a thread points to its frame itself, at a place that varies.
-bool find_frame_in_thread(PythonLayout& layout, const PythonThread* thread, const std::byte* innermost) {
+bool find_frame_in_thread(PythonLayout& layout, const PythonThread* thread,
+                          const std::byte* innermost) {
   if (layout.via) return true;
   constexpr std::size_t kStateBytes = 200;  // no version has less
   for (layout.frame = 0; layout.frame < kStateBytes; layout.frame += sizeof(void*))
@@ -179,7 +180,8 @@ bool find_frame_in_thread(PythonLayout& layout, const PythonThread* thread, cons
 }
 
 /// Whether memory has the same frames as Python's functions tell of.
-bool has_same_frames(const PythonThread* thread, PythonObject* innermost, const PythonLayout& layout) {
+bool has_same_frames(const PythonThread* thread, PythonObject* innermost,
+                     const PythonLayout& layout) {
   const std::byte* frame = innermost_frame(thread, layout);
   PythonReference told(innermost);
   while (frame != nullptr) {
@@ -198,8 +200,10 @@ bool has_same_frames(const PythonThread* thread, PythonObject* innermost, const 
 
 std::optional<PythonLayout> layout_of(std::string_view version) {
   if (version.find("free-threading") != std::string_view::npos) return std::nullopt;
-  if (version.starts_with("3.11.")) return PythonLayout{.frame = 56, .via = 8, .code = 32, .previous = 48};
-  if (version.starts_with("3.12.")) return PythonLayout{.frame = 56, .via = 0, .code = 0, .previous = 8, .owner = 70};
+  if (version.starts_with("3.11."))
+    return PythonLayout{.frame = 56, .via = 8, .code = 32, .previous = 48};
+  if (version.starts_with("3.12."))
+    return PythonLayout{.frame = 56, .via = 0, .code = 0, .previous = 8, .owner = 70};
   if (version.starts_with("3.13.") || version.starts_with("3.14."))
     return PythonLayout{.frame = 0, .via = std::nullopt, .code = 0, .previous = 8};
   return std::nullopt;
@@ -209,7 +213,8 @@ std::optional<PythonLayout> layout_of(std::string_view version) {
 int compare(void*) {
   PythonLayout layout = *layout_of(python.Py_GetVersion());
   PythonThread* const thread = python.PyGILState_GetThisThreadState();
-  PythonObject* const innermost = thread == nullptr ? nullptr : python.PyThreadState_GetFrame(thread);
+  PythonObject* const innermost =
+      thread == nullptr ? nullptr : python.PyThreadState_GetFrame(thread);
   if (innermost != nullptr && find_code_members(layout) &&
       find_frame_in_thread(layout, thread, pointer_at(innermost, kFrameInObject)) &&
       has_same_frames(thread, innermost, layout)) {

@@ -25,7 +25,7 @@ struct CallStack;
 struct CallSite {
   Function function = Function::count;
   std::uint64_t number = 0;
-  const char* kernel = nullptr;  ///< the name of the kernel among its work; null: none
+  const char* kernel = nullptr;      ///< the name of the kernel among its work; null: none
   const CallStack* stack = nullptr;  ///< if call sites are on, and its work uses memory
 };
 
