@@ -29,9 +29,12 @@ struct NativeFrame {
   std::string_view function;  ///< empty: not known
 };
 
-const void* base_of(const void* address) {
+/// Identifies the module of an address; null for the program itself, and where it is not known.
+const link_map* library_of(const void* address) {
   Dl_info info{};
-  return dladdr(address, &info) == 0 ? nullptr : info.dli_fbase;
+  link_map* map = nullptr;
+  if (dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0) return nullptr;
+  return map->l_name == nullptr || *map->l_name == '\0' ? nullptr : map;
 }
 
 NativeFrame find_native_frame(const void* returns_to) {
@@ -50,11 +53,12 @@ NativeFrame find_native_frame(const void* returns_to) {
 }
 
 std::vector<NativeFrame> native_frames(const CallStack& stack) {
-  const void* const own = base_of(reinterpret_cast<const void*>(&native_frames));
+  // A program that contains the simulator has frames of both.
+  const link_map* const own = library_of(reinterpret_cast<const void*>(&native_frames));
   std::vector<NativeFrame> frames;
-  bool is_own = true;
+  bool is_own = own != nullptr;
   for (const void* address : stack.addresses) {
-    is_own = is_own && base_of(static_cast<const char*>(address) - 1) == own;
+    is_own = is_own && library_of(static_cast<const char*>(address) - 1) == own;
     if (!is_own) frames.push_back(find_native_frame(address));
   }
   return frames;
