@@ -21,6 +21,10 @@
 /// Threads  any; needs no simulator: without one, BERTH_SIM says the version.
 extern "C" BERTH_API void* berth_sim_resolve(const char* symbol) noexcept;
 
+/// Why the simulator would reject `text` as BERTH_SIM, in one line; empty if it would not. Valid
+/// until the next call in the same thread. A log file that `text` names is made empty.
+extern "C" BERTH_API const char* berth_sim_check_configuration(const char* text) noexcept;
+
 namespace berth::sim_abi {
 
 /// Why BERTH_SIM was rejected when cuInit last read it; empty if it was not. Valid until the next

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/config.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
+#include <iterator>
 #include <optional>
 
 #include "berth/error.hpp"
@@ -58,6 +60,34 @@ constexpr std::array<std::string_view, 3> kPageableAccess = {"none", "page_fault
 
 constexpr std::array<std::string_view, 3> kSwitchOrAuto = {"off", "on", "auto"};
 constexpr std::array<std::string_view, 2> kThreads = {"together", "apart"};
+constexpr std::array<std::string_view, 2> kOnFinding = {"report", "abort"};
+
+struct Check {
+  std::string_view name;
+  bool Checks::*member;
+};
+constexpr Check kChecks[] = {
+    {"race", &Checks::races}, {"aliasing", &Checks::aliasing}, {"leak", &Checks::leaks}};
+
+Checks parse_checks(std::string_view text) {
+  if (text == "on" || text == "off") return text == "on";
+  Checks checks = false;
+  for (const std::string_view part : split(text, '/')) {
+    const auto* const named = std::find_if(std::begin(kChecks), std::end(kChecks),
+                                           [&](const Check& check) { return check.name == part; });
+    if (named == std::end(kChecks)) throw RejectedValue{};
+    checks.*named->member = true;
+  }
+  return checks;
+}
+
+std::string checks_text(const Checks& checks) {
+  if (checks == Checks(true)) return "on";
+  std::vector<std::string_view> names;
+  for (const Check& check : kChecks)
+    if (checks.*check.member) names.push_back(check.name);
+  return names.empty() ? "off" : format_text("{}", join(names, "/"));
+}
 
 constexpr std::string_view kNoNode = "none";
 constexpr std::string_view kOff = "off";
@@ -159,9 +189,19 @@ constexpr Key kKeys[] = {
     {"faults", "rules such as cuMemCreate@3=out_of_memory",
      [](Config& c, std::string_view v) { c.faults = FaultPlan::parse(v); },
      [](const Config& c) { return c.faults.text(); }},
-    {"checks", "on or off",
-     [](Config& c, std::string_view v) { c.checks = choice(v, kSwitch) == 1; },
-     [](const Config& c) { return std::string(kSwitch[c.checks]); }},
+    {"checks", "on, off, or some of race, aliasing and leak as in race/leak",
+     [](Config& c, std::string_view v) { c.checks = parse_checks(v); },
+     [](const Config& c) { return checks_text(c.checks); }},
+    {"on_finding", "report or abort",
+     [](Config& c, std::string_view v) {
+       c.on_finding = static_cast<OnFinding>(choice(v, kOnFinding));
+     },
+     [](const Config& c) {
+       return std::string(kOnFinding[static_cast<std::size_t>(c.on_finding)]);
+     }},
+    {"call_sites", "on or off",
+     [](Config& c, std::string_view v) { c.call_sites = choice(v, kSwitch) == 1; },
+     [](const Config& c) { return std::string(kSwitch[c.call_sites]); }},
     {"threads", "together or apart",
      [](Config& c, std::string_view v) {
        c.threads = static_cast<HostThreads>(choice(v, kThreads));
@@ -256,6 +296,12 @@ void check_mig(const Config& config) {
 }
 
 }  // namespace
+
+bool Checks::wants(std::string_view kind) const {
+  for (const Check& check : kChecks)
+    if (check.name == kind) return this->*check.member;
+  return true;
+}
 
 int Config::places() const {
   int places = devices;

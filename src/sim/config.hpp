@@ -49,6 +49,27 @@ enum class PageableAccess {
   host_page_tables,  ///< as at pinned memory, as on Grace Hopper: copies are asynchronous
 };
 
+/// What is looked for. What makes no progress is always reported, since it changes what calls do.
+struct Checks {
+  Checks(bool all = true) : races(all), aliasing(all), leaks(all) {}  // NOLINT: on or off
+
+  [[nodiscard]] bool any_use() const { return races || aliasing; }
+  /// Whether a finding that begins with `kind` is asked for.
+  [[nodiscard]] bool wants(std::string_view kind) const;
+  explicit operator bool() const { return any_use() || leaks; }
+  bool operator==(const Checks&) const = default;
+
+  bool races;
+  bool aliasing;
+  bool leaks;
+};
+
+/// What happens at a finding of a program that runs without a test.
+enum class OnFinding {
+  report,  ///< the program goes on
+  abort,   ///< it ends, by abort()
+};
+
 struct Config {
   /// Devices; 1 to 64.
   int devices = 1;
@@ -93,8 +114,12 @@ struct Config {
   PageableAccess pageable_access = PageableAccess::none;
   /// Which calls go wrong; fault_plan.hpp says how that is written.
   FaultPlan faults;
-  /// Whether races and leaks are looked for.
-  bool checks = true;
+  /// "on", "off", or what is looked for, "race/leak" of race, aliasing and leak.
+  Checks checks;
+  /// After a finding. A Simulator of a test ignores it.
+  OnFinding on_finding = OnFinding::report;
+  /// Whether findings name the code that made the calls; a call that submits work takes longer.
+  bool call_sites = false;
   /// Whether what one host thread has waited for counts for the others too.
   HostThreads threads = HostThreads::together;
   /// "off"; "on": what happens is written down, for Simulator::event_log(); otherwise the name of a

@@ -41,9 +41,10 @@ State::State(Config config_, bool alone)
       id(next_id()),
       faults(config.faults, config.seed),
       log(config.log, [this] { return scheduler.now_ns(); }),
-      findings(alone, log),
-      order(config.checks, config.threads == HostThreads::apart),
-      races(config.checks, order, findings),
+      stacks(config.call_sites),
+      findings(alone, config, log),
+      order(config.checks.any_use(), config.threads == HostThreads::apart),
+      races(config.checks.any_use(), order, findings),
       channels(config),
       driver_lock(config.driver_lock),
       launch_blocking(

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/mutex.hpp"
+#include "sim/check/call_stacks.hpp"
 #include "sim/check/event_log.hpp"
 #include "sim/check/race_detector.hpp"
 #include "sim/check/stream_order.hpp"
@@ -91,6 +92,7 @@ struct State {
   std::vector<HeldUntil> held_until;
   FaultInjector faults;
   EventLog log;
+  CallStacks stacks;
   Findings findings;
   HappensBefore order;
   RaceDetector races;

@@ -6,7 +6,7 @@
 
 #include "berth/statistics.hpp"
 
-#include "stats/json_writer.hpp"
+#include "base/json_writer.hpp"
 
 namespace berth {
 namespace {

@@ -13,6 +13,7 @@ void add_stats_command(CommandLine& berth);
 void add_copy_command(CommandLine& berth);
 void add_demo_command(CommandLine& berth);
 void add_config_command(CommandLine& berth);
+void add_sim_command(CommandLine& berth);
 /// `help` and `completion`, which tell of all commands that are added to `berth`.
 void add_help_commands(CommandLine& berth);
 

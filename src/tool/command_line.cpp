@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -112,8 +113,29 @@ void CommandOptions::argument(const char* name, std::string& value, const std::s
               ->type_name("")] = {accepted, false};
 }
 
-void CommandOptions::footer(const std::string& text) {
-  command_.footer(text + "\n" + kExitCodeHelp);
+void CommandOptions::number(const char* name, std::optional<std::uint64_t>& value,
+                            const std::string& help) {
+  // CLI11 takes -1 for a large number.
+  const auto reject = [](const std::string& text) {
+    const bool is_number = text.find_first_not_of("0123456789") == std::string::npos;
+    return is_number ? std::string() : "accepted: a whole number from 0 on";
+  };
+  command_.add_option(name, value, help)->check(reject)->type_name("N");
+}
+
+void CommandOptions::repeated(const char* name, std::vector<std::string>& values, const char* type,
+                              const std::string& help) {
+  command_.add_option(name, values, help)->type_name(type)->expected(1)->take_all();
+}
+
+void CommandOptions::program(const char* name, std::vector<std::string>& words,
+                             const std::string& help) {
+  values_[command_.add_option(name, words, help)->type_name("")] = {{}, true};
+  programs_[command_.get_name()] = &words;
+}
+
+void CommandOptions::footer(const std::string& text, const char* exit_codes) {
+  command_.footer(text + "\n" + exit_codes);
 }
 
 CommandLine::CommandLine()
@@ -131,7 +153,7 @@ CommandOptions CommandLine::add(const char* name, const char* summary,
                                 std::function<ExitCode()> run) {
   CLI::App* const command = app_->add_subcommand(name, summary);
   commands_.push_back({command, std::move(run)});
-  return CommandOptions(*command, values_);
+  return CommandOptions(*command, values_, programs_);
 }
 
 std::string CommandLine::help(const std::string& name) const {
@@ -155,7 +177,17 @@ CommandLineDescription CommandLine::describe() const {
   return described;
 }
 
+std::vector<std::string> CommandLine::cut_off_program(int& argc, const char* const* argv) const {
+  if (argc < 2 || !programs_.contains(argv[1])) return {};
+  const auto* const end = argv + argc;
+  const auto* const mark =
+      std::find_if(argv, end, [](const char* word) { return std::string_view(word) == "--"; });
+  argc = static_cast<int>(mark - argv);
+  return mark == end ? std::vector<std::string>{} : std::vector<std::string>(mark + 1, end);
+}
+
 ExitCode CommandLine::parse_and_run(int argc, const char* const* argv) {
+  std::vector<std::string> program = cut_off_program(argc, argv);
   try {
     app_->parse(argc, argv);
   } catch (const CLI::Success& help_or_version) {
@@ -165,6 +197,13 @@ ExitCode CommandLine::parse_and_run(int argc, const char* const* argv) {
     return ExitCode::ok;
   } catch (const CLI::ParseError& error) {
     throw UsageError(usage_message(*app_, error));
+  }
+  for (const auto& [name, words] : programs_) {
+    if (!app_->got_subcommand(name)) continue;
+    if (!words->empty() || program.empty())
+      throw UsageError(
+          fmt::format("no program; accepted: berth {} [options] -- PROGRAM [arguments]", name));
+    *words = std::move(program);
   }
   for (const Command& command : commands_)
     if (command.app->parsed()) return command.run();

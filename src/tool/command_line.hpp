@@ -3,9 +3,11 @@
 // subcommand would again.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,12 +23,15 @@ namespace berth::tool {
 
 /// What a shell may offer for the values of options.
 using OptionValues = std::map<const CLI::Option*, ValueDescription>;
+/// Of the commands that run a program: where its words go.
+using Programs = std::map<std::string, std::vector<std::string>*>;
 
 /// A subcommand while it says what it takes. What is named is filled in when it is parsed; what is
 /// not given keeps its value. In help text a line break is one.
 class CommandOptions {
  public:
-  CommandOptions(CLI::App& command, OptionValues& values) : command_(command), values_(values) {}
+  CommandOptions(CLI::App& command, OptionValues& values, Programs& programs)
+      : command_(command), values_(values), programs_(programs) {}
 
   void flag(const char* name, bool& value, const char* help);
   /// `type` stands for the value in the help.
@@ -45,12 +50,20 @@ class CommandOptions {
   /// An argument that is one of `accepted`.
   void argument(const char* name, std::string& value, const std::string& help,
                 const std::vector<std::string>& accepted, bool required);
+  /// From 0 on.
+  void number(const char* name, std::optional<std::uint64_t>& value, const std::string& help);
+  /// May be given several times.
+  void repeated(const char* name, std::vector<std::string>& values, const char* type,
+                const std::string& help);
+  /// All that follows `--`: a program and its arguments, which are not looked at.
+  void program(const char* name, std::vector<std::string>& words, const std::string& help);
   /// At the end of the help, before the exit codes.
-  void footer(const std::string& text);
+  void footer(const std::string& text, const char* exit_codes = kExitCodeHelp);
 
  private:
   CLI::App& command_;
   OptionValues& values_;
+  Programs& programs_;
 };
 
 class CommandLine {
@@ -73,6 +86,9 @@ class CommandLine {
   [[nodiscard]] CommandLineDescription describe() const;
 
  private:
+  /// What follows `--`, if the command runs a program; `argc` then counts what is before.
+  std::vector<std::string> cut_off_program(int& argc, const char* const* argv) const;
+
   struct Command {
     CLI::App* app;
     std::function<ExitCode()> run;
@@ -80,6 +96,7 @@ class CommandLine {
 
   std::unique_ptr<CLI::App> app_;
   OptionValues values_;
+  Programs programs_;
   std::vector<Command> commands_;
 };
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command `berth`: runs what the command line asks for, and turns failures into one line and an
 // exit code.
-#include <csignal>
 #include <exception>
 #include <new>
 
 #include "berth/error.hpp"
 
+#include "tool/child_process.hpp"
 #include "tool/command.hpp"
 #include "tool/output.hpp"
 
@@ -21,6 +21,7 @@ ExitCode parse_and_run(int argc, const char* const* argv) {
   add_stats_command(berth);
   add_demo_command(berth);
   add_config_command(berth);
+  add_sim_command(berth);
   add_help_commands(berth);
   return berth.parse_and_run(argc, argv);
 }
@@ -55,7 +56,6 @@ ExitCode run(int argc, const char* const* argv) {
 }  // namespace berth::tool
 
 int main(int argc, char** argv) {
-  // A reader that goes away shows as a failed write (OutputClosed).
-  std::signal(SIGPIPE, SIG_IGN);
+  berth::tool::ignore_broken_pipe();  // print() throws OutputClosed
   return int(berth::tool::run(argc, argv));
 }

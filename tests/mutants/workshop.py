@@ -14,6 +14,8 @@ from dataclasses import dataclass
 MESON_OPTIONS = ("-Dbuildtype=plain", "-Doptimization=1", "-Ddebug=false", "-Dwerror=false")
 # Suites of which each file is a program.
 PROGRAM_A_FILE = ("replay",)
+# Suites whose program is in their folder.
+PROGRAM_IN_FOLDER = ("tool",)
 
 
 class DoesNotBuild(Exception):
@@ -42,6 +44,8 @@ def files_of(root):
 def program_of(step):
     """From the build folder."""
     suite = step.partition("/")[0]
+    if suite in PROGRAM_IN_FOLDER:
+        return f"tests/{suite}/{suite}_test"
     return f"tests/{step if suite in PROGRAM_A_FILE else suite}_test"
 
 

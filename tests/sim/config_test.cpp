@@ -46,7 +46,7 @@ TEST_CASE("every key is read") {
       "granularity=64KiB, vmm=off, peer=off, driver_version=12020, host_memory=1GiB, "
       "order=reverse, poison=off, mig=1:3, numa=1/none, same_host_address=off, connections=32, "
       "queue=1024, driver_lock=on, launch_blocking=off, memory_operations=off, "
-      "pageable_access=host_page_tables");
+      "pageable_access=host_page_tables, checks=leak/race, on_finding=abort, call_sites=on");
   CHECK(config.devices == 2);
   CHECK(config.memory_of(0) == 80_GiB);
   CHECK(config.memory_of(1) == 40_GiB);
@@ -70,6 +70,20 @@ TEST_CASE("every key is read") {
   CHECK(config.driver_lock);
   CHECK(config.launch_blocking == false);
   CHECK_FALSE(config.memory_operations);
+  CHECK(config.checks.wants("race"));
+  CHECK_FALSE(config.checks.wants("aliasing"));
+  CHECK(config.checks.wants("leak"));
+  CHECK(config.on_finding == berth::sim::OnFinding::abort);
+  CHECK(config.call_sites);
+}
+
+TEST_CASE("what makes no progress is reported whatever is looked for") {
+  const Config off = Config::parse("checks=off");
+  CHECK_FALSE(off.checks);
+  CHECK_FALSE(off.checks.wants("race"));
+  CHECK(off.checks.wants("shared channel"));
+  CHECK(Config::parse("checks=on") == Config{});
+  CHECK(Config::parse("checks=race/aliasing/leak") == Config{});
 }
 
 TEST_CASE("one memory size serves all devices") {
@@ -82,7 +96,8 @@ TEST_CASE("to_text gives back what parse read") {
         "vmm=off,peer=off,poison=off,name=a b=c,granularity=4KiB", "mig=off",
         "devices=3,numa=0/none/1023,same_host_address=off", "numa=none", "devices=4,mig=3:7/0:0",
         "pageable_access=page_faults", "connections=off,queue=1,launch_blocking=on",
-        "connections=auto,queue=off,driver_lock=on", "launch_blocking=off,memory_operations=off"}) {
+        "connections=auto,queue=off,driver_lock=on", "launch_blocking=off,memory_operations=off",
+        "checks=aliasing,on_finding=abort,call_sites=on", "checks=race/leak", "checks=off"}) {
     const Config config = Config::parse(text);
     CHECK(Config::parse(config.to_text()) == config);
   }
@@ -115,7 +130,10 @@ TEST_CASE("what is refused is named, with what is accepted, in one line") {
       {"memory=1MiB", "memory=1048576", "granule"},
       {"progress=fast", "progress=\"fast\"", "eager, manual, random or timed"},
       {"jitter=91", "jitter=\"91\"", "0 to 90"},
-      {"checks=yes", "checks=\"yes\"", "on or off"},
+      {"checks=yes", "checks=\"yes\"", "race, aliasing and leak"},
+      {"checks=race/", "checks=\"race/\"", "race/leak"},
+      {"on_finding=stop", "on_finding=\"stop\"", "report or abort"},
+      {"call_sites=1", "call_sites=\"1\"", "on or off"},
       {"seed=-1", "seed=\"-1\"", "18446744073709551615"},
       {"name=", "name=\"\"", "1 to 64 characters"},
       {"granularity=3MiB", "granularity=\"3MiB\"", "power of two"},

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Initialisation, version and error names.
 // Source: CUDA Driver API, "Initialization", "Version Management", "Error Handling".
+#include <cstdint>
+#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,7 +57,21 @@ const char* berth_sim_berthSimConfigurationError() {
 // The tables behind it are for NVIDIA's own libraries, and documented nowhere.
 CUresult berth_sim_cuGetExportTable(const void** table, const CUuuid* id) {
   if (table == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  MutexLock lock(mutex);
+  if (State* const state = installed_or_from_environment()) state->findings.note_private_table();
   return CUDA_ERROR_NOT_FOUND;
 }
 
 }  // namespace berth::sim
+
+const char* berth_sim_check_configuration(const char* text) noexcept {
+  static thread_local std::string reason;
+  reason.clear();
+  try {
+    const berth::sim::Config config = berth::sim::Config::parse(text);
+    const berth::sim::EventLog log(config.log, [] { return std::uint64_t{0}; });
+  } catch (const std::exception& rejected) {
+    reason = rejected.what();
+  }
+  return reason.c_str();
+}

@@ -212,7 +212,7 @@ CUresult berth_sim_cuGraphLaunch(CUgraphExec exec, CUstream stream) {
     capture->invalidated = true;
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
-  call.state().races.check_launch(*launched, call.site());
+  call.state().races.check_launch(call.state(), *launched, call.site());
   const CUresult launch_result = launch(call.state(), *launched, *found);
   return launch_result == CUDA_SUCCESS ? call.end_submission(*found) : launch_result;
 }

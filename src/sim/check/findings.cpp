@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/check/findings.hpp"
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "base/format.hpp"
 #include "base/standard_error.hpp"
+#include "base/text_list.hpp"
+#include "sim/check/call_stacks.hpp"
 
 namespace berth::sim {
 namespace {
@@ -11,16 +16,45 @@ constexpr std::size_t kKept = 100;
 
 }  // namespace
 
-void Findings::add(std::string line) {
+bool Findings::is_known(const Finding& finding) {
+  const bool has_stacks = !finding.uses.empty() &&
+                          std::all_of(finding.uses.begin(), finding.uses.end(),
+                                      [](const FindingUse& use) { return use.stack != nullptr; });
+  if (!alone_ || !has_stacks) return false;
+  std::vector<std::string> uses;
+  for (const FindingUse& use : finding.uses)
+    uses.push_back(
+        format_text("{} {} {}", use.call, use.does, static_cast<const void*>(use.stack)));
+  std::sort(uses.begin(), uses.end());  // either may come first
+  return !met_.insert(format_text("{} {}", finding.kind(), join(uses, ", "))).second;
+}
+
+void Findings::add(Finding finding) {
+  if (!config_.checks.wants(finding.kind())) return;
   // One piece of work can meet another in many rows of memory.
-  if (!lines_.empty() && lines_.back() == line) return;
-  if (log_.on()) log_.note(format_text("found: {}", line.substr(0, line.find(':'))));
+  if (!lines_.empty() && lines_.back() == finding.text) return;
+  if (log_.on()) log_.note(format_text("found: {}", finding.kind()));
+  if (is_known(finding)) return;
   if (lines_.size() >= kKept) {
     ++not_kept_;
+    if (not_kept_ == 1) file_.note_more();
     return;
   }
-  if (aloud_) write_to_stderr(format_text("simulated driver: {}\n", line));
-  lines_.push_back(std::move(line));
+  if (alone_) tell(finding);
+  lines_.push_back(std::move(finding.text));
+}
+
+void Findings::tell(const Finding& finding) {
+  const bool aborts = config_.on_finding == OnFinding::abort;
+  const bool is_recorded = file_.add(finding, config_.seed);
+  if (!is_recorded || aborts) {
+    write_to_stderr(format_text("simulated driver: {}\n", finding.text));
+    for (const FindingUse& use : finding.uses)
+      if (use.stack != nullptr)
+        write_to_stderr(format_text("  {} {}\n{}", use.call, use.does, describe(*use.stack)));
+  }
+  if (!aborts) return;
+  std::abort();
 }
 
 std::vector<std::string> Findings::take() {

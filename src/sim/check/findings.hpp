@@ -4,29 +4,46 @@
 #pragma once
 
 #include <cstddef>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "sim/check/event_log.hpp"
+#include "sim/check/finding.hpp"
+#include "sim/check/findings_file.hpp"
+#include "sim/config.hpp"
 
 namespace berth::sim {
 
 class Findings {
  public:
-  /// `aloud`: print each to standard error as well, since no test may ask for them.
-  Findings(bool aloud, EventLog& log) : aloud_(aloud), log_(log) {}
+  /// `alone`: no test asks for findings, so each goes to the file that BERTH_SIM_FINDINGS names,
+  /// or to standard error where there is none.
+  Findings(bool alone, const Config& config, EventLog& log)
+      : alone_(alone), config_(config), log_(log), file_(alone) {}
 
-  /// One line. After the first hundred only their number is kept: one mistake in a loop is enough.
-  void add(std::string line);
+  /// Not those of a kind that `checks` leaves out. After the first hundred only their number is
+  /// kept: one mistake in a loop is enough. Does not return with on_finding=abort, if no test asks
+  /// for findings.
+  void add(Finding finding);
   /// Those since the last call; they count as known from now on.
   [[nodiscard]] std::vector<std::string> take();
   [[nodiscard]] bool empty() const { return lines_.empty(); }
+  /// The program asked for a table of functions that only NVIDIA's drivers have.
+  void note_private_table() { file_.note_private_table(); }
 
  private:
-  bool aloud_;
+  void tell(const Finding& finding);
+  /// Whether the same two calls have met before, in a program without a test.
+  bool is_known(const Finding& finding);
+
+  bool alone_;
+  const Config& config_;
   EventLog& log_;
+  FindingsFile file_;
   std::vector<std::string> lines_;
+  std::set<std::string> met_;
   std::size_t not_kept_ = 0;
 };
 

@@ -23,8 +23,10 @@ std::optional<GraphUse> find_graph_use(State& state, std::uint64_t start, std::u
 void note_freed(State& state, const Range& range, const CallSite& call) {
   const auto note = [&](auto& node) {
     if (node.freed) return;
-    if (const auto use = find_use(node.work, range.start, range.bytes))
+    if (const auto use = find_use(node.work, range.start, range.bytes)) {
       node.freed = FreedMemory{call, *use};
+      node.freed->call.stack = state.stacks.here();
+    }
   };
   state.graph_nodes.for_each([&](GraphNode& node) { note(node); });
   state.graph_execs.for_each([&](GraphExec& exec) {

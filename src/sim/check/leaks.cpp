@@ -28,7 +28,7 @@ std::string describe(const Count& count) {
 }  // namespace
 
 void check_leaks(State& state, const Context& context, const CallSite& call) {
-  if (!state.config.checks || context.sticky != CUDA_SUCCESS) return;
+  if (!state.config.checks.leaks || context.sticky != CUDA_SUCCESS) return;
   Count allocations{"allocation"};
   Count managed{"managed allocation"};
   Count pinned{"pinned host allocation"};

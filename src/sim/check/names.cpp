@@ -25,4 +25,8 @@ std::string call_name(const CallSite& call) {
   return format_text("{} of {} (call {})", call.kernel, function_name(call.function), call.number);
 }
 
+std::string short_name(const CallSite& call) {
+  return call.kernel == nullptr ? function_name(call.function) : call.kernel;
+}
+
 }  // namespace berth::sim

@@ -58,6 +58,11 @@ std::string describe(const Use& use, const Conflict& conflict) {
       describe(use), describe(earlier));
 }
 
+FindingUse finding_use(const Use& use) {
+  return {use.by_host ? "the host" : short_name(use.call), verb(use.kind), use.bytes,
+          use.call.stack};
+}
+
 }  // namespace
 
 void RaceDetector::use(State& state, const Use& use, const Clock& before,
@@ -66,16 +71,18 @@ void RaceDetector::use(State& state, const Use& use, const Clock& before,
   if (use.kind == UseKind::writes) words_.note_write(use, before, data);
   const auto counts = [&](const Use& earlier) { return can_be_awaited(state, earlier); };
   if (const auto met = shadow_.enter(data, use, before, arrival, counts))
-    findings_.add(describe(use, *met));
+    findings_.add({describe(use, *met), {finding_use(met->earlier), finding_use(use)}});
 }
 
 void RaceDetector::check_end(State& state, const Range& range, CallSite call) {
   if (!on_) return;
   std::optional<Use> use = find_use_done(state, range);
   if (!use) use = find_pending_use(state, range.start, range.bytes);
-  if (use)
-    findings_.add(format_text("race: {} ends {} B at {:#x}, while {}; nothing waited for that",
-                              call_name(call), range.bytes, range.start, describe(*use)));
+  if (!use) return;
+  call.stack = state.stacks.here();
+  findings_.add({format_text("race: {} ends {} B at {:#x}, while {}; nothing waited for that",
+                             call_name(call), range.bytes, range.start, describe(*use)),
+                 {finding_use(*use), {short_name(call), "ends", range.bytes, call.stack}}});
 }
 
 void RaceDetector::use_by_host(State& state, UseKind kind, std::uint64_t address,
@@ -83,7 +90,8 @@ void RaceDetector::use_by_host(State& state, UseKind kind, std::uint64_t address
   if (!on_) return;
   state.addresses.for_each_host_range(address, bytes, [&](const Range& range) {
     const Clock before = order_.host();
-    const Use ours{order_.host_acts(), {}, 0, range.start, range.bytes, kind, true};
+    const CallSite here{.stack = state.stacks.here()};
+    const Use ours{order_.host_acts(), here, 0, range.start, range.bytes, kind, true};
     use(state, ours, before, bytes_of(state, range, 0));
   });
 }
@@ -97,8 +105,9 @@ void RaceDetector::recycle(State& state, std::uint64_t address, std::uint64_t by
     const auto use = has_faulted ? std::nullopt : find_use_done(state, range);
     if (use)
       findings_.add(
-          format_text("race: the host hands {} B at {:#x} on, while {}; nothing waited for that",
-                      range.bytes, range.start, describe(*use)));
+          {format_text("race: the host hands {} B at {:#x} on, while {}; nothing waited for that",
+                       range.bytes, range.start, describe(*use)),
+           {finding_use(*use), {"the host", "hands on", range.bytes, state.stacks.here()}}});
     forget(bytes_of(state, range, 0));
   });
   check_reuse(state, address, bytes);
@@ -117,15 +126,19 @@ void RaceDetector::check_reuse(State& state, std::uint64_t address, std::uint64_
   });
 }
 
-void RaceDetector::check_launch(const GraphExec& exec, CallSite call) {
+void RaceDetector::check_launch(State& state, const GraphExec& exec, CallSite call) {
   if (!on_) return;
   for (const GraphExec::Node& node : exec.nodes) {
     if (!node.freed) continue;
+    const CallSite& freed = node.freed->call;
+    const Use& use = node.freed->use;
     findings_.add(
-        format_text("race: {} launches executable graph {:#x}, which {} {} B at {:#x}; {} "
-                    "has freed that since",
-                    call_name(call), exec.handle, verb(node.freed->use.kind), node.freed->use.bytes,
-                    node.freed->use.address, call_name(node.freed->call)));
+        {format_text("race: {} launches executable graph {:#x}, which {} {} B at {:#x}; {} "
+                     "has freed that since",
+                     call_name(call), exec.handle, verb(use.kind), use.bytes, use.address,
+                     call_name(freed)),
+         {{short_name(freed), "frees", use.bytes, freed.stack},
+          {short_name(call), verb(use.kind), use.bytes, state.stacks.here()}}});
     return;
   }
 }

@@ -44,7 +44,7 @@ class RaceDetector {
   /// The same for uses by graphs that may be launched again, which no wait can end.
   void check_reuse(State& state, std::uint64_t address, std::uint64_t bytes);
   /// `call` launches `exec`. The host memory that it uses must not have been freed.
-  void check_launch(const GraphExec& exec, CallSite call);
+  void check_launch(State& state, const GraphExec& exec, CallSite call);
   /// The simulator returns the bytes to the system, or reuses them.
   void forget(std::span<const std::byte> data);
 

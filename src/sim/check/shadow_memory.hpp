@@ -19,11 +19,14 @@
 
 namespace berth::sim {
 
+struct CallStack;
+
 /// Which driver call, counted over all functions from 1.
 struct CallSite {
   Function function = Function::count;
   std::uint64_t number = 0;
-  const char* kernel = nullptr;  ///< the name of the kernel among its work; null: none
+  const char* kernel = nullptr;      ///< the name of the kernel among its work; null: none
+  const CallStack* stack = nullptr;  ///< if call sites are on, and its work uses memory
 };
 
 enum class UseKind { reads, writes, begins, ends };  ///< the last two: of memory of a pool

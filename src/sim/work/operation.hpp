@@ -135,6 +135,13 @@ struct WriteValueWork {
 using Work = std::variant<WaitWork, CopyWork, FetchWork, MemsetWork, HostFunctionWork, KernelWork,
                           RecordWork, ArriveWork, DepartWork, WaitValueWork, WriteValueWork>;
 
+/// Whether it uses memory in the sense of the race detector.
+inline bool uses_memory(const Work& work) {
+  return std::holds_alternative<CopyWork>(work) || std::holds_alternative<FetchWork>(work) ||
+         std::holds_alternative<MemsetWork>(work) || std::holds_alternative<KernelWork>(work) ||
+         std::holds_alternative<ArriveWork>(work) || std::holds_alternative<DepartWork>(work);
+}
+
 struct Operation {
   std::uint64_t sequence;  ///< its place in its stream, from 1
   std::uint64_t number;    ///< its place in all submissions, from 1

@@ -146,6 +146,7 @@ void Scheduler::enter_order(Stream& stream, Operation& operation) {
 }
 
 Ticket Scheduler::submit(Stream& stream, Work work, std::span<const Ticket> after) {
+  if (state_.call.stack == nullptr && uses_memory(work)) state_.call.stack = state_.stacks.here();
   CallSite call = state_.call;
   if (const auto* kernel = std::get_if<KernelWork>(&work)) call.kernel = kernel->name;
   Operation operation{.sequence = ++stream.submitted,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "stats/json_writer.hpp"
+#include "base/json_writer.hpp"
 
 #include <cstddef>
 
@@ -42,7 +42,7 @@ Piece first_piece(std::string_view text) {
   return {1, false};
 }
 
-void append_escaped(std::string& json, char c) {
+void append_json_character(std::string& json, char c) {
   constexpr std::string_view plain = "\"\\\b\f\n\r\t";
   constexpr std::string_view named = "\"\\bfnrt";
   if (const auto at = plain.find(c); at != plain.npos) {
@@ -64,7 +64,7 @@ void append_json_string(std::string& json, std::string_view text) {
     if (!piece.well_formed) {
       json += "\xef\xbf\xbd";  // U+FFFD
     } else if (piece.bytes == 1) {
-      append_escaped(json, text[0]);
+      append_json_character(json, text[0]);
     } else {
       json += text.substr(0, piece.bytes);
     }

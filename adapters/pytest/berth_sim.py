@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plug-in for pytest: a race that the simulated CUDA driver finds fails the test that has it.
+
+    berth sim -- pytest -p berth_sim tests/
+
+Findings count for the test during which they occur, in the process of pytest and in programs that
+the test starts. Those of fixtures count for the test that sets them up or tears them down.
+
+    @pytest.mark.allow_findings("race: *in warm_up", reason="the first batch is thrown away")
+    def test_training(): ...
+
+accepts findings that the pattern describes, as `berth sim --ignore` does. The mark is for the test
+alone: the command counts them unless its own file ignores them.
+
+A machine is chosen before a process first calls the driver, so a test that needs one of its own
+runs a program:
+
+    def test_out_of_memory(simulated):
+        run = simulated("python", "train.py", devices=2, faults="cuMemAlloc@3=out_of_memory")
+        assert run.exit_code == 0 and not run.findings
+"""
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+
+import pytest
+
+VARIABLE = "BERTH_SIM_FINDINGS"
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """What a program did under `berth sim`."""
+
+    exit_code: int
+    findings: list  # as `berth sim --json` has them
+    out: str
+    err: str
+
+
+class Findings:
+    """The file in which processes leave their findings, read as it grows."""
+
+    def __init__(self, path):
+        self.path = path
+        self.read_to = 0
+
+    def new(self):
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(self.read_to)
+                text = file.read()
+        except FileNotFoundError:
+            return []
+        complete = text.rfind(b"\n") + 1
+        self.read_to += complete
+        records = []
+        for line in text[:complete].splitlines():
+            try:
+                records.append(json.loads(line))
+            except ValueError:
+                continue  # of a process that was killed, or an empty line
+        return [record for record in records if record["record"] == "finding"]
+
+
+def place(frame):
+    if "file" in frame:
+        return f"{frame['file']}:{frame['line']} in {frame['function']}"
+    name = f" ({frame['function']})" if frame["function"] else ""
+    return f"{os.path.basename(frame['module'])}+{frame['offset']:#x}{name}"
+
+
+def places(use):
+    """Of Python's frames alone, where there are some."""
+    frames = [frame for frame in use["frames"] if "file" in frame] or use["frames"]
+    return [place(frame) for frame in frames[:4]]
+
+
+def lines_of(finding):
+    lines = [finding["text"]]
+    for title, use in zip(("first use", "second use"), finding["uses"]):
+        lines += [f"  {title}: {line}" for line in places(use)]
+    return lines
+
+
+def is_allowed(finding, patterns):
+    lines = [finding["text"], *(line for use in finding["uses"] for line in places(use))]
+    return any(pattern.search(line) for pattern in patterns for line in lines)
+
+
+def patterns_of(item):
+    patterns = []
+    for mark in item.iter_markers("allow_findings"):
+        if not mark.args or not mark.kwargs.get("reason"):
+            raise pytest.UsageError(f"{item.nodeid}: allow_findings needs a pattern and a reason")
+        for text in mark.args:
+            parts = map(re.escape, text.split("*"))
+            patterns.append(re.compile(".*".join(parts), re.DOTALL))
+    return patterns
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers",
+        "allow_findings(pattern, ..., reason): findings of the simulated driver that the test may "
+        "have; * stands for any text",
+    )
+    config.berth_sim_folder = None
+    if VARIABLE not in os.environ:
+        config.berth_sim_folder = tempfile.mkdtemp(prefix="berth-sim-")
+        os.environ[VARIABLE] = os.path.join(config.berth_sim_folder, "findings")
+        settings = os.environ.get("BERTH_SIM", "")
+        if "call_sites" not in settings:
+            os.environ["BERTH_SIM"] = ",".join(filter(None, (settings, "call_sites=on")))
+    config.berth_sim_findings = Findings(os.environ[VARIABLE])
+    config.berth_sim_findings.new()
+
+
+def pytest_unconfigure(config):
+    if config.berth_sim_folder is not None:
+        del os.environ[VARIABLE]
+        shutil.rmtree(config.berth_sim_folder, ignore_errors=True)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        patterns_of(item)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    outcome = yield
+    report = outcome.get_result()
+    patterns = patterns_of(item)
+    found = [f for f in item.config.berth_sim_findings.new() if not is_allowed(f, patterns)]
+    if not found:
+        return
+    text = "\n".join(line for finding in found for line in lines_of(finding))
+    if report.outcome == "failed":
+        report.sections.append(("findings of the simulated driver", text))
+        return
+    report.outcome = "failed"
+    report.longrepr = f"findings of the simulated driver:\n{text}"
+
+
+@pytest.fixture
+def simulated(tmp_path):
+    """A function that runs a program under `berth sim`: simulated(*program, devices=2, memory=...,
+    faults=..., seeds=..., seed=..., settings={...}) -> Run. Its findings do not fail the test."""
+    berth = os.environ.get("BERTH_COMMAND") or shutil.which("berth")
+    if berth is None:
+        pytest.skip("no command berth")
+
+    def run(*program, settings=None, timeout=None, **options):
+        report = tmp_path / "berth-sim.json"
+        report.unlink(missing_ok=True)
+        command = [berth, "sim", "--json", str(report)]
+        for name, value in options.items():
+            command += [f"--{name.replace('_', '-')}", str(value)]
+        for key, value in (settings or {}).items():
+            command += ["--set", f"{key}={value}"]
+        done = subprocess.run(
+            [*command, "--", *map(str, program)],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        if not report.exists() or report.stat().st_size == 0:
+            raise RuntimeError(done.stderr.strip())
+        findings = json.loads(report.read_text(encoding="utf-8"))["findings"]
+        return Run(done.returncode, findings, done.stdout, done.stderr)
+
+    return run

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/check/findings_file.hpp"
+
+#include <climits>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/env.hpp"
+#include "base/format.hpp"
+#include "base/json_writer.hpp"
+#include "sim/check/call_stacks.hpp"
+
+namespace berth::sim {
+namespace {
+
+/// The file of the program that runs; empty where that cannot be told.
+std::string program_file() {
+  char path[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+  return length < 0 ? std::string() : std::string(path, static_cast<std::size_t>(length));
+}
+
+JsonWriter begin_record(std::string_view record) {
+  JsonWriter json;
+  json.begin_object().field("record", record).field("pid", getpid());
+  return json;
+}
+
+}  // namespace
+
+FindingsFile::FindingsFile(bool on) {
+  if (!on) return;
+  path_ = trusted_env("BERTH_SIM_FINDINGS").value_or("");
+  if (path_.empty()) return;
+  JsonWriter json = begin_record("process");
+  json.field("program", std::string_view(program_file())).end_object();
+  static_cast<void>(write(std::move(json).take()));
+}
+
+bool FindingsFile::add(const Finding& finding, std::uint64_t seed) {
+  if (path_.empty()) return false;
+  JsonWriter json = begin_record("finding");
+  json.field("kind", finding.kind())
+      .field("text", std::string_view(finding.text))
+      .field("seed", seed)
+      .key("uses")
+      .begin_array();
+  for (const FindingUse& use : finding.uses) {
+    json.begin_object()
+        .field("call", std::string_view(use.call))
+        .field("does", use.does)
+        .field("bytes", use.bytes)
+        .key("frames")
+        .begin_array();
+    if (use.stack != nullptr) append_frames(json, *use.stack);
+    json.end_array().end_object();
+  }
+  json.end_array().end_object();
+  return write(std::move(json).take());
+}
+
+void FindingsFile::note_more() {
+  note("more");
+}
+
+void FindingsFile::note_private_table() {
+  if (!has_private_table_) note("private_table");
+  has_private_table_ = true;
+}
+
+void FindingsFile::note(std::string_view record) {
+  if (path_.empty()) return;
+  JsonWriter json = begin_record(record);
+  json.end_object();
+  static_cast<void>(write(std::move(json).take()));
+}
+
+// Opened each time: the program may close descriptors that it does not know, and fork.
+bool FindingsFile::write(std::string_view line) const {
+  const int file = open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0) return false;
+  const std::string whole = format_text("\n{}\n", line);
+  const ssize_t written = ::write(file, whole.data(), whole.size());
+  close(file);
+  return written == static_cast<ssize_t>(whole.size());
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The file that BERTH_SIM_FINDINGS names, in which all processes of a run leave what `berth sim`
+// reports: a line of JSON each, written with one call as soon as it is known, so that a process may
+// crash or be killed at any time. Guarded by sim::mutex.
+//
+//   {"record":"process","pid":7,"program":"/usr/bin/python3"}
+//   {"record":"finding","pid":7,"kind":"race","text":"race: ...","seed":3,"uses":[
+//     {"call":"cuMemcpyAsync","does":"reads","bytes":64,"frames":[...]}, ...]}
+//   {"record":"more","pid":7}            there are findings that it did not keep
+//   {"record":"private_table","pid":7}   it contains NVIDIA's runtime library
+//
+// A line may be preceded by an empty one, or by one that a killed process did not finish.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "sim/check/finding.hpp"
+
+namespace berth::sim {
+
+class FindingsFile {
+ public:
+  /// `on`: otherwise nothing is written.
+  explicit FindingsFile(bool on);
+
+  /// False where there is no file, or it cannot be written.
+  bool add(const Finding& finding, std::uint64_t seed);
+  void note_more();
+  /// Once.
+  void note_private_table();
+
+ private:
+  void note(std::string_view record);
+  [[nodiscard]] bool write(std::string_view line) const;
+
+  std::string path_;  // empty: none
+  bool has_private_table_ = false;
+};
+
+}  // namespace berth::sim

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tool/child_process.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <stdexcept>
+#include <string_view>
+#include <sys/wait.h>
+#include <system_error>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "tool/printable.hpp"
+
+namespace berth::tool {
+namespace {
+
+using SignalHandler = void (*)(int);
+SignalHandler broken_pipe_handler = SIG_DFL;
+
+constexpr int kHandedOn[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+constexpr int kNotFound = 127;
+constexpr int kNotExecutable = 126;
+
+sigset_t awaited_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : kHandedOn) sigaddset(&set, signal);
+  sigaddset(&set, SIGCHLD);
+  return set;
+}
+
+/// Keeps signals for sigwaitinfo() while it exists.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    // If it is ignored, as by inheritance, the end of a child is not told.
+    former_child_handler_ = std::signal(SIGCHLD, SIG_DFL);
+    const sigset_t set = awaited_signals();
+    sigprocmask(SIG_BLOCK, &set, &former_);
+  }
+  ~HeldSignals() {
+    sigprocmask(SIG_SETMASK, &former_, nullptr);
+    std::signal(SIGCHLD, former_child_handler_);
+  }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+  [[nodiscard]] const sigset_t& former() const { return former_; }
+
+ private:
+  sigset_t former_{};
+  SignalHandler former_child_handler_;
+};
+
+[[noreturn]] void fail(const char* what) {
+  throw std::runtime_error(fmt::format("{}: {}", what, std::generic_category().message(errno)));
+}
+
+std::vector<char*> pointers_to(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+/// In the child: becomes the program, or writes to `failed` why it cannot.
+[[noreturn]] void become(char* const* arguments, const EnvironmentChanges& environment,
+                         const sigset_t& signals, int failed) {
+  for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
+  std::signal(SIGPIPE, broken_pipe_handler);
+  sigprocmask(SIG_SETMASK, &signals, nullptr);
+  execvp(arguments[0], arguments);
+  const int reason = errno;
+  static_cast<void>(!write(failed, &reason, sizeof reason));
+  _exit(kNotFound);
+}
+
+/// What become() wrote; 0 if the program has started.
+int read_failure(int from) {
+  int reason = 0;
+  ssize_t bytes = 0;
+  do bytes = read(from, &reason, sizeof reason);
+  while (bytes < 0 && errno == EINTR);
+  return bytes == sizeof reason ? reason : 0;
+}
+
+ProgramEnd not_started(const std::string& program, int reason) {
+  ProgramEnd end;
+  end.exit_code = reason == ENOENT || reason == ENOTDIR ? kNotFound : kNotExecutable;
+  end.failure =
+      fmt::format("{}: {}", quoted_argument(program), std::generic_category().message(reason));
+  return end;
+}
+
+/// Hands signals on until `child` has ended.
+ProgramEnd wait_for_end(pid_t child) {
+  const sigset_t set = awaited_signals();
+  ProgramEnd end;
+  int status = 0;
+  while (waitpid(child, &status, WNOHANG) != child) {
+    siginfo_t info{};
+    const int signal = sigwaitinfo(&set, &info);
+    if (signal <= 0 || signal == SIGCHLD) continue;
+    end.is_interrupted = end.is_interrupted || (signal != SIGUSR1 && signal != SIGUSR2);
+    const bool is_of_terminal = info.si_code == SI_KERNEL;
+    if (!is_of_terminal) kill(child, signal);
+  }
+  if (WIFSIGNALED(status)) end.signal = WTERMSIG(status);
+  end.exit_code = end.signal != 0 ? 128 + end.signal : WEXITSTATUS(status);
+  return end;
+}
+
+}  // namespace
+
+void ignore_broken_pipe() {
+  broken_pipe_handler = std::signal(SIGPIPE, SIG_IGN);
+}
+
+ProgramEnd run_program(const std::vector<std::string>& arguments,
+                       const EnvironmentChanges& environment) {
+  const std::vector<char*> words = pointers_to(arguments);
+  const HeldSignals held;
+  int failed[2];
+  if (pipe2(failed, O_CLOEXEC) != 0) fail("pipe2");
+  const pid_t child = fork();
+  if (child < 0) fail("fork");
+  if (child == 0) become(words.data(), environment, held.former(), failed[1]);
+  close(failed[1]);
+  const int reason = read_failure(failed[0]);
+  close(failed[0]);
+  ProgramEnd end = wait_for_end(child);
+  return reason == 0 ? end : not_started(arguments.front(), reason);
+}
+
+std::optional<std::string> output_of(const std::vector<std::string>& arguments) {
+  const std::vector<char*> words = pointers_to(arguments);
+  int output[2];
+  if (pipe2(output, O_CLOEXEC) != 0) return std::nullopt;
+  const pid_t child = fork();
+  if (child == 0) {
+    const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+    dup2(nowhere, STDIN_FILENO);
+    dup2(output[1], STDOUT_FILENO);
+    dup2(nowhere, STDERR_FILENO);
+    execvp(words[0], words.data());
+    _exit(kNotFound);
+  }
+  close(output[1]);
+  std::string text;
+  char piece[4096];
+  for (ssize_t bytes = 0; (bytes = read(output[0], piece, sizeof piece)) > 0;)
+    text.append(piece, static_cast<std::size_t>(bytes));
+  close(output[0]);
+  int status = 0;
+  const bool has_ended = child > 0 && waitpid(child, &status, 0) == child;
+  if (!has_ended || !WIFEXITED(status) || WEXITSTATUS(status) != 0) return std::nullopt;
+  return text;
+}
+
+}  // namespace berth::tool

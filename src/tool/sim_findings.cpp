@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tool/sim_findings.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+namespace berth::tool {
+namespace {
+
+using Json = nlohmann::json;
+
+/// `text` without what differs from run to run: addresses, handles, and the numbers of calls.
+std::string without_numbers(const std::string& text) {
+  std::string result;
+  for (std::size_t at = 0; at < text.size();) {
+    const bool is_address = text.compare(at, 2, "0x") == 0;
+    const bool is_number = text.compare(at, 6, "(call ") == 0;
+    if (!is_address && !is_number) {
+      result += text[at++];
+      continue;
+    }
+    at += is_address ? 2 : 6;
+    result += is_address ? "0x" : "(call ";
+    while (at < text.size() && std::isxdigit(static_cast<unsigned char>(text[at])) != 0) ++at;
+  }
+  return result;
+}
+
+std::string key_of(const SimUse& use) {
+  std::string key = fmt::format("{} {}", use.call, use.does);
+  // Without a call site, the size tells uses apart.
+  if (use.frames.empty()) key += fmt::format(" {}", use.bytes);
+  for (const std::string& line : call_site_lines(use)) key += "\n" + line;
+  return key;
+}
+
+/// The same for two findings of one mistake. Either use may come first.
+std::string key_of(const SimFinding& finding) {
+  if (finding.uses.empty()) return without_numbers(finding.text);
+  std::vector<std::string> uses;
+  for (const SimUse& use : finding.uses) uses.push_back(key_of(use));
+  std::sort(uses.begin(), uses.end());
+  return fmt::format("{}\n{}", finding.kind, fmt::join(uses, "\n"));
+}
+
+CallFrame parse_frame(const Json& json) {
+  CallFrame frame;
+  frame.function = json.at("function");
+  if (json.contains("file")) {
+    frame.file = json.at("file");
+    frame.line = json.at("line");
+  } else {
+    frame.module = json.at("module");
+    frame.offset = json.at("offset");
+  }
+  return frame;
+}
+
+SimFinding parse_finding(const Json& json) {
+  SimFinding finding;
+  finding.kind = json.at("kind");
+  finding.text = json.at("text");
+  finding.seeds = {json.at("seed").get<std::uint64_t>()};
+  finding.pids = {json.at("pid").get<int>()};
+  for (const Json& use : json.at("uses")) {
+    SimUse& added =
+        finding.uses.emplace_back(SimUse{use.at("call"), use.at("does"), use.at("bytes"), {}});
+    for (const Json& frame : use.at("frames")) added.frames.push_back(parse_frame(frame));
+  }
+  return finding;
+}
+
+}  // namespace
+
+void SimFindings::read(const std::string& path) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);)
+    if (!line.empty()) read_line(line);
+}
+
+void SimFindings::read_line(const std::string& line) {
+  try {
+    add(line);
+  } catch (const Json::exception&) {
+    ++unfinished_;
+  }
+}
+
+void SimFindings::add(const std::string& line) {
+  const Json json = Json::parse(line);
+  const std::string record = json.at("record");
+  if (record == "process") ++processes_;
+  if (record == "more") ++cut_short_;
+  if (record == "private_table") has_nvidia_runtime_ = true;
+  if (record != "finding") return;
+  SimFinding finding = parse_finding(json);
+  const std::string key = key_of(finding);
+  const auto known = std::find(keys_.begin(), keys_.end(), key);
+  if (known == keys_.end()) {
+    keys_.push_back(key);
+    findings_.push_back(std::move(finding));
+    return;
+  }
+  SimFinding& same = findings_[static_cast<std::size_t>(known - keys_.begin())];
+  same.seeds.insert(finding.seeds.begin(), finding.seeds.end());
+  same.pids.insert(finding.pids.begin(), finding.pids.end());
+}
+
+}  // namespace berth::tool

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the processes of a run leave in the file that BERTH_SIM_FINDINGS names, and the findings of
+// several runs, each mistake once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace berth::tool {
+
+/// A place in the program.
+struct CallFrame {
+  bool operator==(const CallFrame&) const = default;
+
+  std::string file;      ///< of the source; empty: not known
+  int line = 0;          ///< with a file
+  std::string function;  ///< empty: not known
+  std::string module;    ///< empty: a frame of Python
+  std::uint64_t offset = 0;
+};
+
+struct SimUse {
+  std::string call;  ///< "cuMemcpyAsync"
+  std::string does;  ///< "reads"
+  std::uint64_t bytes = 0;
+  std::vector<CallFrame> frames;  ///< the innermost first
+};
+
+struct SimFinding {
+  std::string kind;
+  std::string text;
+  std::vector<SimUse> uses;  ///< none, or the earlier and the later
+  std::set<std::uint64_t> seeds;
+  std::set<int> pids;
+};
+
+class SimFindings {
+ public:
+  /// Adds what a run has left in `path`, if the file is there.
+  void read(const std::string& path);
+
+  /// In the order in which they were first read.
+  [[nodiscard]] const std::vector<SimFinding>& all() const { return findings_; }
+  /// Fills in files and lines of native code, where its debug information has them and `addr2line`
+  /// of GNU binutils is there to read it.
+  void find_source_lines();
+  /// Processes that have called the simulator.
+  [[nodiscard]] std::size_t processes() const { return processes_; }
+  /// Processes that had more findings than they kept.
+  [[nodiscard]] std::size_t cut_short() const { return cut_short_; }
+  /// Whether a program contains NVIDIA's runtime.
+  [[nodiscard]] bool has_nvidia_runtime() const { return has_nvidia_runtime_; }
+  /// Lines that a process did not finish.
+  [[nodiscard]] std::size_t unfinished() const { return unfinished_; }
+
+ private:
+  void read_line(const std::string& line);
+  void add(const std::string& line);
+
+  std::vector<SimFinding> findings_;
+  std::vector<std::string> keys_;  // of each
+  std::size_t processes_ = 0;
+  std::size_t cut_short_ = 0;
+  std::size_t unfinished_ = 0;
+  bool has_nvidia_runtime_ = false;
+};
+
+/// Where the use was made, at most four lines: "pipeline.py:12 in prefetch", "race+0x11d2 (main)".
+/// Frames of Python alone, where there are some.
+std::vector<std::string> call_site_lines(const SimUse& use);
+
+}  // namespace berth::tool

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tool/sim_libraries.hpp"
+
+#include <dlfcn.h>
+#include <filesystem>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "tool/exit_code.hpp"
+#include "tool/printable.hpp"
+
+namespace berth::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kCuda = "libcuda.so.1";
+constexpr const char* kNvml = "libnvidia-ml.so.1";
+
+/// Beside the library folder of the installation, or in the build folder.
+std::vector<fs::path> folders_to_try() {
+  std::error_code error;
+  const fs::path command = fs::read_symlink("/proc/self/exe", error).parent_path();
+  return {(command.parent_path() / BERTH_LIBRARY_FOLDER / "berth" / "sim").lexically_normal(),
+          command.parent_path() / "sim" / "exports"};
+}
+
+std::string find_folder() {
+  std::vector<std::string> tried;
+  for (const fs::path& folder : folders_to_try()) {
+    std::error_code error;
+    if (fs::exists(folder / kCuda, error)) return folder.string();
+    tried.push_back(folder.string());
+  }
+  throw std::runtime_error(
+      fmt::format("no {} of the simulated driver; looked in {}; --libraries DIR names its folder",
+                  kCuda, fmt::join(tried, " and ")));
+}
+
+}  // namespace
+
+SimLibraries::SimLibraries(const std::string& folder)
+    : folder_(folder.empty() ? find_folder() : fs::absolute(folder).lexically_normal().string()) {
+  const std::string cuda = (fs::path(folder_) / kCuda).string();
+  void* const library = dlopen(cuda.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) throw UsageError(fmt::format("--libraries: {}", dlerror()));
+  check_ = reinterpret_cast<Check*>(dlsym(library, "berth_sim_check_configuration"));
+  if (check_ == nullptr)
+    throw UsageError(
+        fmt::format("--libraries: {} is not of the simulated driver", printable(cuda)));
+}
+
+std::vector<std::string> SimLibraries::files() const {
+  return {(fs::path(folder_) / kCuda).string(), (fs::path(folder_) / kNvml).string()};
+}
+
+void SimLibraries::check_configuration(const std::string& text) const {
+  const std::string reason = check_(text.c_str());
+  if (!reason.empty()) throw UsageError(reason);
+}
+
+}  // namespace berth::tool

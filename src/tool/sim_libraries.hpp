@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The look-alikes of libcuda.so.1 and libnvidia-ml.so.1, on which programs run that know nothing of
+// berth.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace berth::tool {
+
+class SimLibraries {
+ public:
+  /// Those in `folder`; if that is empty, those that were installed or built with this command.
+  /// Errors  UsageError: `folder` has none. std::runtime_error: none were installed.
+  explicit SimLibraries(const std::string& folder);
+
+  [[nodiscard]] const std::string& folder() const { return folder_; }
+  /// By their paths.
+  [[nodiscard]] std::vector<std::string> files() const;
+  /// Errors  UsageError: the simulator rejects `text` as BERTH_SIM.
+  void check_configuration(const std::string& text) const;
+
+ private:
+  using Check = const char*(const char*);
+
+  std::string folder_;
+  Check* check_ = nullptr;
+};
+
+}  // namespace berth::tool

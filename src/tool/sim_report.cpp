@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tool/sim_report.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "tool/exit_code.hpp"
+#include "tool/printable.hpp"
+
+namespace berth::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kSeedsShown = 10;
+
+std::string counted(std::size_t number, const char* noun) {
+  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
+}
+
+std::string signal_name(int signal) {
+  const char* const name = sigabbrev_np(signal);
+  return name == nullptr ? fmt::format("signal {}", signal)
+                         : fmt::format("signal {} (SIG{})", signal, name);
+}
+
+std::string how_it_ended(const SimRun& run) {
+  if (run.signal != 0) return signal_name(run.signal);
+  return fmt::format("exit code {}", run.exit_code);
+}
+
+/// A title, and the lines that belong to it below one another.
+std::string titled(const char* title, const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) {
+    text += fmt::format("    {:<11} {}\n", title, printable(line));
+    title = "";
+  }
+  return text;
+}
+
+Json frame_json(const CallFrame& frame) {
+  Json json = {{"file", nullptr}, {"line", nullptr}, {"function", nullptr}};
+  if (!frame.file.empty()) json["file"] = frame.file;
+  if (!frame.file.empty()) json["line"] = frame.line;
+  if (!frame.function.empty()) json["function"] = frame.function;
+  if (frame.module.empty()) return json;
+  json["module"] = frame.module;
+  json["offset"] = frame.offset;
+  return json;
+}
+
+Json use_json(const SimUse& use) {
+  Json frames = Json::array();
+  for (const CallFrame& frame : use.frames) frames.push_back(frame_json(frame));
+  return {{"call", use.call}, {"does", use.does}, {"bytes", use.bytes}, {"frames", frames}};
+}
+
+Json finding_json(const SimFinding& finding, const Suppression* ignored_by) {
+  Json uses = Json::array();
+  for (const SimUse& use : finding.uses) uses.push_back(use_json(use));
+  Json json = {{"kind", finding.kind},   {"text", finding.text}, {"uses", uses},
+               {"seeds", finding.seeds}, {"pids", finding.pids}, {"ignored", nullptr}};
+  if (ignored_by != nullptr) json["ignored"] = ignored_by->reason;
+  return json;
+}
+
+}  // namespace
+
+std::string shell_words(const std::vector<std::string>& words) {
+  constexpr const char* kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+  std::string text;
+  for (const std::string& word : words) {
+    if (!text.empty()) text += ' ';
+    if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
+      text += word;
+      continue;
+    }
+    text += '\'';
+    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    text += '\'';
+  }
+  return text;
+}
+
+std::vector<const SimFinding*> SimReport::reported() const {
+  std::vector<const SimFinding*> all;
+  const std::vector<SimFinding>& found = findings.all();
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (ignored_by[i] == nullptr) all.push_back(&found[i]);
+  return all;
+}
+
+int SimReport::exit_code() const {
+  const auto failed =
+      std::find_if(runs.begin(), runs.end(), [](const SimRun& run) { return run.exit_code != 0; });
+  if (failed != runs.end()) return failed->exit_code;
+  return static_cast<int>(reported().empty() ? ExitCode::ok : ExitCode::failed);
+}
+
+std::string SimReport::heading() const {
+  const std::size_t count = reported().size();
+  const std::string number = count == 0 ? "no findings" : counted(count, "finding");
+  const std::string in = runs.size() == 1 ? "" : " in " + counted(runs.size(), "seed");
+  return fmt::format("berth sim: {}{}\n", number, in);
+}
+
+std::string SimReport::seeds_text(std::vector<std::uint64_t> seeds) const {
+  const std::uint64_t first = seeds.front();
+  const std::size_t more = seeds.size() - std::min(seeds.size(), kSeedsShown);
+  const char* const noun = seeds.size() == 1 ? "seed" : "seeds";
+  seeds.resize(seeds.size() - more);
+  return fmt::format("{} {}{}; again with: {} --seed {} {}", noun, fmt::join(seeds, ", "),
+                     more == 0 ? "" : fmt::format(" and {} more", more), again_before, first,
+                     again_after);
+}
+
+std::string SimReport::finding_text(const SimFinding& finding) const {
+  std::string text = fmt::format("  {}\n", printable(finding.text));
+  if (finding.uses.size() == 2) {
+    text += titled("first use", call_site_lines(finding.uses[0]));
+    text += titled("second use", call_site_lines(finding.uses[1]));
+  }
+  if (runs.front().seed)
+    text += fmt::format("    {}\n", seeds_text({finding.seeds.begin(), finding.seeds.end()}));
+  return text;
+}
+
+std::string SimReport::failures_text() const {
+  std::vector<std::uint64_t> seeds;
+  const SimRun* first = nullptr;
+  for (const SimRun& run : runs) {
+    if (run.exit_code == 0) continue;
+    if (first == nullptr) first = &run;
+    if (run.seed) seeds.push_back(*run.seed);
+  }
+  if (first == nullptr) return "";
+  if (seeds.empty())
+    return first->signal == 0 ? ""
+                              : fmt::format("berth sim: the program was ended by {}\n",
+                                            signal_name(first->signal));
+  return fmt::format("berth sim: the program failed, with {}\n    {}\n", how_it_ended(*first),
+                     seeds_text(seeds));
+}
+
+std::string SimReport::notes() const {
+  std::string text;
+  const auto note = [&](const std::string& line) {
+    text += "berth sim: " + printable(line) + "\n";
+  };
+  for (const Suppression& suppression : suppressions) {
+    if (suppression.used == 0)
+      note(fmt::format("{}: no finding matches '{}'", suppression.place, suppression.pattern));
+    else
+      note(fmt::format("{}: {} ignored: {}", suppression.place,
+                       counted(suppression.used, "finding"), suppression.reason));
+  }
+  if (findings.cut_short() != 0)
+    note(fmt::format("{} had more findings than are kept",
+                     counted(findings.cut_short(), "process")));
+  if (findings.unfinished() != 0)
+    note(fmt::format("{} in the findings of a process that was killed cannot be read",
+                     counted(findings.unfinished(), "line")));
+  if (findings.has_nvidia_runtime())
+    note(
+        "the program contains NVIDIA's CUDA runtime, which does not run on the simulated "
+        "driver; link the runtime as a shared library (nvcc --cudart shared)");
+  else if (findings.processes() == 0)
+    note(
+        "the program made no call of the simulated driver, so nothing was checked; --preload is "
+        "for programs that carry their own paths of libraries");
+  return text;
+}
+
+std::string SimReport::text() const {
+  std::string text = failures_text() + heading();
+  for (const SimFinding* finding : reported()) text += finding_text(*finding);
+  return text + notes();
+}
+
+nlohmann::ordered_json SimReport::json() const {
+  Json all = Json::array();
+  for (std::size_t i = 0; i < ignored_by.size(); ++i)
+    all.push_back(finding_json(findings.all()[i], ignored_by[i]));
+  Json ended = Json::array();
+  for (const SimRun& run : runs) {
+    Json entry = {{"seed", nullptr}, {"exit_code", run.exit_code}, {"signal", nullptr}};
+    if (run.seed) entry["seed"] = *run.seed;
+    if (run.signal != 0) entry["signal"] = run.signal;
+    ended.push_back(std::move(entry));
+  }
+  return {
+      {"exit_code", exit_code()},          {"configuration", configuration},
+      {"findings", std::move(all)},        {"runs", std::move(ended)},
+      {"processes", findings.processes()}, {"has_nvidia_runtime", findings.has_nvidia_runtime()}};
+}
+
+}  // namespace berth::tool

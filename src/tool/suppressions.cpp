@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tool/suppressions.hpp"
+
+#include <algorithm>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "tool/exit_code.hpp"
+#include "tool/printable.hpp"
+#include "tool/trimmed.hpp"
+
+namespace berth::tool {
+namespace {
+
+Suppression parse(std::string_view line, const std::string& place) {
+  const auto mark = line.find(" #");
+  Suppression parsed{std::string(trimmed(line.substr(0, mark))), {}, place};
+  if (mark != std::string_view::npos) parsed.reason = trimmed(line.substr(mark + 2));
+  if (parsed.reason.empty())
+    throw UsageError(fmt::format("{}: {} has no reason; accepted: PATTERN # REASON", place,
+                                 quoted_argument(parsed.pattern)));
+  return parsed;
+}
+
+}  // namespace
+
+std::vector<Suppression> read_suppressions(const std::string& file) {
+  std::vector<Suppression> all;
+  if (file.empty()) return all;
+  std::ifstream input(file);
+  if (!input) throw UsageError(fmt::format("--ignore: {} cannot be read", quoted_argument(file)));
+  std::string line;
+  for (int number = 1; std::getline(input, line); ++number) {
+    const std::string_view text = trimmed(line);
+    if (!text.empty() && text.front() != '#')
+      all.push_back(parse(text, fmt::format("{}:{}", file, number)));
+  }
+  return all;
+}
+
+// Each piece between stars is taken where it first appears: a later place leaves less for the rest.
+bool has_match(std::string_view text, std::string_view pattern) {
+  for (;;) {
+    const auto star = pattern.find('*');
+    const std::string_view piece = pattern.substr(0, star);
+    const auto at = text.find(piece);
+    if (at == std::string_view::npos) return false;
+    if (star == std::string_view::npos) return true;
+    text.remove_prefix(at + piece.size());
+    pattern.remove_prefix(star + 1);
+  }
+}
+
+Suppression* find_suppression(std::vector<Suppression>& suppressions, const SimFinding& finding) {
+  std::vector<std::string> lines = {finding.text};
+  for (const SimUse& use : finding.uses)
+    for (std::string& line : call_site_lines(use)) lines.push_back(std::move(line));
+  const auto found =
+      std::find_if(suppressions.begin(), suppressions.end(), [&](const Suppression& suppression) {
+        return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
+          return has_match(line, suppression.pattern);
+        });
+      });
+  return found == suppressions.end() ? nullptr : &*found;
+}
+
+}  // namespace berth::tool

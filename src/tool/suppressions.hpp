@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Findings that somebody has looked at and accepts, each with a reason, from a file:
+//
+//   # a line of its own is a comment
+//   race: *in warm_up*   # the first batch is thrown away
+//
+// A pattern is looked for in the line of a finding and in each line of its call sites; * stands for
+// any text.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tool/sim_findings.hpp"
+
+namespace berth::tool {
+
+struct Suppression {
+  std::string pattern;
+  std::string reason;
+  std::string place;  ///< "FILE:LINE"
+  std::size_t used = 0;
+};
+
+/// Empty without a `file`.
+/// Errors  UsageError: it cannot be read, or a line of it has no reason.
+std::vector<Suppression> read_suppressions(const std::string& file);
+
+/// The first that matches; null if none does.
+Suppression* find_suppression(std::vector<Suppression>& suppressions, const SimFinding& finding);
+
+/// Whether `text` has a part that `pattern` describes.
+bool has_match(std::string_view text, std::string_view pattern);
+
+}  // namespace berth::tool

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program that runs without a test leaves of its findings, and where they were made.
+#include "sim/check/findings.hpp"
+
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "sim/check/call_stacks.hpp"
+#include "support/environment.hpp"
+
+namespace findings_test {
+
+using namespace berth::sim;
+using berth::test::ScopedEnvironment;
+using Json = nlohmann::json;
+
+namespace {
+
+/// Findings of a program alone, with their file.
+class Alone {
+ public:
+  explicit Alone(const char* config = "")
+      : config_(Config::parse(config)),
+        variable_("BERTH_SIM_FINDINGS", path()),
+        log_("off", [] { return std::uint64_t{0}; }),
+        findings(true, config_, log_) {}
+  ~Alone() { std::remove(path_.c_str()); }
+  Alone(const Alone&) = delete;
+  Alone& operator=(const Alone&) = delete;
+
+  [[nodiscard]] std::vector<Json> records() const {
+    std::ifstream file(path_);
+    std::vector<Json> all;
+    for (std::string line; std::getline(file, line);)
+      if (!line.empty()) all.push_back(Json::parse(line));
+    return all;
+  }
+
+ private:
+  const char* path() {
+    close(mkstemp(path_.data()));
+    return path_.c_str();
+  }
+
+  std::string path_ = "/tmp/findings-test-XXXXXX";
+  Config config_;
+  ScopedEnvironment variable_;
+  EventLog log_;
+
+ public:
+  Findings findings;
+};
+
+Finding race(const CallStack* first, const CallStack* second) {
+  return {"race: b, while a", {{"a", "writes", 8, first}, {"b", "reads", 4, second}}};
+}
+
+__attribute__((noinline)) const CallStack* take(CallStacks& stacks) {
+  const CallStack* const taken = stacks.here();
+  asm volatile("");  // no tail call
+  return taken;
+}
+
+}  // namespace
+
+TEST_CASE("each finding is in the file at once, with its uses") {
+  Alone alone("seed=7");
+  CHECK(alone.records().at(0).at("record") == "process");
+  CHECK(alone.records().at(0).at("pid") == getpid());
+  alone.findings.add(race(nullptr, nullptr));
+  const Json found = alone.records().at(1);
+  CHECK(found.at("record") == "finding");
+  CHECK(found.at("kind") == "race");
+  CHECK(found.at("text") == "race: b, while a");
+  CHECK(found.at("seed") == 7);
+  CHECK(found.at("uses").at(0) ==
+        Json{{"call", "a"}, {"does", "writes"}, {"bytes", 8}, {"frames", Json::array()}});
+  CHECK(found.at("uses").at(1).at("call") == "b");
+}
+
+TEST_CASE("what checks leave out is no finding") {
+  Alone alone("checks=leak");
+  alone.findings.add(race(nullptr, nullptr));
+  CHECK(alone.findings.empty());
+  alone.findings.add({"leak: 1 event"});
+  alone.findings.add({"stall: a"});
+  CHECK(alone.records().size() == 3);
+}
+
+TEST_CASE("of a loop, the same two calls are one finding, whichever came first") {
+  Alone alone;
+  const CallStack one;
+  const CallStack other;
+  alone.findings.add(race(&one, &other));
+  Finding again = race(&one, &other);
+  std::swap(again.uses[0], again.uses[1]);
+  again.text = "race: the other way round";
+  alone.findings.add(again);
+  CHECK(alone.findings.take().size() == 1);
+  alone.findings.add(race(&one, &one));
+  CHECK(alone.findings.take().size() == 1);
+}
+
+TEST_CASE("that there are more findings than are kept is told once") {
+  Alone alone;
+  for (int i = 0; i < 103; ++i) alone.findings.add({"leak: " + std::to_string(i)});
+  CHECK(alone.records().size() == 102);
+  CHECK(alone.records().back().at("record") == "more");
+  CHECK(alone.findings.take().back() == "and 3 more");
+}
+
+TEST_CASE("a call for a private table is told once") {
+  Alone alone;
+  alone.findings.note_private_table();
+  alone.findings.note_private_table();
+  CHECK(alone.records().size() == 2);
+  CHECK(alone.records().back().at("record") == "private_table");
+}
+
+TEST_CASE("a stack is known again, and another place has another") {
+  CallStacks stacks(true);
+  std::vector<const CallStack*> taken;
+  volatile int times = 3;  // of one instruction
+  for (int i = 0; i < times; ++i) taken.push_back(take(stacks));
+  CHECK(taken[0] != nullptr);
+  CHECK(taken[1] == taken[2]);
+  CHECK(taken[0] != take(stacks));
+  CHECK(describe(*taken[0]).find("+0x") != std::string::npos);
+  CallStacks off(false);
+  CHECK(off.here() == nullptr);
+}
+
+}  // namespace findings_test

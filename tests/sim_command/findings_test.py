@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`berth sim`: which findings are reported, from which processes, and what is ignored."""
+
+import os
+import shutil
+import signal
+import subprocess
+import unittest
+
+from berth_command import environment
+from sim_program import CASES, FOLDER, SimTest
+
+
+class Findings(SimTest):
+    def test_a_race_is_found_and_its_right_version_is_silent(self):
+        outcome = self.cases("race")
+        (found,) = self.assert_findings(outcome, "race")
+        self.assertIn("berth sim: 1 finding\n  race: cuMemcpyDtoHAsync", outcome.err)
+        self.assertIn("nothing orders the one after the other", found["text"])
+        self.assertEqual([use["call"] for use in found["uses"]],
+                         ["cuMemsetD8Async", "cuMemcpyDtoHAsync"])
+        self.assertEqual([use["does"] for use in found["uses"]], ["writes", "reads"])
+        self.assertEqual([use["bytes"] for use in found["uses"]], [1 << 20, 1 << 20])
+        self.assert_findings(self.cases("ordered"))
+
+    def test_the_program_does_not_print_what_the_report_has(self):
+        self.assertEqual(self.cases("race").err.count("race: "), 1)
+
+    def test_a_finding_without_uses(self):
+        (found,) = self.assert_findings(self.cases("leak"), "leak")
+        self.assertEqual(found["uses"], [])
+
+    def test_a_mistake_in_a_loop_is_one_finding_and_hides_no_other(self):
+        self.assert_findings(self.cases("loop", "two-fills"), "race", "race")
+
+    def test_without_call_sites_a_loop_is_one_finding_too(self):
+        outcome = self.cases("loop", options=("--call-sites", "off"))
+        (found,) = self.assert_findings(outcome, "race")
+        self.assertEqual(found["uses"][0]["frames"], [])
+        self.assertIn("1 process had more findings than are kept", outcome.err)
+
+    def test_two_mistakes_are_two_findings(self):
+        self.assert_findings(self.cases("race", "two-fills"), "race", "race")
+
+    def test_a_process_that_crashes_or_is_killed_leaves_its_findings(self):
+        for case, number in (("crash", signal.SIGSEGV), ("kill", signal.SIGKILL)):
+            outcome = self.cases("race", case)
+            self.assertEqual(outcome.exit_code, 128 + number, outcome.story)
+            self.assertEqual(len(outcome.report["findings"]), 1, outcome.story)
+
+    def test_findings_of_children_and_of_later_programs_count(self):
+        self.assert_findings(self.cases("race-in-child"), "race")
+        self.assert_findings(self.cases("exec"), "race")
+        shell = ["sh", "-c", f"{CASES} ordered; {CASES} race & wait"]
+        (found,) = self.assert_findings(self.sim(program=shell), "race")
+        self.assertEqual(len(found["pids"]), 1)
+
+    def test_many_processes_write_at_once(self):
+        shell = ["sh", "-c", f"for i in 1 2 3 4 5 6 7 8; do {CASES} race two-fills & done; wait"]
+        outcome = self.sim(program=shell)
+        for found in self.assert_findings(outcome, "race", "race"):
+            self.assertEqual(len(found["pids"]), 8)
+        self.assertEqual(outcome.report["processes"], 8)
+        self.assertNotIn("cannot be read", outcome.err)
+
+    def test_abort_ends_the_program_at_the_finding(self):
+        outcome = self.cases("race", "exit=3", options=("--on-finding", "abort"))
+        self.assertEqual(outcome.exit_code, 128 + signal.SIGABRT, outcome.story)
+        self.assertIn("simulated driver: race:", outcome.err)
+        self.assertEqual(len(outcome.report["findings"]), 1)
+        outcome = self.cases("ordered", "exit=3", options=("--on-finding", "abort"))
+        self.assertEqual(outcome.exit_code, 3, outcome.story)
+
+    def test_checks_choose_what_is_looked_for(self):
+        for checks, kinds in (
+            ("race", ["race"]),
+            ("leak", ["leak"]),
+            ("race,leak", ["race", "leak"]),
+            ("aliasing", []),
+            ("off", []),
+        ):
+            outcome = self.cases("race", "leak", options=("--checks", checks))
+            self.assert_findings(outcome, *kinds)
+
+    def test_without_the_command_the_findings_go_to_standard_error(self):
+        env = environment({"LD_LIBRARY_PATH": FOLDER})
+        process = subprocess.run([CASES, "race"], env=env, text=True, capture_output=True)
+        self.assertEqual(process.returncode, 0)
+        self.assertIn("simulated driver: race:", process.stderr)
+        lost = environment({"LD_LIBRARY_PATH": FOLDER, "BERTH_SIM_FINDINGS": "/nowhere/file"})
+        process = subprocess.run([CASES, "race"], env=lost, text=True, capture_output=True)
+        self.assertIn("simulated driver: race:", process.stderr)
+
+    def test_a_line_that_a_killed_process_did_not_finish(self):
+        """Costs that line alone, and is told."""
+        script = f"printf '\\n{{\"record\":\"find' >> $BERTH_SIM_FINDINGS; {CASES} race"
+        outcome = self.sim(program=["sh", "-c", script])
+        self.assert_findings(outcome, "race")
+        self.assertIn("1 line in the findings of a process that was killed", outcome.err)
+
+
+class Ignore(SimTest):
+    def ignoring(self, text, *cases):
+        return self.cases(*cases, options=("--ignore", self.write("ignore.txt", text)))
+
+    def test_a_finding_that_is_ignored_does_not_count(self):
+        text = "# about this file\n\nrace: cuMemcpyDtoHAsync*reads # the bytes are thrown away\n"
+        outcome = self.ignoring(text, "race")
+        self.assertEqual(outcome.exit_code, 0, outcome.story)
+        self.assertIn("no findings\n", outcome.err)
+        self.assertIn("ignore.txt:3: 1 finding ignored: the bytes are thrown away\n", outcome.err)
+        self.assertEqual(outcome.report["findings"][0]["ignored"], "the bytes are thrown away")
+        outcome = self.ignoring(text, "race", "two-fills")
+        self.assertEqual(outcome.exit_code, 1, outcome.story)
+        self.assertIn("berth sim: 1 finding\n", outcome.err)
+
+    def test_a_call_site_can_be_ignored(self):
+        outcome = self.ignoring("in two_fills # known\n", "race", "two-fills")
+        self.assertEqual(outcome.err.count("  race: "), 1, outcome.story)
+        self.assertNotIn("two_fills", outcome.err.split("ignore.txt")[0])
+
+    def test_a_pattern_that_matches_nothing_is_told(self):
+        outcome = self.ignoring("race: cuMemcpyDtoHAsync*writes*reads # old\n", "race")
+        self.assertEqual(outcome.exit_code, 1, outcome.story)
+        self.assertIn("ignore.txt:1: no finding matches 'race: cuMemcpyDtoHAsync*writes*reads'",
+                      outcome.err)
+
+
+class Json(SimTest):
+    def test_shape(self):
+        outcome = self.cases("race", options=("--seeds", "2", "--devices", "2"))
+        report = outcome.report
+        self.assertEqual(
+            list(report),
+            ["exit_code", "configuration", "findings", "runs", "processes", "has_nvidia_runtime"],
+        )
+        self.assertEqual(report["exit_code"], 1)
+        self.assertIn("devices=2", report["configuration"])
+        self.assertEqual(
+            report["runs"],
+            [{"seed": seed, "exit_code": 0, "signal": None} for seed in (1, 2)],
+        )
+        (found,) = report["findings"]
+        self.assertEqual(list(found), ["kind", "text", "uses", "seeds", "pids", "ignored"])
+        self.assertEqual(list(found["uses"][0]), ["call", "does", "bytes", "frames"])
+        self.assertEqual(
+            list(found["uses"][0]["frames"][0]), ["file", "line", "function", "module", "offset"]
+        )
+        self.assertIsNone(found["ignored"])
+
+    def test_names_that_are_no_utf_8(self):
+        shutil.copy(CASES, os.path.join(self.folder.encode(), b"\xff\xfe"))
+        script = 'exec "$0/$(printf "\\377\\376")" race'
+        outcome = self.sim(program=["sh", "-c", script, self.folder])
+        (found,) = self.assert_findings(outcome, "race")
+        self.assertIn("\ufffd", found["uses"][0]["frames"][0]["module"])
+
+
+if __name__ == "__main__":
+    unittest.main()

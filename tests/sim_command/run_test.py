@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`berth sim`: how a program is run, and how that ends."""
+
+import os
+import signal
+import subprocess
+import unittest
+
+from berth_command import berth, environment
+from sim_program import BERTH, CASES, FOLDER, SimTest
+
+
+class Run(SimTest):
+    def test_a_program_finds_the_machine_of_the_options(self):
+        outcome = self.cases("devices", options=("--devices", "3", "--memory", "2GiB"))
+        self.assertEqual(outcome.out, "3 devices of 2048 MiB\n", outcome.story)
+        self.assertEqual(outcome.exit_code, 0, outcome.story)
+        self.assertEqual(outcome.err, "berth sim: no findings\n", outcome.story)
+
+    def test_options_go_before_BERTH_SIM_which_keeps_the_rest(self):
+        env = {"BERTH_SIM": "devices=2, memory=4GiB"}
+        outcome = self.cases("devices", options=("--memory", "1GiB"), env=env)
+        self.assertEqual(outcome.out, "2 devices of 1024 MiB\n", outcome.story)
+        outcome = self.cases("devices", options=("--set", "devices=5", "--set", "name=N"), env=env)
+        self.assertEqual(outcome.out, "5 devices of 4096 MiB\n", outcome.story)
+
+    def test_libraries_of_the_program_stay_reachable(self):
+        program = ["sh", "-c", 'echo "$LD_LIBRARY_PATH"; echo "$LD_PRELOAD"']
+        outcome = self.sim(program=program, env={"LD_LIBRARY_PATH": "/mine"})
+        self.assertEqual(outcome.out, f"{FOLDER}:/mine\n\n", outcome.story)
+        outcome = self.sim("--preload", program=program, env={"LD_LIBRARY_PATH": None})
+        self.assertRegex(
+            outcome.out, rf"^{FOLDER}\n{FOLDER}/libcuda.so.1:{FOLDER}/libnvidia-ml.so.1\n$"
+        )
+
+    def test_the_exit_code_is_that_of_the_program(self):
+        self.assertEqual(self.cases("ordered", "exit=5").exit_code, 5)
+        self.assertEqual(self.cases("race", "exit=6").exit_code, 6)
+        self.assertEqual(self.cases("race").exit_code, 1)
+        self.assertEqual(self.cases("ordered").exit_code, 0)
+
+    def test_arguments_reach_the_program_as_they_are(self):
+        program = ["printf", "[%s]", "--seed", "a b", "--", "", "--help"]
+        self.assertEqual(self.sim(program=program).out, "[--seed][a b][--][][--help]")
+
+    def test_input_reaches_the_program(self):
+        outcome = self.sim(program=["cat"], input="some text")
+        self.assertEqual(outcome.out, "some text")
+
+    def test_a_signal_that_ends_the_program_is_told(self):
+        outcome = self.cases("ordered", "crash")
+        self.assertEqual(outcome.exit_code, 128 + signal.SIGSEGV, outcome.story)
+        self.assertIn("the program was ended by signal 11 (SIGSEGV)", outcome.err)
+        self.assertEqual(outcome.report["runs"][0]["signal"], 11)
+
+    def test_signals_are_handed_on(self):
+        command = [BERTH, "sim", "--", CASES, "wait"]
+        env = environment({"BERTH_DRIVER": None})
+        with subprocess.Popen(
+            command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
+            self.assertEqual(process.stdout.readline(), "waiting\n")
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=60)
+        self.assertEqual((out, process.returncode), ("asked to end\n", 7), err)
+
+    def test_a_signal_ends_the_row_of_seeds(self):
+        command = [BERTH, "sim", "--seeds", "5", "--", CASES, "wait"]
+        env = environment({"BERTH_DRIVER": None})
+        with subprocess.Popen(
+            command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
+            self.assertEqual(process.stdout.readline(), "waiting\n")
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=60)
+        self.assertEqual((out, process.returncode), ("asked to end\n", 7), err)
+
+    def test_the_program_has_the_signals_of_its_caller(self):
+        # `yes` ends by SIGPIPE; it would go on to complain if that were ignored.
+        outcome = self.sim(program=["bash", "-c", "yes | head -1; echo ${PIPESTATUS[0]}"])
+        self.assertEqual(outcome.out, f"y\n{128 + signal.SIGPIPE}\n", outcome.story)
+
+    def test_a_program_that_is_not_there(self):
+        missing = os.path.join(self.folder, "no-program")
+        self.assert_error(self.sim(program=[missing]), 127, missing[:20], "No such file")
+        self.assert_error(self.sim("--seeds", "9", program=["no-such-program"]), 127)
+
+    def test_a_program_that_cannot_be_executed(self):
+        self.assert_error(self.sim(program=[self.trace]), 126, "Permission denied")
+        self.assert_error(self.sim(program=[self.folder]), 126, "Permission denied")
+
+    def test_mistakes_are_one_line_and_nothing_is_run(self):
+        witness = os.path.join(self.folder, "was-run")
+        ignore = self.write("ignore.txt", "race: *\n")
+        for options, words in (
+            (("--devices", "65"), ("devices", "65", "1 to 64")),
+            (("--devices", "1,2"), ("--devices", "comma")),
+            (("--memory", "much"), ("memory", "much")),
+            (("--seed", "-1"), ("--seed",)),
+            (("--seeds", "0"), ("--seeds",)),
+            (("--seed", "1", "--seeds", "2"), ("--seed", "--seeds")),
+            (("--checks", "race,sense"), ("checks", "race/sense")),
+            (("--faults", "cuNothing=unknown"), ("cuNothing",)),
+            (("--set", "colour=red"), ("colour",)),
+            (("--set", "devices"), ("--set", "devices", "key=value")),
+            (("--on-finding", "laugh"), ("--on-finding",)),
+            (("--ignore", ignore), ("ignore.txt:1", "reason")),
+            (("--ignore", self.trace + "x"), ("--ignore", "read")),
+            (("--ignore", self.trace, "--on-finding", "abort"), ("--ignore", "abort")),
+            (("--log", self.folder), ("log",)),
+            (("--json", self.folder), ("--json",)),
+            (("--libraries", self.folder), ("--libraries", self.folder[:20])),
+            (("--libraries",), ("--libraries",)),
+        ):
+            outcome = berth("sim", *options, "--", "touch", witness)
+            self.assert_error(outcome, 2, *words)
+            self.assertFalse(os.path.exists(witness), options)
+        outcome = berth("sim", "--", "touch", witness, env={"BERTH_SIM": "a=b"})
+        self.assert_error(outcome, 2, "'a=b'")
+        self.assert_error(berth("sim", "touch", witness), 2, "-- PROGRAM")
+        self.assert_error(berth("sim"), 2, "-- PROGRAM")
+        self.assert_error(berth("sim", "--"), 2, "-- PROGRAM")
+        self.assertFalse(os.path.exists(witness))
+
+    def test_a_folder_of_another_driver_is_refused(self):
+        source = self.write("other.c", "int cuInit(unsigned f) { return f; }\n")
+        library = os.path.join(self.folder, "libcuda.so.1")
+        compiler = subprocess.run(["cc", "-shared", "-fPIC", source, "-o", library], check=False)
+        if compiler.returncode != 0:
+            self.skipTest("no C compiler")
+        outcome = berth("sim", "--libraries", self.folder, "--", "true")
+        self.assert_error(outcome, 2, "not of the simulated driver")
+
+    def test_a_program_that_calls_nothing_is_told(self):
+        outcome = self.cases("nothing")
+        self.assertEqual(outcome.exit_code, 0)
+        self.assertIn("made no call of the simulated driver", outcome.err)
+        self.assertNotIn("made no call", self.cases("devices").err)
+
+    def test_a_program_with_nvidias_runtime_is_told(self):
+        outcome = self.cases("private-table")
+        self.assertEqual(outcome.err.count("--cudart shared"), 1, outcome.story)
+        self.assertTrue(outcome.report["has_nvidia_runtime"])
+        self.assertNotIn("--cudart", self.cases("devices").err)
+
+    def test_faults_and_the_log(self):
+        log = os.path.join(self.folder, "log.txt")
+        options = ("--faults", "cuMemAlloc@1=out_of_memory", "--log", log)
+        outcome = self.cases("ordered", options=options)
+        self.assertEqual(outcome.exit_code, 9, outcome.story)
+        self.assertIn("error 2", outcome.err)
+        with open(log, encoding="utf-8") as file:
+            self.assertIn("cuMemAlloc", file.read())
+
+    def test_nothing_is_left_behind(self):
+        scratch = os.path.join(self.folder, "scratch")
+        os.mkdir(scratch)
+        self.cases("race", options=("--seeds", "2"), env={"TMPDIR": scratch})
+        self.assertEqual(os.listdir(scratch), [])
+
+
+class Help(SimTest):
+    def test_help_has_examples_exit_codes_and_80_columns(self):
+        out = self.assert_success(berth("sim", "--help")).out
+        self.assertRegex(out, r"Examples:\n(.*\n)*? +berth sim")
+        self.assertIn("Exit code: that of the program", out)
+        for line in out.splitlines():
+            self.assertLessEqual(len(line), 80, line)
+
+    def test_completions_and_the_man_page_have_its_options(self):
+        help_text = berth("sim", "--help").out
+        options = {word for word in help_text.split() if word.startswith("--") and word[2:]}
+        options = {option.rstrip(":,") for option in options} - {"--args", "--"}
+        bash = berth("completion", "bash").out
+        man = berth("help", "--man").out.replace("\\-", "-")
+        for option in options:
+            self.assertIn(option, bash)
+            self.assertIn(option, man)
+        self.assertIn("berth sim", man)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tool/sim_findings.hpp"
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+namespace sim_findings_test {
+
+using namespace berth::tool;
+
+namespace {
+
+std::string use(const char* call, int line, int bytes = 64) {
+  const std::string frame =
+      line == 0 ? "" : fmt::format(R"({{"file":"f.py","line":{},"function":"f"}})", line);
+  return fmt::format(R"({{"call":"{}","does":"reads","bytes":{},"frames":[{}]}})", call, bytes,
+                     frame);
+}
+
+std::string race(int seed, const std::string& first, const std::string& second,
+                 const char* text = "race: a at 0x1234 (call 7)") {
+  return fmt::format(
+      R"({{"record":"finding","pid":{},"kind":"race","text":"{}","seed":{},"uses":[{}{}{}]}})",
+      seed + 100, text, seed, first, second.empty() ? "" : ",", second);
+}
+
+SimFindings read(const std::vector<std::string>& lines) {
+  std::string path = "/tmp/sim-findings-XXXXXX";
+  close(mkstemp(path.data()));
+  std::ofstream file(path);
+  for (const std::string& line : lines) file << "\n" << line << "\n";
+  file.close();
+  SimFindings findings;
+  findings.read(path);
+  std::remove(path.c_str());
+  return findings;
+}
+
+}  // namespace
+
+TEST_CASE("one mistake is one finding, whichever of its uses came first") {
+  const SimFindings findings =
+      read({race(3, use("a", 1), use("b", 2)), race(1, use("b", 2), use("a", 1))});
+  REQUIRE(findings.all().size() == 1);
+  CHECK(findings.all()[0].seeds == std::set<std::uint64_t>{1, 3});
+  CHECK(findings.all()[0].pids == std::set<int>{101, 103});
+}
+
+TEST_CASE("another place, another call or another kind is another finding") {
+  CHECK(read({race(1, use("a", 1), use("b", 2)), race(1, use("a", 1), use("b", 3))}).all().size() ==
+        2);
+  CHECK(read({race(1, use("a", 1), use("b", 2)), race(1, use("c", 1), use("b", 2))}).all().size() ==
+        2);
+}
+
+TEST_CASE("the size tells uses apart only where no place does") {
+  CHECK(read({race(1, use("a", 1, 8), use("b", 2)), race(1, use("a", 1, 9), use("b", 2))})
+            .all()
+            .size() == 1);
+  CHECK(read({race(1, use("a", 0, 8), use("b", 0)), race(1, use("a", 0, 9), use("b", 0))})
+            .all()
+            .size() == 2);
+}
+
+TEST_CASE("without uses the line counts, but for addresses and the numbers of calls") {
+  CHECK(read({race(1, "", "", "stall: a at 0x12 (call 3)"),
+              race(2, "", "", "stall: a at 0xab (call 4)")})
+            .all()
+            .size() == 1);
+  CHECK(read({race(1, "", "", "leak: 3 events"), race(2, "", "", "leak: 4 events")}).all().size() ==
+        2);
+}
+
+TEST_CASE("other records are counted, and what is no record is told") {
+  const SimFindings findings =
+      read({R"({"record":"process","pid":1,"program":"a"})",
+            R"({"record":"process","pid":2,"program":"b"})", R"({"record":"more","pid":1})",
+            R"({"record":"find)", R"({"record":"finding"})", "[]"});
+  CHECK(findings.processes() == 2);
+  CHECK(findings.cut_short() == 1);
+  CHECK(findings.unfinished() == 3);
+  CHECK_FALSE(findings.has_nvidia_runtime());
+  CHECK(findings.all().empty());
+  CHECK(read({R"({"record":"private_table","pid":1})"}).has_nvidia_runtime());
+}
+
+TEST_CASE("call sites are Python's, or else native ones without the program's start") {
+  const CallFrame native{"", 0, "copy", "/lib/libfast.so", 0x10};
+  const CallFrame start{"", 0, "__libc_start_main", "/lib/libc.so.6", 0x20};
+  const CallFrame python{"/f.py", 3, "f", "", 0};
+  CHECK(call_site_lines({"a", "reads", 1, {native, start}}) ==
+        std::vector<std::string>{"libfast.so+0x10 (copy)"});
+  CHECK(call_site_lines({"a", "reads", 1, {python, native, start}}) ==
+        std::vector<std::string>{"/f.py:3 in f"});
+  CHECK(call_site_lines({"a", "reads", 1, std::vector<CallFrame>(9, python)}).size() == 4);
+}
+
+}  // namespace sim_findings_test

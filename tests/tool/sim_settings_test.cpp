@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tool/sim_settings.hpp"
+
+#include <doctest/doctest.h>
+
+#include "tool/exit_code.hpp"
+
+namespace sim_settings_test {
+
+using namespace berth::tool;
+
+TEST_CASE("an option replaces what the environment has, and nothing else") {
+  SimSettings settings("devices=2, memory = 1GiB,name=a=b");
+  settings.set("memory", "4GiB", "--memory");
+  CHECK(settings.text() == "devices=2,name=a=b,memory=4GiB");
+  settings.set_pair("name=c=d", "--set");
+  CHECK(settings.text() == "devices=2,memory=4GiB,name=c=d");
+}
+
+TEST_CASE("a default gives way to everything") {
+  SimSettings settings("devices=2");
+  settings.set_default("devices", "8");
+  settings.set_default("seed", "8");
+  CHECK(settings.text() == "devices=2,seed=8");
+}
+
+TEST_CASE("what is no pair is left for the simulator to reject") {
+  CHECK(SimSettings("").text().empty());
+  CHECK(SimSettings("  ").text().empty());
+  CHECK(SimSettings("devices=1,,x").text() == "devices=1,,x");
+  CHECK(SimSettings("devices=1,").text() == "devices=1,");
+}
+
+TEST_CASE("a value with a comma, and a setting without a value, are refused") {
+  SimSettings settings("");
+  CHECK_THROWS_AS(settings.set("name", "a,b", "--name"), UsageError);
+  CHECK_THROWS_AS(settings.set_pair("devices", "--set"), UsageError);
+  CHECK_THROWS_AS(settings.set_pair("=1", "--set"), UsageError);
+  CHECK(settings.text().empty());
+}
+
+}  // namespace sim_settings_test
