@@ -23,6 +23,7 @@ extern "C" {
 /// BERTH_INVALID_ARGUMENT for the others.
 typedef struct berth_allocator berth_allocator;
 
+/// The allocator of the device's memory; of the CPU as berth_allocator_get_host().
 BERTH_API berth_status berth_allocator_get_device(berth_runtime* runtime, berth_device device,
                                                   berth_allocator** allocator);
 BERTH_API berth_status berth_allocator_get_pinned(berth_runtime* runtime,
@@ -39,7 +40,7 @@ BERTH_API berth_status berth_allocator_get_location(berth_allocator* allocator,
 
 /// Allocates a block that work submitted to `stream` from now on may use. The content is undefined.
 /// 0 bytes gives null. Device memory is ordered on `stream`. Host memory is ordered on no stream:
-/// the block is recorded for it, as by berth_allocator_record_stream().
+/// the block is recorded for it, as by berth_allocator_record_stream(), and `stream` may be none.
 /// Blocking  A block cached for the stream needs no driver call. Otherwise the request goes down
 ///           the out-of-memory ladder, whose last rungs wait for the GPU. Host memory: as the
 ///           functions below.

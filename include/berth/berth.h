@@ -34,6 +34,7 @@
 #include "berth/event.h"
 #include "berth/file.h"
 #include "berth/fork_join.h"
+#include "berth/graph.h"
 #include "berth/handle_pool.h"
 #include "berth/memory_pool.h"
 #include "berth/memory_snapshot.h"

@@ -24,6 +24,7 @@
 #include "berth/event_pool.hpp"
 #include "berth/file.hpp"
 #include "berth/fork_join.hpp"
+#include "berth/graph.hpp"
 #include "berth/handle_counters.hpp"
 #include "berth/handle_pool.hpp"
 #include "berth/host_allocator.hpp"

@@ -67,8 +67,9 @@ class BERTH_API Collectives {
   using EventPools = std::function<EventPool&(DeviceContext& context)>;
 
   /// `piece_bytes`: CopierOptions::direct_piece_bytes.
-  Collectives(const DeviceRegistry& registry, PinnedAllocator& pinned, Copier& copier,
-              CompletionQueue& completions, EventPools events, std::size_t piece_bytes);
+  Collectives(const DeviceRegistry& registry, PinnedAllocator& pinned, HostAllocator& host,
+              Copier& copier, CompletionQueue& completions, EventPools events,
+              std::size_t piece_bytes);
   ~Collectives();
   Collectives(const Collectives&) = delete;
   Collectives& operator=(const Collectives&) = delete;

@@ -44,6 +44,12 @@ BERTH_API berth_status berth_copy_async_between(berth_runtime* runtime, void* ta
 /// berth_copy_async(), and returns when the target has the bytes.
 BERTH_API berth_status berth_copy_sync(berth_runtime* runtime, void* target, const void* source,
                                        size_t bytes, berth_stream stream);
+/// The same in the order of two streams, as berth_transfer_start_between(), neither of which is
+/// captured.
+BERTH_API berth_status berth_copy_sync_between(berth_runtime* runtime, void* target,
+                                               const void* source, size_t bytes,
+                                               berth_stream target_stream,
+                                               berth_stream source_stream);
 /// Copies between host memory, pinned or pageable, on the calling thread and without a stream:
 /// works without devices, and in a forked child.
 /// Errors  BERTH_INVALID_ARGUMENT: ranges that overlap or wrap around; memory of a device that

@@ -21,6 +21,7 @@ namespace berth {
 class Collectives;
 class CompletionQueue;
 class DeviceRegistry;
+class HostAllocator;
 class PinnedAllocator;
 
 /// Each range must lie in one allocation, of any kind: device memory allocated by berth or by other
@@ -40,8 +41,8 @@ class PinnedAllocator;
 class BERTH_API Copier {
  public:
   /// Errors  InvalidArgument: an option out of range.
-  Copier(const DeviceRegistry& registry, PinnedAllocator& pinned, CompletionQueue& completions,
-         CopierOptions options);
+  Copier(const DeviceRegistry& registry, PinnedAllocator& pinned, HostAllocator& host,
+         CompletionQueue& completions, CopierOptions options);
   /// Waits for copies through staging memory. Copies that a device makes alone continue.
   ~Copier();
   Copier(const Copier&) = delete;
@@ -154,6 +155,8 @@ class BERTH_API Copier {
   /// Errors  As start(), and failures of the copy. StreamCaptured: on any captured stream; nothing
   ///         has been copied.
   void copy(void* target, const void* source, std::size_t bytes, StreamRef stream);
+  /// The same in the order of two streams, neither of which is captured.
+  void copy(void* target, const void* source, std::size_t bytes, const CopyStreams& streams);
 
   /// Copies between host memory, pinned or pageable, on the calling thread and without a stream.
   /// Works without devices, and in a forked child.

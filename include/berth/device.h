@@ -35,6 +35,16 @@ static inline berth_device berth_device_cuda(int ordinal) {
   return device;
 }
 
+/// Whether the two name the same device. A device without its ordinal is another one than the
+/// device it stands for: see berth_device_resolve().
+static inline int berth_device_is_same(berth_device a, berth_device b) {
+  return a.type == b.type && a.ordinal == b.ordinal;
+}
+
+static inline int berth_device_is_cpu(berth_device device) {
+  return device.type == BERTH_DEVICE_CPU;
+}
+
 /// Returns the number of the type of this name, and registers it for the life of the process if it
 /// does not exist. The same name always gives the same number.
 /// Errors  BERTH_INVALID_ARGUMENT: a name that is not 1 to 15 characters of a-z, 0-9 and _ with a

@@ -26,7 +26,11 @@ struct HostAllocatorOptions {
 /// freed block is returned to malloc at once, or, if record_stream() or record_use() named streams
 /// that use it, when their work is done. Blocks are ordered on no stream, as with PinnedAllocator.
 /// Copies treat a block as pageable memory: a target of Copier::start() is written to until the
-/// transfer is over, so record the stream before you free it earlier.
+/// transfer is over, so record the stream before you free it earlier. The Copier of the same
+/// Runtime does not ask the driver about a block. To pin one, call
+/// PinnedAllocator::register_memory(), of any Runtime: after cuMemHostRegister() alone the Copier
+/// still takes the block for pageable memory, and may read it before earlier work of the stream
+/// has written it.
 ///
 /// It works without a driver, and, unlike the other allocators, in a child made by fork(): the
 /// child has its own copy of the memory, which no stream uses, so blocks are freed at once there.

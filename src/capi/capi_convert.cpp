@@ -46,6 +46,13 @@ StreamRef to_stream(berth_stream stream, const char* parameter) {
   return {*reinterpret_cast<DeviceContext*>(stream.context), stream.native};
 }
 
+CopyStreams to_copy_streams(berth_stream target_stream, berth_stream source_stream) {
+  const bool has_source = source_stream.context != nullptr;
+  if (target_stream.context == nullptr && has_source) target_stream = source_stream;
+  return {.target_stream = to_stream(target_stream, "target_stream"),
+          .source_stream = to_stream(has_source ? source_stream : target_stream, "source_stream")};
+}
+
 berth_stream from_stream(StreamRef stream) noexcept {
   return {reinterpret_cast<berth_device_context*>(&stream.context()), stream.native()};
 }

@@ -41,10 +41,8 @@ Device to_device(berth_device device, const char* parameter = "device");
 berth_device from_device(Device device) noexcept;
 
 StreamRef to_stream(berth_stream stream, const char* parameter = "stream");
-inline CopyStreams to_copy_streams(berth_stream target_stream, berth_stream source_stream) {
-  return {.target_stream = to_stream(target_stream, "target_stream"),
-          .source_stream = to_stream(source_stream, "source_stream")};
-}
+/// No stream on one side: that of the other side.
+CopyStreams to_copy_streams(berth_stream target_stream, berth_stream source_stream);
 berth_stream from_stream(StreamRef stream) noexcept;
 
 EventRef to_event(berth_event event, const char* parameter = "event");

@@ -30,6 +30,15 @@ berth_status berth_copy_sync(berth_runtime* runtime, void* target, const void* s
   });
 }
 
+berth_status berth_copy_sync_between(berth_runtime* runtime, void* target, const void* source,
+                                     std::size_t bytes, berth_stream target_stream,
+                                     berth_stream source_stream) {
+  return guarded([&] {
+    Runtime& owner = to_runtime(runtime);
+    owner.copier().copy(target, source, bytes, to_copy_streams(target_stream, source_stream));
+  });
+}
+
 berth_status berth_copy_host(berth_runtime* runtime, void* target, const void* source,
                              std::size_t bytes) {
   return guarded([&] {

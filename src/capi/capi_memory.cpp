@@ -30,6 +30,14 @@ HostAllocator& to_host_allocator(berth_allocator* allocator) {
       "\"allocator\" is not that of cpu; accepted: what berth_allocator_get_host() gave");
 }
 
+void* allocate(Allocator& any, std::size_t bytes, berth_stream stream) {
+  if (stream.context == nullptr) {
+    if (auto* const host = as_kind<HostAllocator>(any)) return host->allocate_raw(bytes);
+    if (auto* const pinned = as_kind<PinnedAllocator>(any)) return pinned->allocate_raw(bytes);
+  }
+  return any.allocate_raw(bytes, to_stream(stream));
+}
+
 std::optional<MemoryAmount> to_limit(std::size_t bytes) {
   return bytes == BERTH_NO_LIMIT ? std::nullopt : std::optional<MemoryAmount>(bytes);
 }
@@ -41,7 +49,8 @@ berth_status berth_allocator_get_device(berth_runtime* runtime, berth_device dev
   return guarded([&] {
     Runtime& owner = to_runtime(runtime);
     auto& out = require(allocator, "allocator");
-    out = from_allocator(owner.memory(to_device(device)));
+    const Device of = to_device(device);
+    out = of.is_cpu() ? from_allocator(owner.host_memory()) : from_allocator(owner.memory(of));
   });
 }
 
@@ -73,7 +82,7 @@ berth_status berth_allocator_allocate(berth_allocator* allocator, std::size_t by
   return guarded([&] {
     Allocator& any = to_allocator(allocator);
     auto& out = require(data, "data");
-    out = any.allocate_raw(bytes, to_stream(stream));
+    out = allocate(any, bytes, stream);
   });
 }
 

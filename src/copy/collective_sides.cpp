@@ -129,7 +129,7 @@ std::vector<StreamRef> CollectiveSides::streams() const {
   return streams;
 }
 
-CollectiveSides find_sides(const DeviceRegistry& registry, const PinnedAllocator& pinned,
+CollectiveSides find_sides(const DeviceRegistry& registry, const OwnHostMemory& own,
                            Collective collective, void* whole, std::size_t bytes, StreamRef stream,
                            std::span<const Shard> shards) {
   const Names names = names_of(collective);
@@ -146,7 +146,8 @@ CollectiveSides find_sides(const DeviceRegistry& registry, const PinnedAllocator
     require_own_context(registry, its.context(), "part of a collective copy");
     const ContextScope scope(its.context());
     void* const data = const_cast<void*>(side.data);
-    const MemoryPlace place = find_memory_place(registry, pinned, its.context().driver(), data);
+    const MemoryPlace place =
+        find_memory_place(registry, own, its.context().driver(), data, side.bytes);
     require_within(place, data, side.bytes, side.name);
     return CollectiveSide{{static_cast<std::byte*>(data), place.kind}, side.bytes, its};
   };

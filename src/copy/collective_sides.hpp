@@ -37,7 +37,7 @@ enum class Collective { scatter, gather, broadcast };
 
 /// Looks up the memory, and refuses what a collective of this kind cannot copy.
 /// Errors  As Collectives: InvalidArgument, StreamCaptured, NotSupported, DriverError.
-CollectiveSides find_sides(const DeviceRegistry& registry, const PinnedAllocator& pinned,
+CollectiveSides find_sides(const DeviceRegistry& registry, const OwnHostMemory& own,
                            Collective collective, void* whole, std::size_t bytes, StreamRef stream,
                            std::span<const Shard> shards);
 

@@ -81,10 +81,10 @@ class Marks {
 
 class Collectives::Impl {
  public:
-  Impl(const DeviceRegistry& registry, PinnedAllocator& pinned, Copier& copier,
+  Impl(const DeviceRegistry& registry, const OwnHostMemory& own, Copier& copier,
        CompletionQueue& completions, const EventPools& events, std::size_t piece_bytes)
       : registry_(registry),
-        pinned_(pinned),
+        own_(own),
         copier_(copier),
         completions_(completions),
         events_(events),
@@ -95,7 +95,7 @@ class Collectives::Impl {
   Transfer divide(Collective collective, void* whole, std::size_t bytes, StreamRef stream,
                   std::span<const Shard> shards, TransferOptions options) {
     const CollectiveSides sides =
-        find_sides(registry_, pinned_, collective, whole, bytes, stream, shards);
+        find_sides(registry_, own_, collective, whole, bytes, stream, shards);
     return run(sides, std::move(options), [&](const PartOptions& of_part, Work& work) {
       std::vector<Part> parts;
       std::byte* range = sides.whole.data;
@@ -113,7 +113,7 @@ class Collectives::Impl {
   Transfer broadcast(void* source, std::size_t bytes, StreamRef stream,
                      std::span<const Shard> targets, TransferOptions options) {
     const CollectiveSides sides =
-        find_sides(registry_, pinned_, Collective::broadcast, source, bytes, stream, targets);
+        find_sides(registry_, own_, Collective::broadcast, source, bytes, stream, targets);
     return run(sides, std::move(options), [&](const PartOptions& of_part, Work& work) {
       if (bytes <= broadcasts_.piece_bytes())
         fetch_each(sides.whole, sides.shards, of_part, work);
@@ -257,7 +257,7 @@ class Collectives::Impl {
   }
 
   const DeviceRegistry& registry_;
-  PinnedAllocator& pinned_;
+  const OwnHostMemory own_;
   Copier& copier_;
   CompletionQueue& completions_;
   const EventPools events_;
@@ -265,9 +265,11 @@ class Collectives::Impl {
   BroadcastCopies broadcasts_;
 };
 
-Collectives::Collectives(const DeviceRegistry& registry, PinnedAllocator& pinned, Copier& copier,
-                         CompletionQueue& completions, EventPools events, std::size_t piece_bytes)
-    : impl_(std::make_unique<Impl>(registry, pinned, copier, completions, events, piece_bytes)) {}
+Collectives::Collectives(const DeviceRegistry& registry, PinnedAllocator& pinned,
+                         HostAllocator& host, Copier& copier, CompletionQueue& completions,
+                         EventPools events, std::size_t piece_bytes)
+    : impl_(std::make_unique<Impl>(registry, OwnHostMemory{pinned, host}, copier, completions,
+                                   events, piece_bytes)) {}
 
 Collectives::~Collectives() = default;
 

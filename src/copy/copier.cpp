@@ -34,10 +34,10 @@ namespace berth {
 /// Determines what is to be copied and in which shape, and passes it to the dispatcher.
 class Copier::Impl {
  public:
-  Impl(const DeviceRegistry& registry, PinnedAllocator& pinned, CompletionQueue& completions,
-       const CopierOptions& options)
+  Impl(const DeviceRegistry& registry, PinnedAllocator& pinned, HostAllocator& host,
+       CompletionQueue& completions, const CopierOptions& options)
       : registry_(registry),
-        pinned_(pinned),
+        own_{pinned, host},
         options_(options),
         known_(registry),
         dispatcher_(registry, pinned, completions, options) {}
@@ -76,10 +76,9 @@ class Copier::Impl {
       return dispatcher_.end(nullptr, std::move(request));
     check_batch(copies);
     const ContextScope scope(request.stream.context());
-    const Driver& driver = request.stream.context().driver();
-    const std::vector<PlannedCopy> planned = plan_batch(copies, options_, [&](const void* data) {
-      return find_memory_place(registry_, pinned_, driver, data);
-    });
+    const std::vector<PlannedCopy> planned = plan_batch(
+        copies, options_,
+        [&](const void* data, std::size_t bytes) { return place_of(data, bytes, request.stream); });
     if (!request.other) {
       check(planned, request);
       return start(planned, std::move(request));
@@ -109,8 +108,8 @@ class Copier::Impl {
 
   void copy_on_host(std::byte* target, const std::byte* source, std::size_t bytes) {
     if (origin_.is_here()) {
-      require_host_memory(registry_, pinned_, target, bytes, kTargetName);
-      require_host_memory(registry_, pinned_, source, bytes, kSourceName);
+      require_host_memory(registry_, own_, target, bytes, kTargetName);
+      require_host_memory(registry_, own_, source, bytes, kSourceName);
     }
     require_writable(target, bytes);
     require_readable(source, bytes);
@@ -121,20 +120,21 @@ class Copier::Impl {
   void fill(void* target, std::uint8_t value, std::size_t bytes, StreamRef stream) {
     const Driver& driver = stream.context().driver();
     const ContextScope scope(stream.context());
-    const MemoryPlace place = find_memory_place(registry_, pinned_, driver, target);
+    const MemoryPlace place = place_of(target, bytes, stream);
     require_within(place, target, bytes, kFillName);
     require_filled_by(place.kind, target, stream);
     driver.memset_d8_async(reinterpret_cast<CUdeviceptr>(target), value, bytes, stream.native());
   }
 
   /// Returns when the target has the bytes.
-  void copy(void* target, const void* source, std::size_t bytes, StreamRef stream) {
-    if (bytes <= CopyDispatcher::kSmallBytes && bytes > 0) {
-      start(target, source, bytes, {.stream = stream, .is_awaited = true});
-    } else {
-      if (is_capturing(stream)) refuse_captured(stream, "waited for");
-      start(target, source, bytes, CopyRequest::of_transfer(stream, {})).wait();
-    }
+  void copy(void* target, const void* source, std::size_t bytes, const CopyStreams& streams) {
+    const StreamRef stream = streams.target_stream;
+    const auto other = CopyRequest::other_of(streams);
+    const bool is_small = bytes <= CopyDispatcher::kSmallBytes && bytes > 0 && !other;
+    if (!is_small && is_capturing(stream)) refuse_captured(stream, "waited for");
+    if (other && is_capturing(*other)) refuse_captured(*other, "waited for");
+    const Request small{.stream = stream, .is_awaited = true};
+    start(target, source, bytes, is_small ? small : Request::of_transfer(streams, {})).wait();
   }
 
   [[nodiscard]] bool is_here() const { return origin_.is_here(); }
@@ -184,14 +184,13 @@ class Copier::Impl {
 
   MemorySide side_of_small(const void* data, std::size_t bytes, const char* name,
                            const Request& request) {
-    if (const auto pinned = find_pinned_place(pinned_, data)) {
+    if (const auto pinned = find_pinned_place(own_.pinned, data)) {
       require_within(*pinned, data, bytes, name);
       return side_at(data, pinned->kind);
     }
     if (DeviceContext* const device = known_.find(data))
       return side_at(data, {MemoryKind::Type::device, device, {}});
-    const Driver& driver = request.stream.context().driver();
-    const MemoryPlace place = find_memory_place(registry_, pinned_, driver, data);
+    const MemoryPlace place = place_of(data, bytes, request.stream);
     require_within(place, data, bytes, name);
     known_.note(data, place);
     return side_at(data, place.kind);
@@ -201,14 +200,16 @@ class Copier::Impl {
   /// memory of some kind that berth does not manage. No driver call.
   bool is_of_host(void* target, std::size_t bytes, const MemorySide& source, StreamRef stream) {
     if (source.kind.type != MemoryKind::Type::device) return false;
-    if (known_.find(target) != nullptr || find_pinned_place(pinned_, target)) return false;
-    if (is_pinned_by_a_runtime(pinned_, target)) return false;  // perhaps free
+    if (known_.find(target) != nullptr || find_pinned_place(own_.pinned, target)) return false;
+    if (is_pinned_by_a_runtime(own_.pinned, target)) return false;  // perhaps free
     return stream.context().host_reach().shares_managed && are_writable(target, bytes);
   }
 
+  MemoryPlace place_of(const void* data, std::size_t bytes, StreamRef stream) {
+    return find_memory_place(registry_, own_, stream.context().driver(), data, bytes);
+  }
   MemorySide side(const void* data, std::size_t bytes, const char* name, const Request& request) {
-    const Driver& driver = request.stream.context().driver();
-    const MemoryPlace place = find_memory_place(registry_, pinned_, driver, data);
+    const MemoryPlace place = place_of(data, bytes, request.stream);
     require_within(place, data, bytes, name);
     return side_at(data, place.kind);
   }
@@ -291,7 +292,7 @@ class Copier::Impl {
 
   const ForkOrigin origin_;
   const DeviceRegistry& registry_;
-  PinnedAllocator& pinned_;
+  const OwnHostMemory own_;
   const CopierOptions options_;
   KnownDevices known_;
   CopyDispatcher dispatcher_;
@@ -300,10 +301,10 @@ class Copier::Impl {
   };
 };
 
-Copier::Copier(const DeviceRegistry& registry, PinnedAllocator& pinned,
+Copier::Copier(const DeviceRegistry& registry, PinnedAllocator& pinned, HostAllocator& host,
                CompletionQueue& completions, CopierOptions options) {
   check_options(options);
-  impl_ = std::make_unique<Impl>(registry, pinned, completions, options);
+  impl_ = std::make_unique<Impl>(registry, pinned, host, completions, options);
 }
 
 Copier::~Copier() {
@@ -362,11 +363,15 @@ void Copier::copy_async(void* target, const void* source, std::size_t bytes, Str
 void Copier::copy_async(void* target, const void* source, std::size_t bytes,
                         const CopyStreams& streams) {
   impl_->start(target, source, bytes,
-               {.stream = streams.target_stream, .other = streams.source_stream});
+               {.stream = streams.target_stream, .other = CopyRequest::other_of(streams)});
 }
 
 void Copier::copy(void* target, const void* source, std::size_t bytes, StreamRef stream) {
-  impl_->copy(target, source, bytes, stream);
+  impl_->copy(target, source, bytes, {.target_stream = stream, .source_stream = stream});
+}
+
+void Copier::copy(void* target, const void* source, std::size_t bytes, const CopyStreams& streams) {
+  impl_->copy(target, source, bytes, streams);
 }
 
 void Copier::copy(void* target, const void* source, std::size_t bytes) {

@@ -184,13 +184,13 @@ void require_filled_by(const MemoryKind& kind, const void* target, StreamRef str
       target));
 }
 
-void require_host_memory(const DeviceRegistry& registry, const PinnedAllocator& pinned,
-                         const void* data, std::size_t bytes, std::string_view name) {
+void require_host_memory(const DeviceRegistry& registry, const OwnHostMemory& own, const void* data,
+                         std::size_t bytes, std::string_view name) {
   for (int ordinal = 0; ordinal < registry.count(); ++ordinal) {
     DeviceContext& context = registry.context(Device::cuda(ordinal));
     if (!context.is_used()) continue;
     const ContextScope scope(context);
-    const MemoryPlace place = find_memory_place(registry, pinned, context.driver(), data);
+    const MemoryPlace place = find_memory_place(registry, own, context.driver(), data, bytes);
     require_within(place, data, bytes, name);
     if (place.kind.type != MemoryKind::Type::device) return;
     throw InvalidArgument(format_text("{} is memory of {}; accepted without a stream: host memory",

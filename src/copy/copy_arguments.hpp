@@ -44,7 +44,7 @@ void require_filled_by(const MemoryKind& kind, const void* target, StreamRef str
 
 /// Queries only devices that are in use: a device without a context has no memory yet, and a query
 /// should not create a context. Not in a forked child.
-void require_host_memory(const DeviceRegistry& registry, const PinnedAllocator& pinned,
-                         const void* data, std::size_t bytes, std::string_view name);
+void require_host_memory(const DeviceRegistry& registry, const OwnHostMemory& own, const void* data,
+                         std::size_t bytes, std::string_view name);
 
 }  // namespace berth

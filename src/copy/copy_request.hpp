@@ -29,8 +29,13 @@ struct CopyRequest {
   [[nodiscard]] static CopyRequest of_transfer(const CopyStreams& streams,
                                                TransferOptions options) {
     CopyRequest request = of_transfer(streams.target_stream, std::move(options));
-    request.other = streams.source_stream;
+    request.other = other_of(streams);
     return request;
+  }
+  /// The same stream twice is that stream alone.
+  [[nodiscard]] static std::optional<StreamRef> other_of(const CopyStreams& streams) {
+    if (streams.target_stream == streams.source_stream) return std::nullopt;
+    return streams.source_stream;
   }
   [[nodiscard]] bool wants_end() const {
     return options.on_done != nullptr || options.keep_alive != nullptr;

@@ -38,9 +38,9 @@ struct Runtime::State {
         pinned(registry, options.pinned_allocator),
         host(registry, options.host_allocator),
         completions([this](DeviceContext& context) -> EventPool& { return events_of(context); }),
-        copier(registry, pinned, completions, options.copier),
+        copier(registry, pinned, host, completions, options.copier),
         collectives(
-            registry, pinned, copier, completions,
+            registry, pinned, host, copier, completions,
             [this](DeviceContext& context) -> EventPool& { return events_of(context); },
             options.copier.direct_piece_bytes) {
     options.driver = opened.driver->name();

@@ -52,6 +52,7 @@ int main(void) {
   test_copies();
   test_collectives();
   test_files();
+  test_graphs();
   test_statistics();
   test_errors();
   test_null_arguments();

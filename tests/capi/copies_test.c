@@ -154,6 +154,14 @@ static void copies_come_between_two_streams(const struct machine* machine, unsig
   CHECK_OK(berth_transfer_start_rows_between(machine->runtime, device + 200, 50, device, 20, 10, 5,
                                              machine->stream, other, NULL, NULL));
   CHECK_OK(berth_copy_async_between(machine->runtime, back, data, kBytes, machine->stream, other));
+  // No stream on the host's side: that of the other side alone.
+  const berth_stream none = {NULL, NULL};
+  back[0] = back[100] = 0;
+  CHECK_OK(berth_copy_async_between(machine->runtime, data, host + 1, 100, machine->stream, none));
+  CHECK_OK(berth_copy_sync_between(machine->runtime, back, data, 100, none, machine->stream));
+  CHECK(memcmp(back, host + 1, 100) == 0 && back[100] == 0);
+  CHECK_OK(berth_copy_sync_between(machine->runtime, data, host, 100, machine->stream, other));
+  CHECK_OK(berth_copy_sync_between(machine->runtime, back, data, kBytes, other, other));
   CHECK(memcmp(back, host, 100) == 0 && memcmp(back + 100, host + 100, 100) == 0);
   for (size_t row = 0; row < 5; ++row) {
     CHECK(memcmp(back + 200 + 50 * row, host, 10) == 0);

@@ -29,6 +29,10 @@ static void text_becomes_a_device_and_back(int npu) {
   berth_device same = {-7, -7};
   CHECK_OK(berth_device_parse("cpu:0", &same));
   check_device(same, BERTH_DEVICE_CPU, 0);
+  CHECK(berth_device_is_cpu(same) && berth_device_is_same(same, berth_device_cpu()));
+  CHECK(!berth_device_is_cpu(berth_device_cuda(0)));
+  CHECK(!berth_device_is_same(berth_device_cuda(0), berth_device_cuda(1)));
+  CHECK(!berth_device_is_same(berth_device_cuda(0), same));
 }
 
 static void bad_text_is_quoted_and_changes_nothing(void) {

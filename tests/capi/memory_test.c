@@ -199,6 +199,22 @@ static void address_tells_whose_it_is(const struct machine* machine) {
   CHECK(find_pinned(machine->pinned, pinned_data) == NULL);
 }
 
+static void host_memory_needs_no_stream_and_is_found_by_its_device(const struct machine* machine) {
+  const berth_stream none = {NULL, NULL};
+  berth_allocator* of_cpu = NULL;
+  CHECK_OK(berth_allocator_get_device(machine->runtime, berth_device_cpu(), &of_cpu));
+  CHECK(of_cpu == machine->host);
+  berth_allocator* const of_host[] = {machine->host, machine->pinned};
+  for (size_t i = 0; i < 2; ++i) {
+    void* data = NULL;
+    CHECK_OK(berth_allocator_allocate(of_host[i], kBytes, none, &data));
+    CHECK(data != NULL);
+    const uint64_t pending = read_counters(of_host[i]).gauges.blocks_pending.current;
+    CHECK_OK(berth_allocator_deallocate(of_host[i], data));
+    CHECK(read_counters(of_host[i]).gauges.blocks_pending.current == pending);
+  }
+}
+
 static void each_kind_refuses_what_only_the_others_can(const struct machine* machine) {
   void* data = NULL;
   bool found = false;
@@ -247,6 +263,7 @@ void test_memory(void) {
   memory_of_the_callers_own_can_be_pinned(&machine);
   only_a_graph_in_the_making_can_keep_a_block(&machine);
   address_tells_whose_it_is(&machine);
+  host_memory_needs_no_stream_and_is_found_by_its_device(&machine);
   each_kind_refuses_what_only_the_others_can(&machine);
   close_machine(&machine);
 }

@@ -98,26 +98,22 @@ static void order_functions(const struct machine* machine) {
   CHECK_REFUSED("runtime",
                 berth_transfer_start_between(NULL, &byte, &other, 1, any, any, NULL, NULL));
   CHECK_REFUSED("target_stream", berth_transfer_start_between(runtime, &byte, &other, 1, kNoStream,
-                                                              any, NULL, NULL));
-  CHECK_REFUSED("source_stream", berth_transfer_start_between(runtime, &byte, &other, 1, any,
                                                               kNoStream, NULL, NULL));
-  CHECK_REFUSED("source_stream",
-                berth_copy_async_between(runtime, &byte, &other, 1, any, kNoStream));
   CHECK_REFUSED("target_stream",
-                berth_copy_async_between(runtime, &byte, &other, 1, kNoStream, any));
+                berth_copy_async_between(runtime, &byte, &other, 1, kNoStream, kNoStream));
   CHECK_REFUSED("runtime", berth_copy_async_between(NULL, &byte, &other, 1, any, any));
-  CHECK_REFUSED("source_stream", berth_transfer_start_rows_between(runtime, &byte, 1, &other, 1, 1,
-                                                                   1, any, kNoStream, NULL, NULL));
-  CHECK_REFUSED("target_stream", berth_transfer_start_rows_between(runtime, &byte, 1, &other, 1, 1,
-                                                                   1, kNoStream, any, NULL, NULL));
+  CHECK_REFUSED("target_stream",
+                berth_copy_sync_between(runtime, &byte, &other, 1, kNoStream, kNoStream));
+  CHECK_REFUSED("runtime", berth_copy_sync_between(NULL, &byte, &other, 1, any, any));
+  CHECK_REFUSED("target_stream",
+                berth_transfer_start_rows_between(runtime, &byte, 1, &other, 1, 1, 1, kNoStream,
+                                                  kNoStream, NULL, NULL));
   CHECK_REFUSED("runtime", berth_transfer_start_rows_between(NULL, &byte, 1, &other, 1, 1, 1, any,
                                                              any, NULL, NULL));
   CHECK_REFUSED("copies",
                 berth_transfer_start_batch_between(runtime, NULL, 1, any, any, NULL, NULL));
-  CHECK_REFUSED("target_stream",
-                berth_transfer_start_batch_between(runtime, &copy, 1, kNoStream, any, NULL, NULL));
-  CHECK_REFUSED("source_stream",
-                berth_transfer_start_batch_between(runtime, &copy, 1, any, kNoStream, NULL, NULL));
+  CHECK_REFUSED("target_stream", berth_transfer_start_batch_between(runtime, &copy, 1, kNoStream,
+                                                                    kNoStream, NULL, NULL));
   CHECK_REFUSED("transfer", berth_transfer_is_done(NULL, &done));
   CHECK_REFUSED("transfer", berth_transfer_wait(NULL));
   CHECK_REFUSED("transfer", berth_transfer_progress(NULL, NULL, NULL));
@@ -227,6 +223,27 @@ static void event_functions(const struct machine* machine) {
   CHECK_OK(berth_event_release(runtime, any));
 }
 
+static void graph_functions(const struct machine* machine) {
+  berth_graph_capture* capture = NULL;
+  berth_graph* graph = NULL;
+  berth_device device;
+  struct CUgraphExec_st* native = NULL;
+  CHECK_REFUSED("stream", berth_graph_capture_begin(kNoStream, &capture));
+  CHECK_REFUSED("capture", berth_graph_capture_begin(machine->stream, NULL));
+  CHECK_REFUSED("capture", berth_graph_capture_end(NULL, &graph));
+  CHECK_OK(berth_graph_capture_begin(machine->stream, &capture));
+  CHECK_REFUSED("graph", berth_graph_capture_end(capture, NULL));
+  CHECK_OK(berth_graph_capture_end(capture, &graph));
+  berth_graph_capture_release(capture);
+  CHECK_REFUSED("graph", berth_graph_replay(NULL, machine->stream));
+  CHECK_REFUSED("stream", berth_graph_replay(graph, kNoStream));
+  CHECK_REFUSED("graph", berth_graph_get_device(NULL, &device));
+  CHECK_REFUSED("device", berth_graph_get_device(graph, NULL));
+  CHECK_REFUSED("graph", berth_graph_get_native(NULL, &native));
+  CHECK_REFUSED("native", berth_graph_get_native(graph, NULL));
+  berth_graph_destroy(graph);
+}
+
 static void allocator_functions(const struct machine* machine) {
   berth_allocator* const memory = machine->memory;
   berth_allocator* const pinned = machine->pinned;
@@ -321,6 +338,7 @@ void test_null_arguments(void) {
   order_functions(&machine);
   collective_functions(&machine);
   event_functions(&machine);
+  graph_functions(&machine);
   allocator_functions(&machine);
   copy_functions(&machine);
   statistics_functions(machine.runtime);

@@ -31,6 +31,7 @@ void test_device_pick(void);
 void test_devices(void);
 void test_errors(void);
 void test_files(void);
+void test_graphs(void);
 void test_handle_pools(void);
 void test_memory(void);
 void test_memory_pools(void);

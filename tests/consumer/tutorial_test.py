@@ -3,12 +3,14 @@
 """Follows the tutorial as a reader does: writes the files that the pages show into an empty folder,
 runs the commands that they show there, against the installed library, and compares what is printed.
 The files must be those of docs/examples/tensor, which stays small: at most 150 lines a file, and
-fewer than 500 lines in core.
+fewer than 500 lines in core. The core in C has at most half the lines of that in C++. The images of
+the pages must be those that the commands write.
 
   tutorial_test.py --source CHECKOUT --build BUILD_FOLDER --libdir DIR --version VERSION
                    --cc COMMAND --cxx COMMAND [--werror] [--update]
 
---update writes the files of docs/examples/tensor and what the commands print into the pages.
+--update writes the files of docs/examples/tensor and what the commands print into the pages, and
+the images beside them.
 Exit status 77 if pkg-config or CMake is missing.
 """
 
@@ -31,6 +33,7 @@ CORE_LINES_MAX = 500
 # A block of a page with the name of the file that it is: ```cpp core/tensor.hpp
 FILE_BLOCK = re.compile(r"^```\w+ (?P<name>\S+)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 CONSOLE = re.compile(r"^```console\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+IMAGE = re.compile(r"!\[[^\]]*\]\((?P<name>[\w.]+)\)")
 # What differs from run to run, or with each change of berth's own driver calls.
 VARIABLES = ((re.compile(r"0x[0-9a-f]+"), "0x..."), (re.compile(r"\(call \d+\)"), "(call ...)"))
 COMMAND_SECONDS_MAX = 300
@@ -74,6 +77,18 @@ def follow(page, folder, environment, update):
         if update:
             text = text.replace(block["text"], shown)
     return problems, text
+
+
+def image_problems(page, folder, update):
+    """The images of a page are those that its commands write."""
+    for image in IMAGE.finditer(page.read_text(encoding="utf-8")):
+        shown, written = page.parent / image["name"], folder / image["name"]
+        if update:
+            shutil.copyfile(written, shown)
+        if not written.is_file() or not shown.is_file():
+            yield f"{page.name}: the commands do not write {image['name']}"
+        elif written.read_bytes() != shown.read_bytes():
+            yield f"{page.name}: the commands write another {image['name']}; run with --update"
 
 
 def files_of(folder):
@@ -180,6 +195,7 @@ def main():
             problems += wrong
             if options.update:
                 page.write_text(text, encoding="utf-8")
+            problems += image_problems(page, folder / "tutorial", options.update)
     print("\n".join(problems) or f"{len(pages)} pages, {len(files)} files")
     return 1 if problems else 0
 

@@ -80,6 +80,34 @@ TEST_CASE("a batch copies between memory of all kinds, with and without the driv
   }
 }
 
+TEST_CASE("a batch of a thousand blocks of the host allocator takes few driver calls") {
+  for (const bool to_device : {true, false}) {
+    CAPTURE(to_device);
+    CopyTest test(batch_machine(sim::Progress::eager));
+    const Stream stream = test.stream();
+    std::vector<Allocation> blocks;
+    std::size_t total = 0;
+    for (std::size_t index = 0; index < 1000; ++index) {
+      blocks.push_back(test.runtime->host_memory().allocate(4_KiB + index % 16 * 4_KiB));
+      total += blocks.back().bytes();
+    }
+    const Allocation device = test.runtime->memory(Device::cuda(0)).allocate(total, stream);
+    std::vector<CopyRange> copies;
+    auto* at = static_cast<std::byte*>(device.data());
+    for (const Allocation& block : blocks) {
+      copies.push_back(to_device ? CopyRange{at, block.data(), block.bytes()}
+                                 : CopyRange{block.data(), at, block.bytes()});
+      at += block.bytes();
+    }
+    test.copier.start_batch(copies, stream).wait();  // staging memory is there from here on
+    const std::uint64_t queries = driver_calls(*test.runtime, "cuPointerGetAttributes");
+    const std::uint64_t calls = driver_calls(*test.runtime);
+    test.copier.start_batch(copies, stream).wait();
+    CHECK(driver_calls(*test.runtime, "cuPointerGetAttributes") == queries + 1);
+    CHECK(driver_calls(*test.runtime) - calls < 200);
+  }
+}
+
 TEST_CASE("an empty batch and one without bytes are no operation, whatever the pointers") {
   CopyTest test(batch_machine(sim::Progress::eager), small_pieces());
   const Stream stream = test.stream();

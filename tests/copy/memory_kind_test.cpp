@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "copy/operand/memory_kind.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "berth/bytes.hpp"
+#include "berth/host_allocator.hpp"
+#include "berth/host_registration.hpp"
 
 #include "memory/source/arena.hpp"
 #include "support/errors.hpp"
@@ -29,9 +34,15 @@ sim::Config two_devices() {
 struct KindFixture : TappedDevice {
   KindFixture() : TappedDevice(two_devices()) {}
 
-  MemoryKind kind_of(const void* data) {
+  MemoryKind kind_of(const void* data, std::size_t bytes = 1) {
     const ContextScope scope(context);
-    return find_memory_kind(registry, pinned, driver, data);
+    return find_memory_kind(registry, {pinned, host}, driver, data, bytes);
+  }
+  /// How often the driver is asked about a range, which is pageable.
+  std::uint64_t queries_of(const void* data, std::size_t bytes) {
+    const std::uint64_t before = simulator.calls("cuPointerGetAttributes");
+    CHECK(kind_of(data, bytes).type == MemoryKind::Type::pageable);
+    return simulator.calls("cuPointerGetAttributes") - before;
   }
   void check_pageable(const void* data) {
     const MemoryKind kind = kind_of(data);
@@ -56,6 +67,7 @@ struct KindFixture : TappedDevice {
   }
 
   PinnedAllocator pinned{registry, {}};
+  HostAllocator host{registry, {}};
 };
 
 const void* pointer(CUdeviceptr address) {
@@ -86,6 +98,65 @@ TEST_CASE_FIXTURE(
   CHECK(simulator.calls("cuPointerGetAttributes") == asked);
 }
 
+TEST_CASE_FIXTURE(KindFixture,
+                  "a range within a block of the host allocator is pageable, without asking the "
+                  "driver; one that runs past its end is not known") {
+  const Allocation block = host.allocate(10'000);
+  const auto* const data = static_cast<const char*>(block.data());
+  CHECK(queries_of(data, 10'000) == 0);
+  CHECK(queries_of(data + 9'999, 1) == 0);
+  CHECK(queries_of(data + 1, 9'999) == 0);
+  CHECK(queries_of(data, 10'001) == 1);
+  CHECK(queries_of(data + 9'999, 2) == 1);
+  CHECK(queries_of(data + 10'000, 1) == 1);
+  CHECK(queries_of(data - 1, 2) == 1);
+  const auto first = std::make_unique<char[]>(100);
+  CHECK(queries_of(first.get(), 100) == 1);
+}
+
+TEST_CASE_FIXTURE(KindFixture, "a block of the host allocator that is registered is pinned") {
+  const Allocation block = host.allocate(64_KiB);
+  auto* const data = static_cast<char*>(block.data());
+  {
+    const HostRegistration registration = pinned.register_memory(data + 4096, 4096);
+    check_pinned(data + 4096, data + 4096);
+    check_pinned(data + 8191, data + 4096);
+    CHECK(queries_of(data, 4096) == 0);
+    CHECK(queries_of(data + 8192, 4096) == 0);
+  }
+  CHECK(queries_of(data + 4096, 4096) == 0);
+
+  PinnedAllocator of_another_runtime(registry, {});
+  const HostRegistration registration = of_another_runtime.register_memory(data, 4096);
+  check_pinned(data + 100, data);
+  CHECK(queries_of(data + 4096, 4096) == 0);
+}
+
+TEST_CASE_FIXTURE(KindFixture, "memory at the address of a freed block is what the driver says") {
+  constexpr std::size_t kBytes = 10'000;
+  void* const data = host.allocate_raw(kBytes);
+  const auto block = std::make_unique<char[]>(kBytes);  // the freed memory stays mapped below it
+  CHECK(queries_of(data, kBytes) == 0);
+  std::thread([&] { host.deallocate(data); }).join();
+  CHECK(queries_of(data, kBytes) == 1);
+  // As the next user of the address does.
+  {
+    const ContextScope scope(context);
+    driver.mem_host_register(data, kBytes, 0u);
+  }
+  check_pinned(data, nullptr);
+  {
+    const ContextScope scope(context);
+    driver.mem_host_unregister(data);
+  }
+  {
+    PinnedAllocator of_another_runtime(registry, {});
+    const HostRegistration registration = of_another_runtime.register_memory(data, kBytes);
+    check_pinned(data, data);
+  }
+  CHECK(queries_of(data, kBytes) == 1);
+}
+
 TEST_CASE_FIXTURE(KindFixture, "pinned memory that is free is refused") {
   void* freed = nullptr;
   {
@@ -93,8 +164,9 @@ TEST_CASE_FIXTURE(KindFixture, "pinned memory that is free is refused") {
     freed = block.data();
   }
   const ContextScope scope(context);
-  const std::string refusal = message_of<InvalidArgument>(
-      [&] { static_cast<void>(find_memory_kind(registry, pinned, driver, freed)); });
+  const std::string refusal = message_of<InvalidArgument>([&] {
+    static_cast<void>(find_memory_kind(registry, {pinned, host}, driver, freed, 1));
+  });
   CHECK(contains(refusal, "lies in pinned memory that is free; accepted: memory of a live block"));
 }
 
@@ -153,7 +225,8 @@ TEST_CASE_FIXTURE(KindFixture, "the place of an address is its allocation, for o
   const ContextScope scope(context);
   driver.mem_alloc(&address, std::size_t{4096});
   const std::uint64_t asked = simulator.calls("cuPointerGetAttributes");
-  const MemoryPlace place = find_memory_place(registry, pinned, driver, pointer(address + 100));
+  const MemoryPlace place =
+      find_memory_place(registry, {pinned, host}, driver, pointer(address + 100), 1);
   CHECK(simulator.calls("cuPointerGetAttributes") == asked + 1);
   CHECK(place.kind.device == &context);
   CHECK(place.begin == address);
@@ -161,7 +234,7 @@ TEST_CASE_FIXTURE(KindFixture, "the place of an address is its allocation, for o
   driver.mem_free(address);
 
   const int local = 0;
-  const MemoryPlace unknown = find_memory_place(registry, pinned, driver, &local);
+  const MemoryPlace unknown = find_memory_place(registry, {pinned, host}, driver, &local, 1);
   CHECK(unknown.kind.type == MemoryKind::Type::pageable);
   CHECK(unknown.begin == 0);
 }
@@ -191,8 +264,9 @@ TEST_CASE_FIXTURE(KindFixture, "memory of a device that is not visible is refuse
   const Driver none(DriverSource{}, {});
   const DeviceRegistry empty(none, nvml);
   const ContextScope scope(context);
-  const std::string message = message_of<InvalidArgument>(
-      [&] { return find_memory_kind(empty, pinned, driver, pointer(address)); });
+  const std::string message = message_of<InvalidArgument>([&] {
+    return find_memory_kind(empty, {pinned, host}, driver, pointer(address), 1);
+  });
   CHECK(contains(message, "not visible"));
   driver.mem_free(address);
 }

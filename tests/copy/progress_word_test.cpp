@@ -49,9 +49,11 @@ struct TappedCopier : TappedDevice {
 
   DeviceAllocator memory{context, events, {}};
   PinnedAllocator pinned{registry, {}};
+  HostAllocator host{registry, {}};
   CompletionQueue completions{[this](DeviceContext&) -> EventPool& { return events; }};
   Copier copier{registry,
                 pinned,
+                host,
                 completions,
                 {.staging_slot_bytes = kSlot, .staging_slots = 4, .workers = 1}};
 };

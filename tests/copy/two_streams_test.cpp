@@ -9,6 +9,8 @@
 
 #include <doctest/doctest.h>
 
+#include "berth/graph.hpp"
+
 #include "copy/copy_fixture.hpp"
 #include "support/errors.hpp"
 
@@ -96,6 +98,49 @@ TEST_CASE("a join that is left out by hand is found") {
     }
   }
   CHECK(run_program(1, {}, true).empty());
+}
+
+TEST_CASE("a copy of two streams that is waited for has arrived, behind the work of both") {
+  for (const Kind from : {Kind::device, Kind::pinned, Kind::pageable}) {
+    for (const std::size_t bytes : {std::size_t{1}, std::size_t{1000}, kBytes}) {
+      CAPTURE(name_of(from));
+      CAPTURE(bytes);
+      CopyTest test(with_progress(sim::Progress::manual));
+      const Stream first = test.stream(0);
+      const Stream second = test.stream(1);
+      Buffer source(test, from, bytes);
+      Buffer target(test, Kind::peer, bytes);
+      source.write(Bytes(bytes, 7));
+      if (from == Kind::device) test.copier.fill_async(source.data(), 8, bytes, first);
+      test.copier.fill_async(target.data(), 2, bytes, second);
+      test.copier.copy(target.data(), source.data(), bytes,
+                       {.target_stream = second, .source_stream = first});
+      CHECK(target.read() == Bytes(bytes, from == Kind::device ? 8 : 7));
+      test.copier.copy(source.data(), target.data(), bytes,
+                       {.target_stream = first, .source_stream = second});
+      CHECK(source.read() == target.read());
+      test.copier.copy(nullptr, nullptr, 0, {.target_stream = first, .source_stream = second});
+      for (const std::string& finding : test.simulator.take_findings()) FAIL_CHECK(finding);
+    }
+  }
+}
+
+TEST_CASE("a copy of two streams that is waited for is refused if either is captured") {
+  CopyTest test(with_progress(sim::Progress::manual));
+  const Stream captured = test.stream(0);
+  const Stream other = test.stream(1);
+  Buffer source(test, Kind::device, kBytes);
+  Buffer target(test, Kind::peer, kBytes);
+  GraphCapture capture(captured);
+  for (const CopyStreams streams :
+       {CopyStreams{.target_stream = other, .source_stream = captured},
+        CopyStreams{.target_stream = captured, .source_stream = other},
+        CopyStreams{.target_stream = captured, .source_stream = captured}}) {
+    CHECK(contains(message_of<StreamCaptured>(
+                       [&] { test.copier.copy(target.data(), source.data(), kBytes, streams); }),
+                   "cannot be waited for while it is captured"));
+  }
+  CHECK(bool(capture.end()));
 }
 
 TEST_CASE("the copy waits for earlier work of both streams, and later work of both for the copy" *

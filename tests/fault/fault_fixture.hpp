@@ -21,6 +21,7 @@
 #include "berth/device_allocator.hpp"
 #include "berth/device_registry.hpp"
 #include "berth/event_pool.hpp"
+#include "berth/host_allocator.hpp"
 #include "berth/pinned_allocator.hpp"
 #include "berth/stream_pool.hpp"
 
@@ -64,7 +65,8 @@ struct World {
     completions.emplace([this](DeviceContext& of) -> EventPool& {
       return of.device().ordinal() == 0 ? *events : *other_events;
     });
-    copier.emplace(*registry, *pinned, *completions, options);
+    copier.emplace(*registry, *pinned, host.emplace(*registry, HostAllocatorOptions{}),
+                   *completions, options);
   }
 
   /// Everything goes away, in the order in which a program lets go.
@@ -73,6 +75,7 @@ struct World {
     blocks.clear();
     copier.reset();
     completions.reset();
+    host.reset();
     pinned.reset();
     other_memory.reset();
     memory.reset();
@@ -95,6 +98,7 @@ struct World {
   std::optional<DeviceAllocator> memory;
   std::optional<DeviceAllocator> other_memory;  ///< of cuda:1
   std::optional<PinnedAllocator> pinned;
+  std::optional<HostAllocator> host;
   std::optional<CompletionQueue> completions;
   std::optional<Copier> copier;
   std::vector<Allocation> blocks;

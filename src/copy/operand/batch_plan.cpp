@@ -14,22 +14,22 @@ using Type = MemoryKind::Type;
 /// Remembers allocations: a batch has many ranges in few of them.
 class Places {
  public:
-  explicit Places(const std::function<MemoryPlace(const void*)>& find) : find_(find) {}
+  explicit Places(const FindPlace& find) : find_(find) {}
 
-  const MemoryPlace& of(const void* data) {
+  const MemoryPlace& of(const void* data, std::size_t bytes) {
     const auto address = reinterpret_cast<std::uintptr_t>(data);
     auto behind = known_.upper_bound(address);
     if (behind != known_.begin()) {
       const MemoryPlace& known = std::prev(behind)->second;
       if (address < known.end) return known;
     }
-    const MemoryPlace found = find_(data);
+    const MemoryPlace found = find_(data, bytes);
     if (found.kind.is_pageable()) return pageable_;
     return known_.insert_or_assign(found.begin, found).first->second;
   }
 
  private:
-  const std::function<MemoryPlace(const void*)>& find_;
+  const FindPlace& find_;
   std::map<std::uintptr_t, MemoryPlace> known_;
   const MemoryPlace pageable_{};
 };
@@ -51,7 +51,8 @@ std::vector<PlacedRange> place(std::span<const CopyRange> ranges, Places& places
   std::vector<PlacedRange> placed;
   for (const CopyRange& range : ranges) {
     if (range.bytes == 0) continue;
-    const PlacedRange next{range, &places.of(range.target), &places.of(range.source)};
+    const PlacedRange next{range, &places.of(range.target, range.bytes),
+                           &places.of(range.source, range.bytes)};
     require_within(*next.to, range.target, range.bytes, "a target of a batch");
     require_within(*next.from, range.source, range.bytes, "a source of a batch");
     const auto adjoins = placed.empty() ? RangesCopy::Adjoins{} : adjoin(placed.back(), next);
@@ -88,7 +89,7 @@ bool goes(const Way& way, const PlacedRange& range, bool packed) {
 }  // namespace
 
 std::vector<PlannedCopy> plan_batch(std::span<const CopyRange> ranges, const CopierOptions& options,
-                                    const std::function<MemoryPlace(const void*)>& find) {
+                                    const FindPlace& find) {
   Places places(find);
   const std::vector<PlacedRange> placed = place(ranges, places);
   std::vector<Way> ways;

@@ -2,6 +2,7 @@
 // Groups a batch of copies by the way that they are made.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <span>
@@ -25,10 +26,13 @@ struct PlannedCopy {
   [[nodiscard]] bool needs_host() const { return is_packed || copy->has_pageable(); }
 };
 
+/// find_memory_place() of a range.
+using FindPlace = std::function<MemoryPlace(const void* data, std::size_t bytes)>;
+
 /// `ranges` have been checked; those of 0 bytes are left out. Neighbours that adjoin on both sides,
 /// in the same allocations, become one.
 /// Errors  As find_memory_place().
 std::vector<PlannedCopy> plan_batch(std::span<const CopyRange> ranges, const CopierOptions& options,
-                                    const std::function<MemoryPlace(const void*)>& find);
+                                    const FindPlace& find);
 
 }  // namespace berth

@@ -63,6 +63,14 @@ MemoryPlace pinned_by_others(const void* data, MemoryPlace place) {
       format_text("{} lies in pinned memory that is free; accepted: memory of a live block", data));
 }
 
+/// Whether all of the range lies in one live block.
+bool is_in_a_block(HostAllocator& host, const void* data, std::size_t bytes) {
+  const std::optional<MemoryBlock> block = host.find(data);
+  if (!block) return false;
+  const auto before = static_cast<const std::byte*>(data) - static_cast<std::byte*>(block->data);
+  return bytes <= block->bytes - static_cast<std::size_t>(before);
+}
+
 }  // namespace
 
 bool is_pinned_by_a_runtime(const PinnedAllocator& own, const void* data) {
@@ -83,9 +91,11 @@ void refuse_beyond(const MemoryPlace& place, const void* data, std::size_t bytes
       name, data, bytes, place.kind.pinned.data, place.end - place.begin));
 }
 
-MemoryPlace find_memory_place(const DeviceRegistry& registry, const PinnedAllocator& pinned,
-                              const Driver& driver, const void* data) {
-  if (const auto place = find_pinned_place(pinned, data)) return *place;
+MemoryPlace find_memory_place(const DeviceRegistry& registry, const OwnHostMemory& own,
+                              const Driver& driver, const void* data, std::size_t bytes) {
+  if (const auto place = find_pinned_place(own.pinned, data)) return *place;
+  // Another Runtime may have pinned a block of this one.
+  if (is_in_a_block(own.host, data, bytes) && !is_pinned_by_a_runtime(own.pinned, data)) return {};
   const Attributes known = ask(driver, data);
   MemoryPlace place{.kind = {}, .begin = known.begin, .end = known.begin + known.bytes};
   // First, because the driver also reports managed memory as host or device memory.

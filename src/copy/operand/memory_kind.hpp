@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "berth/device_registry.hpp"
+#include "berth/host_allocator.hpp"
 #include "berth/pinned_allocator.hpp"
 
 #include "copy/operand/pinned_block.hpp"
@@ -64,20 +65,27 @@ inline void require_within(const MemoryPlace& place, const void* data, std::size
     refuse_beyond(place, data, bytes, name);
 }
 
-/// One driver call, and none for a live block of `pinned`. The place of memory that is mapped by
-/// granules is the whole reservation.
+/// The allocators of host memory of the copier's Runtime, whose records say what they handed out.
+struct OwnHostMemory {
+  const PinnedAllocator& pinned;
+  HostAllocator& host;
+};
+
+/// Where the range of `bytes` at `data` begins. One driver call; none for a live block or a
+/// registration of `own.pinned`, nor if the range lies in one live block of `own.host`. The place
+/// of memory that is mapped by granules is the whole reservation.
 /// Errors  DriverError. InvalidArgument: memory of a device that is not visible; pinned memory of
 ///         berth's, of whichever Runtime, that is no live block.
-MemoryPlace find_memory_place(const DeviceRegistry& registry, const PinnedAllocator& pinned,
-                              const Driver& driver, const void* data);
+MemoryPlace find_memory_place(const DeviceRegistry& registry, const OwnHostMemory& own,
+                              const Driver& driver, const void* data, std::size_t bytes);
 /// The live block or registration of `pinned` at `data`; nullopt if there is none. No driver call.
 std::optional<MemoryPlace> find_pinned_place(const PinnedAllocator& pinned, const void* data);
 /// Whether `own` has pinned this memory for its blocks, live or free, or another Runtime has pinned
 /// it. No driver call.
 bool is_pinned_by_a_runtime(const PinnedAllocator& own, const void* data);
-inline MemoryKind find_memory_kind(const DeviceRegistry& registry, const PinnedAllocator& pinned,
-                                   const Driver& driver, const void* data) {
-  return find_memory_place(registry, pinned, driver, data).kind;
+inline MemoryKind find_memory_kind(const DeviceRegistry& registry, const OwnHostMemory& own,
+                                   const Driver& driver, const void* data, std::size_t bytes) {
+  return find_memory_place(registry, own, driver, data, bytes).kind;
 }
 
 }  // namespace berth

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
 
-#include "timeline.hpp"
+#include "picture.hpp"
 #include "training.hpp"
 
 using mini::Tensor;
@@ -17,10 +17,10 @@ float train_with_stalls(mini::Regression& model, Timeline& timeline) {
     Tensor batch(mini::Shape{mini::kRows, mini::kFeatures});
     timeline.on_host('L', [&] { batch.assign(mini::load(step)); });
     timeline.on_host('.', [&] {
-      timeline.on_stream("copies", 'c', compute, [&] { batch = batch.to("cuda"); });
+      timeline.on_stream("compute", 'c', compute, [&] { batch = batch.to("cuda"); });
     });
     Tensor result;
-    timeline.on_stream("kernels", 'k', compute, [&] { result = model.train(batch); });
+    timeline.on_stream("compute", 'k', compute, [&] { result = model.train(batch); });
     timeline.on_host('.', [&] { loss = result.item(); });
   }
   return loss;
@@ -36,8 +36,7 @@ Prefetched prefetch(int step, berth::StreamRef side, Timeline& timeline) {
   Tensor batch(mini::Shape{mini::kRows, mini::kFeatures}, "cpu", true);
   timeline.on_host('L', [&] { batch.assign(mini::load(step)); });
   const berth::StreamGuard guard(side);  // the batch is allocated and copied on this stream
-  timeline.on_stream("copies", 'c', side,
-                     [&] { batch = batch.to("cuda", {.non_blocking = true}); });
+  timeline.on_stream("side", 'c', side, [&] { batch = batch.to("cuda", {.non_blocking = true}); });
   return {batch, mini::library().runtime.record(side)};
 }
 
@@ -52,13 +51,13 @@ float train_with_prefetch(mini::Regression& model, Timeline& timeline) {
     const Prefetched now = std::move(next);
     compute.wait(now.arrived);         // the device waits, not the host
     now.batch.record_stream(compute);  // its memory belongs to the other stream
-    timeline.on_stream("kernels", 'k', compute, [&] { loss = model.train(now.batch); });
+    timeline.on_stream("compute", 'k', compute, [&] { loss = model.train(now.batch); });
     if (step + 1 < kSteps) next = prefetch(step + 1, side, timeline);
   }
   return loss.item();
 }
 
-double run(std::ostream& out, bool timed, const char* name,
+double run(std::ostream& out, mini::Picture* picture, const char* name,
            float (*train)(mini::Regression&, Timeline&)) {
   mini::Regression model;
   model.to("cuda");
@@ -67,17 +66,23 @@ double run(std::ostream& out, bool timed, const char* name,
   const float loss = train(model, timeline);
   const double us = timeline.host_us();
   out << name << ": loss " << loss << '\n';
-  if (timed) timeline.print(out);
+  if (picture != nullptr) {
+    print(out, timeline.spans());
+    picture->add(name, timeline.spans());
+  }
   return us;
 }
 
 void chapter(std::ostream& out, bool timed) {
   std::ostringstream warm_up;  // memory and streams are cached from here on
-  run(warm_up, false, "", train_with_stalls);
-  run(warm_up, false, "", train_with_prefetch);
+  run(warm_up, nullptr, "", train_with_stalls);
+  run(warm_up, nullptr, "", train_with_prefetch);
 
-  const double stalling = run(out, timed, "with stalls", train_with_stalls);
-  const double prefetching = run(out, timed, "with prefetch", train_with_prefetch);
+  std::optional<mini::Picture> picture;
+  if (timed) picture.emplace("05_training.svg", 140, 2);
+  mini::Picture* const drawn = timed ? &*picture : nullptr;
+  const double stalling = run(out, drawn, "with stalls", train_with_stalls);
+  const double prefetching = run(out, drawn, "with prefetch", train_with_prefetch);
   if (!timed) return;
   out << "factor " << stalling / prefetching << " (" << stalling << " us, " << prefetching
       << " us)\n";

@@ -18,7 +18,7 @@ double host_microseconds(const Step& step) {
 void chapter(std::ostream& out, bool timed) {
   mini::Regression model;
   model.to("cuda");
-  // What the graph reads and writes, for every launch.
+  // What the graph reads and writes, in every replay.
   const Tensor batch = mini::full({mini::kRows, mini::kFeatures}, 0.5, "cuda");
   const Tensor one = mini::full({1}, 1, "cuda");
   Tensor loss;
@@ -32,14 +32,14 @@ void chapter(std::ostream& out, bool timed) {
   out << "loss " << loss.item() << '\n';
   {
     const mini::Graph graph("cuda", step);
-    for (int count = 0; count < 10; ++count) graph.launch();
-    out << "after 10 launches: loss " << loss.item() << '\n';
+    for (int count = 0; count < 10; ++count) graph.replay();
+    out << "after 10 replays: loss " << loss.item() << '\n';
     out << "memory of the graph: " << berth::format_bytes(graph.bytes()) << '\n';
     mini::library().runtime.memory(berth::Device::cuda(0)).trim();
     out << "after a trim: " << berth::format_bytes(graph.bytes()) << '\n';
     if (timed) {
-      const double launched = host_microseconds([&] { graph.launch(); });
-      out << "100 steps take the host " << host_microseconds(step) << " us, and " << launched
+      const double replayed = host_microseconds([&] { graph.replay(); });
+      out << "100 steps take the host " << host_microseconds(step) << " us, and " << replayed
           << " us as a graph\n";
     }
     loss = Tensor();
@@ -48,6 +48,12 @@ void chapter(std::ostream& out, bool timed) {
     const mini::Graph broken("cuda", [&] {
       step();
       out << loss.item();  // there is no loss to wait for: nothing runs
+    });
+  });
+  mini::show_error(out, [&] {
+    const mini::Graph outer("cuda", [&] {
+      step();
+      const mini::Graph inner("cuda", step);
     });
   });
   loss = Tensor();

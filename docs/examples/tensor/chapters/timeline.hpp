@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws when streams and the host work, from events with timing and the clock of the host.
+// When streams and the host work, from events with timing and the clock of the host.
 #pragma once
 
 #include <cmath>
@@ -7,10 +7,19 @@
 #include <map>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "../core/library.hpp"
 
 namespace mini {
+
+/// Work of a stream or of the host. Times are microseconds since the start.
+struct Span {
+  std::string stream;  ///< its name, or "host"
+  char symbol;
+  double start_us;
+  double end_us;
+};
 
 class Timeline {
  public:
@@ -20,20 +29,20 @@ class Timeline {
     origin_ns_ = library().kernels->now_ns();
   }
 
-  /// What `body` submits to `stream` is drawn with `symbol` in the row `row`.
+  /// What `body` submits to `stream`.
   template <class Body>
-  void on_stream(const std::string& row, char symbol, berth::StreamRef stream, const Body& body) {
-    work_.push_back({row, symbol, mark(stream), {}});
+  void on_stream(const std::string& name, char symbol, berth::StreamRef stream, const Body& body) {
+    work_.push_back({name, symbol, mark(stream), {}});
     body();
     work_.back().end = mark(stream);
   }
 
-  /// What the host does in `body`, likewise.
+  /// What the host does in `body`.
   template <class Body>
   void on_host(char symbol, const Body& body) {
     const double start = host_us();
     body();
-    draw("host", symbol, start, host_us());
+    spans_.push_back({"host", symbol, start, host_us()});
   }
 
   /// The time on the host since the start.
@@ -41,25 +50,21 @@ class Timeline {
     return double(library().kernels->now_ns() - origin_ns_) / 1000;
   }
 
-  /// The first `columns` * kMicrosecondsPerColumn microseconds. All work must be done.
-  void print(std::ostream& out, std::size_t columns = 72) {
+  /// Everything so far, which must be done.
+  [[nodiscard]] std::vector<Span> spans() const {
+    std::vector<Span> all = spans_;
     for (const Work& work : work_) {
       const auto us = [&](const berth::EventLease& event) {
         return 1000 * double(berth::elapsed_ms(origin_, event));
       };
-      draw(work.row, work.symbol, us(work.start), us(work.end));
+      all.push_back({work.stream, work.symbol, us(work.start), us(work.end)});
     }
-    work_.clear();
-    for (auto& [row, symbols] : rows_) {
-      symbols.resize(columns, ' ');
-      out << row << std::string(8 - row.size(), ' ') << '|' << symbols << "|\n";
-    }
+    return all;
   }
 
  private:
-  static constexpr double kMicrosecondsPerColumn = 2;
   struct Work {
-    std::string row;
+    std::string stream;
     char symbol;
     berth::EventLease start;
     berth::EventLease end;
@@ -71,19 +76,28 @@ class Timeline {
     return event;
   }
 
-  void draw(const std::string& row, char symbol, double start_us, double end_us) {
-    const auto first = std::size_t(std::lround(start_us / kMicrosecondsPerColumn));
-    const auto last = std::size_t(std::lround(end_us / kMicrosecondsPerColumn));
-    std::string& symbols = rows_[row];
-    if (symbols.size() < last) symbols.resize(last, ' ');
-    for (std::size_t column = first; column < last; ++column) symbols[column] = symbol;
-  }
-
   berth::EventPool& events_;
   berth::EventLease origin_;
   std::uint64_t origin_ns_ = 0;
   std::deque<Work> work_;
-  std::map<std::string, std::string> rows_;
+  std::vector<Span> spans_;
 };
+
+/// A row for the host, the copies and the kernels, with a symbol for each 2 us.
+inline void print(std::ostream& out, const std::vector<Span>& spans) {
+  constexpr double kColumnUs = 2;
+  constexpr std::size_t kColumns = 72;
+  std::map<std::string, std::string> rows;
+  for (const Span& span : spans) {
+    const bool is_host = span.stream == "host";
+    std::string& row = rows[is_host ? "host" : span.symbol == 'c' ? "copies" : "kernels"];
+    row.resize(kColumns, ' ');
+    const auto last = std::size_t(std::lround(span.end_us / kColumnUs));
+    for (auto at = std::size_t(std::lround(span.start_us / kColumnUs)); at < last; ++at)
+      if (at < kColumns) row[at] = span.symbol;
+  }
+  for (const auto& [name, row] : rows)
+    out << name << std::string(8 - name.size(), ' ') << '|' << row << "|\n";
+}
 
 }  // namespace mini
