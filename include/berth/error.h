@@ -36,6 +36,19 @@ BERTH_API const char* berth_last_error_message(void);
 /// The CUresult of that failure; 0 if no driver call failed.
 BERTH_API int berth_last_error_driver_code(void);
 
+/// For a library on top of berth, which refuses something itself: makes `message` the reason of the
+/// calling thread's last failing call, without a driver code, and returns `status`. A message that
+/// is too long is cut as above.
+/// Errors  BERTH_INVALID_ARGUMENT: BERTH_OK, which is no failure.
+BERTH_API berth_status berth_last_error_set(berth_status status, const char* message);
+
+/// In a function that returns a berth_status: returns that of `call`, unless it is BERTH_OK.
+#define BERTH_TRY(call)                            \
+  do {                                             \
+    const berth_status berth_try_ = (call);        \
+    if (berth_try_ != BERTH_OK) return berth_try_; \
+  } while (0)
+
 /// Frees the text of a `char**` output. Null: no effect.
 BERTH_API void berth_string_free(char* text);
 

@@ -13,6 +13,8 @@
 
 #include "berth/error.hpp"
 
+#include "capi/capi_convert.hpp"
+
 namespace berth::capi {
 namespace {
 
@@ -155,6 +157,15 @@ const char* berth_last_error_message() {
   if (last_failure.is_message_lost) return kMessageLost;
   const Message* const kept = kept_message();
   return kept != nullptr ? kept->data() : "";
+}
+
+berth_status berth_last_error_set(berth_status status, const char* message) {
+  using namespace berth;
+  if (message != nullptr && status != BERTH_OK) return capi::keep(status, message);
+  return capi::guarded([&] {
+    if (message == nullptr) capi::refuse_null("message");
+    throw InvalidArgument("\"status\" is BERTH_OK; accepted: the status of a failure");
+  });
 }
 
 int berth_last_error_driver_code() {

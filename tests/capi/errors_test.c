@@ -76,7 +76,39 @@ static void long_message_is_cut_and_says_so(void) {
   CHECK(strcmp(message + 1020, "...") == 0);
 }
 
+static berth_status parse_two(const char* first, const char* second, int* parsed) {
+  berth_device device;
+  BERTH_TRY(berth_device_parse(first, &device));
+  *parsed += 1;
+  BERTH_TRY(berth_device_parse(second, &device));
+  *parsed += 1;
+  return BERTH_OK;
+}
+
+static void try_returns_the_first_failure(void) {
+  int parsed = 0;
+  CHECK_OK(parse_two("cpu", "cuda:1", &parsed));
+  CHECK(parsed == 2);
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "first", parse_two("first", "second", &parsed));
+  CHECK(parsed == 2);
+}
+
+static void library_above_fails_as_berth_does(void) {
+  fail_with("of berth");
+  CHECK_FAILS(BERTH_FILE, "of the library", berth_last_error_set(BERTH_FILE, "of the library"));
+  CHECK(strcmp(berth_last_error_message(), "of the library") == 0);
+  CHECK(berth_last_error_driver_code() == 0);
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "\"status\" is BERTH_OK",
+              berth_last_error_set(BERTH_OK, "no failure"));
+  char text[3000];
+  memset(text, 'x', sizeof text);
+  text[sizeof text - 1] = '\0';
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "xx...", berth_last_error_set(BERTH_INVALID_ARGUMENT, text));
+}
+
 void test_errors(void) {
+  try_returns_the_first_failure();
+  library_above_fails_as_berth_does();
   message_belongs_to_its_thread();
   thread_that_ends_keeps_a_message();
   message_stays_until_the_next_failure();

@@ -30,6 +30,7 @@ EXAMPLE = "docs/examples/tensor"
 PAGES = "docs/tutorial"
 FILE_LINES_MAX = 150
 CORE_LINES_MAX = 500
+C_CORE = ("c/tensor.h", "c/tensor.c", "c/ops.c")
 # A block of a page with the name of the file that it is: ```cpp core/tensor.hpp
 FILE_BLOCK = re.compile(r"^```\w+ (?P<name>\S+)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 CONSOLE = re.compile(r"^```console\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -110,6 +111,9 @@ def size_problems(files):
             core += len(lines)
     if core >= CORE_LINES_MAX:
         yield f"core: {core} lines, fewer than {CORE_LINES_MAX} are allowed"
+    c_core = sum(len(files.get(name, "").splitlines()) for name in C_CORE)
+    if 2 * c_core > core:
+        yield f"core in C: {c_core} lines, more than half of the {core} in C++"
 
 
 def extract(pages, folder):

@@ -98,7 +98,7 @@ class CompiledKernels final : public Kernels {
     if (function != nullptr) return function;
     const std::string binary = compile(device, name);
     void* module = nullptr;
-    driver<int(void**, const void*)>("cuModuleLoadData", 2010, &module, binary.data());
+    driver<int(void**, const void*)>("cuModuleLoadData", 2000, &module, binary.data());
     driver<int(void**, void*, const char*)>("cuModuleGetFunction", 2000, &function, module,
                                             (std::string(name) + "_all").c_str());
     return function;

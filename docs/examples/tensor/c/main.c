@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "checkpoint.h"
 #include "simulator.h"
 
 static void require(berth_status status) {
   if (status == BERTH_OK) return;
-  printf("error: %s\n", tensor_error());
+  printf("error: %s\n", berth_last_error_message());
   exit(1);
 }
 
 // Prints the error of a call that fails.
 static void show_error(berth_status status) {
-  if (status != BERTH_OK) printf("error: %s\n", tensor_error());
+  if (status != BERTH_OK) printf("error: %s\n", berth_last_error_message());
 }
 
 static void print_device(const char* what, berth_device device) {
@@ -33,15 +37,14 @@ static void devices(library* lib) {
 
 static void arithmetic(library* lib) {
   const float values[4] = {1, 2, 3, 4};
-  float result[4] = {0};
   tensor a, there, sum, product, back;
   require(tensor_new(lib, 2, 2, berth_device_cpu(), 0, &a));
-  require(tensor_write(lib, &a, values));
+  memcpy(tensor_numbers(lib, &a, 1), values, tensor_bytes(&a));
   require(tensor_to(lib, &a, berth_device_cuda(1), 0, &there));
   require(tensor_add(lib, &there, &there, &sum));
   require(tensor_multiply(lib, &sum, &there, &product));
   require(tensor_to(lib, &product, berth_device_cpu(), 0, &back));
-  require(tensor_read(lib, &back, result));
+  const float* const result = tensor_numbers(lib, &back, 0);
   printf("%g %g %g %g\n", result[0], result[1], result[2], result[3]);
   show_error(tensor_add(lib, &a, &there, &sum));
   show_error(tensor_add(lib, &there, &a, &sum));
@@ -49,29 +52,76 @@ static void arithmetic(library* lib) {
   for (size_t index = 0; index < sizeof all / sizeof *all; ++index) tensor_free(all[index]);
 }
 
-static void module(library* lib) {
+static void modules(library* lib) {
   tensor weight, bias;
   require(tensor_new(lib, 8, 4, berth_device_cpu(), 0, &weight));
   require(tensor_new(lib, 1, 4, berth_device_cpu(), 0, &bias));
   tensor* const tensors[] = {&weight, &bias};
-  require(module_to(lib, tensors, 2, berth_device_cuda(0)));
+  const char* const names[] = {"weight", "bias"};
+  const module both = {names, tensors, 2};
+  require(module_to(lib, tensors, 2, berth_device_cuda(1)));
   print_device("weight", weight.device);
   show_error(module_to(lib, tensors, 2, berth_device_cuda(9)));
   print_device("bias", bias.device);
+
+  berth_device_map *same, *elsewhere, *nowhere;
+  require(berth_device_map_create_table(NULL, 0, &same));
+  require(berth_device_map_parse("cuda:1=cuda:0", &elsewhere));
+  require(berth_device_map_parse("cuda:1=cuda:3", &nowhere));
+  require(module_save(lib, &both, "c.safetensors"));
+  require(module_load(lib, &both, "c.safetensors", same));
+  print_device("loaded: weight", weight.device);
+  require(module_load(lib, &both, "c.safetensors", elsewhere));
+  print_device("loaded: weight", weight.device);
+  show_error(module_load(lib, &both, "c.safetensors", nowhere));
+  if (truncate("c.safetensors", 200) == 0)
+    show_error(module_load(lib, &both, "c.safetensors", same));
+  show_error(module_load(lib, &both, "missing.safetensors", same));
+  berth_device_map_release(same);
+  berth_device_map_release(elsewhere);
+  berth_device_map_release(nowhere);
   tensor_free(&weight);
   tensor_free(&bias);
 }
 
+// Each batch moves on a second stream while the device computes with the one before.
+static void prefetch(library* lib) {
+  const berth_device device = berth_device_cuda(0);
+  berth_stream compute, side;
+  tensor host, sum = {0};
+  require(library_stream(lib, device, &compute));
+  require(berth_stream_acquire(lib->runtime, device, 0, &side));
+  require(tensor_new(lib, 64, 64, berth_device_cpu(), TENSOR_PINNED, &host));
+  memset(tensor_numbers(lib, &host, 1), 0, tensor_bytes(&host));
+  for (int step = 0; step < 3; ++step) {
+    tensor batch;
+    berth_event arrived;
+    berth_stream_guard* guard;
+    require(berth_stream_guard_enter(side, &guard));
+    require(tensor_to(lib, &host, device, TENSOR_NON_BLOCKING, &batch));
+    berth_stream_guard_leave(guard);
+    require(berth_event_acquire_recorded(lib->runtime, side, &arrived));
+    require(berth_stream_wait(compute, arrived));
+    require(berth_event_release(lib->runtime, arrived));
+    require(berth_allocator_record_stream(batch.allocator, batch.data, compute));
+    tensor_free(&sum);
+    require(tensor_add(lib, &batch, &batch, &sum));
+    tensor_free(&batch);
+  }
+  require(berth_stream_sync(compute));
+  require(berth_stream_release(lib->runtime, side));
+  tensor_free(&sum);
+  tensor_free(&host);
+}
+
 // berth_stream_sync() is missing.
 static void read_too_early(library* lib) {
-  const float value = 1;
-  float read = 0;
   tensor a, there, back;
   require(tensor_new(lib, 1, 1, berth_device_cpu(), 0, &a));
-  require(tensor_write(lib, &a, &value));
+  *tensor_numbers(lib, &a, 1) = 1;
   require(tensor_to(lib, &a, berth_device_cuda(0), 0, &there));
   require(tensor_to(lib, &there, berth_device_cpu(), TENSOR_NON_BLOCKING, &back));
-  require(tensor_read(lib, &back, &read));
+  tensor_numbers(lib, &back, 0);
   tensor_free(&a);
   tensor_free(&there);
   tensor_free(&back);
@@ -82,7 +132,8 @@ int main(int argc, char** argv) {
   require(library_open(&lib, simulator_begin(argc > 1 ? argv[1] : "devices=2")));
   devices(&lib);
   arithmetic(&lib);
-  module(&lib);
+  modules(&lib);
+  prefetch(&lib);
   printf("a mistake:\n");
   read_too_early(&lib);
   library_close(&lib);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 // The core of the tensor library in C. A function that fails returns another status than BERTH_OK,
-// and tensor_error() has the reason.
+// and berth_last_error_message() has the reason.
 #ifndef TENSOR_H
 #define TENSOR_H
 
@@ -34,16 +34,15 @@ typedef struct library {
 
 berth_status library_open(library* lib, kernel_runner with);
 void library_close(library* lib);
+// The stream of operators on a device: that of a guard, or else the library's own. None on the CPU.
 berth_status library_stream(library* lib, berth_device device, berth_stream* stream);
-const char* tensor_error(void);
 
 // A matrix. The owner frees it. All zero: empty.
 typedef struct tensor {
   berth_device device;
   berth_allocator* allocator;
   float* data;
-  long rows;
-  long columns;
+  long rows, columns;
 } tensor;
 
 enum { TENSOR_PINNED = 1, TENSOR_NON_BLOCKING = 2 };
@@ -51,17 +50,15 @@ berth_status tensor_new(library* lib, long rows, long columns, berth_device devi
                         tensor* made);
 void tensor_free(tensor* t);
 size_t tensor_bytes(const tensor* t);
-// The same numbers on `device`. Empty `moved` if `t` is there already. TENSOR_NON_BLOCKING: as
-// non_blocking in C++.
+// The numbers of a tensor on the CPU, which the host reads or writes now; null on a device.
+float* tensor_numbers(library* lib, const tensor* t, int writes);
+// The same numbers on `device`. Empty `moved` if `t` is there already.
 berth_status tensor_to(library* lib, const tensor* t, berth_device device, int flags,
                        tensor* moved);
-// Numbers of a tensor on the CPU.
-berth_status tensor_write(library* lib, tensor* t, const float* values);
-berth_status tensor_read(library* lib, const tensor* t, float* values);
 berth_status tensor_add(library* lib, const tensor* a, const tensor* b, tensor* sum);
 berth_status tensor_multiply(library* lib, const tensor* a, const tensor* b, tensor* product);
 
-// Moves the tensors of a module as one batch; all must be on one device.
+// A module is a list of tensors. Moves it as one batch; all must be on one device.
 berth_status module_to(library* lib, tensor* const* tensors, size_t count, berth_device device);
 
 #ifdef __cplusplus

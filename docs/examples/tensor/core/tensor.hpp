@@ -83,7 +83,7 @@ inline Tensor Tensor::to(Device target, To options) const {
   if (options.non_blocking || between_devices) {
     copier.copy_async(moved.data(), data(), bytes(), streams);
   } else {
-    copier.copy(moved.data(), data(), bytes(), streams.target_stream);
+    copier.copy(moved.data(), data(), bytes(), streams);
   }
   return moved;
 }
