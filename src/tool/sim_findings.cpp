@@ -96,7 +96,7 @@ void SimFindings::add(const std::string& line) {
   const std::string record = json.at("record");
   if (record == "process") ++processes_;
   if (record == "more") ++cut_short_;
-  if (record == "private_table") has_nvidia_runtime_ = true;
+  if (record == "private_table") nvidia_runtime_ = json.at("module");
   if (record != "finding") return;
   SimFinding finding = parse_finding(json);
   const std::string key = key_of(finding);

@@ -52,8 +52,8 @@ class SimFindings {
   [[nodiscard]] std::size_t processes() const { return processes_; }
   /// Processes that had more findings than they kept.
   [[nodiscard]] std::size_t cut_short() const { return cut_short_; }
-  /// Whether a program contains NVIDIA's runtime.
-  [[nodiscard]] bool has_nvidia_runtime() const { return has_nvidia_runtime_; }
+  /// The file of a program or library that has NVIDIA's runtime in it; empty: none.
+  [[nodiscard]] const std::string& nvidia_runtime() const { return nvidia_runtime_; }
   /// Lines that a process did not finish.
   [[nodiscard]] std::size_t unfinished() const { return unfinished_; }
 
@@ -66,7 +66,7 @@ class SimFindings {
   std::size_t processes_ = 0;
   std::size_t cut_short_ = 0;
   std::size_t unfinished_ = 0;
-  bool has_nvidia_runtime_ = false;
+  std::string nvidia_runtime_;
 };
 
 /// Where the use was made, at most four lines: "pipeline.py:12 in prefetch", "race+0x11d2 (main)".

@@ -165,10 +165,12 @@ std::string SimReport::notes() const {
   if (findings.unfinished() != 0)
     note(fmt::format("{} in the findings of a process that was killed cannot be read",
                      counted(findings.unfinished(), "line")));
-  if (findings.has_nvidia_runtime())
-    note(
-        "the program contains NVIDIA's CUDA runtime, which does not run on the simulated "
-        "driver; link the runtime as a shared library (nvcc --cudart shared)");
+  if (const std::string& runtime = findings.nvidia_runtime(); !runtime.empty())
+    note(fmt::format(
+        "{} has NVIDIA's CUDA runtime in it, which does not run on the simulated driver{}", runtime,
+        runtime.find("libcudart.so") != std::string::npos
+            ? ""
+            : "; link the runtime as a shared library (nvcc --cudart shared)"));
   else if (findings.processes() == 0)
     note(
         "the program made no call of the simulated driver, so nothing was checked; --preload is "
@@ -186,6 +188,8 @@ nlohmann::ordered_json SimReport::json() const {
   Json all = Json::array();
   for (std::size_t i = 0; i < ignored_by.size(); ++i)
     all.push_back(finding_json(findings.all()[i], ignored_by[i]));
+  Json runtime = nullptr;
+  if (!findings.nvidia_runtime().empty()) runtime = findings.nvidia_runtime();
   Json ended = Json::array();
   for (const SimRun& run : runs) {
     Json entry = {{"seed", nullptr}, {"exit_code", run.exit_code}, {"signal", nullptr}};
@@ -193,10 +197,9 @@ nlohmann::ordered_json SimReport::json() const {
     if (run.signal != 0) entry["signal"] = run.signal;
     ended.push_back(std::move(entry));
   }
-  return {
-      {"exit_code", exit_code()},          {"configuration", configuration},
-      {"findings", std::move(all)},        {"runs", std::move(ended)},
-      {"processes", findings.processes()}, {"has_nvidia_runtime", findings.has_nvidia_runtime()}};
+  return {{"exit_code", exit_code()},          {"configuration", configuration},
+          {"findings", std::move(all)},        {"runs", std::move(ended)},
+          {"processes", findings.processes()}, {"nvidia_runtime", std::move(runtime)}};
 }
 
 }  // namespace berth::tool

@@ -118,9 +118,10 @@ TEST_CASE("that there are more findings than are kept is told once") {
 
 TEST_CASE("a call for a private table is told once") {
   Alone alone;
-  alone.findings.note_private_table();
-  alone.findings.note_private_table();
+  alone.findings.note_private_table("a");
+  alone.findings.note_private_table("b");
   CHECK(alone.records().size() == 2);
+  CHECK(alone.records().back().at("module") == "a");
   CHECK(alone.records().back().at("record") == "private_table");
 }
 

@@ -133,7 +133,7 @@ class Json(SimTest):
         report = outcome.report
         self.assertEqual(
             list(report),
-            ["exit_code", "configuration", "findings", "runs", "processes", "has_nvidia_runtime"],
+            ["exit_code", "configuration", "findings", "runs", "processes", "nvidia_runtime"],
         )
         self.assertEqual(report["exit_code"], 1)
         self.assertIn("devices=2", report["configuration"])

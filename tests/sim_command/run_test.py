@@ -141,7 +141,8 @@ class Run(SimTest):
     def test_a_program_with_nvidias_runtime_is_told(self):
         outcome = self.cases("private-table")
         self.assertEqual(outcome.err.count("--cudart shared"), 1, outcome.story)
-        self.assertTrue(outcome.report["has_nvidia_runtime"])
+        self.assertIn("sim_command_cases has NVIDIA's CUDA runtime in it", outcome.err)
+        self.assertEqual(os.path.basename(outcome.report["nvidia_runtime"]), "sim_command_cases")
         self.assertNotIn("--cudart", self.cases("devices").err)
 
     def test_faults_and_the_log(self):

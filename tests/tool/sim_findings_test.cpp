@@ -85,9 +85,9 @@ TEST_CASE("other records are counted, and what is no record is told") {
   CHECK(findings.processes() == 2);
   CHECK(findings.cut_short() == 1);
   CHECK(findings.unfinished() == 3);
-  CHECK_FALSE(findings.has_nvidia_runtime());
+  CHECK(findings.nvidia_runtime().empty());
   CHECK(findings.all().empty());
-  CHECK(read({R"({"record":"private_table","pid":1})"}).has_nvidia_runtime());
+  CHECK(read({R"({"record":"private_table","pid":1,"module":"a"})"}).nvidia_runtime() == "a");
 }
 
 TEST_CASE("call sites are Python's, or else native ones without the program's start") {

@@ -2,6 +2,7 @@
 // Initialisation, version and error names.
 // Source: CUDA Driver API, "Initialization", "Version Management", "Error Handling".
 #include <cstdint>
+#include <dlfcn.h>
 #include <exception>
 #include <string>
 #include <utility>
@@ -57,8 +58,11 @@ const char* berth_sim_berthSimConfigurationError() {
 // The tables behind it are for NVIDIA's own libraries, and documented nowhere.
 CUresult berth_sim_cuGetExportTable(const void** table, const CUuuid* id) {
   if (table == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Dl_info asking{};
+  const bool is_known = dladdr(__builtin_return_address(0), &asking) != 0;
   MutexLock lock(mutex);
-  if (State* const state = installed_or_from_environment()) state->findings.note_private_table();
+  if (State* const state = installed_or_from_environment())
+    state->findings.note_private_table(is_known ? asking.dli_fname : "");
   return CUDA_ERROR_NOT_FOUND;
 }
 

@@ -30,8 +30,8 @@ class Findings {
   /// Those since the last call; they count as known from now on.
   [[nodiscard]] std::vector<std::string> take();
   [[nodiscard]] bool empty() const { return lines_.empty(); }
-  /// The program asked for a table of functions that only NVIDIA's drivers have.
-  void note_private_table() { file_.note_private_table(); }
+  /// The file `module` asked for a table of functions that only NVIDIA's drivers have.
+  void note_private_table(const char* module) { file_.note_private_table(module); }
 
  private:
   void tell(const Finding& finding);

@@ -60,18 +60,17 @@ bool FindingsFile::add(const Finding& finding, std::uint64_t seed) {
 }
 
 void FindingsFile::note_more() {
-  note("more");
-}
-
-void FindingsFile::note_private_table() {
-  if (!has_private_table_) note("private_table");
-  has_private_table_ = true;
-}
-
-void FindingsFile::note(std::string_view record) {
   if (path_.empty()) return;
-  JsonWriter json = begin_record(record);
+  JsonWriter json = begin_record("more");
   json.end_object();
+  static_cast<void>(write(std::move(json).take()));
+}
+
+void FindingsFile::note_private_table(const char* module) {
+  if (path_.empty() || has_private_table_) return;
+  has_private_table_ = true;
+  JsonWriter json = begin_record("private_table");
+  json.field("module", std::string_view(module)).end_object();
   static_cast<void>(write(std::move(json).take()));
 }
 

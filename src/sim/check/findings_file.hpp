@@ -7,7 +7,7 @@
 //   {"record":"finding","pid":7,"kind":"race","text":"race: ...","seed":3,"uses":[
 //     {"call":"cuMemcpyAsync","does":"reads","bytes":64,"frames":[...]}, ...]}
 //   {"record":"more","pid":7}            there are findings that it did not keep
-//   {"record":"private_table","pid":7}   it contains NVIDIA's runtime library
+//   {"record":"private_table","pid":7,"module":"./program"}   which has NVIDIA's runtime in it
 //
 // A line may be preceded by an empty one, or by one that a killed process did not finish.
 #pragma once
@@ -29,10 +29,9 @@ class FindingsFile {
   bool add(const Finding& finding, std::uint64_t seed);
   void note_more();
   /// Once.
-  void note_private_table();
+  void note_private_table(const char* module);
 
  private:
-  void note(std::string_view record);
   [[nodiscard]] bool write(std::string_view line) const;
 
   std::string path_;  // empty: none
