@@ -31,7 +31,7 @@
 
 namespace berth {
 
-/// Determines what is to be copied and in which shape, and passes it to the dispatcher.
+/// Looks up the memory of a copy, determines its shape, and passes it to the dispatcher.
 class Copier::Impl {
  public:
   Impl(const DeviceRegistry& registry, PinnedAllocator& pinned, CompletionQueue& completions,
@@ -47,7 +47,7 @@ class Copier::Impl {
   Transfer start(void* target, const void* source, std::size_t bytes, Request request) {
     if (bytes == 0) return dispatcher_.end(nullptr, std::move(request));
     check_ranges(target, source, bytes);
-    const bool has_end = request.wants_transfer || request.wants_end();
+    const bool has_end = request.returns_transfer || request.has_end_action();
     if (bytes <= CopyDispatcher::kSmallBytes && !has_end && !request.other) {
       in_context(request.stream, [&] { copy_small(target, source, bytes, request); });
       return {};
@@ -78,7 +78,7 @@ class Copier::Impl {
     const ContextScope scope(request.stream.context());
     const Driver& driver = request.stream.context().driver();
     const std::vector<PlannedCopy> planned = plan_batch(copies, options_, [&](const void* data) {
-      return find_memory_place(registry_, pinned_, driver, data);
+      return find_allocation(registry_, pinned_, driver, data);
     });
     if (!request.other) {
       check(planned, request);
@@ -121,13 +121,13 @@ class Copier::Impl {
   void fill(void* target, std::uint8_t value, std::size_t bytes, StreamRef stream) {
     const Driver& driver = stream.context().driver();
     const ContextScope scope(stream.context());
-    const MemoryPlace place = find_memory_place(registry_, pinned_, driver, target);
+    const AllocationInfo place = find_allocation(registry_, pinned_, driver, target);
     require_within(place, target, bytes, kFillName);
     require_filled_by(place.kind, target, stream);
     driver.memset_d8_async(reinterpret_cast<CUdeviceptr>(target), value, bytes, stream.native());
   }
 
-  /// Returns when the target has the bytes.
+  /// Returns when the target contains the bytes.
   void copy(void* target, const void* source, std::size_t bytes, StreamRef stream) {
     if (bytes <= CopyDispatcher::kSmallBytes && bytes > 0) {
       start(target, source, bytes, {.stream = stream, .is_awaited = true});
@@ -141,16 +141,16 @@ class Copier::Impl {
   [[nodiscard]] CopyDispatcher& dispatcher() { return dispatcher_; }
 
  private:
-  /// Calls `copy` with a context with which the driver accepts copies on the stream. A created
-  /// stream works in any context, and so do copies on it: the driver is not queried if one is
+  /// Calls `copy` with a current context in which the driver accepts copies on the stream. A
+  /// created stream accepts copies in any context, so the driver is not queried if some context is
   /// likely to be current.
   /// Source: CUDA C++ Programming Guide, "Stream and Event Behavior".
   template <class Copy>
   static void in_context(StreamRef stream, const Copy& copy) {
     DeviceContext& context = stream.context();
     context.driver().require_here();
-    const bool is_made = !stream.is_legacy_default() && !stream.is_per_thread_default();
-    if (is_made && KnownContext::is_likely(context)) {
+    const bool is_created = !stream.is_legacy_default() && !stream.is_per_thread_default();
+    if (is_created && KnownContext::is_likely(context)) {
       try {
         return copy();
       } catch (const DriverError& error) {
@@ -166,12 +166,13 @@ class Copier::Impl {
 
   void copy_small(void* target, const void* source, std::size_t bytes, const Request& request) {
     const MemorySide from = side_of_small(source, bytes, kSourceName, request);
-    CopyRequest asked = request;
-    asked.is_checked = request.is_awaited && is_of_host(target, bytes, from, request.stream);
-    const MemorySide to = asked.is_checked ? MemorySide{static_cast<std::byte*>(target), {}}
-                                           : side_of_small(target, bytes, kTargetName, request);
+    CopyRequest checked = request;
+    checked.is_checked =
+        request.is_awaited && is_host_writable(target, bytes, from, request.stream);
+    const MemorySide to = checked.is_checked ? MemorySide{static_cast<std::byte*>(target), {}}
+                                             : side_of_small(target, bytes, kTargetName, request);
     try {
-      dispatcher_.start(LinearCopy(to, from, bytes), asked);
+      dispatcher_.start(LinearCopy(to, from, bytes), checked);
     } catch (const DriverError&) {
       const bool was_known = known_.forget(target);
       if (known_.forget(source) || was_known)  // it may have been freed since
@@ -184,31 +185,32 @@ class Copier::Impl {
 
   MemorySide side_of_small(const void* data, std::size_t bytes, const char* name,
                            const Request& request) {
-    if (const auto pinned = find_pinned_place(pinned_, data)) {
+    if (const auto pinned = find_pinned_allocation(pinned_, data)) {
       require_within(*pinned, data, bytes, name);
       return side_at(data, pinned->kind);
     }
     if (DeviceContext* const device = known_.find(data))
       return side_at(data, {MemoryKind::Type::device, device, {}});
     const Driver& driver = request.stream.context().driver();
-    const MemoryPlace place = find_memory_place(registry_, pinned_, driver, data);
+    const AllocationInfo place = find_allocation(registry_, pinned_, driver, data);
     require_within(place, data, bytes, name);
     known_.note(data, place);
     return side_at(data, place.kind);
   }
 
-  /// Whether the host may write the target itself once the stream has passed the copy: it is host
-  /// memory of some kind that berth does not manage. No driver call.
-  bool is_of_host(void* target, std::size_t bytes, const MemorySide& source, StreamRef stream) {
+  /// Whether the host may write the target itself after the copy completes: the target is host
+  /// memory that berth does not manage. No driver call.
+  bool is_host_writable(void* target, std::size_t bytes, const MemorySide& source,
+                        StreamRef stream) {
     if (source.kind.type != MemoryKind::Type::device) return false;
-    if (known_.find(target) != nullptr || find_pinned_place(pinned_, target)) return false;
-    if (is_pinned_by_a_runtime(pinned_, target)) return false;  // perhaps free
+    if (known_.find(target) != nullptr || find_pinned_allocation(pinned_, target)) return false;
+    if (is_pinned_by_runtime(pinned_, target)) return false;  // perhaps free
     return stream.context().host_reach().shares_managed && are_writable(target, bytes);
   }
 
   MemorySide side(const void* data, std::size_t bytes, const char* name, const Request& request) {
     const Driver& driver = request.stream.context().driver();
-    const MemoryPlace place = find_memory_place(registry_, pinned_, driver, data);
+    const AllocationInfo place = find_allocation(registry_, pinned_, driver, data);
     require_within(place, data, bytes, name);
     return side_at(data, place.kind);
   }
@@ -232,8 +234,8 @@ class Copier::Impl {
         [&](Request of_one) { return dispatcher_.start(copy, std::move(of_one)); });
   }
 
-  /// Submits the copy to the one of the two streams that suits; the other one waits for it. `check`
-  /// refuses what `start` would refuse, before any stream waits for another.
+  /// Submits the copy to one of the two streams, which `suits` selects; the other stream waits for
+  /// it. `check` reports the errors of `start` before any stream waits for the other.
   template <class Suits, class Check, class Start>
   Transfer start_joined(Request request, const Suits& suits, const Check& check,
                         const Start& start) {
@@ -249,10 +251,11 @@ class Copier::Impl {
     std::vector<Transfer> parts;
     try {
       parts.reserve(1);
-      // on_done and keep_alive belong to the whole, once nothing can fail any more.
-      parts.push_back(start(request.wants_transfer ? request.part(true) : request));
+      // on_done and keep_alive apply to the whole copy, and take effect once nothing can fail any
+      // more.
+      parts.push_back(start(request.returns_transfer ? request.part(true) : request));
       streams.end(events_of_);
-      if (!request.wants_transfer) return {};
+      if (!request.returns_transfer) return {};
       return dispatcher_.end(std::make_shared<CompositeTransfer>(std::move(parts)),
                              std::move(request));
     } catch (...) {
@@ -262,7 +265,7 @@ class Copier::Impl {
     }
   }
 
-  /// Refuses all copies if one would be refused.
+  /// Throws if any of the copies is invalid.
   void check(const std::vector<PlannedCopy>& planned, const Request& request) {
     for (const PlannedCopy& each : planned) dispatcher_.check(*each.copy, request);
   }
@@ -307,7 +310,7 @@ Copier::Copier(const DeviceRegistry& registry, PinnedAllocator& pinned,
 }
 
 Copier::~Copier() {
-  // A forked child has none of the threads, and cannot wait for what they were doing.
+  // A forked child has none of the threads, so it cannot wait for their work.
   if (!impl_->is_here()) keep_until_exit(std::move(impl_));
 }
 

@@ -117,7 +117,7 @@ void PinnedRegistrations::add(void* data, std::size_t bytes) {
   try {
     const ContextScope scope(context);
     const RelaxedCapture relaxed(driver());
-    do_share_before_call(registry_);
+    make_host_progress(registry_);
     result = driver().try_mem_host_register(data, bytes, unsigned{CU_MEMHOSTREGISTER_PORTABLE});
   } catch (...) {
     drop(start_of(data));
@@ -244,7 +244,7 @@ PinnedRegistrations::End PinnedRegistrations::end_of(StreamRef stream) const {
 void PinnedRegistrations::unpin(DeviceContext& context, void* data) const {
   const ContextScope scope(context);
   const RelaxedCapture relaxed(driver());
-  do_share_before_call(registry_);
+  make_host_progress(registry_);
   const CUresult result = driver().try_mem_host_unregister(data);
   if (result == CUDA_SUCCESS || result == CUDA_ERROR_DEINITIALIZED) return;  // Driver's exit rule
   driver().raise(DriverCall::mem_host_unregister, result);
