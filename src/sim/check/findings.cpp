@@ -16,7 +16,7 @@ void Findings::add(std::string line) {
   if (!lines_.empty() && lines_.back() == line) return;
   if (log_.on()) log_.note(format_text("found: {}", line.substr(0, line.find(':'))));
   if (lines_.size() >= kKept) {
-    ++not_kept_;
+    ++dropped_;
     return;
   }
   if (aloud_) write_to_stderr(format_text("simulated driver: {}\n", line));
@@ -25,7 +25,7 @@ void Findings::add(std::string line) {
 
 std::vector<std::string> Findings::take() {
   std::vector<std::string> taken = std::exchange(lines_, {});
-  if (not_kept_ != 0) taken.push_back(format_text("and {} more", std::exchange(not_kept_, 0)));
+  if (dropped_ != 0) taken.push_back(format_text("and {} more", std::exchange(dropped_, 0)));
   return taken;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the checks found: misuse for which CUDA has no error code, because hardware does not notice
-// it. Guarded by sim::mutex.
+// The findings of the checks: misuse that hardware does not detect, so that CUDA has no error code
+// for it. Guarded by sim::mutex.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,13 @@ namespace berth::sim {
 
 class Findings {
  public:
-  /// `aloud`: print each to standard error as well, since no test may ask for them.
+  /// `aloud`: also print each finding to standard error, because no test may query them.
   Findings(bool aloud, EventLog& log) : aloud_(aloud), log_(log) {}
 
-  /// One line. After the first hundred only their number is kept: one mistake in a loop is enough.
+  /// Adds one line. After the first hundred, only the number of findings is kept, because one
+  /// mistake may be in a loop.
   void add(std::string line);
-  /// Those since the last call; they count as known from now on.
+  /// The findings since the last call.
   [[nodiscard]] std::vector<std::string> take();
   [[nodiscard]] bool empty() const { return lines_.empty(); }
 
@@ -27,7 +28,7 @@ class Findings {
   bool aloud_;
   EventLog& log_;
   std::vector<std::string> lines_;
-  std::size_t not_kept_ = 0;
+  std::size_t dropped_ = 0;
 };
 
 }  // namespace berth::sim
