@@ -51,8 +51,8 @@ void check_range(const void* data, std::size_t bytes) {
   switch (result) {
     case CUDA_ERROR_INVALID_VALUE:
       throw InvalidArgument(format_text(
-          "pinned: {} cannot be registered: it is not all memory of this process that may be "
-          "written, as the driver says: {}",
+          "pinned: {} cannot be registered: it is not entirely writable memory of this process: "
+          "{}",
           range, driver.describe(result)));
     case CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED:
       throw InvalidArgument(format_text(
@@ -103,7 +103,7 @@ PinnedRegistrations::~PinnedRegistrations() {
     try {
       remove(data);
     } catch (const std::exception& error) {  // an Error, or the host's memory
-      driver().report(Severity::error, "pinned: at its end", error);
+      driver().report(Severity::error, "pinned: unregistering in a destructor", error);
       drop(start_of(data));
     }
   }
@@ -345,8 +345,8 @@ void PinnedRegistrations::retire_stream(StreamRef stream) noexcept {
     }
     if (!is_captured) return;
     driver().report(Severity::warning,
-                    "pinned: a stream that uses registered memory goes away in the middle of a "
-                    "capture, so nobody can tell when its work is done");
+                    "pinned: a stream that uses registered memory is destroyed during a capture, "
+                    "so the completion of its work is unknown");
   } catch (const std::exception& error) {  // an Error, or the host's memory
     driver().report(Severity::error, "pinned: a stream could not be retired", error);
   }

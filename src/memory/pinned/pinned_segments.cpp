@@ -80,8 +80,8 @@ void* PinnedSegments::map_and_register(const Driver& driver, std::size_t bytes) 
   }
   if (result != CUDA_ERROR_OUT_OF_MEMORY && !refusal_reported_.exchange(true)) {
     driver.report(Severity::warning,
-                  format_text("pinned: cuMemHostRegister refuses {} of fresh pages, so "
-                              "cuMemHostAlloc is asked instead: {}",
+                  format_text("pinned: cuMemHostRegister rejects {} of new pages; "
+                              "using cuMemHostAlloc instead: {}",
                               format_bytes(bytes), driver.describe(result)));
   }
   return nullptr;

@@ -224,7 +224,7 @@ void Windows::drop(Number window) noexcept {
   forget(window, gone);
 }
 
-void Windows::drop_chosen() noexcept {
+void Windows::drop_victims() noexcept {
   if (chosen_.empty()) return;
   const ContextScope scope(context_, std::nothrow);
   for (const Number window : chosen_) {
