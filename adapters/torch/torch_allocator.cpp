@@ -90,7 +90,7 @@ auto with_memory(Call call) noexcept -> decltype(call(TorchMemory::get())) {
   } catch (const std::exception& error) {
     print("error", error.what());
   } catch (...) {
-    print("error", "an exception that is no std::exception");
+    print("error", "a non-standard exception");
   }
   return decltype(call(TorchMemory::get()))();
 }

@@ -32,7 +32,7 @@ typedef struct berth_transfer_options {
   void (*release)(void* owner);
   void* owner;       ///< of source and target; passed to release, may be null
   int has_priority;  ///< 1: `priority` applies; 0: that of the stream
-  int priority;      ///< of the host's share; lower numbers go first
+  int priority;      ///< of the host work; lower numbers go first
 } berth_transfer_options;
 
 #define BERTH_TRANSFER_OPTIONS_INIT \

@@ -22,8 +22,7 @@ struct TransferOptions {
   /// valid, and the destructor of Transfer waits while threads access them. It is released on any
   /// thread, including the copier's own, so its destructor must not wait for work of the device.
   std::shared_ptr<const void> keep_alive = nullptr;
-  /// The order of the host's share of copies; lower numbers go first. nullopt: the stream's
-  /// priority.
+  /// The order of the host work of copies; lower numbers go first. nullopt: the stream's priority.
   std::optional<int> priority = std::nullopt;
   /// Called when the transfer is over, with its failure or null, under the rules of
   /// CompletionQueue::when_done(): on berth's thread, and it may call CUDA and berth. Empty: no

@@ -94,8 +94,8 @@ void BiasedLock::fence() noexcept {
   const int error = errno;
   if (membarrier(MEMBARRIER_CMD_GLOBAL) == 0 || page_toggle().fence()) return;
   std::fprintf(stderr,
-               "berth: membarrier(2) was allowed when this process began to use it and fails now "
-               "(%s), and nothing here does without; a sandbox must allow it, or forbid it before "
+               "berth: membarrier(2) was allowed when this process first used it, and fails now "
+               "(%s), but is required; a sandbox must allow it, or forbid it before "
                "memory is first allocated\n",
                std::strerror(error));
   std::abort();

@@ -75,7 +75,7 @@ class PerThreadTable {
 
 /// `Part` has a lock(), a BiasedLock, through which its thread enters it.
 ///
-/// Threads  mine() and mine_or_new(): any. The rest under the owner's lock.
+/// Threads  local() and local_or_new(): any. The rest under the owner's lock.
 template <class Part>
 class PerThread final : private PerThreadTable {
  public:
@@ -90,13 +90,13 @@ class PerThread final : private PerThreadTable {
   ~PerThread() override { forget(); }
 
   /// The calling thread's part; null if it has none.
-  [[nodiscard]] Part* mine() const { return static_cast<Part*>(find()); }
+  [[nodiscard]] Part* local() const { return static_cast<Part*>(find()); }
   /// The same, created if there is none. Null, and the owner must do without a part, on a thread
   /// that is about to end, beyond kOwnersMax owners, if the kernel does not support BiasedLock, and
   /// if the host has no memory. Not under the owner's lock; with Blocking::yes, under no owner's
   /// lock.
-  Part* mine_or_new(Blocking blocking = Blocking::yes) noexcept {
-    if (Part* const part = mine()) return part;
+  Part* local_or_new(Blocking blocking = Blocking::yes) noexcept {
+    if (Part* const part = local()) return part;
     if (!prepare(blocking)) return nullptr;
     try {
       auto made = std::make_unique<Part>();
@@ -105,7 +105,7 @@ class PerThread final : private PerThreadTable {
     } catch (const std::bad_alloc&) {
       return nullptr;
     }
-    return mine();
+    return local();
   }
 
   /// Number of parts. Under the owner's lock.
@@ -117,7 +117,7 @@ class PerThread final : private PerThreadTable {
    public:
     explicit ExclusiveAccess(PerThread& parts)
         : parts_(parts),
-          alone_(parts.all_.empty() || (parts.all_.size() == 1 && parts.mine() != nullptr)) {
+          alone_(parts.all_.empty() || (parts.all_.size() == 1 && parts.local() != nullptr)) {
       if (alone_) return;
       for_each_other([](Part& part) { part.lock().forbid(); });
       BiasedLock::fence();
@@ -138,9 +138,9 @@ class PerThread final : private PerThreadTable {
    private:
     template <class Visit>
     void for_each_other(const Visit& visit) const {
-      const Part* const mine = parts_.mine();
+      const Part* const local = parts_.local();
       for (const auto& part : parts_.all_) {
-        if (part.get() != mine) visit(*part);
+        if (part.get() != local) visit(*part);
       }
     }
 

@@ -17,7 +17,7 @@ DeviceType to_device_type(int number, const char* parameter) {
   if (const auto type = DeviceType::from_number(number)) return *type;
   throw InvalidArgument(format_text(
       "\"{}\" has {} for a device type; accepted: BERTH_DEVICE_CPU ({}), "
-      "BERTH_DEVICE_CUDA ({}), and what berth_device_type_register() gave, all below {}",
+      "BERTH_DEVICE_CUDA ({}), and results of berth_device_type_register(), all below {}",
       parameter, number, int{BERTH_DEVICE_CPU}, int{BERTH_DEVICE_CUDA}, DeviceType::count()));
 }
 
@@ -38,10 +38,10 @@ berth_device from_device(Device device) noexcept {
 
 StreamRef to_stream(berth_stream stream, const char* parameter) {
   if (stream.context == nullptr) {
-    throw InvalidArgument(
-        format_text("\"{}\" has no context; accepted: what a berth_stream_ function gave, such as "
-                    "berth_stream_from_native()",
-                    parameter));
+    throw InvalidArgument(format_text(
+        "\"{}\" has no context; accepted: the result of a berth_stream_ function, such as "
+        "berth_stream_from_native()",
+        parameter));
   }
   return {*reinterpret_cast<DeviceContext*>(stream.context), stream.native};
 }
@@ -59,10 +59,10 @@ berth_stream from_stream(StreamRef stream) noexcept {
 
 EventRef to_event(berth_event event, const char* parameter) {
   if (event.context == nullptr || event.native == nullptr) {
-    throw InvalidArgument(
-        format_text("\"{}\" is no event; accepted: what a berth_event_ function gave, such as "
-                    "berth_event_from_native()",
-                    parameter));
+    throw InvalidArgument(format_text(
+        "\"{}\" is not an event; accepted: the result of a berth_event_ function, such as "
+        "berth_event_from_native()",
+        parameter));
   }
   return {*reinterpret_cast<DeviceContext*>(event.context), event.native};
 }

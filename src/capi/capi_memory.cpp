@@ -20,14 +20,16 @@ void with_device_memory(berth_allocator* allocator, const Use& use) {
   if (auto* const device = as_kind<DeviceAllocator>(any)) return use(*device);
   if (auto* const pool = as_kind<MemoryPool>(any)) return use(*pool);
   throw InvalidArgument(
-      "\"allocator\" is one of host memory; accepted: what berth_allocator_get_device() or "
-      "berth_memory_pool_get_allocator() gave");
+      "\"allocator\" is an allocator of host memory; accepted: the result of "
+      "berth_allocator_get_device() or "
+      "berth_memory_pool_get_allocator()");
 }
 
 HostAllocator& to_host_allocator(berth_allocator* allocator) {
   if (auto* const host = as_kind<HostAllocator>(to_allocator(allocator))) return *host;
   throw InvalidArgument(
-      "\"allocator\" is not that of cpu; accepted: what berth_allocator_get_host() gave");
+      "\"allocator\" is not the allocator of cpu; accepted: the result of "
+      "berth_allocator_get_host()");
 }
 
 void* allocate(Allocator& any, std::size_t bytes, berth_stream stream) {

@@ -17,7 +17,8 @@ namespace {
 PinnedAllocator& to_pinned_allocator(berth_allocator* allocator) {
   if (auto* const pinned = as_kind<PinnedAllocator>(to_allocator(allocator))) return *pinned;
   throw InvalidArgument(
-      "\"allocator\" is not the pinned one; accepted: what berth_allocator_get_pinned() gave");
+      "\"allocator\" is not the pinned allocator; accepted: the result of "
+      "berth_allocator_get_pinned()");
 }
 
 PinnedOptions to_options(const berth_pinned_options& from) {

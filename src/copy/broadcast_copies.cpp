@@ -15,11 +15,11 @@
 namespace berth {
 namespace {
 
-/// Pieces submitted for one link of a chain before the next link: changing the current context
+/// Pieces submitted for one link of a chain before the next link. Changing the current context
 /// costs two driver calls.
 constexpr std::size_t kBatch = 4;
 
-/// A slice begins at a line of device memory.
+/// Slices are aligned to lines of device memory.
 constexpr std::size_t kSliceAlignment = 512;
 
 std::optional<EventRef> no_mark() {
@@ -28,7 +28,7 @@ std::optional<EventRef> no_mark() {
 
 }  // namespace
 
-/// Copies of one shard from its neighbour, and their Transfer.
+/// The copies to one shard from its neighbour, and their Transfer.
 class BroadcastCopies::Link {
  public:
   /// `bytes`: the size of the shard.
@@ -40,14 +40,14 @@ class BroadcastCopies::Link {
         to_(to),
         transfer_(std::make_shared<DirectTransfer>(bytes)) {
     work.parts.emplace_back(transfer_);
-    work.handed_on.push_back(bytes);
+    work.bytes_forwarded.push_back(bytes);
     if (from.device() != to.device()) copies.links_.open(*to.device(), *from.device());
   }
 
   [[nodiscard]] DeviceContext& context() const { return to_.stream.context(); }
 
-  /// Copies [offset, offset + bytes) when the neighbour has it, and returns a mark behind the copy.
-  /// Within a ContextScope of context().
+  /// Copies [offset, offset + bytes) once the neighbour has received it, and returns a mark behind
+  /// the copy. Within a ContextScope of context().
   EventRef take(std::size_t offset, std::size_t bytes, const std::optional<EventRef>& ready) {
     if (ready && from_.stream != to_.stream) to_.stream.wait(*ready);
     for (std::size_t done = 0; done < bytes; done += piece_bytes_) {
@@ -70,9 +70,9 @@ class BroadcastCopies::Link {
   const std::shared_ptr<DirectTransfer> transfer_;
 };
 
-// One and a half times the pieces of other copies: a link between devices copies them in less time
-// than a link to the host copies those. Each piece is submitted once for each device, and
-// submission must not take longer than the copy.
+// One and a half times the piece size of other copies, because a link between devices is faster
+// than a link to the host. Each piece is submitted once for each device, and submission must not
+// take longer than the copy.
 BroadcastCopies::BroadcastCopies(Collectives::EventPools events, std::size_t piece_bytes)
     : events_(std::move(events)), piece_bytes_(piece_bytes + piece_bytes / 2) {}
 

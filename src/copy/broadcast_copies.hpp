@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies that pass bytes on from device to device. Each device fetches on the stream of its own
-// shard. So that stream has only the work that fills the shard, and each device receives over one
+// Copies that forward bytes from device to device. Each device fetches on the stream of its own
+// shard, so that stream has only the work that fills the shard, and each device receives over one
 // direction of its link and sends over the other.
 //
 //   chain   source > a > b > c      a fetches piece 2 while b fetches piece 1
-// ring    a > b > c > a           each begins with a slice of its own; in each round, each fetches
-//                                   from its predecessor the slice that the latter got last
+//   ring    a > b > c > a           each begins with its own slice; in each round, each fetches
+//                                   from its predecessor the slice that the predecessor received
+//                                   last
 //
 // Streams wait only for events of earlier submissions, so no cycle of waits is possible.
 #pragma once
@@ -23,9 +24,9 @@
 
 namespace berth {
 
-/// The submitted part of a collective copy.
+/// The submitted work of a collective copy.
 struct CollectiveWork {
-  /// Work on the stream `by` reads the memory of a shard, whose stream is `of`.
+  /// Work on the stream `by` reads the memory of the shard whose stream is `of`.
   struct Read {
     StreamRef of;
     StreamRef by;
@@ -33,7 +34,7 @@ struct CollectiveWork {
 
   std::vector<Transfer> parts;
   std::vector<Read> reads;
-  std::vector<std::size_t> handed_on;  ///< bytes that each shard gets from another one
+  std::vector<std::size_t> bytes_forwarded;  ///< bytes that each shard receives from another shard
 };
 
 /// Device memory of equal sizes, in the order of the chain or the ring.
@@ -44,15 +45,15 @@ class BroadcastCopies {
  public:
   BroadcastCopies(Collectives::EventPools events, std::size_t piece_bytes);
 
-  /// A source no larger than this gains nothing from a chain or a ring.
+  /// A chain or a ring does not speed up a source of this size or less.
   [[nodiscard]] std::size_t piece_bytes() const { return piece_bytes_; }
 
-  /// Copies device memory from the source to the first of `row`, from there to the next, and so on.
-  /// Their streams already wait for the source's.
-  /// Errors  DriverError: `work` has the submitted part.
+  /// Copies device memory from the source to the first of `row`, from there to the second, and so
+  /// on. Their streams already wait for the source's stream.
+  /// Errors  DriverError: `work` contains the submitted copies.
   void chain(const CollectiveSide& source, ShardRow row, CollectiveWork& work);
 
-  /// Starts the copies of ranges of the host's source to the same ranges of shards.
+  /// Starts copies of ranges of the source in host memory to the same ranges of shards.
   struct Slice {
     const CollectiveSide* shard;
     std::size_t offset;
@@ -60,7 +61,7 @@ class BroadcastCopies {
   };
   using FetchSlices = std::function<void(std::span<const Slice> slices)>;
 
-  /// Each of `row`, which has two or more, gets one slice by `fetch`, and the others from its
+  /// Each of `row`, which has two or more, receives one slice by `fetch` and the others from its
   /// neighbour.
   /// Errors  As chain(), and those of `fetch`.
   void ring(ShardRow row, const FetchSlices& fetch, CollectiveWork& work);

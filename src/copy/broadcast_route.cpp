@@ -28,7 +28,7 @@ std::vector<std::size_t> chain_order(Device first, std::span<const Device> devic
   std::vector<std::size_t> order;
   Device last = first;
   while (!left.empty()) {
-    // The next device fetches, so its path to the one before it counts.
+    // The next device fetches, so its path to its predecessor counts.
     const auto next = std::ranges::min_element(
         left, {}, [&](std::size_t index) { return distance(peers(devices[index], last)); });
     order.push_back(*next);

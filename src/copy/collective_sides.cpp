@@ -14,7 +14,7 @@
 namespace berth {
 namespace {
 
-/// The names of the parts in errors.
+/// The names of the parts in error messages.
 struct Names {
   const char* collective;
   const char* whole;
@@ -101,7 +101,7 @@ void require_stream_of_device(const std::string& name, const CollectiveSide& sid
       side.stream.context().name_beside(*side.device())));
 }
 
-/// A shard in host memory is copied by the device on the other side.
+/// A shard in host memory is copied by the device that owns the whole.
 void check_host_shard(const std::string& name, const CollectiveSide& shard,
                       const CollectiveSide& whole, const Names& names) {
   if (!shard.is_host()) return;
@@ -146,8 +146,8 @@ CollectiveSides find_sides(const DeviceRegistry& registry, const OwnHostMemory& 
     require_own_context(registry, its.context(), "part of a collective copy");
     const ContextScope scope(its.context());
     void* const data = const_cast<void*>(side.data);
-    const MemoryPlace place =
-        find_memory_place(registry, own, its.context().driver(), data, side.bytes);
+    const AllocationInfo place =
+        find_allocation(registry, own, its.context().driver(), data, side.bytes);
     require_within(place, data, side.bytes, side.name);
     return CollectiveSide{{static_cast<std::byte*>(data), place.kind}, side.bytes, its};
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of a collective copy, looked up and checked before anything is submitted.
+// The memory of a collective copy: looked up and checked before anything is submitted.
 #pragma once
 
 #include <cstddef>
@@ -29,13 +29,13 @@ struct CollectiveSides {
   CollectiveSide whole;
   std::vector<CollectiveSide> shards;
 
-  /// Each stream once, the whole's first.
+  /// Each stream once, beginning with the stream of the whole.
   [[nodiscard]] std::vector<StreamRef> streams() const;
 };
 
 enum class Collective { scatter, gather, broadcast };
 
-/// Looks up the memory, and refuses what a collective of this kind cannot copy.
+/// Looks up the memory, and throws if a collective of this kind cannot copy it.
 /// Errors  As Collectives: InvalidArgument, StreamCaptured, NotSupported, DriverError.
 CollectiveSides find_sides(const DeviceRegistry& registry, const OwnHostMemory& own,
                            Collective collective, void* whole, std::size_t bytes, StreamRef stream,

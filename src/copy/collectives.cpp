@@ -26,12 +26,12 @@
 namespace berth {
 namespace {
 
-/// To have no pieces, a program may request one larger than any memory. One and a half times as
-/// much must not wrap around.
+/// A program may request pieces larger than any memory to disable splitting. One and a half times
+/// the size must not wrap around.
 constexpr std::size_t kPieceBytesMax = 1024_GiB;
 
-/// Submitting so many takes less time than the copy of one.
-constexpr std::size_t kPiecesInTurn = 8;
+/// Submitting this number of pieces takes less time than copying one.
+constexpr std::size_t kPiecesPerTurn = 8;
 
 std::vector<Device> devices_of(std::span<const CollectiveSide> sides) {
   std::vector<Device> devices;
@@ -50,7 +50,7 @@ bool is_pageable(const CollectiveSide& side) {
   return side.kind.is_pageable();
 }
 
-/// Events behind the pending work of streams, at most one for each.
+/// Events behind the pending work of streams, at most one for each stream.
 class Marks {
  public:
   explicit Marks(const Collectives::EventPools& events) : events_(events) {}
@@ -60,7 +60,7 @@ class Marks {
     marks_.push_back({stream, events_(stream.context()).acquire()});
     record_unchecked(marks_.back().event, stream);
   }
-  /// The event of a stream that has been added.
+  /// The event of a stream; the stream has been added.
   [[nodiscard]] EventRef of(StreamRef stream) { return find(stream)->event; }
 
  private:
@@ -91,7 +91,7 @@ class Collectives::Impl {
         piece_bytes_(std::min(piece_bytes, kPieceBytesMax)),
         broadcasts_(events, piece_bytes_) {}
 
-  /// Between consecutive ranges of the whole and the shards: a scatter or a gather.
+  /// A scatter or a gather: copies between consecutive ranges of the whole and the shards.
   Transfer divide(Collective collective, void* whole, std::size_t bytes, StreamRef stream,
                   std::span<const Shard> shards, TransferOptions options) {
     const CollectiveSides sides =
@@ -127,7 +127,7 @@ class Collectives::Impl {
  private:
   using Work = CollectiveWork;
 
-  /// One copy by the Copier.
+  /// One copy, made by the Copier.
   struct Part {
     std::byte* to;
     const std::byte* from;
@@ -135,15 +135,15 @@ class Collectives::Impl {
     StreamRef stream;
   };
 
-  /// What all parts of a call share.
+  /// Options shared by all parts of a call.
   struct PartOptions {
     TransferOptions options;
     bool has_pageable;  ///< some of the memory is pageable
   };
 
-  /// Starts all copies. Each gets one piece in the first turn and many in later turns, so that the
-  /// last stream is not idle while the whole first copy is submitted. A staged copy is not cut: a
-  /// second one would wait for the staging memory of the first.
+  /// Starts all copies in turns: one piece of each copy in the first turn, many in later turns, so
+  /// that the last stream is not idle while the whole first copy is submitted. A staged copy is not
+  /// split, because the second part would wait for the staging memory of the first.
   void start(std::span<const Part> parts, const PartOptions& of_part, Work& work) {
     std::size_t turn_bytes = of_part.has_pageable ? SIZE_MAX : piece_bytes_;
     std::vector<Part> left(parts.begin(), parts.end());
@@ -155,7 +155,7 @@ class Collectives::Impl {
         part = {part.to + bytes, part.from + bytes, part.bytes - bytes, part.stream};
       }
       std::erase_if(left, [](const Part& part) { return part.bytes == 0; });
-      turn_bytes = kPiecesInTurn * piece_bytes_;
+      turn_bytes = kPiecesPerTurn * piece_bytes_;
     }
   }
 
@@ -205,7 +205,7 @@ class Collectives::Impl {
     return [this](Device from, Device to) -> const PeerFacts& { return registry_.peer(from, to); };
   }
 
-  /// The common part of all collectives. `submit` submits the copies, each on its shard's stream.
+  /// The common part of all collectives. `submit` submits each copy on its shard's stream.
   template <class Submit>
   Transfer run(const CollectiveSides& sides, TransferOptions options, const Submit& submit) {
     if (sides.whole.bytes == 0)
@@ -214,7 +214,7 @@ class Collectives::Impl {
     fork(streams);
     Work work;
     try {
-      // Host threads may still access pageable memory when the last stream has passed it.
+      // Host threads may still access pageable memory when the last stream has completed the copy.
       const bool has_pageable =
           is_pageable(sides.whole) || std::ranges::any_of(sides.shards, is_pageable);
       const PartOptions of_part{
@@ -222,16 +222,16 @@ class Collectives::Impl {
           has_pageable};
       submit(of_part, work);
       join(streams, work);
-      for (const std::size_t bytes : work.handed_on) copier_.count_direct(bytes);
+      for (const std::size_t bytes : work.bytes_forwarded) copier_.count_direct(bytes);
       return end_transfer(completions_, sides.whole.stream,
                           std::make_shared<CompositeTransfer>(work.parts), std::move(options));
     } catch (...) {
-      give_up(streams, work);
+      wait_for_submitted(streams, work);
       throw;
     }
   }
 
-  /// The first of `streams` is the whole's: the others wait for its pending work.
+  /// `streams` begins with the stream of the whole; the others wait for its pending work.
   void fork(std::span<const StreamRef> streams) {
     Marks marks(events_);
     marks.add(streams.front());
@@ -248,8 +248,8 @@ class Collectives::Impl {
     for (const StreamRef shard : streams.subspan(1)) streams.front().wait(marks.of(shard));
   }
 
-  /// Waits for the copies that have been submitted: the caller may free the memory.
-  static void give_up(std::span<const StreamRef> streams, Work& work) noexcept {
+  /// Waits for the submitted copies, because the caller may free the memory.
+  static void wait_for_submitted(std::span<const StreamRef> streams, Work& work) noexcept {
     CompositeTransfer submitted(std::move(work.parts));
     submitted.cancel();
     submitted.wait();

@@ -31,7 +31,7 @@
 
 namespace berth {
 
-/// Determines what is to be copied and in which shape, and passes it to the dispatcher.
+/// Looks up the memory of a copy, determines its shape, and passes it to the dispatcher.
 class Copier::Impl {
  public:
   Impl(const DeviceRegistry& registry, PinnedAllocator& pinned, HostAllocator& host,
@@ -47,7 +47,7 @@ class Copier::Impl {
   Transfer start(void* target, const void* source, std::size_t bytes, Request request) {
     if (bytes == 0) return dispatcher_.end(nullptr, std::move(request));
     check_ranges(target, source, bytes);
-    const bool has_end = request.wants_transfer || request.wants_end();
+    const bool has_end = request.returns_transfer || request.has_end_action();
     if (bytes <= CopyDispatcher::kSmallBytes && !has_end && !request.other) {
       in_context(request.stream, [&] { copy_small(target, source, bytes, request); });
       return {};
@@ -120,7 +120,7 @@ class Copier::Impl {
   void fill(void* target, std::uint8_t value, std::size_t bytes, StreamRef stream) {
     const Driver& driver = stream.context().driver();
     const ContextScope scope(stream.context());
-    const MemoryPlace place = place_of(target, bytes, stream);
+    const AllocationInfo place = place_of(target, bytes, stream);
     require_within(place, target, bytes, kFillName);
     require_filled_by(place.kind, target, stream);
     driver.memset_d8_async(reinterpret_cast<CUdeviceptr>(target), value, bytes, stream.native());
@@ -141,23 +141,21 @@ class Copier::Impl {
   [[nodiscard]] CopyDispatcher& dispatcher() { return dispatcher_; }
 
  private:
-  /// Calls `copy` with a context with which the driver accepts copies on the stream. A created
-  /// stream works in any context, and so do copies on it: the driver is not queried if one is
+  /// Calls `copy` with a current context in which the driver accepts copies on the stream. A
+  /// created stream accepts copies in any context, so the driver is not queried if some context is
   /// likely to be current.
   /// Source: CUDA C++ Programming Guide, "Stream and Event Behavior".
   template <class Copy>
   static void in_context(StreamRef stream, const Copy& copy) {
     DeviceContext& context = stream.context();
     context.driver().require_here();
-    const bool is_made = !stream.is_legacy_default() && !stream.is_per_thread_default();
-    if (is_made && KnownContext::is_likely(context)) {
+    const bool is_created = !stream.is_legacy_default() && !stream.is_per_thread_default();
+    if (is_created && KnownContext::is_likely(context)) {
       try {
         return copy();
       } catch (const DriverError& error) {
         const int code = error.driver_code();
-        const bool has_none =
-            code == CUDA_ERROR_INVALID_CONTEXT || code == CUDA_ERROR_CONTEXT_IS_DESTROYED;
-        if (!has_none) throw;
+        if (code != CUDA_ERROR_INVALID_CONTEXT && code != CUDA_ERROR_CONTEXT_IS_DESTROYED) throw;
       }
     }
     const ContextScope scope(context);
@@ -166,12 +164,13 @@ class Copier::Impl {
 
   void copy_small(void* target, const void* source, std::size_t bytes, const Request& request) {
     const MemorySide from = side_of_small(source, bytes, kSourceName, request);
-    CopyRequest asked = request;
-    asked.is_checked = request.is_awaited && is_of_host(target, bytes, from, request.stream);
-    const MemorySide to = asked.is_checked ? MemorySide{static_cast<std::byte*>(target), {}}
-                                           : side_of_small(target, bytes, kTargetName, request);
+    CopyRequest checked = request;
+    checked.is_checked =
+        request.is_awaited && is_host_writable(target, bytes, from, request.stream);
+    const MemorySide to = checked.is_checked ? MemorySide{static_cast<std::byte*>(target), {}}
+                                             : side_of_small(target, bytes, kTargetName, request);
     try {
-      dispatcher_.start(LinearCopy(to, from, bytes), asked);
+      dispatcher_.start(LinearCopy(to, from, bytes), checked);
     } catch (const DriverError&) {
       const bool was_known = known_.forget(target);
       if (known_.forget(source) || was_known)  // it may have been freed since
@@ -184,32 +183,33 @@ class Copier::Impl {
 
   MemorySide side_of_small(const void* data, std::size_t bytes, const char* name,
                            const Request& request) {
-    if (const auto pinned = find_pinned_place(own_.pinned, data)) {
+    if (const auto pinned = find_pinned_allocation(own_.pinned, data)) {
       require_within(*pinned, data, bytes, name);
       return side_at(data, pinned->kind);
     }
     if (DeviceContext* const device = known_.find(data))
       return side_at(data, {MemoryKind::Type::device, device, {}});
-    const MemoryPlace place = place_of(data, bytes, request.stream);
+    const AllocationInfo place = place_of(data, bytes, request.stream);
     require_within(place, data, bytes, name);
     known_.note(data, place);
     return side_at(data, place.kind);
   }
 
-  /// Whether the host may write the target itself once the stream has passed the copy: it is host
-  /// memory of some kind that berth does not manage. No driver call.
-  bool is_of_host(void* target, std::size_t bytes, const MemorySide& source, StreamRef stream) {
+  /// Whether the host may write the target itself after the copy completes: the target is host
+  /// memory that berth does not manage. No driver call.
+  bool is_host_writable(void* target, std::size_t bytes, const MemorySide& source,
+                        StreamRef stream) {
     if (source.kind.type != MemoryKind::Type::device) return false;
-    if (known_.find(target) != nullptr || find_pinned_place(own_.pinned, target)) return false;
-    if (is_pinned_by_a_runtime(own_.pinned, target)) return false;  // perhaps free
+    if (known_.find(target) != nullptr || find_pinned_allocation(own_.pinned, target)) return false;
+    if (is_pinned_by_runtime(own_.pinned, target)) return false;  // perhaps free
     return stream.context().host_reach().shares_managed && are_writable(target, bytes);
   }
 
-  MemoryPlace place_of(const void* data, std::size_t bytes, StreamRef stream) {
-    return find_memory_place(registry_, own_, stream.context().driver(), data, bytes);
+  AllocationInfo place_of(const void* data, std::size_t bytes, StreamRef stream) {
+    return find_allocation(registry_, own_, stream.context().driver(), data, bytes);
   }
   MemorySide side(const void* data, std::size_t bytes, const char* name, const Request& request) {
-    const MemoryPlace place = place_of(data, bytes, request.stream);
+    const AllocationInfo place = place_of(data, bytes, request.stream);
     require_within(place, data, bytes, name);
     return side_at(data, place.kind);
   }
@@ -233,8 +233,8 @@ class Copier::Impl {
         [&](Request of_one) { return dispatcher_.start(copy, std::move(of_one)); });
   }
 
-  /// Submits the copy to the one of the two streams that suits; the other one waits for it. `check`
-  /// refuses what `start` would refuse, before any stream waits for another.
+  /// Submits the copy to one of the two streams, which `suits` selects; the other stream waits for
+  /// it. `check` reports the errors of `start` before any stream waits for the other.
   template <class Suits, class Check, class Start>
   Transfer start_joined(Request request, const Suits& suits, const Check& check,
                         const Start& start) {
@@ -250,10 +250,11 @@ class Copier::Impl {
     std::vector<Transfer> parts;
     try {
       parts.reserve(1);
-      // on_done and keep_alive belong to the whole, once nothing can fail any more.
-      parts.push_back(start(request.wants_transfer ? request.part(true) : request));
+      // on_done and keep_alive apply to the whole copy, and take effect once nothing can fail any
+      // more.
+      parts.push_back(start(request.returns_transfer ? request.part(true) : request));
       streams.end(events_of_);
-      if (!request.wants_transfer) return {};
+      if (!request.returns_transfer) return {};
       return dispatcher_.end(std::make_shared<CompositeTransfer>(std::move(parts)),
                              std::move(request));
     } catch (...) {
@@ -263,7 +264,7 @@ class Copier::Impl {
     }
   }
 
-  /// Refuses all copies if one would be refused.
+  /// Throws if any of the copies is invalid.
   void check(const std::vector<PlannedCopy>& planned, const Request& request) {
     for (const PlannedCopy& each : planned) dispatcher_.check(*each.copy, request);
   }
@@ -308,7 +309,7 @@ Copier::Copier(const DeviceRegistry& registry, PinnedAllocator& pinned, HostAllo
 }
 
 Copier::~Copier() {
-  // A forked child has none of the threads, and cannot wait for what they were doing.
+  // A forked child has none of the threads, so it cannot wait for their work.
   if (!impl_->is_here()) keep_until_exit(std::move(impl_));
 }
 

@@ -53,7 +53,7 @@ std::size_t extent(const void* data, std::size_t pitch, std::size_t row_bytes, s
   return bytes;
 }
 
-/// Whether rows that begin at `to` and at `from`, a pitch apart, share no column.
+/// Whether rows of one pitch that begin at `to` and at `from` have no column in common.
 bool are_other_columns(std::uintptr_t to, std::uintptr_t from, std::size_t pitch,
                        std::size_t row_bytes) {
   const std::size_t shift = (std::max(to, from) - std::min(to, from)) % pitch;
@@ -73,7 +73,7 @@ struct Extent {
                   a.begin, a.end - a.begin, side, b.begin, b.end - b.begin));
 }
 
-/// For a stream of a device other than `owner`, which has the memory.
+/// `stream` belongs to another device than `owner`, which owns the memory.
 [[noreturn]] void refuse_stream(StreamRef stream, const DeviceContext& owner, const char* verb,
                                 const char* accepted) {
   const DeviceContext& device = stream.context();
@@ -190,7 +190,7 @@ void require_host_memory(const DeviceRegistry& registry, const OwnHostMemory& ow
     DeviceContext& context = registry.context(Device::cuda(ordinal));
     if (!context.is_used()) continue;
     const ContextScope scope(context);
-    const MemoryPlace place = find_memory_place(registry, own, context.driver(), data, bytes);
+    const AllocationInfo place = find_allocation(registry, own, context.driver(), data, bytes);
     require_within(place, data, bytes, name);
     if (place.kind.type != MemoryKind::Type::device) return;
     throw InvalidArgument(format_text("{} is memory of {}; accepted without a stream: host memory",

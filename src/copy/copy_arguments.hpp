@@ -13,27 +13,26 @@
 
 namespace berth {
 
-// Errors  Of all: InvalidArgument, which says what is wrong and what is accepted.
+// Errors  All functions: InvalidArgument.
 
 void check_options(const CopierOptions& options);
 
-/// How errors name the sides of a copy.
+/// Names of the sides of a copy in error messages.
 inline constexpr const char* kTargetName = "the target of a copy";
 inline constexpr const char* kSourceName = "the source of a copy";
 inline constexpr const char* kFillName = "the target of a fill";
 
-/// `name` is for the error.
+/// `name` is used in the error message.
 void check_range(const void* data, std::size_t bytes, std::string_view name);
-/// Both sides, which do not overlap.
+/// Both sides; they must not overlap.
 void check_ranges(const void* target, const void* source, std::size_t bytes);
 /// `row_bytes` and `rows` are not 0.
 void check_rows(const PitchedTarget& target, const PitchedSource& source, std::size_t row_bytes,
                 std::size_t rows);
-/// No target overlaps another target, or a source. Ranges of 0 bytes are none.
+/// No target may overlap another target or a source. Ranges of 0 bytes are ignored.
 void check_batch(std::span<const CopyRange> ranges);
 
-/// Whether it is a stream of the device of either side. If neither side is memory of one device,
-/// any stream is.
+/// Whether `stream` belongs to the device of either side. True if neither side is device memory.
 bool is_stream_of(const MemoryKind& to, const MemoryKind& from, StreamRef stream);
 /// The same, of the copier's own Runtime.
 void require_stream_of(const DeviceRegistry& registry, const MemoryKind& to, const MemoryKind& from,
@@ -42,8 +41,8 @@ void require_stream_of(const DeviceRegistry& registry, const MemoryKind& to, con
 /// `target` is memory that a stream can fill.
 void require_filled_by(const MemoryKind& kind, const void* target, StreamRef stream);
 
-/// Queries only devices that are in use: a device without a context has no memory yet, and a query
-/// should not create a context. Not in a forked child.
+/// Queries only devices that are in use: a device without a context owns no memory, and the query
+/// must not create a context. Not in a forked child.
 void require_host_memory(const DeviceRegistry& registry, const OwnHostMemory& own, const void* data,
                          std::size_t bytes, std::string_view name);
 

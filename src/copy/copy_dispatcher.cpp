@@ -21,18 +21,18 @@
 namespace berth {
 namespace {
 
-/// Whether the stream's device accesses the pageable memory of the copy directly.
-bool is_in_reach(const CopyShape& shape, StreamRef stream) {
+/// Whether the stream's device can access the pageable memory of the copy directly.
+bool is_device_accessible(const CopyShape& shape, StreamRef stream) {
   return shape.has_pageable() && stream.context().host_reach().has_pageable;
 }
 
-/// Returns when the stream has passed its pending work.
-/// Errors  DriverError: the stream has passed it, or the device has failed.
+/// Returns when the stream's pending work has completed.
+/// Errors  DriverError: the work has completed, or the device has failed.
 void complete(StreamRef stream) {
   try {
     wait_for(stream);
   } catch (...) {
-    wait_after_failure(stream);  // perhaps only the query has failed
+    wait_after_failure(stream);  // in case only the query has failed
     throw;
   }
 }
@@ -64,35 +64,36 @@ CopyDispatcher::Route CopyDispatcher::route_of(const CopyShape& shape, const Cop
     require_stream_of(registry_, shape.to(), shape.from(), stream);
   if (shape.has_pageable() && !request.is_checked) shape.check_pageable();
   const bool by_host = shape.is_on_host() || shape.has_pageable();
-  // Queried only if it matters: a small copy within a device is the same in a graph.
-  const bool is_captured = (by_host || shape.has_pinned() || request.wants_transfer ||
+  // Queried only if needed: a graph captures a small copy within a device like any other work.
+  const bool is_captured = (by_host || shape.has_pinned() || request.returns_transfer ||
                             request.is_awaited || shape.bytes() > part_bytes_) &&
                            is_capturing_in_scope(stream);
   if (is_captured && request.is_awaited) refuse_captured(stream, "waited for");
-  // A graph cannot repeat what the host does, and has no end.
+  // A graph cannot repeat host work, and a captured copy has no completion to report.
   if (is_captured && by_host) refuse_captured(stream, "given a copy by the host");
-  if (is_captured && request.wants_end()) refuse_captured(stream, request.name_of_end());
-  if (is_captured) return {Way::direct, true};
-  if (shape.is_on_host()) return {Way::on_host, false};
-  // The device reads in stream order: not a source that must be read before the call returns.
+  if (is_captured && request.has_end_action()) refuse_captured(stream, request.end_action_name());
+  if (is_captured) return {Path::direct, true};
+  if (shape.is_on_host()) return {Path::on_host, false};
+  // The device reads in stream order, so this is not possible if the source must be read before the
+  // call returns.
   const bool is_read_at_once =
-      shape.from().is_pageable() && !request.wants_transfer && !request.is_awaited;
-  if (!is_read_at_once && is_in_reach(shape, stream)) return {Way::direct, false};
-  return {shape.has_pageable() || preferred == Preferred::staged ? Way::staged : Way::direct,
+      shape.from().is_pageable() && !request.returns_transfer && !request.is_awaited;
+  if (!is_read_at_once && is_device_accessible(shape, stream)) return {Path::direct, false};
+  return {shape.has_pageable() || preferred == Preferred::staged ? Path::staged : Path::direct,
           false};
 }
 
 Transfer CopyDispatcher::start(const CopyShape& shape, CopyRequest request, Preferred preferred) {
   const Route route = route_of(shape, request, preferred);
-  if (route.way == Way::direct) {
+  if (route.path == Path::direct) {
     Transfer transfer = copy_direct(shape, std::move(request), route.is_captured);
     ++(shape.has_pageable() ? copies_by_driver_ : copies_direct_);
     bytes_copied_ += shape.bytes();
     return transfer;
   }
   bytes_copied_ += shape.bytes();
-  return route.way == Way::on_host ? copy_on_host(shape, std::move(request))
-                                   : copy_staged(shape, std::move(request));
+  return route.path == Path::on_host ? copy_on_host(shape, std::move(request))
+                                     : copy_staged(shape, std::move(request));
 }
 
 Transfer CopyDispatcher::start(const FileRange& range, const MemorySide& device,
@@ -127,7 +128,7 @@ Transfer CopyDispatcher::copy_on_host(const CopyShape& shape, CopyRequest reques
   BERTH_CHECK(shape.is_on_host());
   ++copies_host_;
   std::shared_ptr<TransferState> transfer;
-  if (request.wants_transfer) transfer = std::make_shared<HostTransfer>(shape.bytes());
+  if (request.returns_transfer) transfer = std::make_shared<HostTransfer>(shape.bytes());
   shape.copy_on_host();
   return end(transfer, std::move(request));
 }
@@ -136,7 +137,7 @@ Transfer CopyDispatcher::copy_staged(const CopyShape& shape, CopyRequest request
   BERTH_CHECK(shape.from().is_host() != shape.to().is_host());  // the host has one end
   const auto direction = shape.from().is_host() ? CopyDirection::to_device : CopyDirection::to_host;
   const bool is_to_device = direction == CopyDirection::to_device;
-  const bool is_by_caller = is_to_device || !request.wants_transfer;
+  const bool is_by_caller = is_to_device || !request.returns_transfer;
   if (is_by_caller && shape.bytes() <= kSmallBytes && !request.stream.is_per_thread_default()) {
     if (BounceMemory::Part part = bounce_.take(shape.bytes(), request.stream)) {
       ++copies_staged_;
@@ -152,19 +153,20 @@ Transfer CopyDispatcher::copy_staged(const CopyShape& shape, CopyRequest request
                     .host = shape.host_end(direction),
                     .device = shape.device_end(direction),
                     .bytes = shape.bytes(),
-                    .is_read_at_once = is_to_device && !request.wants_transfer,
+                    .is_read_at_once = is_to_device && !request.returns_transfer,
                     .keep_alive = request.options.keep_alive};
   const HostWork::CopyPtr copy =
       staged_.start(request.stream, std::move(route), request.priority());
   if (copy == nullptr) return copy_by_driver(shape, std::move(request));
   ++copies_staged_;
-  if (!request.wants_transfer) {
+  if (!request.returns_transfer) {
     staged_.complete_host_side(copy, direction);
     if (request.is_awaited) complete(request.stream);
     return {};
   }
-  const bool is_lent = shape.has_pageable() && request.options.keep_alive == nullptr;
-  const auto host_side = is_lent ? StagedTransfer::HostSide::lent : StagedTransfer::HostSide::kept;
+  const bool is_borrowed = shape.has_pageable() && request.options.keep_alive == nullptr;
+  const auto host_side =
+      is_borrowed ? StagedTransfer::HostSide::borrowed : StagedTransfer::HostSide::owned;
   std::shared_ptr<StagedTransfer> transfer;
   try {
     transfer = std::make_shared<StagedTransfer>(staged_.work(), copy, host_side);
@@ -185,7 +187,7 @@ Transfer CopyDispatcher::bounce_in(const BounceMemory::Part& part, const CopySha
                                    CopyRequest request) {
   shape.host_end(CopyDirection::to_device)->read(part.data(), 0, shape.bytes());
   const auto device = shape.device_end(CopyDirection::to_device);
-  const Submission how{part_bytes_, batches_, request.wants_transfer};
+  const Submission how{part_bytes_, batches_, request.returns_transfer};
   return submit(request, how, shape.bytes(), {}, [&](DirectSubmission& submission) {
     device->submit_write(part.data(), 0, shape.bytes(), request.stream);
     submission.end_part(shape.bytes());
@@ -207,26 +209,26 @@ Transfer CopyDispatcher::end_staged(const std::shared_ptr<StagedTransfer>& trans
   return end(transfer, std::move(request));
 }
 
-// A graph has one node for each copy, and no marks. Copies over a link are split, so that others
-// can use it in between; copies within a device use none. Pageable memory is not put into batches,
+// A captured copy is one node, without marks. A copy over a link is split, so that other copies can
+// interleave; a copy within a device uses no link. Pageable memory is not copied in batches,
 // because NVIDIA does not document when the driver reads it.
 Transfer CopyDispatcher::copy_direct(const CopyShape& shape, CopyRequest request,
                                      bool is_captured) {
   const DevicePair devices(shape.to().device, shape.from().device);
-  const bool is_cut = !is_captured && !devices.are_one();
-  const Submission how{
-      .part_bytes = is_cut ? part_bytes_ : ~std::size_t{0},
-      .batches = is_captured || shape.has_pageable() ? Batches::no : batches_,
-      .is_marked = request.wants_transfer && !is_captured,
-      .is_lent = is_in_reach(shape, request.stream) && request.options.keep_alive == nullptr};
-  // Pageable memory belongs to the caller again when the call returns.
-  if (how.is_lent && !request.wants_transfer) request.is_awaited = true;
+  const bool is_cut = !is_captured && !devices.are_same();
+  const Submission how{.part_bytes = is_cut ? part_bytes_ : ~std::size_t{0},
+                       .batches = is_captured || shape.has_pageable() ? Batches::no : batches_,
+                       .is_marked = request.returns_transfer && !is_captured,
+                       .is_borrowed = is_device_accessible(shape, request.stream) &&
+                                      request.options.keep_alive == nullptr};
+  // The caller may reuse pageable memory when the call returns.
+  if (how.is_borrowed && !request.returns_transfer) request.is_awaited = true;
   if (devices.are_different()) {
     DeviceContext& user = request.stream.context();
     links_.open(user, &user == devices.to ? *devices.from : *devices.to);
   }
   const StreamRef stream = request.stream;
-  if (shape.has_pageable()) do_share_before_call(stream);
+  if (shape.has_pageable()) make_host_progress(stream);
   if (is_captured)
     shape.keep_blocks_for_graph(pinned_, stream);
   else
@@ -244,7 +246,7 @@ Transfer CopyDispatcher::submit(CopyRequest& request, const Submission& how, std
   DirectSubmission submission(stream, devices, how.part_bytes, how.batches);
   std::shared_ptr<DirectTransfer> transfer;
   if (how.is_marked) {
-    transfer = std::make_shared<DirectTransfer>(bytes, how.is_lent);
+    transfer = std::make_shared<DirectTransfer>(bytes, how.is_borrowed);
     submission.mark_for(*transfer, staged_.events(stream.context()));
   }
   const bool is_awaited = request.is_awaited;
@@ -253,7 +255,8 @@ Transfer CopyDispatcher::submit(CopyRequest& request, const Submission& how, std
     add(submission);
     started = end(transfer, std::move(request));
   } catch (...) {
-    wait_after_failure(stream);  // a part may be pending, and the caller may free the memory
+    wait_after_failure(
+        stream);  // part of the copy may be pending, and the caller may free the memory
     throw;
   }
   if (is_awaited) complete(stream);

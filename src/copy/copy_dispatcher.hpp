@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses how a copy is made: by the host at once, through staging memory, or by the driver alone.
+// Chooses the path of a copy: a memcpy on the host, staging memory, or the driver alone.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ namespace berth {
 
 class CompletionQueue;
 
-/// Call everything within a ContextScope of the request's stream. A copy of up to kSmallBytes
+/// All calls are made within a ContextScope of the request's stream. A copy of up to kSmallBytes
 /// without a Transfer, on a created stream, works with any current context
 /// (Copier::Impl::in_context).
 /// Threads  Safe from any thread.
@@ -34,16 +34,16 @@ class CopyDispatcher {
   CopyDispatcher(const DeviceRegistry& registry, PinnedAllocator& pinned,
                  CompletionQueue& completions, const CopierOptions& options);
 
-  /// Up to this size the calling thread copies pageable memory itself. That takes a few
+  /// Up to this size the calling thread copies pageable memory itself, which takes a few
   /// microseconds, less than waking another thread.
   static constexpr std::size_t kSmallBytes = BounceMemory::kPartBytesMax;
 
-  /// If both ways are possible.
+  /// The path to take if both are possible.
   enum class Preferred { direct, staged };
 
-  /// Errors  InvalidArgument, StreamCaptured: start() would refuse this copy on this stream.
+  /// Errors  InvalidArgument, StreamCaptured: start() would throw for this copy on this stream.
   void check(const CopyShape& shape, const CopyRequest& request) const;
-  /// Chooses a way, and starts the copy.
+  /// Chooses a path, and starts the copy.
   /// Errors  As Copier::start().
   Transfer start(const CopyShape& shape, CopyRequest request,
                  Preferred preferred = Preferred::direct);
@@ -51,29 +51,29 @@ class CopyDispatcher {
   /// Errors  Likewise.
   Transfer start(const FileRange& range, const MemorySide& device, CopyDirection direction,
                  CopyRequest request);
-  /// Arranges what happens at the end of a copy that is pending; a null transfer is complete.
-  /// Errors  As CompletionQueue::when_done(): nothing will happen at the end.
+  /// Arranges on_done and keep_alive of a pending copy; a null transfer is complete.
+  /// Errors  As CompletionQueue::when_done(): on_done will not be called.
   Transfer end(const std::shared_ptr<TransferState>& transfer, CopyRequest request);
 
   /// For marks behind copies on that device.
   [[nodiscard]] EventPool& events(DeviceContext& context) { return staged_.events(context); }
 
-  /// Counts copies that are made elsewhere.
+  /// Count copies made by other classes.
   void count_direct(std::size_t bytes) noexcept;
   void count_on_host(std::size_t bytes) noexcept;
   [[nodiscard]] CopyCounters counters() const;
 
  private:
-  enum class Way { on_host, staged, direct };
+  enum class Path { on_host, staged, direct };
   struct Route {
-    Way way;
+    Path path;
     bool is_captured;
   };
   struct Submission {
     std::size_t part_bytes;
     Batches batches;
     bool is_marked;
-    bool is_lent = false;  ///< the device uses pageable memory of the caller's until it is done
+    bool is_borrowed = false;  ///< the device accesses the caller's pageable memory
   };
 
   [[nodiscard]] Route route_of(const CopyShape& shape, const CopyRequest& request,
@@ -84,11 +84,11 @@ class CopyDispatcher {
   Transfer bounce_in(const BounceMemory::Part& part, const CopyShape& shape, CopyRequest request);
   void bounce_out(BounceMemory::Part& part, const CopyShape& shape, StreamRef stream);
   Transfer end_staged(const std::shared_ptr<StagedTransfer>& transfer, CopyRequest request);
-  /// Of pageable memory, by the driver's own means.
+  /// A copy of pageable memory by the driver.
   Transfer copy_by_driver(const CopyShape& shape, CopyRequest request);
-  /// By the driver alone.
+  /// A copy without host work of berth's.
   Transfer copy_direct(const CopyShape& shape, CopyRequest request, bool is_captured);
-  /// Submits what `add` adds.
+  /// Submits the copies that `add` adds to the submission.
   template <class Add>
   Transfer submit(CopyRequest& request, const Submission& how, std::size_t bytes,
                   const DevicePair& devices, const Add& add);
@@ -104,7 +104,7 @@ class CopyDispatcher {
   std::atomic<std::uint64_t> bytes_copied_ = 0;
 
   const std::size_t part_bytes_;
-  const bool must_pin_;  ///< or fail: the driver is no substitute
+  const bool must_pin_;  ///< if memory cannot be pinned, fail instead of copying by the driver
   const Batches batches_;
   PeerLinks links_;
   StagedCopies staged_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a copy is requested: its stream, and what happens at its end.
+// The stream of a copy, and the actions on its completion.
 #pragma once
 
 #include <optional>
@@ -15,16 +15,16 @@ namespace berth {
 
 struct CopyRequest {
   StreamRef stream;
-  /// Otherwise the host's share of the copy is done when the call returns.
-  bool wants_transfer = false;
+  /// If false, the host work of the copy is complete when the call returns.
+  bool returns_transfer = false;
   TransferOptions options{};
-  bool is_awaited = false;  ///< the call returns when the target has the bytes
-  bool is_checked = false;  ///< its pageable memory has been found readable and writable
-  /// Joined with `stream` before the copy and after it. The two may change places.
+  bool is_awaited = false;  ///< the call returns when the target contains the bytes
+  bool is_checked = false;  ///< its pageable memory is known to be readable and writable
+  /// Joined with `stream` before the copy and after it. The two may be exchanged.
   std::optional<StreamRef> other{};
 
   [[nodiscard]] static CopyRequest of_transfer(StreamRef stream, TransferOptions options) {
-    return {.stream = stream, .wants_transfer = true, .options = std::move(options)};
+    return {.stream = stream, .returns_transfer = true, .options = std::move(options)};
   }
   [[nodiscard]] static CopyRequest of_transfer(const CopyStreams& streams,
                                                TransferOptions options) {
@@ -37,18 +37,19 @@ struct CopyRequest {
     if (streams.target_stream == streams.source_stream) return std::nullopt;
     return streams.source_stream;
   }
-  [[nodiscard]] bool wants_end() const {
+  [[nodiscard]] bool has_end_action() const {
     return options.on_done != nullptr || options.keep_alive != nullptr;
   }
-  /// wants_end() is true: what refuse_captured() says of it.
-  [[nodiscard]] const char* name_of_end() const {
+  /// The argument of refuse_captured(); has_end_action() is true.
+  [[nodiscard]] const char* end_action_name() const {
     if (options.on_done == nullptr) return "given a copy with TransferOptions::keep_alive";
     return options.keep_alive == nullptr
                ? "given a copy with TransferOptions::on_done"
                : "given a copy with TransferOptions::on_done and TransferOptions::keep_alive";
   }
-  /// The request for one of several copies with a common end, without on_done. With `needs_host`,
-  /// threads may use the memory after the stream has passed it, so the part keeps it alive.
+  /// The request for one of several copies that complete together, without on_done. With
+  /// `needs_host`, threads may access the memory after the stream has completed the part, so the
+  /// part keeps the memory alive.
   [[nodiscard]] CopyRequest part(bool needs_host) const {
     return of_transfer(stream, {.keep_alive = needs_host ? options.keep_alive : nullptr,
                                 .priority = options.priority});
@@ -56,7 +57,7 @@ struct CopyRequest {
   /// Lower numbers go first.
   [[nodiscard]] int priority() const {
     if (options.priority) return *options.priority;
-    int priority = 0;  // where the driver cannot say, all streams are alike
+    int priority = 0;  // if the driver cannot report priorities, all streams are equal
     stream.context().driver().try_stream_get_priority(stream.native(), &priority);
     return priority;
   }

@@ -18,7 +18,7 @@
 namespace berth {
 namespace {
 
-/// Bytes that are read and sent at a time if the driver copies.
+/// Size of the buffer if the driver copies.
 constexpr std::size_t kBufferBytes = 4_MiB;
 
 struct AlignedDelete {
@@ -53,7 +53,7 @@ StagedRoute file_route(const FileRange& range, std::byte* device, CopyDirection 
   const FileRow row(range);
   return {.direction = direction,
           .host = std::make_unique<FileEnd>(range),
-          .device = std::make_unique<DeviceOfRow>(device, row),
+          .device = std::make_unique<FileRowDevice>(device, row),
           .bytes = row.bytes(),
           .waits_for_disk = true,
           .keep_alive = std::move(keep_alive)};
@@ -68,7 +68,7 @@ void copy_file_by_driver(const FileRange& range, std::byte* device, CopyDirectio
                          StreamRef stream) {
   FileEnd file(range);
   const FileRow row(range);
-  DeviceOfRow memory(device, row);
+  FileRowDevice memory(device, row);
   const Buffer buffer = make_buffer(std::min(kBufferBytes, row.bytes()));
   const auto sync = [&] {
     try {
@@ -80,7 +80,7 @@ void copy_file_by_driver(const FileRange& range, std::byte* device, CopyDirectio
   };
   for (std::size_t offset = 0; offset < row.bytes(); offset += kBufferBytes) {
     const std::size_t bytes = std::min(kBufferBytes, row.bytes() - offset);
-    do_share_before_call(stream);
+    make_host_progress(stream);
     if (direction == CopyDirection::to_device) {
       file.read(buffer.get(), offset, bytes);
       memory.submit_write(buffer.get(), offset, bytes, stream);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of copies between files and devices that other copies do not have.
+// The parts that are specific to copies between files and devices.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@
 
 namespace berth {
 
-/// Errors  InvalidArgument: host memory; a file that is open for the other use. FileError: a range
-///         that wraps around, or that goes beyond the end of a source.
+/// Errors  InvalidArgument: `device` is host memory, or the file is not open for this direction.
+///         FileError: the range wraps around, or ends beyond the end of a source.
 void check_file_copy(const FileRange& range, const MemorySide& device, CopyDirection direction);
 
-/// Through staging memory.
+/// The route through staging memory.
 StagedRoute file_route(const FileRange& range, std::byte* device, CopyDirection direction,
                        std::shared_ptr<const void> keep_alive);
 
@@ -26,8 +26,8 @@ StagedRoute file_route(const FileRange& range, std::byte* device, CopyDirection 
 std::shared_ptr<StagedTransfer> file_transfer(const FileRange& range, HostWork& work,
                                               const HostWork::CopyPtr& copy);
 
-/// Without staging memory: by the driver and the calling thread, which waits. Within a ContextScope
-/// of the stream's device.
+/// Copies without staging memory: the driver copies, and the calling thread waits. Within a
+/// ContextScope of the stream's device.
 /// Errors  FileError. DriverError.
 void copy_file_by_driver(const FileRange& range, std::byte* device, CopyDirection direction,
                          StreamRef stream);

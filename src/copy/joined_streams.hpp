@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A copy ordered with the work of two streams: it is submitted to one of them, which waits for the
-// other one before the copy; the other one waits for it after the copy.
+// Orders a copy with the work of two streams: the stream of the copy waits for the other stream
+// before the copy, and the other stream waits for the copy.
 #pragma once
 
 #include <span>
@@ -18,18 +18,17 @@ struct JoinedStreams {
   StreamRef stream;  ///< the copy is submitted to it
   StreamRef other;
 
-  /// Errors  StreamCaptured: one of them is captured, and a wait would add the other one to its
-  ///         capture.
+  /// Errors  StreamCaptured: only one of the streams is captured, and a wait would add the other to
+  ///         its capture.
   void require_like_captures() const {
     if (stream == other || is_capturing(stream) == is_capturing(other)) return;
     throw StreamCaptured(
-        "of the two streams of a copy one is captured and the other is not; accepted: two streams "
-        "of "
-        "one capture, or two that are not captured");
+        "only one of the two streams of a copy is captured; accepted: two streams of one capture, "
+        "or two that are not captured");
   }
-  /// Before the copy is submitted.
+  /// Called before the copy is submitted.
   void begin(const EventPoolOf& events_of) const { join(events_of, stream, std::span(&other, 1)); }
-  /// After it.
+  /// Called after the copy is submitted.
   void end(const EventPoolOf& events_of) const { join(events_of, other, std::span(&stream, 1)); }
 };
 

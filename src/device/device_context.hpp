@@ -13,7 +13,7 @@
 #include "berth/device.hpp"
 
 #include "device/handle_set.hpp"
-#include "device/host_shares.hpp"
+#include "device/host_progress.hpp"
 #include "device/owned_streams.hpp"
 #include "device/peer_access.hpp"
 #include "device/seen_captures.hpp"
@@ -77,8 +77,8 @@ class DeviceContext {
   /// Notifies every observer.
   void retire_stream(CUstream stream) noexcept;
 
-  /// The host's shares of the device's streams; src/stream/wait.hpp does them before a wait.
-  [[nodiscard]] HostShares& host_shares() noexcept { return host_shares_; }
+  /// The host work that streams of the device wait for; src/stream/wait.hpp does it before a wait.
+  [[nodiscard]] HostProgressList& host_progress() noexcept { return host_progress_; }
 
   /// Contracts: OwnedStreams.
   void own_stream(CUstream stream) { owned_streams_.add(stream); }
@@ -102,7 +102,7 @@ class DeviceContext {
   SeenCaptures seen_captures_;
   PeerAccess peer_access_{*this};
   StreamObservers observers_;
-  HostShares host_shares_;
+  HostProgressList host_progress_;
   OwnedStreams owned_streams_;
 };
 

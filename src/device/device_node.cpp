@@ -26,10 +26,10 @@ std::string describe_node_fault(const std::string& path, int error) {
     case 0:
       return {};
     case ENOENT:
-      return path + " does not exist here: the container was given other devices, or none";
+      return path + " does not exist here: the container has other devices, or none";
     case EPERM:  // what the kernel answers where a device cgroup, and not the file's mode, refuses
-      return "a device cgroup keeps this process from opening " + path +
-             ": the container or the job was given other devices";
+      return "a device cgroup denies this process access to " + path +
+             ": the container or the job has other devices";
     case EACCES:
       return "this user has no permission to read and write " + path;
     default:

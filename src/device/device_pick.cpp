@@ -43,7 +43,7 @@ std::uint64_t bytes_of_others(const MemoryUse& use) {
 /// Why no process can use the device; empty if no reason is known.
 std::string find_fault(const DeviceRegistry& devices, Device device) {
   const auto physical = static_cast<std::size_t>(devices.info(device).physical);
-  if (devices.physical_devices()[physical].lost) return "NVML says that it is lost";
+  if (devices.physical_devices()[physical].lost) return "NVML reports it as lost";
   if (devices.facts(device).compute_mode == ComputeMode::prohibited)
     return "its compute mode is prohibited";
   return {};
@@ -67,7 +67,7 @@ std::vector<Candidate> find_candidates(const DeviceRegistry& devices,
     std::string fault = find_fault(devices, device);
     if (fault.empty()) fault = find_owner(devices, device, use);
     if (fault.empty() && !is_alone && !(use.bytes_total && use.bytes_used))
-      fault = "NVML does not tell its memory";
+      fault = "NVML does not report its memory";
     if (!fault.empty()) {
       faults.push_back(device.to_string() + ": " + fault);
       continue;
@@ -112,10 +112,10 @@ Device pick_least(const DeviceRegistry& devices, const Score& score) {
 Device pick_by_local_rank(const DeviceRegistry& devices) {
   const std::optional<LocalRank> local = local_rank();
   if (!local) {
-    throw InvalidArgument(
-        format_text("no device can be picked by local rank: no launcher says it; accepted: one of "
-                    "{} in the environment",
-                    join(kLocalRankVariables, ", ")));
+    throw InvalidArgument(format_text(
+        "no device can be picked by local rank: no launcher has set it; accepted: one of "
+        "{} in the environment",
+        join(kLocalRankVariables, ", ")));
   }
   const bool one_is_left =
       devices.count() == 1 && devices.visible_devices() && devices.visibility_problem().empty();

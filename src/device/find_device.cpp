@@ -91,24 +91,24 @@ Device find_device(const DeviceRegistry& devices, std::string_view uuid) {
   const bool is_uuid = uuid.starts_with("GPU-") || uuid.starts_with("MIG-");
   if (!is_uuid || uuid.size() == kPrefixBytes) {
     refuse(devices, uuid,
-           "is no UUID of a device, which is GPU- or MIG- and then hexadecimal digits");
+           "is not the UUID of a device: GPU- or MIG-, followed by hexadecimal digits");
   }
   const std::vector<const DeviceInfo*> found = find_all(devices, uuid);
-  if (found.empty()) refuse(devices, uuid, "fits no device");
+  if (found.empty()) refuse(devices, uuid, "matches no device");
   if (found.size() > 1) {
     std::vector<std::string> uuids;
     for (const DeviceInfo* info : found) uuids.push_back(info->uuid);
-    refuse(devices, uuid, "fits several devices: " + list_of(uuids));
+    refuse(devices, uuid, "matches several devices: " + list_of(uuids));
   }
   const DeviceInfo& info = *found.front();
   if (devices.physical_devices()[static_cast<std::size_t>(info.physical)].lost)
-    refuse(devices, uuid, "does not answer any more, NVML says that it is lost");
+    refuse(devices, uuid, "does not respond, NVML reports it as lost");
   if (info.visible()) return Device::cuda(*info.logical);
   if (info.mig_mode)
     refuse(devices, uuid,
            "is split by MIG and used as its instances" + instances_of(devices, info));
   refuse(devices, uuid,
-         format_text("is there, but not for this process ({})", why_hidden(devices, info)));
+         format_text("exists, but is not visible to this process ({})", why_hidden(devices, info)));
 }
 
 }  // namespace berth

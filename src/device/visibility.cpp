@@ -114,7 +114,7 @@ std::string Visibility::why_withheld() const {
     if (!info(place).logical && !fault.empty()) return fault;
   }
   return format_text(
-      "the variable was changed after the driver had read it, which it does once in a process, or "
+      "the variable was changed after the driver had read it, which happens once in a process, or "
       "{}",
       kWithheld);
 }
@@ -156,27 +156,27 @@ std::string Visibility::claim(const DeviceInfo& info, const Place& place) const 
     return format_text("Visible as cuda:{}: {}", *info.logical, why_visible(*info.logical, place));
   }
   if (info.mig_mode && !instances_[place.device].empty()) {
-    return "Hidden as a whole: MIG has split it, and CUDA shows its instances instead";
+    return "Hidden: MIG has split it, and CUDA lists its instances instead";
   }
   return "Hidden: " + why_hidden(info, place);
 }
 
 std::string Visibility::why_visible(int ordinal, const Place& place) const {
-  if (!agrees_) return "the driver shows it";
-  if (!variables_.visible) return "CUDA_VISIBLE_DEVICES is not set, so that nothing is hidden";
+  if (!agrees_) return "the driver lists it";
+  if (!variables_.visible) return "CUDA_VISIBLE_DEVICES is not set, so no device is hidden";
   const auto entry = std::find_if(
       by_rule_.entries.begin(), by_rule_.entries.end(), [&](const VisibleEntry& candidate) {
         return std::count(candidate.ordinals.begin(), candidate.ordinals.end(), ordinal) != 0;
       });
-  if (entry == by_rule_.entries.end()) return "the driver shows it";
+  if (entry == by_rule_.entries.end()) return "the driver lists it";
   const bool through_device = place.instance && !entry->place->instance;
   return format_text("{}, names {}", described(*entry),
                      through_device ? "its device, which MIG has split" : "it");
 }
 
 std::string Visibility::why_hidden(const DeviceInfo& info, const Place& place) const {
-  if (info.lost) return "it does not answer any more, NVML says that it is lost";
-  if (info.mig_mode) return "it is in MIG mode and has no instances, so that CUDA cannot use it";
+  if (info.lost) return "it does not respond, NVML reports it as lost";
+  if (info.mig_mode) return "it is in MIG mode without instances, so CUDA cannot use it";
   if (!agrees_) {
     const auto rule = std::find(by_rule_.places.begin(), by_rule_.places.end(), place);
     const bool shown_by_rule = rule != by_rule_.places.end();
@@ -188,12 +188,12 @@ std::string Visibility::why_hidden(const DeviceInfo& info, const Place& place) c
       if (!fault.empty()) return fault;
       if (!variables_.visible) {
         return format_text(
-            "the driver does not show it, although CUDA_VISIBLE_DEVICES is not set: {}", kWithheld);
+            "the driver does not list it, although CUDA_VISIBLE_DEVICES is not set: {}", kWithheld);
       }
       return format_text(
-          "the driver does not show it, although {} does: the variable was changed after the "
+          "the driver does not list it, although {} does: the variable was changed after the "
           "driver had "
-          "read it, which it does once in a process, or {}",
+          "read it, which happens once in a process, or {}",
           variable(), kWithheld);
     }
   }
@@ -217,8 +217,7 @@ std::string Visibility::why_not_reached(const VisibleEntry& entry) const {
       const VisibleEntry& again = first([](const VisibleEntry& candidate) {
         return candidate.outcome == EntryOutcome::repeated;
       });
-      return format_text("{}, names a device that is named before, which hides all devices",
-                         described(again));
+      return format_text("{}, repeats a device, which hides all devices", described(again));
     }
     case EntryOutcome::other_kind:
       return format_text("{}, is of another kind than the first entry, which ends the list",
@@ -240,8 +239,8 @@ std::string Visibility::why_not_reached(const VisibleEntry& entry) const {
 
 std::string Visibility::mig_limit() const {
   return machine_.mig_enumeration == MigEnumeration::one_a_process
-             ? "this driver shows a process one MIG instance at most, and nothing beside it"
-             : "a process sees one compute instance of a GPU instance";
+             ? "this driver lists at most one MIG instance for a process, and no other device"
+             : "only one compute instance of a GPU instance is visible to a process";
 }
 
 }  // namespace berth

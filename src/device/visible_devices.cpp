@@ -146,11 +146,12 @@ class Reader {
     for (VisibleEntry& entry : result_.entries) {
       if (entry.outcome != EntryOutcome::shown || !entry.ordinals.empty()) continue;
       entry.outcome = EntryOutcome::left_out;
-      complain(entry,
-               machine_.mig_enumeration == MigEnumeration::one_a_process
-                   ? "is left out: this driver shows a process one MIG instance at most, and "
-                     "nothing beside it"
-                   : "is left out: a process sees one compute instance of a GPU instance");
+      complain(
+          entry,
+          machine_.mig_enumeration == MigEnumeration::one_a_process
+              ? "is left out: this driver shows a process one MIG instance at most, and "
+                "nothing beside it"
+              : "is left out: only one compute instance of a GPU instance is visible to a process");
     }
   }
 

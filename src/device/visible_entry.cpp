@@ -47,7 +47,7 @@ NamedPlace find_by_uuid(std::string_view beginning, const Machine& machine) {
     if (found.place) return {{}, "fits more than one device"};
     found.place = {device, {}};
   }
-  if (!found.place) found.problem = "fits no device";
+  if (!found.place) found.problem = "matches no device";
   return found;
 }
 

@@ -57,8 +57,8 @@ DriverSource open_simulator_library() {
     missing.problem += format_text("; {} has no berth_sim_resolve", path);
   }
   missing.problem = format_text(
-      "the simulated driver is the library {}, which was looked for beside libberth and where the "
-      "loader searches{}",
+      "the simulated driver, {}, was not found beside libberth or by the "
+      "loader{}",
       kLibrary, missing.problem);
   return missing;
 }

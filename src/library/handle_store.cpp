@@ -110,20 +110,20 @@ HandleStore::State::~State() {
 bool HandleStore::State::require_usable(StreamRef stream) const {
   require_here();
   if (stream.is_per_thread_default()) {
-    throw InvalidArgument(
-        format_text("{} cannot be bound to the per-thread default stream, which is another one on "
-                    "each thread; accepted: any other stream",
-                    name(stream.context())));
+    throw InvalidArgument(format_text(
+        "{} cannot be bound to the per-thread default stream, which is a different stream on "
+        "each thread; accepted: any other stream",
+        name(stream.context())));
   }
   if (!options.keeps_device_memory && !options.set_workspace) return false;
   if (!is_capturing(stream)) return false;
   if (stream.is_legacy_default()) refuse_captured(stream, "used by a handle");
   if (!options.keeps_device_memory) return true;
-  throw StreamCaptured(
-      format_text("{} keep device memory, which a graph would use at each launch while others have "
-                  "the handle; accepted for captured work: a handle of its own, or "
-                  "HandlePoolOptions::keeps_device_memory false where they keep none",
-                  name(stream.context())));
+  throw StreamCaptured(format_text(
+      "{} keep device memory, which a graph would use at each launch while other leases use "
+      "the handle; accepted for captured work: a handle of its own, or "
+      "HandlePoolOptions::keeps_device_memory=false if they keep none",
+      name(stream.context())));
 }
 
 HandleList* HandleStore::State::find_list(const DeviceContext& context) {

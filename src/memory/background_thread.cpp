@@ -19,7 +19,7 @@ struct BackgroundThread::State {
   void run() {
     std::unique_lock lock(mutex);
     for (;;) {
-      await_reason(lock);
+      wait_until_due(lock);
       if (ends) return;
       requested = false;
       busy = true;
@@ -31,12 +31,12 @@ struct BackgroundThread::State {
     }
   }
 
-  void await_reason(std::unique_lock<std::mutex>& lock) {
-    const auto has_reason = [this] { return ends || requested; };
+  void wait_until_due(std::unique_lock<std::mutex>& lock) {
+    const auto is_due = [this] { return ends || requested; };
     if (period)
-      changed.wait_for(lock, *period, has_reason);
+      changed.wait_for(lock, *period, is_due);
     else
-      changed.wait(lock, has_reason);
+      changed.wait(lock, is_due);
   }
 
   const Work work;

@@ -231,13 +231,13 @@ void CachingAllocator::wake(DeviceContext& context) {
   }
   const MemoryBudget& budget = reserve_.budget();
   if (others_ && budget.has_own_room(bytes) &&
-      others_(budget.wanted_from_others(bytes), HostWait::for_all) > 0 &&
+      others_(budget.reclaim_target_bytes(bytes), HostWait::for_all) > 0 &&
       reserve_.try_to_wake(context))
     return;
-  throw OutOfMemory(
-      format_text("{} cannot wake: the device has no {} left, or the limit is reached; it sleeps "
-                  "on, and can be woken when others have given memory back",
-                  name(), format_bytes(bytes)));
+  throw OutOfMemory(format_text(
+      "{} cannot wake: the device has less than {} free, or the limit is reached; it stays "
+      "asleep, and can be woken when memory is available",
+      name(), format_bytes(bytes)));
 }
 
 }  // namespace berth

@@ -225,14 +225,14 @@ class CachingAllocator final : public StreamObserver {
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   Outcome give_back(Request& request)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
-  Outcome ask_other_pools(Request& request) BERTH_EXCLUDES(heap_.slow_mutex);
+  Outcome reclaim_from_pools(Request& request) BERTH_EXCLUDES(heap_.slow_mutex);
   Outcome take_behind_waits(Request& request)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   Outcome relieve_pressure(Request& request) BERTH_EXCLUDES(heap_.slow_mutex);
   Outcome wait_for_deferred(Request& request) BERTH_EXCLUDES(heap_.slow_mutex);
   Outcome wait_for_streams(Request& request)
       BERTH_EXCLUDES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
-  Outcome ask_other_pools_to_wait(Request& request) BERTH_EXCLUDES(heap_.slow_mutex);
+  Outcome reclaim_from_pools_after_wait(Request& request) BERTH_EXCLUDES(heap_.slow_mutex);
   Outcome recover_quarantined(Request& request) BERTH_EXCLUDES(heap_.slow_mutex);
   Outcome wait_for_changes(Request& request) BERTH_EXCLUDES(heap_.slow_mutex);
   Outcome reclaim_from(Request& request, HostWait wait) BERTH_EXCLUDES(heap_.slow_mutex);

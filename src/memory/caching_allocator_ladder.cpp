@@ -44,12 +44,12 @@ const CachingAllocator::Rung CachingAllocator::kLadder[] = {
     {&CachingAllocator::grow, true},
     {&CachingAllocator::open_idle, true},
     {&CachingAllocator::give_back, true},
-    {&CachingAllocator::ask_other_pools, false},
+    {&CachingAllocator::reclaim_from_pools, false},
     {&CachingAllocator::take_behind_waits, true},
     {&CachingAllocator::relieve_pressure, false, true},
     {&CachingAllocator::wait_for_deferred, false, true},
     {&CachingAllocator::wait_for_streams, false, true},
-    {&CachingAllocator::ask_other_pools_to_wait, false, true},
+    {&CachingAllocator::reclaim_from_pools_after_wait, false, true},
     {&CachingAllocator::recover_quarantined, false, true},
     {&CachingAllocator::wait_for_changes, false, true},
 };
@@ -67,8 +67,8 @@ void* CachingAllocator::climb(Request& request) {
     if (outcome == Outcome::progress) continue;
     ++fruitless;
     // What the driver refuses once it may have a moment later.
-    const bool asks_again = request.refused_by_driver && fruitless == 1;
-    if (outcome == Outcome::nothing && !asks_again && changes() == request.changes_seen) break;
+    const bool retries = request.refused_by_driver && fruitless == 1;
+    if (outcome == Outcome::nothing && !retries && changes() == request.changes_seen) break;
   }
   fail(request);
 }
@@ -99,13 +99,13 @@ void CachingAllocator::consolidate(const Request& request) noexcept {
     order_.reclaim();
     if (order_.quiescence().are_frequent()) order_.open_all_idle();
   } catch (const std::exception& error) {  // an Error, or the host's memory
-    driver_.report(Severity::warning, name(), ": memory is not tidied up", error);
+    driver_.report(Severity::warning, name(), ": the heap could not be consolidated", error);
   }
 }
 
 CachingAllocator::Outcome CachingAllocator::climb_once(Request& request) {
   std::unique_lock slow(heap_.slow_mutex, std::defer_lock);
-  bool makes_room = false;  // for growing
+  bool can_grow = false;  // for growing
   for (const Rung& rung : kLadder) {
     if (rung.waits && !request.may_wait) continue;
     if (rung.holds_slow_lock != slow.owns_lock()) {
@@ -120,10 +120,10 @@ CachingAllocator::Outcome CachingAllocator::climb_once(Request& request) {
     }
     const Outcome outcome = (this->*rung.step)(request);
     if (request.data != nullptr) return outcome;
-    makes_room |= rung.step == &CachingAllocator::grow;
+    can_grow |= rung.step == &CachingAllocator::grow;
     if (outcome == Outcome::nothing) continue;
     request.has_progressed |= outcome == Outcome::progress;
-    if (take(request) || makes_room) return outcome;
+    if (take(request) || can_grow) return outcome;
   }
   return Outcome::nothing;
 }
@@ -161,7 +161,7 @@ std::uint64_t CachingAllocator::changes() {
 
 std::uint64_t CachingAllocator::changes_in_lock() const {
   return heap_.counters.frees + heap_.counters.frees_reclaimed + heap_.counters.blocks_passed_on +
-         reserve_.budget().times_room_made();
+         reserve_.budget().room_increases();
 }
 
 /// What all threads keep goes back to the heap, which is searched before they can have it again.
@@ -191,8 +191,8 @@ CachingAllocator::Outcome CachingAllocator::mark(Request& request) {
   try {
     order_.mark_request_stream(*request.stream, request.owner);
   } catch (const Exhausted& error) {  // it is later requests that a mark serves
-    driver_.report(Severity::warning, name(), ": no event marks a stream yet, tried again later",
-                   error);
+    driver_.report(Severity::warning, name(),
+                   ": an event could not be recorded for a stream, will retry", error);
   }
   return Outcome::nothing;
 }
@@ -253,7 +253,8 @@ CachingAllocator::Outcome CachingAllocator::use_idle_memory(std::vector<Freed> i
   const auto own = std::ranges::find(idle, request.owner, &Freed::owner);
   // The request has seen what is its own. Open to all, it can be given back; that is no news a
   // second time, for growing joins it with the request's own again.
-  const bool opens_own = own != idle.end() && !std::exchange(request.has_opened_own, true);
+  const bool opens_own_memory =
+      own != idle.end() && !std::exchange(request.has_opened_own_memory, true);
   if (isolates_streams()) {
     if (reserve_.give_back_for(request, idle) > 0) return Outcome::progress;
     // Nothing goes back, and nothing will be open to all.
@@ -263,10 +264,10 @@ CachingAllocator::Outcome CachingAllocator::use_idle_memory(std::vector<Freed> i
   std::size_t own_blocks = 0;
   if (own != idle.end()) {
     own_blocks = order_.open({&*own, 1});
-    if (!opens_own) request.changes_seen += own_blocks;
+    if (!opens_own_memory) request.changes_seen += own_blocks;
     idle.erase(own);
   }
-  const std::size_t blocks = order_.open(idle) + (opens_own ? own_blocks : 0);
+  const std::size_t blocks = order_.open(idle) + (opens_own_memory ? own_blocks : 0);
   return blocks > 0 ? Outcome::progress : Outcome::nothing;
 }
 
@@ -295,15 +296,15 @@ CachingAllocator::Outcome CachingAllocator::reclaim_from(Request& request, HostW
   const bool is_own_limit = !budget.has_own_room(1);
   if (!others_ || is_own_limit) return Outcome::nothing;
   if (wait != HostWait::no && is_captured(heap_, request)) return Outcome::nothing;
-  return others_(budget.wanted_from_others(request.bytes), wait) > 0 ? Outcome::progress
-                                                                     : Outcome::nothing;
+  return others_(budget.reclaim_target_bytes(request.bytes), wait) > 0 ? Outcome::progress
+                                                                       : Outcome::nothing;
 }
 
-CachingAllocator::Outcome CachingAllocator::ask_other_pools(Request& request) {
+CachingAllocator::Outcome CachingAllocator::reclaim_from_pools(Request& request) {
   return reclaim_from(request, HostWait::no);
 }
 
-CachingAllocator::Outcome CachingAllocator::ask_other_pools_to_wait(Request& request) {
+CachingAllocator::Outcome CachingAllocator::reclaim_from_pools_after_wait(Request& request) {
   return reclaim_from(request, HostWait::for_all);
 }
 

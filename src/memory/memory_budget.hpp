@@ -35,7 +35,7 @@ class MemoryBudget {
   void set_limits(const Limits& limits) {
     max_.store(limits.max, std::memory_order_relaxed);
     soft_max_.store(limits.soft_max, std::memory_order_relaxed);
-    ++root().times_room_made_;  // there may be room that there was not
+    ++root().room_increases_;  // there may be room that there was not
   }
 
   /// Counts `bytes` as reserved, unless that would exceed the limit here or of the whole.
@@ -55,10 +55,10 @@ class MemoryBudget {
   /// The same for memory that was returned to the driver.
   void release(std::size_t bytes) {
     give_back(bytes);
-    ++root().times_room_made_;
+    ++root().room_increases_;
   }
   /// How often release() was called or a limit changed, anywhere in the whole.
-  [[nodiscard]] std::uint64_t times_room_made() const { return root().times_room_made_; }
+  [[nodiscard]] std::uint64_t room_increases() const { return root().room_increases_; }
 
   /// Bytes by which `bytes` more would exceed the limit here or of the whole.
   [[nodiscard]] std::size_t beyond_max(std::size_t bytes) const {
@@ -84,7 +84,7 @@ class MemoryBudget {
   }
   /// Bytes that other parts of the whole must return so that `bytes` more fit: that, and what is
   /// reserved beyond a limit that was set later.
-  [[nodiscard]] std::size_t wanted_from_others(std::size_t bytes) const {
+  [[nodiscard]] std::size_t reclaim_target_bytes(std::size_t bytes) const {
     if (whole_ == nullptr) return bytes;
     const std::size_t limit = whole_->max();
     const std::size_t reserved = whole_->reserved();
@@ -151,7 +151,7 @@ class MemoryBudget {
   std::atomic<std::size_t> max_;
   std::atomic<std::size_t> soft_max_;
   std::atomic<std::size_t> reserved_ = 0;
-  std::atomic<std::uint64_t> times_room_made_ = 0;
+  std::atomic<std::uint64_t> room_increases_ = 0;
   std::mutex changes_mutex_;
   std::condition_variable change_made_;
   int changes_under_way_ = 0;  ///< under changes_mutex_, as the next

@@ -35,11 +35,11 @@ struct Request {
   std::uint64_t deferred_by = 0;
   /// Waits for all streams or the device that are left; other threads may free behind work forever.
   int waits_for_all_left = 16;
-  bool consolidates_first = false;  ///< the heap, before it is searched
-  bool may_wait = true;             ///< for streams, other threads and the program's callback
-  bool has_opened_own = false;      ///< its own idle memory is unowned
-  bool has_progressed = true;       ///< since on_pressure was called last
-  std::size_t give_backs = 0;       ///< completed steps of give_back()
+  bool consolidates_first = false;     ///< the heap, before it is searched
+  bool may_wait = true;                ///< for streams, other threads and the program's callback
+  bool has_opened_own_memory = false;  ///< its own idle memory is unowned
+  bool has_progressed = true;          ///< since on_pressure was called last
+  std::size_t give_backs = 0;          ///< completed steps of give_back()
 };
 
 }  // namespace berth

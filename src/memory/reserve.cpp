@@ -234,7 +234,7 @@ std::size_t Reserve::release_idle(std::size_t bytes, std::span<const Freed> idle
 }
 
 void Reserve::set_idle_memory() {
-  const std::vector<Freed> idle = order_.some_idle();
+  const std::vector<Freed> idle = order_.find_idle_blocks();
   const MutexLock lock(heap_.mutex);
   source_->set_idle_memory(heap_.blocks, idle);
 }

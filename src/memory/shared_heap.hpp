@@ -49,8 +49,8 @@ class SharedHeap {
   std::atomic<bool> keeps_memory = false;
 
   // From any thread, without a lock.
-  [[nodiscard]] ThreadCache* my_cache() const { return caches_.mine(); }
-  ThreadCache* my_cache_or_new() { return caches_.mine_or_new(); }
+  [[nodiscard]] ThreadCache* my_cache() const { return caches_.local(); }
+  ThreadCache* my_cache_or_new() { return caches_.local_or_new(); }
   /// The heap's blocks, for lookups by the threads that own them.
   [[nodiscard]] const PointerMap& blocks_in_use() const { return blocks_in_use_; }
   /// bytes_reserved - bytes_active as of the last count.

@@ -33,7 +33,7 @@ Result<T> try_result(const Function& function) noexcept {
   } catch (const std::exception& error) {
     return failed_callback(error.what());
   } catch (...) {
-    return failed_callback("it threw what is no std::exception");
+    return failed_callback("it threw a non-standard exception");
   }
 }
 

@@ -150,7 +150,7 @@ constexpr TorchKey kTorchKeys[] = {
      "berth reuses a recorded block when the events behind its uses have passed"},
     {{"throw_on_cudamalloc_oom", kBool},
      is_bool,
-     "berth refuses what goes beyond its limit without asking the driver"},
+     "berth rejects requests beyond its limit without a driver call"},
     {{"pinned_use_cuda_host_register", kBool},
      [](Settings& s, Text t) { return keep(s.registers_pinned, read_bool(t)); },
      ""},

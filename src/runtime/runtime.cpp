@@ -99,11 +99,12 @@ void Runtime::enable_peer_access(Device user, Device owner) {
   DeviceContext& of_user = devices.context(user);
   DeviceContext& of_owner = devices.context(owner);
   if (&of_user == &of_owner) {
-    throw InvalidArgument(format_text("{} reaches its own memory; accepted: two devices",
-                                      of_user.device().to_string()));
+    throw InvalidArgument(
+        format_text("{} needs no peer access to its own memory; accepted: two devices",
+                    of_user.device().to_string()));
   }
   if (devices.peer(user, owner).access == false) {
-    throw NotSupported(format_text("{} cannot access memory of {}, the driver says",
+    throw NotSupported(format_text("the driver reports that {} cannot access memory of {}",
                                    of_user.device().to_string(), of_owner.device().to_string()));
   }
   berth::enable_peer_access(of_user, of_owner);

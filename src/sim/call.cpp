@@ -10,8 +10,8 @@ Call::Call(Function function, Needs needs) {
 
 Call::~Call() {
   if (state_ != nullptr) {
-    state_->scheduler.at_return();
-    if (!state_->held_until.empty()) release_what_is_done(*state_);
+    state_->scheduler.end_call();
+    if (!state_->held_until.empty()) release_completed(*state_);
   }
   mutex.unlock();
 }
@@ -68,8 +68,8 @@ Stream* Call::find_stream(CUstream stream) {
     return state_->streams.find(context_->legacy_stream);
   if (!is_own) {
     Stream* found = state_->streams.find(handle);
-    const bool given_out = found != nullptr && found->was_created();
-    return given_out ? found : nullptr;
+    const bool is_callers = found != nullptr && found->was_created();
+    return is_callers ? found : nullptr;
   }
   Handle& own = context_->per_thread_streams[this_thread().id];
   Stream* existing = state_->streams.find(own);
@@ -84,7 +84,7 @@ Stream* Call::find_stream(CUstream stream) {
 bool Call::sees_done(const Awaited& awaited) {
   for (const Ticket& ticket : awaited.tickets) {
     if (state_->scheduler.done(ticket)) continue;
-    state_->scheduler.asked_in_vain(ticket);
+    state_->scheduler.note_pending_query(ticket);
     return false;
   }
   if (state_->order.on()) state_->order.host_sees(awaited.clock);

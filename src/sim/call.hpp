@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every driver call begins with: the lock, the count, the refusals that are common to all, and
-// the random mode's chance to run something.
+// The common beginning of all driver calls: the lock, the count, the common checks, and work that
+// the random mode runs.
 #pragma once
 
 #include <cuda.h>
@@ -27,22 +27,22 @@ class BERTH_SCOPED_CAPABILITY Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  /// What the call must return at once; CUDA_SUCCESS where it may go on.
+  /// The result that the call must return at once; CUDA_SUCCESS if it may continue.
   [[nodiscard]] CUresult refusal() const { return refusal_; }
   [[nodiscard]] State& state() const { return *state_; }
-  /// Which call this is.
+  /// Identifies this call.
   [[nodiscard]] CallSite site() const { return site_; }
-  /// The current context; only with Needs::context. Not after a wait: another thread may have ended
-  /// it meanwhile.
+  /// The current context; only with Needs::context. Not valid after a wait, because another thread
+  /// may have destroyed it.
   [[nodiscard]] Context& context() const { return *context_; }
 
-  /// The stream that `stream` means in this thread and context; null where it means none.
+  /// The stream that `stream` refers to in this thread and context; null if there is none.
   [[nodiscard]] Stream* find_stream(CUstream stream);
-  /// What is wrong with the context of `stream`; CUDA_SUCCESS where nothing is.
+  /// The fault of the context of `stream`; CUDA_SUCCESS if there is none.
   [[nodiscard]] CUresult fault_of(const Stream& stream) const {
     return state_->contexts.find(stream.context)->sticky;
   }
-  /// Waits for `awaited`, and says what that brought to light in `context`.
+  /// Waits for `awaited`, and returns a fault of `context` that occurred meanwhile.
   CUresult wait(const Awaited& awaited, Handle context) BERTH_REQUIRES(mutex) {
     return wait_for(*state_, site_, awaited, context);
   }
@@ -58,15 +58,15 @@ class BERTH_SCOPED_CAPABILITY Call {
   CUresult end_submission(Stream& stream) BERTH_REQUIRES(mutex) {
     return sim::end_submission(*state_, site_, stream);
   }
-  /// The same as wait() for a call that synchronises a stream, an event or a context: memory pools
-  /// then give back what they need not keep.
+  /// The same as wait() for a call that synchronizes a stream, an event or a context: memory pools
+  /// then return unused memory.
   CUresult synchronize(const Awaited& awaited, Handle context) BERTH_REQUIRES(mutex);
-  /// Whether all of `awaited` is done, which the host knows from then on.
+  /// Whether all of `awaited` is complete, which the host has then observed.
   [[nodiscard]] bool sees_done(const Awaited& awaited);
 
  private:
   CUresult enter(Function function, Needs needs) BERTH_REQUIRES(mutex);
-  /// Lets the fault plan have its way; what the call must return at once.
+  /// Applies the fault plan. Returns the result that the call must return at once.
   CUresult inject_fault(Function function) BERTH_REQUIRES(mutex);
 
   CUresult refusal_;

@@ -97,7 +97,7 @@ class Examination {
       report("block {:#x} has {} bytes, but {} were requested", block.address, block.bytes,
              block.bytes_requested);
     if (block.state == BlockState::free && block.bytes_requested != 0)
-      report("block {:#x} is free, but has bytes_requested {} in place of 0", block.address,
+      report("block {:#x} is free, but has bytes_requested {} instead of 0", block.address,
              block.bytes_requested);
     if (block.state == BlockState::allocated && block.bytes_requested == 0)
       report("block {:#x} is allocated, but has bytes_requested 0", block.address);

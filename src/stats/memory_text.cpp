@@ -145,7 +145,7 @@ bool is_untouched(const MemoryCounters& counters) {
 void append_memory_text(std::string& text, const MemorySnapshot& snapshot) {
   append_line(text, snapshot.allocator);
   if (is_untouched(snapshot.counters)) {
-    append_line(text, "  nothing was ever allocated");
+    append_line(text, "  no allocations");
     return;
   }
   append_overview(text, snapshot);

@@ -73,10 +73,10 @@ void append_copies(std::string& text, const CopyCounters& copies) {
                              format_bytes(copies.bytes_copied), group_digits(copies.copies_direct),
                              group_digits(copies.copies_staged), group_digits(copies.copies_host)));
   if (copies.copies_by_driver > 0)
-    append_line(text, format_text("         {} of pageable memory by the driver's own means",
+    append_line(text, format_text("         {} of pageable memory by the driver",
                                   group_digits(copies.copies_by_driver)));
   if (copies.staging_waits > 0)
-    append_line(text, format_text("         {} times a caller waited for staging memory",
+    append_line(text, format_text("         {} waits for staging memory",
                                   group_digits(copies.staging_waits)));
 }
 

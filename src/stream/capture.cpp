@@ -59,12 +59,12 @@ bool may_be_capturing(DeviceContext& context) {
 }
 
 bool in_one_capture(StreamRef stream, StreamRef other) {
-  const auto id_of = [](StreamRef asked) {
-    const ContextScope scope(asked.context());
+  const auto id_of = [](StreamRef of) {
+    const ContextScope scope(of.context());
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     cuuint64_t id = 0;
-    asked.context().driver().stream_get_capture_info(asked.native(), &status, &id, nullptr, nullptr,
-                                                     nullptr, nullptr);
+    of.context().driver().stream_get_capture_info(of.native(), &status, &id, nullptr, nullptr,
+                                                  nullptr, nullptr);
     return id;
   };
   if (!stream.context().driver().has(DriverCall::stream_get_capture_info)) return true;

@@ -13,30 +13,30 @@
 
 namespace berth {
 
-/// Whether the stream must not be queried, waited for or marked now, which would break a capture:
-/// it is captured, or it is the legacy default stream and a stream that waits for it is captured.
+/// Whether a query, wait or event record on the stream would invalidate a capture: the stream is
+/// captured, or it is the legacy default stream and a stream that synchronizes with it is captured.
 bool is_capturing(StreamRef stream);
-/// The same inside of a ContextScope.
+/// The same, called within a ContextScope.
 bool is_capturing_in_scope(StreamRef stream);
 
-/// A capture that a stream takes part in.
+/// The capture that a stream belongs to.
 struct CaptureState {
   /// The same as is_capturing().
   bool is_capturing = false;
-  /// The graph that the stream's work is captured into, which the capture owns; null if the stream
-  /// is in no valid capture, or the driver cannot say.
+  /// The graph that the stream's work is captured into, owned by the capture; null if the stream is
+  /// in no valid capture, or the driver cannot report it.
   CUgraph graph = nullptr;
-  std::uint64_t id = 0;  ///< of the capture, which no other one has; 0 without a graph
+  std::uint64_t id = 0;  ///< unique id of the capture; 0 without a graph
 };
-/// By one driver call, if the driver has it.
+/// Makes one driver call if the driver provides it.
 CaptureState capture_of(StreamRef stream);
 
-/// Whether a stream of the device is known to be captured, or was at its last query and must not be
-/// queried now. Synchronizing the device would break that capture. berth knows only captures that
-/// it has met.
+/// Whether a stream of the device is known to be captured, or was captured at its last query and
+/// must not be queried now. Synchronizing the device would invalidate that capture. berth knows
+/// only captures that it has observed.
 bool may_be_capturing(DeviceContext& context);
 
-/// Whether two captured streams belong to one capture. True if the driver cannot say.
+/// Whether two captured streams belong to the same capture. True if the driver cannot report it.
 bool in_one_capture(StreamRef stream, StreamRef other);
 
 /// Throws StreamCaptured. `action` completes "a stream cannot be ...".

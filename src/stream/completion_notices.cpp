@@ -23,7 +23,7 @@ Notices& notices() {
 
 }  // namespace
 
-std::uint64_t open_notice(NoticeTarget& target) {
+std::uint64_t register_notice(NoticeTarget& target) {
   Notices& all = notices();
   const MutexLock lock(all.mutex);
   const bool is_new = all.targets.emplace(all.last + 1, &target).second;
@@ -31,16 +31,16 @@ std::uint64_t open_notice(NoticeTarget& target) {
   return ++all.last;
 }
 
-void close_notice(std::uint64_t number) noexcept {
+void unregister_notice(std::uint64_t number) noexcept {
   Notices& all = notices();
   const MutexLock lock(all.mutex);
   all.targets.erase(number);
 }
 
-void CUDA_CB give_notice(void* number) noexcept {
+void CUDA_CB deliver_notice(void* number) noexcept {
   const std::uint64_t given = reinterpret_cast<std::uintptr_t>(number);
   Notices& all = notices();
-  const MutexLock lock(all.mutex);  // held over the call, so that the target cannot go meanwhile
+  const MutexLock lock(all.mutex);  // held during the call, so that the target is not destroyed
   const auto found = all.targets.find(given);
   if (found != all.targets.end()) found->second->notice(given);
 }

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread, which sleeps until there is something to call. For each callback the stream gets two
-// things: an event, its mark, and behind that a host function, which wakes the thread.
+// One thread, which sleeps until a callback is due. For each callback, an event (its mark) and a
+// host function behind it are submitted to the stream. The host function wakes the thread.
 //
-// Why both: on a failed device, CUDA drops host functions ("Execution Control", cuLaunchHostFunc),
-// so a host function alone would wake no thread; and it may not call CUDA, so it cannot be the
-// callback. An event alone would have to be polled, or waited for while others are late. So host
-// functions tell when, and marks tell the result: the thread queries the mark of each callback
-// before it calls it, and, while any is outstanding, the oldest mark of each device every
-// kProbePeriod, to detect a failed device. While nothing is outstanding, the thread makes no query.
+// Both are needed. CUDA drops host functions on a failed device ("Execution Control",
+// cuLaunchHostFunc), and a host function must not call CUDA, so it can neither report a failure nor
+// be the callback. An event alone would have to be polled, or waited for, which delays callbacks of
+// other streams. So host functions notify the thread, and marks have the result: the thread queries
+// the mark of each callback before the call. While callbacks are outstanding, it also queries the
+// oldest mark of each device every kProbePeriod, to detect a failed device. While none is
+// outstanding, it makes no query.
 //
-// Callbacks of cuStreamAddCallback run after a failure too, but CUDA will remove that function.
+// Callbacks of cuStreamAddCallback also run after a failure, but CUDA will remove that function.
 //
-// What must hold: an entry is in `outstanding` from before its host function is submitted until its
-// callback begins, and only the thread takes out an entry whose host function was submitted.
-// Numbers rise in the order of submission, so that the lowest of a stream is its oldest.
+// Invariants: an entry is in `outstanding` from before the submission of its host function until
+// its callback begins. Once the host function is submitted, only the thread removes the entry.
+// Numbers increase in the order of submission, so the lowest number of a stream is its oldest
+// entry.
 #include "berth/completion_queue.hpp"
 
 #include <chrono>
@@ -39,11 +41,11 @@
 namespace berth {
 namespace {
 
-/// The longest time until a failed device is detected.
+/// The maximum time until a failed device is detected.
 constexpr std::chrono::milliseconds kProbePeriod{50};
 
-/// The driver's answer about `mark`.
-CUresult ask(EventRef mark) noexcept {
+/// Queries `mark`.
+CUresult query_mark(EventRef mark) noexcept {
   const ContextScope scope(mark.context(), std::nothrow);
   return mark.context().driver().try_event_query(mark.native());
 }
@@ -56,7 +58,8 @@ CUresult wait_until_passed(EventRef mark) noexcept {
 }  // namespace
 
 struct CompletionQueue::State final : NoticeTarget {
-  /// Shared with queries: an event that was returned to its pool may mark captured work.
+  /// Shared with queries, because an event that is returned to its pool may be recorded in captured
+  /// work.
   using Mark = std::shared_ptr<const EventLease>;
   struct Entry {
     Callback callback;
@@ -70,20 +73,20 @@ struct CompletionQueue::State final : NoticeTarget {
   void require_open() const BERTH_REQUIRES(mutex);
   void start(const Driver& driver) BERTH_EXCLUDES(mutex);
   std::uint64_t add(Callback callback, Mark mark) BERTH_EXCLUDES(mutex);
-  /// Removes the entry of a refused host function; false if its callback has been called.
-  bool withdraw(std::uint64_t number) BERTH_EXCLUDES(mutex);
+  /// Removes the entry of a rejected host function; false if its callback has been called.
+  bool remove(std::uint64_t number) BERTH_EXCLUDES(mutex);
   void notice(std::uint64_t number) noexcept override;
   void finish() noexcept BERTH_EXCLUDES(mutex);
 
   // On the thread.
   void run(const Driver& driver) BERTH_EXCLUDES(mutex);
-  /// Sleeps until there is something to do. Returns the number of a notice, if there is one.
+  /// Sleeps until there is something to do. Returns the number of a notice, if any.
   std::optional<std::uint64_t> next_notice() BERTH_EXCLUDES(mutex);
   void probe() BERTH_EXCLUDES(mutex);
   /// Waits for the oldest entry; false if there is none.
   bool wait_for_oldest() BERTH_EXCLUDES(mutex);
   Mark mark_of(std::uint64_t number) BERTH_EXCLUDES(mutex);
-  /// `mark` is the entry's, and has been queried.
+  /// `mark` is the mark of the entry, and has been queried.
   void complete(std::uint64_t number, Mark mark, DriverCall asked, CUresult result)
       BERTH_EXCLUDES(mutex);
 
@@ -112,23 +115,23 @@ void CompletionQueue::State::start(const Driver& driver) {
 }
 
 std::uint64_t CompletionQueue::State::add(Callback callback, Mark mark) {
-  const std::uint64_t number = open_notice(*this);
+  const std::uint64_t number = register_notice(*this);
   try {
     const MutexLock lock(mutex);
     require_open();
     const bool was_idle = outstanding.empty();
     outstanding.emplace(number, Entry{std::move(callback), std::move(mark), {number}});
-    if (was_idle) changed.notify_one();  // to probe from now on
+    if (was_idle) changed.notify_one();  // to start probing
   } catch (...) {
-    close_notice(number);
+    unregister_notice(number);
     throw;
   }
   return number;
 }
 
-bool CompletionQueue::State::withdraw(std::uint64_t number) {
-  close_notice(number);
-  std::map<std::uint64_t, Entry>::node_type gone;  // its destructors are not for under the lock
+bool CompletionQueue::State::remove(std::uint64_t number) {
+  unregister_notice(number);
+  std::map<std::uint64_t, Entry>::node_type gone;  // destroyed without the lock
   const MutexLock lock(mutex);
   gone = outstanding.extract(number);
   return !gone.empty();
@@ -167,7 +170,7 @@ void CompletionQueue::State::run(const Driver& driver) {
   for (;;) {
     if (const std::optional<std::uint64_t> number = next_notice()) {
       if (Mark mark = mark_of(*number)) {
-        const CUresult result = ask(mark->ref());
+        const CUresult result = query_mark(mark->ref());
         complete(*number, std::move(mark), DriverCall::event_query, result);
       }
     } else {
@@ -202,12 +205,12 @@ void CompletionQueue::State::probe() {
       last = next->first;
       mark = next->second.mark;
     }
-    const CUresult result = ask(mark->ref());
+    const CUresult result = query_mark(mark->ref());
     if (result == CUDA_ERROR_NOT_READY) {
       try {
         busy.insert(&mark->ref().context());
       } catch (const std::bad_alloc&) {
-        return;  // the next probe asks the others
+        return;  // the next probe queries the others
       }
     } else {
       complete(last, std::move(mark), DriverCall::event_query, result);
@@ -231,35 +234,35 @@ bool CompletionQueue::State::wait_for_oldest() {
 
 void CompletionQueue::State::complete(std::uint64_t number, Mark mark, DriverCall asked,
                                       CUresult result) {
-  close_notice(number);
+  unregister_notice(number);
   std::map<std::uint64_t, Entry>::node_type node;
   {
     const MutexLock lock(mutex);
     node = outstanding.extract(number);
   }
-  if (node.empty()) return;  // its host function was refused meanwhile
+  if (node.empty()) return;  // its host function was rejected meanwhile
   BERTH_CHECK(node.mapped().mark == mark && node.mapped().callback != nullptr);
   const Driver& driver = mark->ref().context().driver();
   const Callback callback = std::move(node.mapped().callback);
   node = {};
   std::exception_ptr failure;
-  // That the mark is not ready yet, when its host function has run, is not what an event can say.
+  // CUDA_ERROR_NOT_READY is not a result of completed work: the host function of this mark has run.
   if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) {
     try {
       driver.raise(asked, result);
     } catch (...) {
       failure = std::current_exception();
     }
-    // Perhaps the answer alone has failed, and the callback keeps alive what is in use.
+    // Only the query may have failed, and the callback may keep memory in use alive.
     wait_after_failure(mark->ref());
   }
-  mark = nullptr;  // the event is for others while the callback runs
+  mark = nullptr;  // returned, so that others can use the event while the callback runs
   try {
     callback(failure);
   } catch (const std::exception& error) {
     driver.report(Severity::error, "a completion callback threw", error);
   } catch (...) {
-    driver.report(Severity::error, "a completion callback threw what is no std::exception");
+    driver.report(Severity::error, "a completion callback threw a non-standard exception");
   }
 }
 
@@ -300,8 +303,8 @@ void CompletionQueue::when_done(StreamRef stream, Callback callback) {
   record_unchecked(mark->ref(), stream);
   const std::uint64_t number = state_->add(std::move(callback), std::move(mark));
   const CUresult result =
-      driver.try_launch_host_func(stream.native(), &give_notice, notice_data(number));
-  if (result != CUDA_SUCCESS && state_->withdraw(number))
+      driver.try_launch_host_func(stream.native(), &deliver_notice, notice_data(number));
+  if (result != CUDA_SUCCESS && state_->remove(number))
     driver.raise(DriverCall::launch_host_func, result);
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread's stream guards form a list from the innermost outwards, through the guards themselves:
-// nothing to allocate, and nothing that a thread destroys before a static object asks at exit.
+// The stream guards of a thread form an intrusive list from the innermost outwards. It needs no
+// allocation, and is still valid when static objects are destroyed at exit.
 #include "berth/current_stream.hpp"
 
 namespace berth {
 namespace {
 
-/// In the thread's static block, so that reaching it is one instruction and no call.
+/// In the static TLS block, so that an access is one instruction and no call.
 [[gnu::tls_model("initial-exec")]] constinit thread_local StreamGuard* innermost = nullptr;
 
 }  // namespace
@@ -23,7 +23,7 @@ StreamGuard::StreamGuard(StreamRef stream)
 }
 
 StreamGuard::~StreamGuard() {
-  innermost = outer_;  // device_ stops the process where this was not the innermost
+  innermost = outer_;  // device_ terminates the process if this is not the innermost guard
 }
 
 }  // namespace berth

@@ -5,8 +5,8 @@
 
 namespace berth {
 
-/// For what orders memory by a stream beyond the call: on another thread the handle of the
-/// per-thread default stream would mean that thread's own.
+/// For functions that order memory by a stream after the call: on another thread, the handle of the
+/// per-thread default stream refers to another stream.
 inline void require_one_stream(StreamRef stream) {
   if (!stream.is_per_thread_default()) return;
   throw InvalidArgument(

@@ -7,12 +7,12 @@
 
 namespace berth {
 
-/// PeerAccess::enable() for any thread: captures of this one and of others go on.
+/// PeerAccess::enable() for any thread, without invalidating a capture.
 inline void enable_peer_access(DeviceContext& user, DeviceContext& owner) {
   const ContextScope scope(user);
   const RelaxedCapture relaxed(user.driver());
-  do_share_before_call(user);
-  do_share_before_call(owner);
+  make_host_progress(user);
+  make_host_progress(owner);
   owner.peer_access().enable(user);
 }
 

@@ -26,11 +26,11 @@ CUevent create_event(DeviceContext& context, EventOptions options) {
   context.driver().event_create(
       &event, unsigned{options.timing ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING} |
                   (options.interprocess ? unsigned{CU_EVENT_INTERPROCESS} : 0));
-  context.captured_events().erase(event);  // one of that name which others destroyed
+  context.captured_events().erase(event);  // a destroyed event of the same handle
   return event;
 }
 
-/// Inside of a ContextScope, on a stream that is not captured.
+/// Within a ContextScope, on a stream that is not captured.
 void record_in_scope(EventRef event, StreamRef stream) {
   DeviceContext& context = event.context();
   context.driver().event_record(event.native(), stream.native());
@@ -61,7 +61,7 @@ void EventRef::record(StreamRef stream) const {
   const ContextScope scope(*context_);
   if (!is_capturing_in_scope(stream)) return record_in_scope(*this, stream);
   if (stream.is_legacy_default()) refuse_captured(stream, "marked");
-  // Before the driver marks it, so that no other thread finds it marked and not noted.
+  // Before the driver records it, so that no other thread sees it recorded but not registered here.
   const bool is_new = context_->captured_events().insert(native_);
   const CUresult result = context_->driver().try_event_record(native_, stream.native());
   if (result == CUDA_SUCCESS) return;
@@ -85,7 +85,7 @@ bool EventRef::is_done() const {
 void EventRef::sync() const {
   refuse_captured_mark(*this, "waited for");
   const ContextScope scope(*context_);
-  wait_in_mode_of_thread(*this);
+  wait_in_caller_mode(*this);
 }
 
 void sync_unchecked(EventRef event) {

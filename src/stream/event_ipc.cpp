@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events that two processes share.
+// Interprocess events.
 // Source: CUDA Driver API, cuIpcGetEventHandle, cuIpcOpenEventHandle.
 #include <cstring>
 
@@ -16,7 +16,7 @@ static_assert(sizeof(CUipcEventHandle) == sizeof(IpcEventHandle));
 void require_ipc(const Driver& driver, DriverCall call) {
   if (driver.has(call)) return;
   throw NotSupported(format_text(
-      "the driver \"{}\" has no events that processes share; accepted: NVIDIA's own on Linux",
+      "the driver \"{}\" has no interprocess events; accepted: NVIDIA's driver on Linux",
       driver.name()));
 }
 
@@ -48,7 +48,7 @@ Event Event::open(DeviceContext& context, const IpcEventHandle& handle) {
   std::memcpy(&native, handle.bytes.data(), sizeof native);
   CUevent event = nullptr;
   driver.ipc_open_event_handle(&event, native);
-  context.captured_events().erase(event);  // one of that name which others destroyed
+  context.captured_events().erase(event);  // a destroyed event of the same handle
   return adopt(EventRef(context, event));
 }
 

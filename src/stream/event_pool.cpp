@@ -22,16 +22,16 @@ namespace {
 
 using EventItem = detail::PooledEvent;
 
-/// Idle events by kind: without timing, with.
+/// Idle events: without timing, and with timing.
 using IdleEvents = std::array<IdleList<EventItem>, 2>;
 
-/// The events that one thread keeps. On its own cache lines, because its thread often writes to it.
+/// The events cached by one thread. On its own cache lines, because the thread writes to it often.
 class alignas(64) ThreadEvents {
  public:
   static constexpr std::size_t kKeptMax = 32;  ///< of each kind
   static constexpr std::size_t kBatch = kKeptMax / 2;
 
-  /// By the thread. Null if it keeps none, or another thread has exclusive access.
+  /// Called by the thread. Null if it caches none, or another thread has exclusive access.
   EventItem* take(bool timing) {
     if (!lock_.try_enter()) [[unlikely]]
       return nullptr;
@@ -40,7 +40,7 @@ class alignas(64) ThreadEvents {
     lock_.leave();
     return item;
   }
-  /// By the thread. False if it keeps enough, or another thread has exclusive access.
+  /// Called by the thread. False if the cache is full, or another thread has exclusive access.
   bool keep(EventItem& item) {
     if (!lock_.try_enter()) [[unlikely]]
       return false;
@@ -52,7 +52,7 @@ class alignas(64) ThreadEvents {
 
   [[nodiscard]] BiasedLock& lock() { return lock_; }
 
-  IdleEvents idle;  ///< for the thread under the pool's lock, or any in a ExclusiveAccess
+  IdleEvents idle;  ///< accessed by the thread under the pool's lock, or with ExclusiveAccess
 
  private:
   BiasedLock lock_;
@@ -62,11 +62,11 @@ using EventThreads = PerThread<ThreadEvents>;
 
 }  // namespace
 
-/// Each event belongs to `events`; an event without a lease is in one idle list.
+/// `events` owns each event; an event without a lease is in one idle list.
 struct EventPool::State {
   struct Pooled {
     Event event;
-    ScopedHandle<CUevent> handle;  ///< ends before the event, whose handle may be reused
+    ScopedHandle<CUevent> handle;  ///< destroyed before the event, whose handle may be reused
     EventItem item;
   };
 
@@ -77,9 +77,9 @@ struct EventPool::State {
 
   [[nodiscard]] std::string name() const { return "events of " + context.device().to_string(); }
 
-  EventItem& acquire_slow(EventOptions wanted);
-  EventItem* take_shared(bool timing, ThreadEvents* mine) BERTH_REQUIRES(mutex);
-  EventItem& create(EventOptions wanted) BERTH_EXCLUDES(mutex);
+  EventItem& acquire_slow(EventOptions requested);
+  EventItem* take_shared(bool timing, ThreadEvents* local) BERTH_REQUIRES(mutex);
+  EventItem& create(EventOptions requested) BERTH_EXCLUDES(mutex);
   void give_back_slow(EventItem& item) noexcept BERTH_EXCLUDES(mutex);
   void reclaim(ThreadEvents& thread) BERTH_NO_THREAD_SAFETY_ANALYSIS {
     for (const std::size_t kind : {0, 1}) {
@@ -100,24 +100,24 @@ struct EventPool::State {
 };
 
 /// An event for the calling thread, and a batch for its cache.
-EventItem* EventPool::State::take_shared(bool timing, ThreadEvents* mine) {
+EventItem* EventPool::State::take_shared(bool timing, ThreadEvents* local) {
   if (idle[timing].count() == 0 && events.size() + being_created >= options.events_max) {
     const EventThreads::ExclusiveAccess exclusive(threads);
     exclusive.for_each([this](ThreadEvents& thread) { reclaim(thread); });
   }
   EventItem* const item = idle[timing].pop();
   BERTH_CHECK(item == nullptr || (item->timing == timing && !item->on_lease));
-  // Under the lock no other thread can be inside, so that this one needs no entry.
-  if (mine != nullptr) idle[timing].move_to(mine->idle[timing], ThreadEvents::kBatch);
+  // Under the lock no other thread has access, so this thread need not enter.
+  if (local != nullptr) idle[timing].move_to(local->idle[timing], ThreadEvents::kBatch);
   return item;
 }
 
-EventItem& EventPool::State::acquire_slow(EventOptions wanted) {
+EventItem& EventPool::State::acquire_slow(EventOptions requested) {
   origin.require_here(name());
-  ThreadEvents* const mine = threads.mine_or_new();
+  ThreadEvents* const local = threads.local_or_new();
   {
     const MutexLock lock(mutex);
-    if (EventItem* const item = take_shared(wanted.timing, mine)) return *item;
+    if (EventItem* const item = take_shared(requested.timing, local)) return *item;
     if (events.size() + being_created >= options.events_max) {
       throw Exhausted(format_text(
           "{}: all {} are on lease; accepted: as many at once as EventPoolOptions::events_max",
@@ -125,18 +125,19 @@ EventItem& EventPool::State::acquire_slow(EventOptions wanted) {
     }
     ++being_created;
   }
-  return create(wanted);
+  return create(requested);
 }
 
-/// The driver call is made without the lock; being_created holds the event's place.
-EventItem& EventPool::State::create(EventOptions wanted) {
+/// The driver call is made without the lock; being_created reserves capacity for the event.
+EventItem& EventPool::State::create(EventOptions requested) {
   try {
-    Event created(context, wanted);
+    Event created(context, requested);
     const EventRef ref = created.ref();
     const MutexLock lock(mutex);
-    const auto added = events.emplace(ref.native(), Pooled{std::move(created),
-                                                           {context.pooled_events(), ref.native()},
-                                                           {ref, wanted.timing, false, nullptr}});
+    const auto added =
+        events.emplace(ref.native(), Pooled{std::move(created),
+                                            {context.pooled_events(), ref.native()},
+                                            {ref, requested.timing, false, nullptr}});
     BERTH_CHECK(added.second && being_created > 0 && events.size() <= options.events_max);
     --being_created;
     return added.first->second.item;
@@ -150,15 +151,15 @@ EventItem& EventPool::State::create(EventOptions wanted) {
 
 void EventPool::State::give_back_slow(EventItem& item) noexcept {
   if (!origin.is_here()) return;
-  ThreadEvents* mine = nullptr;
+  ThreadEvents* local = nullptr;
   try {
-    // An allocator gives events back under its own lock, for which a thread that ends may wait.
-    mine = threads.mine_or_new(EventThreads::Blocking::no);
-  } catch (const std::bad_alloc&) {  // then the thread keeps nothing
+    // An allocator returns events under its own lock, for which an exiting thread may wait.
+    local = threads.local_or_new(EventThreads::Blocking::no);
+  } catch (const std::bad_alloc&) {  // then the thread caches nothing
   }
   const MutexLock lock(mutex);
   idle[item.timing].push(item);
-  if (mine != nullptr) mine->idle[item.timing].move_to(idle[item.timing], ThreadEvents::kBatch);
+  if (local != nullptr) local->idle[item.timing].move_to(idle[item.timing], ThreadEvents::kBatch);
 }
 
 EventPool::EventPool(DeviceContext& context, EventPoolOptions options)
@@ -175,10 +176,10 @@ EventPool::~EventPool() {
 Lease<EventPool> EventPool::acquire(EventOptions options) {
   if (options.interprocess) [[unlikely]] {
     throw InvalidArgument(
-        "pooled events are not for other processes; accepted: an Event of one's own");
+        "pooled events cannot be interprocess; accepted: an Event that is not pooled");
   }
-  ThreadEvents* const mine = state_->threads.mine();
-  EventItem* item = mine != nullptr ? mine->take(options.timing) : nullptr;
+  ThreadEvents* const local = state_->threads.local();
+  EventItem* item = local != nullptr ? local->take(options.timing) : nullptr;
   if (item == nullptr) [[unlikely]]
     item = &state_->acquire_slow(options);
   item->on_lease = true;
@@ -188,8 +189,8 @@ Lease<EventPool> EventPool::acquire(EventOptions options) {
 void EventPool::give_back(EventItem& item) noexcept {
   BERTH_CHECK(item.on_lease);
   item.on_lease = false;
-  ThreadEvents* const mine = state_->threads.mine();
-  if (mine == nullptr || !mine->keep(item)) state_->give_back_slow(item);
+  ThreadEvents* const local = state_->threads.local();
+  if (local == nullptr || !local->keep(item)) state_->give_back_slow(item);
 }
 
 void EventPool::give_back(EventRef event) {
@@ -202,7 +203,7 @@ void EventPool::give_back(EventRef event) {
   }
   if (item == nullptr || !item->on_lease) {
     throw InvalidArgument(
-        format_text("{}: what is given back is not on lease; accepted: an event of this pool, once",
+        format_text("{}: the returned event is not on lease; accepted: an event of this pool, once",
                     state_->name()));
   }
   give_back(*item);

@@ -12,8 +12,8 @@
 namespace berth {
 namespace {
 
-/// `waiter` is captured: only work of the same capture may come before what it captures next, or
-/// the driver breaks the capture.
+/// `waiter` is captured, so it may wait only for work of the same capture. Otherwise the driver
+/// would invalidate the capture.
 void require_same_capture(StreamRef waiter, StreamRef stream, EventRef mark) {
   if (waiter.is_legacy_default()) refuse_captured(waiter, "made to wait");
   if (stream.context().captured_events().contains(mark.native()) && in_one_capture(waiter, stream))

@@ -7,7 +7,7 @@
 
 namespace berth {
 
-/// Idle items of a pool, last in first out, linked through the items, so that push() cannot fail.
+/// Idle items of a pool, in LIFO order. The list is intrusive, so push() cannot fail.
 /// Threads  Guarded by its holder.
 template <class Item>
 class IdleList {

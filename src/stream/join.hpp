@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// join() for streams of any devices, each of which has its own event pool.
+// join() for streams of several devices, each of which has its own event pool.
 #pragma once
 
 #include <functional>

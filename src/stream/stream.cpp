@@ -22,7 +22,7 @@ CUstream create_stream(DeviceContext& context, StreamOptions options) {
   }
   const ContextScope scope(context);
   CUstream stream = nullptr;
-  // The driver clamps priorities below its range by itself.
+  // The driver clamps priorities below its range.
   context.driver().stream_create_with_priority(
       &stream,
       unsigned{options.blocks_with_legacy_default ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING},
@@ -37,7 +37,7 @@ CUstream create_stream(DeviceContext& context, StreamOptions options) {
   return stream;
 }
 
-/// Inside of a ContextScope.
+/// Within a ContextScope.
 bool query(StreamRef stream) {
   const Driver& driver = stream.context().driver();
   return driver.succeeded(DriverCall::stream_query, driver.try_stream_query(stream.native()),
@@ -79,7 +79,7 @@ bool StreamRef::is_done() const {
 void StreamRef::sync() const {
   const ContextScope scope(*context_);
   if (is_capturing_in_scope(*this)) refuse_captured(*this, "waited for");
-  wait_in_mode_of_thread(*this);
+  wait_in_caller_mode(*this);
 }
 
 bool StreamRef::is_capturing() const {
@@ -101,7 +101,7 @@ Stream::Stream(DeviceContext& context, StreamOptions options)
 Stream Stream::adopt(StreamRef stream) {
   if (stream.is_legacy_default() || stream.is_per_thread_default()) {
     throw InvalidArgument(
-        format_text("the {} default stream cannot be owned; accepted: a stream that was made",
+        format_text("the {} default stream cannot be owned; accepted: a created stream",
                     stream.is_legacy_default() ? "legacy" : "per-thread"));
   }
   if (stream.context().pooled_streams().contains(stream.native())) {
@@ -113,7 +113,7 @@ Stream Stream::adopt(StreamRef stream) {
   try {
     stream.context().own_stream(stream.native());
   } catch (const std::bad_alloc&) {
-    // Others take it for a stream that berth does not own, which is never wrong.
+    // Other code then treats it as a foreign stream, which is always safe.
   }
   return Stream(stream);
 }

@@ -27,15 +27,14 @@ namespace {
 
 using StreamItem = detail::PooledStream;
 
-/// The streams that one thread keeps. On its own cache lines, because its thread often writes to
-/// it.
+/// The streams cached by one thread. On its own cache lines, because the thread writes to it often.
 class alignas(64) ThreadStreams {
  public:
   static constexpr std::size_t kKeptMax = 4;  ///< of each priority
-  /// From 0 down: more than any device has. Streams of other priorities are not kept.
+  /// Priorities from 0 down, more than any device has. Streams of other priorities are not cached.
   static constexpr std::size_t kPriorities = 8;
 
-  /// By the thread. Null if it keeps none, or another thread has exclusive access.
+  /// Called by the thread. Null if it caches none, or another thread has exclusive access.
   StreamItem* take(int priority) {
     const auto place = static_cast<std::size_t>(-std::int64_t{priority});
     if (place >= kPriorities || !lock_.try_enter()) [[unlikely]]
@@ -48,7 +47,7 @@ class alignas(64) ThreadStreams {
     lock_.leave();
     return item;
   }
-  /// By the thread. False, and nothing is changed, if it keeps enough, other threads wait or have
+  /// Called by the thread. False, without effect, if the cache is full, other threads wait or have
   /// exclusive access, or the stream has another lease.
   bool keep(StreamItem& item) {
     const auto place = static_cast<std::size_t>(-std::int64_t{item.priority});
@@ -66,9 +65,10 @@ class alignas(64) ThreadStreams {
 
   [[nodiscard]] BiasedLock& lock() { return lock_; }
 
-  // For the thread under the pool's lock, or any in a ExclusiveAccess.
+  // Accessed by the thread under the pool's lock, or with ExclusiveAccess.
   std::array<IdleList<StreamItem>, kPriorities> idle;
-  /// Whether the thread keeps what it returns: not if others waited when it last took the lock.
+  /// Whether the thread caches returned streams: false if other threads waited when it last held
+  /// the lock.
   bool accepts = true;
 
  private:
@@ -79,9 +79,9 @@ using StreamThreads = PerThread<ThreadStreams>;
 
 }  // namespace
 
-/// Each stream belongs to the pool of its priority. A stream without a lease is in one idle list,
-/// or in the list of captured streams, or is being polled for the end of its capture. A stream with
-/// several leases is in no list, and its count changes only under the lock.
+/// The pool of its priority owns each stream. A stream without a lease is in one idle list, in the
+/// list of captured streams, or being polled for the end of its capture. A stream with several
+/// leases is in no list, and its count changes only under the lock.
 struct StreamPool::State {
   struct Pooled {
     Pooled(Stream created, int priority)
@@ -89,7 +89,7 @@ struct StreamPool::State {
           handle(stream.ref().context().pooled_streams(), stream.ref().native()),
           item{stream.ref(), priority, 1, nullptr} {}
     Stream stream;
-    ScopedHandle<CUstream> handle;  ///< ends before the stream, whose handle may be reused
+    ScopedHandle<CUstream> handle;  ///< destroyed before the stream, whose handle may be reused
     StreamItem item;
   };
   struct PriorityPool {
@@ -99,7 +99,7 @@ struct StreamPool::State {
     std::size_t being_created = 0;
     std::size_t being_polled = 0;  ///< for the end of their captures
 
-    /// Whether one more may be created.
+    /// Whether another stream may be created.
     [[nodiscard]] bool has_room(std::size_t streams_max) const {
       return streams.size() - captured.count() - being_polled + being_created < streams_max;
     }
@@ -113,15 +113,15 @@ struct StreamPool::State {
   [[nodiscard]] std::string name() const { return "streams of " + context.device().to_string(); }
   int clamp_priority(int priority);
   StreamItem& acquire_slow(int priority) BERTH_EXCLUDES(mutex);
-  /// Streams whose captures have ended become idle.
+  /// Moves streams whose captures have ended to the idle list.
   void poll_captured(int priority) BERTH_EXCLUDES(mutex);
   StreamItem* take_idle(PriorityPool& pool) BERTH_REQUIRES(mutex);
-  /// As options.on_shortage; null if the caller is to try again.
-  StreamItem* take_in_shortage(PriorityPool& pool, int priority) BERTH_REQUIRES(mutex);
-  /// Null if no stream is on lease: all are being created or polled.
+  /// Applies options.on_shortage; null if the caller should retry.
+  StreamItem* acquire_on_shortage(PriorityPool& pool, int priority) BERTH_REQUIRES(mutex);
+  /// Null if no stream is on lease because all are being created or polled.
   StreamItem* share(PriorityPool& pool) BERTH_REQUIRES(mutex);
   StreamItem& create(int priority) BERTH_EXCLUDES(mutex);
-  /// Null if the stream is not of this pool.
+  /// Null if the stream does not belong to this pool.
   StreamItem* find(StreamRef stream) BERTH_REQUIRES(mutex);
   void give_back_slow(StreamItem& item) noexcept BERTH_EXCLUDES(mutex);
   void reclaim(ThreadStreams& thread) BERTH_NO_THREAD_SAFETY_ANALYSIS;
@@ -130,7 +130,7 @@ struct StreamPool::State {
   DeviceContext& context;
   const StreamPoolOptions options;
   mutable Mutex mutex;
-  std::condition_variable_any returned;  ///< or was created, or could not be created
+  std::condition_variable_any returned;  ///< also: created, or creation failed
   std::map<int, PriorityPool> pools BERTH_GUARDED_BY(mutex);
   std::size_t waiting BERTH_GUARDED_BY(mutex) = 0;
   mutable StreamThreads threads;
@@ -138,7 +138,7 @@ struct StreamPool::State {
   OnceValue<int> priority_min;  ///< of the device's range
 };
 
-/// Priorities below the device's range are the lowest number in it, as the driver would have it.
+/// Clamps priorities below the device's range to its lowest number, as the driver does.
 int StreamPool::State::clamp_priority(int priority) {
   if (priority >= 0) return priority;
   const int lowest_number = priority_min.get(context.driver(), [this] {
@@ -173,7 +173,7 @@ void StreamPool::State::poll_captured(int priority) {
     const bool still_captured = [&] {
       try {
         return is_capturing(item->ref);
-      } catch (...) {  // the next use of a stream reports it
+      } catch (...) {  // the next use of the stream reports it
         return true;
       }
     }();
@@ -194,16 +194,17 @@ StreamItem* StreamPool::State::take_idle(PriorityPool& pool) {
   return item;
 }
 
-StreamItem& StreamPool::State::acquire_slow(int asked_priority) {
+StreamItem& StreamPool::State::acquire_slow(int requested_priority) {
   origin.require_here(name());
-  const int priority = clamp_priority(asked_priority);
-  ThreadStreams* const mine = threads.mine_or_new();
-  if (mine != nullptr && priority != asked_priority) {  // under which it has looked for nothing yet
-    if (StreamItem* const kept = mine->take(priority)) return *kept;
+  const int priority = clamp_priority(requested_priority);
+  ThreadStreams* const local = threads.local_or_new();
+  if (local != nullptr &&
+      priority != requested_priority) {  // not looked up under this priority yet
+    if (StreamItem* const kept = local->take(priority)) return *kept;
   }
   {
     const MutexLock lock(mutex);
-    if (mine != nullptr) mine->accepts = waiting == 0;
+    if (local != nullptr) local->accepts = waiting == 0;
     if (StreamItem* const item = take_idle(pools[priority])) return *item;
   }
   poll_captured(priority);
@@ -215,14 +216,14 @@ StreamItem& StreamPool::State::acquire_slow(int asked_priority) {
       BERTH_CHECK(pool.idle.count() + pool.captured.count() + pool.being_polled <=
                   pool.streams.size());
       if (pool.has_room(options.streams_max)) break;
-      if (StreamItem* const item = take_in_shortage(pool, priority)) return *item;
+      if (StreamItem* const item = acquire_on_shortage(pool, priority)) return *item;
     }
     ++pool.being_created;
   }
   return create(priority);
 }
 
-StreamItem* StreamPool::State::take_in_shortage(PriorityPool& pool, int priority) {
+StreamItem* StreamPool::State::acquire_on_shortage(PriorityPool& pool, int priority) {
   {
     const StreamThreads::ExclusiveAccess exclusive(threads);
     exclusive.for_each([this](ThreadStreams& thread) { reclaim(thread); });
@@ -245,12 +246,13 @@ StreamItem* StreamPool::State::take_in_shortage(PriorityPool& pool, int priority
   return nullptr;
 }
 
-/// With exclusive access: a thread that returns the stream meanwhile must see the second lease.
+/// With exclusive access, because a thread that returns the stream meanwhile must see the second
+/// lease.
 StreamItem* StreamPool::State::share(PriorityPool& pool) {
   const auto leases_of = [](const Pooled& pooled) {
     return pooled.item.leases.load(std::memory_order_relaxed);
   };
-  // Minus 1, so that streams without a lease, which are captured, come last.
+  // Minus 1, so that streams without a lease, which are captured, sort last.
   StreamItem& shared = std::min_element(pool.streams.begin(), pool.streams.end(),
                                         [&](const Pooled& a, const Pooled& b) {
                                           return leases_of(a) - 1 < leases_of(b) - 1;
@@ -261,7 +263,7 @@ StreamItem* StreamPool::State::share(PriorityPool& pool) {
   return &shared;
 }
 
-/// The driver call is made without the lock; being_created holds the stream's place.
+/// The driver call is made without the lock; being_created reserves capacity for the stream.
 StreamItem& StreamPool::State::create(int priority) {
   try {
     Stream created(context, StreamOptions{.priority = priority});
@@ -314,8 +316,8 @@ StreamPool::~StreamPool() {
 }
 
 Lease<StreamPool> StreamPool::acquire(int priority) {
-  ThreadStreams* const mine = state_->threads.mine();
-  StreamItem* item = mine != nullptr ? mine->take(priority) : nullptr;
+  ThreadStreams* const local = state_->threads.local();
+  StreamItem* item = local != nullptr ? local->take(priority) : nullptr;
   if (item == nullptr) [[unlikely]]
     item = &state_->acquire_slow(priority);
   return {*this, *item};
@@ -323,8 +325,8 @@ Lease<StreamPool> StreamPool::acquire(int priority) {
 
 void StreamPool::give_back(StreamItem& item) noexcept {
   BERTH_CHECK(item.leases.load(std::memory_order_relaxed) > 0);
-  ThreadStreams* const mine = state_->threads.mine();
-  if (mine == nullptr || !mine->keep(item)) state_->give_back_slow(item);
+  ThreadStreams* const local = state_->threads.local();
+  if (local == nullptr || !local->keep(item)) state_->give_back_slow(item);
 }
 
 void StreamPool::give_back(StreamRef stream) {
@@ -335,9 +337,9 @@ void StreamPool::give_back(StreamRef stream) {
     item = state_->find(stream);
   }
   if (item == nullptr || item->leases.load(std::memory_order_relaxed) == 0) {
-    throw InvalidArgument(
-        format_text("{}: what is given back is not on lease; accepted: a stream of this pool, once",
-                    state_->name()));
+    throw InvalidArgument(format_text(
+        "{}: the returned stream is not on lease; accepted: a stream of this pool, once",
+        state_->name()));
   }
   give_back(*item);
 }
@@ -350,7 +352,7 @@ void StreamPool::set_aside(StreamRef stream) noexcept {
   const std::uint32_t leases = item->leases.fetch_sub(1, std::memory_order_relaxed);
   BERTH_CHECK(leases > 0);
   if (leases == 1) state_->pools.at(item->priority).captured.push(*item);
-  state_->returned.notify_all();  // there is room for one more
+  state_->returned.notify_all();  // another stream may be created
 }
 
 std::size_t StreamPool::streams_created() const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of StreamRef and EventRef without the capture query: for callers that have just called
-// is_capturing(), or that use a stream which no other code knows.
+// Functions of StreamRef and EventRef without the capture query, for callers that have just called
+// is_capturing(), or that use a private stream.
 #pragma once
 
 #include "berth/event.hpp"
@@ -8,7 +8,7 @@
 
 namespace berth {
 
-/// Inside of a ContextScope.
+/// Within a ContextScope.
 bool is_done_in_scope(StreamRef stream);
 /// In the capture mode `relaxed` (stream/wait.hpp), unlike sync().
 void sync_unchecked(StreamRef stream);

@@ -7,7 +7,7 @@
 namespace berth {
 namespace {
 
-/// What `wait` returns, in the capture mode `relaxed`.
+/// Calls `wait` in the capture mode `relaxed`, and returns its result.
 template <class Wait>
 auto relaxed(const Driver& driver, const Wait& wait) {
   const RelaxedCapture mode(driver);
@@ -17,23 +17,23 @@ auto relaxed(const Driver& driver, const Wait& wait) {
 }  // namespace
 
 void wait_for(StreamRef stream) {
-  do_share_before_call(stream);
+  make_host_progress(stream);
   relaxed(stream.context().driver(),
           [&](const Driver& driver) { return driver.stream_synchronize(stream.native()); });
 }
 void wait_for_or_report(StreamRef stream) noexcept {
-  do_share_before_call(stream);
+  make_host_progress(stream);
   relaxed(stream.context().driver(), [&](const Driver& driver) {
     return driver.stream_synchronize_or_report(stream.native());
   });
 }
 
 void wait_for(EventRef event) {
-  do_share_before_call(event.context());
+  make_host_progress(event.context());
   block_for(event);
 }
 CUresult try_wait_for(EventRef event) noexcept {
-  do_share_before_call(event.context());
+  make_host_progress(event.context());
   return relaxed(event.context().driver(), [&](const Driver& driver) {
     return driver.try_event_synchronize(event.native());
   });
@@ -44,38 +44,38 @@ void block_for(EventRef event) {
 }
 
 void wait_for(DeviceContext& context) {
-  do_share_before_call(context);
+  make_host_progress(context);
   relaxed(context.driver(), [](const Driver& driver) { return driver.ctx_synchronize(); });
 }
 CUresult try_wait_for(DeviceContext& context) noexcept {
-  do_share_before_call(context);
+  make_host_progress(context);
   return relaxed(context.driver(),
                  [](const Driver& driver) { return driver.try_ctx_synchronize(); });
 }
 void wait_for_or_report(DeviceContext& context) noexcept {
-  do_share_before_call(context);
+  make_host_progress(context);
   relaxed(context.driver(),
           [](const Driver& driver) { return driver.ctx_synchronize_or_report(); });
 }
 
-void wait_in_mode_of_thread(StreamRef stream) {
-  do_share_before_call(stream);
+void wait_in_caller_mode(StreamRef stream) {
+  make_host_progress(stream);
   stream.context().driver().stream_synchronize(stream.native());
 }
-void wait_in_mode_of_thread(EventRef event) {
-  do_share_before_call(event.context());  // it is not known which copies an event marks
+void wait_in_caller_mode(EventRef event) {
+  make_host_progress(event.context());  // the copies that precede an event are not known
   event.context().driver().event_synchronize(event.native());
 }
 
-void do_share_before_call(StreamRef stream) noexcept {
-  stream.context().host_shares().do_all(stream.context(), stream.native());
+void make_host_progress(StreamRef stream) noexcept {
+  stream.context().host_progress().make_progress(stream.context(), stream.native());
 }
-void do_share_before_call(DeviceContext& context) noexcept {
-  context.host_shares().do_all(context);
+void make_host_progress(DeviceContext& context) noexcept {
+  context.host_progress().make_progress(context);
 }
-void do_share_before_call(const DeviceRegistry& registry) noexcept {
+void make_host_progress(const DeviceRegistry& registry) noexcept {
   for (int ordinal = 0; ordinal < registry.count(); ++ordinal)
-    do_share_before_call(registry.context(Device::cuda(ordinal)));
+    make_host_progress(registry.context(Device::cuda(ordinal)));
 }
 
 }  // namespace berth

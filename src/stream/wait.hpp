@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How berth waits for a device, inside of a ContextScope. Each function first does the host's share
-// of what it waits for (device/host_shares.hpp), and then blocks in the driver, in the capture mode
-// `relaxed`: while another thread captures, the driver could otherwise refuse the wait and break
-// that capture. NVIDIA does not document which calls the mode `global` forbids to other threads,
-// and the simulated driver assumes every wait. Source: CUDA Driver API,
+// Waits for a device, within a ContextScope. Each function first does the host work that the
+// awaited work depends on (device/host_progress.hpp), and then blocks in the driver, in the capture
+// mode `relaxed`. Otherwise, while another thread captures, the driver could reject the wait and
+// invalidate that capture. NVIDIA does not document which calls the mode `global` forbids to other
+// threads; the simulated driver assumes all waits. Source: CUDA Driver API,
 // cuThreadExchangeStreamCaptureMode.
 #pragma once
 
@@ -18,40 +18,39 @@ namespace berth {
 // No lock of berth's is held during these, except that of a lane's submission after a copy that
 // could neither be submitted nor be marked.
 
-/// For all work of the stream.
+/// Waits for all work of the stream.
 /// Errors  DriverError.
 void wait_for(StreamRef stream);
 void wait_for_or_report(StreamRef stream) noexcept;
 
-/// For what the event marks. Likewise.
+/// Waits for the work before the event. Likewise.
 void wait_for(EventRef event);
 [[nodiscard]] CUresult try_wait_for(EventRef event) noexcept;
 
-/// For all work of the device. Likewise.
+/// Waits for all work of the device. Likewise.
 void wait_for(DeviceContext& context);
 [[nodiscard]] CUresult try_wait_for(DeviceContext& context) noexcept;
 void wait_for_or_report(DeviceContext& context) noexcept;
 
-/// For callers that have done the host's share: blocks in the driver alone.
+/// Blocks in the driver, without host work, for callers that have done it.
 /// Errors  DriverError.
 void block_for(EventRef event);
 
-/// A wait that the program asks for by sync(): in the capture mode that the program has chosen for
+/// A wait that the program requests by sync(), in the capture mode that the program has chosen for
 /// the calling thread.
 /// Errors  DriverError.
-void wait_in_mode_of_thread(StreamRef stream);
-void wait_in_mode_of_thread(EventRef event);
+void wait_in_caller_mode(StreamRef stream);
+void wait_in_caller_mode(EventRef event);
 
-// Before a driver call that may wait for work although the caller does not ask for it. Locks of
-// berth's may be held during those for devices.
+// Called before a driver call that may wait for work implicitly. The overloads for devices may be
+// called with locks of berth's held.
 
-/// Before a copy of pageable memory by the driver, which may wait for its stream.
-void do_share_before_call(StreamRef stream) noexcept;
-/// Before memory of the device is allocated, freed or unmapped, or peer access is enabled: such
-/// calls may wait for all work of the device. Source: CUDA Programming Guide, "Implicit
-/// Synchronization".
-void do_share_before_call(DeviceContext& context) noexcept;
+/// Before a copy of pageable memory by the driver, which may wait for the stream.
+void make_host_progress(StreamRef stream) noexcept;
+/// Before device memory is allocated, freed or unmapped, or peer access is enabled: such calls may
+/// wait for all work of the device. Source: CUDA Programming Guide, "Implicit Synchronization".
+void make_host_progress(DeviceContext& context) noexcept;
 /// Before memory is pinned or unpinned: likewise, for all devices.
-void do_share_before_call(const DeviceRegistry& registry) noexcept;
+void make_host_progress(const DeviceRegistry& registry) noexcept;
 
 }  // namespace berth

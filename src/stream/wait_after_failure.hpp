@@ -13,9 +13,9 @@
 
 namespace berth {
 
-/// Waits for `stream` after a failure, because work that was submitted before may still use memory
-/// of the caller. A failure of the wait is reported. Does not wait for a captured stream: nothing
-/// runs there, and waiting would break the capture.
+/// Waits for `stream` after a failure, because work that was already submitted may still use memory
+/// of the caller. A failed wait is reported. Does not wait for a captured stream: nothing runs
+/// there, and a wait would invalidate the capture.
 inline void wait_after_failure(StreamRef stream) noexcept {
   const Driver& driver = stream.context().driver();
   const ContextScope scope(stream.context(), std::nothrow);
@@ -27,8 +27,8 @@ inline void wait_after_failure(StreamRef stream) noexcept {
   wait_for_or_report(stream);
 }
 
-/// The same for the work before `mark`, which is not captured, after a query of the event failed.
-/// Returns at once if the device has failed, which is known then.
+/// Waits for the work before `mark`, which is not captured, after a query of the event failed.
+/// Returns immediately if the device has failed.
 inline void wait_after_failure(EventRef mark) noexcept {
   const ContextScope scope(mark.context(), std::nothrow);
   static_cast<void>(try_wait_for(mark));

@@ -161,7 +161,7 @@ ExitCode run_copies(const CopyCommandOptions& options) {
   }
   if (std::ranges::all_of(copies, [](const MeasuredCopy& c) { return c.bytes_different == 0; }))
     return ExitCode::ok;
-  print_error("copies: bytes arrived that differ from what was sent");
+  print_error("copies: the target differs from the source");
   return ExitCode::failed;
 }
 

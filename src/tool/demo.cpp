@@ -46,7 +46,7 @@ class Demo {
     tell(fmt::format("\n{}", driver_text(*runtime_, options_.common)));
     if (options_.common.json) print(json_text(json_));
     if (copies_are_right) return ExitCode::ok;
-    print_error("copies: bytes arrived that differ from what was sent");
+    print_error("copies: the target differs from the source");
     return ExitCode::failed;
   }
 

@@ -60,7 +60,7 @@ void inflate_all(const std::string& name, std::string_view content, const Take& 
     if (result == Z_STREAM_END) {
       if (content.empty()) return;
       if (!is_gzip(content))
-        reject_trace(name, "something follows the compressed data; accepted: gzip data to the end");
+        reject_trace(name, "trailing bytes after the compressed data; accepted: only gzip data");
       BERTH_CHECK(inflateReset(&stream) == Z_OK);
     } else if (result == Z_MEM_ERROR) {
       throw std::bad_alloc();

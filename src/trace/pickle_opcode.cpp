@@ -38,7 +38,7 @@ std::string describe_refused_opcode(std::uint8_t opcode) {
     return format_text("opcode {} {}", refused.name,
                        refused.is_class ? "names or builds a class" : "is not of plain data");
   }
-  return format_text("0x{:02x} is no opcode of pickle", opcode);
+  return format_text("0x{:02x} is not a pickle opcode", opcode);
 }
 
 }  // namespace berth

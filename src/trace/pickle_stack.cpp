@@ -27,7 +27,7 @@ void PickleStack::push_mark() {
 }
 
 std::size_t PickleStack::pop_mark() {
-  if (marks_.empty()) input_.reject("a mark is needed, none is there");
+  if (marks_.empty()) input_.reject("a mark is missing");
   const std::size_t begin = marks_.back();
   marks_.pop_back();
   return begin;
@@ -78,7 +78,7 @@ PlainValue PickleStack::get(std::uint64_t index) const {
 
 PlainValue PickleStack::result() const {
   if (stack_.size() != 1 || !marks_.empty())
-    input_.reject(format_text("the end comes with {} values in place of one", stack_.size()));
+    input_.reject(format_text("the pickle ends with {} values instead of one", stack_.size()));
   return stack_.front();
 }
 

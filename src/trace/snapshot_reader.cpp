@@ -45,7 +45,7 @@ class SnapshotReader {
 
   MemoryTimeline read(PlainValue root) {
     if (!root.is(PlainKind::dict))
-      reject(format_text("{} in place of a memory snapshot", describe(root.kind())));
+      reject(format_text("{} instead of a memory snapshot", describe(root.kind())));
     read_events(root);
     read_segments(root);
     read_settings(root);
@@ -59,7 +59,7 @@ class SnapshotReader {
 
   [[noreturn]] void reject_field(const std::string& place, std::string_view key,
                                  const PlainValue* value, std::string_view needed) const {
-    reject(format_text("{}: {} is {} in place of {}", place, quoted(key),
+    reject(format_text("{}: {} is {} instead of {}", place, quoted(key),
                        value == nullptr ? "missing" : describe(value->kind()), needed));
   }
 
@@ -128,7 +128,7 @@ class SnapshotReader {
       reject(format_text("device_traces of {} devices, more than {}", devices.size(), kDevicesMax));
     for (std::size_t device = 0; device < devices.size(); ++device) {
       if (!devices[device].is(PlainKind::list))
-        reject(format_text("device_traces[{}] is {} in place of a list", device,
+        reject(format_text("device_traces[{}] is {} instead of a list", device,
                            describe(devices[device].kind())));
       read_device_events(static_cast<std::int32_t>(device), walk(devices[device]));
     }
@@ -146,8 +146,7 @@ class SnapshotReader {
       event.index = i;
       const auto place = [&event] { return describe_place(event); };
       if (!items[i].is(PlainKind::dict))
-        reject(
-            format_text("{} is {} in place of a dictionary", place(), describe(items[i].kind())));
+        reject(format_text("{} is {} instead of a dictionary", place(), describe(items[i].kind())));
       visit(items[i]);
       const std::string_view action = text_field(place, items[i], "action");
       const auto op = parse_trace_op(action);
@@ -177,7 +176,7 @@ class SnapshotReader {
     for (std::size_t i = 0; i < items.size(); ++i) {
       const auto segment_place = [i] { return format_text("segments[{}]", i); };
       if (!items[i].is(PlainKind::dict))
-        reject(format_text("{} is {} in place of a dictionary", segment_place(),
+        reject(format_text("{} is {} instead of a dictionary", segment_place(),
                            describe(items[i].kind())));
       timeline_.segments.push_back(read_segment(segment_place, items[i]));
     }
@@ -216,8 +215,7 @@ class SnapshotReader {
         return format_text("{}.blocks[{}]", segment_place(), i);
       };
       if (!items[i].is(PlainKind::dict))
-        reject(
-            format_text("{} is {} in place of a dictionary", place(), describe(items[i].kind())));
+        reject(format_text("{} is {} instead of a dictionary", place(), describe(items[i].kind())));
       visit(items[i]);
       const std::uint64_t bytes = size_field(place, items[i], "size");
       const std::string_view state = text_field(place, items[i], "state");

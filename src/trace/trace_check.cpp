@@ -32,9 +32,8 @@ std::optional<std::string> TraceChecker::add_allocation(const TraceEvent& event,
   const auto [entry, is_new] =
       blocks_.try_emplace(event.id, Block{event.bytes, place, place, event.device, State::live});
   if (!is_new)
-    return format_text(
-        "block {} is allocated, but was so in {} {}; accepted: an id that no block had before",
-        event.id, place_, entry->second.place_allocated);
+    return format_text("block {} is allocated again, first in {} {}; accepted: a new id", event.id,
+                       place_, entry->second.place_allocated);
   if (__builtin_add_overflow(bytes_live_, event.bytes, &bytes_live_))
     return format_text("block {} of {} bytes; accepted: less than 2^64 bytes live at once",
                        event.id, event.bytes);
@@ -49,7 +48,7 @@ std::optional<std::string> TraceChecker::add_free(const TraceEvent& event, std::
   Block& block = entry->second;
   if (block.state == State::freed)
     return format_text(
-        "block {} is freed, but was so in {} {}; accepted: one free for each allocation", event.id,
+        "block {} is freed again, first in {} {}; accepted: one free for each allocation", event.id,
         place_, block.place_freed);
   if (block.bytes != event.bytes)
     return format_text(

@@ -51,12 +51,12 @@ TEST_CASE("a thread that there is no memory for has no part yet, whichever piece
     for (const std::size_t granted : kGranted) {
       {
         const ScarceMemory scarce(granted);
-        part = owner.parts.mine_or_new();
+        part = owner.parts.local_or_new();
       }
-      if (part == nullptr && owner.parts.mine() == nullptr && owner.count() == 0) ++refused;
+      if (part == nullptr && owner.parts.local() == nullptr && owner.count() == 0) ++refused;
     }
     const ScarceMemory scarce(2);
-    part = owner.parts.mine_or_new();
+    part = owner.parts.local_or_new();
   }).join();
   CHECK(refused == 3);
   CHECK(part != nullptr);
@@ -68,7 +68,7 @@ TEST_CASE("a thread that never got a part for want of memory ends without tellin
   Owner owner;
   std::thread([&] {
     const ScarceMemory scarce(0);
-    owner.parts.mine_or_new();
+    owner.parts.local_or_new();
   }).join();
   CHECK(owner.ended == 0);
   CHECK(owner.count() == 0);
@@ -76,9 +76,9 @@ TEST_CASE("a thread that never got a part for want of memory ends without tellin
 
 TEST_CASE("a halt takes no memory, however many parts there are") {
   Owner owner;
-  owner.parts.mine_or_new();
+  owner.parts.local_or_new();
   std::thread([&] {
-    owner.parts.mine_or_new();
+    owner.parts.local_or_new();
     std::size_t calls = 0;
     std::size_t parts = 0;
     {

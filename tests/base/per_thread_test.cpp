@@ -65,11 +65,11 @@ bool is_missing() {
 TEST_CASE("a thread has no part until it asks, and the same from then on") {
   if (is_missing()) return;
   Owner owner;
-  CHECK(owner.parts.mine() == nullptr);
-  Part* const part = owner.parts.mine_or_new();
+  CHECK(owner.parts.local() == nullptr);
+  Part* const part = owner.parts.local_or_new();
   REQUIRE(part != nullptr);
-  CHECK(owner.parts.mine() == part);
-  CHECK(owner.parts.mine_or_new() == part);
+  CHECK(owner.parts.local() == part);
+  CHECK(owner.parts.local_or_new() == part);
   CHECK(owner.count() == 1);
 }
 
@@ -77,22 +77,22 @@ TEST_CASE("each thread has a part of its own with each owner") {
   if (is_missing()) return;
   Owner first;
   Owner second;
-  Part* const here = first.parts.mine_or_new();
-  CHECK(second.parts.mine() == nullptr);
-  Part* const with_second = second.parts.mine_or_new();
+  Part* const here = first.parts.local_or_new();
+  CHECK(second.parts.local() == nullptr);
+  Part* const with_second = second.parts.local_or_new();
   CHECK(with_second != here);
   on_thread([&] {
-    CHECK(first.parts.mine() == nullptr);
-    Part* const there = first.parts.mine_or_new();
+    CHECK(first.parts.local() == nullptr);
+    Part* const there = first.parts.local_or_new();
     CHECK(there != nullptr);
     CHECK(there != here);
-    CHECK(first.parts.mine() == there);
-    CHECK(second.parts.mine() == nullptr);
+    CHECK(first.parts.local() == there);
+    CHECK(second.parts.local() == nullptr);
     CHECK(first.count() == 2);
     CHECK(second.count() == 1);
   });
-  CHECK(first.parts.mine() == here);
-  CHECK(second.parts.mine() == with_second);
+  CHECK(first.parts.local() == here);
+  CHECK(second.parts.local() == with_second);
 }
 
 TEST_CASE(
@@ -100,12 +100,12 @@ TEST_CASE(
   if (is_missing()) return;
   Owner first;
   Owner second;
-  first.parts.mine_or_new();
+  first.parts.local_or_new();
   Part* theirs = nullptr;
   on_thread([&] {
-    theirs = first.parts.mine_or_new();
+    theirs = first.parts.local_or_new();
     theirs->uses += 1;
-    second.parts.mine_or_new()->uses += 1;
+    second.parts.local_or_new()->uses += 1;
   });
   CHECK(first.ended == std::vector<const Part*>{theirs});
   CHECK(first.uses == 1);
@@ -126,13 +126,13 @@ TEST_CASE("the end of a thread is told under the owner's lock") {
       was_locked = !is_free;
     });
   });
-  on_thread([&] { parts.mine_or_new(); });
+  on_thread([&] { parts.local_or_new(); });
   CHECK(was_locked);
 }
 
 TEST_CASE("a thread that never used an owner ends without telling it") {
   Owner owner;
-  on_thread([&] { CHECK(owner.parts.mine() == nullptr); });
+  on_thread([&] { CHECK(owner.parts.local() == nullptr); });
   CHECK(owner.ended.empty());
 }
 
@@ -144,19 +144,19 @@ TEST_CASE("an owner that ends before its threads leaves them nothing, and is tol
   };
   auto former = std::make_unique<Owner>();
   std::optional<Owner> later;
-  former->parts.mine_or_new();
+  former->parts.local_or_new();
   std::thread other([&] {
-    former->parts.mine_or_new();
+    former->parts.local_or_new();
     step = 1;
     wait_for(2);
     // It has the place that the former one had.
-    CHECK(later->parts.mine() == nullptr);
-    CHECK(later->parts.mine_or_new() != nullptr);
+    CHECK(later->parts.local() == nullptr);
+    CHECK(later->parts.local_or_new() != nullptr);
   });
   wait_for(1);
   former.reset();
   later.emplace();
-  CHECK(later->parts.mine() == nullptr);
+  CHECK(later->parts.local() == nullptr);
   step = 2;
   other.join();
   CHECK(later->ended.size() == 1);
@@ -168,22 +168,22 @@ TEST_CASE("where there are too many owners the later ones go without, until othe
   std::deque<std::unique_ptr<Owner>> owners;
   for (int index = 0; index < 300; ++index) owners.push_back(std::make_unique<Owner>());
   std::size_t with = 0;
-  while (with < owners.size() && owners[with]->parts.mine_or_new() != nullptr) ++with;
+  while (with < owners.size() && owners[with]->parts.local_or_new() != nullptr) ++with;
   CHECK(with > 0);
   REQUIRE(with < owners.size());
   for (std::size_t index = with; index < owners.size(); ++index) {
-    CHECK(owners[index]->parts.mine_or_new() == nullptr);
-    CHECK(owners[index]->parts.mine() == nullptr);
+    CHECK(owners[index]->parts.local_or_new() == nullptr);
+    CHECK(owners[index]->parts.local() == nullptr);
     CHECK(owners[index]->count() == 0);
   }
   owners.pop_back();  // one that went without makes no room
   owners.push_back(std::make_unique<Owner>());
-  CHECK(owners.back()->parts.mine_or_new() == nullptr);
+  CHECK(owners.back()->parts.local_or_new() == nullptr);
   owners.pop_front();
   owners.push_back(std::make_unique<Owner>());
-  CHECK(owners.back()->parts.mine_or_new() != nullptr);
+  CHECK(owners.back()->parts.local_or_new() != nullptr);
   on_thread([&] {
-    for (const auto& owner : owners) owner->parts.mine_or_new();
+    for (const auto& owner : owners) owner->parts.local_or_new();
   });
   std::size_t told = 0;
   for (const auto& owner : owners) told += owner->ended.size();
@@ -198,7 +198,7 @@ struct AtThreadEnd {
   std::atomic<int>* has_part = nullptr;
   ~AtThreadEnd() {
     if (parts == nullptr) return;
-    *has_part = parts->mine_or_new() != nullptr && parts->mine() != nullptr ? 1 : 0;
+    *has_part = parts->local_or_new() != nullptr && parts->local() != nullptr ? 1 : 0;
   }
 };
 thread_local AtThreadEnd at_thread_end;
@@ -212,10 +212,10 @@ TEST_CASE("what a thread does at its very end, after its parts are gone, makes n
     CAPTURE(is_before);
     std::atomic<int> has_part = -1;
     on_thread([&] {
-      if (is_before) owner.parts.mine_or_new();
+      if (is_before) owner.parts.local_or_new();
       at_thread_end.parts = &owner.parts;  // made now: it goes before what was made before
       at_thread_end.has_part = &has_part;
-      owner.parts.mine_or_new();
+      owner.parts.local_or_new();
     });
     CHECK(has_part == (is_before ? 1 : 0));
     CHECK(owner.count() == 0);
@@ -233,19 +233,19 @@ TEST_CASE("a halt keeps the owners out, of all parts, as long as it lasts") {
   std::vector<std::thread> threads;
   for (int index = 0; index < kOwners; ++index) {
     threads.emplace_back([&] {
-      Part& part = *owner.parts.mine_or_new();
+      Part& part = *owner.parts.local_or_new();
       ++ready;
-      std::uint64_t mine = 0;
+      std::uint64_t local = 0;
       while (!is_over) {
         if (!part.lock().try_enter()) {
           std::this_thread::yield();
           continue;
         }
         part.uses += 1;  // not atomic
-        ++mine;
+        ++local;
         part.lock().leave();
       }
-      entered += mine;
+      entered += local;
     });
   }
   while (ready < kOwners) std::this_thread::yield();
@@ -267,7 +267,7 @@ TEST_CASE("a halt keeps the owners out, of all parts, as long as it lasts") {
 TEST_CASE("a halt waits for the owner that is inside") {
   if (is_missing()) return;
   Owner owner;
-  BiasedLock& lock = owner.parts.mine_or_new()->lock();
+  BiasedLock& lock = owner.parts.local_or_new()->lock();
   std::atomic<bool> is_about_to = false;
   std::atomic<bool> is_halted = false;
   REQUIRE(lock.try_enter());
@@ -290,13 +290,13 @@ TEST_CASE("a halt waits for the owner that is inside") {
 TEST_CASE("a thread that halts keeps its own part open, and others open again afterwards") {
   if (is_missing()) return;
   Owner owner;
-  Part& here = *owner.parts.mine_or_new();
+  Part& here = *owner.parts.local_or_new();
   std::atomic<int> step = 0;
   const auto wait_for = [&](int wanted) {
     while (step != wanted) std::this_thread::yield();
   };
   std::thread other([&] {
-    BiasedLock& lock = owner.parts.mine_or_new()->lock();
+    BiasedLock& lock = owner.parts.local_or_new()->lock();
     step = 1;
     wait_for(2);
     CHECK_FALSE(lock.try_enter());
@@ -332,7 +332,7 @@ TEST_CASE("threads and owners that come and go lose nothing that was counted") {
         Owner passing;  // used by this thread, and by one that is over before it
         const auto use = [&] {
           for (Owner* owner : {&lasting, &passing}) {
-            Part& part = *owner->parts.mine_or_new();
+            Part& part = *owner->parts.local_or_new();
             for (int round = 0; round < 20; ++round) {
               if (!part.lock().try_enter()) continue;
               part.uses += 1;

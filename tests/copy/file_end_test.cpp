@@ -209,7 +209,7 @@ TEST_CASE_FIXTURE(TappedDevice, "a disk that does not answer holds up no copy of
          .device = std::make_unique<LinearDevice>(memory + kSlot),
          .bytes = kSlot},
         0);
-    while (!copy->is_over) std::this_thread::yield();
+    while (!copy->is_complete) std::this_thread::yield();
     CHECK((simulator.peek(device + kSlot, kSlot) == source));
     CHECK(copies.disk_work().copies_under_way() == 1);
     answers = true;

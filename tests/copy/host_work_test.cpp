@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's share of staged copies: which piece is next, and how a copy ends.
+// The host work of staged copies: the order of pieces, and the completion of a copy.
 #include "copy/staged/host_work.hpp"
 
 #include <functional>
@@ -92,7 +92,7 @@ TEST_CASE_FIXTURE(ManualStaged,
   Bytes source = pattern(20 * kSlot, 1);
   const auto copy = start(Direction::to_device, source.data(), device, 20 * kSlot, stream);
   std::size_t pieces = 0;
-  while (work.help()) ++pieces;
+  while (work.process_piece()) ++pieces;
   CHECK(pieces == 4);  // half of the slots
   CHECK_FALSE(log.is_done("earlier"));
   CHECK(copy->bytes_done() == 0);
@@ -137,7 +137,7 @@ TEST_CASE_FIXTURE(EagerStaged, "a copy whose host end fails ends with that, and 
                           stream);
   log.submit(stream, "after");
   work.complete(copy);
-  CHECK(copy->is_given_up());
+  CHECK(copy->has_failed());
   CHECK(BrokenHost::reads == 3);
   CHECK_THROWS_WITH(std::rethrow_exception(copy->failure()), "the source ends here");
   stream.ref().sync();
@@ -149,8 +149,8 @@ TEST_CASE_FIXTURE(EagerStaged, "of several failures of a copy the first is what 
   const Stream stream = this->stream();
   Bytes target(kSlot);
   const auto copy = start(Direction::to_host, target.data(), allocate(kSlot), kSlot, stream);
-  copy->give_up(std::make_exception_ptr(std::runtime_error("the first")));
-  copy->give_up(std::make_exception_ptr(std::runtime_error("the second")));
+  copy->fail(std::make_exception_ptr(std::runtime_error("the first")));
+  copy->fail(std::make_exception_ptr(std::runtime_error("the second")));
   work.cancel(copy, std::make_exception_ptr(Cancelled("the third")));
   work.complete(copy);
   CHECK_THROWS_WITH(std::rethrow_exception(copy->failure()), "the first");
@@ -162,9 +162,9 @@ TEST_CASE_FIXTURE(EagerStaged, "a copy that is given up moves no byte any more")
   Bytes target(20 * kSlot, 1);
   fill(device, Bytes(20 * kSlot, 2), stream);
   const auto copy = start(Direction::to_host, target.data(), device, 20 * kSlot, stream);
-  work.look();
-  REQUIRE(work.help());
-  copy->give_up(std::make_exception_ptr(Cancelled("enough")));
+  work.poll_progress();
+  REQUIRE(work.process_piece());
+  copy->fail(std::make_exception_ptr(Cancelled("enough")));
   work.complete(copy);
   CHECK(std::ranges::count(target, 2) == kSlot);
   CHECK_THROWS_AS(std::rethrow_exception(copy->failure()), Cancelled);
@@ -198,7 +198,7 @@ TEST_CASE_FIXTURE(ManualStaged, "a copy of which nothing is left to move is not 
              .device = std::make_unique<LinearDevice>(allocate(kSlot)),
              .bytes = kSlot},
             stream);
-  while (work.help()) continue;
+  while (work.process_piece()) continue;
   work.cancel(copy, std::make_exception_ptr(Cancelled("too late")));
   work.complete(copy);
   CHECK(copy->failure() == nullptr);
@@ -265,9 +265,9 @@ TEST_CASE_FIXTURE(ManualStaged, "a device that fails ends its copies with what t
         start(Direction::to_device, source.data() + offset, device + offset, kSlot, *stream));
   }
   tap.refuse_all(DriverCall::event_query, CUDA_ERROR_ILLEGAL_ADDRESS);
-  work.ask_device(2);  // streams, however many copies they have
+  work.query_device(2);  // streams, however many copies they have
   for (const auto& copy : copies) {
-    CHECK(copy->is_over);
+    CHECK(copy->is_complete);
     CHECK_THROWS_AS(std::rethrow_exception(copy->failure()), DriverError);
   }
   CHECK(memory.bytes_in_use() == 0);
@@ -282,7 +282,7 @@ TEST_CASE_FIXTURE(ManualStaged,
   const auto copy = start(Direction::to_device, source.data(), device, 8 * kSlot, stream);
   for (const DriverCall call : {DriverCall::event_query, DriverCall::ctx_get_current}) {
     tap.refuse(call, CUDA_ERROR_UNKNOWN);
-    work.ask_device(1);
+    work.query_device(1);
   }
   tap.refuse(DriverCall::event_synchronize, CUDA_ERROR_UNKNOWN);
   work.complete(copy);
@@ -303,12 +303,12 @@ TEST_CASE_FIXTURE(ManualStaged, "who asks about a copy holds up neither it nor t
     if (fails) tap.refuse_all(DriverCall::event_query, answer);
     // What other threads do while the driver keeps this one.
     tap.before(DriverCall::event_query, [&] {
-      while (work.help()) continue;
+      while (work.process_piece()) continue;
       const ContextScope scope(context);
-      while (!copy->is_over && simulator.run_next(stream.ref().native())) work.look();
-      CHECK(copy->is_over);
+      while (!copy->is_complete && simulator.run_next(stream.ref().native())) work.poll_progress();
+      CHECK(copy->is_complete);
     });
-    work.ask_device(1);
+    work.query_device(1);
     CHECK(copy->failure() == nullptr);
   }
   tap.allow(DriverCall::event_query);
@@ -332,14 +332,14 @@ TEST_CASE_FIXTURE(EagerStaged,
   for (int count = 0; count < 3; ++count) {
     threads.emplace_back([this] {
       while (work.copies_under_way() > 0) {
-        if (!work.help() && !work.look()) std::this_thread::yield();
+        if (!work.process_piece() && !work.poll_progress()) std::this_thread::yield();
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
   CHECK((content(here, kBytes) == source));
   CHECK((target == other));
-  CHECK((in->is_over && out->is_over));
+  CHECK((in->is_complete && out->is_complete));
 }
 
 TEST_CASE_FIXTURE(ManualStaged, "the next copy has the slots before anything is freed") {

@@ -167,7 +167,7 @@ TEST_CASE_FIXTURE(KindFixture, "pinned memory that is free is refused") {
   const std::string refusal = message_of<InvalidArgument>([&] {
     static_cast<void>(find_memory_kind(registry, {pinned, host}, driver, freed, 1));
   });
-  CHECK(contains(refusal, "lies in pinned memory that is free; accepted: memory of a live block"));
+  CHECK(contains(refusal, "is in free pinned memory; accepted: memory of a live block"));
 }
 
 TEST_CASE_FIXTURE(KindFixture, "pinned memory of others is pinned, and no block") {
@@ -225,8 +225,8 @@ TEST_CASE_FIXTURE(KindFixture, "the place of an address is its allocation, for o
   const ContextScope scope(context);
   driver.mem_alloc(&address, std::size_t{4096});
   const std::uint64_t asked = simulator.calls("cuPointerGetAttributes");
-  const MemoryPlace place =
-      find_memory_place(registry, {pinned, host}, driver, pointer(address + 100), 1);
+  const AllocationInfo place =
+      find_allocation(registry, {pinned, host}, driver, pointer(address + 100), 1);
   CHECK(simulator.calls("cuPointerGetAttributes") == asked + 1);
   CHECK(place.kind.device == &context);
   CHECK(place.begin == address);
@@ -234,7 +234,7 @@ TEST_CASE_FIXTURE(KindFixture, "the place of an address is its allocation, for o
   driver.mem_free(address);
 
   const int local = 0;
-  const MemoryPlace unknown = find_memory_place(registry, {pinned, host}, driver, &local, 1);
+  const AllocationInfo unknown = find_allocation(registry, {pinned, host}, driver, &local, 1);
   CHECK(unknown.kind.type == MemoryKind::Type::pageable);
   CHECK(unknown.begin == 0);
 }

@@ -64,7 +64,7 @@ void refused(const unsigned char* missing, const std::function<void()>& copy) {
   const std::string message = message_of<InvalidArgument>(copy);
   CHECK(contains(message, fmt::format("{} with", fmt::ptr(missing))));
   CHECK(contains(message, "this process cannot"));
-  CHECK(contains(message, "accepted: memory that is there"));
+  CHECK(contains(message, "accepted: existing memory"));
 }
 
 /// `missing` as either side of every kind of copy of all of it.

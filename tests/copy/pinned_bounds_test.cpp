@@ -90,8 +90,8 @@ TEST_CASE("a pinned block that is free is refused by every copy, however small")
     std::memset(freed, 7, kMost);
     block.reset();
     for (const std::size_t bytes : {std::size_t{10}, 64_KiB, 64_KiB + 1}) {
-      test.check_refused(freed, bytes, {"lies in pinned memory that is free"});
-      test.check_refused(freed + 4096 + 1, bytes, {"lies in pinned memory that is free"});
+      test.check_refused(freed, bytes, {"is in free pinned memory"});
+      test.check_refused(freed + 4096 + 1, bytes, {"is in free pinned memory"});
     }
     test.own.ref().sync();
     CHECK(std::all_of(freed, freed + kMost, [](unsigned char byte) { return byte == 7; }));

@@ -35,7 +35,7 @@ constexpr std::size_t kSlot = 64_KiB;
 /// Only a test that fails waits as long.
 constexpr std::chrono::seconds kHangs{20};
 
-/// A copier over a driver with taps, which makes one thread do the host's share.
+/// A copier over a driver with taps; one thread does the host work.
 struct TappedCopier : TappedDevice {
   explicit TappedCopier(sim::Progress progress) : TappedDevice(staged_config(progress)) {}
 
@@ -69,9 +69,9 @@ TEST_CASE_FIXTURE(ManualStaged, "what the host does for a copy takes no driver c
     const auto copy = start(direction, host.data(), device, 20 * kSlot, stream);
     const ContextScope scope(context);
     const std::uint64_t before = calls();
-    while (!copy->is_over) {
-      while (work.help() || work.look()) continue;
-      if (!copy->is_over) REQUIRE(simulator.run_next(stream.ref().native()));
+    while (!copy->is_complete) {
+      while (work.process_piece() || work.poll_progress()) continue;
+      if (!copy->is_complete) REQUIRE(simulator.run_next(stream.ref().native()));
     }
     CHECK(calls() == before);
     CHECK((content(device, 20 * kSlot) == host));
@@ -94,12 +94,12 @@ TEST_CASE_FIXTURE(
       copies.push_back(start(Direction::to_device, source.data() + index * kBytes,
                              device + index * kBytes, kBytes, streams[index % streams_count]));
     }
-    while (work.help()) continue;
+    while (work.process_piece()) continue;
     const std::uint64_t before = calls();
-    for (std::size_t round = 0; round < DeviceWatch::kRoundsOfSecond; ++round) {
-      CHECK_FALSE(work.help());
-      CHECK_FALSE(work.look());
-      work.ask_device(DeviceWatch::kStreamsOfRound);
+    for (std::size_t round = 0; round < DeviceWatch::kRoundsPerSecond; ++round) {
+      CHECK_FALSE(work.process_piece());
+      CHECK_FALSE(work.poll_progress());
+      work.query_device(DeviceWatch::kStreamsPerRound);
     }
     CHECK(calls() - before > 0);
     CHECK(calls() - before <=
@@ -120,10 +120,10 @@ TEST_CASE_FIXTURE(ManualStaged, "all streams with copies are asked about, one af
     copies.push_back(start(Direction::to_device, source.data() + index * kSlot,
                            device + index * kSlot, 1000, streams.back()));
   }
-  while (work.help()) continue;
+  while (work.process_piece()) continue;
   simulator.run_all();
-  for (int round = 0; round < 3; ++round) work.ask_device(2);  // and nobody looks
-  for (const auto& copy : copies) CHECK(copy->is_over);
+  for (int round = 0; round < 3; ++round) work.query_device(2);  // and nobody looks
+  for (const auto& copy : copies) CHECK(copy->is_complete);
 }
 
 TEST_CASE("one copy leaves room in the queue of its stream") {
@@ -151,7 +151,7 @@ TEST_CASE("one copy leaves room in the queue of its stream") {
   start(kAtOnce);
   CHECK_FALSE(test.log.is_done("before a copy that fits"));
   test.complete_all();
-  const auto copy = start(kChunks);  // waits, and does the host's share meanwhile
+  const auto copy = start(kChunks);  // waits, and does the host work meanwhile
   CHECK(most > StagedCopy::kEntriesMax / 2);
   CHECK(most <= StagedCopy::kEntriesMax);
   test.work.complete(copy);
@@ -165,14 +165,14 @@ TEST_CASE("a thread that the driver keeps waiting over a question opens no gate"
   Bytes back(source.size());
   const Allocation device = test.memory.allocate(source.size(), stream);
   // As behind a driver's lock, which a thread holds that waits for the copies.
-  std::promise<void> is_over;
-  std::shared_future<void> end = is_over.get_future().share();
+  std::promise<void> is_complete;
+  std::shared_future<void> end = is_complete.get_future().share();
   test.tap.before(DriverCall::event_query, [end] { end.wait_for(kHangs); });
   const Transfer in = test.copier.start(device.data(), source.data(), source.size(), stream);
   const Transfer out = test.copier.start(back.data(), device.data(), source.size(), stream);
   auto waiter = std::async(std::launch::async, [&] { stream.ref().sync(); });
   CHECK(waiter.wait_for(kHangs / 2) == std::future_status::ready);
-  is_over.set_value();
+  is_complete.set_value();
   waiter.get();
   CHECK((back == source));
 }

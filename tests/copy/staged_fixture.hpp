@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Staged copies without a Copier: nothing of the host's share is done but what a test does.
+// Staged copies without a Copier: the test does all host work.
 #pragma once
 
 #include <cstddef>

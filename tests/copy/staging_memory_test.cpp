@@ -192,7 +192,7 @@ TEST_CASE_FIXTURE(StagingTest,
 TEST_CASE_FIXTURE(StagingTest,
                   "beyond the bounds there is as much as can be pinned, and it is not kept") {
   std::vector<Staging> all;
-  for (int count = 0; count < 5; ++count) all.push_back(memory.take_beyond(1_GiB));
+  for (int count = 0; count < 5; ++count) all.push_back(memory.take_unbounded(1_GiB));
   CHECK(pinned.counters().blocks_allocated.current == 10);
   all.clear();
   CHECK(pinned.counters().blocks_allocated.current == 4);
@@ -221,7 +221,7 @@ TEST_CASE_FIXTURE(CrampedTest,
   const Allocation others = pinned.allocate(2_MiB + 512_KiB);
   message_of<OutOfMemory>([&] { return memory.try_take(1_GiB); });
   CHECK(memory.bytes_in_use() == 0);
-  message_of<OutOfMemory>([&] { return memory.take_beyond(1_GiB); });
+  message_of<OutOfMemory>([&] { return memory.take_unbounded(1_GiB); });
   CHECK(memory.bytes_in_use() == 0);
 }
 

@@ -281,7 +281,7 @@ TEST_CASE("two captured streams take the copy into their graph, and one alone is
 TEST_CASE("a failure after the copy was submitted is thrown when nothing is under way any more") {
   struct Case {
     std::string fault;
-    bool wants_transfer;
+    bool returns_transfer;
   };
   const Case cases[] = {{"cuStreamWaitEvent@2=unknown", true},
                         {"cuStreamWaitEvent@2=unknown", false},
@@ -289,7 +289,7 @@ TEST_CASE("a failure after the copy was submitted is thrown when nothing is unde
                         {"cuEventRecord@2=unknown", false}};
   for (const Case& each : cases) {
     CAPTURE(each.fault);
-    CAPTURE(each.wants_transfer);
+    CAPTURE(each.returns_transfer);
     sim::Config config = with_progress(sim::Progress::manual);
     config.faults = sim::FaultPlan::parse(each.fault);
     CopyTest test(config);
@@ -302,7 +302,7 @@ TEST_CASE("a failure after the copy was submitted is thrown when nothing is unde
     bool is_told = false;
     const CopyStreams streams{.target_stream = second, .source_stream = first};
     message_of<DriverError>([&] {
-      if (!each.wants_transfer)
+      if (!each.returns_transfer)
         return test.copier.copy_async(target.data(), source.data(), 1000, streams);
       test.copier.start(target.data(), source.data(), 1000, streams,
                         {.on_done = [&](const std::exception_ptr&) { is_told = true; }});

@@ -80,8 +80,7 @@ TEST_CASE("a device without a file is one that the container was not given") {
   container.add_file(4);
   const std::string missing = (container.dev.path() / "nvidia3").string();
   CHECK(container.sentence(std::nullopt) ==
-        "Hidden: " + missing +
-            " does not exist here: the container was given other devices, or none.");
+        "Hidden: " + missing + " does not exist here: the container has other devices, or none.");
   CHECK(container.problem.empty());
   CHECK(contains(container.sentence("0,1"), "Hidden: " + missing + " does not exist here"));
   CHECK(contains(container.problem, "names 2 devices, but the driver shows 1: " + missing));

@@ -215,7 +215,7 @@ TEST_CASE_FIXTURE(Machine, "where no device can be picked, each says why") {
   compute_modes[2] = CU_COMPUTEMODE_EXCLUSIVE_PROCESS;
   load(2).processes = {process(kOther, 0)};
   const std::string message = message_of<NotSupported>([&] { return least_used(); });
-  CHECK(contains(message, "cuda:0: NVML does not tell its memory"));
+  CHECK(contains(message, "cuda:0: NVML does not report its memory"));
   CHECK(contains(message, "cuda:1: its compute mode is prohibited"));
   CHECK(contains(message, "cuda:2: its compute mode is exclusive_process, and another process"));
 }

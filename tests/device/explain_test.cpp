@@ -65,9 +65,8 @@ TEST_CASE("an explanation names the device as the lists of devices do") {
 }
 
 TEST_CASE("what is visible is so for want of the variable, or by an entry of it") {
-  CHECK(
-      sentences("devices=1", std::nullopt) ==
-      Sentences{"Visible as cuda:0: CUDA_VISIBLE_DEVICES is not set, so that nothing is hidden."});
+  CHECK(sentences("devices=1", std::nullopt) ==
+        Sentences{"Visible as cuda:0: CUDA_VISIBLE_DEVICES is not set, so no device is hidden."});
   CHECK(sentences("devices=2", "1,0") ==
         Sentences{"Visible as cuda:1: entry 2 of CUDA_VISIBLE_DEVICES=\"1,0\", \"0\", names it.",
                   "Visible as cuda:0: entry 1 of CUDA_VISIBLE_DEVICES=\"1,0\", \"1\", names it."});
@@ -109,12 +108,12 @@ TEST_CASE("a split device is hidden as a whole, and its instances say how they a
   const Sentences newer = sentences("devices=3,memory=8GiB,mig=1:2/2:0", "1,2");
   REQUIRE(newer.size() == 5);
   CHECK(newer[0] == "Hidden: CUDA_VISIBLE_DEVICES=\"1,2\" does not name it.");
-  CHECK(newer[1] == "Hidden as a whole: MIG has split it, and CUDA shows its instances instead.");
+  CHECK(newer[1] == "Hidden: MIG has split it, and CUDA lists its instances instead.");
   CHECK(
       newer[2] ==
       "Visible as cuda:0: entry 1 of CUDA_VISIBLE_DEVICES=\"1,2\", \"1\", names its device, which "
       "MIG has split.");
-  CHECK(newer[4] == "Hidden: it is in MIG mode and has no instances, so that CUDA cannot use it.");
+  CHECK(newer[4] == "Hidden: it is in MIG mode without instances, so CUDA cannot use it.");
 
   const Sentences older = sentences("devices=2,memory=8GiB,mig=1:2,driver_version=12020", "0,1");
   CHECK(older.at(0) ==
@@ -122,7 +121,7 @@ TEST_CASE("a split device is hidden as a whole, and its instances say how they a
         "process one MIG instance at most, and nothing beside it.");
   CHECK(contains(older.at(3), "names it, but this driver shows a process one MIG instance"));
   CHECK(sentences("devices=2,memory=8GiB,mig=1:2,driver_version=12020", std::nullopt).at(0) ==
-        "Hidden: this driver shows a process one MIG instance at most, and nothing beside it.");
+        "Hidden: this driver lists at most one MIG instance for a process, and no other device.");
 }
 
 TEST_CASE("a line break in the variable stays out of the sentences") {
@@ -176,9 +175,9 @@ TEST_CASE("where the driver has read another text than berth, every sentence kee
   const Sentences all = sentences(registry);
   CHECK(contains(
       all.at(0),
-      "Hidden: the driver does not show it, although CUDA_VISIBLE_DEVICES=\"0,1\" does: the "
+      "Hidden: the driver does not list it, although CUDA_VISIBLE_DEVICES=\"0,1\" does: the "
       "variable was changed after the driver had read it"));
-  CHECK(all.at(1) == "Visible as cuda:0: the driver shows it.");
+  CHECK(all.at(1) == "Visible as cuda:0: the driver lists it.");
 }
 
 TEST_CASE("a change of the variable after the first look is told, and taken back with it") {
@@ -235,8 +234,7 @@ TEST_CASE("a device that NVML has lost says so") {
   const DeviceRegistry registry(driver, nvml);
   CHECK(registry.physical_devices().at(0).lost);
   CHECK(registry.physical_devices().at(0).memory_bytes == 0);
-  CHECK(sentences(registry).at(0) ==
-        "Hidden: it does not answer any more, NVML says that it is lost.");
+  CHECK(sentences(registry).at(0) == "Hidden: it does not respond, NVML reports it as lost.");
   CHECK(contains(sentences(registry).at(1), "Visible as cuda:0"));
 }
 

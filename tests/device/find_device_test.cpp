@@ -78,7 +78,7 @@ TEST_CASE("the beginning of a UUID that one device alone has is enough") {
     several |= machine.devices().info(Device::cuda(ordinal)).uuid[4] == uuid[4];
   REQUIRE(several);
   const std::string message = machine.refusal(uuid.substr(0, 5));
-  CHECK(contains(message, "\"" + uuid.substr(0, 5) + "\" fits several devices: " + uuid));
+  CHECK(contains(message, "\"" + uuid.substr(0, 5) + "\" matches several devices: " + uuid));
 }
 
 TEST_CASE("an instance is found by its UUID, and by the name that older drivers gave it") {
@@ -88,7 +88,7 @@ TEST_CASE("an instance is found by its UUID, and by the name that older drivers 
   CHECK(machine.find(second.uuid) == device);
   CHECK(machine.find("MIG-" + device_uuid(machine.devices(), 1) + "/2/0") == device);
   CHECK(contains(machine.refusal("MIG-" + device_uuid(machine.devices(), 1) + "/3/0"),
-                 "fits no device"));
+                 "matches no device"));
 }
 
 TEST_CASE("a hidden device is said to be there, and what hides it") {
@@ -125,7 +125,7 @@ TEST_CASE("a lost device is not found, visible or hidden") {
   const DeviceRegistry registry(driver, nvml);
   const std::string uuid = registry.physical_devices().at(0).uuid;
   CHECK(contains(message_of<InvalidArgument>([&] { return find_device(registry, uuid); }),
-                 "does not answer any more, NVML says that it is lost"));
+                 "does not respond, NVML reports it as lost"));
 }
 
 TEST_CASE("what is no UUID, or nobody's, is refused with what there is") {

@@ -95,7 +95,7 @@ std::string differences() {
     const Runtime runtime;
     for (const DeviceExplanation& explanation : runtime.devices().explain()) {
       const std::string& sentence = explanation.sentence;
-      if (contains(sentence, "the driver shows it") || contains(sentence, "the driver does not"))
+      if (contains(sentence, "the driver lists it") || contains(sentence, "the driver does not"))
         out << sentence << '\n';
     }
   });

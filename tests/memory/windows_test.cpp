@@ -82,8 +82,8 @@ struct WindowsFixture : TappedDevice {
 
   template <class IsIdle>
   void drop_to_bound(const IsIdle& is_idle) {
-    windows->choose_to_drop(is_idle);
-    windows->drop_chosen();
+    windows->choose_victims(is_idle);
+    windows->drop_victims();
   }
 
   Arena arena{context, kGranules* kGranule, kGranule};

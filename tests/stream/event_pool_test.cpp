@@ -200,7 +200,7 @@ TEST_CASE("a thread's first event given back does not wait for another thread th
     while (!is_back) std::this_thread::yield();
   });
   REQUIRE(BiasedLock::is_available());
-  std::thread ending([&] { parts.mine_or_new(); });
+  std::thread ending([&] { parts.local_or_new(); });
   while (!is_ending) std::this_thread::yield();
   std::thread([&, given_back = std::move(lease)]() mutable {
     { const EventLease here = std::move(given_back); }

@@ -230,7 +230,7 @@ TEST_CASE("values, marks and containers that are not there are errors") {
   CHECK(contains(refusal("."sv), "the end comes with 0 values in place of one"));
   CHECK(contains(refusal("NN."sv), "the end comes with 2 values in place of one"));
   CHECK(contains(refusal("N(."sv), "the end comes with 1 values"));
-  CHECK(contains(refusal("l."sv), "a mark is needed, none is there"));
+  CHECK(contains(refusal("l."sv), "a mark is missing"));
   CHECK(contains(refusal("e."sv), "a mark is needed"));
   CHECK(contains(refusal("u."sv), "a mark is needed"));
   CHECK(contains(refusal("(e."sv), "1 values are needed, 0 are there"));

@@ -145,17 +145,17 @@ TEST_CASE("a snapshot without events is refused with how to record them") {
 }
 
 TEST_CASE("what is no snapshot is refused with what is there instead") {
-  CHECK(refusal("[]") == "x.json: a list in place of a memory snapshot" + std::string(kAccepted));
-  CHECK(refusal("{}") == "x.json: the snapshot: \"device_traces\" is missing in place of a list" +
+  CHECK(refusal("[]") == "x.json: a list instead of a memory snapshot" + std::string(kAccepted));
+  CHECK(refusal("{}") == "x.json: the snapshot: \"device_traces\" is missing instead of a list" +
                              std::string(kAccepted));
   CHECK(contains(refusal(R"({"device_traces": 5})"),
-                 "\"device_traces\" is an integer in place of a list"));
+                 "\"device_traces\" is an integer instead of a list"));
   CHECK(contains(refusal(R"({"device_traces": [{}]})"),
-                 "device_traces[0] is a dictionary in place of a list"));
+                 "device_traces[0] is a dictionary instead of a list"));
   CHECK(contains(refusal(R"({"device_traces": [[], [5]]})"),
-                 "device_traces[1][0] is an integer in place of a dictionary"));
+                 "device_traces[1][0] is an integer instead of a dictionary"));
   CHECK(contains(message_of<InvalidArgument>([] { return parse_trace("x", "\x80\x02N."); }),
-                 "x: nothing in place of a memory snapshot"));
+                 "x: nothing instead of a memory snapshot"));
 }
 
 TEST_CASE("a missing or unfit field is refused with its place") {

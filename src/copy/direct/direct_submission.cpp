@@ -12,10 +12,10 @@
 namespace berth {
 namespace {
 
-/// Each copy of a batch occupies the link for 500 ns beside its bytes, as long as these bytes
-/// would.
+/// The overhead of each copy of a batch occupies the link for 500 ns, as long as this number of
+/// bytes.
 /// Source: vllm-project/vllm, pull request 42212: H100, 10,000 copies of 28 and of 64 KiB.
-constexpr std::size_t kBytesOfOneMore = 28_KiB;
+constexpr std::size_t kOverheadBytesPerCopy = 28_KiB;
 
 }  // namespace
 
@@ -52,7 +52,8 @@ void DirectSubmission::add_ranges(std::span<const CopyRange> ranges) {
     std::size_t count = 0;
     std::size_t bytes = 0;
     const auto fits = [&](const CopyRange& next) {
-      return bytes + next.bytes <= part_bytes_ - std::min(part_bytes_, count * kBytesOfOneMore);
+      return bytes + next.bytes <=
+             part_bytes_ - std::min(part_bytes_, count * kOverheadBytesPerCopy);
     };
     for (; count < ranges.size() && fits(ranges[count]); ++count) bytes += ranges[count].bytes;
     if (count == 0) {
@@ -64,7 +65,7 @@ void DirectSubmission::add_ranges(std::span<const CopyRange> ranges) {
       submit_ranges(ranges.first(count), devices_, batches_, stream_);
       end_part(bytes);
     }
-    BERTH_CHECK(count > 0);  // each turn submits something
+    BERTH_CHECK(count > 0);  // each iteration submits something
     ranges = ranges.subspan(count);
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Submits one copy that the driver makes alone: it is cut into parts, so that an urgent copy can
-// run in between, and each part is marked by an event, so that progress can be queried.
+// Submits one copy that the driver makes alone. The copy is split into parts, so that an urgent
+// copy can run in between, and each part is followed by an event, so that progress can be queried.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,17 @@
 
 namespace berth {
 
-/// Within a ContextScope of the stream's device. The ranges that are added do not overlap.
-/// Errors   Of each: DriverError; a part may be pending.
+/// Within a ContextScope of the stream's device. The added ranges must not overlap.
+/// Errors   All functions: DriverError; part of the copy may be pending.
 /// Threads  One.
 class DirectSubmission {
  public:
-  /// Parts have up to `part_bytes`.
+  /// A part has up to `part_bytes`.
   DirectSubmission(StreamRef stream, const DevicePair& devices, std::size_t part_bytes,
                    Batches batches)
       : stream_(stream), devices_(devices), part_bytes_(part_bytes), batches_(batches) {}
 
-  /// From now on each part is added to `transfer`, marked by an event of `events`.
+  /// Adds each part from now on to `transfer`, with an event of `events`.
   void mark_for(DirectTransfer& transfer, EventPool& events) {
     transfer_ = &transfer;
     events_ = &events;
@@ -37,7 +37,7 @@ class DirectSubmission {
                 std::size_t rows);
   void add_ranges(std::span<const CopyRange> ranges);
 
-  /// Ends a part: the `bytes` that have been submitted since the last one.
+  /// Ends a part, which consists of the `bytes` submitted since the previous part.
   void end_part(std::size_t bytes);
 
  private:

@@ -11,7 +11,7 @@
 
 namespace berth {
 
-void DirectTransfer::ask() {
+void DirectTransfer::poll_marks() {
   if (passed_ == steps_.size() || failure_ != nullptr) return;
   const RelaxedCapture relaxed(steps_.back().mark->context().driver());
   try {
@@ -21,7 +21,7 @@ void DirectTransfer::ask() {
       if (++passed_ < steps_.size()) steps_[passed_ - 1].mark = {};
     }
     BERTH_CHECK(bytes_passed_ <= bytes());
-  } catch (...) {  // or a lack of memory for the message
+  } catch (...) {  // or std::bad_alloc for the message
     failure_ = std::current_exception();
   }
 }
@@ -33,7 +33,7 @@ void DirectTransfer::add_step(EventLease mark, std::size_t bytes) {
 
 bool DirectTransfer::is_done() {
   const MutexLock lock(mutex_);
-  ask();
+  poll_marks();
   return passed_ == steps_.size() || failure_ != nullptr;
 }
 
@@ -49,18 +49,18 @@ void DirectTransfer::wait() {
   try {
     const ContextScope scope(last->context());
     if (failure == nullptr) wait_for(*last);
-  } catch (...) {  // or a lack of memory for the message
+  } catch (...) {  // or std::bad_alloc for the message
     failure = std::current_exception();
   }
-  if (failure != nullptr) wait_after_failure(*last);  // perhaps only the query has failed
+  if (failure != nullptr) wait_after_failure(*last);  // in case only the query has failed
   const MutexLock lock(mutex_);
   passed_ = steps_.size();
   if (failure_ == nullptr) failure_ = failure;
   if (failure_ == nullptr) bytes_passed_ = bytes();
 }
 
-void DirectTransfer::let_go() noexcept {
-  if (is_lent_) wait();
+void DirectTransfer::abandon() noexcept {
+  if (is_borrowed_) wait();
 }
 
 std::exception_ptr DirectTransfer::failure() const {
@@ -70,7 +70,7 @@ std::exception_ptr DirectTransfer::failure() const {
 
 std::size_t DirectTransfer::bytes_done() {
   const MutexLock lock(mutex_);
-  ask();
+  poll_marks();
   return bytes_passed_;
 }
 

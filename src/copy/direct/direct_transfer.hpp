@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of a Transfer whose copy the device makes alone.
+// The state of a Transfer whose copy needs no host work.
 #pragma once
 
 #include <atomic>
@@ -19,22 +19,22 @@ namespace berth {
 /// Threads  Safe from any thread.
 class DirectTransfer final : public TransferState {
  public:
-  /// `is_lent`: the device uses pageable memory of the caller's, who may free it once the last
-  /// Transfer is gone.
-  explicit DirectTransfer(std::size_t bytes, bool is_lent = false)
-      : TransferState(bytes), is_lent_(is_lent) {}
+  /// `is_borrowed`: the device uses the caller's pageable memory, which the caller may free once
+  /// the last Transfer is destroyed.
+  explicit DirectTransfer(std::size_t bytes, bool is_borrowed = false)
+      : TransferState(bytes), is_borrowed_(is_borrowed) {}
 
-  /// The next step, of `bytes`, has been submitted, and `mark` is recorded behind it. Before any
-  /// other thread has this object.
+  /// The next step, of `bytes`, has been submitted, and `mark` is recorded behind it. Called before
+  /// other threads use this object.
   void add_step(EventLease mark, std::size_t bytes) BERTH_NO_THREAD_SAFETY_ANALYSIS;
-  /// For marks that are not captured.
+  /// The marks are not captured.
   bool is_done() override BERTH_EXCLUDES(mutex_);
   void wait() override BERTH_EXCLUDES(mutex_);
   [[nodiscard]] std::exception_ptr failure() const override BERTH_EXCLUDES(mutex_);
   std::size_t bytes_done() override BERTH_EXCLUDES(mutex_);
   void cancel() noexcept override {}
-  void let_go() noexcept override BERTH_EXCLUDES(mutex_);
-  void detach() noexcept override { is_lent_ = false; }
+  void abandon() noexcept override BERTH_EXCLUDES(mutex_);
+  void detach() noexcept override { is_borrowed_ = false; }
 
  private:
   struct Step {
@@ -42,10 +42,10 @@ class DirectTransfer final : public TransferState {
     std::size_t bytes;
   };
 
-  /// Queries the marks of the steps, until one has not passed.
-  void ask() BERTH_REQUIRES(mutex_);
+  /// Queries the marks of the steps, up to the first that has not completed.
+  void poll_marks() BERTH_REQUIRES(mutex_);
 
-  std::atomic<bool> is_lent_;
+  std::atomic<bool> is_borrowed_;
   mutable Mutex mutex_;
   std::vector<Step> steps_ BERTH_GUARDED_BY(mutex_);
   std::size_t passed_ BERTH_GUARDED_BY(mutex_) = 0;

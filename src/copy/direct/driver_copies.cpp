@@ -22,7 +22,7 @@ CUdeviceptr device_address(const void* data) {
   return reinterpret_cast<CUdeviceptr>(data);
 }
 
-/// False if the driver refuses this batch; nothing has been submitted then.
+/// False if the driver rejects this batch; nothing has been submitted then.
 bool try_submit_batch(std::span<const CopyRange> ranges, StreamRef stream) {
   const Driver& driver = stream.context().driver();
   std::vector<CUdeviceptr> targets;

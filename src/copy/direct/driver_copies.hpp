@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies by the driver, each in as few calls as possible. All within a ContextScope of the stream's
-// device.
+// Copies by the driver, each in as few calls as possible. All functions are called within a
+// ContextScope of the stream's device.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace berth {
 
 class DeviceContext;
 
-/// The devices of both sides if each side is memory of a device; otherwise both are null.
+/// The devices of both sides if both sides are device memory; otherwise both are null.
 struct DevicePair {
   DeviceContext* to = nullptr;
   DeviceContext* from = nullptr;
@@ -25,10 +25,10 @@ struct DevicePair {
     from = source;
   }
   [[nodiscard]] bool are_different() const { return to != from; }
-  [[nodiscard]] bool are_one() const { return to == from && to != nullptr; }
+  [[nodiscard]] bool are_same() const { return to == from && to != nullptr; }
 };
 
-/// Whether several ranges may go to the driver in one call.
+/// Whether several ranges may be submitted in one driver call.
 enum class Batches : bool { no, yes };
 
 /// One contiguous range.
@@ -46,8 +46,8 @@ void submit_rows(const PitchedTarget& to, const PitchedSource& from, std::size_t
 /// nor between devices, whose contexts a batch cannot name.
 [[nodiscard]] bool takes_batch(const DevicePair& devices, StreamRef stream);
 
-/// Ranges that do not depend on one another: in one call if they may be a batch and the driver
-/// accepts it, otherwise one by one.
+/// Independent ranges: in one call if batches are permitted and the driver accepts the batch,
+/// otherwise one by one.
 /// Errors  DriverError: some may be pending.
 void submit_ranges(std::span<const CopyRange> ranges, const DevicePair& devices, Batches batches,
                    StreamRef stream);

@@ -13,18 +13,18 @@ void PeerLinks::open(DeviceContext& user, DeviceContext& owner) {
   const Pair pair(&user, &owner);
   {
     const MutexLock lock(mutex_);
-    if (std::ranges::binary_search(asked_, pair)) return;
+    if (std::ranges::binary_search(opened_, pair)) return;
   }
-  const ContextScope scope(user);  // its failure is the copy's, too
+  const ContextScope scope(user);  // if this fails, so would the copy
   try {
     enable_peer_access(user, owner);
   } catch (const Error&) {
     // Some pairs do not support it, and a device has a maximum number of peers.
   }
-  // Noted only now, so that no other thread copies before access is enabled: it asks, too.
+  // Inserted only now, so that no other thread copies before access is enabled.
   const MutexLock lock(mutex_);
-  const auto place = std::ranges::lower_bound(asked_, pair);
-  if (place == asked_.end() || *place != pair) asked_.insert(place, pair);
+  const auto place = std::ranges::lower_bound(opened_, pair);
+  if (place == opened_.end() || *place != pair) opened_.insert(place, pair);
 }
 
 }  // namespace berth

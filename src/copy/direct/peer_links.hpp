@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Peer access for copies between devices: with it a copy goes over the link, without it the driver
-// copies through host memory.
+// Peer access for copies between devices. With peer access a copy uses the link; without it the
+// driver copies through host memory.
 // Source: CUDA Programming Guide, "Peer-to-Peer Memory Copy".
 #pragma once
 
@@ -15,16 +15,16 @@ namespace berth {
 /// Threads  Safe from any thread.
 class PeerLinks {
  public:
-  /// Gives work of `user` access to the memory of `owner`, another device, if the two support it
-  /// (PeerAccess). The driver is asked once for each pair. If it refuses, it still copies; the
-  /// failure of a device is reported by the copy.
+  /// Enables access of `user` to the memory of `owner`, another device, if the two support it
+  /// (PeerAccess). Called once for each pair of devices. If the driver refuses, it can still copy;
+  /// the copy reports a failed device.
   void open(DeviceContext& user, DeviceContext& owner) BERTH_EXCLUDES(mutex_);
 
  private:
   using Pair = std::pair<const DeviceContext*, const DeviceContext*>;
 
   Mutex mutex_;
-  std::vector<Pair> asked_ BERTH_GUARDED_BY(mutex_);  ///< sorted
+  std::vector<Pair> opened_ BERTH_GUARDED_BY(mutex_);  ///< sorted
 };
 
 }  // namespace berth

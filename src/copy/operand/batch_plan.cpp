@@ -11,33 +11,33 @@ namespace {
 
 using Type = MemoryKind::Type;
 
-/// Remembers allocations: a batch has many ranges in few of them.
-class Places {
+/// Caches allocations, because a batch has many ranges in few allocations.
+class Allocations {
  public:
-  explicit Places(const FindPlace& find) : find_(find) {}
+  explicit Allocations(const FindAllocation& find) : find_(find) {}
 
-  const MemoryPlace& of(const void* data, std::size_t bytes) {
+  const AllocationInfo& of(const void* data, std::size_t bytes) {
     const auto address = reinterpret_cast<std::uintptr_t>(data);
     auto behind = known_.upper_bound(address);
     if (behind != known_.begin()) {
-      const MemoryPlace& known = std::prev(behind)->second;
+      const AllocationInfo& known = std::prev(behind)->second;
       if (address < known.end) return known;
     }
-    const MemoryPlace found = find_(data, bytes);
+    const AllocationInfo found = find_(data, bytes);
     if (found.kind.is_pageable()) return pageable_;
     return known_.insert_or_assign(found.begin, found).first->second;
   }
 
  private:
-  const FindPlace& find_;
-  std::map<std::uintptr_t, MemoryPlace> known_;
-  const MemoryPlace pageable_{};
+  const FindAllocation& find_;
+  std::map<std::uintptr_t, AllocationInfo> known_;
+  const AllocationInfo pageable_{};
 };
 
 struct PlacedRange {
   CopyRange range;
-  const MemoryPlace* to;
-  const MemoryPlace* from;
+  const AllocationInfo* to;
+  const AllocationInfo* from;
 };
 
 RangesCopy::Adjoins adjoin(const PlacedRange& before, const PlacedRange& next) {
@@ -47,12 +47,12 @@ RangesCopy::Adjoins adjoin(const PlacedRange& before, const PlacedRange& next) {
           .source = before.from == next.from && source + before.range.bytes == next.range.source};
 }
 
-std::vector<PlacedRange> place(std::span<const CopyRange> ranges, Places& places) {
+std::vector<PlacedRange> place(std::span<const CopyRange> ranges, Allocations& allocations) {
   std::vector<PlacedRange> placed;
   for (const CopyRange& range : ranges) {
     if (range.bytes == 0) continue;
-    const PlacedRange next{range, &places.of(range.target, range.bytes),
-                           &places.of(range.source, range.bytes)};
+    const PlacedRange next{range, &allocations.of(range.target, range.bytes),
+                           &allocations.of(range.source, range.bytes)};
     require_within(*next.to, range.target, range.bytes, "a target of a batch");
     require_within(*next.from, range.source, range.bytes, "a source of a batch");
     const auto adjoins = placed.empty() ? RangesCopy::Adjoins{} : adjoin(placed.back(), next);
@@ -64,9 +64,9 @@ std::vector<PlacedRange> place(std::span<const CopyRange> ranges, Places& places
   return placed;
 }
 
-/// Whether the host should copy the range out of a larger range of the device, which it shares with
-/// a neighbour. Not in the other direction: the host would read the source before pending work of
-/// the stream has written it.
+/// Whether the host should extract the range from a larger range of the device that also contains a
+/// neighbour. Not in the other direction, because the host would read the source before pending
+/// work of the stream has written it.
 bool is_packed(std::span<const PlacedRange> all, std::size_t index, std::size_t bytes_max) {
   const PlacedRange& it = all[index];
   const bool to_host = it.to->kind.type == Type::pinned && it.from->kind.type == Type::device;
@@ -75,45 +75,46 @@ bool is_packed(std::span<const PlacedRange> all, std::size_t index, std::size_t 
          (index + 1 < all.size() && adjoin(it, all[index + 1]).source);
 }
 
-/// The ranges that are copied one way.
-struct Way {
+/// Ranges that are copied together.
+struct Group {
   PlannedCopy planned;
   PlacedRange last;
 };
 
-bool goes(const Way& way, const PlacedRange& range, bool packed) {
-  return way.planned.is_packed == packed && way.last.to->kind.is_like(range.to->kind) &&
-         way.last.from->kind.is_like(range.from->kind);
+bool belongs(const Group& group, const PlacedRange& range, bool packed) {
+  return group.planned.is_packed == packed && group.last.to->kind.matches(range.to->kind) &&
+         group.last.from->kind.matches(range.from->kind);
 }
 
 }  // namespace
 
 std::vector<PlannedCopy> plan_batch(std::span<const CopyRange> ranges, const CopierOptions& options,
-                                    const FindPlace& find) {
-  Places places(find);
-  const std::vector<PlacedRange> placed = place(ranges, places);
-  std::vector<Way> ways;
+                                    const FindAllocation& find) {
+  Allocations allocations(find);
+  const std::vector<PlacedRange> placed = place(ranges, allocations);
+  std::vector<Group> groups;
   for (std::size_t index = 0; index < placed.size(); ++index) {
     const PlacedRange& next = placed[index];
     const bool packed = is_packed(placed, index, options.packed_range_bytes_max);
-    auto way = std::ranges::find_if(ways, [&](const Way& it) { return goes(it, next, packed); });
+    auto group =
+        std::ranges::find_if(groups, [&](const Group& it) { return belongs(it, next, packed); });
     RangesCopy::Adjoins adjoins{};
-    if (way == ways.end()) {
+    if (group == groups.end()) {
       auto copy = std::make_unique<RangesCopy>(next.to->kind, next.from->kind,
                                                options.batch_calls ? Batches::yes : Batches::no);
-      ways.push_back({{std::move(copy), packed}, next});
-      way = ways.end() - 1;
+      groups.push_back({{std::move(copy), packed}, next});
+      group = groups.end() - 1;
     } else {
-      adjoins = adjoin(way->last, next);
+      adjoins = adjoin(group->last, next);
     }
-    way->planned.copy->add(next.range, adjoins);
+    group->planned.copy->add(next.range, adjoins);
     for (const PinnedBlock& block : {next.to->kind.pinned, next.from->kind.pinned}) {
-      if (block.data != nullptr) way->planned.copy->add_block(block);
+      if (block.data != nullptr) group->planned.copy->add_block(block);
     }
-    way->last = next;
+    group->last = next;
   }
   std::vector<PlannedCopy> planned;
-  for (Way& way : ways) planned.push_back(std::move(way.planned));
+  for (Group& group : groups) planned.push_back(std::move(group.planned));
   return planned;
 }
 

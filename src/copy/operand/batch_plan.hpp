@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups a batch of copies by the way that they are made.
+// Groups a batch of copies by their path.
 #pragma once
 
 #include <cstddef>
@@ -18,21 +18,21 @@ namespace berth {
 
 struct PlannedCopy {
   std::unique_ptr<RangesCopy> copy;
-  /// From one range of the device to many small ranges of pinned memory: faster through staging
-  /// memory, although the device can write them.
+  /// The copy is from one range of the device to many small ranges of pinned memory: staging memory
+  /// is faster, although the device could write the ranges directly.
   bool is_packed;
 
-  /// If not, the driver makes the copy alone.
+  /// If false, the driver makes the copy alone.
   [[nodiscard]] bool needs_host() const { return is_packed || copy->has_pageable(); }
 };
 
-/// find_memory_place() of a range.
-using FindPlace = std::function<MemoryPlace(const void* data, std::size_t bytes)>;
+/// find_allocation() of a range.
+using FindAllocation = std::function<AllocationInfo(const void* data, std::size_t bytes)>;
 
-/// `ranges` have been checked; those of 0 bytes are left out. Neighbours that adjoin on both sides,
-/// in the same allocations, become one.
-/// Errors  As find_memory_place().
+/// `ranges` have been checked; ranges of 0 bytes are omitted. Neighbours that are contiguous on
+/// both sides, in the same allocations, are merged.
+/// Errors  As find_allocation().
 std::vector<PlannedCopy> plan_batch(std::span<const CopyRange> ranges, const CopierOptions& options,
-                                    const FindPlace& find);
+                                    const FindAllocation& find);
 
 }  // namespace berth

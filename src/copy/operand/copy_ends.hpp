@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two ends of a staged copy. Between them its bytes are one row, counted from 0, whatever their
-// layout on either side: each end knows where a stretch of the row lies.
+// The two ends of a staged copy. In staging memory the bytes of the copy are contiguous, with
+// offsets from 0; each end maps these offsets to its own layout.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@ namespace berth {
 /// The direction of a copy between a device and the host.
 enum class CopyDirection { to_device, to_host };
 
-/// Host memory or a file: read and written by host threads.
-/// Threads  Stretches that do not overlap may be moved at the same time.
+/// Host memory or a file, which host threads read and write.
+/// Threads  Ranges that do not overlap may be copied concurrently.
 class HostEnd {
  public:
   virtual ~HostEnd() = default;
-  /// Copies [offset, offset + bytes) of the row into staging memory.
-  /// Errors  Those of the end: the copy fails with it.
+  /// Copies [offset, offset + bytes) of the copy into staging memory.
+  /// Errors  Those of the end; the copy fails with the exception.
   virtual void read(std::byte* staging, std::size_t offset, std::size_t bytes) = 0;
-  /// Copies staging memory to [offset, offset + bytes) of the row.
+  /// Copies staging memory to [offset, offset + bytes) of the copy.
   virtual void write(const std::byte* staging, std::size_t offset, std::size_t bytes) = 0;
 };
 
@@ -28,12 +28,12 @@ class HostEnd {
 class DeviceEnd {
  public:
   virtual ~DeviceEnd() = default;
-  /// Submits the copy from staging memory to [offset, offset + bytes) of the row. Within a
+  /// Submits the transfer from staging memory to [offset, offset + bytes) of the copy. Within a
   /// ContextScope of the stream's device.
   /// Errors  DriverError.
   virtual void submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,
                             StreamRef stream) = 0;
-  /// Submits the copy of [offset, offset + bytes) of the row to staging memory.
+  /// Submits the transfer of [offset, offset + bytes) of the copy to staging memory.
   virtual void submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
                            StreamRef stream) = 0;
   /// The most entries of the stream's queue that either of them takes.

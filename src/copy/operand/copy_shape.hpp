@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is copied: one range, rows a pitch apart, or a batch of ranges. Each shape implements every
-// way to copy it; the dispatcher chooses one.
+// The shape of a copy: one range, rows a pitch apart, or a batch of ranges. Each shape implements
+// every path; the dispatcher chooses one.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace berth {
 
-/// Threads  One. The ends may be used on other threads.
+/// Threads  One. Other threads may use the ends.
 class CopyShape {
  public:
   /// The kind of all memory on each side.
@@ -41,12 +41,12 @@ class CopyShape {
   /// Errors  DriverError: a part may be pending.
   virtual void submit(DirectSubmission& submission) const = 0;
 
-  /// The host's side and the device's, for a copy through staging memory. They may outlive this
+  /// The host's end and the device's end of a copy through staging memory. They may outlive this
   /// object.
   [[nodiscard]] virtual std::unique_ptr<HostEnd> host_end(CopyDirection direction) const = 0;
   [[nodiscard]] virtual std::unique_ptr<DeviceEnd> device_end(CopyDirection direction) const = 0;
 
-  /// Record the stream's use of berth's pinned blocks: PinnedBlock.
+  /// Record the stream's use of berth's pinned blocks, as described in PinnedBlock.
   virtual void record_blocks_before(PinnedAllocator& own, StreamRef stream) const {
     for (const PinnedBlock& block : {to_.pinned, from_.pinned}) block.record_before(own, stream);
   }

@@ -26,7 +26,7 @@ std::size_t FileRow::bytes() const {
 FileRow::Stretch FileRow::in_range(std::size_t offset, std::size_t bytes) const {
   const std::size_t begin = std::max(offset, before_);
   const std::size_t end = std::min(offset + bytes, before_ + range_bytes_);
-  BERTH_CHECK(begin < end);  // otherwise memory beside the range would be accessed
+  BERTH_CHECK(begin < end);  // otherwise memory outside the range would be accessed
   return {begin, end};
 }
 
@@ -46,7 +46,7 @@ FileEnd::FileEnd(const FileRange& range)
 bool FileEnd::is_read_past_cache(const std::byte* staging, std::size_t offset,
                                  std::size_t bytes) const {
   if (!file_.has_direct() || !file_.can_be_direct(staging)) return false;
-  return !cache_ || !cache_->has_most(offset, bytes);
+  return !cache_ || !cache_->is_mostly_cached(offset, bytes);
 }
 
 void FileEnd::read(std::byte* staging, std::size_t offset, std::size_t bytes) {
@@ -74,15 +74,15 @@ void FileEnd::write(const std::byte* staging, std::size_t offset, std::size_t by
   write_cached(whole.end, wanted.end);
 }
 
-void DeviceOfRow::submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,
-                               StreamRef stream) {
+void FileRowDevice::submit_write(const std::byte* staging, std::size_t offset, std::size_t bytes,
+                                 StreamRef stream) {
   const FileRow::Stretch wanted = row_.in_range(offset, bytes);
   memory_.submit_write(staging + (wanted.begin - offset), wanted.begin - row_.bytes_before(),
                        wanted.bytes(), stream);
 }
 
-void DeviceOfRow::submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
-                              StreamRef stream) {
+void FileRowDevice::submit_read(std::byte* staging, std::size_t offset, std::size_t bytes,
+                                StreamRef stream) {
   const FileRow::Stretch wanted = row_.in_range(offset, bytes);
   memory_.submit_read(staging + (wanted.begin - offset), wanted.begin - row_.bytes_before(),
                       wanted.bytes(), stream);

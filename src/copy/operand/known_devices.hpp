@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Remembers the device of addresses that have been queried. A query would add half to the cost of a
-// small copy.
+// Caches the device of queried addresses. A driver query would add half to the cost of a small
+// copy.
 //
-// The memory may have been freed since, and the address may belong to something else now. This is
-// harmless for copies by the driver, which looks at the address itself, and copies or refuses. The
-// kind of host memory is not remembered, because it decides when berth itself accesses it: memory
-// that was pageable may have been pinned since.
+// An entry may be stale: the memory may have been freed, and the address may have been reused. This
+// is harmless for copies by the driver, which validates the address itself. The kind of host memory
+// is not cached, because it decides when berth itself accesses the memory, and pageable memory may
+// have been pinned since the query.
 #pragma once
 
 #include <array>
@@ -24,23 +24,23 @@ class KnownDevices {
  public:
   explicit KnownDevices(const DeviceRegistry& registry) : registry_(registry) {}
 
-  /// Null if the device is not known.
+  /// Null if the address is not cached.
   [[nodiscard]] DeviceContext* find(const void* data) const {
     const std::uint64_t granule = granule_of(data);
     const std::uint64_t entry = entry_of(granule).load(std::memory_order_relaxed);
     if (entry >> kOrdinalBits != granule || (entry & kOrdinalMask) == 0) return nullptr;
     return &registry_.context(Device::cuda(static_cast<int>((entry & kOrdinalMask) - 1)));
   }
-  /// Remembers what the driver has reported about `data`.
-  void note(const void* data, const MemoryPlace& place) {
+  /// Caches the driver's report about `data`.
+  void note(const void* data, const AllocationInfo& place) {
     const std::uint64_t granule = granule_of(data);
-    const bool is_all_of_it =
+    const bool covers_granule =
         place.begin <= granule << kGranuleBits && place.end >= (granule + 1) << kGranuleBits;
-    if (place.kind.type != MemoryKind::Type::device || !is_all_of_it) return;
+    if (place.kind.type != MemoryKind::Type::device || !covers_granule) return;
     const auto ordinal = static_cast<std::uint64_t>(place.kind.device->device().ordinal());
     entry_of(granule).store(granule << kOrdinalBits | (ordinal + 1), std::memory_order_relaxed);
   }
-  /// Returns whether the address was known.
+  /// Removes the address. Returns whether it was cached.
   bool forget(const void* data) {
     if (find(data) == nullptr) return false;
     entry_of(granule_of(data)).store(0, std::memory_order_relaxed);
@@ -48,7 +48,7 @@ class KnownDevices {
   }
 
  private:
-  // The granule of mappings: nothing smaller changes its owner within a device's memory.
+  // The granule of mappings: no smaller range of a device's memory changes its owner.
   static constexpr int kGranuleBits = 21;
   static constexpr int kOrdinalBits = 8;
   static constexpr std::uint64_t kOrdinalMask = (1U << kOrdinalBits) - 1;

@@ -8,7 +8,7 @@ namespace berth {
 
 class LinearHost final : public HostEnd {
  public:
-  /// A source is never written, although the pointer is not const.
+  /// The pointer is not const, but a source is never written.
   explicit LinearHost(std::byte* data) : data_(data) {}
   void read(std::byte* staging, std::size_t offset, std::size_t bytes) override;
   void write(const std::byte* staging, std::size_t offset, std::size_t bytes) override;

@@ -13,7 +13,7 @@ namespace {
 
 using Type = MemoryKind::Type;
 
-/// What the driver knows about an address; all zero if nothing.
+/// The driver's attributes of an address; all zero if the driver does not know the address.
 /// Source: CUDA Driver API, cuPointerGetAttributes.
 struct Attributes {
   CUmemorytype type{};
@@ -23,7 +23,7 @@ struct Attributes {
   std::size_t bytes = 0;
 };
 
-Attributes ask(const Driver& driver, const void* data) {
+Attributes query_attributes(const Driver& driver, const void* data) {
   Attributes answer;
   std::array names{CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
                    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
@@ -44,23 +44,24 @@ DeviceContext& device_of(const DeviceRegistry& registry, const Attributes& known
   throw InvalidArgument(format_text("{} is memory of a device that is not visible here", data));
 }
 
-/// A block is a place of its own, although the driver knows only the segment around it.
-MemoryPlace place_of(const PinnedBlock& block, std::size_t bytes) {
+/// A block is an allocation of its own, although the driver knows only the segment that contains
+/// it.
+AllocationInfo allocation_of(const PinnedBlock& block, std::size_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(block.data);
   return {{Type::pinned, nullptr, block}, begin, begin + bytes};
 }
 
-/// Pinned by another Runtime, or by the program itself. Free memory of a Runtime is refused: it may
-/// be allocated by another thread at any moment.
-MemoryPlace pinned_by_others(const void* data, MemoryPlace place) {
+/// Memory pinned by another Runtime, or by the program itself. Free memory of a Runtime is
+/// rejected, because another thread may allocate it at any time.
+AllocationInfo pinned_by_others(const void* data, AllocationInfo place) {
   const std::optional<PinnedOwner> owner = find_pinned_owner(data);
   if (!owner) {
     place.kind.type = Type::pinned;
     return place;
   }
-  if (owner->block != nullptr) return place_of({owner->block, owner->heaps}, owner->bytes);
+  if (owner->block != nullptr) return allocation_of({owner->block, owner->heaps}, owner->bytes);
   throw InvalidArgument(
-      format_text("{} lies in pinned memory that is free; accepted: memory of a live block", data));
+      format_text("{} is in free pinned memory; accepted: memory of a live block", data));
 }
 
 /// Whether all of the range lies in one live block.
@@ -73,17 +74,18 @@ bool is_in_a_block(HostAllocator& host, const void* data, std::size_t bytes) {
 
 }  // namespace
 
-bool is_pinned_by_a_runtime(const PinnedAllocator& own, const void* data) {
+bool is_pinned_by_runtime(const PinnedAllocator& own, const void* data) {
   return own.owns(data) || (has_several_pinned_owners() && find_pinned_owner(data));
 }
 
-std::optional<MemoryPlace> find_pinned_place(const PinnedAllocator& pinned, const void* data) {
+std::optional<AllocationInfo> find_pinned_allocation(const PinnedAllocator& pinned,
+                                                     const void* data) {
   const FoundBlock found = PinnedLookup::look_up(pinned, data);
   if (found.block == nullptr) return std::nullopt;
-  return place_of({found.block, nullptr}, found.bytes);
+  return allocation_of({found.block, nullptr}, found.bytes);
 }
 
-void refuse_beyond(const MemoryPlace& place, const void* data, std::size_t bytes,
+void refuse_beyond(const AllocationInfo& place, const void* data, std::size_t bytes,
                    std::string_view name) {
   throw InvalidArgument(format_text(
       "{}, {} with {} B, runs past the end of the pinned block at {}, which has {} B; accepted: a "
@@ -91,14 +93,14 @@ void refuse_beyond(const MemoryPlace& place, const void* data, std::size_t bytes
       name, data, bytes, place.kind.pinned.data, place.end - place.begin));
 }
 
-MemoryPlace find_memory_place(const DeviceRegistry& registry, const OwnHostMemory& own,
-                              const Driver& driver, const void* data, std::size_t bytes) {
-  if (const auto place = find_pinned_place(own.pinned, data)) return *place;
+AllocationInfo find_allocation(const DeviceRegistry& registry, const OwnHostMemory& own,
+                               const Driver& driver, const void* data, std::size_t bytes) {
+  if (const auto place = find_pinned_allocation(own.pinned, data)) return *place;
   // Another Runtime may have pinned a block of this one.
-  if (is_in_a_block(own.host, data, bytes) && !is_pinned_by_a_runtime(own.pinned, data)) return {};
-  const Attributes known = ask(driver, data);
-  MemoryPlace place{.kind = {}, .begin = known.begin, .end = known.begin + known.bytes};
-  // First, because the driver also reports managed memory as host or device memory.
+  if (is_in_a_block(own.host, data, bytes) && !is_pinned_by_runtime(own.pinned, data)) return {};
+  const Attributes known = query_attributes(driver, data);
+  AllocationInfo place{.kind = {}, .begin = known.begin, .end = known.begin + known.bytes};
+  // Checked first, because the driver also reports managed memory as host or device memory.
   if (known.is_managed != 0)
     place.kind.type = Type::managed;
   else if (known.type == CU_MEMORYTYPE_HOST)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kind of memory at an address, which decides how it is copied.
+// The kind of memory at an address, which determines the path of a copy.
 #pragma once
 
 #include <cuda.h>
@@ -27,38 +27,39 @@ struct MemoryKind {
   };
 
   Type type = Type::pageable;
-  DeviceContext* device = nullptr;  ///< the owner of device memory; else null
-  PinnedBlock pinned;               ///< a block of berth's; none for other pinned memory
+  DeviceContext* device = nullptr;  ///< the owner of device memory; otherwise null
+  PinnedBlock pinned;               ///< a block of berth's; empty for other pinned memory
 
-  /// Whether it is host memory, pageable or pinned.
+  /// Whether it is pageable or pinned host memory.
   [[nodiscard]] bool is_host() const { return is_pageable() || is_pinned(); }
   [[nodiscard]] bool is_pageable() const { return type == Type::pageable; }
   [[nodiscard]] bool is_pinned() const { return type == Type::pinned; }
-  /// Whether type and device are the same.
-  [[nodiscard]] bool is_like(const MemoryKind& other) const {
+  /// Whether type and device are equal.
+  [[nodiscard]] bool matches(const MemoryKind& other) const {
     return type == other.type && device == other.device;
   }
 };
 
-/// One side of a copy: its address, and the kind of all of its memory.
+/// One side of a copy: its address and the kind of its memory.
 struct MemorySide {
   std::byte* data;
   MemoryKind kind;
 };
 
 /// The allocation that contains an address.
-struct MemoryPlace {
+struct AllocationInfo {
   MemoryKind kind;
-  std::uintptr_t begin = 0;  ///< 0 for pageable memory, whose allocation is not known
-  std::uintptr_t end = 0;    ///< past the end; equal to `begin` if it is not known
+  std::uintptr_t begin = 0;  ///< 0 for pageable memory, whose allocation is unknown
+  std::uintptr_t end = 0;    ///< past the end; equal to `begin` if unknown
 };
 
-[[noreturn]] void refuse_beyond(const MemoryPlace& place, const void* data, std::size_t bytes,
+[[noreturn]] void refuse_beyond(const AllocationInfo& place, const void* data, std::size_t bytes,
                                 std::string_view name);
-/// For a range that begins at `data`, in `place`. `name` is for the error.
-/// Errors  InvalidArgument: it runs past the end of a pinned block. Registrations and memory that
-///         berth does not manage are not checked.
-inline void require_within(const MemoryPlace& place, const void* data, std::size_t bytes,
+/// Checks a range that begins at `data`, in the allocation `place`. `name` is used in the error
+/// message.
+/// Errors  InvalidArgument: the range exceeds a pinned block. Registrations and memory that berth
+///         does not manage are not checked.
+inline void require_within(const AllocationInfo& place, const void* data, std::size_t bytes,
                            std::string_view name) {
   if (place.kind.pinned.data == nullptr || place.end == place.begin) return;
   if (bytes > place.end - reinterpret_cast<std::uintptr_t>(data))
@@ -71,21 +72,22 @@ struct OwnHostMemory {
   HostAllocator& host;
 };
 
-/// Where the range of `bytes` at `data` begins. One driver call; none for a live block or a
-/// registration of `own.pinned`, nor if the range lies in one live block of `own.host`. The place
-/// of memory that is mapped by granules is the whole reservation.
+/// The allocation in which the range of `bytes` at `data` begins. Makes one driver call, or none
+/// for a live block or a registration of `own.pinned` and for a range in one live block of
+/// `own.host`. For memory that is mapped by granules, returns the whole address reservation.
 /// Errors  DriverError. InvalidArgument: memory of a device that is not visible; pinned memory of
-///         berth's, of whichever Runtime, that is no live block.
-MemoryPlace find_memory_place(const DeviceRegistry& registry, const OwnHostMemory& own,
-                              const Driver& driver, const void* data, std::size_t bytes);
+///         any Runtime that is not in a live block.
+AllocationInfo find_allocation(const DeviceRegistry& registry, const OwnHostMemory& own,
+                               const Driver& driver, const void* data, std::size_t bytes);
 /// The live block or registration of `pinned` at `data`; nullopt if there is none. No driver call.
-std::optional<MemoryPlace> find_pinned_place(const PinnedAllocator& pinned, const void* data);
-/// Whether `own` has pinned this memory for its blocks, live or free, or another Runtime has pinned
-/// it. No driver call.
-bool is_pinned_by_a_runtime(const PinnedAllocator& own, const void* data);
+std::optional<AllocationInfo> find_pinned_allocation(const PinnedAllocator& pinned,
+                                                     const void* data);
+/// Whether the memory was pinned by `own` for its blocks, live or free, or by another Runtime. No
+/// driver call.
+bool is_pinned_by_runtime(const PinnedAllocator& own, const void* data);
 inline MemoryKind find_memory_kind(const DeviceRegistry& registry, const OwnHostMemory& own,
                                    const Driver& driver, const void* data, std::size_t bytes) {
-  return find_memory_place(registry, own, driver, data, bytes).kind;
+  return find_allocation(registry, own, driver, data, bytes).kind;
 }
 
 }  // namespace berth

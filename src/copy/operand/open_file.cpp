@@ -22,7 +22,7 @@ namespace {
 
 using Use = OpenFile::Use;
 
-/// Larger block sizes are hints of network file systems, and not units of the cache.
+/// Larger block sizes are hints of network file systems, not units of the page cache.
 constexpr std::size_t kCacheBlockBytesMax = 64_KiB;
 
 std::string text_of(int error) {
@@ -43,7 +43,7 @@ int flags_of(Use use) {
 
 Descriptor open_cached(const std::string& path, Use use) {
   if (path.find('\0') != std::string::npos)
-    throw InvalidArgument("a path has a null in it; accepted: text without");
+    throw InvalidArgument("a path contains a null character, which is not accepted");
   const int create = use == Use::writing ? O_CREAT : 0;
   // Otherwise opening a pipe would wait for its other end.
   Descriptor file(::open(path.c_str(), flags_of(use) | create | O_NONBLOCK, 0666));
@@ -52,8 +52,7 @@ Descriptor open_cached(const std::string& path, Use use) {
   if (::fstat(file.number(), &about) != 0) fail_to_open(path, use, text_of(errno));
   if (S_ISDIR(about.st_mode)) fail_to_open(path, use, "it is a directory; accepted: a file");
   if (::lseek(file.number(), 0, SEEK_CUR) < 0) {
-    fail_to_open(path, use,
-                 "it has no offsets; accepted: a regular file, or a device that has some");
+    fail_to_open(path, use, "it has no offsets; accepted: a regular file, or a seekable device");
   }
   ::fcntl(file.number(), F_SETFL, ::fcntl(file.number(), F_GETFL) & ~O_NONBLOCK);
   return file;
@@ -91,7 +90,8 @@ Descriptor OpenFile::open_direct() {
     fail_to_open(path_, use_,
                  "FileCaching::direct: " + why + "; accepted here: automatic, and cached");
   };
-  if (!note_direct_needs()) return refuse("the file system has no O_DIRECT in multiples of 4 KiB");
+  if (!query_direct_requirements())
+    return refuse("the file system has no O_DIRECT in multiples of 4 KiB");
   Descriptor file(::open(path_.c_str(), flags_of(use_) | O_DIRECT));
   if (!file.is_open()) return refuse("with O_DIRECT: " + text_of(errno));
   if (!is_same_file(file.number(), cached_.number()))
@@ -99,7 +99,7 @@ Descriptor OpenFile::open_direct() {
   return file;
 }
 
-bool OpenFile::note_direct_needs() {
+bool OpenFile::query_direct_requirements() {
   write_granule_bytes_ = std::max(kBlockBytes, static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
 #ifdef STATX_DIOALIGN
   struct statx about {};
@@ -108,7 +108,7 @@ bool OpenFile::note_direct_needs() {
   if (about.stx_blksize <= kCacheBlockBytesMax && std::has_single_bit(about.stx_blksize))
     write_granule_bytes_ = std::max<std::size_t>(write_granule_bytes_, about.stx_blksize);
   if ((about.stx_mask & STATX_DIOALIGN) == 0)
-    return true;  // unknown: open() will fail if it is not supported
+    return true;  // unknown: open() fails if O_DIRECT is not supported
   const auto does = [](std::size_t bytes) { return bytes != 0 && kBlockBytes % bytes == 0; };
   if (!does(about.stx_dio_mem_align) || !does(about.stx_dio_offset_align)) return false;
   memory_alignment_ = about.stx_dio_mem_align;
@@ -174,8 +174,8 @@ bool OpenFile::can_be_direct(const void* memory) const {
   return reinterpret_cast<std::uintptr_t>(memory) % memory_alignment_ == 0;
 }
 
-bool OpenFile::gives_up_direct(int error) const {
-  // Some file systems accept O_DIRECT at open() and reject reads and writes. Disks cannot access
+bool OpenFile::falls_back_to_cache(int error) const {
+  // Some file systems accept O_DIRECT in open() but reject reads and writes. Disks cannot access
   // some memory that drivers map.
   const bool is_refused = error == EINVAL || error == EFAULT || error == EOPNOTSUPP;
   if (caching_ == FileCaching::direct || !is_refused) return false;
@@ -186,12 +186,12 @@ bool OpenFile::gives_up_direct(int error) const {
 bool OpenFile::try_read_direct(std::byte* target, std::size_t bytes, std::size_t needed,
                                std::uint64_t offset) const {
   std::size_t done = 0;
-  // A partial block is the last one: the file ends there, or did a moment ago.
+  // A partial block is the last one: the file ends there, or ended there a moment ago.
   while (done < needed && done % kBlockBytes == 0) {
     const ssize_t got =
         ::pread(direct_.number(), target + done, bytes - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && done == 0 && gives_up_direct(errno)) return false;
+    if (got < 0 && done == 0 && falls_back_to_cache(errno)) return false;
     if (got < 0) fail_with(needed, offset, errno);
     if (got == 0) fail_at_end(needed, offset);
     done += static_cast<std::size_t>(got);

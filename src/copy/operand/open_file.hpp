@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An open file: through the page cache and, if the file system supports it, past it. That takes two
-// file descriptors, because O_DIRECT is a property of the descriptor.
+// An open file with cached I/O and, if the file system supports it, direct I/O (O_DIRECT). O_DIRECT
+// is a property of the descriptor, so there are two descriptors.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 
 namespace berth {
 
-/// Owns a file descriptor; -1: none.
+/// Owns a file descriptor; -1 if empty.
 class Descriptor {
  public:
   explicit Descriptor(int number = -1) : number_(number) {}
@@ -42,9 +42,9 @@ class OpenFile {
   [[nodiscard]] Use use() const { return use_; }
   [[nodiscard]] FileCaching caching() const { return caching_; }
   [[nodiscard]] std::uint64_t size() const;
-  /// Errors  InvalidArgument: it is open for the other use.
+  /// Errors  InvalidArgument: the file is open for the other use.
   void require(Use use) const;
-  /// Fails if [offset, offset + bytes) wraps around, or goes beyond the end of a file to read.
+  /// Throws if [offset, offset + bytes) wraps around, or exceeds a file that is read.
   void check_range(std::uint64_t offset, std::size_t bytes) const;
 
   // Through the page cache.
@@ -56,14 +56,14 @@ class OpenFile {
   /// Whether O_DIRECT accepts memory at this address.
   [[nodiscard]] bool can_be_direct(const void* memory) const;
   /// Reads whole blocks. At least `needed` of `bytes` must exist, because a file may end within a
-  /// block. False, without effect, if the system refuses; under FileCaching::direct this is an
-  /// error.
+  /// block. Returns false, without effect, if the system rejects direct I/O; with
+  /// FileCaching::direct this is an error.
   bool try_read_direct(std::byte* target, std::size_t bytes, std::size_t needed,
                        std::uint64_t offset) const;
   /// Writes whole multiples of write_granule_bytes().
   void write_direct(const std::byte* source, std::size_t bytes, std::uint64_t offset) const;
-  /// The unit of writes past the page cache: a page of the cache must not contain a part of it,
-  /// which would be written back over it.
+  /// The unit of direct writes. No page of the cache may overlap a unit partly, because its
+  /// write-back would overwrite the unit.
   [[nodiscard]] std::size_t write_granule_bytes() const { return write_granule_bytes_; }
 
   void sync() const;
@@ -73,11 +73,11 @@ class OpenFile {
 
  private:
   Descriptor open_direct();
-  /// Queries what O_DIRECT requires. False if it cannot be met. Unknown requirements keep their
-  /// defaults.
-  bool note_direct_needs();
-  /// Whether to use the page cache from now on instead of failing.
-  bool gives_up_direct(int error) const;
+  /// Queries the requirements of O_DIRECT. False if they cannot be met. Unknown requirements keep
+  /// their defaults.
+  bool query_direct_requirements();
+  /// Whether to fall back to the page cache from now on instead of failing.
+  bool falls_back_to_cache(int error) const;
   [[noreturn]] void fail(std::size_t bytes, std::uint64_t offset, const std::string& why) const;
   [[noreturn]] void fail_with(std::size_t bytes, std::uint64_t offset, int error) const;
   [[noreturn]] void fail_at_end(std::size_t bytes, std::uint64_t offset) const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's end of a copy of several ranges, which are packed in staging memory.
+// The host end of a copy of several ranges, which are packed in staging memory.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace berth {
 
-/// `Layout` says where the packed bytes lie, as Rows and Scattered do.
+/// `Layout` maps packed bytes to host memory, as Rows and Scattered do.
 template <class Layout>
 class PackedHost final : public HostEnd {
  public:
@@ -18,15 +18,15 @@ class PackedHost final : public HostEnd {
 
   void read(std::byte* staging, std::size_t offset, std::size_t bytes) override {
     layout_.for_each_stretch(offset, bytes,
-                             [&](const std::byte* data, std::size_t place, std::size_t stretch) {
-                               std::memcpy(staging + place, data, stretch);
+                             [&](const std::byte* data, std::size_t position, std::size_t stretch) {
+                               std::memcpy(staging + position, data, stretch);
                              });
   }
 
   void write(const std::byte* staging, std::size_t offset, std::size_t bytes) override {
     layout_.for_each_stretch(offset, bytes,
-                             [&](std::byte* data, std::size_t place, std::size_t stretch) {
-                               std::memcpy(data, staging + place, stretch);
+                             [&](std::byte* data, std::size_t position, std::size_t stretch) {
+                               std::memcpy(data, staging + position, stretch);
                              });
   }
 

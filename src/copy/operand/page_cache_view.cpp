@@ -14,8 +14,8 @@
 namespace berth {
 namespace {
 
-/// For files of other users the kernel reports all pages as cached.
-bool is_told_the_truth(const OpenFile& file) {
+/// The kernel reports all pages of other users' files as cached.
+bool mincore_is_reliable(const OpenFile& file) {
   struct stat about {};
   if (::fstat(file.descriptor(), &about) != 0) return false;
   return about.st_uid == ::geteuid() ||
@@ -28,7 +28,7 @@ PageCacheView::PageCacheView(const OpenFile& file, std::uint64_t offset, std::si
     : page_bytes_(static_cast<std::size_t>(::sysconf(_SC_PAGESIZE))),
       before_(offset % page_bytes_),
       mapped_bytes_(before_ + bytes) {
-  if (!is_told_the_truth(file)) return;
+  if (!mincore_is_reliable(file)) return;
   void* const data = ::mmap(nullptr, mapped_bytes_, PROT_READ, MAP_SHARED, file.descriptor(),
                             static_cast<off_t>(offset - before_));
   if (data != MAP_FAILED) data_ = static_cast<std::byte*>(data);
@@ -38,7 +38,7 @@ PageCacheView::~PageCacheView() {
   if (data_ != nullptr) ::munmap(data_, mapped_bytes_);
 }
 
-bool PageCacheView::has_most(std::size_t offset, std::size_t bytes) const noexcept {
+bool PageCacheView::is_mostly_cached(std::size_t offset, std::size_t bytes) const noexcept {
   if (data_ == nullptr) return true;
   constexpr std::size_t kPagesAtATime = 256;
   std::array<unsigned char, kPagesAtATime> is_there{};

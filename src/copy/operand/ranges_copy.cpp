@@ -15,8 +15,8 @@
 namespace berth {
 namespace {
 
-/// A check takes 100 ns, and many small ranges often lie in one page, of which the kernel gives the
-/// same answer for each byte. Source: mprotect(2).
+/// A check takes 100 ns, and many small ranges often lie in one page, for all bytes of which the
+/// result is the same. Source: mprotect(2).
 constexpr std::size_t kPageBytes = 4_KiB;  // the smallest page size
 
 /// `require` is require_readable() or require_writable().
@@ -56,8 +56,8 @@ void ScatteredDevice::submit_write(const std::byte* staging, std::size_t offset,
                                    StreamRef stream) {
   std::vector<CopyRange> parts;
   ranges_.for_each_stretch(offset, bytes,
-                           [&](std::byte* data, std::size_t place, std::size_t stretch) {
-                             parts.push_back({data, staging + place, stretch});
+                           [&](std::byte* data, std::size_t position, std::size_t stretch) {
+                             parts.push_back({data, staging + position, stretch});
                            });
   submit_ranges(parts, {}, batches_, stream);
 }
@@ -66,8 +66,8 @@ void ScatteredDevice::submit_read(std::byte* staging, std::size_t offset, std::s
                                   StreamRef stream) {
   std::vector<CopyRange> parts;
   ranges_.for_each_stretch(offset, bytes,
-                           [&](const std::byte* data, std::size_t place, std::size_t stretch) {
-                             parts.push_back({staging + place, data, stretch});
+                           [&](const std::byte* data, std::size_t position, std::size_t stretch) {
+                             parts.push_back({staging + position, data, stretch});
                            });
   submit_ranges(parts, {}, batches_, stream);
 }
@@ -87,7 +87,7 @@ void RangesCopy::add(const CopyRange& range, Adjoins adjoins) {
   else
     ranges_.push_back(range);
   targets_.add(static_cast<std::byte*>(range.target), range.bytes, adjoins.target);
-  // A source is never written, although the pointer is not const.
+  // The pointer is not const, but a source is never written.
   auto* const source = static_cast<std::byte*>(const_cast<void*>(range.source));
   sources_.add(source, range.bytes, adjoins.source);
   bytes_ += range.bytes;

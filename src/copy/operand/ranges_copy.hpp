@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A copy of ranges that are scattered on either side. In staging memory they are packed, one behind
-// the other.
+// A copy of ranges that are scattered on either side. In staging memory they are packed
+// contiguously.
 #pragma once
 
 #include <algorithm>
@@ -14,20 +14,20 @@ namespace berth {
 /// The ranges of one side, in the order in which they are packed.
 class Scattered {
  public:
-  /// `adjoins`: the range begins at the end of the last one, and the two may be copied as one.
+  /// `adjoins`: the range begins at the end of the previous one, and the two may be copied as one.
   void add(std::byte* data, std::size_t bytes, bool adjoins);
 
-  /// Calls what(data, place, bytes) for each range, or part of one, in [offset, offset + bytes) of
-  /// the packed ranges: its address, its distance from `offset`, and its size.
-  template <class What>
-  void for_each_stretch(std::size_t offset, std::size_t bytes, const What& what) const {
-    std::size_t place = 0;
-    for (std::size_t index = index_of(offset); place < bytes; ++index) {
+  /// Calls visit(data, position, bytes) for each range, or part of a range, in [offset, offset +
+  /// bytes) of the packed ranges: its address, its distance from `offset`, and its size.
+  template <class Visitor>
+  void for_each_stretch(std::size_t offset, std::size_t bytes, const Visitor& visit) const {
+    std::size_t position = 0;
+    for (std::size_t index = index_of(offset); position < bytes; ++index) {
       const Range& range = ranges_[index];
-      const std::size_t begun = offset + place - range.offset;
-      const std::size_t stretch = std::min(range.bytes - begun, bytes - place);
-      what(range.data + begun, place, stretch);
-      place += stretch;
+      const std::size_t begun = offset + position - range.offset;
+      const std::size_t stretch = std::min(range.bytes - begun, bytes - position);
+      visit(range.data + begun, position, stretch);
+      position += stretch;
     }
   }
 
@@ -62,19 +62,19 @@ class ScatteredDevice final : public DeviceEnd {
 
 class RangesCopy final : public CopyShape {
  public:
-  /// Whether a range begins on each side at the end of the last one, in the same allocation: the
-  /// driver does not copy across allocations.
+  /// Whether a range begins on each side at the end of the previous one, in the same allocation.
+  /// The driver does not copy across allocations.
   struct Adjoins {
     bool target;
     bool source;
   };
 
-  /// `batches` is for what passes through staging memory.
+  /// `batches` applies to copies through staging memory.
   RangesCopy(const MemoryKind& to, const MemoryKind& from, Batches batches)
       : CopyShape(to, from), batches_(batches) {}
 
   void add(const CopyRange& range, Adjoins adjoins);
-  /// Adds a pinned block of berth's that contains a range. Adding it again is harmless.
+  /// Adds a pinned block of berth's that contains a range. A block may be added repeatedly.
   void add_block(const PinnedBlock& block);
 
   [[nodiscard]] std::size_t bytes() const override { return bytes_; }

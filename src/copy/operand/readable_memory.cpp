@@ -13,7 +13,7 @@ namespace {
                          const void* missing) {
   throw InvalidArgument(
       format_text("{} with {} B is memory of no device, and this process cannot {} it at {}; "
-                  "accepted: memory that is there, of a device or of the host",
+                  "accepted: existing memory of a device or of the host",
                   data, bytes, verb, missing));
 }
 

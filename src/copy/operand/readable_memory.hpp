@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that no driver knows is treated as host memory. If it does not exist, for example an
-// address of freed device memory, a thread that copied it would crash the process.
+// Memory that no driver knows is treated as host memory. If it is not mapped, for example because
+// it is freed device memory, accessing it would crash the process.
 #pragma once
 
 #include <cstddef>

@@ -10,21 +10,21 @@ namespace berth {
 namespace {
 
 /// Splits the packed rows in [offset, offset + bytes) as a device copies them: the rest of a row,
-/// whole rows together, and the beginning of another row. Calls what(data, place, stretch, rows),
-/// as Rows::for_each_stretch() does.
-template <class What>
-void for_each_block(const Rows& rows, std::size_t offset, std::size_t bytes, const What& what) {
+/// whole rows together, and the beginning of another row. Calls visit(data, position, stretch,
+/// rows), as Rows::for_each_stretch() does.
+template <class Visitor>
+void for_each_block(const Rows& rows, std::size_t offset, std::size_t bytes, const Visitor& visit) {
   const std::size_t begun = offset % rows.row_bytes;
   const std::size_t head = begun == 0 ? 0 : std::min(rows.row_bytes - begun, bytes);
   const std::size_t whole = (bytes - head) / rows.row_bytes;
   const std::size_t tail = bytes - head - whole * rows.row_bytes;
   std::byte* row = rows.data + offset / rows.row_bytes * rows.pitch;
   if (head != 0) {
-    what(row + begun, 0, head, 1);
+    visit(row + begun, 0, head, 1);
     row += rows.pitch;
   }
-  if (whole != 0) what(row, head, rows.row_bytes, whole);
-  if (tail != 0) what(row + whole * rows.pitch, bytes - tail, tail, 1);
+  if (whole != 0) visit(row, head, rows.row_bytes, whole);
+  if (tail != 0) visit(row + whole * rows.pitch, bytes - tail, tail, 1);
 }
 
 }  // namespace
@@ -33,8 +33,8 @@ void RowsDevice::submit_write(const std::byte* staging, std::size_t offset, std:
                               StreamRef stream) {
   for_each_block(
       rows_, offset, bytes,
-      [&](std::byte* data, std::size_t place, std::size_t stretch, std::size_t rows) {
-        submit_rows({data, rows_.pitch}, {staging + place, stretch}, stretch, rows, {}, stream);
+      [&](std::byte* data, std::size_t position, std::size_t stretch, std::size_t rows) {
+        submit_rows({data, rows_.pitch}, {staging + position, stretch}, stretch, rows, {}, stream);
       });
 }
 
@@ -42,8 +42,8 @@ void RowsDevice::submit_read(std::byte* staging, std::size_t offset, std::size_t
                              StreamRef stream) {
   for_each_block(
       rows_, offset, bytes,
-      [&](const std::byte* data, std::size_t place, std::size_t stretch, std::size_t rows) {
-        submit_rows({staging + place, stretch}, {data, rows_.pitch}, stretch, rows, {}, stream);
+      [&](const std::byte* data, std::size_t position, std::size_t stretch, std::size_t rows) {
+        submit_rows({staging + position, stretch}, {data, rows_.pitch}, stretch, rows, {}, stream);
       });
 }
 

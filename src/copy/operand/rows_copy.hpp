@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A copy of rows that lie a pitch apart; each side has its own pitch. In staging memory they are
-// packed, one behind the other.
+// A copy of rows that are a pitch apart; each side has its own pitch. In staging memory they are
+// packed contiguously.
 #pragma once
 
 #include <algorithm>
@@ -15,16 +15,16 @@ struct Rows {
   std::size_t pitch;
   std::size_t row_bytes;
 
-  /// Calls what(data, place, bytes) for each row, or part of one, in [offset, offset + bytes) of
-  /// the packed rows: its address, its distance from `offset`, and its size.
-  template <class What>
-  void for_each_stretch(std::size_t offset, std::size_t bytes, const What& what) const {
+  /// Calls visit(data, position, bytes) for each row, or part of a row, in [offset, offset + bytes)
+  /// of the packed rows: its address, its distance from `offset`, and its size.
+  template <class Visitor>
+  void for_each_stretch(std::size_t offset, std::size_t bytes, const Visitor& visit) const {
     std::size_t column = offset % row_bytes;
     std::byte* row = data + offset / row_bytes * pitch;
-    for (std::size_t place = 0; place < bytes; column = 0, row += pitch) {
-      const std::size_t stretch = std::min(row_bytes - column, bytes - place);
-      what(row + column, place, stretch);
-      place += stretch;
+    for (std::size_t position = 0; position < bytes; column = 0, row += pitch) {
+      const std::size_t stretch = std::min(row_bytes - column, bytes - position);
+      visit(row + column, position, stretch);
+      position += stretch;
     }
   }
 };

@@ -15,7 +15,7 @@
 
 namespace berth {
 
-/// Belongs to the copy that took it, and only that copy's thread accesses it.
+/// Belongs to the copy that took it; only the thread of that copy accesses it.
 struct BounceMemory::Block {
   struct Use {
     const DeviceContext* context = nullptr;
@@ -24,7 +24,7 @@ struct BounceMemory::Block {
   };
   struct Half {
     Use user{};                      ///< the stream of its first copy
-    std::uint64_t number = 0;        ///< of that stream: differs if the handle is reused
+    std::uint64_t number = 0;        ///< of that stream; differs if the handle is reused
     bool is_shared = false;          ///< other streams may have used it, too
     std::optional<EventLease> mark;  ///< behind its copies, once it is used up
   };
@@ -45,7 +45,7 @@ struct BounceMemory::Block {
     if (used == begin()) now = {.user = use_of(stream), .number = number_of(stream), .mark = {}};
     now.is_shared |= now.user != use_of(stream);
   }
-  [[nodiscard]] bool is_half_of(StreamRef stream) {
+  [[nodiscard]] bool half_is_of(StreamRef stream) {
     const Half& now = current();
     return !now.is_shared && now.user == use_of(stream) && now.number == number_of(stream);
   }
@@ -58,7 +58,8 @@ struct BounceMemory::Block {
   std::size_t half = 0;
   std::size_t used = 0;  ///< bytes from the start of the block
   std::array<Half, 2> halves{};
-  /// The streams recorded on the memory, or the last of them. Recording one again is harmless.
+  /// The streams recorded on the memory, or the most recent of them. A stream may be recorded
+  /// repeatedly.
   std::array<Use, 8> uses{};
   std::size_t use_count = 0;
   std::uint64_t retirements = 0;  ///< counted so far
@@ -66,14 +67,14 @@ struct BounceMemory::Block {
 
 namespace {
 
-/// The slot in which a thread looks first, so that it finds its last block.
+/// The slot that a thread searches first, in order to find its last block.
 std::size_t first_slot() {
   static std::atomic<std::size_t> threads = 0;
   thread_local const std::size_t slot = threads.fetch_add(1, std::memory_order_relaxed);
   return slot;
 }
 
-/// Breaks no capture of another thread. A mark that cannot be queried counts as not passed.
+/// Does not invalidate captures of other threads. False if the mark cannot be queried.
 bool has_passed(const EventLease& mark) {
   const Driver& driver = mark->context().driver();
   const RelaxedCapture relaxed(driver);
@@ -111,8 +112,8 @@ BounceMemory::Part BounceMemory::take(std::size_t bytes, StreamRef stream) {
   Part part(*this, take_block());
   Block& block = *part.block_;
   note_retirements(block);
-  if (!block.has_room(bytes) && !turn(block, stream) && !renew(block, stream)) return {};
-  BERTH_CHECK(block.has_room(bytes));  // else the copy would write over another block
+  if (!block.has_room(bytes) && !switch_half(block, stream) && !renew(block, stream)) return {};
+  BERTH_CHECK(block.has_room(bytes));  // otherwise the copy would overwrite another block
   record(block, stream);
   block.add_user(stream);
   part.begin_ = block.used;
@@ -142,8 +143,8 @@ void BounceMemory::put_back(Block* block) noexcept {
   delete block;
 }
 
-bool BounceMemory::turn(Block& block, StreamRef stream) {
-  if (block.memory == nullptr || !block.is_half_of(stream)) return false;
+bool BounceMemory::switch_half(Block& block, StreamRef stream) {
+  if (block.memory == nullptr || !block.half_is_of(stream)) return false;
   const ContextScope scope(stream.context());
   EventLease mark = events_of_(stream.context()).acquire();
   record_unchecked(mark, stream);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pinned memory for small copies of pageable memory. A copy takes the next part of a block.
+// Pinned memory for small copies of pageable memory. Each copy takes the next part of a block.
 //
-// A block has two halves. When one is used up, an event marks its copies, and the block continues
-// with the other half if the copies of that half are complete. So a thread keeps using the same
-// memory, which is in its processor's cache. This requires that all copies of a half are on one
-// stream; a block that several streams have used, or whose other half is still in use, is freed
-// instead. The pinned allocator reuses it when the streams have passed its copies. That takes one
-// event for each stream and block, none for each copy.
+// A block has two halves. When a half is used up, an event is recorded behind its copies, and the
+// block continues with the other half if the copies of that half are complete. So a thread keeps
+// using the same memory, which is in its processor's cache. This requires that all copies of a half
+// are on one stream. A block that several streams have used, or whose other half is still in use,
+// is freed instead, and the pinned allocator reuses it when the streams have completed its copies.
+// The cost is one event for each stream and block, not for each copy.
 #pragma once
 
 #include <array>
@@ -28,8 +28,8 @@
 namespace berth {
 
 /// A block belongs to one copy at a time, from take() until the Part is destroyed. No thread waits
-/// for a block of another thread: it takes another one, or a new one. So there are as many blocks
-/// as there have been copies at the same time.
+/// for a block of another thread: it takes another block, or allocates one. So the number of blocks
+/// is the largest number of concurrent copies.
 /// Threads  Safe from any thread; a Part belongs to one.
 class BounceMemory {
   struct Block;
@@ -37,7 +37,7 @@ class BounceMemory {
  public:
   static constexpr std::size_t kPartBytesMax = std::size_t{64} << 10;
 
-  /// `events_of` is for marks, and outlives this.
+  /// `events_of` provides the marks, and outlives this object.
   BounceMemory(const DeviceRegistry& registry, PinnedAllocator& pinned, EventPoolOf events_of);
   ~BounceMemory();
   BounceMemory(const BounceMemory&) = delete;
@@ -58,8 +58,8 @@ class BounceMemory {
 
     explicit operator bool() const { return block_ != nullptr; }
     [[nodiscard]] std::byte* data() const;
-    /// The calling thread has observed that the stream has passed the copy and all before it. The
-    /// next copy may use their memory, on any thread.
+    /// The calling thread has observed that the stream has completed the copy and all earlier work.
+    /// The next copy may use their memory, on any thread.
     void reuse(const Driver& driver) noexcept;
 
    private:
@@ -71,9 +71,9 @@ class BounceMemory {
     std::size_t begin_ = 0;
   };
 
-  /// For a copy of up to kPartBytesMax that is about to be submitted to `stream`, which is neither
-  /// captured nor the per-thread default stream. Empty if no pinned memory can be obtained without
-  /// waiting for streams.
+  /// Returns memory for a copy of up to kPartBytesMax that is about to be submitted to `stream`,
+  /// which is neither captured nor the per-thread default stream. Empty if no pinned memory can be
+  /// allocated without waiting for streams.
   /// Errors  As PinnedAllocator::record_stream(). DriverError.
   [[nodiscard]] Part take(std::size_t bytes, StreamRef stream);
 
@@ -82,12 +82,12 @@ class BounceMemory {
   static constexpr std::size_t kAlignment = 64;  ///< parts share no cache line
   static constexpr std::size_t kSlots = 64;
 
-  /// Counts streams that retire. The handle of such a stream may belong to another stream later.
+  /// Counts retired streams. The handle of a retired stream may be reused for another stream.
   struct Retirements final : StreamObserver {
     void stream_retiring(DeviceContext&, CUstream) noexcept override { ++count; }
     std::atomic<std::uint64_t> count = 0;
   };
-  /// A block that no copy uses. Each slot has its own cache line, so that threads do not share one.
+  /// Holds a block that no copy uses. Each slot has its own cache line, which avoids false sharing.
   struct alignas(kAlignment) Slot {
     std::atomic<Block*> block = nullptr;
   };
@@ -96,11 +96,11 @@ class BounceMemory {
   void put_back(Block* block) noexcept;
   /// If a stream has ended since the last copy, known handles may belong to other streams now.
   void note_retirements(Block& block);
-  /// Continues with the other half; false if its copies are not known to be complete.
-  [[nodiscard]] bool turn(Block& block, StreamRef stream);
-  /// Gives a block new memory. False if there is none.
+  /// Switches to the other half; false if its copies are not known to be complete.
+  [[nodiscard]] bool switch_half(Block& block, StreamRef stream);
+  /// Allocates new memory for a block. False if no memory is available.
   [[nodiscard]] bool renew(Block& block, StreamRef stream);
-  /// From now on the reuse of the memory waits for the stream.
+  /// Reuse of the memory waits for the stream from now on.
   void record(Block& block, StreamRef stream);
 
   const DeviceRegistry& registry_;

@@ -25,8 +25,8 @@ bool CopyWorkers::start() noexcept {
 
 void CopyWorkers::run() {
   pthread_setname_np(pthread_self(), "berth copies");
-  while (work_.await_piece()) {
-    while (work_.help() || work_.look()) continue;
+  while (work_.wait_for_piece()) {
+    while (work_.process_piece() || work_.poll_progress()) continue;
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The threads that do the host's share of staged copies.
+// The threads that do the host work of staged copies.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,12 @@ class CopyWorkers {
 
   /// 1 to kMax. Starts no thread.
   CopyWorkers(HostWork& work, std::size_t count) : work_(work), count_(count) {}
-  /// No copy is pending. In a forked child there are no threads to join.
+  /// No copy may be pending. In a forked child there are no threads to join.
   ~CopyWorkers();
   CopyWorkers(const CopyWorkers&) = delete;
   CopyWorkers& operator=(const CopyWorkers&) = delete;
 
-  /// Starts the threads once; fewer if the system refuses some. False if there are none.
+  /// Starts the threads once; fewer if the system cannot create all. False if there are none.
   bool start() noexcept;
 
  private:

@@ -13,10 +13,10 @@ namespace berth {
 namespace {
 
 // A query takes four driver calls: read the current context, replace it, query, and restore it. Two
-// lists of copies are queried. The total stays below the bound stated in docs/copies.md.
-constexpr std::size_t kCallsOfQuestion = 4;
+// lists of copies are queried. The total stays below the bound in docs/copies.md.
+constexpr std::size_t kCallsPerQuery = 4;
 constexpr std::size_t kCallsOfSecond = 1'000;
-static_assert(2 * DeviceWatch::kStreamsOfRound * kCallsOfQuestion * DeviceWatch::kRoundsOfSecond <=
+static_assert(2 * DeviceWatch::kStreamsPerRound * kCallsPerQuery * DeviceWatch::kRoundsPerSecond <=
               kCallsOfSecond);
 
 }  // namespace
@@ -72,7 +72,7 @@ void DeviceWatch::run(const Driver& driver) {
   pthread_setname_np(pthread_self(), "berth watch");
   const RelaxedCapture relaxed(driver);  // marks are never captured; other threads may be capturing
   while (sleep()) {
-    for (HostWork* const work : works_) work->ask_device(kStreamsOfRound);
+    for (HostWork* const work : works_) work->query_device(kStreamsPerRound);
   }
 }
 

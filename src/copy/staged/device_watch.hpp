@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread that queries the driver about pending copies: a device that has failed writes no
-// progress words, and reports the failure only to a query. It queries rarely, and few copies at a
-// time, however many are pending. A query may block behind another thread that waits inside the
-// driver; this thread opens no gate, so nothing waits for it.
+// The thread that queries the driver about pending copies. A failed device writes no progress
+// words, and its failure is visible only to a query. The rate of queries does not depend on the
+// number of pending copies. A query may block behind another thread that waits inside the driver;
+// this thread opens no gate, so nothing waits for it.
 #pragma once
 
 #include <chrono>
@@ -21,12 +21,12 @@ namespace berth {
 /// Threads  Safe from any thread.
 class DeviceWatch {
  public:
-  /// Time between two rounds: a failed device is noticed within one period for each kStreamsOfRound
-  /// streams with copies.
+  /// Time between two rounds. A failed device is detected within one period for each
+  /// kStreamsPerRound streams with copies.
   static constexpr std::chrono::milliseconds kPeriod{20};
-  static constexpr std::size_t kRoundsOfSecond = std::chrono::seconds(1) / kPeriod;
+  static constexpr std::size_t kRoundsPerSecond = std::chrono::seconds(1) / kPeriod;
   /// Streams that a round queries for each HostWork.
-  static constexpr std::size_t kStreamsOfRound = 2;
+  static constexpr std::size_t kStreamsPerRound = 2;
 
   /// Starts no thread.
   explicit DeviceWatch(std::vector<HostWork*> works) : works_(std::move(works)) {}
@@ -35,7 +35,7 @@ class DeviceWatch {
   DeviceWatch(const DeviceWatch&) = delete;
   DeviceWatch& operator=(const DeviceWatch&) = delete;
 
-  /// Starts the thread once. False if the system refuses it.
+  /// Starts the thread once. False if the system cannot create it.
   bool start(const Driver& driver) noexcept BERTH_EXCLUDES(mutex_);
   /// A copy has become pending.
   void wake() noexcept BERTH_EXCLUDES(mutex_);

@@ -15,8 +15,8 @@ namespace {
 
 // How long a worker sleeps before it reads the words again. A slot is in use for 75 us (4 MiB at 55
 // GB/s), and a copy has several, so a delay of one nap does not slow it down.
-constexpr std::chrono::microseconds kFirstNap{20};
-constexpr std::chrono::microseconds kLongestNap{250};
+constexpr std::chrono::microseconds kPollPeriodMin{20};
+constexpr std::chrono::microseconds kPollPeriodMax{250};
 
 }  // namespace
 
@@ -42,8 +42,8 @@ void HostWork::add(const CopyPtr& copy, const LanePtr& lane, int priority) {
   std::list<CopyPtr> in_lane{copy};
   std::list<LanePtr> of_lane{lane};
   const MutexLock lock(mutex_);
-  BERTH_CHECK(copy->lane == nullptr && !copy->is_over);  // a copy is started once
-  copies_.add(copy, priority);                           // nothing fails after this
+  BERTH_CHECK(copy->lane == nullptr && !copy->is_complete);  // a copy is started once
+  copies_.add(copy, priority);                               // nothing fails after this
   if (lane->copies.empty()) {
     lane->place = of_lane.begin();
     lanes_.splice(lanes_.end(), of_lane);
@@ -59,7 +59,7 @@ void HostWork::add(const CopyPtr& copy, const LanePtr& lane, int priority) {
     BERTH_CHECK(before->successor.expired());  // else a copy would never get its turn
     before->successor = copy;
   }
-  note_pieces(*copy);
+  update_ready(*copy);
   pieces_.notify_all();  // there is a piece, or a word to read
 }
 
@@ -72,23 +72,23 @@ void HostWork::submit(const CopyPtr& copy, EventPool& events) {
     }
     copy->submit_until(chunks, events);
     if (copy->is_all_submitted()) return;
-    go_on(first_of_lane(*copy));
+    progress_or_wait(first_of_lane(*copy));
   }
 }
 
 void HostWork::close(const CopyPtr& copy, std::exception_ptr failure, EventPool& events) noexcept {
-  copy->give_up(std::move(failure));
+  copy->fail(std::move(failure));
   try {
     copy->close(events);
   } catch (const std::exception&) {
-    // Without a mark, only the end of all work of the stream tells that the device is done. Later
-    // copies of the stream have to wait for this one, so the wait comes before any of them can
-    // join.
+    // Without a mark, the device is known to be done only when all work of the stream has
+    // completed. Later copies of the stream have to wait for this one, so the wait precedes their
+    // submission.
     for (CopyPtr first = first_of_lane(*copy); first != copy; first = first_of_lane(*copy))
       complete(first);
     {
       const MutexLock lock(mutex_);
-      copy->open_gates_if_given_up();
+      copy->open_gates_if_failed();
     }
     {
       const ActingFor acting(copy->stream().context().driver(), copy.get());
@@ -96,7 +96,7 @@ void HostWork::close(const CopyPtr& copy, std::exception_ptr failure, EventPool&
     }
     const MutexLock lock(mutex_);
     copy->end_device();
-    note_pieces(*copy);  // the host moves no more of them
+    update_ready(*copy);  // the host moves no more of them
   }
 }
 
@@ -104,9 +104,9 @@ void HostWork::end_submission(const CopyPtr& copy) {
   {
     const MutexLock lock(mutex_);
     copy->end_submission();
-    copy->open_gates_if_given_up();
+    copy->open_gates_if_failed();
   }
-  end_if_over(copy);
+  end_if_complete(copy);
 }
 
 HostWork::CopyPtr HostWork::first_of_lane(const StagedCopy& copy) {
@@ -119,30 +119,30 @@ std::optional<HostWork::Task> HostWork::take() {
   const CopyPtr copy = copies_.next();
   if (copy == nullptr) return std::nullopt;
   const Task task{copy, copy->take()};
-  note_pieces(*copy);
+  update_ready(*copy);
   return task;
 }
 
-void HostWork::note_finished(const Task& task) {
+void HostWork::finish_piece(const Task& task) {
   const MutexLock lock(mutex_);
   task.copy->finish(task.piece);
-  if (task.copy->pieces_in_hand() == 0) changed_.notify_all();
+  if (task.copy->pieces_in_progress() == 0) changed_.notify_all();
 }
 
 void HostWork::finish(const Task& task) {
-  note_finished(task);
-  end_if_over(task.copy);
+  finish_piece(task);
+  end_if_complete(task.copy);
 }
 
 bool HostWork::move_piece() {
   const std::optional<Task> task = take();
   if (!task) return false;
   task->move();
-  note_finished(*task);
+  finish_piece(*task);
   return true;
 }
 
-bool HostWork::help() {
+bool HostWork::process_piece() {
   const std::optional<Task> task = take();
   if (!task) return false;
   task->move();
@@ -150,79 +150,79 @@ bool HostWork::help() {
   return true;
 }
 
-bool HostWork::help_with(const CopyPtr& copy) {
+bool HostWork::process_piece_of(const CopyPtr& copy) {
   std::optional<Task> task;
   {
     const MutexLock lock(mutex_);
     if (!copy->has_piece()) return false;
     task = Task{copy, copy->take()};
-    note_pieces(*copy);
+    update_ready(*copy);
   }
   task->move();
   finish(*task);
   return true;
 }
 
-void HostWork::help_lane(const LanePtr& lane) {
+void HostWork::process_lane(const LanePtr& lane) {
   for (;;) {
     CopyPtr first;
     {
       const MutexLock lock(mutex_);
       if (!lane->copies.empty()) first = lane->copies.front();
     }
-    if (first == nullptr || (!help_with(first) && !look_at(*first))) return;
+    if (first == nullptr || (!process_piece_of(first) && !poll_copy(*first))) return;
   }
 }
 
-void HostWork::note_pieces(StagedCopy& copy) {
+void HostWork::update_ready(StagedCopy& copy) {
   if (copies_.update(copy)) pieces_.notify_all();
 }
 
-bool HostWork::advance(CopyLane& lane, CopyPtr& over) {
-  bool has_gone_on = false;
+bool HostWork::advance(CopyLane& lane, CopyPtr& completed) {
+  bool has_advanced = false;
   while (!lane.copies.empty()) {
     const CopyPtr first = lane.copies.front();
-    const bool has_passed = first->look();
-    has_gone_on |= has_passed;
-    if (!take_out_if_over(first, over)) {
-      if (has_passed) note_pieces(*first);
+    const bool has_passed = first->poll_progress();
+    has_advanced |= has_passed;
+    if (!remove_if_complete(first, completed)) {
+      if (has_passed) update_ready(*first);
       break;
     }
   }
-  if (has_gone_on) changed_.notify_all();
-  return has_gone_on;
+  if (has_advanced) changed_.notify_all();
+  return has_advanced;
 }
 
-bool HostWork::look_at(const StagedCopy& copy) {
-  CopyPtr over;
-  bool has_gone_on = false;
+bool HostWork::poll_copy(const StagedCopy& copy) {
+  CopyPtr completed;
+  bool has_advanced = false;
   {
     const MutexLock lock(mutex_);
     const LanePtr lane = copy.lane;
-    if (lane != nullptr) has_gone_on = advance(*lane, over);
+    if (lane != nullptr) has_advanced = advance(*lane, completed);
   }
-  end(std::move(over));
-  return has_gone_on;
+  end(std::move(completed));
+  return has_advanced;
 }
 
-bool HostWork::look() {
-  CopyPtr over;
-  bool has_gone_on = false;
+bool HostWork::poll_progress() {
+  CopyPtr completed;
+  bool has_advanced = false;
   {
     const MutexLock lock(mutex_);
     for (auto place = lanes_.begin(); place != lanes_.end();) {
       const LanePtr lane = *place++;  // erased with its last copy
-      has_gone_on |= advance(*lane, over);
+      has_advanced |= advance(*lane, completed);
     }
   }
-  end(std::move(over));
-  return has_gone_on;
+  end(std::move(completed));
+  return has_advanced;
 }
 
-bool HostWork::take_out_if_over(const CopyPtr& copy, CopyPtr& over) {
+bool HostWork::remove_if_complete(const CopyPtr& copy, CopyPtr& completed) {
   if (copy->lane == nullptr || !copy->is_at_end()) return false;
-  if (copy->pieces_in_hand() > 0) return false;
-  copy->end_device();  // a thread that is about to ask finds nothing to ask about
+  if (copy->pieces_in_progress() > 0) return false;
+  copy->end_device();  // so that no thread queries it any more
   copies_.remove(*copy);
   const LanePtr lane = std::exchange(copy->lane, nullptr);
   BERTH_CHECK(lane->copies.front() == copy);  // the lane has the order of its stream
@@ -232,53 +232,53 @@ bool HostWork::take_out_if_over(const CopyPtr& copy, CopyPtr& over) {
   copy->end_turn();
   if (const CopyPtr next = copy->successor.lock()) {
     next->begin_turn();
-    note_pieces(*next);
+    update_ready(*next);
   }
-  copy->next_over = std::exchange(over, copy);
+  copy->next_completed = std::exchange(completed, copy);
   return true;
 }
 
-void HostWork::end_if_over(const CopyPtr& copy) {
-  CopyPtr over;
+void HostWork::end_if_complete(const CopyPtr& copy) {
+  CopyPtr completed;
   {
     const MutexLock lock(mutex_);
-    take_out_if_over(copy, over);
+    remove_if_complete(copy, completed);
   }
-  end(std::move(over));
+  end(std::move(completed));
 }
 
-void HostWork::end(CopyPtr over) {
-  while (over != nullptr) {
-    const CopyPtr copy = std::exchange(over, std::move(over->next_over));
-    on_over_(*copy);
-    copy->note_end();
+void HostWork::end(CopyPtr completed) {
+  while (completed != nullptr) {
+    const CopyPtr copy = std::exchange(completed, std::move(completed->next_completed));
+    on_complete_(*copy);
+    copy->mark_complete();
     const MutexLock lock(mutex_);
-    copy->is_over.store(true, std::memory_order_release);
+    copy->is_complete.store(true, std::memory_order_release);
     changed_.notify_all();
   }
 }
 
-bool HostWork::await_piece() {
-  std::chrono::microseconds nap = kFirstNap;
+bool HostWork::wait_for_piece() {
+  std::chrono::microseconds period = kPollPeriodMin;
   for (;;) {
     {
       const MutexLock lock(mutex_);
-      while (!stopped_ && !copies_.has_any() && (is_watched_ || lanes_.empty()))
+      while (!stopped_ && !copies_.has_any() && (is_polled_ || lanes_.empty()))
         pieces_.wait(mutex_);
       if (stopped_) return false;
       if (copies_.has_any()) return true;
-      BERTH_CHECK(!is_watched_);  // one thread reads the words
-      is_watched_ = true;
-      pieces_.wait_for(mutex_, nap);
-      is_watched_ = false;
+      BERTH_CHECK(!is_polled_);  // one thread reads the words
+      is_polled_ = true;
+      pieces_.wait_for(mutex_, period);
+      is_polled_ = false;
     }
-    nap = look() ? kFirstNap : std::min(2 * nap, kLongestNap);
+    period = poll_progress() ? kPollPeriodMin : std::min(2 * period, kPollPeriodMax);
   }
 }
 
 void HostWork::stop() {
   const MutexLock lock(mutex_);
-  BERTH_CHECK(lanes_.empty());  // else a stream would never pass its gate
+  BERTH_CHECK(lanes_.empty());  // otherwise a stream would never pass its gate
   stopped_ = true;
   pieces_.notify_all();
 }
@@ -286,9 +286,10 @@ void HostWork::stop() {
 void HostWork::cancel(const CopyPtr& copy, std::exception_ptr failure) noexcept {
   const MutexLock lock(mutex_);
   if (copy->lane == nullptr) return;
-  if (copy->is_all_taken() && copy->pieces_in_hand() == 0) return;  // everything has been copied
-  copy->give_up(std::move(failure));
-  copy->open_gates_if_given_up();
+  if (copy->is_all_taken() && copy->pieces_in_progress() == 0)
+    return;  // everything has been copied
+  copy->fail(std::move(failure));
+  copy->open_gates_if_failed();
 }
 
 std::size_t HostWork::copies_under_way() const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Driver queries of HostWork, and waits for copies: a waiting thread does the host's share, and
-// blocks in the driver only for work that the device completes without the host.
+// Driver queries of HostWork, and waits for copies: a waiting thread does host work, and blocks in
+// the driver only for work that the device completes without the host.
 #include <algorithm>
 #include <chrono>
 #include <exception>
@@ -16,26 +16,26 @@
 namespace berth {
 namespace {
 
-/// How long a thread waits for another thread before it checks again.
-constexpr std::chrono::microseconds kPatience{500};
+/// The period at which a thread that waits for another thread checks its condition.
+constexpr std::chrono::microseconds kRecheckPeriod{500};
 
-enum class Answer { passed, not_yet, failed };
+enum class MarkState { passed, not_yet, failed };
 
 /// Sets `failure` if the answer is `failed`.
-template <class Ask>
-Answer ask_driver(const StagedCopy& copy, EventRef event, const Ask& ask,
-                  std::exception_ptr& failure) noexcept {
+template <class Query>
+MarkState try_query(const StagedCopy& copy, EventRef event, const Query& query,
+                    std::exception_ptr& failure) noexcept {
   try {
     const ContextScope scope(event.context());
     const ActingFor acting(event.context().driver(), &copy);
-    return ask(event.context().driver(), event) ? Answer::passed : Answer::not_yet;
+    return query(event.context().driver(), event) ? MarkState::passed : MarkState::not_yet;
   } catch (...) {
     failure = std::current_exception();
-    return Answer::failed;
+    return MarkState::failed;
   }
 }
 
-bool query(const Driver& driver, EventRef event) {
+bool query_event(const Driver& driver, EventRef event) {
   return driver.succeeded(DriverCall::event_query, driver.try_event_query(event.native()),
                           CUDA_ERROR_NOT_READY);
 }
@@ -43,7 +43,7 @@ bool query(const Driver& driver, EventRef event) {
 /// On a thread whose capture mode the program has chosen.
 bool query_relaxed(const Driver& driver, EventRef event) {
   const RelaxedCapture relaxed(driver);
-  return query(driver, event);
+  return query_event(driver, event);
 }
 
 bool synchronize(const Driver&, EventRef event) {
@@ -53,56 +53,56 @@ bool synchronize(const Driver&, EventRef event) {
 
 }  // namespace
 
-template <class Ask>
-bool HostWork::ask_about(const CopyPtr& copy, const StagedCopy::Mark& mark, const Ask& ask) {
+template <class Query>
+bool HostWork::query_mark(const CopyPtr& copy, const StagedCopy::Mark& mark, const Query& query) {
   std::exception_ptr failure;
-  Answer answer = ask_driver(*copy, mark.event->ref(), ask, failure);
-  // Perhaps only the query has failed, and the device continues.
-  if (answer == Answer::failed)
-    answer = ask_driver(*copy, mark.event->ref(), query_relaxed, failure);
-  if (answer == Answer::not_yet) return true;
+  MarkState state = try_query(*copy, mark.event->ref(), query, failure);
+  // Only the query may have failed, while the device continues.
+  if (state == MarkState::failed)
+    state = try_query(*copy, mark.event->ref(), query_relaxed, failure);
+  if (state == MarkState::not_yet) return true;
   {
     const MutexLock lock(mutex_);
-    if (copy->lane == nullptr) return true;  // the words have reported the end meanwhile
-    if (answer == Answer::failed) {
-      copy->give_up(failure);
-      copy->open_gates_if_given_up();
+    if (copy->lane == nullptr) return true;  // the words have reported the completion meanwhile
+    if (state == MarkState::failed) {
+      copy->fail(failure);
+      copy->open_gates_if_failed();
       copy->end_device();
     } else {
       copy->pass(mark);
     }
-    note_pieces(*copy);
+    update_ready(*copy);
     changed_.notify_all();
   }
-  end_if_over(copy);
-  return answer != Answer::failed;
+  end_if_complete(copy);
+  return state != MarkState::failed;
 }
 
-std::optional<HostWork::Question> HostWork::question_about(const CopyPtr& copy) {
+std::optional<HostWork::MarkQuery> HostWork::query_for(const CopyPtr& copy) {
   std::optional<StagedCopy::Mark> mark = copy->next_mark();
   if (!mark) return std::nullopt;
-  return Question{copy, std::move(*mark), copy->lane};
+  return MarkQuery{copy, std::move(*mark), copy->lane};
 }
 
-std::optional<HostWork::Question> HostWork::next_question() {
+std::optional<HostWork::MarkQuery> HostWork::next_query() {
   const MutexLock lock(mutex_);
   if (lanes_.empty()) return std::nullopt;
   lanes_.splice(lanes_.end(), lanes_, lanes_.begin());
-  return question_about(lanes_.back()->copies.front());
+  return query_for(lanes_.back()->copies.front());
 }
 
-void HostWork::ask_device(std::size_t streams) {
+void HostWork::query_device(std::size_t streams) {
   {
     const MutexLock lock(mutex_);
     streams = std::min(streams, lanes_.size());
   }
   for (; streams > 0; --streams) {
-    std::optional<Question> question = next_question();
-    while (question) {
-      if (ask_about(question->copy, question->mark, query)) break;
-      const LanePtr lane = std::move(question->lane);
+    std::optional<MarkQuery> next = next_query();
+    while (next) {
+      if (query_mark(next->copy, next->mark, query_event)) break;
+      const LanePtr lane = std::move(next->lane);
       const MutexLock lock(mutex_);
-      question = lane->copies.empty() ? std::nullopt : question_about(lane->copies.front());
+      next = lane->copies.empty() ? std::nullopt : query_for(lane->copies.front());
     }
   }
 }
@@ -113,57 +113,57 @@ bool HostWork::wait_for_progress(const CopyPtr& copy) {
     const MutexLock lock(mutex_);
     mark = copy->next_sure_mark();
     if (!mark) {
-      if (!copy->is_over && !copy->has_piece()) changed_.wait_for(mutex_, kPatience);
+      if (!copy->is_complete && !copy->has_piece()) changed_.wait_for(mutex_, kRecheckPeriod);
       return false;
     }
   }
-  ask_about(copy, *mark, synchronize);
+  query_mark(copy, *mark, synchronize);
   return true;
 }
 
-bool HostWork::go_on(const CopyPtr& first) {
-  if (first == nullptr || help_with(first) || look_at(*first)) return false;
+bool HostWork::progress_or_wait(const CopyPtr& first) {
+  if (first == nullptr || process_piece_of(first) || poll_copy(*first)) return false;
   return wait_for_progress(first);
 }
 
 bool HostWork::complete(const CopyPtr& copy) {
   bool waited = false;
-  while (!copy->is_over.load(std::memory_order_acquire)) {
+  while (!copy->is_complete.load(std::memory_order_acquire)) {
     const CopyPtr first = first_of_lane(*copy);
     if (first != nullptr) {
-      waited |= go_on(first);
+      waited |= progress_or_wait(first);
       continue;
     }
-    const MutexLock lock(mutex_);  // another thread is ending it
-    if (!copy->is_over) changed_.wait_for(mutex_, kPatience);
+    const MutexLock lock(mutex_);  // another thread is completing it
+    if (!copy->is_complete) changed_.wait_for(mutex_, kRecheckPeriod);
   }
-  copy->tell_caller();
+  copy->report_observed_progress();
   return waited;
 }
 
 bool HostWork::is_host_side_done(const StagedCopy& copy) {
-  return (copy.is_all_taken() || copy.is_given_up()) && copy.pieces_in_hand() == 0;
+  return (copy.is_all_taken() || copy.has_failed()) && copy.pieces_in_progress() == 0;
 }
 
 bool HostWork::complete_host_side(const CopyPtr& copy) {
   bool waited = false;
   for (;;) {
-    if (help_with(copy)) continue;
+    if (process_piece_of(copy)) continue;
     {
       const MutexLock lock(mutex_);
       if (is_host_side_done(*copy)) return waited;
-      if (copy->is_all_taken()) {  // by others
+      if (copy->is_all_taken()) {  // by other threads
         changed_.wait(mutex_);
         continue;
       }
     }
-    waited |= go_on(first_of_lane(*copy));
+    waited |= progress_or_wait(first_of_lane(*copy));
   }
 }
 
-void HostWork::await_host_side(const CopyPtr& copy) noexcept {
+void HostWork::wait_for_host_side(const CopyPtr& copy) noexcept {
   const MutexLock lock(mutex_);
-  while (!is_host_side_done(*copy)) changed_.wait_for(mutex_, kPatience);
+  while (!is_host_side_done(*copy)) changed_.wait_for(mutex_, kRecheckPeriod);
 }
 
 void HostWork::complete_all() {

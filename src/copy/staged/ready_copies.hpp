@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pending copies with a piece to move now: the most urgent first, and equally urgent ones in
-// turns of one piece, so that a small copy is not behind a large one. Finding one takes the same
-// time however many copies are pending.
+// The pending copies that have a piece to move: the highest priority first, and copies of equal
+// priority round-robin by piece, so that a small copy is not delayed by a large one. Finding a copy
+// takes constant time.
 #pragma once
 
 #include <cstddef>
@@ -36,11 +36,10 @@ class ReadyCopies {
   /// Errors  std::bad_alloc: nothing is changed.
   void add(const CopyPtr& copy, int priority);
   void remove(StagedCopy& copy) noexcept;
-  /// To be called if the copy may have a piece that it had not before, or none any more. True if it
-  /// has one now, and had none before.
+  /// Called when the copy may have gained its first piece or lost its last one. True if it has a
+  /// piece now, and had none before.
   bool update(StagedCopy& copy) noexcept;
-  /// The copy whose turn it is, which gets its next turn after the others; null if none has a
-  /// piece.
+  /// The next copy in round-robin order; null if no copy has a piece.
   CopyPtr next() noexcept;
 
   [[nodiscard]] bool has_any() const;

@@ -13,12 +13,13 @@
 namespace berth {
 namespace {
 
-/// Three to four cores fill a link of 55 GB/s; a few more make up for other work on them.
+/// Three to four cores saturate a link of 55 GB/s; the rest compensates for other load on the
+/// cores.
 constexpr std::size_t kWorkersByDefault = 6;
 
-/// Pieces that a thread moves before it waits for an event or a device, because it cannot know
-/// which copies it waits for: about 300 us.
-constexpr std::size_t kPiecesOfShare = 8;
+/// Pieces that a thread moves before it waits for an event or a device, for which the copies that
+/// it waits for are unknown. They take about 300 us.
+constexpr std::size_t kPiecesPerCall = 8;
 
 std::size_t default_workers() {
   return std::clamp<std::size_t>(processors_allowed() / 2, 1, kWorkersByDefault);
@@ -30,7 +31,7 @@ StagedCopies::StagedCopies(const DeviceRegistry& registry, PinnedAllocator& pinn
                            const CopierOptions& options)
     : pinned_(pinned),
       options_(options),
-      stations_(static_cast<std::size_t>(registry.count())),
+      device_staging_(static_cast<std::size_t>(registry.count())),
       work_([](StagedCopy& copy) { copy.release(); }),
       workers_(work_, options.workers.value_or(default_workers())),
       disk_work_([](StagedCopy& copy) { copy.release(); }),
@@ -48,31 +49,31 @@ StagedCopies::~StagedCopies() {
   // Without the lock, which calls of other threads into this need.
   for (DeviceContext* const context : contexts) {
     context->remove_observer(*this);
-    context->host_shares().remove(*this);
+    context->host_progress().remove(*this);
   }
 }
 
-StagedCopies::Station& StagedCopies::station(DeviceContext& context) {
+StagedCopies::DeviceStaging& StagedCopies::device_staging(DeviceContext& context) {
   const MutexLock lock(mutex_);
-  auto& station = stations_[static_cast<std::size_t>(context.device().ordinal())];
-  if (station != nullptr) return *station;
-  auto made = std::make_unique<Station>(context, pinned_, options_);
-  contexts_.reserve(stations_.size());
-  context.host_shares().add(*this);
+  auto& device_staging = device_staging_[static_cast<std::size_t>(context.device().ordinal())];
+  if (device_staging != nullptr) return *device_staging;
+  auto made = std::make_unique<DeviceStaging>(context, pinned_, options_);
+  contexts_.reserve(device_staging_.size());
+  context.host_progress().add(*this);
   try {
     context.add_observer(*this);
   } catch (...) {
-    context.host_shares().remove(*this);
+    context.host_progress().remove(*this);
     throw;
   }
   contexts_.push_back(&context);
-  station = std::move(made);
-  return *station;
+  device_staging = std::move(made);
+  return *device_staging;
 }
 
-StagedCopies::Station* StagedCopies::find_station(const DeviceContext& context) {
+StagedCopies::DeviceStaging* StagedCopies::find_device_staging(const DeviceContext& context) {
   const MutexLock lock(mutex_);
-  return stations_[static_cast<std::size_t>(context.device().ordinal())].get();
+  return device_staging_[static_cast<std::size_t>(context.device().ordinal())].get();
 }
 
 StagedCopies::StreamKey StagedCopies::key_of(StreamRef stream, const HostWork& work) {
@@ -80,12 +81,13 @@ StagedCopies::StreamKey StagedCopies::key_of(StreamRef stream, const HostWork& w
   return {number, number == 0 ? stream.native() : nullptr, &work};
 }
 
-HostWork::LanePtr StagedCopies::lane_of(Station& here, StreamRef stream, const HostWork& work) {
-  // The handle of the per-thread default stream names many streams, which do not wait for each
+HostWork::LanePtr StagedCopies::lane_of(DeviceStaging& here, StreamRef stream,
+                                        const HostWork& work) {
+  // The handle of the per-thread default stream refers to many streams, which do not wait for each
   // other.
   if (stream.is_per_thread_default()) return std::make_shared<CopyLane>();
   const MutexLock lock(here.mutex);
-  OfStream& its = here.streams[key_of(stream, work)];
+  StreamStaging& its = here.streams[key_of(stream, work)];
   HostWork::LanePtr lane = its.lane.lock();
   if (lane != nullptr) return lane;
   lane = std::make_shared<CopyLane>();
@@ -97,8 +99,8 @@ HostWork::LanePtr StagedCopies::lane_of(Station& here, StreamRef stream, const H
   return lane;
 }
 
-std::optional<Staging> StagedCopies::obtain(Station& here, StreamRef stream, const HostWork& work,
-                                            const StagedRoute& route) {
+std::optional<Staging> StagedCopies::obtain(DeviceStaging& here, StreamRef stream,
+                                            const HostWork& work, const StagedRoute& route) {
   const auto share = route.is_read_at_once ? StagingMemory::Share::all : StagingMemory::Share::half;
   std::optional<Staging> staging;
   try {
@@ -108,19 +110,19 @@ std::optional<Staging> StagedCopies::obtain(Station& here, StreamRef stream, con
   } catch (const OutOfMemory&) {  // NOLINT(bugprone-empty-catch): as if all slots were in use
   }
   if (!staging && options_.on_staging_shortage == StagingShortage::grow)
-    staging = here.memory.take_beyond(route.bytes, share);
+    staging = here.memory.take_unbounded(route.bytes, share);
   return staging;
 }
 
-void StagedCopies::let_share(Station& here, StreamRef stream, const HostWork& work,
-                             const std::shared_ptr<StagingBlocks>& blocks) {
+void StagedCopies::offer_blocks(DeviceStaging& here, StreamRef stream, const HostWork& work,
+                                const std::shared_ptr<StagingBlocks>& blocks) {
   if (!blocks->are_slots() || stream.is_per_thread_default()) return;
   const MutexLock lock(here.mutex);
   const auto found = here.streams.find(key_of(stream, work));
   if (found != here.streams.end()) found->second.blocks = blocks;
 }
 
-std::optional<Staging> StagedCopies::share_or_take_spare(Station& here, StreamRef stream,
+std::optional<Staging> StagedCopies::share_or_take_spare(DeviceStaging& here, StreamRef stream,
                                                          const HostWork& work, std::size_t bytes) {
   std::shared_ptr<StagingBlocks> blocks;
   if (!stream.is_per_thread_default()) {
@@ -133,12 +135,12 @@ std::optional<Staging> StagedCopies::share_or_take_spare(Station& here, StreamRe
 }
 
 HostWork::CopyPtr StagedCopies::start(StreamRef stream, StagedRoute route, int priority) {
-  Station& here = station(stream.context());
-  if (!here.gates.are_there()) return nullptr;
+  DeviceStaging& here = device_staging(stream.context());
+  if (!here.gates.are_available()) return nullptr;
   HostWork& work = route.waits_for_disk ? disk_work_ : work_;
   CopyWorkers& workers = route.waits_for_disk ? disk_workers_ : workers_;
-  // The driver's queue holds about a thousand entries: a large copy can only be submitted while
-  // other threads open gates.
+  // The queue of the driver holds about a thousand entries, so a large copy can only be submitted
+  // while other threads open gates.
   if (!workers.start() || !watch_.start(stream.context().driver())) return nullptr;
   const HostWork::LanePtr lane = lane_of(here, stream, work);
   std::optional<Staging> staging = obtain(here, stream, work, route);
@@ -149,19 +151,19 @@ HostWork::CopyPtr StagedCopies::start(StreamRef stream, StagedRoute route, int p
     work.start(copy, lane, priority, here.events);
   } catch (const DriverError& error) {
     if (error.driver_code() != CUDA_ERROR_NOT_SUPPORTED) throw;
-    here.gates.note_refusal();
+    here.gates.disable();
     return nullptr;
   }
   watch_.wake();
-  let_share(here, stream, work, blocks);
+  offer_blocks(here, stream, work, blocks);
   return copy;
 }
 
 void StagedCopies::complete_host_side(const HostWork::CopyPtr& copy, CopyDirection direction) {
   const bool waited = work_.complete_host_side(copy);
   if (waited && direction == CopyDirection::to_device) ++waits_;
-  if (direction == CopyDirection::to_host) copy->tell_caller();
-  if (!copy->is_given_up()) return;
+  if (direction == CopyDirection::to_host) copy->report_observed_progress();
+  if (!copy->has_failed()) return;
   work_.complete(copy);
   std::rethrow_exception(copy->failure());
 }
@@ -169,23 +171,23 @@ void StagedCopies::complete_host_side(const HostWork::CopyPtr& copy, CopyDirecti
 std::size_t StagedCopies::bytes_in_use() const {
   const MutexLock lock(mutex_);
   std::size_t bytes = 0;
-  for (const auto& station : stations_) {
-    if (station != nullptr) bytes += station->memory.bytes_in_use();
+  for (const auto& device_staging : device_staging_) {
+    if (device_staging != nullptr) bytes += device_staging->memory.bytes_in_use();
   }
   return bytes;
 }
 
 void StagedCopies::stream_retiring(DeviceContext& context, CUstream native) noexcept {
-  Station* const here = find_station(context);
+  DeviceStaging* const here = find_device_staging(context);
   if (here == nullptr) return;
   const MutexLock lock(here->mutex);
   for (const HostWork* const work : {&work_, &disk_work_})
     here->streams.erase(key_of(StreamRef(context, native), *work));
 }
 
-void StagedCopies::do_share(DeviceContext& context, CUstream native) noexcept {
+void StagedCopies::make_progress(DeviceContext& context, CUstream native) noexcept {
   const StreamRef stream(context, native);
-  Station* const here = find_station(stream.context());
+  DeviceStaging* const here = find_device_staging(stream.context());
   if (here == nullptr || stream.is_per_thread_default()) return;
   for (HostWork* const work : {&work_, &disk_work_}) {
     HostWork::LanePtr lane;
@@ -194,12 +196,12 @@ void StagedCopies::do_share(DeviceContext& context, CUstream native) noexcept {
       const auto found = here->streams.find(key_of(stream, *work));
       if (found != here->streams.end()) lane = found->second.lane.lock();
     }
-    if (lane != nullptr) work->help_lane(lane);
+    if (lane != nullptr) work->process_lane(lane);
   }
 }
 
-void StagedCopies::do_share(DeviceContext&) noexcept {
-  for (std::size_t piece = 0; piece < kPiecesOfShare && work_.move_piece(); ++piece) continue;
+void StagedCopies::make_progress(DeviceContext&) noexcept {
+  for (std::size_t piece = 0; piece < kPiecesPerCall && work_.move_piece(); ++piece) continue;
 }
 
 }  // namespace berth

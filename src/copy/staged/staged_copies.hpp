@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies through staging memory, of all devices: chooses the memory that they use, and the threads
-// that do the host's share.
+// Copies through staging memory, of all devices: chooses their memory and the threads for their
+// host work.
 #pragma once
 
 #include <atomic>
@@ -23,13 +23,13 @@
 #include "copy/staged/staging_memory.hpp"
 #include "copy/staged/stream_gates.hpp"
 #include "device/device_context.hpp"
-#include "device/host_shares.hpp"
+#include "device/host_progress.hpp"
 #include "device/stream_observers.hpp"
 
 namespace berth {
 
 /// Threads  Safe from any thread.
-class StagedCopies final : public HostShare, public StreamObserver {
+class StagedCopies final : public HostProgress, public StreamObserver {
  public:
   StagedCopies(const DeviceRegistry& registry, PinnedAllocator& pinned,
                const CopierOptions& options);
@@ -38,43 +38,44 @@ class StagedCopies final : public HostShare, public StreamObserver {
   StagedCopies(const StagedCopies&) = delete;
   StagedCopies& operator=(const StagedCopies&) = delete;
 
-  /// Submits a copy to a stream that is not captured. Null, and nothing is submitted, if the driver
-  /// has to copy by its own means because gates, threads or staging memory are not available.
-  /// Errors  OutOfMemory: StagingShortage::grow. DriverError: what was submitted is over.
+  /// Submits a copy to a stream that is not captured. Returns null, and submits nothing, if gates,
+  /// threads or staging memory are not available, so that the driver has to copy.
+  /// Errors  OutOfMemory: StagingShortage::grow. DriverError: submitted work has completed.
   HostWork::CopyPtr start(StreamRef stream, StagedRoute route, int priority);
 
-  /// Returns when no thread will access the host's end again: it has been read, or has all bytes.
+  /// Returns when no thread will access the host end again: it has been read, or contains all
+  /// bytes.
   /// Errors  The failure of the copy.
   void complete_host_side(const HostWork::CopyPtr& copy, CopyDirection direction);
 
   [[nodiscard]] HostWork& work() { return work_; }
-  /// For copies that wait for a disk.
+  /// The host work of copies of files.
   [[nodiscard]] HostWork& disk_work() { return disk_work_; }
   /// For marks behind copies on that device.
-  [[nodiscard]] EventPool& events(DeviceContext& context) { return station(context).events; }
+  [[nodiscard]] EventPool& events(DeviceContext& context) { return device_staging(context).events; }
   [[nodiscard]] std::uint64_t waits() const { return waits_.load(std::memory_order_relaxed); }
   /// Staging memory of all devices that copies hold now.
   [[nodiscard]] std::size_t bytes_in_use() const BERTH_EXCLUDES(mutex_);
 
-  void do_share(DeviceContext& context, CUstream native) noexcept override;
-  void do_share(DeviceContext& context) noexcept override;
+  void make_progress(DeviceContext& context, CUstream native) noexcept override;
+  void make_progress(DeviceContext& context) noexcept override;
   /// The handle of a stream that berth does not own may name another stream after this.
   void stream_retiring(DeviceContext& context, CUstream native) noexcept override;
 
  private:
-  /// The number of a stream that berth owns, or the handle of another one; and the HostWork that
-  /// does the host's share.
+  /// The number of a stream that berth owns, or the handle of a foreign stream; and the HostWork of
+  /// the copies.
   using StreamKey = std::tuple<std::uint64_t, CUstream, const HostWork*>;
 
-  /// What the copies of one stream share.
-  struct OfStream {
+  /// State shared by the copies of one stream.
+  struct StreamStaging {
     std::weak_ptr<CopyLane> lane;
-    std::weak_ptr<StagingBlocks> blocks;  ///< that later copies may share
+    std::weak_ptr<StagingBlocks> blocks;  ///< later copies may share them
   };
 
   /// The state for one device.
-  struct Station {
-    Station(DeviceContext& context, PinnedAllocator& pinned, const CopierOptions& options)
+  struct DeviceStaging {
+    DeviceStaging(DeviceContext& context, PinnedAllocator& pinned, const CopierOptions& options)
         : gates(context, options.gates),
           memory(pinned, context.device(), options.staging_slot_bytes, options.staging_slots),
           events(context, {.events_max = std::numeric_limits<std::size_t>::max()}) {}
@@ -82,31 +83,32 @@ class StagedCopies final : public HostShare, public StreamObserver {
     StagingMemory memory;
     EventPool events;
     Mutex mutex;
-    std::map<StreamKey, OfStream> streams BERTH_GUARDED_BY(mutex);
+    std::map<StreamKey, StreamStaging> streams BERTH_GUARDED_BY(mutex);
     std::size_t streams_bound BERTH_GUARDED_BY(mutex) =
-        64;  ///< more are looked through for idle ones
+        64;  ///< beyond this number, idle streams are removed
   };
 
-  Station& station(DeviceContext& context) BERTH_EXCLUDES(mutex_);
-  /// Null if there is none yet.
-  Station* find_station(const DeviceContext& context) BERTH_EXCLUDES(mutex_);
+  DeviceStaging& device_staging(DeviceContext& context) BERTH_EXCLUDES(mutex_);
+  /// Null if the device has none yet.
+  DeviceStaging* find_device_staging(const DeviceContext& context) BERTH_EXCLUDES(mutex_);
   static StreamKey key_of(StreamRef stream, const HostWork& work);
-  static HostWork::LanePtr lane_of(Station& here, StreamRef stream, const HostWork& work);
-  /// Waits for nothing.
-  std::optional<Staging> obtain(Station& here, StreamRef stream, const HostWork& work,
+  static HostWork::LanePtr lane_of(DeviceStaging& here, StreamRef stream, const HostWork& work);
+  /// Does not wait.
+  std::optional<Staging> obtain(DeviceStaging& here, StreamRef stream, const HostWork& work,
                                 const StagedRoute& route);
   /// Lets later copies of the stream share the blocks.
-  static void let_share(Station& here, StreamRef stream, const HostWork& work,
-                        const std::shared_ptr<StagingBlocks>& blocks);
-  /// If all slots are in use.
-  static std::optional<Staging> share_or_take_spare(Station& here, StreamRef stream,
+  static void offer_blocks(DeviceStaging& here, StreamRef stream, const HostWork& work,
+                           const std::shared_ptr<StagingBlocks>& blocks);
+  /// Called if all slots are in use.
+  static std::optional<Staging> share_or_take_spare(DeviceStaging& here, StreamRef stream,
                                                     const HostWork& work, std::size_t bytes);
 
   PinnedAllocator& pinned_;
   const CopierOptions options_;
   mutable Mutex mutex_;
-  std::vector<std::unique_ptr<Station>> stations_ BERTH_GUARDED_BY(mutex_);  ///< by ordinal
-  std::vector<DeviceContext*> contexts_ BERTH_GUARDED_BY(mutex_);            ///< of stations
+  std::vector<std::unique_ptr<DeviceStaging>> device_staging_
+      BERTH_GUARDED_BY(mutex_);                                    ///< by ordinal
+  std::vector<DeviceContext*> contexts_ BERTH_GUARDED_BY(mutex_);  ///< of stations
   std::atomic<std::uint64_t> waits_ = 0;
   HostWork work_;
   CopyWorkers workers_;

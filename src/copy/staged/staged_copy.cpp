@@ -16,8 +16,8 @@
 namespace berth {
 namespace {
 
-/// Small enough that several threads share a chunk, and that an urgent copy rarely waits for one;
-/// large enough that the cost of handing it out is negligible.
+/// Small enough that several threads share a chunk, and that an urgent copy rarely waits for a
+/// piece; large enough that the overhead of distribution is negligible.
 constexpr std::size_t kPieceBytes = 512_KiB;
 
 /// Entries of a chunk in the stream's queue beside those of its copy: gate and progress word.
@@ -40,7 +40,7 @@ StagedCopy::StagedCopy(StreamRef stream, StagedRoute route, Staging staging)
       progress_(staging_.progress),
       moved_(staging_.slots.size(), 0) {
   BERTH_CHECK(bytes_ > 0);
-  // Both words count from 0: an old value would let one side pass what the other has not done.
+  // Both words count from 0: with an old value, one side would proceed before the other is ready.
   BERTH_CHECK(*staging_.gate == 0 && *staging_.progress == 0);
   marks_.reserve(chunks() / chunks_a_mark_ + 3);  // and the last chunk, the last gate, the end
   const Driver& driver = stream_.context().driver();
@@ -58,7 +58,7 @@ std::size_t StagedCopy::chunks_within(std::size_t entries) const {
   return std::max<std::size_t>(entries * chunks_a_mark_ / (of_chunk * chunks_a_mark_ + 1), 1);
 }
 
-void StagedCopy::tell_caller() const {
+void StagedCopy::report_observed_progress() const {
   stream_.context().driver().sim_host_acquires(this);
 }
 
@@ -101,7 +101,7 @@ void StagedCopy::submit_gate(std::size_t chunks_done) {
 }
 
 void StagedCopy::submit_step(std::size_t step, EventPool& events) {
-  // A step that is missing would never pass; one that comes twice would pass for a later one.
+  // A missing step would never complete; a repeated step would be taken for a later one.
   BERTH_CHECK(step == steps_submitted_.load(std::memory_order_relaxed) + 1 && step <= steps());
   steps_submitted_.store(step, std::memory_order_relaxed);
   progress_.submit(step, stream_);
@@ -111,7 +111,7 @@ void StagedCopy::submit_step(std::size_t step, EventPool& events) {
 void StagedCopy::mark(std::size_t steps, EventPool& events) {
   auto event = std::make_shared<const EventLease>(events.acquire());
   record_unchecked(event->ref(), stream_);
-  BERTH_CHECK(marks_.size() < marks_.capacity());  // other threads read while this one adds
+  BERTH_CHECK(marks_.size() < marks_.capacity());  // other threads read it concurrently
   marks_.push_back({std::move(event), steps});
   marked_.store(marks_.size(), std::memory_order_release);
 }
@@ -133,22 +133,23 @@ std::size_t StagedCopy::chunks_before(std::size_t steps) const {
 
 void StagedCopy::begin_turn() {
   BERTH_CHECK(!has_turn_);
-  BERTH_CHECK(staging_.blocks->user == nullptr);  // two copies would overwrite each other's chunks
+  BERTH_CHECK(staging_.blocks->user ==
+              nullptr);  // otherwise copies would overwrite each other's chunks
   staging_.blocks->user = this;
   has_turn_ = true;
   if (turns_ > 0) open_gates(0);
-  open_gates_if_given_up();
+  open_gates_if_failed();
 }
 
 void StagedCopy::end_submission() {
   BERTH_CHECK(!submission_ended_);
-  BERTH_CHECK(is_all_submitted_ || is_given_up());
+  BERTH_CHECK(is_all_submitted_ || has_failed());
   submission_ended_ = true;
 }
 
 void StagedCopy::end_turn() {
   BERTH_CHECK(staging_.blocks->user == this);
-  BERTH_CHECK(pieces_in_hand_ == 0);
+  BERTH_CHECK(pieces_in_progress_ == 0);
   const Driver& driver = stream_.context().driver();
   const ActingFor acting(driver, this);
   for (const std::byte* slot : staging_.slots) driver.sim_host_recycles(slot, slot_bytes_);
@@ -168,14 +169,15 @@ StagedCopy::Piece StagedCopy::take() {
   const Piece piece{taken_, std::min(kPieceBytes, chunk_end - taken_)};
   BERTH_CHECK(piece.bytes > 0 && piece.offset % slot_bytes_ + piece.bytes <= slot_bytes_);
   taken_ += piece.bytes;
-  ++pieces_in_hand_;
+  ++pieces_in_progress_;
   return piece;
 }
 
 void StagedCopy::move(const Piece& piece) noexcept {
-  if (is_given_up()) return;
+  if (has_failed()) return;
   const std::size_t chunk = piece.offset / slot_bytes_;
-  BERTH_CHECK(piece.offset + piece.bytes <= bytes_);  // what is behind is not the caller's
+  BERTH_CHECK(piece.offset + piece.bytes <=
+              bytes_);  // memory behind it does not belong to the caller
   std::byte* const staging = staging_.slot(chunk) + piece.offset % slot_bytes_;
   const Driver& driver = stream_.context().driver();
   const ActingFor acting(driver, this);
@@ -188,14 +190,14 @@ void StagedCopy::move(const Piece& piece) noexcept {
       host_->write(staging, piece.offset, piece.bytes);
     }
   } catch (...) {
-    give_up(std::current_exception());
+    fail(std::current_exception());
   }
 }
 
 void StagedCopy::finish(const Piece& piece) {
-  BERTH_CHECK(pieces_in_hand_ > 0);
-  --pieces_in_hand_;
-  if (is_given_up()) return open_gates_if_given_up();  // the device may be ahead of the host
+  BERTH_CHECK(pieces_in_progress_ > 0);
+  --pieces_in_progress_;
+  if (has_failed()) return open_gates_if_failed();  // the device may be ahead of the host
   const std::size_t chunk = piece.offset / slot_bytes_;
   std::size_t& of_chunk = moved_[chunk % moved_.size()];
   of_chunk += piece.bytes;
@@ -218,14 +220,15 @@ void StagedCopy::open_gates(std::size_t chunks_done) {
   }
   const std::atomic_ref<std::uint32_t> gate(*staging_.gate);
   const auto value = static_cast<std::uint32_t>(turns_ + chunks_done);
-  // The word only rises, and no other code writes it: otherwise the device could overtake the host.
+  // The word is monotonic, and no other code writes it: otherwise the device could overtake the
+  // host.
   BERTH_CHECK(has_turn_ && gate.load(std::memory_order_relaxed) < value);
   BERTH_CHECK(chunks_done <= chunks());
   gates_open_ = chunks_done;
   gate.store(value, std::memory_order_release);
 }
 
-bool StagedCopy::look() {
+bool StagedCopy::poll_progress() {
   if (device_ended_) return false;
   const Driver& driver = stream_.context().driver();
   const ActingFor acting(driver, this);
@@ -236,9 +239,10 @@ bool StagedCopy::look() {
 }
 
 void StagedCopy::pass_until(std::size_t steps) {
-  BERTH_CHECK(has_turn_);  // the device takes no step before its turn
+  BERTH_CHECK(has_turn_);  // the device executes no step before the turn of the copy
   BERTH_CHECK(steps > passed_ && steps <= steps_submitted_.load(std::memory_order_relaxed));
-  BERTH_CHECK(chunks_before(steps) <= gates_open_);  // else it has passed a gate that was closed
+  BERTH_CHECK(chunks_before(steps) <=
+              gates_open_);  // otherwise the device has passed a closed gate
   passed_ = steps;
   if (direction_ == Direction::to_device) bytes_done_ = std::min(passed_ * slot_bytes_, bytes_);
   const std::size_t marked = marked_.load(std::memory_order_acquire);
@@ -268,27 +272,27 @@ void StagedCopy::pass(const Mark& mark) {
     pass_until(mark.steps);
 }
 
-void StagedCopy::give_up(std::exception_ptr failure) noexcept {
+void StagedCopy::fail(std::exception_ptr failure) noexcept {
   BERTH_CHECK(failure != nullptr);
-  if (has_failure_.exchange(true)) return;
+  if (failure_claimed_.exchange(true)) return;
   failure_ = std::move(failure);
-  given_up_.store(true, std::memory_order_release);
+  has_failed_.store(true, std::memory_order_release);
 }
 
-void StagedCopy::open_gates_if_given_up() noexcept {
-  if (is_given_up() && has_turn_ && pieces_in_hand_ == 0 && gates_open_ < chunks())
+void StagedCopy::open_gates_if_failed() noexcept {
+  if (has_failed() && has_turn_ && pieces_in_progress_ == 0 && gates_open_ < chunks())
     open_gates(chunks());
 }
 
 std::exception_ptr StagedCopy::failure() const {
-  return is_given_up() ? failure_ : nullptr;
+  return has_failed() ? failure_ : nullptr;
 }
 
 void StagedCopy::note(unsigned fact) noexcept {
-  constexpr unsigned kUnheard = kForgotten | kOver;
+  constexpr unsigned kUnheard = kAbandoned | kComplete;
   const unsigned before = facts_.fetch_or(fact, std::memory_order_acq_rel);
-  BERTH_CHECK(fact != kOver || (before & kOver) == 0);  // a copy ends once
-  if (before != kUnheard && (before | fact) == kUnheard && is_given_up()) report_failure();
+  BERTH_CHECK(fact != kComplete || (before & kComplete) == 0);  // a copy ends once
+  if (before != kUnheard && (before | fact) == kUnheard && has_failed()) report_failure();
 }
 
 void StagedCopy::report_failure() const noexcept {
@@ -296,7 +300,8 @@ void StagedCopy::report_failure() const noexcept {
   const auto report = [&](const char* what) noexcept {
     driver.report(Severity::error, [&] {
       return format_text(
-          "a copy of {} B {} {}, on its stream {}, has failed after {} B, and nobody waits for it: "
+          "a copy of {} B {} {}, on its stream {}, has failed after {} B, and its Transfer is "
+          "gone: "
           "{}",
           bytes_, direction_ == Direction::to_device ? "to" : "from", stream_.device().to_string(),
           static_cast<const void*>(stream_.native()), bytes_done(), what);
@@ -305,19 +310,20 @@ void StagedCopy::report_failure() const noexcept {
   try {
     std::rethrow_exception(failure_);
   } catch (const DriverError& error) {
-    // At the exit of the process the driver is gone before its users, which is no failure.
+    // At process exit the driver is deinitialized before its users, which is not a failure.
     if (error.driver_code() != CUDA_ERROR_DEINITIALIZED) report(error.what());
   } catch (const std::exception& error) {
     report(error.what());
   } catch (...) {
-    report("an exception that is no std::exception was thrown");
+    report("a non-standard exception was thrown");
   }
 }
 
 void StagedCopy::release() {
-  BERTH_CHECK(lane == nullptr && pieces_in_hand_ == 0);  // no thread can reach the slots
-  BERTH_CHECK(staging_.blocks != nullptr);               // once
-  if (keep_alive_ != nullptr) tell_caller();  // its destructor may rely on the end of the copy
+  BERTH_CHECK(lane == nullptr && pieces_in_progress_ == 0);  // no thread accesses the slots
+  BERTH_CHECK(staging_.blocks != nullptr);                   // called once
+  if (keep_alive_ != nullptr)
+    report_observed_progress();  // its destructor may rely on the end of the copy
   marks_.clear();
   host_ = nullptr;
   keep_alive_ = nullptr;

@@ -2,11 +2,11 @@
 // One copy between a device and memory or a file that only the host can access, through staging
 // memory.
 //
-// The bytes are cut into chunks, which use the slots of the staging memory as a ring. The device's
-// share is submitted to the caller's stream at once, and each step that depends on the host is
+// The bytes are split into chunks, which use the slots of the staging memory as a ring. The device
+// work is submitted to the caller's stream at once, and each step that depends on the host is
 // behind a gate: a wait of the stream for a word of pinned memory, which counts the chunks that the
 // host has completed. Behind each chunk the device writes another word, which counts the steps that
-// it has passed.
+// it has completed.
 //
 //   to the device  stream: [gate: chunk c is filled] copy slot -> target [word: c + 1]
 //                  host:   fills chunk c when the chunk before it in its slot has passed
@@ -15,15 +15,15 @@
 //
 // The threads that fill slots and open gates read the word, and never call the driver: a driver
 // call may block behind a thread that waits, in the driver, for that gate. Some chunks, and the
-// end, are followed by an event: a mark. Threads that block until the device has made progress wait
-// for marks, and only for those that the device reaches without the host. A query of a mark also
-// reports that the device has failed, which a word cannot.
+// end, are followed by an event: a mark. Threads that block for progress of the device wait for
+// marks, and only for marks that the device reaches without the host. A query of a mark also
+// detects a failed device, which a word cannot.
 //
-// A copy that shares its slots with earlier copies uses them when those are complete. Its work on
-// the device is behind a gate that opens then.
+// A copy that shares its slots with earlier copies uses them when those are complete. A gate in
+// front of its device work opens then.
 //
-// So the stream never waits for another stream, which might wait for it, and the caller does not
-// wait: streams wait for threads that copy memory, and those wait for nothing.
+// So the caller does not wait, and the stream never waits for another stream, which might wait for
+// it. Streams wait only for threads that copy memory, and these threads wait for nothing.
 // Source: CUDA Driver API, "Stream Memory Operations".
 #pragma once
 
@@ -47,7 +47,7 @@ namespace berth {
 
 struct CopyLane;
 
-/// The two ends of a staged copy, and how it is made.
+/// The two ends of a staged copy, and its options.
 struct StagedRoute {
   using Direction = CopyDirection;
 
@@ -55,21 +55,21 @@ struct StagedRoute {
   std::unique_ptr<HostEnd> host;
   std::unique_ptr<DeviceEnd> device;
   std::size_t bytes;  ///< 1 or more
-  /// The source may be gone after the call: StagedCopies::complete_host_side() follows.
+  /// The source need not be valid after the call: StagedCopies::complete_host_side() follows.
   bool is_read_at_once = false;
-  /// The host's end is a file: it is moved by threads that may wait for a disk.
+  /// The host end is a file: the pieces are moved by threads that may wait for a disk.
   bool waits_for_disk = false;
-  /// Kept until the copy is over.
+  /// Kept until the copy is complete.
   std::shared_ptr<const void> keep_alive = nullptr;
 };
 
-/// Threads  The thread that made it submits it. HostWork calls the rest under its lock, except
-///          move(), give_up() and functions that say otherwise.
+/// Threads  The thread that created the copy submits it. HostWork calls the rest under its lock,
+///          except move(), fail() and functions that state otherwise.
 class StagedCopy {
  public:
   using Direction = StagedRoute::Direction;
 
-  /// A part of one chunk, which one thread moves.
+  /// A part of a chunk that one thread moves.
   struct Piece {
     std::size_t offset;
     std::size_t bytes;
@@ -92,9 +92,9 @@ class StagedCopy {
   StagedCopy(StreamRef stream, StagedRoute route, Staging staging);
 
   // Its submission, to a stream that is not captured.
-  /// Submits the device's share and the gates of the first `chunks` chunks; of all if there are
+  /// Submits the device work and the gates of the first `chunks` chunks; of all chunks if there are
   /// fewer.
-  /// Errors  DriverError, OutOfMemory: close().
+  /// Errors  DriverError, OutOfMemory: call close().
   void submit_until(std::size_t chunks, EventPool& events);
   [[nodiscard]] bool is_all_submitted() const { return is_all_submitted_; }
   /// submit_until() has failed: marks the end of the submitted part.
@@ -104,72 +104,72 @@ class StagedCopy {
   [[nodiscard]] std::size_t chunks_with_room() const {
     return device_ended_ ? kEnd : passed_ + chunks_ahead_;
   }
-  /// Nothing is submitted any more.
+  /// Nothing more will be submitted.
   void end_submission();
 
   // The turns of copies that share slots.
-  /// Whether it is the copy that uses the slots now.
+  /// Whether this copy currently uses the slots.
   [[nodiscard]] bool has_turn() const { return has_turn_; }
   /// Called when no other copy uses the slots.
   void begin_turn();
-  /// The copy does not use them any more. Tells the simulated driver so.
+  /// The copy does not use the slots any more. Tells the simulated driver so.
   void end_turn();
 
-  // The host's share.
-  /// Whether there is something to move now.
+  // The host work.
+  /// Whether there is currently a piece to move.
   [[nodiscard]] bool has_piece() const;
   /// has_piece() is true.
   Piece take();
-  /// Moves it, unless the copy has been given up. A failure ends the copy.
+  /// Moves the piece, unless the copy has failed. An exception fails the copy.
   void move(const Piece& piece) noexcept;
   /// The piece has been moved: opens the gates that waited for it.
   void finish(const Piece& piece);
-  [[nodiscard]] std::size_t pieces_in_hand() const { return pieces_in_hand_; }
+  [[nodiscard]] std::size_t pieces_in_progress() const { return pieces_in_progress_; }
   [[nodiscard]] bool is_all_taken() const { return taken_ == bytes_; }
 
-  // The device's share, as far as the host knows.
-  /// Reads the progress word. Returns whether the device has advanced. No driver call.
-  bool look();
-  /// The next mark that the device is not known to have passed; nullopt if it is not submitted yet,
-  /// the device takes no more steps, or it is not the copy's turn.
+  // The device work, as observed by the host.
+  /// Reads the progress word, without a driver call. Returns whether the device has advanced.
+  bool poll_progress();
+  /// The next mark that the device is not known to have passed. nullopt if it is not submitted yet,
+  /// the device executes no more steps, or it is not the copy's turn.
   [[nodiscard]] std::optional<Mark> next_mark() const;
-  /// The same if no gate before it waits for the host: a thread that blocks for it waits for the
-  /// device alone.
+  /// The same, but only if no closed gate precedes the mark: a thread that waits for it waits for
+  /// the device alone.
   [[nodiscard]] std::optional<Mark> next_sure_mark() const;
-  /// The driver has reported that the mark has passed.
+  /// The driver has reported that the mark has completed.
   void pass(const Mark& mark);
-  /// The device takes no more steps: it has failed, or the submitted part has passed.
+  /// The device executes no more steps: it has failed, or the submitted part has completed.
   void end_device() { device_ended_ = true; }
 
-  /// No thread will take a piece again, and the device is done. Threads may still hold pieces.
+  /// No thread will take a piece again, and the device is done. Threads may still be moving pieces.
   [[nodiscard]] bool is_at_end() const {
     return submission_ended_ && has_turn_ &&
            (device_ended_ || (passed_ == steps() && is_all_taken()));
   }
 
-  /// The copy has failed: no byte is moved from now on. The first failure counts. Only while the
-  /// caller holds a piece, or under the lock before the copy is over.
-  void give_up(std::exception_ptr failure) noexcept;
-  /// If the copy has been given up, lets the device pass. Not before its turn, nor while a thread
-  /// holds a piece: the stream must not pass the copy while that thread writes the target.
-  void open_gates_if_given_up() noexcept;
+  /// Fails the copy: no byte is moved from now on. The first failure is kept. Called while the
+  /// caller holds a piece, or under the lock before the copy is complete.
+  void fail(std::exception_ptr failure) noexcept;
+  /// If the copy has failed, opens all gates. Not before its turn, and not while a thread holds a
+  /// piece, because the stream must not complete the copy while that thread writes the target.
+  void open_gates_if_failed() noexcept;
   /// Null if there is none.
   [[nodiscard]] std::exception_ptr failure() const;
-  [[nodiscard]] bool is_given_up() const { return given_up_.load(std::memory_order_acquire); }
+  [[nodiscard]] bool has_failed() const { return has_failed_.load(std::memory_order_acquire); }
 
-  /// The program learns of a failure: it need not be reported.
-  void be_told() noexcept { note(kTold); }
-  /// The program cannot query the failure any more. If it has not learned of it, the failure is
-  /// reported when the copy is over.
-  void be_forgotten() noexcept { note(kForgotten); }
+  /// The program will learn of a failure, so it is not reported to the sink.
+  void suppress_failure_report() noexcept { note(kReportSuppressed); }
+  /// The program cannot query the failure any more. A failure that it has not observed is reported
+  /// when the copy is complete.
+  void abandon() noexcept { note(kAbandoned); }
 
-  /// The copy is over: returns what it holds.
+  /// Returns the resources of a complete copy.
   void release();
-  /// After release(): there will be no failure any more.
-  void note_end() noexcept { note(kOver); }
+  /// Called after release(): the copy cannot fail any more.
+  void mark_complete() noexcept { note(kComplete); }
 
-  /// Tells the simulated driver that the calling thread has observed the device's progress.
-  void tell_caller() const;
+  /// Reports to the simulated driver that the calling thread has observed the device's progress.
+  void report_observed_progress() const;
 
   [[nodiscard]] StreamRef stream() const { return stream_; }
   [[nodiscard]] const Staging& staging() const { return staging_; }
@@ -180,12 +180,12 @@ class StagedCopy {
   }
 
   // Used by HostWork.
-  std::shared_ptr<CopyLane> lane;         ///< null once it is over
-  ReadyCopies::Place place;               ///< while it is pending
-  std::weak_ptr<StagedCopy> successor;    ///< the copy that uses the slots next
-  std::shared_ptr<StagedCopy> next_over;  ///< in a list of those that are over
-  /// Whether what it held has been returned. Threads  any.
-  std::atomic<bool> is_over = false;
+  std::shared_ptr<CopyLane> lane;              ///< null once it is complete
+  ReadyCopies::Place place;                    ///< while it is pending
+  std::weak_ptr<StagedCopy> successor;         ///< the copy that uses the slots next
+  std::shared_ptr<StagedCopy> next_completed;  ///< in a list of complete copies
+  /// Whether its resources have been returned. Threads any.
+  std::atomic<bool> is_complete = false;
 
  private:
   [[nodiscard]] std::size_t chunks() const { return (bytes_ + slot_bytes_ - 1) / slot_bytes_; }
@@ -197,7 +197,7 @@ class StagedCopy {
   [[nodiscard]] std::size_t chunks_within(std::size_t entries) const;
   /// The host may move the chunks before this one.
   [[nodiscard]] std::size_t open_chunks() const;
-  /// Chunks that the host must have completed before the device can have passed `steps`.
+  /// Chunks that the host must have completed before the device can complete `steps`.
   [[nodiscard]] std::size_t chunks_before(std::size_t steps) const;
   void submit_chunk(std::size_t chunk);
   void submit_gate(std::size_t chunks_done);
@@ -216,37 +216,37 @@ class StagedCopy {
   std::shared_ptr<const void> keep_alive_;
   const std::size_t slot_bytes_;
   Staging staging_;
-  const std::size_t turns_;  ///< counted by its gate before the chunks: 1 for its turn, or 0
+  const std::size_t turns_;  ///< 1 if its gate counts its turn before the chunks, otherwise 0
   const std::size_t chunks_a_mark_;  ///< half a round of the slots, so that host and device overlap
-  const std::size_t chunks_ahead_;   ///< the most that are submitted and have not passed
+  const std::size_t chunks_ahead_;   ///< the most that are submitted and have not completed
   bool has_turn_ = false;
 
   const ProgressWord progress_;
   std::size_t next_chunk_ = 0;  ///< to submit
   bool is_all_submitted_ = false;
   std::atomic<std::size_t> steps_submitted_ = 0;  ///< or about to be
-  std::vector<Mark> marks_;                       ///< never moved; marked_ of them may be read
+  std::vector<Mark> marks_;                       ///< never reallocated; marked_ may be read
   std::atomic<std::size_t> marked_ = 0;
-  std::size_t next_mark_ = 0;  ///< of marks_: those before have passed
+  std::size_t next_mark_ = 0;  ///< of marks_: earlier marks have completed
   std::size_t passed_ = 0;     ///< steps
   bool submission_ended_ = false;
   bool device_ended_ = false;
 
   std::size_t taken_ = 0;  ///< bytes, from the start
-  std::size_t pieces_in_hand_ = 0;
+  std::size_t pieces_in_progress_ = 0;
   std::vector<std::size_t> moved_;  ///< bytes of the chunk in each slot
   std::size_t chunks_moved_ = 0;    ///< completely, from the first one on
   std::size_t gates_open_ = 0;      ///< chunks counted by the gate, once it is the copy's turn
 
   std::atomic<std::size_t> bytes_done_ = 0;
-  std::atomic<bool> has_failure_ = false;  ///< a thread writes failure_, or has written it
+  std::atomic<bool> failure_claimed_ = false;  ///< a thread writes failure_, or has written it
   std::exception_ptr failure_;
-  std::atomic<bool> given_up_ = false;  ///< failure_ can be read
+  std::atomic<bool> has_failed_ = false;  ///< failure_ can be read
 
   // Whether a failure has to be reported.
-  static constexpr unsigned kTold = 1;
-  static constexpr unsigned kForgotten = 2;
-  static constexpr unsigned kOver = 4;
+  static constexpr unsigned kReportSuppressed = 1;
+  static constexpr unsigned kAbandoned = 2;
+  static constexpr unsigned kComplete = 4;
   std::atomic<unsigned> facts_ = 0;
 };
 

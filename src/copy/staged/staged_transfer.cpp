@@ -7,9 +7,9 @@
 namespace berth {
 
 bool StagedTransfer::is_done() {
-  if (!copy_->is_over.load(std::memory_order_acquire)) work_.look();
-  if (!copy_->is_over.load(std::memory_order_acquire)) return false;
-  copy_->tell_caller();
+  if (!copy_->is_complete.load(std::memory_order_acquire)) work_.poll_progress();
+  if (!copy_->is_complete.load(std::memory_order_acquire)) return false;
+  copy_->report_observed_progress();
   return true;
 }
 
@@ -20,27 +20,27 @@ std::size_t StagedTransfer::bytes_done() {
 
 std::exception_ptr StagedTransfer::failure() const {
   const std::exception_ptr failure = copy_->failure();
-  if (failure != nullptr) copy_->be_told();
+  if (failure != nullptr) copy_->suppress_failure_report();
   return failure;
 }
 
 void StagedTransfer::cancel() noexcept {
-  copy_->be_told();
+  copy_->suppress_failure_report();
   work_.cancel(copy_, work_.cancelled());
 }
 
 void StagedTransfer::finish_host_side() noexcept {
-  if (!is_lent_) return;
+  if (!is_borrowed_) return;
   try {
     work_.complete_host_side(copy_);
-  } catch (...) {  // no memory
-    work_.await_host_side(copy_);
+  } catch (...) {  // std::bad_alloc
+    work_.wait_for_host_side(copy_);
   }
 }
 
-void StagedTransfer::let_go() noexcept {
+void StagedTransfer::abandon() noexcept {
   finish_host_side();
-  copy_->be_forgotten();
+  copy_->abandon();
 }
 
 }  // namespace berth

@@ -13,20 +13,20 @@
 namespace berth {
 namespace {
 
-/// A copy is cut into at least so many chunks, so that host and device work at the same time.
+/// A copy is split into at least this number of chunks, so that host and device work concurrently.
 constexpr std::size_t kChunksMin = 4;
 constexpr std::size_t kChunkBytesMin = 64_KiB;
-/// A copy that needs up to this part of a slot is one chunk: overlap would gain less than the calls
-/// for more chunks cost.
+/// A copy of up to this fraction of a slot is one chunk: overlap would gain less than the calls for
+/// more chunks cost.
 constexpr std::size_t kOneChunkPart = 16;
-/// Slots for the first copy of a stream that finds none free.
-constexpr std::size_t kSpareOfStream = 2;
+/// Slots for the first copy of a stream if none is free.
+constexpr std::size_t kSpareSlotsPerStream = 2;
 constexpr std::size_t kCacheLine = 64;
-/// The two words of a copy, behind its chunks: each has its own cache line, because the host writes
+/// The two words of a copy, behind its chunks. Each has its own cache line, because the host writes
 /// one while it polls the other.
 constexpr std::size_t kWordsBytes = 2 * kCacheLine;
-/// Slots begin at pages, which O_DIRECT may require: blocks of pinned memory begin at multiples of
-/// 512 B.
+/// Slots are aligned to pages, which O_DIRECT may require. Blocks of pinned memory are aligned to
+/// only 512 B.
 constexpr std::size_t kPageBytes = 4_KiB;
 
 std::size_t chunk_bytes(std::size_t bytes, std::size_t slot_bytes) {
@@ -39,7 +39,7 @@ std::byte* first_page(const StagingBlock& block) {
   return reinterpret_cast<std::byte*>(align_up(address, kPageBytes));
 }
 
-/// Adds the chunks of `bytes` from `data` on.
+/// Adds chunks of `bytes`, beginning at `data`.
 void cut(Staging& staging, std::byte* data, std::size_t bytes) {
   for (std::size_t offset = 0; offset + staging.slot_bytes <= bytes; offset += staging.slot_bytes)
     staging.slots.push_back(data + offset);
@@ -71,30 +71,32 @@ StagingMemory::StagingMemory(PinnedAllocator& pinned, Device device, std::size_t
 
 StagingMemory::~StagingMemory() {
   const MutexLock lock(mutex_);
-  BERTH_CHECK(slots_in_use_ == 0 && own_bytes_in_use_ == 0);  // their memory would be unpinned
+  BERTH_CHECK(slots_in_use_ == 0 &&
+              own_bytes_in_use_ == 0);  // otherwise memory in use would be unpinned
 }
 
 StagingBlocks::~StagingBlocks() {
-  BERTH_CHECK(user == nullptr);  // the next copy would overwrite chunks of this one
+  BERTH_CHECK(user == nullptr);  // otherwise the next copy would overwrite its chunks
   memory.give_back(*this);
 }
 
 std::optional<Staging> StagingMemory::try_take(std::size_t bytes, Share share) {
-  return take(bytes, share, Bounds::held);
+  return take(bytes, share, Bounds::enforced);
 }
 
 std::optional<Staging> StagingMemory::try_take_spare(std::size_t bytes) {
   return take(bytes, Share::half, Bounds::spare);
 }
 
-Staging StagingMemory::take_beyond(std::size_t bytes, Share share) {
+Staging StagingMemory::take_unbounded(std::size_t bytes, Share share) {
   return *take(bytes, share, Bounds::ignored);
 }
 
 Staging StagingMemory::share(std::shared_ptr<StagingBlocks> blocks, std::size_t bytes) {
   BERTH_CHECK(blocks->are_slots());
-  Staging staging{.blocks = std::move(blocks), .words = pin(kWordsBytes, Bounds::held)};
-  // Even with few slots, the host fills one chunk while the device empties another.
+  Staging staging{.blocks = std::move(blocks), .words = pin(kWordsBytes, Bounds::enforced)};
+  // Small enough for several chunks even with few slots, so that the host fills one chunk while the
+  // device empties another.
   const std::size_t part =
       align_down(staging.blocks->blocks.size() * slot_bytes_ / kChunksMin, kChunkBytesMin);
   staging.slot_bytes = std::min(chunk_bytes(bytes, slot_bytes_), std::max(part, kChunkBytesMin));
@@ -138,7 +140,7 @@ std::optional<Staging> StagingMemory::take_own_size(std::size_t bytes, Bounds bo
 }
 
 std::optional<Staging> StagingMemory::take_slots(std::size_t bytes, Share share, Bounds bounds) {
-  const std::size_t allowed = bounds == Bounds::spare ? kSpareOfStream
+  const std::size_t allowed = bounds == Bounds::spare ? kSpareSlotsPerStream
                               : share == Share::all   ? slots_max_
                                                       : slots_max_ / 2;
   const std::size_t wanted = std::min((bytes + slot_bytes_ - 1) / slot_bytes_, allowed);

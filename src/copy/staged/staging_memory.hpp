@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pinned memory through which pageable memory is copied. A copy smaller than a slot takes
-// memory of its own size; any other takes slots. It uses them as a ring, and returns them when it
-// is complete. If little is left, copies of one stream share slots and use them in turns.
+// The pinned memory through which pageable memory is copied. A copy smaller than a slot allocates
+// its own size; a larger copy takes slots, uses them as a ring, and returns them when it is
+// complete. When few slots are free, copies of one stream share slots and use them in turns.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ namespace berth {
 class StagedCopy;
 class StagingMemory;
 
-/// The memory of one copy, or of several that share it. It returns to its StagingMemory with the
-/// last reference.
+/// The memory of one copy, or of several copies that share it. Returned to its StagingMemory with
+/// the last reference.
 struct StagingBlocks {
   explicit StagingBlocks(StagingMemory& of) : memory(of) {}
   ~StagingBlocks();
@@ -37,24 +37,24 @@ struct StagingBlocks {
 
   // Guarded by the lock of the HostWork that has all copies which use the blocks.
   std::weak_ptr<StagedCopy> latest;  ///< the copy that joined last
-  const StagedCopy* user = nullptr;  ///< the copy that uses the slots now
+  const StagedCopy* user = nullptr;  ///< the copy that currently uses the slots
 };
 
-/// What one copy uses: chunks of equal size, each in a slot, and two words, both 0.
+/// The staging memory of one copy: chunks of equal size, each in a slot, and two words, both 0.
 struct Staging {
   std::shared_ptr<StagingBlocks> blocks = nullptr;
-  /// The words, if other copies use the blocks first.
+  /// The words of a copy that uses the blocks after other copies.
   StagingBlock words = nullptr;
   std::vector<std::byte*> slots = {};
   std::size_t slot_bytes = 0;
-  std::uint32_t* gate = nullptr;      ///< the host writes it, and the device waits for it
-  std::uint32_t* progress = nullptr;  ///< the device writes it, and the host reads it: ProgressWord
+  std::uint32_t* gate = nullptr;      ///< written by the host, awaited by the device
+  std::uint32_t* progress = nullptr;  ///< written by the device, read by the host: ProgressWord
 
   [[nodiscard]] std::byte* slot(std::size_t chunk) const { return slots[chunk % slots.size()]; }
   [[nodiscard]] bool is_shared() const { return words != nullptr; }
 };
 
-/// Of one device, and near it.
+/// The staging memory of one device, placed near it.
 /// Threads  Safe from any thread.
 class StagingMemory {
  public:
@@ -62,32 +62,33 @@ class StagingMemory {
   static constexpr std::size_t kSlotBytesMax = std::size_t{1} << 30;
   static constexpr std::size_t kSlotsMax = 65'536;
 
-  /// At most `slots_max` slots of `slot_bytes`, which are kept once they have been needed. Copies
-  /// smaller than a slot use as many bytes again, which go back to `pinned`.
+  /// Keeps up to `slots_max` slots of `slot_bytes`, which are allocated on demand. Copies smaller
+  /// than a slot use up to as many bytes again, which are returned to `pinned`.
   StagingMemory(PinnedAllocator& pinned, Device device, std::size_t slot_bytes,
                 std::size_t slots_max);
   ~StagingMemory();
   StagingMemory(const StagingMemory&) = delete;
   StagingMemory& operator=(const StagingMemory&) = delete;
 
-  /// How many of the slots one copy may take.
+  /// The fraction of the slots that one copy may take.
   enum class Share {
-    half,  ///< so that some are left for others
-    all,   ///< for a copy whose source has to be read at once
+    half,  ///< so that slots remain for other copies
+    all,   ///< for a copy whose source must be read before the call returns
   };
 
-  /// For a copy of `bytes`: as many slots as it can use, as are free, and as `share` allows.
-  /// nullopt if none is free.
-  /// Errors  OutOfMemory: nothing is in use, and nothing can be pinned. NotSupported. DriverError.
+  /// For a copy of `bytes`: as many free slots as it can use and `share` permits. nullopt if no
+  /// slot is free.
+  /// Errors  OutOfMemory: no slot is in use, and no memory can be pinned. NotSupported.
+  ///         DriverError.
   std::optional<Staging> try_take(std::size_t bytes, Share share = Share::half);
-  /// If try_take() has nothing, for a stream that has nothing to share: two slots at most, unless
+  /// For a stream without slots to share, if try_take() returned nullopt: at most two slots, unless
   /// kSpare times `slots_max` are in use. Slots beyond `slots_max` are not kept.
   /// Errors  Likewise.
   std::optional<Staging> try_take_spare(std::size_t bytes);
-  /// The same without bounds. May wait for streams that use freed pinned memory.
-  /// Errors  OutOfMemory: nothing can be pinned.
-  Staging take_beyond(std::size_t bytes, Share share = Share::half);
-  /// Of `blocks`, which are slots, for a copy that uses them after the copies that have them.
+  /// As try_take(), without a bound. May wait for streams that use freed pinned memory.
+  /// Errors  OutOfMemory: no memory can be pinned.
+  Staging take_unbounded(std::size_t bytes, Share share = Share::half);
+  /// Slots of `blocks` for a copy that uses them after the copies that hold them.
   /// Errors  OutOfMemory, NotSupported, DriverError.
   Staging share(std::shared_ptr<StagingBlocks> blocks, std::size_t bytes);
   /// Pinned bytes that copies hold now.
@@ -97,10 +98,10 @@ class StagingMemory {
 
  private:
   friend struct StagingBlocks;
-  enum class Bounds { held, spare, ignored };
+  enum class Bounds { enforced, spare, ignored };
 
   std::optional<Staging> take(std::size_t bytes, Share share, Bounds bounds);
-  /// Memory of the copy's own size; nullopt if too much of it is in use, or it cannot be pinned.
+  /// Memory of the copy's own size; nullopt if the bound is reached, or no memory can be pinned.
   std::optional<Staging> take_own_size(std::size_t bytes, Bounds bounds);
   std::optional<Staging> take_slots(std::size_t bytes, Share share, Bounds bounds);
   StagingBlock take_slot(Bounds bounds);
@@ -117,7 +118,7 @@ class StagingMemory {
   const Device device_;
   const std::size_t slot_bytes_;
   const std::size_t slots_max_;
-  const std::size_t one_chunk_max_;  ///< a copy of up to so many bytes is not cut
+  const std::size_t one_chunk_max_;  ///< a copy of up to this size is not split
 
   mutable Mutex mutex_;
   std::vector<StagingBlock> idle_ BERTH_GUARDED_BY(mutex_);

@@ -10,16 +10,17 @@
 namespace berth {
 namespace {
 
-/// Each call that submits work returns when the work is done: a copy behind a gate never would.
+/// Each call that submits work returns when the work is done, so a copy behind a gate would never
+/// return.
 /// Source: CUDA Programming Guide, "CUDA Environment Variables".
 bool launches_block() {
   const std::optional<std::string> value = env("CUDA_LAUNCH_BLOCKING");
   return value && !value->empty() && *value != "0";
 }
 
-/// No attribute covers waits for 32 bits alone: a device with neither the newer operations nor the
-/// older ones has none. An attribute that cannot be queried denies nothing; the driver may still
-/// refuse the first gate.
+/// No attribute reports 32-bit waits alone: a device that supports neither the newer nor the older
+/// operations has none. An attribute that cannot be queried denies nothing; the driver may still
+/// reject the first gate.
 bool denies_memory_operations(const DeviceContext& context) {
   const auto denies = [&](CUdevice_attribute attribute) {
     int value = 0;
@@ -31,17 +32,17 @@ bool denies_memory_operations(const DeviceContext& context) {
          denies(CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1);
 }
 
-bool may_have_gates(const DeviceContext& context, CopyGates wanted) {
-  if (wanted == CopyGates::off) return false;
+bool may_have_gates(const DeviceContext& context, CopyGates gates) {
+  if (gates == CopyGates::off) return false;
   const Driver& driver = context.driver();
   if (!driver.has(DriverCall::stream_wait_value32) || !driver.has(DriverCall::stream_write_value32))
     return false;
-  return wanted == CopyGates::on || (!launches_block() && !denies_memory_operations(context));
+  return gates == CopyGates::on || (!launches_block() && !denies_memory_operations(context));
 }
 
 }  // namespace
 
-StreamGates::StreamGates(DeviceContext& context, CopyGates wanted)
-    : are_there_(may_have_gates(context, wanted)) {}
+StreamGates::StreamGates(DeviceContext& context, CopyGates gates)
+    : are_available_(may_have_gates(context, gates)) {}
 
 }  // namespace berth

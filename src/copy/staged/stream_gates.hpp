@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether copies on a device may use gates: waits of a stream for a word that the host writes.
+// Whether copies on a device can use gates: waits of a stream for a word that the host writes.
 #pragma once
 
 #include <atomic>
@@ -13,14 +13,14 @@ class DeviceContext;
 /// Threads  Safe from any thread.
 class StreamGates {
  public:
-  StreamGates(DeviceContext& context, CopyGates wanted);
+  StreamGates(DeviceContext& context, CopyGates gates);
 
-  [[nodiscard]] bool are_there() const { return are_there_; }
-  /// The driver has refused a gate.
-  void note_refusal() { are_there_ = false; }
+  [[nodiscard]] bool are_available() const { return are_available_; }
+  /// The driver has rejected a gate.
+  void disable() { are_available_ = false; }
 
  private:
-  std::atomic<bool> are_there_;
+  std::atomic<bool> are_available_;
 };
 
 }  // namespace berth

@@ -27,7 +27,7 @@ void CompositeTransfer::wait() {
     try {
       part.wait();
     } catch (...) {
-      continue;  // the part knows it, and the others are not over for that
+      continue;  // failure() reports it, and the other parts are still pending
     }
   }
 }
@@ -49,15 +49,15 @@ void CompositeTransfer::cancel() noexcept {
   for (Transfer& part : parts_) part.cancel();
 }
 
-void CompositeTransfer::let_go() noexcept {
+void CompositeTransfer::abandon() noexcept {
   for (Transfer& part : parts_) {
-    if (part.state_ != nullptr) part.state_->let_go();
+    if (part.state_ != nullptr) part.state_->abandon();
   }
 }
 
-void CompositeTransfer::promise_to_tell() noexcept {
+void CompositeTransfer::suppress_failure_report() noexcept {
   for (Transfer& part : parts_) {
-    if (part.state_ != nullptr) part.state_->promise_to_tell();
+    if (part.state_ != nullptr) part.state_->suppress_failure_report();
   }
 }
 

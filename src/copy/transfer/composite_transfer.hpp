@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several transfers that were started together, as one.
+// Combines several transfers that were started together.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@ class CompositeTransfer final : public TransferState {
 
   bool is_done() override;
   void wait() override;
-  /// That of the first part with a failure.
+  /// The failure of the first part that failed.
   [[nodiscard]] std::exception_ptr failure() const override;
   std::size_t bytes_done() override;
   void cancel() noexcept override;
-  void let_go() noexcept override;
+  void abandon() noexcept override;
   void detach() noexcept override;
-  void promise_to_tell() noexcept override;
+  void suppress_failure_report() noexcept override;
 
  private:
   std::vector<Transfer> parts_;  ///< each is safe from any thread; the list never changes

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// on_done and keep_alive: what happens when a transfer is complete.
+// on_done and keep_alive: the actions on the completion of a transfer.
 #pragma once
 
 #include <memory>
@@ -12,10 +12,11 @@
 
 namespace berth {
 
-/// Arranges it in the order of `stream`, which has all work of the transfer, and returns the
-/// Transfer. A null `transfer` gives an empty Transfer: the end is that of the stream's work so
-/// far.
-/// Errors  As CompletionQueue::when_done(): nothing will happen then, and the transfer is over.
+/// Arranges the actions in the order of `stream`, which has all work of the transfer, and returns
+/// the Transfer. If `transfer` is null, the actions follow the work submitted to the stream so far,
+/// and an empty Transfer is returned.
+/// Errors  As CompletionQueue::when_done(): the actions will not take place, and the transfer is
+///         complete.
 Transfer end_transfer(CompletionQueue& completions, StreamRef stream,
                       const std::shared_ptr<TransferState>& transfer, TransferOptions options);
 

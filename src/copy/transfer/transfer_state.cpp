@@ -17,7 +17,7 @@ Transfer::Transfer(const std::shared_ptr<TransferState>& state)
     : state_(state == nullptr
                  ? nullptr
                  : std::shared_ptr<TransferState>(state.get(), [state](TransferState* held) {
-                     if (held->is_here()) held->let_go();
+                     if (held->is_here()) held->abandon();
                    })) {}
 
 bool Transfer::is_done() const {

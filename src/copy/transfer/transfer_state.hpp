@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state behind a Transfer, for each way to copy.
+// The state behind a Transfer; each path has its own class.
 #pragma once
 
 #include <chrono>
@@ -23,23 +23,23 @@ class TransferState {
   TransferState(const TransferState&) = delete;
   TransferState& operator=(const TransferState&) = delete;
 
-  /// Queries the device if necessary. A copy that has failed is done.
+  /// Queries the device if necessary. True for a failed copy.
   virtual bool is_done() = 0;
-  /// Returns when the copy is over; failure() says how.
+  /// Returns when the copy is complete; failure() has the result.
   virtual void wait() = 0;
   [[nodiscard]] virtual std::exception_ptr failure() const = 0;
   virtual std::size_t bytes_done() = 0;
   virtual void cancel() noexcept = 0;
-  /// A failure will reach the program, so it need not be reported.
-  virtual void promise_to_tell() noexcept {}
-  /// The last Transfer is gone: returns when no thread will access memory that the caller lent. A
-  /// failure that has not reached the program goes to the report sink.
-  virtual void let_go() noexcept {}
-  /// The caller keeps its memory valid until the transfer is over: let_go() does not wait.
+  /// The program will learn of a failure, so it is not reported to the sink.
+  virtual void suppress_failure_report() noexcept {}
+  /// Called when the last Transfer is destroyed. Returns when no thread will access the caller's
+  /// memory any more. A failure that the program has not observed is reported to the sink.
+  virtual void abandon() noexcept {}
+  /// The caller keeps its memory valid until the transfer is complete, so abandon() does not wait.
   virtual void detach() noexcept {}
 
-  /// False in a forked child, which has neither the threads nor the device. Checked before any
-  /// other call.
+  /// False in a forked child, which has neither the threads nor the device. Check before any other
+  /// call.
   [[nodiscard]] bool is_here() const { return origin_.is_here(); }
   /// Errors  NotSupported.
   void require_here() const { origin_.require_here("a transfer"); }
@@ -55,7 +55,7 @@ class TransferState {
   Clock::time_point end_ BERTH_GUARDED_BY(mutex_){};  ///< when the end was first observed
 };
 
-/// A copy that the host makes before any other thread has this object.
+/// A copy that the host makes before other threads use this object.
 class HostTransfer final : public TransferState {
  public:
   using TransferState::TransferState;

@@ -135,8 +135,8 @@ class BlockHeap {
   }
   /// The order that lets memory pass to another owner.
   enum class Order {
-    done,        ///< all work on it is done
-    behind_now,  ///< `to` waits for that work: as if `to` freed it now
+    done,         ///< all work on it is done
+    behind_wait,  ///< `to` waits for that work: as if `to` freed it now
   };
   /// Gives the free blocks of `from` that were freed up to `serial` to `to`; returns how many.
   /// Errors  std::bad_alloc; also of the following, and OutOfMemory.
@@ -202,7 +202,7 @@ class BlockHeap {
   /// The owners among these with a hole for `bytes`, best fit first.
   [[nodiscard]] std::vector<OwnerId> owners_with_fit(std::size_t bytes) const;
   /// Whether an owner other than `owner` and kUnowned has one, or a whole granule.
-  [[nodiscard]] bool others_have(OwnerId owner, std::size_t bytes) const;
+  [[nodiscard]] bool others_have_free(OwnerId owner, std::size_t bytes) const;
   /// Number of whole free granules of `owner`.
   [[nodiscard]] std::size_t whole_granules(OwnerId owner) const {
     return free_blocks(owner).holes().whole_granules;

@@ -114,7 +114,7 @@ std::vector<OwnerId> BlockHeap::owners_with_fit(std::size_t bytes) const {
   return owners;
 }
 
-bool BlockHeap::others_have(OwnerId owner, std::size_t bytes) const {
+bool BlockHeap::others_have_free(OwnerId owner, std::size_t bytes) const {
   return std::ranges::any_of(owned_, [&](const auto& other) {
     const FreeIndex& free = other.second->free;
     return other.first != owner && !free.empty() &&
@@ -137,14 +137,14 @@ std::size_t BlockHeap::transfer(OwnerId from, OwnerId to, std::uint64_t serial, 
     return 0;
   }
   Owned& target = of(to);
-  if (order == Order::behind_now) target.freed_last = ++serial_;
+  if (order == Order::behind_wait) target.freed_last = ++serial_;
   std::size_t moved = 0;
   std::size_t bytes = 0;
   for (Block* block = source->next_after(0, 0); block != nullptr;) {
     bytes = block->bytes;
     const std::uintptr_t address = block->address;
     if (block->freed_at <= serial) {
-      if (order == Order::behind_now) block->freed_at = serial_;
+      if (order == Order::behind_wait) block->freed_at = serial_;
       pass_on(*block, *source, address, bytes, to, target);
       ++moved;
     }
@@ -275,15 +275,15 @@ std::size_t BlockHeap::complete_granules(OwnerId owner) {
   for_some_beside_unowned(owner, [&](Block& block) {
     const std::uintptr_t begin = align_down(block.address, granule_bytes_);
     const std::uintptr_t end = align_up(block.end(), granule_bytes_);
-    const bool gets_begin = reach_down(block, begin) == begin;
-    const bool gets_end = reach_up(block, end) == end;
+    const bool reaches_begin = reach_down(block, begin) == begin;
+    const bool reaches_end = reach_up(block, end) == end;
     // Where it lies within one granule, each end is of no use without the other.
     const bool is_within = end - begin == granule_bytes_;
-    if (is_within && !(gets_begin && gets_end)) return false;
+    if (is_within && !(reaches_begin && reaches_end)) return false;
     const std::size_t before = free_blocks(owner).holes().whole_granules;
     Block* grown = &block;
-    if (gets_end) grown = &grow_up(*grown, end);
-    if (gets_begin) grow_down(*grown, begin);
+    if (reaches_end) grown = &grow_up(*grown, end);
+    if (reaches_begin) grow_down(*grown, begin);
     completed += free_blocks(owner).holes().whole_granules - before;
     return false;
   });

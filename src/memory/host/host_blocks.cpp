@@ -79,7 +79,7 @@ HostUse HostBlocks::add_use(void* data, HostUse use) {
 
 std::string HostBlocks::describe_foreign(const void* data, const char* action) const {
   // Freed blocks go back to the system, which may use their addresses again: no record is kept.
-  std::string what = "no live block is there: it was freed before, or is not of this allocator";
+  std::string what = "it is not a live block: it was freed before, or belongs to another allocator";
   if (const auto found = find(data)) what = describe_inside(data, found->data);
   for (const auto& [id, block] : pending_) {
     if (block.data == data) what = kFreedAndPending;

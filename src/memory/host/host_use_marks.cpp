@@ -30,7 +30,7 @@ void HostUseMarks::try_mark(HostUse& use) const noexcept {
     use.event = mark(*use.stream);
   } catch (const std::exception& error) {
     report([&] {
-      return std::string("no event marks a use yet, tried again later: ") + error.what();
+      return std::string("an event could not be recorded for a use, will retry:  ") + error.what();
     });
   }
 }

@@ -52,8 +52,8 @@ class GraphHolds {
   }
   /// The block is kept forever, since the driver cannot tell when the graph is gone.
   /// Errors  std::bad_alloc: nothing is changed.
-  void keep_forever(const Block& block) { known_.emplace(Key{kNoCapture, &block}, nullptr); }
-  [[nodiscard]] bool has_forever(const Block& block) const { return has(block, kNoCapture); }
+  void mark_permanent(const Block& block) { known_.emplace(Key{kNoCapture, &block}, nullptr); }
+  [[nodiscard]] bool is_permanent(const Block& block) const { return has(block, kNoCapture); }
 
   /// Between begin() and the answer to attach(), the hold counts as the driver's.
   void begin() noexcept { ++outstanding_; }

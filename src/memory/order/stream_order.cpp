@@ -104,7 +104,7 @@ std::size_t StreamOrder::open(std::span<const Freed> idle) {
 }
 
 std::size_t StreamOrder::open_one(const Freed& freed) {
-  if (freed.is_last && heap_.streams.knows(freed.owner)) heap_.streams.mark_drained(freed.owner);
+  if (freed.is_last && heap_.streams.contains(freed.owner)) heap_.streams.mark_drained(freed.owner);
   const std::size_t blocks = heap_.blocks.transfer(freed.owner, kUnowned, freed.serial);
   heap_.counters.blocks_passed_on += blocks;
   return blocks;
@@ -127,7 +127,7 @@ bool StreamOrder::is_all_marked(const Freed& freed) {
 
 bool StreamOrder::others_can_serve(const Request& request) {
   const MutexLock lock(heap_.mutex);
-  return heap_.blocks.others_have(request.owner, request.bytes);
+  return heap_.blocks.others_have_free(request.owner, request.bytes);
 }
 
 // A stream that loses memory that it will soon need grows, and streams that take turns would pass

@@ -92,7 +92,7 @@ class StreamOrder {
     return idle(std::numeric_limits<std::size_t>::max());
   }
   /// The same of as many streams as one request may query.
-  [[nodiscard]] std::vector<Freed> some_idle() BERTH_REQUIRES(heap_.slow_mutex)
+  [[nodiscard]] std::vector<Freed> find_idle_blocks() BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex) {
     return idle(kQueriesMax);
   }
@@ -214,9 +214,9 @@ class StreamOrder {
   /// The graph of a valid capture holds the block from now on. False if there is no graph.
   bool hold_for(const CaptureState& capture, void* data, StreamRef stream, const char* action)
       BERTH_EXCLUDES(heap_.mutex);
-  void hold_while_it_exists(const CaptureState& capture, void* data, StreamRef stream,
-                            const char* action) BERTH_EXCLUDES(heap_.mutex);
-  void hold_forever(void* data, const char* action) BERTH_EXCLUDES(heap_.mutex);
+  void hold_for_graph(const CaptureState& capture, void* data, StreamRef stream, const char* action)
+      BERTH_EXCLUDES(heap_.mutex);
+  void hold_permanently(void* data, const char* action) BERTH_EXCLUDES(heap_.mutex);
   /// Errors  std::bad_alloc: nothing is changed.
   void hold(Block& block) BERTH_REQUIRES(heap_.mutex);
   /// Undoes one hold().

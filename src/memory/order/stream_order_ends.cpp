@@ -68,8 +68,8 @@ void StreamOrder::retire_here(StreamRef stream) {
   if (!is_unordered) return;
   driver_.report(Severity::warning, [&] {
     return heap_.name +
-           ": a stream goes away in the middle of a capture, so nobody can tell when its work is "
-           "done: what is cached for it is not used again";
+           ": a stream is destroyed during a capture, so the completion of its work is "
+           "unknown: its cached memory is not reused";
   });
 }
 
@@ -91,14 +91,14 @@ void StreamOrder::forget_streams() noexcept {
 void StreamOrder::quarantine(OwnerId owner, const Error& error) {
   {
     const MutexLock lock(heap_.mutex);
-    if (!heap_.streams.knows(owner) || heap_.streams.entry(owner).retired) return;
+    if (!heap_.streams.contains(owner) || heap_.streams.entry(owner).retired) return;
     heap_.drop_caches_of(owner);
     heap_.streams.mark_destroyed(owner);
     heap_.count_blocks();
   }
   driver_.report(Severity::warning, heap_.name,
-                 ": a stream was destroyed that still has memory here, and retire_stream() was not "
-                 "told before; the memory is used again once the device is idle",
+                 ": a stream that still owns memory was destroyed without retire_stream(); its "
+                 "memory is reused once the device is idle",
                  error);
 }
 
@@ -139,7 +139,7 @@ std::size_t StreamOrder::recover_quarantined() {
     const OwnerId owner = awaited[index].freed.owner;
     {
       const MutexLock lock(heap_.mutex);
-      if (!heap_.streams.knows(owner)) continue;
+      if (!heap_.streams.contains(owner)) continue;
       blocks += open_one(awaited[index].freed);
       uses_.seal(owner, clock, completed[index]);
       heap_.count_blocks();

@@ -21,19 +21,19 @@ void StreamOrder::keep_for_graph(void* data, StreamRef stream) {
 bool StreamOrder::hold_for(const CaptureState& capture, void* data, StreamRef stream,
                            const char* action) {
   if (capture.graph != nullptr && GraphHolds::are_supported(driver_)) {
-    hold_while_it_exists(capture, data, stream, action);
+    hold_for_graph(capture, data, stream, action);
     return true;
   }
   // An older driver does not say which graph it is, or when that is gone.
-  const bool knows_graph = driver_.has(DriverCall::stream_get_capture_info);
-  const bool is_captured = knows_graph ? capture.graph != nullptr : capture.is_capturing;
+  const bool reports_graph = driver_.has(DriverCall::stream_get_capture_info);
+  const bool is_captured = reports_graph ? capture.graph != nullptr : capture.is_capturing;
   if (!is_captured || stream.is_legacy_default()) return false;
-  hold_forever(data, action);
+  hold_permanently(data, action);
   return true;
 }
 
-void StreamOrder::hold_while_it_exists(const CaptureState& capture, void* data, StreamRef stream,
-                                       const char* action) {
+void StreamOrder::hold_for_graph(const CaptureState& capture, void* data, StreamRef stream,
+                                 const char* action) {
   GraphHolds::HoldPtr made;
   const GraphHolds::Hold* attached = nullptr;
   Block* block = nullptr;
@@ -62,13 +62,13 @@ void StreamOrder::hold_while_it_exists(const CaptureState& capture, void* data, 
   holds_.record_attached(*block, capture.id, attached);
 }
 
-void StreamOrder::hold_forever(void* data, const char* action) {
+void StreamOrder::hold_permanently(void* data, const char* action) {
   const MutexLock lock(heap_.mutex);
   Block& block = heap_.require_live(data, action);
-  if (holds_.has_forever(block)) return;
+  if (holds_.is_permanent(block)) return;
   hold(block);
   try {
-    holds_.keep_forever(block);
+    holds_.mark_permanent(block);
   } catch (...) {
     release_hold(block);
     throw;

@@ -36,7 +36,7 @@ SharedEvent StreamOrder::record_reclaiming(StreamRef stream) {
 }
 
 void StreamOrder::record_stream(void* data, StreamRef stream) {
-  bool wants_seal = false;
+  bool needs_seal_now = false;
   OwnerId user = kUnowned;
   {
     const MutexLock lock(heap_.mutex);
@@ -44,9 +44,9 @@ void StreamOrder::record_stream(void* data, StreamRef stream) {
     user = heap_.streams.id_of(stream);
     if (user == block.owner) return;
     uses_.add(block, {user, {}});
-    wants_seal = uses_.needs_seal(user) && !heap_.streams.entry(user).is_owned();
+    needs_seal_now = uses_.needs_seal(user) && !heap_.streams.entry(user).is_owned();
   }
-  if (!wants_seal) return;
+  if (!needs_seal_now) return;
   const MutexLock slow(heap_.slow_mutex);
   mark_request_stream(stream, user);
 }
@@ -93,7 +93,7 @@ void StreamOrder::mark_request_stream(StreamRef stream, OwnerId owner) {
   std::uint64_t serial = 0;
   {
     const MutexLock lock(heap_.mutex);
-    if (!heap_.streams.knows(owner)) return;
+    if (!heap_.streams.contains(owner)) return;
     const StreamTable::Entry& entry = heap_.streams.entry(owner);
     if (entry.retired || entry.is_owned()) return;
     serial = heap_.blocks.serial();
@@ -106,7 +106,7 @@ void StreamOrder::mark_request_stream(StreamRef stream, OwnerId owner) {
   if (is_capturing(stream)) return;
   SharedEvent event = record_reclaiming(stream);
   const MutexLock lock(heap_.mutex);
-  if (!heap_.streams.knows(owner) || heap_.streams.entry(owner).retired) return;
+  if (!heap_.streams.contains(owner) || heap_.streams.entry(owner).retired) return;
   uses_.seal(owner, began, event);
   heap_.streams.marks(owner).add(std::move(event), serial);
 }
@@ -135,7 +135,7 @@ void StreamOrder::seal(const Unsealed& unsealed) noexcept {
       seal(unsealed.streams[index]);
     } catch (const std::exception& error) {  // an Error, or the host's memory
       driver_.report(Severity::warning, heap_.name,
-                     ": no event marks a deferred free yet, tried again later", error);
+                     ": an event could not be recorded for a deferred free, will retry", error);
     }
   }
 }
@@ -181,7 +181,7 @@ void StreamOrder::seal(OwnerId stream) {
 
 std::size_t StreamOrder::complete(OwnerId stream, const RecordedEvent& end) {
   const MutexLock lock(heap_.mutex);
-  if (!heap_.streams.knows(stream)) return 0;  // others have seen it pass, and forgot the stream
+  if (!heap_.streams.contains(stream)) return 0;  // others have seen it pass, and forgot the stream
   if (end.event != nullptr) heap_.streams.set_completed(stream, end);
   const std::size_t ready = uses_.complete(
       stream, end.event, [this](Block& block) BERTH_UNDER_LOCK { release_deferred(block); });

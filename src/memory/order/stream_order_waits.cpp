@@ -17,7 +17,7 @@ std::size_t StreamOrder::take_behind_waits(const Request& request,
     if (end.event != nullptr) request.stream->wait(end.event->ref());
     const MutexLock lock(heap_.mutex);
     const std::size_t blocks = heap_.blocks.transfer(
-        end.freed.owner, request.owner, end.freed.serial, BlockHeap::Order::behind_now);
+        end.freed.owner, request.owner, end.freed.serial, BlockHeap::Order::behind_wait);
     if (blocks > 0 && end.event != nullptr) ++heap_.counters.stream_waits_inserted;
     taken += blocks;
     heap_.count_blocks();

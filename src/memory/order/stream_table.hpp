@@ -56,7 +56,7 @@ class StreamTable {
   /// Retired ones included.
   [[nodiscard]] std::size_t count() const { return entries_.size(); }
   /// Whether it is not forgotten.
-  [[nodiscard]] bool knows(OwnerId id) const { return entries_.count(id) == 1; }
+  [[nodiscard]] bool contains(OwnerId id) const { return entries_.count(id) == 1; }
   /// Whether the stream has ended and all its work is known to be done.
   [[nodiscard]] bool is_drained(OwnerId id) const;
   /// Whether what was recorded on the stream is known to be done.

@@ -94,7 +94,7 @@ class PinnedHeaps {
     const std::optional<int> node;
     MemoryBudget budget;
     PinnedSegments* segments = nullptr;
-    std::atomic<bool> wants_growth = false;
+    std::atomic<bool> needs_growth = false;
     // For the background thread.
     std::atomic<std::uint64_t> grown_ahead = 0;
     std::atomic<std::uint64_t> failed_ahead = 0;

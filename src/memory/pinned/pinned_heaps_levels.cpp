@@ -27,7 +27,7 @@ void PinnedHeaps::request_growth(Heap& heap) noexcept {
     for (std::uint64_t left = heap.requests_to_skip; left > 0;) {
       if (heap.requests_to_skip.compare_exchange_weak(left, left - 1)) return;
     }
-    heap.wants_growth = true;
+    heap.needs_growth = true;
     background_.request();
   } catch (const std::exception& error) {  // no thread can be made
     note_failure(heap, error.what());
@@ -37,7 +37,7 @@ void PinnedHeaps::request_growth(Heap& heap) noexcept {
 void PinnedHeaps::run_in_background() noexcept {
   if (Heap* const freed = limits_cache_of_.exchange(nullptr)) return_excess(*freed);
   for_each([this](Heap& heap) {
-    if (!background_.is_ending() && heap.wants_growth.exchange(false)) grow_ahead(heap);
+    if (!background_.is_ending() && heap.needs_growth.exchange(false)) grow_ahead(heap);
   });
 }
 
@@ -111,7 +111,7 @@ void PinnedHeaps::return_excess(Heap& freed) noexcept {
     release(freed);
     stuck_bytes_ = excess > 0 ? bytes_cached_max_ + excess : 0;
   } catch (const Error& error) {
-    driver().report(Severity::warning, "pinned: cached memory is not given back", error);
+    driver().report(Severity::warning, "pinned: cached memory could not be returned", error);
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the next free tries again
   }
 }

@@ -51,8 +51,8 @@ void check_range(const void* data, std::size_t bytes) {
   switch (result) {
     case CUDA_ERROR_INVALID_VALUE:
       throw InvalidArgument(format_text(
-          "pinned: {} cannot be registered: it is not all memory of this process that may be "
-          "written, as the driver says: {}",
+          "pinned: {} cannot be registered: it is not entirely writable memory of this process: "
+          "{}",
           range, driver.describe(result)));
     case CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED:
       throw InvalidArgument(format_text(
@@ -103,7 +103,7 @@ PinnedRegistrations::~PinnedRegistrations() {
     try {
       remove(data);
     } catch (const std::exception& error) {  // an Error, or the host's memory
-      driver().report(Severity::error, "pinned: at its end", error);
+      driver().report(Severity::error, "pinned: unregistering in a destructor", error);
       drop(start_of(data));
     }
   }
@@ -117,7 +117,7 @@ void PinnedRegistrations::add(void* data, std::size_t bytes) {
   try {
     const ContextScope scope(context);
     const RelaxedCapture relaxed(driver());
-    do_share_before_call(registry_);
+    make_host_progress(registry_);
     result = driver().try_mem_host_register(data, bytes, unsigned{CU_MEMHOSTREGISTER_PORTABLE});
   } catch (...) {
     drop(start_of(data));
@@ -244,7 +244,7 @@ PinnedRegistrations::End PinnedRegistrations::end_of(StreamRef stream) const {
 void PinnedRegistrations::unpin(DeviceContext& context, void* data) const {
   const ContextScope scope(context);
   const RelaxedCapture relaxed(driver());
-  do_share_before_call(registry_);
+  make_host_progress(registry_);
   const CUresult result = driver().try_mem_host_unregister(data);
   if (result == CUDA_SUCCESS || result == CUDA_ERROR_DEINITIALIZED) return;  // Driver's exit rule
   driver().raise(DriverCall::mem_host_unregister, result);
@@ -345,8 +345,8 @@ void PinnedRegistrations::retire_stream(StreamRef stream) noexcept {
     }
     if (!is_captured) return;
     driver().report(Severity::warning,
-                    "pinned: a stream that uses registered memory goes away in the middle of a "
-                    "capture, so nobody can tell when its work is done");
+                    "pinned: a stream that uses registered memory is destroyed during a capture, "
+                    "so the completion of its work is unknown");
   } catch (const std::exception& error) {  // an Error, or the host's memory
     driver().report(Severity::error, "pinned: a stream could not be retired", error);
   }

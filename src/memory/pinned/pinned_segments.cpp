@@ -24,7 +24,7 @@ bool PinnedSegments::obtain(Growth& growth) {
   const Driver& driver = context.driver();
   const ContextScope scope(context);
   const RelaxedCapture relaxed(driver);
-  do_share_before_call(registry_);
+  make_host_progress(registry_);
   std::map<std::uintptr_t, Segment> noted;  // beforehand, so that nothing can fail afterwards
   noted.emplace(0, Segment{growth.bytes, true, &context});
   auto note = noted.extract(noted.begin());
@@ -80,8 +80,8 @@ void* PinnedSegments::map_and_register(const Driver& driver, std::size_t bytes) 
   }
   if (result != CUDA_ERROR_OUT_OF_MEMORY && !refusal_reported_.exchange(true)) {
     driver.report(Severity::warning,
-                  format_text("pinned: cuMemHostRegister refuses {} of fresh pages, so "
-                              "cuMemHostAlloc is asked instead: {}",
+                  format_text("pinned: cuMemHostRegister rejects {} of new pages; "
+                              "using cuMemHostAlloc instead: {}",
                               format_bytes(bytes), driver.describe(result)));
   }
   return nullptr;
@@ -108,7 +108,7 @@ bool PinnedSegments::free_segment(std::uintptr_t address) noexcept {
   void* const pages = reinterpret_cast<void*>(address);
   const ContextScope scope(*segment.context, std::nothrow);
   const RelaxedCapture relaxed(driver);
-  do_share_before_call(registry_);
+  make_host_progress(registry_);
   const bool gone = segment.is_registered ? driver.mem_host_unregister_or_report(pages)
                                           : driver.mem_free_host_or_report(pages);
   if (!gone) {

@@ -165,7 +165,8 @@ void DeviceMemory::release_in_background(std::chrono::nanoseconds age) noexcept 
   try {
     release_unused(age);
   } catch (const std::exception& error) {  // an Error, or the host's memory
-    context_.driver().report(Severity::warning, own_.name(), ": giving back unused memory", error);
+    context_.driver().report(Severity::warning, own_.name(),
+                             ": unused memory could not be returned", error);
   }
 }
 

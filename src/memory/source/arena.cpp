@@ -70,7 +70,7 @@ namespace {
     limit = format_text(", and the process may have {} in all (ulimit -v)",
                         format_bytes(of_process.rlim_cur));
   throw DriverError(
-      format_text("cuMemAddressReserve failed: {}; asked for {} of address space{}; accepted: a "
+      format_text("cuMemAddressReserve failed: {}; requested {} of address space{}; accepted: a "
                   "higher limit, or virtual_memory=off",
                   driver.describe(result), format_bytes(bytes), limit),
       result);
@@ -121,7 +121,7 @@ bool Arena::map_granule(std::size_t granule) {
   const Driver& driver = context_.driver();
   const CUmemAllocationProp properties = physical_properties(context_);
   CUmemGenericAllocationHandle handle = 0;
-  do_share_before_call(context_);
+  make_host_progress(context_);
   const CUresult created = driver.try_mem_create(&handle, granule_bytes_, &properties, 0ULL);
   if (!driver.succeeded(DriverCall::mem_create, created, CUDA_ERROR_OUT_OF_MEMORY)) return false;
   const CUdeviceptr address = address_ + granule * granule_bytes_;
@@ -135,7 +135,7 @@ bool Arena::map_granule(std::size_t granule) {
 void Arena::unmap_granule(std::size_t granule) noexcept {
   const Driver& driver = context_.driver();
   const CUdeviceptr address = address_ + granule * granule_bytes_;
-  do_share_before_call(context_);
+  make_host_progress(context_);
   if (!driver.mem_unmap_or_report(address, granule_bytes_)) {
     is_stuck_[granule] = true;
     return;

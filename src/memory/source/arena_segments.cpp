@@ -106,7 +106,7 @@ std::optional<ArenaSegments::Candidate> fewest_granules(Block& unmapped, std::si
 }  // namespace
 
 /// A stitched block costs mappings, so it must save memory: now, or by leaving much less behind.
-bool ArenaSegments::is_worth_it(const Stitch& stitch, const Candidate& plain) const {
+bool ArenaSegments::is_cheaper(const Stitch& stitch, const Candidate& plain) const {
   const std::size_t fresh_bytes = stitch.fresh_granules * arena_.granule_bytes();
   if (fresh_bytes != plain.bytes) return fresh_bytes < plain.bytes;
   return stitch.left_behind <
@@ -144,7 +144,7 @@ std::optional<SegmentSource::Growth> ArenaSegments::plan_growth(BlockHeap& heap,
     const std::size_t most = best ? best->bytes : heap.unmapped().bytes();
     const std::size_t fresh_max = joining == Joining::only ? 0 : most / arena_.granule_bytes();
     const Stitch* stitch = stitcher_.choose(heap, bytes, owner, fresh_max);
-    if (stitch != nullptr && (!best || is_worth_it(*stitch, *best))) {
+    if (stitch != nullptr && (!best || is_cheaper(*stitch, *best))) {
       return plan_stitch(heap, *stitch);
     }
   }
@@ -208,7 +208,7 @@ SegmentSource::Growth ArenaSegments::plan_stitch(BlockHeap& heap, const Stitch& 
 /// every block in a window has bytes of each granule of it.
 void ArenaSegments::set_idle_memory(const BlockHeap& heap, std::span<const Freed> idle) {
   const HoleIndex& holes = heap.holes_of_all();
-  windows_.choose_to_drop([&](GranuleNumber granule) {
+  windows_.choose_victims([&](GranuleNumber granule) {
     const Block* const block = holes.range_with(granule).source;
     if (block == nullptr) return false;
     if (block->owner == kUnowned) return true;
@@ -263,7 +263,7 @@ bool ArenaSegments::map_window(Growth& growth) {
   }
   std::optional<std::uintptr_t> window = windows_.find(sequence_);
   if (!window) {
-    windows_.drop_chosen();
+    windows_.drop_victims();
     window = windows_.map(sequence_);
     growth.granules_remapped = sequence_.size();
   }
@@ -279,12 +279,12 @@ bool ArenaSegments::obtain(Growth& growth) {
       obtained = growth.parts.empty() || map_window(growth);
     } catch (...) {
       unmap_fresh(growth, growth.fresh.size());
-      windows_.keep_chosen();
+      windows_.cancel_drop();
       throw;
     }
     if (!obtained) unmap_fresh(growth, growth.fresh.size());
   }
-  windows_.keep_chosen();
+  windows_.cancel_drop();
   if (obtained) {
     granules_mapped_ += granules_of(growth.bytes);
     keep_windows_in_bounds();
@@ -320,7 +320,7 @@ Block* ArenaSegments::finish_growth(BlockHeap& heap, const Growth& growth,
 }
 
 void ArenaSegments::cancel_growth(BlockHeap& heap, const Growth& growth) {
-  windows_.keep_chosen();
+  windows_.cancel_drop();
   for (Block* part : growth.parts) {
     const bool is_fresh = std::ranges::find(growth.fresh, part) != growth.fresh.end();
     if (part != nullptr && !is_fresh) heap.release_held(*part, Block::State::free, part->owner);

@@ -76,7 +76,7 @@ class ArenaSegments final : public SegmentSource {
  private:
   [[nodiscard]] std::optional<Candidate> fewest_fresh(const BlockHeap& heap, std::size_t bytes,
                                                       OwnerId owner) const;
-  [[nodiscard]] bool is_worth_it(const Stitch& stitch, const Candidate& plain) const;
+  [[nodiscard]] bool is_cheaper(const Stitch& stitch, const Candidate& plain) const;
   Growth plan_stitch(BlockHeap& heap, const Stitch& stitch);
   void keep_windows_in_bounds();
   /// Address space for new granules.

@@ -61,12 +61,13 @@ void Stitcher::consider_pairs(std::size_t bytes, std::size_t whole) {
   const std::size_t least = wanted > longest ? wanted - longest : 1;
   Extent next = at_least(tail, least);
   for (int tried = 1; tried <= kTailsTried && next.bytes > 0 && next.bytes < wanted; ++tried) {
-    if (is_worthy(next)) {
+    if (is_large_enough(next)) {
       Extent rest = at_least(head, wanted - next.bytes);
-      for (int heads = 1; heads < kHeadsTried && rest.bytes > 0 && !is_worthy(rest); ++heads) {
+      for (int heads = 1; heads < kHeadsTried && rest.bytes > 0 && !is_large_enough(rest);
+           ++heads) {
         rest = at_least(head, rest.bytes, rest.end());
       }
-      if (rest.bytes > 0 && is_worthy(rest)) consider(bytes, whole, next, rest);
+      if (rest.bytes > 0 && is_large_enough(rest)) consider(bytes, whole, next, rest);
     }
     const std::size_t step = (wanted - least) / kTailsTried * static_cast<std::size_t>(tried);
     next = next.bytes < least + step ? at_least(tail, least + step)

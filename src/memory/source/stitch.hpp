@@ -60,7 +60,7 @@ class Stitcher {
   void consider(std::size_t bytes, std::size_t whole, const Extent& tail, const Extent& head);
   void consider_all(std::size_t bytes);
   void consider_pairs(std::size_t bytes, std::size_t whole);
-  [[nodiscard]] bool is_worthy(const Extent& piece) const {
+  [[nodiscard]] bool is_large_enough(const Extent& piece) const {
     return piece.source->bytes >= block_bytes_min_;
   }
   void build(std::size_t bytes);

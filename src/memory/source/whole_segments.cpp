@@ -93,7 +93,7 @@ DeviceSegments::DeviceSegments(DeviceContext& context, std::size_t segment_bytes
 bool DeviceSegments::obtain(Growth& growth) {
   const ContextScope scope(context_);
   const RelaxedCapture relaxed(context_.driver());
-  do_share_before_call(context_);
+  make_host_progress(context_);
   CUdeviceptr address = 0;
   const CUresult result = context_.driver().try_mem_alloc(&address, growth.bytes);
   growth.address = static_cast<std::uintptr_t>(address);
@@ -103,7 +103,7 @@ bool DeviceSegments::obtain(Growth& growth) {
 bool DeviceSegments::free_segment(std::uintptr_t address) noexcept {
   const ContextScope scope(context_, std::nothrow);
   const RelaxedCapture relaxed(context_.driver());
-  do_share_before_call(context_);
+  make_host_progress(context_);
   return context_.driver().mem_free_or_report(CUdeviceptr{address});
 }
 

@@ -150,7 +150,7 @@ void Windows::unlink_slot(Number slot) noexcept {
 /// Whether nothing is mapped there any more.
 bool Windows::unmap_slots(Number first, Number end) noexcept {
   bool gone = true;
-  do_share_before_call(context_);
+  make_host_progress(context_);
   for (Number slot = first; slot < end; ++slot) {
     if (!slots_[slot].is_mapped) continue;
     slots_[slot].is_mapped = !context_.driver().mem_unmap_or_report(CUdeviceptr{address_of(slot)},
@@ -224,7 +224,7 @@ void Windows::drop(Number window) noexcept {
   forget(window, gone);
 }
 
-void Windows::drop_chosen() noexcept {
+void Windows::drop_victims() noexcept {
   if (chosen_.empty()) return;
   const ContextScope scope(context_, std::nothrow);
   for (const Number window : chosen_) {

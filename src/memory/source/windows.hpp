@@ -49,7 +49,7 @@ class Windows {
   /// Chooses windows with a granule for which is_idle(granule) is true, least recently used first,
   /// until the other mappings are within the bound, with some room.
   template <class IsIdle>
-  void choose_to_drop(const IsIdle& is_idle) {
+  void choose_victims(const IsIdle& is_idle) {
     chosen_.clear();
     std::size_t mappings = mappings_;
     const std::size_t mappings_kept =
@@ -57,7 +57,7 @@ class Windows {
     std::size_t looked_at = 0;
     Number window = oldest_;
     for (; window != kNone && mappings > mappings_kept && looked_at < kLookedAt; ++looked_at) {
-      if (shows_idle(window, is_idle)) {
+      if (is_window_idle(window, is_idle)) {
         chosen_.push_back(window);
         mappings -= windows_[window].size;
       }
@@ -71,8 +71,8 @@ class Windows {
     }
   }
   /// Unmaps the chosen windows that still exist.
-  void drop_chosen() noexcept;
-  void keep_chosen() noexcept { chosen_.clear(); }
+  void drop_victims() noexcept;
+  void cancel_drop() noexcept { chosen_.clear(); }
   /// Unmaps windows for which is_used(address, bytes) is false.
   template <class IsUsed>
   void drop_unused(const IsUsed& is_used) noexcept {
@@ -128,7 +128,7 @@ class Windows {
   };
 
   template <class IsIdle>
-  [[nodiscard]] bool shows_idle(Number window, const IsIdle& is_idle) const {
+  [[nodiscard]] bool is_window_idle(Number window, const IsIdle& is_idle) const {
     const auto [first, size, newer, older] = windows_[window];
     const Number step = 1 + static_cast<Number>(size / kGranulesLookedAt);
     for (Number slot = first; slot < first + size; slot += step) {

@@ -58,7 +58,7 @@ struct Waits {
 
 /// `work`, for a wait that knows already all that it comes after: its own stamp is the news. The
 /// clocks of a batch's copies differ in little else, and each has all lanes.
-Submitted without_past(Submitted work) {
+Submitted without_clock(Submitted work) {
   work.clock = {};
   work.clock.include(work.stamp);
   return work;
@@ -79,11 +79,11 @@ Waits submit(State& state, Stream& stream, std::vector<BatchCopy> batch) BERTH_R
       const Submitted read = submit_behind(
           state, hidden, FetchWork{work.source, work.width, work.source_pageable, work.staged}, {});
       if (item.order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL)
-        waits.sources.push_back(without_past(read));
+        waits.sources.push_back(without_clock(read));
     }
     state.order.branch_off(hidden.order, stream.order);
     const Submitted behind_fork{.ticket = fork.ticket};
-    all.push_back(without_past(submit_behind(state, hidden, std::move(work), {behind_fork})));
+    all.push_back(without_clock(submit_behind(state, hidden, std::move(work), {behind_fork})));
     state.scheduler.destroy(hidden);  // once its work is done
   }
   waits.whole = submit_behind(state, stream, WaitWork{}, all);
@@ -126,7 +126,7 @@ CUresult berth_sim_cuMemcpyBatchAsync(CUdeviceptr* destinations, CUdeviceptr* so
 
   const Context& context = *state.contexts.find(found->context);
   std::vector<BatchCopy> batch;
-  bool frees_host = true;
+  bool is_asynchronous = true;
   std::size_t group = 0;
   for (std::size_t i = 0; i < count; ++i) {
     while (group + 1 < attributes_count && firsts[group + 1] <= i) ++group;
@@ -136,13 +136,13 @@ CUresult berth_sim_cuMemcpyBatchAsync(CUdeviceptr* destinations, CUdeviceptr* so
         look_up(state, context, {destinations[i], sources[i], sizes[i]}, {}, item.copy);
     if (accepted != CUDA_SUCCESS) return accepted;
     item.copy.work.is_further = i != 0;
-    frees_host = frees_host && item.copy.frees_host();
+    is_asynchronous = is_asynchronous && item.copy.is_asynchronous();
     batch.push_back(std::move(item));
   }
   if (!make_buffers(batch)) return CUDA_ERROR_OUT_OF_MEMORY;
   const Handle owner = context.handle;
   Waits waits = submit(state, *found, std::move(batch));
-  if (!frees_host || state.launch_blocking) waits.sources.push_back(waits.whole);
+  if (!is_asynchronous || state.launch_blocking) waits.sources.push_back(waits.whole);
   return waits.sources.empty() ? CUDA_SUCCESS : call.wait(awaited(waits.sources), owner);
 }
 

@@ -11,7 +11,7 @@ constexpr unsigned kApiVersion = 3020;
 
 /// Writes what `read` says of `context`, or where it is null, of the current one.
 template <class T, class Read>
-CUresult tell_of_context(Function function, CUcontext context, T* out, Read&& read) {
+CUresult query_context(Function function, CUcontext context, T* out, Read&& read) {
   Call call(function, context == nullptr ? Needs::context : Needs::driver);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   const Context* found =
@@ -25,18 +25,18 @@ CUresult tell_of_context(Function function, CUcontext context, T* out, Read&& re
 }  // namespace
 
 CUresult berth_sim_cuCtxGetApiVersion(CUcontext context, unsigned* version) {
-  return tell_of_context(Function::k_cuCtxGetApiVersion, context, version,
-                         [](const Context&) { return kApiVersion; });
+  return query_context(Function::k_cuCtxGetApiVersion, context, version,
+                       [](const Context&) { return kApiVersion; });
 }
 
 CUresult berth_sim_cuCtxGetId(CUcontext context, unsigned long long* id) {
-  return tell_of_context(Function::k_cuCtxGetId, context, id,
-                         [](const Context& found) -> unsigned long long { return found.handle; });
+  return query_context(Function::k_cuCtxGetId, context, id,
+                       [](const Context& found) -> unsigned long long { return found.handle; });
 }
 
 CUresult berth_sim_cuCtxGetFlags(unsigned* flags) {
-  return tell_of_context(Function::k_cuCtxGetFlags, nullptr, flags,
-                         [](const Context& found) { return found.flags; });
+  return query_context(Function::k_cuCtxGetFlags, nullptr, flags,
+                       [](const Context& found) { return found.flags; });
 }
 
 }  // namespace berth::sim

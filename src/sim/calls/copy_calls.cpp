@@ -21,10 +21,10 @@ CUresult look_up_peer(State& state, CUcontext destination_context, CUcontext sou
   if (work.width == 0) return CUDA_SUCCESS;
   const Span to = state.addresses.span(work.destination, work.width);
   const Span from = state.addresses.span(work.source, work.width);
-  const bool where_they_say = to.kind == Span::Kind::device && from.kind == Span::Kind::device &&
-                              to.device == to_context->device &&
-                              from.device == from_context->device;
-  if (!where_they_say || !may_access(to, *to_context, Access::copy_to) ||
+  const bool matches_contexts = to.kind == Span::Kind::device && from.kind == Span::Kind::device &&
+                                to.device == to_context->device &&
+                                from.device == from_context->device;
+  if (!matches_contexts || !may_access(to, *to_context, Access::copy_to) ||
       !may_access(from, *from_context, Access::copy_from))
     return CUDA_ERROR_INVALID_VALUE;
   known = {.work = work, .to_host = false, .from_host = false};

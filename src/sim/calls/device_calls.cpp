@@ -108,9 +108,9 @@ CUresult berth_sim_cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute att
   if (!state.is_ordinal(source) || !state.is_ordinal(destination) || source == destination)
     return CUDA_ERROR_INVALID_DEVICE;
   // All links are alike, so that each is of the first rank; there are no arrays.
-  const bool is_had = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
-                      attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
-  *value = is_had && state.config.peer ? 1 : 0;
+  const bool is_supported = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
+                            attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
+  *value = is_supported && state.config.peer ? 1 : 0;
   return CUDA_SUCCESS;
 }
 

@@ -52,7 +52,7 @@ CUresult record(Call& call, CUevent event, CUstream stream, unsigned flags) BERT
 }
 
 /// The event, once its context lets the call in; null where it is none.
-const Event* find_in_its_context(Call& call, CUevent event) BERTH_REQUIRES(mutex) {
+const Event* find_event(Call& call, CUevent event) BERTH_REQUIRES(mutex) {
   const Event* found = call.state().events.find(to_handle(event));
   if (found == nullptr) return nullptr;
   call.await_driver_lock(found->context);
@@ -76,7 +76,7 @@ CUresult berth_sim_cuEventRecordWithFlags(CUevent event, CUstream stream, unsign
 CUresult berth_sim_cuEventQuery(CUevent event) {
   Call call(Function::k_cuEventQuery, Needs::driver);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  const Event* found = find_in_its_context(call, event);
+  const Event* found = find_event(call, event);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const CUresult fault = call.state().contexts.find(found->context)->sticky;
   if (fault != CUDA_SUCCESS) return fault;
@@ -88,7 +88,7 @@ CUresult berth_sim_cuEventQuery(CUevent event) {
 CUresult berth_sim_cuEventSynchronize(CUevent event) {
   Call call(Function::k_cuEventSynchronize, Needs::driver);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
-  const Event* found = find_in_its_context(call, event);
+  const Event* found = find_event(call, event);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const CUresult refusal = refuse_observation(call.state(), *found);
   if (refusal != CUDA_SUCCESS) return refusal;

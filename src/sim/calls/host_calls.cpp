@@ -32,7 +32,7 @@ void berth_sim_berthSimHostObserves(const void* word, std::uint64_t value) {
   if (state == nullptr || !state->initialized) return;
   state->scheduler.at_call(Function::count);
   state->races.observe(static_cast<const std::byte*>(word), value);
-  state->scheduler.at_return();
+  state->scheduler.end_call();
 }
 
 const void* berth_sim_berthSimHostActsFor(const void* actor) {

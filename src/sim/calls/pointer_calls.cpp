@@ -110,8 +110,8 @@ std::size_t attribute_bytes(CUpointer_attribute attribute) {
 
 CUresult berth_sim_cuPointerGetAttribute(void* data, CUpointer_attribute attribute,
                                          CUdeviceptr pointer) {
-  const bool asks_for_access = attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER;
-  Call call(Function::k_cuPointerGetAttribute, asks_for_access ? Needs::context : Needs::driver);
+  const bool needs_access = attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER;
+  Call call(Function::k_cuPointerGetAttribute, needs_access ? Needs::context : Needs::driver);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   if (data == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return pointer_attribute(call, data, attribute, pointer);
@@ -121,10 +121,10 @@ CUresult berth_sim_cuPointerGetAttribute(void* data, CUpointer_attribute attribu
 CUresult berth_sim_cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
                                           void** data, CUdeviceptr pointer) {
   const bool is_complete = count != 0 && attributes != nullptr && data != nullptr;
-  const bool asks_for_access =
+  const bool needs_access =
       is_complete && std::find(attributes, attributes + count,
                                CU_POINTER_ATTRIBUTE_DEVICE_POINTER) != attributes + count;
-  Call call(Function::k_cuPointerGetAttributes, asks_for_access ? Needs::context : Needs::driver);
+  Call call(Function::k_cuPointerGetAttributes, needs_access ? Needs::context : Needs::driver);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   if (!is_complete) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < count; ++i)

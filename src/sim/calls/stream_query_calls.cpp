@@ -13,7 +13,7 @@ bool is_default(CUstream stream) {
 
 /// Writes what `read` says of the stream.
 template <class T, class Read>
-CUresult tell_of_stream(Function function, CUstream stream, Needs needs, T* out, Read&& read) {
+CUresult query_stream(Function function, CUstream stream, Needs needs, T* out, Read&& read) {
   Call call(function, needs);
   if (call.refusal() != CUDA_SUCCESS) return call.refusal();
   const Stream* found = call.find_stream(stream);
@@ -26,37 +26,37 @@ CUresult tell_of_stream(Function function, CUstream stream, Needs needs, T* out,
 }  // namespace
 
 CUresult berth_sim_cuStreamGetFlags(CUstream stream, unsigned* flags) {
-  return tell_of_stream(Function::k_cuStreamGetFlags, stream, Needs::context, flags,
-                        [](const State&, const Stream& found) -> unsigned {
-                          return found.kind == StreamKind::non_blocking ? CU_STREAM_NON_BLOCKING
-                                                                        : CU_STREAM_DEFAULT;
-                        });
+  return query_stream(Function::k_cuStreamGetFlags, stream, Needs::context, flags,
+                      [](const State&, const Stream& found) -> unsigned {
+                        return found.kind == StreamKind::non_blocking ? CU_STREAM_NON_BLOCKING
+                                                                      : CU_STREAM_DEFAULT;
+                      });
 }
 
 CUresult berth_sim_cuStreamGetPriority(CUstream stream, int* priority) {
-  return tell_of_stream(Function::k_cuStreamGetPriority, stream, Needs::context, priority,
-                        [](const State&, const Stream& found) { return found.priority; });
+  return query_stream(Function::k_cuStreamGetPriority, stream, Needs::context, priority,
+                      [](const State&, const Stream& found) { return found.priority; });
 }
 
 CUresult berth_sim_cuStreamGetDevice(CUstream stream, CUdevice* device) {
-  return tell_of_stream(Function::k_cuStreamGetDevice, stream, Needs::context, device,
-                        [](const State& state, const Stream& found) -> CUdevice {
-                          return state.ordinal_of(found.device);
-                        });
+  return query_stream(Function::k_cuStreamGetDevice, stream, Needs::context, device,
+                      [](const State& state, const Stream& found) -> CUdevice {
+                        return state.ordinal_of(found.device);
+                      });
 }
 
 // Two more, for which a stream that was made by a call says enough: they need no current context.
 
 CUresult berth_sim_cuStreamGetId(CUstream stream, unsigned long long* id) {
   const Needs needs = is_default(stream) ? Needs::context : Needs::driver;
-  return tell_of_stream(
+  return query_stream(
       Function::k_cuStreamGetId, stream, needs, id,
       [](const State&, const Stream& found) -> unsigned long long { return found.handle; });
 }
 
 CUresult berth_sim_cuStreamGetCtx(CUstream stream, CUcontext* context) {
   const Needs needs = is_default(stream) ? Needs::context : Needs::driver;
-  return tell_of_stream(
+  return query_stream(
       Function::k_cuStreamGetCtx, stream, needs, context,
       [](const State&, const Stream& found) { return from_handle<CUcontext>(found.context); });
 }

@@ -114,24 +114,24 @@ bool Clock::join(const Clock& other, const Clock& known) {
   return join(root_, other.raised(height).root_, known.raised(height).root_, height);
 }
 
-void Clock::for_each_news(const Clock& known, const Clock& within, const Visit& visit) const {
+void Clock::for_each_new_time(const Clock& known, const Clock& within, const Visit& visit) const {
   if (within.root_ == nullptr) return;
   const unsigned height = std::max({height_, known.height_, within.height_});
-  visit_news(raised(height).root_, known.raised(height).root_, within.raised(height).root_, height,
-             0, visit);
+  visit_new_times(raised(height).root_, known.raised(height).root_, within.raised(height).root_,
+                  height, 0, visit);
 }
 
-void Clock::visit_news(const Link& link, const Link& known, const Link& within, unsigned height,
-                       Lane first, const Visit& visit) {
+void Clock::visit_new_times(const Link& link, const Link& known, const Link& within,
+                            unsigned height, Lane first, const Visit& visit) {
   if (link == nullptr || link == known || within == nullptr) return;
   joined_nodes.fetch_add(1, std::memory_order_relaxed);
   static const Link kNothing;
   for (std::size_t i = 0; i < kFanOut; ++i) {
     const Lane lane = first + (static_cast<Lane>(i) << (height * kBits));
     if (height != 0) {
-      visit_news(Inner::of(link).children[i],
-                 known == nullptr ? kNothing : Inner::of(known).children[i],
-                 Inner::of(within).children[i], height - 1, lane, visit);
+      visit_new_times(Inner::of(link).children[i],
+                      known == nullptr ? kNothing : Inner::of(known).children[i],
+                      Inner::of(within).children[i], height - 1, lane, visit);
       continue;
     }
     const std::uint64_t time = Leaf::of(link).times[i];
@@ -154,17 +154,17 @@ bool Clock::join(Link& mine, const Link& other, const Link& known, unsigned heig
 bool Clock::join_leaf(Link& mine, const Link& other) {
   const auto& ours = Leaf::of(mine).times;
   const auto& theirs = Leaf::of(other).times;
-  bool has_news = false;
+  bool has_changes = false;
   bool has_more = false;
   for (std::size_t i = 0; i < kFanOut; ++i) {
-    has_news |= theirs[i] > ours[i];
+    has_changes |= theirs[i] > ours[i];
     has_more |= ours[i] > theirs[i];
   }
   if (!has_more) {
     mine = other;
-    return has_news;
+    return has_changes;
   }
-  if (!has_news) return false;
+  if (!has_changes) return false;
   Leaf& joined = Leaf::own(mine);
   for (std::size_t i = 0; i < kFanOut; ++i)
     if (theirs[i] > joined.times[i]) joined.times[i] = theirs[i];
@@ -174,20 +174,20 @@ bool Clock::join_leaf(Link& mine, const Link& other) {
 bool Clock::join_inner(Link& mine, const Link& other, const Link& known, unsigned height) {
   static const Link kNothing;
   const auto& theirs = Inner::of(other).children;
-  bool has_news = false;
+  bool has_changes = false;
   bool is_same = true;
   for (std::size_t i = 0; i < kFanOut; ++i) {
     // A second link while this is shared: so that nobody else's child is written to.
     Link child = Inner::of(mine).children[i];
     if (mine.use_count() == 1) child = std::move(Inner::of(mine).children[i]);
     const Link& known_child = known == nullptr ? kNothing : Inner::of(known).children[i];
-    const bool is_news = join(child, theirs[i], known_child, height - 1);
-    has_news |= is_news;
+    const bool has_changed = join(child, theirs[i], known_child, height - 1);
+    has_changes |= has_changed;
     is_same = is_same && child == theirs[i];
-    if (is_news || mine.use_count() == 1) Inner::own(mine).children[i] = std::move(child);
+    if (has_changed || mine.use_count() == 1) Inner::own(mine).children[i] = std::move(child);
   }
   if (is_same) mine = other;
-  return has_news;
+  return has_changes;
 }
 
 }  // namespace berth::sim

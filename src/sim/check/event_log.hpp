@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happened, a line each: calls as they enter, work as it begins and runs, faults and findings.
-// Streams are numbered as they appear and no address is named, so that two runs with one seed, from
-// one host thread, write the same bytes. Guarded by sim::mutex.
+// The event log, one line for each event: calls, work that begins and runs, faults and findings.
+// Streams are numbered in the order of appearance and addresses are omitted, so that two runs with
+// the same seed, on one host thread, write the same bytes. Guarded by sim::mutex.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,18 @@ class EventLog {
  public:
   using Now = std::function<std::uint64_t()>;
 
-  /// `setting` as in Config::log; `now` says when something happens, in nanoseconds.
-  /// Errors  InvalidArgument where the file cannot be written.
+  /// `setting` as in Config::log; `now` returns the current time in nanoseconds.
+  /// Errors  InvalidArgument: the file cannot be written.
   EventLog(const std::string& setting, Now now);
 
   [[nodiscard]] bool on() const { return on_; }
   void call(const CallSite& call);
-  /// Only virtual time lies between the two.
+  /// The two differ only in virtual time.
   void begins(const Stream& stream, const Operation& operation);
   void runs(const Stream& stream, const Operation& operation);
   void note(std::string_view what);
 
-  /// All lines, where they are kept.
+  /// All lines, if they are kept.
   [[nodiscard]] const std::string& text() const { return text_; }
 
  private:

@@ -36,8 +36,8 @@ void Findings::add(Finding finding) {
   if (log_.on()) log_.note(format_text("found: {}", finding.kind()));
   if (is_known(finding)) return;
   if (lines_.size() >= kKept) {
-    ++not_kept_;
-    if (not_kept_ == 1) file_.note_more();
+    ++dropped_;
+    if (dropped_ == 1) file_.note_more();
     return;
   }
   if (alone_) tell(finding);
@@ -59,7 +59,7 @@ void Findings::tell(const Finding& finding) {
 
 std::vector<std::string> Findings::take() {
   std::vector<std::string> taken = std::exchange(lines_, {});
-  if (not_kept_ != 0) taken.push_back(format_text("and {} more", std::exchange(not_kept_, 0)));
+  if (dropped_ != 0) taken.push_back(format_text("and {} more", std::exchange(dropped_, 0)));
   return taken;
 }
 

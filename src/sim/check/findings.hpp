@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the checks found: misuse for which CUDA has no error code, because hardware does not notice
-// it. Guarded by sim::mutex.
+// The findings of the checks: misuse that hardware does not detect, so that CUDA has no error code
+// for it. Guarded by sim::mutex.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +44,7 @@ class Findings {
   FindingsFile file_;
   std::vector<std::string> lines_;
   std::set<std::string> met_;
-  std::size_t not_kept_ = 0;
+  std::size_t dropped_ = 0;
 };
 
 }  // namespace berth::sim

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What graphs, and executable graphs, do to host memory whenever they are launched. A graph that
-// still exists may be launched again, so no wait for work ends its use. Guarded by sim::mutex.
+// The uses of host memory by graphs and executable graphs. An existing graph may be launched again,
+// so waiting for work does not end its use. Guarded by sim::mutex.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ struct GraphUse {
   Use use;  ///< its addresses and kind
 };
 
-/// The first use that a graph, or an executable one, makes of [start, start + bytes), of memory
-/// that was not freed since it was captured or added.
+/// The first use of [start, start + bytes) by a graph or an executable graph, in memory that was
+/// not freed since the node was captured or added.
 std::optional<GraphUse> find_graph_use(State& state, std::uint64_t start, std::uint64_t bytes);
 
-/// `range`, of host memory, is freed by `call`: nodes that use it must not be launched any more. To
-/// destroy their graphs later is no mistake.
+/// `call` frees the host memory `range`: nodes that use it must not be launched again. Their graphs
+/// may still be destroyed.
 void note_freed(State& state, const Range& range, const CallSite& call);
 
 }  // namespace berth::sim

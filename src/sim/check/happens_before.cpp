@@ -6,7 +6,7 @@
 namespace berth::sim {
 
 Stamp HappensBefore::open_lane() {
-  const Knowledge& known = host_.current();
+  const HostClock& known = host_.current();
   if (known.version != passed_by_) passed_ = 0;
   passed_by_ = known.version;
   for (; passed_ < retired_.size(); ++passed_) {
@@ -21,16 +21,16 @@ Stamp HappensBefore::open_lane() {
 }
 
 Floor HappensBefore::submit(StreamOrder& order) {
-  const Knowledge& host = host_.current();
-  const bool knows_more = order.host_version != host.version;
+  const HostClock& host = host_.current();
+  const bool has_new_clock = order.host_version != host.version;
   if (!order.has_lane) order.latest = open_lane();
   order.has_lane = true;
-  if (knows_more) order.clock.join(host.clock);
+  if (has_new_clock) order.clock.join(host.clock);
   order.host_version = host.version;
   ++order.latest.time;
   order.clock.include(order.latest);
   Floor floor = std::exchange(order.floor, {});
-  if (knows_more) floor.clock.join(host.clock);
+  if (has_new_clock) floor.clock.join(host.clock);
   return floor;
 }
 
@@ -62,7 +62,7 @@ bool HappensBefore::precedes(Stamp stamp, const StreamOrder& order) const {
 }
 
 void HappensBefore::host_sees(const Clock& clock) {
-  Knowledge& host = host_.current();
+  HostClock& host = host_.current();
   Clock closed = host.clock;
   late_.include(closed, clock, host.clock);
   host_.learn(host, closed);
@@ -76,7 +76,7 @@ void HappensBefore::branch_off(StreamOrder& order, const StreamOrder& from) {
 }
 
 Stamp HappensBefore::host_acts() {
-  Knowledge& host = host_.current();
+  HostClock& host = host_.current();
   if (!host.latest) host.latest = open_lane();
   ++host.latest->time;
   host_.learn(host, *host.latest);

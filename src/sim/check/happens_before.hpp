@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is ordered before what, by the rules of streams and events alone and not by when work
-// happened to run: vector clocks, one component a stream, and one for what each part of the host
-// does itself. What a host thread has seen to be done comes before what it submits later; which
-// threads count as one, host_clocks.hpp says. Guarded by sim::mutex. Source: Fidge, "Timestamps in
-// message-passing systems that preserve the partial ordering", 1988; Mattern, "Virtual time and
-// global states of distributed systems", 1989.
+// The happens-before relation that streams and events establish, independent of the actual order of
+// execution: vector clocks with one component for each stream, and one for the own accesses of each
+// host actor. Work that a host thread has observed to be complete precedes what the thread submits
+// later; host_clocks.hpp defines which threads count as one. Guarded by sim::mutex. Source: Fidge,
+// "Timestamps in message-passing systems that preserve the partial ordering", 1988; Mattern,
+// "Virtual time and global states of distributed systems", 1989.
 #pragma once
 
 #include <cstddef>
@@ -19,19 +19,20 @@
 
 namespace berth::sim {
 
-/// A closed clock (LateOrder) that an operation comes after, so that only the rest of its own clock
-/// has to be closed. `replaces`: its own has little in common with that of the operation before it.
+/// A closed clock (LateOrder) that precedes an operation, so that only the rest of the operation's
+/// clock has to be closed. `replaces`: the clock has little in common with that of the previous
+/// operation.
 struct Floor {
   Clock clock;
   bool replaces = false;
 };
 
-/// What a stream keeps: its latest operation, and all that comes before it.
+/// The order of a stream: its latest operation, and all that precedes it.
 struct StreamOrder {
   Stamp latest;  ///< time 0 before the first
   Clock clock;
   bool has_lane = false;
-  /// What the operation that ran last comes after: as it was submitted, and closed (LateOrder).
+  /// The clock of the operation that ran last: as submitted, and closed (LateOrder).
   Clock ran;
   Clock ran_closed;
   Floor floor;                     ///< of the next operation
@@ -40,19 +41,19 @@ struct StreamOrder {
 
 class HappensBefore {
  public:
-  /// `always`: otherwise it keeps track only between start() and stop().
+  /// `always`: track the order permanently, not only between start() and stop().
   HappensBefore(bool always, bool threads_apart)
       : always_(always), on_(always), host_(threads_apart) {}
 
   [[nodiscard]] bool on() const { return on_; }
-  /// Nothing that was submitted while it was off is ordered before anything.
+  /// Work that was submitted while it was off precedes nothing.
   void start() { on_ = true; }
   void stop() { on_ = always_; }
 
-  /// A new operation of a stream, after all that came before and all that the calling thread knows.
-  /// The result is for run().
+  /// Adds an operation to a stream, ordered after the stream's earlier work and all that the
+  /// calling thread has observed. The result is passed to run().
   Floor submit(StreamOrder& order);
-  /// What is submitted to `order` later comes after `clock`.
+  /// Orders later submissions to `order` after `clock`.
   void order_after(StreamOrder& order, const Clock& clock) { order.clock.join(clock); }
   /// The same for what `from` comes after by now, where `order` comes after less and its own
   /// operations: in time for those alone.
@@ -68,21 +69,21 @@ class HappensBefore {
   /// Whether `stamp` comes before what is submitted to `order` now.
   [[nodiscard]] bool precedes(Stamp stamp, const StreamOrder& order) const;
 
-  /// The calling thread has seen that all of `clock` is done.
+  /// The calling thread has observed that all of `clock` is complete.
   void host_sees(const Clock& clock);
-  /// The calling thread itself does something, after all that it knows.
+  /// An access by the calling thread itself, ordered after all that it has observed.
   Stamp host_acts();
-  /// What the calling thread knows to be done.
+  /// The work that the calling thread has observed to be complete.
   [[nodiscard]] const Clock& host() { return host_.current().clock; }
   HostClocks& hosts() { return host_; }
-  /// Objects in `memory` are gone; a thread is.
+  /// Objects in `memory` were destroyed; a thread has ended.
   void forget_objects(std::span<const std::byte> memory);
   void end_thread(std::uint64_t thread);
-  /// Adds to `clock` all work of those streams of `context` that are gone; 0: of every context.
+  /// Adds to `clock` all work of destroyed streams of `context`; 0 means of all contexts.
   void add_retired(Handle context, Clock& clock) const;
 
-  /// The stream is gone. A new stream can take its lane if the thread that creates it knows that
-  /// the old work is done, so that everything on the lane is ordered.
+  /// The stream was destroyed. A new stream can reuse its lane if the creating thread has observed
+  /// that the old work is complete, so that everything on the lane is ordered.
   void retire(const StreamOrder& order, Handle context);
 
  private:

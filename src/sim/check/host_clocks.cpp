@@ -5,7 +5,7 @@
 
 namespace berth::sim {
 
-Knowledge& HostClocks::current() {
+HostClock& HostClocks::current() {
   const ThreadState& thread = this_thread();
   if (thread.acts_for != nullptr) return objects_[thread.acts_for];
   return threads_apart_ ? of_thread(thread.id) : program_;
@@ -16,25 +16,25 @@ const Clock* HostClocks::find(const void* object) const {
   return found == objects_.end() ? nullptr : &found->second.clock;
 }
 
-Knowledge& HostClocks::of_thread(std::uint64_t thread) {
+HostClock& HostClocks::of_thread(std::uint64_t thread) {
   const auto [entry, is_new] = threads_.try_emplace(thread);
-  if (is_new) learn(entry->second, anybody_);
+  if (is_new) learn(entry->second, all_threads_);
   return entry->second;
 }
 
-void HostClocks::learn(Knowledge& who, const Clock& clock) {
+void HostClocks::learn(HostClock& who, const Clock& clock) {
   if (!who.clock.join(clock)) return;
   who.version = ++versions_;
-  anybody_.join(clock);
+  all_threads_.join(clock);
 }
 
-void HostClocks::learn(Knowledge& who, Stamp stamp) {
+void HostClocks::learn(HostClock& who, Stamp stamp) {
   if (!who.clock.include(stamp)) return;
   who.version = ++versions_;
-  anybody_.include(stamp);
+  all_threads_.include(stamp);
 }
 
-void HostClocks::everybody_learns(const Clock& clock) {
+void HostClocks::learn_everywhere(const Clock& clock) {
   learn(program_, clock);
   for (auto& [id, thread] : threads_) learn(thread, clock);
 }
@@ -60,9 +60,9 @@ std::vector<Stamp> HostClocks::forget(std::span<const std::byte> memory) {
 std::optional<Stamp> HostClocks::end_thread(std::uint64_t thread) {
   const auto found = threads_.find(thread);
   if (found == threads_.end()) return std::nullopt;
-  const Knowledge ended = found->second;
+  const HostClock ended = found->second;
   threads_.erase(found);
-  everybody_learns(ended.clock);
+  learn_everywhere(ended.clock);
   return ended.latest;
 }
 

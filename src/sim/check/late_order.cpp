@@ -45,7 +45,7 @@ void LateOrder::include(Clock& closed, const Clock& clock, const Clock& known) c
     std::uint64_t since;
   };
   std::vector<Late> lates;
-  clock.for_each_news(known, with_waits_, [&](Stamp stamp) {
+  clock.for_each_new_time(known, with_waits_, [&](Stamp stamp) {
     lates.push_back({stamp, closed.time_of(stamp.lane)});
   });
   closed.join(clock, known);

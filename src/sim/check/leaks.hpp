@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a context still owns when it ends, and CUDA frees silently. Guarded by sim::mutex.
+// Leaks: objects that a context still owns at its end, which CUDA frees silently. Guarded by
+// sim::mutex.
 #pragma once
 
 #include "sim/check/shadow_memory.hpp"
@@ -9,8 +10,8 @@ namespace berth::sim {
 
 struct State;
 
-/// Reports whatever `context`, which `call` is about to end, still owns. Not after a fault: nothing
-/// can be freed then.
+/// Reports the objects that `context` still owns when `call` is about to end it. Not called after a
+/// fault, because nothing can be freed then.
 void check_leaks(State& state, const Context& context, const CallSite& call);
 
 }  // namespace berth::sim

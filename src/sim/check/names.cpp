@@ -6,14 +6,14 @@
 
 namespace berth::sim {
 
-std::string stream_name(Handle callers_handle) {
-  switch (callers_handle) {
+std::string stream_name(Handle caller_handle) {
+  switch (caller_handle) {
     case kLegacyStream:
       return "the legacy stream";
     case kPerThreadStream:
       return "a thread's default stream";
     default:
-      return format_text("stream {:#x}", callers_handle);
+      return format_text("stream {:#x}", caller_handle);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How findings speak of streams and calls.
+// Names of streams and calls in findings.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace berth::sim {
 
-/// `callers_handle`: Stream::callers_handle.
-std::string stream_name(Handle callers_handle);
+/// `caller_handle`: Stream::caller_handle.
+std::string stream_name(Handle caller_handle);
 std::string call_name(const CallSite& call);
 /// Its kernel, or else its function: the same for each call of a loop.
 std::string short_name(const CallSite& call);

@@ -28,8 +28,8 @@ std::vector<Will> uses_of(const T&) {
 
 std::vector<Will> uses_of(const CopyWork& copy) {
   std::vector<Will> uses;
-  const bool reads_ours = !copy.source_pageable && copy.staged == nullptr;
-  if (reads_ours)
+  const bool reads_source = !copy.source_pageable && copy.staged == nullptr;
+  if (reads_source)
     uses.push_back({UseKind::reads, copy.source, copy.width, copy.rows, copy.source_pitch});
   if (!copy.destination_pageable)
     uses.push_back(
@@ -70,7 +70,7 @@ std::optional<Use> find_use(const Stream& stream, std::uint64_t start, std::uint
     if (!found) return;
     found->stamp = operation.stamp;
     found->call = operation.call;
-    found->stream = stream.callers_handle;
+    found->stream = stream.caller_handle;
   });
   return found;
 }

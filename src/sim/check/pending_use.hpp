@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What work that has not run will do to memory. Guarded by sim::mutex.
+// The uses of memory by pending work. Guarded by sim::mutex.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,15 @@ namespace berth::sim {
 struct State;
 struct Stream;
 
-/// The first use that `work` makes of [start, start + bytes); only its addresses and kind are
-/// filled.
+/// The first use of [start, start + bytes) by `work`; only its addresses and kind are set.
 std::optional<Use> find_use(const Work& work, std::uint64_t start, std::uint64_t bytes);
 
-/// The first use that pending work will make of [start, start + bytes); nullopt where none will.
-/// Pageable memory is not watched. A context that has faulted runs nothing more.
+/// The first use of [start, start + bytes) by pending work; nullopt if there is none. Pageable
+/// memory is not tracked. A context that has faulted runs no more work.
 std::optional<Use> find_pending_use(State& state, std::uint64_t start, std::uint64_t bytes);
 
 /// The last operation queued on `stream` that writes to [start, start + bytes), also as a value, or
-/// that may, as a host function can; 0 where none does.
+/// that may write, as a host function can; 0 if there is none.
 std::uint64_t find_pending_write(const Stream& stream, std::uint64_t start, std::uint64_t bytes);
 
 }  // namespace berth::sim

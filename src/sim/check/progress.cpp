@@ -10,22 +10,21 @@ namespace {
 
 /// What keeps the host function at the head of `stream` from its end. One thread runs them all.
 std::string describe_function(State& state, const Stream& stream) {
-  const Stream* first = state.streams.find(state.scheduler.host_function_at_work());
+  const Stream* first = state.streams.find(state.scheduler.running_host_function());
   if (first == nullptr || first == &stream) return "whose host function has not returned";
   return format_text("whose host function waits for that of {} on {}, which has not returned",
-                     call_name(first->queue.front().call), stream_name(first->callers_handle));
+                     call_name(first->queue.front().call), stream_name(first->caller_handle));
 }
 
 /// What the head of `stream` waits for.
 std::string describe_head(State& state, Stream& stream) {
   const Operation& head = stream.queue.front();
   if (const auto* wait = std::get_if<WaitValueWork>(&head.work)) {
-    const Stream* at_work = state.streams.find(state.scheduler.host_function_at_work());
+    const Stream* running = state.streams.find(state.scheduler.running_host_function());
     const std::string value = format_text("which waits for {}", describe(state, stream, *wait));
-    if (at_work == nullptr) return value;
+    if (running == nullptr) return value;
     return format_text("{}, while {} on {} has not returned", value,
-                       call_name(at_work->queue.front().call),
-                       stream_name(at_work->callers_handle));
+                       call_name(running->queue.front().call), stream_name(running->caller_handle));
   }
   if (stream.running && std::holds_alternative<HostFunctionWork>(head.work))
     return describe_function(state, stream);
@@ -39,8 +38,8 @@ void report_shared_channel(State& state, Stream& stream, Stream& waiting) {
   state.findings.add(format_text(
       "shared channel: {} on {} stands only behind {} on {} in one of {} hardware channels, {}; {} "
       "for {} ms (stall_ms): the stream has a channel of its own from now on",
-      call_name(stream.queue.front().call), stream_name(stream.callers_handle),
-      call_name(waiting.queue.front().call), stream_name(waiting.callers_handle),
+      call_name(stream.queue.front().call), stream_name(stream.caller_handle),
+      call_name(waiting.queue.front().call), stream_name(waiting.caller_handle),
       state.channels.count(), describe_head(state, waiting),
       is_at_value ? "nothing that is pending changes them, and no thread has" : "nothing has run",
       state.config.stall_ms));
@@ -50,15 +49,15 @@ void report_host_function(State& state, Stream& asked, Stream& needed) {
   state.findings.add(format_text(
       "stall: a call waits for {}, which is behind {} on {}, {}; nothing has run for {} ms "
       "(stall_ms): the call waits on",
-      stream_name(asked.callers_handle), call_name(needed.queue.front().call),
-      stream_name(needed.callers_handle), describe_head(state, needed), state.config.stall_ms));
+      stream_name(asked.caller_handle), call_name(needed.queue.front().call),
+      stream_name(needed.caller_handle), describe_head(state, needed), state.config.stall_ms));
 }
 
 void report_full_queue(State& state, const CallSite& call, const Stream& stream, Stream& needed) {
   state.findings.add(format_text(
       "full queue: {} on {}, which holds {} operations behind {}, {}; nothing has run for {} ms "
       "(stall_ms): the call fails",
-      call_name(call), stream_name(stream.callers_handle), stream.queue.size(),
+      call_name(call), stream_name(stream.caller_handle), stream.queue.size(),
       call_name(needed.queue.front().call), describe_head(state, needed), state.config.stall_ms));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Findings about programs that make no progress. Guarded by sim::mutex.
+// Findings about programs that do not make progress. Guarded by sim::mutex.
 #pragma once
 
 #include <string>
@@ -12,14 +12,15 @@ namespace berth::sim {
 
 struct State;
 
-/// A call needs `stream`, which only the channel that it shares with `waiting` holds up, directly
-/// or through other streams. Neither pending work nor a thread ends the wait for a value at the
-/// head of `waiting`, or lets its host function return.
+/// A call needs `stream`, which is blocked, directly or through other streams, only by the channel
+/// that it shares with `waiting`. Neither pending work nor a thread ends the wait for a value or
+/// the host function at the head of `waiting`.
 void report_shared_channel(State& state, Stream& stream, Stream& waiting);
-/// A call waits for `asked`, which needs the head of `needed`: a host function that does not
+/// A call waits for `asked`, which depends on the head of `needed`: a host function that does not
 /// return, or a value that such a function may still write.
 void report_host_function(State& state, Stream& asked, Stream& needed);
-/// `call` finds the queue of `stream` full, and nothing runs; it needs the head of `needed`.
+/// `call` blocks on the full queue of `stream`, and nothing runs; the queue depends on the head of
+/// `needed`.
 void report_full_queue(State& state, const CallSite& call, const Stream& stream, Stream& needed);
 /// `call` waits for the lock of its context, which `holder` holds, and nothing runs.
 void report_driver_lock(State& state, const CallSite& call, const CallSite& holder);

@@ -99,7 +99,7 @@ void RaceDetector::use_by_host(State& state, UseKind kind, std::uint64_t address
 void RaceDetector::recycle(State& state, std::uint64_t address, std::uint64_t bytes) {
   if (!on_) return;
   // A call that the plan refuses does not say what it would have said.
-  const bool has_faulted = state.faults.has_struck();
+  const bool has_faulted = state.faults.has_fired();
   state.addresses.for_each_host_range(address, bytes, [&](const Range& range) {
     // What is pending may be the next user's, behind a wait for the host.
     const auto use = has_faulted ? std::nullopt : find_use_done(state, range);
@@ -181,7 +181,7 @@ void RaceDetector::acquire(StreamOrder& order, Stamp wait, const std::byte* wher
   Clock clock;
   if (from_host) {
     const Clock* writer = order_.hosts().find(where);
-    clock.join(writer != nullptr ? *writer : order_.hosts().anybody());
+    clock.join(writer != nullptr ? *writer : order_.hosts().all_threads());
   }
   if (const auto release = releases_.find(where); release != releases_.end())
     clock.join(release->second);

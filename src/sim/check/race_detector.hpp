@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds two uses of the same bytes, one of them a write, that no stream order, event or
-// synchronisation separates; and bytes that go away under work that the host has not waited for. It
-// goes by the order that calls establish, so that a race is found also where the work happened to
-// run in a good order. Guarded by sim::mutex.
+// Finds two uses of the same bytes, one of them a write, that are not ordered by a stream, an event
+// or synchronization; and memory that is freed while the host has not waited for work that uses it.
+// The detector uses the order that calls establish, so it also finds a race if the work happened to
+// run in a correct order. Guarded by sim::mutex.
 //
-// Waits for values and writes of them are what programs synchronise by, so they are not uses: a
-// wait comes after the write that it sees, and where the host may have written, after what was
-// released to the word (berthSimHostReleases), or else after all that anybody on the host knows.
+// Programs synchronize by waits for values and writes of values, so these are not uses: a wait is
+// ordered after the write that it observes. If the host may have written the value, the wait is
+// ordered after the clock released to the word (berthSimHostReleases), or otherwise after the
+// clocks of all host threads.
 #pragma once
 
 #include <cstddef>
@@ -31,34 +32,33 @@ class RaceDetector {
   RaceDetector(bool on, HappensBefore& order, Findings& findings)
       : on_(on), order_(order), findings_(findings) {}
 
-  /// An operation, which comes after `before`, uses `data`, a stretch of what `use` names.
-  /// `arrival`: as in ShadowMemory::enter().
+  /// An operation, ordered after `before`, uses `data`, a part of the memory in `use`. `arrival`:
+  /// as in ShadowMemory::enter().
   void use(State& state, const Use& use, const Clock& before, std::span<const std::byte> data,
            const Arrival* arrival = nullptr);
-  /// `call` is about to end `range`, and waits neither for work that has run nor for pending work.
+  /// `call` is about to free `range`, and does not wait for completed or pending work.
   void check_end(State& state, const Range& range, CallSite call);
   /// The calling thread uses the part of `bytes` at `address` that is pinned or managed memory.
   void use_by_host(State& state, UseKind kind, std::uint64_t address, std::uint64_t bytes);
-  /// The calling thread gives such memory to a new user: earlier uses no longer count.
+  /// The calling thread reuses such memory: earlier uses are forgotten.
   void recycle(State& state, std::uint64_t address, std::uint64_t bytes);
-  /// The same for uses by graphs that may be launched again, which no wait can end.
+  /// The same for uses by graphs, which may be launched again.
   void check_reuse(State& state, std::uint64_t address, std::uint64_t bytes);
   /// `call` launches `exec`. The host memory that it uses must not have been freed.
   void check_launch(State& state, const GraphExec& exec, CallSite call);
   /// The simulator returns the bytes to the system, or reuses them.
   void forget(std::span<const std::byte> data);
 
-  /// `value` was written to the `bytes` at `where` by work that comes after `before`.
+  /// Work that is ordered after `before` wrote `value` to the `bytes` at `where`.
   void release(const Clock& before, const std::byte* where, std::uint64_t value, unsigned bytes);
-  /// The wait `wait` on `order` has seen the value at `where`; `from_host`: which the host may have
-  /// written.
+  /// The wait `wait` on `order` has observed the value at `where`; `from_host`: the host may have
+  /// written it.
   void acquire(StreamOrder& order, Stamp wait, const std::byte* where, bool from_host);
-  /// The host has read `value` at `where`, without a driver call; nullopt: whatever was written
-  /// last.
+  /// The host has read `value` at `where`, without a driver call; nullopt: the latest value.
   void observe(const std::byte* where, std::optional<std::uint64_t> value);
 
  private:
-  /// What has been done to `range` that the calling thread has not waited for.
+  /// A use of `range` by completed work that the calling thread has not waited for.
   std::optional<Use> find_use_done(State& state, const Range& range) const;
 
   bool on_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// For every byte that work has touched: its last write, and the reads since. Bytes that
-// were used alike share a cell, so that a copy of a gigabyte costs one. Keyed by where the
-// simulator keeps the byte, which is one place however many addresses map to it. Guarded by
-// sim::mutex. Source: Flanagan, Freund, "FastTrack: efficient and precise dynamic race detection",
-// 2009.
+// For every byte that work has accessed: the last write, and the reads since. Consecutive bytes
+// with the same uses share a cell, so a copy of a gigabyte needs one cell. The key is the
+// simulator's storage of the byte, which is unique although several addresses may map to it.
+// Guarded by sim::mutex. Source: Flanagan, Freund, "FastTrack: efficient and precise dynamic race
+// detection", 2009.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct CallSite {
 
 enum class UseKind { reads, writes, begins, ends };  ///< the last two: of memory of a pool
 
-/// What an operation, or the host, did to a range of addresses.
+/// A use of a range of addresses by an operation or the host.
 struct Use {
   [[nodiscard]] bool changes() const { return kind != UseKind::reads; }
 
@@ -47,13 +47,13 @@ struct Use {
   std::uint64_t mapping = 0;  ///< see mapping_of(); work of one context
 };
 
-/// When a kernel came onto the device: what was done by then.
+/// The start of a kernel on the device: the work that was complete by then.
 struct Arrival {
   Clock done;    ///< but for `kernel`
   Stamp kernel;  ///< the operation that began it
 };
 
-/// What an earlier use did to the same bytes that a later one must not meet.
+/// An earlier use of the same bytes that conflicts with a later one.
 struct Conflict {
   enum class Kind {
     race,      ///< nothing orders the two
@@ -65,16 +65,16 @@ struct Conflict {
 
 class ShadowMemory {
  public:
-  /// `counts(use)`: whether an earlier use can be a conflict at all.
+  /// `counts(use)`: whether an earlier use can conflict.
   using Counts = std::function<bool(const Use&)>;
 
-  /// Enters `use` of `data`, which comes after `before`, a closed clock. The first conflict with
-  /// an earlier use; nullopt where there is none. `arrival`: of the kernel that makes the use; null
-  /// for other work.
+  /// Enters `use` of `data`, ordered after `before`, a closed clock. Returns the first conflict
+  /// with an earlier use; nullopt if there is none. `arrival`: of the kernel that makes the use;
+  /// null for other work.
   std::optional<Conflict> enter(std::span<const std::byte> data, const Use& use,
                                 const Clock& before, const Arrival* arrival, const Counts& counts);
-  /// The same without entering anything, for the end of the addresses from `start` to `start` +
-  /// `bytes`, through which they were used: what uses them through other mappings is not concerned.
+  /// The same, without entering a use, for unmapping the addresses [start, start + bytes) of
+  /// `data`: uses through other mappings do not conflict.
   [[nodiscard]] std::optional<Use> find_use_beyond(std::span<const std::byte> data,
                                                    std::uint64_t start, std::uint64_t bytes,
                                                    const Clock& before, const Counts& counts) const;
@@ -89,12 +89,12 @@ class ShadowMemory {
   };
   using Cells = std::map<std::uint64_t, Cell>;  // by start; they do not overlap
 
-  /// A use in `cell` that a later one conflicts with, of those that count.
+  /// A use in `cell` that counts and conflicts with a later one.
   static const Use* conflict(const Cell& cell, bool changes, const Clock& before,
                              const Counts& counts);
-  /// A use in `cell` through another mapping, whose bytes `use` does not see.
+  /// A use in `cell` through another mapping, whose write is not visible to `use`.
   static const Use* aliased(const Cell& cell, const Use& use, const Arrival* arrival);
-  /// Makes `at` a border between cells, if it lies inside one.
+  /// Splits the cell that contains `at`.
   void split(std::uint64_t at);
 
   Cells cells_;

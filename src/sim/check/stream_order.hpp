@@ -13,12 +13,12 @@ namespace berth::sim {
 struct State;
 struct Stream;
 
-/// Makes the order of `stream` what its next operation comes after.
+/// Adds the default-stream order to `stream`, before its next operation.
 void join_default_streams(State& state, Stream& stream);
-/// The work of `stream`, and for the legacy stream that of the streams it waits for.
+/// The clock of the work of `stream`; for the legacy stream, also of the streams that it waits for.
 Clock clock_of(State& state, const Stream& stream);
-/// The work of `context`, also on streams that are gone; of every context where it is 0; and what
-/// the calling thread knows to be done.
+/// The clock of the work of `context` (0: of all contexts), including destroyed streams, and of
+/// work that the calling thread has observed to be complete.
 Clock clock_in(State& state, Handle context);
 
 }  // namespace berth::sim

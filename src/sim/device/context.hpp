@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contexts, and each thread's stack of current contexts. A primary context lives while its device's
-// count is above zero, unless it is reset; another lives until its maker destroys it. What belongs
-// to a context goes with it. Contexts are guarded by sim::mutex, a thread's stack by being the
-// thread's own.
+// Contexts, and each thread's stack of current contexts. A primary context exists while the retain
+// count of its device is above zero, unless it is reset; another context exists until its creator
+// destroys it. Destroying a context destroys its objects. Contexts are guarded by sim::mutex; the
+// stack is thread-local.
 #pragma once
 
 #include <cuda.h>
@@ -28,7 +28,7 @@ struct Context {
   Handle handle;
   int device;   ///< slot
   int ordinal;  ///< as cuDeviceGet counts
-  /// What every further call says, once work of this context has faulted.
+  /// The result of every further call, once work of this context has faulted.
   CUresult sticky = CUDA_SUCCESS;
   bool primary = false;  ///< its device's; otherwise a caller made it, and ends it
   unsigned flags = 0;    ///< CUctx_flags
@@ -41,14 +41,14 @@ struct Context {
 
 using Contexts = HandleTable<Context, HandleKind::context>;
 
-/// What the driver keeps for each thread.
+/// The per-thread state of the driver.
 struct ThreadState {
   ThreadState();
   ~ThreadState();  ///< ends the thread's default streams
   ThreadState(const ThreadState&) = delete;
   ThreadState& operator=(const ThreadState&) = delete;
 
-  /// Forgets contexts and capture mode of a simulator that is gone.
+  /// Drops contexts and capture mode of a destroyed simulator.
   void enter(std::uint64_t simulator_id);
 
   std::vector<Handle> stack;
@@ -62,15 +62,15 @@ struct ThreadState {
 
 ThreadState& this_thread();
 
-/// Whether cuCtxCreate and cuDevicePrimaryCtxSetFlags take `flags`.
+/// Whether cuCtxCreate and cuDevicePrimaryCtxSetFlags accept `flags`.
 bool are_context_flags(unsigned flags);
 Context& make_context(State& state, int ordinal);
-/// The device's primary context, made if there is none.
+/// The device's primary context, created if there is none.
 Context& retain_primary(State& state, int ordinal);
-/// Waits for the work of `context`. False where that may have let go of the lock: there may be new
-/// work, or the context gone.
+/// Waits for the work of `context`. False if the lock may have been released meanwhile, so that
+/// there may be new work, or the context may be destroyed.
 bool finish_work(State& state, Handle context) BERTH_REQUIRES(mutex);
-/// Destroys `context` and all that it owns. Its streams are idle.
+/// Destroys `context` and its objects. Its streams are idle.
 void destroy_context(State& state, Context& context) BERTH_REQUIRES(mutex);
 
 }  // namespace berth::sim

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The unchanging facts about a simulated device. They come from the configuration and the slot
-// alone, so that every process with the same configuration sees the same devices.
+// The constant facts of a simulated device. They depend only on the configuration and the slot, so
+// every process with the same configuration sees the same devices.
 #pragma once
 
 #include <cuda.h>
@@ -25,7 +25,7 @@ struct DeviceFacts {
 };
 
 DeviceFacts device_facts(const Config& config, int slot);
-/// Of an instance of the device that has the facts `parent`.
+/// The facts of an instance of the device with the facts `parent`.
 DeviceFacts instance_facts(const DeviceFacts& parent, const MigInstance& instance, int slot,
                            std::uint64_t memory_bytes);
 
@@ -35,8 +35,8 @@ std::string uuid_text(const DeviceFacts& facts);
 /// "00000000:1A:00.0". CUDA, and NVML in an older form, leave out the first four digits.
 std::string pci_address_text(const DeviceFacts& facts);
 
-/// What cuDeviceGetAttribute says; nullopt for an attribute that is not simulated. The values are
-/// those of a data-centre GPU of compute capability 9.0, as far as anything here depends on them.
+/// The result of cuDeviceGetAttribute; nullopt for an attribute that is not simulated. The values
+/// are those of a data-center GPU of compute capability 9.0, if anything depends on them.
 std::optional<int> device_attribute(const Config& config, const DeviceFacts& facts,
                                     CUdevice_attribute attribute);
 

@@ -27,9 +27,9 @@ bool DriverLock::held_by_another(Handle context) const {
   const auto holder = holders_.find(context);
   if (holder == holders_.end()) return false;
   const std::uint64_t thread = this_thread().id;
-  const std::vector<std::uint64_t>& let_in = holder->second.let_in;
+  const std::vector<std::uint64_t>& exempt_threads = holder->second.exempt_threads;
   return holder->second.thread != thread &&
-         std::find(let_in.begin(), let_in.end(), thread) == let_in.end();
+         std::find(exempt_threads.begin(), exempt_threads.end(), thread) == exempt_threads.end();
 }
 
 void DriverLock::await_release(State& state, Handle context, const CallSite& call) {
@@ -41,7 +41,7 @@ void DriverLock::await_release(State& state, Handle context, const CallSite& cal
     if (!stall.lasts(true, state.scheduler.steps(), state.config.stall_ms)) continue;
     Holder& holder = holders_.at(context);
     report_driver_lock(state, call, holder.call);
-    holder.let_in.push_back(this_thread().id);
+    holder.exempt_threads.push_back(this_thread().id);
     break;
   }
   --awaited_;

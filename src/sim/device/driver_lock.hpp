@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lock that a driver holds for each context, where the configuration asks for it: a call that
-// waits keeps the calls of other threads in its context from entering. sim::mutex, which is let go
-// of in every wait, guards this. Source: pytorch/pytorch, pull request 130844: cudaEventQuery "can
-// hang if another thread is holding the CUDA global context lock", as in cudaStreamSynchronize.
+// The lock that a driver holds for each context, if configured: a waiting call blocks calls of
+// other threads in its context. Guarded by sim::mutex, which is released in every wait. Source:
+// pytorch/pytorch, pull request 130844: cudaEventQuery "can hang if another thread is holding the
+// CUDA global context lock", as in cudaStreamSynchronize.
 #pragma once
 
 #include <condition_variable>
@@ -21,7 +21,7 @@ struct State;
 
 class DriverLock {
  public:
-  /// Keeps the lock of a context for this thread while it waits.
+  /// Holds the lock of a context for the thread during a wait.
   class Held {
    public:
     Held(DriverLock& lock, Handle context, const CallSite& call) BERTH_REQUIRES(mutex);
@@ -36,20 +36,20 @@ class DriverLock {
 
   explicit DriverLock(bool on) : on_(on) {}
 
-  /// Returns once no other thread's call waits in `context`. Where nothing has run for stall_ms,
-  /// that is a finding, and it returns as well: then, and for every later call of this thread while
-  /// that call waits. May let go of sim::mutex: no pointer into the state holds afterwards.
+  /// Returns once no call of another thread waits in `context`. If nothing has run for stall_ms,
+  /// reports a finding and returns, for this and every later call of the thread while that call
+  /// waits. May release sim::mutex, which invalidates pointers into the state.
   void await(State& state, Handle context, const CallSite& call) BERTH_REQUIRES(mutex) {
     if (on_ && held_by_another(context)) await_release(state, context, call);
   }
-  /// Whether a call cannot enter.
+  /// Whether a call is blocked.
   [[nodiscard]] bool is_awaited() const { return awaited_ != 0; }
 
  private:
   struct Holder {
     std::uint64_t thread;  // ThreadState::id
     CallSite call;
-    std::vector<std::uint64_t> let_in = {};  // threads that a finding lets enter beside it
+    std::vector<std::uint64_t> exempt_threads = {};  // threads that a finding lets enter beside it
   };
 
   [[nodiscard]] bool held_by_another(Handle context) const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which devices CUDA counts, and in which order: what the environment and MIG leave of them.
+// The devices that CUDA enumerates, and their order, which depend on the environment and MIG.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace berth::sim {
 
-/// The place in State::devices of each ordinal.
+/// The slot in State::devices of each ordinal.
 std::vector<int> enumerate_devices(const State& state) BERTH_REQUIRES(mutex);
 
 }  // namespace berth::sim

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER as the driver reads them at cuInit. Written apart from
-// the product's reader on purpose: one table of cases judges both. Source: CUDA Programming Guide,
-// "CUDA Environment Variables".
+// CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER as the driver reads them in cuInit. Deliberately
+// independent of the library's own reader: one table of cases tests both. Source: CUDA Programming
+// Guide, "CUDA Environment Variables".
 #pragma once
 
 #include <optional>
@@ -11,10 +11,10 @@
 
 namespace berth::sim {
 
-/// The entries of `uuids` (in the order in which CUDA counts) that `text` makes visible, in the
-/// order in which it names them. nullopt text: all. Ordinals are decimal and may be followed by
-/// rubbish, as strtol would have it; UUIDs may be cut short where that is unique. An entry that
-/// names nothing ends the list; one that names a device again leaves none.
+/// The entries of `uuids` (in CUDA's order) that `text` makes visible, in the order of `text`.
+/// nullopt text: all. Ordinals are decimal and may be followed by other characters, as in strtol;
+/// UUIDs may be abbreviated if unambiguous. An entry that matches no device ends the list; a
+/// duplicate device empties it.
 std::vector<int> visible_devices(const std::optional<std::string>& text,
                                  const std::vector<std::string>& uuids);
 

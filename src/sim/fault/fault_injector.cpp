@@ -17,7 +17,7 @@ std::optional<Fault> FaultInjector::at_call(Function function, std::uint64_t nth
     if (number < rule.first || number > rule.last) continue;
     const auto bound = static_cast<std::uint64_t>(rule.percent / 100 * double{kChances});
     if (rule.percent < 100 && random_.below(kChances) >= bound) continue;
-    has_struck_ = true;
+    has_fired_ = true;
     return rule.fault;
   }
   return std::nullopt;

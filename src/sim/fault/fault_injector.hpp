@@ -17,12 +17,12 @@ class FaultInjector {
   std::optional<Fault> at_call(Function function, std::uint64_t nth, std::uint64_t nth_of_all);
 
   /// Whether anything has happened to any call.
-  [[nodiscard]] bool has_struck() const { return has_struck_; }
+  [[nodiscard]] bool has_fired() const { return has_fired_; }
 
  private:
   const FaultPlan& plan_;
   Random random_;
-  bool has_struck_ = false;
+  bool has_fired_ = false;
 };
 
 }  // namespace berth::sim

@@ -210,7 +210,7 @@ void destroy_exec(State& state, Handle exec) {
   GraphExec& found = *state.graph_execs.find(exec);
   if (!found.held.empty()) state.held_until.push_back({found.last_launch, std::move(found.held)});
   state.graph_execs.erase(exec);
-  release_what_is_done(state);
+  release_completed(state);
 }
 
 }  // namespace berth::sim

@@ -27,7 +27,7 @@ void retain(State& state, const HeldObjects& objects) {
   for (const auto& [object, count] : objects) state.user_objects.find(object)->references += count;
 }
 
-void release_what_is_done(State& state) {
+void release_completed(State& state) {
   std::vector<HeldUntil> running;
   for (HeldUntil& held : std::exchange(state.held_until, {})) {
     if (state.scheduler.done(held.done.ticket))

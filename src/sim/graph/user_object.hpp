@@ -48,6 +48,6 @@ void release(State& state, const HeldObjects& objects, const Clock& done) BERTH_
 /// Once more for each reference in `objects`.
 void retain(State& state, const HeldObjects& objects);
 /// Releases what was held until work that is done by now.
-void release_what_is_done(State& state) BERTH_REQUIRES(mutex);
+void release_completed(State& state) BERTH_REQUIRES(mutex);
 
 }  // namespace berth::sim

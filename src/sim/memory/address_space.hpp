@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every address means: device allocations, mappings inside reservations, managed and pinned
-// host memory. Whatever is not here is pageable host memory, or was freed. What must hold: ranges
-// do not overlap; a mapping lies inside one reservation. Guarded by sim::mutex.
+// The address space: device allocations, mappings inside reservations, managed and pinned host
+// memory. Any other address is pageable host memory, or was freed. Invariants: ranges do not
+// overlap; a mapping lies inside one reservation. Guarded by sim::mutex.
 #pragma once
 
 #include <algorithm>
@@ -64,7 +64,7 @@ struct Reservation {
   std::uint64_t mappings = 0;
 };
 
-/// What [address, address + bytes) is.
+/// Describes [address, address + bytes).
 struct Span {
   enum class Kind {
     device,    ///< inside one allocation, or mapped without a gap inside one reservation
@@ -89,7 +89,7 @@ class AddressSpace {
   Range* find_start(std::uint64_t start);
   /// Whether a range has a byte in [start, start + bytes).
   bool overlaps(std::uint64_t start, std::uint64_t bytes);
-  /// The ranges that tile [start, start + bytes) exactly; empty where none do.
+  /// The ranges that tile [start, start + bytes) exactly; empty if there are none.
   std::vector<Range*> tiles(std::uint64_t start, std::uint64_t bytes);
 
   Reservation& reserve(std::uint64_t start, std::uint64_t bytes);
@@ -99,18 +99,17 @@ class AddressSpace {
   /// As calls see it.
   Span span(std::uint64_t address, std::uint64_t bytes);
 
-  /// Pool memory exists for calls from the call that allocates to the call that frees. Work sees it
-  /// from the allocation on its stream to the free on its stream: that may both be later, and the
-  /// same address may meanwhile be another allocation to calls.
-  /// False where it was withdrawn, or did not arrive.
+  /// For calls, pool memory exists from the allocating call to the freeing call. For work, it
+  /// exists from the allocation to the free in stream order. Both may be later, when the same
+  /// address is already another allocation for calls. False if it was withdrawn, or did not arrive.
   bool arrive(const Range& range);
   bool depart(const Range& range);
-  /// Ends `range` for work too, in whatever order: it may not have arrived yet.
+  /// Ends `range` for work, too, even if it has not arrived yet.
   void withdraw(const Range& range);
   /// As find() and span(), for work that runs now.
   Range* find_for_work(std::uint64_t address);
   Span span_for_work(std::uint64_t address, std::uint64_t bytes);
-  /// The allocations of `pool`, as calls see them and as work does.
+  /// The allocations of `pool`, both for calls and for work.
   template <class Visit>
   void for_each_of_pool(Handle pool, Visit&& visit) {
     for (auto* view : {&ranges_, &arrived_})

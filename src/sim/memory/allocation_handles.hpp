@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Physical memory behind handles of cuMemCreate: it lives while a handle or a mapping refers to it.
-// Guarded by sim::mutex.
+// Physical memory behind handles of cuMemCreate, which exists while a handle or a mapping refers to
+// it. Guarded by sim::mutex.
 #pragma once
 
 #include <cuda.h>
@@ -11,9 +11,9 @@ namespace berth::sim {
 
 struct State;
 
-/// Null where the handle is none, or was released as often as it was given.
+/// Null if the handle is invalid, or has no references left.
 PhysicalBlock* find_allocation(State& state, CUmemGenericAllocationHandle handle);
-/// Frees what nothing refers to any more.
+/// Frees a block without references.
 void drop_if_unused(State& state, PhysicalBlock& block);
 
 }  // namespace berth::sim

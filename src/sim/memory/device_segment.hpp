@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole granules of a device at an address of their own: what allocations are cut from. Guarded by
-// sim::mutex.
+// Whole granules of a device at their own address, from which allocations are suballocated. Guarded
+// by sim::mutex.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which parts of a range of numbers are free: addresses, or bytes of a device. Free neighbours are
-// always joined. Guarded by sim::mutex.
+// Allocates extents of a range of numbers: addresses, or bytes of a device. Free neighbours are
+// always coalesced. Guarded by sim::mutex.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,16 @@ struct Extent {
 
 class ExtentAllocator {
  public:
-  /// All of [start, start + bytes) is free at first.
+  /// All of [start, start + bytes) is initially free.
   ExtentAllocator(std::uint64_t start, std::uint64_t bytes);
 
-  /// The best fit at `alignment`, a power of two; nullopt where there is none.
+  /// The best fit at `alignment`, a power of two; nullopt if there is none.
   std::optional<std::uint64_t> allocate(std::uint64_t bytes, std::uint64_t alignment);
   /// Exactly [start, start + bytes), if all of it is free.
   bool allocate_at(std::uint64_t start, std::uint64_t bytes);
-  /// In one piece if there is a fit, otherwise the largest pieces; empty where too little is free.
+  /// In one piece if there is a fit, otherwise the largest pieces; empty if too little is free.
   std::vector<Extent> allocate_scattered(std::uint64_t bytes);
-  /// Takes back what an allocate function gave, or a part of it.
+  /// Frees the result of an allocate function, or a part of it.
   void release(std::uint64_t start, std::uint64_t bytes);
 
   [[nodiscard]] std::uint64_t free_bytes() const { return free_bytes_; }
@@ -38,7 +38,7 @@ class ExtentAllocator {
 
   void insert(std::uint64_t start, std::uint64_t bytes);
   void erase(ByStart::iterator extent);
-  /// Takes [start, start + bytes) out of the free extent that contains it.
+  /// Removes [start, start + bytes) from the free extent that contains it.
   void carve(ByStart::iterator extent, std::uint64_t start, std::uint64_t bytes);
 
   ByStart by_start_;

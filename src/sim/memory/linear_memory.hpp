@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What cuMemAlloc gives. An allocation of more than half a granule takes whole granules; smaller
-// ones are packed, at 512 bytes, into shared chunks of one granule. A chunk lives while something
-// is in it. Guarded by sim::mutex.
+// The memory of cuMemAlloc. An allocation of more than half a granule uses whole granules; smaller
+// ones are packed, aligned to 512 bytes, into shared chunks of one granule. An empty chunk is
+// freed. Guarded by sim::mutex.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ struct State;
 
 class LinearMemory {
  public:
-  /// The address; 0 where the device has no room.
+  /// The address; 0 if the device is out of memory.
   std::uint64_t allocate(State& state, const Context& context, std::uint64_t bytes);
-  /// Ends `range`, an allocation made here.
+  /// Frees `range`, an allocation of this object.
   void release(State& state, const Range& range);
 
  private:

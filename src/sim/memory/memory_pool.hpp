@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A memory pool: segments of one device, cut into allocations that come and go in stream order.
-// Freed memory remembers the free that it waits for until the host has seen that free pass. What
-// must hold: free pieces and allocations tile the segments. Guarded by sim::mutex.
+// A memory pool: segments of one device, split into allocations that are made and freed in stream
+// order. Freed memory depends on its free until the host has observed the free. Invariant: free
+// pieces and allocations tile the segments. Guarded by sim::mutex.
 // Source: CUDA Programming Guide, "Stream Ordered Memory Allocator"; CUDA Driver API, "Stream
 // Ordered Memory Allocator".
 #pragma once
@@ -22,7 +22,7 @@ struct Stream;
 
 class MemoryPool {
  public:
-  /// `bytes_max` limits what is reserved; 0: only the device does.
+  /// `bytes_max` limits reserved bytes; 0: no limit but the device.
   MemoryPool(Handle handle, int device, std::uint64_t bytes_max);
 
   struct Policy {
@@ -32,7 +32,7 @@ class MemoryPool {
     std::uint64_t release_threshold = 0;
   };
 
-  /// Where an allocation lies, and the frees that it comes after.
+  /// The location of an allocation, and the frees that precede it.
   struct Room {
     std::uint64_t start;
     PhysicalBlock* block;
@@ -40,17 +40,17 @@ class MemoryPool {
     std::vector<Submitted> after;
   };
 
-  /// Room for the next operation of `stream` to use; nullopt where there is none. `bytes` is not 0.
+  /// Memory for the next operation of `stream`; nullopt if there is none. `bytes` is not 0.
   std::optional<Room> allocate(State& state, Stream& stream, std::uint64_t bytes);
-  /// Takes `range` back. `behind` is the free; without a ticket where the memory is unused already.
+  /// Frees `range`. `behind` is the free; without a ticket if the memory is already unused.
   void release(const Range& range, Submitted behind);
 
-  /// The host has seen everything pass that has passed.
+  /// The host has observed all completed work.
   void observe(State& state);
-  /// Gives segments without allocations back while at least `bytes_kept` stay. Only what the host
-  /// has seen freed is given back.
+  /// Returns segments without allocations while at least `bytes_kept` remain. Only memory whose
+  /// free the host has observed is returned.
   void trim(State& state, std::uint64_t bytes_kept);
-  /// Whether frees are on record that the host has not seen pass.
+  /// Whether there are frees that the host has not observed.
   [[nodiscard]] bool awaits_frees() const;
 
   [[nodiscard]] std::uint64_t bytes_used() const { return bytes_used_; }
@@ -68,7 +68,7 @@ class MemoryPool {
   DeviceSet writers;
 
  private:
-  /// What may be reused, each with all before it.
+  /// The permitted reuse; each value includes those before it.
   enum class Reuse {
     in_order,       ///< freed on the same stream, or seen freed
     after_events,   ///< freed before the allocation by a chain of events
@@ -85,12 +85,12 @@ class MemoryPool {
 
   [[nodiscard]] bool may_reuse(State& state, const Stream& stream, const Piece& piece,
                                Reuse reuse) const;
-  /// The start of the best fit among neighbouring pieces that may be reused.
+  /// The start of the best fit among adjacent pieces that may be reused.
   std::optional<std::uint64_t> find(State& state, const Stream& stream, std::uint64_t bytes,
                                     Reuse reuse) const;
   Room take(const Stream& stream, std::uint64_t start, std::uint64_t bytes);
   bool grow(State& state, std::uint64_t bytes);
-  /// Joins neighbours that nothing waits for.
+  /// Coalesces neighbours without a pending free.
   void coalesce();
 
   std::uint64_t bytes_max_;
@@ -104,8 +104,8 @@ class MemoryPool {
 
 using MemoryPools = HandleTable<MemoryPool, HandleKind::memory_pool>;
 
-/// The host has waited for something: pools give back what is above their thresholds, and destroyed
-/// pools that are empty end.
+/// Called when the host has waited: pools return memory above their release thresholds, and empty
+/// destroyed pools are removed.
 void synchronize_pools(State& state);
 
 }  // namespace berth::sim

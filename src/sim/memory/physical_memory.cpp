@@ -26,7 +26,7 @@ constexpr int kDevicePoison = 0xA5;
 
 /// A driver can only report that it is out of memory. Prints the reason once in a process. Always
 /// false.
-bool explain_host_failure(const char* call, std::uint64_t bytes) {
+bool report_host_failure(const char* call, std::uint64_t bytes) {
   static std::atomic_flag explained;
   const int error = errno;
   if (explained.test_and_set()) return false;
@@ -61,12 +61,12 @@ PhysicalMemory::~PhysicalMemory() {
 bool PhysicalMemory::open() {
   if (data_ != nullptr) return true;
   if (file_ < 0) file_ = memfd_create("berth-simulated-device", MFD_CLOEXEC);
-  if (file_ < 0) return explain_host_failure("memfd_create", bytes_total_);
+  if (file_ < 0) return report_host_failure("memfd_create", bytes_total_);
   if (ftruncate(file_, static_cast<off_t>(bytes_total_)) != 0)
-    return explain_host_failure("ftruncate (ulimit -f)", bytes_total_);
+    return report_host_failure("ftruncate (ulimit -f)", bytes_total_);
   void* data =
       mmap(nullptr, bytes_total_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
-  if (data == MAP_FAILED) return explain_host_failure("mmap (ulimit -v)", bytes_total_);
+  if (data == MAP_FAILED) return report_host_failure("mmap (ulimit -v)", bytes_total_);
   // A granule touched here must not cost the system more than its pages.
   madvise(data, bytes_total_, MADV_NOHUGEPAGE);
   data_ = static_cast<std::byte*>(data);
@@ -151,7 +151,7 @@ void PhysicalMemory::release(PhysicalBlock& block) {
 void PhysicalMemory::release_shared(std::shared_ptr<SharedMemory> shared) {
   constexpr long kHereAndInTheList = 2;
   if (shared.use_count() > kHereAndInTheList) return;  // another handle of this process
-  shared->let_go();
+  shared->release();
   if (!shared->is_own()) std::erase(shared_, shared);
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of one device: a memfd, mapped as a whole at first use. Sparse: a byte that was never
-// written costs nothing, and what is freed goes back to the system at once. What must hold: blocks
-// overlap only where they share memory, and bytes_used() counts each byte once. Guarded by
-// sim::mutex.
+// The bytes of one device: a sparse memfd, mapped as a whole at first use. Bytes that were never
+// written use no memory, and freed bytes are returned to the system at once. Invariants: blocks
+// overlap only if they share memory, and bytes_used() counts each byte once. Guarded by sim::mutex.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +16,8 @@
 
 namespace berth::sim {
 
-/// What cuMemCreate makes, or what backs a cuMemAlloc: whole granules of one device, contiguous in
-/// its own numbering, wherever they lie in the device.
+/// The memory of a cuMemCreate or cuMemAlloc: whole granules of one device, with contiguous
+/// offsets, at arbitrary positions in the device.
 struct PhysicalBlock {
   PhysicalBlock(Handle handle_, int device_, std::uint64_t bytes_)
       : handle(handle_), device(device_), bytes(bytes_) {}
@@ -29,14 +28,14 @@ struct PhysicalBlock {
     std::uint64_t bytes;
   };
 
-  /// The piece that holds the byte at `offset`, which is below `bytes`.
+  /// The piece that contains the byte at `offset`, which is below `bytes`.
   [[nodiscard]] const Piece& piece_at(std::uint64_t offset) const;
 
   Handle handle;
   int device;  ///< slot
   std::uint64_t bytes;
   std::vector<Piece> pieces;  ///< in order of block_offset
-  /// Where other processes may have it too; it has no pieces then.
+  /// Set if other processes may share it; it then has no pieces.
   std::shared_ptr<SharedMemory> shared = nullptr;
   int references = 0;    ///< of handles that calls gave, not yet released
   bool written = false;  ///< otherwise there is nothing to give back to the system
@@ -47,33 +46,32 @@ using PhysicalBlocks = HandleTable<PhysicalBlock, HandleKind::physical_block>;
 
 class PhysicalMemory {
  public:
-  /// Makes nothing yet.
+  /// Allocates nothing yet.
   PhysicalMemory(std::uint64_t bytes, std::uint64_t granularity, bool poison);
   ~PhysicalMemory();
   PhysicalMemory(const PhysicalMemory&) = delete;
   PhysicalMemory& operator=(const PhysicalMemory&) = delete;
 
-  /// Fills `block.pieces`. `block.bytes` is a multiple of the granularity. False where the device,
-  /// its limit, or the system has no room.
+  /// Sets `block.pieces`. `block.bytes` is a multiple of the granularity. False if the device, its
+  /// limit, or the system is out of memory.
   bool allocate(PhysicalBlock& block);
-  /// The same, of the device `uuid`, for other processes to have too.
+  /// The same for memory of the device `uuid` that can be shared with other processes.
   bool allocate_shared(PhysicalBlock& block, const Uuid& uuid);
-  /// Makes `block` refer to what another handle, perhaps of another process, refers to. The bytes
-  /// count once a process, and there is always room: they are there already. False where the system
-  /// has no room.
+  /// Makes `block` refer to the memory of another handle, perhaps of another process. The bytes are
+  /// counted once for each process, beyond any limit, because they exist already. False if the
+  /// system is out of memory.
   bool adopt(PhysicalBlock& block, std::shared_ptr<SharedMemory> shared);
-  /// Shared memory that was made here counts until no process has it.
+  /// Shared memory of this process is counted until no process uses it.
   void release(PhysicalBlock& block);
 
-  /// Where the simulator reads and writes the byte at `offset` of an allocated block, and those
-  /// that follow it in place.
+  /// The storage of an allocated block from `offset`, up to the end of the contiguous part.
   [[nodiscard]] std::span<std::byte> bytes_at(const PhysicalBlock& block,
                                               std::uint64_t offset) const;
 
   [[nodiscard]] std::uint64_t bytes_total() const { return bytes_total_; }
   [[nodiscard]] std::uint64_t bytes_used() const;
   [[nodiscard]] std::uint64_t bytes_free() const;
-  /// From now on as if others used the rest. What is allocated stays.
+  /// Limits the memory as if other processes used the rest. Existing allocations stay.
   void set_limit(std::uint64_t bytes) { limit_ = bytes; }
 
  private:

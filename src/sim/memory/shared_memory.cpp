@@ -64,7 +64,7 @@ SharedMemory::SharedMemory(int file, std::uint64_t bytes, const Uuid& uuid, bool
 }
 
 SharedMemory::~SharedMemory() {
-  let_go();
+  release();
   close(file_);
 }
 
@@ -113,7 +113,7 @@ bool SharedMemory::hold() {
   return true;
 }
 
-void SharedMemory::let_go() {
+void SharedMemory::release() {
   if (!is_held()) return;
   munmap(data_, bytes_);
   close(hold_);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory that other processes may have too: a memfd of its own, whose last page says what it
-// is. Whoever has it, a descriptor in flight between processes included, holds a lock on the file,
-// so that the maker knows when the last has let go of it; the system drops the locks of a process
-// that dies. Guarded by sim::mutex.
+// Device memory that other processes may share: a separate memfd, whose last page identifies it.
+// Every holder, including a descriptor in flight between processes, holds a lock on the file, so
+// that the creator can detect the last release; the system releases the locks of a process that
+// dies. Guarded by sim::mutex.
 #pragma once
 
 #include <array>
@@ -17,24 +17,24 @@ using Uuid = std::array<unsigned char, 16>;
 
 class SharedMemory {
  public:
-  /// Zeros of the device `uuid`, held. Null where the system has no room.
+  /// Creates zeroed memory of the device `uuid`, held. Null if the system is out of memory.
   static std::shared_ptr<SharedMemory> create(const Uuid& uuid, std::uint64_t bytes);
-  /// What is behind a descriptor that a simulator exported, this one or another; not held. Null
-  /// where it is something else. The descriptor stays the caller's.
+  /// Opens a descriptor that this or another simulator exported; not held. Null if the descriptor
+  /// is something else. The caller keeps the descriptor.
   static std::shared_ptr<SharedMemory> open(int descriptor);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
 
-  /// A new descriptor for others, which holds the memory; -1 where the system refuses.
+  /// A new descriptor for other processes, which holds the memory; -1 if the system fails.
   [[nodiscard]] int export_descriptor() const;
 
-  /// Makes data() valid. False where the system refuses.
+  /// Makes data() valid. False if the system fails.
   bool hold();
-  /// data() ends.
-  void let_go();
+  /// Invalidates data().
+  void release();
   [[nodiscard]] bool is_held() const { return hold_ >= 0; }
-  /// Whether somebody else holds it; only while this object does not.
+  /// Whether another object or process holds it; called only while this object does not.
   [[nodiscard]] bool is_held_elsewhere() const;
 
   [[nodiscard]] std::byte* data() const { return data_; }
@@ -43,7 +43,7 @@ class SharedMemory {
   [[nodiscard]] bool is_same(const SharedMemory& other) const {
     return device_ == other.device_ && inode_ == other.inode_;
   }
-  /// Made by this process.
+  /// Whether this process created it.
   [[nodiscard]] bool is_own() const { return own_; }
 
  private:

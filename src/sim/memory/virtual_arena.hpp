@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device addresses: stretches of this process's address space without access, so that host code
-// that touches a device pointer faults. An address that was given back stays in the arena, where a
-// stale pointer is told from a host pointer. Guarded by sim::mutex.
+// Device addresses: ranges of this process's address space without access, so that host code that
+// dereferences a device pointer faults. A released address stays in the arena, so that a stale
+// pointer can be distinguished from a host pointer. Guarded by sim::mutex.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class VirtualArena {
   VirtualArena(const VirtualArena&) = delete;
   VirtualArena& operator=(const VirtualArena&) = delete;
 
-  /// At `hint` if that is free and aligned, otherwise anywhere; nullopt where the system has no
-  /// room.
+  /// At `hint` if it is free and aligned, otherwise at any address; nullopt if the system is out of
+  /// memory.
   std::optional<std::uint64_t> reserve(std::uint64_t bytes, std::uint64_t alignment,
                                        std::uint64_t hint = 0);
   void release(std::uint64_t start, std::uint64_t bytes);
@@ -34,7 +34,7 @@ class VirtualArena {
     ExtentAllocator free;
   };
 
-  /// A stretch with room for `bytes` at `alignment`; null where the system refuses.
+  /// A stretch with space for `bytes` at `alignment`; null if the system fails.
   Stretch* grow(std::uint64_t bytes, std::uint64_t alignment);
   Stretch* stretch_of(std::uint64_t address);
 

@@ -18,7 +18,7 @@ nvml::Return berth_sim_nvmlDeviceGetName(nvml::Device device, char* name, unsign
   if (call.refusal() != nvml::kSuccess) return call.refusal();
   const Device* found = call.find(device);
   if (found == nullptr) return nvml::kInvalidArgument;
-  return give_text(name, bytes, found->facts.name);
+  return write_text(name, bytes, found->facts.name);
 }
 
 nvml::Return berth_sim_nvmlDeviceGetCudaComputeCapability(nvml::Device device, int* major,

@@ -89,7 +89,7 @@ nvml::Return berth_sim_nvmlDeviceGetUUID(nvml::Device device, char* uuid, unsign
   if (call.refusal() != nvml::kSuccess) return call.refusal();
   const Device* found = call.find(device);
   if (found == nullptr) return nvml::kInvalidArgument;
-  return give_text(uuid, bytes, uuid_text(found->facts));
+  return write_text(uuid, bytes, uuid_text(found->facts));
 }
 
 nvml::Return berth_sim_nvmlDeviceGetIndex(nvml::Device device, unsigned* index) {
@@ -123,8 +123,8 @@ nvml::Return berth_sim_nvmlDeviceGetPciInfo_v3(nvml::Device device, nvml::PciInf
   pci->device = static_cast<unsigned>(facts.pci_device);
   pci->pciDeviceId = 0x233010de;  // an H100; the vendor stands in the low half
   const std::string address = pci_address_text(facts);
-  give_text(pci->busIdLegacy, sizeof(pci->busIdLegacy), std::string_view(address).substr(4));
-  give_text(pci->busId, sizeof(pci->busId), address);
+  write_text(pci->busIdLegacy, sizeof(pci->busIdLegacy), std::string_view(address).substr(4));
+  write_text(pci->busId, sizeof(pci->busId), address);
   return nvml::kSuccess;
 }
 

@@ -53,8 +53,8 @@ std::vector<nvml::ProcessInfo> compute_processes(State& state, const Device& dev
   return processes;
 }
 
-nvml::Return give_processes(const std::vector<nvml::ProcessInfo>& found, unsigned* count,
-                            nvml::ProcessInfo* processes) {
+nvml::Return write_processes(const std::vector<nvml::ProcessInfo>& found, unsigned* count,
+                             nvml::ProcessInfo* processes) {
   const unsigned room = *count;
   *count = static_cast<unsigned>(found.size());
   if (found.size() > room) return nvml::kInsufficientSize;
@@ -64,7 +64,7 @@ nvml::Return give_processes(const std::vector<nvml::ProcessInfo>& found, unsigne
 }
 
 /// What a simulated device never runs: graphics, and clients of MPS.
-nvml::Return give_no_processes(nvml::Device device, unsigned* count) {
+nvml::Return write_no_processes(nvml::Device device, unsigned* count) {
   NvmlCall call;
   if (call.refusal() != nvml::kSuccess) return call.refusal();
   if (call.find(device) == nullptr || count == nullptr) return nvml::kInvalidArgument;
@@ -104,19 +104,19 @@ nvml::Return berth_sim_nvmlDeviceGetComputeRunningProcesses_v3(nvml::Device devi
   const Device* found = call.find(device);
   if (found == nullptr || count == nullptr) return nvml::kInvalidArgument;
   if (found->lost) return nvml::kGpuIsLost;
-  return give_processes(compute_processes(call.state(), *found), count, processes);
+  return write_processes(compute_processes(call.state(), *found), count, processes);
 }
 
 nvml::Return berth_sim_nvmlDeviceGetGraphicsRunningProcesses_v3(nvml::Device device,
                                                                 unsigned* count,
                                                                 nvml::ProcessInfo*) {
-  return give_no_processes(device, count);
+  return write_no_processes(device, count);
 }
 
 nvml::Return berth_sim_nvmlDeviceGetMPSComputeRunningProcesses_v3(nvml::Device device,
                                                                   unsigned* count,
                                                                   nvml::ProcessInfo*) {
-  return give_no_processes(device, count);
+  return write_no_processes(device, count);
 }
 
 }  // namespace berth::sim

@@ -36,7 +36,7 @@ nvml::Device nvml_handle(std::size_t place) {
   return reinterpret_cast<nvml::Device>(kHandleBase + place);
 }
 
-nvml::Return give_text(char* out, unsigned bytes, std::string_view text) {
+nvml::Return write_text(char* out, unsigned bytes, std::string_view text) {
   if (out == nullptr) return nvml::kInvalidArgument;
   if (bytes <= text.size()) return nvml::kInsufficientSize;
   std::memcpy(out, text.data(), text.size());

@@ -40,6 +40,6 @@ class BERTH_SCOPED_CAPABILITY NvmlCall {
 nvml::Device nvml_handle(std::size_t place);
 
 /// Copies `text` and its final zero to `out`, which has `bytes`.
-nvml::Return give_text(char* out, unsigned bytes, std::string_view text);
+nvml::Return write_text(char* out, unsigned bytes, std::string_view text);
 
 }  // namespace berth::sim

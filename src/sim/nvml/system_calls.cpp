@@ -81,14 +81,14 @@ const char* berth_sim_nvmlErrorString(nvml::Return code) {
 nvml::Return berth_sim_nvmlSystemGetDriverVersion(char* version, unsigned bytes) {
   NvmlCall call;
   if (call.refusal() != nvml::kSuccess) return call.refusal();
-  return give_text(version, bytes, driver_version_text(call.state().config.driver_version));
+  return write_text(version, bytes, driver_version_text(call.state().config.driver_version));
 }
 
 nvml::Return berth_sim_nvmlSystemGetNVMLVersion(char* version, unsigned bytes) {
   NvmlCall call;
   if (call.refusal() != nvml::kSuccess) return call.refusal();
   const int cuda = call.state().config.driver_version;
-  return give_text(version, bytes, format_text("{}.{}", cuda / 1000, driver_version_text(cuda)));
+  return write_text(version, bytes, format_text("{}.{}", cuda / 1000, driver_version_text(cuda)));
 }
 
 nvml::Return berth_sim_nvmlSystemGetCudaDriverVersion_v2(int* version) {
@@ -105,7 +105,7 @@ nvml::Return berth_sim_nvmlSystemGetProcessName(unsigned pid, char* name, unsign
   std::ifstream file(format_text("/proc/{}/cmdline", pid));
   std::string text;
   if (!file || !std::getline(file, text, '\0')) return nvml::kNotFound;
-  return give_text(name, bytes, text.substr(0, bytes - 1));
+  return write_text(name, bytes, text.substr(0, bytes - 1));
 }
 
 }  // namespace berth::sim

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What waits in a hardware channel: waits for values, and for work of other streams. Work that is
-// given to the channel comes after all of them. A wait that comes after all others stands for them,
-// so that few are kept however many wait. Guarded by sim::mutex.
+// The pending waits of a hardware channel, for values and for work of other streams. Work that is
+// submitted to the channel is ordered after all of them. A wait that is ordered after all others
+// replaces them, so few are kept. Guarded by sim::mutex.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +14,11 @@ namespace berth::sim {
 
 class ChannelWaits {
  public:
-  /// Those for which no later one stands.
+  /// The waits that no later wait replaces.
   [[nodiscard]] std::vector<Ticket>& last() { return last_; }
-  /// `wait` comes after all of them.
+  /// Adds `wait`, which is ordered after all others.
   void replace(const Ticket& wait) { last_.assign(1, wait); }
-  /// `wait` does not. Now and then drops what is done, as `done(ticket)` says.
+  /// Adds a `wait` that is not. Occasionally drops waits for which `done(ticket)` is true.
   template <class Done>
   void add(const Ticket& wait, const Done& done) {
     if (last_.size() >= drop_at_) {

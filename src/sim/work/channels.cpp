@@ -13,7 +13,7 @@ namespace berth::sim {
 namespace {
 
 /// What CUDA_DEVICE_MAX_CONNECTIONS asks for; a value out of range asks for nothing.
-std::optional<int> wanted_by_environment() {
+std::optional<int> count_from_environment() {
   const std::string text = env("CUDA_DEVICE_MAX_CONNECTIONS").value_or("");
   int count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
@@ -26,7 +26,7 @@ std::optional<int> wanted_by_environment() {
 
 Channels::Channels(const Config& config)
     : count_(config.connections ? *config.connections
-                                : wanted_by_environment().value_or(kConnectionsDefault)),
+                                : count_from_environment().value_or(kConnectionsDefault)),
       by_seed_(config.connections && config.progress == Progress::random),
       random_(config.seed) {}
 

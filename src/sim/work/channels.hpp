@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hardware channels (work queues, connections): each stream of a context is mapped onto one of a
-// few. A channel passes work on in the order of submission, so that a stream that waits holds up
-// the later work of every stream in its channel. One channel takes all work of a stream here, and
-// the work of its graphs and batches. Guarded by sim::mutex. Source: CUDA Programming Guide,
+// Hardware channels (work queues, connections): each stream of a context is mapped to one of a few
+// channels. A channel executes work in the order of submission, so a waiting stream blocks the
+// later work of every stream in its channel. In the simulation, all work of a stream, including its
+// graphs and batches, uses one channel. Guarded by sim::mutex. Source: CUDA Programming Guide,
 // "CUDA_DEVICE_MAX_CONNECTIONS": "If independent GPU tasks [...] map to the same work queue, a
 // false dependency is created".
 #pragma once
@@ -17,12 +17,12 @@ struct Stream;
 
 class Channels {
  public:
-  /// Where the configuration leaves that open, the environment decides.
+  /// If the configuration is `auto`, the environment decides.
   explicit Channels(const Config& config);
 
-  /// Of each context; 0 where each stream has a channel of its own.
+  /// The number of channels of each context; 0 if each stream has its own.
   [[nodiscard]] int count() const { return count_; }
-  /// Maps `stream`, a new one of `context`.
+  /// Maps `stream`, a new stream of `context`.
   void assign(Context& context, Stream& stream);
 
  private:

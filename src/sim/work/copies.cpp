@@ -57,7 +57,7 @@ CUresult look_up(State& state, const Context& context, CopyWork work, Sides side
   known = {.work = std::move(work),
            .to_host = to.kind != Span::Kind::device,
            .from_host = from.kind != Span::Kind::device,
-           .in_reach = state.config.pageable_access == PageableAccess::host_page_tables};
+           .device_accessible = state.config.pageable_access == PageableAccess::host_page_tables};
   return CUDA_SUCCESS;
 }
 
@@ -77,14 +77,15 @@ CUresult queue_copy(Call& call, Stream& stream, KnownCopy copy) {
   if (stream.captured.capture != 0) return call.enqueue(stream, std::move(copy.work));
   const CUresult refusal = refuse_use(call.state(), stream);
   if (refusal != CUDA_SUCCESS) return refusal;
-  const bool frees_host = copy.frees_host();
-  const bool may_outlive_source = copy.work.source_pageable && frees_host && !copy.in_reach;
+  const bool is_asynchronous = copy.is_asynchronous();
+  const bool may_outlive_source =
+      copy.work.source_pageable && is_asynchronous && !copy.device_accessible;
   if (may_outlive_source && !scheduler.runs_at_once() && !stage(copy.work))
     return CUDA_ERROR_OUT_OF_MEMORY;
   const Handle context = stream.context;
   const Ticket ticket = scheduler.submit(stream, std::move(copy.work));
-  return frees_host ? call.end_submission(stream)
-                    : call.wait({{ticket}, stream.order.clock}, context);
+  return is_asynchronous ? call.end_submission(stream)
+                         : call.wait({{ticket}, stream.order.clock}, context);
 }
 
 CUresult copy_async(Call& call, CUstream stream, const CopyWork& work, Sides sides) {
@@ -117,16 +118,16 @@ CUresult copy_now(Call& call, const CopyWork& work, Sides sides) {
   if (accepted != CUDA_SUCCESS) return accepted;
   const CUresult refusal = refuse_observation(state, *stream);
   if (refusal != CUDA_SUCCESS) return refusal;
-  const bool always_waits = (null_context.flags & CU_CTX_SYNC_MEMOPS) != 0;
-  const bool is_staged = known.work.source_pageable && !known.in_reach;
-  if (is_staged && !known.to_host && !always_waits) {
+  const bool is_synchronous = (null_context.flags & CU_CTX_SYNC_MEMOPS) != 0;
+  const bool is_staged = known.work.source_pageable && !known.device_accessible;
+  if (is_staged && !known.to_host && !is_synchronous) {
     const CUresult waited = wait_before_staging(call, *stream);
     return waited == CUDA_SUCCESS ? queue_copy(call, *stream, std::move(known)) : waited;
   }
   const bool between_devices = !known.to_host && !known.from_host;
   const Handle context = stream->context;
   const Ticket ticket = state.scheduler.submit(*stream, std::move(known.work));
-  if (between_devices && !always_waits) return call.end_submission(*stream);
+  if (between_devices && !is_synchronous) return call.end_submission(*stream);
   return call.wait({{ticket}, stream->order.clock}, context);
 }
 

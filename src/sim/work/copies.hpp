@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every copying call does: looks its addresses up, queues the copy, and waits as long as CUDA
-// says that the host does. Guarded by sim::mutex.
+// The common part of all copy calls: looks up the addresses, queues the copy, and waits as
+// documented for CUDA. Guarded by sim::mutex.
 // Source: CUDA Driver API, "API synchronization behavior", "Unified Addressing".
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace berth::sim {
 
-/// What a function lets one side of a copy be; pinned memory is both.
+/// The kind of memory that a function accepts on one side; pinned memory is both.
 enum class Side { any, host, device };
 
 struct Sides {
@@ -21,35 +21,38 @@ struct Sides {
   Side from = Side::any;
 };
 
-/// A copy whose addresses were looked up.
+/// A copy with resolved addresses.
 struct KnownCopy {
-  /// Whether the host is free once the copy is queued: to pageable memory, and between two pieces
-  /// of host memory, it is not.
-  [[nodiscard]] bool frees_host() const {
-    return (in_reach || !work.destination_pageable) && !(to_host && from_host);
+  /// Whether the call returns once the copy is queued. False for copies to pageable memory, and
+  /// between host memory.
+  [[nodiscard]] bool is_asynchronous() const {
+    return (device_accessible || !work.destination_pageable) && !(to_host && from_host);
   }
 
   CopyWork work;
   bool to_host;  ///< pinned memory or pageable
   bool from_host;
-  bool in_reach = false;  ///< the device gets at pageable memory by itself: nothing is staged
+  bool device_accessible =
+      false;  ///< the device gets at pageable memory by itself: nothing is staged
 };
 
-/// Looks up `work`, which has bytes, for a stream of `context`. CUDA_ERROR_INVALID_VALUE where a
-/// side is not what it may be, or is closed to the context.
+/// Resolves the addresses of `work`, which is not empty, for a stream of `context`.
+/// CUDA_ERROR_INVALID_VALUE if a side has a kind that is not accepted, or the context cannot access
+/// it.
 CUresult look_up(State& state, const Context& context, CopyWork work, Sides sides,
                  KnownCopy& known);
 
-/// Keeps the source of `work`, which is pageable, as it is now. False where the system has no room.
+/// Saves the current content of the pageable source of `work`. False if the system is out of
+/// memory.
 bool stage(CopyWork& work);
 
-/// Queues `copy` on `stream`, or captures it. May let go of the lock to wait.
+/// Queues `copy` on `stream`, or captures it. May release the lock to wait.
 CUresult queue_copy(Call& call, Stream& stream, KnownCopy copy) BERTH_REQUIRES(mutex);
 
-/// A whole call of an asynchronous function. May let go of the lock to wait.
+/// Implements an asynchronous function. May release the lock to wait.
 CUresult copy_async(Call& call, CUstream stream, const CopyWork& work, Sides sides)
     BERTH_REQUIRES(mutex);
-/// A whole call of a synchronous function, which works on the null stream. May let go of the lock.
+/// Implements a synchronous function, which uses the null stream. May release the lock.
 CUresult copy_now(Call& call, const CopyWork& work, Sides sides) BERTH_REQUIRES(mutex);
 
 }  // namespace berth::sim

@@ -50,8 +50,8 @@ Demand demand(State& state, const CopyWork& copy) {
   const std::optional<int> from = device_of(state, copy.source);
   if (!to && !from) return {Engine::none, host_copy_ns(copy.total())};
   const auto by = [&](Engine engine) -> Demand {
-    const bool in_reach = state.config.pageable_access == PageableAccess::host_page_tables;
-    if (!in_reach && (copy.destination_pageable || copy.source_pageable))
+    const bool device_accessible = state.config.pageable_access == PageableAccess::host_page_tables;
+    if (!device_accessible && (copy.destination_pageable || copy.source_pageable))
       return {engine, pageable_transfer_ns(copy.total())};
     return {engine, copy.is_further ? further_transfer_ns(engine, copy.total())
                                     : transfer_ns(engine, copy.total())};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which engine does an operation, and for how long.
+// The engine and the duration of an operation.
 #pragma once
 
 #include "sim/work/operation.hpp"

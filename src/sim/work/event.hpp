@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An event: which work it was last recorded behind, and when that was done. Guarded by sim::mutex.
+// An event: the work that precedes its latest record, and the time of completion. Guarded by
+// sim::mutex.
 #pragma once
 
 #include <cuda.h>

@@ -12,7 +12,7 @@ Stream& open_hidden_stream(State& state, const Context& context, const Stream& l
                                         launcher.priority);
   hidden.launcher = launcher.handle;
   if (context.handle == launcher.context) hidden.channel = launcher.channel;
-  hidden.callers_handle = launcher.callers_handle;
+  hidden.caller_handle = launcher.caller_handle;
   return hidden;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work beside a stream: streams that no call sees, which begin and end between two operations of a
-// visible one, and run in any order among one another. So runs a graph, and a batch of copies.
-// Guarded by sim::mutex.
+// Internal streams, which begin and end between two operations of a visible stream and are
+// unordered among each other. They execute graphs and batches of copies. Guarded by sim::mutex.
 #pragma once
 
 #include <vector>
@@ -16,10 +15,10 @@ namespace berth::sim {
 
 struct State;
 
-/// For work of `context` that `launcher` started. Ordered behind nothing.
+/// Opens a stream for work of `context` that `launcher` started. It is not ordered after any work.
 Stream& open_hidden_stream(State& state, const Context& context, const Stream& launcher);
 
-/// Submits `work` to `stream`, behind `after` too.
+/// Submits `work` to `stream`, ordered also after `after`.
 Submitted submit_behind(State& state, Stream& stream, Work work,
                         const std::vector<Submitted>& after) BERTH_REQUIRES(mutex);
 

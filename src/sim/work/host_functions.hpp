@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread that runs the functions of cuLaunchHostFunc and cuStreamAddCallback, one after the
-// other, without the lock, as the driver's own thread does on hardware. Started by the first
-// function. Guarded by sim::mutex.
+// The thread that runs the functions of cuLaunchHostFunc and cuStreamAddCallback, one by one and
+// without the lock, as a thread of the driver does. Started by the first function. Guarded by
+// sim::mutex.
 #pragma once
 
 #include <condition_variable>
@@ -22,18 +22,18 @@ class HostFunctions {
   HostFunctions(const HostFunctions&) = delete;
   HostFunctions& operator=(const HostFunctions&) = delete;
 
-  /// Queues a function; Scheduler::finish_host_function(stream) follows when it has returned, where
-  /// `stream` is not 0.
-  /// `status`: what a callback is told of its context. `done`: work that the thread learns is done.
+  /// Queues a function. After it has returned, Scheduler::finish_host_function(stream) is called if
+  /// `stream` is not 0. `status`: the argument of a callback. `done`: work that the thread then
+  /// observes to be complete.
   void start(Handle stream, const HostFunctionWork& work, CUresult status, Clock done = {})
       BERTH_REQUIRES(mutex);
-  /// Waits for the function that runs, and drops the others. Must be the last call.
+  /// Waits for the running function, and drops the others. Must be the last call.
   void stop() BERTH_EXCLUDES(mutex);
   /// Whether this is that thread.
   [[nodiscard]] bool on_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
   /// Whether a function runs or is queued.
-  [[nodiscard]] bool is_at_work() const { return runs_ || !entries_.empty(); }
-  /// The stream whose function runs; 0 where none does, or one of no stream.
+  [[nodiscard]] bool is_busy() const { return runs_ || !entries_.empty(); }
+  /// The stream whose function runs; 0 if none runs, or a function without a stream.
   [[nodiscard]] Handle running_for() const { return running_for_; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One piece of work on a stream, and what it waits for. Guarded by sim::mutex.
+// An operation on a stream, and its dependencies. Guarded by sim::mutex.
 #pragma once
 
 #include <cuda.h>
@@ -18,7 +18,7 @@
 
 namespace berth::sim {
 
-/// "All that `stream` was given up to `sequence`." A stream that is gone has done all its work.
+/// All work submitted to `stream` up to `sequence`. A destroyed stream has completed all its work.
 struct Ticket {
   Handle stream = 0;
   std::uint64_t sequence = 0;
@@ -32,7 +32,7 @@ constexpr std::size_t extent(std::size_t width, std::size_t rows, std::size_t pi
   return (rows - 1) * pitch + width;
 }
 
-/// Addresses are looked up when the copy runs: device and pinned memory that is gone by then
+/// Addresses are resolved when the copy runs: device and pinned memory that was freed meanwhile
 /// faults.
 struct CopyWork {
   [[nodiscard]] std::size_t total() const { return width * rows; }
@@ -51,13 +51,12 @@ struct CopyWork {
   bool destination_pageable = false;
   bool source_pageable = false;
   bool is_further = false;  ///< of a batch, and not its first: the engine is under way already
-  /// The rows of the source as they were when they were read, one right behind the other, where
-  /// that is not when the copy runs. Shared, so that work can be copied: a graph runs its own again
-  /// and again.
+  /// The content of the source, with packed rows, if it is read before the copy runs. Shared, so
+  /// that work can be copied: a graph runs its work repeatedly.
   std::shared_ptr<std::byte[]> staged = nullptr;
 };
 
-/// Reads the source of a copy that follows on the same stream, and takes the time of both.
+/// Reads the source of the next copy on the same stream, and takes the time of both.
 struct FetchWork {
   std::uint64_t source;
   std::size_t bytes;
@@ -77,8 +76,8 @@ struct MemsetWork {
   std::size_t pitch = 0;  ///< as a copy's
 };
 
-/// A function of cuLaunchHostFunc, or a callback of cuStreamAddCallback: that also runs where the
-/// context has faulted, and is told so.
+/// A function of cuLaunchHostFunc, or a callback of cuStreamAddCallback. A callback also runs if
+/// the context has faulted, with that status.
 struct HostFunctionWork {
   CUhostFn function = nullptr;
   void* data = nullptr;
@@ -86,14 +85,14 @@ struct HostFunctionWork {
   CUstream stream = nullptr;  ///< as the caller of cuStreamAddCallback named it
 };
 
-/// Since when a kernel is on the device.
+/// The start of a kernel on the device.
 enum class Resident {
   when_ready,     ///< what it comes after is done
   before_poll,    ///< since the poll before it on its stream began
   with_previous,  ///< as the kernel before it on its stream, if there is one
 };
 
-/// Keeps the device busy, uses memory, and calls `compute`, if it is not empty.
+/// Occupies the device, uses memory, and calls `compute`, if it is not empty.
 struct KernelWork {
   std::uint64_t duration_ns;
   std::vector<MemoryUse> uses;
@@ -102,7 +101,7 @@ struct KernelWork {
   Resident resident = Resident::when_ready;
 };
 
-/// Notes the time in `event`, unless it was destroyed or recorded again since.
+/// Stores the time in `event`, unless it was destroyed or recorded again.
 struct RecordWork {
   Handle event;
 };
@@ -117,7 +116,7 @@ struct DepartWork {
   std::shared_ptr<const Range> range;
 };
 
-/// Holds its stream until the 4 or 8 bytes at `address` are as `condition` says.
+/// Blocks its stream until the 4 or 8 bytes at `address` satisfy `condition`.
 struct WaitValueWork {
   std::uint64_t address;
   std::uint64_t value;
@@ -145,27 +144,28 @@ inline bool uses_memory(const Work& work) {
 struct Operation {
   std::uint64_t sequence;  ///< its place in its stream, from 1
   std::uint64_t number;    ///< its place in all submissions, from 1
-  /// What it comes after by the program's order, besides its predecessor on the stream. Entries
-  /// that are done are removed from the end.
+  /// Its dependencies by the program's order, besides its predecessor on the stream. Completed
+  /// entries are removed from the end.
   std::vector<Ticket> waits_for;
   Work work;
   CallSite call = {};  ///< that submitted it
   Stamp stamp = {};    ///< both for the race detector
   Clock before = {};
   Floor floor = {};
-  /// The same for waits of other streams in its channel, which is no order that the program made.
+  /// The same for waits of other streams in its channel, an order that the program has not
+  /// established.
   std::vector<Ticket> in_channel = {};
   bool is_in_channel_order = false;  ///< it comes after every wait that was in its channel before
 };
 
-/// Work on a stream, to be waited for by other work.
+/// Submitted work, on which other work can depend.
 struct Submitted {
   Ticket ticket = {};
   Stamp stamp = {};
   Clock clock = {};  ///< all that it comes after, and itself
 };
 
-/// What the host waits for, and what it knows to be done then.
+/// The work that the host waits for, and the clock that it then has.
 struct Awaited {
   std::vector<Ticket> tickets;
   Clock clock = {};

@@ -56,7 +56,7 @@ class Performance {
            std::span<const std::byte> stretch, std::uint64_t mapping) {
     const Use stretch_use{.stamp = operation_.stamp,
                           .call = operation_.call,
-                          .stream = stream_.callers_handle,
+                          .stream = stream_.caller_handle,
                           .address = address,
                           .bytes = bytes,
                           .kind = kind,
@@ -67,7 +67,7 @@ class Performance {
   }
   /// Calls the function of a kernel with copies of the memory that it uses.
   void compute(const KernelWork& kernel);
-  [[nodiscard]] Arrival arrives_now() const { return {before_, operation_.stamp}; }
+  [[nodiscard]] Arrival current_arrival() const { return {before_, operation_.stamp}; }
   /// Whether memory that a copy needs is there, and open to it.
   [[nodiscard]] bool reaches_all(const CopyWork& copy) const;
   void copy_row(const CopyWork& copy, std::size_t row);
@@ -85,7 +85,7 @@ class Performance {
 
 CUresult Performance::operator()(const KernelWork& kernel) {
   const bool is_there = kernel.resident != Resident::when_ready && stream_.kernel_arrival;
-  if (state_.order.on()) arrival_ = is_there ? stream_.kernel_arrival : arrives_now();
+  if (state_.order.on()) arrival_ = is_there ? stream_.kernel_arrival : current_arrival();
   for (const MemoryUse& uses : kernel.uses) {
     const Access access = uses.writes ? Access::write : Access::read;
     if (!reaches(uses.address, uses.bytes, access)) return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -115,7 +115,7 @@ void Performance::compute(const KernelWork& kernel) {
 bool Performance::reaches_all(const CopyWork& copy) const {
   const auto is_there = [&](std::uint64_t address, std::size_t bytes, bool pageable,
                             Access access) {
-    return pageable ? is_host_memory_there(state_, address, bytes, access)
+    return pageable ? is_host_memory_mapped(state_, address, bytes, access)
                     : reaches(address, bytes, access);
   };
   return is_there(copy.destination, copy.destination_extent(), copy.destination_pageable,
@@ -125,12 +125,12 @@ bool Performance::reaches_all(const CopyWork& copy) const {
 }
 
 void Performance::copy_row(const CopyWork& copy, std::size_t row) {
-  const bool source_is_ours = !copy.source_pageable && copy.staged == nullptr;
+  const bool reads_source = !copy.source_pageable && copy.staged == nullptr;
   const std::uint64_t source =
       copy.staged ? reinterpret_cast<std::uint64_t>(copy.staged.get()) + row * copy.width
                   : copy.source + row * copy.source_pitch;
   const std::uint64_t destination = copy.destination + row * copy.destination_pitch;
-  MemoryWalk from(state_, MemoryWalk::Use::read, source, !source_is_ours);
+  MemoryWalk from(state_, MemoryWalk::Use::read, source, !reads_source);
   MemoryWalk to(state_, MemoryWalk::Use::write, destination, copy.destination_pageable);
   for (std::size_t left = copy.width; left != 0;) {
     std::span<std::byte> target = to.next(left);
@@ -138,7 +138,7 @@ void Performance::copy_row(const CopyWork& copy, std::size_t row) {
     to.put_back(target.size() - origin.size());
     target = target.first(origin.size());
     std::memmove(target.data(), origin.data(), origin.size());
-    if (source_is_ours) use(UseKind::reads, copy.source, copy.total(), origin, from.mapping());
+    if (reads_source) use(UseKind::reads, copy.source, copy.total(), origin, from.mapping());
     if (!copy.destination_pageable)
       use(UseKind::writes, copy.destination, copy.total(), target, to.mapping());
     left -= origin.size();
@@ -153,7 +153,7 @@ CUresult Performance::operator()(const CopyWork& copy) {
 
 CUresult Performance::operator()(const FetchWork& fetch) {
   const bool is_there =
-      fetch.pageable ? is_host_memory_there(state_, fetch.source, fetch.bytes, Access::copy_from)
+      fetch.pageable ? is_host_memory_mapped(state_, fetch.source, fetch.bytes, Access::copy_from)
                      : reaches(fetch.source, fetch.bytes, Access::copy_from);
   if (!is_there) return CUDA_ERROR_ILLEGAL_ADDRESS;
   MemoryWalk from(state_, MemoryWalk::Use::read, fetch.source, fetch.pageable);
@@ -214,7 +214,7 @@ CUresult Performance::operator()(const WaitValueWork& wait) {
   if (source == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
   const bool from_host =
       state_.addresses.span_for_work(wait.address, wait.bytes).kind == Span::Kind::pinned;
-  if (wait.is_kernel && state_.order.on()) arrival_ = arrives_now();
+  if (wait.is_kernel && state_.order.on()) arrival_ = current_arrival();
   state_.races.acquire(stream_.order, operation_.stamp, source, from_host);
   return CUDA_SUCCESS;
 }

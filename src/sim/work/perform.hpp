@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operation does when it runs: bytes move, an event learns the time. Guarded by sim::mutex.
+// The execution of operations. Guarded by sim::mutex.
 #pragma once
 
 #include <cuda.h>
@@ -12,9 +12,9 @@ namespace berth::sim {
 
 struct State;
 
-/// Runs everything but a host function. CUDA_ERROR_ILLEGAL_ADDRESS where memory that was there at
-/// the call is gone or closed by now.
-/// `before`: all that it comes after, closed.
+/// Executes any operation except a host function. CUDA_ERROR_ILLEGAL_ADDRESS if memory that was
+/// valid at the call is freed or not accessible any more. `before`: the closed clock of all
+/// predecessors.
 CUresult perform(State& state, const Context& context, Stream& stream, const Operation& operation,
                  const Clock& before);
 

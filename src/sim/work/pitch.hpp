@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic of rows that lie a pitch apart, on sizes that a caller made up.
+// Arithmetic of rows a pitch apart, on unchecked sizes from a caller.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace berth::sim {
 /// CU_DEVICE_ATTRIBUTE_MAX_PITCH of the simulated devices.
 inline constexpr std::size_t kPitchMax = 2147483647;
 
-/// nullopt where the result does not fit.
+/// nullopt if the result overflows.
 constexpr std::optional<std::uint64_t> multiply_add(std::uint64_t factor, std::uint64_t other,
                                                     std::uint64_t summand) {
   std::uint64_t product = 0;
@@ -21,8 +21,8 @@ constexpr std::optional<std::uint64_t> multiply_add(std::uint64_t factor, std::u
   return sum;
 }
 
-/// Whether `rows` rows of `width` bytes, neither of them 0, can lie `pitch` apart: they do not
-/// overlap, and their extent fits. For one row the pitch says nothing.
+/// Whether `rows` rows of `width` bytes, neither of them 0, can be `pitch` apart: they do not
+/// overlap, and their extent does not overflow. The pitch of a single row is ignored.
 constexpr bool is_pitched(std::size_t width, std::size_t rows, std::size_t pitch) {
   if (rows == 1) return true;
   return pitch >= width && multiply_add(rows - 1, pitch, width).has_value();

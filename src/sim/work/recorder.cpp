@@ -63,7 +63,7 @@ void Recorder::add(State& state, const Stream& stream, const Operation& operatio
   entries_.push_back({.name = name_of(operation),
                       .kind = entry->kind,
                       .device = stream.device,
-                      .stream = reinterpret_cast<CUstream>(stream.callers_handle),
+                      .stream = reinterpret_cast<CUstream>(stream.caller_handle),
                       .bytes = entry->bytes,
                       .begin_ns = begin_ns,
                       .end_ns = state.scheduler.now_ns()});

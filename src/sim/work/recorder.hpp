@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Simulator::take_timeline() returns: the work that has ended, and the waits of the host.
-// Guarded by sim::mutex.
+// Records completed work and waits of the host, for Simulator::take_timeline(). Guarded by
+// sim::mutex.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ class Recorder {
  public:
   void start() { on_ = true; }
   [[nodiscard]] bool on() const { return on_; }
-  /// `operation` of `stream` ends now. Does nothing if it only orders.
+  /// `operation` of `stream` ends now. Ignored if it is only a wait.
   void add(State& state, const Stream& stream, const Operation& operation, std::uint64_t begin_ns);
-  /// `call` has waited until now.
+  /// `call` waited until now.
   void add_host_wait(State& state, const CallSite& call, std::uint64_t begin_ns);
   [[nodiscard]] std::vector<TimelineEntry> take() { return std::exchange(entries_, {}); }
 

@@ -163,10 +163,10 @@ Ticket Scheduler::submit(Stream& stream, Work work, std::span<const Ticket> afte
 
   const bool unobstructed =
       stream.queue.empty() && operation.waits_for.empty() && operation.in_channel.empty();
-  const bool only_orders = std::holds_alternative<WaitWork>(operation.work);
+  const bool is_wait_only = std::holds_alternative<WaitWork>(operation.work);
   const bool on_host = std::holds_alternative<HostFunctionWork>(operation.work);
   const bool starts = progress_ == Progress::eager && !held_;
-  const bool at_once = only_orders || (starts && !on_host);
+  const bool at_once = is_wait_only || (starts && !on_host);
   if (unobstructed && at_once && !lacks_value(stream, operation)) {
     perform(stream, operation);
     stream.completed = operation.sequence;
@@ -196,10 +196,10 @@ void Scheduler::enqueue(Stream& stream, Operation&& operation) {
 
 void Scheduler::release() {
   held_ = false;
-  go_on();
+  run_eligible();
 }
 
-void Scheduler::go_on() {
+void Scheduler::run_eligible() {
   if (progress_ == Progress::eager)
     while (Stream* stream = any_runnable()) start(*stream);
   if (progress_ == Progress::timed) begin_ready();
@@ -243,7 +243,7 @@ void Scheduler::start(Stream& stream) {
   }
   const Ticket ticket{stream.handle, operation.sequence};
   stream.running = true;
-  if (state_.order.on()) state_.order.hosts().everybody_learns(stream.order.ran_closed);
+  if (state_.order.on()) state_.order.hosts().learn_everywhere(stream.order.ran_closed);
   host_functions_.start(stream.handle, *on_host, status);
   if (host_functions_.on_thread()) return;
   ++waiting_;
@@ -257,7 +257,7 @@ void Scheduler::finish_host_function(Handle handle) {
   stream->running = false;
   ++functions_returned_;
   complete_head(*stream);
-  go_on();
+  run_eligible();
 }
 
 void Scheduler::perform(Stream& stream, const Operation& operation) {

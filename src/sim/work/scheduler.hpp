@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// When work runs. Every operation waits for its predecessor on its stream and for the tickets that
-// it was submitted with, all of earlier submissions: there is no cycle, and unless a value is
-// waited for, always something that can run. Guarded by sim::mutex; where a function may let go of
-// it, its comment says so, and afterwards no pointer into the state holds.
+// Schedules work. Every operation waits for its predecessor on its stream and for tickets of
+// earlier submissions, so there is no cycle, and unless a wait for a value is pending, some
+// operation can always run. Guarded by sim::mutex. Functions that may release it are documented as
+// such, and invalidate pointers into the state.
 //
 // scheduler.cpp        queues: submitting, running and finishing work
 // scheduler_wait.cpp   the host waits, and what that makes run
@@ -38,34 +38,34 @@ class Scheduler {
 
   /// The ticket that the next submission to `stream` will have.
   static Ticket next_ticket(const Stream& stream) { return {stream.handle, stream.submitted + 1}; }
-  /// Queues `work` behind its stream, the default-stream rules and `after`; runs it at once where
-  /// the mode and the order allow. May let go of the lock if `work` is a host function.
+  /// Queues `work` behind its stream, the default-stream rules and `after`; runs it at once if the
+  /// mode and the order permit. May release the lock if `work` is a host function.
   Ticket submit(Stream& stream, Work work, std::span<const Ticket> after) BERTH_REQUIRES(mutex);
   Ticket submit(Stream& stream, Work work, Ticket after = {}) BERTH_REQUIRES(mutex) {
     return submit(stream, std::move(work), {&after, 1});
   }
-  /// Until release(), submissions are only queued, so that what belongs together is there before a
-  /// part of it runs, and the lock is kept. What waits for nothing still counts as done at once.
+  /// Until release(), submissions are only queued, so that a group of operations is complete before
+  /// any of them runs, and the lock is held. Waits without dependencies still complete at once.
   void hold() { held_ = true; }
   void release() BERTH_REQUIRES(mutex);
 
   bool done(const Ticket& ticket);
-  /// Whether what is submitted now runs before submit() returns, unless it is a host function.
+  /// Whether work other than a host function runs before submit() returns.
   [[nodiscard]] bool runs_at_once() const { return progress_ == Progress::eager && busy_.empty(); }
 
-  /// Returns once all of `awaited` is done, and runs what that needs. The host then knows that it
-  /// is. May release the lock.
+  /// Runs what is needed, and returns once all of `awaited` is complete, which the host has then
+  /// observed. May release the lock.
   void wait(const Awaited& awaited) BERTH_REQUIRES(mutex);
-  /// Returns once `stream` has fewer than `limit` operations queued, and runs what that needs.
-  /// False where nothing has run for stall_ms: that is a finding about `call`. May let go of the
-  /// lock.
+  /// Runs what is needed, and returns once `stream` has fewer than `limit` operations queued.
+  /// Returns false and reports a finding about `call` if nothing has run for stall_ms. May release
+  /// the lock.
   bool wait_for_room(Handle stream, std::size_t limit, const CallSite& call) BERTH_REQUIRES(mutex);
-  /// A call has queried `ticket`, which is not done, and does not wait.
-  void asked_in_vain(const Ticket& ticket);
-  /// What must be done before `stream` counts as idle: its own work, and for the legacy stream that
-  /// of the streams it waits for.
+  /// A call has queried `ticket`, which is pending, and does not wait.
+  void note_pending_query(const Ticket& ticket);
+  /// The work that must complete before `stream` is idle: its own work, and for the legacy stream
+  /// that of the streams it waits for.
   Awaited work_of(Stream& stream);
-  /// The work of `context`; of every context where it is 0.
+  /// The work of `context`; 0 means of all contexts.
   Awaited work_in(Handle context);
 
   /// Every driver call begins here: the random mode runs a few operations, and virtual time
@@ -76,84 +76,84 @@ class Scheduler {
   }
   /// Every driver call ends here: runs work that waited for a value which the call or the host has
   /// written, and work behind it. May release the lock.
-  void at_return() BERTH_REQUIRES(mutex) {
-    const bool waits_for_nobody = progress_ == Progress::eager && !busy_.empty();
-    if (value_waits_ != 0 || waits_for_nobody) go_on();
+  void end_call() BERTH_REQUIRES(mutex) {
+    const bool runs_unprompted = progress_ == Progress::eager && !busy_.empty();
+    if (value_waits_ != 0 || runs_unprompted) run_eligible();
   }
-  /// The host does something else for `ns` of virtual time. May let go of the lock.
+  /// The host is busy for `ns` of virtual time. May release the lock.
   void spend(std::uint64_t ns) BERTH_REQUIRES(mutex);
-  /// Runs the next operation of `stream` if it may run; where that is the end of a graph, an
-  /// operation of the graph that may. May let go of the lock.
+  /// Runs the next operation of `stream` if it is eligible; if that is the end of a graph, an
+  /// eligible operation of the graph. May release the lock.
   bool run_next(Stream& stream) BERTH_REQUIRES(mutex);
-  /// Runs until nothing is pending; how many ran. May let go of the lock.
+  /// Runs until nothing is pending. Returns the number of operations run. May release the lock.
   std::size_t run_all() BERTH_REQUIRES(mutex);
 
   /// Queued waits for values of memory.
   [[nodiscard]] std::size_t value_waits() const { return value_waits_; }
-  /// Calls `function` on the thread of host functions, which nothing waits for, and which knows
-  /// then that all of `done` is.
+  /// Calls `function` on the thread of host functions, which then has observed all of `done`.
+  /// Nothing waits for the call.
   void call_on_host(CUhostFn function, void* data, Clock done) BERTH_REQUIRES(mutex) {
     host_functions_.start(0, {.function = function, .data = data}, CUDA_SUCCESS, std::move(done));
   }
-  /// The calling thread knows all of `done` to be done.
+  /// The calling thread has observed that all of `done` is complete.
   void host_sees(const Clock& done) BERTH_REQUIRES(mutex);
-  /// Called by the thread of host functions when the one at the head of `stream` has returned.
+  /// Called by the thread of host functions when the function at the head of `stream` has returned.
   void finish_host_function(Handle stream) BERTH_REQUIRES(mutex);
   /// Stops the threads that run work. Must be the last call.
   void stop() BERTH_EXCLUDES(mutex);
 
-  /// The stream disappears, once it is idle.
+  /// Removes the stream once it is idle.
   void destroy(Stream& stream);
-  /// The idle stream disappears.
+  /// Removes the idle stream.
   void remove(Stream& stream);
 
   /// In virtual time; in other modes every operation takes a microsecond.
   [[nodiscard]] std::uint64_t now_ns() const { return timeline_.now_ns(); }
   [[nodiscard]] std::uint64_t operations_run() const { return operations_run_; }
-  /// Operations that have run, and host functions that have returned. If it does not change, there
-  /// is no progress.
+  /// The number of operations that have run and of host functions that have returned. Constant if
+  /// there is no progress.
   [[nodiscard]] std::uint64_t steps() const { return operations_run_ + functions_returned_; }
-  /// The stream whose host function runs; 0 where none does.
-  [[nodiscard]] Handle host_function_at_work() const { return host_functions_.running_for(); }
+  /// The stream whose host function runs; 0 if none runs.
+  [[nodiscard]] Handle running_host_function() const { return host_functions_.running_for(); }
   [[nodiscard]] std::uint64_t order_hash() const { return order_hash_; }
-  /// How often it has looked whether the head of a stream may run.
+  /// The number of checks whether the head of a stream is eligible.
   [[nodiscard]] std::uint64_t heads_examined() const { return heads_examined_; }
 
  private:
   bool may_run(const Stream& stream);
-  /// Something that `operation` waits for, or null.
+  /// A dependency of `operation` that is pending, or null.
   const Ticket* obstacle_of(Operation& operation);
-  /// Finds out whether the head of `stream` may run, and puts the stream where it is found from now
-  /// on: among those that may, or with the stream that its head waits for.
+  /// Determines whether the head of `stream` is eligible, and places the stream among the eligible
+  /// ones, or with the stream that its head waits for.
   void place(Stream& stream);
   /// The head of `stream` begins to run.
   void leave_place(Stream& stream);
-  /// Places the streams that have waited for what `stream` has completed.
+  /// Places the streams that waited for completed work of `stream`.
   void wake_waiters(Stream& stream);
-  /// Whether `operation` waits for a value that memory does not have.
+  /// Whether `operation` waits for a value that is not in memory yet.
   bool lacks_value(const Stream& stream, const Operation& operation);
   void add_default_stream_order(const Stream& stream, std::vector<Ticket>& waits_for);
-  /// Puts `operation`, the next of `stream`, behind what waits in its channel.
+  /// Orders `operation`, the next of `stream`, after the waits of its channel.
   void add_channel_order(const Stream& stream, Operation& operation);
-  /// What waits in the channel of `stream`, which has one.
+  /// The waits of the channel of `stream`, which has one.
   ChannelWaits& waits_beside(const Stream& stream);
   /// `operation`, the next of `stream`, waits for a value or for work of another stream.
   void note_wait(Stream& stream, const Operation& operation);
   void enter_order(Stream& stream, Operation& operation);
   void enqueue(Stream& stream, Operation&& operation) BERTH_REQUIRES(mutex);
-  /// Runs, or in virtual time begins, all work that the mode runs without a call.
-  void go_on() BERTH_REQUIRES(mutex);
+  /// Runs (in virtual time: begins) all eligible work that the mode runs without a call.
+  void run_eligible() BERTH_REQUIRES(mutex);
   void run_some() BERTH_REQUIRES(mutex);
   Stream* any_runnable();
-  /// Runs the head of `stream`, which may run. Waits for a host function, but only for a while,
-  /// since the caller may hold a lock that the function needs. May then release the lock.
+  /// Runs the eligible head of `stream`. Waits for a host function for a limited time, because the
+  /// caller may hold a lock that the function needs. May then release the lock.
   void start(Stream& stream) BERTH_REQUIRES(mutex);
   void perform(Stream& stream, const Operation& operation);
   void complete_head(Stream& stream);
   void leave_busy(Stream& stream);
 
   void wait_for(const Ticket& ticket) BERTH_REQUIRES(mutex);
-  /// Runs something that `ticket` may depend on; false if only another thread can.
+  /// Runs work that `ticket` may depend on; false if only another thread can.
   bool run_for(const Ticket& ticket) BERTH_REQUIRES(mutex);
   /// The end of a chain of dependencies.
   struct Need {
@@ -161,29 +161,30 @@ class Scheduler {
     Stream* delayed;  ///< the last on the way whose head has only its channel in the way; or null
   };
   Need needed_by(Ticket ticket);
-  /// Whether only the host can let it go on: by writing the value that it waits for, or by
-  /// returning from the host function that runs.
+  /// Whether only the host can unblock it, by writing the value that it waits for, or by returning
+  /// from the running host function.
   bool needs_host(const Need& need);
   /// Releases the lock until something may have changed.
   void pause() BERTH_REQUIRES(mutex);
-  /// The same. If a value or a host function has held up `ticket` for too long, resolves that.
+  /// The same. If a value or a host function has blocked `ticket` for too long, resolves the stall.
   void sleep(const Ticket& ticket, Stall& stall) BERTH_REQUIRES(mutex);
-  /// `need` has held up `ticket` for too long, and nothing has run: separates a stream that only a
-  /// channel holds up; otherwise gives up the wait for a value, or reports the host function.
+  /// `need` has blocked `ticket` for too long, and nothing has run: separates a stream that is
+  /// blocked only by a channel; otherwise fails the wait for a value, or reports the host function.
   void resolve_stall(const Ticket& ticket, const Need& need) BERTH_REQUIRES(mutex);
-  /// For a wait for a value: the channel that holds it up, or holds up work that may write the
+  /// For a wait for a value: the channel that blocks it, or that blocks work that may write the
   /// value. Without a delayed stream if there is no such channel.
   Need delay_of(const Need& need);
-  /// Reports that a channel holds up `need`, and takes its stream out of the channel.
+  /// Reports that a channel blocks `need`, and removes its stream from the channel.
   void separate(const Need& need);
-  void take_out_of_channel(Stream& stream);
-  /// A chain of a graph that `launcher` has launched, and whose head may run; null where none may.
+  void detach_from_channel(Stream& stream);
+  /// A chain, with an eligible head, of a graph that `launcher` has launched; null if there is
+  /// none.
   Stream* runnable_chain(const Stream& launcher);
 
-  /// Virtual time: gives free engines to heads that may run, the most urgent first.
+  /// Virtual time: assigns free engines to eligible heads, by priority.
   void begin_ready() BERTH_REQUIRES(mutex);
   void begin(Stream& stream, const Demand& demand);
-  /// Virtual time: goes to when the next piece of work ends, and performs it. False where none has
+  /// Virtual time: advances to the next completion, and performs the operation. False if none has
   /// begun.
   bool end_next() BERTH_REQUIRES(mutex);
 
@@ -208,7 +209,7 @@ class Scheduler {
   std::size_t value_waits_ = 0;
   HostFunctions host_functions_;
   ValueWatch value_watch_;
-  Stall asked_in_vain_;
+  Stall pending_queries_;
 };
 
 }  // namespace berth::sim

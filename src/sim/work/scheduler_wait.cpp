@@ -66,8 +66,8 @@ Scheduler::Need Scheduler::needed_by(Ticket ticket) {
     Operation& head = need.stream->queue.front();
     const Ticket* const obstacle = obstacle_of(head);
     if (obstacle == nullptr) return need;
-    const bool has_order_in_the_way = !head.waits_for.empty();
-    if (!has_order_in_the_way) need.delayed = need.stream;
+    const bool waits_for_work = !head.waits_for.empty();
+    if (!waits_for_work) need.delayed = need.stream;
     ticket = *obstacle;
   }
 }
@@ -93,11 +93,11 @@ Scheduler::Need Scheduler::delay_of(const Need& need) {
 
 void Scheduler::separate(const Need& need) {
   report_shared_channel(state_, *need.delayed, *need.stream);
-  take_out_of_channel(*need.delayed);
+  detach_from_channel(*need.delayed);
 }
 
 // Work behind `stream` in the channel was behind all that the stream was behind: it still is.
-void Scheduler::take_out_of_channel(Stream& stream) {
+void Scheduler::detach_from_channel(Stream& stream) {
   std::vector<std::pair<std::uint64_t, std::vector<Ticket>>> taken;
   stream.queue.for_each([&](Operation& operation) {
     if (operation.in_channel.empty()) return;
@@ -142,7 +142,7 @@ void Scheduler::resolve_stall(const Ticket& ticket, const Need& need) {
   if (delayed.delayed != nullptr) return separate(delayed);
   const auto* wait = std::get_if<WaitValueWork>(&need.stream->queue.front().work);
   const Stream* const at_work = state_.streams.find(host_functions_.running_for());
-  if (wait != nullptr && at_work == nullptr) return give_up(state_, *need.stream, *wait);
+  if (wait != nullptr && at_work == nullptr) return fail_wait(state_, *need.stream, *wait);
   // The function may wait for work that only a call lets run, and may yet write the value.
   Stream* const other = progress_ == Progress::timed ? nullptr : any_runnable();
   if (other != nullptr) return start(*other);
@@ -173,12 +173,12 @@ bool Scheduler::wait_for_room(Handle stream, std::size_t limit, const CallSite& 
   }
 }
 
-void Scheduler::asked_in_vain(const Ticket& ticket) {
-  const bool may_stall = value_waits_ != 0 || host_functions_.is_at_work();
+void Scheduler::note_pending_query(const Ticket& ticket) {
+  const bool may_stall = value_waits_ != 0 || host_functions_.is_busy();
   if (!may_stall || state_.channels.count() == 0) return;
   const Need need = needed_by(ticket);
   if (!needs_host(need)) return;
-  if (!asked_in_vain_.lasts_while_asked(steps(), state_.config.stall_ms)) return;
+  if (!pending_queries_.lasts_while_polled(steps(), state_.config.stall_ms)) return;
   if (const Need delayed = delay_of(need); delayed.delayed != nullptr) separate(delayed);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream: a queue of operations that run in order. A destroyed stream lives on, invisible to
-// calls, until its queue is empty. Guarded by sim::mutex.
+// A stream: a queue of operations that run in order. A destroyed stream continues to exist,
+// invisible to calls, until its queue is empty. Guarded by sim::mutex.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace berth::sim {
 
-/// First in, first out, without a heap call in steady state.
+/// A FIFO queue without heap calls in steady state.
 class OperationQueue {
  public:
   [[nodiscard]] bool empty() const { return head_ == operations_.size(); }
@@ -52,7 +52,7 @@ class OperationQueue {
   std::size_t head_ = 0;
 };
 
-/// The range that cuCtxGetStreamPriorityRange gives; lower numbers come first.
+/// The range of cuCtxGetStreamPriorityRange; lower numbers have higher priority.
 inline constexpr int kLeastPriority = 0;
 inline constexpr int kGreatestPriority = -5;
 
@@ -81,11 +81,11 @@ struct Stream {
         device(device_),
         kind(kind_),
         priority(priority_),
-        callers_handle(kind_ == StreamKind::legacy       ? kLegacyStream
-                       : kind_ == StreamKind::per_thread ? kPerThreadStream
-                                                         : handle_) {}
+        caller_handle(kind_ == StreamKind::legacy       ? kLegacyStream
+                      : kind_ == StreamKind::per_thread ? kPerThreadStream
+                                                        : handle_) {}
 
-  /// By a call, and not destroyed by one.
+  /// Created by a call, and not destroyed by one.
   [[nodiscard]] bool was_created() const {
     return !destroyed && launcher == 0 &&
            (kind == StreamKind::blocking || kind == StreamKind::non_blocking);
@@ -96,17 +96,18 @@ struct Stream {
   int device;  ///< slot
   StreamKind kind;
   int priority;
-  Handle callers_handle;  ///< what callers know it by; a chain of a graph, the stream of the launch
+  Handle caller_handle;  ///< what callers know it by; a chain of a graph, the stream of the launch
   bool destroyed = false;
   bool running = false;  ///< its head: a host function, outside of the lock, or in virtual time
-  /// In virtual time: since when its head could have begun, had there been an engine for it.
+  /// Virtual time: when its head became eligible.
   std::uint64_t ready_ns = 0;
   std::uint64_t began_ns = 0;  ///< its head, or what ran last
   std::uint64_t submitted = 0;
   std::uint64_t completed = 0;
   OperationQueue queue;
   StreamOrder order;
-  /// Of the kernel that ran last here, or polls; nullopt where the last operation was no kernel.
+  /// Of the kernel that ran last on the stream, or polls; nullopt if the last operation was not a
+  /// kernel.
   std::optional<Arrival> kernel_arrival = std::nullopt;
   CapturePoint captured;  ///< where it stands in a capture; nowhere while it is not captured
   Handle launcher = 0;    ///< for a lane of a launched graph or a batch, the stream of the launch
@@ -114,8 +115,8 @@ struct Stream {
   std::size_t busy_index = 0;  ///< among the scheduler's busy streams, while there is work
   Place place = Place::none;
   std::size_t place_index = 0;  ///< among the streams in that place, but for virtual time
-  /// Streams whose heads wait for the operation of that number here, the earliest first. It may
-  /// name streams that wait for nothing any more.
+  /// Streams whose heads wait for the operation of that number, in order. May contain streams that
+  /// do not wait any more.
   using Waiter = std::pair<std::uint64_t, Handle>;
   std::priority_queue<Waiter, std::vector<Waiter>, std::greater<>> waiters;
 };

@@ -38,8 +38,8 @@ CUresult make_room(State& state, const CallSite& call, Stream*& stream) {
   const Context* waited_in = state.contexts.find(context);
   if (waited_in == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   stream = state.streams.find(handle);
-  const bool is_gone = stream == nullptr || stream->destroyed;
-  return is_gone ? CUDA_ERROR_INVALID_HANDLE : waited_in->sticky;
+  const bool is_destroyed = stream == nullptr || stream->destroyed;
+  return is_destroyed ? CUDA_ERROR_INVALID_HANDLE : waited_in->sticky;
 }
 
 CUresult end_submission(State& state, const CallSite& call, Stream& stream) {

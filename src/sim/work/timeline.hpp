@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Virtual time: the clock, the engines of every device, and what they are busy with. What must
-// hold: an engine never has more at a time than it can do; the clock never goes back. Guarded by
-// sim::mutex.
+// Virtual time: the clock, the engines of every device, and their work. Invariants: an engine never
+// exceeds its concurrency; the clock is monotonic. Guarded by sim::mutex.
 #pragma once
 
 #include <array>
@@ -17,7 +16,7 @@
 
 namespace berth::sim {
 
-/// What an operation asks of a device.
+/// The demand of an operation on a device.
 struct Demand {
   Engine engine = Engine::none;
   std::uint64_t ns = 0;
@@ -25,20 +24,20 @@ struct Demand {
 
 class Timeline {
  public:
-  /// `devices`: with the instances of MIG. `jitter_percent`: each piece of work takes up to that
-  /// much less or more, by `seed`.
+  /// `devices`: including MIG instances. `jitter_percent`: the maximum random deviation of each
+  /// duration, by `seed`.
   Timeline(int devices, int jitter_percent, std::uint64_t seed);
 
   [[nodiscard]] std::uint64_t now_ns() const { return now_ns_; }
   void advance_to(std::uint64_t ns);
 
   [[nodiscard]] bool has_room(int device, Engine engine) const;
-  /// The head of `stream` begins now. There is room.
+  /// The head of `stream` begins now. The engine is free.
   void begin(int device, const Demand& demand, Handle stream, std::uint64_t number);
 
-  /// When the next piece of work ends; nullopt while none is under way.
+  /// The time of the next completion; nullopt if no work is in progress.
   [[nodiscard]] std::optional<std::uint64_t> next_end_ns() const;
-  /// Advances to that time, and frees its engine; the stream whose head it was.
+  /// Advances to that time, and frees the engine. Returns the stream.
   Handle end_next();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Virtual time: the heads of streams that may run and wait for an engine, in the order in which
-// each engine takes them. Guarded by sim::mutex.
+// Virtual time: eligible heads of streams that wait for an engine, in the order of execution by
+// each engine. Guarded by sim::mutex.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class Turns {
     Demand demand;
   };
 
-  /// The head of `stream` may run since `stream.ready_ns`.
+  /// The head of `stream` is eligible since `stream.ready_ns`.
   void add(Stream& stream, const Demand& demand) {
     engines_[{stream.device, demand.engine}].emplace(turn_of(stream), Next{&stream, demand});
   }
@@ -29,7 +29,7 @@ class Turns {
     for (auto& [engine, heads] : engines_)
       if (heads.erase(turn_of(stream)) != 0) return;
   }
-  /// The most urgent of those for which `timeline` has room; nullopt where it has for none.
+  /// The highest-priority head whose engine is free in `timeline`; nullopt if there is none.
   [[nodiscard]] std::optional<Next> next(const Timeline& timeline) const {
     const std::pair<const Turn, Next>* best = nullptr;
     for (const auto& [engine, heads] : engines_) {
@@ -40,7 +40,7 @@ class Turns {
   }
 
  private:
-  /// Priority; since when; number of the submission, of which there is one.
+  /// Priority, time of eligibility, and the unique number of the submission.
   using Turn = std::tuple<int, std::uint64_t, std::uint64_t>;
   static Turn turn_of(const Stream& stream) {
     return {stream.priority, stream.ready_ns, stream.queue.front().number};

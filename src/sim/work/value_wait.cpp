@@ -71,13 +71,13 @@ std::string describe(State& state, const Stream& stream, const WaitValueWork& wa
                      name_of(wait.condition), wait.value);
 }
 
-void give_up(State& state, const Stream& stream, const WaitValueWork& wait) {
+void fail_wait(State& state, const Stream& stream, const WaitValueWork& wait) {
   Context& context = *state.contexts.find(stream.context);
   if (value_is_there(state, context, wait)) return;
   state.findings.add(format_text(
       "stall: {} waits for {}; nothing that is pending changes them, and no thread has for {} ms "
       "(stall_ms): the context fails",
-      stream_name(stream.callers_handle), describe(state, stream, wait), state.config.stall_ms));
+      stream_name(stream.caller_handle), describe(state, stream, wait), state.config.stall_ms));
   context.sticky = CUDA_ERROR_LAUNCH_TIMEOUT;
 }
 
@@ -89,7 +89,7 @@ bool Stall::lasts(bool holds, std::uint64_t steps, int limit_ms) {
   return holds && now - since_ >= std::chrono::milliseconds(limit_ms);
 }
 
-bool Stall::lasts_while_asked(std::uint64_t steps, int limit_ms) {
+bool Stall::lasts_while_polled(std::uint64_t steps, int limit_ms) {
   const Clock::time_point now = Clock::now();
   const bool goes_on = now - asked_ < std::chrono::milliseconds(limit_ms) / 2;
   asked_ = now;
@@ -119,7 +119,7 @@ void ValueWatch::loop() {
       wake_.wait(mutex);
       continue;
     }
-    scheduler_.at_return();
+    scheduler_.end_call();
     wake_.wait_for(mutex, kValuePollInterval);
   }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waits of streams for values of memory (cuStreamWaitValue). Such a wait can end without a driver
-// call, since another thread may write pinned memory. So a call that waits for the stream polls the
-// memory, and in the eager mode a thread does if no call waits. A wait that nothing ends would hang
-// the process silently: the host call that waits for it reports it after `stall_ms`, and the
-// context fails with CUDA_ERROR_LAUNCH_TIMEOUT. Guarded by sim::mutex.
+// Waits of streams for values in memory (cuStreamWaitValue). Such a wait can end without a driver
+// call, because another thread may write pinned memory. So a call that waits for the stream polls
+// the memory, and in eager mode a thread polls it if no call waits. A wait that never ends would
+// hang the process silently, so the waiting host call reports it after `stall_ms`, and the context
+// fails with CUDA_ERROR_LAUNCH_TIMEOUT. Guarded by sim::mutex.
 #pragma once
 
 #include <chrono>
@@ -23,27 +23,27 @@ namespace berth::sim {
 class Scheduler;
 struct State;
 
-/// How often memory is polled.
+/// The polling interval.
 inline constexpr std::chrono::milliseconds kValuePollInterval{1};
 
-/// Whether `wait` may end: the value is there, or the wait can only fault.
+/// Whether `wait` can end: the value is in memory, or the wait can only fault.
 bool value_is_there(State& state, const Context& context, const WaitValueWork& wait);
-/// Stores `bytes` of `value` as one access, which a reader on another thread sees whole.
+/// Stores `bytes` of `value` atomically.
 void store_value(std::byte* target, std::uint64_t value, unsigned bytes);
 /// "the 32 bits at 0x7f0000000000, now 0, to reach 1": what `wait` of `stream` waits for.
 std::string describe(State& state, const Stream& stream, const WaitValueWork& wait);
 /// Reports `wait`, the head of `stream`, and fails its context.
-void give_up(State& state, const Stream& stream, const WaitValueWork& wait);
+void fail_wait(State& state, const Stream& stream, const WaitValueWork& wait);
 
-/// How long the host has made no progress.
+/// Measures the time without progress.
 class Stall {
  public:
-  /// Whether the condition `holds` now, and has held for `limit_ms` without a change of
+  /// Whether the condition `holds`, and has held for `limit_ms` without a change of
   /// Scheduler::steps().
   bool lasts(bool holds, std::uint64_t steps, int limit_ms);
-  /// The same for a condition that holds now and that a loop queries: a pause of half of `limit_ms`
-  /// between queries starts over.
-  bool lasts_while_asked(std::uint64_t steps, int limit_ms);
+  /// The same for a condition that holds and is polled: a pause of half of `limit_ms` between
+  /// queries restarts the measurement.
+  bool lasts_while_polled(std::uint64_t steps, int limit_ms);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -53,7 +53,7 @@ class Stall {
   Clock::time_point asked_;
 };
 
-/// The thread that lets eager work go on when the host has written a value. Started by the first
+/// The thread that resumes eager work after the host has written a value. Started by the first
 /// wait.
 class ValueWatch {
  public:

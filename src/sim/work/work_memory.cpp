@@ -46,7 +46,7 @@ bool is_pageable_memory(std::uint64_t address, std::size_t bytes, Access access)
   return is_host_memory(data, bytes) && (access != Access::copy_to || are_writable(data, bytes));
 }
 
-bool is_host_memory_there(State& state, std::uint64_t address, std::size_t bytes, Access access) {
+bool is_host_memory_mapped(State& state, std::uint64_t address, std::size_t bytes, Access access) {
   const Span::Kind kind = state.addresses.span(address, bytes).kind;
   if (kind != Span::Kind::pageable) return kind == Span::Kind::pinned;
   return is_pageable_memory(address, bytes, access);

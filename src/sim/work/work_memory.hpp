@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory as work finds it when it runs. Guarded by sim::mutex.
+// Access to memory by running work. Guarded by sim::mutex.
 #pragma once
 
 #include <cstddef>
@@ -13,41 +13,42 @@ namespace berth::sim {
 
 struct State;
 
-/// How work of a context uses memory. A copy goes by the copying device or by the one where the
-/// memory lives, and between devices without peer access through the host; any other work needs
-/// access of its own device.
+/// How work of a context uses memory. A copy is made by the copying device or by the owner of the
+/// memory, and between devices without peer access through the host; other work needs access by its
+/// own device.
 enum class Access { copy_from, copy_to, read, write };
 
-/// Whether work of `context` may use all of `span` so.
+/// Whether work of `context` may use all of `span` in this way.
 bool may_access(const Span& span, const Context& context, Access access);
-/// Whether it may use all of [address, address + bytes), device or pinned memory, so and now.
+/// Whether it currently may use all of [address, address + bytes), device or pinned memory, in this
+/// way.
 bool is_reachable(State& state, const Context& context, std::uint64_t address, std::size_t bytes,
                   Access access);
 /// Whether a copy can use [address, address + bytes) of this process. Of memory to copy to, the
 /// first and the last byte must be writable.
 bool is_pageable_memory(std::uint64_t address, std::size_t bytes, Access access);
-/// Whether pageable or pinned host memory is still there: a graph uses it long after the call that
-/// named it.
-bool is_host_memory_there(State& state, std::uint64_t address, std::size_t bytes, Access access);
+/// Whether pageable or pinned host memory still exists: a graph uses it long after the capturing
+/// call.
+bool is_host_memory_mapped(State& state, std::uint64_t address, std::size_t bytes, Access access);
 
-/// Where the simulator finds the 4 or 8 aligned bytes at `address`; null where work of `context`
-/// must not touch them now.
+/// The simulator's storage of the 4 or 8 aligned bytes at `address`; null if work of `context` must
+/// not access them.
 std::byte* locate(State& state, const Context& context, std::uint64_t address, std::size_t bytes,
                   Access access);
-/// The bytes behind device or pinned memory; false where not all of them are there.
+/// Reads device or pinned memory; false if part of it does not exist.
 bool read(State& state, std::uint64_t address, std::span<std::byte> out);
-/// Overwrites device or pinned memory that is there.
+/// Overwrites existing device or pinned memory.
 void write(State& state, std::uint64_t address, std::span<const std::byte> content);
 
-/// The first stretch of what `range` has from `offset` on, in place.
+/// The storage of `range` from `offset`, up to the end of the contiguous part.
 std::span<std::byte> bytes_of(State& state, const Range& range, std::uint64_t offset);
 
-/// Identifies the mapping through which work finds `stretch`, which `range` has from `offset` on:
-/// two mappings of the same bytes have different values. 0 for host memory.
+/// Identifies the mapping through which work accesses `stretch`, at `offset` in `range`: two
+/// mappings of the same bytes have different values. 0 for host memory.
 std::uint64_t mapping_of(const Range& range, std::uint64_t offset,
                          std::span<const std::byte> stretch);
 
-/// Walks the stretches of bytes behind addresses that are known to be reachable.
+/// Iterates over the storage of addresses that are known to be accessible.
 class MemoryWalk {
  public:
   enum class Use { read, write };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/host_shares.hpp"
+#include "device/host_progress.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -9,17 +9,17 @@
 
 namespace berth {
 
-void HostShares::add(HostShare& share) {
+void HostProgressList::add(HostProgress& progress) {
   const MutexLock lock(mutex_);
-  BERTH_CHECK(std::ranges::find(entries_, &share, &Entry::share) == entries_.end());
-  entries_.push_back({&share});
+  BERTH_CHECK(std::ranges::find(entries_, &progress, &Entry::progress) == entries_.end());
+  entries_.push_back({&progress});
   count_ = entries_.size();
 }
 
-void HostShares::remove(HostShare& share) noexcept {
+void HostProgressList::remove(HostProgress& progress) noexcept {
   const MutexLock lock(mutex_);
-  const auto found =
-      std::ranges::find_if(entries_, [&](const Entry& entry) { return entry.share == &share; });
+  const auto found = std::ranges::find_if(
+      entries_, [&](const Entry& entry) { return entry.progress == &progress; });
   if (found == entries_.end()) return;
   found->is_removed = true;
   while (found->calls > 0) returned_.wait(mutex_);
@@ -28,15 +28,15 @@ void HostShares::remove(HostShare& share) noexcept {
   count_ = entries_.size();
 }
 
-template <class... What>
-void HostShares::call_each(What&... what) noexcept BERTH_NO_THREAD_SAFETY_ANALYSIS {
+template <class... Call>
+void HostProgressList::call_each(Call&... what) noexcept BERTH_NO_THREAD_SAFETY_ANALYSIS {
   if (count_ == 0) return;
   std::unique_lock lock(mutex_);
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
     if (entry->is_removed) continue;
     ++entry->calls;  // it stays
     lock.unlock();
-    entry->share->do_share(what...);
+    entry->progress->make_progress(what...);
     lock.lock();
     BERTH_CHECK(entry->calls > 0);
     --entry->calls;
@@ -44,10 +44,10 @@ void HostShares::call_each(What&... what) noexcept BERTH_NO_THREAD_SAFETY_ANALYS
   }
 }
 
-void HostShares::do_all(DeviceContext& context, CUstream stream) noexcept {
+void HostProgressList::make_progress(DeviceContext& context, CUstream stream) noexcept {
   call_each(context, stream);
 }
-void HostShares::do_all(DeviceContext& context) noexcept {
+void HostProgressList::make_progress(DeviceContext& context) noexcept {
   call_each(context);
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Before a thread blocks for a device it does the host's share of what it waits for.
+// Before a thread blocks for a device, it does the host work that the device work depends on.
+#include "device/host_progress.hpp"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +14,6 @@
 #include "berth/bytes.hpp"
 #include "berth/pinned_allocator.hpp"
 
-#include "device/host_shares.hpp"
 #include "memory/source/arena.hpp"
 #include "memory/source/whole_segments.hpp"
 #include "stream/unchecked.hpp"
@@ -21,7 +22,7 @@
 #include "support/errors.hpp"
 #include "support/tapped_device.hpp"
 
-namespace host_share_test {
+namespace host_progress_test {
 
 using namespace berth;
 using namespace berth::test;
@@ -29,22 +30,22 @@ using namespace berth::test;
 namespace {
 
 /// Does something when it is asked to, and notes for what.
-class NotedShare final : public HostShare {
+class CountedProgress final : public HostProgress {
  public:
-  explicit NotedShare(
+  explicit CountedProgress(
       DeviceContext& context, std::function<void()> action = [] {})
       : context_(context), action_(std::move(action)) {
-    context_.host_shares().add(*this);
+    context_.host_progress().add(*this);
   }
-  ~NotedShare() override { context_.host_shares().remove(*this); }
-  NotedShare(const NotedShare&) = delete;
-  NotedShare& operator=(const NotedShare&) = delete;
+  ~CountedProgress() override { context_.host_progress().remove(*this); }
+  CountedProgress(const CountedProgress&) = delete;
+  CountedProgress& operator=(const CountedProgress&) = delete;
 
-  void do_share(DeviceContext& context, CUstream stream) noexcept override {
+  void make_progress(DeviceContext& context, CUstream stream) noexcept override {
     if (&context == &context_) streams.push_back(stream);
     action_();
   }
-  void do_share(DeviceContext& context) noexcept override {
+  void make_progress(DeviceContext& context) noexcept override {
     devices += &context == &context_ ? 1 : 100;
     action_();
   }
@@ -59,11 +60,11 @@ class NotedShare final : public HostShare {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(TappedDevice, "every wait does the host's share first") {
+TEST_CASE_FIXTURE(TappedDevice, "every wait does the host work first") {
   const Stream stream = this->stream();
   const SharedEvent mark = record(stream);
   bool is_done = false;
-  NotedShare share(context, [&] { is_done = true; });
+  CountedProgress share(context, [&] { is_done = true; });
   const auto wait = [&](DriverCall call, const std::function<void()>& what) {
     is_done = false;
     bool was_done = false;
@@ -85,11 +86,10 @@ TEST_CASE_FIXTURE(TappedDevice, "every wait does the host's share first") {
   CHECK(share.devices == 4);
 }
 
-TEST_CASE_FIXTURE(TappedDevice,
-                  "calls that may wait without being asked to do the host's share first") {
+TEST_CASE_FIXTURE(TappedDevice, "calls that may wait implicitly do the host work first") {
   constexpr std::size_t kGranule = 2_MiB;
   bool is_done = false;
-  NotedShare share(context, [&] { is_done = true; });
+  CountedProgress share(context, [&] { is_done = true; });
   const auto call = [&](DriverCall called, const std::function<void()>& what) {
     CAPTURE(kDriverCallNames[std::size_t(called)]);
     is_done = false;
@@ -140,7 +140,7 @@ TEST_CASE_FIXTURE(TappedDevice, "what the share makes possible, the wait finds")
   driver.stream_wait_value32(stream.ref().native(), reinterpret_cast<CUdeviceptr>(word), 1u,
                              unsigned{CU_STREAM_WAIT_VALUE_GEQ});
   {
-    NotedShare share(context, [&] { flag = 1; });
+    CountedProgress share(context, [&] { flag = 1; });
     stream.ref().sync();
   }
   driver.mem_free_host(word);
@@ -152,12 +152,12 @@ TEST_CASE_FIXTURE(TappedDevice,
   std::promise<void> is_called;
   std::promise<void> may_return;
   std::atomic<bool> has_returned = false;
-  auto share = std::make_unique<NotedShare>(context, [&] {
+  auto share = std::make_unique<CountedProgress>(context, [&] {
     is_called.set_value();
     may_return.get_future().wait();
     has_returned = true;
   });
-  NotedShare other(context);
+  CountedProgress other(context);
   auto waiter = std::async(std::launch::async, [&] { stream.ref().sync(); });
   is_called.get_future().wait();
   auto remover = std::async(std::launch::async, [&] {
@@ -172,4 +172,4 @@ TEST_CASE_FIXTURE(TappedDevice,
   CHECK(other.streams.size() == 2);
 }
 
-}  // namespace host_share_test
+}  // namespace host_progress_test
