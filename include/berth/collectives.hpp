@@ -57,9 +57,11 @@ struct Shard {
 ///           not add up, a stream of another device than the memory, host memory on both sides, or
 ///           managed memory, which belongs to no single device. StreamCaptured: a stream is
 ///           captured; the capture continues. NotSupported: in a forked child. In these cases
-///           nothing is submitted. OutOfMemory: StagingShortage::grow. DriverError: submitted work
-///           is over when it is thrown, nothing more is written, and the targets' content is
-///           undefined. The next call works, unless a device has failed.
+///           nothing is submitted. OutOfMemory: StagingShortage::grow. Exhausted: all events of a
+///           pool are in use (EventPoolOptions), or the system starts no thread for callbacks.
+///           DriverError. Submitted work is over when one of these is thrown, nothing more is
+///           written, the content of the targets is undefined, and keep_alive has been released.
+///           The next call works, unless a device has failed.
 /// Threads   Safe from any thread, except from inside a CUDA host callback.
 class BERTH_API Collectives {
  public:

@@ -17,7 +17,7 @@ namespace berth {
 /// callback starts. Unlike CUDA's host functions, callbacks may call CUDA and berth, and are
 /// notified of a device error.
 ///
-/// Bounds    Each outstanding callback holds an event of the device's pool and its captures.
+/// Bounds    None. Each outstanding callback holds an event and its captures.
 /// Blocking  Callbacks run one at a time. A callback that takes long delays all others, and no
 ///           stream.
 /// Threads   Safe from any thread, including callbacks. NotSupported in a forked child, which has
@@ -45,9 +45,14 @@ class BERTH_API CompletionQueue {
   ///         streams in any order. `stream` may be destroyed meanwhile. Later work on `stream`
   ///         waits for a short notification of berth's thread, and not for the callback.
   /// Errors  StreamCaptured: StreamRef::is_capturing(). InvalidArgument: an empty callback, or a
-  ///         call after finish(); a stream of another Runtime. Exhausted: as EventPool::acquire().
-  ///         DriverError. The callback is not called then.
+  ///         call after finish(); a stream of another Runtime. Exhausted: the system
+  ///         starts no more threads. DriverError. The callback is not called then.
   void when_done(StreamRef stream, Callback callback);
+
+  /// Starts the thread of callbacks, which the first when_done() does otherwise. `stream`: any
+  /// stream of the Runtime.
+  /// Errors  Exhausted: the system starts no more threads. InvalidArgument: after finish().
+  void start_thread(StreamRef stream);
 
   /// Number of submitted callbacks that have not started. 0 in a forked child.
   [[nodiscard]] std::size_t outstanding() const;

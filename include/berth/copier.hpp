@@ -73,17 +73,20 @@ class BERTH_API Copier {
   ///           (PinnedAllocator::keep_for_graph()). All other memory must stay valid for as long
   ///           as the graph may be launched.
   /// Errors    InvalidArgument: null; ranges that overlap or wrap around; a stream of a device that
-  ///           neither side belongs to; memory that does not exist, such as device memory that has
-  ///           been freed to the driver; a pageable target that this process cannot write; a pinned
-  ///           block that is free; a range that runs past the end of the pinned block in which it
-  /// begins. Of pageable memory the first and the last byte are checked; missing memory in
-  ///           between crashes the process with SIGSEGV. Freed device memory that berth has cached
-  ///           exists, and is not refused. StreamCaptured: the stream is captured, and the host
-  ///           would do the copy or a part of it, or an option requires an end; nothing has been
-  ///           copied, and the capture continues. OutOfMemory: StagingShortage::grow. DriverError:
-  ///           the driver refuses the copy. std::bad_alloc itself: operator new fails. After the
-  ///           last three, the content of the target is undefined, no part of the copy is pending,
-  ///           on_done is not called, keep_alive has been released, and the next copy works.
+  ///           neither side belongs to, or of another Runtime; memory that does not exist, such as
+  ///           device memory that has been freed to the driver; a pageable target that this process
+  ///           cannot write; a pinned block that is free; a range that runs past the end of the
+  ///           pinned block in which it begins. The first and the last byte of pageable memory are
+  ///           checked; missing memory in between crashes the process with
+  ///           SIGSEGV. Freed device memory that berth has cached exists, and is not refused.
+  ///           StreamCaptured: the stream is captured, and the host would do the copy or a part of
+  ///           it, or an option requires an end; or the legacy default stream, while a stream that
+  ///           waits for it is captured. Nothing has been copied, and the capture continues.
+  ///           Exhausted: on_done or keep_alive, and the system starts no thread for callbacks;
+  ///           nothing has been copied. OutOfMemory: StagingShortage::grow. DriverError: the driver
+  ///           refuses the copy. std::bad_alloc itself: operator new fails. After the last three,
+  ///           the content of the target is undefined, no part of the copy is pending, on_done is
+  ///           not called, keep_alive has been released, and the next copy works.
   Transfer start(void* target, const void* source, std::size_t bytes, StreamRef stream,
                  TransferOptions options = {});
   /// The same in the order of two streams, with {.target_stream = a, .source_stream = b}:
@@ -97,8 +100,8 @@ class BERTH_API Copier {
   /// padded image. No effect if either number is 0. All rows of a side lie in one allocation.
   /// Between two devices each row is a separate copy.
   /// Errors  InvalidArgument also: a pitch below `row_bytes`; sides that overlap between their
-  /// first
-  ///         and last bytes, unless they are different columns of one matrix, with the same pitch.
+  ///         first and last bytes, unless they are different columns of one matrix, with the same
+  ///         pitch.
   Transfer start_rows(PitchedTarget target, PitchedSource source, std::size_t row_bytes,
                       std::size_t rows, StreamRef stream, TransferOptions options = {});
   Transfer start_rows(PitchedTarget target, PitchedSource source, std::size_t row_bytes,
@@ -172,7 +175,9 @@ class BERTH_API Copier {
   [[nodiscard]] CopyCounters counters() const;
 
  private:
-  friend class Collectives;  // counts the copies that it makes itself
+  friend class Collectives;  // consists of parts, and counts the copies that it makes itself
+  Transfer start_part(void* target, const void* source, std::size_t bytes, StreamRef stream,
+                      TransferOptions options);
   void count_direct(std::size_t bytes) noexcept;
 
   class Impl;

@@ -99,7 +99,8 @@ class BERTH_API DriverError : public Error, public std::runtime_error {
   [[nodiscard]] const char* what() const noexcept override { return Error::what(); }
 };
 
-/// The message names the pool, its bound, and the option that sets it.
+/// The message names the pool, its bound, and the option that sets it; or what the system starts no
+/// thread for.
 class BERTH_API Exhausted : public Error, public std::runtime_error {
  public:
   explicit Exhausted(const std::string& message)

@@ -151,7 +151,7 @@ class Collectives::Impl {
       for (Part& part : left) {
         const std::size_t bytes = std::min(part.bytes, turn_bytes);
         work.parts.push_back(
-            copier_.start(part.to, part.from, bytes, part.stream, of_part.options));
+            copier_.start_part(part.to, part.from, bytes, part.stream, of_part.options));
         part = {part.to + bytes, part.from + bytes, part.bytes - bytes, part.stream};
       }
       std::erase_if(left, [](const Part& part) { return part.bytes == 0; });
@@ -210,6 +210,8 @@ class Collectives::Impl {
   Transfer run(const CollectiveSides& sides, TransferOptions options, const Submit& submit) {
     if (sides.whole.bytes == 0)
       return end_transfer(completions_, sides.whole.stream, nullptr, std::move(options));
+    if (options.keep_alive != nullptr || options.on_done != nullptr)
+      completions_.start_thread(sides.whole.stream);
     const std::vector<StreamRef> streams = sides.streams();
     fork(streams);
     Work work;

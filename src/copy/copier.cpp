@@ -118,12 +118,10 @@ class Copier::Impl {
   }
 
   void fill(void* target, std::uint8_t value, std::size_t bytes, StreamRef stream) {
-    const Driver& driver = stream.context().driver();
     const ContextScope scope(stream.context());
     const AllocationInfo place = place_of(target, bytes, stream);
     require_within(place, target, bytes, kFillName);
-    require_filled_by(place.kind, target, stream);
-    driver.memset_d8_async(reinterpret_cast<CUdeviceptr>(target), value, bytes, stream.native());
+    dispatcher_.fill(side_at(target, place.kind), value, bytes, stream);
   }
 
   /// Returns when the target has the bytes.
@@ -249,10 +247,8 @@ class Copier::Impl {
     streams.begin(events_of_);
     std::vector<Transfer> parts;
     try {
-      parts.reserve(1);
-      // on_done and keep_alive apply to the whole copy, and take effect once nothing can fail any
-      // more.
-      parts.push_back(start(request.returns_transfer ? request.part(true) : request));
+      // on_done and keep_alive apply to the whole copy, once nothing can fail any more.
+      parts.emplace_back() = start(request.returns_transfer ? request.part(true) : request);
       streams.end(events_of_);
       if (!request.returns_transfer) return {};
       return dispatcher_.end(std::make_shared<CompositeTransfer>(std::move(parts)),
@@ -386,6 +382,11 @@ void Copier::fill_async(void* target, std::uint8_t value, std::size_t bytes, Str
   if (bytes == 0) return;
   check_range(target, bytes, kFillName);
   impl_->fill(target, value, bytes, stream);
+}
+
+Transfer Copier::start_part(void* target, const void* source, std::size_t bytes, StreamRef stream,
+                            TransferOptions options) {
+  return impl_->start(target, source, bytes, CopyRequest::of_part(stream, std::move(options)));
 }
 
 void Copier::count_direct(std::size_t bytes) noexcept {

@@ -65,13 +65,17 @@ CopyDispatcher::Route CopyDispatcher::route_of(const CopyShape& shape, const Cop
   if (shape.has_pageable() && !request.is_checked) shape.check_pageable();
   const bool by_host = shape.is_on_host() || shape.has_pageable();
   // Queried only if needed: a graph captures a small copy within a device like any other work.
-  const bool is_captured = (by_host || shape.has_pinned() || request.returns_transfer ||
-                            request.is_awaited || shape.bytes() > part_bytes_) &&
-                           is_capturing_in_scope(stream);
+  const bool is_captured =
+      (by_host || shape.has_pinned() || request.returns_transfer || request.is_awaited ||
+       shape.bytes() > part_bytes_ || stream.is_legacy_default()) &&
+      is_capturing_in_scope(stream);
+  if (is_captured && stream.is_legacy_default()) refuse_captured(stream, "given a copy");
   if (is_captured && request.is_awaited) refuse_captured(stream, "waited for");
   // A graph cannot repeat host work, and a captured copy has no completion to report.
   if (is_captured && by_host) refuse_captured(stream, "given a copy by the host");
   if (is_captured && request.has_end_action()) refuse_captured(stream, request.end_action_name());
+  // Nothing fails for lack of a thread once the copy has been submitted.
+  if (request.has_end_action()) completions_.start_thread(stream);
   if (is_captured) return {Path::direct, true};
   if (shape.is_on_host()) return {Path::on_host, false};
   // The device reads in stream order, so this is not possible if the source must be read before the
@@ -96,12 +100,22 @@ Transfer CopyDispatcher::start(const CopyShape& shape, CopyRequest request, Pref
                                      : copy_staged(shape, std::move(request));
 }
 
+void CopyDispatcher::fill(const MemorySide& target, std::uint8_t value, std::size_t bytes,
+                          StreamRef stream) {
+  require_filled_by(target.kind, target.data, stream);
+  if (stream.is_legacy_default() && is_capturing_in_scope(stream))
+    refuse_captured(stream, "given a fill");
+  stream.context().driver().memset_d8_async(reinterpret_cast<CUdeviceptr>(target.data), value,
+                                            bytes, stream.native());
+}
+
 Transfer CopyDispatcher::start(const FileRange& range, const MemorySide& device,
                                CopyDirection direction, CopyRequest request) {
   const StreamRef stream = request.stream;
   check_file_copy(range, device, direction);
   require_stream_of(registry_, device.kind, {}, stream);
   if (is_capturing_in_scope(stream)) refuse_captured(stream, "given a copy of a file");
+  if (request.has_end_action()) completions_.start_thread(stream);
   bytes_copied_ += range.bytes;
   const HostWork::CopyPtr copy =
       staged_.start(stream, file_route(range, device.data, direction, request.options.keep_alive),
@@ -264,6 +278,7 @@ Transfer CopyDispatcher::submit(CopyRequest& request, const Submission& how, std
 }
 
 Transfer CopyDispatcher::end(const std::shared_ptr<TransferState>& transfer, CopyRequest request) {
+  if (request.is_part) request.options.keep_alive = nullptr;  // the whole has it
   return end_transfer(completions_, request.stream, transfer, std::move(request.options));
 }
 

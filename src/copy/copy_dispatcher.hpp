@@ -47,6 +47,9 @@ class CopyDispatcher {
   /// Errors  As Copier::start().
   Transfer start(const CopyShape& shape, CopyRequest request,
                  Preferred preferred = Preferred::direct);
+  /// Within a ContextScope of the stream's device.
+  /// Errors  As Copier::fill_async().
+  void fill(const MemorySide& target, std::uint8_t value, std::size_t bytes, StreamRef stream);
   /// Between a range of a file and memory of a device; the range is not empty.
   /// Errors  Likewise.
   Transfer start(const FileRange& range, const MemorySide& device, CopyDirection direction,

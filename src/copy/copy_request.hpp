@@ -19,6 +19,7 @@ struct CopyRequest {
   bool returns_transfer = false;
   TransferOptions options{};
   bool is_awaited = false;  ///< the call returns when the target contains the bytes
+  bool is_part = false;     ///< of a whole, which calls on_done and has keep_alive
   bool is_checked = false;  ///< its pageable memory is known to be readable and writable
   /// Joined with `stream` before the copy and after it. The two may be exchanged.
   std::optional<StreamRef> other{};
@@ -32,13 +33,19 @@ struct CopyRequest {
     request.other = other_of(streams);
     return request;
   }
+  /// `options` without on_done.
+  [[nodiscard]] static CopyRequest of_part(StreamRef stream, TransferOptions options) {
+    CopyRequest request = of_transfer(stream, std::move(options));
+    request.is_part = true;
+    return request;
+  }
   /// The same stream twice is that stream alone.
   [[nodiscard]] static std::optional<StreamRef> other_of(const CopyStreams& streams) {
     if (streams.target_stream == streams.source_stream) return std::nullopt;
     return streams.source_stream;
   }
   [[nodiscard]] bool has_end_action() const {
-    return options.on_done != nullptr || options.keep_alive != nullptr;
+    return !is_part && (options.on_done != nullptr || options.keep_alive != nullptr);
   }
   /// The argument of refuse_captured(); has_end_action() is true.
   [[nodiscard]] const char* end_action_name() const {
@@ -51,8 +58,8 @@ struct CopyRequest {
   /// `needs_host`, threads may access the memory after the stream has completed the part, so the
   /// part keeps the memory alive.
   [[nodiscard]] CopyRequest part(bool needs_host) const {
-    return of_transfer(stream, {.keep_alive = needs_host ? options.keep_alive : nullptr,
-                                .priority = options.priority});
+    return of_part(stream, {.keep_alive = needs_host ? options.keep_alive : nullptr,
+                            .priority = options.priority});
   }
   /// Lower numbers go first.
   [[nodiscard]] int priority() const {

@@ -6,6 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/start_thread.hpp"
+
 namespace berth {
 
 struct BackgroundThread::State {
@@ -13,7 +15,8 @@ struct BackgroundThread::State {
       : work(std::move(todo)), period(interval) {}
 
   void start_once() {
-    if (!thread.joinable()) thread = std::thread([this] { run(); });
+    if (!thread.joinable())
+      thread = start_thread("the background work of an allocator", [this] { run(); });
   }
 
   void run() {

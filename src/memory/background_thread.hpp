@@ -18,7 +18,7 @@ class BackgroundThread {
 
   /// Calls work() after each request(), and, with a period, whenever so much time has passed
   /// without one. The thread starts now if there is a period, else with the first request.
-  /// Errors  std::system_error: the thread cannot be started.
+  /// Errors  Exhausted: the thread cannot be started.
   explicit BackgroundThread(Work work,
                             std::optional<std::chrono::nanoseconds> period = std::nullopt);
   /// Blocking  While work() runs; requests that are left are dropped. Not in a forked child, which
@@ -28,7 +28,7 @@ class BackgroundThread {
   BackgroundThread& operator=(const BackgroundThread&) = delete;
 
   /// Requests that arrive before work() begins are one.
-  /// Errors  std::system_error: the thread cannot be started.
+  /// Errors  Exhausted: the thread cannot be started.
   void request();
   /// Begins no more work. Blocking  As the destructor.
   void end();

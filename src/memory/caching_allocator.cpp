@@ -2,8 +2,10 @@
 #include "memory/caching_allocator.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "berth/bytes.hpp"
@@ -18,6 +20,9 @@ namespace {
 
 /// Of a request: far more than any device has, and far from where sums overflow.
 constexpr std::size_t kRequestBytesMax = std::size_t{1} << 47;
+/// The driver runs the destructors of user objects on a thread of its own, some time after the last
+/// launch of a graph that is destroyed. Source: CUDA Programming Guide, "CUDA User Objects".
+constexpr std::chrono::milliseconds kGraphPatience{100};
 
 }  // namespace
 
@@ -49,9 +54,9 @@ CachingAllocator::~CachingAllocator() {
   } catch (const std::exception& error) {  // an Error, or the host's memory
     driver_.report(Severity::error, name(), ": at its end", error);
   }
+  await_graphs();
   {
     const MutexLock lock(heap_.mutex);
-    order_.release_unheld();
     if (heap_.counters.blocks_in_graphs.current > 0) {
       driver_.report(Severity::warning, [this]() BERTH_UNDER_LOCK {
         return format_text(
@@ -62,6 +67,19 @@ CachingAllocator::~CachingAllocator() {
     }
   }
   reserve_.give_back_all();
+}
+
+void CachingAllocator::await_graphs() noexcept {
+  const auto end = std::chrono::steady_clock::now() + kGraphPatience;
+  for (;;) {
+    {
+      const MutexLock lock(heap_.mutex);
+      order_.release_unheld();
+      if (heap_.counters.blocks_in_graphs.current == 0) return;
+    }
+    if (std::chrono::steady_clock::now() >= end) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 void* CachingAllocator::allocate_slow(std::size_t bytes, std::optional<StreamRef> stream,

@@ -175,6 +175,8 @@ class CachingAllocator final : public StreamObserver {
     perhaps,   ///< another thread may have made progress
     progress,  ///< the heap has more free memory, or room under the limits
   };
+  /// Returns when no graph holds a block, or some time later.
+  void await_graphs() noexcept BERTH_EXCLUDES(heap_.mutex);
   using Step = Outcome (CachingAllocator::*)(Request& request);
   struct Rung {
     Step step;

@@ -33,7 +33,7 @@ FoundBlock CachingAllocator::look_up(const void* data) const {
   const MutexLock lock(heap_.mutex);
   const Block* block = heap_.blocks.find_in_use(data);
   const bool live = block != nullptr && block->state() == Block::State::allocated;
-  return live ? FoundBlock{block->data(), block->bytes} : FoundBlock{};
+  return live ? FoundBlock{block->data(), block->bytes_requested()} : FoundBlock{};
 }
 
 std::optional<CachingAllocator::Live> CachingAllocator::find_live(const void* data) const {

@@ -3,6 +3,8 @@
 // part stands below it.
 #include "berth/runtime.hpp"
 
+#include <cstddef>
+#include <limits>
 #include <vector>
 
 #include "berth/configuration.hpp"
@@ -12,9 +14,11 @@
 #include "device/device_context.hpp"
 #include "device/own_context.hpp"
 #include "driver/once_value.hpp"
+#include "memory/pool/device_memory.hpp"
 #include "runtime/driver_choice.hpp"
 #include "stream/enable_peer_access.hpp"
 #include "stream/join.hpp"
+#include "stream/pool_options.hpp"
 
 namespace berth {
 namespace {
@@ -22,22 +26,32 @@ namespace {
 /// The parts of one device, each made by its first use.
 struct DeviceParts {
   OnceValue<std::unique_ptr<EventPool>> events;
+  OnceValue<std::unique_ptr<EventPool>> callback_events;  ///< without a bound
   OnceValue<std::unique_ptr<StreamPool>> streams;
   OnceValue<std::unique_ptr<DeviceAllocator>> memory;
 };
+
+/// The other parts check their options when they are made, now.
+RuntimeOptions checked(RuntimeOptions options) {
+  check_options(options.stream_pool);
+  check_options(options.event_pool);
+  check_options(options.device_allocator);
+  return options;
+}
 
 }  // namespace
 
 struct Runtime::State {
   explicit State(RuntimeOptions given)
-      : options(given.read_environment ? configure_from_environment(std::move(given))
-                                       : std::move(given)),
+      : options(checked(given.read_environment ? configure_from_environment(std::move(given))
+                                               : std::move(given))),
         opened(open_driver(options.driver, options.report)),
         registry(*opened.driver, *opened.nvml),
         parts(static_cast<std::size_t>(registry.count())),
         pinned(registry, options.pinned_allocator),
         host(registry, options.host_allocator),
-        completions([this](DeviceContext& context) -> EventPool& { return events_of(context); }),
+        completions(
+            [this](DeviceContext& context) -> EventPool& { return callback_events_of(context); }),
         copier(registry, pinned, host, completions, options.copier),
         collectives(
             registry, pinned, host, copier, completions,
@@ -54,6 +68,14 @@ struct Runtime::State {
     require_own_context(registry, context, "given an event of this Runtime");
     return *parts_of(context).events.get(
         context.driver(), [&] { return std::make_unique<EventPool>(context, options.event_pool); });
+  }
+
+  EventPool& callback_events_of(DeviceContext& context) {
+    require_own_context(registry, context, "given a callback of this Runtime");
+    return *parts_of(context).callback_events.get(context.driver(), [&] {
+      constexpr std::size_t kNoBound = std::numeric_limits<std::size_t>::max();
+      return std::make_unique<EventPool>(context, EventPoolOptions{.events_max = kNoBound});
+    });
   }
 
   RuntimeOptions options;  ///< as they are after BERTH_CONF; never changed once this is made

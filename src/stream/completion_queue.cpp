@@ -31,6 +31,7 @@
 #include "base/check.hpp"
 #include "base/fork.hpp"
 #include "base/mutex.hpp"
+#include "base/start_thread.hpp"
 #include "device/device_context.hpp"
 #include "stream/capture.hpp"
 #include "stream/completion_notices.hpp"
@@ -41,6 +42,7 @@
 namespace berth {
 namespace {
 
+constexpr const char* kThread = "the thread of completion callbacks";
 /// The maximum time until a failed device is detected.
 constexpr std::chrono::milliseconds kProbePeriod{50};
 
@@ -111,7 +113,8 @@ void CompletionQueue::State::require_open() const {
 void CompletionQueue::State::start(const Driver& driver) {
   const MutexLock lock(mutex);
   require_open();
-  if (!thread.joinable()) thread = std::thread([this, &driver] { run(driver); });
+  if (!thread.joinable())
+    thread = berth::start_thread("completion callbacks", [this, &driver] { run(driver); });
 }
 
 std::uint64_t CompletionQueue::State::add(Callback callback, Mark mark) {
@@ -290,11 +293,16 @@ CompletionQueue::~CompletionQueue() {
   if (!state_->origin.is_here()) keep_until_exit(std::move(state_));
 }
 
+void CompletionQueue::start_thread(StreamRef stream) {
+  state_->origin.require_here(kThread);
+  state_->start(stream.context().driver());
+}
+
 void CompletionQueue::when_done(StreamRef stream, Callback callback) {
   if (!callback) {
     throw InvalidArgument("a completion callback is empty; accepted: a function to call");
   }
-  state_->origin.require_here("the thread of completion callbacks");
+  state_->origin.require_here(kThread);
   const Driver& driver = stream.context().driver();
   const ContextScope scope(stream.context());
   if (is_capturing_in_scope(stream)) refuse_captured(stream, "given a callback");

@@ -16,6 +16,7 @@
 #include "base/per_thread.hpp"
 #include "device/device_context.hpp"
 #include "stream/idle_list.hpp"
+#include "stream/pool_options.hpp"
 
 namespace berth {
 namespace {
@@ -162,11 +163,14 @@ void EventPool::State::give_back_slow(EventItem& item) noexcept {
   if (local != nullptr) local->idle[item.timing].move_to(idle[item.timing], ThreadEvents::kBatch);
 }
 
+void check_options(const EventPoolOptions& options) {
+  if (options.events_max == 0)
+    throw InvalidArgument("EventPoolOptions::events_max is 0; accepted: 1 or more");
+}
+
 EventPool::EventPool(DeviceContext& context, EventPoolOptions options)
     : state_(new State(context, options)) {
-  if (options.events_max == 0) {
-    throw InvalidArgument("EventPoolOptions::events_max is 0; accepted: 1 or more");
-  }
+  check_options(options);
 }
 
 EventPool::~EventPool() {

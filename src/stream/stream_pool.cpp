@@ -302,11 +302,14 @@ void StreamPool::State::give_back_slow(StreamItem& item) noexcept {
   returned.notify_all();  // a waiting thread may need another priority
 }
 
+void check_options(const StreamPoolOptions& options) {
+  if (options.streams_max == 0)
+    throw InvalidArgument("StreamPoolOptions::streams_max is 0; accepted: 1 or more");
+}
+
 StreamPool::StreamPool(DeviceContext& context, StreamPoolOptions options)
     : state_(new State(context, options)) {
-  if (options.streams_max == 0) {
-    throw InvalidArgument("StreamPoolOptions::streams_max is 0; accepted: 1 or more");
-  }
+  check_options(options);
 }
 
 StreamPool::~StreamPool() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each driver call of a collective copy fails once: the caller gets a typed error, nothing is
 // written any more, no stream waits for what never comes, and the next call works.
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -65,11 +66,13 @@ struct World : CollectiveTest {
     errors_expected = true;
   }
 
-  Transfer start() {
+  Transfer start(const TransferOptions& options = {}) {
     const std::vector<Shard> parts = shards_of(shards);
-    if (is_gather(kind)) return collectives.gather(whole.data(), whole.bytes(), on(0), parts);
-    if (is_broadcast(kind)) return collectives.broadcast(whole.data(), whole.bytes(), on(0), parts);
-    return collectives.scatter(whole.data(), whole.bytes(), on(0), parts);
+    if (is_gather(kind))
+      return collectives.gather(whole.data(), whole.bytes(), on(0), parts, options);
+    if (is_broadcast(kind))
+      return collectives.broadcast(whole.data(), whole.bytes(), on(0), parts, options);
+    return collectives.scatter(whole.data(), whole.bytes(), on(0), parts, options);
   }
   void write_sources() {
     if (is_gather(kind)) {
@@ -136,8 +139,16 @@ TEST_CASE("a collective copy survives each driver call that fails once") {
           World world(kind, faulty);
           world.write_sources();
           world.log.submit(world.on(2), "earlier");
+          const auto kept = std::make_shared<int>();
           try {
-            world.start().wait();  // of what is only tried, a failure changes nothing
+            Transfer started;
+            try {
+              started = world.start({.keep_alive = kept});
+            } catch (...) {
+              CHECK(kept.use_count() == 1);
+              throw;
+            }
+            started.wait();  // of what is only tried, a failure changes nothing
             world.check_targets();
           } catch (const DriverError& error) {
             ++failures;

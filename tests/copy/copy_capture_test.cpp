@@ -75,4 +75,38 @@ TEST_CASE("on a captured stream a copy is captured, or refused where the host wo
   }
 }
 
+TEST_CASE("beside a captured stream that waits for it, the legacy stream is given no copy") {
+  CopyTest test(two_devices());
+  const StreamRef legacy = test.runtime->default_stream(Device::cuda(0));
+  const Stream captured =
+      test.runtime->create_stream(Device::cuda(0), {.blocks_with_legacy_default = true});
+  Buffer device(test, Kind::device, kBytes);
+  Buffer other(test, Kind::device, kBytes);
+  Buffer pinned(test, Kind::pinned, kBytes);
+  Buffer registered(test, Kind::registered, kBytes);
+  Buffer managed(test, Kind::managed, kBytes);
+  Buffer pageable(test, Kind::pageable, kBytes);
+  begin_capture(captured, CU_STREAM_CAPTURE_MODE_RELAXED);
+  for (Buffer* const there : {&other, &pinned, &registered, &managed, &pageable}) {
+    for (const std::size_t bytes : {std::size_t{100}, kBytes}) {
+      const CopyRange ranges[] = {{device.data(), there->data(), bytes}};
+      message_of<StreamCaptured>(
+          [&] { test.copier.copy_async(device.data(), there->data(), bytes, legacy); });
+      message_of<StreamCaptured>(
+          [&] { test.copier.copy_async(there->data(), device.data(), bytes, legacy); });
+      message_of<StreamCaptured>(
+          [&] { test.copier.start(device.data(), there->data(), bytes, legacy); });
+      message_of<StreamCaptured>([&] { test.copier.start_batch(ranges, legacy); });
+      message_of<StreamCaptured>([&] {
+        test.copier.start_rows({device.data(), 10}, {there->data(), 20}, 5, bytes / 20, legacy);
+      });
+    }
+  }
+  message_of<StreamCaptured>([&] { test.copier.fill_async(device.data(), 1, kBytes, legacy); });
+  message_of<StreamCaptured>([&] { test.copier.fill_async(managed.data(), 1, kBytes, legacy); });
+  const CapturedGraph graph(captured);  // it is valid
+  test.copier.copy_async(device.data(), pinned.data(), kBytes, legacy);
+  legacy.sync();
+}
+
 }  // namespace copy_capture_test

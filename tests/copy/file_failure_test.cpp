@@ -326,4 +326,13 @@ TEST_CASE_FIXTURE(FileFailureTest, "the name of a file stays on the line of its 
                  "two\\x0alines"));
 }
 
+TEST_CASE_FIXTURE(FileFailureTest, "a file that ends early has not been read to its former end") {
+  Buffer memory(*this, Kind::device, kBytes);
+  log.submit(own, "kernel");
+  const Transfer transfer = start_read(memory);
+  std::filesystem::resize_file(path, kAheadMax / 4);
+  message_of<FileError>([&] { transfer.wait(); });
+  CHECK(transfer.bytes_done() <= kAheadMax);
+}
+
 }  // namespace file_failure_test

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // When copies of pageable memory stand behind gates, and when the driver copies instead.
 #include <cstddef>
+#include <exception>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -8,6 +10,8 @@
 
 #include "copy/copy_fixture.hpp"
 #include "support/environment.hpp"
+#include "support/errors.hpp"
+#include "support/refused_threads.hpp"
 
 namespace gates_test {
 
@@ -72,6 +76,41 @@ TEST_CASE("where the device denies memory operations none is tried" * needs_gate
   sim::Config config;
   config.memory_operations = false;
   CHECK(gates_of_copies(config, CopyGates::automatic) == 0);
+}
+
+TEST_CASE("where no thread can be started the driver copies, and nothing that needs one begins") {
+  if (!kCanRefuseThreads) return;
+  CopyTest test;
+  const Stream stream = test.stream();
+  Buffer there(test, Kind::device, kBytes);
+  const Bytes content = pattern(kBytes, 1);
+  bool called = false;
+  const auto kept = std::make_shared<int>();
+  {
+    const RefusedThreads refused;
+    test.copier.start(there.data(), content.data(), kBytes, stream).wait();
+    CHECK((there.read() == content));
+    there.write(Bytes(kBytes, 0));
+    const TransferOptions options{.keep_alive = kept,
+                                  .on_done = [&](std::exception_ptr) { called = true; }};
+    const auto refusal = [&](const auto& call) {
+      CHECK(contains(message_of<Exhausted>(call), "no thread can be started for completion"));
+      CHECK(kept.use_count() == 2);  // and the one of `options`
+    };
+    refusal([&] { test.copier.start(there.data(), content.data(), kBytes, stream, options); });
+    const CopyRange ranges[] = {{there.data(), content.data(), 10}};
+    refusal([&] { test.copier.start_batch(ranges, stream, options); });
+    refusal([&] { test.runtime->completions().when_done(stream, [&](std::exception_ptr) {}); });
+    stream.ref().sync();
+    CHECK((there.read() == Bytes(kBytes, 0)));
+  }
+  test.copier
+      .start(there.data(), content.data(), kBytes, stream,
+             {.on_done = [&](std::exception_ptr) { called = true; }})
+      .wait();
+  test.runtime->completions().finish();
+  CHECK(called);
+  CHECK((there.read() == content));
 }
 
 }  // namespace gates_test

@@ -13,6 +13,7 @@
 #include <doctest/doctest.h>
 
 #include "copy/copy_fixture.hpp"
+#include "copy/staged/staged_transfer.hpp"
 #include "copy/staged_fixture.hpp"
 #include "support/errors.hpp"
 
@@ -396,6 +397,30 @@ TEST_CASE("a copy that can neither be submitted nor be marked is moved by no thr
     test.tap.allow(DriverCall::event_record);
     CHECK(test.work.copies_under_way() == 0);
   }
+}
+
+TEST_CASE_FIXTURE(ManualStaged, "a transfer is done before what it held has been freed") {
+  const Stream stream = this->stream();
+  std::byte* const device = allocate(kSlot);
+  Bytes target(kSlot);
+  std::shared_ptr<StagedTransfer> transfer;
+  std::vector<bool> was_done;
+  HostWork freeing([&](StagedCopy& copy) {
+    was_done.push_back(transfer->is_done());
+    copy.release();
+  });
+  const auto copy = std::make_shared<StagedCopy>(
+      stream,
+      StagedRoute{.direction = Direction::to_host,
+                  .host = std::make_unique<LinearHost>(reinterpret_cast<std::byte*>(target.data())),
+                  .device = std::make_unique<LinearDevice>(device),
+                  .bytes = kSlot},
+      *memory.try_take(kSlot));
+  transfer = std::make_shared<StagedTransfer>(freeing, copy, StagedTransfer::HostSide::owned);
+  freeing.start(copy, std::make_shared<CopyLane>(), 0, events);
+  CHECK_FALSE(transfer->is_done());
+  transfer->wait();
+  CHECK(was_done == std::vector<bool>{true});
 }
 
 }  // namespace host_work_test

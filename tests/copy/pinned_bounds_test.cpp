@@ -134,6 +134,20 @@ TEST_CASE("a range that runs past the end of its pinned block is refused by ever
   }
 }
 
+TEST_CASE("what rounding adds to a pinned block is not the block's") {
+  for (const bool is_of_other : {false, true}) {
+    CAPTURE(is_of_other);
+    PinnedBounds test;
+    Runtime& owner = is_of_other ? *test.other : *test.runtime;
+    const Allocation block = owner.pinned_memory().allocate(10'000);
+    auto* const data = static_cast<unsigned char*>(block.data());
+    test.check_refused(data, 10'005, {"10000 B", "past the end"});
+    test.check_refused(data + 10'000, 5, {"10000 B", "past the end"});
+    test.check_refused(data + 9'999, 10, {"10000 B", "past the end"});
+    test.copier.copy(data, test.device.data(), 10'000, test.own);
+  }
+}
+
 TEST_CASE("memory around a registration is its owner's, and copied by the host with it") {
   PinnedBounds test;
   Bytes memory(64_KiB, 3);

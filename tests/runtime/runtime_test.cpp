@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One object that owns everything: what it makes when, what it says of itself, and how it ends.
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -245,6 +246,25 @@ TEST_CASE("a Runtime destroyed while the process exits is fine, before its drive
     };
     CHECK(exit_code_of(use) == 0);
   }
+}
+
+TEST_CASE("options of parts that are made later are refused by the constructor") {
+  const auto refusal = [](const auto& change) {
+    RuntimeOptions options;
+    options.driver = "sim";
+    change(options);
+    return message_of<InvalidArgument>([&] { const Runtime runtime(options); });
+  };
+  CHECK(contains(refusal([](RuntimeOptions& o) { o.stream_pool.streams_max = 0; }), "streams_max"));
+  CHECK(contains(refusal([](RuntimeOptions& o) { o.event_pool.events_max = 0; }), "events_max"));
+  CHECK(contains(refusal([](RuntimeOptions& o) { o.device_allocator.granule_bytes = 3; }),
+                 "granule_bytes is 3; accepted: 0 or a power of two"));
+  CHECK(contains(refusal([](RuntimeOptions& o) { o.device_allocator.segment_bytes = 1; }),
+                 "segment_bytes"));
+  CHECK(contains(refusal([](RuntimeOptions& o) {
+                   o.device_allocator.release_unused_after = std::chrono::milliseconds(0);
+                 }),
+                 "release_unused_after"));
 }
 
 }  // namespace runtime_test

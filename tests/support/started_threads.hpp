@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -15,6 +16,8 @@
 #include <sys/mman.h>
 
 #include <doctest/doctest.h>
+
+#include "support/refused_threads.hpp"
 
 namespace berth::test {
 
@@ -78,6 +81,7 @@ extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attribute
                               void* (*start)(void*), void* argument) noexcept {
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
   static const auto create = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
+  if (berth::test::threads_refused) return EAGAIN;
   ++berth::test::threads_started();
   return create(thread, attributes, start, argument);
 }

@@ -88,8 +88,8 @@ std::optional<AllocationInfo> find_pinned_allocation(const PinnedAllocator& pinn
 void refuse_beyond(const AllocationInfo& place, const void* data, std::size_t bytes,
                    std::string_view name) {
   throw InvalidArgument(format_text(
-      "{}, {} with {} B, runs past the end of the pinned block at {}, which has {} B; accepted: a "
-      "range within one block",
+      "{}, {} with {} B, runs past the end of the pinned block at {}, which has {} B; accepted: "
+      "a range within one block",
       name, data, bytes, place.kind.pinned.data, place.end - place.begin));
 }
 

@@ -57,13 +57,13 @@ struct AllocationInfo {
                                 std::string_view name);
 /// Checks a range that begins at `data`, in the allocation `place`. `name` is used in the error
 /// message.
-/// Errors  InvalidArgument: the range exceeds a pinned block. Registrations and memory that berth
-///         does not manage are not checked.
+/// Errors  InvalidArgument: the range exceeds a pinned block of berth's. Registrations and other
+///         memory are not checked.
 inline void require_within(const AllocationInfo& place, const void* data, std::size_t bytes,
                            std::string_view name) {
   if (place.kind.pinned.data == nullptr || place.end == place.begin) return;
-  if (bytes > place.end - reinterpret_cast<std::uintptr_t>(data))
-    refuse_beyond(place, data, bytes, name);
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  if (begin >= place.end || bytes > place.end - begin) refuse_beyond(place, data, bytes, name);
 }
 
 /// The allocators of host memory of the copier's Runtime, whose records say what they handed out.

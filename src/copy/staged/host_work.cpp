@@ -234,6 +234,7 @@ bool HostWork::remove_if_complete(const CopyPtr& copy, CopyPtr& completed) {
     next->begin_turn();
     update_ready(*next);
   }
+  copy->has_ended.store(true, std::memory_order_release);
   copy->next_completed = std::exchange(completed, copy);
   return true;
 }

@@ -244,7 +244,9 @@ void StagedCopy::pass_until(std::size_t steps) {
   BERTH_CHECK(chunks_before(steps) <=
               gates_open_);  // otherwise the device has passed a closed gate
   passed_ = steps;
-  if (direction_ == Direction::to_device) bytes_done_ = std::min(passed_ * slot_bytes_, bytes_);
+  // After a failure the device also passes chunks that no thread has filled.
+  if (direction_ == Direction::to_device)
+    bytes_done_ = std::min(std::min(passed_, chunks_moved_) * slot_bytes_, bytes_);
   const std::size_t marked = marked_.load(std::memory_order_acquire);
   while (next_mark_ < marked && marks_[next_mark_].steps <= passed_) ++next_mark_;
 }

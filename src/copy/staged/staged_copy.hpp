@@ -184,7 +184,9 @@ class StagedCopy {
   ReadyCopies::Place place;                    ///< while it is pending
   std::weak_ptr<StagedCopy> successor;         ///< the copy that uses the slots next
   std::shared_ptr<StagedCopy> next_completed;  ///< in a list of complete copies
-  /// Whether its resources have been returned. Threads any.
+  /// Whether the device and the host have nothing left to do. Threads any.
+  std::atomic<bool> has_ended = false;
+  /// Whether its resources have been returned, too. Threads any.
   std::atomic<bool> is_complete = false;
 
  private:

@@ -7,8 +7,8 @@
 namespace berth {
 
 bool StagedTransfer::is_done() {
-  if (!copy_->is_complete.load(std::memory_order_acquire)) work_.poll_progress();
-  if (!copy_->is_complete.load(std::memory_order_acquire)) return false;
+  if (!copy_->has_ended.load(std::memory_order_acquire)) work_.poll_progress();
+  if (!copy_->has_ended.load(std::memory_order_acquire)) return false;
   copy_->report_observed_progress();
   return true;
 }

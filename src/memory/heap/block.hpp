@@ -67,7 +67,7 @@ struct Block {
   OwnerId owner = kUnowned;
 
  private:
-  std::uint16_t slack_bytes_ = 0;
+  Relaxed<std::uint16_t> slack_bytes_ = 0;  ///< a lookup of the block takes no thread's cache
   Relaxed<State> state_ =
       State::held;  ///< a thread looks at neighbours that another one's ThreadCache has
 
@@ -98,7 +98,7 @@ static_assert(sizeof(Block) == 48);
 /// A live block, for other layers.
 struct FoundBlock {
   void* block = nullptr;  ///< its start; null if there is none
-  std::size_t bytes = 0;  ///< its size, including what rounding added
+  std::size_t bytes = 0;  ///< as requested
 };
 
 }  // namespace berth

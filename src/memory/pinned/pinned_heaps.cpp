@@ -9,6 +9,7 @@
 #include "base/format.hpp"
 #include "memory/memory_errors.hpp"
 #include "memory/pinned/pinned_owners.hpp"
+#include "stream/wait.hpp"
 
 namespace berth {
 namespace {
@@ -72,12 +73,22 @@ PinnedHeaps::~PinnedHeaps() {
         [&](DeviceContext& context) { context.remove_observer(heap.allocator); });
   });
   const MemoryCounters left = counters();
+  if (left.blocks_in_graphs.current > 0) wait_for_launches();
   if (left.blocks_allocated.current == 0) return;
   driver().report(Severity::warning, [&] {
     return format_text(
         "pinned: {} allocations of {} were still live when their allocator was destroyed",
         left.blocks_allocated.current, format_bytes(left.bytes_requested.current));
   });
+}
+
+void PinnedHeaps::wait_for_launches() noexcept {
+  for (int ordinal = 0; ordinal < registry_.count(); ++ordinal) {
+    DeviceContext& context = registry_.context(Device::cuda(ordinal));
+    if (!context.is_used()) continue;
+    const ContextScope scope(context, std::nothrow);
+    wait_for_or_report(context);
+  }
 }
 
 const std::vector<std::optional<int>>& PinnedHeaps::nodes() {

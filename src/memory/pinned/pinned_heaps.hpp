@@ -66,7 +66,7 @@ class PinnedHeaps {
   void retire_stream(StreamRef stream) noexcept;
 
   /// The live block or registration that covers `data`. The size of a registration is given as 0:
-  /// what the caller owns may extend beyond it.
+  /// the memory of the program may extend beyond it.
   [[nodiscard]] FoundBlock look_up(const void* data) const;
   [[nodiscard]] bool owns(const void* data) const { return owner_of(data) != nullptr; }
   [[nodiscard]] std::optional<PinnedRange> find(const void* data) const;
@@ -134,6 +134,8 @@ class PinnedHeaps {
   std::size_t release_others(const Heap& asking, std::size_t bytes,
                              CachingAllocator::HostWait wait);
   void request_growth(Heap& heap) noexcept;
+  /// Of graphs that were destroyed since, or on streams that were.
+  void wait_for_launches() noexcept;
   /// The work of the background thread.
   void run_in_background() noexcept;
   void grow_ahead(Heap& heap) noexcept;

@@ -19,7 +19,7 @@ class PinnedHeaps;
 struct PinnedOwner {
   PinnedHeaps* heaps;
   void* block;  ///< the start of the live block or registration there; null: that memory is free
-  std::size_t bytes;  ///< of the block, rounding included; 0 for a registration
+  std::size_t bytes;  ///< of the block, as requested; 0 for a registration
 };
 
 /// Lookup in one allocator, without a driver call. Contract: PinnedHeaps::look_up().

@@ -2,6 +2,7 @@
 #include "memory/pool/device_memory.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <string>
 #include <utility>
 
@@ -17,28 +18,6 @@ namespace {
 
 /// Unused memory stays a quarter longer than asked at the most.
 constexpr int kReleasesInAge = 4;
-
-DeviceAllocatorOptions checked(DeviceAllocatorOptions options) {
-  if (options.segment_bytes < 2_MiB) {
-    throw InvalidArgument(
-        format_text("DeviceAllocatorOptions::segment_bytes is {}; accepted: 2 MiB or more",
-                    options.segment_bytes));
-  }
-  if (options.cross_stream_reuse < CrossStreamReuse::never ||
-      options.cross_stream_reuse > CrossStreamReuse::before_growth) {
-    throw InvalidArgument(
-        format_text("DeviceAllocatorOptions::cross_stream_reuse is {}; accepted: never, when_idle, "
-                    "behind_waits, before_growth",
-                    static_cast<int>(options.cross_stream_reuse)));
-  }
-  const auto age = options.release_unused_after;
-  if (age && *age < std::chrono::milliseconds(1)) {
-    throw InvalidArgument(format_text(
-        "DeviceAllocatorOptions::release_unused_after is {} ms; accepted: 1 ms or more, or nullopt",
-        age->count()));
-  }
-  return options;
-}
 
 void check_name(std::string_view name) {
   const bool printable = std::ranges::all_of(name, [](char c) { return c >= ' ' && c <= '~'; });
@@ -61,11 +40,37 @@ MemoryBudget::Limits device_limits(const DeviceAllocatorOptions& options,
 
 }  // namespace
 
+void check_options(const DeviceAllocatorOptions& options) {
+  if (options.segment_bytes < 2_MiB) {
+    throw InvalidArgument(
+        format_text("DeviceAllocatorOptions::segment_bytes is {}; accepted: 2 MiB or more",
+                    options.segment_bytes));
+  }
+  if (options.cross_stream_reuse < CrossStreamReuse::never ||
+      options.cross_stream_reuse > CrossStreamReuse::before_growth) {
+    throw InvalidArgument(
+        format_text("DeviceAllocatorOptions::cross_stream_reuse is {}; accepted: never, when_idle, "
+                    "behind_waits, before_growth",
+                    static_cast<int>(options.cross_stream_reuse)));
+  }
+  const auto age = options.release_unused_after;
+  if (age && *age < std::chrono::milliseconds(1)) {
+    throw InvalidArgument(format_text(
+        "DeviceAllocatorOptions::release_unused_after is {} ms; accepted: 1 ms or more, or nullopt",
+        age->count()));
+  }
+  const std::size_t granule = options.granule_bytes;
+  if (granule != 0 && !std::has_single_bit(granule)) {
+    throw InvalidArgument(format_text(
+        "DeviceAllocatorOptions::granule_bytes is {}; accepted: 0 or a power of two", granule));
+  }
+}
+
 DeviceMemory::DeviceMemory(DeviceContext& context, EventPool& events,
                            DeviceAllocatorOptions options)
     : context_(context),
       events_(events),
-      options_(checked(std::move(options))),
+      options_((check_options(options), std::move(options))),
       on_pressure_(non_reentrant(options_.on_pressure)),
       device_bytes_(total_bytes(context)),
       budget_(device_limits(options_, options_.limits, device_bytes_)),

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+
+#include "support/sanitizers.hpp"
+
+namespace berth::test {
+
+/// Whether a test can have threads refused: a sanitizer has a pthread_create of its own.
+#if defined(BERTH_UNDER_ASAN) || defined(BERTH_UNDER_TSAN)
+inline constexpr bool kCanRefuseThreads = false;
+#else
+inline constexpr bool kCanRefuseThreads = true;
+#endif
+
+/// If true, the system starts no more threads.
+inline std::atomic<bool> threads_refused = false;
+
+/// As long as it exists.
+struct RefusedThreads {
+  RefusedThreads() { threads_refused = true; }
+  ~RefusedThreads() { threads_refused = false; }
+  RefusedThreads(const RefusedThreads&) = delete;
+  RefusedThreads& operator=(const RefusedThreads&) = delete;
+};
+
+}  // namespace berth::test
