@@ -69,7 +69,7 @@ class SimFindings {
   std::string nvidia_runtime_;
 };
 
-/// Where the use was made, at most four lines: "pipeline.py:12 in prefetch", "race+0x11d2 (main)".
+/// Where the use was made, at most four lines: "pipeline.py:12 in prefetch", "race+0x11d2".
 /// Frames of Python alone, where there are some.
 std::vector<std::string> call_site_lines(const SimUse& use);
 

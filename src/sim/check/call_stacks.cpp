@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <dlfcn.h>
 #include <execinfo.h>
 #include <filesystem>
 #include <link.h>
@@ -24,54 +23,67 @@ constexpr std::size_t kPythonFramesMax = 12;
 constexpr std::size_t kStacksMax = 100'000;
 
 struct NativeFrame {
-  std::string module;         ///< the file; empty: not known
-  std::uint64_t offset = 0;   ///< as the module's own tables count, whether it can be moved or not
-  std::string_view function;  ///< empty: not known
+  std::string module;        ///< the file; empty: not known
+  std::uint64_t offset = 0;  ///< as the module's own tables count, whether it can be moved or not
 };
 
-/// Identifies the module of an address; null for the program itself, and where it is not known.
-const link_map* library_of(const void* address) {
-  Dl_info info{};
-  link_map* map = nullptr;
-  if (dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0) return nullptr;
-  return map->l_name == nullptr || *map->l_name == '\0' ? nullptr : map;
+/// The module that has an address. dladdr() would take the lock of the loader, which a thread holds
+/// while a library that it loads runs code of its own, such as a call of the driver.
+struct Module {
+  std::uint64_t address;
+  std::uint64_t base = 0;
+  const char* file = nullptr;  ///< empty for the program itself; null: none has it
+};
+
+int compare_with_module(dl_phdr_info* info, std::size_t, void* searched) {
+  Module& module = *static_cast<Module*>(searched);
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = info->dlpi_phdr[i];
+    const std::uint64_t offset = module.address - info->dlpi_addr - segment.p_vaddr;
+    if (segment.p_type != PT_LOAD || offset >= segment.p_memsz) continue;
+    module.base = info->dlpi_addr;
+    module.file = info->dlpi_name;
+    return 1;
+  }
+  return 0;
 }
 
-NativeFrame find_native_frame(const void* returns_to) {
-  // The call is before the address to which it returns, which may belong to the next function.
-  const auto* const address = static_cast<const char*>(returns_to) - 1;
-  const auto place = reinterpret_cast<std::uint64_t>(address);
-  Dl_info info{};
-  link_map* map = nullptr;
-  if (dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0)
-    return {{}, place, {}};
+Module find_module(const void* address) {
+  Module module{reinterpret_cast<std::uint64_t>(address)};
+  dl_iterate_phdr(compare_with_module, &module);
+  return module;
+}
+
+NativeFrame describe(const Module& module) {
+  if (module.file == nullptr) return {{}, module.address};
   std::error_code ignored;
-  const bool is_program = map->l_name == nullptr || *map->l_name == '\0';
-  const auto file =
-      std::filesystem::canonical(is_program ? "/proc/self/exe" : map->l_name, ignored);
-  return {file.string(), place - map->l_addr, info.dli_sname == nullptr ? "" : info.dli_sname};
+  const char* const file = *module.file == '\0' ? "/proc/self/exe" : module.file;
+  return {std::filesystem::canonical(file, ignored).string(), module.address - module.base};
 }
 
 std::vector<NativeFrame> native_frames(const CallStack& stack) {
+  const Module own = find_module(reinterpret_cast<const void*>(&native_frames));
   // A program that contains the simulator has frames of both.
-  const link_map* const own = library_of(reinterpret_cast<const void*>(&native_frames));
+  bool is_own = own.file != nullptr && *own.file != '\0';
   std::vector<NativeFrame> frames;
-  bool is_own = own != nullptr;
-  for (const void* address : stack.addresses) {
-    is_own = is_own && library_of(static_cast<const char*>(address) - 1) == own;
-    if (!is_own) frames.push_back(find_native_frame(address));
+  for (const void* returns_to : stack.addresses) {
+    // The call is before the address to which it returns, which may belong to the next function.
+    const Module module = find_module(static_cast<const char*>(returns_to) - 1);
+    is_own = is_own && module.base == own.base;
+    if (!is_own) frames.push_back(describe(module));
   }
   return frames;
 }
 
-}  // namespace
-
-CallStacks::CallStacks(bool on) : on_(on), python_(on) {
-  if (!on_) return;
-  // The first call loads a library.
+/// The first call of backtrace() loads a library, which takes the lock of the loader as well.
+[[gnu::constructor]] void prepare_backtrace() {
   std::array<void*, 1> frame{};
   static_cast<void>(backtrace(frame.data(), 1));
 }
+
+}  // namespace
+
+CallStacks::CallStacks(bool on) : on_(on), python_(on) {}
 
 std::size_t CallStacks::Hash::operator()(const CallStack& stack) const {
   std::uint64_t hash = 0xcbf29ce484222325;  // as FNV-1a, over words
@@ -101,8 +113,7 @@ std::string describe(const CallStack& stack) {
   for (const PythonPlace* place : stack.python)
     lines += format_text("    {}:{} in {}\n", place->file, place->line, place->function);
   for (const NativeFrame& frame : native_frames(stack))
-    lines += format_text("    {}+{:#x}{}\n", frame.module, frame.offset,
-                         frame.function.empty() ? "" : format_text(" ({})", frame.function));
+    lines += format_text("    {}+{:#x}\n", frame.module, frame.offset);
   return lines;
 }
 
@@ -117,7 +128,7 @@ void append_frames(JsonWriter& json, const CallStack& stack) {
     json.begin_object()
         .field("module", std::string_view(frame.module))
         .field("offset", frame.offset)
-        .field("function", frame.function)
+        .field("function", "")
         .end_object();
 }
 

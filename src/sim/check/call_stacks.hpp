@@ -39,10 +39,10 @@ class CallStacks {
   std::unordered_set<CallStack, Hash> stacks_;
 };
 
-/// A line for each frame: "    pipeline.py:12 in prefetch", "    program+0x1234 (main)".
+/// A line for each frame: "    pipeline.py:12 in prefetch", "    program+0x1234".
 std::string describe(const CallStack& stack);
 /// A value for each frame, within an array: {"file","line","function"} for Python's, and
-/// {"module","offset","function"} for the others; an empty function is not known.
+/// {"module","offset","function"} for the others, whose function is not known: it is empty.
 void append_frames(JsonWriter& json, const CallStack& stack);
 
 }  // namespace berth::sim

@@ -77,7 +77,8 @@ struct PythonLayout {
 constexpr std::size_t kFrameInObject = 24;
 constexpr std::size_t kTypeInObject = 8;
 
-PythonFunctions python;  // written once, before `compared` can be
+PythonFunctions python;  // written once, before there are threads or by those that load a library
+bool has_python = false;
 PythonLayout compared_layout;
 std::atomic<bool> compared = false;
 
@@ -225,12 +226,15 @@ int compare(void*) {
   return 0;
 }
 
+/// When this library is loaded: later, the loader's lock could be another thread's, which waits for
+/// that of the simulator.
+[[gnu::constructor]] void find_python() {
+  has_python = python.load();
+}
+
 void ask_to_compare() {
-  PythonFunctions functions;
-  if (!functions.load() || functions.Py_IsInitialized() == 0) return;
-  if (!layout_of(functions.Py_GetVersion())) return;
-  python = functions;
-  python.Py_AddPendingCall(compare, nullptr);
+  if (!has_python || python.Py_IsInitialized() == 0) return;
+  if (layout_of(python.Py_GetVersion())) python.Py_AddPendingCall(compare, nullptr);
 }
 
 }  // namespace
