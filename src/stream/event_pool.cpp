@@ -134,9 +134,10 @@ EventItem& EventPool::State::create(EventOptions requested) {
     Event created(context, requested);
     const EventRef ref = created.ref();
     const MutexLock lock(mutex);
-    const auto added = events.emplace(ref.native(), Pooled{std::move(created),
-                                                           {context.pooled_events(), ref.native()},
-                                                           {ref, requested.timing, false, nullptr}});
+    const auto added =
+        events.emplace(ref.native(), Pooled{std::move(created),
+                                            {context.pooled_events(), ref.native()},
+                                            {ref, requested.timing, false, nullptr}});
     BERTH_CHECK(added.second && being_created > 0 && events.size() <= options.events_max);
     --being_created;
     return added.first->second.item;

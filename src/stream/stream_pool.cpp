@@ -337,9 +337,9 @@ void StreamPool::give_back(StreamRef stream) {
     item = state_->find(stream);
   }
   if (item == nullptr || item->leases.load(std::memory_order_relaxed) == 0) {
-    throw InvalidArgument(
-        format_text("{}: the returned stream is not on lease; accepted: a stream of this pool, once",
-                    state_->name()));
+    throw InvalidArgument(format_text(
+        "{}: the returned stream is not on lease; accepted: a stream of this pool, once",
+        state_->name()));
   }
   give_back(*item);
 }
