@@ -43,7 +43,7 @@ bool is_refused_after_fork(const Action& action) {
   try {
     action();
   } catch (const NotSupported& error) {
-    return contains(error.what(), "parent process");
+    return contains(error.what(), "forked from");
   }
   return false;
 }
