@@ -119,8 +119,7 @@ void DeviceMap::check(const DeviceRegistry& devices, std::span<const Device> sav
   if (missing.empty()) return;
   const std::string& problem = devices.visibility_problem();
   throw InvalidArgument(
-      format_text("data was saved on devices that do not exist here: {}; there are {}{}{}; map "
-                  "them, for example by \"{}\" "
+      format_text("what was saved on {} has no device here; there are {}{}{}; map it, as by \"{}\" "
                   "or \"*=cpu\"",
                   join(missing, ", "), list_of(devices), problem.empty() ? "" : "; ", problem,
                   join(remedies, ",")));

@@ -39,7 +39,7 @@ std::string describe_out_of_memory(const OutOfMemoryNumbers& numbers) {
   const std::uint64_t active = counters.bytes_active.current;
   const std::uint64_t allocated = counters.bytes_allocated.current;
   std::string text = format_text(
-      "{} is out of memory: requested {}; reserved {}, of which {} live, {} freed but still in use "
+      "{} is out of memory: asked for {}; reserved {}, of which {} live, {} freed but still in use "
       "by streams, {} cached (largest free block {})",
       numbers.allocator, exact(numbers.bytes_requested), format_bytes(reserved),
       format_bytes(allocated), format_bytes(active - allocated), format_bytes(reserved - active),
@@ -56,7 +56,7 @@ std::string describe_out_of_memory(const OutOfMemoryNumbers& numbers) {
 
 std::string describe_impossible_request(const std::string& allocator, std::size_t bytes,
                                         std::size_t capacity_bytes, Capacity capacity) {
-  return format_text("{} is out of memory: requested {}, accepted: at most {}, which is {}",
+  return format_text("{} is out of memory: asked for {}, accepted: at most {}, which is {}",
                      allocator, exact(bytes), exact(capacity_bytes),
                      capacity == Capacity::limited ? "the limit" : "the capacity");
 }

@@ -31,7 +31,7 @@ Block& SharedHeap::require_live(void* data, const char* action) {
 
 void SharedHeap::require_awake() const {
   if (!is_asleep) return;
-  throw InvalidArgument(name + " is asleep and cannot allocate; accepted: wake() it first");
+  throw InvalidArgument(name + " is asleep, and has no memory to give; accepted: wake() it first");
 }
 
 void SharedHeap::hand_out(Block& block, Request& request) {

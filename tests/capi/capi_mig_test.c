@@ -20,7 +20,7 @@ int main(void) {
   CHECK(split.gpu_instance == -1);
   char* sentence = NULL;
   CHECK_OK(berth_physical_device_explain(runtime, 1, &sentence));
-  check_explained(sentence, "Hidden as a whole");
+  check_explained(sentence, "Hidden: MIG has split it");
   berth_string_free(sentence);
   CHECK_OK(berth_physical_device_explain(runtime, 2, &sentence));
   check_explained(sentence, "Visible as cuda:3");

@@ -53,7 +53,7 @@ static void device_is_found_by_its_uuid(berth_runtime* runtime, int count) {
     CHECK(is_cuda(found, ordinal));
   }
   berth_device found = berth_device_cpu();
-  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "\"GPU-none\" fits no device",
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "\"GPU-none\" matches no device",
               berth_device_find(runtime, "GPU-none", &found));
   CHECK(found.type == BERTH_DEVICE_CPU);
 }

@@ -215,7 +215,7 @@ static bool give_up(size_t bytes_needed, void* user) {
   if (spare->data == NULL) return false;
   void* elsewhere = NULL;
   // A failure in here must not replace that of the call which met the shortage.
-  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "not the pinned one",
+  CHECK_FAILS(BERTH_INVALID_ARGUMENT, "not the pinned allocator",
               berth_allocator_allocate_pinned(spare->memory, 1, &elsewhere));
   spare->bytes_needed = bytes_needed;
   CHECK_OK(berth_allocator_deallocate(spare->memory, spare->data));

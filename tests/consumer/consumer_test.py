@@ -178,7 +178,7 @@ def check_without_simulator(folder, libdir):
     environment = {"BERTH_DRIVER": "sim", "LD_LIBRARY_PATH": str(libdir)}
     for linkage, beside in (("shared", libdir), ("static", folder)):
         printed = run(folder / f"readme_{linkage}", **environment)
-        for part in ("simulated driver", f"{beside}/libberth_sim.so.0", "loader searches"):
+        for part in ("simulated driver", f"{beside}/libberth_sim.so.0", "was not found"):
             if part not in printed:
                 sys.exit(f'without libberth_sim printed "{printed}", without "{part}"')
     expect("race: .*", run(folder / "simulated_static", BERTH_DRIVER="sim"))

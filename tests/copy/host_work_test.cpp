@@ -386,7 +386,7 @@ TEST_CASE("a copy that can neither be submitted nor be marked is moved by no thr
     Bytes source(4 * kSlot);
     std::atomic<bool> over = false;
     std::thread worker([&] {
-      while (!over) test.work.help();
+      while (!over) test.work.process_piece();
     });
     test.tap.refuse_all(DriverCall::event_record, CUDA_ERROR_UNKNOWN);
     CHECK_THROWS_AS(

@@ -87,8 +87,8 @@ TEST_CASE("what is hidden is not named, or behind the end of the list, or hidden
       "at \"-1\".");
   const Sentences repeated = sentences("devices=3", "0,1,0");
   CHECK(repeated.at(0) ==
-        "Hidden: entry 3 of CUDA_VISIBLE_DEVICES=\"0,1,0\", \"0\", names a device that is named "
-        "before, which hides all devices.");
+        "Hidden: entry 3 of CUDA_VISIBLE_DEVICES=\"0,1,0\", \"0\", repeats a device, which hides "
+        "all devices.");
   CHECK(repeated.at(1) == repeated.at(0));
   CHECK(repeated.at(2) == "Hidden: CUDA_VISIBLE_DEVICES=\"0,1,0\" does not name it.");
 }

@@ -97,11 +97,12 @@ TEST_CASE("a hidden device is said to be there, and what hides it") {
     const std::string hidden = device_uuid(machine.devices(), 2);
     CHECK(machine.refusal(hidden) ==
           "\"" + hidden +
-              "\" is there, but not for this process (Hidden: CUDA_VISIBLE_DEVICES=\"0\" does not "
+              "\" exists, but is not visible to this process (Hidden: CUDA_VISIBLE_DEVICES=\"0\" "
+              "does not "
               "name it); accepted: the UUID, or its beginning, of cuda:0 (" +
               device_uuid(machine.devices(), 0) + ")");
     CHECK(contains(machine.refusal(instance_uuid(machine.devices(), 0)),
-                   "is there, but not for this process"));
+                   "exists, but is not visible to this process"));
   }
   const Machine none("");
   CHECK(contains(none.refusal(device_uuid(none.devices(), 2)), "there are no CUDA devices"));
@@ -132,10 +133,11 @@ TEST_CASE("what is no UUID, or nobody's, is refused with what there is") {
   const Machine machine(std::nullopt, "devices=64");
   for (const char* text : {"", "GPU", "GPU-", "MIG-", "cuda:0", "0", "gpu-0", " GPU-0"}) {
     CAPTURE(text);
-    CHECK(contains(machine.refusal(text), "is no UUID of a device"));
+    CHECK(contains(machine.refusal(text), "is not the UUID of a device"));
   }
   const std::string message = machine.refusal("GPU-zzzz");
-  CHECK(contains(message, "\"GPU-zzzz\" fits no device; accepted: the UUID, or its beginning, of"));
+  CHECK(contains(message,
+                 "\"GPU-zzzz\" matches no device; accepted: the UUID, or its beginning, of"));
   CHECK(contains(message, "cuda:7 (GPU-"));
   CHECK(contains(message, " and 56 more"));
   CHECK_FALSE(contains(message, "cuda:8"));

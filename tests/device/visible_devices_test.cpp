@@ -72,7 +72,7 @@ void check_that_driver_and_rule_agree(const DeviceRegistry& registry) {
   for (const DeviceExplanation& explanation : registry.explain()) {
     CAPTURE(explanation.sentence);
     CHECK_FALSE(contains(explanation.sentence, "the driver lists it"));
-    CHECK_FALSE(contains(explanation.sentence, "the driver does not show it"));
+    CHECK_FALSE(contains(explanation.sentence, "the driver does not list it"));
     CHECK_FALSE(contains(explanation.sentence, "the CUDA driver does not work"));
   }
 }

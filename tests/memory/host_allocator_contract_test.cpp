@@ -278,8 +278,8 @@ TEST_CASE("pointers that are no live block of host memory are refused by what th
   const std::pair<void*, const char*> pointers[] = {
       {static_cast<std::byte*>(live.data()) + 100, "100 B into the live block"},
       {freed, "freed before"},
-      {gone, "it was freed before, or is not of this allocator"},
-      {&foreign, "it was freed before, or is not of this allocator"}};
+      {gone, "it was freed before, or belongs to another allocator"},
+      {&foreign, "it was freed before, or belongs to another allocator"}};
   for (const auto& pointer : pointers) {
     void* const refused = pointer.first;
     for (const std::string& message :

@@ -51,7 +51,7 @@ OutOfMemoryNumbers numbers() {
 TEST_CASE("an out of memory message has what was asked, and what became of all that is reserved") {
   const std::string text = describe_out_of_memory(numbers());
   CHECK(text ==
-        "cuda:3 is out of memory: requested 2.86 MiB (3000000 B); reserved 100 MiB, of which "
+        "cuda:3 is out of memory: asked for 2.86 MiB (3000000 B); reserved 100 MiB, of which "
         "60.0 MiB live, 10.0 MiB freed but still in use by streams, 30.0 MiB cached (largest free "
         "block 5.00 MiB)");
 }
@@ -78,8 +78,8 @@ TEST_CASE("a request that never fits is told apart, with what would") {
   const std::string text =
       describe_impossible_request("pinned", 65_MiB, 64_MiB, Capacity::of_the_machine);
   CHECK(text ==
-        "pinned is out of memory: requested 65.0 MiB (68157440 B), accepted: at most 64.0 MiB "
-        "(67108864 B), which is all there is");
+        "pinned is out of memory: asked for 65.0 MiB (68157440 B), accepted: at most 64.0 MiB "
+        "(67108864 B), which is the capacity");
 }
 
 TEST_CASE("a pointer that is no live block is called what it is") {

@@ -118,7 +118,7 @@ TEST_CASE("blocks whose sizes cannot be are found") {
           s.segments[0].blocks[1].bytes_requested = 1_MiB + 1;
         }) == Lines{"cuda:0: block 0x7f0000100000 has 1048576 bytes, but 1048577 were requested"});
   CHECK(find_after([](MemorySnapshot& s) { s.segments[1].blocks[0].bytes_requested = 7; }) ==
-        Lines{"cuda:0: block 0x7f0010000000 is free, but has bytes_requested 7 in place of 0"});
+        Lines{"cuda:0: block 0x7f0010000000 is free, but has bytes_requested 7 instead of 0"});
   CHECK(find_after([](MemorySnapshot& s) {
           s.segments[0].blocks[0].bytes_requested = 0;
           s.counters.bytes_requested.current -= 1000;

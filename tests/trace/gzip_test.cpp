@@ -60,7 +60,7 @@ TEST_CASE("compressed data that is damaged is refused") {
 
 TEST_CASE("anything but gzip data behind the data is refused") {
   CHECK(contains(message_of<InvalidArgument>([] { return gunzip("x", gzip("a") + "b", 10); }),
-                 "something follows the compressed data"));
+                 "trailing bytes after the compressed data"));
 }
 
 TEST_CASE("decompression stops at the limit, however much would come") {

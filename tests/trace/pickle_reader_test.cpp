@@ -201,7 +201,7 @@ TEST_CASE("opcodes of other data are refused by name, and bytes that are none by
     CHECK(contains(refusal("N"s + refused.opcode),
                    fmt::format("byte 1: opcode {} is not of plain data", refused.name)));
   }
-  CHECK(contains(refusal("\xff"sv), "byte 0: 0xff is no opcode of pickle"));
+  CHECK(contains(refusal("\xff"sv), "byte 0: 0xff is not a pickle opcode"));
   CHECK(contains(refusal("\x80\x06."sv), "protocol 6; the last that is known is 5"));
 }
 
@@ -227,12 +227,12 @@ TEST_CASE("announced lengths are not believed") {
 }
 
 TEST_CASE("values, marks and containers that are not there are errors") {
-  CHECK(contains(refusal("."sv), "the end comes with 0 values in place of one"));
-  CHECK(contains(refusal("NN."sv), "the end comes with 2 values in place of one"));
-  CHECK(contains(refusal("N(."sv), "the end comes with 1 values"));
+  CHECK(contains(refusal("."sv), "the pickle ends with 0 values instead of one"));
+  CHECK(contains(refusal("NN."sv), "the pickle ends with 2 values instead of one"));
+  CHECK(contains(refusal("N(."sv), "the pickle ends with 1 values"));
   CHECK(contains(refusal("l."sv), "a mark is missing"));
-  CHECK(contains(refusal("e."sv), "a mark is needed"));
-  CHECK(contains(refusal("u."sv), "a mark is needed"));
+  CHECK(contains(refusal("e."sv), "a mark is missing"));
+  CHECK(contains(refusal("u."sv), "a mark is missing"));
   CHECK(contains(refusal("(e."sv), "1 values are needed, 0 are there"));
   CHECK(contains(refusal("](N\x61."sv), "2 values are needed, 1 are there"));
   CHECK(contains(refusal("\x87."sv), "3 values are needed, 0 are there"));

@@ -160,22 +160,22 @@ TEST_CASE("what is no snapshot is refused with what is there instead") {
 
 TEST_CASE("a missing or unfit field is refused with its place") {
   CHECK(refusal(snapshot(event("alloc", 1, 8) + R"(,{"action": "alloc", "addr": 5})")) ==
-        "x.json: device_traces[0][1]: \"size\" is missing in place of an integer" +
+        "x.json: device_traces[0][1]: \"size\" is missing instead of an integer" +
             std::string(kAccepted));
   CHECK(contains(refusal(snapshot(R"({"action": 5})")),
-                 "\"action\" is an integer in place of a text"));
+                 "\"action\" is an integer instead of a text"));
   CHECK(contains(refusal(snapshot("{}")), "\"action\" is missing"));
   CHECK(contains(refusal(snapshot(R"({"action": "alloc", "size": 5})")), "\"addr\" is missing"));
   CHECK(contains(refusal(snapshot(event("alloc", 1, -8))), "\"size\" is -8, below 0"));
   CHECK(contains(refusal(snapshot(event("alloc", 1, 8, R"(, "stream": "a")"))),
-                 "\"stream\" is a text in place of an integer"));
+                 "\"stream\" is a text instead of an integer"));
   CHECK(contains(refusal(snapshot(event("alloc", 1, 8, R"(, "time_us": -1)"))),
                  "\"time_us\" is -1, below 0"));
   CHECK(
       contains(refusal(snapshot(R"({"action": "alloc", "addr": 18446744073709551615, "size": 1})")),
                "\"addr\" is an integer of more than 64 bits"));
   const std::string alloc = event("alloc", 1, 8);
-  CHECK(contains(refusal(snapshot(alloc, "5")), "segments[0] is an integer in place of a dict"));
+  CHECK(contains(refusal(snapshot(alloc, "5")), "segments[0] is an integer instead of a dict"));
   CHECK(contains(refusal(snapshot(alloc, R"({"address": 1, "total_size": 5})")),
                  "segments[0]: \"blocks\" is missing"));
   CHECK(contains(refusal(snapshot(alloc, R"({"address": 1, "total_size": 5, "blocks": [

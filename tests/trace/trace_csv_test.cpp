@@ -124,8 +124,7 @@ TEST_CASE("a field that is no number, or out of range, is refused with its colum
 
 TEST_CASE("an id that is allocated a second time is refused, live or freed") {
   CHECK(refusal("alloc,7,2,0,0,0\nalloc,7,2,0,0,0\n") ==
-        "x.csv:3: block 7 is allocated, but was so in line 2; accepted: an id that no block had "
-        "before");
+        "x.csv:3: block 7 is allocated again, first in line 2; accepted: a new id");
   CHECK(contains(refusal("init_alloc,7,2,0,0,0\nfree,7,2,0,0,0\nalloc,7,2,0,0,0\n"), "x.csv:4: "));
 }
 
@@ -133,7 +132,7 @@ TEST_CASE("a free of a block that is not live is refused") {
   CHECK(refusal("free,7,2,0,0,0\n") ==
         "x.csv:2: block 7 is freed, but was never allocated; accepted: the id of a live block");
   CHECK(refusal("alloc,7,2,0,0,0\nfree,7,2,0,0,0\nfree_requested,7,2,0,0,0\n") ==
-        "x.csv:4: block 7 is freed, but was so in line 3; accepted: one free for each allocation");
+        "x.csv:4: block 7 is freed again, first in line 3; accepted: one free for each allocation");
 }
 
 TEST_CASE("a free with other bytes or another device than the allocation is refused") {
