@@ -105,7 +105,7 @@ class VirtualCopies {
     for (int copy = 0; copy < count; ++copy) {
       const std::uint64_t before = simulator_.now_ns();
       const auto started = start(direction, small, small_bytes, other_stream_);
-      while (!started->is_over) crew_.step();
+      while (!started->is_complete) crew_.step();
       longest = std::max(longest, simulator_.now_ns() - before);
     }
     crew_.run();

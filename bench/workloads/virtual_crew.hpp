@@ -61,7 +61,7 @@ class VirtualCrew {
     }
     if (next > simulator_.now_ns()) simulator_.spend(next - simulator_.now_ns());
     catch_up();
-    work_.look();
+    work_.poll_progress();
   }
   /// What the threads have done until now, while the caller was doing something else.
   void catch_up() {
