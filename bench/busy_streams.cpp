@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does an allocator take, and what does it ask of the driver, while work is pending on its
-// streams? A program of its own rather than a mode of `berth replay`, which has public headers
-// only: work of a given length in virtual time is the simulator's to give. docs/benchmarks.md,
-// "Busy streams", says what is measured.
+// Measures the memory and the driver calls of an allocator while work is pending on its streams. A
+// separate program instead of a mode of `berth replay`, which uses public headers only: work of a
+// given length in virtual time requires the simulator. docs/benchmarks.md, "Busy streams",
+// describes the measurement.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -52,7 +52,7 @@ struct Arguments {
 
 using Measure = std::function<BusyFigures(const BusyProgram&, const Arguments&)>;
 
-/// By name, those that are there.
+/// The available allocators, by name.
 std::map<std::string, Measure> allocators() {
   std::map<std::string, Measure> found;
   for_each_allocator([&]<class Allocator>(std::type_identity<Allocator>) {
@@ -71,14 +71,14 @@ std::map<std::string, Measure> allocators() {
   return found;
 }
 
-/// A file, or one of synthetic_traces() by its name.
+/// Reads a file, or one of synthetic_traces() by its name.
 Trace trace_of(const std::string& argument) {
   for (const SyntheticTrace& synthetic : synthetic_traces())
     if (synthetic.name == argument) return synthetic.make();
   return read_trace(argument);
 }
 
-/// A line that names the trace once.
+/// Prints a line with the trace and the message.
 void print_error(const std::string& trace, const std::string& message) {
   const bool is_named = message.find(trace) != message.npos;
   std::fprintf(stderr, "busy_streams: error: %s%s\n", is_named ? "" : (trace + ": ").c_str(),

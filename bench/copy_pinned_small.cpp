@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does berth add to the submission of a small copy? Nanoseconds on the caller's thread to
-// submit one copy of 4 KiB of pinned memory to the device, beside the driver call that it leads to.
+// Measures the overhead of submitting a small copy. Nanoseconds on the caller's thread to submit
+// one copy of 4 KiB of pinned memory to the device, compared with the driver call alone.
 #include <cuda.h>
 
 #include "berth/bytes.hpp"
@@ -11,7 +11,7 @@ namespace berth::bench {
 namespace {
 
 constexpr std::size_t kBytes = 4_KiB;
-// Fewer than a driver queues on a stream before it blocks the caller.
+// Fewer than the driver queues on a stream before it blocks the caller.
 constexpr int kCopiesInFlight = 64;
 
 struct Buffers {
@@ -24,7 +24,7 @@ struct Buffers {
   Allocation device;
 };
 
-/// Times `submit()`, and not the wait for what it submitted.
+/// Times `submit()`, without the wait for the submitted work.
 template <class Submit>
 void time_submission(benchmark::State& state, StreamRef stream, Submit submit) {
   for (auto _ : state) {

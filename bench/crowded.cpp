@@ -36,7 +36,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kStreams = 1000;
 
-/// All that the device has, of which something is in use.
+/// The size of the device, part of which is in use.
 constexpr std::size_t kRefusedBytes = 80_GiB;
 
 template <class Allocator>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long does it take to find out which devices there are? Nanoseconds for one registry of a
-// machine with 64 devices, NVML and the driver initialised already, of which CUDA_VISIBLE_DEVICES
-// names every second one by UUID.
-// It has no peers, no Session and a main() of its own: it makes a machine of its own.
+// Measures the enumeration of devices. Nanoseconds for one registry of a machine with 64 devices,
+// of which CUDA_VISIBLE_DEVICES lists every second one by UUID; NVML and the driver are already
+// initialized. It has its own main(), without peers and Session, because it configures its own
+// machine.
 #include <cstdlib>
 #include <string>
 

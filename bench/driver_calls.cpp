@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many driver calls does an allocator make once its cache is warm?
+// Counts the driver calls of an allocator with a warm cache.
 #include <memory>
 
 #include "peers/allocators.hpp"
@@ -9,7 +9,7 @@
 namespace berth::bench {
 
 void add_benchmarks(Session& session) {
-  // Lives as long as what is registered.
+  // Static, because the registered benchmarks use it.
   static SteadyCounts counts(session, "driver_calls",
                              [&session] { return session.driver_calls(); });
   for_each_allocator([]<class Allocator>(std::type_identity<Allocator>) {

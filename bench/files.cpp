@@ -54,7 +54,7 @@ class Weights {
     std::vector<std::byte> content(kBytes);
     File::open_to_read(path_, FileCaching::cached).read(content, 0);
   }
-  /// Whether nothing is in the page cache then.
+  /// Evicts the file from the page cache. False if that fails.
   bool cool() const {
     posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
     std::vector<unsigned char> is_there(kBytes / static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));

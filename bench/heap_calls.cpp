@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often does an allocator of device memory ask the host's heap once its cache is warm? Calls of
-// malloc, free and their like. The simulated driver's own use of the heap is in the counts of what
-// calls the driver.
+// Counts the heap calls (malloc, free and the like) of a device allocator with a warm cache. The
+// counts of allocators that call the driver include the heap calls of the simulated driver.
 #include "peers/allocators.hpp"
 #include "support/benchmarks.hpp"
 #include "support/heap_counter.hpp"
@@ -10,7 +9,7 @@
 namespace berth::bench {
 
 void add_benchmarks(Session& session) {
-  // Lives as long as what is registered.
+  // Static, because the registered benchmarks use it.
   static SteadyCounts counts(session, "heap_calls", heap_calls_of_thread);
   for_each_allocator([]<class Allocator>(std::type_identity<Allocator>) {
     if constexpr (!std::is_same_v<Allocator, DriverAllocator>) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast does one thread fill and empty staging memory? Nanoseconds for a piece of 512 KiB
-// between a gigabyte of pageable memory and a ring of 32 MiB: by memcpy, as berth does it, beside
-// `rep movsb` and stores past the cache.
+// Measures the speed of one thread that fills and empties staging memory. Nanoseconds for a piece
+// of 512 KiB between a gigabyte of pageable memory and a ring of 32 MiB: by memcpy, which berth
+// uses, compared with `rep movsb` and non-temporal stores.
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -34,7 +34,7 @@ void rep_movsb(void* target, const void* source, std::size_t bytes) {
   asm volatile("rep movsb" : "+D"(target), "+S"(source), "+c"(bytes) : : "memory");
 }
 
-/// `target` is a page's beginning, `bytes` a multiple of 32.
+/// `target` is aligned to a page, `bytes` is a multiple of 32.
 __attribute__((target("avx2"))) void past_cache(void* target, const void* source,
                                                 std::size_t bytes) {
   auto* const to = static_cast<__m256i*>(target);
@@ -45,7 +45,7 @@ __attribute__((target("avx2"))) void past_cache(void* target, const void* source
 }
 #endif
 
-/// Memory that has been touched, in huge pages where the system gives them.
+/// Prefaulted memory, in huge pages if the system provides them.
 class Pages {
  public:
   explicit Pages(std::size_t bytes)
@@ -59,7 +59,7 @@ class Pages {
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
 
-  /// The piece at `offset`, which goes round.
+  /// The piece at `offset`, modulo the size.
   [[nodiscard]] std::byte* at(std::size_t offset) const {
     return static_cast<std::byte*>(data_) + offset % bytes_;
   }

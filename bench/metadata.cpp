@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much host memory does an allocator need for its books? Bytes for each of a million live
-// blocks of the least size; what the program's heap gave the peers, of which this is all they use.
+// Measures the host memory for the records of an allocator. Bytes for each of a million live blocks
+// of the minimum size; for peers, the bytes that they allocated from the program's heap.
 #include <cstddef>
 #include <malloc.h>
 #include <memory>
@@ -46,7 +46,7 @@ void measure(benchmark::State& state, Session& session) {
 
 void add_benchmarks(Session& session) {
   for_each_allocator([&]<class Allocator>(std::type_identity<Allocator>) {
-    // What a simulated driver keeps for each block would count as the allocator's.
+    // Records of the simulated driver for each block would be counted as the allocator's.
     constexpr bool is_alone = std::is_same_v<Allocator, BerthAllocator> || !Allocator::kCallsDriver;
     if constexpr (is_alone) {
       add(session, "metadata_bytes_per_block", Allocator::kName, "",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does a block cost that the allocator has cached? Nanoseconds for one allocation and its
-// free, one thread, one stream. Rows: bytes. The peer mimalloc_1k is a pair of 1 KiB of host memory
-// by a fast malloc, beside all rows.
+// Measures the cost of a cached block. Nanoseconds for one allocation and its free, one thread, one
+// stream. Rows: bytes. The peer mimalloc_1k is a pair of 1 KiB of host memory by a fast malloc,
+// shown in all rows.
 #include "berth/bytes.hpp"
 
 #include "peers/allocators.hpp"

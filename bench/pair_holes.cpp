@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Does a pair stay cheap in a heap full of holes? Nanoseconds for one allocation and its free, one
-// thread, one stream. One figure for each number of holes.
+// Measures the cost of a pair in a heap with many holes. Nanoseconds for one allocation and its
+// free, one thread, one stream. One figure for each number of holes.
 #include <memory>
 
 #include "peers/allocators.hpp"

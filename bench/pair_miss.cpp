@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does a block cost that must come from the driver and go back to it? Nanoseconds for both,
-// one thread, one stream. Rows: bytes.
+// Measures the cost of a block that is allocated from the driver and returned to it. Nanoseconds
+// for both, one thread, one stream. Rows: bytes.
 #include "berth/bytes.hpp"
 
 #include "peers/allocators.hpp"

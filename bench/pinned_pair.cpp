@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does a block of pinned memory cost that the allocator has cached? Nanoseconds for one
-// allocation and its free on one thread, beside the driver's own, which pins and unpins. Rows:
-// bytes.
+// Measures the cost of a cached block of pinned memory. Nanoseconds for one allocation and its free
+// on one thread, compared with the driver, which pins and unpins. Rows: bytes.
 #include "workloads/pinned_pair.hpp"
 
 #include <cuda.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does a pooled event or stream cost beside a new one? Nanoseconds to acquire and give back,
-// beside creating and destroying it by driver calls, and beside PyTorch's pool of streams, which
-// hands out 32 in turn, in use or not, and gets none back. Events are without timing, streams do
-// not synchronise with the legacy default stream.
+// Measures the cost of a pooled event or stream. Nanoseconds to acquire and return it, compared
+// with creation and destruction by driver calls, and with PyTorch's pool of streams, which returns
+// 32 streams round-robin, in use or not. Events are without timing, and streams do not synchronize
+// with the legacy default stream.
 #include <cuda.h>
 
 #include "peers/torch_streams.hpp"

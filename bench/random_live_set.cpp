@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does an allocation cost among many live blocks of many sizes? Nanoseconds for one free and
-// one allocation. Rows: live blocks.
+// Measures the cost of an allocation among many live blocks of many sizes. Nanoseconds for one free
+// and one allocation. Rows: live blocks.
 #include "workloads/random_live_set.hpp"
 
 #include <memory>

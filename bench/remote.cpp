@@ -63,7 +63,7 @@ struct SharedEvents {
   Remote handover;
 };
 
-/// `report(state, handover, items)` on the thread that takes, once both are done.
+/// `report(state, handover, items)` on the consuming thread, after both threads.
 template <class Shared, class Report>
 void add_handover(Session& session, const char* figure, const char* peer, Report report) {
   auto shared = std::make_shared<std::optional<Shared>>();
@@ -72,7 +72,8 @@ void add_handover(Session& session, const char* figure, const char* peer, Report
       [&session, shared, report](benchmark::State& state) {
         const bool producer = state.thread_index() == 0;
         if (producer) shared->emplace(session);
-        // The loop begins and ends for both threads at once: between, what is shared is there.
+        // The loop begins and ends for both threads at once, so the shared objects exist in
+        // between.
         for (auto _ : state) {
           auto& handover = shared->value().handover;
           producer ? handover.produce() : handover.consume();

@@ -47,7 +47,7 @@ void add_replays(Session& session, const ReplayPlan& plan) {
 }  // namespace
 
 void add_benchmarks(Session& session) {
-  // Lives as long as what is registered.
+  // Static, because the registered benchmarks use it.
   static const std::vector<ReplayPlan> plans = read_replay_plans();
   if (plans.empty()) leave_out("replay_mean", "there are no traces (BERTH_BENCH_TRACES=DIR)");
   const bool with_driver = session.simulated();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does a program pay that takes turns among sizes? Nanoseconds for one allocation or one free;
-// one block lives at a time. Rows: the number of sizes, between 512 B and 8 MiB.
+// Measures a program that alternates between sizes. Nanoseconds for one allocation or one free; one
+// block is live at a time. Rows: the number of sizes, between 512 B and 8 MiB.
 #include <memory>
 
 #include "peers/allocators.hpp"

@@ -35,7 +35,7 @@ void need(CUresult result) {
     throw std::runtime_error("a driver call failed: " + std::to_string(result));
 }
 
-/// A simulator, and what the calls are made on.
+/// A simulator, and the objects of the calls.
 class Subject {
  public:
   /// `crowd`: other streams that have had work, which the streams here wait for and they for them
@@ -108,7 +108,7 @@ class Subject {
     return 3;
   }
 
-  /// The first stream fills, the second copies on, and the first goes on after it.
+  /// The first stream fills, the second copies after it, and the first continues after the copy.
   std::size_t mix() {
     std::size_t calls = memset() + copy() + record() + wait_event();
     calls += copy_on(streams_[1], other_, device_);
@@ -119,7 +119,7 @@ class Subject {
     return calls + make_event() + make_stream() + allocate() + map();
   }
 
-  /// Whether the calls were without mistake, as far as the simulator can tell.
+  /// Whether the simulator has no findings.
   [[nodiscard]] bool is_clean() { return simulator_.take_findings().empty(); }
 
  private:

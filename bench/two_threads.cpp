@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Do two threads of one device get in each other's way? Nanoseconds of wall time for one pair that
-// hits the cache, both threads' pairs counted: half of one thread's where they do not. Figures:
-// both threads on one stream, each on its own. The peer one_thread is berth, alone.
+// Measures interference of two threads on one device. Nanoseconds of wall time for one pair that
+// hits the cache, counting the pairs of both threads: half the time of one thread if they do not
+// interfere. Figures: both threads on one stream, each on its own. The peer one_thread is berth
+// with one thread.
 #include <memory>
 #include <optional>
 
@@ -27,7 +28,7 @@ void add_threads(Session& session, const std::string& figure, const std::string&
         const bool first = state.thread_index() == 0;
         const StreamRef stream = streams[own_streams ? std::size_t(state.thread_index()) : 0];
         if (first) allocator->emplace(session);
-        // The loop begins and ends for both threads at once: between, the allocator is there.
+        // The loop begins and ends for both threads at once, so the allocator exists in between.
         std::optional<HitPair<Allocator>> pair;
         for (auto _ : state) {
           if (!pair) [[unlikely]]

@@ -38,7 +38,7 @@ namespace {
 
 using Plans = std::shared_ptr<const std::vector<ReplayPlan>>;
 
-/// Registers a figure whose value is what `measure` returns, under report.py's name for its unit.
+/// Registers a figure whose value is the result of `measure`, under report.py's name for its unit.
 void add_value(const std::string& figure, const char* peer, const std::string& row,
                const char* unit, const std::function<double()>& measure) {
   const std::string name = figure + "/" + peer + (row.empty() ? "" : "/" + row);
@@ -88,14 +88,14 @@ void add_wastes(const Plans& plans) {
             [] { return 100 * checkerboard_waste<Allocator>(); });
 }
 
-/// Where memory that is freed stays cached.
+/// For allocators that cache freed memory.
 template <class Allocator>
 void add_steady_calls(const Plans& plans) {
   add_traces("driver_calls_pass4", Allocator::kName, plans, "calls",
              [](const ReplayPlan& plan) { return driver_calls_of_pass<Allocator>(plan, 4); });
 }
 
-/// What larger granules, each of which is a call, save in the driver and cost in memory.
+/// The effect of larger granules on driver time and memory; each granule takes one call.
 void add_granules(const Plans& plans) {
   for (const std::size_t mebibytes : {2, 4, 8, 16}) {
     const DeviceAllocatorOptions options{.granule_bytes = mebibytes * 1_MiB};
@@ -139,7 +139,7 @@ void add_measurements() {
       if constexpr (!std::is_same_v<Allocator, DriverAllocator>) add_steady_calls<Allocator>(plans);
     }
   });
-  // Without peers: the cost model knows no size, so that one call for a gigabyte is cheap to it.
+  // Without peers: the cost model does not depend on sizes, so one call for a gigabyte is cheap.
   add_traces("first_pass_driver_cost", BerthAllocator::kName, plans, "ratio",
              [](const ReplayPlan& plan) { return first_pass_driver_cost<BerthAllocator>(plan); });
   if (!plans->empty()) add_granules(plans);

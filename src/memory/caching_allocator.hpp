@@ -38,8 +38,8 @@ class CachingAllocator final : public StreamObserver {
     for_streams,  ///< work before the frees of cached blocks
     for_all,      ///< and work of other streams that deferred frees await
   };
-  /// Asks the other allocators of the same memory to return `bytes` or somewhat more. Returns how
-  /// many they returned. Called without a lock.
+  /// Reclaims `bytes` or somewhat more from the other allocators of the same memory. Returns the
+  /// number of bytes. Called without a lock.
   using ReclaimFromPeers = std::function<std::size_t(std::size_t bytes, HostWait wait)>;
 
   struct Options {
@@ -47,7 +47,7 @@ class CachingAllocator final : public StreamObserver {
     MemoryBudget& budget;  ///< Reserve::Options, as headroom_bytes and slack_max
     std::size_t headroom_bytes = 0;
     CrossStreamReuse cross_stream_reuse = CrossStreamReuse::behind_waits;
-    /// Nothing is returned before close(), because graphs have the addresses.
+    /// Nothing is returned before close(), because graphs use the addresses.
     bool keeps_memory = false;
     /// A graph that is captured with a block of this allocator holds it (GraphHolds).
     bool graphs_hold = false;
@@ -101,10 +101,10 @@ class CachingAllocator final : public StreamObserver {
   void keep_for_graph(void* data, StreamRef stream);
   std::size_t trim(std::size_t bytes_to_keep);
   std::size_t release_unused(std::chrono::nanoseconds age, DemandHistory::Time now);
-  /// Returns `bytes` of cached memory or somewhat more to the driver, if there are as many: memory
-  /// that no work uses, or, after waiting, all free memory. Returns how many.
+  /// Returns up to `bytes` of cached memory, or somewhat more, to the driver: idle memory, or,
+  /// after waiting, all free memory. Returns the number of bytes.
   std::size_t release_cached(std::size_t bytes, HostWait wait) BERTH_NO_THREAD_SAFETY_ANALYSIS;
-  /// The same of memory that no work uses; nothing if another thread holds the slow lock.
+  /// The same for idle memory; nothing if another thread holds the slow lock.
   std::size_t try_release_cached(std::size_t bytes) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   /// Contract: Reserve::grow_ahead.
   using GrowAheadResult = Reserve::GrowAheadResult;
@@ -112,13 +112,13 @@ class CachingAllocator final : public StreamObserver {
     require_origin();
     return reserve_.grow_ahead(bytes);
   }
-  /// Free bytes of the heap, without those that threads cache.
+  /// Free bytes of the heap, without the thread caches.
   [[nodiscard]] std::size_t free_bytes() const;
   /// Reserved and not active, all threads counted.
   [[nodiscard]] std::size_t cached_bytes() const;
-  /// The same as of the last count, without a lock.
+  /// The value of the last count, without a lock.
   [[nodiscard]] std::size_t cached_bytes_estimate() const { return heap_.cached_bytes_estimate(); }
-  /// Whether the calling thread has freed at least `bytes` more than it allocated since then.
+  /// Whether the calling thread has since freed at least `bytes` more than it allocated.
   [[nodiscard]] bool has_freed(std::size_t bytes) const {
     ThreadCache* const cache = heap_.my_cache();
     return cache == nullptr || cache->has_freed(bytes);
@@ -147,12 +147,13 @@ class CachingAllocator final : public StreamObserver {
   };
   /// The live block that covers `data`, and its size.
   [[nodiscard]] std::optional<Live> find_live(const void* data) const;
-  /// The same without stopping other threads, so it costs less. Finds nothing in a forked child.
+  /// The same without exclusive access to thread caches, which is cheaper. Finds nothing in a
+  /// forked child.
   [[nodiscard]] FoundBlock look_up(const void* data) const;
   /// Whether `data` lies in memory of this allocator, in use or not.
   [[nodiscard]] bool owns(const void* data) const;
 
-  /// False in a forked child, where calls fail, or do nothing if they cannot fail.
+  /// False in a forked child, where calls throw, or have no effect if they cannot throw.
   [[nodiscard]] bool is_usable() const { return origin_.is_here(); }
   /// Errors  NotSupported: this is a forked child.
   void require_origin() const { origin_.require_here(name()); }
@@ -161,7 +162,7 @@ class CachingAllocator final : public StreamObserver {
   [[nodiscard]] MemoryCounters counters() const BERTH_NO_THREAD_SAFETY_ANALYSIS;
   void reset_peaks();
   [[nodiscard]] MemorySnapshot snapshot() const;
-  /// How often the heap was searched, ever.
+  /// The number of searches of the heap so far.
   [[nodiscard]] std::uint64_t searches() const;
   void validate() const BERTH_NO_THREAD_SAFETY_ANALYSIS;
 
@@ -169,7 +170,7 @@ class CachingAllocator final : public StreamObserver {
   // Clang does not know that order_ and reserve_ use the locks of heap_. Functions that call them
   // under a lock are not analyzed; they state the lock that they need.
 
-  /// What a rung has achieved without serving the request.
+  /// The result of a rung that has not served the request.
   enum class Outcome {
     nothing,
     perhaps,   ///< another thread may have made progress
@@ -186,7 +187,7 @@ class CachingAllocator final : public StreamObserver {
   static const Rung kLadder[];
 
   static StreamKey key_of(StreamRef stream) { return reinterpret_cast<StreamKey>(stream.native()); }
-  /// A block of the calling thread's cache; null if there is none that fits.
+  /// A block of the calling thread's cache; null if none fits.
   void* take_cached(std::size_t bytes, StreamKey stream) {
     ThreadCache* const cache = heap_.my_cache();
     return cache != nullptr ? cache->take(bytes, stream) : nullptr;
@@ -238,11 +239,11 @@ class CachingAllocator final : public StreamObserver {
   Outcome recover_quarantined(Request& request) BERTH_EXCLUDES(heap_.slow_mutex);
   Outcome wait_for_changes(Request& request) BERTH_EXCLUDES(heap_.slow_mutex);
   Outcome reclaim_from(Request& request, HostWait wait) BERTH_EXCLUDES(heap_.slow_mutex);
-  /// Opens or returns idle memory after growth was refused.
+  /// Opens or returns idle memory after growth failed.
   Outcome use_idle_memory(std::vector<Freed> idle, Request& request)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
-  /// How often memory has come free, for one stream or for all, all threads counted. If the number
-  /// has changed during a pass that found nothing, other threads may have been faster.
+  /// Counts the events that freed memory, for one stream or for all, on all threads. If the number
+  /// changed during a pass that found nothing, another thread may have taken the memory.
   [[nodiscard]] std::uint64_t changes() BERTH_EXCLUDES(heap_.mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;
   [[nodiscard]] std::uint64_t changes_in_lock() const BERTH_REQUIRES(heap_.mutex);
   /// Throws if the request would not fit even if all memory were free.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Updates of a gauge and its peak.
 //
-// A gauge may be below zero for a while, if one thread's frees have been counted and another
-// thread's allocations of the same blocks have not (ledger.hpp). Code that reads a gauge first
-// brings all counts up to date.
+// A gauge may temporarily be negative, if the frees of one thread have been counted before another
+// thread's allocations of the same blocks (ledger.hpp). Code that reads a gauge first applies all
+// ledgers.
 #pragma once
 
 #include <algorithm>

@@ -21,9 +21,9 @@ class HostCopy {
  public:
   /// Copies the content of `ranges`, in address order, and replaces the previous copy.
   /// Blocking  Waits for the copies.
-  /// Errors    OutOfMemory: the host has no room. DriverError. Nothing is kept then.
+  /// Errors    OutOfMemory: the host is out of memory. DriverError. Nothing is kept then.
   void save(DeviceContext& context, const std::vector<MemoryRange>& ranges);
-  /// Copies it back. The copy is kept until clear().
+  /// Restores the content. The copy is kept until clear().
   /// Errors  DriverError.
   void restore(DeviceContext& context) const;
   void clear() { pieces_.clear(); }

@@ -11,8 +11,8 @@ namespace berth {
 /// Guarded by the lock of the allocator that it belongs to.
 class LowWater {
  public:
-  /// About `bytes` are live now. True once for each low that is about as low as the previous ones;
-  /// exact() returns the exact live bytes.
+  /// `bytes` is an estimate of the live bytes, and exact() returns the exact value. True once for
+  /// each low point that is about as low as the previous ones.
   template <class Exact>
   bool rises_from_low(std::uint64_t bytes, const Exact& exact) {
     if (bytes >= high_) high_ = low_ = bytes;
@@ -30,7 +30,8 @@ class LowWater {
 
  private:
   static constexpr std::uint64_t kFallShare = 10;
-  /// Memory that stays live from some point on, such as a model's weights, raises all later lows.
+  /// Memory that stays live from some point on, such as the weights of a model, raises all later
+  /// low points.
   static constexpr std::uint64_t kForgetShare = 8;
 
   std::uint64_t high_ = 0;

@@ -57,7 +57,7 @@ class MemoryBudget {
     give_back(bytes);
     ++root().room_increases_;
   }
-  /// How often release() was called or a limit changed, anywhere in the whole.
+  /// The number of calls of release() and of changes of limits, anywhere in the whole.
   [[nodiscard]] std::uint64_t room_increases() const { return root().room_increases_; }
 
   /// Bytes by which `bytes` more would exceed the limit here or of the whole.
@@ -78,12 +78,12 @@ class MemoryBudget {
   [[nodiscard]] std::size_t whole_beyond_soft_max(std::size_t bytes) const {
     return whole_ == nullptr ? 0 : whole_->beyond_soft_max(bytes);
   }
-  /// Whether the limit here, not that of the whole, has room for `bytes` more.
+  /// Whether `bytes` more fit into the limit here, regardless of the whole.
   [[nodiscard]] bool has_own_room(std::size_t bytes) const {
     return bytes <= room(max_, reserved());
   }
-  /// Bytes that other parts of the whole must return so that `bytes` more fit: that, and what is
-  /// reserved beyond a limit that was set later.
+  /// Bytes that other parts of the whole must return so that `bytes` more fit, including bytes
+  /// reserved beyond a limit that was lowered.
   [[nodiscard]] std::size_t reclaim_target_bytes(std::size_t bytes) const {
     if (whole_ == nullptr) return bytes;
     const std::size_t limit = whole_->max();
@@ -98,8 +98,7 @@ class MemoryBudget {
     return whole_ == nullptr ? own : std::max(own, whole_->excess());
   }
 
-  /// Exists while memory is on its way between the driver and a heap: more is reserved than heaps
-  /// have.
+  /// Exists during growth or return, while reserved memory is not in a heap.
   class Change {
    public:
     explicit Change(MemoryBudget& budget) : budget_(budget.root()) {
@@ -130,7 +129,7 @@ class MemoryBudget {
   }
 
   [[nodiscard]] std::size_t reserved() const { return reserved_.load(std::memory_order_relaxed); }
-  /// The most that may be reserved here if the other parts had nothing.
+  /// The most that may be reserved here if the other parts are empty.
   [[nodiscard]] std::size_t max() const {
     const std::size_t own = max_.load(std::memory_order_relaxed);
     return whole_ == nullptr ? own : std::min(own, whole_->max());

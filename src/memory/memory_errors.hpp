@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages of allocation failures. They contain the numbers first, so that a reader can tell
-// fragmentation, a limit and true exhaustion apart.
+// Messages of allocation failures. They contain the numbers that distinguish fragmentation, a limit
+// and exhaustion.
 #pragma once
 
 #include <cstddef>
@@ -25,23 +25,23 @@ struct OutOfMemoryNumbers {
 
 std::string describe_out_of_memory(const OutOfMemoryNumbers& numbers);
 
-/// What bounds the largest request that could be served.
+/// The bound of the largest possible request.
 enum class Capacity : bool {
   limited,         ///< MemoryLimits
   of_the_machine,  ///< all memory that there is
 };
 
-/// A request that could not be served if all memory were free.
+/// A request that could not be served even if all memory were free.
 std::string describe_impossible_request(const std::string& allocator, std::size_t bytes,
                                         std::size_t capacity_bytes, Capacity capacity);
 
 /// Completes the name of an allocator, for a request on a captured stream.
 std::string describe_capture_without_pool();
 
-/// A pointer that is no live block; `covering` is the block that it points into, if any.
+/// A pointer that is not a live block; `covering` is the block that it points into, if any.
 std::string describe_foreign_pointer(const std::string& allocator, const char* action,
                                      const void* data, const Block* covering);
-/// The same where the allocator knows `what` the pointer is: one of the next three.
+/// The same with a description of the pointer, one of the next three.
 std::string describe_refused_pointer(const std::string& allocator, const char* action,
                                      const void* data, const std::string& what);
 inline constexpr const char* kNotOfThisAllocator = "it is not memory of this allocator";

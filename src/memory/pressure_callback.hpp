@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program's callback for memory pressure. A thread that is inside the callback does not call it
-// again: its own allocations, from any pool that shares the callback, do without it.
+// The program's callback for memory pressure. The callback is not called recursively: allocations
+// within it, from any pool that shares the callback, do not call it.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace berth {
 
 using PressureCallback = std::function<bool(std::size_t bytes_missing)>;
 
-/// A callback that does nothing and returns false if it is called within itself; null for null.
+/// Returns a callback that returns false if it is called recursively; null for null.
 inline PressureCallback non_reentrant(PressureCallback callback) {
   if (callback == nullptr) return nullptr;
   /// Of the calling thread.

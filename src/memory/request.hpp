@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One allocation on its way down the ladder: the request, and what the rungs have learned.
+// One allocation on its way down the ladder: the request, and the state of the rungs.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace berth {
 
-/// Threads  Only the thread of the call.
+/// Threads  Used only by the calling thread.
 struct Request {
   std::size_t bytes;  ///< rounded
   std::size_t bytes_requested;
@@ -21,7 +21,8 @@ struct Request {
   std::optional<StreamRef> stream;
   ThreadCache* cache;    ///< the calling thread's; null if it has none
   void* data = nullptr;  ///< once it is served
-  /// Bytes by which the last growth would have exceeded the limit; 0: it failed otherwise.
+  /// Bytes by which the last growth would have exceeded the limit; 0 if it failed for another
+  /// reason.
   std::size_t beyond_limit_bytes = 0;
   bool refused_by_driver = false;                  ///< the driver had no memory
   std::optional<bool> is_captured = std::nullopt;  ///< nullopt: not queried
@@ -31,9 +32,10 @@ struct Request {
   bool has_unowned = false;         ///< unowned memory
   bool skipped_all_idle = false;    ///< open_all_idle() made no query
   std::uint64_t changes_seen = 0;   ///< CachingAllocator::changes()
-  /// The request waits for deferred frees up to this time (BlockUses::now()); 0: not set.
+  /// The request waits for frees deferred up to this time (BlockUses::now()); 0: not set.
   std::uint64_t deferred_by = 0;
-  /// Waits for all streams or the device that are left; other threads may free behind work forever.
+  /// Remaining waits for all streams or the device, bounded because other threads may keep freeing
+  /// behind work.
   int waits_for_all_left = 16;
   bool consolidates_first = false;     ///< the heap, before it is searched
   bool may_wait = true;                ///< for streams, other threads and the program's callback

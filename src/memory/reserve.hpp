@@ -30,9 +30,9 @@ namespace berth {
 class Reserve {
  public:
   struct Options {
-    /// What may be reserved; must outlive the reserve.
+    /// The limit of reserved memory; must outlive the reserve.
     MemoryBudget& budget;
-    /// Free memory that growth leaves to others, as the driver reports it; 0: no query.
+    /// Free memory, as the driver reports it, that growth leaves to others; 0: no query.
     std::size_t headroom_bytes = 0;
     /// Whether a stream keeps its free memory to itself while memory is not short.
     bool isolates_streams = false;
@@ -73,12 +73,12 @@ class Reserve {
   Growth grow(Request& request) BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex)
       BERTH_NO_THREAD_SAFETY_ANALYSIS;  // order_ holds the same lock under another name
 
-  /// Whether growth for the request would take reserved memory beyond 1.03 times the most that was
-  /// ever live.
+  /// Whether growth for the request would raise reserved memory above 1.03 times the peak of live
+  /// memory.
   [[nodiscard]] bool grows_beyond_demand(const Request& request) BERTH_EXCLUDES(heap_.mutex);
 
-  /// Returns `bytes` of unowned memory or somewhat more to the driver, if there are as many. The
-  /// result is how many.
+  /// Returns up to `bytes` of unowned memory, or somewhat more, to the driver. Returns the number
+  /// of bytes.
   std::size_t give_back(std::size_t bytes) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex) {
     return give_back(bytes, {});
@@ -90,8 +90,8 @@ class Reserve {
   /// if whole segments or granules do not suffice.
   std::size_t release_idle(std::size_t bytes, std::span<const Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// Returns whole segments or granules of idle memory, as many bytes as the request lacks, and
-  /// opens nothing. Returns how many bytes.
+  /// Returns whole segments or granules of idle memory, up to the bytes that the request lacks,
+  /// without opening memory. Returns the number of bytes.
   std::size_t give_back_for(const Request& request, std::vector<Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   /// Reserved bytes that were not needed since `now - age`.
@@ -113,11 +113,11 @@ class Reserve {
   void forget_content() BERTH_REQUIRES(heap_.slow_mutex) { content_.clear(); }
   /// Contract: SegmentSource::grant_access().
   void grant_access(DeviceContext& user) BERTH_EXCLUDES(heap_.slow_mutex);
-  /// At the end: returns everything, live or not.
+  /// Called at the end: returns everything, including live blocks.
   void give_back_all() noexcept BERTH_NO_THREAD_SAFETY_ANALYSIS {
     source_->give_back_all(heap_.blocks);
   }
-  /// In a forked child: the memory is the parent's, and so is the driver.
+  /// Called in a forked child: memory and driver belong to the parent.
   std::unique_ptr<SegmentSource> abandon() { return std::move(source_); }
 
  private:
@@ -126,17 +126,17 @@ class Reserve {
   std::optional<Plan> plan(Request& request, SegmentSource::Joining joining)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   void cancel(const Plan& plan) BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// Calls the driver; false if it has no memory, and the plan is cancelled.
+  /// Calls the driver. False if the driver is out of memory; the plan is then cancelled.
   bool obtain(Request& request, Plan& plan) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
   bool finish(Request& request, const Plan& plan) BERTH_REQUIRES(heap_.slow_mutex)
       BERTH_EXCLUDES(heap_.mutex);
-  /// Adds what was obtained to the heap. If it throws, the heap is unchanged.
+  /// Adds obtained memory to the heap. If it throws, the heap is unchanged.
   Block* enter(const Plan& plan, std::size_t bytes_requested, OwnerId owner)
       BERTH_REQUIRES(heap_.mutex);
-  /// Undoes obtain(), if the host has no memory to add it to the heap.
+  /// Undoes obtain(), if host memory for the heap cannot be allocated.
   void give_back_growth(const Plan& plan) noexcept BERTH_EXCLUDES(heap_.mutex);
-  /// Serves the request with `block`, or else with a block of the heap; false if there is none.
+  /// Serves the request with `block`, otherwise with a block of the heap; false if there is none.
   bool serve(Request& request, const Plan& plan, Block* block) BERTH_REQUIRES(heap_.mutex);
   /// Bytes by which growth for the request would exceed slack_max.
   [[nodiscard]] std::size_t excess_slack(const Request& request, std::size_t bytes)
@@ -147,7 +147,7 @@ class Reserve {
       BERTH_EXCLUDES(heap_.mutex) BERTH_NO_THREAD_SAFETY_ANALYSIS;  // likewise
   std::size_t give_back(std::size_t bytes, std::span<const Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
-  /// One step of give_back(): as many pieces as one plan of the source has.
+  /// One step of give_back(): the pieces of one plan of the source.
   std::size_t give_back_some(std::size_t bytes, std::span<const Freed> idle)
       BERTH_REQUIRES(heap_.slow_mutex) BERTH_EXCLUDES(heap_.mutex);
   [[nodiscard]] bool is_asleep_since(std::uint64_t sleep) const BERTH_REQUIRES(heap_.slow_mutex)
@@ -159,7 +159,7 @@ class Reserve {
   StreamOrder& order_;
   const Driver& driver_;
   const Options options_;
-  /// Each of its functions states the lock that it needs.
+  /// Its functions state the locks that they need.
   std::unique_ptr<SegmentSource> source_;
   HostCopy content_ BERTH_GUARDED_BY(heap_.slow_mutex);          ///< while asleep, if it is kept
   std::uint64_t sleeps_ BERTH_GUARDED_BY(heap_.slow_mutex) = 0;  ///< ever begun

@@ -45,7 +45,7 @@ class SharedHeap {
   /// The highest peak of bytes_allocated before a reset.
   std::uint64_t bytes_allocated_most BERTH_GUARDED_BY(mutex) = 0;
   bool is_asleep BERTH_GUARDED_BY(mutex) = false;
-  /// No memory is returned, because graphs have the addresses.
+  /// No memory is returned, because graphs use the addresses.
   std::atomic<bool> keeps_memory = false;
 
   // From any thread, without a lock.
@@ -59,7 +59,7 @@ class SharedHeap {
   }
 
   /// The live block at `data`.
-  /// Errors  InvalidArgument: it is none; the message says what it is.
+  /// Errors  InvalidArgument: `data` is not a live block; the message describes it.
   Block& require_live(void* data, const char* action) BERTH_REQUIRES(mutex);
   /// Errors  InvalidArgument: asleep.
   void require_awake() const BERTH_REQUIRES(mutex);
@@ -70,7 +70,7 @@ class SharedHeap {
   void hand_out(Block& block, Request& request) BERTH_REQUIRES(mutex);
   /// Serves the request with a block of its size that another thread freed; false if there is none.
   bool take_transferred(Request& request) BERTH_REQUIRES(mutex);
-  /// The owner of a block of `owner`'s once it is free: kUnowned if the stream is drained.
+  /// The owner of a block of `owner` after its free: kUnowned if the stream is drained.
   [[nodiscard]] OwnerId owner_once_free(OwnerId owner) const BERTH_REQUIRES(mutex) {
     return streams.is_drained(owner) ? kUnowned : owner;
   }
@@ -79,7 +79,7 @@ class SharedHeap {
 
   // The heap cannot use what threads cache until it is collected.
 
-  /// From now on a thread caches what it frees of `owner`'s, if host memory allows.
+  /// Lets a thread cache freed blocks of `owner`, if host memory can be allocated.
   void enable_caching(ThreadCache& cache, OwnerId owner) noexcept BERTH_REQUIRES(mutex);
 
   /// Returns the calling thread's cached blocks of `owner`, and those of the transfer cache, to the
@@ -87,12 +87,12 @@ class SharedHeap {
   bool collect(ThreadCache* cache, OwnerId owner) BERTH_REQUIRES(mutex);
   /// The same for all threads and owners. Returns the number of blocks.
   std::size_t collect_all() BERTH_REQUIRES(mutex);
-  /// The same, and no thread caches blocks until its caches are enabled again.
+  /// The same, and disables thread caches until they are enabled again.
   void drop_caches() BERTH_REQUIRES(mutex);
-  /// The same for blocks of `owner`, which ends.
+  /// The same for blocks of `owner`, which is being removed.
   void drop_caches_of(OwnerId owner) BERTH_REQUIRES(mutex);
-  /// Moves a thread's cached blocks to the transfer cache, if the thread frees more than it
-  /// allocates, or else to the heap.
+  /// Moves a thread's cached blocks to the transfer cache if the thread frees more than it
+  /// allocates, otherwise to the heap.
   void flush_cache(ThreadCache& cache) BERTH_REQUIRES(mutex);
 
   // Counting.

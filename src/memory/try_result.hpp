@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes the `try_` variant of a function that throws.
+// Implements the `try_` variant of a throwing function.
 #pragma once
 
 #include <exception>

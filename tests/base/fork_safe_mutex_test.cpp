@@ -42,7 +42,7 @@ TEST_CASE("a forked child finds the mutex free and what it guards whole, whoever
   busy.join();
 }
 
-TEST_CASE("a mutex that is gone holds up no fork") {
+TEST_CASE("a destroyed mutex does not block a fork") {
   auto mutex = std::make_unique<ForkSafeMutex>();
   mutex.reset();
   CHECK(exit_code_of([] { return 3; }) == 3);

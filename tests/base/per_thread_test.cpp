@@ -62,7 +62,7 @@ bool is_missing() {
 
 }  // namespace
 
-TEST_CASE("a thread has no part until it asks, and the same from then on") {
+TEST_CASE("a thread has no part until its first access, and the same part afterwards") {
   if (is_missing()) return;
   Owner owner;
   CHECK(owner.parts.local() == nullptr);

@@ -51,7 +51,7 @@ TEST_CASE("the least of the group's own quota and those above it counts, rounded
   CHECK(machine.quota() == 1);
 }
 
-TEST_CASE("a container sees its group at the root, whatever its path is outside") {
+TEST_CASE("a container sees its cgroup at the root") {
   const Machine machine;
   machine.write("proc/self/cgroup", "0::/\n");
   machine.write("sys/fs/cgroup/cpu.max", "400000 100000\n");

@@ -68,12 +68,12 @@ TEST_CASE("a failure without a driver call clears the driver code of the one bef
   CHECK(berth_last_error_driver_code() == 0);
 }
 
-TEST_CASE("a lack of host memory is out of memory, and told from a device's") {
+TEST_CASE("exhausted host memory is out of memory, distinguished from device memory") {
   CHECK(status_of(std::bad_alloc()) == BERTH_OUT_OF_MEMORY);
   CHECK(contains(last_message(), "host memory"));
 }
 
-TEST_CASE("everything else is an internal error, whatever its type") {
+TEST_CASE("any other exception is an internal error") {
   CHECK(status_of(std::logic_error("odd")) == BERTH_INTERNAL_ERROR);
   CHECK(last_message() == "odd");
   CHECK(status_of(42) == BERTH_INTERNAL_ERROR);

@@ -30,7 +30,7 @@ TEST_CASE_FIXTURE(GraphContractFixture, "captured work does not run until its gr
 
 // cuStreamIsCapturing: CU_STREAM_CAPTURE_STATUS_NONE, _ACTIVE; cuStreamGetCaptureInfo: the id "is
 // unique over the lifetime of the process".
-TEST_CASE_FIXTURE(GraphContractFixture, "a stream knows whether, and into what, it is captured") {
+TEST_CASE_FIXTURE(GraphContractFixture, "the capture status and graph of a stream can be queried") {
   if (!available) return;
   const CUstream stream = make_stream();
   const CUdeviceptr memory = make_memory(64);

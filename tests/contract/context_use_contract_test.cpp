@@ -144,7 +144,7 @@ TEST_CASE("a primary context that is released stays on the stack") {
 
 // CUDA_ERROR_CONTEXT_IS_DESTROYED: "the context current to the calling thread has been destroyed
 // using cuCtxDestroy, or is a primary context which has not yet been initialized."
-TEST_CASE("a primary context that is gone is of no use") {
+TEST_CASE("a destroyed primary context cannot be used") {
   Driver& driver = contract_driver();
   CUcontext context = nullptr;
   driver.primary_ctx_retain(&context, 0);

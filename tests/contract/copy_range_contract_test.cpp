@@ -115,7 +115,7 @@ TEST_CASE_FIXTURE(RangeFixture, "a copy between pinned memories follows the work
 
 // "Unified Addressing": the device of a pointer follows from its value, so that memory of two
 // devices is copied without naming them.
-TEST_CASE_FIXTURE(RangeFixture, "a plain copy goes from device to device") {
+TEST_CASE_FIXTURE(RangeFixture, "a plain copy can copy between devices") {
   if (!has_two_devices()) return;
   fill(device, 7, kBytes, stream);
   driver.stream_synchronize(stream);
@@ -153,7 +153,8 @@ TEST_CASE_FIXTURE(RangeFixture, "a peer copy follows the work of its stream") {
 
 // Programming Guide: "A memory copy will succeed even if it is issued to a stream that is not
 // associated to the current device."
-TEST_CASE_FIXTURE(RangeFixture, "a copy is given to a stream of a device that is not current") {
+TEST_CASE_FIXTURE(RangeFixture,
+                  "a copy can be submitted to a stream of a device that is not current") {
   if (!has_two_devices()) return;
   unsigned char* pinned = make_pinned(kBytes, 6);
   {

@@ -55,7 +55,7 @@ TEST_CASE("ordinals run from zero to the count") {
 
 // "Device Management", cuDeviceGetName: "name is shortened to the specified len, if len is less
 // than the device name."
-TEST_CASE("a name fits the buffer that it is given") {
+TEST_CASE("a name is truncated to its buffer") {
   Driver& driver = contract_driver();
   char whole[256] = {};
   char part[4] = {'x', 'x', 'x', 'x'};
@@ -100,7 +100,7 @@ TEST_CASE("no two devices have the same UUID") {
 
 // "Device Management", cuDeviceGetAttribute: CUDA_ERROR_INVALID_DEVICE and
 // CUDA_ERROR_INVALID_VALUE.
-TEST_CASE("attributes are asked of a device, and have sensible values") {
+TEST_CASE("the attributes of a device have plausible values") {
   Driver& driver = contract_driver();
   int value = -1;
   CHECK(driver.try_device_get_attribute(&value, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 0) ==

@@ -90,7 +90,7 @@ TEST_CASE("a thread needs no cuInit of its own") {
 }
 
 // Each function's list of return values: CUDA_ERROR_INVALID_VALUE.
-TEST_CASE("a device is not asked without a place for the answer") {
+TEST_CASE("a device query with a null output is rejected") {
   Driver& driver = contract_driver();
   CHECK(driver.try_device_get_count(static_cast<int*>(nullptr)) == CUDA_ERROR_INVALID_VALUE);
   CHECK(driver.try_device_get(static_cast<CUdevice*>(nullptr), 0) == CUDA_ERROR_INVALID_VALUE);

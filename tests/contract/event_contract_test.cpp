@@ -92,7 +92,7 @@ TEST_CASE_FIXTURE(ContractFixture, "a wait keeps to the record of its time") {
 }
 
 // cuEventDestroy: "An event may be destroyed before it is complete".
-TEST_CASE_FIXTURE(ContractFixture, "a destroyed event still separates those who wait for it") {
+TEST_CASE_FIXTURE(ContractFixture, "a destroyed event still orders streams that wait for it") {
   const CUevent event = make_event();
   const CUstream first = make_stream();
   const CUstream second = make_stream();

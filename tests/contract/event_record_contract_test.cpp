@@ -11,7 +11,7 @@ using namespace berth::test;
 
 // cuEventRecord "can be called multiple times on the same event and will overwrite the previously
 // captured state".
-TEST_CASE_FIXTURE(ContractFixture, "an event that is recorded again lets go of its first record") {
+TEST_CASE_FIXTURE(ContractFixture, "recording an event again drops its first record") {
   const CUevent event = make_event();
   const CUstream held = make_stream();
   const CUstream other = make_stream();
@@ -31,7 +31,7 @@ TEST_CASE_FIXTURE(ContractFixture, "an event that is recorded again lets go of i
 }
 
 // cuEventQuery has no CUDA_ERROR_INVALID_CONTEXT among its return values.
-TEST_CASE_FIXTURE(ContractFixture, "an event is asked without a current context") {
+TEST_CASE_FIXTURE(ContractFixture, "an event is queried without a current context") {
   const CUevent event = make_event();
   const CUstream stream = make_stream();
   CUresult pending = CUDA_ERROR_UNKNOWN;

@@ -64,7 +64,7 @@ TEST_CASE("a function is not found for a version that came before it") {
 
 // cuGetProcAddress: "If the specified CUDA version is greater than the driver version, the API will
 // return CUDA_ERROR_INVALID_VALUE."
-TEST_CASE("a driver knows nothing of versions after its own") {
+TEST_CASE("a driver does not have functions of later versions") {
   Driver& driver = contract_driver();
   Lookup* lookup = find_lookup(driver);
   if (lookup == nullptr) return;

@@ -122,7 +122,7 @@ TEST_CASE_FIXTURE(MappingFixture, "access is not set on a part of a mapping") {
 
 // cuMemSetAccess: the descriptions say "how to change the mapping for each location"; what is
 // mapped stays.
-TEST_CASE_FIXTURE(MappingFixture, "bytes survive while nobody may use them") {
+TEST_CASE_FIXTURE(MappingFixture, "bytes survive while no device has access") {
   if (!supported) return;
   const Block block = create();
   use(0, block);

@@ -69,7 +69,7 @@ TEST_CASE_FIXTURE(ContractFixture, "only a live allocation is freed, by its star
 
 // cuPointerGetAttribute: MEMORY_TYPE, DEVICE_ORDINAL, CONTEXT, DEVICE_POINTER, RANGE_START_ADDR,
 // RANGE_SIZE.
-TEST_CASE_FIXTURE(ContractFixture, "a pointer into device memory knows its allocation") {
+TEST_CASE_FIXTURE(ContractFixture, "a pointer into device memory resolves to its allocation") {
   const CUdeviceptr start = make_memory(4096);
   for (const CUdeviceptr pointer : {start, start + 100}) {
     CHECK(attribute<unsigned>(driver, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pointer) ==

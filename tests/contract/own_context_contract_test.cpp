@@ -61,7 +61,8 @@ TEST_CASE_FIXTURE(OwnContextFixture, "a destroyed context stays current to other
 
 // cuCtxDestroy: "Destroys and cleans up all resources associated with the context ... memory
 // allocations by cuMemAlloc()".
-TEST_CASE_FIXTURE(OwnContextFixture, "a context's work is done and its memory given back") {
+TEST_CASE_FIXTURE(OwnContextFixture,
+                  "destroying a context completes its work and frees its memory") {
   if (create == nullptr) return;
   unsigned char* pinned = make_pinned(64, 1);
   const CUcontext own = make();
@@ -77,7 +78,7 @@ TEST_CASE_FIXTURE(OwnContextFixture, "a context's work is done and its memory gi
 
 // cuCtxGetFlags, cuCtxGetId, cuCtxGetApiVersion. The id: "unique for the life of the program"; "If
 // context is supplied as NULL and there is one current, the Id of the current context is returned."
-TEST_CASE_FIXTURE(OwnContextFixture, "a context says its flags, its id and its version") {
+TEST_CASE_FIXTURE(OwnContextFixture, "the flags, id and version of a context can be queried") {
   if (create == nullptr) return;
   const CUcontext own = make(CU_CTX_SCHED_BLOCKING_SYNC);
   unsigned flags = 0;

@@ -95,7 +95,7 @@ TEST_CASE_FIXTURE(PoolFixture, "pool memory is used by what follows on its strea
 }
 
 // cuMemAllocAsync: events make the allocation usable on another stream.
-TEST_CASE_FIXTURE(PoolFixture, "an event hands pool memory to another stream, which may free it") {
+TEST_CASE_FIXTURE(PoolFixture, "an event passes pool memory to another stream, which may free it") {
   if (!usable) return;
   const CUevent event = make_event();
   const CUdeviceptr pointer = allocate(kBytes, stream);
@@ -122,7 +122,7 @@ TEST_CASE_FIXTURE(PoolFixture, "a new pool keeps nothing and allows every reuse"
 }
 
 // CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: more than that goes back on the next synchronisation.
-TEST_CASE_FIXTURE(PoolFixture, "a synchronisation gives back what is above the threshold") {
+TEST_CASE_FIXTURE(PoolFixture, "a synchronization returns memory above the threshold") {
   if (!usable) return;
   const CUdeviceptr pointer = allocate(kBytes, stream);
   CHECK(reserved() >= kBytes);
@@ -131,7 +131,7 @@ TEST_CASE_FIXTURE(PoolFixture, "a synchronisation gives back what is above the t
   CHECK(reserved() == 0);
 }
 
-TEST_CASE_FIXTURE(PoolFixture, "below the threshold nothing is given back, until a trim") {
+TEST_CASE_FIXTURE(PoolFixture, "below the threshold nothing is returned, until a trim") {
   if (!usable) return;
   keep_everything();
   CHECK(free_async(allocate(kBytes, stream), stream) == CUDA_SUCCESS);

@@ -133,7 +133,7 @@ TEST_CASE_FIXTURE(ShareContract, "a descriptor of something else is not imported
 
 // cuMemRetainAllocationHandle: "The address addr, can be any address in a range previously mapped
 // by cuMemMap"; each retained handle is released once.
-TEST_CASE_FIXTURE(ShareContract, "an address gives back the handle that is mapped there") {
+TEST_CASE_FIXTURE(ShareContract, "the handle mapped at an address can be retained") {
   if (!usable) return;
   const CUmemGenericAllocationHandle handle = create();
   const CUdeviceptr pointer = map(handle);
@@ -146,7 +146,7 @@ TEST_CASE_FIXTURE(ShareContract, "an address gives back the handle that is mappe
 }
 
 // cuMemGetAllocationPropertiesFromHandle
-TEST_CASE_FIXTURE(ShareContract, "a handle knows how it was made") {
+TEST_CASE_FIXTURE(ShareContract, "the creation properties of a handle can be queried") {
   if (!usable) return;
   const CUmemGenericAllocationHandle handle = create();
   CUmemAllocationProp found{};
@@ -159,7 +159,7 @@ TEST_CASE_FIXTURE(ShareContract, "a handle knows how it was made") {
 }
 
 // cuMemGetAccess: "Get the access flags set for the given location and ptr"
-TEST_CASE_FIXTURE(ShareContract, "an address knows who may access it") {
+TEST_CASE_FIXTURE(ShareContract, "the access rights of an address can be queried") {
   if (!usable) return;
   const CUmemGenericAllocationHandle handle = create();
   const CUdeviceptr pointer = map(handle);

@@ -197,7 +197,7 @@ TEST_CASE_FIXTURE(ContractFixture, "either end of the priorities' range can be l
 
 // cuCtxGetStreamPriorityRange: "'0' in both ... if the current context's device does not support
 // stream priorities".
-TEST_CASE_FIXTURE(ContractFixture, "a device has more than one priority if it says so") {
+TEST_CASE_FIXTURE(ContractFixture, "a device has several priorities if it reports them") {
   int supported = -1;
   driver.device_get_attribute(&supported, CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 0);
   int least = -1000;

@@ -35,7 +35,7 @@ struct StreamQueryFixture : ContractFixture {
 }  // namespace
 
 // cuStreamGetFlags: "a logical 'OR' of all flags that were used while creating this stream".
-TEST_CASE_FIXTURE(StreamQueryFixture, "a stream says the flags that it was made with") {
+TEST_CASE_FIXTURE(StreamQueryFixture, "the creation flags of a stream can be queried") {
   for (const unsigned asked : {unsigned{CU_STREAM_DEFAULT}, unsigned{CU_STREAM_NON_BLOCKING}}) {
     CUstream made = nullptr;
     unsigned flags = 99;
@@ -47,7 +47,7 @@ TEST_CASE_FIXTURE(StreamQueryFixture, "a stream says the flags that it was made 
 
 // cuStreamGetPriority: "if the stream was created with a priority outside the numerical range ...
 // this function returns the clamped priority"; cuStreamCreate: the default priority is 0.
-TEST_CASE_FIXTURE(StreamQueryFixture, "a stream says its priority, clamped to the range") {
+TEST_CASE_FIXTURE(StreamQueryFixture, "the priority of a stream is clamped to the range") {
   int least = 0;
   int greatest = 0;
   driver.ctx_get_stream_priority_range(&least, &greatest);
@@ -85,7 +85,7 @@ TEST_CASE_FIXTURE(StreamQueryFixture, "an id is not used again") {
 // cuStreamGetCtx: "the context that was active in the calling thread when the stream was created";
 // for special handles, "the context current to the calling thread. If no context is current ...
 // CUDA_ERROR_INVALID_CONTEXT".
-TEST_CASE_FIXTURE(StreamQueryFixture, "a stream says its context") {
+TEST_CASE_FIXTURE(StreamQueryFixture, "the context of a stream can be queried") {
   const CUstream stream = keep(make_stream());
   CUcontext found = nullptr;
   CHECK(get_context(stream, &found) == CUDA_SUCCESS);
@@ -99,7 +99,7 @@ TEST_CASE_FIXTURE(StreamQueryFixture, "a stream says its context") {
 }
 
 // cuStreamGetDevice: "Returns in *device the device handle of the stream".
-TEST_CASE_FIXTURE(StreamQueryFixture, "a stream says its device") {
+TEST_CASE_FIXTURE(StreamQueryFixture, "the device of a stream can be queried") {
   if (get_device == nullptr) {
     MESSAGE("skipped: needs CUDA 12.8");
     return;

@@ -81,7 +81,7 @@ TEST_CASE_FIXTURE(ValueFixture, "a stream writes a 64-bit value") {
 }
 
 // cuStreamWriteValue32 is an operation of its stream.
-TEST_CASE_FIXTURE(ValueFixture, "a value is written behind what its stream was given before") {
+TEST_CASE_FIXTURE(ValueFixture, "a value is written after earlier work of its stream") {
   Gate gate(driver, stream);
   CHECK(write32(stream, address(), 5, CU_STREAM_WRITE_VALUE_DEFAULT) == CUDA_SUCCESS);
   CHECK(get() == 0);
@@ -138,7 +138,7 @@ TEST_CASE_FIXTURE(ValueFixture, "a wait for a clear bit ends when one is clear")
 
 // cuStreamWaitValue32: "Enqueues a synchronization of the stream on the given memory location. Work
 // ordered after the operation will block until the given condition on the memory is satisfied."
-TEST_CASE_FIXTURE(ValueFixture, "a value that one stream writes lets another go on") {
+TEST_CASE_FIXTURE(ValueFixture, "a value written by one stream unblocks another") {
   const CUdeviceptr memory = make_memory(64);
   fill(memory, 1, 64, stream);
   driver.stream_synchronize(stream);

@@ -23,7 +23,7 @@ TEST_CASE_FIXTURE(VirtualFixture, "the recommended granularity is a multiple of 
 
 // cuMemAddressReserve: "the alignment must be a power of two or zero for default alignment"; flags
 // "must be zero".
-TEST_CASE_FIXTURE(VirtualFixture, "a reservation is aligned as asked, and checked") {
+TEST_CASE_FIXTURE(VirtualFixture, "a reservation is aligned as requested, and checked") {
   if (!supported) return;
   CUdeviceptr pointer = 0;
   const std::size_t alignment = 8 * granule;

@@ -253,7 +253,7 @@ TEST_CASE("a batch without bytes ends, too") {
   CHECK(ended.get_future().get());
 }
 
-TEST_CASE("a batch that is cancelled says so; its direct copies arrive, and its stream goes on" *
+TEST_CASE("a cancelled batch reports it; its direct copies complete, and its stream continues" *
           needs_gates()) {
   CopyTest test(batch_machine(sim::Progress::manual), small_pieces());
   const Stream stream = test.stream();

@@ -141,7 +141,7 @@ TEST_CASE("a registration ends beside a capture once its streams are done, marke
   }
 }
 
-TEST_CASE("a stream goes away beside a capture, and no event marks what it has used") {
+TEST_CASE("a stream is retired beside a capture without an event") {
   for (const bool is_registered : {true, false}) {
     CAPTURE(is_registered);
     CopyTest test(machine("cuEventRecord@1+=out_of_memory"));

@@ -105,7 +105,7 @@ TEST_CASE("blocks whose copies are over are used again: pinned memory does not g
   CHECK(test.runtime->pinned_memory().counters().bytes_reserved.peak <= 16_MiB);
 }
 
-TEST_CASE("a stream that goes away with small copies pending gets them done") {
+TEST_CASE("destroying a stream completes its pending small copies") {
   for (const bool is_foreign : {false, true}) {
     CAPTURE(is_foreign);
     CopyTest test(with(sim::Progress::manual));

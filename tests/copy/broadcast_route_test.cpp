@@ -63,7 +63,7 @@ TEST_CASE("a chain of devices that are all alike keeps their order, the source's
   CHECK(chain_order(Device::cuda(0), {}, machine.peers()).empty());
 }
 
-TEST_CASE("a chain goes from each device to the one that reaches it best") {
+TEST_CASE("a chain continues from each device to the one with the best path") {
   Machine machine;
   machine.island({0, 1, 2, 3}, access(1));
   for (const auto& [from, to] : {std::pair(0, 3), std::pair(3, 1), std::pair(1, 2)}) {
@@ -87,7 +87,7 @@ TEST_CASE("a chain leaves devices that reach each other only once it has visited
         Indices{1, 3, 0, 2, 4});
 }
 
-TEST_CASE("access counts in the direction of who fetches") {
+TEST_CASE("access counts in the direction of the fetching device") {
   Machine machine;
   machine.connect(0, 1, access());  // cuda:1 cannot fetch from cuda:0
   machine.connect(2, 0, access());

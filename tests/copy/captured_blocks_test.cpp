@@ -250,7 +250,7 @@ TEST_CASE("a captured batch holds every block, of this Runtime and of another") 
   CHECK(test.simulator.take_findings().empty());
 }
 
-TEST_CASE("a capture that is broken off lets go of its blocks") {
+TEST_CASE("an invalidated capture releases its blocks") {
   CapturedBlocks test;
   const Stream stream = test.stream();
   Buffer device(test, Kind::device, kBytes);
@@ -269,7 +269,7 @@ TEST_CASE("a capture that is broken off lets go of its blocks") {
   CHECK(test.is_reusable(data));
 }
 
-TEST_CASE("a Runtime may end before a graph that uses its memory, which says so") {
+TEST_CASE("a Runtime destroyed before a graph that uses its memory reports it") {
   CapturedBlocks test;
   const Stream stream = test.stream();
   Buffer device(test, Kind::device, kBytes);
@@ -490,7 +490,7 @@ TEST_CASE("keep_for_graph() refuses what no graph can hold") {
   memory.validate();
 }
 
-TEST_CASE("a request that fails has seen the blocks of graphs that are gone") {
+TEST_CASE("a request reclaims blocks of destroyed graphs before it fails") {
   RuntimeOptions options;
   options.pinned_allocator.bytes_reserved_max = 16_MiB;
   Simulation test({}, options);

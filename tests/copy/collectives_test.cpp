@@ -63,7 +63,7 @@ std::vector<std::size_t> uneven(std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("a scatter gives each shard its range, and a gather puts the ranges together again") {
+TEST_CASE("a scatter distributes ranges to the shards, and a gather collects them") {
   in_every_order([](const sim::Config& config) {
     for (const auto& combination : kPlaces) {
       const auto& whole = combination.first;
@@ -99,7 +99,7 @@ TEST_CASE("a scatter gives each shard its range, and a gather puts the ranges to
   });
 }
 
-TEST_CASE("a broadcast gives each shard all of it, whether that is handed on or not") {
+TEST_CASE("a broadcast copies all bytes to each shard, with and without forwarding") {
   in_every_order([](const sim::Config& config) {
     for (const auto& combination : kPlaces) {
       const auto& whole = combination.first;
@@ -190,7 +190,7 @@ TEST_CASE("what a gather reads may be written again, and its target read, by who
   });
 }
 
-TEST_CASE("a call returns at once, whatever is pending, and its stream has the whole in it") {
+TEST_CASE("a call returns at once with work pending, and its stream contains the complete copy") {
   for (const Place whole : {Place::on(0), Place::pinned()}) {
     CAPTURE(whole.name());
     CollectiveTest test(CollectiveTest::with(Progress::manual));
@@ -248,7 +248,7 @@ TEST_CASE("from the host each device that reaches the others fetches a part only
   }
 }
 
-TEST_CASE("devices are given access to each other once, and only those that copy") {
+TEST_CASE("access is enabled once, and only between devices that copy") {
   for (const bool peer : {true, false}) {
     CAPTURE(peer);
     CollectiveTest test(CollectiveTest::with(Progress::eager, 4, peer));

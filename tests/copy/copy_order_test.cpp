@@ -56,7 +56,7 @@ TEST_CASE("a pageable source may be changed or freed as soon as the call returns
   }
 }
 
-TEST_CASE("a pinned source is read when the stream gets there") {
+TEST_CASE("a pinned source is read in stream order") {
   for (const Kind kind : {Kind::pinned, Kind::registered}) {
     CAPTURE(name_of(kind));
     CopyTest test(with_progress(sim::Progress::manual), small_ring());
@@ -129,7 +129,7 @@ TEST_CASE("another stream that waits for a copy reads what the copy wrote") {
   CHECK((back.read() == content));
 }
 
-TEST_CASE("copies of pinned and device memory never wait, whatever is pending") {
+TEST_CASE("copies of pinned and device memory never wait for pending work") {
   CopyTest test(with_progress(sim::Progress::manual), small_ring());
   const Stream stream = test.stream();
   Buffer pinned(test, Kind::pinned, 2 * kRing);
@@ -201,7 +201,7 @@ TEST_CASE("copy_async returns when a pageable target has the bytes, as cuMemcpyA
   }
 }
 
-TEST_CASE("copy_async tells what went wrong with a pageable target, and leaves it alone" *
+TEST_CASE("copy_async throws for a failed pageable target, and does not access it any more" *
           needs_gates()) {
   sim::Config config = with_progress(sim::Progress::manual);
   config.faults = sim::FaultPlan::parse("cuEventQuery@1+=unknown;cuEventSynchronize@1+=unknown");

@@ -32,7 +32,7 @@ bool same(const CopyCounters& a, const CopyCounters& b) {
 
 }  // namespace
 
-TEST_CASE("0 bytes are no operation, whatever the pointers") {
+TEST_CASE("0 bytes are a no-op for any pointers") {
   CopyTest test(three_devices());
   const Stream stream = test.stream();
   Buffer device(test, Kind::device, 100);
@@ -184,7 +184,7 @@ TEST_CASE("neighbouring ranges of one block are copied") {
   }
 }
 
-TEST_CASE("a stream of a device that neither side belongs to is refused") {
+TEST_CASE("a stream that belongs to neither side's device is rejected") {
   CopyTest test(three_devices());
   const Stream zero = test.stream(0);
   const Stream one = test.stream(1);

@@ -148,7 +148,7 @@ TEST_CASE_FIXTURE(FileTest,
   CHECK(open_descriptors() == before);
 }
 
-TEST_CASE_FIXTURE(FileTest, "a full disk is told apart") {
+TEST_CASE_FIXTURE(FileTest, "a full disk is reported as such") {
   const File full = File::open_to_write("/dev/full");
   CHECK(
       contains(message_of<FileError>([&] { full.write(bytes_at("abc", 3), 0); }), "No space left"));

@@ -157,7 +157,7 @@ TEST_CASE_FIXTURE(EagerStaged, "of several failures of a copy the first is what 
   CHECK_THROWS_WITH(std::rethrow_exception(copy->failure()), "the first");
 }
 
-TEST_CASE_FIXTURE(EagerStaged, "a copy that is given up moves no byte any more") {
+TEST_CASE_FIXTURE(EagerStaged, "a failed copy moves no more bytes") {
   const Stream stream = this->stream();
   std::byte* const device = allocate(20 * kSlot);
   Bytes target(20 * kSlot, 1);
@@ -205,7 +205,7 @@ TEST_CASE_FIXTURE(ManualStaged, "a copy of which nothing is left to move is not 
   CHECK(copy->failure() == nullptr);
 }
 
-TEST_CASE("a copy that could not be submitted has no events to ask for once it is over") {
+TEST_CASE("a failed submission leaves no events to query") {
   StagedTest test(staged_config(sim::Progress::eager));
   const Stream stream = test.stream();
   bool was_over = false;
@@ -227,7 +227,7 @@ TEST_CASE("a copy that could not be submitted has no events to ask for once it i
   CHECK(was_over);
 }
 
-TEST_CASE("a copy that cannot be submitted as a whole is over when that is said") {
+TEST_CASE("a partly submitted copy is complete when its call throws") {
   for (const auto direction : {StagedTest::Direction::to_device, StagedTest::Direction::to_host}) {
     for (const DriverCall call :
          {DriverCall::memcpy_async, DriverCall::event_record, DriverCall::stream_wait_value32,
@@ -254,7 +254,7 @@ TEST_CASE("a copy that cannot be submitted as a whole is over when that is said"
   }
 }
 
-TEST_CASE_FIXTURE(ManualStaged, "a device that fails ends its copies with what the driver says") {
+TEST_CASE_FIXTURE(ManualStaged, "a failed device fails its copies with the driver's error") {
   const Stream first = stream();
   const Stream second = stream();
   std::byte* const device = allocate(20 * kSlot);

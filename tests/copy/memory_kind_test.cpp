@@ -246,7 +246,7 @@ TEST_CASE_FIXTURE(KindFixture, "memory mapped into an arena is the device's") {
   check_device(pointer(arena.address() + 3_MiB), second);
 }
 
-TEST_CASE_FIXTURE(KindFixture, "a driver that fails to say is an error, not pageable memory") {
+TEST_CASE_FIXTURE(KindFixture, "a failed attribute query is an error, not pageable memory") {
   const int local = 0;
   tap.refuse(DriverCall::pointer_get_attributes, CUDA_ERROR_UNKNOWN);
   const std::string message = message_of<DriverError>([&] { return kind_of(&local); });

@@ -78,7 +78,7 @@ TEST_CASE("the device is asked once what it gets at") {
   CHECK(driver_calls(*test.runtime, "cuDeviceGetAttribute") == asked);
 }
 
-TEST_CASE("a Transfer that goes away waits until the device has left the memory") {
+TEST_CASE("the destructor of a Transfer waits until the device has finished with the memory") {
   InReach test;
   test.log.submit(test.own, "kernel");
   {
@@ -123,7 +123,7 @@ TEST_CASE("pageable memory is in no graph, whoever gets at it") {
   CHECK(graph.nodes() == 0);
 }
 
-TEST_CASE("a copy within one device is one driver call, whatever its size") {
+TEST_CASE("a copy within one device is one driver call of any size") {
   CopyTest test;
   const Stream stream = test.stream();
   Buffer from(test, Kind::device, 100_MiB);

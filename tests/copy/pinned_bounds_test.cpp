@@ -157,7 +157,7 @@ TEST_CASE("memory around a registration is its owner's, and copied by the host w
   CHECK(test.host[16383] == 3);
 }
 
-TEST_CASE("a batch may name one block many times, and asks no driver about it") {
+TEST_CASE("a batch may contain one block many times, without a driver query") {
   PinnedBounds test;
   const Allocation block = test.runtime->pinned_memory().allocate(64_KiB);
   auto* const data = static_cast<unsigned char*>(block.data());

@@ -110,7 +110,7 @@ TEST_CASE_FIXTURE(
   }
 }
 
-TEST_CASE_FIXTURE(ManualStaged, "all streams with copies are asked about, one after the other") {
+TEST_CASE_FIXTURE(ManualStaged, "all streams with copies are queried in turn") {
   std::vector<Stream> streams;
   std::vector<HostWork::CopyPtr> copies;
   Bytes source(5 * kSlot);
@@ -177,7 +177,7 @@ TEST_CASE("a thread that the driver keeps waiting over a question opens no gate"
   CHECK((back == source));
 }
 
-TEST_CASE("a device that fails is noticed, though nobody waits and no word comes") {
+TEST_CASE("a failed device is detected without a wait and without a progress word") {
   TappedCopier test(sim::Progress::manual);
   const Stream stream = test.stream();
   Bytes source(10 * kSlot);

@@ -216,7 +216,7 @@ TEST_CASE("small copies find their context, whichever is current") {
   }
 }
 
-TEST_CASE("a small copy is refused on a captured stream, and the capture goes on") {
+TEST_CASE("a small copy on a captured stream throws, and the capture stays valid") {
   SmallCopies test;
   Buffer pinned(test, Kind::pinned, kBytes);
   begin_capture(test.own);
@@ -257,7 +257,7 @@ TEST_CASE("a small copy to any kind of memory is over when copy() returns") {
   }
 }
 
-TEST_CASE("a small copy that fails says so, and the next one works") {
+TEST_CASE("a failed small copy throws, and the next one works") {
   struct Case {
     const char* faults;
     bool in;

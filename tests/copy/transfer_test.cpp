@@ -135,7 +135,7 @@ TEST_CASE("work submitted after start() finds the bytes, whoever waits for it an
   }
 }
 
-TEST_CASE("a transfer without bytes, and one that nobody started, are done") {
+TEST_CASE("an empty transfer and a default Transfer are done") {
   CopyTest test(with(sim::Progress::manual), small_ring());
   const Stream stream = test.stream();
   for (const Transfer& transfer : {Transfer(), test.copier.start(nullptr, nullptr, 0, stream)}) {
@@ -280,7 +280,7 @@ TEST_CASE("pageable memory may go as soon as its last Transfer has, also by an e
   }
 }
 
-TEST_CASE("a target that goes with its Transfer is written no more, whatever fails") {
+TEST_CASE("a target destroyed with its Transfer is not written any more, whatever fails") {
   for (const char* const faults :
        {"cuEventQuery@1+=unknown;cuEventSynchronize@1+=unknown", "*@200=lost:0", "*@400=lost:0"}) {
     CAPTURE(faults);
@@ -342,7 +342,7 @@ TEST_CASE(
   Transfer().detach();
 }
 
-TEST_CASE("a transfer that is cancelled says so, and its stream goes on" * needs_gates()) {
+TEST_CASE("a cancelled transfer reports it, and its stream continues" * needs_gates()) {
   CopyTest test(with(sim::Progress::manual), small_ring());
   const Stream stream = test.stream();
   constexpr std::size_t kBytes = 100 * kRing;

@@ -177,7 +177,7 @@ TEST_CASE("the outermost guard asks once what is current, and changes it only wh
   CHECK(registry.current() == kFirst);
 }
 
-TEST_CASE("a context that somebody else made current is no change, and is left as it is") {
+TEST_CASE("a context made current by other code is left as it is") {
   Simulation simulation(devices(2));
   Runtime& runtime = *simulation.runtime;
   const CUcontext primary = primary_of(runtime.devices(), kSecond);
@@ -227,7 +227,7 @@ TEST_CASE("set_current inside a guard holds until the guard ends, whether that c
   CHECK(registry.current() == kFirst);
 }
 
-TEST_CASE("a guard that changed something restores it, whatever the code inside leaves") {
+TEST_CASE("a guard that changed the context restores it, whatever the code inside leaves") {
   Simulation simulation(devices(3));
   const DeviceRegistry& registry = simulation.runtime->devices();
   const CUcontext first = primary_of(registry, kFirst);

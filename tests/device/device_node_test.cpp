@@ -75,7 +75,7 @@ struct Container {
 
 }  // namespace
 
-TEST_CASE("a device without a file is one that the container was not given") {
+TEST_CASE("a device without a file is reported as missing in the container") {
   Container container;
   container.add_file(4);
   const std::string missing = (container.dev.path() / "nvidia3").string();

@@ -18,7 +18,7 @@ Devices order_of_five(std::optional<std::string> visible, Devices shown,
 
 }  // namespace
 
-TEST_CASE("PCI_BUS_ID is the order of PCI addresses, whatever the driver shows") {
+TEST_CASE("PCI_BUS_ID is the order of PCI addresses, independently of the driver") {
   CHECK(order_of_five(std::nullopt, {4, 3, 2, 1, 0}, "PCI_BUS_ID") == Devices{0, 1, 2, 3, 4});
 }
 

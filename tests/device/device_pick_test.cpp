@@ -196,7 +196,7 @@ TEST_CASE_FIXTURE(Machine, "a prohibited device is not picked, and a rank for it
   CHECK(contains(message_of<NotSupported>([&] { return by_rank(); }), "prohibited"));
 }
 
-TEST_CASE_FIXTURE(Machine, "an exclusive device is picked while nobody else has it") {
+TEST_CASE_FIXTURE(Machine, "an exclusive device is picked while no other process uses it") {
   compute_modes[0] = CU_COMPUTEMODE_EXCLUSIVE_PROCESS;
   CHECK(least_used() == Device::cuda(0));
   load(0).processes = {process(unsigned(getpid()), 0)};

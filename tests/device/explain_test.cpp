@@ -93,7 +93,7 @@ TEST_CASE("what is hidden is not named, or behind the end of the list, or hidden
   CHECK(repeated.at(2) == "Hidden: CUDA_VISIBLE_DEVICES=\"0,1,0\" does not name it.");
 }
 
-TEST_CASE("an entry of another kind is said to be one") {
+TEST_CASE("an entry of another kind is reported as such") {
   const std::string uuid = [] {
     const ScopedEnvironment unset(kVariable, std::nullopt);
     const Simulation simulation(sim::Config::parse("devices=2"));
@@ -104,7 +104,7 @@ TEST_CASE("an entry of another kind is said to be one") {
             "\", is of another kind than the first entry, which ends the list.");
 }
 
-TEST_CASE("a split device is hidden as a whole, and its instances say how they are shown") {
+TEST_CASE("a split device is hidden, and its instances are explained") {
   const Sentences newer = sentences("devices=3,memory=8GiB,mig=1:2/2:0", "1,2");
   REQUIRE(newer.size() == 5);
   CHECK(newer[0] == "Hidden: CUDA_VISIBLE_DEVICES=\"1,2\" does not name it.");
@@ -180,7 +180,7 @@ TEST_CASE("where the driver has read another text than berth, every sentence kee
   CHECK(all.at(1) == "Visible as cuda:0: the driver lists it.");
 }
 
-TEST_CASE("a change of the variable after the first look is told, and taken back with it") {
+TEST_CASE("a change of the variable after the first read is reported until it is undone") {
   const ScopedEnvironment environment(kVariable, "1");
   const Simulation simulation(sim::Config::parse("devices=2"));
   const DeviceRegistry& registry = simulation.runtime->devices();
@@ -223,7 +223,7 @@ TEST_CASE("without a driver that works the devices that NVML knows say so") {
   CHECK(DeviceRegistry(none, nvml).visibility_problem().empty());
 }
 
-TEST_CASE("a device that NVML has lost says so") {
+TEST_CASE("a device that NVML reports as lost is reported as lost") {
   const ScopedEnvironment visible(kVariable, "1");
   const sim::Simulator simulator("devices=2");
   const DriverTap tap;

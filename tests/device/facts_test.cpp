@@ -46,7 +46,7 @@ constexpr nvml::Return kUnknownError = 999;
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture, "facts are what the driver says, read once and without a context") {
+TEST_CASE_FIXTURE(Fixture, "facts are those of the driver, read once and without a context") {
   CHECK(attribute_calls() == 0);
   const DeviceFacts& facts = registry.facts(Device::cuda(1));
   CHECK(facts.compute_capability_major == 9);
@@ -110,7 +110,7 @@ TEST_CASE_FIXTURE(Fixture, "peers say access, atomics, rank and link, read once"
   message_of<InvalidArgument>([&] { return registry.peer(Device::cuda(3), Device::cuda(0)); });
 }
 
-TEST_CASE("devices that cannot reach each other say so") {
+TEST_CASE("unconnected devices report no access") {
   Fixture machine("devices=2,peer=off");
   const PeerFacts& peer = machine.registry.peer(Device::cuda(0), Device::cuda(1));
   CHECK(peer.access == false);

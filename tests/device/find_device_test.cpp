@@ -91,7 +91,7 @@ TEST_CASE("an instance is found by its UUID, and by the name that older drivers 
                  "matches no device"));
 }
 
-TEST_CASE("a hidden device is said to be there, and what hides it") {
+TEST_CASE("a hidden device is reported with the reason") {
   {
     const Machine machine("0");
     const std::string hidden = device_uuid(machine.devices(), 2);
@@ -108,7 +108,7 @@ TEST_CASE("a hidden device is said to be there, and what hides it") {
   CHECK(contains(none.refusal(device_uuid(none.devices(), 2)), "there are no CUDA devices"));
 }
 
-TEST_CASE("a device that is split is told with its instances") {
+TEST_CASE("a split device is reported with its instances") {
   const Machine machine(std::nullopt);
   const DeviceRegistry& devices = machine.devices();
   CHECK(contains(machine.refusal(device_uuid(devices, 1)),

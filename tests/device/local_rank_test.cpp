@@ -25,7 +25,7 @@ TEST_CASE("without a launcher there is no local rank") {
   CHECK_FALSE(local_rank().has_value());
 }
 
-TEST_CASE("each launcher's variable says the rank, and is named") {
+TEST_CASE("each launcher's variable provides the rank, and is named") {
   const NoLauncher none;
   int rank = 3;
   for (const char* const variable : kLocalRankVariables) {

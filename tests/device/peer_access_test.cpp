@@ -39,7 +39,7 @@ struct TwoDevices : TappedDevice {
 
 }  // namespace
 
-TEST_CASE("a device that could not be let in to all memory is let in by the next try") {
+TEST_CASE("a partial failure to grant access is completed by the next call") {
   TwoDevices test;
   Memory memory;
   test.context.peer_access().add(memory);

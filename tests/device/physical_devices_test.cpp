@@ -71,7 +71,7 @@ TEST_CASE("no devices on either side are none") {
   CHECK(join_devices({}, {}).instances.empty());
 }
 
-TEST_CASE("a device that both sides have is one, with what CUDA says of it") {
+TEST_CASE("a device of both lists is one device, with CUDA's facts") {
   const Devices joined =
       joined_devices({shown(0, kA, "00000000:01:00.0")}, {known(kA, "00000000:01:00.0")});
   REQUIRE(joined.size() == 1);
@@ -82,7 +82,7 @@ TEST_CASE("a device that both sides have is one, with what CUDA says of it") {
   CHECK(joined[0].memory_bytes == 8_GiB);
 }
 
-TEST_CASE("a device that only NVML knows is hidden, with what NVML says of it") {
+TEST_CASE("a device known only to NVML is hidden, with NVML's facts") {
   const Devices joined = joined_devices({}, {known(kA, "00000000:01:00.0")});
   REQUIRE(joined.size() == 1);
   CHECK_FALSE(joined[0].visible());
@@ -103,7 +103,7 @@ TEST_CASE("without NVML what CUDA shows is all there is") {
   CHECK(joined[1].physical == 1);
 }
 
-TEST_CASE("devices are joined by UUID, whatever the order of either side") {
+TEST_CASE("devices are joined by UUID, in any order of either side") {
   const Known all = {known(kA, "00000000:01:00.0"), known(kB, "00000000:02:00.0"),
                      known(kC, "00000000:03:00.0"), known(kD, "00000000:04:00.0")};
   const Devices joined =

@@ -81,7 +81,7 @@ TEST_CASE("a mismatch in the last of many arguments is seen, and the message sta
   CHECK(message.size() < 500);
 }
 
-TEST_CASE("a framework says in its own words how to move an argument") {
+TEST_CASE("a framework can set the hint to move an argument") {
   const std::vector<DeviceArgument> arguments = {{"a", kSecond}, {"b", kCpu}};
   const auto ends = [&](std::string_view hint, std::string_view end) {
     return refusal_of("add", arguments, hint).ends_with("\"b\" is on cpu; " + std::string(end));

@@ -16,7 +16,7 @@ using namespace berth;
 using namespace berth::test;
 using namespace std::string_view_literals;
 
-TEST_CASE("a text that comes close to a device gets that device for a suggestion") {
+TEST_CASE("text similar to one device suggests that device") {
   DeviceType::register_name("npu");
   DeviceType::register_name("tpu_v4");
   const struct {
@@ -44,7 +44,7 @@ TEST_CASE("a text that comes close to a device gets that device for a suggestion
   }
 }
 
-TEST_CASE("a text that comes close to no device, or to two, gets no suggestion") {
+TEST_CASE("text similar to no device, or to two, has no suggestion") {
   DeviceType::register_name("near_a");
   DeviceType::register_name("near_b");
   for (const std::string_view text : {""sv,

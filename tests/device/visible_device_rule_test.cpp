@@ -147,7 +147,7 @@ TEST_CASE("not set shows every device, on a machine of any size") {
   }
 }
 
-TEST_CASE("each entry says what became of it, what it names and under which ordinals") {
+TEST_CASE("each entry reports its outcome, its device and its ordinals") {
   const VisibleDevices visible = resolve_visible_devices("3,1,x,0", four_devices());
   CHECK(outcomes(visible) == std::vector{shown, shown, invalid, not_read});
   CHECK(visible.entries[0].text == "3");
@@ -188,14 +188,14 @@ TEST_CASE("drivers show several instances from CUDA 12.8 on, which came with R57
   CHECK(mig_enumeration_of(12080) == MigEnumeration::one_a_gpu_instance);
 }
 
-TEST_CASE("a device whose UUID nobody knows is named by no UUID") {
+TEST_CASE("a device without a known UUID matches no UUID") {
   Machine machine = four_devices();
   machine.devices[1].uuid.clear();
   CHECK(resolve_visible_devices("GPU-b", machine).places.empty());
   CHECK(resolve_visible_devices("1,0", machine).places.size() == 2);
 }
 
-TEST_CASE("a machine without devices has none to show, and says so of each entry") {
+TEST_CASE("a machine without devices lists none, and reports it for each entry") {
   const VisibleDevices visible = resolve_visible_devices("0", {});
   CHECK(visible.places.empty());
   CHECK(contains(visible.problem, "\"0\""));

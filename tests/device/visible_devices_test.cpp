@@ -114,7 +114,7 @@ TEST_CASE("the simulated driver shows what the table of cases says, with instanc
   for (const VisibleDeviceCases& cases : instance_and_order_cases()) check_cases(cases);
 }
 
-TEST_CASE("a well-formed CUDA_VISIBLE_DEVICES is no problem and gives no warning") {
+TEST_CASE("a well-formed CUDA_VISIBLE_DEVICES yields no problem and no warning") {
   for (const char* value : {"0", "3,1", "0,1,2,3"}) {
     CAPTURE(value);
     const ScopedEnvironment environment(kVariable, value);

@@ -68,7 +68,8 @@ TEST_CASE("a complete driver is usable and counts each call by function") {
   CHECK(driver.calls()[std::size_t(DriverCall::mem_alloc)] == 0);
 }
 
-TEST_CASE("a source that could not be opened leaves a driver that says why and refuses calls") {
+TEST_CASE(
+    "a source that could not be opened yields a driver that reports the reason and rejects calls") {
   const Driver driver({.name = "cuda", .resolve = {}, .problem = "libcuda.so.1: no", .library = {}},
                       {});
   CHECK_FALSE(driver.usable());
@@ -92,7 +93,7 @@ TEST_CASE("a driver without an optional function is usable and answers not suppo
                            CUmemGenericAllocationHandle{0}, 0ull) == CUDA_ERROR_NOT_SUPPORTED);
 }
 
-TEST_CASE("a driver on hardware is told nothing of what the host observes") {
+TEST_CASE("a driver on hardware receives no observations of the host") {
   static int told;
   told = 0;
   using namespace sim_abi;

@@ -9,7 +9,7 @@ namespace loader_test {
 
 using namespace berth;
 
-TEST_CASE("a library that is not there gives a source that names it") {
+TEST_CASE("a missing library yields a source that names it") {
   const DriverSource source = open_driver_library("cuda", "libno-such-driver.so.1");
   CHECK_FALSE(source.resolve);
   CHECK(source.problem.find("libno-such-driver.so.1") != std::string::npos);

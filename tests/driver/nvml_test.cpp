@@ -41,7 +41,7 @@ std::vector<std::string> required_functions() {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture, "NVML says what every device is, and its instances") {
+TEST_CASE_FIXTURE(Fixture, "NVML describes every device and its instances") {
   const Nvml nvml(tap.source());
   const std::vector<KnownDevice> devices = nvml.devices();
   REQUIRE(devices.size() == 3);
@@ -79,7 +79,7 @@ TEST_CASE_FIXTURE(Fixture,
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "an older NVML without MIG knows the devices") {
+TEST_CASE_FIXTURE(Fixture, "an older NVML without MIG lists the devices") {
   tap.hide("nvmlDeviceGetMigMode");
   const Nvml nvml(tap.source());
   const std::vector<KnownDevice> devices = nvml.devices();
@@ -122,7 +122,7 @@ TEST_CASE_FIXTURE(Fixture, "what one function refuses to tell is unknown, and th
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "a device that has fallen off the bus is known to be lost") {
+TEST_CASE_FIXTURE(Fixture, "a device that has fallen off the bus is reported as lost") {
   const Nvml nvml(tap.source());
   tap.refuse("nvmlDeviceGetMemoryInfo", nvml::kGpuIsLost);
   for (const KnownDevice& device : nvml.devices()) {
@@ -132,7 +132,7 @@ TEST_CASE_FIXTURE(Fixture, "a device that has fallen off the bus is known to be 
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "a device of which nothing can be said is left out") {
+TEST_CASE_FIXTURE(Fixture, "a device without any facts is omitted") {
   const Nvml nvml(tap.source());
   tap.refuse("nvmlDeviceGetUUID", nvml::kGpuIsLost);
   tap.refuse("nvmlDeviceGetPciInfo_v3", nvml::kGpuIsLost);
@@ -147,7 +147,7 @@ TEST_CASE_FIXTURE(Fixture, "a device of which nothing can be said is left out") 
   CHECK(nvml.devices().size() == 3);
 }
 
-TEST_CASE_FIXTURE(Fixture, "an NVML that does not start is not usable, and says the code") {
+TEST_CASE_FIXTURE(Fixture, "an NVML that does not initialize is unusable, and reports the code") {
   tap.refuse("nvmlInit_v2", 9);
   const Nvml nvml(tap.source());
   CHECK_FALSE(nvml.usable());

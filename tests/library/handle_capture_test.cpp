@@ -33,7 +33,8 @@ struct CaptureTest : LibraryTest {
 
 }  // namespace
 
-TEST_CASE("a graph's workspace is memory of its pool, and nobody else's while the graph may run") {
+TEST_CASE(
+    "the workspace of a graph comes from its pool, and is not reused while the graph may run") {
   CaptureTest test;
   const Stream captured = test.stream();
   const Stream other = test.stream();

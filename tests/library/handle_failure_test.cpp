@@ -86,7 +86,7 @@ TEST_CASE(
   CHECK(test.library.creates == 1);
 }
 
-TEST_CASE("a handle that gets no workspace on another stream has one again on its own") {
+TEST_CASE("a handle without a workspace on another stream has one again on its own stream") {
   LibraryTest test;
   DeviceAllocator& memory = test.runtime->memory(kDevice);
   const Stream a = test.stream();

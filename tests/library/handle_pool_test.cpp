@@ -114,7 +114,7 @@ TEST_CASE(
   CHECK(test.library.binds == 4);
 }
 
-TEST_CASE("each device has handles of its own, made and bound there, whatever is current") {
+TEST_CASE("each device has its own handles, whatever context is current") {
   LibraryTest test(two_devices());
   FakePool pool(*test.runtime, test.library.options());
   const Stream here = test.stream();
@@ -175,7 +175,7 @@ TEST_CASE("handles may be pointers, numbers, or a movable type that ends itself"
   CHECK(counted.use_count() == 1);
 }
 
-TEST_CASE("a lease moves, and gives its handle back once, on any thread") {
+TEST_CASE("a lease can be moved, and returns its handle once, on any thread") {
   LibraryTest test;
   FakePool pool(*test.runtime, test.library.options());
   const Stream stream = test.stream();

@@ -104,7 +104,7 @@ TEST_CASE_FIXTURE(OneSegment, "as little as makes a hole passes on, where it was
   CHECK(heap.take(0x1000, 0x1000, kBlue)->data() == at(0x2000));
 }
 
-TEST_CASE("a granule is found free as soon as it is, whatever owner it belongs to") {
+TEST_CASE("a free granule of any owner is found at once") {
   BlockHeap heap;
   heap.set_granule_bytes(0x4000);
   heap.release_held(heap.add_segment(kBase, 0x10000), Block::State::free, kUnowned);

@@ -90,7 +90,7 @@ TEST_CASE("an event covers the marks that there were when it was recorded, and n
   CHECK(complete(uses, 1, second) == Blocks{&late});
 }
 
-TEST_CASE("a mark keeps the first event that it got") {
+TEST_CASE("a mark keeps its first event") {
   BlockUses uses;
   Block& first = used_block({1});
   Block& second = used_block({1});
@@ -113,7 +113,7 @@ TEST_CASE("one event serves all marks of its stream that had none, oldest first"
   CHECK(complete(uses, 7, event) == Blocks{blocks[0], blocks[1], blocks[2], blocks[3], blocks[4]});
 }
 
-TEST_CASE("an event of one stream says nothing about another") {
+TEST_CASE("an event of one stream does not order another") {
   BlockUses uses;
   Block& on_one = used_block({1});
   Block& on_two = used_block({2});
@@ -156,7 +156,7 @@ TEST_CASE("a use with an event needs no seal, gets no other event, and passes wi
   CHECK_FALSE(uses.has_marks(1));
 }
 
-TEST_CASE("a block waits for the end of its own use, in whatever order blocks are freed") {
+TEST_CASE("a block waits for its own uses, in any order of frees") {
   std::vector<std::size_t> order = {0, 1, 2, 3};
   do {
     BlockUses uses;

@@ -82,7 +82,7 @@ void with_each_backing(const Test& test) {
 
 }  // namespace
 
-TEST_CASE("a stream that is captured gets memory of a pool for graphs, and the graph runs in it") {
+TEST_CASE("a captured stream uses memory of a pool for graphs") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     CaptureTest test(options);
     const Stream stream = test.stream();
@@ -171,7 +171,7 @@ TEST_CASE("memory of a graph stays after its stream has gone, however short its 
   });
 }
 
-TEST_CASE("a pool that is closed waits for its graphs, whoever has their memory by now") {
+TEST_CASE("closing a pool waits for its graphs") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     CaptureTest test(options);
     const Stream captured = test.stream();
@@ -191,7 +191,7 @@ TEST_CASE("a pool that is closed waits for its graphs, whoever has their memory 
   });
 }
 
-TEST_CASE("a captured stream gets no memory behind a wait for work that is in no graph") {
+TEST_CASE("a captured stream takes no memory behind a wait for uncaptured work") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     CaptureTest test(options);
     const Stream captured = test.stream();
@@ -285,7 +285,7 @@ TEST_CASE("a block that a captured stream uses is free for others after the capt
   CHECK(test.memory.counters().blocks_pending.current == 0);
 }
 
-TEST_CASE("a stream destroyed in mid-capture leaves its memory alone, and says so") {
+TEST_CASE("a stream destroyed during a capture keeps its memory reserved, and it is reported") {
   CaptureTest test;
   {
     const Stream captured = test.stream();

@@ -81,7 +81,7 @@ TEST_CASE(
   check_whole(test.memory);
 }
 
-TEST_CASE("an impossible size is out of memory, says so in numbers, and the next call works") {
+TEST_CASE("an impossible size is out of memory with the numbers, and the next call works") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     MemoryTest test(small_device(64_MiB), options);
     const Stream stream = test.stream();
@@ -238,7 +238,7 @@ TEST_CASE("a pointer that is no live block is refused by address, and nothing ch
   });
 }
 
-TEST_CASE("a block freed twice is refused, wherever its memory has gone since") {
+TEST_CASE("a double free throws, wherever the memory is now") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     MemoryTest test({}, options);
     const Stream stream = test.stream();
@@ -377,7 +377,7 @@ TEST_CASE("a device that cannot map memory gets segments from cuMemAlloc") {
   check_whole(test.memory);
 }
 
-TEST_CASE("a Runtime that ends with blocks live reports them and gives their memory back") {
+TEST_CASE("the destructor of a Runtime reports live blocks and returns their memory") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     MemoryTest test(manual_progress(), options);
     test.errors_expected = true;
@@ -396,7 +396,8 @@ TEST_CASE("a Runtime that ends with blocks live reports them and gives their mem
   });
 }
 
-TEST_CASE("a Runtime that ends with nothing live reports nothing and gives everything back") {
+TEST_CASE(
+    "the destructor of a Runtime without live blocks returns all memory and reports nothing") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     MemoryTest test(manual_progress(), options);
     {

@@ -21,7 +21,7 @@ struct ForeignTest : MemoryTest {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(ForeignTest, "a stream that was destroyed without a word stops nobody") {
+TEST_CASE_FIXTURE(ForeignTest, "a stream destroyed without retire_stream() blocks no request") {
   const StreamRef gone = foreign();
   const Stream own = stream();
   { const Allocation cached = memory.allocate(40_MiB, gone); }

@@ -70,7 +70,7 @@ TEST_CASE_FIXTURE(FrontFixture, "a stack has blocks of exactly the size that a r
   CHECK(block.uses.marks_left == 0);
 }
 
-TEST_CASE_FIXTURE(FrontFixture, "a stack gives out last what came first") {
+TEST_CASE_FIXTURE(FrontFixture, "a stack is last in, first out") {
   Block* blocks[] = {&make(512), &make(512), &make(512)};
   for (Block* block : blocks) push(*block);
   CHECK(pop(512) == blocks[2]);
@@ -111,7 +111,7 @@ TEST_CASE_FIXTURE(FrontFixture, "a size beyond what a stack can note has no plac
   CHECK(front.place(((std::size_t{1} << 32) - 1) * kBlockBytes) != nullptr);
 }
 
-TEST_CASE_FIXTURE(FrontFixture, "a flush gives out every block once, and the cache is as new") {
+TEST_CASE_FIXTURE(FrontFixture, "a flush returns every block once, and the cache is empty") {
   std::map<Block*, int> seen;
   for (int round = 0; round < 2; ++round) {
     for (std::size_t size = 1; size <= 40; ++size) {

@@ -197,7 +197,7 @@ TEST_CASE("one slow stream holds back its own host memory and nobody else's") {
   CHECK_FALSE(test.log.is_done("slow"));
 }
 
-TEST_CASE("an allocation asks about two blocks that await streams, however many there are") {
+TEST_CASE("an allocation queries two deferred blocks, however many there are") {
   HostTest test;
   const Stream stream = test.stream();
   test.log.submit(stream, "work");
@@ -298,7 +298,7 @@ TEST_CASE("pointers that are no live block of host memory are refused by what th
   check_whole(test.memory);
 }
 
-TEST_CASE("a stream that is gone is waited for by what it held") {
+TEST_CASE("memory of a destroyed stream waits for its work") {
   HostTest test;
   void* const live = test.memory.allocate_raw(1000);
   {
@@ -355,7 +355,7 @@ TEST_CASE("what is live at the end of the runtime is reported") {
   CHECK(test.reports.mention("cpu: 1 allocations were still live"));
 }
 
-TEST_CASE("a forked child goes on with host memory, whatever other threads were doing with it") {
+TEST_CASE("a forked child can use host memory, whatever other threads of the parent were doing") {
   HostTest test;
   const Stream stream = test.stream();
   test.log.submit(stream, "never done in the child");

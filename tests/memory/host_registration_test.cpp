@@ -250,7 +250,7 @@ TEST_CASE("a registration that the driver does not end is still there, and ends 
   CHECK(test.registrations() == 0);
 }
 
-TEST_CASE("a Runtime that ends with memory registered leaves nothing pinned, and says so") {
+TEST_CASE("the destructor of a Runtime reports registered memory and unpins it") {
   PinnedTest test;
   const OwnPages pages(1_MiB);
   static_cast<void>(test.memory.register_memory(pages.at(), 64_KiB).release());

@@ -164,7 +164,7 @@ TEST_CASE_FIXTURE(HostTest, "trim of host memory ends while other threads free m
   simulator.run_all();
 }
 
-TEST_CASE_FIXTURE(HostTest, "a stream does not go away while it is asked whether it is captured") {
+TEST_CASE_FIXTURE(HostTest, "a stream is not destroyed during its capture query") {
   std::optional<Stream> seen(stream());
   {
     const ContextScope scope(context);

@@ -69,7 +69,7 @@ TEST_CASE("a failing cuMemCreate, cuMemMap or cuMemSetAccess leaves no block act
 }
 
 // pytorch/pytorch pull request 191076
-TEST_CASE("a failing cuMemUnmap or cuMemRelease loses no memory that is still wanted") {
+TEST_CASE("a failing cuMemUnmap or cuMemRelease loses no memory in use") {
   for (int nth = 1; nth <= 4; ++nth) {
     CAPTURE(nth);
     AllocatorFixture test;
@@ -143,7 +143,7 @@ TEST_CASE("with an error that sticks to the context no free and no destructor th
 }
 
 // A failure that was tolerated must not be found by the next call, as cudaGetLastError finds it.
-TEST_CASE("a failure of the driver that was made up for is not told to the next caller") {
+TEST_CASE("a recovered driver failure is not reported to the next caller") {
   AllocatorFixture test;
   const Stream own = test.stream();
   const Stream user = test.stream();

@@ -177,7 +177,7 @@ TEST_CASE("a freed block that awaits events does not merge with its free neighbo
 }
 
 // pytorch/pytorch issue 188252: a round robin that starts again hands out streams that are in use.
-TEST_CASE("a pool of streams hands out none that is in use, whatever came back in between") {
+TEST_CASE("a stream pool never leases a stream in use") {
   RuntimeOptions options;
   options.stream_pool.streams_max = 4;
   Simulation test({}, options);

@@ -179,7 +179,7 @@ TEST_CASE(
 
 // The scan in get_free_block of PyTorch's CachingHostAllocator: sizes that are not rounded to
 // powers of two share a bucket.
-TEST_CASE("a pinned block that is used again is never smaller than what is asked for") {
+TEST_CASE("a reused pinned block is never smaller than the request") {
   Simulation test;
   PinnedAllocator& memory = test.runtime->pinned_memory();
   std::vector<std::size_t> sizes;

@@ -89,7 +89,7 @@ TEST_CASE("a change takes a gauge where single steps would, over the same peak")
   }
 }
 
-TEST_CASE("a change that was settled says nothing the second time") {
+TEST_CASE("a settled change is reported only once") {
   Gauge gauge{};
   GaugeChange change;
   change.raise(10);

@@ -30,7 +30,7 @@ TEST_CASE("what a part reserves counts for the whole, and what either refuses fo
   CHECK(whole.reserved() == 40);
 }
 
-TEST_CASE("a part that ends gives back what it has") {
+TEST_CASE("a part returns its items at its end") {
   MemoryBudget whole({.max = 100});
   std::optional<MemoryBudget> part(std::in_place, MemoryBudget::Limits{}, &whole);
   CHECK(part->try_reserve(70));

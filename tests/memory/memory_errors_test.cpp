@@ -74,7 +74,7 @@ TEST_CASE("an out of memory message has the driver's numbers where it was asked,
   CHECK_FALSE(contains(describe_out_of_memory(numbers()), "driver"));
 }
 
-TEST_CASE("a request that never fits is told apart, with what would") {
+TEST_CASE("an impossible request is reported with the maximum") {
   const std::string text =
       describe_impossible_request("pinned", 65_MiB, 64_MiB, Capacity::of_the_machine);
   CHECK(text ==

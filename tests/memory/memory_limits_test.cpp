@@ -98,7 +98,7 @@ TEST_CASE("the driver is not asked for headroom where there is none to keep") {
   CHECK(test.simulator.calls("cuMemGetInfo") == 0);
 }
 
-TEST_CASE("beyond the soft limit idle memory is given back, and no request is refused for it") {
+TEST_CASE("beyond the soft limit idle memory is returned, and no request fails for it") {
   DeviceAllocatorOptions options;
   options.virtual_memory = false;  // segments are given back whole, or not at all
   options.segment_bytes = 2_MiB;

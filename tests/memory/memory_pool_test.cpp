@@ -79,7 +79,7 @@ TEST_CASE("freeing with the wrong pool is refused, and changes nothing") {
   CHECK(red.counters().blocks_allocated.current == 1);
 }
 
-TEST_CASE("a closed pool gives its memory back, but for blocks that are live") {
+TEST_CASE("a closed pool returns its memory, except live blocks") {
   with_each_backing([](DeviceAllocatorOptions options) {
     options.segment_bytes = 2_MiB;
     MemoryTest test({}, options);
@@ -148,7 +148,7 @@ TEST_CASE("a foreign stream that is retired may be destroyed, whichever pools it
   pool.validate();
 }
 
-TEST_CASE("a scope on a thread sends that thread's requests to its pool, and nobody else's") {
+TEST_CASE("a scope on a thread routes only that thread's requests to its pool") {
   MemoryTest test;
   const Stream stream = test.stream();
   MemoryPool pool = test.memory.create_pool({.name = "pool"});
@@ -179,7 +179,7 @@ TEST_CASE("a scope on a stream sends requests on it to its pool, from every thre
   CHECK_FALSE(pool.owns(test.memory.allocate(4096, blue).data()));
 }
 
-TEST_CASE("a scope on a stream that is gone sends nothing to its pool") {
+TEST_CASE("a scope on a destroyed stream routes nothing to its pool") {
   MemoryTest test;
   const Stream stream = test.stream();
   MemoryPool pool = test.memory.create_pool({.name = "pool"});

@@ -60,7 +60,7 @@ TEST_CASE_FIXTURE(AllocatorFixture, "a plain miss that grows takes two searches 
   free(kept);
 }
 
-TEST_CASE_FIXTURE(AllocatorFixture, "a request asks few of very many streams before it grows") {
+TEST_CASE_FIXTURE(AllocatorFixture, "a request queries few of very many streams before it grows") {
   std::vector<Stream> streams;
   for (int index = 0; index < 100; ++index) {
     streams.push_back(stream());

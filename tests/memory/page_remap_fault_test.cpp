@@ -172,7 +172,7 @@ TEST_CASE("frees during a joining that fails find their neighbours, and nothing 
     CHECK(test.holds(test.row[index], kGranule, static_cast<unsigned char>(index)));
 }
 
-TEST_CASE("a window that the driver does not unmap keeps nobody from trimming or allocating") {
+TEST_CASE("a window that cannot be unmapped does not prevent trimming or allocating") {
   Holes test;
   void* const first = test.allocate(8 * kGranule, test.own);
   test.free(first);

@@ -73,7 +73,7 @@ std::pair<Allocation, std::vector<Allocation>> stitch(PeerTest& test, StreamRef 
 
 }  // namespace
 
-TEST_CASE("a device that is let in reaches what is there and what comes; no other does") {
+TEST_CASE("a device with access reaches present and future mappings; no other device does") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     PeerTest test(machine(), options);
     const Stream stream = test.stream();
@@ -136,7 +136,7 @@ TEST_CASE("what slept is open when it wakes, to whoever was let in meanwhile as 
   CHECK(test.is_open_to(kOther, block));
 }
 
-TEST_CASE("a device is let in by driver calls once, and in one direction") {
+TEST_CASE("access is enabled once for a pair, in one direction") {
   PeerTest test;
   const Stream stream = test.stream();
   const Allocation block = test.memory.allocate(6_MiB, stream);
@@ -154,7 +154,7 @@ TEST_CASE("a device is let in by driver calls once, and in one direction") {
   CHECK_FALSE(test.is_open_to(kOwner, other_way));
 }
 
-TEST_CASE("a copy between two devices lets the one that copies in") {
+TEST_CASE("a copy between two devices enables access of the copying device") {
   PeerTest test;
   const Stream stream = test.stream();
   const Stream of_user = test.runtime->create_stream(kUser);
@@ -208,7 +208,7 @@ TEST_CASE("memory that cannot be opened to a device that was let in is not hande
   CHECK(test.is_open_to(kUser, after));
 }
 
-TEST_CASE("devices are let in while pools come and go and memory is mapped") {
+TEST_CASE("access is granted while pools are created, closed and grown") {
   PeerTest test;
   const Stream stream = test.stream();
   std::atomic<bool> done = false;

@@ -117,7 +117,7 @@ TEST_CASE("pinned options out of range are refused by name") {
   }
 }
 
-TEST_CASE("a freed pinned block is reusable at once, without a driver call, whatever is pending") {
+TEST_CASE("a freed pinned block is reusable at once, without a driver call, with work pending") {
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, 1_MiB, 20_MiB}) {
     CAPTURE(bytes);
     PinnedTest test(manual_progress());

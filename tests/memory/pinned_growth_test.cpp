@@ -108,7 +108,8 @@ TEST_CASE("growing ahead stays within the limit, and is no failure there") {
   check_whole(test.memory);
 }
 
-TEST_CASE("a failure ahead is said once until one succeeds, and callers never hear of it") {
+TEST_CASE(
+    "a failure of growth ahead is reported once until it succeeds, and never thrown to callers") {
   // Of the calls of cuMemHostAlloc the first is the caller's.
   PinnedAllocatorOptions options = kAhead;
   options.prefault_threads = 0;
@@ -169,7 +170,7 @@ TEST_CASE("threads allocate while memory is obtained ahead, and the books stay w
   check_whole(test.memory);
 }
 
-TEST_CASE("a forked child neither grows nor waits, and the parent's thread goes on") {
+TEST_CASE("a forked child neither grows nor waits, and the parent's thread continues") {
   PinnedTest test({}, kAhead);
   const Allocation block = test.memory.allocate(100'000);
   void* const freed_by_child = block.data();
@@ -190,7 +191,7 @@ TEST_CASE("a forked child neither grows nor waits, and the parent's thread goes 
   CHECK(test.cached() >= 4_MiB);
 }
 
-TEST_CASE("a thread that ends gives back what it kept of pinned memory") {
+TEST_CASE("an ending thread returns its cached pinned memory") {
   PinnedTest test(machine_of_nodes(2));
   test.errors_expected = true;
   std::thread([&] {

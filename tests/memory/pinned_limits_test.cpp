@@ -56,7 +56,7 @@ TEST_CASE(
   check_whole(test.memory);
 }
 
-TEST_CASE("a free that leaves more cached than the limit gives back what was used longest ago") {
+TEST_CASE("a free beyond the cache limit returns the least recently used memory") {
   PinnedTest test({}, {.bytes_cached_max = 64_MiB});
   std::vector<void*> blocks;
   for (int index = 0; index < 6; ++index) {
@@ -86,7 +86,7 @@ TEST_CASE("small frees count for the limit of what is cached, too") {
   check_whole(test.memory);
 }
 
-TEST_CASE("a limit of 0 keeps nothing that can be given back") {
+TEST_CASE("a limit of 0 keeps no returnable memory") {
   PinnedTest test({}, {.bytes_cached_max = 0, .segment_bytes = 1_MiB});
   for (const std::size_t bytes : {std::size_t{1}, 700_KiB, 5_MiB}) {
     { const Allocation block = test.memory.allocate(bytes); }
@@ -152,7 +152,7 @@ TEST_CASE("options of levels that contradict each other are refused by name") {
   CHECK(contains(refusal({.slack_max = 1.01}), "slack_max"));
 }
 
-TEST_CASE("a limit that has no room for a segment has room for what is asked") {
+TEST_CASE("a limit below a segment still serves a request that fits") {
   {
     PinnedTest test({}, {.bytes_reserved_max = 1_MiB});
     const Allocation block = test.memory.allocate(100);

@@ -173,7 +173,7 @@ TEST_CASE("where both ways of pinning fail, the error names the driver's call") 
   CHECK(test.registrations() == 1);
 }
 
-TEST_CASE("a system that registers nothing is asked once") {
+TEST_CASE("a system that cannot register memory is tried once") {
   for (const CUresult refusal : {CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_NOT_PERMITTED}) {
     SegmentsTest test(kRegistering);
     test.tap.refuse_all(DriverCall::mem_host_register, refusal);

@@ -45,7 +45,7 @@ TEST_CASE("waking breaks no capture of another thread") {
   }
 }
 
-TEST_CASE("a forked child gets rid of the thread that releases in the background") {
+TEST_CASE("a forked child drops the background release thread") {
   std::atomic<int> releases = 0;
   auto release =
       std::make_unique<BackgroundThread>([&] { ++releases; }, std::chrono::milliseconds(10));

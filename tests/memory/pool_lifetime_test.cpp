@@ -115,7 +115,7 @@ TEST_CASE("a pool that could not be closed at once is closed later") {
   CHECK(test.memory.pool_snapshots().empty());
 }
 
-TEST_CASE("a closed pool goes though it sleeps and its last blocks awaited an event") {
+TEST_CASE("a closed pool is removed although it sleeps and its last blocks awaited an event") {
   PoolsTest test;
   const Stream own = test.stream();
   const Stream user = test.stream();

@@ -18,7 +18,7 @@ namespace pool_limits_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE("a driver that cannot tell its free memory leaves nothing half grown") {
+TEST_CASE("a failed query of free memory leaves no partial growth") {
   const auto code = exit_code_of([] {
     DeviceAllocatorOptions options;
     options.headroom_bytes = 4_MiB;
@@ -34,7 +34,7 @@ TEST_CASE("a driver that cannot tell its free memory leaves nothing half grown")
   CHECK(code == 0);
 }
 
-TEST_CASE("a stream that cannot be asked for the soft limit leaves nothing half grown") {
+TEST_CASE("a failed query under the soft limit leaves no partial growth") {
   bool failed = true;
   for (int nth = 1; failed && nth < 30; ++nth) {
     CAPTURE(nth);
@@ -140,7 +140,7 @@ TEST_CASE("a pool that wakes into its own limit takes nothing from other pools")
   CHECK(test.counters().bytes_reserved.current == 32_MiB);
 }
 
-TEST_CASE("beyond its own soft limit a pool asks nothing of others") {
+TEST_CASE("beyond its own soft limit a pool reclaims nothing from others") {
   MemoryTest test(small_device(64_MiB));
   const Stream stream = test.stream();
   MemoryPoolOptions options{.name = "pool"};

@@ -27,7 +27,7 @@ TEST_CASE("a closed pool hears of streams that go away, for as long as it has a 
   CHECK(test.counters().bytes_reserved.current == 0);
 }
 
-TEST_CASE("a pool that is closed waits for work of streams that cannot be asked") {
+TEST_CASE("closing a pool waits for work of foreign streams") {
   MemoryTest test(small_device(64_MiB, sim::Progress::manual));
   const StreamRef foreign = disown(test.stream());
   {
@@ -42,7 +42,7 @@ TEST_CASE("a pool that is closed waits for work of streams that cannot be asked"
   destroy_disowned(foreign);
 }
 
-TEST_CASE("a pool hears of a foreign stream that the device's allocator is told of") {
+TEST_CASE("a pool is notified of a foreign stream that the device allocator retires") {
   MemoryTest test(small_device(64_MiB, sim::Progress::manual));
   const StreamRef foreign = disown(test.stream());
   const Stream other = test.stream();

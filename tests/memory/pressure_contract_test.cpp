@@ -39,7 +39,7 @@ TEST_CASE("a pending free is waited for when nothing else is left, and the earli
   });
 }
 
-TEST_CASE("a request that needs several pending frees gets them all, the first time it asks") {
+TEST_CASE("a request that needs several pending frees reclaims all of them at once") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     MemoryTest test(small_device(64_MiB, sim::Progress::manual), options);
     const Stream own = test.stream();
@@ -59,7 +59,7 @@ TEST_CASE("a request that needs several pending frees gets them all, the first t
   });
 }
 
-TEST_CASE("a request that fits only into everything together gets it") {
+TEST_CASE("a request that needs all memory together is served") {
   with_each_backing([](const DeviceAllocatorOptions& options) {
     MemoryTest test(small_device(64_MiB, sim::Progress::manual), options);
     const Stream own = test.stream();

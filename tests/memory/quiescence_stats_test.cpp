@@ -41,7 +41,7 @@ TEST_CASE("a program that has a lull at every fourth look has them, one that has
   CHECK(quiescence.are_frequent());  // since the last time only
 }
 
-TEST_CASE("a request that did not ask counts as one that was told so") {
+TEST_CASE("a request without a query counts as busy") {
   QuiescenceStats quiescence;
   quiescence.record_idle();
   for (int question = 0; question < 2; ++question) quiescence.record_busy(kRed);

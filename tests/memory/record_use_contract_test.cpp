@@ -151,7 +151,7 @@ TEST_CASE("a block whose use is over does not wait for later uses of other block
   CHECK_FALSE(test.log.is_done("third use"));
 }
 
-TEST_CASE("a use that is known to be over defers nothing at the free") {
+TEST_CASE("a use known to be complete does not defer the free") {
   UseTest test;
   void* const first = test.allocate();
   void* const second = test.allocate();

@@ -70,7 +70,7 @@ TEST_CASE("a use by a stream that is over delays nothing") {
   CHECK(test.is_reused(data));
 }
 
-TEST_CASE("a use is waited for by whoever is handed the same stream handle later") {
+TEST_CASE("a use is waited for by a later stream with the same handle") {
   UseTest test;
   void* const data = test.allocate();
   test.use(data, test.user, "use");

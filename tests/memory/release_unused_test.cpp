@@ -21,7 +21,7 @@ const DemandHistory::Time kBegin{1h};
 
 }  // namespace
 
-TEST_CASE("a history tells the most that was needed, once it goes back far enough") {
+TEST_CASE("a history reports the peak demand, once it is long enough") {
   DemandHistory history;
   CHECK_FALSE(history.most_since(kBegin));
   history.add(kBegin, 5);
@@ -55,7 +55,7 @@ TEST_CASE("what was not needed since then is given back, and not a byte of what 
   allocator.validate();
 }
 
-TEST_CASE("a small block that comes and goes keeps no more than itself") {
+TEST_CASE("a small block that is repeatedly allocated retains only its own size") {
   AllocatorFixture test;
   const Stream stream = test.stream();
   test.free(test.allocate(40_MiB, stream));

@@ -124,7 +124,7 @@ TEST_CASE("after waking a pool serves as before") {
   test.pool.validate();
 }
 
-TEST_CASE("content is kept where that is asked for, that of stitched blocks too") {
+TEST_CASE("content is kept on request, including that of stitched blocks") {
   SleepTest test(small_device(16_MiB));
   const Stream stream = test.stream();
   std::vector<Allocation> blocks;
@@ -170,7 +170,7 @@ TEST_CASE("a pool falls asleep after the work that uses it") {
   CHECK(test.log.is_done("use"));
 }
 
-TEST_CASE("a pool may be closed asleep") {
+TEST_CASE("a sleeping pool may be closed") {
   SleepTest test;
   const Stream stream = test.stream();
   {

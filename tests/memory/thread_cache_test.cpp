@@ -51,7 +51,7 @@ struct CacheFixture {
 
 }  // namespace
 
-TEST_CASE("a cache without streams has nothing, knows nobody and keeps nothing") {
+TEST_CASE("a cache without streams is empty and caches nothing") {
   BlockHeap heap;
   heap.release_held(heap.add_segment(kBase, 4096), Block::State::free, kUnowned);
   Block& block = *heap.take(512, 512, kRed);

@@ -60,7 +60,7 @@ TEST_CASE_FIXTURE(TransferFixture, "a thread that takes one block gets all of it
   CHECK(transfers.take(kRed, 512, front) == nullptr);
 }
 
-TEST_CASE_FIXTURE(TransferFixture, "a cache without a place for a size gets one block") {
+TEST_CASE_FIXTURE(TransferFixture, "a cache without a stack for a size accepts one block") {
   FrontCache full(kRed);
   for (std::size_t bytes = 1024; full.place(512) != nullptr; bytes += 512) {
     if (FrontCache::Stack* const stack = full.place(bytes)) {

@@ -327,7 +327,7 @@ TEST_CASE(
   destroy_disowned(silent);
 }
 
-TEST_CASE("before_growth: a captured stream waits for nobody, and its pool grows") {
+TEST_CASE("before_growth: a captured stream does not wait, and its pool grows") {
   WaitsTest test;
   const Stream first = test.stream();
   const Stream second = test.stream();

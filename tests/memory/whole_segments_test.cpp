@@ -94,7 +94,7 @@ TEST_CASE_FIXTURE(NumberedFixture,
   CHECK(segments.capacity_bytes() == 64_MiB);
 }
 
-TEST_CASE_FIXTURE(NumberedFixture, "a segment obtained is one free block of the owner that asked") {
+TEST_CASE_FIXTURE(NumberedFixture, "a new segment is one free block of the requesting owner") {
   Block* segment = add(20_MiB, kRed);
   CHECK(segment->state() == Block::State::free);
   CHECK(segment->owner == kRed);

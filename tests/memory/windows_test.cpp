@@ -304,7 +304,7 @@ TEST_CASE_FIXTURE(
   CHECK(reports.all().empty());
 }
 
-TEST_CASE_FIXTURE(WindowsFixture, "address space that the driver refuses is asked for again") {
+TEST_CASE_FIXTURE(WindowsFixture, "a failed address reservation is retried") {
   const sim::Live before = simulator.live();
   tap.refuse(DriverCall::mem_address_reserve, CUDA_ERROR_OUT_OF_MEMORY);
   CHECK_FALSE(windows->map(sequence({0, 2})).has_value());

@@ -35,7 +35,7 @@ std::uint64_t run_program(std::uint64_t seed, sim::Progress progress, StreamShor
 
 }  // namespace
 
-TEST_CASE("a random program of streams and events has the order and the leases that it asked for") {
+TEST_CASE("a random program of streams and events has the expected order and leases") {
   for_each_seed([](std::uint64_t seed) {
     for (const sim::Progress progress : kModes) {
       for (const StreamShortage policy : kPolicies) {

@@ -165,7 +165,7 @@ TEST_CASE("the bound is the peak of live and pending bytes") {
   }
 }
 
-TEST_CASE("a seed gives one program, another seed another") {
+TEST_CASE("a seed determines the program") {
   BusyOptions options = busy(1'000);
   options.dependencies = true;
   const auto waits = [&] {

@@ -80,7 +80,7 @@ TEST_CASE("a malformed BERTH_SIM is refused by name, and a well-formed one works
   forget_simulator();
 }
 
-TEST_CASE("a path that names no driver library leaves a Runtime that says so") {
+TEST_CASE("a path without a driver library yields a Runtime that reports it") {
   for (const std::string path : {"/nonexistent/libcuda.so", "./no such.so", "/"}) {
     CAPTURE(path);
     const Runtime runtime(on_driver(path));
@@ -94,7 +94,7 @@ TEST_CASE("a path that names no driver library leaves a Runtime that says so") {
   }
 }
 
-TEST_CASE("a word that is no driver is refused, and the message says which there are") {
+TEST_CASE("an invalid driver name is rejected, and the message lists the drivers") {
   for (const std::string word : {"simulator", "SIM", "cuda ", "libz.so.1"}) {
     CAPTURE(word);
     const std::string message =
@@ -146,7 +146,7 @@ TEST_CASE("BERTH_DRIVER chooses where the code does not") {
   }
 }
 
-TEST_CASE("code goes before BERTH_DRIVER") {
+TEST_CASE("code overrides BERTH_DRIVER") {
   const sim::Simulator simulator{sim::Config{}};
   const ScopedEnvironment environment("BERTH_DRIVER", "/nonexistent/driver.so");
   const Runtime runtime(on_driver("sim"));

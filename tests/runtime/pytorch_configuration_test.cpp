@@ -92,7 +92,7 @@ std::string effect(const std::string& text, const RuntimeOptions& before = {}) {
 
 }  // namespace
 
-TEST_CASE("each key has its effect, and one without says why in one remark") {
+TEST_CASE("each key has its effect, or a remark that explains why not") {
   for (const KeyCase& c : key_cases()) {
     CAPTURE(c.key);
     CHECK(effect(entry(c.key, c.accepted.front())) == c.effect);

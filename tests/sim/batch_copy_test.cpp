@@ -335,7 +335,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a batch with one bad copy does nothing, and no
                                stream) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a capture refuses a batch, and goes on without it") {
+TEST_CASE_FIXTURE(ManualFixture, "a captured stream rejects a batch, and the capture stays valid") {
   const CUstream stream = make_stream();
   const CUdeviceptr device = make_memory(64);
   begin_capture(stream);

@@ -149,7 +149,7 @@ TEST_CASE_FIXTURE(ManualFixture, "the state of a capture names the nodes that co
   CHECK(edges[1].type == 0);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a stream that is not captured has only a status to tell") {
+TEST_CASE_FIXTURE(ManualFixture, "a stream that is not captured has only a status") {
   const CUstream stream = make_stream();
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   cuuint64_t id = 77;

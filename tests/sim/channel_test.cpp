@@ -52,7 +52,7 @@ bool found_shared_channel(sim::Simulator& sim) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(OneChannel, "a wait for a value holds up what its channel is given later") {
+TEST_CASE_FIXTURE(OneChannel, "a wait for a value blocks later work of its channel") {
   const CUstream waiter = make_stream();
   const CUstream other = make_stream();
   const CUdeviceptr memory = make_memory(2);
@@ -251,7 +251,7 @@ TEST_CASE("work behind a stream that leaves its channel stays behind what is in 
   CHECK(fixture.sim.run_next(behind));
 }
 
-TEST_CASE("a loop that only asks finds out that it never ends") {
+TEST_CASE("a polling loop that never ends is reported") {
   for (const char* progress : {"eager", "random", "timed"}) {
     CAPTURE(std::string(progress));
     SimFixture fixture(fmt::format("memory=64MiB,connections=1,stall_ms=20,progress={}", progress));

@@ -105,7 +105,7 @@ TEST_CASE("a context finishes its work before it ends") {
   CHECK(found_leak(fixture.sim, "1 stream"));
 }
 
-TEST_CASE("a new simulator starts with an empty stack and knows no old handle") {
+TEST_CASE("a new simulator starts with an empty stack and rejects old handles") {
   CUcontext old_context = nullptr;
   CUevent old_event = nullptr;
   {

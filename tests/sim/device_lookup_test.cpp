@@ -32,7 +32,7 @@ TEST_CASE_FIXTURE(EagerFixture, "a device is found by its address, in each of it
   }
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "an address of no device, and no address, are told apart") {
+TEST_CASE_FIXTURE(EagerFixture, "an address of no device and no address are distinguished") {
   CUdevice device = -1;
   for (const char* text : {"0000:77:00.0", "0001:1a:00.0", "0000:1a:01.0", "0000:1a:00.1"})
     CHECK(look_up(text, device) == CUDA_ERROR_INVALID_DEVICE);

@@ -60,7 +60,7 @@ using Addresses = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("before cuInit every call that needs the driver says so") {
+TEST_CASE("before cuInit every call that needs the driver is rejected") {
   const sim::Simulator sim("");
   int value = 0;
   CUcontext context = nullptr;
@@ -232,7 +232,7 @@ TEST_CASE("without a visible device cuInit says so, and the driver stays uniniti
   CHECK(CU(cuDeviceGetCount)(&count) == CUDA_ERROR_NOT_INITIALIZED);
 }
 
-TEST_CASE("CUDA's order may differ from that of PCI, unless CUDA_DEVICE_ORDER asks for it") {
+TEST_CASE("CUDA's order may differ from PCI order, unless CUDA_DEVICE_ORDER requests it") {
   const Addresses by_address = {"0000:1A:00.0", "0000:1B:00.0"};
   const Addresses reversed = {"0000:1B:00.0", "0000:1A:00.0"};
   CHECK(listed(std::nullopt, "devices=2") == by_address);

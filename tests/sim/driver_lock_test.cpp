@@ -161,7 +161,7 @@ TEST_CASE("without the option, and in another context, a call enters at once") {
   }
 }
 
-TEST_CASE("a thread that must ask before it helps is found, and let in") {
+TEST_CASE("a thread that must query before it makes progress is reported, and admitted") {
   for (const char* mode : kModes) {
     CAPTURE(std::string(mode));
     Waiting waiting(fmt::format("driver_lock=on,stall_ms=50,{}", mode));
@@ -176,7 +176,7 @@ TEST_CASE("a thread that must ask before it helps is found, and let in") {
   }
 }
 
-TEST_CASE("a thread that asks again and again behind one call is found once") {
+TEST_CASE("a thread that polls behind one call is reported once") {
   Waiting waiting("driver_lock=on,stall_ms=100");
   waiting.start("cuStreamSynchronize", [&] { return CU(cuStreamSynchronize)(waiting.busy); });
   const auto ask = [&] {
@@ -194,7 +194,7 @@ TEST_CASE("a thread that asks again and again behind one call is found once") {
   waiting.join();
 }
 
-TEST_CASE("a thread that was let in beside one call waits for the next one") {
+TEST_CASE("a thread admitted beside one call waits for the next one") {
   Waiting waiting("driver_lock=on,stall_ms=100");
   for (int i = 0; i < 2; ++i) {
     waiting.flag.set(0);

@@ -151,7 +151,7 @@ TEST_CASE_FIXTURE(EagerFixture, "elapsed time needs two recorded events that kee
   CHECK(CU(cuEventElapsedTime)(&milliseconds, timed, elsewhere) == CUDA_ERROR_INVALID_HANDLE);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "an event can be asked without a current context") {
+TEST_CASE_FIXTURE(EagerFixture, "an event can be queried without a current context") {
   const CUevent event = make_event();
   OK(CU(cuEventRecord)(event, nullptr));
   OK(CU(cuCtxPopCurrent)(nullptr));

@@ -101,7 +101,7 @@ TEST_CASE("a slow call takes virtual time, and is otherwise as ever") {
   CHECK(fixture.sim.now_ns() - before == 2 * slow - 1'000'000);
 }
 
-TEST_CASE("a device gets smaller, and what is in use stays") {
+TEST_CASE("the memory of a device shrinks, and allocations stay") {
   const SimFixture fixture("memory=1GiB,faults=cuCtxSynchronize@1=memory:64MiB");
   CHECK(allocate(100_MiB) == CUDA_SUCCESS);
   CHECK(CU(cuCtxSynchronize)() == CUDA_SUCCESS);

@@ -65,7 +65,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a launch cannot be captured") {
   CHECK(fail_capture(stream) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a graph whose event or context is gone does not start") {
+TEST_CASE_FIXTURE(ManualFixture, "a graph with a destroyed event or context does not start") {
   const CUstream stream = make_stream();
   const CUdeviceptr memory = make_memory(1);
   const CUevent recorded = make_event();
@@ -102,7 +102,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a graph that uses freed device memory faults w
   CHECK(CU(cuGraphLaunch)(exec, stream) == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-TEST_CASE("a graph that uses pageable memory that is gone faults when it runs") {
+TEST_CASE("a graph that uses unmapped pageable memory faults when it runs") {
   for (const bool reads : {true, false}) {
     CAPTURE(reads);
     const ManualFixture fixture;
@@ -124,7 +124,7 @@ TEST_CASE("a graph that uses pageable memory that is gone faults when it runs") 
   }
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a context that goes waits for graphs that run in it") {
+TEST_CASE_FIXTURE(ManualFixture, "destroying a context waits for running graphs") {
   const CUcontext second = retain(1);
   OK(CU(cuCtxPushCurrent)(second));
   unsigned char* there = make_pinned(1);
@@ -143,7 +143,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a context that goes waits for graphs that run 
   CHECK_FALSE(sim.run_next(stream));
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "empty nodes order, whatever they come behind") {
+TEST_CASE_FIXTURE(ManualFixture, "empty nodes establish order") {
   CUgraph graph = nullptr;
   OK(CU(cuGraphCreate)(&graph, 0));
   CUgraphNode nodes[3] = {};

@@ -143,7 +143,7 @@ TEST_CASE_FIXTURE(ManualFixture, "a host function is not called in a context tha
   CHECK_FALSE(called);
 }
 
-TEST_CASE("a simulator that goes waits for the host function that runs, and drops the rest") {
+TEST_CASE("destroying a simulator waits for the running host function, and drops the rest") {
   std::atomic<int> calls{0};
   std::atomic<bool> started{false};
   std::atomic<bool> leaving{false};
@@ -217,7 +217,7 @@ TEST_CASE("a stream that only a channel keeps behind a host function is found, a
   }
 }
 
-TEST_CASE("a loop that asks finds out that a host function holds its channel") {
+TEST_CASE("a polling loop is reported as blocked by a host function in its channel") {
   SimFixture fixture("memory=64MiB,connections=1,stall_ms=50");
   const CUstream busy = make_stream();
   const CUstream other = make_stream();
@@ -235,7 +235,7 @@ TEST_CASE("a loop that asks finds out that a host function holds its channel") {
   CHECK(CU(cuStreamSynchronize)(busy) == CUDA_SUCCESS);
 }
 
-TEST_CASE("a call that waits for a host function says so once, and waits on") {
+TEST_CASE("a call that waits for a host function reports it once, and keeps waiting") {
   for (const char* mode : kModes) {
     CAPTURE(std::string(mode));
     SimFixture fixture(fmt::format("memory=64MiB,stall_ms=50,{}", mode));

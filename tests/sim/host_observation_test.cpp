@@ -112,7 +112,7 @@ TEST_CASE("a reader that is many values late comes after the oldest that is reme
   CHECK_FALSE(fixture.second_races());
 }
 
-TEST_CASE("a copy or a fill of a word tells the host as a value does") {
+TEST_CASE("a copy or a fill of a word orders the host as a value write does") {
   for (const bool copies : {true, false}) {
     CAPTURE(copies);
     WordFixture fixture("manual");
@@ -141,7 +141,7 @@ TEST_CASE("a thread that only polls a word makes work go on, and is ordered afte
   }
 }
 
-TEST_CASE("a look-alike gives the functions that only a simulator has, by cuGetProcAddress") {
+TEST_CASE("a look-alike exports the simulator's functions by cuGetProcAddress") {
   const sim::Simulator sim("");
   void* address = nullptr;
   CHECK(CU(cuGetProcAddress_v2)("berthSimHostObserves", &address, 2000, 0, nullptr) ==

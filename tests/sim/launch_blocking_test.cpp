@@ -99,7 +99,7 @@ TEST_CASE("launches block where the driver's variable or the option says so") {
   }
 }
 
-TEST_CASE("a driver without stream memory operations refuses them, and says so before") {
+TEST_CASE("a driver without stream memory operations reports and rejects them") {
   SimFixture fixture("memory=64MiB,memory_operations=off");
   const CUstream stream = make_stream();
   const CUdeviceptr word = address_of(make_pinned(8));

@@ -7,7 +7,7 @@ namespace memory_pool_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE_FIXTURE(EagerFixture, "a device says that it has pools, which cannot be shared") {
+TEST_CASE_FIXTURE(EagerFixture, "a device reports support of pools that cannot be shared") {
   int value = 0;
   CHECK(CU(cuDeviceGetAttribute)(&value, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 0) ==
         CUDA_SUCCESS);
@@ -140,7 +140,7 @@ TEST_CASE_FIXTURE(EagerFixture, "idle pieces that are too small make way for one
   CHECK(CU(cuMemAllocAsync)(&whole, 512 * kGranule, stream) == CUDA_SUCCESS);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "a device allocates from the pool that it was given") {
+TEST_CASE_FIXTURE(EagerFixture, "a device allocates from the pool that was set") {
   const CUstream stream = make_stream();
   const CUmemoryPool pool = make_pool();
   CUmemoryPool current = nullptr;

@@ -141,7 +141,7 @@ TEST_CASE_FIXTURE(EagerFixture, "nothing but a live allocation's start can be fr
   CHECK(CU(cuMemFree)(pointer) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "an allocation of nothing, or for nobody, is refused") {
+TEST_CASE_FIXTURE(EagerFixture, "an allocation of 0 bytes or with a null output is rejected") {
   CUdeviceptr pointer = 77;
   std::size_t size = 0;
   CHECK(CU(cuMemAlloc)(&pointer, 0) == CUDA_ERROR_INVALID_VALUE);

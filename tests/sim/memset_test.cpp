@@ -24,7 +24,7 @@ std::vector<unsigned char> repeated(Value value, std::size_t count) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(EagerFixture, "a fill repeats its value, whatever its width") {
+TEST_CASE_FIXTURE(EagerFixture, "a fill repeats its value of any width") {
   const CUdeviceptr memory = make_memory(64);
   OK(CU(cuMemsetD8)(memory, 0x11, 64));
   CHECK(sim.peek(memory, 64) == bytes_of(64, 0x11));

@@ -100,7 +100,8 @@ TEST_CASE("a malformed or impossible split is refused") {
   CHECK_NOTHROW(sim::Config::parse("memory=16MiB,mig=0:7"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "NVML knows which device is split, and how far it may be") {
+TEST_CASE_FIXTURE(Fixture,
+                  "NVML reports the MIG mode of each device and its maximum number of instances") {
   const unsigned expected[3][2] = {{0, 0}, {1, 7}, {1, 7}};
   unsigned devices = 0;
   CHECK(CU(nvmlDeviceGetCount_v2)(&devices) == nvml::kSuccess);
@@ -117,7 +118,7 @@ TEST_CASE_FIXTURE(Fixture, "NVML knows which device is split, and how far it may
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "an instance knows its device, its place and its size") {
+TEST_CASE_FIXTURE(Fixture, "an instance has its device, its index and its size") {
   for (unsigned index = 0; index < 2; ++index) {
     const nvml::Device instance = nvml_instance(nvml_device(1), index);
     nvml::Device parent = nullptr;

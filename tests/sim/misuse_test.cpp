@@ -127,7 +127,7 @@ TEST_CASE("what a program forgets is listed as alive") {
   check_all(leak_misuses());
 }
 
-TEST_CASE("a program that gets on by luck alone is reported") {
+TEST_CASE("a program that depends on luck is reported") {
   check_all(progress_misuses());
 }
 

@@ -92,7 +92,7 @@ TEST_CASE("what is not simulated resolves to null") {
   CHECK(sim::resolve(nullptr) == nullptr);
 }
 
-TEST_CASE("cuGetProcAddress says why there is no address") {
+TEST_CASE("cuGetProcAddress reports why there is no address") {
   const sim::Simulator sim("driver_version=12020");
   void* address = &address;
   CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;

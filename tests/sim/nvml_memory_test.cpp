@@ -73,7 +73,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(count == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a list that is too short says how long it must be") {
+TEST_CASE_FIXTURE(Fixture, "a list that is too short reports the required length") {
   unsigned count = 0;
   const nvml::Device device = nvml_device(0);
   CHECK(CU(nvmlDeviceGetComputeRunningProcesses_v3)(device, &count, nullptr) ==
@@ -113,7 +113,7 @@ TEST_CASE_FIXTURE(Fixture, "a process has the name that it was started by, cut t
   CHECK(CU(nvmlSystemGetProcessName)(0xfffffff0, name, 4) == nvml::kNotFound);
 }
 
-TEST_CASE("a device that a fault has lost cannot be asked, and keeps its name") {
+TEST_CASE("a lost device cannot be queried, and keeps its name") {
   const SimFixture fixture("devices=2,memory=1GiB,faults=cuMemAlloc@1=lost:0");
   REQUIRE(CU(nvmlInit_v2)() == nvml::kSuccess);
   CHECK(nvml_memory(nvml_device(0)).used == 0);

@@ -9,7 +9,7 @@ namespace nvml_test {
 using namespace berth;
 using namespace berth::test;
 
-TEST_CASE("NVML lists every device in PCI order, whatever CUDA sees") {
+TEST_CASE("NVML lists every device in PCI order, independently of CUDA") {
   const ScopedEnvironment one("CUDA_VISIBLE_DEVICES", "1");
   const sim::Simulator sim("devices=3,order=reverse,name=Some GPU");
   OK(CU(cuInit)(0));
@@ -126,7 +126,7 @@ TEST_CASE("every code has words of its own") {
     CHECK(CU(nvmlErrorString)(code) != unknown);
 }
 
-TEST_CASE("a device is what CUDA says of it") {
+TEST_CASE("a device has the facts that CUDA reports") {
   const ScopedEnvironment all("CUDA_VISIBLE_DEVICES", std::nullopt);
   const EagerFixture fixture;
   REQUIRE(CU(nvmlInit_v2)() == nvml::kSuccess);

@@ -33,7 +33,8 @@ unsigned long long id_of(CUcontext context) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(EagerFixture, "a new context is current, and gives way to the one before it") {
+TEST_CASE_FIXTURE(EagerFixture,
+                  "a new context is current, and popping it restores the previous one") {
   const CUcontext own = make_context(1);
   CHECK(current() == own);
   CHECK(own != context);
@@ -125,7 +126,7 @@ TEST_CASE_FIXTURE(ManualFixture, "the null streams of two contexts do not wait f
   CHECK(found_race(sim));
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "a graph whose context is gone does not run") {
+TEST_CASE_FIXTURE(EagerFixture, "a graph of a destroyed context does not run") {
   const CUdeviceptr memory = make_memory(64);
   const CUcontext own = make_context();
   const CUgraphExec exec = make_executable(
@@ -161,7 +162,7 @@ TEST_CASE_FIXTURE(EagerFixture, "only a context that a caller made is destroyed"
   CHECK(CU(cuCtxSynchronize)() == CUDA_SUCCESS);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "a context says its flags, its id and its version") {
+TEST_CASE_FIXTURE(EagerFixture, "the flags, id and version of a context can be queried") {
   const CUcontext own = make_context(0, CU_CTX_SCHED_BLOCKING_SYNC | CU_CTX_MAP_HOST);
   unsigned flags = 0;
   CHECK(CU(cuCtxGetFlags)(&flags) == CUDA_SUCCESS);
@@ -187,7 +188,7 @@ TEST_CASE_FIXTURE(EagerFixture, "a context says its flags, its id and its versio
   CHECK(CU(cuCtxGetId)(nullptr, &unwritten) == CUDA_ERROR_INVALID_CONTEXT);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a context can ask that synchronous work always is") {
+TEST_CASE_FIXTURE(ManualFixture, "a context flag can make synchronous calls always wait") {
   make_context(0, CU_CTX_SYNC_MEMOPS);
   const CUdeviceptr memory = make_memory(64);
   std::vector<unsigned char> host = bytes_of(64, 3);

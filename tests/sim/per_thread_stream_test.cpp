@@ -26,7 +26,7 @@ void* find(const char* symbol, int version, cuuint64_t flags,
 
 }  // namespace
 
-TEST_CASE("cuGetProcAddress gives the per-thread form of every function that has one") {
+TEST_CASE("cuGetProcAddress returns the per-thread form of every function that has one") {
 #define BERTH_CHECK_FORM(symbol, name)                                             \
   CHECK_MESSAGE(find(#symbol, 13000, kPerThread) == sim::resolve(#name), #symbol); \
   CHECK_MESSAGE(find(#symbol, 13000, 0) == sim::resolve(#symbol), #symbol);        \

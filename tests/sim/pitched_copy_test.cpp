@@ -106,7 +106,7 @@ TEST_CASE_FIXTURE(ManualFixture, "pageable rows are staged, and pinned rows are 
   CHECK(sim.peek(device + kPitch, kWidth) == bytes_of(kWidth, 6));
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a memory type says what the address must be") {
+TEST_CASE_FIXTURE(ManualFixture, "a memory type determines the required kind of address") {
   const CUdeviceptr device = make_memory(kBytes);
   std::vector<unsigned char> host(kBytes);
   CUDA_MEMCPY2D copy = rows(device, device);

@@ -22,7 +22,8 @@ CUresult ask(CUpointer_attribute attribute, CUdeviceptr pointer) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(EagerFixture, "a device pointer, inside too, knows its allocation") {
+TEST_CASE_FIXTURE(EagerFixture,
+                  "a device pointer, also an interior one, resolves to its allocation") {
   OK(CU(cuCtxSetCurrent)(retain(1)));
   const CUdeviceptr start = make_memory(3000);
   for (const CUdeviceptr pointer : {start, start + 1, start + 2999}) {
@@ -37,7 +38,8 @@ TEST_CASE_FIXTURE(EagerFixture, "a device pointer, inside too, knows its allocat
   CHECK(ask(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, start + 3000) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "a pinned host pointer, allocated or registered, knows its range") {
+TEST_CASE_FIXTURE(EagerFixture,
+                  "a pinned host pointer, allocated or registered, resolves to its range") {
   std::vector<char> own(4096);
   OK(CU(cuMemHostRegister)(own.data(), own.size(), 0));
   for (const CUdeviceptr start : {address_of(make_pinned(4096)), address_of(own.data())}) {

@@ -55,7 +55,7 @@ TEST_CASE("random work runs neither at once nor only when waited for") {
   CHECK(early < 20 * 80);
 }
 
-TEST_CASE("a loop that only asks comes to an end") {
+TEST_CASE("a polling loop terminates") {
   for (unsigned seed = 0; seed < 50; ++seed) {
     const SimFixture fixture(config(seed));
     const CUdeviceptr memory = make_memory(64);

@@ -143,7 +143,7 @@ TEST_CASE("a capture records more than a queue holds, and needs no room in it") 
   CHECK(fixture.sim.pending_operations(stream) == 1);
 }
 
-TEST_CASE("a call that waits for room goes on once another thread has helped") {
+TEST_CASE("a call that waits for queue space continues after another thread has made progress") {
   for (const char* progress : {"eager", "manual", "random", "timed"}) {
     CAPTURE(std::string(progress));
     SimFixture fixture(fmt::format("memory=64MiB,queue=2,progress={}", progress));

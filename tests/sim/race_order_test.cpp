@@ -88,7 +88,7 @@ TEST_CASE("a wait may be submitted before the write that ends it, and orders onw
   }
 }
 
-TEST_CASE("a value that the host writes comes after all that the host knows") {
+TEST_CASE("a value written by the host is ordered after all that the host has observed") {
   for (const char* mode : kModes) {
     CAPTURE(mode);
     SimFixture fixture(in(mode));

@@ -128,7 +128,7 @@ TEST_CASE_FIXTURE(RaceFixture, "a host that has waited separates, in each way of
   }
 }
 
-TEST_CASE_FIXTURE(RaceFixture, "a host that has asked and heard that it is done separates") {
+TEST_CASE_FIXTURE(RaceFixture, "a successful query by the host orders work") {
   write(first);
   OK(CU(cuEventRecord)(event, first));
   CHECK(CU(cuEventQuery)(event) == CUDA_ERROR_NOT_READY);
@@ -143,7 +143,7 @@ TEST_CASE_FIXTURE(RaceFixture, "a host that has asked and heard that it is done 
   CHECK_FALSE(races());
 }
 
-TEST_CASE_FIXTURE(RaceFixture, "a host that was told not yet separates nothing") {
+TEST_CASE_FIXTURE(RaceFixture, "an unsuccessful query by the host orders nothing") {
   write(first);
   CHECK(CU(cuStreamQuery)(first) == CUDA_ERROR_NOT_READY);
   sim.run_all();
@@ -172,7 +172,8 @@ TEST_CASE_FIXTURE(RaceFixture,
   CHECK(races());
 }
 
-TEST_CASE_FIXTURE(RaceFixture, "a host function that runs separates: it may tell the host") {
+TEST_CASE_FIXTURE(RaceFixture,
+                  "a running host function orders work, because it may notify the host") {
   static bool told;
   told = false;
   write(first);
@@ -197,7 +198,7 @@ TEST_CASE_FIXTURE(RaceFixture, "memory that a kernel's stand-in uses takes part"
   CHECK(races());
 }
 
-TEST_CASE_FIXTURE(RaceFixture, "a stream that is gone still races, until the host has waited") {
+TEST_CASE_FIXTURE(RaceFixture, "work of a destroyed stream still races until the host has waited") {
   const CUstream gone = make_stream();
   write(gone);
   OK(CU(cuStreamDestroy)(gone));

@@ -186,7 +186,7 @@ TEST_CASE("a clock shares what it has in common with others") {
   CHECK(copies[2].time_of(16) == 1);
 }
 
-TEST_CASE("a clock has the latest of what was joined, whatever the others have") {
+TEST_CASE("a clock has the latest time of each joined clock") {
   // Against arrays: lanes near and far, clocks of every height, copies in between.
   constexpr sim::Lane kLanes[] = {0, 1, 15, 16, 17, 255, 256, 4095, 4096, 70000, 0xffffffff};
   constexpr std::size_t kCount = sizeof kLanes / sizeof kLanes[0];

@@ -358,7 +358,8 @@ TEST_CASE_FIXTURE(ShareFixture, "an address gives its handle back, to be release
         CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE_FIXTURE(ShareFixture, "a handle knows how it was made, and an address who reaches it") {
+TEST_CASE_FIXTURE(ShareFixture,
+                  "the properties of a handle and the access of an address can be queried") {
   CUmemAllocationProp properties{};
   const CUmemGenericAllocationHandle handle = make_shareable(1);
   CHECK(CU(cuMemGetAllocationPropertiesFromHandle)(&properties, handle) == CUDA_SUCCESS);

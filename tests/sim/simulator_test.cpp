@@ -57,7 +57,7 @@ TEST_CASE_FIXTURE(EagerFixture, "peek sees all of a range or nothing") {
   CHECK(sim.peek(0, 1).empty());
 }
 
-TEST_CASE("a simulator that goes with things alive leaves nothing behind") {
+TEST_CASE("destroying a simulator frees all remaining objects") {
   for (int round = 0; round < 3; ++round) {
     const ManualFixture fixture;
     const CUdeviceptr memory = make_memory(64 << 20);

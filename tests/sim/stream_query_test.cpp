@@ -31,7 +31,7 @@ CUcontext context_of(CUstream stream) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(EagerFixture, "a stream is made without a priority, and gets the least") {
+TEST_CASE_FIXTURE(EagerFixture, "a stream without a priority has the lowest") {
   CUstream stream = nullptr;
   int priority = 9;
   unsigned flags = 9;
@@ -45,7 +45,7 @@ TEST_CASE_FIXTURE(EagerFixture, "a stream is made without a priority, and gets t
   CHECK(CU(cuStreamCreate)(&stream, 2) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "a stream says its flags and its clamped priority") {
+TEST_CASE_FIXTURE(EagerFixture, "the flags and clamped priority of a stream can be queried") {
   int priority = 9;
   unsigned flags = 9;
   for (const auto& [asked, given] : {std::pair{-2, -2}, {-100, -5}, {100, 0}}) {
@@ -77,7 +77,7 @@ TEST_CASE_FIXTURE(EagerFixture, "ids tell streams apart, and are never used agai
   CHECK(id != id_of(make_stream()));
 }
 
-TEST_CASE_FIXTURE(EagerFixture, "a stream says its context and device, wherever it is asked") {
+TEST_CASE_FIXTURE(EagerFixture, "the context and device of a stream can be queried anywhere") {
   const CUstream stream = make_stream();
   const CUcontext other = retain(1);
   OK(CU(cuCtxSetCurrent)(other));

@@ -61,7 +61,7 @@ TEST_CASE_FIXTURE(TimelineFixture, "work stands in the timeline with its stream,
   CHECK(duration(copy) == sim::transfer_ns(sim::Engine::host_to_device, kBytes));
 }
 
-TEST_CASE_FIXTURE(TimelineFixture, "a wait of the host stands there by the call that waited") {
+TEST_CASE_FIXTURE(TimelineFixture, "a wait of the host is recorded with its call") {
   OK(CU(cuMemcpyAsync)(memory, address_of(pinned), kBytes, one));
   OK(CU(cuStreamSynchronize)(one));
   OK(CU(cuStreamSynchronize)(one));  // nothing to wait for

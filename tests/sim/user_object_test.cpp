@@ -93,7 +93,7 @@ TEST_CASE_FIXTURE(ManualFixture, "an executable graph that is destroyed while it
   destroyed.wait();
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a graph that is being captured may be given objects") {
+TEST_CASE_FIXTURE(ManualFixture, "a graph being captured can retain user objects") {
   Destroyed destroyed;
   const CUstream stream = make_stream();
   OK(CU(cuStreamBeginCapture)(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));

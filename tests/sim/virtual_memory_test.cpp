@@ -89,7 +89,7 @@ TEST_CASE("where virtual memory management is off, its calls are not supported")
   CHECK(CU(cuMemSetAccess)(kGranule, kGranule, &access, 1) == CUDA_ERROR_NOT_SUPPORTED);
 }
 
-TEST_CASE_FIXTURE(VmmFixture, "addresses cost no memory and are aligned as asked") {
+TEST_CASE_FIXTURE(VmmFixture, "addresses use no memory and are aligned as requested") {
   CUdeviceptr pointer = 0;
   CHECK(CU(cuMemAddressReserve)(&pointer, 1ULL << 40, 1ULL << 30, 0, 0) == CUDA_SUCCESS);
   CHECK(pointer % (1ULL << 30) == 0);
@@ -385,7 +385,7 @@ TEST_CASE_FIXTURE(VmmFixture, "pointers into mapped and reserved addresses say w
         CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE("devices that cannot reach each other cannot be given access") {
+TEST_CASE("enabling access between unconnected devices fails") {
   const SimFixture fixture("devices=2,memory=64MiB,peer=off");
   const CUdeviceptr pointer = VmmFixture::reserve(1);
   OK(VmmFixture::map(pointer, VmmFixture::create(1, 1)));

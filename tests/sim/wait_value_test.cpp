@@ -169,7 +169,7 @@ TEST_CASE("eager work behind the last value goes on, whichever call finds that v
   }
 }
 
-TEST_CASE("a loop that only asks sees a value arrive") {
+TEST_CASE("a polling loop observes a value") {
   for (const char* progress : {"eager", "random"}) {
     CAPTURE(progress);
     const SimFixture fixture(config(progress));
@@ -244,7 +244,7 @@ TEST_CASE_FIXTURE(StallFixture, "a long host function is found, and may yet writ
   CHECK(findings[0].find("while cuLaunchHostFunc") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(ManualFixture, "a wait for memory that is gone faults") {
+TEST_CASE_FIXTURE(ManualFixture, "a wait for a value in freed memory faults") {
   const CUstream stream = make_stream();
   OK(CU(cuCtxSetCurrent)(retain(1)));
   const CUdeviceptr memory = make_memory(8);

@@ -93,7 +93,7 @@ copies   14.0 MiB in 11 direct, 12 staged, 13 on the host
 )");
 }
 
-TEST_CASE("a driver that cannot be used says why, wrapped and in full") {
+TEST_CASE("the reason of an unusable driver is printed in full, wrapped") {
   Statistics statistics;
   statistics.driver = {"cuda", false,
                        "libcuda.so.1: cannot open shared object file: No such file or directory; "

@@ -53,7 +53,7 @@ void within_a_capture(const std::function<void(Simulation&, StreamRef)>& test,
 
 }  // namespace
 
-TEST_CASE("a captured stream refuses to be asked or waited for, and its capture ends well") {
+TEST_CASE("queries and waits on a captured stream throw, and the capture stays valid") {
   within_a_capture([](Simulation&, StreamRef stream) {
     CHECK(contains(message_of<StreamCaptured>([&] { return stream.is_done(); }), "cuda:0"));
     CHECK(contains(message_of<StreamCaptured>([&] { stream.sync(); }), "captured"));
@@ -159,7 +159,7 @@ TEST_CASE("a capture that has become invalid is still one, until it is ended") {
   stream.ref().sync();
 }
 
-TEST_CASE("an event is asked again as soon as it marks work that is not captured") {
+TEST_CASE("an event is queried again once it is recorded on uncaptured work") {
   Simulation simulation(manual_progress());
   const Stream stream = simulation.runtime->create_stream(kDevice);
   const Stream other = simulation.runtime->create_stream(kDevice);
@@ -273,7 +273,7 @@ TEST_CASE("a thread with a RelaxedCaptureScope polls beside a capture of another
   const CapturedGraph graph(stream);
 }
 
-TEST_CASE("a RelaxedCaptureScope gives the thread its own mode back") {
+TEST_CASE("a RelaxedCaptureScope restores the thread's capture mode") {
   Simulation simulation;
   const Stream stream = simulation.runtime->create_stream(kDevice);
   const Stream other = simulation.runtime->create_stream(kDevice);
@@ -283,7 +283,7 @@ TEST_CASE("a RelaxedCaptureScope gives the thread its own mode back") {
   CHECK(fail_capture(stream) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
-TEST_CASE("a stream of the program that was captured is not asked whether it still is") {
+TEST_CASE("a foreign stream that was captured is not queried for its capture") {
   TappedDevice test(manual_progress());
   CUstream native = nullptr;
   {

@@ -251,7 +251,7 @@ TEST_CASE("the Runtime's end waits for outstanding work, and calls every callbac
   CHECK(calls.now().size() == 2);
 }
 
-TEST_CASE("a Runtime that ends calls what is outstanding before anything else of it goes") {
+TEST_CASE("the destructor of a Runtime runs outstanding callbacks first") {
   Calls calls;
   Simulation simulation(manual_progress());
   Runtime& runtime = *simulation.runtime;
@@ -299,7 +299,7 @@ TEST_CASE("a device that fails while work is pending fails its callbacks, in the
   CHECK(test.calls.now().size() == 2);
 }
 
-TEST_CASE("a callback whose mark cannot be asked about comes when its work is over all the same") {
+TEST_CASE("a callback whose mark cannot be queried is called when its work is done") {
   QueueTest test;
   const Stream stream = test.stream();
   test.log.submit(stream, "work");
@@ -377,7 +377,7 @@ TEST_CASE("what a callback throws is reported, and the next is called") {
   CHECK(simulation.reports.mention("the user's"));
 }
 
-TEST_CASE("a captured stream gets no callback, and its capture ends well") {
+TEST_CASE("a callback on a captured stream throws, and the capture stays valid") {
   Simulation simulation(manual_progress());
   const Stream stream = simulation.runtime->create_stream(kDevice);
   Calls calls;
@@ -403,7 +403,7 @@ TEST_CASE("callbacks that are outstanding break no capture of another thread") {
   const CapturedGraph graph(captured);
 }
 
-TEST_CASE("a forked child has no callbacks, says so, and ends") {
+TEST_CASE("callbacks throw in a forked child, which can exit") {
   Simulation simulation(manual_progress());
   Calls calls;
   const StreamRef legacy = simulation.runtime->default_stream(kDevice);
@@ -456,7 +456,7 @@ TEST_CASE("of many callbacks that wait for a device one mark is asked at a time"
   runtime.completions().finish();
 }
 
-TEST_CASE("a callback that has been called was submitted, whatever the driver says later") {
+TEST_CASE("a callback that was called counts as submitted despite a later driver error") {
   TappedDevice test;
   CompletionQueue queue([&](DeviceContext&) -> EventPool& { return test.events; });
   const Stream stream = test.stream();

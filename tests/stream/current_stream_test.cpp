@@ -30,7 +30,7 @@ const Device kSecond = Device::cuda(1);
 
 }  // namespace
 
-TEST_CASE("a thread's current stream is the legacy default stream unless a guard says otherwise") {
+TEST_CASE("a thread's current stream is the legacy default stream unless a guard changes it") {
   Simulation simulation(two_devices());
   Runtime& runtime = *simulation.runtime;
   CHECK(runtime.current_stream(kFirst) == runtime.default_stream(kFirst));

@@ -85,7 +85,7 @@ TEST_CASE("timing and non-timing events are pooled apart") {
   }
 }
 
-TEST_CASE("a moved-from lease holds nothing, and an assigned one gives back what it held") {
+TEST_CASE("a moved-from lease is empty, and an assigned lease returns its previous item") {
   Simulation simulation;
   EventPool& pool = simulation.runtime->events(kDevice);
   EventLease first = pool.acquire();
@@ -97,7 +97,7 @@ TEST_CASE("a moved-from lease holds nothing, and an assigned one gives back what
   CHECK(pool.leases_live() == 1);
 }
 
-TEST_CASE("a leased event is recorded and waited for whatever mark it still carries") {
+TEST_CASE("a leased event can be recorded and waited for despite its previous record") {
   Simulation simulation(manual_progress());
   Runtime& runtime = *simulation.runtime;
   EventPool& pool = runtime.events(kDevice);

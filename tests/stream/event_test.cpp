@@ -177,7 +177,7 @@ TEST_CASE("release hands the event over, adopt takes it") {
   CHECK(simulation.simulator.live().events == before);
 }
 
-TEST_CASE("an event destroyed before its mark is reached does no harm to those who wait for it") {
+TEST_CASE("an event destroyed before completion does not affect its waiters") {
   Simulation simulation(manual_progress());
   const Stream first = simulation.runtime->create_stream(kDevice);
   const Stream second = simulation.runtime->create_stream(kDevice);

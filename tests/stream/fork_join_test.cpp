@@ -248,7 +248,7 @@ TEST_CASE("streams are forked on the parent's device only") {
   message_of<InvalidArgument>([&] { const auto side = runtime.fork(parent, 1, 1); });
 }
 
-TEST_CASE("a fork that fails halfway joins what it has forked, and gives everything back") {
+TEST_CASE("a partly failed fork joins its side streams and returns them") {
   ForkTest test;
   const Stream parent = test.stream();
   test.log.submit(parent, "parent");
@@ -336,7 +336,7 @@ TEST_CASE("a fork and join in a capture becomes branches of its graph") {
   }
 }
 
-TEST_CASE("a joined side stream of a capture is leased to nobody until the capture ends") {
+TEST_CASE("a joined side stream of a capture is not leased until the capture ends") {
   for (const StreamShortage policy :
        {StreamShortage::share, StreamShortage::wait, StreamShortage::fail}) {
     RuntimeOptions options;
@@ -368,7 +368,7 @@ TEST_CASE("a joined side stream of a capture is leased to nobody until the captu
   }
 }
 
-TEST_CASE("a stream that a capture has is shared with nobody") {
+TEST_CASE("a captured stream is not shared") {
   RuntimeOptions options;
   options.stream_pool = {.streams_max = 1, .on_shortage = StreamShortage::share};
   Simulation simulation(manual_progress(), options);

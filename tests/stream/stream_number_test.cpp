@@ -78,7 +78,7 @@ TEST_CASE("a stream that is released is not berth's any more, one that is adopte
   CHECK(number_of(ref) > number);
 }
 
-TEST_CASE("a stream has its number until observers have been told of its end, and no longer") {
+TEST_CASE("a stream has its number until its observers have been notified") {
   struct Observer : StreamObserver {
     void stream_retiring(DeviceContext& context, CUstream stream) noexcept override {
       number = context.stream_number(stream);

@@ -177,7 +177,7 @@ TEST_CASE("a priority above 0 is refused, and the pool stays usable") {
   CHECK(pool.leases_live() == 1);
 }
 
-TEST_CASE("a moved-from lease holds nothing, and an assigned one gives back what it held") {
+TEST_CASE("a moved-from lease is empty, and an assigned lease returns its previous item") {
   Simulation simulation;
   StreamPool& pool = simulation.runtime->streams(kDevice);
   StreamLease first = pool.acquire();
@@ -193,7 +193,7 @@ TEST_CASE("a moved-from lease holds nothing, and an assigned one gives back what
   CHECK(reused.ref().native() == native);
 }
 
-TEST_CASE("a lease is given back on another thread than it was acquired on") {
+TEST_CASE("a lease can be returned on another thread") {
   Simulation simulation;
   StreamPool& pool = simulation.runtime->streams(kDevice);
   StreamLease lease = pool.acquire();
@@ -242,7 +242,7 @@ TEST_CASE("a pooled stream passes the legacy default stream by") {
   CHECK(log.done() == std::vector<std::string>{"pooled"});
 }
 
-TEST_CASE("a stream given back with work pending keeps its order for the next lease") {
+TEST_CASE("a stream returned with work pending keeps its order for the next lease") {
   Simulation simulation(manual_progress());
   StreamPool& pool = simulation.runtime->streams(kDevice);
   WorkLog& log = simulation.log;

@@ -60,7 +60,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a thread keeps no stream while another one waits, whatever it leases meanwhile") {
+TEST_CASE("a thread caches no stream while another thread waits") {
   Simulation simulation({}, bounded(1, StreamShortage::wait));
   StreamPool& pool = simulation.runtime->streams(kDevice);
   std::optional<StreamLease> held = pool.acquire();
@@ -203,7 +203,7 @@ TEST_CASE("many threads, few streams: below the bound none is ever shared, and n
   }
 }
 
-TEST_CASE("a stream with two leases is kept by nobody until the second is back") {
+TEST_CASE("a stream with two leases is not cached until both are returned") {
   Simulation simulation({}, bounded(1, StreamShortage::share));
   StreamPool& pool = simulation.runtime->streams(kDevice);
   std::optional<StreamLease> first = pool.acquire();
@@ -218,7 +218,7 @@ TEST_CASE("a stream with two leases is kept by nobody until the second is back")
   CHECK(pool.leases_live() == 1);
 }
 
-TEST_CASE("a driver that creates no stream leaves nothing taken, and those who wait for it go on") {
+TEST_CASE("a failed stream creation leaves no lease, and waiting threads continue") {
   sim::Config config;
   config.faults = sim::FaultPlan::parse("cuStreamCreateWithPriority@1=out_of_memory");
   Simulation simulation(config, bounded(1, StreamShortage::wait));
@@ -260,7 +260,7 @@ TEST_CASE("who waits for a stream gets a new one where the last one stays with a
   CHECK(CapturedGraph(parent).nodes() == 0);
 }
 
-TEST_CASE("a stream that is just asked whether it is captured takes nobody's place") {
+TEST_CASE("a stream in a capture query does not count for the bound") {
   TappedDevice test(manual_progress());
   StreamPool pool(test.context, {.streams_max = 1, .on_shortage = StreamShortage::fail});
   const Stream parent = test.stream();
@@ -321,7 +321,7 @@ TEST_CASE("who waits for a stream gets one whose capture is found to have ended 
   CHECK(pool.streams_created() == 3);
 }
 
-TEST_CASE("a stream that cannot be asked whether it is captured is leased to nobody") {
+TEST_CASE("a stream whose capture query fails is not leased") {
   TappedDevice test(manual_progress());
   StreamPool pool(test.context, {.streams_max = 1, .on_shortage = StreamShortage::fail});
   const Stream parent = test.stream();

@@ -258,7 +258,7 @@ TEST_CASE("a priority above 0 is refused, one below the device's range is clampe
   }
 }
 
-TEST_CASE("berth's streams pass the legacy default stream by, unless asked to wait for it") {
+TEST_CASE("berth's streams do not synchronize with the legacy default stream by default") {
   Simulation simulation(manual_progress());
   Runtime& runtime = *simulation.runtime;
   WorkLog& log = simulation.log;

@@ -210,7 +210,7 @@ TEST_CASE("events that cannot all have happened are refused with both places") {
   CHECK(contains(refusal(snapshot(three)), "less than 2^64 bytes live at once"));
 }
 
-TEST_CASE("a list that stands in many places does not make a small file take for ever") {
+TEST_CASE("a shared list does not make a small file slow") {
   // device_traces holds one list of events a thousand times.
   std::string pickle =
       "\x80\x04}(\x8c\x0d"

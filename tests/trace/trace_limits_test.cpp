@@ -140,7 +140,7 @@ TEST_CASE("a small dictionary may be shared by events, a large one may not") {
       "lists or dictionaries that stand in several places"));
 }
 
-TEST_CASE("a pipe is refused, though nobody writes to it") {
+TEST_CASE("a pipe is rejected without waiting for a writer") {
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "pipe").string();
   REQUIRE(mkfifo(path.c_str(), 0600) == 0);

@@ -45,7 +45,7 @@ class TemporaryFile {
 
 }  // namespace
 
-TEST_CASE("a file is read whatever its name says, plain and compressed") {
+TEST_CASE("a file is read by content, plain and compressed") {
   for (const std::string& content : {kSmallTrace, gzip(kSmallTrace)}) {
     const TemporaryFile file(content);
     const Trace trace = read_trace(file.path());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block: one piece of a segment, and the unit of everything in this layer. Its record is separate
-// from its memory, which the host cannot access, and is small, because programs have many blocks.
+// A block: one piece of a segment, the unit of this layer. Its record is separate from its memory,
+// which the host cannot access, and is small, because programs have many blocks.
 #pragma once
 
 #include <cstddef>
@@ -11,21 +11,21 @@
 
 namespace berth {
 
-/// Names the stream whose order a block follows (StreamTable). Never used twice, so that a
+/// Identifies the stream whose order a block follows (StreamTable). Never reused, so that a
 /// destroyed stream is not confused with a later one of the same handle.
 using OwnerId = std::uint32_t;
 
-/// Owner of free memory on which no work is pending anywhere: any stream may have it.
+/// The owner of free memory without pending work on any stream: any stream may use it.
 inline constexpr OwnerId kUnowned = 0;
 
-/// What `owner` freed up to `serial` (BlockHeap::serial()).
+/// The memory that `owner` freed up to `serial` (BlockHeap::serial()).
 struct Freed {
   OwnerId owner = kUnowned;
   std::uint64_t serial = 0;
   bool is_last = false;  ///< the stream was gone when this was found: it has no other work
 };
 
-/// Guarded by the lock of the allocator that it belongs to, but for what ThreadCache does with
+/// Guarded by the lock of the allocator that it belongs to, except for accesses of ThreadCache to
 /// allocated and cached blocks.
 struct Block {
   enum class State : std::uint8_t {
@@ -78,7 +78,7 @@ struct Block {
   [[nodiscard]] void* data() const { return reinterpret_cast<void*>(std::uintptr_t{address}); }
   [[nodiscard]] bool is_whole_segment() const { return prev == nullptr && next == nullptr; }
 
-  /// As the caller asked; 0 unless allocated.
+  /// As requested by the caller; 0 unless allocated.
   [[nodiscard]] std::size_t bytes_requested() const {
     return state() == State::allocated ? bytes - slack_bytes_ : 0;
   }

@@ -35,8 +35,8 @@
 namespace berth {
 
 /// Guarded by the lock of the allocator that it belongs to. A Block* stays valid until the block is
-/// coalesced into a neighbour or its segment is removed; an allocated, pending or held one is
-/// neither.
+/// coalesced into a neighbour or its segment is removed, which does not happen to an allocated,
+/// pending or held block.
 class BlockHeap {
  public:
   /// Memory is mapped in granules of this size, a power of two; whole free granules are kept whole
@@ -66,21 +66,22 @@ class BlockHeap {
     Block* operator->() const { return first; }
   };
   using Segments = std::map<std::uintptr_t, Segment>;
-  /// Removes the segment that consists of one held block: another segment may get its addresses.
+  /// Removes the segment that consists of one held block; another segment may then use its
+  /// addresses.
   [[nodiscard]] Segments::node_type detach_segment(Block& whole) noexcept;
   /// Undoes detach_segment().
   void attach_segment(Segments::node_type&& detached) noexcept;
-  /// Ends a detached segment.
+  /// Destroys a detached segment.
   void remove_segment(Segments::node_type&& detached) noexcept;
 
-  /// Makes sure that release_held() needs no host memory for `owner`, until transfer() finds that
-  /// `owner` has nothing left.
+  /// Ensures that release_held() needs no host memory for `owner`, until transfer() finds that
+  /// `owner` has no memory left.
   /// Errors  std::bad_alloc.
   void reserve_owner(OwnerId owner) { of(owner); }
-  /// Makes sure that holding or splitting off the next `count` blocks needs no host memory.
+  /// Ensures that holding or splitting off the next `count` blocks needs no host memory.
   /// Errors  OutOfMemory, std::bad_alloc.
   void reserve_blocks(std::size_t count);
-  /// Makes sure that the next split() and join() for an owner with blocks need no host memory.
+  /// Ensures that the next split() and join() for an owner with blocks need no host memory.
   /// Errors  OutOfMemory, std::bad_alloc.
   void reserve_join();
 
@@ -90,9 +91,9 @@ class BlockHeap {
     std::uintptr_t address = 0;
     std::size_t granules_broken = 0;  ///< whole free granules that it takes or cuts into
   };
-  /// Best fit among the free blocks of `owner`, or else among the unowned ones: the smallest hole,
-  /// at its low end unless its high end breaks fewer granules. `bytes` is a multiple of the heap's
-  /// rounding, above 0.
+  /// Best fit among the free blocks of `owner`, otherwise among the unowned ones: the smallest
+  /// hole, at its low end unless its high end breaks fewer granules. `bytes` is a multiple of the
+  /// heap's rounding, above 0.
   [[nodiscard]] Fit find_fit(std::size_t bytes, OwnerId owner) const;
   /// Number of calls of find_fit().
   [[nodiscard]] std::uint64_t searches() const { return searches_; }
@@ -100,7 +101,7 @@ class BlockHeap {
   [[nodiscard]] std::size_t granules_needed(std::size_t bytes) const {
     return granule_bytes_ == 0 ? 0 : bytes >> granule_bits_;
   }
-  /// Number of whole granules that, joined, have room for `bytes`.
+  /// Number of whole granules that, joined, can contain `bytes`.
   [[nodiscard]] std::size_t granules_to_join(std::size_t bytes) const {
     return granule_bytes_ == 0 ? 0 : bytes / granule_bytes_ + (bytes % granule_bytes_ != 0 ? 1 : 0);
   }
@@ -123,12 +124,12 @@ class BlockHeap {
   /// error.
   void set_pending(Block& block) noexcept;
   /// allocated, cached or pending -> free, of `owner`.
-  /// Errors  std::bad_alloc, where `owner` is neither the block's nor kUnowned.
+  /// Errors  std::bad_alloc, if `owner` is neither the block's owner nor kUnowned.
   void release(Block& block, OwnerId owner);
 
   /// Counts frees. A block with freed_at <= s was freed before serial() returned s.
   [[nodiscard]] std::uint64_t serial() const { return serial_; }
-  /// The serial of the last free on `owner`, or of the last memory that it got behind a wait.
+  /// The serial of the last free on `owner`, or of the last memory that it took over behind a wait.
   [[nodiscard]] std::uint64_t freed_last(OwnerId owner) const {
     const Owned* const owned = find_owned(owner);
     return owner == kUnowned || owned == nullptr ? 0 : owned->freed_last;
@@ -138,40 +139,41 @@ class BlockHeap {
     done,         ///< all work on it is done
     behind_wait,  ///< `to` waits for that work: as if `to` freed it now
   };
-  /// Gives the free blocks of `from` that were freed up to `serial` to `to`; returns how many.
+  /// Transfers the blocks of `from` that were freed up to `serial` to `to`; returns the number of
+  /// blocks.
   /// Errors  std::bad_alloc; also of the following, and OutOfMemory.
   std::size_t transfer(OwnerId from, OwnerId to, std::uint64_t serial, Order order = Order::done);
   /// The same for a part of `bytes` of the best fit of `from`. False if there is none.
   bool transfer_fit(OwnerId from, OwnerId to, std::uint64_t serial, std::size_t bytes);
-  /// The same for up to `granules` whole granules; returns how many.
+  /// The same for up to `granules` whole granules; returns their number.
   std::size_t transfer_granules(OwnerId from, OwnerId to, std::uint64_t serial,
                                 std::size_t granules);
-  /// Unowned memory goes to `owner` that lies beside free blocks of its own, as little as makes a
-  /// hole of `bytes` with them; false if there is none. Looks at the largest of them.
+  /// Transfers unowned memory adjacent to free blocks of `owner`, the minimum that makes a hole of
+  /// `bytes` with them; false if there is none. Considers only the largest blocks.
   bool extend_hole(OwnerId owner, std::size_t bytes);
-  /// The same for as little as makes granules whole of which both have a part. Returns how many.
+  /// The same for the minimum that completes granules shared with unowned memory. Returns their
+  /// number.
   std::size_t complete_granules(OwnerId owner);
-  /// The same for what can go back to the driver by itself, whole granules or, where there are
-  /// none, whole segments: `bytes` or somewhat more, as far as there are so many. Returns how many
-  /// bytes.
+  /// The same for memory that can be returned to the driver alone, whole granules or, without
+  /// granules, whole segments: up to `bytes`, or somewhat more. Returns the number of bytes.
   std::size_t transfer_whole(OwnerId from, OwnerId to, std::uint64_t serial, std::size_t bytes);
 
   /// Takes the part [address, address + bytes) out of a free or unmapped block; what remains of it
   /// on either side keeps its state. Returns the part, held.
   /// Errors  OutOfMemory, std::bad_alloc.
   Block& hold(Block& block, std::uintptr_t address, std::size_t bytes);
-  /// Cuts the first `bytes` off a held block; returns the rest. Both are held.
+  /// Splits the first `bytes` off a held block; returns the rest. Both are held.
   /// Errors  OutOfMemory, std::bad_alloc.
   Block& split(Block& block, std::size_t bytes);
   /// held -> free (of `owner`) or unmapped, coalesced with its neighbours.
-  /// Errors  std::bad_alloc, where `owner` has no index yet (reserve_owner).
+  /// Errors  std::bad_alloc, if `owner` has no index yet (reserve_owner).
   void release_held(Block& block, Block::State state, OwnerId owner);
 
   /// The allocated block that starts at `data`; null if there is none.
   [[nodiscard]] Block* find(const void* data) const;
   /// Every allocated or cached block by address.
   [[nodiscard]] const PointerMap& blocks_in_use() const { return in_use_; }
-  /// Call it when no thread reads blocks_in_use() without the lock.
+  /// Called when no thread reads blocks_in_use() without the lock.
   void drop_outgrown_tables() { in_use_.drop_outgrown_tables(); }
   /// Whether `data` points into memory of the heap, in use or not.
   [[nodiscard]] bool covers(const void* data) const;
@@ -201,7 +203,7 @@ class BlockHeap {
   [[nodiscard]] std::vector<OwnerId> owners_with_free_blocks(std::vector<OwnerId> room = {}) const;
   /// The owners among these with a hole for `bytes`, best fit first.
   [[nodiscard]] std::vector<OwnerId> owners_with_fit(std::size_t bytes) const;
-  /// Whether an owner other than `owner` and kUnowned has one, or a whole granule.
+  /// Whether an owner other than `owner` and kUnowned has such a hole, or a whole granule.
   [[nodiscard]] bool others_have_free(OwnerId owner, std::size_t bytes) const;
   /// Number of whole free granules of `owner`.
   [[nodiscard]] std::size_t whole_granules(OwnerId owner) const {
@@ -247,40 +249,39 @@ class BlockHeap {
   }
   /// Null if it is not there.
   [[nodiscard]] FreeIndex* free_of(OwnerId owner);
-  /// Drops an owner that has no blocks, free, in use or pending.
+  /// Removes an owner that has no free, used or pending blocks.
   void drop_if_done(OwnerId owner) noexcept;
   static constexpr std::size_t kSparesMax = 16;
 
-  /// Takes a part of a free or unmapped block out of its index. Nothing is reserved.
+  /// Removes a part of a free or unmapped block from its index. Reserves no host memory.
   Block& carve(Block& block, FreeIndex& free, std::uintptr_t address, std::size_t bytes);
   Block& carve_free(Block& hole, FreeIndex& free, std::uintptr_t address, std::size_t bytes);
-  /// The same for a part off the end of a free block, which stays in its index.
+  /// The same for a part at the end of a free block, which stays in its index.
   Block& cut_off(Block& hole, FreeIndex& free, std::uintptr_t address, std::size_t bytes);
   Block& split_off(Block& block, std::size_t bytes);
   /// Calls visit(Block&) for the largest free blocks of `owner` that have an unowned neighbour,
-  /// until it says true. It may pass memory on to the block.
+  /// until it returns true. It may transfer memory to the block.
   template <class Visit>
   void for_some_beside_unowned(OwnerId owner, const Visit& visit);
-  /// Up to where free memory that is a block's owner's or unowned goes on behind the block, or
-  /// before it, but no further than to `limit`.
+  /// The end of the free memory of the block's owner or unowned that continues behind the block (or
+  /// before it), at most `limit`.
   static std::uintptr_t reach_up(const Block& block, std::uintptr_t limit);
   static std::uintptr_t reach_down(const Block& block, std::uintptr_t limit);
-  /// Transfers the unowned memory up to there to the block's owner. Returns the block, which may be
-  /// another one now.
+  /// Transfers the unowned memory up to that end to the block's owner. Returns the resulting block.
   Block& grow_up(Block& block, std::uintptr_t limit);
   Block& grow_down(Block& block, std::uintptr_t limit);
-  /// A part of a free block, to `to`'s.
+  /// Transfers a part of a free block to `to`.
   void pass_on(Block& block, FreeIndex& from, std::uintptr_t address, std::size_t bytes,
                OwnerId owner, Owned& to);
   // Neighbours in a segment.
   void link_before(Block& block, Block& added);
   void link_after(Block& block, Block& added);
   void set_next(Block* before, std::uintptr_t address, Block& block);
-  /// Takes the block after `block` into it, of which `bytes` and the index are the caller's.
+  /// Merges the next block into `block`. The caller updates `bytes` and the index.
   void absorb_next(Block& block) noexcept;
   void insert_free(Block& block, OwnerId owner, Owned& owned) noexcept;
   void insert_unmapped(Block& block) noexcept;
-  /// Whether two neighbours are to be one block.
+  /// Whether two neighbours should be coalesced.
   static bool belong_together(const Block& a, const Block& b);
   [[nodiscard]] std::size_t granules_broken(const Block& hole, std::uintptr_t address,
                                             std::size_t bytes) const {
@@ -311,7 +312,7 @@ class BlockHeap {
   /// Whether the segment has BlockStarts: false if there is no memory for them.
   [[nodiscard]] bool has_starts(std::uintptr_t address, const Segment& segment) const;
 
-  /// What validate() has counted.
+  /// Counts of validate().
   struct Seen {
     std::size_t blocks = 0;
     std::size_t free = 0;

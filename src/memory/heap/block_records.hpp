@@ -17,20 +17,20 @@
 
 namespace berth {
 
-/// Guarded by the lock of the allocator that it belongs to, but for at().
+/// Guarded by the lock of the allocator that it belongs to, except at().
 class BlockRecords {
  public:
   /// 1.5 GiB of records: blocks of 16 GiB where each has the least size there is, and of any memory
   /// there is where they have the sizes of tensors.
   static constexpr std::size_t kBlocksMax = std::size_t{1} << 25;
 
-  /// Errors  OutOfMemory: no address space left.
+  /// Errors  OutOfMemory: the address space is exhausted.
   BlockRecords();
   ~BlockRecords();
   BlockRecords(const BlockRecords&) = delete;
   BlockRecords& operator=(const BlockRecords&) = delete;
 
-  /// A block as it is by default.
+  /// A default block.
   /// Errors  OutOfMemory: the host has no memory, or there are kBlocksMax blocks.
   Block& make() {
     const std::size_t number = lane_of_thread();
@@ -53,7 +53,7 @@ class BlockRecords {
     return *block;
   }
   void recycle(Block& block) noexcept {
-    // Tells PointerMap::find_unguarded() on another thread that this is not a block.
+    // So that PointerMap::find_unguarded() on another thread does not find the block.
     block.address = 0;
     block.set_state(Block::State::held);
     Lane& lane = lanes_[lane_of_[static_cast<std::size_t>(&block - first_) / kLaneRecords]];
@@ -74,7 +74,7 @@ class BlockRecords {
   }
   [[nodiscard]] Block& at(std::uint32_t number) const { return first_[number - 1]; }
 
-  /// Records that make() gave and recycle() did not get back.
+  /// Records returned by make() and not yet recycled.
   [[nodiscard]] std::size_t count() const {
     std::size_t spares = 0;
     for (const Lane& lane : lanes_) spares += lane.spares;

@@ -19,7 +19,7 @@ namespace berth {
 /// Guarded by the lock of the allocator that it belongs to.
 class BlockStarts {
  public:
-  /// Errors  std::bad_alloc: no address space left.
+  /// Errors  std::bad_alloc: the address space is exhausted.
   BlockStarts(std::uintptr_t address, std::size_t bytes);
   ~BlockStarts();
   BlockStarts(const BlockStarts&) = delete;
@@ -27,7 +27,7 @@ class BlockStarts {
 
   /// No other block begins there.
   void insert(const Block& block) noexcept;
-  /// One does.
+  /// The block is in the set.
   void erase(const Block& block) noexcept;
   /// The last start at or before `address`, which is in the segment.
   [[nodiscard]] std::optional<std::uintptr_t> last_up_to(std::uintptr_t address) const;

@@ -9,9 +9,9 @@
 // "Randomized search trees", 1996.
 //
 // A free block that has just changed usually changes again soon: the next request takes another
-// piece of it, or a free extends it. So the few blocks that entered last are in no bin: each search
-// compares them one by one. A block is filed, in its bin and in the HoleIndex, when a later one
-// takes its place, or when all blocks are needed in order.
+// piece of it, or a free extends it. So the most recent blocks are in no bin: each search compares
+// them one by one. A block is filed, in its bin and in the HoleIndex, when a more recent block
+// displaces it, or when all blocks are needed in order.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class FreeIndex {
   FreeIndex(const FreeIndex&) = delete;  // blocks are linked into one
   FreeIndex& operator=(const FreeIndex&) = delete;
 
-  /// From now on indexes the holes of its blocks in `holes`. Call it while the index is empty.
+  /// Indexes the holes of its blocks in `holes` from now on. Called while the index is empty.
   void index_holes(HoleIndex& holes) { hole_index_ = &holes; }
   /// Files all blocks. They stay filed until the index changes.
   void file_recent() const {
@@ -57,8 +57,8 @@ class FreeIndex {
   /// The smallest block of at least `bytes`; among equals the one at the lowest address, which
   /// keeps the top of an arena free to shrink. Null if none fits.
   [[nodiscard]] Block* best_fit(std::size_t bytes) const;
-  /// The next block after `bytes` at `address`, by size, then address; null if there is none. The
-  /// index may change between two calls.
+  /// The next block after `bytes` at `address`, in the order of size, then address; null if there
+  /// is none. The index may change between two calls.
   [[nodiscard]] Block* next_after(std::size_t bytes, std::uintptr_t address) const;
   /// The same backwards.
   [[nodiscard]] Block* last_before(std::size_t bytes, std::uintptr_t address) const;
@@ -97,7 +97,7 @@ class FreeIndex {
   /// Into its bin and the HoleIndex, and out of them.
   void file(Block& block) const;
   void unfile(Block& block);
-  /// Files the block that has been in `recent_` longest, if there is no room.
+  /// Files the oldest block of `recent_` if it is full.
   void add_recent(Block& block);
   /// Its place in `recent_`, or the end for a filed block.
   [[nodiscard]] auto find_recent(const Block& block) { return std::ranges::find(recent_, &block); }

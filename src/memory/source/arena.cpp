@@ -70,7 +70,7 @@ namespace {
     limit = format_text(", and the process may have {} in all (ulimit -v)",
                         format_bytes(of_process.rlim_cur));
   throw DriverError(
-      format_text("cuMemAddressReserve failed: {}; requested {} of address space{}; accepted: a "
+      format_text("cuMemAddressReserve failed: {}; asked for {} of address space{}; accepted: a "
                   "higher limit, or virtual_memory=off",
                   driver.describe(result), format_bytes(bytes), limit),
       result);
