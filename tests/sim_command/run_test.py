@@ -117,7 +117,7 @@ class Run(SimTest):
             self.assert_error(outcome, 2, *words)
             self.assertFalse(os.path.exists(witness), options)
         outcome = berth("sim", "--", "touch", witness, env={"BERTH_SIM": "a=b"})
-        self.assert_error(outcome, 2, "'a=b'")
+        self.assert_error(outcome, 2, '"a=b"')
         self.assert_error(berth("sim", "touch", witness), 2, "-- PROGRAM")
         self.assert_error(berth("sim"), 2, "-- PROGRAM")
         self.assert_error(berth("sim", "--"), 2, "-- PROGRAM")
