@@ -28,6 +28,7 @@
 #include "berth/configuration.h"
 #include "berth/copier.h"
 #include "berth/device.h"
+#include "berth/device_backend.h"
 #include "berth/device_map.h"
 #include "berth/device_pick.h"
 #include "berth/error.h"

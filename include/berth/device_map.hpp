@@ -65,7 +65,7 @@ class BERTH_API DeviceMap {
   [[nodiscard]] Device operator()(Device saved) const;
 
   /// Checks before a load that every device of `saved` maps to an existing device of `devices`.
-  /// `saved` may contain duplicates. Targets of types that berth does not manage are not checked.
+  /// `saved` may contain duplicates. Targets of types without a backend are not checked.
   /// Errors  InvalidArgument that lists each device whose target does not exist, its target, the
   ///         existing devices, and a map that works. Exceptions of the function.
   void check(const DeviceRegistry& devices, std::span<const Device> saved) const;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "berth/device.hpp"
+#include "berth/device_backend.hpp"
 #include "berth/device_facts.hpp"
 #include "berth/export.h"
 
@@ -17,6 +18,7 @@ namespace berth {
 class DeviceContext;
 class Driver;
 class Nvml;
+struct RegisteredBackend;
 
 /// The instance of its device that a MIG instance is, numbered as by nvidia-smi; -1: unknown.
 struct MigInstanceIds {
@@ -57,11 +59,13 @@ struct MemoryInfo {
   std::uint64_t bytes_total;  ///< total memory of the device, or of the machine for `cpu`
 };
 
-/// The devices of one driver. Physical devices come from NVML, or from the kernel driver's folder
-/// /proc/driver/nvidia/gpus if NVML is missing. If both are missing, they come from CUDA alone, and
-/// hidden devices are unknown. CUDA's devices are matched by UUID and PCI address, never by
-/// position. The driver decides which devices are visible, and in which order. All of this is read
-/// once, at construction, because CUDA also reads CUDA_VISIBLE_DEVICES once.
+/// The devices of one driver, and those of backends of other types.
+///
+/// Physical devices come from NVML, or from the kernel driver's folder /proc/driver/nvidia/gpus if
+/// NVML is missing. If both are missing, they come from CUDA alone, and hidden devices are unknown.
+/// CUDA's devices are matched by UUID and PCI address, never by position. The driver decides which
+/// devices are visible, and in which order. All of this is read once, at construction, because CUDA
+/// also reads CUDA_VISIBLE_DEVICES once.
 ///
 /// A malformed CUDA_VISIBLE_DEVICES never throws: as in CUDA, the devices before the first invalid
 /// entry are visible. The problem is reported by visibility_problem(), by every error about a
@@ -90,6 +94,38 @@ class BERTH_API DeviceRegistry {
   [[nodiscard]] int count() const noexcept;
   [[nodiscard]] bool is_available() const noexcept { return count() > 0; }
 
+  // Devices of every type. A type without a backend has 0 devices.
+
+  /// Number of devices of a type: 1 for `cpu`, count() for `cuda`.
+  [[nodiscard]] int count(DeviceType type) const noexcept;
+  [[nodiscard]] bool is_available(DeviceType type) const noexcept { return count(type) > 0; }
+  /// `cpu`, `cuda`, and the types that have a backend, in the order of their numbers.
+  [[nodiscard]] std::vector<DeviceType> types() const;
+  /// Facts about a device of any type. Creates no context.
+  /// Errors  InvalidArgument: no such device.
+  [[nodiscard]] DeviceDescription describe(Device device) const;
+  /// The memory of a device of a backend, as the backend reports it now. memory_info() serves all
+  /// types.
+  /// Errors  InvalidArgument: no such device, or one that has no backend. NotSupported: in a forked
+  ///         child. Exceptions of the backend.
+  [[nodiscard]] BackendMemory device_memory(Device device) const;
+  /// DeviceBackend::name() of the backend of a type; empty without one.
+  [[nodiscard]] std::string backend_name(DeviceType type) const;
+  /// One line on why a type that RuntimeOptions::pjrt names has no backend; empty otherwise.
+  [[nodiscard]] std::string backend_problem(DeviceType type) const;
+
+  /// Gives a type a backend until the end of the registry. In the program's code,
+  /// Runtime::register_backend().
+  /// Errors  InvalidArgument: null; `cpu` or `cuda`; a type that has a backend; a count of devices
+  ///         that is negative or above 65536. Exceptions of the backend. The backend is destroyed
+  ///         then, and nothing has changed.
+  void register_backend(DeviceType type, std::unique_ptr<DeviceBackend> backend);
+  /// The checks of register_backend() that need no backend.
+  /// Errors  InvalidArgument: `cpu` or `cuda`; a type that has a backend.
+  void require_no_backend(DeviceType type) const;
+  /// What backend_problem() returns until the type gets a backend. For Runtime.
+  void note_backend_problem(DeviceType type, const std::string& problem);
+
   /// Every known physical device, in PCI order. A split device is visible only as its instances.
   [[nodiscard]] const std::vector<DeviceInfo>& physical_devices() const noexcept;
   /// Every known MIG instance, in the order of their devices.
@@ -108,8 +144,9 @@ class BERTH_API DeviceRegistry {
   /// Each physical device, and behind it each of its instances.
   [[nodiscard]] std::vector<DeviceExplanation> explain() const;
 
-  /// Returns the same device with its ordinal (`cuda` becomes the thread's current device).
-  /// Errors  InvalidArgument: no such device, or a device of a type that berth does not manage; the
+  /// Returns the same device with its ordinal. `cuda` becomes the thread's current device; any
+  /// other type alone is its device 0.
+  /// Errors  InvalidArgument: no such device, or a device of a type that has no backend; the
   ///         message lists the existing devices.
   [[nodiscard]] Device resolve(Device device) const;
 
@@ -129,8 +166,9 @@ class BERTH_API DeviceRegistry {
   /// Errors  As facts().
   [[nodiscard]] const PeerFacts& peer(Device from, Device to) const;
 
-  /// Free and total memory. For a CUDA device, creates its primary context if there is none.
-  /// Errors  InvalidArgument: no such device.
+  /// Free and total memory. For a CUDA device, creates its primary context if there is none. For a
+  /// device of a backend, the limit, less what is in use.
+  /// Errors  InvalidArgument: no such device. NotSupported: the backend does not report both.
   [[nodiscard]] MemoryInfo memory_info(Device device) const;
   /// The current report of NVML. Creates no context. All nullopt without NVML, or if the device is
   /// lost.
@@ -144,7 +182,12 @@ class BERTH_API DeviceRegistry {
   [[nodiscard]] std::optional<int> utilization_percent(Device device) const;
 
   /// berth's own handle on a CUDA device. For the other parts of berth.
+  /// Errors  InvalidArgument: no such device; `cpu`, or a device of a backend, none of which has
+  ///         streams.
   [[nodiscard]] DeviceContext& context(Device device) const;
+  /// The backend of a device, which has its ordinal. For the other parts of berth.
+  /// Errors  InvalidArgument: no such device; `cpu`, or a CUDA device.
+  [[nodiscard]] const RegisteredBackend& backend(Device device) const;
 
  private:
   struct State;

@@ -15,9 +15,10 @@
 namespace berth {
 
 /// The part of a device's text before the colon, as a small number. berth manages the devices of
-/// `cpu` and `cuda`. It knows only the name of a registered type, so that a framework's devices can
-/// be values, texts and keys like all others. A type is registered once for the whole process and
-/// never removed.
+/// `cpu` and `cuda`, and of registered types that have a backend (Runtime::register_backend()). Of
+/// other registered types it knows only the name, so that a framework's devices can be values,
+/// texts and keys like all others. A type is registered once for the whole process and never
+/// removed.
 ///
 /// Numbers count up from 0 in the order of registration, so they have no meaning in another
 /// process. Store the name.

@@ -22,6 +22,7 @@ typedef enum berth_status {
   BERTH_CANCELLED = 8,         ///< cancelled before it was done
   BERTH_FILE = 9,              ///< a file cannot be opened, read or written
   BERTH_CALLBACK_FAILED = 10,  ///< a function of the program returned a failure
+  BERTH_BACKEND_ERROR = 11,    ///< a call of a backend failed: berth_last_error_driver_code()
   BERTH_STATUS_INT_MAX_ = 0x7fffffff  ///< never returned; makes any int a value of this type
 } berth_status;
 
@@ -33,7 +34,8 @@ BERTH_API const char* berth_status_name(berth_status status);
 /// it. Valid until the thread's next failing call, or its end.
 BERTH_API const char* berth_last_error_message(void);
 
-/// The CUresult of that failure; 0 if no driver call failed.
+/// The CUresult of that failure; of BERTH_BACKEND_ERROR the code of the backend. 0 if no such call
+/// failed.
 BERTH_API int berth_last_error_driver_code(void);
 
 /// For a library on top of berth, which refuses something itself: makes `message` the reason of the

@@ -26,6 +26,7 @@ enum class Errc {
   stream_captured,   ///< refused during a capture, because it would break the capture
   cancelled,         ///< another call ended the operation early
   file,              ///< a file cannot be opened, read or written
+  backend,           ///< a call of a DeviceBackend failed; driver_code() has its code
 };
 
 /// What every exception of berth has: a code, a message, and the driver's own code. Catch it to
@@ -48,7 +49,8 @@ class BERTH_API Error {
   Error& operator=(const Error&) noexcept = default;
 
   [[nodiscard]] Errc code() const noexcept { return code_; }
-  /// The CUresult of the failed driver call; 0 (CUDA_SUCCESS) if no driver call failed.
+  /// The CUresult of the failed driver call; of Errc::backend the code of the backend. 0
+  /// (CUDA_SUCCESS) if no call failed.
   [[nodiscard]] int driver_code() const noexcept { return driver_code_; }
   /// The message.
   [[nodiscard]] virtual const char* what() const noexcept { return text_.what(); }
@@ -130,6 +132,15 @@ class BERTH_API FileError : public Error, public std::runtime_error {
  public:
   explicit FileError(const std::string& message)
       : Error(Errc::file, message), std::runtime_error(text()) {}
+  [[nodiscard]] const char* what() const noexcept override { return Error::what(); }
+};
+
+/// A call of a DeviceBackend failed. The message contains the backend, the function, and the
+/// backend's own name and text for its code.
+class BERTH_API BackendError : public Error, public std::runtime_error {
+ public:
+  BackendError(const std::string& message, int backend_code)
+      : Error(Errc::backend, message, backend_code), std::runtime_error(text()) {}
   [[nodiscard]] const char* what() const noexcept override { return Error::what(); }
 };
 

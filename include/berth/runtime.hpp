@@ -9,18 +9,23 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "berth/collectives.hpp"
 #include "berth/completion_queue.hpp"
 #include "berth/copier.hpp"
 #include "berth/current_stream.hpp"
 #include "berth/device_allocator.hpp"
+#include "berth/device_backend.hpp"
+#include "berth/device_buffer.hpp"
 #include "berth/device_registry.hpp"
 #include "berth/event_pool.hpp"
 #include "berth/export.h"
 #include "berth/fork_join.hpp"
 #include "berth/host_allocator.hpp"
 #include "berth/pinned_allocator.hpp"
+#include "berth/pjrt.hpp"
 #include "berth/report.hpp"
 #include "berth/statistics.hpp"
 #include "berth/stream_pool.hpp"
@@ -43,6 +48,9 @@ struct RuntimeOptions {
   StreamPoolOptions stream_pool = {};
   EventPoolOptions event_pool = {};
   CopierOptions copier = {};
+  /// Plug-ins whose devices the Runtime registers. If one cannot be used, its type has no devices:
+  /// the reason is DeviceRegistry::backend_problem(), and a warning to the report sink.
+  std::vector<PjrtPlugin> pjrt = {};
   /// Whether BERTH_CONF is read. false: for programs that apply it themselves, or that do not allow
   /// changes from outside.
   bool read_environment = true;
@@ -50,7 +58,8 @@ struct RuntimeOptions {
   ReportSink report = {};
 };
 
-/// The owner of the devices, streams, memory and copies of one driver.
+/// The owner of the devices, streams, memory and copies of one driver, and of the backends of other
+/// device types.
 ///
 /// A Runtime can be created without a usable driver: devices().count() is 0, driver().problem has
 /// the reason, and `cpu` works.
@@ -91,8 +100,22 @@ class BERTH_API Runtime {
   /// The devices of the driver.
   [[nodiscard]] const DeviceRegistry& devices() const noexcept;
 
-  // The parts of one device. Errors  InvalidArgument: no such device, or `cpu`, whose allocator is
-  // host_memory().
+  /// Gives the devices of a type other than `cpu` and `cuda` an implementation, until the Runtime
+  /// ends: DeviceRegistry, DeviceMap, buffers() and statistics() then serve them.
+  /// Errors  As DeviceRegistry::register_backend().
+  void register_backend(DeviceType type, std::unique_ptr<DeviceBackend> backend);
+  /// The same with a name, which becomes a type if it is none.
+  /// Errors  Also those of DeviceType::register_name().
+  void register_backend(std::string_view type, std::unique_ptr<DeviceBackend> backend);
+  /// register_backend() with the devices of a PJRT plug-in: open_pjrt().
+  /// Errors  Also those of open_pjrt().
+  void register_pjrt(std::string_view type, const std::string& path,
+                     std::vector<PjrtOption> options = {});
+  /// Buffers on the devices of backends.
+  [[nodiscard]] DeviceBuffers& buffers();
+
+  // The parts of one device. Errors  InvalidArgument: no such device; `cpu`, whose allocator is
+  // host_memory(); a device of a backend, whose memory is buffers().
   [[nodiscard]] StreamPool& streams(Device device);
   [[nodiscard]] EventPool& events(Device device);
   [[nodiscard]] DeviceAllocator& memory(Device device);

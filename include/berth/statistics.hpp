@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "berth/copy_counters.hpp"
+#include "berth/device_buffer.hpp"
 #include "berth/device_registry.hpp"
 #include "berth/export.h"
 #include "berth/memory_snapshot.hpp"
@@ -27,6 +28,15 @@ struct DriverCallCount {
   std::uint64_t calls;
 };
 
+/// A device of a backend.
+struct BackendDevice {
+  Device device;
+  std::string backend;  ///< DeviceBackend::name()
+  DeviceDescription description;
+  BackendMemory memory;  ///< as the backend reports it; empty if it fails to
+  BufferCounters buffers;
+};
+
 /// All statistics of a Runtime.
 struct Statistics {
   DriverInfo driver;
@@ -36,6 +46,7 @@ struct Statistics {
   std::vector<DriverCallCount>
       driver_calls;  ///< functions called at least once, in the order of the list
   CopyCounters copies;
+  std::vector<BackendDevice> backend_devices;  ///< by type, then by ordinal
 };
 
 /// Formats for people: driver, devices, and for each allocator its counters and fragmentation, on

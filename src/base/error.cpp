@@ -23,6 +23,8 @@ void Error::raise() const {
       throw Cancelled(what());
     case Errc::file:
       throw FileError(what());
+    case Errc::backend:
+      throw BackendError(what(), driver_code_);
   }
   throw NotSupported(what(), driver_code_);  // a code of a later release
 }

@@ -2,7 +2,11 @@
 // Writes one JSON value as text on one line.
 #pragma once
 
+#include <array>
+#include <charconv>
+#include <cmath>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -38,6 +42,13 @@ class JsonWriter {
   JsonWriter& value(const char* text) { return value(std::string_view(text)); }
   JsonWriter& value(bool truth) { return raw(truth ? "true" : "false"); }
   JsonWriter& value(std::integral auto number) { return raw(std::to_string(number)); }
+  /// `null` for what JSON has no number for.
+  JsonWriter& value(double number) {
+    if (!std::isfinite(number)) return null();
+    std::array<char, 32> text;
+    const auto end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
+    return raw({text.data(), static_cast<std::size_t>(end - text.data())});
+  }
   JsonWriter& null() { return raw("null"); }
 
   /// key() and value() in one.

@@ -98,6 +98,8 @@ berth_status status_of(Errc code) noexcept {
       return BERTH_CANCELLED;
     case Errc::file:
       return BERTH_FILE;
+    case Errc::backend:
+      return BERTH_BACKEND_ERROR;
   }
   return BERTH_INTERNAL_ERROR;
 }
@@ -142,6 +144,8 @@ const char* berth_status_name(berth_status status) {
       return "BERTH_FILE";
     case BERTH_CALLBACK_FAILED:
       return "BERTH_CALLBACK_FAILED";
+    case BERTH_BACKEND_ERROR:
+      return "BERTH_BACKEND_ERROR";
     case BERTH_INTERNAL_ERROR:
       return "BERTH_INTERNAL_ERROR";
     case BERTH_EXHAUSTED:

@@ -39,19 +39,27 @@ TransferOptions to_transfer_options(const berth_transfer_options* options,
                                     const std::shared_ptr<Ownership>& ownership);
 std::shared_ptr<Ownership> to_ownership(const berth_transfer_options* options);
 
-/// `start` gets the runtime and the options, and gives the Transfer. `transfer` may be null, and is
-/// untouched if it throws.
+/// `start` gets the options, and gives the Transfer. `transfer` may be null, and is untouched if it
+/// throws.
+template <class Start>
+void start_detached(const berth_transfer_options* options, berth_transfer** transfer,
+                    const Start& start) {
+  const std::shared_ptr<Ownership> ownership = to_ownership(options);
+  auto started = std::make_unique<berth_transfer>();
+  started->transfer = start(to_transfer_options(options, ownership));
+  if (ownership != nullptr) ownership->set_started();
+  started->transfer.detach();  // C has no destructors, and berth_transfer_release() does not wait
+  if (transfer != nullptr) *transfer = started.release();
+}
+
+/// The same with the runtime.
 template <class Start>
 berth_status start_transfer(berth_runtime* runtime, const berth_transfer_options* options,
                             berth_transfer** transfer, const Start& start) {
   return guarded([&] {
     Runtime& owner = to_runtime(runtime);
-    const std::shared_ptr<Ownership> ownership = to_ownership(options);
-    auto started = std::make_unique<berth_transfer>();
-    started->transfer = start(owner, to_transfer_options(options, ownership));
-    if (ownership != nullptr) ownership->set_started();
-    started->transfer.detach();  // C has no destructors, and berth_transfer_release() does not wait
-    if (transfer != nullptr) *transfer = started.release();
+    start_detached(options, transfer,
+                   [&](TransferOptions chosen) { return start(owner, std::move(chosen)); });
   });
 }
 

@@ -36,14 +36,22 @@ std::vector<Device> without_repetition(std::span<const Device> devices) {
 }
 
 std::string list_of(const DeviceRegistry& devices) {
-  if (devices.count() == 0) return "cpu alone";
-  if (devices.count() == 1) return "cpu, cuda:0";
-  return format_text("cpu, cuda:0 to cuda:{}", devices.count() - 1);
+  std::string list = "cpu";
+  for (const DeviceType type : devices.types()) {
+    if (type == DeviceType::cpu() || !devices.is_available(type)) continue;
+    const int last = devices.count(type) - 1;
+    list += last == 0 ? format_text(", {}:0", type.name())
+                      : format_text(", {0}:0 to {0}:{1}", type.name(), last);
+  }
+  return list == "cpu" ? "cpu alone" : list;
 }
 
 bool is_there(const DeviceRegistry& devices, Device device) {
-  if (!device.is_cuda()) return true;  // the CPU, and what berth knows nothing of
-  return device.has_ordinal() ? device.ordinal() < devices.count() : devices.is_available();
+  const DeviceType type = device.type();
+  // berth knows nothing of the devices of a type without a backend.
+  if (!device.is_cpu() && !device.is_cuda() && devices.backend_name(type).empty())
+    return devices.backend_problem(type).empty();
+  return device.has_ordinal() ? device.ordinal() < devices.count(type) : devices.is_available(type);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "base/fork_safe_mutex.hpp"
 #include "base/format.hpp"
 #include "base/quoted.hpp"
+#include "device/backend_table.hpp"
 #include "device/device_context.hpp"
 #include "device/device_node.hpp"
 #include "device/fact_store.hpp"
@@ -31,6 +32,7 @@ struct DeviceRegistry::State {
   std::vector<std::unique_ptr<DeviceContext>> contexts;  ///< by logical ordinal
   std::vector<const DeviceInfo*> infos;                  ///< by logical ordinal
   std::unique_ptr<FactStore> facts;
+  std::unique_ptr<BackendTable> backends;
   ForkSafeMutex mutex;
   /// What visibility_problem() has said after a change of the environment: references to it are
   /// out.
@@ -39,6 +41,10 @@ struct DeviceRegistry::State {
   /// How the variable differs from what CUDA has read; empty if it does not.
   [[nodiscard]] std::string find_change() const;
   [[nodiscard]] FactSubject fact_subject(const DeviceContext& context) const;
+  /// "accepted: cpu, and CUDA devices (there is cuda:0)", and the devices of backends.
+  [[nodiscard]] std::string list_all() const;
+  /// Errors  InvalidArgument: `device` is none of `backend`.
+  [[nodiscard]] Device resolve(const RegisteredBackend& backend, Device device) const;
 };
 
 namespace {
@@ -55,15 +61,22 @@ MemoryInfo host_memory_info() {
           page * static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES))};
 }
 
-std::string list_devices(int count) {
-  switch (count) {
-    case 0:
-      return "there are no CUDA devices";
-    case 1:
-      return "there is cuda:0";
-    default:
-      return format_text("there are cuda:0 to cuda:{}", count - 1);
+std::string list_cuda_devices(int count) {
+  return list_devices(DeviceType::cuda(), count, "CUDA");
+}
+
+/// What memory_info() reports about a device of a backend.
+MemoryInfo backend_memory_info(Device device, const DeviceDescription& description,
+                               const BackendMemory& memory) {
+  const std::optional<std::uint64_t> total =
+      memory.bytes_limit ? memory.bytes_limit : description.memory_bytes;
+  if (!total || !memory.bytes_used) {
+    throw NotSupported(
+        format_text("the backend of {} does not report its memory in use and its "
+                    "limit; DeviceRegistry::device_memory() has what it reports",
+                    device.to_string()));
   }
+  return {*total - std::min(*total, *memory.bytes_used), *total};
 }
 
 }  // namespace
@@ -82,10 +95,33 @@ FactSubject DeviceRegistry::State::fact_subject(const DeviceContext& context) co
           list.devices[static_cast<std::size_t>(physical)].uuid};
 }
 
+std::string DeviceRegistry::State::list_all() const {
+  std::string text = format_text("cpu, and CUDA devices ({})",
+                                 list_cuda_devices(static_cast<int>(contexts.size())));
+  for (const RegisteredBackend* backend : backends->all())
+    text += format_text(", and {} devices ({})", backend->type.name(), backend->list());
+  return text;
+}
+
+Device DeviceRegistry::State::resolve(const RegisteredBackend& backend, Device device) const {
+  const int ordinal = device.has_ordinal() ? device.ordinal() : 0;
+  if (ordinal < backend.count()) return Device::of(backend.type, ordinal);
+  throw InvalidArgument(format_text("{}: no such device: {}", device.to_string(), backend.list()));
+}
+
 DeviceRegistry::DeviceRegistry(const Driver& driver, const Nvml& nvml,
                                const std::string& proc_devices, const std::string& device_files)
-    : state_(new State{
-          driver, nvml, {}, {env(kVariable), env("CUDA_DEVICE_ORDER")}, {}, {}, {}, {}, {}, {}}) {
+    : state_(new State{driver,
+                       nvml,
+                       {},
+                       {env(kVariable), env("CUDA_DEVICE_ORDER")},
+                       {},
+                       {},
+                       {},
+                       {},
+                       std::make_unique<BackendTable>(),
+                       {},
+                       {}}) {
   const std::vector<ShownDevice> shown = read_shown_devices(driver);
   for (const ShownDevice& device : shown) {
     CUdevice native = 0;
@@ -164,15 +200,18 @@ std::vector<DeviceExplanation> DeviceRegistry::explain() const {
 Device DeviceRegistry::resolve(Device device) const {
   if (device.is_cpu()) return device;
   if (!device.is_cuda()) {
-    throw InvalidArgument(
-        format_text("{}: berth manages no devices of type {}; accepted: cpu, and CUDA devices ({})",
-                    device.to_string(), device.type().name(), list_devices(count())));
+    if (const RegisteredBackend* backend = state_->backends->find(device.type()))
+      return state_->resolve(*backend, device);
+    const std::string problem = state_->backends->problem(device.type());
+    throw InvalidArgument(format_text("{}: berth manages no devices of type {}{}{}; accepted: {}",
+                                      device.to_string(), device.type().name(),
+                                      problem.empty() ? "" : ": ", problem, state_->list_all()));
   }
   if (device.has_ordinal() && device.ordinal() < count()) return device;
   if (!device.has_ordinal() && count() > 0) return current();
 
   std::string message =
-      format_text("{}: no such device: {}", device.to_string(), list_devices(count()));
+      format_text("{}: no such device: {}", device.to_string(), list_cuda_devices(count()));
   const std::string& driver_problem = state_->driver.problem();
   const std::string& problem = visibility_problem();
   if (!problem.empty()) {
@@ -209,6 +248,10 @@ void DeviceRegistry::set_current(Device device) const {
 
 MemoryInfo DeviceRegistry::memory_info(Device device) const {
   if (device.is_cpu()) return host_memory_info();
+  if (!device.is_cuda()) {
+    const BackendMemory memory = device_memory(device);
+    return backend_memory_info(device, describe(device), memory);
+  }
   const ContextScope scope(context(device));
   std::size_t bytes_free = 0;
   std::size_t bytes_total = 0;
@@ -257,10 +300,75 @@ DeviceContext& DeviceRegistry::context(Device device) const {
   }
   const Device resolved = resolve(device);
   if (!resolved.is_cuda()) {
-    throw InvalidArgument(format_text("cpu is not accepted here; accepted: a CUDA device ({})",
-                                      list_devices(count())));
+    throw InvalidArgument(
+        format_text("{} is not accepted here{}; accepted: a CUDA device ({})", resolved.to_string(),
+                    resolved.is_cpu() ? ""
+                                      : ": its backend has buffers (Runtime::buffers()), but no "
+                                        "streams, contexts or addresses",
+                    list_cuda_devices(count())));
   }
   return *contexts[static_cast<std::size_t>(resolved.ordinal())];
+}
+
+const RegisteredBackend& DeviceRegistry::backend(Device device) const {
+  const Device resolved = resolve(device);
+  if (const RegisteredBackend* backend = state_->backends->find(resolved.type())) return *backend;
+  throw InvalidArgument(format_text(
+      "{} has no backend: its memory comes from an allocator; accepted: a device of a backend ({})",
+      resolved.to_string(), state_->list_all()));
+}
+
+int DeviceRegistry::count(DeviceType type) const noexcept {
+  if (type == DeviceType::cpu()) return 1;
+  if (type == DeviceType::cuda()) return count();
+  const RegisteredBackend* const backend = state_->backends->find(type);
+  return backend == nullptr ? 0 : backend->count();
+}
+
+std::vector<DeviceType> DeviceRegistry::types() const {
+  std::vector<DeviceType> types = {DeviceType::cpu(), DeviceType::cuda()};
+  for (const RegisteredBackend* backend : state_->backends->all()) types.push_back(backend->type);
+  return types;
+}
+
+DeviceDescription DeviceRegistry::describe(Device device) const {
+  const Device resolved = resolve(device);
+  if (resolved.is_cpu()) return {"cpu", "cpu", host_memory_info().bytes_total, {}};
+  if (resolved.is_cuda()) {
+    const DeviceInfo& known = info(resolved);
+    return {resolved.to_string(),
+            known.name,
+            known.memory_bytes == 0 ? std::nullopt : std::optional(known.memory_bytes),
+            {{"uuid", known.uuid}, {"pci_bus_id", known.pci_bus_id}}};
+  }
+  return backend(resolved).devices[static_cast<std::size_t>(resolved.ordinal())];
+}
+
+BackendMemory DeviceRegistry::device_memory(Device device) const {
+  const RegisteredBackend& owner = backend(device);
+  owner.origin.require_here("the backend of a device");
+  return owner.backend->memory(resolve(device).ordinal());
+}
+
+std::string DeviceRegistry::backend_name(DeviceType type) const {
+  const RegisteredBackend* const backend = state_->backends->find(type);
+  return backend == nullptr ? std::string() : backend->name;
+}
+
+std::string DeviceRegistry::backend_problem(DeviceType type) const {
+  return state_->backends->problem(type);
+}
+
+void DeviceRegistry::register_backend(DeviceType type, std::unique_ptr<DeviceBackend> backend) {
+  state_->backends->add(type, std::move(backend));
+}
+
+void DeviceRegistry::require_no_backend(DeviceType type) const {
+  state_->backends->require_free(type);
+}
+
+void DeviceRegistry::note_backend_problem(DeviceType type, const std::string& problem) {
+  state_->backends->note_problem(type, problem);
 }
 
 int toolkit_version() noexcept {

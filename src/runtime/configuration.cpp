@@ -14,6 +14,7 @@
 #include "runtime/driver_choice.hpp"
 #include "runtime/entry_list.hpp"
 #include "runtime/option_text.hpp"
+#include "runtime/pjrt_text.hpp"
 
 namespace berth {
 namespace {
@@ -246,6 +247,9 @@ constexpr Key kKeys[] = {
     {{"copy_packed_range_bytes_max", "bytes such as 7KiB, or 0 for none"},
      [](Options& o, Text t) { return assign(o.copier.packed_range_bytes_max, read_bytes(t)); },
      [](const Options& o) { return bytes_text(o.copier.packed_range_bytes_max); }},
+    {{"pjrt", kAcceptedPjrt},
+     [](Options& o, Text t) { return assign(o.pjrt, read_pjrt(t)); },
+     [](const Options& o) { return pjrt_text(o.pjrt); }},
 };
 
 EntryGrammar grammar() {

@@ -11,6 +11,7 @@
 #include "berth/error.hpp"
 
 #include "base/format.hpp"
+#include "base/text_list.hpp"
 #include "device/device_context.hpp"
 #include "device/own_context.hpp"
 #include "driver/once_value.hpp"
@@ -56,8 +57,23 @@ struct Runtime::State {
         collectives(
             registry, pinned, host, copier, completions,
             [this](DeviceContext& context) -> EventPool& { return events_of(context); },
-            options.copier.direct_piece_bytes) {
+            options.copier.direct_piece_bytes),
+        buffers(registry, pinned, host, copier, options.report) {
+    for (const PjrtPlugin& plugin : options.pjrt) register_plugin(plugin);
     options.driver = opened.driver->name();
+  }
+
+  /// A plug-in that cannot be used is a problem of its type, as the driver may be one of `cuda`.
+  void register_plugin(const PjrtPlugin& plugin) {
+    const DeviceType type = DeviceType::register_name(plugin.type);
+    registry.require_no_backend(type);
+    try {
+      registry.register_backend(type, open_pjrt(plugin));
+    } catch (const Error& error) {
+      registry.note_backend_problem(type, error.what());
+      opened.driver->report(Severity::warning, format_text("device type {} has no devices: {}",
+                                                           type.name(), error.what()));
+    }
   }
 
   DeviceParts& parts_of(const DeviceContext& context) {
@@ -78,15 +94,34 @@ struct Runtime::State {
     });
   }
 
+  [[nodiscard]] std::vector<BackendDevice> backend_devices() const {
+    std::vector<BackendDevice> all;
+    for (const DeviceType type : registry.types()) {
+      if (type == DeviceType::cpu() || type == DeviceType::cuda()) continue;
+      for (int ordinal = 0; ordinal < registry.count(type); ++ordinal) {
+        const Device device = Device::of(type, ordinal);
+        BackendDevice& added = all.emplace_back(
+            BackendDevice{device, registry.backend_name(type), registry.describe(device), {}, {}});
+        added.buffers = buffers.counters(device);
+        try {
+          added.memory = registry.device_memory(device);
+        } catch (const Error&) {  // NOLINT(bugprone-empty-catch): not reported
+        }
+      }
+    }
+    return all;
+  }
+
   RuntimeOptions options;  ///< as they are after BERTH_CONF; never changed once this is made
   const OpenedDriver opened;
-  const DeviceRegistry registry;
+  DeviceRegistry registry;
   std::vector<DeviceParts> parts;  ///< by logical ordinal
   PinnedAllocator pinned;
   HostAllocator host;
   CompletionQueue completions;
   Copier copier;
   Collectives collectives;
+  DeviceBuffers buffers;
 };
 
 Runtime::Runtime(RuntimeOptions options) : state_(std::make_unique<State>(std::move(options))) {}
@@ -114,6 +149,25 @@ const RuntimeOptions& Runtime::options() const noexcept {
 
 const DeviceRegistry& Runtime::devices() const noexcept {
   return state_->registry;
+}
+
+void Runtime::register_backend(DeviceType type, std::unique_ptr<DeviceBackend> backend) {
+  state_->registry.register_backend(type, std::move(backend));
+}
+
+void Runtime::register_backend(std::string_view type, std::unique_ptr<DeviceBackend> backend) {
+  register_backend(DeviceType::register_name(type), std::move(backend));
+}
+
+void Runtime::register_pjrt(std::string_view type, const std::string& path,
+                            std::vector<PjrtOption> options) {
+  const DeviceType registered = DeviceType::register_name(type);
+  state_->registry.require_no_backend(registered);  // before the plug-in is loaded
+  register_backend(registered, open_pjrt({std::string(type), path, std::move(options)}));
+}
+
+DeviceBuffers& Runtime::buffers() {
+  return state_->buffers;
 }
 
 void Runtime::enable_peer_access(Device user, Device owner) {
@@ -238,6 +292,7 @@ Statistics Runtime::statistics() const {
     if (calls[call] > 0) statistics.driver_calls.push_back({kDriverCallNames[call], calls[call]});
   }
   statistics.copies = state_->copier.counters();
+  statistics.backend_devices = state_->backend_devices();
   return statistics;
 }
 

@@ -2,6 +2,7 @@
 // Statistics for programs. Fields keep their names in the structs; docs/statistics.md describes the
 // object.
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "berth/statistics.hpp"
@@ -81,6 +82,7 @@ void write(JsonWriter& json, const BlockInfo& block) {
 void write(JsonWriter& json, const SegmentInfo& segment);
 void write(JsonWriter& json, const MemorySnapshot& snapshot);
 void write(JsonWriter& json, const DriverCallCount& count);
+void write(JsonWriter& json, const BackendDevice& device);
 
 template <class Items>
 void write_array(JsonWriter& json, const char* name, const Items& items) {
@@ -118,6 +120,53 @@ void write(JsonWriter& json, const CopyCounters& copies) {
       .end_object();
 }
 
+void write(JsonWriter& json, const char* name, const std::optional<std::uint64_t>& value) {
+  json.key(name);
+  if (value) {
+    json.value(*value);
+  } else {
+    json.null();
+  }
+}
+
+void write(JsonWriter& json, const BackendMemory& memory) {
+  json.begin_object();
+  write(json, "bytes_used", memory.bytes_used);
+  write(json, "bytes_used_peak", memory.bytes_used_peak);
+  write(json, "bytes_limit", memory.bytes_limit);
+  write(json, "bytes_reserved", memory.bytes_reserved);
+  write(json, "bytes_reserved_peak", memory.bytes_reserved_peak);
+  write(json, "largest_free_block_bytes", memory.largest_free_block_bytes);
+  write(json, "allocations", memory.allocations);
+  json.end_object();
+}
+
+void write(JsonWriter& json, const BufferCounters& buffers) {
+  json.begin_object()
+      .field("buffers_live", buffers.buffers_live)
+      .field("bytes_live", buffers.bytes_live)
+      .field("bytes_live_peak", buffers.bytes_live_peak)
+      .field("buffers_created", buffers.buffers_created)
+      .field("bytes_written", buffers.bytes_written)
+      .field("bytes_read", buffers.bytes_read)
+      .field("bytes_copied", buffers.bytes_copied)
+      .end_object();
+}
+
+void write(JsonWriter& json, const BackendDevice& device) {
+  json.begin_object()
+      .field("device", device.device.to_string())
+      .field("backend", device.backend)
+      .field("name", device.description.name)
+      .field("kind", device.description.kind);
+  write(json, "memory_bytes", device.description.memory_bytes);
+  json.key("memory");
+  write(json, device.memory);
+  json.key("buffers");
+  write(json, device.buffers);
+  json.end_object();
+}
+
 }  // namespace
 
 std::string to_json(const Statistics& statistics) {
@@ -129,6 +178,7 @@ std::string to_json(const Statistics& statistics) {
   write_array(json, "driver_calls", statistics.driver_calls);
   json.key("copies");
   write(json, statistics.copies);
+  write_array(json, "backend_devices", statistics.backend_devices);
   return std::move(json.end_object()).take();
 }
 

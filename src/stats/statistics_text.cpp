@@ -80,6 +80,27 @@ void append_copies(std::string& text, const CopyCounters& copies) {
                                   group_digits(copies.staging_waits)));
 }
 
+void append_backend_devices(std::string& text, const std::vector<BackendDevice>& devices) {
+  for (const BackendDevice& each : devices) {
+    text += '\n';
+    append_wrapped(text, format_text("{:<8}  ", each.device.to_string()),
+                   format_text("{}, {}", each.description.kind, each.backend));
+    const BufferCounters& buffers = each.buffers;
+    append_line(
+        text, format_text("  buffers   {} with {}, peak {}", group_digits(buffers.buffers_live),
+                          format_bytes(buffers.bytes_live), format_bytes(buffers.bytes_live_peak)));
+    append_line(text,
+                format_text("  copies    {} written, {} read, {} between devices",
+                            format_bytes(buffers.bytes_written), format_bytes(buffers.bytes_read),
+                            format_bytes(buffers.bytes_copied)));
+    if (each.memory.bytes_used && each.memory.bytes_limit) {
+      append_line(text,
+                  format_text("  memory    {} of {} in use", format_bytes(*each.memory.bytes_used),
+                              format_bytes(*each.memory.bytes_limit)));
+    }
+  }
+}
+
 }  // namespace
 
 std::string to_text(const Statistics& statistics) {
@@ -92,6 +113,7 @@ std::string to_text(const Statistics& statistics) {
   }
   append_driver_calls(text, statistics.driver_calls);
   append_copies(text, statistics.copies);
+  append_backend_devices(text, statistics.backend_devices);
   return text;
 }
 

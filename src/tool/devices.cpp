@@ -2,16 +2,21 @@
 #include "tool/devices.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "berth/bytes.hpp"
 
+#include "tool/backend_devices.hpp"
 #include "tool/command.hpp"
 #include "tool/device_facts.hpp"
 #include "tool/json_text.hpp"
 #include "tool/output.hpp"
 #include "tool/peer_matrix.hpp"
+#include "tool/printable.hpp"
 #include "tool/session.hpp"
 #include "tool/table.hpp"
 #include "tool/wrapped.hpp"
@@ -25,6 +30,7 @@ constexpr std::size_t kUnderTitle = 10;  ///< where the second column begins
 
 struct DevicesOptions : CommonOptions {
   bool explain = false;
+  std::string topology;  ///< "TYPE:NAME"; empty: none
 };
 
 /// Beside each other, because a newer toolkit may want a newer driver.
@@ -48,14 +54,36 @@ Json driver_json(const DriverInfo& driver) {
           {"version", driver.usable ? Json(driver.version) : Json(nullptr)}};
 }
 
+/// A Runtime in which the devices of a topology stand for those of the plug-in.
+std::unique_ptr<Runtime> make_runtime_of_topology(const DevicesOptions& options) {
+  const auto colon = options.topology.find(':');
+  const std::string type = options.topology.substr(0, colon);
+  RuntimeOptions of_runtime = options_from_environment();
+  const auto plugin = std::ranges::find(of_runtime.pjrt, type, &PjrtPlugin::type);
+  if (colon == options.topology.npos || plugin == of_runtime.pjrt.end()) {
+    throw UsageError(
+        fmt::format("--topology: {} does not name a topology; accepted: TYPE:NAME such as "
+                    "tpu:v5e:2x2x1, with a plug-in for TYPE in BERTH_CONF (pjrt=TYPE:PATH)",
+                    quoted_argument(options.topology)));
+  }
+  std::unique_ptr<DeviceBackend> backend =
+      open_pjrt_topology({type, plugin->path}, options.topology.substr(colon + 1));
+  of_runtime.pjrt.erase(plugin);
+  auto runtime = make_runtime(options, std::move(of_runtime));
+  runtime->register_backend(type, std::move(backend));
+  return runtime;
+}
+
 ExitCode list_devices(const DevicesOptions& options) {
-  const auto runtime = make_runtime(options);
+  const auto runtime =
+      options.topology.empty() ? make_runtime(options) : make_runtime_of_topology(options);
   const DeviceRegistry& devices = runtime->devices();
   if (options.json) {
     print(json_text({{"driver", driver_json(runtime->driver())},
                      {"toolkit_version", toolkit_version()},
                      {"visibility_problem", text_or_null(devices.visibility_problem())},
-                     {"devices", devices_json(devices)}}));
+                     {"devices", devices_json(devices)},
+                     {"backends", backend_devices_json(devices)}}));
     if (!runtime->driver().usable) print_warning("no devices: " + runtime->driver().problem);
     return ExitCode::ok;
   }
@@ -65,6 +93,8 @@ ExitCode list_devices(const DevicesOptions& options) {
   print(none ? "no devices\n" : fmt::format("\n{}", devices_text(devices, options.explain)));
   const std::string peers = peer_matrix(devices);
   if (!peers.empty()) print(fmt::format("\n{}", peers));
+  const std::string others = backend_devices_text(devices);
+  if (!others.empty()) print(fmt::format("\n{}", others));
   return ExitCode::ok;
 }
 
@@ -162,17 +192,22 @@ void add_devices_command(CommandLine& berth) {
                                      [options] { return list_devices(*options); });
   add_common_options(command, *options);
   command.flag("--explain", options->explain, "Say of each why it is visible or not");
+  command.text("--topology", options->topology, "TYPE:NAME",
+               "List the devices of a topology of the PJRT plug-in for TYPE,\n"
+               "without hardware: tpu:v5e:2x2x1");
   command.footer(
       "Every physical device that the driver or NVML knows, with the name under which\n"
       "programs reach it: `cuda:N`, or `hidden` where CUDA_VISIBLE_DEVICES leaves it\n"
       "out. A device that MIG has split is followed by its instances, whose number is\n"
       "device/GPU instance/compute instance. Several visible devices are followed by\n"
       "who reaches whose memory. If no driver is found, the list is empty, and the\n"
-      "driver line says why; a --driver that cannot be used is an error.\n\n"
+      "driver line says why; a --driver that cannot be used is an error.\n"
+      "Devices of PJRT plug-ins (BERTH_CONF=pjrt=TYPE:PATH) follow.\n\n"
       "Examples:\n"
       "  berth devices\n"
       "  CUDA_VISIBLE_DEVICES=1 berth devices --explain\n"
-      "  BERTH_SIM=devices=4 berth devices --driver sim --json\n");
+      "  BERTH_SIM=devices=4 berth devices --driver sim --json\n"
+      "  BERTH_CONF=pjrt=tpu:libtpu.so berth devices --topology tpu:v5e:2x2x1\n");
 }
 
 }  // namespace berth::tool

@@ -66,7 +66,7 @@ static_assert(is_one_exception<OutOfMemory> && std::is_base_of_v<std::bad_alloc,
 static_assert(is_one_exception<InvalidArgument> && is_one_exception<NotSupported> &&
               is_one_exception<DriverError> && is_one_exception<Exhausted> &&
               is_one_exception<StreamCaptured> && is_one_exception<Cancelled> &&
-              is_one_exception<FileError>);
+              is_one_exception<FileError> && is_one_exception<BackendError>);
 
 TEST_CASE("out of memory is caught as itself, an Error, a bad_alloc and a std::exception") {
   const OutOfMemory error("full", 2);
@@ -92,6 +92,7 @@ TEST_CASE("every other error is caught as itself, an Error, a runtime_error and 
   check(StreamCaptured("text"));
   check(Cancelled("text"));
   check(FileError("text"));
+  check(BackendError("text", 13));
 }
 
 TEST_CASE("an allocation failure of the host is no Error") {

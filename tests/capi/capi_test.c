@@ -56,9 +56,11 @@ int main(void) {
   test_statistics();
   test_errors();
   test_null_arguments();
+  test_null_backend_arguments();
   test_null_device_arguments();
   test_null_memory_arguments();
   test_order();
+  test_device_backend();
   test_device_map();
   test_device_pick();
   test_devices();

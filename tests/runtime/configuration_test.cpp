@@ -48,7 +48,7 @@ RuntimeOptions all_different() {
       "streams_on_shortage=wait, events_max=99, "
       "staging_slot_bytes=68KiB, staging_slots=3, staging_on_shortage=grow, copy_gates=off, "
       "copy_workers=3, copy_file_workers=5, copy_piece_bytes=1MiB, "
-      "copy_batch_calls=off, copy_packed_range_bytes_max=3KiB");
+      "copy_batch_calls=off, copy_packed_range_bytes_max=3KiB, pjrt=tpu:libtpu.so");
 }
 
 std::string whole_text(const RuntimeOptions& options) {

@@ -20,7 +20,7 @@ TEST_CASE("the object has the fields of Statistics, in their order") {
   const Json object = Json::parse(to_json(sample_statistics()));
   std::string keys;
   for (const auto& item : object.items()) keys += item.key() + " ";
-  CHECK(keys == "driver devices allocators driver_calls copies ");
+  CHECK(keys == "driver devices allocators driver_calls copies backend_devices ");
 }
 
 TEST_CASE("driver, devices, calls and copies keep every field under its own name") {
@@ -38,6 +38,30 @@ TEST_CASE("driver, devices, calls and copies keep every field under its own name
   CHECK(object["copies"] == Json::parse(R"({"copies_direct": 11, "copies_staged": 12,
         "copies_by_driver": 16, "copies_host": 13, "bytes_copied": 14680064,
         "staging_waits": 15, "staging_bytes": 17})"));
+}
+
+TEST_CASE("a device of a backend has its memory and its buffers, and null for what is unknown") {
+  Statistics statistics;
+  BackendDevice& device = statistics.backend_devices.emplace_back();
+  device.device = Device::of(DeviceType::register_name("tpu"), 3);
+  device.backend = "PJRT tpu";
+  device.description.name = "TPU_3";
+  device.description.kind = "TPU v5 lite";
+  device.memory.bytes_used = 1;
+  device.memory.bytes_used_peak = 2;
+  device.memory.bytes_limit = 3;
+  device.memory.bytes_reserved = 4;
+  device.memory.bytes_reserved_peak = 5;
+  device.memory.largest_free_block_bytes = 6;
+  device.buffers = {11, 12, 13, 14, 15, 16, 17};
+  CHECK(Json::parse(to_json(statistics))["backend_devices"] == Json::parse(R"([
+        {"device": "tpu:3", "backend": "PJRT tpu", "name": "TPU_3", "kind": "TPU v5 lite",
+         "memory_bytes": null,
+         "memory": {"bytes_used": 1, "bytes_used_peak": 2, "bytes_limit": 3, "bytes_reserved": 4,
+                    "bytes_reserved_peak": 5, "largest_free_block_bytes": 6, "allocations": null},
+         "buffers": {"buffers_live": 11, "bytes_live": 12, "bytes_live_peak": 13,
+                     "buffers_created": 14, "bytes_written": 15, "bytes_read": 16,
+                     "bytes_copied": 17}}])"));
 }
 
 TEST_CASE("every counter of the list is there with its value") {

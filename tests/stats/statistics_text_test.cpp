@@ -46,6 +46,22 @@ MemorySnapshot full_snapshot() {
 
 }  // namespace
 
+TEST_CASE("a device of a backend is listed with its buffers and its memory") {
+  Statistics statistics;
+  BackendDevice& device = statistics.backend_devices.emplace_back();
+  device.device = Device::of(DeviceType::register_name("tpu"), 3);
+  device.backend = "PJRT tpu";
+  device.description.kind = "TPU v5 lite";
+  device.memory.bytes_used = 1_GiB;
+  device.memory.bytes_limit = 16_GiB;
+  device.buffers = {1234, 2_MiB, 3_MiB, 5000, 4_MiB, 5_MiB, 6_MiB};
+  CHECK(contains(to_text(statistics),
+                 "\ntpu:3     TPU v5 lite, PJRT tpu\n"
+                 "  buffers   1,234 with 2.00 MiB, peak 3.00 MiB\n"
+                 "  copies    4.00 MiB written, 5.00 MiB read, 6.00 MiB between devices\n"
+                 "  memory    1.00 GiB of 16.0 GiB in use\n"));
+}
+
 TEST_CASE("statistics read as a person with a memory problem would want them") {
   CHECK(to_text(sample_statistics()) == R"(driver   sim (simulated), CUDA 12.2
 

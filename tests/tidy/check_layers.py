@@ -16,7 +16,11 @@ from source_tree import cpp_files, read, relative, without_comments_and_literals
 
 # What one layer may include of another beyond the table: the simulator plays NVML too, and has
 # functions of its own, so it needs those ABIs, which are data and no code.
-EXTRA_INCLUDES = {"sim": {"driver/nvml_abi.hpp", "driver/sim_abi.hpp"}}
+# libberth_pjrt implements the one entry point that the layer above declares.
+EXTRA_INCLUDES = {
+    "sim": {"driver/nvml_abi.hpp", "driver/sim_abi.hpp"},
+    "pjrt": {"berth/pjrt.hpp", "device/pjrt_library.hpp"},
+}
 # The layers that call or define CUDA functions by NVIDIA's names.
 CUDA_LAYERS = {"driver", "sim"}
 # The layers that include fmt, whose templates each file that uses them compiles anew. All others

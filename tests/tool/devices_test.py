@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`berth devices`."""
 
+import os
 import unittest
 
 from berth_command import CommandTest, berth
@@ -91,7 +92,9 @@ class Devices(CommandTest):
     def test_json_has_the_versions_and_what_is_wrong(self):
         env = {"BERTH_SIM": "devices=2", "CUDA_VISIBLE_DEVICES": "1,x"}
         found = self.assert_success(berth("devices", "--json", env=env), quiet=False).json()
-        self.assertEqual(set(found), {"driver", "toolkit_version", "visibility_problem", "devices"})
+        self.assertEqual(
+            set(found), {"driver", "toolkit_version", "visibility_problem", "devices", "backends"}
+        )
         driver = found["driver"]
         self.assertEqual((driver["name"], driver["usable"], driver["problem"]), ("sim", True, None))
         self.assertGreaterEqual(driver["version"], 12000)
@@ -139,6 +142,59 @@ class Devices(CommandTest):
         outcome = self.assert_success(berth("devices", "--json", env=env), quiet=False)
         self.assertEqual([device["logical"] for device in outcome.json()["devices"]], [None, 0])
         self.assertRegex(outcome.err, r"^berth: warning: .*CUDA_VISIBLE_DEVICES.*\n$")
+
+
+@unittest.skipUnless("BERTH_PJRT_PLUGINS" in os.environ, "built without PJRT")
+class DevicesOfPlugins(CommandTest):
+    PATH = os.environ.get("BERTH_PJRT_PLUGINS", "") + "/libpjrt_plugin_current.so"
+
+    def conf(self, options=""):
+        return {"BERTH_CONF": f"pjrt=test:{self.PATH}{options}", "BERTH_SIM": "devices=2"}
+
+    def test_text_lists_cuda_devices_and_those_of_plugins(self):
+        env = self.conf("?devices=2&memory_bytes=2097152")
+        out = self.assert_success(berth("devices", env=env)).out
+        self.assertIn("test: PJRT test 7.1, API 0.81\n", out)
+        self.assertRegex(out, r"(?m)^cuda:1 .*\n")
+        self.assertRegex(out, r"(?m)^test:1 +2\.00 MiB  test device\n +TestDevice\(id=1\)\n")
+        self.assertIn("coords 1,0,0, num_cores 2", out.replace("\n          ", " "))
+        self.assertLessEqual(max(map(len, out.splitlines())), 80, out)
+
+    def test_json_has_the_facts_of_each_device(self):
+        env = self.conf("?devices=2&memory_bytes=2097152")
+        (backend,) = self.assert_success(berth("devices", "--json", env=env)).json()["backends"]
+        self.assertEqual(backend["type"], "test")
+        self.assertEqual(backend["backend"], "PJRT test 7.1, API 0.81")
+        self.assertIsNone(backend["problem"])
+        self.assertEqual([device["device"] for device in backend["devices"]], ["test:0", "test:1"])
+        second = backend["devices"][1]
+        self.assertEqual(second["memory_bytes"], 2097152)
+        self.assertEqual(second["memory"], {"bytes_used": 0, "bytes_limit": 2097152})
+        self.assertEqual(second["attributes"]["coords"], [1, 0, 0])
+        self.assertEqual(second["attributes"]["vendor"], "berth")
+        self.assertIs(second["attributes"]["is_test"], True)
+
+    def test_a_plugin_that_cannot_be_used_is_named_with_the_reason(self):
+        env = {"BERTH_CONF": "pjrt=test:/nonexistent.so"}
+        outcome = self.assert_success(berth("devices", env=env), quiet=False)
+        self.assertIn("test: no devices: /nonexistent.so cannot be loaded", outcome.out)
+        self.assertIn("device type test has no devices", outcome.err)
+        (backend,) = berth("devices", "--json", env=env).json()["backends"]
+        self.assertIn("/nonexistent.so", backend["problem"])
+        self.assertEqual(backend["devices"], [])
+
+    def test_a_topology_needs_no_hardware(self):
+        outcome = berth("devices", "--topology", "test:test:4", env=self.conf())
+        out = self.assert_success(outcome).out
+        self.assertIn("test: PJRT test topology test:4, API 0.81", out)
+        self.assertRegex(out, r"(?m)^test:3 +unknown  test device$")
+        for text in ("test", "tpu:v5e:2x2x1"):
+            outcome = berth("devices", "--topology", text, env=self.conf())
+            self.assertEqual(outcome.exit_code, 2, outcome.story)
+            self.assertIn("accepted: TYPE:NAME", outcome.err)
+        outcome = berth("devices", "--topology", "test:other", env=self.conf())
+        self.assertEqual(outcome.exit_code, 1, outcome.story)
+        self.assertIn("no topology other", outcome.err)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of devices that a DeviceBackend manages: buffers, and their copies from and to host
+// memory, files, CUDA devices and each other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "berth/cpp20.hpp"
+#include "berth/device.hpp"
+#include "berth/export.h"
+#include "berth/file.hpp"
+#include "berth/report.hpp"
+#include "berth/stream.hpp"
+#include "berth/transfer.hpp"
+
+namespace berth {
+
+class BufferState;
+class Copier;
+class DeviceRegistry;
+class HostAllocator;
+class PinnedAllocator;
+
+/// Buffers of one device, and what was copied. Units: bytes, and numbers of buffers.
+struct BufferCounters {
+  std::uint64_t buffers_live = 0;
+  std::uint64_t bytes_live = 0;
+  std::uint64_t bytes_live_peak = 0;
+  std::uint64_t buffers_created = 0;
+  std::uint64_t bytes_written = 0;  ///< from host memory and files
+  std::uint64_t bytes_read = 0;     ///< to host memory
+  std::uint64_t bytes_copied = 0;   ///< to this device from devices of the same backend
+};
+
+/// The owner of a buffer on a device of a DeviceBackend. Made by DeviceBuffers. A buffer is opaque:
+/// it has no address and belongs to no stream. It is filled once, when it is created, and does not
+/// change. Empty if default-constructed or moved from.
+///
+/// Lifetime  The destructor frees the memory. If ready() is the last copy of that Transfer, the
+///           destructor waits until the source in host memory is no longer read, unless
+///           TransferOptions::keep_alive holds it. Reads and copies that have started continue. At
+///           the end of its Runtime a buffer loses its memory: device(), bytes() and destruction
+///           work, and everything else throws InvalidArgument.
+/// Threads   const functions are safe from any thread, as long as no thread assigns to the object
+///           or destroys it.
+/// Fork      In a child made by fork(), functions that use the memory throw NotSupported, and the
+///           destructor frees nothing.
+class BERTH_API DeviceBuffer {
+ public:
+  DeviceBuffer() noexcept = default;
+  ~DeviceBuffer();
+  DeviceBuffer(DeviceBuffer&&) noexcept = default;
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept;
+  DeviceBuffer(const DeviceBuffer&) = delete;
+  DeviceBuffer& operator=(const DeviceBuffer&) = delete;
+
+  explicit operator bool() const noexcept { return state_ != nullptr; }
+  /// With its ordinal.
+  /// Errors  InvalidArgument: empty.
+  [[nodiscard]] Device device() const;
+  /// The size as it was requested; 0 if empty.
+  [[nodiscard]] std::size_t bytes() const noexcept;
+  /// The transfer that fills the buffer. Reads and copies need not wait for it.
+  /// Errors  InvalidArgument: empty.
+  [[nodiscard]] const Transfer& ready() const;
+
+  /// Copies [offset, offset + bytes) into host memory and returns at once. `target` must stay valid
+  /// until the transfer is over; the destructor of Transfer waits for that. 0 bytes: no effect.
+  /// TransferOptions::priority has no effect, here and in DeviceBuffers.
+  /// Errors  InvalidArgument: empty, or after the end of the Runtime; a range outside of the
+  ///         buffer; null; memory of a CUDA device. BackendError. OutOfMemory. NotSupported. If the
+  ///         filling of the buffer has failed, the transfer has that failure. After an error the
+  ///         content of `target` is undefined, on_done is not called, and keep_alive is released.
+  Transfer read(void* target, std::size_t offset, std::size_t bytes,
+                TransferOptions options = {}) const;
+
+ private:
+  friend class DeviceBuffers;
+  explicit DeviceBuffer(std::shared_ptr<BufferState> state) noexcept;
+
+  std::shared_ptr<BufferState> state_;
+};
+
+/// Creates buffers on devices of backends. The part Runtime::buffers(). A type alone (`tpu`) is its
+/// device 0. `cpu` and CUDA devices are refused: their memory comes from allocators.
+///
+/// Errors   Of all: InvalidArgument: no such device. BackendError, OutOfMemory, NotSupported: the
+///          backend refuses. No buffer exists then, on_done is not called, and keep_alive is
+///          released. A failure that occurs after the call is that of DeviceBuffer::ready(); if
+///          nothing observes it, it goes to the report sink.
+/// Threads  Safe from any thread. Backends call back on their own threads; on_done is called and
+///          keep_alive is released on a thread of berth.
+class BERTH_API DeviceBuffers {
+ public:
+  /// For Runtime. All arguments must outlive it.
+  DeviceBuffers(const DeviceRegistry& registry, const PinnedAllocator& pinned, HostAllocator& host,
+                Copier& copier, ReportSink sink);
+  /// Waits for all transfers and calls on_done of each. Buffers that are left lose their memory.
+  ~DeviceBuffers();
+  DeviceBuffers(const DeviceBuffers&) = delete;
+  DeviceBuffers& operator=(const DeviceBuffers&) = delete;
+
+  /// A buffer with a copy of host memory, pageable or pinned. Returns at once. The source must stay
+  /// valid and unchanged until ready() is over.
+  /// Errors  InvalidArgument also: null; memory of a CUDA device (pass a stream).
+  [[nodiscard]] DeviceBuffer create(Device device, const void* source, std::size_t bytes,
+                                    TransferOptions options = {});
+  /// A buffer with the content of a range of a file. The file stays open until ready() is over.
+  /// Blocking  Returns at once if the backend can fill a buffer in parts: a thread of berth reads
+  ///           the file, in parts of 4 MiB, and ready() reports progress and can be cancelled.
+  ///           Otherwise reads the whole range first.
+  /// Errors    FileError: the range wraps around or goes beyond the end of the file.
+  ///           InvalidArgument also: a file that is open to write.
+  [[nodiscard]] DeviceBuffer create(Device device, const FileRange& source,
+                                    TransferOptions options = {});
+  /// A copy of another buffer: by the backend if both devices belong to it, otherwise through host
+  /// memory. TransferOptions::keep_alive is not needed: `source` may be destroyed at once.
+  /// Blocking  Returns at once within a backend. Otherwise waits until `source` has been read.
+  /// Errors    InvalidArgument also: `source` is empty, or its Runtime has ended.
+  [[nodiscard]] DeviceBuffer create(Device device, const DeviceBuffer& source,
+                                    TransferOptions options = {});
+  /// A copy of memory of any kind that `stream` can read, in the order of `stream`, through host
+  /// memory.
+  /// Blocking  Waits until the earlier work of `stream` is done and the source has been read: it
+  ///           may be freed or changed at once.
+  /// Errors    As Copier::copy() also.
+  [[nodiscard]] DeviceBuffer create(Device device, const void* source, std::size_t bytes,
+                                    StreamRef stream, TransferOptions options = {});
+
+  /// Copies [offset, offset + bytes) of a buffer to memory of any kind that `stream` can write, in
+  /// the order of `stream`, through host memory. 0 bytes: no effect.
+  /// Blocking  Waits until the buffer has been read; not for the copy on `stream`.
+  /// Errors    As DeviceBuffer::read() and Copier::start().
+  Transfer copy(void* target, const DeviceBuffer& source, std::size_t offset, std::size_t bytes,
+                StreamRef stream, TransferOptions options = {});
+
+  /// Of one device, which must be one of a backend.
+  [[nodiscard]] BufferCounters counters(Device device) const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace berth

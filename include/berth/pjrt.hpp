@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices of PJRT plug-ins: TPUs, and other accelerators whose vendor ships a plug-in. Needs the
+// optional library libberth_pjrt, which berth loads at the first use.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "berth/cpp20.hpp"
+#include "berth/device_backend.hpp"
+#include "berth/export.h"
+
+namespace berth {
+
+/// A named option that a plug-in understands when its client is created. The vendor documents them.
+struct PjrtOption {
+  std::string name;
+  std::variant<bool, std::int64_t, float, std::string> value;
+};
+
+/// A plug-in and the device type that its devices get.
+struct PjrtPlugin {
+  std::string type;  ///< "tpu"
+  std::string path;  ///< of the library, or its name for the loader: "libtpu.so"
+  std::vector<PjrtOption> options = {};
+};
+
+/// Loads a plug-in and creates a client with all devices that this process can use. To be passed to
+/// Runtime::register_backend(); Runtime::register_pjrt() does both. `type` is not used.
+///
+/// The plug-in runs in this process: if it crashes or stops the process while it is loaded, so does
+/// the program. It is never unloaded. berth requires major version 0 of the ABI and a minor version
+/// from 57 on.
+/// Errors   InvalidArgument: no library, or a library without GetPjrtApi. NotSupported: another
+///          version of the ABI; a function that berth needs is missing; libberth_pjrt is not
+///          installed. BackendError: the plug-in refuses, with its code and text.
+/// Threads  Safe from any thread.
+[[nodiscard]] BERTH_API std::unique_ptr<DeviceBackend> open_pjrt(const PjrtPlugin& plugin);
+
+/// The devices of a topology, such as "v5e:2x2x1" of libtpu, without hardware: they can be counted
+/// and described. Their buffers are NotSupported. `plugin.options` are passed to the topology.
+/// Errors  As open_pjrt().
+[[nodiscard]] BERTH_API std::unique_ptr<DeviceBackend> open_pjrt_topology(
+    const PjrtPlugin& plugin, const std::string& topology);
+
+}  // namespace berth

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pjrt/client.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "berth/error.hpp"
+
+#include "base/format.hpp"
+#include "pjrt/buffer.hpp"
+#include "pjrt/description.hpp"
+
+namespace berth::pjrt {
+namespace {
+
+std::string text(const Api& api, const Function<ClientTextArgs>& function, Client* client) {
+  ClientTextArgs args{};
+  args.client = client;
+  api.call(function, args);
+  return std::string(args.text, args.text_bytes);
+}
+
+std::optional<std::uint64_t> known(std::int64_t value, bool is_set = true) {
+  return is_set && value >= 0 ? std::optional(static_cast<std::uint64_t>(value)) : std::nullopt;
+}
+
+std::optional<std::uint64_t> known(const MaybeCount& count) {
+  return known(count.value, count.is_set);
+}
+
+std::int64_t dimension(std::size_t bytes) {
+  if (bytes <= static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max()))
+    return static_cast<std::int64_t>(bytes);
+  throw InvalidArgument(format_text("a buffer of {} B; accepted: less than 2^63 B", bytes));
+}
+
+const PjrtBuffer& native_of(const DeviceBackend::Buffer& buffer) {
+  return static_cast<const PjrtBuffer&>(buffer);
+}
+
+/// Longer than the struct of any version that is known. A newer plug-in may refuse the struct of
+/// this version for its size, and reads zeros as "not given".
+struct LongerClientCreateArgs {
+  ClientCreateArgs args;
+  std::byte later[128];
+};
+
+}  // namespace
+
+PjrtClient::PjrtClient(const Api& api, const std::vector<PjrtOption>& options) : api_(api) {
+  create(options);
+  try {
+    read_devices();
+  } catch (...) {
+    api_.destroy(client_destroy, {0, nullptr, client_});
+    throw;
+  }
+}
+
+PjrtClient::~PjrtClient() {
+  api_.destroy(client_destroy, {0, nullptr, client_});
+}
+
+void PjrtClient::create(const std::vector<PjrtOption>& options) {
+  std::vector<NamedValue> values;
+  for (const PjrtOption& option : options) values.push_back(to_named_value(option));
+  LongerClientCreateArgs longer{};
+  ClientCreateArgs& args = longer.args;
+  args.options = values.data();
+  args.option_count = values.size();
+  Error* error = api_.try_call(client_create, args);
+  if (error != nullptr && api_.minor_version() > kMinorKnown &&
+      api_.code_of(error) == Code::invalid_argument) {
+    args.struct_size = sizeof longer;
+    Error* const second = api_.try_call_as_it_is(client_create, args);
+    api_.drop(second == nullptr ? error : second);  // the first one explains the failure
+    if (second == nullptr) error = nullptr;
+  }
+  if (error != nullptr) api_.raise(client_create.name, error);
+  client_ = args.client;
+  if (client_ == nullptr) {
+    throw BackendError(api_.path() + ": the plug-in reported success and gave no client",
+                       static_cast<int>(Code::internal));
+  }
+}
+
+void PjrtClient::read_devices() {
+  ClientDevicesArgs args{};
+  args.client = client_;
+  api_.call(client_devices, args);
+  devices_.assign(args.devices, args.devices + args.device_count);
+}
+
+std::string PjrtClient::name() const {
+  return name_of(api_, text(api_, client_platform_name, client_),
+                 text(api_, client_platform_version, client_));
+}
+
+DeviceDescription PjrtClient::describe(int index) const {
+  DeviceDescriptionArgs args{};
+  args.device = device(index);
+  api_.call(device_description, args);
+  DeviceDescription described = pjrt::describe(api_, args.description);
+  DeviceNumberArgs hardware{};
+  hardware.device = device(index);
+  api_.call(device_hardware_id, hardware);
+  described.attributes.insert(described.attributes.begin() + 2,
+                              {"local_hardware_id", std::int64_t{hardware.number}});
+  if (!described.memory_bytes) described.memory_bytes = memory(index).bytes_limit;
+  return described;
+}
+
+BackendMemory PjrtClient::memory(int index) const {
+  MemoryStatsArgs args{};
+  args.device = device(index);
+  try {
+    api_.call(memory_stats, args);
+  } catch (const NotSupported&) {
+    return {};
+  }
+  return {.bytes_used = known(args.bytes_in_use),
+          .bytes_used_peak = known(args.bytes_in_use_peak),
+          .bytes_limit = known(args.bytes_limit),
+          .bytes_reserved = known(args.bytes_reserved),
+          .bytes_reserved_peak = known(args.bytes_reserved_peak),
+          .largest_free_block_bytes = known(args.largest_free_block_bytes),
+          .allocations = known(args.allocations)};
+}
+
+Memory* PjrtClient::memory_of(int index) const {
+  DeviceMemoryArgs args{};
+  args.device = device(index);
+  api_.call(device_memory, args);
+  return args.memory;
+}
+
+std::unique_ptr<DeviceBackend::Buffer> PjrtClient::create_buffer(int index,
+                                                                 std::span<const std::byte> content,
+                                                                 Done done) {
+  const std::int64_t bytes = dimension(content.size());
+  BufferFromHostArgs args{};
+  args.client = client_;
+  args.data = content.data();
+  args.element_type = kElementU8;
+  args.dims = &bytes;
+  args.dim_count = 1;
+  args.host_buffer_semantics = kUntilTransferCompletes;
+  args.device = device(index);
+  api_.call(buffer_from_host, args);
+  try {
+    auto buffer = std::make_unique<PjrtBuffer>(api_, args.buffer, index, content.size());
+    when_both_ready(api_, buffer_from_host.name, buffer->ready(), args.done_with_host_buffer,
+                    std::move(done));
+    return buffer;
+  } catch (...) {
+    // The plug-in may still read the content.
+    if (args.done_with_host_buffer != nullptr)
+      api_.await(buffer_from_host.name, args.done_with_host_buffer);
+    throw;
+  }
+}
+
+DeviceBackend::Begun PjrtClient::begin_buffer(int index, std::size_t bytes) {
+  if (!api_.has(create_async) || !api_.has(transfer_data) || !api_.has(retrieve_buffer) ||
+      !api_.has(manager_destroy)) {
+    return {};
+  }
+  const std::int64_t dims = dimension(bytes);
+  ShapeSpec shape{offsetof(ShapeSpec, element_type) + sizeof(int), nullptr, &dims, 1, kElementU8};
+  CreateAsyncArgs args{};
+  args.client = client_;
+  args.shapes = &shape;
+  args.shape_count = 1;
+  args.memory = memory_of(index);
+  try {
+    api_.call(create_async, args);
+  } catch (const NotSupported&) {
+    return {};
+  }
+  RetrieveBufferArgs retrieved{};
+  retrieved.manager = args.manager;
+  try {
+    api_.call(retrieve_buffer, retrieved);
+    auto buffer = std::make_unique<PjrtBuffer>(api_, retrieved.buffer, index, bytes);
+    auto filling = std::make_unique<PjrtFilling>(api_, args.manager, buffer->ready());
+    return {std::move(buffer), std::move(filling)};
+  } catch (...) {
+    api_.destroy(manager_destroy, {0, nullptr, args.manager});
+    throw;
+  }
+}
+
+void PjrtClient::read(const Buffer& source, std::size_t offset, std::span<std::byte> target,
+                      Done done) {
+  const PjrtBuffer& buffer = native_of(source);
+  const bool is_whole = offset == 0 && target.size() == buffer.bytes();
+  if (!is_whole && api_.has(raw_to_host)) {
+    RawToHostArgs args{};
+    args.source = buffer.native();
+    args.target = target.data();
+    args.offset = static_cast<std::int64_t>(offset);
+    args.bytes = static_cast<std::int64_t>(target.size());
+    Error* const error = api_.try_call(raw_to_host, args);
+    if (error == nullptr) return api_.when_ready(raw_to_host.name, args.event, std::move(done));
+    if (api_.code_of(error) != Code::unimplemented) api_.raise(raw_to_host.name, error);
+    api_.drop(error);
+  }
+  ToHostArgs args{};
+  args.source = buffer.native();
+  args.target = target.data();
+  args.target_bytes = target.size();
+  std::shared_ptr<std::byte[]> whole;
+  if (!is_whole) {
+    whole = std::make_shared_for_overwrite<std::byte[]>(buffer.bytes());
+    args.target = whole.get();
+    args.target_bytes = buffer.bytes();
+    done = [whole, offset, target, done = std::move(done)](std::exception_ptr failure) {
+      if (failure == nullptr) std::memcpy(target.data(), whole.get() + offset, target.size());
+      done(std::move(failure));
+    };
+  }
+  api_.call(to_host, args);
+  api_.when_ready(to_host.name, args.event, std::move(done));
+}
+
+std::unique_ptr<DeviceBackend::Buffer> PjrtClient::copy(const Buffer& source, int index,
+                                                        Done done) {
+  const PjrtBuffer& from = native_of(source);
+  if (from.device() == index) {
+    // The ABI refuses a copy to the same device.
+    const auto content = std::make_shared_for_overwrite<std::byte[]>(from.bytes());
+    ToHostArgs args{};
+    args.source = from.native();
+    args.target = content.get();
+    args.target_bytes = from.bytes();
+    api_.call(to_host, args);
+    api_.await(to_host.name, args.event);
+    return create_buffer(index, {content.get(), from.bytes()},
+                         [content, done = std::move(done)](std::exception_ptr failure) {
+                           done(std::move(failure));
+                         });
+  }
+  CopyToDeviceArgs args{};
+  args.source = from.native();
+  args.device = device(index);
+  api_.call(copy_to_device, args);
+  auto buffer = std::make_unique<PjrtBuffer>(api_, args.copy, index, from.bytes());
+  api_.when_ready(copy_to_device.name, buffer->ready(), std::move(done));
+  return buffer;
+}
+
+}  // namespace berth::pjrt

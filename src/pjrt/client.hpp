@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The devices of a PJRT client as a backend. A buffer is a 1-D array of bytes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "berth/device_backend.hpp"
+#include "berth/pjrt.hpp"
+
+#include "pjrt/api.hpp"
+
+namespace berth::pjrt {
+
+class PjrtClient final : public DeviceBackend {
+ public:
+  /// Errors  As open_pjrt().
+  PjrtClient(const Api& api, const std::vector<PjrtOption>& options);
+  ~PjrtClient() override;
+
+  [[nodiscard]] std::string name() const override;
+  [[nodiscard]] int count() const override { return static_cast<int>(devices_.size()); }
+  [[nodiscard]] DeviceDescription describe(int index) const override;
+  [[nodiscard]] BackendMemory memory(int index) const override;
+  [[nodiscard]] std::unique_ptr<Buffer> create_buffer(int index, std::span<const std::byte> content,
+                                                      Done done) override;
+  [[nodiscard]] Begun begin_buffer(int index, std::size_t bytes) override;
+  void read(const Buffer& source, std::size_t offset, std::span<std::byte> target,
+            Done done) override;
+  [[nodiscard]] std::unique_ptr<Buffer> copy(const Buffer& source, int index, Done done) override;
+
+ private:
+  [[nodiscard]] Device* device(int index) const {
+    return devices_[static_cast<std::size_t>(index)];
+  }
+  [[nodiscard]] Memory* memory_of(int index) const;
+  void create(const std::vector<PjrtOption>& options);
+  void read_devices();
+
+  const Api& api_;
+  Client* client_ = nullptr;
+  std::vector<Device*> devices_;
+};
+
+}  // namespace berth::pjrt

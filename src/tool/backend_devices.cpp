@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tool/backend_devices.hpp"
+
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "berth/bytes.hpp"
+#include "berth/error.hpp"
+
+#include "tool/printable.hpp"
+#include "tool/table.hpp"
+#include "tool/wrapped.hpp"
+
+namespace berth::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kDetailIndent = 10;
+
+/// Types other than `cpu` and `cuda` that have a backend, or a reason why they have none.
+std::vector<DeviceType> types_of(const DeviceRegistry& devices) {
+  std::vector<DeviceType> types;
+  for (int number = 2; number < DeviceType::count(); ++number) {
+    const DeviceType type = *DeviceType::from_number(number);
+    if (!devices.backend_name(type).empty() || !devices.backend_problem(type).empty())
+      types.push_back(type);
+  }
+  return types;
+}
+
+BackendMemory memory_of(const DeviceRegistry& devices, Device device) {
+  try {
+    return devices.device_memory(device);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+std::string attribute_text(const DeviceAttribute& attribute) {
+  struct Write {
+    std::string operator()(bool value) const { return value ? "true" : "false"; }
+    std::string operator()(std::int64_t value) const { return fmt::to_string(value); }
+    std::string operator()(double value) const { return fmt::to_string(value); }
+    std::string operator()(const std::string& value) const { return printable(value); }
+    std::string operator()(const std::vector<std::int64_t>& values) const {
+      return fmt::format("{}", fmt::join(values, ","));
+    }
+  };
+  return fmt::format("{} {}", printable(attribute.name), std::visit(Write{}, attribute.value));
+}
+
+std::string facts_line(const DeviceRegistry& devices, Device device,
+                       const DeviceDescription& description) {
+  std::vector<std::string> parts;
+  for (const DeviceAttribute& attribute : description.attributes)
+    parts.push_back(attribute_text(attribute));
+  if (const auto used = memory_of(devices, device).bytes_used)
+    parts.push_back(format_bytes(*used) + " in use");
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+Json or_null(const std::optional<std::uint64_t>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json device_json(const DeviceRegistry& devices, Device device) {
+  const DeviceDescription description = devices.describe(device);
+  const BackendMemory memory = memory_of(devices, device);
+  Json attributes = Json::object();
+  for (const DeviceAttribute& attribute : description.attributes)
+    std::visit([&](const auto& value) { attributes[attribute.name] = value; }, attribute.value);
+  return {
+      {"device", device.to_string()},
+      {"name", description.name},
+      {"kind", description.kind},
+      {"memory_bytes", or_null(description.memory_bytes)},
+      {"memory",
+       {{"bytes_used", or_null(memory.bytes_used)}, {"bytes_limit", or_null(memory.bytes_limit)}}},
+      {"attributes", std::move(attributes)}};
+}
+
+}  // namespace
+
+std::string backend_devices_text(const DeviceRegistry& devices) {
+  const Table table({{"device", 8}, {"memory", 9, true}, {"kind", 0}});
+  std::string text;
+  for (const DeviceType type : types_of(devices)) {
+    if (!text.empty()) text += '\n';
+    const std::string problem = devices.backend_problem(type);
+    if (!problem.empty()) {
+      text += wrapped(printable(fmt::format("{}: no devices: {}", type.name(), problem)), 0);
+      continue;
+    }
+    text += wrapped(fmt::format("{}: {}", type.name(), printable(devices.backend_name(type))), 0);
+    text += table.header();
+    for (int ordinal = 0; ordinal < devices.count(type); ++ordinal) {
+      const Device device = Device::of(type, ordinal);
+      const DeviceDescription description = devices.describe(device);
+      text +=
+          table.row({device.to_string(),
+                     description.memory_bytes ? format_bytes(*description.memory_bytes) : "unknown",
+                     printable(description.kind)});
+      text += wrapped(printable(description.name), kDetailIndent);
+      text += wrapped(facts_line(devices, device, description), kDetailIndent);
+    }
+  }
+  return text;
+}
+
+Json backend_devices_json(const DeviceRegistry& devices) {
+  Json list = Json::array();
+  for (const DeviceType type : types_of(devices)) {
+    const std::string problem = devices.backend_problem(type);
+    const std::string name = devices.backend_name(type);
+    Json& entry =
+        list.emplace_back(Json{{"type", type.name()},
+                               {"backend", name.empty() ? Json(nullptr) : Json(name)},
+                               {"problem", problem.empty() ? Json(nullptr) : Json(problem)},
+                               {"devices", Json::array()}});
+    for (int ordinal = 0; ordinal < devices.count(type); ++ordinal)
+      entry["devices"].push_back(device_json(devices, Device::of(type, ordinal)));
+  }
+  return list;
+}
+
+}  // namespace berth::tool

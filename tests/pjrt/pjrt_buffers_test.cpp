@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffers of a plug-in whose operations end at once, and of one whose operations end later.
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <fstream>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "berth/bytes.hpp"
+
+#include "pjrt/plugin_fixture.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace pjrt_buffers_test {
+
+using namespace berth;
+using namespace berth::test;
+
+TEST_CASE("bytes arrive in every pairing, size and part") {
+  for (const bool is_late : {false, true}) {
+    for (const bool no_raw_reads : {false, true}) {
+      PluginFixture fixture({{"late", is_late}, {"no_raw_reads", no_raw_reads}});
+      for (const std::size_t bytes : {1ul, 4096ul, 1000003ul}) {
+        CAPTURE(bytes);
+        const auto content = numbered_bytes(bytes);
+        const DeviceBuffer first =
+            fixture.buffers().create(fixture.device(0), content.data(), bytes);
+        const DeviceBuffer same = fixture.buffers().create(fixture.device(0), first);
+        const DeviceBuffer other = fixture.buffers().create(fixture.device(1), same);
+        for (const DeviceBuffer* buffer : {&first, &same, &other}) {
+          CHECK(content_of(*buffer) == content);
+          std::vector<std::byte> tail(bytes - bytes / 3);
+          buffer->read(tail.data(), bytes / 3, tail.size()).wait();
+          CHECK(std::equal(tail.begin(), tail.end(), content.end() - std::ptrdiff_t(tail.size())));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a file fills a buffer, in parts where the plug-in can") {
+  const TemporaryFolder folder;
+  const auto content = numbered_bytes(9_MiB + 5);
+  const std::string path = (folder.path() / "content").string();
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(content.data()), std::streamsize(content.size()));
+  const File file = File::open_to_read(path);
+  for (const bool is_late : {false, true}) {
+    for (const bool no_parts : {false, true}) {
+      PluginFixture fixture({{"late", is_late}, {"no_parts", no_parts}});
+      const DeviceBuffer buffer =
+          fixture.buffers().create(fixture.device(0), FileRange{file, 0, content.size()});
+      CHECK(content_of(buffer) == content);  // behind the filling
+      CHECK(buffer.ready().bytes_done() == content.size());
+    }
+  }
+}
+
+TEST_CASE("a file that fails in the middle fails the buffer and its reads") {
+  const TemporaryFolder folder;
+  const auto content = numbered_bytes(9_MiB);
+  const std::string path = (folder.path() / "content").string();
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(content.data()), std::streamsize(content.size()));
+  const File file = File::open_to_read(path);
+  PluginFixture fixture(
+      {{"late", true},
+       {"fail_event", std::string("AsyncHostToDeviceTransferManager_TransferData")}});
+  const DeviceBuffer buffer =
+      fixture.buffers().create(fixture.device(0), FileRange{file, 0, content.size()});
+  message_of<BackendError>([&] {
+    buffer.ready().wait();
+    return 0;
+  });
+}
+
+TEST_CASE("a thousand buffers live at once, and none is left") {
+  PluginFixture fixture({{"late", true}, {"devices", std::int64_t{4}}});
+  std::vector<std::vector<std::byte>> contents;
+  std::vector<DeviceBuffer> buffers;
+  for (unsigned i = 0; i < 1000; ++i) contents.push_back(numbered_bytes(100 + i, i));
+  for (unsigned i = 0; i < 1000; ++i) {
+    buffers.push_back(fixture.buffers().create(fixture.device(int(i % 4)), contents[i].data(),
+                                               contents[i].size()));
+  }
+  int wrong = 0;
+  for (unsigned i = 0; i < 1000; ++i) wrong += content_of(buffers[i]) == contents[i] ? 0 : 1;
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("threads share a client whose events are late") {
+  PluginFixture fixture({{"late", true}});
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  std::atomic<int> calls = 0;
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    threads.emplace_back([&, seed] {
+      const auto content = numbered_bytes(5000, seed);
+      for (int round = 0; round < 100; ++round) {
+        const DeviceBuffer a = fixture.buffers().create(
+            fixture.device(round % 2), content.data(), 5000,
+            {.on_done = [&](const std::exception_ptr& failure) { calls += failure == nullptr; }});
+        const DeviceBuffer b = fixture.buffers().create(fixture.device(1), a);
+        if (content_of(b) != content) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  fixture.simulation.runtime.reset();
+  CHECK(calls == 400);
+}
+
+}  // namespace pjrt_buffers_test

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plug-ins of other versions, and plug-ins that fail or lie: typed errors, and nothing left over.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "pjrt/plugin_fixture.hpp"
+
+namespace pjrt_errors_test {
+
+using namespace berth;
+using namespace berth::test;
+
+namespace {
+
+PjrtOption fail(const char* function) {
+  return {"fail", std::string(function)};
+}
+
+}  // namespace
+
+TEST_CASE("what is no plug-in, or one of another version, is refused by name") {
+  const auto refusal = [](const std::string& path) { return open_pjrt({"", path}); };
+  CHECK(contains(message_of<InvalidArgument>([&] { return refusal("/nonexistent.so"); }),
+                 "/nonexistent.so cannot be loaded as a PJRT plug-in: "));
+  CHECK(contains(message_of<InvalidArgument>([&] { return refusal("/etc/passwd"); }),
+                 "/etc/passwd cannot be loaded as a PJRT plug-in: "));
+  CHECK(contains(message_of<InvalidArgument>([&] { return refusal("libm.so.6"); }),
+                 "libm.so.6 is no PJRT plug-in; accepted: a library that exports GetPjrtApi"));
+  CHECK(contains(message_of<NotSupported>([&] { return refusal(plugin_path("other_major")); }),
+                 "has version 1.81 of the PJRT API; accepted: major version 0, minor version 57"));
+  CHECK(contains(message_of<NotSupported>([&] { return refusal(plugin_path("too_old")); }),
+                 "has version 0.56 of the PJRT API"));
+  CHECK(contains(message_of<NotSupported>([&] {
+                   Simulation simulation;
+                   simulation.runtime->register_pjrt("cut", plugin_path("cut"));
+                   return 0;
+                 }),
+                 "does not have PJRT_Device_GetDescription"));
+  CHECK(plugin_objects_live(plugin_path("cut")) == 0);
+}
+
+TEST_CASE("an old plug-in serves partial reads and files without the newer functions") {
+  PluginFixture fixture({}, "old");
+  const auto content = numbered_bytes(10000);
+  const DeviceBuffer buffer =
+      fixture.buffers().create(fixture.device(1), content.data(), content.size());
+  std::vector<std::byte> part(100);
+  buffer.read(part.data(), 5000, 100).wait();
+  CHECK(std::equal(part.begin(), part.end(), content.begin() + 5000));
+  CHECK(content_of(buffer) == content);
+}
+
+TEST_CASE("a plug-in with a longer struct for a client gets one") {
+  PluginFixture fixture({}, "newer");
+  const auto content = numbered_bytes(100);
+  CHECK(content_of(fixture.buffers().create(fixture.device(0), content.data(), 100)) == content);
+}
+
+TEST_CASE("an error has the plug-in, the function, the code by name and number, and the text") {
+  PluginFixture fixture({fail("Client_BufferFromHostBuffer"), {"fail_code", std::int64_t{10}}});
+  try {
+    static_cast<void>(fixture.buffers().create(fixture.device(0), "abc", 3));
+    FAIL("nothing was thrown");
+  } catch (const BackendError& error) {
+    CHECK(error.code() == Errc::backend);
+    CHECK(error.driver_code() == 10);
+    CHECK(std::string(error.what()) ==
+          fixture.path +
+              ": PJRT_Client_BufferFromHostBuffer failed with ABORTED (10): told "
+              "to fail\\x0ahere");
+  }
+}
+
+TEST_CASE("codes that berth has types for become those types") {
+  const auto fixture_of = [](std::int64_t code) {
+    return std::make_unique<PluginFixture>(
+        std::vector<PjrtOption>{fail("Client_BufferFromHostBuffer"), {"fail_code", code}});
+  };
+  const auto create = [](PluginFixture& fixture) {
+    return fixture.buffers().create(fixture.device(0), "abc", 3);
+  };
+  message_of<OutOfMemory>([&] { return create(*fixture_of(8)); });
+  message_of<NotSupported>([&] { return create(*fixture_of(12)); });
+  message_of<Cancelled>([&] { return create(*fixture_of(1)); });
+  CHECK(contains(message_of<BackendError>([&] { return create(*fixture_of(77)); }),
+                 "a code that berth does not know (77)"));
+}
+
+TEST_CASE("a device that is full refuses, and serves again once there is room") {
+  PluginFixture fixture({{"memory_bytes", std::int64_t{1000}}});
+  const auto content = numbered_bytes(1000);
+  {
+    const DeviceBuffer all = fixture.buffers().create(fixture.device(0), content.data(), 1000);
+    CHECK(contains(message_of<OutOfMemory>([&] {
+                     return fixture.buffers().create(fixture.device(0), content.data(), 1);
+                   }),
+                   "RESOURCE_EXHAUSTED (8): no room for 1 bytes"));
+    CHECK(fixture.buffers().create(fixture.device(1), all).bytes() == 1000);
+  }
+  CHECK(content_of(fixture.buffers().create(fixture.device(0), content.data(), 1000)) == content);
+}
+
+TEST_CASE("each function that fails leaves nothing behind") {
+  for (const char* function : {"Client_Create", "Client_AddressableDevices"}) {
+    CAPTURE(function);
+    CHECK(contains(message_of<BackendError>([&] {
+                     return open_pjrt({"", plugin_path("current"), {fail(function)}});
+                   }),
+                   function));
+    CHECK(plugin_objects_live(plugin_path("current")) == 0);
+  }
+  for (const bool is_late : {false, true}) {
+    for (const char* function : {"Buffer_ReadyEvent", "Buffer_ToHostBuffer", "Buffer_CopyRawToHost",
+                                 "Buffer_CopyToDevice"}) {
+      CAPTURE(function);
+      PluginFixture fixture({fail(function), {"late", is_late}});
+      const auto content = numbered_bytes(1000);
+      std::vector<std::byte> target(1000);
+      CHECK(contains(message_of<BackendError>([&] {
+                       const DeviceBuffer buffer =
+                           fixture.buffers().create(fixture.device(0), content.data(), 1000);
+                       buffer.read(target.data(), 1, 999).wait();
+                       buffer.read(target.data(), 0, 1000).wait();
+                       return fixture.buffers().create(fixture.device(1), buffer);
+                     }),
+                     function));
+    }
+  }
+}
+
+TEST_CASE("an event that fails is the failure of its transfer, and of those behind it") {
+  for (const bool is_late : {false, true}) {
+    PluginFixture fixture(
+        {{"fail_event", std::string("Client_BufferFromHostBuffer")}, {"late", is_late}});
+    const auto content = numbered_bytes(1000);
+    std::vector<std::byte> target(1000);
+    const DeviceBuffer buffer =
+        fixture.buffers().create(fixture.device(0), content.data(), content.size());
+    const Transfer read = buffer.read(target.data(), 0, 1000);
+    const DeviceBuffer copy = fixture.buffers().create(fixture.device(1), buffer);
+    for (const Transfer& failed : {buffer.ready(), read, copy.ready()}) {
+      CHECK(contains(message_of<BackendError>([&] {
+                       failed.wait();
+                       return 0;
+                     }),
+                     "INTERNAL (13): told to fail"));
+    }
+  }
+}
+
+TEST_CASE("a plug-in that reports success and gives nothing is an error") {
+  CHECK(contains(message_of<BackendError>([&] {
+                   return open_pjrt({"", plugin_path("current"), {{"null_objects", true}}});
+                 }),
+                 "the plug-in reported success and gave no client"));
+  CHECK(plugin_objects_live(plugin_path("current")) == 0);
+}
+
+TEST_CASE("an exception that a plug-in throws is an error of its own") {
+  CHECK(contains(message_of<BackendError>([&] {
+                   return open_pjrt({"", plugin_path("current"), {{"throws", true}}});
+                 }),
+                 "UNKNOWN (2): the plug-in threw \"an exception of the plug-in\""));
+  CHECK(plugin_objects_live(plugin_path("current")) == 0);
+}
+
+TEST_CASE("two plug-ins for one name, and names of berth's own, are refused before any is loaded") {
+  PluginFixture fixture;
+  const auto refusal = [&](const char* type) {
+    return message_of<InvalidArgument>([&] {
+      fixture.runtime().register_pjrt(type, "/nonexistent.so");
+      return 0;
+    });
+  };
+  CHECK(contains(refusal("pjrt"), "device type pjrt has a backend (PJRT test 7.1, API 0.81)"));
+  CHECK(contains(refusal("cpu"), "cpu is a device type of berth's own"));
+  CHECK(contains(refusal("cuda"), "cuda is a device type of berth's own"));
+}
+
+TEST_CASE("a buffer outlives the client, and is refused") {
+  DeviceBuffer buffer;
+  {
+    PluginFixture fixture({{"late", true}});
+    buffer = fixture.buffers().create(fixture.device(0), "abcd", 4);
+  }
+  char target[4];
+  CHECK(contains(message_of<InvalidArgument>([&] { return buffer.read(target, 0, 4); }),
+                 "after the end of its Runtime"));
+}
+
+}  // namespace pjrt_errors_test

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// The objects of a PJRT plug-in for tests, whose devices are host memory. Every object is counted
+// while it lives.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "pjrt/pjrt_functions.hpp"
+
+namespace berth::pjrt {
+
+/// Numbers of live objects, for leak checks.
+struct Live {
+  std::atomic<int> errors = 0;
+  std::atomic<int> events = 0;
+  std::atomic<int> clients = 0;
+  std::atomic<int> buffers = 0;
+  std::atomic<int> managers = 0;
+  std::atomic<int> topologies = 0;
+
+  [[nodiscard]] int sum() const {
+    return errors + events + clients + buffers + managers + topologies;
+  }
+};
+inline Live live;
+
+/// Counts one object from its construction to its destruction.
+class Counted {
+ public:
+  explicit Counted(std::atomic<int>& count) : count_(count) { ++count_; }
+  ~Counted() { --count_; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  std::atomic<int>& count_;
+};
+
+struct Error {
+  Code code;
+  std::string message;
+  Counted counted{live.errors};
+};
+
+inline Error* new_error(Code code, std::string message) {
+  return new Error{code, std::move(message)};
+}
+
+/// What the events of one operation share.
+struct Completion {
+  using Callback = std::function<void(const Completion&)>;
+
+  void end(Code with, std::string text) {
+    std::vector<Callback> calls;
+    {
+      const std::lock_guard lock(mutex);
+      is_over = true;
+      code = with;
+      message = std::move(text);
+      calls.swap(callbacks);
+      changed.notify_all();
+    }
+    for (const Callback& call : calls) call(*this);
+  }
+  void when_over(Callback callback) {
+    {
+      const std::lock_guard lock(mutex);
+      if (!is_over) return callbacks.push_back(std::move(callback));
+    }
+    callback(*this);
+  }
+  void wait() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return is_over; });
+  }
+  /// Null if it succeeded. The caller owns it. Requires the end.
+  [[nodiscard]] Error* error() const {
+    return code == Code::ok ? nullptr : new_error(code, message);
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool is_over = false;
+  Code code = Code::ok;
+  std::string message;
+  std::vector<Callback> callbacks;
+};
+
+struct Event {
+  std::shared_ptr<Completion> completion;
+  Counted counted{live.events};
+};
+
+/// The memory of a buffer.
+struct Content {
+  std::vector<std::byte> bytes;
+  std::shared_ptr<Completion> filled = std::make_shared<Completion>();
+};
+
+struct Buffer {
+  Client* client;
+  Device* device;
+  std::shared_ptr<Content> content;
+  Counted counted{live.buffers};
+};
+
+struct TransferManager {
+  Client* client;
+  std::shared_ptr<Content> content;
+  Counted counted{live.managers};
+};
+
+/// A device, and also the only memory of it.
+struct Description {
+  int id = 0;
+  std::string name;
+  std::string kind = "test device";
+  std::vector<std::int64_t> coordinates;
+  std::vector<NamedValue> attributes;
+};
+struct Memory {
+  Device* device;
+};
+struct Device {
+  Client* client = nullptr;
+  Description description;
+  Memory memory{this};
+  std::atomic<std::int64_t> bytes_in_use = 0;
+};
+
+struct Topology {
+  std::vector<std::unique_ptr<Description>> owned;
+  std::vector<Description*> descriptions;
+  Counted counted{live.topologies};
+};
+
+/// Runs tasks in their order on a thread, or at once.
+class Queue {
+ public:
+  explicit Queue(bool is_late) {
+    if (is_late) thread_ = std::thread([this] { loop(); });
+  }
+  ~Queue() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_ending_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+
+  void post(std::function<void()> task) {
+    if (!thread_.joinable()) return task();
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+    changed_.notify_all();
+  }
+
+ private:
+  void loop() {
+    for (;;) {
+      std::function<void()> task;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return is_ending_ || !tasks_.empty(); });
+        if (tasks_.empty()) return;
+        task = std::move(tasks_.front());
+        tasks_.pop_front();
+      }
+      task();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> tasks_;
+  bool is_ending_ = false;
+  std::thread thread_;
+};
+
+/// What the create options of a client ask for.
+struct Knobs {
+  std::int64_t devices = 2;
+  std::int64_t memory_bytes = 1 << 30;  ///< of each device; a buffer beyond it is refused
+  bool memory_stats = true;
+  bool late = false;          ///< operations end later, on a thread
+  bool no_raw_reads = false;  ///< Buffer_CopyRawToHost is unimplemented
+  bool no_parts = false;      ///< transfer managers are unimplemented
+  bool throws = false;        ///< a client is not created, but an exception is thrown
+  bool null_objects = false;  ///< success without a buffer or an event
+  float scale = 1;            ///< reported as an attribute
+  std::string fail;           ///< the function, without "PJRT_", that returns an error
+  std::string fail_event;     ///< the function whose event has an error
+  std::int64_t fail_code = static_cast<int>(Code::internal);
+};
+
+struct Client {
+  explicit Client(Knobs knobs_);
+
+  const Knobs knobs;
+  std::vector<std::unique_ptr<Device>> owned;
+  std::vector<Device*> devices;
+  Queue queue;  ///< ends before the devices
+  Counted counted{live.clients};
+};
+
+}  // namespace berth::pjrt
