@@ -80,7 +80,8 @@ TEST_CASE("a batch copies between memory of all kinds, with and without the driv
   }
 }
 
-TEST_CASE("a batch of a thousand blocks of the host allocator takes few driver calls") {
+TEST_CASE("a batch of a thousand blocks of the host allocator takes few driver calls" *
+          needs_gates()) {
   for (const bool to_device : {true, false}) {
     CAPTURE(to_device);
     CopyTest test(batch_machine(sim::Progress::eager));

@@ -326,7 +326,8 @@ TEST_CASE_FIXTURE(FileFailureTest, "the name of a file stays on the line of its 
                  "two\\x0alines"));
 }
 
-TEST_CASE_FIXTURE(FileFailureTest, "a file that ends early has not been read to its former end") {
+TEST_CASE_FIXTURE(FileFailureTest,
+                  "a file that ends early has not been read to its former end" * needs_gates()) {
   Buffer memory(*this, Kind::device, kBytes);
   log.submit(own, "kernel");
   const Transfer transfer = start_read(memory);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes, addresses, ownership and refusals of the device allocator.
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -325,7 +326,9 @@ TEST_CASE("options out of range are refused by name") {
     DeviceAllocatorOptions options;
     options.granule_bytes = granule;
     CHECK(contains(refusal(options), "granule_bytes"));
-    CHECK(contains(refusal(options), "accepted: 0 or a power of two from 2097152"));
+    CHECK(contains(refusal(options), std::has_single_bit(granule)
+                                         ? "accepted: 0 or a power of two from 2097152"
+                                         : "accepted: 0 or a power of two"));
   }
   CHECK(contains(refusal({.cross_stream_reuse = static_cast<CrossStreamReuse>(77)}),
                  "cross_stream_reuse is 77"));

@@ -9,6 +9,7 @@
 #include "base/format.hpp"
 #include "memory/memory_errors.hpp"
 #include "memory/pinned/pinned_owners.hpp"
+#include "stream/capture.hpp"
 #include "stream/wait.hpp"
 
 namespace berth {
@@ -86,8 +87,13 @@ void PinnedHeaps::wait_for_launches() noexcept {
   for (int ordinal = 0; ordinal < registry_.count(); ++ordinal) {
     DeviceContext& context = registry_.context(Device::cuda(ordinal));
     if (!context.is_used()) continue;
-    const ContextScope scope(context, std::nothrow);
-    wait_for_or_report(context);
+    try {
+      if (may_be_capturing(context)) continue;  // the wait would break the capture
+      const ContextScope scope(context);
+      wait_for(context);
+    } catch (const std::exception& error) {
+      driver().report(Severity::warning, "pinned: launches of graphs are not waited for", error);
+    }
   }
 }
 
