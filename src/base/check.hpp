@@ -10,9 +10,10 @@ namespace berth {
 
 }  // namespace berth
 
-/// Always on: cheap conditions that guard memory safety.
-#define BERTH_CHECK(condition)                                                               \
-  (__builtin_expect(!(condition), 0) ? ::berth::check_failed(#condition, __FILE__, __LINE__) \
+/// Always on: cheap conditions that guard memory safety. The file is named without its folder, which
+/// a jumbo build would name as it is on the machine that builds.
+#define BERTH_CHECK(condition)                                                                    \
+  (__builtin_expect(!(condition), 0) ? ::berth::check_failed(#condition, __FILE_NAME__, __LINE__) \
                                      : void())
 
 /// On unless built with -Db_ndebug=true: conditions that a hot path cannot afford.
