@@ -10,8 +10,8 @@ namespace berth {
 
 }  // namespace berth
 
-/// Always on: cheap conditions that guard memory safety. The file is named without its folder, which
-/// a jumbo build would name as it is on the machine that builds.
+/// Always on: cheap conditions that guard memory safety. The file is named without its folder,
+/// which depends on the machine that builds.
 #define BERTH_CHECK(condition)                                                                    \
   (__builtin_expect(!(condition), 0) ? ::berth::check_failed(#condition, __FILE_NAME__, __LINE__) \
                                      : void())
