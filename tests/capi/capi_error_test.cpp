@@ -50,8 +50,9 @@ TEST_CASE("each class of Error has a status of its own and keeps its message and
   CHECK(status_of(StreamCaptured("e")) == BERTH_STREAM_CAPTURED);
   CHECK(status_of(Cancelled("f")) == BERTH_CANCELLED);
   CHECK(status_of(FileError("g")) == BERTH_FILE);
-  CHECK(status_of(BackendError("h", 13)) == BERTH_BACKEND_ERROR);
   CHECK(berth_last_error_driver_code() == 0);
+  CHECK(status_of(BackendError("h", 13)) == BERTH_BACKEND_ERROR);
+  CHECK(berth_last_error_driver_code() == 13);
 }
 
 TEST_CASE("an Error thrown by its base class keeps the status of its code") {

@@ -122,8 +122,11 @@ static void options_out_of_range_are_refused_by_the_part_that_they_are_for(void)
   options.device_granule_bytes = 1;
   check_refused_for_devices(options, "granule_bytes is 1;");
   options = defaults;
+  options.device_granule_bytes = 3;
+  check_refused(options, "granule_bytes is 3;");
+  options = defaults;
   options.device_segment_bytes = 1;
-  check_refused_for_devices(options, "DeviceAllocatorOptions::segment_bytes is 1;");
+  check_refused(options, "DeviceAllocatorOptions::segment_bytes is 1;");
 }
 
 static void configuration_goes_before_the_fields(void) {

@@ -116,10 +116,11 @@ TEST_CASE("a split device is hidden, and its instances are explained") {
   CHECK(newer[4] == "Hidden: it is in MIG mode without instances, so CUDA cannot use it.");
 
   const Sentences older = sentences("devices=2,memory=8GiB,mig=1:2,driver_version=12020", "0,1");
-  CHECK(older.at(0) ==
-        "Hidden: entry 1 of CUDA_VISIBLE_DEVICES=\"0,1\", \"0\", names it, but this driver shows a "
-        "process one MIG instance at most, and nothing beside it.");
-  CHECK(contains(older.at(3), "names it, but this driver shows a process one MIG instance"));
+  CHECK(
+      older.at(0) ==
+      "Hidden: entry 1 of CUDA_VISIBLE_DEVICES=\"0,1\", \"0\", names it, but this driver lists at "
+      "most one MIG instance for a process, and no other device.");
+  CHECK(contains(older.at(3), "names it, but this driver lists at most one MIG instance"));
   CHECK(sentences("devices=2,memory=8GiB,mig=1:2,driver_version=12020", std::nullopt).at(0) ==
         "Hidden: this driver lists at most one MIG instance for a process, and no other device.");
 }

@@ -97,15 +97,15 @@ cuda:0
   default                   0 B     1.00 MiB          0 B
 
 pinned
-  nothing was ever allocated
+  no allocations
 
 driver calls
   cuMemCreate       12  cuMemMap          78
   cuEventRecord  3,456
 
 copies   14.0 MiB in 11 direct, 12 staged, 13 on the host
-         16 of pageable memory by the driver's own means
-         15 times a caller waited for staging memory
+         16 of pageable memory by the driver
+         15 waits for staging memory
 )");
 }
 
