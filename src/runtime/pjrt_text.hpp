@@ -20,8 +20,7 @@
 namespace berth {
 
 inline constexpr std::string_view kAcceptedPjrt =
-    "none, or TYPE:PATH such as tpu:libtpu.so, several separated by semicolons, with options as "
-    "in TYPE:PATH?name=value&name=value";
+    "none, or TYPE:PATH[?NAME=VALUE&...], several with semicolons between";
 
 /// nullopt: not accepted.
 std::optional<std::vector<PjrtPlugin>> read_pjrt(std::string_view text);

@@ -193,7 +193,7 @@ void add_devices_command(CommandLine& berth) {
   add_common_options(command, *options);
   command.flag("--explain", options->explain, "Say of each why it is visible or not");
   command.text("--topology", options->topology, "TYPE:NAME",
-               "List the devices of a topology of the PJRT plug-in for TYPE,\n"
+               "List the devices of a topology of the plug-in for TYPE,\n"
                "without hardware: tpu:v5e:2x2x1");
   command.footer(
       "Every physical device that the driver or NVML knows, with the name under which\n"

@@ -8,8 +8,7 @@ import signal
 import subprocess
 import unittest
 
-from berth_command import environment
-from sim_program import CASES, FOLDER, SimTest
+from sim_program import CASES, FOLDER, SimTest, environment
 
 
 class Findings(SimTest):

@@ -7,8 +7,7 @@ import re
 import sys
 import unittest
 
-from berth_command import berth
-from sim_program import SimTest, masked
+from sim_program import SimTest, berth, masked
 
 PAGE = os.path.join(os.environ["BERTH_SOURCE_ROOT"], "docs", "simulator.md")
 

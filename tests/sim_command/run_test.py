@@ -7,8 +7,7 @@ import signal
 import subprocess
 import unittest
 
-from berth_command import berth, environment
-from sim_program import BERTH, CASES, FOLDER, SimTest
+from sim_program import BERTH, CASES, FOLDER, SimTest, berth, environment
 
 
 class Run(SimTest):

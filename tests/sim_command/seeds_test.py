@@ -8,8 +8,7 @@ import re
 import subprocess
 import unittest
 
-from berth_command import environment
-from sim_program import BERTH, CASES, SimTest
+from sim_program import BERTH, CASES, SimTest, environment
 
 AGAIN = re.compile(r"^    seeds? ([\d, ]+)(?: and \d+ more)?; again with: berth (sim .*)$", re.M)
 

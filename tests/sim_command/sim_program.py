@@ -13,11 +13,11 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tool"))
 
-from berth_command import BERTH, LIBCUDA, CommandTest, berth  # noqa: E402
+from berth_command import BERTH, LIBCUDA, CommandTest, berth, environment  # noqa: E402
 
 CASES = os.path.abspath(sys.argv.pop(1))
 FOLDER = os.path.dirname(LIBCUDA)
-__all__ = ["BERTH", "CASES", "FOLDER", "SimTest", "masked"]
+__all__ = ["BERTH", "CASES", "FOLDER", "SimTest", "berth", "environment", "masked"]
 
 
 def masked(text):

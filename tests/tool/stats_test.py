@@ -17,8 +17,10 @@ class Stats(CommandTest):
     def test_json_has_every_part_of_the_statistics(self):
         statistics = self.assert_success(berth("stats", "--json")).json()
         self.assertEqual(
-            set(statistics), {"driver", "devices", "allocators", "driver_calls", "copies"}
+            set(statistics),
+            {"driver", "devices", "allocators", "driver_calls", "copies", "backend_devices"},
         )
+        self.assertEqual(statistics["backend_devices"], [])
         self.assertEqual(statistics["driver"]["name"], "sim")
         self.assertEqual(len(statistics["devices"]), 1)
 
