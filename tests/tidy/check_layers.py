@@ -15,14 +15,17 @@ import sys
 from source_tree import cpp_files, read, relative, without_comments_and_literals
 
 # What one layer may include of another beyond the table: the simulator plays NVML too, and has
-# functions of its own, so it needs those ABIs, which are data and no code.
+# functions of its own, so it needs those ABIs, which are data and no code. The runtime exports its
+# functions as the simulator does.
 # libberth_pjrt implements the one entry point that the layer above declares.
+SIM_ABIS = {"driver/sim_abi.hpp", "driver/sim_kernel_abi.hpp"}
 EXTRA_INCLUDES = {
-    "sim": {"driver/nvml_abi.hpp", "driver/sim_abi.hpp"},
+    "sim": {"driver/nvml_abi.hpp"} | SIM_ABIS,
+    "cudart": {"sim/exports/trampoline.hpp"} | SIM_ABIS,
     "pjrt": {"berth/pjrt.hpp", "device/pjrt_library.hpp"},
 }
 # The layers that call or define CUDA functions by NVIDIA's names.
-CUDA_LAYERS = {"driver", "sim"}
+CUDA_LAYERS = {"driver", "sim", "cudart"}
 # The layers that include fmt, whose templates each file that uses them compiles anew. All others
 # call format_text() of base/format.hpp.
 FMT_LAYERS = {"base", "tool"}
@@ -105,7 +108,7 @@ def name_problems(layer, file, text):
         if INCLUDE_DIRECTIVE.match(line):
             continue
         if layer not in CUDA_LAYERS and (match := CUDA_FUNCTION.search(line)):
-            yield number, f"only src/driver and src/sim may name {match.group()}"
+            yield number, f"only src/driver, src/sim and src/cudart may name {match.group()}"
         if file != ENVIRONMENT_READER and layer != "tool" and GETENV.search(line):
             yield number, f"only {ENVIRONMENT_READER} reads the environment"
 

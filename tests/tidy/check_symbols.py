@@ -18,6 +18,7 @@ import sys
 
 EXPORTED = re.compile(r"(?:(?:typeinfo|typeinfo name|vtable|VTT) for )?berth::|berth_\w+$")
 VERSION_NODE = re.compile(r"BERTH_(?:[A-Z]+_)?[0-9.]+$")
+RUNTIME_VERSION_NODE = re.compile(r"libcudart\.so\.[0-9]+$")
 CUDA = re.compile(r"_*(?:cu[A-Z]|cuda[A-Z]|nvml[A-Z])")
 # Some of it is reached as only a program's own may be, for speed: a library that is loaded later
 # gets it out of what glibc keeps for all of them, some 1.6 KiB by default (tunables glibc.rtld.*).
@@ -58,7 +59,7 @@ def cuda_problems(names):
 
 def lookalike_problems(names):
     """`names` of what a look-alike exports."""
-    exported = list(names)
+    exported = [name for name in names if not RUNTIME_VERSION_NODE.match(name)]
     for name in exported:
         if not CUDA.match(name):
             yield name, "exported, but no name of CUDA or NVML"

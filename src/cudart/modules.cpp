@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cudart/modules.hpp"
+
+#include <algorithm>
+
+#include "cudart/thread.hpp"
+
+namespace berth::cudart {
+
+Module* Modules::add() {
+  const MutexLock lock(mutex_);
+  return modules_.emplace_back(std::make_unique<Module>()).get();
+}
+
+void Modules::remove(Module* module) {
+  const MutexLock lock(mutex_);
+  const auto found = std::find_if(modules_.begin(), modules_.end(),
+                                  [&](const auto& known) { return known.get() == module; });
+  if (found == modules_.end()) return;
+  for (const void* kernel : module->kernels) kernels_.erase(kernel);
+  for (const void* variable : module->variables) variables_.erase(variable);
+  modules_.erase(found);
+}
+
+void Modules::add_kernel(Module& module, const void* host_function, const char* name) {
+  const MutexLock lock(mutex_);
+  module.kernels.push_back(host_function);
+  kernels_[host_function] = std::make_unique<Kernel>(Kernel{name});
+}
+
+void Modules::add_variable(Module& module, const void* host_variable, std::size_t bytes) {
+  const MutexLock lock(mutex_);
+  module.variables.push_back(host_variable);
+  variables_[host_variable] = Variable{.bytes = bytes, .addresses = {}};
+}
+
+void Modules::add_managed(Module& module, void** host_pointer, std::size_t bytes) {
+  const MutexLock lock(mutex_);
+  module.variables.push_back(host_pointer);
+  variables_[host_pointer] = Variable{.bytes = bytes, .managed = host_pointer, .addresses = {}};
+}
+
+const Kernel* Modules::find_kernel(const void* function) {
+  const MutexLock lock(mutex_);
+  const auto found = kernels_.find(function);
+  if (found != kernels_.end()) return found->second.get();
+  for (const auto& [host_function, kernel] : kernels_)
+    if (kernel.get() == function) return kernel.get();
+  return nullptr;
+}
+
+bool Modules::find_variable(const void* host_variable, std::size_t& bytes) {
+  const MutexLock lock(mutex_);
+  const auto found = variables_.find(host_variable);
+  if (found == variables_.end()) return false;
+  bytes = found->second.bytes;
+  return true;
+}
+
+CUresult Modules::variable_address(const Driver& driver, const void* host_variable,
+                                   CUdeviceptr& address) {
+  const MutexLock lock(mutex_);
+  const auto found = variables_.find(host_variable);
+  if (found == variables_.end()) return CUDA_ERROR_NOT_FOUND;
+  Variable& variable = found->second;
+  if (variable.managed != nullptr) {
+    const CUresult result = allocate_managed(driver, variable);
+    address = reinterpret_cast<CUdeviceptr>(*variable.managed);
+    return result;
+  }
+  CUcontext context = nullptr;
+  const CUresult known = driver.cuCtxGetCurrent(&context);
+  if (known != CUDA_SUCCESS) return known;
+  CUdeviceptr& memory = variable.addresses[{context, reset_count()}];
+  if (memory == 0) {
+    const CUresult allocated = driver.cuMemAlloc(&memory, variable.bytes);
+    if (allocated != CUDA_SUCCESS) return allocated;
+    const CUresult filled = driver.cuMemsetD8(memory, 0, variable.bytes);
+    if (filled != CUDA_SUCCESS) return filled;
+  }
+  address = memory;
+  return CUDA_SUCCESS;
+}
+
+CUresult Modules::allocate_managed(const Driver& driver, const Module& module) {
+  const MutexLock lock(mutex_);
+  for (const void* address : module.variables) {
+    Variable& variable = variables_[address];
+    if (variable.managed == nullptr) continue;
+    const CUresult allocated = allocate_managed(driver, variable);
+    if (allocated != CUDA_SUCCESS) return allocated;
+  }
+  return CUDA_SUCCESS;
+}
+
+// Managed memory belongs to no device: the first allocation serves all of them, until a reset.
+CUresult Modules::allocate_managed(const Driver& driver, Variable& variable) {
+  CUdeviceptr& memory = variable.addresses[{nullptr, reset_count()}];
+  if (memory != 0) return CUDA_SUCCESS;
+  const CUresult allocated =
+      driver.cuMemAllocManaged(&memory, variable.bytes, CU_MEM_ATTACH_GLOBAL);
+  if (allocated != CUDA_SUCCESS) return allocated;
+  *variable.managed = reinterpret_cast<void*>(memory);
+  std::fill_n(static_cast<char*>(*variable.managed), variable.bytes, '\0');
+  return CUDA_SUCCESS;
+}
+
+Modules& modules() {
+  static auto* const all = new Modules;
+  return *all;
+}
+
+}  // namespace berth::cudart

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lines on standard error that say why a call failed where the error code cannot.
+#pragma once
+
+#include <atomic>
+
+#include "base/format.hpp"
+#include "base/standard_error.hpp"
+
+namespace berth::cudart {
+
+/// Prints a line, unless `printed` says that it was.
+template <class... Arguments>
+void notice_once(std::atomic<bool>& printed, fmt::format_string<Arguments...> text,
+                 Arguments&&... arguments) {
+  if (printed.exchange(true, std::memory_order_relaxed)) return;
+  write_to_stderr(
+      "berth's CUDA runtime: " + format_text(text, std::forward<Arguments>(arguments)...) + "\n");
+}
+
+}  // namespace berth::cudart
