@@ -177,7 +177,7 @@ class CachingAllocator final : public StreamObserver {
     progress,  ///< the heap has more free memory, or room under the limits
   };
   /// Returns when no graph holds a block, or some time later.
-  void await_graphs() noexcept BERTH_EXCLUDES(heap_.mutex);
+  void await_graphs() noexcept BERTH_NO_THREAD_SAFETY_ANALYSIS;
   using Step = Outcome (CachingAllocator::*)(Request& request);
   struct Rung {
     Step step;
