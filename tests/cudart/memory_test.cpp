@@ -196,7 +196,8 @@ TEST_CASE_FIXTURE(EagerRuntime,
 
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;
-  properties.location = {cudaMemLocationTypeDevice, {0}};
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.location.id = 0;
   cudaMemPool_t own = nullptr;
   OK(cudaMemPoolCreate(&own, &properties));
   OK(cudaMallocFromPoolAsync(&pointer, 4096, own, stream));
