@@ -51,7 +51,8 @@ class BERTH_API CompletionQueue {
 
   /// Starts the thread of callbacks, which the first when_done() does otherwise. `stream`: any
   /// stream of the Runtime.
-  /// Errors  Exhausted: the system starts no more threads. InvalidArgument: after finish().
+  /// Errors  Exhausted: the system starts no more threads. InvalidArgument: after finish(), and for
+  ///         a stream of another Runtime.
   void start_thread(StreamRef stream);
 
   /// Number of submitted callbacks that have not started. 0 in a forked child.

@@ -295,6 +295,8 @@ CompletionQueue::~CompletionQueue() {
 
 void CompletionQueue::start_thread(StreamRef stream) {
   state_->origin.require_here(kThread);
+  // Refuses a stream of another Runtime, whose driver may end before the thread does.
+  static_cast<void>(state_->events(stream.context()));
   state_->start(stream.context().driver());
 }
 
@@ -306,8 +308,9 @@ void CompletionQueue::when_done(StreamRef stream, Callback callback) {
   const Driver& driver = stream.context().driver();
   const ContextScope scope(stream.context());
   if (is_capturing_in_scope(stream)) refuse_captured(stream, "given a callback");
+  EventPool& events = state_->events(stream.context());  // refuses a stream of another Runtime
   state_->start(driver);
-  auto mark = std::make_shared<const EventLease>(state_->events(stream.context()).acquire());
+  auto mark = std::make_shared<const EventLease>(events.acquire());
   record_unchecked(mark->ref(), stream);
   const std::uint64_t number = state_->add(std::move(callback), std::move(mark));
   const CUresult result =
