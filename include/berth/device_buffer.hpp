@@ -87,9 +87,10 @@ class BERTH_API DeviceBuffer {
 /// device 0. `cpu` and CUDA devices are refused: their memory comes from allocators.
 ///
 /// Errors   Of all: InvalidArgument: no such device. BackendError, OutOfMemory, NotSupported: the
-///          backend refuses. No buffer exists then, on_done is not called, and keep_alive is
-///          released. A failure that occurs after the call is that of DeviceBuffer::ready(); if
-///          nothing observes it, it goes to the report sink.
+///          backend refuses. Exhausted: the system starts no thread for callbacks or files. No
+///          buffer exists then, on_done is not called, and keep_alive is released. A failure that
+///          occurs after the call is that of DeviceBuffer::ready(); if nothing observes it, it goes
+///          to the report sink.
 /// Threads  Safe from any thread. Backends call back on their own threads; on_done is called and
 ///          keep_alive is released on a thread of berth.
 class BERTH_API DeviceBuffers {

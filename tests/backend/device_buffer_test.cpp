@@ -18,6 +18,7 @@
 
 #include "backend/backend_fixture.hpp"
 #include "support/child_process.hpp"
+#include "support/refused_threads.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace device_buffer_test {
@@ -183,16 +184,19 @@ TEST_CASE("a late operation is over when the backend says so, and destructors wa
   BackendFixture fixture;
   fixture.machine->is_late = true;
   const auto content = numbered_bytes(100);
+  std::atomic<bool> is_checked = false;
   std::atomic<bool> is_gone = false;
   std::thread owner([&] {
     {
       const DeviceBuffer buffer = fixture.buffers().create(fixture.device(0), content.data(), 100);
       CHECK_FALSE(buffer.ready().is_done());
       CHECK(buffer.ready().bytes_done() == 0);
+      is_checked = true;
     }
     is_gone = true;
   });
-  while (fixture.machine->pending_count() == 0) std::this_thread::yield();
+  while (!is_checked) std::this_thread::yield();
+  CHECK(fixture.machine->pending_count() == 1);
   CHECK_FALSE(is_gone);
   CHECK(fixture.machine->run_next());
   owner.join();
@@ -419,6 +423,18 @@ TEST_CASE("many threads create, read and copy buffers at once") {
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(wrong == 0);
+}
+
+TEST_CASE("where no thread can be started, a buffer that needs one is not created") {
+  if (!kCanRefuseThreads) return;
+  BackendFixture fixture;
+  const auto content = numbered_bytes(100);
+  const auto kept = std::make_shared<int>();
+  const RefusedThreads refused;
+  CHECK_THROWS_AS(static_cast<void>(fixture.buffers().create(fixture.device(0), content.data(), 100,
+                                                             {.keep_alive = kept})),
+                  Exhausted);
+  CHECK(kept.use_count() == 1);
 }
 
 }  // namespace device_buffer_test

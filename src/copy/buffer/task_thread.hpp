@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/mutex.hpp"
+#include "base/start_thread.hpp"
 
 namespace berth {
 
@@ -38,10 +39,10 @@ class TaskThread {
   TaskThread& operator=(const TaskThread&) = delete;
 
   /// Starts the thread if there is none. Before the first post().
-  /// Errors  std::system_error.
+  /// Errors  Exhausted: the system starts no more threads.
   void start() BERTH_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
-    if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });
+    if (!thread_.joinable()) thread_ = start_thread("buffers of backends", [this] { loop(); });
   }
   /// Each task at most once.
   void post(std::shared_ptr<Task> task) noexcept BERTH_EXCLUDES(mutex_);
