@@ -53,8 +53,8 @@ class Run(SimTest):
         self.assertIn("the program was ended by signal 11 (SIGSEGV)", outcome.err)
         self.assertEqual(outcome.report["runs"][0]["signal"], 11)
 
-    def test_signals_are_handed_on(self):
-        command = [BERTH, "sim", "--", CASES, "wait"]
+    def check_ends_by_signal(self, *options):
+        command = [BERTH, "sim", *options, "--", CASES, "wait"]
         env = environment({"BERTH_DRIVER": None})
         with subprocess.Popen(
             command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -64,16 +64,11 @@ class Run(SimTest):
             out, err = process.communicate(timeout=60)
         self.assertEqual((out, process.returncode), ("asked to end\n", 7), err)
 
+    def test_signals_are_handed_on(self):
+        self.check_ends_by_signal()
+
     def test_a_signal_ends_the_row_of_seeds(self):
-        command = [BERTH, "sim", "--seeds", "5", "--", CASES, "wait"]
-        env = environment({"BERTH_DRIVER": None})
-        with subprocess.Popen(
-            command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        ) as process:
-            self.assertEqual(process.stdout.readline(), "waiting\n")
-            process.send_signal(signal.SIGTERM)
-            out, err = process.communicate(timeout=60)
-        self.assertEqual((out, process.returncode), ("asked to end\n", 7), err)
+        self.check_ends_by_signal("--seeds", "5")
 
     def test_the_program_has_the_signals_of_its_caller(self):
         # `yes` ends by SIGPIPE; it would go on to complain if that were ignored.
