@@ -2,6 +2,7 @@
 // The functions of the plug-in that create, fill, read and copy buffers.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -58,7 +59,9 @@ inline Error* call(const Function<CopyToDeviceArgs>& function, CopyToDeviceArgs&
   RETURN_IF_ERROR(refuse_beyond(*args.device, std::int64_t(from->bytes.size())));
   const auto to = new_content(*args.device, from->bytes.size());
   args.copy = new Buffer{&client, args.device, to};
-  run(client, function, to->filled, from, [from, to] { to->bytes = from->bytes; });
+  // Not by assignment, which writes the size while another thread may read it.
+  run(client, function, to->filled, from,
+      [from, to] { std::ranges::copy(from->bytes, to->bytes.begin()); });
   return nullptr;
 }
 
