@@ -27,9 +27,9 @@ enum class FileCaching : std::uint8_t {
   direct,
 };
 
-/// An open file: a regular file, or a device that is read and written at offsets. A value: copies
-/// share the open file, which is closed with the last of them. A transfer holds its own copy. Empty
-/// if default-constructed or moved from.
+/// An open file: a regular file, a block device, or, to write, also a character device such as
+/// /dev/null. A value: copies share the open file, which is closed with the last of them. A transfer
+/// holds its own copy. Empty if default-constructed or moved from.
 ///
 /// Blocking  Every function waits for the disk.
 /// Errors    FileError, with the path and the system's error text. InvalidArgument: a read of a
@@ -40,8 +40,8 @@ enum class FileCaching : std::uint8_t {
 class BERTH_API File {
  public:
   /// Opens an existing file to read.
-  /// Errors  FileError: also a directory, a pipe, or FileCaching::direct if the file system has no
-  ///         O_DIRECT or requires larger multiples than 4 KiB for it.
+  /// Errors  FileError: also a directory, a pipe, a character device, or FileCaching::direct if the
+  ///         file system has no O_DIRECT or requires larger multiples than 4 KiB for it.
   [[nodiscard]] static File open_to_read(const std::string& path,
                                          FileCaching caching = FileCaching::automatic);
   /// Opens a file to write. Creates it if it does not exist; an existing file keeps its content.

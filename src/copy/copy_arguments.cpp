@@ -9,6 +9,7 @@
 #include "berth/bytes.hpp"
 #include "berth/error.hpp"
 
+#include "base/check_choice.hpp"
 #include "base/format.hpp"
 #include "copy/staged/copy_workers.hpp"
 #include "copy/staged/staging_memory.hpp"
@@ -100,6 +101,9 @@ void check_options(const CopierOptions& options) {
     throw InvalidArgument(format_text("CopierOptions::staging_slots is {}; accepted: 2 to {}",
                                       options.staging_slots, StagingMemory::kSlotsMax));
   }
+  check_choice("CopierOptions::on_staging_shortage", options.on_staging_shortage,
+               {"share", "grow", "fall_back"});
+  check_choice("CopierOptions::gates", options.gates, {"automatic", "on", "off"});
   check_workers("workers", options.workers.value_or(1));
   check_workers("file_workers", options.file_workers);
 }

@@ -12,6 +12,7 @@
 #include "berth/error.hpp"
 #include "berth/local_rank.hpp"
 
+#include "base/check_choice.hpp"
 #include "base/format.hpp"
 #include "base/text_list.hpp"
 #include "device/local_rank_variables.hpp"
@@ -134,6 +135,7 @@ Device pick_by_local_rank(const DeviceRegistry& devices) {
 }  // namespace
 
 Device pick_device(const DeviceRegistry& devices, DevicePreference preference) {
+  check_choice("DevicePreference", preference, {"least_used", "most_free_memory", "local_rank"});
   switch (preference) {
     case DevicePreference::least_used:
       return pick_least(devices, [&](const Candidate& candidate) {
@@ -146,12 +148,9 @@ Device pick_device(const DeviceRegistry& devices, DevicePreference preference) {
         return ~free;  // the least where most is free
       });
     case DevicePreference::local_rank:
-      return pick_by_local_rank(devices);
+      break;
   }
-  throw InvalidArgument(
-      format_text("{} is no preference of devices; accepted: least_used, most_free_memory, "
-                  "local_rank",
-                  static_cast<int>(preference)));
+  return pick_by_local_rank(devices);
 }
 
 }  // namespace berth

@@ -11,6 +11,7 @@
 #include "berth/device_guard.hpp"
 #include "berth/error.hpp"
 
+#include "base/check_choice.hpp"
 #include "base/fork.hpp"
 #include "base/format.hpp"
 #include "base/mutex.hpp"
@@ -45,6 +46,7 @@ HandleStoreOptions checked(HandleStoreOptions options) {
     refuse(format_text("workspace_bytes is {}, and set_workspace is {}; accepted: both, or neither",
                        options.workspace_bytes, options.set_workspace ? "a function" : "null"));
   }
+  check_choice("HandlePoolOptions::on_shortage", options.on_shortage, {"wait", "fail"});
   return options;
 }
 

@@ -13,6 +13,7 @@
 #include "berth/error.hpp"
 
 #include "base/check.hpp"
+#include "base/check_choice.hpp"
 #include "base/fork.hpp"
 #include "base/format.hpp"
 #include "base/mutex.hpp"
@@ -305,6 +306,7 @@ void StreamPool::State::give_back_slow(StreamItem& item) noexcept {
 void check_options(const StreamPoolOptions& options) {
   if (options.streams_max == 0)
     throw InvalidArgument("StreamPoolOptions::streams_max is 0; accepted: 1 or more");
+  check_choice("StreamPoolOptions::on_shortage", options.on_shortage, {"share", "wait", "fail"});
 }
 
 StreamPool::StreamPool(DeviceContext& context, StreamPoolOptions options)

@@ -148,6 +148,20 @@ TEST_CASE_FIXTURE(FileTest,
   CHECK(open_descriptors() == before);
 }
 
+TEST_CASE_FIXTURE(FileTest, "a device without an end is opened to write only") {
+  CHECK(contains(message_of<FileError>([] { static_cast<void>(File::open_to_read("/dev/zero")); }),
+                 "/dev/zero to read: it is a character device"));
+  File::open_to_write("/dev/null").write(bytes_at(path.data(), path.size()), 1000);
+}
+
+TEST_CASE_FIXTURE(FileTest, "a number that is no way of caching is refused") {
+  write_file(path, pattern(10, 1));
+  CHECK(contains(message_of<InvalidArgument>([&] {
+                   static_cast<void>(File::open_to_read(path, FileCaching(3)));
+                 }),
+                 "FileCaching is 3; accepted: automatic, cached, direct"));
+}
+
 TEST_CASE_FIXTURE(FileTest, "a full disk is reported as such") {
   const File full = File::open_to_write("/dev/full");
   CHECK(

@@ -301,7 +301,7 @@ TEST_CASE("one device that is left by a mistake in the variable is not any rank'
 
 TEST_CASE_FIXTURE(Machine, "a number that is no preference is refused") {
   CHECK(contains(message_of<InvalidArgument>([&] { return pick(DevicePreference(9)); }),
-                 "accepted: least_used, most_free_memory, local_rank"));
+                 "DevicePreference is 9; accepted: least_used, most_free_memory, local_rank"));
 }
 
 }  // namespace device_pick_test

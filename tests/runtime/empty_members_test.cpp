@@ -79,7 +79,7 @@ TEST_CASE("owners and leases are empty members, and hold something once it is as
   members.event_lease = runtime.record(members.stream);
   members.handle = handles.acquire(members.stream);
   members.memory = runtime.memory(kDevice).allocate(100, members.stream);
-  members.file = File::open_to_read("/dev/zero");
+  members.file = File::open_to_write("/dev/null");
   CHECK(bool(members.stream));
   CHECK(bool(members.event));
   CHECK(bool(members.stream_lease));

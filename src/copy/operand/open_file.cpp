@@ -14,6 +14,7 @@
 #include "berth/bytes.hpp"
 #include "berth/error.hpp"
 
+#include "base/check_choice.hpp"
 #include "base/format.hpp"
 #include "base/quoted.hpp"
 
@@ -41,6 +42,11 @@ int flags_of(Use use) {
   return O_CLOEXEC | (use == Use::reading ? O_RDONLY : O_WRONLY);
 }
 
+FileCaching checked(FileCaching caching) {
+  check_choice("FileCaching", caching, {"automatic", "cached", "direct"});
+  return caching;
+}
+
 Descriptor open_cached(const std::string& path, Use use) {
   if (path.find('\0') != std::string::npos)
     throw InvalidArgument("a path contains a null character, which is not accepted");
@@ -52,7 +58,12 @@ Descriptor open_cached(const std::string& path, Use use) {
   if (::fstat(file.number(), &about) != 0) fail_to_open(path, use, text_of(errno));
   if (S_ISDIR(about.st_mode)) fail_to_open(path, use, "it is a directory; accepted: a file");
   if (::lseek(file.number(), 0, SEEK_CUR) < 0) {
-    fail_to_open(path, use, "it has no offsets; accepted: a regular file, or a seekable device");
+    fail_to_open(path, use, "it has no offsets; accepted: a regular file, or a block device");
+  }
+  if (S_ISCHR(about.st_mode) && use == Use::reading) {
+    fail_to_open(path, use,
+                 "it is a character device, which has no end; accepted: a regular file, or a block "
+                 "device");
   }
   ::fcntl(file.number(), F_SETFL, ::fcntl(file.number(), F_GETFL) & ~O_NONBLOCK);
   return file;
@@ -74,7 +85,7 @@ Descriptor::~Descriptor() {
 OpenFile::OpenFile(std::string path, Use use, FileCaching caching)
     : path_(std::move(path)),
       use_(use),
-      caching_(caching),
+      caching_(checked(caching)),
       cached_(open_cached(path_, use)),
       direct_(open_direct()) {
   has_direct_ = direct_.is_open();

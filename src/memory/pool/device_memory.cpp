@@ -8,6 +8,7 @@
 
 #include "berth/bytes.hpp"
 
+#include "base/check_choice.hpp"
 #include "base/format.hpp"
 #include "base/quoted.hpp"
 #include "base/text_list.hpp"
@@ -46,13 +47,8 @@ void check_options(const DeviceAllocatorOptions& options) {
         format_text("DeviceAllocatorOptions::segment_bytes is {}; accepted: 2 MiB or more",
                     options.segment_bytes));
   }
-  if (options.cross_stream_reuse < CrossStreamReuse::never ||
-      options.cross_stream_reuse > CrossStreamReuse::before_growth) {
-    throw InvalidArgument(
-        format_text("DeviceAllocatorOptions::cross_stream_reuse is {}; accepted: never, when_idle, "
-                    "behind_waits, before_growth",
-                    static_cast<int>(options.cross_stream_reuse)));
-  }
+  check_choice("DeviceAllocatorOptions::cross_stream_reuse", options.cross_stream_reuse,
+               {"never", "when_idle", "behind_waits", "before_growth"});
   const auto age = options.release_unused_after;
   if (age && *age < std::chrono::milliseconds(1)) {
     throw InvalidArgument(format_text(
