@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sums up what meson's tests found in one or more setups: last what failed, with the end of what it
-printed, and the counts, so that whoever sees only the end of a long log sees why.
+"""Sums up the tests of one or more setups: the failed tests with the end of their output, then the
+counts. They come last, where the reader of a long log looks first.
 
-  summary.py BUILD SETUP=EXIT_STATUS...
+  summary.py BUILD LENGTH SETUP=EXIT_STATUS...
 
-A setup's tests ran in BUILD/SETUP and ended with EXIT_STATUS; if no test ran, it counts as failed.
+The tests of a setup ran in a folder of BUILD with --logbase SETUP --setup LENGTH, and ended with
+EXIT_STATUS; a setup without tests counts as failed.
 """
 
 import json
@@ -16,8 +17,8 @@ FINE = {"OK", "EXPECTEDFAIL"}
 LINES_SHOWN = 60
 
 
-def tests_of(folder):
-    logs = list((folder / "meson-logs").glob("testlog*.json"))  # of one run
+def tests_of(build, name):
+    logs = list(build.glob(f"*/meson-logs/{name}.json"))
     if not logs:
         return []
     (log,) = logs
@@ -31,10 +32,10 @@ def end_of(test):
     return printed.splitlines()[-LINES_SHOWN:]
 
 
-def main(build, *setups):
+def main(build, length, *setups):
     passed, skipped, failures = 0, 0, []
     for setup, status in (word.split("=") for word in setups):
-        tests = tests_of(pathlib.Path(build) / setup)
+        tests = tests_of(pathlib.Path(build), f"{setup}-{length}")
         failed = [test for test in tests if test["result"] not in FINE | {"SKIP"}]
         skipped += sum(test["result"] == "SKIP" for test in tests)
         passed += sum(test["result"] in FINE for test in tests)

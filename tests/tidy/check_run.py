@@ -78,16 +78,17 @@ class RunTest(unittest.TestCase):
 
 
 class SummaryTest(unittest.TestCase):
-    def summed_up(self, *ended, **setups):
-        """Exit status and output for tests that ended so in `setups`."""
+    def summed_up(self, *ended, folder=None, **setups):
+        """Exit status and output for tests that ended so in `setups`, which ran in the folder of
+        their name or in `folder`."""
         with tempfile.TemporaryDirectory() as build:
             for setup, tests in setups.items():
-                logs = pathlib.Path(build) / setup / "meson-logs"
-                logs.mkdir(parents=True)
+                logs = pathlib.Path(build) / (folder or setup) / "meson-logs"
+                logs.mkdir(parents=True, exist_ok=True)
                 lines = [json.dumps(test) + "\n" for test in tests]
-                (logs / "testlog.json").write_text("".join(lines), encoding="utf-8")
+                (logs / f"{setup}-short.json").write_text("".join(lines), encoding="utf-8")
             done = subprocess.run(
-                [sys.executable, "-B", ROOT / "tests/summary.py", build, *ended],
+                [sys.executable, "-B", ROOT / "tests/summary.py", build, "short", *ended],
                 capture_output=True,
                 text=True,
                 check=False,
@@ -100,6 +101,11 @@ class SummaryTest(unittest.TestCase):
         skipped = {"name": "outside", "result": "SKIP"}
         found = self.summed_up("gcc=0", "clang=0", gcc=[fine, skipped], clang=[fine])
         self.assertEqual(found, (0, "2 passed, 0 failed, 1 skipped\n"))
+
+    def test_setups_that_share_a_folder_are_told_apart(self):
+        fine = {"name": "base", "result": "OK"}
+        found = self.summed_up("gcc=0", "pjrt=0", folder="gcc", gcc=[fine, fine], pjrt=[fine])
+        self.assertEqual(found, (0, "3 passed, 0 failed\n"))
 
     def test_what_failed_is_named_with_the_end_of_what_it_printed(self):
         printed = "\n".join(f"line {number}" for number in range(1000))
