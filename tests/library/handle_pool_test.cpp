@@ -272,6 +272,8 @@ TEST_CASE("options that cannot be meant are refused, and say what is accepted") 
   CHECK(contains(message([](auto& options) { options.name.clear(); }), "HandlePoolOptions::name"));
   CHECK(contains(message([](auto& options) { options.create = nullptr; }), "create"));
   CHECK(contains(message([](auto& options) { options.bind = nullptr; }), "bind"));
+  CHECK(contains(message([](auto& options) { options.on_shortage = HandleShortage(2); }),
+                 "HandlePoolOptions::on_shortage is 2; accepted: wait, fail"));
   CHECK(contains(message([](auto& options) { options.workspace_bytes = 512; }),
                  "workspace_bytes is 512, and set_workspace is null; accepted: both, or neither"));
   CHECK(contains(
