@@ -28,8 +28,8 @@ enum class FileCaching : std::uint8_t {
 };
 
 /// An open file: a regular file, a block device, or, to write, also a character device such as
-/// /dev/null. A value: copies share the open file, which is closed with the last of them. A transfer
-/// holds its own copy. Empty if default-constructed or moved from.
+/// /dev/null. A value: copies share the open file, which is closed with the last of them. A
+/// transfer holds its own copy. Empty if default-constructed or moved from.
 ///
 /// Blocking  Every function waits for the disk.
 /// Errors    FileError, with the path and the system's error text. InvalidArgument: a read of a

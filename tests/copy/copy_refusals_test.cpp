@@ -263,8 +263,7 @@ TEST_CASE("options of the copier out of range are refused by name") {
   }
   CHECK(contains(refusal({.on_staging_shortage = StagingShortage(3)}),
                  "on_staging_shortage is 3; accepted: share, grow, fall_back"));
-  CHECK(contains(refusal({.gates = CopyGates(255)}),
-                 "gates is 255; accepted: automatic, on, off"));
+  CHECK(contains(refusal({.gates = CopyGates(255)}), "gates is 255; accepted: automatic, on, off"));
 }
 
 TEST_CASE("each copy is counted as what it was" * needs_gates()) {

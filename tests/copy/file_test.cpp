@@ -156,9 +156,8 @@ TEST_CASE_FIXTURE(FileTest, "a device without an end is opened to write only") {
 
 TEST_CASE_FIXTURE(FileTest, "a number that is no way of caching is refused") {
   write_file(path, pattern(10, 1));
-  CHECK(contains(message_of<InvalidArgument>([&] {
-                   static_cast<void>(File::open_to_read(path, FileCaching(3)));
-                 }),
+  CHECK(contains(message_of<InvalidArgument>(
+                     [&] { static_cast<void>(File::open_to_read(path, FileCaching(3))); }),
                  "FileCaching is 3; accepted: automatic, cached, direct"));
 }
 

@@ -257,9 +257,8 @@ TEST_CASE("options of parts that are made later are refused by the constructor")
   };
   CHECK(contains(refusal([](RuntimeOptions& o) { o.stream_pool.streams_max = 0; }), "streams_max"));
   CHECK(contains(refusal([](RuntimeOptions& o) { o.event_pool.events_max = 0; }), "events_max"));
-  CHECK(contains(
-      refusal([](RuntimeOptions& o) { o.stream_pool.on_shortage = StreamShortage(3); }),
-      "StreamPoolOptions::on_shortage is 3; accepted: share, wait, fail"));
+  CHECK(contains(refusal([](RuntimeOptions& o) { o.stream_pool.on_shortage = StreamShortage(3); }),
+                 "StreamPoolOptions::on_shortage is 3; accepted: share, wait, fail"));
   CHECK(contains(refusal([](RuntimeOptions& o) { o.device_allocator.granule_bytes = 3; }),
                  "granule_bytes is 3; accepted: 0 or a power of two"));
   CHECK(contains(refusal([](RuntimeOptions& o) { o.device_allocator.segment_bytes = 1; }),
