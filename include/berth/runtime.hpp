@@ -30,6 +30,8 @@
 #include "berth/statistics.hpp"
 #include "berth/stream_pool.hpp"
 
+struct berth_runtime;
+
 namespace berth {
 
 /// The options of a Runtime. Runtime's constructor applies the environment variable BERTH_CONF
@@ -178,5 +180,10 @@ class BERTH_API Runtime {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// The Runtime behind a handle of the C ABI (berth_runtime_create()), so that C++, C and other
+/// languages in one process share its memory. berth_runtime_destroy() ends it.
+/// Errors  InvalidArgument: null.
+[[nodiscard]] BERTH_API Runtime& runtime_of(berth_runtime* handle);
 
 }  // namespace berth

@@ -60,6 +60,10 @@ RuntimeOptions to_options(const berth_runtime_options& from) {
 
 }  // namespace
 
+Runtime& berth::runtime_of(berth_runtime* handle) {
+  return require(handle, "handle").runtime;
+}
+
 berth_status berth_runtime_create(const berth_runtime_options* options, berth_runtime** runtime) {
   return guarded([&] {
     auto& out = require(runtime, "runtime");

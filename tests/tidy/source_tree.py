@@ -4,7 +4,7 @@
 import pathlib
 import re
 
-CODE_FOLDERS = ("include", "src", "tests", "bench", "docs/examples")
+CODE_FOLDERS = ("include", "src", "adapters", "python", "tests", "bench", "docs/examples")
 CODE_SUFFIXES = {".c", ".h", ".cpp", ".hpp", ".cu", ".py", ".sh", ".in", ".cmake", ".map"}
 CODE_NAMES = {"meson.build", "meson_options.txt", "CMakeLists.txt"}
 CPP_SUFFIXES = {".c", ".h", ".cpp", ".hpp"}

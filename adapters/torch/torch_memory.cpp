@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/torch_memory.hpp"
+
+#include <cstdio>
+#include <exception>
+#include <utility>
+
+#include "berth/berth.h"
+#include "berth/error.hpp"
+
+namespace berth::torch {
+namespace {
+
+void print_report(berth_severity severity, const char* message, void*) {
+  print(severity == BERTH_SEVERITY_ERROR ? "error" : "warning", message);
+}
+
+}  // namespace
+
+void print(const char* severity, const char* text) {
+  std::fprintf(stderr, "berth: %s: %s\n", severity, text);
+}
+
+Memory& Memory::get() {
+  static auto* const memory = new Memory;
+  return *memory;
+}
+
+Memory::Memory()
+    : handle_(create(this)),
+      runtime_(runtime_of(handle_)),
+      used_(static_cast<std::size_t>(runtime_.devices().count())) {}
+
+berth_runtime* Memory::create(Memory* memory) {
+  berth_runtime_options options = BERTH_RUNTIME_OPTIONS_INIT;
+  options.report = print_report;
+  options.on_pressure = [](std::size_t, void* self) {
+    try {
+      return static_cast<Memory*>(self)->close_released();
+    } catch (const std::exception& error) {
+      print("warning", error.what());
+      return false;
+    }
+  };
+  options.on_pressure_user = memory;
+  berth_runtime* created = nullptr;
+  if (berth_runtime_create(&options, &created) != BERTH_OK)
+    throw InvalidArgument(berth_last_error_message());
+  return created;
+}
+
+void* Memory::allocate(std::size_t bytes, int device, CUstream_st* stream) {
+  const Device of = Device::cuda(device);
+  DeviceAllocator& memory = runtime_.memory(of);
+  mark_used(device);
+  const StreamRef on = runtime_.stream(of, stream);
+  if (pools_.has_routes())
+    if (auto pool = pools_.find(device, stream)) return pool->allocate_raw(bytes, on);
+  return memory.allocate_raw(bytes, on);
+}
+
+void Memory::free(void* data, int device) {
+  runtime_.memory(Device::cuda(device)).deallocate(data);
+}
+
+template <class Visit>
+void Memory::for_each_used(Visit visit) {
+  for (std::size_t index = 0; index < used_.size(); ++index) {
+    if (!used_[index].load(std::memory_order_relaxed)) continue;
+    const Device device = Device::cuda(static_cast<int>(index));
+    visit(device, runtime_.memory(device));
+  }
+}
+
+void Memory::record_stream(void* data, CUstream_st* stream) {
+  for_each_used([&](Device device, DeviceAllocator& memory) {
+    if (memory.owns(data)) memory.record_stream(data, runtime_.stream(device, stream));
+  });
+}
+
+void* Memory::base(void* data, std::size_t* bytes) {
+  const auto block = runtime_.find(data);
+  if (!block) throw InvalidArgument("the pointer is in no live block of berth");
+  if (bytes != nullptr) *bytes = block->bytes;
+  return block->data;
+}
+
+void Memory::trim() {
+  close_released();
+  for_each_used([](Device, DeviceAllocator& memory) { memory.trim(); });
+}
+
+void Memory::limit(double fraction, int device) {
+  const Device of = Device::cuda(device);
+  const auto asked = MemoryAmount::part_of_device(fraction);
+  MemoryLimits limits = runtime_.options().device_allocator.limits;
+  const std::size_t device_bytes = runtime_.devices().memory_info(of).bytes_total;
+  if (!limits.bytes_reserved_max ||
+      asked.bytes(device_bytes) < limits.bytes_reserved_max->bytes(device_bytes))
+    limits.bytes_reserved_max = asked;
+  runtime_.memory(of).set_limits(limits);
+}
+
+void Memory::begin_pool(int device, PoolId id, StreamFilter filter) {
+  DeviceAllocator& memory = runtime_.memory(Device::cuda(device));
+  mark_used(device);
+  pools_.begin(device, id, std::move(filter), memory);
+}
+
+bool Memory::close_released() {
+  if (pools_.has_routes()) return false;  // a capture may be under way, which a wait would break
+  const std::vector<MemoryPool> released = pools_.take_released();
+  if (released.empty()) return false;
+  const auto synchronize =
+      reinterpret_cast<int (*)()>(runtime_.driver_function("cuCtxSynchronize", 2000));
+  for (const MemoryPool& pool : released) {
+    const DeviceGuard guard(runtime_.devices(), pool.device());
+    if (synchronize != nullptr && synchronize() != 0)
+      throw InvalidArgument("the device of " + pool.name() + " does not become idle");
+  }
+  return true;
+}
+
+}  // namespace berth::torch

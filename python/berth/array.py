@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A block as an array of numbers, for tensor libraries."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import operator
+import typing
+
+from berth import data_type, dlpack_abi, errors
+from berth.device import DLPACK_CUDA_HOST
+
+if typing.TYPE_CHECKING:
+    from berth.memory import Block
+
+#: What `__dlpack__` and `__cuda_array_interface__` number streams by.
+_LEGACY = 1
+_PER_THREAD = 2
+_NO_ORDER = -1
+
+
+class Array:
+    """A view of a block, C-contiguous. It keeps the block alive."""
+
+    __slots__ = ("block", "dtype", "shape")
+
+    def __init__(self, block: Block, shape: typing.Sequence[int], dtype: str):
+        self.block = block
+        self.dtype = data_type.parse(dtype)
+        self.shape = tuple(operator.index(extent) for extent in shape)
+        if any(extent < 0 for extent in self.shape):
+            raise errors.InvalidArgument(f'"shape" is {self.shape}; accepted: no negative extents')
+        needed = math.prod(self.shape) * self.dtype.bytes
+        if needed > block.bytes:
+            raise errors.InvalidArgument(
+                f"{self.shape} of {self.dtype} takes {needed} bytes; the block has {block.bytes}"
+            )
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The device type and number of DLPack; pinned memory is CUDAHost."""
+        if self.block.is_pinned:
+            return (DLPACK_CUDA_HOST, 0)
+        return self.block.device.to_dlpack()
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """A capsule of DLPack 1, or 0 if the consumer names no version.
+
+        `stream`: the consumer's stream, which waits for the work on the block, and whose work is
+        waited for before the block is reused; None and 1: the legacy default stream; -1: the
+        consumer takes care of the order.
+        """
+        own = self.__dlpack_device__()
+        if copy:
+            raise BufferError("a copy was asked for; copy with berth.Runtime.copy() instead")
+        if dl_device is not None and tuple(dl_device) != own:
+            raise BufferError(f"the memory is of device {own}, not of {tuple(dl_device)}")
+        self.block._live()
+        self._hand_over(stream)
+        is_versioned = max_version is not None and max_version[0] >= dlpack_abi.MAJOR
+        from berth.dlpack import export
+
+        return export(self, is_versioned)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, typing.Any]:
+        """Version 3, with the stream of the block, for whose work the consumer waits."""
+        stream = self.block.stream
+        if stream is None:
+            raise AttributeError("__cuda_array_interface__: host memory has __array_interface__")
+        self.block._live()
+        return {**self._interface(), "stream": stream.handle or _LEGACY}
+
+    @property
+    def __array_interface__(self) -> dict[str, typing.Any]:
+        """Of numpy, for host memory."""
+        if self.block.stream is not None:
+            raise AttributeError("__array_interface__: the memory is of a device")
+        self.block._live()
+        interface = self._interface()
+        if not self.block.pointer:  # numpy takes no null
+            address = ctypes.addressof(_NOTHING)
+            interface["data"] = (address, False)
+        return interface
+
+    def __repr__(self) -> str:
+        return f"<berth.Array {self.shape} of {self.dtype} in {self.block!r}>"
+
+    def _interface(self) -> dict[str, typing.Any]:
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.type_string,
+            "data": (self.block.pointer, False),
+            "strides": None,
+            "version": 3,
+        }
+
+    def _hand_over(self, stream: int | None) -> None:
+        own = self.block.stream
+        if own is None:
+            if stream not in (None, _NO_ORDER):
+                raise BufferError(f"stream {stream} for host memory; accepted: None")
+            return
+        if stream == _NO_ORDER:
+            return
+        if stream in (0, _PER_THREAD):
+            reason = "ambiguous" if stream == 0 else "per-thread default streams order no memory"
+            raise BufferError(
+                f"stream {stream}: {reason}; accepted: 1 for the legacy default stream, another "
+                "handle, or -1 for no order"
+            )
+        from berth.stream import Stream
+
+        value = external(self.block, 0 if stream in (None, _LEGACY) else operator.index(stream))
+        consumer = Stream(self.block._allocator._runtime, value, is_leased=False)
+        if consumer != own:
+            consumer.wait_for(own)
+            self.block.record_stream(consumer)
+
+
+_NOTHING = ctypes.c_uint64()
+
+
+def external(block: Block, handle: int) -> typing.Any:
+    """The stream of other code on the device of the block."""
+    from berth import _abi
+
+    value = _abi.Stream()
+    _abi.library.berth_stream_from_native(
+        block._allocator._runtime.get(), block.device._value, handle, ctypes.byref(value)
+    )
+    return value

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory of a CUDA device, and its private pools."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import typing
+
+from berth import _abi, errors
+from berth._handle import ALIVE, RuntimeHandle, checked_size, checked_text
+from berth.memory import Allocator
+from berth.stream import Stream
+
+_KIND = "pool"
+
+
+class _DeviceAllocator(Allocator):
+    """What a device's own allocator and its pools have in common."""
+
+    def __init__(self, runtime: RuntimeHandle, pointer: ctypes.c_void_p, default: Stream):
+        super().__init__(runtime, pointer)
+        self._default = default
+
+    def set_limits(self, bytes_max: int | None = None, soft_bytes_max: int | None = None) -> None:
+        """Limits reserved memory from now on; None: no limit."""
+        hard, soft = (
+            _abi.NO_LIMIT if limit is None else checked_size(limit, name)
+            for limit, name in ((bytes_max, "bytes_max"), (soft_bytes_max, "soft_bytes_max"))
+        )
+        _abi.library.berth_allocator_set_limits(self._get(), hard, soft)
+
+    def owns(self, pointer: int) -> bool:
+        """Whether the address is memory of this allocator, live or not. No driver call."""
+        owns = ctypes.c_bool()
+        _abi.library.berth_allocator_owns(
+            self._get(), checked_size(pointer, "pointer"), ctypes.byref(owns)
+        )
+        return owns.value
+
+    def _default_stream(self) -> Stream:
+        return self._default
+
+
+class DeviceMemory(_DeviceAllocator):
+    """The caching allocator of a device's memory."""
+
+    def create_pool(
+        self,
+        name: str,
+        *,
+        for_graphs: bool = False,
+        bytes_max: int = 0,
+        soft_bytes_max: int = 0,
+    ) -> Pool:
+        """Creates a private pool; 0 is no limit but that of the device."""
+        options = _abi.MemoryPoolOptions(
+            name=checked_text(name, "name"),
+            flags=_abi.MEMORY_POOL_FOR_GRAPHS if for_graphs else 0,
+            bytes_reserved_max=checked_size(bytes_max, "bytes_max"),
+            bytes_reserved_soft_max=checked_size(soft_bytes_max, "soft_bytes_max"),
+        )
+        pool = ctypes.c_void_p()
+        _abi.library.berth_memory_pool_create(
+            self._runtime.get(), self.device._value, ctypes.byref(options), ctypes.byref(pool)
+        )
+        return Pool(self, pool)
+
+    def sleep(self, name: str, *, keep_content: bool = False) -> int:
+        """Puts all pools of this name to sleep; the number of bytes that were returned."""
+        released = ctypes.c_size_t()
+        _abi.library.berth_memory_pools_sleep(
+            self._runtime.get(),
+            self.device._value,
+            checked_text(name, "name"),
+            keep_content,
+            ctypes.byref(released),
+        )
+        return released.value
+
+    def wake(self, name: str) -> None:
+        """Wakes all pools of this name."""
+        _abi.library.berth_memory_pools_wake(
+            self._runtime.get(), self.device._value, checked_text(name, "name")
+        )
+
+
+class Pool(_DeviceAllocator):
+    """A private pool of device memory, with its own name, limits and lifetime.
+
+    It is closed by `close()`, or when nothing refers to it and to its blocks.
+    """
+
+    def __init__(self, parent: DeviceMemory, pool: ctypes.c_void_p):
+        allocator = ctypes.c_void_p()
+        _abi.library.berth_memory_pool_get_allocator(pool, ctypes.byref(allocator))
+        super().__init__(parent._runtime, allocator, parent._default)
+        self._parent = parent
+        self._pool = pool
+        self._runtime.live.add((_KIND, pool.value or 0))
+
+    @property
+    def name(self) -> str:
+        """The name with the device: `cuda:0/weights`."""
+        name = ctypes.c_char_p()
+        _abi.library.berth_memory_pool_get_name(self._open(), ctypes.byref(name))
+        return (name.value or b"").decode()
+
+    def sleep(self, *, keep_content: bool = False) -> int:
+        """Returns all physical memory to the driver; the number of bytes. Addresses stay valid."""
+        released = ctypes.c_size_t()
+        _abi.library.berth_memory_pool_sleep(self._open(), keep_content, ctypes.byref(released))
+        return released.value
+
+    def wake(self) -> None:
+        """Obtains the same amount of memory again, at the same addresses."""
+        _abi.library.berth_memory_pool_wake(self._open())
+
+    @property
+    def is_asleep(self) -> bool:
+        asleep = ctypes.c_bool()
+        _abi.library.berth_memory_pool_is_asleep(self._open(), ctypes.byref(asleep))
+        return asleep.value
+
+    @contextlib.contextmanager
+    def use(self, stream: Stream | None = None) -> typing.Iterator[Pool]:
+        """Routes requests of the device's allocator here: of this thread, or those on `stream`."""
+        scope = ctypes.c_void_p()
+        if stream is None:
+            _abi.library.berth_memory_pool_scope_enter(self._open(), ctypes.byref(scope))
+        else:
+            _abi.library.berth_memory_pool_scope_enter_stream(
+                self._open(), stream._live(), ctypes.byref(scope)
+            )
+        try:
+            yield self
+        finally:
+            _abi.library.berth_memory_pool_scope_leave(scope)
+
+    def close(self) -> None:
+        """Closes the pool; live blocks stay valid. Repeated: no effect."""
+        if not self._pool:
+            return
+        pool, self._pool = self._pool, ctypes.c_void_p()
+        if self._runtime.pointer:
+            _abi.library.berth_memory_pool_close(pool)
+        self._runtime.live.discard((_KIND, pool.value or 0))
+
+    def _open(self) -> ctypes.c_void_p:
+        self._runtime.get()
+        if not self._pool:
+            raise errors.InvalidArgument("the pool is closed")
+        return self._pool
+
+    def _get(self) -> ctypes.c_void_p:
+        self._open()
+        return self._pointer
+
+    def _freer(self) -> ctypes.c_void_p:
+        return self._get() if self._pool else self._parent._get()
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def __del__(self, alive=ALIVE):
+        if alive and getattr(self, "_pool", None):
+            self.close()

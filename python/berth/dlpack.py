@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory to and from other tensor libraries by DLPack."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import math
+import threading
+import typing
+
+from berth import dlpack_abi, errors
+from berth.data_type import DataType
+from berth.device import Device
+from berth.dlpack_abi import Managed, ManagedVersioned
+from berth.stream import Stream
+
+if typing.TYPE_CHECKING:
+    from berth.array import Array
+    from berth.memory import Block
+
+#: Each tensor that another library holds, by the address of its struct.
+_exports: dict[int, _Export] = {}
+_lock = threading.Lock()
+
+
+class _Export:
+    """A tensor, and what it refers to."""
+
+    def __init__(self, array: Array, kind: type[Managed | ManagedVersioned]):
+        dimensions = len(array.shape)
+        self.block: Block = array.block
+        self.shape = (ctypes.c_int64 * dimensions)(*array.shape)
+        self.strides = (ctypes.c_int64 * dimensions)(
+            *(math.prod(array.shape[index + 1 :]) for index in range(dimensions))
+        )
+        self.struct = kind(deleter=ctypes.cast(_delete, ctypes.c_void_p))
+        if isinstance(self.struct, ManagedVersioned):
+            self.struct.version = dlpack_abi.Version(dlpack_abi.MAJOR, dlpack_abi.MINOR)
+        self.struct.tensor = dlpack_abi.Tensor(
+            data=self.block.pointer,
+            device=dlpack_abi.DeviceNumber(*array.__dlpack_device__()),
+            ndim=dimensions,
+            dtype=dlpack_abi.DataType(array.dtype.code, array.dtype.bits, 1),
+            shape=self.shape,
+            strides=self.strides,
+        )
+        self.address = ctypes.addressof(self.struct)
+
+
+# A default argument is there for as long as the function is.
+@dlpack_abi.Deleter
+def _delete(address: int, exports: dict[int, _Export] = _exports) -> None:
+    """The importer lets go, on any thread."""
+    export = exports.pop(address, None)
+    if export is not None:
+        export.block._exports.discard(address)
+
+
+@dlpack_abi.Destructor
+def _destroy_capsule(
+    capsule: int,
+    exports: dict[int, _Export] = _exports,
+    names: tuple[bytes, ...] = tuple(fresh for fresh, _ in dlpack_abi.NAMES.values()),
+    is_valid: typing.Any = dlpack_abi.is_valid,
+    pointer_of: typing.Any = dlpack_abi.pointer_of,
+) -> None:
+    """A capsule that nobody took: a taken one has another name."""
+    for name in names:
+        if is_valid(capsule, name):
+            address = pointer_of(capsule, name)
+            export = exports.pop(address, None)
+            if export is not None:
+                export.block._exports.discard(address)
+
+
+# Other libraries hold these addresses for as long as the process runs.
+dlpack_abi.keep_forever(_delete)
+dlpack_abi.keep_forever(_destroy_capsule)
+
+
+@atexit.register
+def _disarm() -> None:
+    """Lets importers that outlive the interpreter call nothing: DLPack allows a null deleter."""
+    for export in list(_exports.values()):
+        export.struct.deleter = None
+
+
+def export(array: Array, is_versioned: bool) -> object:
+    """A capsule that shares the block: see `Array.__dlpack__`."""
+    kind = ManagedVersioned if is_versioned else Managed
+    made = _Export(array, kind)
+    with _lock:
+        if not made.block._exports:
+            made.block._exports = set()
+        made.block._exports.add(made.address)
+    _exports[made.address] = made
+    return dlpack_abi.new_capsule(
+        made.address,
+        dlpack_abi.NAMES[kind][0],
+        ctypes.cast(_destroy_capsule, ctypes.c_void_p),
+    )
+
+
+class ImportedArray:
+    """An array of another library. It is released by `release()`, or when nothing refers to it."""
+
+    def __init__(self, struct: Managed | ManagedVersioned):
+        self._struct: Managed | ManagedVersioned | None = struct
+        tensor = struct.tensor
+        self.pointer: int = (tensor.data or 0) + tensor.byte_offset
+        self.device = Device.from_dlpack(tensor.device.device_type, tensor.device.device_id)
+        self.dtype = DataType(tensor.dtype.code, tensor.dtype.bits)
+        self.lanes: int = tensor.dtype.lanes
+        self.shape = tuple(tensor.shape[: tensor.ndim])
+        #: In elements; None: C-contiguous.
+        self.strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None
+        flags = struct.flags if isinstance(struct, ManagedVersioned) else 0
+        self.is_read_only = bool(flags & dlpack_abi.READ_ONLY)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie one after the other, in C order."""
+        if self.strides is None or math.prod(self.shape) == 0:
+            return True
+        expected = 1
+        for extent, stride in zip(reversed(self.shape), reversed(self.strides)):
+            if extent != 1 and stride != expected:
+                return False
+            expected *= extent
+        return True
+
+    @property
+    def bytes(self) -> int:
+        """The size of all elements."""
+        return (math.prod(self.shape) * self.dtype.bits * self.lanes + 7) // 8
+
+    def release(self) -> None:
+        """Returns the array to its library. Repeated: no effect."""
+        struct, self._struct = self._struct, None
+        if struct is not None and struct.deleter:
+            dlpack_abi.Deleter(struct.deleter)(ctypes.addressof(struct))
+
+    def __enter__(self) -> ImportedArray:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.release()
+
+    def __del__(self) -> None:
+        if getattr(self, "_struct", None) is not None:
+            self.release()
+
+
+def from_dlpack(source: typing.Any, stream: Stream | None = None) -> ImportedArray:
+    """Takes an array of another library, which stays in its place.
+
+    Work submitted to `stream` from now on may use it; None: the legacy default stream of its
+    device. Wait for that work before the array is released.
+    """
+    is_cuda = source.__dlpack_device__()[0] == 2
+    options: dict[str, typing.Any] = {"max_version": (dlpack_abi.MAJOR, dlpack_abi.MINOR)}
+    if is_cuda:
+        options["stream"] = (stream.handle if stream is not None else 0) or 1
+    try:
+        capsule = source.__dlpack__(**options)
+    except TypeError:
+        del options["max_version"]  # DLPack 0.x
+        capsule = source.__dlpack__(**options)
+    for kind, (fresh, used) in dlpack_abi.NAMES.items():
+        if dlpack_abi.is_valid(id(capsule), fresh):
+            struct = kind.from_address(dlpack_abi.pointer_of(id(capsule), fresh))
+            _check_version(struct)
+            array = ImportedArray(struct)
+            dlpack_abi.rename(id(capsule), used)
+            return array
+    raise errors.InvalidArgument(
+        "__dlpack__() returned no capsule of a tensor, or one that was taken before"
+    )
+
+
+def _check_version(struct: Managed | ManagedVersioned) -> None:
+    if isinstance(struct, ManagedVersioned) and struct.version.major != dlpack_abi.MAJOR:
+        raise errors.NotSupported(
+            f"DLPack {struct.version.major}.{struct.version.minor}; accepted: {dlpack_abi.MAJOR}.x"
+        )

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Allocators, and the blocks that they hand out."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import typing
+
+from berth import _abi, errors
+from berth._handle import ALIVE, RuntimeHandle, checked_size
+from berth.device import Device
+from berth.stream import NO_STREAM, Stream
+
+if typing.TYPE_CHECKING:
+    from berth.array import Array
+
+_KIND = "block"
+#: What a block has until it is exported for the first time.
+_NO_EXPORTS: typing.Any = frozenset()
+
+
+@dataclasses.dataclass(frozen=True)
+class Gauge:
+    """A level: its current value, and its peak since the last reset."""
+
+    current: int
+    peak: int
+
+
+class MemoryCounters:
+    """All counters of an allocator at one moment, by the names of `memory_counters.h`.
+
+    `counters.bytes_reserved.peak` is a gauge, `counters.allocations` a total.
+    """
+
+    def __init__(self, gauges: _abi.MemoryGauges, totals: _abi.MemoryTotals):
+        for name in _abi.GAUGES:
+            gauge = getattr(gauges, name)
+            setattr(self, name, Gauge(gauge.current, gauge.peak))
+        for name in _abi.TOTALS:
+            setattr(self, name, getattr(totals, name))
+
+    def __getattr__(self, name: str) -> typing.Any:
+        raise AttributeError(
+            f'no counter "{name}"; there are {", ".join([*_abi.GAUGES, *_abi.TOTALS])}'
+        )
+
+
+class Block:
+    """A block of memory. It is freed when nothing refers to it, or by `free()`.
+
+    The free is ordered on the stream of the block, behind the work that the stream holds. A use on
+    another stream must be recorded.
+    """
+
+    __slots__ = ("__weakref__", "_allocator", "_bytes", "_exports", "_pointer", "_stream")
+
+    def __init__(self, allocator: Allocator, pointer: int, size: int, stream: Stream | None):
+        self._allocator = allocator
+        self._pointer = pointer
+        self._bytes = size
+        self._stream = stream
+        self._exports: set[int] = _NO_EXPORTS
+        if pointer:
+            allocator._runtime.live.add((_KIND, pointer))
+
+    @property
+    def pointer(self) -> int:
+        """The address; 0 for a block of 0 bytes, and after `free()`."""
+        return self._pointer
+
+    @property
+    def bytes(self) -> int:
+        """The size as requested."""
+        return self._bytes
+
+    @property
+    def device(self) -> Device:
+        """`cpu` for pinned and pageable host memory."""
+        return self._allocator.device
+
+    @property
+    def is_pinned(self) -> bool:
+        return self._allocator._is_pinned
+
+    @property
+    def stream(self) -> Stream | None:
+        """The stream that orders the block; None for host memory."""
+        return self._stream
+
+    def record_stream(self, stream: Stream) -> None:
+        """Reuse of the block waits for the work that `stream` holds when the block is freed."""
+        if self._live():
+            _abi.library.berth_allocator_record_stream(
+                self._allocator._get(), self._pointer, stream._live()
+            )
+
+    def record_use(self, stream: Stream) -> None:
+        """Reuse of the block waits for the work that `stream` holds now."""
+        if self._live():
+            _abi.library.berth_allocator_record_use(
+                self._allocator._get(), self._pointer, stream._live()
+            )
+
+    def free(self) -> None:
+        """Frees the block now. Repeated: no effect. Refused while another library has it."""
+        if not self._pointer:
+            return
+        if self._exports:
+            raise errors.InvalidArgument(
+                f"the block at {self._pointer:#x} is exported {len(self._exports)} times; it is "
+                "freed when the last importer lets go"
+            )
+        self._free()
+
+    def array(self, shape: typing.Sequence[int], dtype: str) -> Array:
+        """A view of the block for tensor libraries, C-contiguous: `block.array((2, 3), "f4")`."""
+        from berth.array import Array
+
+        return Array(self, shape, dtype)
+
+    def view(self) -> memoryview:
+        """The bytes of host memory. The view must not be used after `free()`."""
+        if not self.device.is_cpu:
+            raise errors.InvalidArgument(
+                f"the block is memory of {self.device}, which the host cannot read; copy it"
+            )
+        if not self._live():
+            return memoryview(bytearray())
+        owner = type("Bytes", (ctypes.c_ubyte * self._bytes,), {}).from_address(self._pointer)
+        owner._block = self
+        return memoryview(owner).cast("B")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array((self._bytes,), "u1").__dlpack_device__()
+
+    def __dlpack__(self, **options: typing.Any) -> object:
+        return self.array((self._bytes,), "u1").__dlpack__(**options)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, typing.Any]:
+        return self.array((self._bytes,), "u1").__cuda_array_interface__
+
+    @property
+    def __array_interface__(self) -> dict[str, typing.Any]:
+        return self.array((self._bytes,), "u1").__array_interface__
+
+    def __len__(self) -> int:
+        return self._bytes
+
+    def __repr__(self) -> str:
+        where = "pinned memory" if self.is_pinned else str(self.device)
+        return f"<berth.Block of {self._bytes} bytes at {self._pointer:#x}, {where}>"
+
+    def _live(self) -> bool:
+        """Whether there is memory; a block that was freed is an error."""
+        if not self._pointer and self._bytes:
+            raise errors.InvalidArgument("the block was freed")
+        return bool(self._pointer)
+
+    def _free(self) -> None:
+        pointer = self._pointer
+        _abi.library.berth_allocator_deallocate(self._allocator._freer(), pointer)
+        self._pointer = 0
+        self._allocator._runtime.live.discard((_KIND, pointer))
+
+    def __del__(self, alive=ALIVE):
+        if alive and self._pointer and self._allocator._runtime.pointer:
+            try:
+                self._free()
+            except errors.Error:
+                pass  # the device is lost
+
+
+class Allocator:
+    """The allocator of a device, of pinned memory, or of `cpu`. Safe from any thread."""
+
+    _is_pinned = False
+
+    def __init__(self, runtime: RuntimeHandle, pointer: ctypes.c_void_p):
+        self._runtime = runtime
+        self._pointer = pointer
+        device = _abi.Device()
+        _abi.library.berth_allocator_get_location(pointer, ctypes.byref(device))
+        #: The device whose memory this is; `cpu` for pinned and pageable host memory.
+        self.device = Device.from_abi(device)
+
+    def allocate(self, size: int, stream: Stream | None = None) -> Block:
+        """Allocates `size` bytes that work submitted to `stream` from now on may use.
+
+        None is the legacy default stream of the device. The content is undefined.
+        """
+        size = checked_size(size, "size")
+        stream = stream or self._default_stream()
+        value = stream._live() if stream else NO_STREAM
+        data = ctypes.c_void_p()
+        _abi.library.berth_allocator_allocate(self._get(), size, value, ctypes.byref(data))
+        return Block(self, data.value or 0, size, None if self.device.is_cpu else stream)
+
+    def trim(self, bytes_to_keep: int = 0) -> int:
+        """Returns cached memory to the driver; the number of bytes that were returned."""
+        released = ctypes.c_size_t()
+        _abi.library.berth_allocator_trim(
+            self._get(), checked_size(bytes_to_keep, "bytes_to_keep"), ctypes.byref(released)
+        )
+        return released.value
+
+    def release_unused(self, seconds: float) -> int:
+        """Returns memory that was not needed for this time; the number of bytes returned."""
+        released = ctypes.c_size_t()
+        _abi.library.berth_allocator_release_unused(
+            self._get(), checked_size(round(seconds * 1e9), "seconds"), ctypes.byref(released)
+        )
+        return released.value
+
+    def counters(self) -> MemoryCounters:
+        gauges, totals = _abi.MemoryGauges(), _abi.MemoryTotals()
+        _abi.library.berth_allocator_get_counters(
+            self._get(), ctypes.byref(gauges), ctypes.byref(totals)
+        )
+        return MemoryCounters(gauges, totals)
+
+    def reset_peaks(self) -> None:
+        """Sets the peak of every gauge to its current value."""
+        _abi.library.berth_allocator_reset_peaks(self._get())
+
+    def retire_stream(self, stream: Stream) -> None:
+        """Must be called before other code destroys a stream that blocks were ordered on."""
+        _abi.library.berth_allocator_retire_stream(self._get(), stream._live())
+
+    def _default_stream(self) -> Stream | None:
+        return None
+
+    def _get(self) -> ctypes.c_void_p:
+        self._runtime.get()
+        return self._pointer
+
+    def _freer(self) -> ctypes.c_void_p:
+        """The allocator that frees blocks of this one."""
+        return self._get()
+
+
+class HostMemory(Allocator):
+    """Pageable memory of `cpu`, which is ordered on no stream."""
+
+
+class PinnedMemory(Allocator):
+    """Page-locked host memory, which is ordered on no stream."""
+
+    _is_pinned = True
+
+    def allocate(
+        self,
+        size: int,
+        stream: Stream | None = None,
+        *,
+        near: Device | str | None = None,
+        write_combined: bool = False,
+        may_wait: bool = True,
+    ) -> Block:
+        """Allocates `size` bytes; `stream` is recorded for the block if it is given.
+
+        `near`: the NUMA node of this device; None: that of the current one. `may_wait`: whether the
+        call may wait for work of streams that uses freed blocks.
+        """
+        size = checked_size(size, "size")
+        options = _abi.PinnedOptions(
+            near=Device(near)._value if near is not None else _abi.Device(),
+            kind=_abi.PINNED_WRITE_COMBINED if write_combined else _abi.PINNED_PORTABLE,
+            flags=0 if may_wait else _abi.PINNED_NO_WAIT,
+        )
+        data = ctypes.c_void_p()
+        _abi.library.berth_allocator_allocate_pinned_with(
+            self._get(), size, ctypes.byref(options), ctypes.byref(data)
+        )
+        block = Block(self, data.value or 0, size, None)
+        if stream is not None:
+            block.record_stream(stream)
+        return block

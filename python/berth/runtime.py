@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runtime, the one object that owns everything."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import typing
+
+from berth import _abi
+from berth._handle import RuntimeHandle, checked_size, checked_text
+from berth.device import Device, DeviceInfo, DriverInfo, MemoryInfo
+from berth.device_memory import DeviceMemory
+from berth.memory import Allocator, Block, HostMemory, PinnedMemory
+from berth.stream import Stream
+
+SEVERITIES = {0: "warning", 1: "error"}
+
+
+class Runtime:
+    """The owner of the devices, streams, memory and copies of one driver.
+
+    It is destroyed when nothing refers to it and to what was obtained from it. When the interpreter
+    ends, nothing is destroyed: the process frees everything.
+    """
+
+    def __init__(
+        self,
+        *,
+        driver: str = "",
+        configuration: str = "",
+        read_environment: bool = True,
+        virtual_memory: bool = True,
+        on_pressure: typing.Callable[[int], bool] | None = None,
+        report: typing.Callable[[str, str], None] | None = None,
+    ):
+        """`driver`: `cuda`, `sim`, `auto`, or a path; empty: BERTH_DRIVER, or `cuda`.
+
+        `configuration`: `key=value,key=value`, over which BERTH_CONF is applied unless
+        `read_environment` is false. `on_pressure(bytes_needed)` is called when device memory is
+        short, and returns whether it freed anything. `report(severity, message)` gets problems that
+        no call could return. Both are called on any thread; their exceptions go to
+        `sys.unraisablehook`, and the memory counts as not freed.
+        """
+        flags = 0 if virtual_memory else _abi.RUNTIME_NO_VIRTUAL_MEMORY
+        flags |= 0 if read_environment else _abi.RUNTIME_IGNORE_ENVIRONMENT
+        options = _abi.RuntimeOptions(
+            driver=checked_text(driver, "driver"),
+            configuration=checked_text(configuration, "configuration"),
+            flags=flags,
+        )
+        if on_pressure is not None:
+            options.on_pressure = _abi.Pressure(lambda needed, _: bool(on_pressure(needed)))
+        if report is not None:
+            options.report = _abi.Report(
+                lambda severity, message, _: report(
+                    SEVERITIES.get(severity, "error"), message.decode(errors="replace")
+                )
+            )
+        pointer = ctypes.c_void_p()
+        _abi.library.berth_runtime_create(ctypes.byref(options), ctypes.byref(pointer))
+        self._set_up(RuntimeHandle(pointer, (options.on_pressure, options.report)))
+
+    @classmethod
+    def _borrow(cls, pointer: int) -> Runtime:
+        """The runtime of another library, which never destroys it."""
+        runtime = cls.__new__(cls)
+        handle = RuntimeHandle(ctypes.c_void_p(pointer), ())
+        handle.live.add(("owner", 0))
+        runtime._set_up(handle)
+        return runtime
+
+    def _set_up(self, handle: RuntimeHandle) -> None:
+        self._handle = handle
+        self._allocators: dict[object, Allocator] = {}
+
+    @property
+    def driver(self) -> DriverInfo:
+        info = _abi.DriverInfo()
+        _abi.library.berth_driver_get_info(self._handle.get(), ctypes.byref(info))
+        return DriverInfo(
+            info.name.decode(), bool(info.usable), info.problem.decode(), info.version
+        )
+
+    @property
+    def devices(self) -> list[Device]:
+        """The visible CUDA devices; none without a usable driver."""
+        count = ctypes.c_int()
+        _abi.library.berth_device_count(self._handle.get(), ctypes.byref(count))
+        return [Device("cuda", index) for index in range(count.value)]
+
+    def device_info(self, device: Device | str) -> DeviceInfo:
+        info = _abi.DeviceInfo()
+        _abi.library.berth_device_get_info(
+            self._handle.get(), Device(device)._value, ctypes.byref(info)
+        )
+        return DeviceInfo(
+            info.uuid.decode(),
+            info.pci_bus_id.decode(),
+            info.name.decode(),
+            info.memory_bytes,
+            info.physical,
+        )
+
+    def memory_info(self, device: Device | str) -> MemoryInfo:
+        info = _abi.MemoryInfo()
+        _abi.library.berth_device_get_memory_info(
+            self._handle.get(), Device(device)._value, ctypes.byref(info)
+        )
+        return MemoryInfo(info.bytes_free, info.bytes_total)
+
+    @property
+    def current_device(self) -> Device:
+        """The device of the thread's current CUDA context; cuda:0 if it has none."""
+        device = _abi.Device()
+        _abi.library.berth_device_get_current(self._handle.get(), ctypes.byref(device))
+        return Device.from_abi(device)
+
+    def set_current_device(self, device: Device | str) -> None:
+        """Makes the device's primary context current on the calling thread."""
+        _abi.library.berth_device_set_current(self._handle.get(), Device(device)._value)
+
+    def memory(self, device: Device | str) -> DeviceMemory:
+        """The allocator of a CUDA device's memory."""
+        resolved = self._resolve(device)
+        return typing.cast(
+            DeviceMemory,
+            self._allocator(
+                resolved,
+                lambda handle, pointer: DeviceMemory(
+                    handle, pointer, self.external_stream(resolved, 0)
+                ),
+                "berth_allocator_get_device",
+                resolved._value,
+            ),
+        )
+
+    @property
+    def pinned_memory(self) -> PinnedMemory:
+        """The allocator of page-locked host memory."""
+        return typing.cast(
+            PinnedMemory, self._allocator("pinned", PinnedMemory, "berth_allocator_get_pinned")
+        )
+
+    @property
+    def host_memory(self) -> HostMemory:
+        """The allocator of `cpu`."""
+        return typing.cast(
+            HostMemory, self._allocator("host", HostMemory, "berth_allocator_get_host")
+        )
+
+    def stream(self, device: Device | str, priority: int = 0) -> Stream:
+        """Leases a pooled stream; lower priorities run first, 0 is the lowest."""
+        value = _abi.Stream()
+        _abi.library.berth_stream_acquire(
+            self._handle.get(), Device(device)._value, priority, ctypes.byref(value)
+        )
+        return Stream(self._handle, value, is_leased=True)
+
+    def external_stream(self, device: Device | str, handle: int) -> Stream:
+        """Refers to a stream of other code by its CUstream; 0 is the legacy default stream.
+
+        Call `Allocator.retire_stream()` before that code destroys it.
+        """
+        value = _abi.Stream()
+        _abi.library.berth_stream_from_native(
+            self._handle.get(),
+            Device(device)._value,
+            checked_size(handle, "handle"),
+            ctypes.byref(value),
+        )
+        return Stream(self._handle, value, is_leased=False)
+
+    def copy_async(
+        self, target: Block | int, source: Block | int, size: int, stream: Stream
+    ) -> None:
+        """Copies in the order of `stream`. Pageable memory is read or written before it returns."""
+        self._copy("berth_copy_async", target, source, size, stream)
+
+    def copy(self, target: Block | int, source: Block | int, size: int, stream: Stream) -> None:
+        """Copies in the order of `stream`, and returns when the target has the bytes."""
+        self._copy("berth_copy_sync", target, source, size, stream)
+
+    def find(self, pointer: int) -> tuple[int, int, Device] | None:
+        """The live block around an address: its start, its size and its device."""
+        block = _abi.MemoryBlock()
+        _abi.library.berth_memory_find(
+            self._handle.get(), checked_size(pointer, "pointer"), ctypes.byref(block)
+        )
+        if not block.data:
+            return None
+        return block.data, block.bytes, Device.from_abi(block.device)
+
+    def statistics(self) -> dict[str, typing.Any]:
+        """All statistics at one moment, as docs/statistics.md describes them."""
+        text = ctypes.c_void_p()
+        _abi.library.berth_statistics_to_json(self._handle.get(), ctypes.byref(text))
+        return json.loads(_abi.take_text(text))
+
+    def statistics_text(self) -> str:
+        """The same for people, on 80 columns."""
+        text = ctypes.c_void_p()
+        _abi.library.berth_statistics_to_text(self._handle.get(), ctypes.byref(text))
+        return _abi.take_text(text)
+
+    def close(self) -> None:
+        """Destroys the runtime now. Refused while blocks, pools or leased streams are live."""
+        self._handle.close()
+
+    def __enter__(self) -> Runtime:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def _copy(
+        self, function: str, target: Block | int, source: Block | int, size: int, stream: Stream
+    ) -> None:
+        to, source_address = (_address(side, size) for side in (target, source))
+        getattr(_abi.library, function)(
+            self._handle.get(), to, source_address, checked_size(size, "size"), stream._live()
+        )
+
+    def _resolve(self, device: Device | str) -> Device:
+        resolved = _abi.Device()
+        _abi.library.berth_device_resolve(
+            self._handle.get(), Device(device)._value, ctypes.byref(resolved)
+        )
+        return Device.from_abi(resolved)
+
+    def _allocator(
+        self,
+        key: object,
+        make: typing.Callable[[RuntimeHandle, ctypes.c_void_p], Allocator],
+        function: str,
+        *arguments: object,
+    ) -> Allocator:
+        runtime = self._handle.get()
+        known = self._allocators.get(key)
+        if known is not None:
+            return known
+        pointer = ctypes.c_void_p()
+        getattr(_abi.library, function)(runtime, *arguments, ctypes.byref(pointer))
+        return self._allocators.setdefault(key, make(self._handle, pointer))
+
+
+def _address(side: Block | int, size: int) -> int:
+    if not isinstance(side, Block):
+        return checked_size(side, "address")
+    if size > side.bytes:
+        from berth.errors import InvalidArgument
+
+        raise InvalidArgument(f"{size} bytes of a block of {side.bytes} bytes")
+    side._live()
+    return side.pointer

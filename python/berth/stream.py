@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Streams: queues of work on one device, executed in order."""
+
+from __future__ import annotations
+
+import ctypes
+
+from berth import _abi, errors
+from berth._handle import ALIVE, RuntimeHandle
+from berth.device import Device
+
+_KIND = "stream"
+
+
+class Stream:
+    """A stream of a device: on lease from the runtime's pool, or of other code."""
+
+    __slots__ = ("_is_leased", "_runtime", "_value")
+
+    def __init__(self, runtime: RuntimeHandle, value: _abi.Stream, is_leased: bool):
+        self._runtime = runtime
+        self._value = value
+        self._is_leased = is_leased
+        if is_leased:
+            runtime.live.add((_KIND, value.native))
+
+    @property
+    def handle(self) -> int:
+        """The CUstream for other libraries; 0 is the legacy default stream."""
+        return self._live().native or 0
+
+    @property
+    def device(self) -> Device:
+        device = _abi.Device()
+        _abi.library.berth_stream_get_device(self._live(), ctypes.byref(device))
+        return Device.from_abi(device)
+
+    def sync(self) -> None:
+        """Waits until all work submitted so far is done."""
+        _abi.library.berth_stream_sync(self._live())
+
+    def is_done(self) -> bool:
+        """Whether all work submitted so far is done. Does not wait."""
+        done = ctypes.c_bool()
+        _abi.library.berth_stream_is_done(self._live(), ctypes.byref(done))
+        return done.value
+
+    def wait_for(self, other: Stream) -> None:
+        """Work submitted from now on waits for the work that `other` holds now."""
+        event = _abi.Event()
+        pointer = self._runtime.get()
+        _abi.library.berth_event_acquire_recorded(pointer, other._live(), ctypes.byref(event))
+        try:
+            _abi.library.berth_stream_wait(self._live(), event)
+        finally:
+            _abi.library.berth_event_release(pointer, event)
+
+    def release(self) -> None:
+        """Returns a pooled stream to its pool, where work may be pending. Repeated: no effect."""
+        if not self._is_leased:
+            return
+        _abi.library.berth_stream_release(self._runtime.get(), self._value)
+        self._is_leased = False
+        self._runtime.live.discard((_KIND, self._value.native))
+        self._value = _abi.Stream()
+
+    def _live(self) -> _abi.Stream:
+        if not self._value.context:
+            raise errors.InvalidArgument("the stream was released")
+        self._runtime.get()
+        return self._value
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """The protocol of cuda.core: its version, and the handle."""
+        return (0, self.handle)
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.release()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Stream):
+            return NotImplemented
+        ours, theirs = self._value, other._value
+        return (ours.context, ours.native) == (theirs.context, theirs.native)
+
+    def __hash__(self) -> int:
+        return hash((self._value.context, self._value.native))
+
+    def __repr__(self) -> str:
+        if not self._value.context:
+            return "<released berth.Stream>"
+        return f"<berth.Stream {self.handle:#x} of {self.device}>"
+
+    def __del__(self, alive=ALIVE):
+        if alive and self._is_leased and self._runtime.pointer:
+            try:
+                self.release()
+            except errors.Error:
+                pass  # in a forked child
+
+
+NO_STREAM = _abi.Stream()

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m berth.torch train.py ARGS`: runs a program with berth as PyTorch's allocator."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+
+import berth.torch
+
+USAGE = """\
+usage: python -m berth.torch PROGRAM.py [ARGS]
+       python -m berth.torch -m MODULE [ARGS]"""
+
+
+def main(arguments: list[str]) -> None:
+    if arguments[:1] in (["-h"], ["--help"]):
+        print(USAGE)
+        return
+    is_module = arguments[:1] == ["-m"]
+    words = arguments[1:] if is_module else arguments
+    if not words or words[0].startswith("-"):
+        sys.exit(USAGE)
+    berth.torch.enable()
+    sys.argv = words
+    if is_module:
+        runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = os.path.dirname(os.path.abspath(words[0]))
+        runpy.run_path(words[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

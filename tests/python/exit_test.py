@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The Python module where an interpreter ends, forks, or finds no library."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import unittest
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+
+def run(program, **environment):
+    """The exit status and all output of a program in an interpreter of its own."""
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", textwrap.dedent(program)],
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+LIVE = """
+    import berth
+    runtime = berth.Runtime()
+    stream = runtime.stream("cuda:0")
+    block = runtime.memory("cuda:0").allocate(1 << 20, stream)
+    pinned = runtime.pinned_memory.allocate(1 << 20)
+    runtime.copy_async(block, pinned, 1 << 20, stream)
+    pool = runtime.memory("cuda:0").create_pool("weights")
+    in_pool = pool.allocate(1000)
+"""
+
+
+class ExitTest(unittest.TestCase):
+    def test_with_live_memory(self):
+        self.assertEqual(run(LIVE), (0, ""))
+
+    def test_with_a_cycle(self):
+        self.assertEqual(run(LIVE + "    cycle = [block]; cycle.append(cycle); del block"), (0, ""))
+
+    def test_with_callbacks(self):
+        program = """
+            import berth
+            runtime = berth.Runtime(
+                report=lambda *said: print("reported", said), on_pressure=lambda bytes: False,
+                configuration="release_unused_after=1ms")
+            block = runtime.memory("cuda:0").allocate(1 << 20)
+            del runtime
+        """
+        self.assertEqual(run(program), (0, ""))
+
+    def test_with_a_thread_that_goes_on(self):
+        program = LIVE + """
+    import threading
+    def work():
+        while True:
+            runtime.memory("cuda:0").allocate(1 << 20)
+    threading.Thread(target=work, daemon=True).start()
+    """
+        for _ in range(5):
+            self.assertEqual(run(program), (0, ""))
+
+    def test_an_importer_that_outlives_the_interpreter_calls_nothing(self):
+        program = """
+            import atexit, ctypes
+            @atexit.register  # runs after what is registered later
+            def last():
+                print("deleter", struct.deleter)
+            import berth
+            from berth import dlpack_abi
+            runtime = berth.Runtime()
+            capsule = runtime.host_memory.allocate(100).__dlpack__()
+            address = dlpack_abi.pointer_of(id(capsule), b"dltensor")
+            struct = dlpack_abi.Managed.from_address(address)
+            dlpack_abi.rename(id(capsule), b"used_dltensor")
+            assert struct.deleter
+        """
+        self.assertEqual(run(program), (0, "deleter None\n"))
+
+    @unittest.skipIf(numpy is None, "numpy was not found")
+    def test_with_arrays_of_numpy(self):
+        program = """
+            import sys, numpy, berth
+            runtime = berth.Runtime()
+            block = runtime.host_memory.allocate(1000)
+            array = numpy.from_dlpack(block)
+            sys.kept = numpy.from_dlpack(runtime.pinned_memory.allocate(1000))
+            sys.capsule = block.__dlpack__()
+            other = numpy.asarray(block)
+            del runtime
+        """
+        self.assertEqual(run(program), (0, ""))
+
+
+class ForkTest(unittest.TestCase):
+    def test_a_child_frees_nothing_and_gets_nothing(self):
+        program = LIVE + """
+    import gc, os
+    child = os.fork()
+    if child == 0:
+        try:
+            runtime.memory("cuda:0").allocate(1000)
+        except berth.NotSupported:
+            pass
+        else:
+            os._exit(2)
+        block.free()
+        assert runtime.host_memory.allocate(1000).pointer
+        del in_pool, pool, pinned, stream, runtime
+        gc.collect()
+        raise SystemExit(3)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+    block.free()
+    assert runtime.memory("cuda:0").allocate(1 << 20).pointer
+    """
+        self.assertEqual(run(program), (0, ""))
+
+    def test_a_child_that_makes_its_own(self):
+        program = """
+            import os, berth
+            child = os.fork()
+            if child == 0:
+                berth.Runtime().memory("cuda:0").allocate(1000)
+                raise SystemExit(3)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+            berth.Runtime().memory("cuda:0").allocate(1000)
+        """
+        self.assertEqual(run(program), (0, ""))
+
+
+class LibraryTest(unittest.TestCase):
+    def test_a_library_that_is_missing(self):
+        status, said = run("import berth", BERTH_LIBRARY="/nowhere/libberth.so.0")
+        self.assertEqual(status, 1)
+        self.assertIn("ImportError: BERTH_LIBRARY: /nowhere/libberth.so.0", said)
+
+    def test_a_library_of_others(self):
+        status, said = run("import berth", BERTH_LIBRARY="libc.so.6")
+        self.assertEqual(status, 1)
+        self.assertIn("ImportError: BERTH_LIBRARY: libc.so.6 is not libberth.so.0", said)
+
+    def test_no_library_at_all(self):
+        status, said = run("import berth", BERTH_LIBRARY="", LD_LIBRARY_PATH="/nowhere")
+        if status != 0:  # else there is an installed one
+            self.assertIn("ImportError: libberth.so.0 was not found in", said)
+            self.assertIn("BERTH_LIBRARY", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
