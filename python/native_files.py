@@ -10,6 +10,7 @@ PyPI. fmt, nlohmann-json, CLI11 and zlib come from the system, and are part of w
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -56,7 +57,9 @@ class NativeFiles(BuildHookInterface):
                 continue
             if name.startswith(SIMULATED) != (part == "sim"):
                 continue
-            build_data["force_include"][str(path)] = MOVED.get(name, f"berth/{name}")
+            # A wheel has no links, so each library has the name by which it is loaded.
+            name = MOVED.get(name, "berth/" + re.sub(r"(\.so\.\d+)\.[\d.]+$", r"\1", name))
+            build_data["force_include"][str(path)] = name
 
     def build(self):
         """The root of an installation of what a program needs that runs."""

@@ -13,6 +13,9 @@ import unittest
 import berth
 from berth import data_type, dlpack_abi
 
+import packages
+
+packages.use()
 try:
     import numpy
 except ImportError:

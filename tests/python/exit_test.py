@@ -8,6 +8,9 @@ import sys
 import textwrap
 import unittest
 
+import packages
+
+packages.use()
 try:
     import numpy
 except ImportError:
@@ -19,6 +22,7 @@ def run(program, **environment):
     done = subprocess.run(
         [sys.executable, "-B", "-c", textwrap.dedent(program)],
         env={**os.environ, **environment},
+        cwd=os.path.dirname(os.path.abspath(__file__)),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -90,6 +94,7 @@ class ExitTest(unittest.TestCase):
     @unittest.skipIf(numpy is None, "numpy was not found")
     def test_with_arrays_of_numpy(self):
         program = """
+            import packages; packages.use()
             import sys, numpy, berth
             runtime = berth.Runtime()
             block = runtime.host_memory.allocate(1000)

@@ -202,7 +202,7 @@ class CommandTest(unittest.TestCase):
             file.write(text)
 
     def run_command(self, *words, **environment):
-        path = f"{self.folder.name}:{os.environ['PYTHONPATH']}"
+        path = f"{self.folder.name}:{os.environ.get('PYTHONPATH', '')}"
         return run("-m", "berth.torch", *words, PYTHONPATH=path, **environment)
 
     def test_programs(self):
