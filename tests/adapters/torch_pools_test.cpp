@@ -119,6 +119,23 @@ TEST_CASE_FIXTURE(PoolsTest, "a released pool serves others where memory is shor
   berth_torch_memory_fraction(1.0, 0);
 }
 
+TEST_CASE_FIXTURE(PoolsTest, "a request of a capture does not wait for released pools") {
+  berth_torch_reset();
+  const PoolId earlier{6, 0};
+  begin(0, earlier, only(other));
+  end(0, earlier);
+  release(0, earlier);
+  begin(0, id, only(captured));
+  {
+    GraphCapture capture(captured);
+    CHECK(berth_torch_alloc(2_GiB, 0, captured.ref().native()) == nullptr);
+    CHECK(capture.end());  // is valid
+  }
+  end(0, id);
+  release(0, id);
+  berth_torch_reset();
+}
+
 TEST_CASE_FIXTURE(PoolsTest, "the latest of two routes serves a stream that both accept") {
   const PoolId later{8, 0};
   begin(0, id, [](CUstream_st*) { return true; });
