@@ -135,6 +135,10 @@ class BERTH_API DeviceAllocator final : public Allocator {
   /// is none. No driver call. For a moment, no other thread allocates or frees.
   /// Errors  NotSupported: in a forked child.
   [[nodiscard]] std::optional<MemoryBlock> find(const void* data);
+  /// The properties of the live block that contains `data`, of this allocator or of a private pool;
+  /// nullopt if there is none. No driver call.
+  /// Errors  NotSupported: in a forked child.
+  [[nodiscard]] std::optional<MemoryProperties> properties(const void* data);
   /// Whether `data` points into memory of an open pool for graphs (MemoryPoolOptions::for_graphs),
   /// live or not. No driver call.
   [[nodiscard]] bool is_for_graphs(const void* data) const noexcept;

@@ -36,6 +36,33 @@ struct MemoryPoolOptions {
   /// launch writes the memory that the graph uses, so allocate nothing else from such a pool, and
   /// share it between graphs only if they are launched one after the other.
   bool for_graphs = false;
+
+  /// true: each block lies in one physical allocation of the driver, which stays at its address
+  /// until no block is left in it. For memory that others refer to by its physical pages: other
+  /// processes (MemoryConnection), network cards (GPUDirect RDMA, UCX, NCCL, NVSHMEM), and kernels
+  /// that stay resident while memory is written through another mapping. Physical memory is created
+  /// exportable and RDMA-capable if the device supports it (MemoryProperties).
+  ///
+  /// Requests below half of DeviceAllocatorOptions::segment_bytes share allocations of that size,
+  /// and others get one of their own. Free memory in separate allocations is not joined, so such a
+  /// pool needs more memory than others, and it cannot sleep.
+  bool contiguous = false;
+};
+
+/// Properties of a live block of device memory.
+struct MemoryProperties {
+  /// Whether the block lies in one physical allocation, and stays there: the pool is contiguous, or
+  /// the device has no virtual memory.
+  bool is_contiguous = false;
+  /// Whether another process can import it (MemoryConnection).
+  bool is_exportable = false;
+  /// Whether the physical allocation was created for GPUDirect RDMA
+  /// (CUmemAllocationProp::allocFlags.gpuDirectRDMACapable).
+  bool is_rdma_capable = false;
+  /// The physical allocation that contains the block. null and 0: the pool is not contiguous, or
+  /// its memory is of cuMemAlloc (cuMemGetAddressRange).
+  void* segment = nullptr;
+  std::size_t segment_bytes = 0;
 };
 
 /// Whether memory keeps its content while a pool is asleep.
@@ -76,6 +103,8 @@ class BERTH_API MemoryPool final : public Allocator {
   [[nodiscard]] bool owns(const void* data) const noexcept;
   /// The live block of this pool that contains `data`; its allocator is this object.
   [[nodiscard]] std::optional<MemoryBlock> find(const void* data);
+  /// The properties of the live block of this pool that contains `data`.
+  [[nodiscard]] std::optional<MemoryProperties> properties(const void* data);
   [[nodiscard]] MemoryCounters counters() const override;
   void reset_peaks() override;
   [[nodiscard]] MemorySnapshot snapshot() const override;
@@ -102,6 +131,7 @@ class BERTH_API MemoryPool final : public Allocator {
 
  private:
   friend class DeviceAllocator;
+  friend class MemoryConnection;
   friend class PoolScope;
   struct Reference;
   MemoryPool(DeviceMemory& device, std::shared_ptr<DevicePool> pool);

@@ -24,6 +24,7 @@
 #include "berth/export.h"
 #include "berth/fork_join.hpp"
 #include "berth/host_allocator.hpp"
+#include "berth/memory_connection.hpp"
 #include "berth/pinned_allocator.hpp"
 #include "berth/pjrt.hpp"
 #include "berth/report.hpp"
@@ -143,6 +144,9 @@ class BERTH_API Runtime {
   /// there: not for hot paths.
   /// Errors  NotSupported: in a forked child, if devices have allocated.
   [[nodiscard]] std::optional<MemoryBlock> find(const void* data);
+  /// A connection to another process, over which device memory is shared.
+  /// Errors  As MemoryConnection's constructor.
+  [[nodiscard]] MemoryConnection connect_memory(int socket) const;
   /// Copies between host memory, devices and files.
   [[nodiscard]] Copier& copier();
   /// Scatter, gather and broadcast over devices.

@@ -54,6 +54,8 @@
   X(mem_map,                        cuMemMap,                      10020, optional) \
   X(mem_unmap,                      cuMemUnmap,                    10020, optional) \
   X(mem_set_access,                 cuMemSetAccess,                10020, optional) \
+  X(mem_export_to_shareable_handle, cuMemExportToShareableHandle,  10020, optional) \
+  X(mem_import_from_shareable_handle, cuMemImportFromShareableHandle, 10020, optional) \
   X(stream_create_with_priority,    cuStreamCreateWithPriority,    5050,  required) \
   X(stream_destroy,                 cuStreamDestroy,               4000,  required) \
   X(stream_query,                   cuStreamQuery,                 2000,  required) \

@@ -66,6 +66,10 @@ std::optional<MemoryBlock> DeviceAllocator::find(const void* data) {
   return found;
 }
 
+std::optional<MemoryProperties> DeviceAllocator::properties(const void* data) {
+  return memory_->properties(data);
+}
+
 bool DeviceAllocator::is_for_graphs(const void* data) const noexcept {
   return memory_->is_for_graphs(data);
 }

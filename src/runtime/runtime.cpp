@@ -225,6 +225,10 @@ std::optional<MemoryBlock> Runtime::find(const void* data) {
   return state_->host.find(data);
 }
 
+MemoryConnection Runtime::connect_memory(int socket) const {
+  return {state_->registry, socket};
+}
+
 Copier& Runtime::copier() {
   return state_->copier;
 }

@@ -78,10 +78,6 @@ bool is_same_file(int one, int other) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  if (is_open()) ::close(number_);
-}
-
 OpenFile::OpenFile(std::string path, Use use, FileCaching caching)
     : path_(std::move(path)),
       use_(use),

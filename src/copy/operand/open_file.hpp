@@ -10,22 +10,9 @@
 
 #include "berth/file.hpp"
 
+#include "base/descriptor.hpp"
+
 namespace berth {
-
-/// Owns a file descriptor; -1 if empty.
-class Descriptor {
- public:
-  explicit Descriptor(int number = -1) : number_(number) {}
-  ~Descriptor();
-  Descriptor(Descriptor&& other) noexcept : number_(other.number_) { other.number_ = -1; }
-  Descriptor& operator=(Descriptor&&) = delete;
-
-  [[nodiscard]] int number() const { return number_; }
-  [[nodiscard]] bool is_open() const { return number_ >= 0; }
-
- private:
-  int number_;
-};
 
 /// Errors   FileError.
 /// Threads  Safe from any thread.

@@ -182,6 +182,12 @@ std::optional<MemoryBlock> DeviceMemory::find(const void* data) {
   return pool != nullptr ? pool->find(data) : std::nullopt;
 }
 
+std::optional<MemoryProperties> DeviceMemory::properties(const void* data) {
+  if (std::optional<MemoryProperties> found = own_.properties(data)) return found;
+  const auto pool = private_.any() ? private_.find(data) : nullptr;
+  return pool != nullptr ? pool->properties(data) : std::nullopt;
+}
+
 bool DeviceMemory::is_for_graphs(const void* data) const {
   if (!is_usable() || !private_.any()) return false;
   const auto pool = private_.find(data);

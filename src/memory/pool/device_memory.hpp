@@ -57,6 +57,8 @@ class DeviceMemory final : public StreamObserver {
   [[nodiscard]] bool is_for_graphs(const void* data) const;
   /// The live block of any pool. Errors  NotSupported: in a forked child.
   [[nodiscard]] std::optional<MemoryBlock> find(const void* data);
+  /// Of the live block of any pool. Errors  As find().
+  [[nodiscard]] std::optional<MemoryProperties> properties(const void* data);
   void validate() const;
   void set_limits(const MemoryLimits& limits);
 

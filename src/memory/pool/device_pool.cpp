@@ -7,8 +7,11 @@
 
 #include "berth/bytes.hpp"
 
+#include "base/check.hpp"
 #include "base/format.hpp"
 #include "memory/source/arena_segments.hpp"
+#include "memory/source/mapped_segments.hpp"
+#include "memory/source/physical_memory.hpp"
 #include "memory/source/whole_segments.hpp"
 #include "stream/capture.hpp"
 #include "stream/default_streams.hpp"
@@ -35,17 +38,29 @@ std::size_t granule_bytes(const DeviceContext& context, const DeviceAllocatorOpt
   return asked;
 }
 
-std::unique_ptr<SegmentSource> make_source(const DevicePool::Setup& setup,
-                                           const MemoryPoolOptions& options,
-                                           std::size_t device_bytes, BlockHeap& heap) {
+struct Source {
+  std::unique_ptr<SegmentSource> segments;
+  const MappedSegments* mapped = nullptr;  ///< the same, if it is one
+  bool is_contiguous = true;
+};
+
+Source make_source(const DevicePool::Setup& setup, const MemoryPoolOptions& options,
+                   std::size_t device_bytes, BlockHeap& heap) {
   DeviceContext& context = setup.context;
-  if (!setup.device.virtual_memory || !supports_virtual_memory(context)) {
-    return std::make_unique<DeviceSegments>(context, setup.device.segment_bytes, device_bytes);
+  const std::size_t segment_bytes = setup.device.segment_bytes;
+  if (!setup.device.virtual_memory || !supports_virtual_memory(context))
+    return {.segments = std::make_unique<DeviceSegments>(context, segment_bytes, device_bytes)};
+  if (options.contiguous) {
+    auto segments = std::make_unique<MappedSegments>(context, segment_bytes, device_bytes);
+    const MappedSegments* const mapped = segments.get();
+    return {.segments = std::move(segments), .mapped = mapped};
   }
   const auto keeping = options.for_graphs ? ArenaSegments::WindowRetention::kept
                                           : ArenaSegments::WindowRetention::bounded;
-  return std::make_unique<ArenaSegments>(
-      context, heap, granule_bytes(context, setup.device, device_bytes), device_bytes, keeping);
+  return {
+      .segments = std::make_unique<ArenaSegments>(
+          context, heap, granule_bytes(context, setup.device, device_bytes), device_bytes, keeping),
+      .is_contiguous = false};
 }
 
 CachingAllocator::Options allocator_options(const DevicePool::Setup& setup,
@@ -86,14 +101,18 @@ DevicePool::DevicePool(const Setup& setup, const MemoryPoolOptions& options)
       own_name_(options.name),
       device_bytes_(total_bytes(setup.context)),
       budget_(in_bytes(options.limits, device_bytes_), &setup.device_budget),
-      allocator_(
-          setup.context.driver(),
-          allocator_options(
-              setup, options, device_bytes_, budget_,
-              [this, others = setup.others](std::size_t bytes, CachingAllocator::HostWait wait) {
-                return others(*this, bytes, wait);
-              }),
-          [&](BlockHeap& heap) { return make_source(setup, options, device_bytes_, heap); }) {
+      allocator_(setup.context.driver(),
+                 allocator_options(setup, options, device_bytes_, budget_,
+                                   [this, others = setup.others](std::size_t bytes,
+                                                                 CachingAllocator::HostWait wait) {
+                                     return others(*this, bytes, wait);
+                                   }),
+                 [&](BlockHeap& heap) {
+                   Source source = make_source(setup, options, device_bytes_, heap);
+                   mapped_ = source.mapped;
+                   is_contiguous_ = source.is_contiguous;
+                   return std::move(source.segments);
+                 }) {
   // By itself and not through the list of pools, which a pool leaves before it is gone.
   context_.add_observer(allocator_);
   try {
@@ -114,6 +133,24 @@ DevicePool::~DevicePool() {
 void DevicePool::set_limits(const MemoryLimits& limits) {
   allocator_.require_origin();
   budget_.set_limits(in_bytes(limits, device_bytes_));
+}
+
+std::optional<MemoryProperties> DevicePool::properties(const void* data) {
+  const auto live = allocator_.find_live(data);
+  if (!live) return std::nullopt;
+  if (mapped_ == nullptr) return MemoryProperties{.is_contiguous = is_contiguous_};
+  const auto segment = mapped_->segment_of(reinterpret_cast<std::uintptr_t>(live->data));
+  BERTH_CHECK(segment.has_value());  // it has a live block
+  return MemoryProperties{.is_contiguous = true,
+                          .is_exportable = mapped_->is_exportable(),
+                          .is_rdma_capable = mapped_->is_rdma_capable(),
+                          .segment = reinterpret_cast<void*>(segment->address),
+                          .segment_bytes = segment->bytes};
+}
+
+Descriptor DevicePool::export_segment(const MemoryProperties& block) const {
+  BERTH_CHECK(mapped_ != nullptr);
+  return mapped_->export_segment(reinterpret_cast<std::uintptr_t>(block.segment));
 }
 
 void* DevicePool::allocate_slow(std::size_t bytes, StreamRef stream) {

@@ -10,6 +10,7 @@
 #include "berth/device_allocator.hpp"
 #include "berth/memory_pool.hpp"
 
+#include "base/descriptor.hpp"
 #include "device/device_context.hpp"
 #include "device/peer_access.hpp"
 #include "memory/caching_allocator.hpp"
@@ -17,6 +18,8 @@
 #include "memory/pressure_callback.hpp"
 
 namespace berth {
+
+class MappedSegments;
 
 /// Threads  Safe from any thread.
 class DevicePool final : public Allocator, public MappedMemory {
@@ -77,6 +80,12 @@ class DevicePool final : public Allocator, public MappedMemory {
     if (!live) return std::nullopt;
     return MemoryBlock{this, device(), live->data, live->bytes_requested};
   }
+  /// The properties of the live block that contains `data`; nullopt if there is none.
+  /// Errors  NotSupported: in a forked child.
+  [[nodiscard]] std::optional<MemoryProperties> properties(const void* data);
+  /// A descriptor of the segment of a live block, which is exportable.
+  /// Errors  DriverError.
+  [[nodiscard]] Descriptor export_segment(const MemoryProperties& block) const;
   [[nodiscard]] bool is_for_graphs() const { return allocator_.keeps_memory(); }
   [[nodiscard]] CachingAllocator& allocator() { return allocator_; }
   /// False in a forked child.
@@ -106,6 +115,9 @@ class DevicePool final : public Allocator, public MappedMemory {
   const std::string own_name_;
   const std::size_t device_bytes_;
   MemoryBudget budget_;
+  // Set by the constructor of allocator_.
+  const MappedSegments* mapped_ = nullptr;  ///< its source, if it is one
+  bool is_contiguous_ = false;
   CachingAllocator allocator_;
 };
 

@@ -89,6 +89,10 @@ std::optional<MemoryBlock> MemoryPool::find(const void* data) {
   return found;
 }
 
+std::optional<MemoryProperties> MemoryPool::properties(const void* data) {
+  return pool().properties(data);
+}
+
 MemoryCounters MemoryPool::counters() const {
   return pool().counters();
 }

@@ -12,53 +12,10 @@
 #include "base/arithmetic.hpp"
 #include "base/check.hpp"
 #include "base/format.hpp"
+#include "memory/source/physical_memory.hpp"
 #include "stream/wait.hpp"
 
 namespace berth {
-namespace {
-
-CUmemLocation location_of(const DeviceContext& context) {
-  CUmemLocation location{};
-  location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  location.id = context.native();
-  return location;
-}
-
-CUmemAllocationProp physical_properties(const DeviceContext& context) {
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = location_of(context);
-  return properties;
-}
-
-}  // namespace
-
-bool supports_virtual_memory(const DeviceContext& context) {
-  const Driver& driver = context.driver();
-  for (const DriverCall call :
-       {DriverCall::mem_get_allocation_granularity, DriverCall::mem_address_reserve,
-        DriverCall::mem_address_free, DriverCall::mem_create, DriverCall::mem_release,
-        DriverCall::mem_map, DriverCall::mem_unmap, DriverCall::mem_set_access}) {
-    if (!driver.has(call)) return false;
-  }
-  return context.attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 0;
-}
-
-std::size_t minimum_granule_bytes(const DeviceContext& context) {
-  const CUmemAllocationProp properties = physical_properties(context);
-  std::size_t bytes = 0;
-  context.driver().mem_get_allocation_granularity(&bytes, &properties,
-                                                  CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-  return bytes;
-}
-
-CUmemAccessDesc access_by(const DeviceContext& user) {
-  CUmemAccessDesc access{};
-  access.location = location_of(user);
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  return access;
-}
-
 namespace {
 
 /// A driver calls it out of memory, though it is address space that lacks.

@@ -15,13 +15,6 @@
 
 namespace berth {
 
-/// Whether the device and the driver can map memory at all.
-bool supports_virtual_memory(const DeviceContext& context);
-/// Read and write access of that device.
-CUmemAccessDesc access_by(const DeviceContext& user);
-/// The least granule that the device accepts.
-std::size_t minimum_granule_bytes(const DeviceContext& context);
-
 /// Threads  One call at a time; different granules are independent.
 class Arena {
  public:

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "memory/source/arena.hpp"
+#include "memory/source/physical_memory.hpp"
 #include "memory/source/segment_source.hpp"
 #include "memory/source/stitch.hpp"
 #include "memory/source/windows.hpp"

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// The blocks that the other process has shared.
+#include <optional>
+#include <poll.h>
+#include <utility>
+
+#include "berth/device_pick.hpp"
+#include "berth/device_registry.hpp"
+#include "berth/error.hpp"
+
+#include "base/check.hpp"
+#include "base/format.hpp"
+#include "base/quoted.hpp"
+#include "memory/share/await_socket.hpp"
+#include "memory/share/connection_state.hpp"
+
+namespace berth {
+
+std::vector<SharedBlock> MemoryConnection::Impl::receive(Time deadline) {
+  origin_.require_here("a memory connection");
+  for (;;) {
+    std::vector<SharedBlock> blocks;
+    int socket = -1;
+    {
+      const MutexLock lock(mutex_);
+      if (arrived_.empty()) pump();
+      import_arrived(blocks);
+      if (!blocks.empty() || !socket_.is_open()) return blocks;
+      socket = socket_.number();
+    }
+    if (!await_socket(socket, POLLIN, deadline)) return {};
+  }
+}
+
+void MemoryConnection::Impl::import_arrived(std::vector<SharedBlock>& blocks) {
+  while (!arrived_.empty()) {
+    ShareMessage& message = arrived_.front();
+    try {
+      import(message, blocks);
+    } catch (...) {
+      if (!blocks.empty()) return;  // the next call reports it
+
+      blocks_here_ -= message.blocks.size();
+      arrived_.pop_front();
+      throw;
+    }
+    arrived_.pop_front();
+  }
+}
+
+void MemoryConnection::Impl::import(ShareMessage& message, std::vector<SharedBlock>& blocks) {
+  if (message.descriptors.size() < message.segments.size()) {
+    throw Exhausted(
+        "blocks of another process cannot be received: this process has no file descriptor left "
+        "(RLIMIT_NOFILE)");
+  }
+  const Device device = device_of(message.uuid);
+  DeviceContext& context = registry_.context(device);
+  std::vector<std::shared_ptr<SharedBlock::Segment>> segments;
+  for (std::size_t index = 0; index < message.segments.size(); ++index) {
+    segments.push_back(segment_of(message.segments[index], message.descriptors[index], context));
+  }
+  blocks.reserve(blocks.size() + message.blocks.size());
+  for (const BlockRecord& record : message.blocks) {
+    SharedBlock& block = blocks.emplace_back();
+    block.segment_ = segments[record.segment];
+    block.data_ = reinterpret_cast<void*>(block.segment_->memory().address() + record.offset);
+    block.bytes_ = record.bytes;
+    block.device_ = device;
+    block.number_ = record.number;
+  }
+}
+
+std::shared_ptr<SharedBlock::Segment> MemoryConnection::Impl::segment_of(
+    const SegmentRecord& record, Descriptor& descriptor, DeviceContext& context) {
+  std::erase_if(segments_, [](const auto& each) { return each.second.expired(); });
+  const auto known = segments_.find(record.address);
+  auto segment = known != segments_.end() ? known->second.lock() : nullptr;
+  if (segment == nullptr) {
+    segment = std::make_shared<SharedBlock::Segment>(shared_from_this(), context,
+                                                     std::move(descriptor), record.bytes);
+    segments_[record.address] = segment;
+  }
+  const ImportedSegment& memory = segment->memory();
+  if (memory.bytes() == record.bytes && &memory.context() == &context) return segment;
+  socket_.close();
+  throw FileError("the socket of a memory connection: a segment has changed");
+}
+
+Device MemoryConnection::Impl::device_of(const std::string& uuid) const {
+  try {
+    return find_device(registry_, uuid);
+  } catch (const InvalidArgument&) {
+    throw NotSupported(format_text(
+        "another process shares memory of the device {}, which this process does not see",
+        quoted(uuid)));
+  }
+}
+
+void MemoryConnection::Impl::give_back(std::uint64_t number) noexcept {
+  const MutexLock lock(mutex_);
+  BERTH_CHECK(blocks_here_ > 0 && releases_.size() < releases_.capacity());
+  --blocks_here_;
+  releases_.push_back(number);
+  try {
+    send_releases();
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the next call sends it
+  }
+}
+
+}  // namespace berth

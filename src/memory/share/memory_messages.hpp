@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The messages of a MemoryConnection. Each is one packet of a SOCK_SEQPACKET socket:
+//
+//   share    a header, a record for each segment, a record for each block; with the segments'
+//            descriptors, in the order of their records
+//   release  a header, the number of each block
+//
+// Both processes run on one machine, so numbers have its byte order.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/descriptor.hpp"
+
+namespace berth {
+
+/// What the other process is told of a segment.
+struct SegmentRecord {
+  std::uint64_t address;  ///< in the process that shares it; identifies it while it has blocks
+  std::uint64_t bytes;
+};
+
+/// The same of a block.
+struct BlockRecord {
+  std::uint64_t number;   ///< of the block on this connection
+  std::uint64_t segment;  ///< index into the segments of the message
+  std::uint64_t offset;   ///< in the segment
+  std::uint64_t bytes;
+};
+
+struct ShareMessage {
+  std::string uuid;  ///< of the device, as DeviceInfo::uuid
+  std::vector<SegmentRecord> segments;
+  std::vector<BlockRecord> blocks;
+  std::vector<Descriptor> descriptors;  ///< of the segments
+};
+
+/// One of the two is not empty.
+struct Message {
+  std::optional<ShareMessage> share;
+  std::vector<std::uint64_t> released;
+  bool lacks_descriptors = false;  ///< the process could not open all of them
+};
+
+/// The most that one message holds.
+inline constexpr std::size_t kSegmentsMax = 64;
+inline constexpr std::size_t kBlocksMax = 1024;
+
+/// A socket of messages.
+/// Threads  One call at a time.
+class MessageSocket {
+ public:
+  /// Errors  InvalidArgument: no connected SOCK_SEQPACKET socket of AF_UNIX. It is not closed then.
+  explicit MessageSocket(int socket);
+
+  enum class Sent { yes, full, closed };
+  /// Never waits.
+  /// Errors  FileError, Exhausted.
+  Sent send(const ShareMessage& message);
+  Sent send_released(std::span<const std::uint64_t> numbers);
+
+  /// The next message; nullopt if there is none. Never waits.
+  /// Errors  FileError: a malformed message, or the system refuses. The socket is closed then.
+  std::optional<Message> receive();
+
+  /// False once the other process has closed its end.
+  [[nodiscard]] bool is_open() const { return socket_.is_open(); }
+  [[nodiscard]] int number() const { return socket_.number(); }
+  void close() { socket_ = Descriptor(); }
+
+ private:
+  Sent send(std::span<const std::byte> packet, std::span<const Descriptor> descriptors);
+
+  Descriptor socket_;
+  std::vector<std::byte> packet_;  ///< room for the largest message
+};
+
+}  // namespace berth

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/source/lone_mapping.hpp"
+
+#include "stream/wait.hpp"
+
+namespace berth {
+
+std::uintptr_t map_alone(DeviceContext& context, CUmemGenericAllocationHandle handle,
+                         std::size_t bytes, std::span<const CUmemAccessDesc> access) {
+  const Driver& driver = context.driver();
+  const ContextScope scope(context);
+  make_host_progress(context);
+  CUdeviceptr address = 0;
+  const CUresult reserved =
+      driver.try_mem_address_reserve(&address, bytes, std::size_t{0}, CUdeviceptr{0}, 0ULL);
+  if (!driver.succeeded(DriverCall::mem_address_reserve, reserved, CUDA_ERROR_OUT_OF_MEMORY))
+    return 0;
+  const CUresult mapped = driver.try_mem_map(address, bytes, std::size_t{0}, handle, 0ULL);
+  if (mapped != CUDA_SUCCESS) driver.mem_address_free_or_report(address, bytes);
+  if (!driver.succeeded(DriverCall::mem_map, mapped, CUDA_ERROR_OUT_OF_MEMORY)) return 0;
+  const CUresult allowed = driver.try_mem_set_access(address, bytes, access.data(), access.size());
+  if (allowed != CUDA_SUCCESS) unmap_alone(context, address, bytes);
+  return driver.succeeded(DriverCall::mem_set_access, allowed, CUDA_ERROR_OUT_OF_MEMORY)
+             ? static_cast<std::uintptr_t>(address)
+             : 0;
+}
+
+bool unmap_alone(DeviceContext& context, std::uintptr_t address, std::size_t bytes) noexcept {
+  const ContextScope scope(context, std::nothrow);
+  make_host_progress(context);
+  if (!context.driver().mem_unmap_or_report(CUdeviceptr{address}, bytes)) return false;
+  context.driver().mem_address_free_or_report(CUdeviceptr{address}, bytes);
+  return true;
+}
+
+}  // namespace berth

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// One physical allocation at an address range of its own.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "device/device_context.hpp"
+
+namespace berth {
+
+/// Reserves `bytes` of address space, a multiple of the device's granule, maps all of `handle`
+/// there, and grants `access`. Returns the address; 0 if the driver is out of memory or of address
+/// space. The mapping keeps the memory, so `handle` may be released afterwards.
+/// Errors  DriverError. Nothing is mapped or reserved then.
+std::uintptr_t map_alone(DeviceContext& context, CUmemGenericAllocationHandle handle,
+                         std::size_t bytes, std::span<const CUmemAccessDesc> access);
+
+/// Undoes map_alone(). The device must be done with the memory. False if the driver refuses, which
+/// is reported; the memory is still mapped then.
+bool unmap_alone(DeviceContext& context, std::uintptr_t address, std::size_t bytes) noexcept;
+
+}  // namespace berth

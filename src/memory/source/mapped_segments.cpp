@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/source/mapped_segments.hpp"
+
+#include <iterator>
+#include <utility>
+
+#include "berth/error.hpp"
+
+#include "base/check.hpp"
+#include "base/format.hpp"
+#include "memory/source/lone_mapping.hpp"
+#include "memory/source/physical_memory.hpp"
+#include "stream/wait.hpp"
+
+namespace berth {
+
+MappedSegments::MappedSegments(DeviceContext& context, std::size_t segment_bytes,
+                               std::size_t device_bytes)
+    : WholeSegments(segment_bytes, minimum_granule_bytes(context, shareable_properties(context)),
+                    device_bytes),
+      context_(context),
+      properties_(shareable_properties(context)),
+      access_{access_by(context)} {}
+
+bool MappedSegments::obtain(Growth& growth) {
+  const Driver& driver = context_.driver();
+  const ContextScope scope(context_);
+  make_host_progress(context_);
+  CUmemGenericAllocationHandle handle = 0;
+  const CUresult created = driver.try_mem_create(&handle, growth.bytes, &properties_, 0ULL);
+  if (!driver.succeeded(DriverCall::mem_create, created, CUDA_ERROR_OUT_OF_MEMORY)) return false;
+  try {
+    if (map(growth, handle)) return true;
+  } catch (...) {
+    driver.mem_release_or_report(handle);
+    throw;
+  }
+  driver.mem_release_or_report(handle);
+  return false;
+}
+
+bool MappedSegments::map(Growth& growth, CUmemGenericAllocationHandle handle) {
+  const MutexLock lock(mutex_);
+  growth.address = map_alone(context_, handle, growth.bytes, access_);
+  if (growth.address == 0) return false;
+  try {
+    const bool is_new = segments_.try_emplace(growth.address, Mapped{handle, growth.bytes}).second;
+    BERTH_CHECK(is_new);
+  } catch (...) {
+    unmap_alone(context_, growth.address, growth.bytes);
+    throw;
+  }
+  return true;
+}
+
+bool MappedSegments::free_segment(std::uintptr_t address) noexcept {
+  const MutexLock lock(mutex_);
+  const auto segment = segments_.find(address);
+  BERTH_CHECK(segment != segments_.end());
+  if (!unmap_alone(context_, address, segment->second.bytes)) return false;
+  const ContextScope scope(context_, std::nothrow);
+  context_.driver().mem_release_or_report(segment->second.handle);
+  segments_.erase(segment);
+  return true;
+}
+
+void MappedSegments::grant_access(DeviceContext& user) {
+  const ContextScope scope(context_);
+  const CUmemAccessDesc access = access_by(user);
+  const MutexLock lock(mutex_);
+  access_.reserve(access_.size() + 1);
+  for (const auto& [address, segment] : segments_) {
+    context_.driver().mem_set_access(CUdeviceptr{address}, segment.bytes, &access, std::size_t{1});
+  }
+  access_.push_back(access);
+}
+
+void MappedSegments::require_sleep() const {
+  throw NotSupported(
+      "a contiguous pool cannot sleep: other processes and network cards may refer to its physical "
+      "memory; accepted: a pool without MemoryPoolOptions::contiguous");
+}
+
+std::optional<MappedSegments::Segment> MappedSegments::segment_of(std::uintptr_t address) const {
+  const MutexLock lock(mutex_);
+  const auto next = segments_.upper_bound(address);
+  if (next == segments_.begin()) return std::nullopt;
+  const auto& [start, segment] = *std::prev(next);
+  if (address - start >= segment.bytes) return std::nullopt;
+  return Segment{start, segment.bytes};
+}
+
+Descriptor MappedSegments::export_segment(std::uintptr_t address) const {
+  if (!is_exportable()) {
+    throw NotSupported(format_text(
+        "memory of {} cannot be exported: the device has no "
+        "CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, or the driver no "
+        "cuMemExportToShareableHandle",
+        context_.device().to_string()));
+  }
+  const ContextScope scope(context_);
+  const MutexLock lock(mutex_);
+  const auto segment = segments_.find(address);
+  BERTH_CHECK(segment != segments_.end());
+  int number = -1;
+  context_.driver().mem_export_to_shareable_handle(&number, segment->second.handle,
+                                                   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0ULL);
+  return Descriptor(number);
+}
+
+}  // namespace berth

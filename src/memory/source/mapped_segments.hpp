@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Segments of one physical allocation each, which stay at their addresses: memory that other
+// processes and network cards can refer to.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/descriptor.hpp"
+#include "base/mutex.hpp"
+#include "memory/source/whole_segments.hpp"
+
+namespace berth {
+
+/// Threads  As WholeSegments; segment_of() and export_segment() on any thread.
+class MappedSegments final : public WholeSegments {
+ public:
+  struct Segment {
+    std::uintptr_t address;
+    std::size_t bytes;
+  };
+
+  /// Errors  DriverError.
+  MappedSegments(DeviceContext& context, std::size_t segment_bytes, std::size_t device_bytes);
+
+  bool obtain(Growth& growth) override;
+  void grant_access(DeviceContext& user) override;
+  void require_sleep() const override;
+
+  /// The segment that contains `address`; nullopt if there is none.
+  [[nodiscard]] std::optional<Segment> segment_of(std::uintptr_t address) const;
+  /// A descriptor of the segment at this address, which other processes can import.
+  /// Errors  NotSupported: the device has no exportable memory. DriverError.
+  [[nodiscard]] Descriptor export_segment(std::uintptr_t address) const;
+  [[nodiscard]] bool is_exportable() const {
+    return properties_.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
+  }
+  [[nodiscard]] bool is_rdma_capable() const {
+    return properties_.allocFlags.gpuDirectRDMACapable != 0;
+  }
+
+ private:
+  struct Mapped {
+    CUmemGenericAllocationHandle handle;
+    std::size_t bytes;
+  };
+
+  bool free_segment(std::uintptr_t address) noexcept override;
+  bool map(Growth& growth, CUmemGenericAllocationHandle handle);
+
+  DeviceContext& context_;
+  const CUmemAllocationProp properties_;
+  mutable Mutex mutex_;
+  std::vector<CUmemAccessDesc> access_ BERTH_GUARDED_BY(mutex_);
+  std::map<std::uintptr_t, Mapped> segments_ BERTH_GUARDED_BY(mutex_);  ///< by address
+};
+
+}  // namespace berth

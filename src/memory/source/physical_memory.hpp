@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Physical memory of a device, apart from the addresses that it is mapped to: what a device
+// supports, and the properties that berth creates it with.
+// Source: CUDA Driver API, "Virtual Memory Management".
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+
+#include "device/device_context.hpp"
+
+namespace berth {
+
+/// Whether the device and the driver can map memory at all.
+bool supports_virtual_memory(const DeviceContext& context);
+/// Whether other processes can import memory of the device by a file descriptor.
+bool supports_export(const DeviceContext& context);
+/// Whether network cards can access memory of the device that berth maps (GPUDirect RDMA).
+bool supports_rdma(const DeviceContext& context);
+
+/// Of memory for this process alone.
+CUmemAllocationProp physical_properties(const DeviceContext& context);
+/// Of memory that other processes and network cards can refer to, as far as the device supports it.
+CUmemAllocationProp shareable_properties(const DeviceContext& context);
+
+/// Read and write access of that device.
+CUmemAccessDesc access_by(const DeviceContext& user);
+/// The least granule that the device accepts for memory of these properties.
+std::size_t minimum_granule_bytes(const DeviceContext& context,
+                                  const CUmemAllocationProp& properties);
+/// The same for physical_properties().
+std::size_t minimum_granule_bytes(const DeviceContext& context);
+
+}  // namespace berth

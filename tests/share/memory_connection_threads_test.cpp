@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// One connection and many threads: some share and reclaim, some receive and return.
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "share/share_fixture.hpp"
+
+namespace memory_connection_threads_test {
+
+using namespace berth;
+using namespace berth::test;
+using namespace std::chrono_literals;
+
+TEST_CASE("threads share, receive, return and reclaim over one connection") {
+  ShareTest test;
+  SocketPair sockets;
+  MemoryConnection giver = test.connect(sockets.take(0));
+  MemoryConnection taker = test.connect(sockets.take(1));
+  constexpr int kRounds = 100;
+  constexpr int kThreads = 2;
+  std::atomic<int> received = 0;
+  std::atomic<int> freed = 0;
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < kRounds; ++round) {
+        std::vector<Allocation> blocks = test.blocks(3, 100'000);
+        giver.share(test.pool, blocks);
+        freed += int(giver.reclaim());
+      }
+    });
+    threads.emplace_back([&] {
+      while (received < 3 * kRounds * kThreads) {
+        std::vector<SharedBlock> blocks = taker.receive(1ms);
+        received += int(blocks.size());
+        for (const SharedBlock& block : blocks) wrong += block.bytes() == 100'000 ? 0 : 1;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  freed += int(giver.reclaim());
+  CHECK(received == 3 * kRounds * kThreads);
+  CHECK(freed == 3 * kRounds * kThreads);
+  CHECK(wrong == 0);
+  CHECK(test.blocks_live() == 0);
+}
+
+}  // namespace memory_connection_threads_test

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two ends of a connection, and blocks of a contiguous pool to share over it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <iterator>
+#include <string>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "berth/bytes.hpp"
+#include "berth/memory_connection.hpp"
+
+#include "memory/memory_fixture.hpp"
+#include "support/errors.hpp"
+
+namespace berth::test {
+
+/// A pair of connected sockets, which are closed unless they are taken.
+class SocketPair {
+ public:
+  explicit SocketPair(int type = SOCK_SEQPACKET) {
+    REQUIRE(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends_) == 0);
+  }
+  ~SocketPair() {
+    for (const int end : ends_) {
+      if (end >= 0) close(end);
+    }
+  }
+  SocketPair(const SocketPair&) = delete;
+  SocketPair& operator=(const SocketPair&) = delete;
+
+  [[nodiscard]] int end(int which) const { return ends_[which]; }
+  /// Gives it to the caller.
+  [[nodiscard]] int take(int which) { return std::exchange(ends_[which], -1); }
+  void close_end(int which) { close(take(which)); }
+
+ private:
+  int ends_[2];
+};
+
+/// Descriptors that the process has open.
+inline std::ptrdiff_t descriptors_open() {
+  using std::filesystem::directory_iterator;
+  return std::distance(directory_iterator("/proc/self/fd"), directory_iterator());
+}
+
+/// A process with a contiguous pool.
+struct ShareTest : MemoryTest {
+  explicit ShareTest(const sim::Config& config = {}, DeviceAllocatorOptions options = {})
+      : MemoryTest(config, std::move(options)),
+        stream(test_stream()),
+        pool(memory.create_pool({.name = "shared", .contiguous = true})) {}
+
+  [[nodiscard]] MemoryConnection connect(int socket) const {
+    return runtime->connect_memory(socket);
+  }
+  [[nodiscard]] std::vector<Allocation> blocks(std::size_t count, std::size_t bytes) {
+    std::vector<Allocation> made;
+    for (std::size_t i = 0; i < count; ++i) made.push_back(pool.allocate(bytes, stream));
+    return made;
+  }
+  /// Fills memory and waits.
+  void fill(void* data, std::uint8_t value, std::size_t bytes) {
+    runtime->copier().fill_async(data, value, bytes, stream);
+    stream.ref().sync();
+  }
+  [[nodiscard]] bool has(const void* data, std::uint8_t value, std::size_t bytes) const {
+    return simulator.peek(address_of(data), bytes) == std::vector<unsigned char>(bytes, value);
+  }
+  [[nodiscard]] std::uint64_t blocks_live() const {
+    return pool.counters().blocks_allocated.current;
+  }
+
+  Stream stream;
+  MemoryPool pool;
+
+ private:
+  [[nodiscard]] Stream test_stream() { return runtime->create_stream(Device::cuda(0)); }
+};
+
+}  // namespace berth::test
