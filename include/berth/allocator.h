@@ -175,6 +175,30 @@ BERTH_API berth_status berth_allocator_owns(berth_allocator* allocator, const vo
 BERTH_API berth_status berth_allocator_is_for_graphs(berth_allocator* allocator, const void* data,
                                                      bool* is_for_graphs);
 
+/// Bits of berth_memory_properties: a live block; it lies in one physical allocation, and stays
+/// there; another process can import it (berth_memory_connection); the allocation was created for
+/// GPUDirect RDMA.
+#define BERTH_MEMORY_IS_LIVE UINT64_C(1)
+#define BERTH_MEMORY_IS_CONTIGUOUS UINT64_C(2)
+#define BERTH_MEMORY_IS_EXPORTABLE UINT64_C(4)
+#define BERTH_MEMORY_IS_RDMA_CAPABLE UINT64_C(8)
+
+/// Properties of a block of device memory.
+typedef struct berth_memory_properties {
+  size_t struct_size;
+  uint64_t flags;        ///< BERTH_MEMORY_IS_ bits
+  void* segment;         ///< the physical allocation; null: not contiguous, or of cuMemAlloc
+  size_t segment_bytes;  ///< likewise; 0
+} berth_memory_properties;
+
+#define BERTH_MEMORY_PROPERTIES_INIT \
+  { sizeof(berth_memory_properties), 0, NULL, 0 }
+
+/// The properties of the live block that contains `data`; `flags` is 0 if there is none. No driver
+/// call. Only for the allocator of a device or of a pool.
+BERTH_API berth_status berth_allocator_get_properties(berth_allocator* allocator, const void* data,
+                                                      berth_memory_properties* properties);
+
 /// A live block.
 typedef struct berth_memory_block {
   size_t struct_size;

@@ -37,6 +37,7 @@
 #include "berth/fork_join.h"
 #include "berth/graph.h"
 #include "berth/handle_pool.h"
+#include "berth/memory_connection.h"
 #include "berth/memory_pool.h"
 #include "berth/memory_snapshot.h"
 #include "berth/runtime.h"

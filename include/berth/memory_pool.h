@@ -21,6 +21,10 @@ extern "C" {
 /// A flag of berth_memory_pool_options: for memory that CUDA graphs use. A captured stream can
 /// allocate, and every address keeps its memory until the pool is closed.
 #define BERTH_MEMORY_POOL_FOR_GRAPHS UINT64_C(1)
+/// A flag of berth_memory_pool_options: each block lies in one physical allocation, which stays at
+/// its address: for other processes (berth_memory_connection), network cards and resident kernels.
+/// Free memory in separate allocations is not joined, and the pool cannot sleep.
+#define BERTH_MEMORY_POOL_CONTIGUOUS UINT64_C(2)
 
 /// Options of a pool.
 typedef struct berth_memory_pool_options {

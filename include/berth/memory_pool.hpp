@@ -92,6 +92,9 @@ class BERTH_API MemoryPool final : public Allocator {
   [[nodiscard]] Allocation allocate(std::size_t bytes, StreamRef stream);
   Result<Allocation> try_allocate(std::size_t bytes, StreamRef stream) noexcept;
   [[nodiscard]] void* allocate_raw(std::size_t bytes, StreamRef stream) override;
+  /// The owner of a live block of this pool, for a block of allocate_raw(). Its stream() is empty.
+  /// Errors  InvalidArgument: not the start of a live block of this pool.
+  [[nodiscard]] Allocation adopt(void* data);
   [[nodiscard]] Device device() const noexcept override;
   void deallocate(void* data) override;
   void record_stream(void* data, StreamRef stream) override;

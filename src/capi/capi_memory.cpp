@@ -178,6 +178,29 @@ berth_status berth_allocator_is_for_graphs(berth_allocator* allocator, const voi
   });
 }
 
+berth_status berth_allocator_get_properties(berth_allocator* allocator, const void* data,
+                                            berth_memory_properties* properties) {
+  return guarded([&] {
+    Allocator& any = to_allocator(allocator);
+    auto& out = require_struct(properties, "properties");
+    auto* const device = as_kind<DeviceAllocator>(any);
+    auto* const pool = as_kind<MemoryPool>(any);
+    if (device == nullptr && pool == nullptr) {
+      throw InvalidArgument("\"allocator\" is not that of a device or of a pool");
+    }
+    berth_memory_properties found{};
+    if (const auto live = device != nullptr ? device->properties(data) : pool->properties(data)) {
+      found.flags = BERTH_MEMORY_IS_LIVE;
+      if (live->is_contiguous) found.flags |= BERTH_MEMORY_IS_CONTIGUOUS;
+      if (live->is_exportable) found.flags |= BERTH_MEMORY_IS_EXPORTABLE;
+      if (live->is_rdma_capable) found.flags |= BERTH_MEMORY_IS_RDMA_CAPABLE;
+      found.segment = live->segment;
+      found.segment_bytes = live->segment_bytes;
+    }
+    write_struct(found, out);
+  });
+}
+
 berth_status berth_memory_find(berth_runtime* runtime, const void* data,
                                berth_memory_block* block) {
   return guarded([&] {

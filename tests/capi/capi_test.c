@@ -46,6 +46,7 @@ int main(void) {
   test_streams_and_events();
   test_memory();
   test_memory_pools();
+  test_shared_memory();
   test_snapshots();
   test_handle_pools();
   test_configuration();

@@ -43,6 +43,7 @@ void test_null_memory_arguments(void);
 void test_order(void);
 void test_runtime(void);
 void test_same_device(void);
+void test_shared_memory(void);
 void test_snapshots(void);
 void test_statistics(void);
 void test_streams_and_events(void);

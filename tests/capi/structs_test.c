@@ -116,6 +116,9 @@ AT(berth_pinned_range, bytes, 16);
 AT(berth_pinned_range, kind, 24);
 AT(berth_pinned_range, numa_node, 28);
 
+AT(berth_memory_properties, flags, 8);
+AT(berth_memory_properties, segment, 16);
+AT(berth_memory_properties, segment_bytes, 24);
 AT(berth_memory_block, allocator, 8);
 AT(berth_memory_block, data, 16);
 AT(berth_memory_block, bytes, 24);

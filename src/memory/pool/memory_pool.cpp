@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "base/format.hpp"
 #include "memory/pool/device_memory.hpp"
 #include "memory/try_result.hpp"
 
@@ -45,6 +46,16 @@ Result<Allocation> MemoryPool::try_allocate(std::size_t bytes, StreamRef stream)
 
 void* MemoryPool::allocate_raw(std::size_t bytes, StreamRef stream) {
   return pool().allocate(bytes, stream);
+}
+
+Allocation MemoryPool::adopt(void* data) {
+  const std::optional<MemoryBlock> block = pool().find(data);
+  if (!block || block->data != data) {
+    throw InvalidArgument(format_text(
+        "{} is not the start of a live block of {}; accepted: what allocate_raw() returned", data,
+        name()));
+  }
+  return {pool(), data, block->bytes};  // may outlive this handle
 }
 
 void MemoryPool::deallocate(void* data) {

@@ -39,7 +39,7 @@ void MemoryConnection::Impl::import_arrived(std::vector<SharedBlock>& blocks) {
       import(message, blocks);
     } catch (...) {
       if (!blocks.empty()) return;  // the next call reports it
-
+      for (const BlockRecord& block : message.blocks) releases_.push_back(block.number);
       blocks_here_ -= message.blocks.size();
       arrived_.pop_front();
       throw;
