@@ -69,7 +69,8 @@ static void blocks_are_shared_and_returned(const struct machine* machine) {
   struct ends ends = open_ends(machine);
   void* blocks[kBlocks];
   for (int i = 0; i < kBlocks; ++i)
-    CHECK_OK(berth_allocator_allocate(ends.memory, kBytes + (size_t)i, machine->stream, &blocks[i]));
+    CHECK_OK(
+        berth_allocator_allocate(ends.memory, kBytes + (size_t)i, machine->stream, &blocks[i]));
   size_t count = 77;
   CHECK_OK(berth_memory_connection_share(ends.giver, ends.pool, blocks, kBlocks, 1000, &count));
   CHECK(count == kBlocks);
