@@ -48,4 +48,28 @@ TEST_CASE("threads share, receive, return and reclaim over one connection") {
   CHECK(test.blocks_live() == 0);
 }
 
+TEST_CASE("a thread that waits for blocks returns when the connection ends") {
+  ShareTest test;
+  SocketPair sockets;
+  MemoryConnection taker = test.connect(sockets.take(0));
+  std::atomic<bool> has_returned = false;
+  std::thread waits([&] {
+    try {
+      CHECK(taker.receive(std::chrono::hours(10)).empty());
+    } catch (const FileError&) {  // NOLINT(bugprone-empty-catch): this thread read the message
+    }
+    has_returned = true;
+  });
+  REQUIRE(send(sockets.end(1), "x", 1, 0) == 1);  // malformed
+  while (!has_returned) {
+    try {
+      static_cast<void>(taker.receive());
+    } catch (const FileError&) {  // NOLINT(bugprone-empty-catch): or this one did
+    }
+    std::this_thread::yield();
+  }
+  waits.join();
+  CHECK_FALSE(taker.is_open());
+}
+
 }  // namespace memory_connection_threads_test

@@ -162,7 +162,7 @@ void MemoryConnection::Impl::pump() {
     try {
       enter(std::move(*message));
     } catch (...) {  // its blocks cannot be returned one by one
-      socket_.close();
+      socket_.shut_down();
       throw;
     }
   }

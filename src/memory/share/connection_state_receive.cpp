@@ -83,7 +83,7 @@ std::shared_ptr<SharedBlock::Segment> MemoryConnection::Impl::segment_of(
   }
   const ImportedSegment& memory = segment->memory();
   if (memory.bytes() == record.bytes && &memory.context() == &context) return segment;
-  socket_.close();
+  socket_.shut_down();
   throw FileError("the socket of a memory connection: a segment has changed");
 }
 

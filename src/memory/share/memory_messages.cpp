@@ -138,6 +138,11 @@ MessageSocket::MessageSocket(int socket) : packet_(kPacketBytesMax) {
   socket_ = Descriptor(checked(socket));
 }
 
+void MessageSocket::shut_down() {
+  ::shutdown(socket_.number(), SHUT_RDWR);
+  is_open_ = false;
+}
+
 MessageSocket::Sent MessageSocket::send(const ShareMessage& message) {
   BERTH_CHECK(message.segments.size() <= kSegmentsMax && message.blocks.size() <= kBlocksMax);
   BERTH_CHECK(message.segments.size() == message.descriptors.size());
@@ -214,7 +219,7 @@ std::optional<Message> MessageSocket::receive() {
   } while (bytes < 0 && errno == EINTR);
   if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::nullopt;
   if (bytes == 0 || (bytes < 0 && errno == ECONNRESET)) {
-    close();
+    shut_down();
     return std::nullopt;
   }
   try {
@@ -224,7 +229,7 @@ std::optional<Message> MessageSocket::receive() {
     return parse(std::span(packet_).first(static_cast<std::size_t>(bytes)), std::move(descriptors),
                  (message.msg_flags & MSG_CTRUNC) != 0);
   } catch (...) {
-    close();
+    shut_down();
     throw;
   }
 }

@@ -66,18 +66,21 @@ class MessageSocket {
   Sent send_released(std::span<const std::uint64_t> numbers);
 
   /// The next message; nullopt if there is none. Never waits.
-  /// Errors  FileError: a malformed message, or the system refuses. The socket is closed then.
+  /// Errors  FileError: a malformed message, or the system refuses. The socket is shut down then.
   std::optional<Message> receive();
 
-  /// False once the other process has closed its end.
-  [[nodiscard]] bool is_open() const { return socket_.is_open(); }
+  /// False once either end has been shut down.
+  [[nodiscard]] bool is_open() const { return is_open_; }
   [[nodiscard]] int number() const { return socket_.number(); }
-  void close() { socket_ = Descriptor(); }
+  /// Ends the connection. The descriptor stays open, because another thread may wait for it, and
+  /// wakes.
+  void shut_down();
 
  private:
   Sent send(std::span<const std::byte> packet, std::span<const Descriptor> descriptors);
 
   Descriptor socket_;
+  bool is_open_ = true;
   std::vector<std::byte> packet_;  ///< room for the largest message
 };
 
