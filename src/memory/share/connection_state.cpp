@@ -147,10 +147,11 @@ void MemoryConnection::Impl::end() noexcept {
   } catch (const std::exception& error) {  // a malformed message, or std::bad_alloc
     if (driver_ != nullptr) driver_->report(Severity::warning, kName, " ends", error);
   }
-  if (!shared_.empty()) {
+  const std::size_t left = shared_.size();
+  if (left > 0) {
     driver_->report(Severity::warning, [&] {
       return format_text("{} ends, and frees {} blocks that the other process has not returned",
-                         kName, shared_.size());
+                         kName, left);
     });
   }
   freed.swap(returned_);
