@@ -52,9 +52,8 @@ TEST_CASE("many blocks arrive in their order, and each segment is mapped once") 
   std::vector<void*> data;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     data.push_back(blocks[i].data());
-    test.runtime->copier().fill_async(blocks[i].data(), std::uint8_t(i % 251), 100, test.stream);
+    test.fill(blocks[i].data(), std::uint8_t(i % 251), 100);
   }
-  test.stream.ref().sync();
   const std::uint64_t segments = driver_calls(*test.runtime, "cuMemMap");
 
   giver.share(test.pool, blocks);

@@ -41,7 +41,10 @@ TEST_CASE("threads share, receive, return and reclaim over one connection") {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  freed += int(giver.reclaim());
+  while (giver.blocks_shared() > 0) {
+    freed += int(giver.reclaim());
+    CHECK(taker.receive().empty());  // returns what the other end had no room for
+  }
   CHECK(received == 3 * kRounds * kThreads);
   CHECK(freed == 3 * kRounds * kThreads);
   CHECK(wrong == 0);

@@ -2,6 +2,8 @@
 // Two ends of a connection, and blocks of a contiguous pool to share over it.
 #pragma once
 
+#include <cuda.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "berth/bytes.hpp"
+#include "berth/device_guard.hpp"
 #include "berth/memory_connection.hpp"
 
 #include "memory/memory_fixture.hpp"
@@ -50,6 +53,18 @@ inline std::ptrdiff_t descriptors_open() {
   return std::distance(directory_iterator("/proc/self/fd"), directory_iterator());
 }
 
+/// Fills device memory by the driver, which starts no thread, and waits. False if that fails.
+inline bool fill_by_driver(Runtime& runtime, StreamRef stream, void* data, unsigned char value,
+                           std::size_t bytes) {
+  using Memset = CUresult(CUdeviceptr, unsigned char, std::size_t, CUstream);
+  const DeviceGuard guard(runtime.devices(), stream.device());
+  auto* const memset = reinterpret_cast<Memset*>(runtime.driver_function("cuMemsetD8Async", 3020));
+  if (memset == nullptr) return false;
+  const CUresult result = memset(address_of(data), value, bytes, stream.native());
+  stream.sync();
+  return result == CUDA_SUCCESS;
+}
+
 /// A process with a contiguous pool.
 struct ShareTest : MemoryTest {
   explicit ShareTest(const sim::Config& config = {}, DeviceAllocatorOptions options = {})
@@ -67,8 +82,7 @@ struct ShareTest : MemoryTest {
   }
   /// Fills memory and waits.
   void fill(void* data, std::uint8_t value, std::size_t bytes) {
-    runtime->copier().fill_async(data, value, bytes, stream);
-    stream.ref().sync();
+    REQUIRE(fill_by_driver(*runtime, stream, data, value, bytes));
   }
   [[nodiscard]] bool has(const void* data, std::uint8_t value, std::size_t bytes) const {
     return simulator.peek(address_of(data), bytes) == std::vector<unsigned char>(bytes, value);

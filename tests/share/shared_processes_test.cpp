@@ -74,10 +74,9 @@ int add_one(int socket, int count) {
     std::vector<SharedBlock> blocks = connection.receive(60s);
     if (blocks.empty()) return 1;
     for (const SharedBlock& block : blocks) {
-      unsigned char byte = 0;
-      runtime.copier().copy(&byte, block.data(), 1, stream);
-      ++byte;
-      runtime.copier().copy(block.data(), &byte, 1, stream);
+      const auto bytes = simulator.peek(address_of(block.data()), 1);
+      const auto next = static_cast<unsigned char>(bytes.at(0) + 1);
+      if (!fill_by_driver(runtime, stream, block.data(), next, 1)) return 3;
     }
     done += int(blocks.size());
   }
