@@ -60,6 +60,7 @@ int main(void) {
   test_null_backend_arguments();
   test_null_device_arguments();
   test_null_memory_arguments();
+  test_null_sharing_arguments();
   test_order();
   test_device_backend();
   test_device_map();

@@ -138,7 +138,7 @@ static void options_of_a_pool_are_checked(const struct machine* machine) {
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "64",
               berth_memory_pool_create(machine->runtime, machine->device, &options, &pool));
   options.name = "name";
-  options.flags = 2;
+  options.flags = UINT64_C(1) << 63;
   CHECK_FAILS(BERTH_INVALID_ARGUMENT, "options.flags",
               berth_memory_pool_create(machine->runtime, machine->device, &options, &pool));
   CHECK(pool == NULL);

@@ -40,6 +40,7 @@ void test_null_arguments(void);
 void test_null_backend_arguments(void);
 void test_null_device_arguments(void);
 void test_null_memory_arguments(void);
+void test_null_sharing_arguments(void);
 void test_order(void);
 void test_runtime(void);
 void test_same_device(void);

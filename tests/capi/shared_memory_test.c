@@ -1,41 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 // Blocks of a contiguous pool, and a connection whose two ends are in this process.
 #include <stdint.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "check.h"
 #include "parts.h"
+#include "share_ends.h"
 
 enum { kBytes = 100000, kBlocks = 5 };
-
-/// A contiguous pool, and the two ends of a connection.
-struct ends {
-  berth_memory_pool* pool;
-  berth_allocator* memory;
-  berth_memory_connection* giver;
-  berth_memory_connection* taker;
-};
-
-static struct ends open_ends(const struct machine* machine) {
-  struct ends ends = {NULL, NULL, NULL, NULL};
-  berth_memory_pool_options options = BERTH_MEMORY_POOL_OPTIONS_INIT;
-  options.name = "shared";
-  options.flags = BERTH_MEMORY_POOL_CONTIGUOUS;
-  CHECK_OK(berth_memory_pool_create(machine->runtime, machine->device, &options, &ends.pool));
-  CHECK_OK(berth_memory_pool_get_allocator(ends.pool, &ends.memory));
-  int sockets[2] = {-1, -1};
-  CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) == 0);
-  CHECK_OK(berth_memory_connection_open(machine->runtime, sockets[0], &ends.giver));
-  CHECK_OK(berth_memory_connection_open(machine->runtime, sockets[1], &ends.taker));
-  return ends;
-}
-
-static void close_ends(struct ends* ends) {
-  berth_memory_connection_close(ends->taker);
-  berth_memory_connection_close(ends->giver);
-  berth_memory_pool_close(ends->pool);
-}
 
 static uint64_t properties_of(berth_allocator* memory, const void* data) {
   berth_memory_properties properties = BERTH_MEMORY_PROPERTIES_INIT;
@@ -123,49 +94,10 @@ static void refused_blocks_stay_with_the_caller(const struct machine* machine) {
   close_ends(&ends);
 }
 
-static void null_is_refused(const struct machine* machine) {
-  struct ends ends = open_ends(machine);
-  berth_memory_connection* connection = NULL;
-  berth_shared_block* block = NULL;
-  void* data = NULL;
-  size_t count = 0;
-  bool is_open = false;
-  berth_device device = {0, 0};
-  berth_memory_properties properties = BERTH_MEMORY_PROPERTIES_INIT;
-  CHECK_REFUSED("runtime", berth_memory_connection_open(NULL, -1, &connection));
-  CHECK_REFUSED("connection", berth_memory_connection_open(machine->runtime, -1, NULL));
-  CHECK_REFUSED("connection", berth_memory_connection_share(NULL, ends.pool, &data, 1, 0, &count));
-  CHECK_REFUSED("pool", berth_memory_connection_share(ends.giver, NULL, &data, 1, 0, &count));
-  CHECK_REFUSED("blocks", berth_memory_connection_share(ends.giver, ends.pool, NULL, 1, 0, &count));
-  CHECK_REFUSED("shared", berth_memory_connection_share(ends.giver, ends.pool, &data, 1, 0, NULL));
-  CHECK_REFUSED("connection", berth_memory_connection_reclaim(NULL, &count));
-  CHECK_REFUSED("freed", berth_memory_connection_reclaim(ends.giver, NULL));
-  CHECK_REFUSED("connection", berth_memory_connection_get_blocks_shared(NULL, &count));
-  CHECK_REFUSED("blocks", berth_memory_connection_get_blocks_shared(ends.giver, NULL));
-  CHECK_REFUSED("connection", berth_memory_connection_is_open(NULL, &is_open));
-  CHECK_REFUSED("is_open", berth_memory_connection_is_open(ends.giver, NULL));
-  CHECK_REFUSED("connection", berth_memory_connection_receive(NULL, 0, &block));
-  CHECK_REFUSED("block", berth_memory_connection_receive(ends.taker, 0, NULL));
-  CHECK_REFUSED("block", berth_shared_block_get(NULL, &data, &count, &device));
-  CHECK_REFUSED("allocator", berth_allocator_get_properties(NULL, data, &properties));
-  CHECK_REFUSED("properties", berth_allocator_get_properties(ends.memory, data, NULL));
-  CHECK_OK(berth_allocator_allocate(ends.memory, kBytes, machine->stream, &data));
-  CHECK_OK(berth_memory_connection_share(ends.giver, ends.pool, &data, 1, 0, &count));
-  CHECK_OK(berth_memory_connection_receive(ends.taker, 0, &block));
-  CHECK_REFUSED("data", berth_shared_block_get(block, NULL, &count, &device));
-  CHECK_REFUSED("bytes", berth_shared_block_get(block, &data, NULL, &device));
-  CHECK_REFUSED("device", berth_shared_block_get(block, &data, &count, NULL));
-  berth_shared_block_return(block);
-  CHECK_OK(berth_memory_connection_reclaim(ends.giver, &count));
-  CHECK(count == 1);
-  close_ends(&ends);
-}
-
 void test_shared_memory(void) {
   struct machine machine = open_machine(NULL);
   properties_are_those_of_the_pool(&machine);
   blocks_are_shared_and_returned(&machine);
   refused_blocks_stay_with_the_caller(&machine);
-  null_is_refused(&machine);
   close_machine(&machine);
 }
