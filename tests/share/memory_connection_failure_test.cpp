@@ -16,6 +16,19 @@ using namespace berth;
 using namespace berth::test;
 using namespace std::chrono_literals;
 
+namespace {
+
+/// The number of the n-th descriptor that would be opened now.
+rlim_t free_descriptor(int n) {
+  const int number = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  REQUIRE(number >= 0);
+  const rlim_t found = n > 1 ? free_descriptor(n - 1) : static_cast<rlim_t>(number);
+  close(number);
+  return found;
+}
+
+}  // namespace
+
 TEST_CASE(
     "only a connected SOCK_SEQPACKET socket of AF_UNIX is a connection, and others stay open") {
   ShareTest test;
@@ -106,8 +119,8 @@ TEST_CASE("blocks for which the process has no descriptor left go back, and the 
   giver.share(test.pool, blocks);
   rlimit usual{};
   REQUIRE(getrlimit(RLIMIT_NOFILE, &usual) == 0);
-  const rlimit none{0, usual.rlim_max};
-  REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const rlimit two_more{free_descriptor(2) + 1, usual.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &two_more) == 0);
   std::string message;
   try {
     static_cast<void>(taker.receive());
