@@ -34,7 +34,9 @@ Report = ctypes.CFUNCTYPE(None, c_int, c_char_p, c_void_p)
 
 
 class Sized(ctypes.Structure):
-    """A struct that grows at its end."""
+    """A struct that grows at its end. The fields of a struct follow those of its base."""
+
+    _fields_ = [("struct_size", c_size_t)]
 
     def __init__(self, **values):
         super().__init__(struct_size=ctypes.sizeof(self), **values)
@@ -42,7 +44,6 @@ class Sized(ctypes.Structure):
 
 class RuntimeOptions(Sized):
     _fields_ = [
-        ("struct_size", c_size_t),
         ("driver", c_char_p),
         ("flags", c_uint64),
         ("device_bytes_reserved_max", c_size_t),
@@ -68,7 +69,6 @@ RUNTIME_IGNORE_ENVIRONMENT = 2
 
 class DriverInfo(Sized):
     _fields_ = [
-        ("struct_size", c_size_t),
         ("name", c_char_p),
         ("problem", c_char_p),
         ("usable", c_int),
@@ -78,7 +78,6 @@ class DriverInfo(Sized):
 
 class DeviceInfo(Sized):
     _fields_ = [
-        ("struct_size", c_size_t),
         ("uuid", c_char_p),
         ("pci_bus_id", c_char_p),
         ("name", c_char_p),
@@ -93,7 +92,6 @@ class DeviceInfo(Sized):
 
 class MemoryInfo(Sized):
     _fields_ = [
-        ("struct_size", c_size_t),
         ("bytes_free", c_uint64),
         ("bytes_total", c_uint64),
     ]
@@ -101,7 +99,6 @@ class MemoryInfo(Sized):
 
 class MemoryBlock(Sized):
     _fields_ = [
-        ("struct_size", c_size_t),
         ("allocator", c_void_p),
         ("data", c_void_p),
         ("bytes", c_size_t),
@@ -111,7 +108,6 @@ class MemoryBlock(Sized):
 
 class PinnedOptions(Sized):
     _fields_ = [
-        ("struct_size", c_size_t),
         ("near", Device),
         ("kind", c_int),
         ("flags", c_uint32),
@@ -125,7 +121,6 @@ PINNED_NO_WAIT = 1
 
 class MemoryPoolOptions(Sized):
     _fields_ = [
-        ("struct_size", c_size_t),
         ("name", c_char_p),
         ("flags", c_uint64),
         ("bytes_reserved_max", c_size_t),
@@ -150,11 +145,11 @@ TOTALS = (
 
 
 class MemoryGauges(Sized):
-    _fields_ = [("struct_size", c_size_t), *((name, Gauge) for name in GAUGES)]
+    _fields_ = [(name, Gauge) for name in GAUGES]
 
 
 class MemoryTotals(Sized):
-    _fields_ = [("struct_size", c_size_t), *((name, c_uint64) for name in TOTALS)]
+    _fields_ = [(name, c_uint64) for name in TOTALS]
 
 
 handle = c_void_p

@@ -8,6 +8,7 @@ import ctypes
 from berth import _abi, errors
 from berth._handle import checked_size
 from berth.memory import Allocator
+from berth.stream import Stream
 
 #: CU_STREAM_LEGACY, another handle of the legacy default stream.
 _LEGACY = 1
@@ -56,14 +57,8 @@ class RawMemory:
         _abi.library.berth_allocator_retire_stream(self.allocator._get(), self._stream(stream))
 
     def _stream(self, handle: int) -> _abi.Stream:
-        value = _abi.Stream()
-        _abi.library.berth_stream_from_native(
-            self._runtime.get(),
-            self._device,
-            0 if handle == _LEGACY else handle,
-            ctypes.byref(value),
-        )
-        return value
+        native = 0 if handle == _LEGACY else handle
+        return Stream.from_native(self._runtime, self._device, native)._value
 
     def __del__(self) -> None:
         runtime = getattr(self, "_runtime", None)

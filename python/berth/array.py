@@ -10,6 +10,7 @@ import typing
 
 from berth import data_type, dlpack_abi, errors
 from berth.device import DLPACK_CUDA_HOST
+from berth.stream import Stream
 
 if typing.TYPE_CHECKING:
     from berth.memory import Block
@@ -116,24 +117,12 @@ class Array:
                 f"stream {stream}: {reason}; accepted: 1 for the legacy default stream, another "
                 "handle, or -1 for no order"
             )
-        from berth.stream import Stream
-
-        value = external(self.block, 0 if stream in (None, _LEGACY) else operator.index(stream))
-        consumer = Stream(self.block._allocator._runtime, value, is_leased=False)
+        native = 0 if stream in (None, _LEGACY) else operator.index(stream)
+        runtime = self.block._allocator._runtime
+        consumer = Stream.from_native(runtime, self.block.device._value, native)
         if consumer != own:
             consumer.wait_for(own)
             self.block.record_stream(consumer)
 
 
 _NOTHING = ctypes.c_uint64()
-
-
-def external(block: Block, handle: int) -> typing.Any:
-    """The stream of other code on the device of the block."""
-    from berth import _abi
-
-    value = _abi.Stream()
-    _abi.library.berth_stream_from_native(
-        block._allocator._runtime.get(), block.device._value, handle, ctypes.byref(value)
-    )
-    return value

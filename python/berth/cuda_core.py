@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import functools
 import typing
 
 import cuda.core
@@ -17,15 +18,10 @@ from berth._raw import RawMemory
 __all__ = ["DeviceMemoryResource", "PinnedMemoryResource", "runtime"]
 
 
-class _State:
-    runtime: Runtime | None = None
-
-
+@functools.cache
 def runtime() -> Runtime:
     """The runtime that serves resources for which no other is named; the first call creates it."""
-    if _State.runtime is None:
-        _State.runtime = Runtime()
-    return _State.runtime
+    return Runtime()
 
 
 def _handle(stream: typing.Any) -> int:
@@ -50,6 +46,10 @@ class _Resource(cuda.core.MemoryResource):
     def retire_stream(self, stream: typing.Any) -> None:
         """Must be called before a stream that memory was ordered on is closed."""
         self._memory.retire_stream(_handle(stream))
+
+    @property
+    def is_device_accessible(self) -> bool:
+        return True
 
     @property
     def is_managed(self) -> bool:
@@ -78,10 +78,6 @@ class DeviceMemoryResource(_Resource):
         return self._device_id
 
     @property
-    def is_device_accessible(self) -> bool:
-        return True
-
-    @property
     def is_host_accessible(self) -> bool:
         return False
 
@@ -98,10 +94,6 @@ class PinnedMemoryResource(_Resource):
     @property
     def device_id(self) -> int:
         return -1
-
-    @property
-    def is_device_accessible(self) -> bool:
-        return True
 
     @property
     def is_host_accessible(self) -> bool:

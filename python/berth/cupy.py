@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import typing
 
 from berth import Device, OutOfMemory, Runtime
@@ -18,24 +19,22 @@ from berth._raw import RawMemory
 __all__ = ["allocate", "device_segments", "enable", "free", "pinned_segments", "runtime"]
 
 
-class _State:
-    runtime: Runtime | None = None
-    library: ctypes.CDLL | None = None
-    memory: dict[int, RawMemory] = {}
-
-
+@functools.cache
 def runtime() -> Runtime:
     """The runtime that serves CuPy; the first call creates it."""
-    if _State.runtime is None:
-        _State.runtime = Runtime()
-        _State.runtime._handle.live.add(("memory of CuPy", 0))
-    return _State.runtime
+    created = Runtime()
+    created._handle.live.add(("memory of CuPy", 0))
+    return created
 
 
+@functools.cache
 def _library() -> ctypes.CDLL:
-    if _State.library is None:
-        _State.library = ctypes.CDLL(beside("libberth_cupy.so"))
-    return _State.library
+    library = ctypes.CDLL(beside("libberth_cupy.so"))
+    library.berth_cupy_pinned_malloc.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    library.berth_cupy_pinned_malloc.restype = ctypes.c_void_p
+    library.berth_cupy_pinned_free.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int]
+    library.berth_cupy_pinned_free.restype = None
+    return library
 
 
 def _address(function: str) -> int:
@@ -46,12 +45,9 @@ def _parameter() -> int:
     return runtime()._handle.get().value or 0
 
 
+@functools.cache
 def _memory(device: int) -> RawMemory:
-    known = _State.memory.get(device)
-    if known is None:
-        memory = runtime().memory(Device("cuda", device))
-        known = _State.memory.setdefault(device, RawMemory(memory, f"cuda:{device}"))
-    return known
+    return RawMemory(runtime().memory(Device("cuda", device)), f"cuda:{device}")
 
 
 def allocate(size: int, device: int) -> int:
@@ -86,12 +82,7 @@ class PinnedSegment:
 
     def __init__(self, size: int, device: int):
         self._free = _library().berth_cupy_pinned_free
-        self._free.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int]
-        self._free.restype = None
-        malloc = _library().berth_cupy_pinned_malloc
-        malloc.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-        malloc.restype = ctypes.c_void_p
-        self.ptr = malloc(_parameter(), size, device) or 0
+        self.ptr = _library().berth_cupy_pinned_malloc(_parameter(), size, device) or 0
         self.size = size
         self.device_id = device
         if size > 0 and not self.ptr:

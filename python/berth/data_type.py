@@ -22,7 +22,8 @@ _BITS = {
 }
 _TYPE_STRING = re.compile(r"([<>|=]?)([iufcb])(\d+)")
 _NAME = re.compile(r"(int|uint|float|complex)(\d+)")
-_SWAPPED = ">" if sys.byteorder == "little" else "<"
+#: The byte orders of type strings: that of this machine, and the other.
+_OWN_ORDER, _SWAPPED = "<>" if sys.byteorder == "little" else "><"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +42,7 @@ class DataType:
         """As numpy writes it: `<f4`."""
         for letter, code in _CODES.items():
             if code == self.code:
-                order = "|" if self.bits == 8 else _SWAPPED.translate({60: 62, 62: 60})
+                order = "|" if self.bits == 8 else _OWN_ORDER
                 return f"{order}{letter}{self.bytes}"
         raise errors.NotSupported(f'numpy has no type string for "{self}"; use DLPack')
 

@@ -49,18 +49,20 @@ class _Export:
 
 
 # A default argument is there for as long as the function is.
-@dlpack_abi.Deleter
-def _delete(address: int, exports: dict[int, _Export] = _exports) -> None:
+def _let_go(address: int, exports: dict[int, _Export] = _exports) -> None:
     """The importer lets go, on any thread."""
     export = exports.pop(address, None)
     if export is not None:
         export.block._exports.discard(address)
 
 
+_delete = dlpack_abi.Deleter(_let_go)
+
+
 @dlpack_abi.Destructor
 def _destroy_capsule(
     capsule: int,
-    exports: dict[int, _Export] = _exports,
+    let_go: typing.Callable[[int], None] = _let_go,
     names: tuple[bytes, ...] = tuple(fresh for fresh, _ in dlpack_abi.NAMES.values()),
     is_valid: typing.Any = dlpack_abi.is_valid,
     pointer_of: typing.Any = dlpack_abi.pointer_of,
@@ -68,10 +70,7 @@ def _destroy_capsule(
     """A capsule that nobody took: a taken one has another name."""
     for name in names:
         if is_valid(capsule, name):
-            address = pointer_of(capsule, name)
-            export = exports.pop(address, None)
-            if export is not None:
-                export.block._exports.discard(address)
+            let_go(pointer_of(capsule, name))
 
 
 # Other libraries hold these addresses for as long as the process runs.

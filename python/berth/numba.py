@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import threading
 import typing
 import weakref
@@ -31,15 +32,10 @@ PENDING_BYTES_MAX = 256 << 20
 _OUT_OF_MEMORY = 2
 
 
-class _State:
-    runtime: Runtime | None = None
-
-
+@functools.cache
 def runtime() -> Runtime:
     """The runtime that serves Numba; the first call creates it."""
-    if _State.runtime is None:
-        _State.runtime = Runtime()
-    return _State.runtime
+    return Runtime()
 
 
 def enable() -> None:

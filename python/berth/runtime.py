@@ -162,14 +162,9 @@ class Runtime:
 
         Call `Allocator.retire_stream()` before that code destroys it.
         """
-        value = _abi.Stream()
-        _abi.library.berth_stream_from_native(
-            self._handle.get(),
-            Device(device)._value,
-            checked_size(handle, "handle"),
-            ctypes.byref(value),
+        return Stream.from_native(
+            self._handle, Device(device)._value, checked_size(handle, "handle")
         )
-        return Stream(self._handle, value, is_leased=False)
 
     def copy_async(
         self, target: Block | int, source: Block | int, size: int, stream: Stream

@@ -24,6 +24,13 @@ class Stream:
         if is_leased:
             runtime.live.add((_KIND, value.native))
 
+    @classmethod
+    def from_native(cls, runtime: RuntimeHandle, device: _abi.Device, handle: int) -> Stream:
+        """A stream of other code, by its CUstream; 0 is the legacy default stream."""
+        value = _abi.Stream()
+        _abi.library.berth_stream_from_native(runtime.get(), device, handle, ctypes.byref(value))
+        return cls(runtime, value, is_leased=False)
+
     @property
     def handle(self) -> int:
         """The CUstream for other libraries; 0 is the legacy default stream."""

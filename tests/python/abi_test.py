@@ -73,6 +73,11 @@ def is_same(declared, known):
     return declared == known
 
 
+def fields_of(struct):
+    """All fields, those of the base first."""
+    return [field for kind in reversed(struct.__mro__) for field in vars(kind).get("_fields_", [])]
+
+
 class AbiTest(unittest.TestCase):
     def test_structs(self):
         for name, known in STRUCTS.items():
@@ -88,8 +93,9 @@ class AbiTest(unittest.TestCase):
                     elif line.strip():
                         field = re.search(r"(\w+)\s*$", line).group(1)
                         fields.append((field, type_of(without_name(line))))
-                self.assertEqual([field for field, _ in fields], [f[0] for f in known._fields_])
-                for (field, declared), (_, ours) in zip(fields, known._fields_):
+                known_fields = fields_of(known)
+                self.assertEqual([field for field, _ in fields], [f[0] for f in known_fields])
+                for (field, declared), (_, ours) in zip(fields, known_fields):
                     self.assertTrue(is_same(declared, ours), f"{name}.{field}: {declared}, {ours}")
 
     def counters(self, kind):

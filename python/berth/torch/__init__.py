@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import typing
 
 from berth import Device, Runtime, _abi, errors
@@ -33,37 +34,46 @@ HOOKS = {
 
 
 class _State:
-    """What this process has made. PyTorch holds addresses in it, so none of it is given up."""
-
-    path: str = ""
-    library: ctypes.CDLL | None = None
-    runtime: Runtime | None = None
+    #: The allocator of all CUDA tensors, once enable() has succeeded.
     allocator: typing.Any = None
-    for_pools: typing.Any = None
 
 
+# What these make stays for as long as the process runs, because PyTorch holds addresses in it.
+
+
+@functools.cache
 def _library() -> ctypes.CDLL:
-    if _State.library is None:
-        _State.path = beside("libberth_torch.so")
-        library = ctypes.CDLL(_State.path)
-        library.berth_torch_runtime.restype = ctypes.c_void_p
-        library.berth_torch_runtime.argtypes = []
-        _State.library = library
-    return _State.library
+    library = ctypes.CDLL(beside("libberth_torch.so"))
+    library.berth_torch_runtime.restype = ctypes.c_void_p
+    library.berth_torch_runtime.argtypes = []
+    return library
 
 
+@functools.cache
 def runtime() -> Runtime:
     """The runtime whose memory PyTorch gets: its statistics, limits and pools.
 
     The first call creates it, and reads the environment variables of berth.
     """
-    if _State.runtime is None:
-        pointer = _library().berth_torch_runtime()
-        if not pointer:
-            reason = _abi.library.berth_last_error_message().decode(errors="replace")
-            raise errors.InvalidArgument(reason)
-        _State.runtime = Runtime._borrow(pointer)
-    return _State.runtime
+    pointer = _library().berth_torch_runtime()
+    if not pointer:
+        reason = _abi.library.berth_last_error_message().decode(errors="replace")
+        raise errors.InvalidArgument(reason)
+    return Runtime._borrow(pointer)
+
+
+def _pluggable_allocator(allocate: str) -> typing.Any:
+    """A CUDAPluggableAllocator that allocates by this function of the library."""
+    torch = _torch()
+    runtime()  # a wrong option is reported here
+    return torch.cuda.memory.CUDAPluggableAllocator(
+        _library()._name, allocate, "berth_torch_free"
+    )
+
+
+@functools.cache
+def _allocator_of_pools() -> typing.Any:
+    return _pluggable_allocator("berth_torch_alloc")
 
 
 def is_enabled() -> bool:
@@ -78,16 +88,12 @@ def enable() -> None:
     """
     if is_enabled():
         return
-    torch = _torch()
-    runtime()  # a wrong option is reported here
-    allocator = torch.cuda.memory.CUDAPluggableAllocator(
-        _State.path, "berth_torch_alloc_or_throw", "berth_torch_free"
-    )
+    allocator = _pluggable_allocator("berth_torch_alloc_or_throw")
     hooks = allocator.allocator()
     for setter, function in HOOKS.items():
         address = ctypes.cast(getattr(_library(), function), ctypes.c_void_p).value
         getattr(hooks, setter)(address)
-    torch.cuda.memory.change_current_allocator(allocator)
+    _torch().cuda.memory.change_current_allocator(allocator)
     _State.allocator = allocator
 
 
@@ -107,14 +113,10 @@ class Pool:
         """`options`: those of berth.DeviceMemory.create_pool()."""
         torch = _torch()
         self._torch = torch
-        if _State.for_pools is None:
-            runtime()
-            _State.for_pools = torch.cuda.memory.CUDAPluggableAllocator(
-                _State.path, "berth_torch_alloc", "berth_torch_free"
-            )
+        allocator = _allocator_of_pools()
         self.pool = runtime().memory(device).create_pool(name, **options)
         #: The torch.cuda.MemPool.
-        self.mem_pool = torch.cuda.MemPool(_State.for_pools.allocator())
+        self.mem_pool = torch.cuda.MemPool(allocator.allocator())
 
     @contextlib.contextmanager
     def use(self) -> typing.Iterator[Pool]:
