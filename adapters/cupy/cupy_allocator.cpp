@@ -2,11 +2,11 @@
 #include <cstdio>
 #include <exception>
 
-#include "berth/device_guard.hpp"
 #include "berth/relaxed_capture_scope.hpp"
 #include "berth/runtime.hpp"
 
 #include "cupy/berth_cupy.h"
+#include "device_wait.hpp"
 
 namespace {
 
@@ -24,11 +24,7 @@ auto with_runtime(void* runtime, Call call) noexcept -> decltype(call(std::declv
 }
 
 void wait_until_idle(Runtime& runtime, Device device) {
-  const auto synchronize =
-      reinterpret_cast<int (*)()>(runtime.driver_function("cuCtxSynchronize", 2000));
-  const DeviceGuard guard(runtime.devices(), device);
-  const int code = synchronize == nullptr ? 0 : synchronize();
-  if (code != 0) {
+  if (const int code = try_wait_until_idle(runtime, device); code != 0) {
     throw NotSupported("the device does not become idle, and memory of CuPy is not freed: CUDA " +
                        std::to_string(code));
   }

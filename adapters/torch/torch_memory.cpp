@@ -8,6 +8,8 @@
 #include "berth/berth.h"
 #include "berth/error.hpp"
 
+#include "device_wait.hpp"
+
 namespace berth::torch {
 namespace {
 
@@ -111,11 +113,8 @@ bool Memory::close_released() {
   if (pools_.has_routes()) return false;  // a capture may be under way, which a wait would break
   const std::vector<MemoryPool> released = pools_.take_released();
   if (released.empty()) return false;
-  const auto synchronize =
-      reinterpret_cast<int (*)()>(runtime_.driver_function("cuCtxSynchronize", 2000));
   for (const MemoryPool& pool : released) {
-    const DeviceGuard guard(runtime_.devices(), pool.device());
-    if (synchronize != nullptr && synchronize() != 0)
+    if (try_wait_until_idle(runtime_, pool.device()) != 0)
       throw InvalidArgument("the device of " + pool.name() + " does not become idle");
   }
   return true;

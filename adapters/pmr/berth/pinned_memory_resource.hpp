@@ -6,7 +6,7 @@
 #include <memory_resource>
 #include <string>
 
-#include "berth/bytes.hpp"
+#include "berth/device_allocator.hpp"
 #include "berth/error.hpp"
 #include "berth/pinned_allocator.hpp"
 
@@ -33,9 +33,9 @@ class PinnedMemoryResource final : public std::pmr::memory_resource {
   /// 0 bytes give a block too, because a container may compare its address.
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {
     const bool is_power_of_two = alignment != 0 && (alignment & (alignment - 1)) == 0;
-    if (!is_power_of_two || alignment > kAlignment) {
+    if (!is_power_of_two || alignment > kBlockBytes) {
       throw InvalidArgument("an alignment of " + std::to_string(alignment) +
-                            " B; accepted: a power of two up to " + std::to_string(kAlignment));
+                            " B; accepted: a power of two up to " + std::to_string(kBlockBytes));
     }
     return memory_.allocate_raw(bytes == 0 ? 1 : bytes, options_);
   }
@@ -45,8 +45,6 @@ class PinnedMemoryResource final : public std::pmr::memory_resource {
     const auto* const pinned = dynamic_cast<const PinnedMemoryResource*>(&other);
     return pinned != nullptr && &pinned->memory_ == &memory_;
   }
-
-  static constexpr std::size_t kAlignment = 512;  ///< kBlockBytes
 
   PinnedAllocator& memory_;
   const PinnedOptions options_;
