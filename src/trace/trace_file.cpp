@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/descriptor.hpp"
 #include "base/format.hpp"
 #include "trace/host_limit.hpp"
 #include "trace/trace_error.hpp"
@@ -17,21 +18,6 @@ namespace berth {
 namespace {
 
 constexpr std::size_t kReadBytes = std::size_t{1} << 20;
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  [[nodiscard]] int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 [[noreturn]] void reject_reading(const std::string& path, std::string_view why) {
   reject_trace(path, format_text("cannot be read: {}; accepted: a readable regular file", why));
@@ -50,7 +36,7 @@ std::string read_trace_file(const std::string& path, std::uint64_t host_bytes_ma
   if (path.find('\0') != std::string::npos) reject_reading(path, "its name has a zero byte");
   // Without O_NONBLOCK, opening a pipe waits for its writer.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (file.number() < 0) reject_reading(path, std::strerror(errno));
+  if (!file.is_open()) reject_reading(path, std::strerror(errno));
   struct stat status {};
   if (fstat(file.number(), &status) != 0) reject_reading(path, std::strerror(errno));
   if (!S_ISREG(status.st_mode)) reject_reading(path, describe_kind(status.st_mode));
