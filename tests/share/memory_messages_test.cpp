@@ -2,10 +2,8 @@
 // Messages of a hostile process: each ends the connection with an error, and nothing leaks.
 #include "memory/share/memory_messages.hpp"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <fcntl.h>
 #include <random>
 #include <string>
@@ -55,31 +53,13 @@ Packet release_packet(std::vector<std::uint64_t> numbers) {
   return packet_of([&](MessageSocket& socket) { return socket.send_released(numbers); });
 }
 
-void send_packet(int socket, const Packet& packet, const std::vector<int>& descriptors = {}) {
-  iovec data{const_cast<unsigned char*>(packet.data()), packet.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(8 * sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  if (!descriptors.empty()) {
-    message.msg_control = control.data();
-    message.msg_controllen = CMSG_SPACE(descriptors.size() * sizeof(int));
-    cmsghdr* const part = CMSG_FIRSTHDR(&message);
-    part->cmsg_level = SOL_SOCKET;
-    part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
-    std::memcpy(CMSG_DATA(part), descriptors.data(), descriptors.size() * sizeof(int));
-  }
-  REQUIRE(sendmsg(socket, &message, 0) == ssize_t(packet.size()));
-}
-
 /// The error of a connection that gets this packet, which has ended then.
 std::string refusal(ShareTest& test, const Packet& packet, const std::vector<int>& files = {}) {
   SocketPair sockets;
   MemoryConnection connection = test.connect(sockets.take(0));
   std::vector<Allocation> blocks = test.blocks(1, 1_MiB);
   connection.share(test.pool, blocks);
-  send_packet(sockets.end(1), packet, files);
+  send_message(sockets.end(1), packet, files);
   std::string message = message_of<FileError>([&] { return connection.receive(10s); });
   CHECK_FALSE(connection.is_open());
   CHECK(connection.receive(10s).empty());
@@ -140,13 +120,13 @@ TEST_CASE("a descriptor that is no memory, and a device that is not here, are re
   const int file = open("/dev/null", O_RDWR | O_CLOEXEC);
   const std::ptrdiff_t before = descriptors_open();
   const BlockRecord block{.number = 5, .segment = 0, .offset = 0, .bytes = 100};
-  send_packet(sockets.end(1), share_packet(2_MiB, block), {file});
+  send_message(sockets.end(1), share_packet(2_MiB, block), {file});
   CHECK(contains(message_of<NotSupported>([&] { return connection.receive(10s); }),
                  "which this process does not see"));
   ShareMessage here = one_block(2_MiB, block);
   here.uuid = test.runtime->devices().info(Device::cuda(0)).uuid;
   const Packet bogus = packet_of([&](MessageSocket& socket) { return socket.send(here); });
-  send_packet(sockets.end(1), bogus, {file});
+  send_message(sockets.end(1), bogus, {file});
   message_of<DriverError>([&] { return connection.receive(10s); });
   CHECK(connection.is_open());
   here.descriptors.clear();
@@ -168,9 +148,9 @@ TEST_CASE("blocks are returned once: numbers that are unknown have no effect") {
   MemoryConnection connection = test.connect(sockets.take(0));
   std::vector<Allocation> blocks = test.blocks(2, 1_MiB);
   connection.share(test.pool, blocks);
-  send_packet(sockets.end(1), release_packet({2, 2, 0, ~std::uint64_t{0}, 77}));
+  send_message(sockets.end(1), release_packet({2, 2, 0, ~std::uint64_t{0}, 77}));
   CHECK(connection.reclaim() == 1);
-  send_packet(sockets.end(1), release_packet({2}));
+  send_message(sockets.end(1), release_packet({2}));
   CHECK(connection.reclaim() == 0);
   CHECK(connection.blocks_shared() == 1);
   sockets.close_end(1);
@@ -191,7 +171,7 @@ TEST_CASE("random bytes and random changes of good messages never crash") {
     for (unsigned i = random() % 4; i < 4; ++i)
       packet[random() % packet.size()] = static_cast<unsigned char>(random());
     if (random() % 4 == 0) packet.resize(1 + random() % packet.size());
-    send_packet(sockets.end(1), packet, std::vector<int>(random() % 3, file));
+    send_message(sockets.end(1), packet, std::vector<int>(random() % 3, file));
     try {
       CHECK(connection.receive().empty());
     } catch (const Error&) {  // NOLINT(bugprone-empty-catch): any of them

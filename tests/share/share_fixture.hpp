@@ -6,11 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <string>
-#include <sys/socket.h>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -21,31 +19,9 @@
 
 #include "memory/memory_fixture.hpp"
 #include "support/errors.hpp"
+#include "support/socket_pair.hpp"
 
 namespace berth::test {
-
-/// A pair of connected sockets, which are closed unless they are taken.
-class SocketPair {
- public:
-  explicit SocketPair(int type = SOCK_SEQPACKET) {
-    REQUIRE(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends_) == 0);
-  }
-  ~SocketPair() {
-    for (const int end : ends_) {
-      if (end >= 0) close(end);
-    }
-  }
-  SocketPair(const SocketPair&) = delete;
-  SocketPair& operator=(const SocketPair&) = delete;
-
-  [[nodiscard]] int end(int which) const { return ends_[which]; }
-  /// Gives it to the caller.
-  [[nodiscard]] int take(int which) { return std::exchange(ends_[which], -1); }
-  void close_end(int which) { close(take(which)); }
-
- private:
-  int ends_[2];
-};
 
 /// Descriptors that the process has open.
 inline std::ptrdiff_t descriptors_open() {

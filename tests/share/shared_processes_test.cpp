@@ -2,14 +2,11 @@
 // Several processes, each with a driver of its own, that share memory: all see the same bytes; one
 // that is killed leaves nothing behind.
 #include <chrono>
-#include <csignal>
-#include <cstdlib>
-#include <functional>
 #include <memory>
-#include <sys/wait.h>
 #include <vector>
 
 #include "share/share_fixture.hpp"
+#include "support/peer_process.hpp"
 
 namespace shared_processes_test {
 
@@ -18,44 +15,6 @@ using namespace berth::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-/// Another process, which runs `role` with a socket and ends with what it returns. It must start
-/// before this process has a simulator.
-class Peer {
- public:
-  explicit Peer(const std::function<int(int socket)>& role) {
-    process_ = fork();
-    REQUIRE(process_ >= 0);
-    sockets_.close_end(process_ != 0 ? 1 : 0);
-    if (process_ != 0) return;
-    int result = 99;
-    try {
-      result = role(sockets_.take(1));
-    } catch (...) {  // NOLINT(bugprone-empty-catch): 99
-    }
-    _exit(result);
-  }
-  ~Peer() {
-    if (process_ > 0) kill();
-  }
-  Peer(const Peer&) = delete;
-  Peer& operator=(const Peer&) = delete;
-
-  [[nodiscard]] int take_socket() { return sockets_.take(0); }
-  void kill() {
-    ::kill(process_, SIGKILL);
-    static_cast<void>(join());
-  }
-  int join() {
-    int status = 0;
-    waitpid(std::exchange(process_, -1), &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-
- private:
-  SocketPair sockets_;
-  pid_t process_ = -1;
-};
 
 /// A machine with a device more before the shared one, which has another ordinal then.
 std::string config_of(bool has_more) {
@@ -98,9 +57,9 @@ int hold(int socket) {
 }  // namespace
 
 TEST_CASE("other processes read and write shared blocks, and return them") {
-  std::vector<std::unique_ptr<Peer>> peers;
+  std::vector<std::unique_ptr<PeerProcess>> peers;
   for (int i = 0; i < 3; ++i)
-    peers.push_back(std::make_unique<Peer>([](int socket) { return add_one(socket, 40); }));
+    peers.push_back(std::make_unique<PeerProcess>([](int socket) { return add_one(socket, 40); }));
   ShareTest test(sim::Config::parse(config_of(true)));
   std::vector<MemoryConnection> connections;
   for (const auto& peer : peers) connections.push_back(test.connect(peer->take_socket()));
@@ -124,8 +83,8 @@ TEST_CASE("other processes read and write shared blocks, and return them") {
 }
 
 TEST_CASE("a process that is killed with a thousand blocks leaves nothing behind, 100 times") {
-  std::vector<std::unique_ptr<Peer>> peers;
-  for (int i = 0; i < 100; ++i) peers.push_back(std::make_unique<Peer>(hold));
+  std::vector<std::unique_ptr<PeerProcess>> peers;
+  for (int i = 0; i < 100; ++i) peers.push_back(std::make_unique<PeerProcess>(hold));
   ShareTest test(sim::Config::parse(config_of(false)));
   std::ptrdiff_t descriptors = 0;
   std::uint64_t bytes_used = 0;
@@ -149,7 +108,7 @@ TEST_CASE("a process that is killed with a thousand blocks leaves nothing behind
 }
 
 TEST_CASE("a process that ends without a word is noticed by the next call") {
-  Peer peer([](int) { return 0; });
+  PeerProcess peer([](int) { return 0; });
   ShareTest test(sim::Config::parse(config_of(false)));
   MemoryConnection connection = test.connect(peer.take_socket());
   CHECK(peer.join() == 0);

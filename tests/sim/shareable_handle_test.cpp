@@ -3,13 +3,12 @@
 #include <atomic>
 #include <cstring>
 #include <fcntl.h>
-#include <functional>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "sim/sim_fixture.hpp"
+#include "support/peer_process.hpp"
 
 namespace shareable_handle_test {
 
@@ -61,30 +60,9 @@ void fill(CUdeviceptr pointer, unsigned char value) {
   OK(CU(cuCtxSynchronize)());
 }
 
-struct Sockets {
-  Sockets() { REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0); }
-  ~Sockets() {
-    close(ends[0]);
-    close(ends[1]);
-  }
-  int ends[2];
-};
-
 void send_descriptor(int socket, int descriptor) {
-  char byte = 1;
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
-  REQUIRE(sendmsg(socket, &message, 0) == 1);
+  const unsigned char byte = 1;
+  send_message(socket, {&byte, 1}, {descriptor});
 }
 
 int receive_descriptor(int socket) {
@@ -110,35 +88,6 @@ void await_peer(int socket) {
   char byte = 0;
   static_cast<void>(read(socket, &byte, 1));
 }
-
-/// Another process, which runs `role` with the other end of a socket; 0 is success. It must start
-/// before this process has a simulator.
-class Peer {
- public:
-  explicit Peer(const std::function<int(int socket)>& role) {
-    process_ = fork();
-    REQUIRE(process_ >= 0);
-    if (process_ == 0) {
-      int result = 99;
-      try {
-        result = role(sockets_.ends[1]);
-      } catch (...) {
-      }
-      _exit(result);
-    }
-  }
-  [[nodiscard]] int socket() const { return sockets_.ends[0]; }
-  /// What the role returned.
-  [[nodiscard]] int join() const {
-    int status = 0;
-    waitpid(process_, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-
- private:
-  Sockets sockets_;
-  pid_t process_;
-};
 
 /// Without doctest: that belongs to the parent.
 #define NEED(condition) \
@@ -182,7 +131,7 @@ struct ShareFixture : SimFixture {
 }  // namespace
 
 TEST_CASE("another process sees what this one writes, and writes back") {
-  const Peer peer(import_and_answer);
+  PeerProcess peer(import_and_answer);
   const ShareFixture fixture;
   const CUmemGenericAllocationHandle handle = make_shareable();
   const CUdeviceptr pointer = map(handle);
@@ -205,7 +154,7 @@ TEST_CASE("another process sees what this one writes, and writes back") {
 }
 
 TEST_CASE("memory of a process that dies is free") {
-  const Peer peer([](int socket) {
+  PeerProcess peer([](int socket) {
     const int descriptor = receive_descriptor(socket);
     sim::Simulator sim(kConfig);
     NEED(CU(cuInit)(0) == CUDA_SUCCESS);
@@ -299,14 +248,14 @@ TEST_CASE_FIXTURE(ShareFixture, "what is not shareable, and what is no handle, i
 
 TEST_CASE_FIXTURE(ShareFixture, "foreign descriptors are refused") {
   CUmemGenericAllocationHandle handle = 0;
-  const Sockets sockets;
+  const SocketPair sockets;
   const int file = ::open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
   const int sealed = memfd_create("foreign", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   REQUIRE(ftruncate(sealed, 3 * 4096) == 0);
   REQUIRE(fcntl(sealed, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
   const int empty = memfd_create("empty", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   REQUIRE(fcntl(empty, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
-  for (const int wrong : {-1, 1 << 30, sockets.ends[0], file, sealed, empty}) {
+  for (const int wrong : {-1, 1 << 30, sockets.end(0), file, sealed, empty}) {
     CAPTURE(wrong);
     CHECK(import_fd(&handle, wrong) == CUDA_ERROR_INVALID_VALUE);
   }

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Another process at the other end of a socket.
+#pragma once
+
+#include <csignal>
+#include <functional>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+
+#include <doctest/doctest.h>
+
+#include "support/socket_pair.hpp"
+
+namespace berth::test {
+
+/// Runs `role` with a socket, which it may close, and ends with what it returns: 0 is success. It
+/// must start before this process has a simulator.
+class PeerProcess {
+ public:
+  explicit PeerProcess(const std::function<int(int socket)>& role) {
+    process_ = fork();
+    REQUIRE(process_ >= 0);
+    sockets_.close_end(process_ != 0 ? 1 : 0);
+    if (process_ != 0) return;
+    int result = 99;
+    try {
+      result = role(sockets_.take(1));
+    } catch (...) {  // NOLINT(bugprone-empty-catch): 99
+    }
+    _exit(result);
+  }
+  ~PeerProcess() {
+    if (process_ > 0) kill();
+  }
+  PeerProcess(const PeerProcess&) = delete;
+  PeerProcess& operator=(const PeerProcess&) = delete;
+
+  [[nodiscard]] int socket() const { return sockets_.end(0); }
+  /// Gives it to the caller.
+  [[nodiscard]] int take_socket() { return sockets_.take(0); }
+  void kill() {
+    ::kill(process_, SIGKILL);
+    static_cast<void>(join());
+  }
+  /// What the role returned; -1: a signal ended it.
+  [[nodiscard]] int join() {
+    int status = 0;
+    waitpid(std::exchange(process_, -1), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+ private:
+  SocketPair sockets_;
+  pid_t process_ = -1;
+};
+
+}  // namespace berth::test
