@@ -263,6 +263,25 @@ TEST_CASE_FIXTURE(AllocatorFixture,
   CHECK(reports.all().empty());
 }
 
+TEST_CASE_FIXTURE(AllocatorFixture,
+                  "memory grows while the end of a stream awaits the mark of its last use") {
+  const Stream own = stream();
+  std::optional<Stream> user(stream());
+  void* const data = allocate(8_MiB, own);
+  allocator->record_stream(data, *user);
+  Meanwhile goes([&] { user.reset(); });
+  Meanwhile grows([&] { CHECK(allocator->allocate(20_MiB, own) != nullptr); });
+  tap.before(DriverCall::event_record, [&] {  // as if the queue of `user` had no room
+    goes.start();
+    grows.start();
+  });
+  free(data);
+  CHECK_FALSE(goes.was_done());
+  CHECK(grows.was_done());
+  goes.join();
+  grows.join();
+}
+
 TEST_CASE_FIXTURE(
     AllocatorFixture,
     "a use that was waited for may have passed, and its stream be forgotten, meanwhile") {

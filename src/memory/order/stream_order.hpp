@@ -234,6 +234,7 @@ class StreamOrder {
   bool synchronize(DeviceContext& context) const BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
   void forget_streams() noexcept BERTH_REQUIRES(heap_.mutex);
   void retire_here(StreamRef stream) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
+  void wait_for_handle_uses(OwnerId retired) BERTH_EXCLUDES(heap_.slow_mutex, heap_.mutex);
 
   SharedHeap& heap_;
   const Driver& driver_;

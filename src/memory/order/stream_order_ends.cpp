@@ -58,19 +58,24 @@ void StreamOrder::retire_here(StreamRef stream) {
     } else {
       heap_.streams.retire(*id, std::move(last_work));
     }
-    // The caller destroys it after this.
-    handle_use_ended_.wait(heap_.mutex,
-                           [&]() BERTH_UNDER_LOCK { return !heap_.streams.is_handle_used(*id); });
     if (heap_.streams.is_drained(*id)) heap_.blocks.transfer(*id, kUnowned, heap_.blocks.serial());
     forget_streams();
     heap_.count_blocks();
   }
+  wait_for_handle_uses(*id);  // the caller destroys it after this
   if (!is_unordered) return;
   driver_.report(Severity::warning, [&] {
     return heap_.name +
            ": a stream is destroyed during a capture, so the completion of its work is "
            "unknown: its cached memory is not reused";
   });
+}
+
+/// Under no other lock: such a call may wait for room in the stream's queue, and so for the GPU.
+void StreamOrder::wait_for_handle_uses(OwnerId retired) {
+  const MutexLock lock(heap_.mutex);
+  handle_use_ended_.wait(heap_.mutex,
+                         [&]() BERTH_UNDER_LOCK { return !heap_.streams.is_handle_used(retired); });
 }
 
 /// A pass over all blocks, so it is made only when there are twice as many streams as the last one

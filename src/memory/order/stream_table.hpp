@@ -68,7 +68,11 @@ class StreamTable {
   void begin_handle_use(OwnerId id) { ++entries_.at(id).handle_uses; }
   /// Whether that was the last one of a stream that is retired.
   bool end_handle_use(OwnerId id) noexcept;
-  [[nodiscard]] bool is_handle_used(OwnerId id) const { return entries_.at(id).handle_uses > 0; }
+  /// A stream that is forgotten has none.
+  [[nodiscard]] bool is_handle_used(OwnerId id) const {
+    const auto entry = entries_.find(id);
+    return entry != entries_.end() && entry->second.handle_uses > 0;
+  }
 
   /// The handle may be destroyed once it is not named any more; `last_work` marks its last work.
   void retire(OwnerId id, SharedEvent last_work) noexcept;
