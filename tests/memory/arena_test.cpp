@@ -10,6 +10,7 @@
 
 #include "berth/bytes.hpp"
 
+#include "memory/source/physical_memory.hpp"
 #include "support/death.hpp"
 #include "support/errors.hpp"
 #include "support/tapped_device.hpp"
