@@ -173,10 +173,10 @@ class BERTH_API PinnedAllocator final : public Allocator {
   /// machines. Registered memory does not count for bytes_reserved_max.
   ///
   /// Blocking  Pinning, at 1 to 10 GB/s.
-  /// Errors    InvalidArgument: null; a range that wraps around, is not memory of this process, or
-  ///           touches pinned memory of berth or another library; 512 GiB or more, with which a
-  ///           later call fails on current drivers. OutOfMemory. NotSupported: no CUDA devices, or
-  ///           a driver that does not register such memory. DriverError.
+  /// Errors    InvalidArgument: null; a range that wraps around, is not entirely writable memory of
+  ///           this process, or touches pinned memory of berth or another library; 512 GiB or more,
+  ///           with which a later call fails on current drivers. OutOfMemory. NotSupported: no CUDA
+  ///           devices, or a driver that does not register such memory. DriverError.
   [[nodiscard]] HostRegistration register_memory(void* data, std::size_t bytes) {
     register_raw(data, bytes);
     return {*this, data, bytes};

@@ -113,6 +113,14 @@ TEST_CASE_FIXTURE(EagerFixture, "what is no host memory cannot be registered") {
   void* unmapped = mmap(nullptr, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   munmap(unmapped, 8192);
   CHECK(register_memory(unmapped, 4096) == CUDA_ERROR_INVALID_VALUE);
+  void* pages = mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  for (const int access : {PROT_NONE, PROT_READ}) {
+    REQUIRE(mprotect(static_cast<char*>(pages) + 4096, 4096, access) == 0);
+    CHECK(register_memory(pages, 4097) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(register_memory(pages, 4096) == CUDA_SUCCESS);
+    CHECK(CU(cuMemHostUnregister)(pages) == CUDA_SUCCESS);
+  }
+  munmap(pages, 8192);
   CHECK(CU(cuMemHostRegister)(own.data(), 4096, 16) == CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuMemHostRegister)(own.data(), 4096, CU_MEMHOSTREGISTER_IOMEMORY) ==
         CUDA_ERROR_NOT_SUPPORTED);

@@ -3,7 +3,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <sys/mman.h>
 
 #include "berth/bytes.hpp"
@@ -16,6 +20,23 @@ namespace {
 
 constexpr std::uint64_t kHostPage = 4_KiB;
 constexpr int kHostPoison = 0xA5;
+
+/// Whether all of [start, end) may be read and written. The table of mappings is read because a
+/// trial of each page would give it memory.
+bool is_writable_host_memory(std::uint64_t start, std::uint64_t end) {
+  std::ifstream mappings("/proc/self/maps");
+  std::uint64_t checked = start;
+  for (std::string line; checked < end && std::getline(mappings, line);) {
+    std::uint64_t first = 0;
+    std::uint64_t last = 0;
+    char access[3] = {};
+    if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %2c", &first, &last, access) != 3) break;
+    if (last <= checked) continue;
+    if (first > checked || std::strcmp(access, "rw") != 0) break;
+    checked = last;
+  }
+  return checked >= end;
+}
 
 bool has_room(const State& state, std::size_t bytes) {
   return bytes <= state.config.host_memory - state.host_bytes_pinned;
@@ -69,6 +90,7 @@ CUresult register_host_memory(State& state, const Context& context, void* addres
                               std::size_t bytes) {
   const auto start = reinterpret_cast<std::uint64_t>(address);
   if (bytes == 0 || !is_host_memory(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (!is_writable_host_memory(start, start + bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (bytes >= state.config.registration_limit) return CUDA_ERROR_OUT_OF_MEMORY;
   if (state.addresses.arena.contains(start)) return CUDA_ERROR_INVALID_VALUE;
   if (state.addresses.overlaps(start, bytes)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
