@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages of a hostile process: each ends the connection with an error, and nothing leaks.
-#include "memory/share/memory_messages.hpp"
+#include "share/memory_messages.hpp"
 
 #include <cstddef>
 #include <cstdint>

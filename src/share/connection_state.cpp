@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages, and the blocks that this process has shared.
-#include "memory/share/connection_state.hpp"
+#include "share/connection_state.hpp"
 
 #include <algorithm>
 #include <poll.h>
@@ -11,7 +11,7 @@
 
 #include "base/check.hpp"
 #include "base/format.hpp"
-#include "memory/share/await_socket.hpp"
+#include "share/await_socket.hpp"
 
 namespace berth {
 namespace {

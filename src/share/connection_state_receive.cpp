@@ -11,8 +11,8 @@
 #include "base/check.hpp"
 #include "base/format.hpp"
 #include "base/quoted.hpp"
-#include "memory/share/await_socket.hpp"
-#include "memory/share/connection_state.hpp"
+#include "share/await_socket.hpp"
+#include "share/connection_state.hpp"
 
 namespace berth {
 

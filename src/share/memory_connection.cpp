@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/fork.hpp"
-#include "memory/share/connection_state.hpp"
+#include "share/connection_state.hpp"
 #include "stream/wait.hpp"
 
 namespace berth {

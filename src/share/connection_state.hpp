@@ -21,8 +21,8 @@
 #include "base/fork.hpp"
 #include "base/mutex.hpp"
 #include "memory/pool/device_pool.hpp"
-#include "memory/share/imported_segment.hpp"
-#include "memory/share/memory_messages.hpp"
+#include "share/imported_segment.hpp"
+#include "share/memory_messages.hpp"
 
 namespace berth {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/share/memory_messages.hpp"
+#include "share/memory_messages.hpp"
 
 #include <algorithm>
 #include <cerrno>

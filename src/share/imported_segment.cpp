@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/share/imported_segment.hpp"
+#include "share/imported_segment.hpp"
 
 #include "berth/bytes.hpp"
 #include "berth/error.hpp"
