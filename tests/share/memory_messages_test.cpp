@@ -142,6 +142,28 @@ TEST_CASE("a descriptor that is no memory, and a device that is not here, are re
   close(file);
 }
 
+TEST_CASE("a segment that changes its size ends the connection") {
+  ShareTest test;
+  SocketPair honest;
+  MemoryConnection giver = test.connect(honest.take(0));
+  giver.share(test.pool, test.pool.allocate(1_MiB, test.stream));
+  MessageSocket between(honest.take(1));
+  ShareMessage message = between.receive().value().share.value();
+  const int copy = fcntl(message.descriptors[0].number(), F_DUPFD_CLOEXEC, 0);
+  SocketPair sockets;
+  MemoryConnection connection = test.connect(sockets.take(0));
+  MessageSocket hostile(sockets.take(1));
+  REQUIRE(hostile.send(message) == MessageSocket::Sent::yes);
+  const std::vector<SharedBlock> block = connection.receive(10s);
+  REQUIRE(block.size() == 1);
+  message.segments[0].bytes /= 2;
+  message.descriptors[0] = Descriptor(copy);
+  REQUIRE(hostile.send(message) == MessageSocket::Sent::yes);
+  CHECK(contains(message_of<FileError>([&] { return connection.receive(10s); }),
+                 "a segment has changed"));
+  CHECK_FALSE(connection.is_open());
+}
+
 TEST_CASE("blocks are returned once: numbers that are unknown have no effect") {
   ShareTest test;
   SocketPair sockets;
