@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "copy/broadcast_route.hpp"
+#include "collective/broadcast_route.hpp"
 
 #include <map>
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/host/host_blocks.hpp"
+#include "host/host_blocks.hpp"
 
 #include <array>
 #include <cstddef>

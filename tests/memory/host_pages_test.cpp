@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/host/host_pages.hpp"
+#include "pinned/host_pages.hpp"
 
 #include <array>
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 #include "berth/bytes.hpp"
 
-#include "memory/host/host_room.hpp"
+#include "base/host_room.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace host_pages_test {

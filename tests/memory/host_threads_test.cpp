@@ -12,7 +12,7 @@
 #include "berth/host_allocator.hpp"
 
 #include "memory/order/device_event_pools.hpp"
-#include "memory/pinned/pinned_registrations.hpp"
+#include "pinned/pinned_registrations.hpp"
 #include "stream/capture.hpp"
 #include "support/meanwhile.hpp"
 #include "support/simulation.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Heaps of pinned memory by NUMA node and kind, behind one allocator.
-#include "memory/pinned/pinned_heaps.hpp"
+#include "pinned/pinned_heaps.hpp"
 
 #include <set>
 #include <string>

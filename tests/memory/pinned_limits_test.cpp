@@ -10,8 +10,8 @@
 
 #include <doctest/doctest.h>
 
-#include "memory/pinned/staging_block.hpp"
 #include "memory/pinned_fixture.hpp"
+#include "pinned/staging_block.hpp"
 #include "support/tapped_device.hpp"
 
 namespace pinned_limits_test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/pinned/pinned_segments.hpp"
+#include "pinned/pinned_segments.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/format.hpp"
-#include "memory/pinned/pinned_owners.hpp"
+#include "pinned/pinned_owners.hpp"
 
 namespace berth {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "berth/pinned_allocator.hpp"
 
-#include "memory/pinned/pinned_owners.hpp"
+#include "pinned/pinned_owners.hpp"
 #include "stream/default_streams.hpp"
 
 namespace berth {

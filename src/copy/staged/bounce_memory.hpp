@@ -22,7 +22,7 @@
 
 #include "device/stream_observers.hpp"
 #include "driver/driver.hpp"
-#include "memory/pinned/staging_block.hpp"
+#include "pinned/staging_block.hpp"
 #include "stream/join.hpp"
 
 namespace berth {

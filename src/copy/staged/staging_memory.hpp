@@ -14,7 +14,7 @@
 #include "berth/pinned_allocator.hpp"
 
 #include "base/mutex.hpp"
-#include "memory/pinned/staging_block.hpp"
+#include "pinned/staging_block.hpp"
 
 namespace berth {
 

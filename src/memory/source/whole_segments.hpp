@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Segments that are obtained and returned as a whole: segments of cuMemAlloc, if there is no
-// virtual memory management, and pinned segments (memory/pinned/pinned_segments.hpp).
+// virtual memory management, and pinned segments (pinned/pinned_segments.hpp).
 #pragma once
 
 #include <cstddef>

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// A copy between host memory and a buffer of a backend. It is over when each of its operations has
+// ended.
+//
+// A backend may report an end on a thread of its own and under a lock of its own. So nothing of the
+// program is called there: on_done, and the end of keep_alive, are a task of a thread of berth.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <string>
+
+#include "berth/device_backend.hpp"
+#include "berth/transfer.hpp"
+
+#include "base/mutex.hpp"
+#include "buffer/task_thread.hpp"
+#include "copy/transfer/transfer_state.hpp"
+
+namespace berth {
+
+class BufferSet;
+
+/// Threads  Safe from any thread.
+class BufferTransfer final : public TransferState,
+                             public Task,
+                             public std::enable_shared_from_this<BufferTransfer> {
+ public:
+  /// One operation is pending: the starter itself, until finish().
+  /// `name` is for reports: "filling a buffer of tpu:0".
+  BufferTransfer(std::shared_ptr<BufferSet> set, std::string name, std::size_t bytes,
+                 TransferOptions options);
+  ~BufferTransfer() override;
+
+  /// Begins one more operation, whose end means that `bytes` more have arrived. A second call of
+  /// `Done` has no effect; if it is destroyed without a call, the operation has failed.
+  DeviceBackend::Done add_operation(std::size_t bytes) BERTH_EXCLUDES(mutex_);
+  /// The starter has begun all operations; `failure`: it could not.
+  void finish(std::exception_ptr failure = nullptr) noexcept { end_operation(0, failure); }
+  /// The call that starts the transfer throws: nothing is reported and on_done is not called.
+  /// Waits for the operations that have begun.
+  void withdraw() noexcept BERTH_EXCLUDES(mutex_);
+  /// Whether nothing has failed so far.
+  /// Errors  Cancelled.
+  [[nodiscard]] bool goes_on() const BERTH_EXCLUDES(mutex_);
+
+  bool is_done() override BERTH_EXCLUDES(mutex_);
+  void wait() override BERTH_EXCLUDES(mutex_);
+  [[nodiscard]] std::exception_ptr failure() const override BERTH_EXCLUDES(mutex_);
+  std::size_t bytes_done() override BERTH_EXCLUDES(mutex_);
+  /// Has an effect only between the parts of a file.
+  void cancel() noexcept override BERTH_EXCLUDES(mutex_);
+  void abandon() noexcept override BERTH_EXCLUDES(mutex_);
+  void detach() noexcept override BERTH_EXCLUDES(mutex_);
+
+ private:
+  class Operation;
+
+  void end_operation(std::size_t bytes, std::exception_ptr failure) noexcept BERTH_EXCLUDES(mutex_);
+  void run() noexcept override;
+  void report_unless_told() noexcept BERTH_EXCLUDES(mutex_);
+
+  const std::shared_ptr<BufferSet> set_;
+  const std::string name_;
+  TransferOptions options_;  ///< of the thread that runs the task, once this is over
+  const bool has_task_;
+  mutable Mutex mutex_;
+  std::condition_variable_any over_;
+  std::size_t operations_ BERTH_GUARDED_BY(mutex_) = 1;
+  std::size_t bytes_done_ BERTH_GUARDED_BY(mutex_) = 0;
+  std::exception_ptr failure_ BERTH_GUARDED_BY(mutex_);  ///< the first one
+  bool is_cancelled_ BERTH_GUARDED_BY(mutex_) = false;
+  bool waits_at_end_ BERTH_GUARDED_BY(mutex_);  ///< abandon() waits
+  bool is_withdrawn_ BERTH_GUARDED_BY(mutex_) = false;
+  bool is_abandoned_ BERTH_GUARDED_BY(mutex_) = false;
+  mutable bool is_told_ BERTH_GUARDED_BY(mutex_) = false;  ///< the program has the failure
+};
+
+}  // namespace berth

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "buffer/file_filling.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <span>
+#include <utility>
+
+namespace berth {
+
+FileFilling::FileFilling(std::shared_ptr<BufferTransfer> transfer,
+                         std::unique_ptr<DeviceBackend::Filling> filling, FileRange range)
+    : transfer_(std::move(transfer)), filling_(std::move(filling)), range_(std::move(range)) {
+  for (Part& part : parts_) part.memory.resize(std::min(range_.bytes, kPartBytes));
+}
+
+void FileFilling::run() noexcept {
+  std::exception_ptr failure;
+  try {
+    write_all();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  filling_ = nullptr;  // before its last write, the filling fails by that
+  transfer_->finish(failure);
+}
+
+void FileFilling::write_all() {
+  std::size_t index = 0;
+  for (std::size_t begin = 0; begin < range_.bytes; begin += kPartBytes) {
+    Part& part = parts_[index++ % parts_.size()];
+    part.is_busy.wait(true);
+    if (!transfer_->goes_on()) return;
+    write(part, begin, std::min(kPartBytes, range_.bytes - begin));
+  }
+}
+
+void FileFilling::write(Part& part, std::size_t begin, std::size_t bytes) {
+  const std::span content(part.memory.data(), bytes);
+  range_.file.read(content, range_.offset + begin);
+  part.is_busy = true;
+  // Ends with the call, or with the last copy of what a backend drops without one.
+  std::shared_ptr<Part> use(&part, [self = shared_from_this()](Part* used) {
+    used->is_busy = false;
+    used->is_busy.notify_one();
+  });
+  filling_->write(begin, content, begin + bytes == range_.bytes,
+                  [use = std::move(use),
+                   done = transfer_->add_operation(bytes)](std::exception_ptr failure) mutable {
+                    done(std::move(failure));
+                    use = nullptr;
+                  });
+}
+
+}  // namespace berth

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pinned/pinned_owners.hpp"
+
+#include <atomic>
+#include <vector>
+
+#include "berth/pinned_allocator.hpp"
+
+#include "base/mutex.hpp"
+#include "pinned/pinned_heaps.hpp"
+
+namespace berth {
+namespace {
+
+struct Owners {
+  Mutex mutex;
+  std::vector<PinnedHeaps*> all BERTH_GUARDED_BY(mutex);
+  std::atomic<std::size_t> count = 0;  ///< of them
+};
+
+/// Never destroyed: a Runtime may end while the process exits.
+Owners& owners() {
+  static Owners* const all = new Owners;
+  return *all;
+}
+
+}  // namespace
+
+void add_pinned_owner(PinnedHeaps& heaps) {
+  Owners& known = owners();
+  const MutexLock lock(known.mutex);
+  known.all.push_back(&heaps);
+  known.count.store(known.all.size(), std::memory_order_relaxed);
+}
+
+void remove_pinned_owner(PinnedHeaps& heaps) noexcept {
+  Owners& known = owners();
+  const MutexLock lock(known.mutex);
+  std::erase(known.all, &heaps);
+  known.count.store(known.all.size(), std::memory_order_relaxed);
+}
+
+std::optional<PinnedOwner> find_pinned_owner(const void* data) {
+  Owners& known = owners();
+  const MutexLock lock(known.mutex);
+  for (PinnedHeaps* heaps : known.all) {
+    if (!heaps->is_usable()) continue;  // of the process that this one was forked from
+    const FoundBlock found = heaps->look_up(data);
+    if (found.block != nullptr || heaps->owns(data))
+      return PinnedOwner{heaps, found.block, found.bytes};
+  }
+  return std::nullopt;
+}
+
+bool has_several_pinned_owners() noexcept {
+  return owners().count.load(std::memory_order_relaxed) > 1;
+}
+
+FoundBlock PinnedLookup::look_up(const PinnedAllocator& pinned, const void* data) {
+  return pinned.heaps_ ? pinned.heaps_->look_up(data) : FoundBlock{};
+}
+
+void record_pinned_use(PinnedHeaps& owner, void* data, StreamRef stream) {
+  owner.record_use(data, StreamRef(owner.registry().context(stream.device()), stream.native()));
+}
+
+}  // namespace berth
