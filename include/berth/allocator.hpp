@@ -14,6 +14,10 @@
 
 namespace berth {
 
+/// Blocks of device and pinned memory are multiples of this many bytes and aligned to it, the
+/// alignment that users of cuMemAlloc expect.
+inline constexpr std::size_t kBlockBytes = 512;
+
 /// A stream-ordered allocator: the common interface of DeviceAllocator, MemoryPool, PinnedAllocator
 /// and HostAllocator.
 /// Threads  Every function is safe from any thread, except from inside a CUDA host callback.

@@ -21,10 +21,6 @@
 
 namespace berth {
 
-/// Blocks are multiples of this many bytes and aligned to it, the alignment that users of
-/// cuMemAlloc expect.
-inline constexpr std::size_t kBlockBytes = 512;
-
 /// Options of a DeviceAllocator.
 struct DeviceAllocatorOptions {
   /// For the device's allocator and its private pools together.

@@ -42,8 +42,7 @@ enum class Errc {
 /// A value, which a Result carries. Copying it allocates nothing and does not throw.
 class BERTH_API Error {
  public:
-  Error(Errc code, const std::string& message, int driver_code = 0)
-      : text_(message), code_(code), driver_code_(driver_code) {}
+  Error(Errc code, const std::string& message, int driver_code = 0);
   virtual ~Error() = default;
   Error(const Error&) noexcept = default;
   Error& operator=(const Error&) noexcept = default;
@@ -71,8 +70,7 @@ class BERTH_API Error {
 /// The message says what is wrong with the argument, and what is accepted.
 class BERTH_API InvalidArgument : public Error, public std::runtime_error {
  public:
-  explicit InvalidArgument(const std::string& message)
-      : Error(Errc::invalid_argument, message), std::runtime_error(text()) {}
+  explicit InvalidArgument(const std::string& message);
   [[nodiscard]] const char* what() const noexcept override { return Error::what(); }
 };
 
@@ -80,24 +78,21 @@ class BERTH_API InvalidArgument : public Error, public std::runtime_error {
 /// pending, free.
 class BERTH_API OutOfMemory : public Error, public std::bad_alloc {
  public:
-  explicit OutOfMemory(const std::string& message, int driver_code = 0)
-      : Error(Errc::out_of_memory, message, driver_code) {}
+  explicit OutOfMemory(const std::string& message, int driver_code = 0);
   [[nodiscard]] const char* what() const noexcept override { return Error::what(); }
 };
 
 /// The message says what the device, the driver or a forked child does not support.
 class BERTH_API NotSupported : public Error, public std::runtime_error {
  public:
-  explicit NotSupported(const std::string& message, int driver_code = 0)
-      : Error(Errc::not_supported, message, driver_code), std::runtime_error(text()) {}
+  explicit NotSupported(const std::string& message, int driver_code = 0);
   [[nodiscard]] const char* what() const noexcept override { return Error::what(); }
 };
 
 /// The message contains the driver function, and the driver's own name and text for its code.
 class BERTH_API DriverError : public Error, public std::runtime_error {
  public:
-  DriverError(const std::string& message, int driver_code)
-      : Error(Errc::driver, message, driver_code), std::runtime_error(text()) {}
+  DriverError(const std::string& message, int driver_code);
   [[nodiscard]] const char* what() const noexcept override { return Error::what(); }
 };
 
@@ -105,24 +100,21 @@ class BERTH_API DriverError : public Error, public std::runtime_error {
 /// thread for.
 class BERTH_API Exhausted : public Error, public std::runtime_error {
  public:
-  explicit Exhausted(const std::string& message)
-      : Error(Errc::exhausted, message), std::runtime_error(text()) {}
+  explicit Exhausted(const std::string& message);
   [[nodiscard]] const char* what() const noexcept override { return Error::what(); }
 };
 
 /// Refused before the driver was called, so the capture is still valid.
 class BERTH_API StreamCaptured : public Error, public std::runtime_error {
  public:
-  explicit StreamCaptured(const std::string& message)
-      : Error(Errc::stream_captured, message), std::runtime_error(text()) {}
+  explicit StreamCaptured(const std::string& message);
   [[nodiscard]] const char* what() const noexcept override { return Error::what(); }
 };
 
 /// The operation was cancelled.
 class BERTH_API Cancelled : public Error, public std::runtime_error {
  public:
-  explicit Cancelled(const std::string& message)
-      : Error(Errc::cancelled, message), std::runtime_error(text()) {}
+  explicit Cancelled(const std::string& message);
   [[nodiscard]] const char* what() const noexcept override { return Error::what(); }
 };
 
@@ -130,8 +122,7 @@ class BERTH_API Cancelled : public Error, public std::runtime_error {
 /// file.
 class BERTH_API FileError : public Error, public std::runtime_error {
  public:
-  explicit FileError(const std::string& message)
-      : Error(Errc::file, message), std::runtime_error(text()) {}
+  explicit FileError(const std::string& message);
   [[nodiscard]] const char* what() const noexcept override { return Error::what(); }
 };
 
@@ -139,8 +130,7 @@ class BERTH_API FileError : public Error, public std::runtime_error {
 /// backend's own name and text for its code.
 class BERTH_API BackendError : public Error, public std::runtime_error {
  public:
-  BackendError(const std::string& message, int backend_code)
-      : Error(Errc::backend, message, backend_code), std::runtime_error(text()) {}
+  BackendError(const std::string& message, int backend_code);
   [[nodiscard]] const char* what() const noexcept override { return Error::what(); }
 };
 

@@ -14,6 +14,7 @@
 #include "berth/error.hpp"
 #include "berth/export.h"
 #include "berth/memory_limits.hpp"
+#include "berth/sleep_content.hpp"
 #include "berth/stream.hpp"
 
 namespace berth {
@@ -63,12 +64,6 @@ struct MemoryProperties {
   /// its memory is of cuMemAlloc (cuMemGetAddressRange).
   void* segment = nullptr;
   std::size_t segment_bytes = 0;
-};
-
-/// Whether memory keeps its content while a pool is asleep.
-enum class SleepContent {
-  discard,  ///< content is undefined after wake()
-  keep,     ///< live blocks are copied to host memory, and back by wake()
 };
 
 /// A private pool of device memory, created by DeviceAllocator::create_pool(). Copies refer to the

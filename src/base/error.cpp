@@ -5,6 +5,36 @@
 
 namespace berth {
 
+Error::Error(Errc code, const std::string& message, int driver_code)
+    : text_(message), code_(code), driver_code_(driver_code) {}
+
+InvalidArgument::InvalidArgument(const std::string& message)
+    : Error(Errc::invalid_argument, message), std::runtime_error(text()) {}
+
+OutOfMemory::OutOfMemory(const std::string& message, int driver_code)
+    : Error(Errc::out_of_memory, message, driver_code) {}
+
+NotSupported::NotSupported(const std::string& message, int driver_code)
+    : Error(Errc::not_supported, message, driver_code), std::runtime_error(text()) {}
+
+DriverError::DriverError(const std::string& message, int driver_code)
+    : Error(Errc::driver, message, driver_code), std::runtime_error(text()) {}
+
+Exhausted::Exhausted(const std::string& message)
+    : Error(Errc::exhausted, message), std::runtime_error(text()) {}
+
+StreamCaptured::StreamCaptured(const std::string& message)
+    : Error(Errc::stream_captured, message), std::runtime_error(text()) {}
+
+Cancelled::Cancelled(const std::string& message)
+    : Error(Errc::cancelled, message), std::runtime_error(text()) {}
+
+FileError::FileError(const std::string& message)
+    : Error(Errc::file, message), std::runtime_error(text()) {}
+
+BackendError::BackendError(const std::string& message, int backend_code)
+    : Error(Errc::backend, message, backend_code), std::runtime_error(text()) {}
+
 void Error::raise() const {
   switch (code_) {
     case Errc::invalid_argument:

@@ -15,8 +15,8 @@
 
 #include "berth/cross_stream_reuse.hpp"
 #include "berth/event_pool.hpp"
-#include "berth/memory_pool.hpp"
 #include "berth/memory_snapshot.hpp"
+#include "berth/sleep_content.hpp"
 #include "berth/stream.hpp"
 
 #include "base/fork.hpp"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "berth/cross_stream_reuse.hpp"
-#include "berth/memory_pool.hpp"
+#include "berth/sleep_content.hpp"
 
 #include "device/device_context.hpp"
 #include "memory/demand_history.hpp"

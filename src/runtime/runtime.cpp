@@ -15,7 +15,7 @@
 #include "device/device_context.hpp"
 #include "device/own_context.hpp"
 #include "driver/once_value.hpp"
-#include "memory/pool/device_memory.hpp"
+#include "pool/device_memory.hpp"
 #include "runtime/driver_choice.hpp"
 #include "stream/enable_peer_access.hpp"
 #include "stream/join.hpp"

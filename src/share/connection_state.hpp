@@ -20,7 +20,7 @@
 #include "base/descriptor.hpp"
 #include "base/fork.hpp"
 #include "base/mutex.hpp"
-#include "memory/pool/device_pool.hpp"
+#include "pool/device_pool.hpp"
 #include "share/imported_segment.hpp"
 #include "share/memory_messages.hpp"
 

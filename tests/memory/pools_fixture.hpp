@@ -9,7 +9,7 @@
 
 #include "berth/bytes.hpp"
 
-#include "memory/pool/device_memory.hpp"
+#include "pool/device_memory.hpp"
 #include "support/tapped_device.hpp"
 
 namespace berth::test {

@@ -5,7 +5,7 @@
 #include <new>
 #include <sys/mman.h>
 
-#include "berth/device_allocator.hpp"
+#include "berth/allocator.hpp"
 
 #include "base/check.hpp"
 

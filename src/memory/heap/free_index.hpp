@@ -21,7 +21,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "berth/device_allocator.hpp"
+#include "berth/allocator.hpp"
 
 #include "memory/heap/block.hpp"
 #include "memory/heap/hole_index.hpp"

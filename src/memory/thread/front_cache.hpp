@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "berth/device_allocator.hpp"
+#include "berth/allocator.hpp"
 
 #include "base/fibonacci_hash.hpp"
 #include "memory/heap/block.hpp"

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "berth/device_allocator.hpp"
+#include "berth/allocator.hpp"
 
 #include "base/biased_lock.hpp"
 #include "base/fibonacci_hash.hpp"

@@ -15,9 +15,9 @@
 #include "berth/memory_pool.hpp"
 
 #include "memory/background_thread.hpp"
-#include "memory/pool/device_pool.hpp"
-#include "memory/pool/pool_scopes.hpp"
-#include "memory/pool/private_pools.hpp"
+#include "pool/device_pool.hpp"
+#include "pool/pool_scopes.hpp"
+#include "pool/private_pools.hpp"
 
 namespace berth {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/pool/device_memory.hpp"
+#include "pool/device_memory.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/format.hpp"
-#include "memory/pool/device_memory.hpp"
 #include "memory/try_result.hpp"
+#include "pool/device_memory.hpp"
 
 namespace berth {
 

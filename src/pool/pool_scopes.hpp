@@ -14,7 +14,7 @@
 
 #include "base/mutex.hpp"
 #include "memory/order/stream_table.hpp"
-#include "memory/pool/device_pool.hpp"
+#include "pool/device_pool.hpp"
 
 namespace berth {
 

@@ -2,8 +2,8 @@
 #include "berth/device_allocator.hpp"
 
 #include "base/fork.hpp"
-#include "memory/pool/device_memory.hpp"
 #include "memory/try_result.hpp"
+#include "pool/device_memory.hpp"
 
 namespace berth {
 

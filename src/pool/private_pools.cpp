@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/pool/private_pools.hpp"
+#include "pool/private_pools.hpp"
 
 #include <algorithm>
 

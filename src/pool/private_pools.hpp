@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/mutex.hpp"
-#include "memory/pool/device_pool.hpp"
+#include "pool/device_pool.hpp"
 
 namespace berth {
 

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of the content of memory that sleeps.
+#pragma once
+
+#include "berth/cpp20.hpp"
+
+namespace berth {
+
+/// Whether memory keeps its content while a pool is asleep.
+enum class SleepContent {
+  discard,  ///< content is undefined after wake()
+  keep,     ///< live blocks are copied to host memory, and back by wake()
+};
+
+}  // namespace berth
