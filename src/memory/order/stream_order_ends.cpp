@@ -15,7 +15,7 @@ namespace berth {
 SharedEvent StreamOrder::record_or_wait(StreamRef stream) {
   try {
     return record(stream);
-  } catch (const std::exception& error) {  // an Error, or the host's memory
+  } catch (const std::exception& error) {  // an Error or std::bad_alloc
     driver_.report(Severity::warning, heap_.name, ": waiting for a stream", error);
   }
   sync_unchecked(stream);
@@ -25,7 +25,7 @@ SharedEvent StreamOrder::record_or_wait(StreamRef stream) {
 void StreamOrder::retire(StreamRef stream) noexcept {
   try {
     retire_here(stream);
-  } catch (const std::exception& error) {  // an Error, or the host's memory
+  } catch (const std::exception& error) {  // an Error or std::bad_alloc
     driver_.report(Severity::error, heap_.name, ": a stream could not be retired", error);
   }
 }

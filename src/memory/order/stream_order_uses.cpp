@@ -133,7 +133,7 @@ void StreamOrder::seal(const Unsealed& unsealed) noexcept {
   for (std::size_t index = 0; index < unsealed.count; ++index) {
     try {
       seal(unsealed.streams[index]);
-    } catch (const std::exception& error) {  // an Error, or the host's memory
+    } catch (const std::exception& error) {  // an Error or std::bad_alloc
       driver_.report(Severity::warning, heap_.name,
                      ": an event could not be recorded for a deferred free, will retry", error);
     }

@@ -102,7 +102,7 @@ PinnedRegistrations::~PinnedRegistrations() {
     }
     try {
       remove(data);
-    } catch (const std::exception& error) {  // an Error, or the host's memory
+    } catch (const std::exception& error) {  // an Error or std::bad_alloc
       driver().report(Severity::error, "pinned: unregistering in a destructor", error);
       drop(start_of(data));
     }
@@ -323,7 +323,7 @@ void PinnedRegistrations::retire_stream(StreamRef stream) noexcept {
     if (!is_captured) {
       try {
         end = record(stream);
-      } catch (const std::exception& error) {  // an Error, or the host's memory
+      } catch (const std::exception& error) {  // an Error or std::bad_alloc
         driver().report(Severity::warning, "pinned: waiting for a stream", error);
         sync_unchecked(stream);  // then there is no use any more
       }
@@ -347,7 +347,7 @@ void PinnedRegistrations::retire_stream(StreamRef stream) noexcept {
     driver().report(Severity::warning,
                     "pinned: a stream that uses registered memory is destroyed during a capture, "
                     "so the completion of its work is unknown");
-  } catch (const std::exception& error) {  // an Error, or the host's memory
+  } catch (const std::exception& error) {  // an Error or std::bad_alloc
     driver().report(Severity::error, "pinned: a stream could not be retired", error);
   }
 }

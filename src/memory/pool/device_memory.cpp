@@ -165,7 +165,7 @@ std::size_t DeviceMemory::release_unused(std::chrono::nanoseconds age) {
 void DeviceMemory::release_in_background(std::chrono::nanoseconds age) noexcept {
   try {
     release_unused(age);
-  } catch (const std::exception& error) {  // an Error, or the host's memory
+  } catch (const std::exception& error) {  // an Error or std::bad_alloc
     context_.driver().report(Severity::warning, own_.name(),
                              ": unused memory could not be returned", error);
   }
@@ -233,7 +233,7 @@ void DeviceMemory::close(DevicePool& pool) noexcept {
   try {
     private_.close(pool);
     private_.clean_up();
-  } catch (const std::exception& error) {  // an Error, or the host's memory
+  } catch (const std::exception& error) {  // an Error or std::bad_alloc
     context_.driver().report(Severity::error, pool.name(), " is closed, but keeps its memory",
                              error);
   }
@@ -258,7 +258,7 @@ std::vector<std::shared_ptr<DevicePool>> DeviceMemory::named(std::string_view na
 void DeviceMemory::wake_or_report(DevicePool& pool) noexcept {
   try {
     pool.wake();
-  } catch (const std::exception& error) {  // an Error, or the host's memory
+  } catch (const std::exception& error) {  // an Error or std::bad_alloc
     context_.driver().report(Severity::error, pool.name(), " sleeps on", error);
   }
 }
