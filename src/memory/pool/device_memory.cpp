@@ -17,7 +17,7 @@
 namespace berth {
 namespace {
 
-/// Unused memory stays a quarter longer than asked at the most.
+/// The interval of the checks: unused memory stays at most a quarter longer than requested.
 constexpr int kReleasesInAge = 4;
 
 void check_name(std::string_view name) {
@@ -29,7 +29,7 @@ void check_name(std::string_view name) {
   }
 }
 
-/// Of the device, less what is to stay free for others in any case.
+/// The memory of the device, less the headroom for other libraries and processes.
 MemoryBudget::Limits device_limits(const DeviceAllocatorOptions& options,
                                    const MemoryLimits& limits, std::size_t device_bytes) {
   MemoryBudget::Limits bytes = in_bytes(limits, device_bytes);
@@ -75,7 +75,7 @@ DeviceMemory::DeviceMemory(DeviceContext& context, EventPool& events,
     const std::chrono::nanoseconds age = *options_.release_unused_after;
     background_.emplace([this, age] { release_in_background(age); }, age / kReleasesInAge);
   }
-  context_.add_observer(*this);  // last: nothing after it may throw
+  context_.add_observer(*this);  // last, because nothing after it may throw
 }
 
 DeviceMemory::~DeviceMemory() {
